@@ -11,12 +11,13 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/*
 
 ARG EXTRAS=""
-COPY pyproject.toml constraints.txt README.md LICENSE tensorcrux.py /opt/tensorcrux/
+COPY pyproject.toml constraints.txt README.md LICENSE /opt/tensorcrux/
 COPY corpus /opt/tensorcrux/corpus
 COPY oracles /opt/tensorcrux/oracles
 COPY reducer /opt/tensorcrux/reducer
 COPY generators /opt/tensorcrux/generators
 COPY triage /opt/tensorcrux/triage
+COPY tensorcrux.py /opt/tensorcrux/tensorcrux.py
 COPY tensorcrux-stubs /opt/tensorcrux/tensorcrux-stubs
 RUN pip install --no-cache-dir --constraint /opt/tensorcrux/constraints.txt \
     "/opt/tensorcrux${EXTRAS:+[$EXTRAS]}"

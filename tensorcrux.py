@@ -8,44 +8,28 @@
         tensorcrux.report("small", Path("bundle"))
 
 `tensorcrux.testing.assert_agrees` does all three within a test. What `__all__` names here is public and
-follows semantic versions; the packages that it is made of are not. `python -m tensorcrux` is the command line
-`crux`.
+follows semantic versions; the packages that do the work are not. They run in a process of their own (see
+`tensorcrux.child`), so that a program may have a `corpus.py` or a `triage/` of its own.
+`python -m tensorcrux` is the command line `crux`.
 """
 
+import os
 import sys
-from importlib.util import find_spec
-from pathlib import Path
 
-PACKAGES = ("corpus", "oracles", "reducer", "generators", "triage")
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
 
+    from triage.public import testing
+    from triage.public.calls import check, generate, reduce, report
+    from triage.public.case import Case
+    from triage.public.errors import DoesNotFail, UserError
+    from triage.public.results import Outcome, Reduction, Report, Symptom, Verdict
 
-def _refuse_foreign_packages() -> None:
-    """Raises ImportError where a package of another distribution hides one of ours: nothing would work."""
-    for name in PACKAGES:
-        spec, own = find_spec(name), Path(__file__).resolve().parent / name
-        found = Path(spec.origin).resolve().parent if spec and spec.origin else None
-        if found != own:
-            raise ImportError(
-                f"tensorcrux: the package `{name}` is found at {found} and not at {own}; "
-                "install tensorcrux in an environment of its own"
-            )
-
-
-_refuse_foreign_packages()
-if __name__ == "__main__":
-    from triage.cli import main
-
-    main()
-
-from importlib.metadata import version  # noqa: E402
-
-from corpus.case import Case  # noqa: E402
-from corpus.errors import UserError  # noqa: E402
-from oracles.verdict import Outcome, Symptom, Verdict  # noqa: E402
-from reducer.api import DoesNotFail  # noqa: E402
-from triage.public import testing  # noqa: E402
-from triage.public.calls import Reduction, check, generate, reduce, report  # noqa: E402
-from triage.reports.report import Report  # noqa: E402
+OURS = ("corpus", "oracles", "reducer", "generators", "triage")
+HOME = os.path.dirname(os.path.realpath(__file__))
+__path__ = [os.path.join(HOME, "triage", "public")]
+"""The parts of this module are the files of that room, whatever else is called `triage`."""
 
 __all__ = [
     "Case",
@@ -62,5 +46,55 @@ __all__ = [
     "report",
     "testing",
 ]
-__version__ = version("tensorcrux")
-sys.modules["tensorcrux.testing"] = testing  # `from tensorcrux.testing import …`, as os does for os.path
+__version__: str
+_MODULES = {
+    "calls": ("check", "generate", "reduce", "report"),
+    "case": ("Case",),
+    "errors": ("DoesNotFail", "UserError"),
+    "results": ("Outcome", "Reduction", "Report", "Symptom", "Verdict"),
+}
+
+
+def __getattr__(name: str) -> "Any":
+    """Import what is asked for: every run of pytest in an environment with crux imports this module."""
+    from importlib import import_module
+
+    if name == "__version__":
+        return import_module("importlib.metadata").version("tensorcrux")
+    if name == "testing":
+        return import_module("tensorcrux.testing")
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(import_module(f"tensorcrux.{module}"), name)
+    raise AttributeError(f"module 'tensorcrux' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__, "__version__"]
+
+
+def prefer_own_packages() -> None:
+    """Move each folder of `sys.path` that holds another package of our names behind all others.
+
+    Such a folder is a user's working directory (`python -m`, PYTHONPATH). Processes started by
+    multiprocessing take over the order; all others are started with `-I`.
+    """
+    hiding = [entry for entry in sys.path if _holds_our_names(entry) and os.path.realpath(entry) != HOME]
+    sys.path[:] = [entry for entry in sys.path if entry not in hiding] + hiding
+
+
+def _holds_our_names(folder: str) -> bool:
+    paths = [os.path.join(folder, name) for name in OURS]
+    return any(os.path.isdir(path) or os.path.isfile(f"{path}.py") for path in paths)
+
+
+def main() -> "NoReturn":
+    """The console script."""
+    prefer_own_packages()
+    from triage.cli import main as run
+
+    run()
+
+
+if __name__ == "__main__":
+    main()

@@ -138,7 +138,7 @@ install_packages() {
 # are compiled too: many a container sets PYTHONDONTWRITEBYTECODE, and each start would compile them again.
 compile_packages() {
     say "$SECONDS s  compiling"
-    "$venv/bin/python" -I -m compileall -qq -j 0 "$venv/lib" "$root"/{corpus,oracles,reducer,generators,triage} \
+    "$venv/bin/python" -I -m compileall -qq -j 0 "$venv/lib" "$root"/{corpus,oracles,reducer,generators,triage,tensorcrux} \
         >>"$venv/install.log" 2>&1 </dev/null || true
 }
 

@@ -37,18 +37,21 @@ class Allowance:
     outer: Allowance | None = None
     _others: float = 0.0
     _began: float = field(default_factory=time.thread_time)
+    _around: tuple[Allowance, ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._around = (self, *(self.outer._around if self.outer else ()))
 
     @property
     def left(self) -> float:
         """CPU seconds that are left of it and of those around it; negative when it is overdrawn."""
-        own = self.seconds - self._others - (time.thread_time() - self._began)
-        return own if self.outer is None else min(own, self.outer.left)
+        now = time.thread_time()
+        return min(each.seconds - each._others - (now - each._began) for each in self._around)
 
     def take(self, seconds: float) -> None:
         """Count what another process took."""
-        self._others += max(0.0, seconds)  # a worker's own word
-        if self.outer is not None:
-            self.outer.take(seconds)
+        for each in self._around:
+            each._others += max(0.0, seconds)  # a worker's own word
 
 
 _CURRENT: ContextVar[Allowance | None] = ContextVar("allowance", default=None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from corpus.errors import UserError
 from corpus.external import ExternalFile
@@ -48,13 +48,19 @@ def as_it_is(program: bytes, places: Mapping[str, str]) -> bytes:
     return program
 
 
+def refuse_answer(answer: dict[str, Any], where: str) -> bytes:
+    """Refuse what a framework's worker has opened; raises `UserError`."""
+    raise UserError(f"{where}: no framework's own file holds such a program")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Format(Generic[P]):
     """A format, with `P` for its own parsed program.
 
     `program_file` is the program's name in a case folder, `suffixes` those of files that hold one alone.
     `foreign` are the suffixes of files that only the framework opens, perhaps by running them: that needs the
-    user's trust. `target` is the backend that runs such programs if none is named.
+    user's trust. `target` is the backend that runs such programs if none is named. `unit` are the things that
+    the measure counts as nodes, in a word.
 
     What a format must do: `read_program` gives a file's exact bytes, and UserError for what cannot be a
     program, before memory is taken; `check` raises UserError for a program that cannot be handled safely, or
@@ -65,13 +71,16 @@ class Format(Generic[P]):
     What a format may do: `is_foreign` says whether a file is for the framework to open; `calls_outside` what
     the program calls that needs trust, in words, empty if it only computes; `external_files` are the files
     that it refers to, in order of first use, UserError for one that is not sound; `relocate` lets it refer to
-    them at other places; `read_test_data` reads inputs kept in the format's own way.
+    them at other places; `read_test_data` reads inputs kept in the format's own way; `from_worker` gives the
+    bytes of a program that a framework's worker has opened, from its answer; `begin` starts what `check` will
+    ask, without waiting for it.
     """
 
     name: str
     program_file: str
     suffixes: tuple[str, ...]
     target: str
+    unit: str = "nodes"
     read_program: Callable[[Path, int], bytes]
     parse: Parse[P]
     check: Callable[[P, str, int], None]
@@ -85,4 +94,6 @@ class Format(Generic[P]):
     calls_outside: Callable[[bytes], str] = only_computes
     external_files: Callable[[P, Path, str], tuple[ExternalFile, ...]] = holds_all
     relocate: Callable[[bytes, Mapping[str, str]], bytes] = as_it_is
+    from_worker: Callable[[dict[str, Any], str], bytes] = refuse_answer
+    begin: Callable[[], None] | None = None
     read_test_data: Callable[[Path, Mapping[str, InputType], int], dict[str, Value]] = refuse_test_data

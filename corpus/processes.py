@@ -47,7 +47,16 @@ INSTALLING = re.compile(
 )
 """What pip reads to reach a package index, credentials included."""
 
-_BEGIN = "import sys; sys.path += sys.argv[2:]; from corpus.processes import answer; answer(int(sys.argv[1]))"
+_BEGIN = """
+import site, sys
+sys.path.append(sys.argv[2])
+site.main()
+sys.path += sys.argv[3:]
+from corpus.processes import answer
+answer(int(sys.argv[1]))
+"""
+"""After the standard library comes the folder of our packages, then the site's, then the other folders of
+installed packages that this process knows: nothing of the working directory, nothing before ours."""
 
 
 class NotRun(Exception):
@@ -188,10 +197,9 @@ def call_apart(function: Callable[..., None], *given: Any) -> Iterator[Connectio
     ours, theirs = socket.socketpair()
     near = Connection(ours.detach())
     with theirs:
-        command = [sys.executable, "-P", "-c", _BEGIN, str(theirs.fileno()), str(Path(__file__).parents[1])]
-        variables = {**os.environ, "PYTHONSAFEPATH": "1"}
+        command = [sys.executable, "-I", "-S", "-c", _BEGIN, str(theirs.fileno()), *_installed()]
         process = start(
-            command, inherited=[theirs.fileno()], folder=os.getcwd(), variables=variables, stderr=_stderr()
+            command, inherited=[theirs.fileno()], folder=os.getcwd(), variables=os.environ, stderr=_stderr()
         )
     try:
         near.send_bytes(pickle.dumps((function, given)))
@@ -212,6 +220,12 @@ def answer(descriptor: int) -> None:
     with Connection(descriptor) as connection, suppress(EOFError, BrokenPipeError, ConnectionResetError):
         function, given = pickle.loads(connection.recv_bytes())
         function(connection, *given)
+
+
+def _installed() -> list[str]:
+    """The folder that holds our packages, then those of `sys.path` in which distributions are installed."""
+    home = str(Path(__file__).resolve().parents[1])
+    return [home, *(entry for entry in sys.path if entry and next(Path(entry).glob("*.dist-info"), None))]
 
 
 def _stderr() -> int:

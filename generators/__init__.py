@@ -7,7 +7,6 @@ import onnx
 from corpus.case import Case
 from generators.growth.grow import grow
 from generators.library import Generated, Options, generate
-from generators.mutations.modes import as_case
 
 __all__ = ["Generated", "Options", "generate", "make_case", "make_model"]
 
@@ -19,4 +18,4 @@ def make_model(seed: int, nodes: int) -> onnx.ModelProto:
 
 def make_case(seed: int, nodes: int) -> Case:
     """Return the model of this seed with values for its inputs."""
-    return as_case(grow(seed, nodes), seed)
+    return grow(seed, nodes).as_case(seed)

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
-from corpus.onnx.graph import walk_nodes
-from generators.growth.grow import Program
-from generators.language.counts import qualified_name
+from generators.language.record import Made, language_of
 
 REFUSALS = Path(__file__).parents[1] / "corpus" / "refusals"
 """What releases were seen to refuse, one file each: `PACKAGE-RELEASE.json`, a list of forms."""
@@ -34,11 +32,11 @@ class Legality:
     operators: frozenset[str] | None = None
     refused: frozenset[str] = frozenset()
 
-    def allows(self, program: object, learned: Set[str] = frozenset()) -> bool:
-        """Whether the target has all that an ONNX program holds; programs of other formats are its own."""
-        if self.operators is None or not isinstance(program, Program):
+    def allows(self, program: Made, learned: Set[str] = frozenset()) -> bool:
+        """Whether the target has all that a program holds."""
+        if self.operators is None:
             return True
-        has_all = all(map(self._has, _operators(program)))
+        has_all = all(map(self._has, language_of(program.format).operators(program)))
         return has_all and not any(form in self.refused or form in learned for form in forms_of(program))
 
     def _has(self, name: str) -> bool:
@@ -49,28 +47,9 @@ class Legality:
 ANYTHING = Legality()
 
 
-def _operators(program: Program) -> set[str]:
-    model = program.model
-    local = {function.name for function in model.functions}
-    nodes = [*walk_nodes(model.graph), *(node for function in model.functions for node in function.node)]
-    called = {CALLED} if local else set()
-    return called | {qualified_name(node) for node in nodes if node.op_type not in (*local, "Constant")}
-
-
-def forms_of(program: object) -> tuple[str, ...]:
-    """Return the forms that an ONNX program's main graph holds; of another program, none."""
-    if not isinstance(program, Program):
-        return ()
-    found: dict[str, None] = {}
-    for node in program.model.graph.node:
-        if node.op_type != "Constant":
-            taken, given = _dtypes(node.input, program), _dtypes(node.output, program)
-            found[f"{qualified_name(node)}({taken}->{given})"] = None
-    return tuple(found)
-
-
-def _dtypes(names: Iterable[str], program: Program) -> str:
-    return ",".join(str(int(program.types[name].dtype)) if name in program.types else "" for name in names)
+def forms_of(program: Made) -> tuple[str, ...]:
+    """The forms that a program holds; none of one whose language has no such table."""
+    return language_of(program.format).forms(program)
 
 
 def blamed(forms: Sequence[str], said: str) -> Mapping[str, int]:

@@ -18,10 +18,10 @@ from corpus.case import Case
 from corpus.errors import UserError
 from corpus.formats import find_format
 from corpus.processes import call_apart
-from generators.growth.grow import Program
 from generators.language.budget import UNLIMITED, Budget
-from generators.language.counts import Counts, count
-from generators.mutations.modes import Mode, in_mode, mode_of
+from generators.language.counts import Counts
+from generators.language.record import language_of
+from generators.mutations.modes import Mode, mode_of
 from generators.strategies import DEFAULT, find_strategy
 from generators.strategies.coverage import Seen
 
@@ -134,18 +134,15 @@ def _serve(connection: Connection, work: Callable[[range], Batch]) -> None:
 
 
 def _write_batch(folder: Path, nodes: int, options: Options, seeds: range) -> Batch:
-    counts, seen = Counts(), Seen()
+    counts, seen = Counts(), Counter[str]()
     strategy = find_strategy(options.strategy, options.trust)
     programs = strategy(seeds, nodes, options.source, options.budget)
     for seed, program in zip(seeds, programs, strict=True):
-        if not isinstance(program, Program):
-            _write(program.as_case(seed), folder / f"seed-{seed}")
-            counts |= program.counts()
-            continue
-        _write(in_mode(mode_of(options.mode, seed), seed, program), folder / f"seed-{seed}")
-        counts |= count(program.model, program.types)
-        seen.add(program)
-    return counts, seen.counts
+        language = language_of(program.format)
+        _write(language.in_mode(mode_of(options.mode, seed), seed, program), folder / f"seed-{seed}")
+        counts |= program.counts()
+        seen.update(language.coverage(program))
+    return counts, seen
 
 
 def _write(case: Case, folder: Path) -> None:

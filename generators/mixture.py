@@ -15,30 +15,21 @@ from pathlib import Path
 
 from corpus.case import Case, Remark
 from generators.feedback import NOTHING, CoverageSnapshot
-from generators.growth.grow import Program
 from generators.language.budget import UNLIMITED, Budget
 from generators.language.random_source import RandomSource
+from generators.language.record import Made, language_of
 from generators.legality import ANYTHING, Legality, forms_of
-from generators.mutations.disrupt import leave_shapes_open
-from generators.mutations.modes import MODE_SHARES, Mode, as_case, in_mode, mode_of
+from generators.mutations.modes import MODE_SHARES, Mode, mode_of
 from generators.pools import Bred
 from generators.reach import ALONE, NATIVE, Lineage
-from generators.relax.programs import RelaxProgram
-from generators.relax.violations import violated
 from generators.scheduling import SCHEDULED, arm, shares, shares_by_reach, strategy_and_mode
 from generators.sequences import long_sequences, sequences
-from generators.strategies import DEFAULT, Made, find_strategy, find_taught
-from generators.strategies.coverage import Seen
+from generators.strategies import DEFAULT, find_strategy, find_taught
 from generators.strategies.native import lineage_of
-from generators.tir.programs import TirProgram
-from oracles.demand import AGREEMENT
 
 BLOCK = 16
 MIXED = "mixed"
 _MIXTURES = (MIXED, SCHEDULED, NATIVE)
-LOOPS = "tir"
-"""The format whose programs come with the passes that suit their form."""
-
 MUTANTS = "relax_mutate"
 """The strategy whose programs come with long sequences of passes: a mutant is to mean the same after them."""
 
@@ -68,8 +59,8 @@ _BRED = 0.25
 
 They cost twice as much as others, and at first reach less that is new.
 """
-_OF_LOOPS = 0.12
-"""The share of blocks of programs of loops, where the target runs such; all other blocks stay as they are."""
+_OF_OTHERS = 0.12
+"""The share of blocks of the strategy `beside`; all other blocks stay as they are."""
 SOLVED = "smt"
 _OF_SOLVED = 0.02
 """The share of blocks whose sizes a solver finds, if one is installed; all other blocks stay as they are."""
@@ -92,7 +83,7 @@ class Plan:
 
     With `sequences` half of the cases have one of the passes of the backend that `passes_of` names; with
     `given` each has that one. A mixture for a target with operators of its own holds the strategy `dialect`;
-    one for a target that runs programs of loops gives these some blocks.
+    one for a target that runs programs of loops gives the strategy `beside` some blocks.
     """
 
     strategy: str = MIXED
@@ -105,7 +96,7 @@ class Plan:
     given: tuple[str, ...] = ()
     dialect: str = ""
     legality: Legality = ANYTHING
-    loops: bool = False
+    beside: str = ""
     budget: Budget = UNLIMITED
 
 
@@ -144,14 +135,14 @@ def make_tests(plan: Plan, seeds: range, lesson: CoverageSnapshot | None = None)
         for seed, program in zip(block, _programs(plan, turn, block, lesson), strict=True):
             if seed >= seeds.start:
                 mode, own, tested = _allowed(plan, turn, seed, program, refused)
-                covered = covered_by(tested) if lesson is not None else {}
+                covered = language_of(tested.format).coverage(tested) if lesson is not None else {}
                 lineage = _lineage(plan, turn, seed, lesson) if tested is program else None
                 is_changed = own == "mutate" or bool(lineage and lineage.changes)
                 case = _case(mode, seed, tested, own, is_changed=is_changed)
-                if case.format != LOOPS:
+                if not language_of(case.format).brings_passes:
                     case = case.with_passes(passes[seed - first])
                 forms = forms_of(tested) if lesson is not None and plan.legality.operators else ()
-                bred = tested.bred if isinstance(tested, (TirProgram, RelaxProgram, Program)) else None
+                bred: Bred | None = getattr(tested, "bred", None)
                 whole = lineage if mode is Mode.STRICT else None
                 yield DrawnCase(seed, case, covered, arm(turn.strategy, mode), forms, bred, whole)
 
@@ -164,14 +155,6 @@ def _lineage(plan: Plan, turn: _Turn, seed: int, lesson: CoverageSnapshot | None
     if turn.strategy == NATIVE:
         return lineage_of(seed, nodes, lesson or NOTHING)
     return Lineage(turn.strategy, seed, nodes)
-
-
-def covered_by(program: Program | Made) -> Mapping[str, int]:
-    """Return the operators and the pieces of coverage of one ONNX program."""
-    seen = Seen()
-    if isinstance(program, Program):
-        seen.add(program)
-    return seen.counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,8 +177,8 @@ def _turn(plan: Plan, block: range, lesson: CoverageSnapshot) -> _Turn:
         return _Turn(strategy, size, Mode(name))
     if plan.strategy == MIXED and not plan.dialect and has_solver():
         strategy = SOLVED if RandomSource(f"solved/{block.start}").chance(_OF_SOLVED) else strategy
-    if plan.strategy == MIXED and plan.loops and RandomSource(f"loops/{block.start}").chance(_OF_LOOPS):
-        strategy = LOOPS
+    if plan.strategy == MIXED and plan.beside and RandomSource(f"loops/{block.start}").chance(_OF_OTHERS):
+        strategy = plan.beside
     return _Turn(strategy if plan.strategy == MIXED else plan.strategy, size, plan.mode)
 
 
@@ -217,9 +200,7 @@ def has_solver() -> bool:
     return find_spec("z3") is not None
 
 
-def _programs(
-    plan: Plan, turn: _Turn, block: range, lesson: CoverageSnapshot | None
-) -> Iterator[Program | Made]:
+def _programs(plan: Plan, turn: _Turn, block: range, lesson: CoverageSnapshot | None) -> Iterator[Made]:
     """The programs of one block's seeds; its first ones are made again wherever one starts within it."""
     nodes = plan.nodes or turn.size
     taught = find_taught(turn.strategy) if lesson is not None and plan.source is None else None
@@ -229,8 +210,8 @@ def _programs(
 
 
 def _allowed(
-    plan: Plan, turn: _Turn, seed: int, program: Program | Made, refused: frozenset[str]
-) -> tuple[Mode, str, Program | Made]:
+    plan: Plan, turn: _Turn, seed: int, program: Made, refused: frozenset[str]
+) -> tuple[Mode, str, Made]:
     """Make a program as `_in_turn` does, and again while the target lacks something that it holds."""
     found = _in_turn(plan, turn, seed, program)
     is_mixture = plan.strategy in _MIXTURES
@@ -246,25 +227,20 @@ def _allowed(
     return found
 
 
-def _in_turn(plan: Plan, turn: _Turn, seed: int, program: Program | Made) -> tuple[Mode, str, Program | Made]:
+def _in_turn(plan: Plan, turn: _Turn, seed: int, program: Made) -> tuple[Mode, str, Made]:
     """The mode of a seed, the strategy of its program and that program: in a mixture perhaps a small one."""
     mode, draws, strategy = mode_of(turn.mode, seed), RandomSource(f"size/{seed}"), turn.strategy
-    is_mixture = plan.strategy in _MIXTURES and isinstance(program, Program)
+    is_mixture = plan.strategy in _MIXTURES and language_of(program.format).comes_small
     if not is_mixture or mode is Mode.STRICT or not draws.chance(_SMALL):
         return mode, strategy, program
     strategy = plan.dialect if strategy == plan.dialect else "uniform"
     (small,) = find_strategy(strategy)(range(seed, seed + 1), draws.pick(_FEW), None, plan.budget)
-    return mode, strategy, small if isinstance(small, Program) else program
+    return mode, strategy, small
 
 
-def _case(mode: Mode, seed: int, program: Program | Made, strategy: str, *, is_changed: bool) -> Case:
-    if not isinstance(program, Program):
-        made = program.as_case(seed)
-        if mode is Mode.DISRUPTIVE and isinstance(program, RelaxProgram):
-            made = violated(seed, program) or made
-        return replace(made, notes=(Remark.STRATEGY.note(strategy), *made.notes))
-    case = in_mode(mode, seed, program)
-    if is_changed and not case.settings:
-        leave_shapes_open(program.model.graph)  # what was declared may not hold for a mutant
-        case = replace(as_case(program, seed), settings=(AGREEMENT,))
+def _case(mode: Mode, seed: int, program: Made, strategy: str, *, is_changed: bool) -> Case:
+    language = language_of(program.format)
+    case = language.in_mode(mode, seed, program)
+    if is_changed:
+        case = language.mutated(program, seed, case)
     return replace(case, notes=(Remark.STRATEGY.note(strategy), *case.notes))

@@ -92,29 +92,30 @@ class Sequences:
     """The passes with what each of them needs put in before it: a valid sequence."""
 
     on_loops: Callable[[frozenset[str]], Sequences] | None = None
-    """The sequences for programs of loops of which these facts hold at the start; None if it runs none."""
+    """The sequences for TIR programs of which these facts hold at the start; None if it runs none."""
 
     options: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """The values of options that may stand in a sequence of a program of loops, as `NAME=VALUE`."""
+    """The values of options that may stand in a sequence of a TIR program, as `NAME=VALUE`."""
 
 
 @dataclass(frozen=True)
 class Graphs:
-    """A backend that runs programs of formats of graphs as well as ONNX models.
+    """How a backend runs programs of further languages.
 
-    Its worker half has `describe(program, types)`: the types of all bindings, or an `error`.
+    Its worker half has a `run_LANGUAGE` for each where `run` does not take them, and `describe(program,
+    types)`: the types of all bindings, or an `error`.
     """
 
     formats: tuple[str, ...]
 
     double: tuple[tuple[str, str | int], ...] = ()
-    """The settings that run a graph in float64, un-optimised; empty if there are none."""
+    """The settings that run a program in float64, un-optimised; empty if there are none."""
 
     opens: tuple[str, ...] = ()
     """The formats of which its worker half opens foreign files: `open_program(name, base64)`."""
 
-    configs: Callable[[Target, str], tuple[Config, ...]] | None = None
-    """The ways to run graphs, the un-optimised one first, if they are not those for ONNX models."""
+    configs: Callable[[Target], tuple[Config, ...]] | None = None
+    """The ways to run them, the un-optimised one first, if they are not the backend's usual ones."""
 
     referee: str = ""
     """Another backend of ours that runs such programs as well, in float64."""
@@ -127,7 +128,8 @@ class Graphs:
 class Backend:
     """The description of one framework that runs programs.
 
-    The worker loads `file`. `passes`, `sequences` and `graphs` are set if the backend has them.
+    The worker loads `file`. `passes`, `sequences` and `graphs` are set if the backend has them. `formats` are
+    the languages that it runs by its usual `configs`, after its `baseline`; `graphs` tells of all others.
     """
 
     name: str
@@ -199,4 +201,9 @@ class Backend:
 
     passes: Passes | None = None
     sequences: Sequences | None = None
-    graphs: Graphs | None = None
+    graphs: tuple[Graphs, ...] = ()
+    formats: tuple[str, ...] = ("onnx",)
+
+    def graphs_of(self, format: str) -> Graphs | None:
+        """How it runs programs of a further language; None if it runs them as usual, or not at all."""
+        return next((each for each in self.graphs if format in each.formats), None)

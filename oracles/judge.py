@@ -13,31 +13,32 @@ from corpus.errors import UserError
 from corpus.target import Target
 from oracles.abilities import Backend
 from oracles.asking import OptionalOracles
+from oracles.backends import find_backend
+from oracles.language import Opened, language_of
 from oracles.naming.symptom import symptom_of_run
 from oracles.native.watching import Watch
 from oracles.numerics.compare import AUTO, Tolerance, compare_outputs
-from oracles.numerics.declarations import outputs_contradict
 from oracles.optional import SETTING, find_asked
 from oracles.probes.context import Context
 from oracles.probes.divergence import Divergence
 from oracles.probes.exporter_blame import is_exported, say_whose
-from oracles.rulebook import Opened, Rulebook
+from oracles.rulebook import Rulebook
 from oracles.rules import is_suspect, sceptical_rules
 from oracles.run import Config, Limits, Phase, Run, Status
 from oracles.sandbox.executor import Executor, unsequenced, without_twins
-from oracles.screening import Screened, screen
+from oracles.screening import Screened
 from oracles.verdict import Mark, Outcome, Symptom, Verdict
 
 LEVELS_LEFT_OUT = "out of time: the lower levels of optimisation were not run"
-
-DECLARED_BYTES = 16 << 20
-"""Of a larger program the outputs' types are not compared with the outputs."""
 
 _LIMITS = Limits()
 
 
 class Judge:
-    """Gives verdicts on cases of one target and format; its executor owns the sandboxes, so close it."""
+    """Gives verdicts on cases of one target and format; its executor owns the sandboxes, so close it.
+
+    Without a format they are those that the target's backend mostly runs.
+    """
 
     def __init__(
         self,
@@ -47,13 +48,13 @@ class Judge:
         tolerance: Tolerance = AUTO,
         accept_invalid: bool = False,
         lower_levels: bool = True,
-        format: str = "onnx",
+        format: str = "",
         watch: Watch | None = None,
     ) -> None:
         if target.complaint:
             raise UserError(f"target {str(target)[:200]!r}: comes with the case and is not trusted")
         self.target = target
-        self.format = format
+        self.format = format = format or find_backend(target.backend).formats[0]
         self.limits = limits
         self.tolerance = tolerance.plain
         self.accept_invalid = accept_invalid
@@ -63,9 +64,10 @@ class Judge:
         self.screen = self.tolerance if self.backend.keeps_tolerances else tolerance
         self._rulebook = Rulebook(self.executor, self.tolerance, self.screen, accept_invalid)
         self._asker = OptionalOracles(self._rulebook)
-        graphs = self.backend.graphs
-        usual = graphs.asked if graphs is not None and format != "onnx" else ""
-        self._asked = find_asked(target.get(SETTING, usual))
+        graphs = self.backend.graphs_of(format)
+        usual = graphs.asked if graphs is not None else ""
+        asked = target.get(SETTING, usual)
+        self._asked = find_asked(asked) if asked else ()
         self._siblings: dict[str, Judge] = {}
 
     def __enter__(self) -> Judge:
@@ -127,12 +129,15 @@ class Judge:
 
     def looks_together(self, format: str) -> bool:
         """Return whether its target runs programs of a format that `look` takes, by their usual oracles."""
-        graphs = self.backend.graphs
-        return graphs is not None and format in graphs.formats and not self.target.get(SETTING)
+        is_run = self.backend.graphs_of(format) is not None
+        return is_run and language_of(format).screen is not None and not self.target.get(SETTING)
 
     def look(self, cases: Sequence[Case], *, thorough: bool = False) -> list[Screened | None]:
         """Return a first look at cases together, by the ways of a verdict; None for one that is not clean."""
-        looks = []
+        looks: list[Screened | None] = []
+        screen = language_of(self.format).screen
+        if screen is None:
+            return [None for _ in cases]
         configs = (*self.configs[:2], *(self.configs[2:] if thorough else ()))
         for case, look in zip(cases, screen(self.executor, cases, configs), strict=True):
             is_clean = look is not None and self._shows_nothing(Opened(case), look.runs)
@@ -215,7 +220,7 @@ class Judge:
         """
         verdict = self._with_whose(case, verdict)
         wrong = verdict.wrong
-        if wrong is None or wrong.located is not None or case.format != "onnx" or len(verdict.runs) < 2:
+        if wrong is None or wrong.located is not None or len(verdict.runs) < 2:
             return verdict
         try:
             found = self.divergence(case, verdict)
@@ -237,8 +242,8 @@ class Judge:
         return self._rulebook.noted(verdict, say_whose(verdict, independent, self.tolerance))
 
     def divergence(self, case: Case, verdict: Verdict) -> Divergence | None:
-        """Find where the runs of a wrong result first differ; None if unknown, or if not ONNX."""
-        if verdict.wrong is None or case.format != "onnx" or len(verdict.runs) < 2:
+        """Find where the runs of a wrong result first differ; None if unknown."""
+        if verdict.wrong is None or len(verdict.runs) < 2:
             return None
         return self.open(case).divergence(verdict.runs[-1].config, verdict.wrong.output)
 
@@ -275,8 +280,7 @@ class Judge:
             compare_outputs(expected, run.outputs, self.screen) for run in runs[1:]
         ):
             return False
-        is_small = case.format == "onnx" and len(case.program) <= DECLARED_BYTES
-        return not (is_small and outputs_contradict(opened.model, expected))
+        return not language_of(case.format).contradicts(case, expected)
 
     def _second_take(self, opened: Opened, context: Context, first: tuple[Run, ...], fresh: bool) -> Verdict:
         runs, executor = first, self.executor

@@ -3,41 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
-
-import onnx
 
 from corpus.case import Case
-from corpus.onnx.repair import repair
+from oracles.language import Opened, language_of
 from oracles.numerics.compare import Tolerance
 from oracles.probes.context import Context
-from oracles.probes.graph_context import GraphContext
-from oracles.probes.onnx_context import OnnxContext
-from oracles.probes.tir_context import TirContext
 from oracles.rules import Rule, find_rules
-from oracles.run import Config, Phase, Run
+from oracles.run import Phase, Run
 from oracles.sandbox.executor import Executor
-from oracles.sandbox.sandbox import Job
 from oracles.verdict import Mark, Notes, Outcome, Verdict
-
-
-@dataclass(frozen=True)
-class Opened:
-    """A case whose ONNX program is parsed and repaired at most once; nobody may change the models."""
-
-    case: Case
-
-    @cached_property
-    def model(self) -> onnx.ModelProto:
-        """The program as it is; raises `UserError` if it is no ONNX model."""
-        model: onnx.ModelProto = self.case.parsed
-        return model
-
-    @cached_property
-    def repaired(self) -> tuple[onnx.ModelProto, tuple[str, ...]]:
-        """The model with wrong annotations put right, and what these were; the model itself if none was."""
-        model, notes = repair(self.model)
-        return model, tuple(notes)
 
 
 @dataclass(frozen=True)
@@ -54,50 +28,14 @@ class Rulebook:
 
     def open(self, opened: Opened) -> Context:
         """Open a case for rules, each time anew: a context remembers answers and notes."""
-        case, executor = opened.case, self.executor
-        if case.format == "tir":
-            return self._open_loops(case)
-        if case.format != "onnx":
-            return self._open_graph(case)
-        model, notes = opened.repaired
-        program = case.program if model is opened.model else model.SerializeToString()
-        context = OnnxContext(
-            model,
-            Job(program, case.inputs, executor.configs[:1], case.external, passes=case.passes),
-            executor,
+        context: Context = language_of(opened.case.format).open(
+            opened,
+            self.executor,
             tolerance=self.tolerance,
             screen=self.screen,
-            is_wide=executor.backend.computes_wide and executor.target.device == "cpu",
             accept_invalid=self.accept_invalid,
         )
-        for note in notes:
-            context.notes.add(note)
         return context
-
-    def _open_graph(self, case: Case) -> GraphContext:
-        executor, graphs = self.executor, self.executor.backend.graphs
-        assert graphs is not None
-        double = Config("float64", graphs.double) if graphs.double else None
-        if graphs.referee:
-            double = Config("float64", backend=graphs.referee)
-        return GraphContext(
-            case.parsed,
-            Job(case.program, case.inputs, executor.configs[:1], format=case.format, passes=case.passes),
-            executor,
-            double=double,
-            tolerance=self.tolerance,
-            screen=self.screen,
-        )
-
-    def _open_loops(self, case: Case) -> TirContext:
-        job = Job(
-            case.program,
-            case.inputs,
-            self.executor.configs[:1],
-            format=case.format,
-            passes=case.passes,
-        )
-        return TirContext(job, self.executor, tolerance=self.tolerance, screen=self.tolerance)
 
     def judge(
         self, case: Case, runs: tuple[Run, ...], context: Context, rules: tuple[Rule, ...] | None = None

@@ -1,6 +1,6 @@
-"""A first look at many programs of loops together: which need a verdict of their own, and what they met.
+"""A first look at many TIR programs together: which need a verdict of their own, and what they met.
 
-One worker compiles them as one library (`oracles/worker/tvm/loops/batch.py`), which costs about a third of
+One worker compiles them as one library (`oracles/worker/tvm/tir/run.py`), which costs about a third of
 one after the other. A program that ends well here gets its verdict from these runs; every other one is judged
 by itself, so no failure rests on what stood beside it.
 """
@@ -20,7 +20,6 @@ from oracles.sandbox.executor import Executor
 from oracles.sandbox.sandbox import Job
 from oracles.verdict import Outcome, Verdict
 
-FORMAT = "tir"
 REPORT = "(report)"
 """The output of a batch that tells of each program; as in the worker."""
 
@@ -37,7 +36,7 @@ def screen(executor: Executor, cases: Sequence[Case], configs: Sequence[Config])
     """Return each case's runs by these ways; None for one that has to be looked at alone."""
     if not cases:
         return []
-    job = Job(_together(cases), _inputs(cases), tuple(map(_as_batch, configs)), format=FORMAT)
+    job = Job(_together(cases), _inputs(cases), tuple(map(_as_batch, configs)), format=cases[0].format)
     runs = executor.run(job)
     if all(run.is_ok for run in runs):
         reports = [_report(run) for run in runs]

@@ -28,7 +28,7 @@ def with_sequence(case: Case) -> Case:
 def split(target: Target) -> tuple[Target, tuple[str, ...]]:
     """Return the target without the sequence that it asks for, and that sequence; `UserError` as above."""
     target, names = _taken_apart(target)
-    if complaint := misplaced(names, target):
+    if complaint := misplaced(names, target, find_backend(target.backend).formats[0]):
         raise UserError(f"target {target}: @passes={','.join(names)}: {complaint}")
     return target, names
 
@@ -42,7 +42,7 @@ def _taken_apart(target: Target) -> tuple[Target, tuple[str, ...]]:
     return target.without_setting(PASSES), tuple(name for name in asked.split(",") if name)
 
 
-def misplaced(passes: Sequence[str], target: Target, format: str = "onnx", program: bytes = b"") -> str:
+def misplaced(passes: Sequence[str], target: Target, format: str, program: bytes = b"") -> str:
     """Say why the target cannot run these passes in this order; empty if it can, or has no such passes."""
     sequences = find_backend(target.backend).sequences
     if not passes or sequences is None:

@@ -15,6 +15,7 @@ from oracles.verdict import Verdict
 from reducer.engine.journal import NAME as JOURNAL
 from reducer.engine.journal import Journal
 from reducer.engine.predicates import JudgePool
+from reducer.language import language_of
 from reducer.options import DoesNotFail, Options, Progress
 from reducer.result import Reduction, files_of, finished
 from reducer.session import Session
@@ -38,7 +39,7 @@ def reduce_case(
     it, lent.
     """
     journal = Journal(out / JOURNAL, options.header(case))
-    if options.private and case.format != "onnx":
+    if options.private and not language_of(case.format).can_hide:
         raise UserError(f"reduce --private: hides ONNX models only; this is a {case.format} program")
     pool = JudgePool(partial(options.judge, case.format), judge)
     violations = tuple(map(Remark.VIOLATION.note, case.remarks(Remark.VIOLATION)))

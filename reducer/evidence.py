@@ -6,7 +6,7 @@ import re
 
 from oracles.verdict import Outcome, Verdict
 from reducer.move import Hints
-from reducer.subject.base import NodeSubject, Subject
+from reducer.subject.base import Subject
 
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9]*")
 _CAMEL = re.compile(r"[A-Z][a-z0-9]*|[a-z0-9]+")
@@ -41,11 +41,9 @@ def needed_operator(verdict: Verdict | None, subject: Subject) -> str:
     Empty where the framework's stack names no node.
     """
     at = next((run.at for run in (verdict.runs if verdict else ()) if run.at), "")
-    if verdict is None or verdict.symptom is None or not isinstance(subject, NodeSubject):
+    if verdict is None or verdict.symptom is None:
         return ""
-    if at not in subject.producer:
-        return ""
-    operator = subject.nodes[subject.producer[at]].op_type
+    operator = subject.operator_of(at)
     return operator if verdict.symptom.message.startswith(f"{operator}: ") else ""
 
 

@@ -28,11 +28,11 @@ from reducer.engine.gate import Gate
 from reducer.engine.journal import Answer, Journal
 from reducer.engine.predicates import JudgePool
 from reducer.engine.rounds import Engine
+from reducer.language import language_of
 from reducer.move import Hints, Move
 from reducer.moves import constants, names, node_sets, outputs
 from reducer.subject.onnx.nodesets import declaration
 from reducer.subject.tensors import initializer, read_tensor
-from reducer.subjects import kind_of
 
 FOLDS = tuple(move for move in constants.MOVES if move.search is constants.fold_nodes)
 MOVES: tuple[Move[Any], ...] = tuple(
@@ -52,15 +52,15 @@ def least_graph(case: Case, holds: Callable[[bytes], bool], judge: Judge) -> onn
     The judge's un-optimised configuration tells the value of every tensor, from which those are typed that
     become inputs.
     """
-    kind = kind_of(case)
-    subject = kind.open(case, JudgePool(lambda: judge, judge))
+    language = language_of(case.format)
+    subject = language.open(case, JudgePool(lambda: judge, judge))
     if not holds(subject.case(case).program):
         return None
-    subject, _ = kind.learn(subject, judge, case)
+    subject, _ = language.learn(subject, judge, case)
     predicate = partial(_answer, holds)
     decider = Decider(predicate, Journal(Path("unused"), {}), Allowance(max_checks=MOST_CHECKS))
     gate = Gate(decider, case, lambda found: found.is_valid)
-    engine = Engine(gate, MOVES, Hints(), lambda found: kind.learn(found, judge, case)[0])
+    engine = Engine(gate, MOVES, Hints(), lambda found: language.learn(found, judge, case)[0])
     with suppress(AllowanceSpent):
         for better in engine.run(subject):
             subject = better

@@ -28,9 +28,10 @@ SearchOf: TypeAlias = Generator[Callable[[], S | None], bool, S]
 class Hints:
     """The evidence that guides the moves: operators and nodes that the failure names, and wrong values.
 
-    `stopped_at` is the result of the node at which the framework's own stack says that it stopped. `divergence`
-    is where the optimised run first differs from the un-optimised one. `witness` belongs to the last
-    interesting candidate: pairs of a dim and a position along it. `is_thorough` lifts the bounds of searches.
+    `stopped_at` is the result of the node at which the framework's own stack says that it stopped.
+    `divergence` is where the optimised run first differs from the un-optimised one. `witness` belongs to
+    the last interesting candidate: pairs of a dim and a position along it.
+    `is_thorough` lifts the bounds of searches.
     """
 
     operators: tuple[str, ...] = ()

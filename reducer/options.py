@@ -12,8 +12,8 @@ from corpus.target import Target
 from oracles.judge import Judge
 from oracles.numerics.compare import AUTO, Tolerance
 from oracles.run import Limits
+from reducer.language import language_of
 from reducer.moves import all_moves
-from reducer.subjects import kind_of
 
 
 class DoesNotFail(Exception):
@@ -56,11 +56,11 @@ class Options:
         return {
             "case_id": case.case_id,
             "target": str(self.target),
-            "moves": [move.name for move in all_moves(kind_of(case).subject)],
+            "moves": [move.name for move in all_moves(language_of(case.format).subject)],
             **settings,
         }
 
-    def judge(self, format: str = "onnx") -> Judge:
+    def judge(self, format: str) -> Judge:
         """Return a judge of the target with these limits and tolerances."""
         return Judge(
             self.target,

@@ -26,8 +26,8 @@ from oracles.tir.interpreter import interpret
 from reducer.move import Hints, Move, Search, SearchOf
 from reducer.subject.graphs.edits import without_unused
 from reducer.subject.graphs.subject import GraphSubject
-from reducer.subject.loops.subject import LoopSubject
 from reducer.subject.order import size
+from reducer.subject.tir.subject import TirSubject
 
 MOST_STEPS = 20_000
 """What takes more steps is not looked at: whether it is defined is not known then."""
@@ -36,7 +36,7 @@ ENTRY = "main"
 CALL_TIR = "relax.call_tir"
 
 
-def lifted(move: Move[LoopSubject], subject: GraphSubject, hints: Hints) -> Search:
+def lifted(move: Move[TirSubject], subject: GraphSubject, hints: Hints) -> Search:
     """A move on loops tried on each PrimFunc of a graph."""
     best = subject
     for name in tuple(best.program.loops):
@@ -45,7 +45,7 @@ def lifted(move: Move[LoopSubject], subject: GraphSubject, hints: Hints) -> Sear
     return best
 
 
-def _in_one(move: Move[LoopSubject], best: GraphSubject, name: str, hints: Hints) -> SearchOf[GraphSubject]:
+def _in_one(move: Move[TirSubject], best: GraphSubject, name: str, hints: Hints) -> SearchOf[GraphSubject]:
     """The move's own search on one PrimFunc; what the calls cannot follow counts as refused."""
     inner = opened(best.program.loops[name].function)
     if inner is None:
@@ -55,8 +55,8 @@ def _in_one(move: Move[LoopSubject], best: GraphSubject, name: str, hints: Hints
     search, start = move.search(inner, hints), best
 
     def proposed(proposal: Any) -> GraphSubject | None:
-        found = proposal()
-        if not isinstance(found, LoopSubject):
+        found: TirSubject | None = proposal()
+        if found is None:
             return None
         made = put_back(start, name, inner.main, found.main)
         if made is None or size(made) >= size(best) or not found.is_valid:
@@ -76,7 +76,7 @@ def _in_one(move: Move[LoopSubject], best: GraphSubject, name: str, hints: Hints
         return best
 
 
-def opened(function: Function) -> LoopSubject | None:
+def opened(function: Function) -> TirSubject | None:
     """Return a PrimFunc as a subject with small values; None for one that the moves cannot work on."""
     module = Module({ENTRY: function})
     try:
@@ -86,7 +86,7 @@ def opened(function: Function) -> LoopSubject | None:
     if problems(module):
         return None
     found = interpret(module, inputs, trials=0, steps=MOST_STEPS)
-    return LoopSubject(module, inputs=inputs, must_be_defined=not found.reason)
+    return TirSubject(module, inputs=inputs, must_be_defined=not found.reason)
 
 
 def put_back(subject: GraphSubject, name: str, old: Function, new: Function) -> GraphSubject | None:
@@ -181,7 +181,7 @@ def _walk(subject: GraphSubject) -> Iterator[Binding]:
         yield from graph.walk()
 
 
-def _leaves(subject: LoopSubject, given: int) -> set[str]:
+def _leaves(subject: TirSubject, given: int) -> set[str]:
     """Return the outputs that keep something of what they held, which is anything where a graph calls it."""
     results = [item.name for item in subject.main.params[given:] if isinstance(item, Buffer)]
     runs = [

@@ -16,7 +16,7 @@ from typing import Any
 
 from corpus.case import Case
 from corpus.errors import UserError
-from corpus.onnx.graph import walk_model
+from oracles.language import language_of as judged_as
 from oracles.naming.components import signature
 from oracles.run import Config, Run, Status
 from oracles.sandbox.sandbox import Job
@@ -29,16 +29,13 @@ from reducer.engine.journal import Journal
 from reducer.engine.predicates import AdaptiveTimeout, Both, Command, JudgePool, SameSymptom, Silent
 from reducer.engine.rounds import Engine
 from reducer.evidence import needed_operator, read_hints
+from reducer.language import Language, language_of
 from reducer.move import Hints
 from reducer.moves import all_moves
-from reducer.moves.exhaust_small import MOST_NODES, proposals, subsets
 from reducer.options import DoesNotFail, Options, Progress
 from reducer.pass_sets import failing_config
 from reducer.result import Reduction, finished
 from reducer.subject.base import Subject
-from reducer.subject.loops.subject import LoopSubject
-from reducer.subject.onnx.subject import OnnxSubject
-from reducer.subjects import Kind, kind_of
 
 MOST_BYTES = 64 << 20
 """Of a larger candidate the run takes longer than it saves."""
@@ -79,8 +76,7 @@ class Bounds:
 
     def hold(self, subject: Subject) -> bool:
         """Return whether a candidate can show the failure at all."""
-        nodes = walk_model(subject.model) if isinstance(subject, OnnxSubject) else ()
-        if self.operator and all(node.op_type != self.operator for node in nodes):
+        if self.operator and self.operator not in subject.operators:
             return False
         return self.plain is None or self.plain.accepts(subject)
 
@@ -102,8 +98,8 @@ class Session:
     quick: bool = True
 
     @property
-    def _kind(self) -> Kind[Any]:
-        return kind_of(self.case)
+    def _language(self) -> Language[Any]:
+        return language_of(self.case.format)
 
     def run(self, journal: Journal) -> Reduction:
         """Reduce and write the result, whatever ends it early; raises `DoesNotFail`.
@@ -114,7 +110,7 @@ class Session:
         started = time.monotonic()
         proven = self._case_of_a_finished_one()
         verdict = self._first_verdict()
-        subject = self._kind.open(self.case, self.pool)
+        subject = self._language.open(self.case, self.pool)
         only = self._failing_config(verdict)
         gate = self._gate(self._predicate(verdict, only), journal, started, self._bounds(verdict, subject))
         course = self._course_of(gate, subject, verdict, Hints())
@@ -176,7 +172,8 @@ class Session:
     def _is_quick(self, first: Verdict | None) -> bool:
         """Return whether candidates are judged quickly: none whose failure is one of time or of memory."""
         slow = (Outcome.TIMEOUT, Outcome.OUT_OF_MEMORY, Outcome.PERF)
-        return self.quick and self.case.format == "tir" and first is not None and first.outcome not in slow
+        is_cheap = self.quick and judged_as(self.case.format).runs_quickly
+        return is_cheap and first is not None and first.outcome not in slow
 
     def _is_proven(self, course: ReductionRun, shown: Verdict | None, proven: str | None) -> bool:
         """Return whether the result fails by a run of now, asked outside of the journal.
@@ -247,7 +244,7 @@ class Session:
 
     def _plainer(self, predicate: SameSymptom) -> SameSymptom:
         """The predicate with LLVM left out of its quick answers, if the case fails without it as well."""
-        if not predicate.quick or self._kind.subject is not LoopSubject:
+        if not predicate.quick:
             return predicate
         plainly = replace(predicate, plainly=True)
         return plainly if plainly(self.case).interesting else predicate
@@ -257,7 +254,7 @@ class Session:
 
     def _bounds(self, verdict: Verdict | None, subject: Subject) -> Bounds:
         """Return the bounds of every candidate, as far as the original keeps them."""
-        if self.case.format != "onnx":
+        if not self._language.is_bounded:
             return Bounds()
         plain = PlainRuns(self.pool, self.case)
         asks_plain = not self.options.accept_invalid and plain.ends_well(subject)
@@ -285,7 +282,7 @@ class Session:
         return self._course_of(gate, subject, verdict, hints)
 
     def _course_of(self, gate: Gate, subject: Subject, verdict: Verdict | None, hints: Hints) -> ReductionRun:
-        engine = Engine(gate, all_moves(self._kind.subject), hints, lambda found: self._learn(found)[0])
+        engine = Engine(gate, all_moves(self._language.subject), hints, lambda found: self._learn(found)[0])
         course = ReductionRun(self.case, self.options, self.pool, verdict, engine, subject, self.on_progress)
         gate.on_check = course.on_check
         return course
@@ -293,15 +290,15 @@ class Session:
     def _hints_of_values(self, subject: Subject, hints: Hints, verdict: Verdict, config: Config) -> Hints:
         """Add the place where values differ: by node, or by the optimised program."""
         with self.pool.one() as judge:
-            named = self._kind.named_by_values(subject, judge, self.case, config)
+            named = self._language.named_by_values(subject, judge, self.case, config)
             first = judge.divergence(self.case, verdict)
-            divergence = self._kind.divergence(subject, judge, self.case, config)
+            divergence = self._language.divergence(subject, judge, self.case, config)
         named = named or ((first.name,) if first is not None else ())
         return replace(hints, nodes=named or hints.nodes, divergence=divergence)
 
     def _learn(self, subject: Subject) -> tuple[Subject, str]:
         with self.pool.one() as judge:
-            learned: tuple[Subject, str] = self._kind.learn(subject, judge, self.case)
+            learned: tuple[Subject, str] = self._language.learn(subject, judge, self.case)
             return learned
 
     def _result(self, course: ReductionRun, verdict: Verdict | None, seconds: float) -> Reduction:
@@ -328,7 +325,7 @@ class Session:
             moves=tuple(move.name for move in engine.moves),
             steps=tuple(engine.steps),
             curve=tuple(course.curve),
-            kept=() if self.options.private else self._kind.kept(self.case, course.best),
+            kept=() if self.options.private else self._language.kept(self.case, course.best),
             words_left=course.words_left,
             timeouts=decider.timeouts,
             asked=dict(engine.asked),
@@ -339,12 +336,8 @@ class Session:
 
     def _settled_subsets(self, course: ReductionRun) -> tuple[int, int]:
         """Count the smaller subsets of the remaining nodes, and those that are known not to fail."""
-        best = course.best
-        if not isinstance(best, OnnxSubject) or len(best.nodes) > MOST_NODES:
-            return 0, 0
-        sets = list(subsets(best))
-        settled = course.gate.is_settled
-        return sum(all(map(settled, proposals(best, keep))) for keep in sets), len(sets)
+        settled = [all(map(course.gate.is_settled, each)) for each in self._language.subsets(course.best)]
+        return sum(settled), len(settled)
 
     def _last_verdict(self, case: Case, first: Verdict | None) -> Verdict | None:
         """Return the verdict on the result; None if several runs do not show it, or a command decides."""

@@ -15,6 +15,7 @@ import signal
 import sys
 import time
 import traceback
+import types
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, TextIO
@@ -36,6 +37,7 @@ WORKFLOWS = {
     UPKEEP: ("doctor", "db"),
 }
 """What the help shows under which heading; a command that is not named here is upkeep."""
+HELP_OPTIONS = ("-h", "--help")
 COMPLETING = "_CRUX_COMPLETE"
 """Set by a shell that asks what a word may become."""
 MOST_LOGS = 50
@@ -44,28 +46,60 @@ NO_READER = 128 + signal.SIGPIPE
 """What a shell says of a program that `| head` cut off."""
 
 
-def build() -> typer.Typer:
-    """Return the application with every command whose file stands in `triage/commands`."""
+def build(words: Sequence[str] | None = None) -> typer.Typer:
+    """The application with the commands that an invocation with these words needs; without words, with all.
+
+    A command's file is found by its name in `triage/commands`. Where only the names and first lines of
+    all are shown, no command has parameters: reading these takes as long as all the rest of the help.
+    """
     app = typer.Typer(
         name="crux",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        context_settings={"help_option_names": [*HELP_OPTIONS]},
     )
     app.callback(help=HELP)(_common)
-    for module in pkgutil.iter_modules(triage.commands.__path__):
-        importlib.import_module(f"triage.commands.{module.name}").add_to(app)
+    names = [module.name for module in pkgutil.iter_modules(triage.commands.__path__)]
+    for name in words[:1] if words and words[0] in names else names:
+        importlib.import_module(f"triage.commands.{name}").add_to(app)
     _group(app)
-    if is_plain():
-        _write_plainly()
+    if words in ([], ["--help"], ["-h"]):
+        _keep_only_lines(app)
+    if words is not None and (len(words) < 2 or not {*words}.isdisjoint(HELP_OPTIONS)):
+        _prepare_help()
     return app
 
 
-def _write_plainly() -> None:
-    """Let typer's own help and complaints know of no terminal, so that they hold no escape."""
+def _keep_only_lines(app: typer.Typer) -> None:
+    """Take the parameters from the commands, and the commands from the groups."""
+    for command in app.registered_commands:
+        command.help = command.callback.__doc__
+        command.callback = _nothing
+    for group in app.registered_groups:
+        assert group.typer_instance is not None
+        group.typer_instance.registered_commands.clear()
+
+
+def _nothing() -> None:
+    """A callback without parameters."""
+
+
+def _prepare_help() -> None:
+    """Import typer's help without rich's Markdown and Traceback, which it never uses here: 40 ms.
+
+    Where no escapes are wanted, it is to know of no terminal.
+    """
+    unused = {"rich.markdown": "Markdown", "rich.traceback": "Traceback"}
+    stand_ins = {module: types.ModuleType(module) for module in unused.keys() - sys.modules.keys()}
+    for module, stand_in in stand_ins.items():
+        setattr(stand_in, unused[module], types.SimpleNamespace)
+    sys.modules.update(stand_ins)
     from typer import rich_utils
 
-    rich_utils.FORCE_TERMINAL = False
+    for module in stand_ins:
+        del sys.modules[module]
+    if is_plain():
+        rich_utils.FORCE_TERMINAL = False
 
 
 def _group(app: typer.Typer) -> None:
@@ -144,7 +178,7 @@ def _code_of(error: Exception) -> int:
 
 
 def _invoke(arguments: Sequence[str]) -> int:
-    command: Any = typer.main.get_command(build())
+    command: Any = typer.main.get_command(build(None if COMPLETING in os.environ else arguments))
     _hide_types_of_flags(command)
     if COMPLETING in os.environ:
         return int(command.main(list(arguments), prog_name="crux", standalone_mode=False) or OK)

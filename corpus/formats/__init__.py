@@ -8,8 +8,11 @@ call it.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import pkgutil
+from collections.abc import Iterator
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 
@@ -32,12 +35,24 @@ def find_format(name: str) -> Format[Any]:
     return cast(Format[Any], importlib.import_module(f"{__name__}.{name}").FORMAT)
 
 
+def language_in(package: str, name: str) -> Any | None:
+    """The `LANGUAGE` that a package's folder of languages has for a format; None where it has none.
+
+    UserError where there is no such format.
+    """
+    place = f"{package}.{find_format(name).name}"
+    return importlib.import_module(place).LANGUAGE if importlib.util.find_spec(place) else None
+
+
 def format_of(path: Path) -> Format[Any] | None:
     """Return the format whose suffix the file has, or whose program the folder holds."""
-    for name in format_names():
-        found = find_format(name)
-        if path.is_dir() and (path / found.program_file).is_file():
-            return found
-        if path.is_file() and (path.name.endswith(found.suffixes) or found.is_foreign(path)):
-            return found
-    return None
+    if path.is_dir():
+        return next((each for each in _formats() if (path / each.program_file).is_file()), None)
+    own = (each for each in _formats() if path.name.endswith(each.suffixes))
+    foreign = (each for each in _formats() if each.is_foreign(path))
+    return next(chain(own, foreign), None) if path.is_file() else None
+
+
+def _formats() -> Iterator[Format[Any]]:
+    """Every format, each loaded when its turn comes."""
+    return map(find_format, format_names())

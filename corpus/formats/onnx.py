@@ -7,6 +7,7 @@ from onnx import ModelProto
 from corpus.errors import UserError
 from corpus.format import Format
 from corpus.onnx.canonical import canonical
+from corpus.onnx.client import begin
 from corpus.onnx.graph import initializer_names
 from corpus.onnx.inputs import make_inputs
 from corpus.onnx.measure import measure
@@ -65,5 +66,6 @@ FORMAT = Format(
     external_files=external_files,
     relocate=relocate,
     read_test_data=read_test_data,
+    begin=begin,
 )
 """Nothing is called outside: operators are the runtime's own, libraries of others are never loaded."""

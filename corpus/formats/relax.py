@@ -8,17 +8,19 @@ from corpus.document import mentions
 from corpus.graphs.callees import calls_outside
 from corpus.graphs.format import graph_format
 
-OTHERS = (".torch.json", ".tir.json", ".relax.json")
-"""Documents of crux's own."""
-
 
 def is_foreign(path: Path) -> bool:
     """Return whether a file is TVMScript, or a module in TVM's JSON."""
     if path.suffix == ".json":
-        return not path.name.endswith(OTHERS) and path.name != "case.json"
+        return not path.name.endswith(".relax.json") and path.name != "case.json"
     return path.suffix == ".py" and mentions(path, r"^\s*(from|import)\s+tvm\b")
 
 
 FORMAT = graph_format(
-    "relax", "tvm", foreign=(".py", ".json"), is_foreign=is_foreign, calls_outside=calls_outside
+    "relax",
+    "tvm",
+    foreign=(".py", ".json"),
+    is_foreign=is_foreign,
+    calls_outside=calls_outside,
+    unit="bindings",
 )

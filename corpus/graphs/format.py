@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -98,6 +99,7 @@ def graph_format(
     foreign: tuple[str, ...],
     is_foreign: Callable[[Path], bool],
     calls_outside: Callable[[bytes], str] = only_computes,
+    unit: str = "nodes",
 ) -> Format[GraphProgram]:
     """Return a format of graphs of bindings; which files of others it opens, and what else is its own."""
     return Format(
@@ -106,6 +108,7 @@ def graph_format(
         suffixes=(f".{name}.json",),
         foreign=foreign,
         target=target,
+        unit=unit,
         read_program=partial(read_document, name),
         parse=GraphParser(name),
         check=check,
@@ -116,7 +119,22 @@ def graph_format(
         print_text=print_text,
         is_foreign=is_foreign,
         calls_outside=calls_outside,
+        from_worker=partial(_from_worker, name),
     )
+
+
+def _from_worker(name: str, answer: dict[str, Any], where: str) -> bytes:
+    """The bytes of a program, whatever the worker's dictionary looks like."""
+    document = {
+        "format": name,
+        "version": 1,
+        "main": answer["main"],
+        "constants": answer["constants"],
+        "functions": answer.get("functions", {}),
+        "opaque": answer.get("opaque", {}),
+        "facts": answer.get("facts", {}),
+    }
+    return parse_program(json.dumps(document).encode(), name, where).to_bytes()
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
-from corpus.tir.decode import Decoder
-from corpus.tir.encode import Encoder
+from corpus.tir.codec import Decoder, Encoder
 from corpus.tir.tree import Function
 
 Json: TypeAlias = Any

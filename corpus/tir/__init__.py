@@ -1,20 +1,23 @@
-"""Programs of TVM's loop IR as data: modules of PrimFuncs in a small typed tree, without TVM.
+"""TIR programs as data: modules of PrimFuncs in a small typed tree, without TVM.
 
-In comes a document (`program.tir.json`) or a tree that a worker read; out go trees, documents, TVMScript
-text, sizes and findings about well-formedness. Generators and the reducer change trees; `oracles/tir` runs
-them. Anybody may import this room; it imports only `corpus.errors` and numpy's dtypes.
+In come a document (`program.tir.json`) or a tree that a worker read; out go trees, documents, TVMScript text,
+sizes and findings about well-formedness. Generators and the reducer change trees; `oracles/tir` runs them.
+Anybody may import this room; it imports only `corpus.errors` and numpy's dtypes.
 
-To add an intrinsic: one line in `INTRINSICS` of `corpus/tir/intrinsics.py`: its name, operands, result,
-effect. The document, the checker, TVMScript and the worker take it from there; `oracles/tir/intrinsics.py`
-gets a numpy function if the interpreter shall know it (without one, what depends on its results is
-undefined), and `generators/tir/functions.py` a line if programs shall call it.
+`values.py` and `tree.py` declare every kind of node: a frozen dataclass whose field types say what they hold,
+and under `@form` the node's JSON (`forms.py`). Reading, writing, walking, renaming, the order in which names
+are checked, and the lines of the document come from there.
 
-To add a kind of statement: (1) a frozen dataclass in `corpus/tir/tree.py`, whose fields `walk.py` finds by
-itself; (2) a line in the table at the end of each of `encode.py`, `decode.py` and `script.py` here: the
-document, and TVMScript; (3) what it defines in `scopes.py`; (4) its node in the worker
-(`oracles/worker/tvm/loops/build.py` and `read.py`); (5) what it does in `oracles/tir/statements.py`.
-`tests/corpus/tir/test_tree.py` and `tests/oracles/test_tir_nodes.py` name a table that was left out. If it
-holds statements, `frame.py` and `costs.py` in `generators/tir`, and in the reducer
-`moves/loops/unwrapping.py`, `subject/loops/edits.py` and `subject/loop_counts.py` are told so. Programs hold
-it once a maker of `generators/tir/statements.py` or a mutator makes it.
+To add an intrinsic: one line in `INTRINSICS` of `intrinsics.py`: its name, operands, result, effect. The
+document, the checker, TVMScript and the worker take it from there; `oracles/tir/intrinsics.py` gets a numpy
+function if the interpreter shall know it (without one, what depends on its results is undefined), and
+`generators/tir/functions.py` a line if programs shall call it.
+
+To add a kind of statement: (1) its class in `tree.py`; (2) its text in `script.py`, and a rule in the table
+of `scopes.py` if its operands must suit each other; (3) its node in the worker
+(`oracles/worker/tvm/tir/build.py` and `read.py`); (4) what it does in `oracles/tir/statements.py`. The
+tests of these rooms name a table that was left out. If it holds statements, `generators/tir/frame.py` says
+what is visible in them, and in the reducer `moves/tir/statements.py` what it gives way to,
+`subject/tir/edits.py` when it is empty, and `subject/tir_counts.py` that it nests. Programs hold it once a
+maker of `generators/tir/statements.py` or a mutator makes it.
 """

@@ -14,23 +14,23 @@ import json
 from collections.abc import Iterator
 
 from corpus.reading import load_json
-from corpus.tir.decode import Decoder
-from corpus.tir.encode import Encoder
-from corpus.tir.tree import Function, Json, Module, Stmt
+from corpus.tir.codec import Decoder, Encoder
+from corpus.tir.forms import FORMS, Json
+from corpus.tir.tree import Function, Module, Stmt
 
 VERSION = 1
 FORMAT = "tir"
-BODIED = frozenset({"for", "while", "if", "attr", "seq", "block"})
+BODIED = frozenset(form.tag for form in FORMS.values() if form.bodies)
 
 
 def to_json(module: Module) -> Json:
-    """Return the module as plain JSON values, as the worker takes it."""
+    """The module as plain JSON values, as the worker takes it."""
     functions = {name: Encoder().function(function) for name, function in module.functions.items()}
     return {"format": FORMAT, "version": VERSION, "functions": functions}
 
 
 def to_bytes(module: Module) -> bytes:
-    """Return the document: the same bytes for the same module."""
+    """The document: the same bytes for the same module."""
     parts = [f"{json.dumps(name)}: {_function_text(one)}" for name, one in module.functions.items()]
     functions = ",\n".join(parts)
     text = f'{{\n"format": "{FORMAT}",\n"version": {VERSION},\n"functions": {{\n{functions}\n}}\n}}\n'
@@ -55,8 +55,8 @@ def from_bytes(text: bytes) -> Module:
 
 
 def statement_text(stmt: Stmt) -> str:
-    """Return a statement as the document has it, its bodies included, on one line."""
-    return json.dumps(Encoder().statement(stmt))
+    """A statement as the document has it, its bodies included, on one line."""
+    return json.dumps(Encoder().node(stmt))
 
 
 def _function_text(function: Function) -> str:

@@ -14,12 +14,11 @@ import numpy as np
 from corpus.errors import UserError
 from corpus.measure import Measure
 from corpus.tir.document import from_bytes, to_bytes
-from corpus.tir.names import renamed
 from corpus.tir.scopes import defined_names, problems, untrusted_callees
 from corpus.tir.tree import Attr, Block, Break, Continue, For, Function, Module, Stmt
 from corpus.tir.types import numpy_dtype, parts
 from corpus.tir.values import Binary, Buffer, Call, Cast, Const, Expr, Load, Unary, Var
-from corpus.tir.walk import buffers, expressions, statements
+from corpus.tir.walk import buffers, expressions, renamed, statements
 from corpus.values import InputType, Tensor, Value
 
 SIZES = (2, 3, 4, 5)
@@ -28,7 +27,7 @@ SIZES = (2, 3, 4, 5)
 
 @lru_cache(maxsize=32)
 def parse(program: bytes, where: str = "program") -> Module:
-    """Return the module of a document; UserError for one that spells none, or an ill-formed one.
+    """The module of a document; UserError for one that spells none, or an ill-formed one.
 
     The last ones are remembered: modules are immutable, and rules, gates and backends ask in turn.
     """
@@ -173,12 +172,12 @@ def measure(module: Module) -> Measure:
 
 
 def has_blocks(module: Module) -> bool:
-    """Return whether any function holds a block."""
+    """Whether any function holds a block."""
     return any(map(holds_blocks, module.functions.values()))
 
 
 def holds_blocks(function: Function) -> bool:
-    """Return whether the function holds a block."""
+    """Whether the function holds a block."""
     return any(isinstance(stmt, Block) for stmt in statements(function.body))
 
 
@@ -187,7 +186,7 @@ OF_BLOCKS = "s_tir"
 
 
 def is_rooted(function: Function) -> bool:
-    """Return whether it holds no blocks, or is said to hold blocks and has one around all."""
+    """Whether it holds no blocks, or is said to hold blocks and has one around all."""
     if not holds_blocks(function):
         return True
     root = function.body[0] if len(function.body) == 1 else None
@@ -222,7 +221,7 @@ def _mark(stmt: Stmt) -> str:
 
 
 def is_flat(module: Module) -> bool:
-    """Return whether every buffer has one dim."""
+    """Whether every buffer has one dim."""
     return all(len(buffer.shape) == 1 for one in module.functions.values() for buffer in buffers(one))
 
 
@@ -238,6 +237,6 @@ def plain_names(module: Module) -> dict[str, dict[str, str]]:
 
 
 def canonical(module: Module) -> bytes:
-    """Return the document under plain names."""
+    """The document under plain names."""
     names = plain_names(module)
     return to_bytes(Module({key: renamed(one, names[key]) for key, one in module.functions.items()}))

@@ -7,20 +7,20 @@ verifiers come after. `problems` names the first fault of each function, in word
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeAlias
 
 from corpus.callees import CARRIES_CODE, PLACES, UNNAMED, may_call
-from corpus.tir.expressions import expression_problem
+from corpus.tir.forms import FORMS, Form
 from corpus.tir.tree import (
     Alloc,
     Attr,
+    Axis,
     Bind,
     Block,
     Body,
     Break,
     Continue,
-    Declare,
     For,
     Function,
     If,
@@ -32,6 +32,7 @@ from corpus.tir.tree import (
     While,
 )
 from corpus.tir.types import is_bool, is_integer, lanes, parts, with_lanes
+from corpus.tir.typing import expression_problem
 from corpus.tir.values import Buffer, BufferRef, Call, Expr, Let, Load, Region, Text, Var, type_of
 from corpus.tir.walk import children, expressions, walk
 
@@ -52,12 +53,12 @@ def problems(module: Module) -> list[str]:
 
 
 def is_well_formed(module: Module) -> bool:
-    """Return whether no function breaks a rule."""
+    """Whether no function breaks a rule."""
     return not problems(module)
 
 
 def untrusted_callees(module: Module) -> tuple[str, ...]:
-    """Return the functions outside the allow-list that the module calls, sorted."""
+    """The functions outside the allow-list that the module calls, sorted."""
     found: set[str] = set()
     for function in module.functions.values():
         found.update(key for key in _keys(function) if CARRIES_CODE.search(key))
@@ -74,7 +75,7 @@ def untrusted_callees(module: Module) -> tuple[str, ...]:
 
 
 def _named(call: Call) -> str | None:
-    """Return the function that a call by name calls; None if the name is no text."""
+    """The function that a call by name calls; None if the name is no text."""
     place = PLACES[call.callee]
     named = call.args[place] if place < len(call.args) else None
     return named.value if isinstance(named, Text) else None
@@ -136,121 +137,63 @@ class _Checker:
         self._scope.back(mark)
 
     def _statement(self, stmt: Stmt) -> None:
-        checks: dict[type, Any] = {
-            Bind: self._bind,
-            Alloc: self._alloc,
-            Declare: self._declare,
-            For: self._for,
-            While: self._while,
-            If: self._if,
-            Attr: self._attr,
-            Seq: self._seq,
-            Block: self._block,
-            Store: self._store,
-        }
         if isinstance(stmt, Break | Continue) and not self._loops:
             raise IllFormed(f"{type(stmt).__name__.lower()} outside of a loop")
-        check = checks.get(type(stmt))
-        if check is not None:
-            check(stmt)
-            return
-        for child in children(stmt):
-            self._expression(child)
+        if isinstance(stmt, Seq):
+            for inner in stmt.body:
+                self._statement(inner)
+        elif FORMS[type(stmt)].bodies:
+            mark, is_loop = self._scope.mark(), isinstance(stmt, For | While)
+            self._loops += is_loop
+            self._node(stmt)
+            self._loops -= is_loop
+            self._scope.back(mark)
+        else:
+            self._node(stmt)
+
+    def _node(self, node: Any) -> None:
+        """Operands, then the node's own rule, then the names that it defines, then what is inside."""
+        rule = _RULES.get(type(node))
+        for name, check in _CHECKS[type(node)]:
+            if check is None:
+                if rule is not None:
+                    rule(self, node)
+            elif (value := getattr(node, name)) is not None:
+                check(self, value)
 
     def _bind(self, stmt: Bind) -> None:
-        self._expression(stmt.value)
         _same(type_of(stmt.value), stmt.var.dtype, f"{stmt.var.name} is bound")
-        self._define(stmt.var)
-
-    def _alloc(self, stmt: Alloc) -> None:
-        self._buffer(stmt.buffer)
-
-    def _declare(self, stmt: Declare) -> None:
-        self._expression(stmt.data)
-        self._implicit(stmt.buffer)
-        self._buffer(stmt.buffer)
 
     def _for(self, stmt: For) -> None:
         for expr in (stmt.min, stmt.extent, *([stmt.step] if stmt.step is not None else [])):
-            self._expression(expr)
             _same(type_of(expr), stmt.var.dtype, f"loop {stmt.var.name} runs")
         if (stmt.kind == "thread") != (stmt.thread is not None):
             raise IllFormed(f"loop {stmt.var.name} is {stmt.kind}, its thread {stmt.thread}")
-        self._inside((stmt.var,), stmt.body)
 
-    def _while(self, stmt: While) -> None:
-        self._truth(stmt.condition, "while")
-        self._inside((), stmt.body)
+    def _about(self, node: Any) -> None:
+        if isinstance(node, Thread):
+            if node.name not in self._scope.vars:
+                self._define(Var(node.name, node.dtype))
+        elif isinstance(node, Expr):
+            self._expression(node)
 
-    def _if(self, stmt: If) -> None:
-        self._truth(stmt.condition, "if")
-        self._body(stmt.then)
-        self._body(stmt.other or ())
-
-    def _attr(self, stmt: Attr) -> None:
-        self._expression(stmt.value)
-        mark = self._scope.mark()
-        if isinstance(stmt.node, Thread):
-            if stmt.node.name not in self._scope.vars:
-                self._define(Var(stmt.node.name, stmt.node.dtype))
-        elif isinstance(stmt.node, Expr):
-            self._expression(stmt.node)
-        self._body(stmt.body)
-        self._scope.back(mark)
-
-    def _seq(self, stmt: Seq) -> None:
-        for inner in stmt.body:
-            self._statement(inner)
-
-    def _block(self, stmt: Block) -> None:
-        mark = self._scope.mark()
-        self._truth(stmt.predicate, f"block {stmt.name}")
-        for axis in stmt.axes:
+    def _axes(self, axes: tuple[Axis, ...]) -> None:
+        """No axis is visible in the values of the others."""
+        for axis in axes:
             for expr in (axis.domain.min, axis.domain.extent, axis.value):
                 self._expression(expr)
             _same(type_of(axis.value), axis.var.dtype, f"axis {axis.var.name} is bound")
-        for axis in stmt.axes:
+        for axis in axes:
             self._define(axis.var)
-        for region in (
-            *stmt.reads,
-            *stmt.writes,
-        ):  # of what is outside: a block's own memory is its own matter
-            self._region(region)
-        for buffer in stmt.allocs:
-            self._buffer(buffer)
-        for match in stmt.matches:
-            self._region(match.source)
-            self._implicit(match.buffer)
-            self._buffer(match.buffer)
-        self._body(stmt.init or ())
-        self._body(stmt.body)
-        self._scope.back(mark)
 
     def _store(self, stmt: Store) -> None:
         buffer = self._known(stmt.buffer)
-        for expr in (*stmt.indices, stmt.value):
-            self._expression(expr)
         self._indices(buffer, stmt.indices)
-        width = lanes(type_of(stmt.indices[-1])) if stmt.indices else 1
-        _same(
-            type_of(stmt.value),
-            with_lanes(buffer.dtype, lanes(buffer.dtype) * width),
-            f"store to {buffer.name}",
-        )
+        _same(type_of(stmt.value), _accessed_type(buffer, stmt.indices), f"store to {buffer.name}")
 
-    def _inside(self, given: tuple[Var, ...], body: Body) -> None:
-        mark = self._scope.mark()
-        for var in given:
-            self._define(var)
-        self._loops += 1
-        self._body(body)
-        self._loops -= 1
-        self._scope.back(mark)
-
-    def _truth(self, expr: Expr, what: str) -> None:
-        self._expression(expr)
-        if not is_bool(type_of(expr)):
-            raise IllFormed(f"the condition of {what} is of type {type_of(expr)}")
+    def _view(self, buffer: Buffer) -> None:
+        self._implicit(buffer)
+        self._buffer(buffer)
 
     def _region(self, region: Region) -> None:
         buffer = self._known(region.buffer)
@@ -297,8 +240,7 @@ class _Checker:
         elif isinstance(expr, Load):
             buffer = self._known(expr.buffer)
             self._indices(buffer, expr.indices)
-            width = lanes(type_of(expr.indices[-1])) if expr.indices else 1
-            _same(expr.dtype, with_lanes(buffer.dtype, lanes(buffer.dtype) * width), f"load of {buffer.name}")
+            _same(expr.dtype, _accessed_type(buffer, expr.indices), f"load of {buffer.name}")
         elif isinstance(expr, Call):
             callee = expr.callee.removeprefix("@")
             if callee != expr.callee and callee not in self._module.functions:
@@ -315,7 +257,6 @@ class _Checker:
         self._scope.vars[var.name] = var.dtype
 
     def _implicit(self, buffer: Buffer) -> None:
-        """A bare variable among a buffer's dims, strides and offset is defined by it."""
         for expr in (*buffer.shape, *buffer.strides, buffer.offset):
             if isinstance(expr, Var) and expr.name not in self._scope.vars:
                 self._define(expr)
@@ -350,3 +291,66 @@ def defined_names(node: Any) -> Iterator[str]:
 def _same(found: str, wanted: str, what: str) -> None:
     if found != wanted:
         raise IllFormed(f"{what} with {found}, not {wanted}")
+
+
+def _accessed_type(buffer: Buffer, indices: tuple[Expr, ...]) -> str:
+    """The type of a load or a store at these places: a vector if the last index is a vector."""
+    width = lanes(type_of(indices[-1])) if indices else 1
+    return with_lanes(buffer.dtype, lanes(buffer.dtype) * width)
+
+
+Check: TypeAlias = Callable[[_Checker, Any], object]
+
+_RULES: Final[dict[type, Check]] = {
+    Bind: _Checker._bind,
+    For: _Checker._for,
+    While: lambda checker, stmt: _true(stmt.condition, "while"),
+    If: lambda checker, stmt: _true(stmt.condition, "if"),
+    Block: lambda checker, stmt: _true(stmt.predicate, f"block {stmt.name}"),
+    Store: _Checker._store,
+}
+"""What is to hold of a statement's operands, besides that each of them is well-formed."""
+
+_BY_ROLE: Final[dict[str, Check]] = {
+    **dict.fromkeys(("Expr", "Inner"), _Checker._expression),
+    "BufferName": _Checker._known,
+    "Var": _Checker._define,
+    "Buffer": _Checker._buffer,
+    "View": _Checker._view,
+    "Region": _Checker._region,
+    "Match": _Checker._node,
+    "About": _Checker._about,
+    "Body": _Checker._body,
+}
+
+
+def _true(expr: Expr, what: str) -> None:
+    if not is_bool(type_of(expr)):
+        raise IllFormed(f"the condition of {what} is of type {type_of(expr)}")
+
+
+def _checks(form: Form) -> list[tuple[str, Check | None]]:
+    """The fields of a node kind with their checks, in the order of `_Checker._node`; None is its own rule.
+
+    A block's regions are of what is outside, so they come before its own memory.
+    """
+    ranked: list[tuple[int, str, Check | None]] = [(1, "", None)]
+    for each in form.every:
+        check = _Checker._axes if each.one == "Axis" else _BY_ROLE.get(each.one)
+        if check is not None:
+            rank = 2 if each.role in ("tuple[Axis, ...]", "tuple[Region, ...]") else (0, 3, 4)[each.phase]
+            ranked.append(
+                (rank, each.name, check if each.one == "Axis" or not each.is_many else _of_each(check))
+            )
+    return [(name, check) for _, name, check in sorted(ranked, key=lambda item: item[0])]
+
+
+def _of_each(check: Check) -> Check:
+    def checks(checker: _Checker, items: tuple[Any, ...]) -> None:
+        for item in items:
+            check(checker, item)
+
+    return checks
+
+
+_CHECKS: Final = {kind: _checks(form) for kind, form in FORMS.items()}

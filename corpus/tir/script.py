@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from corpus.tir.decode import Decoder
-from corpus.tir.encode import plain_offset
+from corpus.tir.codec import Decoder
 from corpus.tir.script_expressions import text_of, texts
 from corpus.tir.tree import (
     Alloc,
@@ -37,7 +36,7 @@ from corpus.tir.tree import (
     Thread,
     While,
 )
-from corpus.tir.values import Binary, Buffer, Const, Expr, Load, Range, Region, Var, type_of
+from corpus.tir.values import Binary, Buffer, Const, Expr, Load, Range, Region, Var, plain_offset, type_of
 from corpus.tir.walk import children, walk, with_function
 
 LOOPS: Final = {
@@ -51,7 +50,7 @@ HEAD = "from tvm.script import ir as I\nfrom tvm.script import tirx as T\n\n\n"
 
 
 def print_text(module: Module) -> str:
-    """Return the module as TVMScript, with its imports."""
+    """The module as TVMScript, with its imports."""
     return HEAD + "\n".join(module_lines(module)) + "\n"
 
 
@@ -62,7 +61,7 @@ def entered(module: Module) -> Module:
 
 
 def module_lines(module: Module, name: str = "Module") -> list[str]:
-    """Return the lines of the class under `@I.ir_module`."""
+    """The lines of the class under `@I.ir_module`."""
     lines = ["@I.ir_module", f"class {name}:"]
     for position, (key, function) in enumerate(module.functions.items()):
         lines += [""] * (position > 0)
@@ -71,12 +70,12 @@ def module_lines(module: Module, name: str = "Module") -> list[str]:
 
 
 def function_lines(name: str, function: Function) -> list[str]:
-    """Return the lines of one function, decorated."""
+    """The lines of one function, decorated."""
     return _Printer(Module({name: function})).function(name, function)
 
 
 def head_of(stmt: Stmt) -> str:
-    """Return the first line of a statement's text, without the colon before what it holds."""
+    """The first line of a statement's text, without the colon before what it holds."""
     return _Printer(Module({})).stmt(stmt)[0].removesuffix(":")
 
 
@@ -125,7 +124,7 @@ class _Printer:
         return [f"{name} = T.{dtype}()" for name, dtype in used.items() if name not in given]
 
     def matched(self, function: Function) -> list[str]:
-        """Return each buffer matched to its handle."""
+        """Each buffer matched to its handle."""
         return [
             f"{one.name} = T.match_buffer({one.name}_handle, {self.buffer(one)})" for one in function.buffers
         ]
@@ -283,18 +282,18 @@ def _indented(lines: list[str]) -> list[str]:
 
 
 def _offset_unsaid(buffer: Buffer) -> Const:
-    """Return the offset that TVM's builder gives a buffer without one; `plain_offset` is the document's."""
+    """The offset that TVM's builder gives a buffer without one; `plain_offset` is the document's."""
     return plain_offset(buffer.shape) if buffer.shape else Const(0, "int64")
 
 
 def _accesses(node: Any) -> bool:
-    """Return whether a block accesses memory outside of the blocks in it; the parser adds such regions."""
+    """Whether a block accesses memory outside of the blocks in it; the parser adds such regions."""
     found = (item for item in children(node) if not isinstance(item, Block))
     return any(isinstance(item, Load | Store) or _accesses(item) for item in found)
 
 
 def _is_plain(item: Buffer | Var, is_blocks: bool) -> bool:
-    """Return whether a parameter can be written in the signature."""
+    """Whether a parameter can be written in the signature."""
     if isinstance(item, Var):
         return True
     tiled = item.tiled == (not is_blocks and bool(item.shape))  # what the builder takes for granted

@@ -76,7 +76,7 @@ ATOM = 9
 
 
 def text_of(expr: Expr, level: int = 0) -> str:
-    """Return an expression, in parentheses where it binds less than `level`."""
+    """An expression, in parentheses where it binds less than `level`."""
     text, own = _EXPRESSIONS[type(expr)](expr)
     return f"({text})" if own < level else text
 
@@ -163,9 +163,8 @@ def _call(expr: Call) -> tuple[str, int]:
 _TYPED = frozenset(
     {"call_extern", "call_pure_extern", "reinterpret", "vectorlow", "vectorhigh", "vectorcombine"}
 )
-_PLAIN = frozenset(
+_PLAIN = frozenset(FLOAT_FUNCTIONS) | frozenset(
     [
-        *FLOAT_FUNCTIONS,
         "address_of",
         "atan2",
         "break_loop",

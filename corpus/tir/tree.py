@@ -1,4 +1,4 @@
-"""The tree's statements, functions and modules of TVM's loop IR, immutable.
+"""The tree's statements, functions and modules of TIR, immutable.
 
 A body is a tuple of statements; an empty one does nothing. Expressions and buffers stand in
 `corpus/tir/values.py`.
@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
+from corpus.tir.forms import BufferName, Data, DType, Json, LoopKind, Word, form
 from corpus.tir.values import Buffer, Const, Expr, Range, Region, Var
 
-LOOPS = ("serial", "parallel", "vectorized", "unrolled", "thread")
+View: TypeAlias = Buffer
+"""A buffer over memory that is there: it defines each bare variable among its dims, strides and offset."""
 
-Json: TypeAlias = Any
 
-
+@form("_ *var kind *domain value")
 @dataclass(frozen=True, slots=True)
 class Axis:
     """A block's iteration variable: `kind` is spatial, reduce, ordered or opaque; `value` is what the loops
@@ -29,11 +30,12 @@ class Axis:
     value: Expr
 
 
+@form("_ buffer source")
 @dataclass(frozen=True, slots=True)
 class Match:
     """A buffer that is a region of another one."""
 
-    buffer: Buffer
+    buffer: View
     source: Region
 
 
@@ -44,9 +46,9 @@ class Thread:
     `domain` and `name` are often absent.
     """
 
-    tag: str
+    tag: Word
     name: str = ""
-    dtype: str = "int32"
+    dtype: DType = "int32"
     domain: Range | None = None
     kind: int = 1
 
@@ -61,15 +63,17 @@ Body: TypeAlias = tuple[Stmt, ...]
 CERTAIN = Const(True, "bool")
 
 
+@form("store buffer indices value")
 @dataclass(frozen=True, slots=True)
 class Store(Stmt):
     """A value put into a buffer; a vector where the last index is one."""
 
-    buffer: str
+    buffer: BufferName
     indices: tuple[Expr, ...]
     value: Expr
 
 
+@form("bind *var value")
 @dataclass(frozen=True, slots=True)
 class Bind(Stmt):
     """A value under a name, for the statements that follow in the same body."""
@@ -78,22 +82,25 @@ class Bind(Stmt):
     value: Expr
 
 
+@form("alloc buffer annotations?")
 @dataclass(frozen=True, slots=True)
 class Alloc(Stmt):
     """Fresh memory, for the statements that follow in the same body. What it holds is undefined."""
 
     buffer: Buffer
-    annotations: Mapping[str, Json] = field(default_factory=dict)
+    annotations: Data = field(default_factory=dict)
 
 
+@form("declare buffer data")
 @dataclass(frozen=True, slots=True)
 class Declare(Stmt):
     """A buffer at an address that already has memory, for the statements that follow in the same body."""
 
-    buffer: Buffer
+    buffer: View
     data: Expr
 
 
+@form("for *var min extent kind {step? thread? annotations?} {body}")
 @dataclass(frozen=True, slots=True)
 class For(Stmt):
     """A loop of one of `LOOPS`. A `step` of None is 1."""
@@ -101,13 +108,14 @@ class For(Stmt):
     var: Var
     min: Expr
     extent: Expr
-    kind: str
+    kind: LoopKind
     body: Body
     step: Expr | None = None
     thread: Thread | None = None
-    annotations: Mapping[str, Json] = field(default_factory=dict)
+    annotations: Data = field(default_factory=dict)
 
 
+@form("while condition {body}")
 @dataclass(frozen=True, slots=True)
 class While(Stmt):
     """A loop as long as the condition holds."""
@@ -116,6 +124,7 @@ class While(Stmt):
     body: Body
 
 
+@form("if condition {then other:else?}")
 @dataclass(frozen=True, slots=True)
 class If(Stmt):
     """One of two bodies; `other` is None without an else."""
@@ -125,15 +134,17 @@ class If(Stmt):
     other: Body | None = None
 
 
+@form("assert condition kind message")
 @dataclass(frozen=True, slots=True)
 class Assert(Stmt):
     """An error of that kind where the condition does not hold."""
 
     condition: Expr
     message: tuple[str, ...] = ()
-    kind: str = "RuntimeError"
+    kind: Word = "RuntimeError"
 
 
+@form("evaluate value")
 @dataclass(frozen=True, slots=True)
 class Evaluate(Stmt):
     """An expression computed for its effect."""
@@ -141,6 +152,7 @@ class Evaluate(Stmt):
     value: Expr
 
 
+@form("return value")
 @dataclass(frozen=True, slots=True)
 class Return(Stmt):
     """The end of the function."""
@@ -148,26 +160,34 @@ class Return(Stmt):
     value: Expr
 
 
+@form("break")
 @dataclass(frozen=True, slots=True)
 class Break(Stmt):
     """The end of the innermost loop."""
 
 
+@form("continue")
 @dataclass(frozen=True, slots=True)
 class Continue(Stmt):
     """The end of the innermost loop's round."""
 
 
+About: TypeAlias = Json | Thread | Expr
+"""What an attribute is about; a thread is defined by it."""
+
+
+@form("attr node key value {body}")
 @dataclass(frozen=True, slots=True)
 class Attr(Stmt):
     """A body under an attribute. `node` is JSON, a `Thread`, an expression or a buffer."""
 
-    node: Json | Thread | Expr
-    key: str
+    node: About
+    key: Word
     value: Expr
     body: Body
 
 
+@form("seq {body}")
 @dataclass(frozen=True, slots=True)
 class Seq(Stmt):
     """A sequence within a sequence, which some of TVM's passes leave behind."""
@@ -175,11 +195,12 @@ class Seq(Stmt):
     body: Body
 
 
+@form("block name {predicate? axes reads writes allocs? matches? annotations?} {init? body}")
 @dataclass(frozen=True, slots=True)
 class Block(Stmt):
     """A block with its axes, what it reads and writes, its initial statement and its own memory."""
 
-    name: str
+    name: Word
     axes: tuple[Axis, ...]
     reads: tuple[Region, ...]
     writes: tuple[Region, ...]
@@ -188,7 +209,7 @@ class Block(Stmt):
     predicate: Expr = CERTAIN
     allocs: tuple[Buffer, ...] = ()
     matches: tuple[Match, ...] = ()
-    annotations: Mapping[str, Json] = field(default_factory=dict)
+    annotations: Data = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +222,7 @@ class Function:
     params: tuple[Buffer | Var, ...]
     body: Body
     returns: str = "void"
-    attrs: Mapping[str, Json] = field(default_factory=dict)
+    attrs: Data = field(default_factory=dict)
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:

@@ -49,48 +49,48 @@ def parts(dtype: str) -> Type:
 
 
 def element(dtype: str) -> str:
-    """Return a vector's type of one lane."""
+    """A vector's type of one lane."""
     found = _SCALAR.match(dtype)
     return found[1] if found else dtype
 
 
 def lanes(dtype: str) -> int:
-    """Return the number of lanes of a type; 1 for a scalar."""
+    """The number of lanes of a type; 1 for a scalar."""
     return parts(dtype).lanes
 
 
 def with_lanes(dtype: str, count: int) -> str:
-    """Return the type with that many lanes."""
+    """The type with that many lanes."""
     return element(dtype) if count == 1 else f"{element(dtype)}x{count}"
 
 
 def is_integer(dtype: str) -> bool:
-    """Return whether it is a signed or unsigned integer, or a vector of these."""
+    """Whether it is a signed or unsigned integer, or a vector of these."""
     return parts(dtype).code in ("int", "uint")
 
 
 def is_float(dtype: str) -> bool:
-    """Return whether it is a floating-point type, or a vector of these."""
+    """Whether it is a floating-point type, or a vector of these."""
     return parts(dtype).code == "float"
 
 
 def is_bool(dtype: str) -> bool:
-    """Return whether it is a truth value, or a vector of these."""
+    """Whether it is a truth value, or a vector of these."""
     return parts(dtype).code == "bool"
 
 
 def is_number(dtype: str) -> bool:
-    """Return whether arithmetic is defined on it."""
+    """Whether arithmetic is defined on it."""
     return parts(dtype).code in ("int", "uint", "float")
 
 
 def is_pointer(dtype: str) -> bool:
-    """Return whether it is an address."""
+    """Whether it is an address."""
     return parts(dtype).code in ("pointer", "handle")
 
 
 def pointer_to(dtype: str, scope: str = "global") -> str:
-    """Return the type of addresses of such elements."""
+    """The type of addresses of such elements."""
     return f"ptr:{dtype}:{scope}"
 
 
@@ -109,7 +109,7 @@ def numpy_dtype(dtype: str) -> np.dtype[Any] | None:
 
 
 def integer_range(dtype: str) -> tuple[int, int]:
-    """Return the least and the greatest value of an integer or boolean type."""
+    """The least and the greatest value of an integer or boolean type."""
     code, bits, _ = parts(dtype)
     if code == "int":
         return -(1 << (bits - 1)), (1 << (bits - 1)) - 1

@@ -6,8 +6,11 @@ apart by their names, which are unique in a function.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
+from corpus.tir.forms import BufferName, DType, Lanes, Word, form
 from corpus.tir.types import is_float, lanes, with_lanes
 
 ARITHMETIC = frozenset({"add", "sub", "mul", "div", "mod", "floordiv", "floormod", "min", "max"})
@@ -23,12 +26,16 @@ class Expr:
     """Anything that has a value."""
 
 
+Inner: TypeAlias = Expr
+"""An expression in which the names that its node defines are visible."""
+
+
 @dataclass(frozen=True, slots=True)
 class Var(Expr):
     """A variable's value."""
 
     name: str
-    dtype: str = "int32"
+    dtype: DType = "int32"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +43,15 @@ class Const(Expr):
     """A scalar literal; a vector of it is a `Broadcast`."""
 
     value: int | float | bool
-    dtype: str = "int32"
+    dtype: DType = "int32"
 
 
+@form("text value")
 @dataclass(frozen=True, slots=True)
 class Text(Expr):
     """A string that a call takes, such as the name of what it calls."""
 
-    value: str
+    value: Word
 
     @property
     def dtype(self) -> str:
@@ -51,6 +59,7 @@ class Text(Expr):
         return "handle"
 
 
+@form("_ op a b", BINARY)
 @dataclass(frozen=True, slots=True)
 class Binary(Expr):
     """One of `BINARY` of two operands of one type."""
@@ -61,11 +70,12 @@ class Binary(Expr):
 
     @property
     def dtype(self) -> str:
-        """Return the operands' type; a truth value for comparisons and logic."""
+        """The operands' type; a truth value for comparisons and logic."""
         operand = type_of(self.a)
         return operand if self.op in ARITHMETIC or self.op in BITWISE else with_lanes("bool", lanes(operand))
 
 
+@form("_ op a", UNARY)
 @dataclass(frozen=True, slots=True)
 class Unary(Expr):
     """`not` of a truth value, `bitnot` of an integer."""
@@ -79,14 +89,16 @@ class Unary(Expr):
         return type_of(self.a)
 
 
+@form("cast dtype value")
 @dataclass(frozen=True, slots=True)
 class Cast(Expr):
     """The value in another type with as many lanes."""
 
-    dtype: str
+    dtype: DType
     value: Expr
 
 
+@form("select condition then other")
 @dataclass(frozen=True, slots=True)
 class Select(Expr):
     """One of two values; both are computed."""
@@ -97,17 +109,18 @@ class Select(Expr):
 
     @property
     def dtype(self) -> str:
-        """Return the branches' type."""
+        """The branches' type."""
         return type_of(self.then)
 
 
+@form("ramp base stride lanes")
 @dataclass(frozen=True, slots=True)
 class Ramp(Expr):
     """The vector `base, base + stride, …` of `lanes` lanes."""
 
     base: Expr
     stride: Expr
-    lanes: int
+    lanes: Lanes
 
     @property
     def dtype(self) -> str:
@@ -115,12 +128,13 @@ class Ramp(Expr):
         return with_lanes(type_of(self.base), self.lanes * lanes(type_of(self.base)))
 
 
+@form("broadcast value lanes")
 @dataclass(frozen=True, slots=True)
 class Broadcast(Expr):
     """A vector of the same value in every lane."""
 
     value: Expr
-    lanes: int
+    lanes: Lanes
 
     @property
     def dtype(self) -> str:
@@ -128,6 +142,7 @@ class Broadcast(Expr):
         return with_lanes(type_of(self.value), self.lanes * lanes(type_of(self.value)))
 
 
+@form("shuffle vectors indices")
 @dataclass(frozen=True, slots=True)
 class Shuffle(Expr):
     """The lanes of some vectors, one after the other, picked by constant indices."""
@@ -137,17 +152,18 @@ class Shuffle(Expr):
 
     @property
     def dtype(self) -> str:
-        """Return the element type with as many lanes as indices."""
+        """The element type with as many lanes as indices."""
         return with_lanes(type_of(self.vectors[0]), len(self.indices))
 
 
+@form("let *var value body")
 @dataclass(frozen=True, slots=True)
 class Let(Expr):
     """A value under a name within one expression."""
 
     var: Var
     value: Expr
-    body: Expr
+    body: Inner
 
     @property
     def dtype(self) -> str:
@@ -155,20 +171,22 @@ class Let(Expr):
         return type_of(self.body)
 
 
+@form("load buffer *indices")
 @dataclass(frozen=True, slots=True)
 class Load(Expr):
     """A load from a buffer at some indices; it gives a vector if the last index is a vector."""
 
-    buffer: str
+    buffer: BufferName
     indices: tuple[Expr, ...]
-    dtype: str
+    dtype: DType
 
 
+@form("buffer buffer")
 @dataclass(frozen=True, slots=True)
 class BufferRef(Expr):
     """A buffer itself, as an operand of a call."""
 
-    buffer: str
+    buffer: BufferName
 
     @property
     def dtype(self) -> str:
@@ -182,9 +200,10 @@ class Call(Expr):
 
     callee: str
     args: tuple[Expr, ...]
-    dtype: str
+    dtype: DType
 
 
+@form("_ min extent")
 @dataclass(frozen=True, slots=True)
 class Range:
     """So many values from the first one on."""
@@ -193,11 +212,12 @@ class Range:
     extent: Expr
 
 
+@form("_ buffer *ranges")
 @dataclass(frozen=True, slots=True)
 class Region:
     """A box in a buffer: a range for each dim."""
 
-    buffer: str
+    buffer: BufferName
     ranges: tuple[Range, ...]
 
 
@@ -210,7 +230,7 @@ class Buffer:
 
     name: str
     shape: tuple[Expr, ...]
-    dtype: str
+    dtype: DType
     strides: tuple[Expr, ...] = ()
     offset: Expr = Const(0)
     scope: str = "global"
@@ -219,14 +239,23 @@ class Buffer:
     tiled: bool = False
 
 
+PLAIN_BUFFER: Mapping[str, Any] = {"scope": "global", "align": 64, "offset_factor": 1, "tiled": False}
+"""The rest of a buffer as it usually is; the document leaves it unsaid."""
+
+
+def plain_offset(shape: tuple[Expr, ...]) -> Const:
+    """The offset that the document leaves unsaid: 0 in the type of the first dim."""
+    return Const(0, type_of(shape[0]) if shape else "int32")
+
+
 def type_of(expr: Expr) -> str:
-    """Return an expression's type."""
+    """An expression's type."""
     dtype: str = expr.dtype  # type: ignore[attr-defined]
     return dtype
 
 
 def literal(value: int | float | bool, dtype: str) -> Expr:
-    """Return the constant of that type, a broadcast for a vector."""
+    """The constant of that type, a broadcast for a vector."""
     if (count := lanes(dtype)) > 1:
         return Broadcast(literal(value, with_lanes(dtype, 1)), count)
     return Const(float(value), dtype) if is_float(dtype) else Const(value, dtype)

@@ -12,8 +12,10 @@ from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from typing import Any, TypeVar
 
-from corpus.tir.tree import Body, Function, Module, Stmt
-from corpus.tir.values import Buffer, Expr
+from corpus.tir.forms import FORMS, PLAIN
+from corpus.tir.tree import Body, Function, Module, Stmt, Store, Thread
+from corpus.tir.types import pointer_to
+from corpus.tir.values import Buffer, BufferRef, Call, Expr, Load, Region, Var
 
 Node = TypeVar("Node")
 
@@ -48,15 +50,11 @@ def _nodes(item: Any) -> Iterator[Any]:
 
 @cache
 def _holders(kind: type, definitions: bool) -> tuple[str, ...] | None:
-    """Return the fields of a class that may hold nodes, the last one first; None for what is no node."""
+    """The fields of a class that may hold nodes, the last one first; None for what is no node."""
     if not is_dataclass(kind):
         return None
     held = [item.name for item in fields(kind) if item.type not in PLAIN]
     return tuple(reversed([name for name in held if definitions or name != DEFINED]))
-
-
-PLAIN = ("str", "int", "bool", "int | float | bool")
-"""How the types of fields are spelt that hold no nodes."""
 
 
 def _walk(node: Any, definitions: bool) -> Iterator[Any]:
@@ -81,22 +79,28 @@ def walk(node: Any) -> Iterator[Any]:
 
 
 def statements(node: Any) -> Iterator[Stmt]:
-    """Return every statement in a node or a body, in the order of its positions."""
+    """Every statement in a node or a body, in the order of its positions."""
     return (found for found in walk(node) if isinstance(found, Stmt))
 
 
 def expressions(node: Any) -> Iterator[Expr]:
-    """Return every expression in a node or a body, in the order of its positions."""
+    """Every expression in a node or a body, in the order of its positions."""
     return (found for found in _walk(node, False) if isinstance(found, Expr))
 
 
+def bodies(stmt: Stmt) -> Iterator[Body]:
+    """The bodies that a statement holds; an else or an init that is not there is none."""
+    held = (getattr(stmt, each.name) for each in FORMS[type(stmt)].bodies)
+    return (body for body in held if body is not None)
+
+
 def buffers(node: Any) -> Iterator[Buffer]:
-    """Return every buffer that is declared in a node or a body."""
+    """Every buffer that is declared in a node or a body."""
     return (found for found in walk(node) if isinstance(found, Buffer))
 
 
 def rebuilt(node: Any, change: Callable[[Any], Any], *, definitions: bool = True) -> Any:
-    """Return the node with `change` done to each node right below it; the same object if nothing changed."""
+    """The node with `change` done to each node right below it; the same object if nothing changed."""
     changed = {}
     for name in reversed(_holders(node.__class__, definitions) or ()):
         before = getattr(node, name)
@@ -130,7 +134,7 @@ def _changed_mapping(item: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def map_expressions(node: Node, change: Callable[[Expr], Expr]) -> Node:
-    """Return the node with every expression changed, from the inside out."""
+    """The node with every expression changed, from the inside out."""
 
     def inner(found: Any) -> Any:
         below = rebuilt(found, inner, definitions=False)
@@ -140,7 +144,7 @@ def map_expressions(node: Node, change: Callable[[Expr], Expr]) -> Node:
 
 
 def map_statements(node: Node, change: Callable[[Stmt], Stmt | Body]) -> Node:
-    """Return the node with every statement replaced by another one or by several, from the inside out."""
+    """The node with every statement replaced by another one or by several, from the inside out."""
 
     def inner(found: Any) -> Any:
         if isinstance(found, Expr):
@@ -152,7 +156,7 @@ def map_statements(node: Node, change: Callable[[Stmt], Stmt | Body]) -> Node:
 
 
 def map_buffers(node: Node, change: Callable[[Buffer], Buffer]) -> Node:
-    """Return the node with every declared buffer changed."""
+    """The node with every declared buffer changed."""
 
     def inner(found: Any) -> Any:
         below = rebuilt(found, inner)
@@ -197,5 +201,71 @@ def _replaced(node: Node, by: Mapping[int, Any], kind: type) -> Node:
 
 
 def with_function(module: Module, name: str, function: Function) -> Module:
-    """Return the module with one function replaced, its place kept."""
+    """The module with one function replaced, its place kept."""
     return Module({key: function if key == name else item for key, item in module.functions.items()})
+
+
+def renamed(function: Function, names: Mapping[str, str]) -> Function:
+    """The function with these names replaced; those that the table lacks stay."""
+
+    def change(node: Any) -> Any:
+        return _named(rebuilt(node, change), names)
+
+    found: Function = rebuilt(function, change)
+    return found
+
+
+def renamed_in(node: Any, names: Mapping[str, str]) -> Any:
+    """An expression, a statement or a body with these names replaced."""
+
+    def change(found: Any) -> Any:
+        return _named(rebuilt(found, change), names)
+
+    return tuple(change(item) for item in node) if isinstance(node, tuple) else change(node)
+
+
+def with_buffer(function: Function, buffer: Buffer) -> Function:
+    """The function with this buffer where one of its name was; its addresses are typed as its own."""
+    pointer = pointer_to(buffer.dtype, buffer.scope)
+
+    def typed(expr: Expr) -> Expr:
+        match expr:
+            case Call("buffer_data" | "address_of", (BufferRef(name) | Load(name), *_)) if (
+                name == buffer.name
+            ):
+                return expr if expr.dtype == pointer else replace(expr, dtype=pointer)
+        return expr
+
+    changed = map_buffers(function, lambda one: buffer if one.name == buffer.name else one)
+    return map_expressions(changed, typed)
+
+
+def _named(node: Any, names: Mapping[str, str]) -> Any:
+    if isinstance(node, Var | Buffer | Thread):
+        new = names.get(node.name, node.name)
+        return node if new == node.name else replace(node, name=new)
+    if isinstance(node, Load | Store | BufferRef | Region):
+        new = names.get(node.buffer, node.buffer)
+        return node if new == node.buffer else replace(node, buffer=new)
+    return node
+
+
+def free_name(taken: set[str], wish: str) -> str:
+    """The wish, or with a number after it the first that is not taken yet; it is taken then."""
+    found, count = wish, 0
+    while found in taken:
+        count += 1
+        found = f"{wish}_{count}"
+    taken.add(found)
+    return found
+
+
+def substituted(node: Any, values: Mapping[str, Expr]) -> Any:
+    """An expression, a statement or a body with variables replaced by expressions of their type."""
+
+    def change(found: Any) -> Any:
+        if isinstance(found, Var) and found.name in values:
+            return values[found.name]
+        return rebuilt(found, change)
+
+    return tuple(change(item) for item in node) if isinstance(node, tuple) else change(node)

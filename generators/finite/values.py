@@ -30,9 +30,11 @@ from generators.finite.inverse_ranges import before
 from generators.finite.solving import solve
 from generators.finite.weights import bound, freed
 from generators.language.random_source import RandomSource
-from generators.language.types import Range, dtype_of, has_dtype, is_float
+from generators.language.record import language_of
+from generators.language.types import Range, dtype_of
 from generators.language.values import draw
 from oracles.judge import Judge
+from oracles.numerics.compare import is_float
 from oracles.probes.record import record_whole
 from oracles.run import Config
 from oracles.sandbox.sandbox import Job
@@ -77,7 +79,7 @@ def make_finite(case: Case, judge: Judge, *, gradients: bool = True, runs: int =
 
     A case that does not run, or is too large to look into, comes back as it is.
     """
-    if case.format != "onnx" or len(case.program) > PROGRAM_BYTES or case.external:
+    if not language_of(case.format).searches_inputs or len(case.program) > PROGRAM_BYTES or case.external:
         return Settled(case, False)
     if len(case.parsed.graph.node) > MOST_NODES:
         return Settled(case, False)
@@ -115,7 +117,8 @@ def settled(case: Case, judge: Judge, *, free_weights: bool = False) -> Case:
     With `free_weights` the program's weights may move as well where its inputs alone do not do.
     """
     found = make_finite(case, judge)
-    if free_weights and not found.is_finite and case.format == "onnx" and not case.external:
+    is_free = free_weights and language_of(case.format).searches_inputs and not case.external
+    if is_free and not found.is_finite:
         free = freed(found.case)
         more = make_finite(free, judge)
         if more.is_finite:
@@ -161,8 +164,7 @@ class _Look:
 def _floats(case: Case) -> dict[str, Tensor]:
     """Return the inputs that may be changed."""
     tensors = {name: value for name, value in case.inputs.items() if isinstance(value, np.ndarray)}
-    known = {name: value for name, value in tensors.items() if value.size and has_dtype(value)}
-    return {name: value for name, value in known.items() if is_float(dtype_of(value))}
+    return {name: value for name, value in tensors.items() if value.size and is_float(value)}
 
 
 def _is_finite(value: Value | None) -> bool:
@@ -268,7 +270,7 @@ def _is_double(value: Value) -> bool:
 
 
 def _is_number(value: Value) -> bool:
-    return isinstance(value, np.ndarray) and (value.dtype.kind in "iub" or is_float(dtype_of(value)))
+    return isinstance(value, np.ndarray) and (value.dtype.kind in "iub" or is_float(value))
 
 
 def _search(look: _Look, judge: Judge) -> _Look:

@@ -9,15 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import onnx
 
+from corpus.case import Case, Remark
 from corpus.values import Value
 from generators.growth.affinity import Leaning, operators_for
 from generators.growth.bodies import new_scope
 from generators.growth.fragments import place_fragment
 from generators.growth.placing import apply, place
 from generators.language.budget import UNLIMITED, Budget
+from generators.language.counts import Counts, count
 from generators.language.emit import write_model
 from generators.language.operator import Operator
 from generators.language.profile import draw_profile
@@ -47,6 +50,17 @@ class Program:
     """The passes whose patterns it holds."""
     bred: Bred | None = None
     """What it was bred on, where a campaign keeps a pool."""
+    format: ClassVar[str] = "onnx"
+
+    def as_case(self, seed: int) -> Case:
+        """The case of the program: its bytes, its inputs, and the seed that it came from."""
+        text = self.model.SerializeToString(deterministic=True)
+        notes = tuple(map(Remark.PATTERN.note, self.fires))
+        return Case(self.format, text, dict(self.inputs), origin=f"seed:{seed}", notes=notes)
+
+    def counts(self) -> Counts:
+        """Count its operators, and operators by dtype, shape and neighbour."""
+        return count(self.model, self.types)
 
 
 Choose = Callable[[Scope, Operand], Operator | None]

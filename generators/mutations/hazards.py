@@ -196,7 +196,7 @@ HAZARDS: tuple[Endanger, ...] = (_value, _value, _value, _attribute, _attribute,
 VALUES = (np.nan, np.inf, -np.inf)
 MOST = 3
 """Elements of one input that change."""
-_FLOATS_of_nonfinite = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16)
+_MAY_BE_NONFINITE = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16)
 
 
 def put_nonfinite(draws: RandomSource, program: Program) -> Program | None:
@@ -224,7 +224,7 @@ def _takers(program: Program, is_taker: Callable[[NodeProto], bool]) -> Iterator
     read = {name for node in program.model.graph.node if is_taker(node) for name in node.input}
     for name, value in program.inputs.items():
         is_float = (
-            isinstance(value, np.ndarray) and value.size and element_type(value.dtype) in _FLOATS_of_nonfinite
+            isinstance(value, np.ndarray) and value.size and element_type(value.dtype) in _MAY_BE_NONFINITE
         )
         if is_float and name in read:
             yield name

@@ -46,25 +46,18 @@ def mode_of(mode: Mode, seed: int) -> Mode:
     return Mode.STRICT
 
 
-def as_case(program: Program, seed: int) -> Case:
-    """Return the case of a program: its bytes, its inputs, and the seed that it came from."""
-    text = program.model.SerializeToString(deterministic=True)
-    notes = tuple(map(Remark.PATTERN.note, program.fires))
-    return Case("onnx", text, dict(program.inputs), origin=f"seed:{seed}", notes=notes)
-
-
-def in_mode(mode: Mode, seed: int, program: Program) -> Case:
+def in_mode(mode: str, seed: int, program: Program) -> Case:
     """Return the case of a program as the mode has it: what it owes is a setting, what was done to it a note.
 
     It is whole where nothing fits it.
     """
     draws = RandomSource(f"mode/{seed}")
-    if mode is Mode.DISRUPTIVE and (broken := disrupt(draws, program)):
+    if mode == Mode.DISRUPTIVE and (broken := disrupt(draws, program)):
         changed, demand, note = replace(program, model=broken[0]), REFUSAL, Remark.VIOLATION.note(broken[1])
-    elif mode is Mode.VULNERABLE and (endangered := endanger(draws, program)):
+    elif mode == Mode.VULNERABLE and (endangered := endanger(draws, program)):
         changed, demand, note = endangered[0], SURVIVAL, Remark.HAZARD.note(endangered[1])
-    elif mode is Mode.NONFINITE and (special := put_nonfinite(draws, program)):
-        return as_case(special, seed)
+    elif mode == Mode.NONFINITE and (special := put_nonfinite(draws, program)):
+        return special.as_case(seed)
     else:
-        return as_case(program, seed)
-    return replace(as_case(replace(changed, fires=()), seed), settings=(demand,), notes=(note,))
+        return program.as_case(seed)
+    return replace(replace(changed, fires=()).as_case(seed), settings=(demand,), notes=(note,))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from corpus.case import Case, Remark
 from corpus.graphs.loops import parted
@@ -49,10 +50,14 @@ class RelaxProgram:
     bred: Bred | None = None
     """What it was bred on, where a campaign keeps a pool."""
 
+    format: ClassVar[str] = "relax"
+
     def as_case(self, seed: int) -> Case:
         """Return the case that a campaign judges."""
         notes = tuple(map(Remark.PATTERN.note, self.fires))
-        return Case("relax", self.program.to_bytes(), dict(self.inputs), origin=f"seed:{seed}", notes=notes)
+        return Case(
+            self.format, self.program.to_bytes(), dict(self.inputs), origin=f"seed:{seed}", notes=notes
+        )
 
     def counts(self) -> Counts:
         """Count the program's operators, with calls of functions."""

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from corpus.tir.names import substituted
 from corpus.tir.tree import Alloc, Axis, Block, Body, For, Function, Stmt, Store
 from corpus.tir.types import integer_range, is_float, is_integer
 from corpus.tir.values import (
@@ -27,11 +26,11 @@ from corpus.tir.values import (
     literal,
     type_of,
 )
-from corpus.tir.walk import expressions, map_statements
+from corpus.tir.walk import expressions, map_statements, substituted
 from generators.language.random_source import RandomSource
 from generators.relax.types import Tensor
+from generators.tir.blocks import accessed, whole
 from generators.tir.frame import Frame, Known, Names, static_shape
-from generators.tir.regions import accessed, whole
 from generators.tir.statements import Maker
 from generators.tir.values import Sampler, bounded
 

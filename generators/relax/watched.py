@@ -11,7 +11,7 @@ from corpus.graphs.loops import is_loops, primfunc_of
 from corpus.tir.tree import Function
 from generators.relax.costs import Cost, names_of
 from generators.relax.operator import Within
-from oracles.tir.called import NotDefined, called, is_steady
+from oracles.tir.interpreter import NotDefined, called, is_steady
 from oracles.worker.relax_reference.primfuncs import computed
 from oracles.worker.relax_reference.program import Evaluation, call_operator, plain_attributes, wide
 

@@ -13,30 +13,16 @@ from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import Protocol
 
-from corpus.case import Case
 from corpus.errors import UserError
 from generators.feedback import CoverageSnapshot
-from generators.growth.grow import Program
 from generators.language.budget import Budget
-from generators.language.counts import Counts
+from generators.language.record import Made
 
-
-class Made(Protocol):
-    """A program of another format than ONNX."""
-
-    def as_case(self, seed: int) -> Case:
-        """Return the program as a case that names its seed as origin."""
-
-    def counts(self) -> Counts:
-        """Count the operators, and operators by dtype, shape and neighbour."""
-
-
-Strategy = Callable[[Sequence[int], int, Path | None, Budget], Iterator[Program | Made]]
+Strategy = Callable[[Sequence[int], int, Path | None, Budget], Iterator[Made]]
 """From seeds, a number of nodes, the file that `--from` names, and what a program may cost."""
 
-Taught = Callable[[Sequence[int], int, CoverageSnapshot, Budget], Iterator[Program | Made]]
+Taught = Callable[[Sequence[int], int, CoverageSnapshot, Budget], Iterator[Made]]
 """From seeds, a number of nodes, what the campaign has learned, and what a program may cost."""
 
 DEFAULT = "random"

@@ -14,15 +14,12 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-import numpy as np
 import onnx
 
-from corpus.case import Case
-from corpus.errors import UserError
 from corpus.load import open_case
 from corpus.onnx.graph import subgraphs, walk_nodes
 from corpus.onnx.infer import inferred_types
-from corpus.values import Tensor, Value
+from corpus.values import Value
 from generators.growth.affinity import recognising
 from generators.growth.bodies import Bodies
 from generators.growth.grow import Program, grow
@@ -34,11 +31,10 @@ from generators.language.operator import Operator
 from generators.language.profile import draw_profile
 from generators.language.program import FIRST_OPSET, LAST_OPSET, MAX_RANK, Kind, Operand
 from generators.language.random_source import RandomSource
+from generators.language.record import Made, language_of
 from generators.language.scope import MAX_ELEMENTS, DoesNotFit, Scope
 from generators.language.types import ALL, F16, F32, F64, DType, Range, TensorType, extent, is_float
 from generators.ops import all_operators
-from generators.relax.programs import RelaxProgram
-from generators.strategies import relax_mutate
 
 _ASSUMED = 10.0
 """The magnitude that is assumed of a value that is not known."""
@@ -319,26 +315,15 @@ MUTATIONS: tuple[Mutation, ...] = (insert, replace_node, delete, redraw, retype)
 
 def programs(
     seeds: Sequence[int], nodes: int, source: Path | None, budget: Budget = UNLIMITED
-) -> Iterator[Program | RelaxProgram]:
+) -> Iterator[Made]:
     """One to four changes to each seed's model."""
     given = open_case(source) if source else None
     for seed in seeds:
-        if given is not None and given.format == relax_mutate.FORMAT:
-            yield relax_mutate.mutant_of(given, seed, nodes, budget)
+        if given is not None:
+            yield language_of(given.format).mutant(given, seed, nodes, budget)
             continue
-        draws = RandomSource(f"mutate/{seed}/{nodes}")
-        if given is None:
-            program = grow(seed, nodes, budget=budget)
-            yield mutate(program.model, program.inputs, draws, budget)
-        else:
-            yield mutate(onnx.ModelProto.FromString(given.program), _tensors(given), draws, budget)
-
-
-def _tensors(case: Case) -> dict[str, Tensor]:
-    found = {name: value for name, value in case.inputs.items() if isinstance(value, np.ndarray)}
-    if case.format != "onnx" or case.external or len(found) < len(case.inputs):
-        raise UserError(f"{case.origin}: to mutate, name an ONNX model of tensors without external data")
-    return found
+        program = grow(seed, nodes, budget=budget)
+        yield mutate(program.model, program.inputs, RandomSource(f"mutate/{seed}/{nodes}"), budget)
 
 
 def mutate(

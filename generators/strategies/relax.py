@@ -8,8 +8,6 @@ from pathlib import Path
 from generators.language.budget import UNLIMITED, Budget
 from generators.relax.programs import RelaxProgram, make_program
 
-FORMAT = "relax"
-
 
 def programs(
     seeds: Sequence[int], nodes: int, source: Path | None, budget: Budget = UNLIMITED

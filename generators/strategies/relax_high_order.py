@@ -15,9 +15,7 @@ from generators.feedback import NOTHING, CoverageSnapshot
 from generators.language.budget import UNLIMITED, Budget
 from generators.patterns.contexts import bred_of, further_nodes, seeds_of
 from generators.relax.programs import RelaxProgram, make_program
-from generators.strategies.relax_patterns import FORMAT, patterns_of, policy_of
-
-__all__ = ["FORMAT", "programs", "taught"]
+from generators.strategies.relax_patterns import patterns_of, policy_of
 
 
 def programs(

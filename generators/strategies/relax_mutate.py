@@ -12,10 +12,9 @@ from corpus.errors import UserError
 from corpus.load import open_case
 from generators.language.budget import UNLIMITED, Budget
 from generators.language.random_source import RandomSource
+from generators.language.record import language_of
 from generators.relax.mutation.mutations import mutated
 from generators.relax.programs import RelaxProgram, make_program
-
-FORMAT = "relax"
 
 
 def programs(
@@ -34,7 +33,7 @@ def programs(
 def mutant_of(case: Case, seed: int, nodes: int, budget: Budget) -> RelaxProgram:
     """Return the mutant of a user's case; UserError for one that is no Relax program of tensors."""
     inputs = {name: value for name, value in case.inputs.items() if isinstance(value, np.ndarray)}
-    if case.format != FORMAT or len(inputs) < len(case.inputs):
+    if language_of(case.format).mutant is not mutant_of or len(inputs) < len(case.inputs):
         raise UserError(f"{case.origin}: to mutate, name an ONNX model or a Relax program of tensors")
     return mutated(case.parsed, inputs, {}, _draws(seed, nodes), budget)
 

@@ -15,7 +15,6 @@ from generators.language.budget import UNLIMITED, Budget
 from generators.relax.policy import FORMS, Policy
 from generators.relax.programs import RelaxProgram, make_program
 
-FORMAT = "relax"
 _PLAIN = ("operator", "variable", "alias", "pair", "cast", "helper", "branch", "primfunc")
 
 

@@ -1,4 +1,4 @@
-"""Programs of TVM's loop IR with sequences of passes, grown and mutated together: only `tvm` runs them."""
+"""TIR programs with sequences of passes, grown and mutated together: only `tvm` runs them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from generators.feedback import CoverageSnapshot
 from generators.language.budget import UNLIMITED, Budget
 from generators.tir.breeding import breed
 from generators.tir.programs import TirProgram, make_program
-
-FORMAT = "tir"
 
 
 def programs(

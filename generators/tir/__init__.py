@@ -1,7 +1,7 @@
-"""Programs of TVM's loop IR: grown by construction, then mutated, with passes of their own (Tzer, section 3).
+"""TIR programs: grown by construction, then mutated, with passes of their own (Tzer, section 3).
 
 In come draws from a seed; out come modules of PrimFuncs that are well-formed and, by the interpreter of
 `oracles/tir`, defined throughout, each with a sequence of passes. The strategy `tir` calls `programs.py`.
 
-To add a mutator: a file in `mutators/` with `NAME` and `mutate(draws, module)`.
+To add a mutator: a function in a module of `mutators/` under `@at_site` or `@mutator` (`sites.py`).
 """

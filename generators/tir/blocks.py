@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from corpus.tir.names import substituted
 from corpus.tir.program import OF_BLOCKS, holds_blocks, is_rooted
 from corpus.tir.tree import Alloc, Axis, Block, Body, For, Match, Module, Stmt, Store
-from corpus.tir.values import Binary, Buffer, Const, Expr, Load, Range, Var, type_of
-from corpus.tir.walk import buffers, expressions, map_expressions, with_function
+from corpus.tir.values import Binary, Buffer, Const, Expr, Load, Range, Region, Var, type_of
+from corpus.tir.walk import buffers, expressions, map_expressions, substituted, walk, with_function
 from generators.language.random_source import RandomSource
 from generators.tir.frame import Names
-from generators.tir.regions import accessed, whole
 from generators.tir.sites import is_independent
 
 _MATCHED = 0.3
@@ -28,7 +27,7 @@ def in_blocks(draws: RandomSource, module: Module) -> Module:
 
 
 def rooted(module: Module) -> Module:
-    """Return the module with one block around all, as TVM's text has functions of blocks; once."""
+    """The module with one block around all, as TVM's text has functions of blocks; once."""
     function = module.main
     if holds_blocks(function) and is_rooted(function):
         return module
@@ -39,12 +38,31 @@ def rooted(module: Module) -> Module:
 
 
 def with_root(module: Module) -> Module:
-    """Return the module; rooted if it holds blocks, which may stand beside plain loops after a change."""
+    """The module; rooted if it holds blocks, which may stand beside plain loops after a change."""
     return rooted(module) if holds_blocks(module.main) else module
 
 
+Regions = tuple[Region, ...]
+
+
+def whole(buffer: Buffer) -> Region:
+    """All of a buffer."""
+    return Region(buffer.name, tuple(Range(Const(0), dim) for dim in buffer.shape))
+
+
+def accessed(body: Body, known: Mapping[str, Buffer]) -> tuple[Regions, Regions]:
+    """The buffers among the known ones that a body reads and those that it writes, each as a whole."""
+    reads = (item.buffer for item in walk(body) if isinstance(item, Load))
+    writes = (item.buffer for item in walk(body) if isinstance(item, Store))
+    return _wholes(reads, known), _wholes(writes, known)
+
+
+def _wholes(names: Iterable[str], known: Mapping[str, Buffer]) -> Regions:
+    return tuple(whole(known[name]) for name in dict.fromkeys(names) if name in known)
+
+
 def _allocations(body: Body) -> tuple[tuple[Buffer, ...], Body]:
-    """Return the memory of a body, which a block declares, and the rest."""
+    """The memory of a body, which a block declares, and the rest."""
     allocs = tuple(stmt.buffer for stmt in body if isinstance(stmt, Alloc))
     return allocs, tuple(stmt for stmt in body if not isinstance(stmt, Alloc))
 
@@ -73,7 +91,7 @@ class _Making:
         return tuple(found)
 
     def changed(self, stmt: Stmt, loops: tuple[For, ...], *, is_alone: bool) -> Stmt:
-        """Return a statement with blocks; within loops only one that is the whole body."""
+        """A statement with blocks; within loops only one that is the whole body."""
         if loops and not is_alone:
             return stmt
         if isinstance(stmt, For) and _is_plain(stmt) and len(stmt.body) <= 2:
@@ -83,13 +101,13 @@ class _Making:
         return stmt
 
     def block(self, stmt: Store, loops: tuple[For, ...]) -> Block:
-        """Return a store as a block with an axis for each loop."""
+        """A store as a block with an axis for each loop."""
         axes = self.axes(loops, "spatial")
         store: Store = substituted(stmt, _inside(loops, axes))
         return self.matched(self.named(axes, (store,), None))
 
     def summing(self, start: Store, loop: For, loops: tuple[For, ...]) -> Stmt:
-        """Return a loop over a block that sums, with its first value as the block's own."""
+        """A loop over a block that sums, with its first value as the block's own."""
         axes = (*self.axes(loops, "spatial"), *self.axes((loop,), "reduce"))
         inside = _inside((*loops, loop), axes)
         body: Body = substituted(loop.body, inside)
@@ -97,20 +115,20 @@ class _Making:
         return replace(loop, body=(self.named(axes, body, init),))
 
     def axes(self, loops: tuple[For, ...], kind: str) -> tuple[Axis, ...]:
-        """Return an axis for each loop."""
+        """An axis for each loop."""
         return tuple(
             Axis(Var(self.names.fresh("v")), Range(Const(0), loop.extent), kind, loop.var) for loop in loops
         )
 
     def named(self, axes: tuple[Axis, ...], body: Body, init: Body | None) -> Block:
-        """Return a block of a name, with what it reads and writes."""
+        """A block of a name, with what it reads and writes."""
         reads, writes = accessed((*(init or ()), *body), self.known)
         if init:  # a sum is not said to read what it writes
             reads = tuple(each for each in reads if each not in writes)
         return Block(self.names.fresh("block"), axes, reads, writes, body, init)
 
     def matched(self, block: Block) -> Block:
-        """Return the block with a view of a buffer that it only reads, of one row where an axis picks it."""
+        """The block with a view of a buffer that it only reads, of one row where an axis picks it."""
         stored = {region.buffer for region in block.writes}
         loads = [
             each for each in expressions(block.body) if isinstance(each, Load) and each.buffer not in stored
@@ -150,12 +168,12 @@ def _is_plain(loop: For) -> bool:
 
 
 def _can_be_block(body: Body, loops: tuple[For, ...]) -> bool:
-    """Return whether each round of the loops stores at places of its own."""
+    """Whether each round of the loops stores at places of its own."""
     return all(is_independent(replace(loop, body=body)) for loop in loops)
 
 
 def _sum_of(pair: Body) -> tuple[Store, For] | None:
-    """Return the parts of a store and of a loop that goes on from what it stored; None for all else."""
+    """The parts of a store and of a loop that goes on from what it stored; None for all else."""
     start, loop = pair if len(pair) == 2 else (None, None)
     if not isinstance(start, Store) or not isinstance(loop, For) or not _is_plain(loop):
         return None

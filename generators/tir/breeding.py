@@ -19,8 +19,9 @@ from generators.sequences import LONGEST, Passes, draw_sequence, next_sequence
 from generators.tir.blocks import with_root
 from generators.tir.costs import is_within
 from generators.tir.guiding import Guide, best_passes, enriched, rooms_of
-from generators.tir.mutators import Mutator, all_mutators
+from generators.tir.mutators import all_mutators
 from generators.tir.programs import TirProgram, fitting, is_sound, make_program, mutated, sequences_for
+from generators.tir.sites import Mutator
 from oracles.abilities import Sequences
 
 N_MAX = 5
@@ -63,7 +64,7 @@ ALL = Rules()
 
 
 def breed(seed: int, nodes: int, pool: Pool, rules: Rules = ALL, budget: Budget = UNLIMITED) -> TirProgram:
-    """Return the program of a seed, from an entry of the pool or fresh."""
+    """The program of a seed, from an entry of the pool or fresh."""
     draws = RandomSource(f"breed/{seed}/{nodes}")
     guide = Guide.of(pool.seen) if rules.guided and rules.keeps and pool.entries else None
     breeding = _Breeding(draws, seed, nodes, rules, guide, budget)
@@ -84,7 +85,7 @@ class _Breeding:
     budget: Budget
 
     def bred(self, pool: Pool) -> TirProgram | None:
-        """Return a change of an entry; None if what another seed's values define these do not."""
+        """A change of an entry; None if what another seed's values define these do not."""
         draws, guide = self.draws, self.guide
         rooms = rooms_of(guide, pool.entries) if guide is not None else (1.0,) * len(pool.entries)
         entry = draws.weighted(pool.entries, rooms)
@@ -118,14 +119,14 @@ class _Breeding:
         return PASSES if is_early or entry.idle >= rules.n_max else PROGRAM
 
     def changed(self, parent: Module, entry: Entry) -> Module:
-        """Return the program after some mutations, mostly led to what its passes have not met."""
+        """The program after some mutations, mostly led to what its passes have not met."""
         module = self.led(parent, entry.changed)
         for _ in range(self.draws.pick(_STEPS)):
             module = mutated(self.draws, module, self.seed, _mutators(self.rules), self.budget)
         return module
 
     def led(self, module: Module, passes: Passes) -> Module:
-        """Return the program with some kinds of nodes that not all of these passes have met."""
+        """The program with some kinds of nodes that not all of these passes have met."""
         if self.guide is None or not self.draws.chance(_LED):
             return module
         found = enriched(self.draws, module, self.guide.known(passes))
@@ -134,7 +135,7 @@ class _Breeding:
         return found if is_fit else module
 
     def fresh(self) -> TirProgram:
-        """Return a new program with passes of its own, some of them with options."""
+        """A new program with passes of its own, some of them with options."""
         draws, guide, rules = self.draws, self.guide, self.rules
         made = make_program(self.seed, self.nodes, _mutators(rules), budget=self.budget)
         known, module = sequences_for(made.module), made.module
@@ -156,7 +157,7 @@ def _module(program: str) -> Module:
 
 def _mutators(rules: Rules) -> tuple[Mutator, ...]:
     every = all_mutators()
-    return every if rules.domain else tuple(each for each in every if each.NAME.startswith(GENERAL))
+    return every if rules.domain else tuple(each for each in every if each.name.startswith(GENERAL))
 
 
 def change_passes(
@@ -174,7 +175,7 @@ def change_passes(
 
 
 def change_options(draws: RandomSource, sequences: Sequences, passes: Passes) -> Passes:
-    """Return the sequence with an option more, fewer, or of another value; mostly as it is."""
+    """The sequence with an option more, fewer, or of another value; mostly as it is."""
     known = sequences.options
     options = [name for name in passes if "=" in name]
     rest = tuple(name for name in passes if "=" not in name)

@@ -1,4 +1,4 @@
-"""What a program of loops costs, and whether a user's budget allows it.
+"""What a TIR program costs, and whether a user's budget allows it.
 
 Operations are counted as often as the loops around them run; a loop that only memory ends is interpreted.
 The bytes are those of all parameters and allocations together. A chain of operators goes through names and
@@ -7,14 +7,13 @@ memory, in the order of the statements; what a loop carries on counts once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from corpus.tir.program import make_inputs
-from corpus.tir.tree import Alloc, Attr, Bind, Block, Body, For, If, Module, Seq, Stmt, Store, While
+from corpus.tir.tree import Alloc, Bind, Block, Body, For, Module, Stmt, Store, While
 from corpus.tir.types import numpy_dtype
 from corpus.tir.values import Binary, Buffer, Call, Cast, Const, Expr, Let, Load, Select, Unary, Var
-from corpus.tir.walk import children, expressions, statements
+from corpus.tir.walk import bodies, children, expressions, statements
 from generators.language.budget import Budget
 from generators.tir.frame import static_shape
 from oracles.tir.interpreter import interpret
@@ -48,7 +47,7 @@ def is_within(module: Module, budget: Budget, seed: int) -> bool:
 
 
 def cost_of(module: Module) -> Cost | None:
-    """Return what a run of the first function costs; None if that depends on its arguments."""
+    """What a run of the first function costs; None if that depends on its arguments."""
     function = module.main
     stmts = [*statements(function.body)]
     blocks = [each for each in stmts if isinstance(each, Block)]
@@ -79,18 +78,8 @@ def _flops(body: Body, times: int = 1) -> int:
     total = 0
     for stmt in body:
         rounds = int(stmt.extent.value) if isinstance(stmt, For) and isinstance(stmt.extent, Const) else 1
-        total += times * _own(stmt) + sum(_flops(each, times * rounds) for each in _bodies(stmt))
+        total += times * _own(stmt) + sum(_flops(each, times * rounds) for each in bodies(stmt))
     return total
-
-
-def _bodies(stmt: Stmt) -> Iterator[Body]:
-    match stmt:
-        case For() | While() | Attr() | Seq():
-            yield stmt.body
-        case If():
-            yield from (stmt.then, stmt.other or ())
-        case Block():
-            yield from (stmt.init or (), stmt.body)
 
 
 def _own(stmt: Stmt) -> int:
@@ -105,7 +94,7 @@ def _costliest(module: Module) -> int:
 
 
 def _ends(module: Module, seed: int, steps: int) -> bool:
-    """Return whether a run takes at most so many statements."""
+    """Whether a run takes at most so many statements."""
     return interpret(module, make_inputs(module, seed), trials=0, steps=steps).is_modelled
 
 
@@ -116,7 +105,7 @@ class _Chains:
         self.made: dict[str, int] = {}
 
     def longest(self, body: Body) -> int:
-        """Return the longest chain of operators in a body."""
+        """The longest chain of operators in a body."""
         found = 0
         for stmt in statements(body):
             own = max((self.chain(each) for each in children(stmt) if isinstance(each, Expr)), default=0)
@@ -131,11 +120,11 @@ class _Chains:
         return found
 
     def of(self, name: str) -> int:
-        """Return the chain behind a name or a buffer."""
+        """The chain behind a name or a buffer."""
         return self.made.get(name, 0)
 
     def chain(self, expr: Expr) -> int:
-        """Return the length of the longest chain that ends in an expression."""
+        """The length of the longest chain that ends in an expression."""
         if isinstance(expr, Var):
             return self.of(expr.name)
         if isinstance(expr, Let):

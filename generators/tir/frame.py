@@ -36,15 +36,15 @@ class Frame:
     loops: tuple[Known, ...] = ()
 
     def with_var(self, known: Known) -> Frame:
-        """Return the frame with a variable more."""
+        """The frame with a variable more."""
         return replace(self, known=(*self.known, known))
 
     def with_loop(self, known: Known) -> Frame:
-        """Return the frame within a loop over this variable."""
+        """The frame within a loop over this variable."""
         return replace(self, known=(*self.known, known), loops=(*self.loops, known))
 
     def with_buffer(self, buffer: Buffer) -> Frame:
-        """Return the frame with a buffer more."""
+        """The frame with a buffer more."""
         return replace(self, buffers=(*self.buffers, buffer))
 
 
@@ -56,12 +56,12 @@ class Names:
 
     @classmethod
     def of(cls, function: Function) -> Names:
-        """Return the names that a function does not use yet."""
+        """The names that a function does not use yet."""
         named = (getattr(item, "name", "") for item in walk((function,)))
         return cls({name for name in named if isinstance(name, str) and name})
 
     def fresh(self, stem: str) -> str:
-        """Return a new name that begins so."""
+        """A new name that begins so."""
         number = 0
         while f"{stem}{number}" in self.taken:
             number += 1
@@ -70,13 +70,13 @@ class Names:
 
 
 def static_shape(buffer: Buffer) -> tuple[int, ...] | None:
-    """Return the dims of a buffer; None where one is computed."""
+    """The dims of a buffer; None where one is computed."""
     dims = [dim.value for dim in buffer.shape if isinstance(dim, Const)]
     return tuple(map(int, dims)) if len(dims) == len(buffer.shape) else None
 
 
 def start_of(function: Function) -> Frame:
-    """Return the names that are visible at the start of a function."""
+    """The names that are visible at the start of a function."""
     frame = Frame()
     for param in function.params:
         if isinstance(param, Buffer):
@@ -120,7 +120,7 @@ class _Walk:
 
 
 def _after(stmt: Stmt, frame: Frame) -> Frame:
-    """Return the names that are visible after a statement in the same body."""
+    """The names that are visible after a statement in the same body."""
     match stmt:
         case Bind():
             return frame.with_var(Known(stmt.var))

@@ -16,7 +16,7 @@ def _plain(operand: Expr, dtype: str) -> Expr:
 
 
 def _bounded(operand: Expr, dtype: str) -> Expr:
-    """Return an operand from -4 to 4."""
+    """An operand from -4 to 4."""
     return Binary("max", Binary("min", operand, literal(4, dtype)), literal(-4, dtype))
 
 
@@ -51,7 +51,7 @@ class Function:
         return len(self.operands)
 
     def of(self, operands: tuple[Expr, ...], dtype: str) -> Expr:
-        """Return the call with these operands."""
+        """The call with these operands."""
         guarded = tuple(guard(each, dtype) for guard, each in zip(self.operands, operands, strict=True))
         power = (Const(3),) if self.name == "ldexp" else ()
         return Call(self.name, (*guarded, *power), dtype)
@@ -91,7 +91,7 @@ _OF_HALF = tuple(each for each in FUNCTIONS if each.in_half)
 
 
 def drawn_function(draws: RandomSource, dtype: str) -> Function:
-    """Return an intrinsic that TVM compiles for this type."""
+    """An intrinsic that TVM compiles for this type."""
     found = draws.pick(_OF_HALF if dtype == "float16" else FUNCTIONS)
     others = _INSTEAD.get(found.name)
     return draws.pick((found, *others)) if others else found

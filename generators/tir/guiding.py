@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial, reduce
 
-from corpus.tir.tree import Alloc, Block, Body, For, Module, Stmt, Store
+from corpus.tir.script_expressions import NODES
+from corpus.tir.tree import Body, For, Module, Stmt, Store
 from corpus.tir.types import is_float
 from corpus.tir.values import Binary, Call, Cast, Expr, Unary, type_of
 from corpus.tir.walk import walk
@@ -18,7 +19,7 @@ from generators.language.random_source import RandomSource
 from generators.pools import BEFORE, Entry
 from generators.sequences import Passes
 from generators.tir.frame import static_shape
-from generators.tir.sites import Site, pick_site
+from generators.tir.sites import Site, allocates_nothing, pick_site
 from generators.tir.values import FLOAT_TYPES, INTEGER_TYPES, Sampler, usable
 
 _NODES = {
@@ -30,12 +31,7 @@ _NODES = {
     "Load": "TensorLoad",
     "Store": "BufferStore",
 }
-_OPERATORS = {
-    **{op: op.capitalize() for op in ("add", "sub", "mul", "div", "mod", "min", "max", "and", "or", "not")},
-    **{op: op.upper() for op in ("eq", "ne", "lt", "le", "gt", "ge")},
-    **{"floordiv": "FloorDiv", "floormod": "FloorMod", "bitand": "BitwiseAnd", "bitor": "BitwiseOr"},
-    **{"bitxor": "BitwiseXor", "shl": "LShift", "shr": "RShift"},
-}
+_OPERATORS = {**NODES, "not": "Not"}
 """TVM's names of nodes and operators, where they are not the tree's own."""
 
 _CANDIDATES, _MOST_NEW = 72, 18
@@ -61,19 +57,19 @@ class Guide:
         return _guide(seen)
 
     def known(self, passes: Iterable[str]) -> frozenset[str]:
-        """Return the kinds that each of the passes has met."""
+        """The kinds that each of the passes has met."""
         return frozenset.intersection(*self._met_by(name for name in passes if name in self.met))
 
     def _met_by(self, passes: Iterable[str]) -> list[frozenset[str]]:
         return [self.met.get(name, frozenset()) for name in passes] or [self.kinds]
 
     def room(self, entry: Entry) -> float:
-        """Return how many pairs are left to the passes that change a program, for what its tests cost."""
+        """How many pairs are left to the passes that change a program, for what its tests cost."""
         left = sum(len(self.kinds) - len(each) for each in self._met_by(entry.changed))
         return (1 + left) / max(1.0, len(entry.program) / _LARGE)
 
     def unmet(self, kinds: frozenset[str], passes: Passes) -> float:
-        """Return how many pairs of the passes and these kinds no test has met."""
+        """How many pairs of the passes and these kinds no test has met."""
         found = 0.0
         for name in dict.fromkeys(passes):
             known = self.met.get(name)
@@ -93,18 +89,18 @@ def _guide(seen: frozenset[str]) -> Guide:
 
 @lru_cache(maxsize=4)
 def rooms_of(guide: Guide, entries: tuple[Entry, ...]) -> tuple[float, ...]:
-    """Return the room of each entry of a pool."""
+    """The room of each entry of a pool."""
     return tuple(map(guide.room, entries))
 
 
 def _short(kind: str) -> str:
-    """Return a kind without the family of what is called: `Call tirx.sin` is `Call sin`."""
+    """A kind without the family of what is called: `Call tirx.sin` is `Call sin`."""
     head, _, name = kind.partition(" ")
     return f"{head} {name.rpartition('.')[2]}" if head == "Call" else kind
 
 
 def kind_of(node: Stmt | Expr) -> str:
-    """Return the kind of a node, as TVM names it."""
+    """The kind of a node, as TVM names it."""
     match node:
         case For():
             return f"For {node.kind}"
@@ -119,19 +115,19 @@ def kind_of(node: Stmt | Expr) -> str:
 
 
 def kinds_of(node: object) -> frozenset[str]:
-    """Return the kinds of statements and expressions in a tree."""
+    """The kinds of statements and expressions in a tree."""
     return frozenset(kind_of(each) for each in walk(node) if isinstance(each, Stmt | Expr))
 
 
 def best_passes(guide: Guide, module: Module, found: Sequence[Passes]) -> Passes:
-    """Return the sequence of which the most pairs with the module's kinds are unmet; the first of equals."""
+    """The sequence of which the most pairs with the module's kinds are unmet; the first of equals."""
     kinds = kinds_of((module.main,))
     return max(found, key=lambda passes: guide.unmet(kinds, passes))
 
 
 def enriched(draws: RandomSource, module: Module, known: frozenset[str]) -> Module | None:
     """Store values of kinds beside the known ones before a statement; None if none could be drawn there."""
-    site = pick_site(draws, module, lambda stmt: not isinstance(stmt, Alloc | Block))
+    site = pick_site(draws, module, Stmt, allocates_nothing)
     if site is None:
         return None
     found = _drawn(draws, site, known)
@@ -140,7 +136,7 @@ def enriched(draws: RandomSource, module: Module, known: frozenset[str]) -> Modu
     return site.put(module, (*made, site.stmt)) if made else None
 
 
-def _drawn(draws: RandomSource, site: Site, known: frozenset[str]) -> list[Expr]:
+def _drawn(draws: RandomSource, site: Site[Stmt], known: frozenset[str]) -> list[Expr]:
     """Return small expressions, each of which holds a kind that is not known and none before it holds."""
     sampler, found, met = Sampler(draws, site.frame), list[Expr](), set(known)
     for _ in range(_CANDIDATES):
@@ -154,8 +150,8 @@ def _drawn(draws: RandomSource, site: Site, known: frozenset[str]) -> list[Expr]
     return found
 
 
-def _stored(draws: RandomSource, site: Site, values: Sequence[Expr]) -> Stmt | None:
-    """Return one store of the sum of some values, as floats; None where no buffer holds such."""
+def _stored(draws: RandomSource, site: Site[Stmt], values: Sequence[Expr]) -> Stmt | None:
+    """One store of the sum of some values, as floats; None where no buffer holds such."""
     known = [each for each in site.frame.buffers if usable(each) and is_float(each.dtype)]
     if not known:
         return None

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
+from typing import ClassVar
 
 from corpus.case import Case
-from corpus.tir.document import to_bytes
-from corpus.tir.program import has_blocks, make_inputs, marks, words
+from corpus.errors import UserError
+from corpus.tir.document import from_bytes, to_bytes
+from corpus.tir.program import has_blocks, make_inputs, marks, parse, words
 from corpus.tir.scopes import is_well_formed
-from corpus.tir.tree import Function, Module, Store
+from corpus.tir.tree import Block, Break, Continue, For, Function, Module, Store
 from corpus.tir.values import Buffer, Const, Var, type_of
-from corpus.tir.walk import expressions, statements
+from corpus.tir.walk import expressions, statements, walk
 from corpus.values import Value
 from generators.language.budget import UNLIMITED, Budget
 from generators.language.counts import Counts
@@ -23,10 +26,10 @@ from generators.sequences import Passes, draw_sequence
 from generators.tir.blocks import in_blocks, with_root
 from generators.tir.costs import is_within
 from generators.tir.frame import Names, start_of
-from generators.tir.lowered import lowered
-from generators.tir.mutators import Mutator, all_mutators
-from generators.tir.staging import is_rightly_staged
+from generators.tir.mutators import all_mutators
+from generators.tir.sites import Mutator, is_serial
 from generators.tir.statements import USUAL, Limits, Maker
+from generators.tir.values import usable
 from oracles.abilities import Sequences
 from oracles.backends import find_backend
 from oracles.tir.interpreter import interpret
@@ -53,9 +56,11 @@ class TirProgram:
     passes: Passes = ()
     bred: Bred = field(default_factory=Bred)
 
+    format: ClassVar[str] = "tir"
+
     def as_case(self, seed: int) -> Case:
-        """Return the case that a campaign judges."""
-        case = Case("tir", to_bytes(self.module), dict(self.inputs), origin=f"seed:{seed}")
+        """The case that a campaign judges."""
+        case = Case(self.format, to_bytes(self.module), dict(self.inputs), origin=f"seed:{seed}")
         return case.with_passes(self.passes)
 
     def counts(self) -> Counts:
@@ -91,7 +96,7 @@ def make_program(
 
 
 def _start(draws: RandomSource, seed: int, nodes: int, source: Path | None, budget: Budget) -> Module:
-    """Return the module that mutation begins with, sound with the inputs of its seed."""
+    """The module that mutation begins with, sound with the inputs of its seed."""
     is_lowered = source is not None or draws.chance(_LOWERED)
     limits = Limits.of(budget) if budget.is_limited else USUAL
     for again in range(_ATTEMPTS):
@@ -103,13 +108,45 @@ def _start(draws: RandomSource, seed: int, nodes: int, source: Path | None, budg
 
 
 def _least() -> Module:
-    """Return a program that every budget allows: it stores a byte."""
+    """A program that every budget allows: it stores a byte."""
     buffer = Buffer("A0", (Const(1),), "int8")
     return Module({ENTRY: Function((buffer,), (Store("A0", (Const(0),), Const(1, "int8")),))})
 
 
+SHIPPED = Path(__file__).with_name("lowered.jsonl")
+"""A module of one PrimFunc a line: operators as TVM lowers them, alone and fused.
+
+They come from small torch modules (attention, norms, convolution, pools, rotary embedding and others) and
+from ONNX models that our generator grows.
+"""
+
+
+@lru_cache(maxsize=4)
+def lowered(source: Path | None = None) -> tuple[Module, ...]:
+    """The modules that are shipped, or those of a folder's `.tir.json` files, in the order of names.
+
+    Raises UserError for a folder without any, and for a file that holds no program.
+    """
+    if source is None:
+        return _usable(from_bytes(line) for line in SHIPPED.read_bytes().splitlines())
+    files = [source] if source.is_file() else sorted(source.rglob("*.tir.json"))
+    found = _usable(parse(each.read_bytes(), str(each)) for each in files)
+    if not found:
+        raise UserError(f"{source}: holds no .tir.json file of one function over plain buffers")
+    return found
+
+
+def _usable(modules: Iterable[Module]) -> tuple[Module, ...]:
+    return tuple(each for each in modules if can_start(each))
+
+
+def can_start(module: Module) -> bool:
+    """Say whether a module is of one function that has a buffer which statements can be grown for."""
+    return len(module.functions) == 1 and any(map(usable, module.main.buffers))
+
+
 def grown(draws: RandomSource, nodes: int, limits: Limits = USUAL) -> Module:
-    """Return a module of one function, grown by construction."""
+    """A module of one function, grown by construction."""
     maker = Maker(draws, Names(), limits)
     buffers = tuple(maker.buffer("A") for _ in range(draws.between(2, 4)))
     numbers = (Var(maker.names.fresh("n")),) if draws.chance(0.3) else ()
@@ -124,7 +161,7 @@ def mutated(
     mutators: tuple[Mutator, ...] | None = None,
     budget: Budget = UNLIMITED,
 ) -> Module:
-    """Return the module after one mutation, of those that leave it sound; itself where none of a few does."""
+    """The module after one mutation, of those that leave it sound; itself where none of a few does."""
     known = all_mutators() if mutators is None else mutators
     for mutator in draws.sample(known, min(4, len(known))):
         changed = mutator.mutate(draws, module)
@@ -141,14 +178,30 @@ def _stores(module: Module) -> bool:
 
 
 def is_sound(module: Module, seed: int) -> bool:
-    """Return whether it is well-formed and, with the inputs of a seed, defined throughout."""
+    """Whether it is well-formed and, with the inputs of a seed, defined throughout."""
     if not is_well_formed(module) or not is_rightly_staged(module):
         return False
     return interpret(module, make_inputs(module, seed), trials=0, steps=_MOST_STEPS).is_defined
 
 
+def is_rightly_staged(module: Module) -> bool:
+    """Whether each loop that is annotated as a software pipeline has its stages, and nothing leaves it."""
+    return all(_has_its_stages(stmt) for stmt in statements(module.main.body) if isinstance(stmt, For))
+
+
+def _has_its_stages(loop: For) -> bool:
+    stages = loop.annotations.get("software_pipeline_stage")
+    if stages is None:
+        return True
+    whole = loop.body[0] if len(loop.body) == 1 and is_serial(loop) else None
+    if not isinstance(whole, Block) or len(whole.body) != len(stages):
+        return False
+    is_left = any(isinstance(each, Break | Continue) for each in walk(whole))
+    return not is_left and all(isinstance(each, Block) and len(each.body) == 1 for each in whole.body)
+
+
 def _passes(draws: RandomSource, module: Module) -> Passes:
-    """Return a sequence that suits the module's form; none for some."""
+    """A sequence that suits the module's form; none for some."""
     if not draws.chance(_WITH_PASSES):
         return ()
     drawn = draw_sequence(draws, sequences_for(module))
@@ -162,7 +215,7 @@ def _passes(draws: RandomSource, module: Module) -> Passes:
 
 
 def sequences_for(module: Module) -> Sequences:
-    """Return what sequences for a module of this form are made of."""
+    """What sequences for a module of this form are made of."""
     found = find_backend("tvm").sequences
     assert found is not None
     assert found.on_loops is not None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from corpus.tir.tree import (
@@ -42,7 +43,7 @@ class Limits:
 
     @classmethod
     def of(cls, budget: Budget) -> Limits:
-        """Return bounds under which most programs stay within the budget."""
+        """Bounds under which most programs stay within the budget."""
         extents = tuple(each for each in _EXTENTS if budget.fits((each,)))
         memory = _MOST_ELEMENTS if budget.memory is None else max(1, budget.memory // 32)
         flops = _MOST_ELEMENTS if budget.flops is None else max(1, budget.flops // 40)
@@ -80,7 +81,7 @@ class Maker:
         return (self.store(frame),), frame
 
     def store(self, frame: Frame) -> Stmt:
-        """Return a value put into one of the buffers that are visible."""
+        """A value put into one of the buffers that are visible."""
         buffer = self.draws.pick([each for each in frame.buffers if usable(each)])
         sampler = Sampler(self.draws, frame)
         shape = static_shape(buffer) or ()
@@ -88,7 +89,7 @@ class Maker:
         return Store(buffer.name, sampler.indices(shape), bounded(value, buffer.dtype, self.draws))
 
     def truth(self, frame: Frame) -> Expr:
-        """Return a condition."""
+        """A condition."""
         return Sampler(self.draws, frame).value("bool", self.draws.between(1, 3)).expr
 
     def filled(self, frame: Frame, buffer: Buffer) -> Body:
@@ -98,30 +99,28 @@ class Maker:
         for var, extent in zip(loops, shape, strict=True):
             frame = frame.with_loop(Known(var, 0, extent - 1))
         value = Sampler(self.draws, frame).value(buffer.dtype, self.draws.between(1, self.limits.fuel))
-        inner: Body = (Store(buffer.name, tuple(loops), bounded(value, buffer.dtype, self.draws)),)
-        for var, extent in zip(loops[::-1], shape[::-1], strict=True):
-            inner = (For(var, Const(0), Const(extent), "serial", inner),)
-        return inner
+        store = Store(buffer.name, tuple(loops), bounded(value, buffer.dtype, self.draws))
+        return nested(loops, shape, (store,))
 
     def buffer(self, stem: str, scope: str = "global") -> Buffer:
-        """Return a new buffer of one to three dims."""
+        """A new buffer of one to three dims."""
         dims = [self.draws.pick(self.limits.extents) for _ in range(self.draws.pick((1, 1, 2, 2, 3)))]
-        while _product(dims) > self.limits.elements:
+        while math.prod(dims) > self.limits.elements:
             dims.pop()
         shape = tuple(map(Const, dims or [min(4, self.limits.elements, max(self.limits.extents))]))
         return Buffer(self.names.fresh(stem), shape, element_type(self.draws), scope=scope)
 
 
+def nested(loops: Sequence[Var], shape: tuple[int, ...], body: Body) -> Body:
+    """A nest of serial loops around a body, a loop for each dim."""
+    for var, extent in zip(reversed(loops), reversed(shape), strict=True):
+        body = (For(var, Const(0), Const(extent), "serial", body),)
+    return body
+
+
 def cost(stmt: Stmt) -> int:
     """Count a statement and those inside it."""
     return len([*statements((stmt,))])
-
-
-def _product(dims: list[int]) -> int:
-    total = 1
-    for dim in dims:
-        total *= dim
-    return total
 
 
 Made = tuple[Body, Frame]
@@ -166,7 +165,7 @@ def _memory(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made:
 
 
 def _while(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made:
-    """Return a loop over a counter in memory, since names do not change."""
+    """A loop over a counter in memory, since names do not change."""
     counter = Buffer(maker.names.fresh("C"), (Const(1),), "int32")
     load, zero = Load(counter.name, (Const(0),), "int32"), (Const(0),)
     body = maker.body(frame, max(1, fuel // 3), depth + 1)
@@ -176,7 +175,7 @@ def _while(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made:
 
 
 def _claim(maker: Maker, frame: Frame) -> Expr | None:
-    """Return what holds of one of the variables; None if nothing is known of any."""
+    """What holds of one of the variables; None if nothing is known of any."""
     known = [each for each in frame.known if is_integer(each.var.dtype) and each.high < 1 << 20]
     if not known:
         return None
@@ -200,7 +199,7 @@ def _evaluate(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made:
 
 
 def _reduction(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made | None:
-    """Return a sum or an extreme over one dim of a buffer, in one element of another."""
+    """A sum or an extreme over one dim of a buffer, in one element of another."""
     floats = [each for each in frame.buffers if usable(each) and each.shape and is_float(each.dtype)]
     pairs = [(a, b) for a in floats for b in floats if a.name != b.name and a.dtype == b.dtype]
     if not pairs:
@@ -216,7 +215,7 @@ def _reduction(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made | None
 
 
 def _summed(maker: Maker, frame: Frame, source: Buffer, target: Buffer, at: tuple[Expr, ...]) -> Body:
-    """Return the sum or an extreme over the last dim of a buffer, in one element of another."""
+    """The sum or an extreme over the last dim of a buffer, in one element of another."""
     shape = static_shape(source) or ()
     var = Var(maker.names.fresh("k"))
     inner = frame.with_loop(Known(var, 0, shape[-1] - 1))

@@ -38,7 +38,7 @@ class Sampler:
     frame: Frame
 
     def value(self, dtype: str, fuel: int) -> Valued:
-        """Return an expression of that scalar type."""
+        """An expression of that scalar type."""
         kinds = _BOOLS if is_bool(dtype) else _FLOATS if is_float(dtype) else _INTEGERS
         if fuel <= 0:
             return self.leaf(dtype)
@@ -49,7 +49,7 @@ class Sampler:
         return self.leaf(dtype)
 
     def leaf(self, dtype: str) -> Valued:
-        """Return a constant, a variable or an element of a buffer."""
+        """A constant, a variable or an element of a buffer."""
         for _ in range(3):
             made = self.draws.pick((_constant, _variable, _element, _element))(self, dtype)
             if made is not None:
@@ -57,7 +57,7 @@ class Sampler:
         return _constant(self, dtype)
 
     def index(self, extent: int) -> Expr:
-        """Return an `int32` from 0 to below `extent`, mostly by a loop's variable."""
+        """An `int32` from 0 to below `extent`, mostly by a loop's variable."""
         inside = [known for known in self.frame.known if known.low >= 0 and known.high < extent]
         inside = [known for known in inside if known.var.dtype == "int32"]
         if inside and self.draws.chance(0.75):
@@ -68,7 +68,7 @@ class Sampler:
         return Const(self.draws.below(extent))
 
     def _moved(self, known: Known, extent: int) -> Expr:
-        """Return the variable, or backwards, or some places further on where these exist."""
+        """The variable, or backwards, or some places further on where these exist."""
         if self.draws.chance(0.12):
             return Binary("sub", Const(extent - 1), known.var)
         room = extent - 1 - known.high
@@ -77,7 +77,7 @@ class Sampler:
         return known.var
 
     def indices(self, shape: tuple[int, ...]) -> tuple[Expr, ...]:
-        """Return a place in a buffer of that shape."""
+        """A place in a buffer of that shape."""
         return tuple(map(self.index, shape))
 
 
@@ -192,7 +192,7 @@ def _cast(sampler: Sampler, dtype: str, fuel: int) -> Valued | None:
 
 
 def _truncated(sampler: Sampler, dtype: str, fuel: int) -> Valued:
-    """Return an exact float, within bounds, as an integer."""
+    """An exact float, within bounds, as an integer."""
     low, high = (-100, 100) if dtype in SIGNED else (0, 100)
     found = sampler.leaf("float32").expr
     bounded = Binary("min", Binary("max", found, literal(low, "float32")), literal(high, "float32"))
@@ -200,7 +200,7 @@ def _truncated(sampler: Sampler, dtype: str, fuel: int) -> Valued:
 
 
 def _wrapped(sampler: Sampler, dtype: str, fuel: int) -> Valued | None:
-    """Return a constant of another type, mostly out of this one's range: a cast keeps the low bits.
+    """A constant of another type, mostly out of this one's range: a cast keeps the low bits.
 
     Seldom: TVM refuses most of them, and a program with one shows nothing else.
     """
@@ -239,7 +239,7 @@ def _ratio(sampler: Sampler, dtype: str, fuel: int) -> Valued:
 
 
 def _function(sampler: Sampler, dtype: str, fuel: int) -> Valued:
-    """Return an intrinsic of floats; one that rounding may move by one gets an operand that is exact."""
+    """An intrinsic of floats; one that rounding may move by one gets an operand that is exact."""
     function = drawn_function(sampler.draws, dtype)
     operands = [
         sampler.leaf(dtype).expr if function.is_rough else sampler.value(dtype, fuel // function.arity).expr
@@ -299,7 +299,7 @@ _BOOLS: tuple[Kind, ...] = (
 
 
 def bounded(valued: Valued, dtype: str, draws: RandomSource) -> Expr:
-    """Return a value that may be stored over and over: an integer is brought back into a small range."""
+    """A value that may be stored over and over: an integer is brought back into a small range."""
     if not is_integer(dtype):
         return valued.expr
     if valued.low >= -64 and valued.high <= 64 and draws.chance(0.5):
@@ -308,14 +308,14 @@ def bounded(valued: Valued, dtype: str, draws: RandomSource) -> Expr:
 
 
 def element_type(draws: RandomSource) -> str:
-    """Return a type for a buffer."""
+    """A type for a buffer."""
     if draws.chance(_LOW):
         return "bfloat16"
     return draws.pick(FLOAT_TYPES if draws.chance(0.5) else INTEGER_TYPES)
 
 
 def usable(buffer: Buffer) -> bool:
-    """Return whether expressions know what to do with a buffer: static dims, a plain element type."""
+    """Whether expressions know what to do with a buffer: static dims, a plain element type."""
     shape = static_shape(buffer)
     known = buffer.dtype in FLOATS or is_integer(buffer.dtype)
     return shape is not None and all(shape) and known

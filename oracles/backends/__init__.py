@@ -1,7 +1,8 @@
 """The frameworks that run programs, one file each, found by themselves.
 
-A module here has a half for the worker (`load`, `run` …) and ends with `backend()`, which says what crux
-knows of it (`oracles.abilities`). The worker loads the file alone, under any Python from 3.8 on.
+A module has its backend's name, with `_` for `-`: only the one that is asked for is imported. It has a half
+for the worker (`load`, `run` …) and ends with `backend()`, which says what crux knows of it
+(`oracles.abilities`). The worker loads the file alone, under any Python from 3.8 on.
 """
 
 from __future__ import annotations
@@ -31,9 +32,11 @@ def backends() -> dict[str, Backend]:
 @cache
 def find_backend(name: str) -> Backend:
     """Return the backend of that name; raises `UserError` if there is none."""
-    for backend in _found():
-        if name == backend.name:
-            return backend
+    file = name.replace("-", "_")
+    if any(info.name == file for info in pkgutil.iter_modules(__path__)):
+        found: Backend = importlib.import_module(f"{__name__}.{file}").backend()
+        if found.name == name:
+            return found
     added = backends().get(name)  # by a measurement that brings a backend of its own
     if added is not None:
         return added

@@ -54,7 +54,7 @@ def outside(item: Any) -> Callable[..., Any]:
         return computed(item)
     _share_corpus()
     from corpus.graphs.loops import primfunc_of
-    from oracles.tir.called import NotDefined, called
+    from oracles.tir.interpreter import NotDefined, called
 
     function = primfunc_of(item).function
 
@@ -108,4 +108,4 @@ def backend() -> Backend:
     """Describe this backend."""
     from oracles.abilities import Backend, Graphs
 
-    return Backend(NAME, PACKAGE, __file__, configs, classify, graphs=Graphs(("relax",)))
+    return Backend(NAME, PACKAGE, __file__, configs, classify, graphs=(Graphs(("relax",)),))

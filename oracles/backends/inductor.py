@@ -103,6 +103,17 @@ def run(
         return _run(program, inputs, settings, outputs, enter)
 
 
+def run_torch(
+    program: Any, inputs: dict[str, Any], settings: dict[str, Any], outputs: Any, enter: Callable[[str], None]
+) -> dict[str, Any]:
+    """Compile and run one program of torch, by the settings of `run`."""
+    from oracles.worker.torch.passes import watched
+    from oracles.worker.torch.run import run_program
+
+    with watched(settings):
+        return run_program(program, inputs, settings, outputs, enter)
+
+
 def _run(
     program: Any, inputs: dict[str, Any], settings: dict[str, Any], outputs: Any, enter: Callable[[str], None]
 ) -> dict[str, Any]:
@@ -112,11 +123,6 @@ def _run(
     from oracles.worker.onnx.program import read_model
     from oracles.worker.torch.run import compiled
     from oracles.worker.torch.tensors import called_there, from_torch, placed
-
-    if settings.get("format") == "torch":
-        from oracles.worker.torch.run import run_program
-
-        return run_program(program, inputs, settings, outputs, enter)
 
     model = read_model(program)
     if settings.get("show") == "source":
@@ -276,5 +282,5 @@ def backend() -> Backend:
         programs=("g++", "clang++", "c++"),
         libraries=LIBRARIES,
         passes=Passes(DISABLED_BY, fired, suspects, optimizers, likely, without, stages),
-        graphs=Graphs(("torch",), double=(("backend", "eager"), ("double", 1))),
+        graphs=(Graphs(("torch",), double=(("backend", "eager"), ("double", 1))),),
     )

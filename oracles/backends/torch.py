@@ -38,11 +38,6 @@ def run(
     from oracles.worker.onnx.program import read_model
     from oracles.worker.torch.tensors import called_there, from_torch, placed
 
-    if settings.get("format") == "torch":
-        from oracles.worker.torch.run import run_program
-
-        return run_program(program, inputs, settings, outputs, enter)
-
     model = read_model(program)
     if settings.get("show") == "source":
         from oracles.worker.lowered.source import source
@@ -62,6 +57,15 @@ def run(
     names = [value.name for value in model.graph.output]
     wanted = names if outputs is None else outputs
     return {name: from_torch(values[names.index(name)]) for name in wanted}
+
+
+def run_torch(
+    program: Any, inputs: dict[str, Any], settings: dict[str, Any], outputs: Any, enter: Callable[[str], None]
+) -> dict[str, Any]:
+    """Run one program of torch."""
+    from oracles.worker.torch.run import run_program
+
+    return run_program(program, inputs, settings, outputs, enter)
 
 
 def open_program(name: str, content: str) -> dict[str, Any]:
@@ -131,5 +135,5 @@ def backend() -> Backend:
         keeps_tolerances=True,
         written_as=("export",),
         libraries=LIBRARIES,
-        graphs=Graphs(("torch",), double=(("backend", "eager"), ("double", 1)), opens=("torch",)),
+        graphs=(Graphs(("torch",), double=(("backend", "eager"), ("double", 1)), opens=("torch",)),),
     )

@@ -46,21 +46,35 @@ def run(
     `runner` runs it: onnxruntime, un-optimised, or ONNX's `reference` evaluator. `disabled_passes` are
     arguments of `torch.onnx.export` that are false. `show=source` gives the module's text instead.
     """
-    if settings.get("format") == "torch" and settings.get("exporter", EAGER) == EAGER:
-        from oracles.worker.torch.run import run_program
-
-        return run_program(program, inputs, settings, outputs, enter)
     if settings.get("show") == "source":
         from oracles.worker.lowered.source import source
         from oracles.worker.onnx.program import read_model
 
         return source(read_model(program), inputs)
-    values = _results(program, inputs, settings, enter)
+    values = _results(_lowered, program, inputs, settings, enter)
+    return values if outputs is None else {name: values[name] for name in outputs}
+
+
+def run_torch(
+    program: Any, inputs: dict[str, Any], settings: dict[str, Any], outputs: Any, enter: Callable[[str], None]
+) -> dict[str, Any]:
+    """Run a program of torch as it is, or export it, by the settings of `run`."""
+    if settings.get("exporter", EAGER) == EAGER:
+        from oracles.worker.torch.run import run_program
+
+        return run_program(program, inputs, settings, outputs, enter)
+    from oracles.worker.torch.graph import read_module
+
+    values = _results(read_module, program, inputs, settings, enter)
     return values if outputs is None else {name: values[name] for name in outputs}
 
 
 def _results(
-    program: Any, inputs: dict[str, Any], settings: dict[str, Any], enter: Callable[[str], None]
+    module_of: Callable[[Any, dict[str, Any]], tuple[Any, list[Any], list[str]]],
+    program: Any,
+    inputs: dict[str, Any],
+    settings: dict[str, Any],
+    enter: Callable[[str], None],
 ) -> dict[str, Any]:
     import torch
 
@@ -71,7 +85,7 @@ def _results(
     if exporter == EAGER:
         enter("execute")
     with torch.no_grad():
-        module, feeds, names = _module(program, inputs, settings)
+        module, feeds, names = module_of(program, inputs)
         if exporter == EAGER:
             return {name: from_torch(value) for name, value in zip(names, module(*feeds))}  # noqa: B905
         enter("optimise")
@@ -81,14 +95,8 @@ def _results(
     return dict(zip(names, values))  # noqa: B905 (Python 3.8)
 
 
-def _module(
-    program: Any, inputs: dict[str, Any], settings: dict[str, Any]
-) -> tuple[Any, list[Any], list[str]]:
-    """Return a module, what to call it with, and its outputs' names."""
-    if settings.get("format") == "torch":
-        from oracles.worker.torch.graph import read_module
-
-        return read_module(program, inputs)
+def _lowered(program: Any, inputs: dict[str, Any]) -> tuple[Any, list[Any], list[str]]:
+    """Return an ONNX model as a module, what to call it with, and its outputs' names."""
     from oracles.worker.lowered.module import build
     from oracles.worker.onnx.program import read_model
 
@@ -198,5 +206,5 @@ def backend() -> Backend:
         tells_operators=True,
         exported_with=exported_with,
         passes=Passes(DISABLED_BY, simplifying, simplifying, simplifying, likely, without),
-        graphs=Graphs(("torch",), double=(("exporter", EAGER), ("double", 1))),
+        graphs=(Graphs(("torch",), double=(("exporter", EAGER), ("double", 1))),),
     )

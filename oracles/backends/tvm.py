@@ -29,7 +29,7 @@ def load() -> str:
 
     try:
         import oracles.worker.tvm.build
-        import oracles.worker.tvm.loops.batch
+        import oracles.worker.tvm.tir.run
         import oracles.worker.tvm.watch  # noqa: F401 (here, so that no worker has to)
     except (ImportError, AttributeError) as error:
         raise ImportError(
@@ -52,7 +52,7 @@ def _warm_up_program() -> bytes:
 def run(
     program: Any, inputs: dict[str, Any], settings: dict[str, Any], outputs: Any, enter: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Import, optimise, build and run one model (bytes or a path); `enter` is told of each phase.
+    """Import, optimise, build and run one ONNX model (bytes or a path); `enter` is told of each phase.
 
     Settings: `pipeline` (`default`, `zero`, `target`), `opt-level` of LLVM, `executor`, `device`, `run`;
     `passes` that run before the pipeline, `disabled_passes` that run nowhere; `well-formed` checks the module
@@ -62,24 +62,54 @@ def run(
     from oracles.worker.tvm.watch import configured, watched
 
     with watched(settings), configured(settings):
-        return _run(program, inputs, settings, outputs, enter)
+        return _run(_imported(program, settings), inputs, settings, outputs, enter)
+
+
+def run_relax(
+    program: Any, inputs: dict[str, Any], settings: dict[str, Any], outputs: Any, enter: Callable[[str], None]
+) -> dict[str, Any]:
+    """Optimise, build and run one Relax program, by the settings of `run`; `show=source` gives its text."""
+    import tvm_ffi
+
+    from oracles.worker.tvm.watch import configured, watched
+
+    with watched(settings), configured(settings):
+        if settings.get("show") == "source":
+            from oracles.worker.tvm.source import source
+
+            return source(program, inputs)
+        loaded = _relax_program(program, settings.get("via", ""))
+        return _run(loaded, inputs, settings, outputs, enter, packed=tvm_ffi.Array)
+
+
+def run_tir(
+    program: Any, inputs: dict[str, Any], settings: dict[str, Any], outputs: Any, enter: Callable[[str], None]
+) -> dict[str, Any]:
+    """Build and run a module of PrimFuncs; with `batch` many of them together."""
+    from oracles.worker.tvm.tir.run import run_batch, run_program
+    from oracles.worker.tvm.watch import configured, watched
+
+    with watched(settings), configured(settings):
+        if settings.get("batch"):
+            return run_batch(program, inputs, settings, _target(settings), enter)
+        return run_program(program, inputs, settings, outputs, _target(settings), enter)
 
 
 def _run(
-    program: Any, inputs: dict[str, Any], settings: dict[str, Any], outputs: Any, enter: Callable[[str], None]
+    loaded: tuple[Any, str, list[tuple[str, str]], list[str]],
+    inputs: dict[str, Any],
+    settings: dict[str, Any],
+    outputs: Any,
+    enter: Callable[[str], None],
+    packed: Any = (),
 ) -> dict[str, Any]:
+    """Run what has been loaded; one result of a `packed` class holds the outputs as its members."""
     import tvm
     from tvm import relax
 
     from oracles.worker.tvm.watch import apply_passes
 
-    if settings.get("show") == "source":
-        from oracles.worker.tvm.source import source
-
-        return source(program, inputs)
-    if settings.get("format") == "tir":
-        return _run_loops(program, inputs, settings, outputs, enter)
-    module, main, taken, names = _loaded(program, settings)
+    module, main, taken, names = loaded
     enter("optimise")
     target = _target(settings)
     with target:
@@ -100,33 +130,12 @@ def _run(
         machine[main](*[_to_tvm(inputs[name], kind, device) for name, kind in taken])
         enter("execute")
     found = machine[main](*[_to_tvm(inputs[name], kind, device) for name, kind in taken])
-    values = _members(found, names, settings)
+    values = list(found) if len(names) > 1 or isinstance(found, packed) else [found]
     return {name: _from_tvm(values[names.index(name)]) for name in (names if outputs is None else outputs)}
 
 
-def _run_loops(
-    program: Any, inputs: dict[str, Any], settings: dict[str, Any], outputs: Any, enter: Callable[[str], None]
-) -> dict[str, Any]:
-    from oracles.worker.tvm.loops.batch import run_batch
-    from oracles.worker.tvm.loops.run import run_program
-
-    if settings.get("batch"):
-        return run_batch(program, inputs, settings, _target(settings), enter)
-    return run_program(program, inputs, settings, outputs, _target(settings), enter)
-
-
-def _members(found: Any, names: list[str], settings: dict[str, Any]) -> list[Any]:
-    """Return the results by their order: of a tuple its members."""
-    import tvm_ffi
-
-    is_tuple = len(names) > 1 or (settings.get("format") == "relax" and isinstance(found, tvm_ffi.Array))
-    return list(found) if is_tuple else [found]
-
-
-def _loaded(program: Any, settings: dict[str, Any]) -> tuple[Any, str, list[tuple[str, str]], list[str]]:
+def _imported(program: Any, settings: dict[str, Any]) -> tuple[Any, str, list[tuple[str, str]], list[str]]:
     """The module, the function to call, the names of what it takes, each with how, and of what it gives."""
-    if settings.get("format") == "relax":
-        return _relax_program(program, settings.get("via", ""))
     from tvm.relax.frontend.onnx import from_onnx
 
     from oracles.worker.onnx.program import fed_names, read_model
@@ -145,7 +154,7 @@ def _loaded(program: Any, settings: dict[str, Any]) -> tuple[Any, str, list[tupl
 
 
 def _relax_program(program: bytes, via: str) -> tuple[Any, str, list[tuple[str, str]], list[str]]:
-    """Load a Relax program as `_loaded` does, and lift local functions, as every build requires."""
+    """Load a Relax program as `_imported` does, and lift local functions, as every build requires."""
     import json
 
     from tvm import relax
@@ -305,7 +314,7 @@ def backend() -> Backend:
     from oracles.abilities import Backend, Graphs
     from oracles.optimisers.tvm_log import DISABLING, classify, tags
     from oracles.optimisers.tvm_sequences import sequences
-    from oracles.optimisers.tvm_ways import configs, configs_of_graphs
+    from oracles.optimisers.tvm_ways import configs, configs_of_relax, configs_of_tir
 
     return Backend(
         NAME,
@@ -323,11 +332,14 @@ def backend() -> Backend:
         libraries=LIBRARIES,
         passes=DISABLING,
         sequences=sequences(),
-        graphs=Graphs(
-            ("relax", "tir"),
-            opens=("relax",),
-            configs=configs_of_graphs,
-            referee="golden",
-            asked="golden,passes",
+        graphs=(
+            Graphs(
+                ("relax",),
+                opens=("relax",),
+                configs=configs_of_relax,
+                referee="golden",
+                asked="golden,passes",
+            ),
+            Graphs(("tir",), configs=configs_of_tir, asked="golden,passes"),
         ),
     )

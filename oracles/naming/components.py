@@ -12,20 +12,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from onnx import ModelProto, NodeProto
-
 from corpus.case import Case
-from corpus.graphs.program import GraphProgram
 from corpus.measure import Measure
-from corpus.onnx.graph import initializer_names, walk_nodes
-from corpus.onnx.types import dtype_name
-from corpus.tir.program import words
-from corpus.tir.tree import Module
+from oracles.language import language_of
 from oracles.naming.names import names_of_case
 from oracles.naming.signature import Component, Signature
 from oracles.numerics.compare import Tolerance
 from oracles.numerics.mismatch_kind import mismatch_kind
-from oracles.numerics.value_types import Types, tensor_types
 from oracles.run import Frame, Phase, Run
 from oracles.text.failure_text import read_failure
 from oracles.text.normalise import parse_message, template
@@ -75,29 +68,30 @@ def signature(
         components["op"] = parse_message(trace.partition("\n")[0]).op
     if not (components["site"] or components["op"]) and symptom.kind not in _TOLD_OF_A_PASS:
         # a text about the graph as a whole serves many bugs: what was rewritten tells them apart
-        components["rewritten"] = " ".join(sorted(passes or _own_passes(case))) or _statements(measure, case)
-    is_told = _is_loops(case) and components["site"] and not _VERIFIES.search(components["site"])
+        components["rewritten"] = " ".join(sorted(passes or _own_passes(case))) or _operators(measure, case)
+    is_told = not _operators_tell(case) and components["site"] and not _VERIFIES.search(components["site"])
     return Signature.of(*head, ("side", "" if is_told else symptom.side), *components.items())
 
 
 def _own_passes(case: Case | None) -> tuple[str, ...]:
-    """Return the passes that a program of loops is put through itself, without options."""
-    return tuple(name for name in case.passes if "=" not in name) if case and _is_loops(case) else ()
+    """The passes that a program is put through itself, without options, where these say what fails."""
+    names = case.passes if case is not None and not _operators_tell(case) else ()
+    return tuple(name for name in names if "=" not in name)
 
 
-def _statements(measure: Measure | None, case: Case | None) -> str:
-    return "" if _is_loops(case) else _multiset(measure)
+def _operators(measure: Measure | None, case: Case | None) -> str:
+    return _multiset(measure) if _operators_tell(case) else ""
 
 
-def _is_loops(case: Case | None) -> bool:
-    """Return whether the program is one of loops, whose statements say little of what fails."""
-    return case is not None and case.format == "tir"
+def _operators_tell(case: Case | None) -> bool:
+    """Whether a reduced program's operators tell its bug: statements of loops say little of what fails."""
+    return case is None or language_of(case.format).operators_tell
 
 
 _VERIFIES = re.compile(r"[Vv]erif|[Ww]ell_?[Ff]ormed|use_def")
 """Places of TVM that check what others have made, so that one text may have a cause on each side.
 
-Any other place says the same of a program of loops wherever it is met: before a pipeline or within it.
+Any other place says the same of a TIR program wherever it is met: before a pipeline or within it.
 """
 
 
@@ -139,18 +133,8 @@ def _multiset(measure: Measure | None) -> str:
 def _crash(run: Run | None, signal: str, measure: Measure | None, case: Case | None) -> Iterator[Component]:
     yield "signal", signal
     yield "site", _named_function(run.frames) if run is not None else ""
-    yield "ops", _without_calls(_multiset(measure), case)
-
-
-def _without_calls(ops: str, case: Case | None) -> str:
-    """The operators with those of a model's own functions in place of the calls: names are nobody's."""
-    if case is None or case.format != "onnx" or not case.parsed.functions:
-        return ops
-    bodies = {f"{each.domain}:{each.name}": each.node for each in case.parsed.functions}
-    found = [word for word in ops.split() if word not in bodies]
-    for name in set(ops.split()) & bodies.keys():
-        found += [node.op_type for node in bodies[name] if node.op_type not in ("Constant", "Identity")]
-    return " ".join(sorted(found))
+    operators = _multiset(measure)
+    yield "ops", operators if case is None else language_of(case.format).written_out(case.parsed, operators)
 
 
 def _named_function(frames: tuple[Frame, ...]) -> str:
@@ -215,21 +199,10 @@ def _mismatch(
         yield "kind", symptom.kind
         return
     yield "passes", " ".join(sorted(passes))
-    yield "ops", _pattern(case) if case is not None else _multiset(measure)
+    language = language_of(case.format) if case is not None else None
+    yield "ops", language.pattern(case.parsed) if case is not None and language else _multiset(measure)
     yield "kind", _kind(verdict)
-    is_model = case is not None and case.format == "onnx"
-    yield "computed", _computed(case.parsed) if case is not None and is_model and passes else ""
-
-
-def _computed(model: ModelProto) -> str:
-    """Return what a rewrite may take for a constant and is none: an exponent, what is added before a root."""
-    graph = model.graph
-    fixed = initializer_names(graph) | {node.output[0] for node in graph.node if node.op_type == "Constant"}
-    rooted = {node.input[0] for node in graph.node if node.op_type == "Sqrt"}
-    exponents = [node.input[1] for node in graph.node if node.op_type == "Pow"]
-    sums = [node for node in graph.node if node.op_type == "Add" and node.output[0] in rooted]
-    found = ["exponent"] if any(name not in fixed for name in exponents) else []
-    return " ".join(found + (["epsilon"] if any(fixed.isdisjoint(node.input) for node in sums) else []))
+    yield "computed", language.computed(case.parsed) if case is not None and language and passes else ""
 
 
 def _kind(verdict: Verdict) -> str:
@@ -238,43 +211,6 @@ def _kind(verdict: Verdict) -> str:
     if kind != "value" or len(verdict.runs) < 2:
         return kind
     return mismatch_kind(verdict.runs[0].outputs, verdict.runs[1].outputs, Tolerance()) or kind
-
-
-def _pattern(case: Case) -> str:
-    """Return the operators in order, each with the type of its first output: `Pad:float32 MaxPool:float32`.
-
-    Of a graph of another format the types are those of what flows in.
-    """
-    program = case.parsed
-    if isinstance(program, Module):
-        return _loops_pattern(program)
-    return _graph_pattern(program) if isinstance(program, GraphProgram) else _model_pattern(program)
-
-
-def _loops_pattern(module: Module) -> str:
-    """Return the types of what flows in, then each kind of statement and operator, once."""
-    flowing = {item.dtype for item in module.main.params}
-    return " ".join([*sorted(flowing), *dict.fromkeys(words(module))])
-
-
-def _graph_pattern(program: GraphProgram) -> str:
-    flowing = [item.dtype for item in program.main.inputs]
-    flowing += [value.dtype.name for value in program.constants.values()]
-    graphs = (program.main, *program.functions.values())
-    every = [binding.op for graph in graphs for binding in graph.walk()]
-    words = [op for op in every if op != "call"] if program.functions else every
-    return " ".join([*sorted(set(flowing)), *words])
-
-
-def _model_pattern(model: ModelProto) -> str:
-    types = tensor_types(model)
-    nodes = (node for node in walk_nodes(model.graph) if node.op_type != "Constant")
-    return " ".join(f"{node.op_type}:{_dtype(types, node)}".rstrip(":") for node in nodes)
-
-
-def _dtype(types: Types, node: NodeProto) -> str:
-    declared = types.get(node.output[0]) if node.output else None
-    return dtype_name(declared.elem_type) if declared is not None else ""
 
 
 MOST_OPERATORS = 4

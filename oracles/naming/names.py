@@ -11,16 +11,14 @@ from corpus.graphs.program import GraphProgram
 from corpus.onnx.graph import defined_names, walk_graphs, walk_model
 from corpus.tir.scopes import defined_names as defined_in_loops
 from corpus.tir.tree import Module
+from oracles.language import language_of
 
 _PLAIN_WORD = re.compile(r"[A-Za-z]+")
 
 
 def names_of_case(case: Case) -> frozenset[str]:
-    """Return the operator names of a case's program, in any format."""
-    program = case.parsed
-    if isinstance(program, Module):
-        return names_of_loops(program)
-    return names_of_graph(program) if isinstance(program, GraphProgram) else names_of(program)
+    """The names in a case's program, whatever its language."""
+    return language_of(case.format).names(case.parsed)
 
 
 def names_of_loops(module: Module) -> frozenset[str]:
@@ -32,6 +30,16 @@ def names_of_loops(module: Module) -> frozenset[str]:
 def names_of_graph(program: GraphProgram) -> frozenset[str]:
     """Return names as `names_of` does, for a graph of another format."""
     return frozenset(name for name in program.names if not _PLAIN_WORD.fullmatch(name))
+
+
+def pattern_of_graph(program: GraphProgram) -> str:
+    """The types of what flows in, then the operators in order."""
+    flowing = [item.dtype for item in program.main.inputs]
+    flowing += [value.dtype.name for value in program.constants.values()]
+    graphs = (program.main, *program.functions.values())
+    every = [binding.op for graph in graphs for binding in graph.walk()]
+    words = [op for op in every if op != "call"] if program.functions else every
+    return " ".join([*sorted(set(flowing)), *words])
 
 
 def names_of(model: onnx.ModelProto) -> frozenset[str]:

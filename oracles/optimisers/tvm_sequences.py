@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from oracles.abilities import Sequences
+from oracles.language import language_of
 from oracles.worker.tvm import passes as tvm_passes
 from oracles.worker.tvm.options import OPTIONS, config_of, is_option
 
@@ -23,17 +24,9 @@ def code_of_least() -> tuple[str, ...]:
 
 
 def facts_of(format: str, program: bytes) -> frozenset[str]:
-    """Name the form of a module of PrimFuncs: blocks, plain loops, or these over buffers of one dim."""
-    if format != "tir":
-        return tvm_passes.START
-    from corpus.tir.program import has_blocks, is_flat, marks, parse
-
-    module = parse(program)
-    found = marks(module)
-    if has_blocks(module):
-        boxed = {"boxed"} if "doubled" in found else set()
-        return tvm_passes.BLOCKS | found | boxed
-    return tvm_passes.PLAIN_LOOPS | found | ({"flat"} if is_flat(module) else set())
+    """What holds of a program at the start: it has operators, where its language says nothing else."""
+    facts = language_of(format).facts
+    return tvm_passes.START if facts is None else facts(program)
 
 
 def sequences_on_loops(facts: frozenset[str]) -> Sequences:

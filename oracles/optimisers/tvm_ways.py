@@ -43,22 +43,23 @@ LOOP_WAYS = (("default", 3), LEAST_WAY, ("default", 0))
 """The ways of a module of PrimFuncs: `least` runs the case's own passes and lowers, and that alone."""
 
 
-def configs_of_graphs(target: Target, format: str) -> tuple[Config, ...]:
-    """Return the configurations of a TVM module: without optimisers first, then with them.
+def configs_of_relax(target: Target) -> tuple[Config, ...]:
+    """The configurations of a Relax module: without optimisers first, then with them.
 
     The first does only what any compilation must do, without LLVM's optimiser. The settings are those of
-    `configs`; a module of PrimFuncs has no executor.
+    `configs`.
     """
-    if format == "tir":
-        return _configs_of_loops(target)
     own = configs(target)
     ways = own if any(target.get(key) for key in WAYS) else _written_out(target, list(GRAPH_WAYS))
     (baseline,) = _written_out(target, [("default", "0", "bytecode")])
     return (baseline, *(way for way in ways if way != baseline))
 
 
-def _configs_of_loops(target: Target) -> tuple[Config, ...]:
-    """The baseline lowers, no more, and without the case's own passes, which the judge leaves out there."""
+def configs_of_tir(target: Target) -> tuple[Config, ...]:
+    """The configurations of a module of PrimFuncs, by the settings of `configs` but for an executor.
+
+    The baseline lowers, no more, and without the case's own passes, which the judge leaves out there.
+    """
     pipeline = _choice(target, "pipeline", LOOP_PIPELINES)
     level = int(_choice(target, "opt-level", LEVELS[::-1]))
     asked = any(target.get(key) for key in WAYS)

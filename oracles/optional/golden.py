@@ -25,10 +25,9 @@ NAME = "golden"
 
 def ways(case: Case, asking: Asking) -> Iterator[VariantRun]:
     """Yield the program by the backend's referee, where it has one for such programs."""
-    backend = find_backend(asking.target.backend)
-    referee = backend.graphs.referee if backend.graphs is not None else ""
-    reads = find_backend(referee).graphs if referee else None
-    if reads is not None and case.format in reads.formats:
+    graphs = find_backend(asking.target.backend).graphs_of(case.format)
+    referee = graphs.referee if graphs is not None else ""
+    if referee and find_backend(referee).graphs_of(case.format) is not None:
         yield VariantRun(named(NAME, Config(referee, backend=referee)))
 
 

@@ -10,7 +10,7 @@ from functools import cached_property
 import onnx
 
 from corpus.values import Value
-from oracles.numerics.compare import Tolerance, compare
+from oracles.numerics.compare import Difference, Tolerance, compare
 from oracles.numerics.floor_quotients import FloorQuotient
 from oracles.probes.divergence import Divergence
 from oracles.probes.noise import Noise
@@ -21,6 +21,9 @@ from oracles.sandbox.sandbox import Job
 from oracles.verdict import Located, Notes
 
 REPEATS = 4
+
+INTERPRETER = "the interpreter"
+"""The truth of a language of which we have an interpreter of our own."""
 
 EXACT_LEVELS = ("basic",)
 """Levels at which no group of quantised nodes becomes one integer kernel: every quantisation rounds alone."""
@@ -84,6 +87,15 @@ class Context(ABC):
     @abstractmethod
     def noise(self) -> Noise:
         """Return the effect of rounding on the program's results."""
+
+    @property
+    def undefined(self) -> str:
+        """Say what undefined thing the program does, by an interpreter of its language; empty if none."""
+        return ""
+
+    def contradicted_by_interpreter(self, run: Run) -> tuple[Difference, Value] | None:
+        """The first output of a run that is another than an interpreter's, and what that gives."""
+        return None
 
     @property
     def steps(self) -> float:

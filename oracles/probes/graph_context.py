@@ -8,6 +8,7 @@ from functools import cached_property
 
 from corpus.graphs.program import GraphProgram
 from corpus.values import Value
+from oracles.language import Opened
 from oracles.naming.names import names_of_graph
 from oracles.numerics.compare import Tolerance
 from oracles.numerics.floor_quotients import FloorQuotient, floor_quotient
@@ -19,6 +20,18 @@ from oracles.probes.truth import Truth
 from oracles.run import Config, Phase, Run, Status
 from oracles.sandbox.executor import Executor
 from oracles.sandbox.sandbox import Job
+
+
+def open_graph(
+    opened: Opened, executor: Executor, *, tolerance: Tolerance, screen: Tolerance, accept_invalid: bool
+) -> GraphContext:
+    """Open a graph for the rules, with the backend's way to compute it in float64."""
+    case, graphs = opened.case, executor.backend.graphs_of(opened.case.format)
+    double = Config("float64", graphs.double) if graphs is not None and graphs.double else None
+    if graphs is not None and graphs.referee:
+        double = Config("float64", backend=graphs.referee)
+    job = Job(case.program, case.inputs, executor.configs[:1], format=case.format, passes=case.passes)
+    return GraphContext(case.parsed, job, executor, double=double, tolerance=tolerance, screen=screen)
 
 
 class GraphContext(Context):

@@ -16,6 +16,7 @@ import numpy as np
 
 from corpus.graphs.program import REF, Binding, GraphProgram, Json
 from corpus.values import Tensor, Value
+from oracles.language import language_of
 from oracles.numerics.compare import is_float, widen
 from oracles.numerics.graph_operators import ACCUMULATING, writes
 from oracles.numerics.input_noise import EPSILON, MOST_NOISE, NOISE_ULPS, element_of, grid_factor
@@ -25,11 +26,6 @@ from oracles.probes.record import Recording
 from oracles.run import Run, Status
 from oracles.sandbox.sandbox import Job
 
-OPERATORS = {
-    "torch": ("torch.mul", "torch.add", "torch.sub"),
-    "relax": ("relax.multiply", "relax.add", "relax.subtract"),
-}
-"""By format, the operators that scale a tensor by another, add it, and take it away."""
 Step: TypeAlias = tuple[str, Tensor]
 """An operator, and the constant that is its other operand."""
 
@@ -104,13 +100,13 @@ def noisy_program(program: GraphProgram, values: Mapping[str, Value], seed: int)
     """The program with noise around its bindings; even seeds move everything the other way than odd ones."""
     rng = np.random.default_rng((seed + 1) // 2)
     sign = 1 if seed % 2 else -1
-    product = OPERATORS[program.format][0]
+    product = language_of(program.format).arithmetic[0]
     return _moved(program, values, lambda value: [(product, _factor(value, rng, sign))], operands=True)
 
 
 def snapped_program(program: GraphProgram, values: Mapping[str, Value], snaps: float) -> GraphProgram:
     """Return the program with each result on a grid of round numbers, as `Perturbation` snaps them."""
-    _, add, subtract = OPERATORS[program.format]
+    _, add, subtract = language_of(program.format).arithmetic
 
     def through(value: Tensor) -> list[Step]:
         large = _large(value, snaps)

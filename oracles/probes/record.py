@@ -45,7 +45,7 @@ def record(executor: Executor, case: Case, *, byte_budget: int = BYTE_BUDGET) ->
     """Return the un-optimised run of a case with every intermediate of the main graph as an output."""
     model, _ = repair(case.parsed)
     job = Job(case.program, case.inputs, executor.configs[:1], case.external)
-    return record_model(model, job, executor.rerun, byte_budget=byte_budget)
+    return record_model(model, job, executor.run, byte_budget=byte_budget)
 
 
 def record_whole(
@@ -55,7 +55,7 @@ def record_whole(
     model = _ordered(repair(case.parsed)[0])
     job = Job(case.program, case.inputs, executor.configs[:1], case.external)
     wanted, _ = _affordable(model, tensor_types(model, case.inputs), byte_budget)
-    run = _Prefix(model, job, executor.rerun, wanted).run(len(model.graph.node))
+    run = _Prefix(model, job, executor.run, wanted).run(len(model.graph.node))
     return {**_initializers(model, case.external), **case.inputs, **run.outputs} if run.is_ok else None
 
 

@@ -1,4 +1,4 @@
-"""What rules may ask about a case of TVM's loop IR: the interpreter's word is the truth."""
+"""What rules may ask about a case of TIR: the interpreter's word is the truth."""
 
 from __future__ import annotations
 
@@ -11,15 +11,13 @@ from corpus.tir.program import parse
 from corpus.values import Tensor, Value
 from oracles.naming.names import names_of_loops
 from oracles.numerics.compare import Difference, Tolerance, compare_tensors, describe
-from oracles.probes.context import Context
+from oracles.probes.context import INTERPRETER, Context
 from oracles.probes.noise import Noise
 from oracles.probes.record import Recording
 from oracles.probes.truth import Truth
 from oracles.run import Config, Phase, Run, Status
 from oracles.sandbox.sandbox import Job
 from oracles.tir.interpreter import Interpretation, interpret
-
-INTERPRETER = "the interpreter"
 
 
 class TirContext(Context):
@@ -35,7 +33,7 @@ class TirContext(Context):
 
     @cached_property
     def complaint(self) -> str | None:
-        """Return None: reading the tree has checked it."""
+        """None: reading the tree has checked it."""
         return None
 
     @cached_property
@@ -43,8 +41,18 @@ class TirContext(Context):
         """The names in the program."""
         return names_of_loops(parse(program_bytes(self.job.program)))
 
+    @property
+    def undefined(self) -> str:
+        """Say why the program is not defined; empty if it is, or if the interpreter does not know it."""
+        return self.interpretation.reason if self.interpretation.is_modelled else ""
+
+    def contradicted_by_interpreter(self, run: Run) -> tuple[Difference, Value] | None:
+        """The first output of a run that is another than the interpreter's, with rounding left out."""
+        found = contradiction(self.interpretation, run, ROUNDING)
+        return (found, self.interpretation.outputs[found.output]) if found is not None else None
+
     def shape_of(self, name: str) -> tuple[int, ...] | None:
-        """Return the shape that the interpreter gives an output."""
+        """The shape that the interpreter gives an output."""
         found = self.interpretation.outputs.get(name)
         return found.shape if found is not None else None
 
@@ -63,7 +71,7 @@ class TirContext(Context):
 
     @cached_property
     def noise(self) -> TirNoise:
-        """Return the effect of rounding on the results."""
+        """The effect of rounding on the results."""
         return TirNoise(self.interpretation, self.job, self.rerun)
 
     def truths_for(self, output: str) -> Iterator[Truth]:
@@ -80,7 +88,7 @@ class TirContext(Context):
         return iter(())
 
     def ask_referee(self, job: Job) -> Run:
-        """Return the interpreter's results of the case itself."""
+        """The interpreter's results of the case itself."""
         found = self.interpretation
         config = Config(INTERPRETER)
         if found.reason and found.is_modelled:
@@ -103,7 +111,7 @@ class TirNoise(Noise):
         return Recording(self._job.inputs, None, True)
 
     def ancestors(self, name: str) -> set[str]:
-        """Return the output itself: it is not known which inputs reach it."""
+        """The output itself: it is not known which inputs reach it."""
         return {name}
 
     def unknown_before(self, name: str) -> str:
@@ -152,7 +160,7 @@ ROUNDING = Tolerance(rtol=1e-4, atol=1e-6)
 
 
 def contradiction(found: Interpretation, run: Run, tolerance: Tolerance) -> Difference | None:
-    """Return the first output of a run that is another than the interpreter's."""
+    """The first output of a run that is another than the interpreter's."""
     for name, expected in found.outputs.items():
         actual = run.outputs.get(name)
         if isinstance(actual, np.ndarray):
@@ -193,6 +201,6 @@ def _remembered(program: bytes, arrays: tuple[object, ...], inputs: _Inputs) -> 
 
 
 def program_bytes(program: object) -> bytes:
-    """Return a job's program as bytes: this format has no files beside it."""
+    """A job's program as bytes: this format has no files beside it."""
     assert isinstance(program, bytes)
     return program

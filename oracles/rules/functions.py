@@ -7,6 +7,7 @@ results. Whatever the form, inlining may not change anything, so the un-optimise
 from __future__ import annotations
 
 from corpus.case import Case
+from oracles.language import language_of
 from oracles.numerics.compare import compare_outputs
 from oracles.probes.context import Context
 from oracles.run import Phase, Run
@@ -14,14 +15,11 @@ from oracles.verdict import Outcome, Symptom, Verdict, WrongResult
 
 ORDER = 57
 SIDE = "un-optimised"
-_MARK = b"\xca\x01"
-"""The field of a model in which functions stand, as protobuf writes it."""
 
 
 def is_suspect(case: Case, runs: tuple[Run, ...]) -> bool | None:
     """Always, where there are functions: optimised and un-optimised runs handle them alike."""
-    has_some = case.format == "onnx" and _MARK in case.program and case.parsed.functions
-    return True if has_some else None
+    return language_of(case.format).has_functions(case) or None
 
 
 def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:

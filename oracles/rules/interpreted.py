@@ -1,4 +1,4 @@
-"""Interpreted: every way of a program of loops gives the same, and another thing than the interpreter.
+"""Interpreted: every way gives the same, and another thing than an interpreter of the program's language.
 
 Where the ways differ among themselves, the mismatch rule tells which is wrong by the same truth.
 """
@@ -6,16 +6,10 @@ Where the ways differ among themselves, the mismatch rule tells which is wrong b
 from __future__ import annotations
 
 from corpus.case import Case
+from oracles.language import language_of
 from oracles.naming.symptom import symptom_of_difference
 from oracles.numerics.mismatch_kind import finest_kind
-from oracles.probes.context import Context
-from oracles.probes.tir_context import (
-    INTERPRETER,
-    ROUNDING,
-    TirContext,
-    contradiction,
-    interpretation_of,
-)
+from oracles.probes.context import INTERPRETER, Context
 from oracles.run import Phase, Run
 from oracles.verdict import Outcome, Verdict, WrongResult
 
@@ -24,22 +18,19 @@ SIDE = "un-optimised"
 
 
 def is_suspect(case: Case, runs: tuple[Run, ...]) -> bool | None:
-    """Return whether the un-optimised result contradicts the interpreter; no word on other formats."""
-    if case.format != "tir" or not runs[0].is_ok or not runs[0].outputs:
+    """Whether the un-optimised result contradicts the interpreter; no word where there is none."""
+    if not runs[0].is_ok or not runs[0].outputs:
         return None
-    found = interpretation_of(case.program, case.inputs)
-    return True if contradiction(found, runs[0], ROUNDING) is not None else None
+    return language_of(case.format).is_suspect(case, runs[0]) or None
 
 
 def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
     """Return a mismatch on the un-optimised side, by the interpreter."""
-    if not isinstance(context, TirContext) or not runs[0].is_ok:
+    found = context.contradicted_by_interpreter(runs[0]) if runs[0].is_ok else None
+    if found is None:
         return None
-    difference = contradiction(context.interpretation, runs[0], ROUNDING)
-    if difference is None:
-        return None
+    difference, expected = found
     name = difference.output
-    expected = context.interpretation.outputs[name]
     title = f"wrong {difference.kind} of {difference} ({runs[0].config.label} against {INTERPRETER})"
     wrong = WrongResult(
         name,

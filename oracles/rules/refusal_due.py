@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from corpus.case import Case
 from oracles.backends import find_backend
-from oracles.demand import demands_agreement, demands_refusal, demands_survival
+from oracles.demand import AGREEMENT, REFUSAL, SURVIVAL
+from oracles.language import language_of
 from oracles.probes.context import Context
 from oracles.run import Phase, Run, Status
 from oracles.text.normalise import template
@@ -17,18 +18,16 @@ from oracles.verdict import Outcome, Symptom, Verdict, WrongResult
 
 ORDER = 15
 SIDE = "un-optimised"
-_ALL_BY_REFEREE = ("relax",)
-"""Formats whose referee knows all rules: it refuses nothing but what breaks one."""
 
 
 def is_suspect(case: Case, runs: tuple[Run, ...]) -> bool | None:
     """Return whether a process died, or one is due to refuse and hangs, or does not refuse at all."""
-    if demands_agreement(case):
+    if AGREEMENT in case.settings:
         refused = [run.status is Status.EXCEPTION for run in runs]
         return False if all(refused) or (refused[0] and runs[0].phase is Phase.EXECUTE) else None
-    if not (demands_survival(case) or demands_refusal(case)):
+    if not (SURVIVAL in case.settings or REFUSAL in case.settings):
         return None
-    if any(run.status is Status.CRASH for run in runs) or demands_survival(case):
+    if any(run.status is Status.CRASH for run in runs) or SURVIVAL in case.settings:
         return any(run.status is Status.CRASH for run in runs)
     return all(run.is_ok for run in runs) or any(run.status is Status.TIMEOUT for run in runs)
 
@@ -41,12 +40,13 @@ def complaint_of(case: Case, context: Context) -> str | None:
     """
     if context.complaint is not None or context.referee.status is not Status.EXCEPTION:
         return context.complaint
-    return f"{context.referee.error}: {context.referee.message}" if case.format in _ALL_BY_REFEREE else None
+    knows = language_of(case.format).referee_knows_rules
+    return f"{context.referee.error}: {context.referee.message}" if knows else None
 
 
 def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
     """Acceptance; whatever else was suspect at first sight is for the other rules."""
-    if not demands_refusal(case) or not all(run.is_ok for run in runs):
+    if REFUSAL not in case.settings or not all(run.is_ok for run in runs):
         return None
     reads_no_onnx = case.target is not None and not find_backend(case.target.backend).reads_onnx
     complaint = complaint_of(case, context)

@@ -20,6 +20,7 @@ from corpus.formats.onnx import parse
 from corpus.target import Target
 from corpus.values import Value
 from oracles.backends import find_backend
+from oracles.language import language_of
 from oracles.native.watching import Watch
 from oracles.run import Config, Limits, Run
 from oracles.sandbox.sandbox import RENEW_AFTER, Job, Sandbox, SandboxError
@@ -30,7 +31,7 @@ def configs_of(target: Target, format: str) -> tuple[Config, ...]:
 
     The baseline may be another backend's. Raises `UserError` if the target runs no such programs.
     """
-    configs = _configs_of_onnx(target) if format == "onnx" else _configs_of_graphs(target, format)
+    configs = _configs_of(target, format)
     if find_backend(target.backend).sequences is not None:
         return (unsequenced(configs[0], configs[0].label), *configs[1:])
     return configs
@@ -49,8 +50,14 @@ def without_twins(configs: tuple[Config, ...], passes: tuple[str, ...]) -> tuple
     return (baseline, *(way for way in others if unsequenced(way, baseline.label) != baseline))
 
 
-def _configs_of_onnx(target: Target) -> tuple[Config, ...]:
+def _configs_of(target: Target, format: str) -> tuple[Config, ...]:
     backend = find_backend(target.backend)
+    graphs = backend.graphs_of(format)
+    if graphs is not None:
+        return (graphs.configs or backend.configs)(target)
+    if format not in backend.formats:
+        usual = find_format(format).target
+        raise UserError(f"target {target}: runs no {format} programs; choose another, such as {usual}")
     own = backend.configs(target)
     name = backend.baseline
     if not name:
@@ -59,21 +66,7 @@ def _configs_of_onnx(target: Target) -> tuple[Config, ...]:
     return (replace(first, label=f"{name} {first.label}", backend=name), *own)
 
 
-def _configs_of_graphs(target: Target, format: str) -> tuple[Config, ...]:
-    backend = find_backend(target.backend)
-    graphs = backend.graphs
-    if graphs is None or format not in graphs.formats:
-        usual = find_format(format).target
-        raise UserError(f"target {target}: runs no {format} programs; choose another, such as {usual}")
-    if graphs.configs is not None:
-        return graphs.configs(target, format)
-    return backend.configs(target)
-
-
 REFEREE_CPU_SECONDS = 5.0
-
-LOOPS = "tir"
-"""The format whose programs may run `quickly`."""
 
 OPTIMISED_BYTES = 64 << 20
 """Of a larger program the optimised form is not asked for."""
@@ -126,9 +119,9 @@ class Executor:
 
     @contextmanager
     def quickly(self, *, plainly: bool = False) -> Iterator[None]:
-        """Within it programs of loops share a process, and their arguments are not checked.
+        """Within it TIR programs share a process, and their arguments are not checked.
 
-        With `plainly` LLVM does not optimise either: that takes most of what a program of loops costs.
+        With `plainly` LLVM does not optimise either: that takes most of what a TIR program costs.
         """
         self._thinning = (("thin", 1), *((("opt-level", 0),) if plainly else ()))
         try:
@@ -160,7 +153,7 @@ class Executor:
         With `fresh` in a new process. Raises `OutOfTime` with the runs so far.
         """
         runs: list[Run] = []
-        if self._thinning and job.format == LOOPS and not fresh:
+        if self._thinning and language_of(job.format).runs_quickly and not fresh:
             thin = tuple(_with(config, dict(self._thinning)) for config in job.configs)
             job = replace(job, configs=thin, shared=True)
         for name, configs in groupby(job.configs, key=lambda config: config.backend):
@@ -196,7 +189,7 @@ class Executor:
 
     def optimised(self, case: Case, config: Config) -> onnx.ModelProto | None:
         """Return the program as the backend's optimiser leaves it; None where that cannot be had."""
-        is_plain = case.format == "onnx" and not case.external and len(case.program) <= OPTIMISED_BYTES
+        is_plain = not case.external and len(case.program) <= OPTIMISED_BYTES
         if not self.backend.shows_optimised or not is_plain:
             return None
         program = base64.b64encode(case.program).decode("ascii")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,10 +11,8 @@ from corpus.document import read_whole
 from corpus.errors import UserError
 from corpus.formats import find_format
 from corpus.graphs.program import decode_values
-from corpus.load import Imported, Importer
+from corpus.load import Imported
 from corpus.target import Target
-from corpus.tir.document import to_bytes
-from corpus.tir.program import parse
 from oracles.backends import backends
 from oracles.run import Limits
 from oracles.sandbox.sandbox import Sandbox, SandboxError
@@ -23,21 +20,14 @@ from oracles.sandbox.sandbox import Sandbox, SandboxError
 MOST_BYTES = 128 << 20
 
 
-def importer_of(target: Target | None, limits: Limits) -> Importer:
-    """Opens files under the interpreter of the target where that has the framework, else under our own."""
+def open_foreign(target: Target | None, limits: Limits, name: str, path: Path) -> Imported:
+    """A file of a framework's own, opened as a program of the format `name`.
 
-    def open_file(name: str, path: Path) -> Imported:
-        return _import(name, path, target, limits)
-
-    return open_file
-
-
-def _import(name: str, path: Path, target: Target | None, limits: Limits) -> Imported:
+    It is read under the interpreter of the target where that has the framework, else under our own.
+    """
     content = base64.b64encode(read_whole(path, MOST_BYTES, f"name a {name} program")).decode("ascii")
     opener = next(
-        backend
-        for backend in backends().values()
-        if backend.graphs is not None and name in backend.graphs.opens
+        backend for backend in backends().values() if any(name in each.opens for each in backend.graphs)
     )
     is_same = target is not None and backends()[target.backend].package == opener.package
     python = target.get("python") if target is not None and is_same else ""
@@ -69,19 +59,7 @@ def imported(sandbox: Sandbox, name: str, path: Path, content: str, *, most: int
 
 def _imported(name: str, answer: dict[str, Any], where: str) -> Imported:
     """Return the program as crux writes it, whatever the worker's dictionary looks like."""
-    if answer.get("format") == "tir":  # a module of PrimFuncs alone, whatever it was opened as
-        module = parse(json.dumps(answer["document"]).encode(), where)
-        return Imported(to_bytes(module), decode_values(answer["inputs"]), tuple(answer["notes"]), "tir")
-    document = {
-        "format": name,
-        "version": 1,
-        "main": answer["main"],
-        "constants": answer["constants"],
-        "functions": answer.get("functions", {}),
-        "opaque": answer.get("opaque", {}),
-        "facts": answer.get("facts", {}),
-    }
-    program = find_format(name).parse(json.dumps(document).encode(), where)
-    return Imported(
-        program.to_bytes(), decode_values(answer.get("inputs", {})), tuple(answer.get("notes", ()))
-    )
+    other = answer.get("format", "")  # of another language than it was opened as: PrimFuncs alone
+    program = find_format(other or name).from_worker(answer, where)
+    inputs, notes = decode_values(answer.get("inputs", {})), tuple(answer.get("notes", ()))
+    return Imported(program, inputs, notes, other)

@@ -19,8 +19,7 @@ from oracles.native.compiled import compiled
 from oracles.native.watching import Watch
 from oracles.run import Limits
 from oracles.sandbox import worker
-from oracles.sandbox.container.start import start
-from oracles.sandbox.container.visible import SHOWS
+from oracles.sandbox.container.start import SHOWS, start
 from oracles.sandbox.scratch import Scratch
 
 SOURCE = Path(__file__).with_name("crash_handler.c")
@@ -168,11 +167,8 @@ class Zygote:
 
     def _wait(self) -> Mapping[str, Any]:
         """Until the zygote says that it is ready; raises `UserError` or `SandboxError` where it is not."""
-        if self._facts is None:
-            self._facts = self._greeting()
-        return self._facts
-
-    def _greeting(self) -> Mapping[str, Any]:
+        if self._facts is not None:
+            return self._facts
         self._control.settimeout(START_SECONDS)
         try:
             facts = worker.receive(self._control)[0]
@@ -182,7 +178,8 @@ class Zygote:
             raise start_error(self._python, self._log.read().decode("utf-8", "replace")) from error
         self._control.settimeout(None)
         reason = {"crash_handler": self._reason} if self._reason else {}
-        return {**facts, **reason, "containment": self._program.layers()}
+        self._facts = {**facts, **reason, "containment": self._program.layers()}
+        return self._facts
 
     def fork(self) -> Worker:
         """Return a new worker; raises `ZygoteDied`."""

@@ -60,6 +60,9 @@ class Job:
     shared: bool = False
 
 
+TRIES = 2
+
+
 class DiedBefore(Exception):
     """The worker died between two jobs."""
 
@@ -134,9 +137,17 @@ class Sandbox:
         Raises `OutOfTime` with the runs so far if the whole check may take no more.
         """
         runs: list[Run] = []
+        tries = 0
         try:
             while len(runs) < len(job.configs):
-                runs += self._run_some(job, len(runs), fresh=fresh)
+                tries += 1
+                try:
+                    laid_out = self._lay_out(job)
+                    target = self._borrow(fresh=fresh, shared=job.shared)
+                    runs += self._rest_of(job, len(runs), target, laid_out, fresh=fresh)
+                    tries = 0
+                except (ZygoteDied, DiedBefore) as error:  # nothing is known of the program: once more
+                    self._must_be_tried_again(error, tries)
         except OutOfTime as error:
             self._forget_zygote()
             raise OutOfTime((*runs, *error.runs)) from None
@@ -179,24 +190,17 @@ class Sandbox:
 
     # One worker's part of a job
 
-    def _run_some(self, job: Job, start: int, *, fresh: bool) -> list[Run]:
-        """Runs from config `start` on, until all are done or the worker dies (its death is the last run).
+    def _must_be_tried_again(self, error: ZygoteDied | DiedBefore, tries: int) -> None:
+        """Raise `SandboxError` where the zygote died, or the worker before it had the job, a second time."""
+        if isinstance(error, ZygoteDied):
+            self._forget_zygote()
+        if tries == TRIES:
+            raise SandboxError("the sandbox's own process dies again and again") from error
 
-        When the zygote died, or the worker before it had the job, nothing is known of the program: tried
-        once more.
-        """
-        for _ in range(2):
-            try:
-                return self._attempt(job, start, fresh=fresh)
-            except ZygoteDied:
-                self._forget_zygote()
-            except DiedBefore:
-                continue
-        raise SandboxError("the sandbox's own process dies again and again")
-
-    def _attempt(self, job: Job, start: int, *, fresh: bool) -> list[Run]:
-        laid_out = self._lay_out(job)
-        target = self._borrow(fresh=fresh, shared=job.shared)
+    def _rest_of(
+        self, job: Job, start: int, target: Worker, laid_out: Mapping[str, str], *, fresh: bool
+    ) -> list[Run]:
+        """Runs from config `start` on, until all are done or the worker dies (its death is the last run)."""
         target.tests += 1
         runs: list[Run] = []
         garbled = ""

@@ -407,11 +407,13 @@ def attempt(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """One run; whatever the framework raises is data.
 
-    The inputs are copied, so that a kernel that writes to its input cannot spoil the next config.
+    The inputs are copied, so that a kernel that writes to its input cannot spoil the next config. Programs of
+    a language for which the backend has a `run_LANGUAGE` of its own go there, all others to `run`.
     """
     try:
         feeds = {name: copied(value) for name, value in job["inputs"].items()}
-        outputs = backend.run(job["program"], feeds, settings, job["outputs"], marker.enter)
+        run = getattr(backend, f"run_{settings.get('format', '')}", backend.run)
+        outputs = run(job["program"], feeds, settings, job["outputs"], marker.enter)
     except BaseException as error:
         return failure(error, backend), {}
     return {"status": "ok"}, outputs

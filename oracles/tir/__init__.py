@@ -1,4 +1,4 @@
-"""A reference for TVM's loop IR: an interpreter of `corpus/tir` trees in plain Python and numpy, without
+"""A reference for TIR: an interpreter of `corpus/tir` trees in plain Python and numpy, without
 TVM.
 
 In come a module and arrays; out come arrays, which of their elements are defined, and how far rounding may

@@ -33,6 +33,7 @@ from oracles.tir.scalars import (
     binary,
     casting,
     checking,
+    reinterpreting,
     rounding,
 )
 from oracles.tir.state import State
@@ -293,8 +294,6 @@ def _vector_joined(expr: Call) -> Compiled:
 
 
 def _reinterpret(expr: Call) -> Compiled:
-    from oracles.tir.bits import reinterpreting
-
     before = type_of(expr.args[0])
     if lanes(before) != lanes(expr.dtype):
         raise NotModelled("a reinterpretation of other lanes")
@@ -346,5 +345,5 @@ _KINDS: Final[dict[type, Callable[[Any], Compiled]]] = {
 
 @cache
 def known_intrinsics() -> frozenset[str]:
-    """Return the intrinsics that programs may call and still be interpreted."""
+    """The intrinsics that programs may call and still be interpreted."""
     return frozenset({*ROUGH, *EXACT, *TYPED, *_CALLS})

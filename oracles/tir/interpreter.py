@@ -1,25 +1,22 @@
-"""Running a module: what its buffers hold afterwards, what of that is defined, how far rounding may move
-it.
-"""
+"""TIR programs run: what their buffers hold, which of that is defined, how far rounding may move it."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corpus.tir.tree import Module
+from corpus.tir.tree import Function, Module
 from corpus.tir.types import is_float, numpy_dtype
-from corpus.tir.values import Buffer, Var
+from corpus.tir.values import Buffer, Const, Var
 from corpus.values import Tensor, Value
 from oracles.tir.intrinsics import NOISE
-from oracles.tir.memory import Memory, View
 from oracles.tir.scalars import UNDEFINED, NotModelled, Undefined
-from oracles.tir.state import State
+from oracles.tir.state import Memory, State, View
 from oracles.tir.statements import Action, compact, compiled_body, view_of
 
 RETURNED = "(returned)"
@@ -157,7 +154,7 @@ def _array(cells: list[Any], dtype: str, shape: tuple[int, ...]) -> tuple[Tensor
 
 
 def _slack(name: str, exact: Tensor, moved: list[Cells]) -> NDArray[np.float64]:
-    """Return how far noise moved each element, with a margin; infinite if it was not always defined."""
+    """How far noise moved each element, with a margin; infinite if it was not always defined."""
     slack = _least_slack(exact) if moved else np.zeros(exact.shape)
     for run in moved:
         array, mask = _array(*run[name])
@@ -172,7 +169,7 @@ def _slack(name: str, exact: Tensor, moved: list[Cells]) -> NDArray[np.float64]:
 
 
 def _least_slack(exact: Tensor) -> NDArray[np.float64]:
-    """Return what an element of few bits may always be off by: noise moves it by whole steps, or back."""
+    """What an element of few bits may always be off by: noise moves it by whole steps, or back."""
     relative = NOISE.get(exact.dtype.name, 0.0) if exact.dtype.name in COARSE else 0.0
     with np.errstate(all="ignore"):
         size = np.abs(exact.astype(np.float64)) * relative / MARGIN
@@ -181,3 +178,65 @@ def _least_slack(exact: Tensor) -> NDArray[np.float64]:
 
 def _told(defined: NDArray[np.bool_], slack: NDArray[np.float64]) -> NDArray[np.bool_]:
     return defined & np.isfinite(slack)
+
+
+_NUDGE, _MOVED = 1e-5, 1e-2
+"""How far operands are moved, and how far a result may move then, both relative."""
+
+
+class NotDefined(Exception):
+    """The call has no result that every compiler must give, or the interpreter does not know it."""
+
+
+def called(function: Function, operands: Sequence[Tensor], steps: int = MOST_STEPS) -> list[Tensor]:
+    """What the call leaves in each buffer after the operands, undefined before. Raises NotDefined."""
+    given, written = function.params[: len(operands)], function.params[len(operands) :]
+    arrays: dict[str, Tensor] = {}
+    for param, value in zip(given, operands, strict=False):
+        with np.errstate(over="ignore"):
+            arrays[param.name] = value.astype(param.dtype)
+    for param in written:
+        arrays[param.name] = np.zeros(_shape(param), param.dtype)
+    if len(given) < len(operands) or not written:
+        raise NotDefined("a PrimFunc of other parameters than a call without effects gives it")
+    found = interpret(
+        Module({"main": function}), arrays, trials=0, steps=steps, fresh=[param.name for param in written]
+    )
+    if not found.is_defined:
+        raise NotDefined(found.reason or "an element that is not defined")
+    return [found.outputs[param.name] for param in written]
+
+
+def is_steady(
+    function: Function, operands: Sequence[Tensor], exact: Sequence[Tensor], steps: int = MOST_STEPS
+) -> bool:
+    """Whether results hardly move from the exact ones if the float operands do.
+
+    A comparison or a floor of what was computed elsewhere may be decided by its rounding.
+    """
+    if all(value.dtype.kind != "f" for value in operands):
+        return True
+    moved = called(function, [_nudged(value) for value in operands], steps)
+    return all(_is_near(a, b) for a, b in zip(exact, moved, strict=True))
+
+
+def _shape(param: object) -> tuple[int, ...]:
+    dims = param.shape if isinstance(param, Buffer) else (None,)
+    known = [int(dim.value) for dim in dims if isinstance(dim, Const)]
+    if len(known) < len(dims):
+        raise NotDefined("a result whose dims are not numbers")
+    return tuple(known)
+
+
+def _nudged(value: Tensor) -> Tensor:
+    """Move the elements of a float tensor, neighbours in opposite directions."""
+    if value.dtype.kind != "f":
+        return value
+    signs = np.where(np.arange(value.size) % 2, 1.0, -1.0).reshape(value.shape)
+    return np.asarray(value * (1 + _NUDGE * signs) + _NUDGE * 1e-2 * signs, value.dtype)
+
+
+def _is_near(exact: Tensor, moved: Tensor) -> bool:
+    if exact.dtype.kind != "f":
+        return bool(np.array_equal(exact, moved))
+    return bool(np.allclose(exact, moved, rtol=_MOVED, atol=_MOVED))

@@ -45,33 +45,28 @@ def _sigmoid(x: float) -> float:
     return 1.0 / (1.0 + math.exp(-x)) if x > -700 else 0.0
 
 
+_NUMPYS = [
+    "exp",
+    "exp2",
+    "log",
+    "log2",
+    "log10",
+    "log1p",
+    "tan",
+    "cos",
+    "sin",
+    "cosh",
+    "sinh",
+    "tanh",
+    "hypot",
+]
+_INVERSE = ["sin", "cos", "tan", "sinh", "cosh", "tanh", "tan2"]
+"""Functions that numpy has by TVM's names, and those that it calls `arcsin` where TVM says `asin`."""
+
 ROUGH: Final[dict[str, Callable[..., float]]] = {
-    **{
-        name: _by_numpy(getattr(np, found))
-        for name, found in {
-            "exp": "exp",
-            "exp2": "exp2",
-            "log": "log",
-            "log2": "log2",
-            "log10": "log10",
-            "log1p": "log1p",
-            "tan": "tan",
-            "cos": "cos",
-            "sin": "sin",
-            "cosh": "cosh",
-            "sinh": "sinh",
-            "tanh": "tanh",
-            "asin": "arcsin",
-            "acos": "arccos",
-            "atan": "arctan",
-            "asinh": "arcsinh",
-            "acosh": "arccosh",
-            "atanh": "arctanh",
-            "atan2": "arctan2",
-            "hypot": "hypot",
-            "pow": "power",
-        }.items()
-    },
+    **{name: _by_numpy(getattr(np, name)) for name in _NUMPYS},
+    **{f"a{name}": _by_numpy(getattr(np, f"arc{name}")) for name in _INVERSE},
+    "pow": _by_numpy(np.power),
     "exp10": _by_numpy(lambda x: np.power(10.0, x)),
     "rsqrt": _by_numpy(lambda x: 1.0 / np.sqrt(x)),
     "erf": _guarded(math.erf),
@@ -146,7 +141,7 @@ All that is left of a small result is the rounding of those.
 
 
 def noisy(value: Scalar, dtype: str, noise: random.Random, callee: str = "") -> Scalar:
-    """Return the value moved a little, one way or the other, by no amount that another one takes back."""
+    """The value moved a little, one way or the other, by no amount that another one takes back."""
     if not isinstance(value, float) or not math.isfinite(value):
         return value
     size = noise.choice((-1.0, 1.0)) * noise.uniform(0.5, 1.0) * NOISE.get(dtype, 2.0**-2)

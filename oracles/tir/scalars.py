@@ -42,7 +42,7 @@ Operation: TypeAlias = Callable[[Scalar, Scalar], Scalar]
 
 @cache
 def rounding(dtype: str) -> Callable[[float], float]:
-    """Return the function that rounds to a floating-point type."""
+    """The function that rounds to a floating-point type."""
     name = element(dtype)
     if name == "float64":
         return float
@@ -63,7 +63,7 @@ def rounding(dtype: str) -> Callable[[float], float]:
 
 @cache
 def wrapping(dtype: str) -> Callable[[int], int]:
-    """Return the function that takes an integer into a type's range by dropping bits."""
+    """The function that takes an integer into a type's range by dropping bits."""
     least, most = integer_range(element(dtype))
     span = most - least + 1
     return lambda value: (value - least) % span + least
@@ -80,7 +80,7 @@ def checking(dtype: str) -> Callable[[int], Scalar]:
 
 @cache
 def binary(op: str, dtype: str) -> Operation:
-    """Return the function of an operator on one lane of operands of a type."""
+    """The function of an operator on one lane of operands of a type."""
     if op in _COMPARISONS:
         return _comparison(op, is_float(dtype))
     if op in ("and", "or"):
@@ -101,7 +101,7 @@ _COMPARISONS: Final[dict[str, Operation]] = {
 
 
 def _comparison(op: str, floats: bool) -> Operation:
-    """Return an order that NaN takes part in is left open: TVM turns comparisons around."""
+    """An order that NaN takes part in is left open: TVM turns comparisons around."""
     compare = _COMPARISONS[op]
     if not floats or op in ("eq", "ne"):
         return compare
@@ -184,7 +184,7 @@ def _divided(divide: Callable[[int, int], int], a: int, b: int, checked: Callabl
 
 @cache
 def casting(before: str, after: str) -> Callable[[Scalar], Scalar]:
-    """Return the function that takes one lane of a type to another type."""
+    """The function that takes one lane of a type to another type."""
     if is_bool(after):
         return lambda value: value != 0
     if is_float(after):
@@ -207,3 +207,20 @@ def casting(before: str, after: str) -> Callable[[Scalar], Scalar]:
 def _as_float(value: float) -> float:
     """An integer rounded once at most where it has more bits than float64: those are far beyond any test."""
     return float(value)
+
+
+@cache
+def reinterpreting(before: str, after: str) -> Callable[[Scalar], Scalar]:
+    """Reinterpret one lane's bits as another type. The sign of a NaN is not defined, so its bits are open."""
+    one, two = numpy_dtype(element(before)), numpy_dtype(element(after))
+    if one is None or two is None or one.itemsize != two.itemsize or is_bool(before) or is_bool(after):
+        raise NotModelled(f"reinterpret from {before} to {after}")
+
+    def read(value: Scalar) -> Scalar:
+        if is_float(before) and value != value:
+            return UNDEFINED
+        with np.errstate(all="ignore"):
+            found = np.array(value, one).view(two)
+        return float(found) if is_float(after) else int(found)
+
+    return read

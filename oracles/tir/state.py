@@ -1,4 +1,4 @@
-"""What a running program knows: its variables, its buffers, how many steps it may still take."""
+"""The state of a run: its variables, its memory seen through buffers, and the steps that are left."""
 
 from __future__ import annotations
 
@@ -7,8 +7,96 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from oracles.tir.memory import Declared, Independent, View
-from oracles.tir.scalars import NotModelled, Scalar
+from oracles.tir.scalars import UNDEFINED, NotModelled, Scalar, Undefined
+
+
+@dataclass(eq=False, slots=True)
+class Memory:
+    """One allocation: a value for each element."""
+
+    dtype: str
+    cells: list[Any]
+
+
+@dataclass(slots=True)
+class View:
+    """A buffer: its memory, dims, strides and the place of its first element."""
+
+    name: str
+    memory: Memory
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int = 0
+
+    def place(self, indices: Sequence[Any]) -> int:
+        """An element's place in memory; Undefined if the indices leave the shape or are undefined."""
+        place = self.offset
+        for index, dim, stride in zip(indices, self.shape, self.strides, strict=True):
+            if index is UNDEFINED:
+                raise Undefined(f"an index of {self.name} is undefined")
+            if not 0 <= index < dim:
+                raise Undefined(f"{self.name} is accessed at {index}, out of its {dim}")
+            place += index * stride
+        if not 0 <= place < len(self.memory.cells):
+            raise Undefined(f"{self.name} is accessed out of its memory")
+        return place
+
+
+@dataclass(slots=True)
+class Independent:
+    """A parallel loop: which iteration touched each cell last, and how."""
+
+    kind: str
+    iteration: int = 0
+    written: dict[tuple[int, int], int] = field(default_factory=dict)
+    read: dict[tuple[int, int], int] = field(default_factory=dict)
+    kept: list[Memory] = field(default_factory=list)
+
+    def note_read(self, memory: Memory, place: int) -> None:
+        """Undefined where another iteration wrote the cell."""
+        key = id(memory), place
+        if self.written.get(key, self.iteration) != self.iteration:
+            raise Undefined(f"iterations of a {self.kind} loop depend on each other")
+        if self.read.setdefault(key, self.iteration) != self.iteration:
+            self.read[key] = -1
+
+    def note_write(self, memory: Memory, place: int) -> None:
+        """Undefined where another iteration wrote or read the cell."""
+        key = id(memory), place
+        seen = (self.written.get(key, self.iteration), self.read.get(key, self.iteration))
+        if seen != (self.iteration, self.iteration):
+            raise Undefined(f"iterations of a {self.kind} loop depend on each other")
+        self.written[key] = self.iteration
+
+    def keep(self, memory: Memory) -> None:
+        """Hold on to memory allocated inside, so that no other gets its identity."""
+        self.kept.append(memory)
+
+
+@dataclass(slots=True)
+class Declared:
+    """The reads and writes that a block declared: by memory, boxes of places through a view."""
+
+    name: str
+    reads: list[tuple[View, tuple[tuple[int, int], ...]]]
+    writes: list[tuple[View, tuple[tuple[int, int], ...]]]
+    own: set[int] = field(default_factory=set)
+
+    def check(self, view: View, indices: Sequence[int], *, writing: bool) -> None:
+        """Undefined where a block does what it does not say: passes rely on what it says."""
+        if id(view.memory) in self.own:
+            return
+        boxes = self.writes if writing else [*self.reads, *self.writes]
+        mine = [ranges for one, ranges in boxes if one.memory is view.memory]
+        exact = [ranges for one, ranges in boxes if one is view]
+        if mine and not exact:
+            return
+        if not any(
+            all(low <= index < high for index, (low, high) in zip(indices, ranges, strict=True))
+            for ranges in exact
+        ):
+            verb = "writes" if writing else "reads"
+            raise Undefined(f"block {self.name} {verb} {view.name} where it does not say so")
 
 
 @dataclass(slots=True)

@@ -30,9 +30,8 @@ from corpus.tir.tree import (
 from corpus.tir.types import lanes
 from corpus.tir.values import Buffer, BufferRef, Call, Const, Expr, Load, Region, type_of
 from oracles.tir.expressions import Compiled, compiled, many
-from oracles.tir.memory import Declared, Independent, Memory, View
 from oracles.tir.scalars import UNDEFINED, NotModelled, Undefined
-from oracles.tir.state import State
+from oracles.tir.state import Declared, Independent, Memory, State, View
 
 MOST_CELLS = 1 << 22
 
@@ -51,7 +50,7 @@ JUMPS: Final = {"break_loop": End.BREAK, "continue_loop": End.CONTINUE, "thread_
 
 
 def compiled_body(body: Body) -> Action:
-    """Return the function that does a body's statements in order."""
+    """The function that does a body's statements in order."""
     actions = [compiled_statement(stmt) for stmt in body]
     if len(actions) == 1:
         return actions[0]
@@ -81,7 +80,7 @@ def compiled_statement(stmt: Stmt) -> Action:
 
 
 def view_of(buffer: Buffer, state: State, memory: Memory | None = None, offset: int = 0) -> View:
-    """Return a buffer over its memory, fresh where none is given; Undefined where its dims are."""
+    """A buffer over its memory, fresh where none is given; Undefined where its dims are."""
     shape = tuple(_dim(expr, state, buffer) for expr in buffer.shape)
     strides = tuple(_dim(expr, state, buffer) for expr in buffer.strides) or compact(shape)
     if memory is None:

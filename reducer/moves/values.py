@@ -215,7 +215,7 @@ def shrink_sequences(subject: OnnxSubject, hints: Hints) -> Search:
     """Shrink all members of each sequence at once; else drop members, then shrink axes, then values."""
     best = subject
     for name in [name for name, value in subject.inputs.items() if isinstance(value, list)]:
-        changes = [partial(_changed_of_sequence_values, name, change) for change in _changes(best, name)]
+        changes = [partial(_changed_sequences, name, change) for change in _changes(best, name)]
         best = yield from smaller_by(best, changes)
     return best
 
@@ -227,7 +227,7 @@ def _changes(subject: OnnxSubject, name: str) -> Iterator[Callable[[Members], Me
     rank = max((member.ndim for member in _members(subject, name)), default=0)
     for axis in range(rank):
         yield partial(_cut, axis=axis)
-    yield _zeros_of_sequence_values
+    yield _zero_members
 
 
 def _members(subject: OnnxSubject, name: str) -> Members:
@@ -246,19 +246,19 @@ def _cut(members: Members, axis: int) -> Members:
     ]
 
 
-def _zeros_of_sequence_values(members: Members) -> Members:
+def _zero_members(members: Members) -> Members:
     return [np.full_like(member, "" if member.dtype.kind in "USO" else 0) for member in members]
 
 
 def _least(members: Members) -> Members:
     """One member with one zero."""
-    one = _zeros_of_sequence_values(members[:1])
+    one = _zero_members(members[:1])
     for axis in range(one[0].ndim if one else 0):
         one = _cut(one, axis)
     return one
 
 
-def _changed_of_sequence_values(
+def _changed_sequences(
     name: str, change: Callable[[Members], Members], subject: OnnxSubject
 ) -> OnnxSubject | None:
     members = change(_members(subject, name))

@@ -17,7 +17,10 @@ from reducer.search import Items
 from reducer.subject.tensors import Resize, shape_key
 
 Size: TypeAlias = tuple[int, ...]
-"""A subject's place in the total order, smallest first."""
+"""A subject's place in the total order, smallest first.
+
+At least five: the nodes first, as fourth the elements that flow in, the program's bytes last.
+"""
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,15 @@ class Subject(ABC):
     def computed(self) -> frozenset[str]:
         """The original's names of what the nodes of the main graph compute; empty of what has no nodes."""
         return frozenset()
+
+    @property
+    def operators(self) -> frozenset[str]:
+        """The operators of its nodes, bodies and functions included; empty where nobody asks for these."""
+        return frozenset()
+
+    def operator_of(self, name: str) -> str:
+        """The operator of the node that makes a tensor; empty where there is no such node."""
+        return ""
 
     def sequenced(self, case: Case) -> Case:
         """Return a case with the sequence of passes that is left."""
@@ -166,6 +178,10 @@ class NodeSubject(Subject):
     def computed(self) -> frozenset[str]:
         """The original's names of what the nodes of the main graph compute."""
         return frozenset(self.origin(name) for node in self.nodes for name in node.output)
+
+    def operator_of(self, name: str) -> str:
+        """The operator of the node of the main graph that makes a tensor; empty where there is none."""
+        return self.nodes[self.producer[name]].op_type if name in self.producer else ""
 
     @cached_property
     def producer(self) -> Mapping[str, int]:

@@ -15,7 +15,7 @@ import pytest
 
 from corpus.case import Case
 from corpus.target import Target
-from generators.feedback import Course, CoverageSnapshot
+from generators.feedback import CoverageSnapshot, FeedbackSchedule
 from generators.fuzz import Tested as Outcome_of_a_test
 from generators.fuzz import fuzz, judge_cases, lesson_of
 from generators.language.operator import Operator
@@ -37,7 +37,7 @@ class Remembering:
     """A teacher that keeps all lessons of a campaign in memory, which begins at `seed`."""
 
     def __init__(self, seed: int = 0) -> None:
-        self.course = Course()
+        self.course = FeedbackSchedule()
         self.first = seed // BLOCK
 
     def lesson(self, block: range) -> CoverageSnapshot | None:

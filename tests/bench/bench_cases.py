@@ -24,7 +24,7 @@ from onnx import TensorProto, helper, numpy_helper
 from corpus.load import open_case
 from corpus.target import Target
 from reducer.api import Reduction, reduce_case
-from reducer.engine.estimates import MEASURED, Yield
+from reducer.engine.estimates import MEASURED, MoveBenefit
 from reducer.options import DoesNotFail, Options
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(3600)]
@@ -96,14 +96,14 @@ def test_fuzzed_failures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
         print("\n".join(yields_of(yields)))
 
 
-def yields_of(reductions: list[Mapping[str, Yield]]) -> Iterator[str]:
+def yields_of(reductions: list[Mapping[str, MoveBenefit]]) -> Iterator[str]:
     """A line a move: what it asked and found in all of them, and what `MEASURED` has."""
     for move in sorted({name for each in reductions for name in each}):
         own = [each[move] for each in reductions if move in each]
         runs = sorted(each.run for each in own if each.found)
         run = runs[math.ceil(0.98 * len(runs)) - 1] if runs else 0
         asked, found = sum(each.asked for each in own), sum(each.found for each in own)
-        yield f"{move}: {Yield(asked, found, run)} of {len(own)}, written: {MEASURED.get(move)}"
+        yield f"{move}: {MoveBenefit(asked, found, run)} of {len(own)}, written: {MEASURED.get(move)}"
 
 
 def test_three_gigabytes_of_weights(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,7 +25,7 @@ from typing import Any
 
 import pytest
 
-from generators.feedback import NOTHING, Course, CoverageSnapshot, blocks_before
+from generators.feedback import NOTHING, CoverageSnapshot, FeedbackSchedule, blocks_before
 from generators.fuzz import Tested as OneTest
 from generators.fuzz import fuzz, judge_cases
 from generators.legality import ANYTHING
@@ -184,7 +184,7 @@ def test_workers_that_wait(first: int, capsys: pytest.CaptureFixture[str]) -> No
             pass  # all have begun
         for workers in (1, 2, 4):
             teacher = Remembering(first * BLOCK)
-            teacher.course, teacher.first = Course(NOTHING, first), 0
+            teacher.course, teacher.first = FeedbackSchedule(NOTHING, first), 0
             run = fuzz([crew.test] * workers, seed=first * BLOCK, tests=blocks * BLOCK, teacher=teacher)
             wall, _, _ = timed(run)
             one = one or wall

@@ -21,7 +21,6 @@ from generators.growth.grow import Program, grow
 from generators.language.budget import UNLIMITED
 from generators.language.counts import Counts, count
 from generators.language.scope import Mark, Scope
-from generators.mutations.modes import as_case
 from generators.ops import all_operators
 from generators.strategies import coverage, find_strategy, strategy_names
 from generators.strategies.coverage import Seen, pieces
@@ -52,7 +51,7 @@ def test_programs_per_cpu_second(strategy: str, nodes: int, capsys: pytest.Captu
     list(find(range(20), nodes, None, UNLIMITED))
     start = time.process_time()
     programs = list(find(range(500), nodes, None, UNLIMITED))
-    cases = [as_case(program, seed) for seed, program in enumerate(programs)]
+    cases = [program.as_case(seed) for seed, program in enumerate(programs)]
     seconds = time.process_time() - start
     with capsys.disabled():
         facts = counted(programs).facts()

@@ -18,9 +18,9 @@ import pytest
 from corpus.case import Case, Remark
 from corpus.onnx.graph import walk_nodes
 from corpus.target import Target
-from generators.feedback import Course
+from generators.feedback import FeedbackSchedule
 from generators.fuzz import judge_cases, lesson_of
-from generators.mixture import BLOCK, Drawn, Plan, make_tests
+from generators.mixture import BLOCK, DrawnCase, Plan, make_tests
 from generators.mutations.modes import Mode
 from oracles.judge import Judge
 from oracles.probes.firing import Firing
@@ -41,12 +41,12 @@ PASS = Verdict(Outcome.PASS, Phase.COMPARE, "")
 
 def taught_cases(plan: Plan, judge: Judge) -> Iterator[Case]:
     """The cases of a campaign that learns which passes fire; its epochs are those of any campaign."""
-    course, fired = Course(), asker_of(judge)
+    course, fired = FeedbackSchedule(), asker_of(judge)
     for block in range(PROGRAMS // BLOCK):
         lesson = course.lesson(block)
         assert lesson is not None
         seeds = range(SEED + block * BLOCK, SEED + (block + 1) * BLOCK)
-        drawn: list[Drawn] = list(make_tests(plan, seeds, lesson))
+        drawn: list[DrawnCase] = list(make_tests(plan, seeds, lesson))
         yield from (each.case for each in drawn)
         tests = judge_cases(drawn, lambda case, thorough: PASS, 600, fired=fired, known=lesson.pool.seen)
         course.add(block, lesson_of(list(tests)))

@@ -26,8 +26,7 @@ from generators.feedback import CoverageSnapshot
 from generators.fuzz import Tested as OneTest
 from generators.fuzz import fuzz, judge_cases, nothing
 from generators.growth.grow import Program
-from generators.mixture import BLOCK, Drawn, Plan, make_tests
-from generators.mutations.modes import as_case
+from generators.mixture import BLOCK, DrawnCase, Plan, make_tests
 from generators.reach import NATIVE, is_sampled
 from oracles.backends import find_backend
 from oracles.judge import Judge
@@ -55,7 +54,7 @@ def campaign(strategy: str, seed: int) -> tuple[Curve, int]:
     """One campaign of a strategy; how many tests it made."""
     plan = Plan(strategy, passes_of="ort")
 
-    def drawn(seeds: range, lesson: CoverageSnapshot | None) -> Iterator[Drawn]:
+    def drawn(seeds: range, lesson: CoverageSnapshot | None) -> Iterator[DrawnCase]:
         return make_tests(plan, seeds, lesson)
 
     return watched(drawn, seed * APART, led=strategy == NATIVE)
@@ -65,7 +64,7 @@ def nnsmith(python: str, seed: int) -> tuple[Curve, int]:
     """NNSmith's models of ten operators; the CPU time of making them counts, imports and the first do not."""
     spent = [0.0]
 
-    def drawn(seeds: range, lesson: CoverageSnapshot | None) -> Iterator[Drawn]:
+    def drawn(seeds: range, lesson: CoverageSnapshot | None) -> Iterator[DrawnCase]:
         with tempfile.TemporaryDirectory() as folder:
             words = [python, str(MAKER), folder, "10", "10000", str(SECONDS + 2), str(seed * APART)]
             done = subprocess.run(words, check=True, capture_output=True, text=True, timeout=600)
@@ -73,13 +72,13 @@ def nnsmith(python: str, seed: int) -> tuple[Curve, int]:
                 spent[0] = moment
                 path = Path(folder, f"{at}.onnx")
                 with np.load(path.with_suffix(".npz")) as values:
-                    yield Drawn(0, as_case(Program(onnx.load(path), dict(values), {}, {}), 0), {})
+                    yield DrawnCase(0, Program(onnx.load(path), dict(values), {}, {}).as_case(0), {})
 
     return watched(drawn, 0, others=lambda: spent[0])
 
 
 def watched(
-    drawn: Callable[[range, CoverageSnapshot | None], Iterator[Drawn]],
+    drawn: Callable[[range, CoverageSnapshot | None], Iterator[DrawnCase]],
     seed: int,
     *,
     led: bool = False,

@@ -24,7 +24,7 @@ import pytest
 
 from corpus.case import Case, Remark
 from corpus.target import Target
-from generators.feedback import Course
+from generators.feedback import FeedbackSchedule
 from generators.fuzz import judge_cases, lesson_of
 from generators.mixture import BLOCK, Plan, make_tests
 from generators.mutations.modes import Mode
@@ -146,7 +146,7 @@ def of_high_order() -> Made:
     """Programs of a campaign that learns which passes fire together."""
     plan, cases = Plan("relax_high_order", Mode.STRICT, nodes=NODES, sequences=False), list[Case]()
     with Judge(Target("tvm")) as judge:
-        course, ask = Course(), asker_of(judge)
+        course, ask = FeedbackSchedule(), asker_of(judge)
         spent = 0.0
         for block in range(-(-COUNT // BLOCK)):
             lesson = course.lesson(block)

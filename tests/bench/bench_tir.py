@@ -24,10 +24,10 @@ import pytest
 
 from corpus.target import Target
 from corpus.tir.scopes import problems
-from generators.feedback import Course, CoverageSnapshot
+from generators.feedback import CoverageSnapshot, FeedbackSchedule
 from generators.fuzz import judge_cases, lesson_of
 from generators.language.random_source import RandomSource
-from generators.mixture import BLOCK, LOOPS, Drawn
+from generators.mixture import BLOCK, DrawnCase
 from generators.tir.breeding import ALL, Rules, breed
 from generators.tir.mutators import all_mutators
 from generators.tir.programs import make_program, mutated
@@ -52,16 +52,16 @@ VARIANTS = {
 }
 
 
-def drawn(block: range, lesson: CoverageSnapshot, rules: Rules) -> Iterator[Drawn]:
+def drawn(block: range, lesson: CoverageSnapshot, rules: Rules) -> Iterator[DrawnCase]:
     for seed in block:
         made = breed(seed, 8, lesson.pool, rules)
-        yield Drawn(seed, made.as_case(seed), {}, bred=made.bred)
+        yield DrawnCase(seed, made.as_case(seed), {}, bred=made.bred)
 
 
 def campaign(judge: Judge, first: int, rules: Rules) -> tuple[int, list[tuple[float, int]]]:
     """How many tests there were, and after how many CPU seconds how many pieces they had met."""
-    executor = judge.of_format(LOOPS).executor
-    course, tests, block, seen = Course(), 0, 0, set[str]()
+    executor = judge.of_format("tir").executor
+    course, tests, block, seen = FeedbackSchedule(), 0, 0, set[str]()
     start, near = executor.cpu_seconds(), time.process_time()
     spent, curve = 0.0, [(0.0, 0)]
     while spent < SECONDS:
@@ -73,7 +73,7 @@ def campaign(judge: Judge, first: int, rules: Rules) -> tuple[int, list[tuple[fl
                 drawn(seeds, lesson, rules),
                 judgement(judge),
                 600,
-                looking=looking(judge),
+                looking=looking(judge, ("tir",)),
                 known=lesson.pool.seen,
             )
         )
@@ -98,7 +98,10 @@ def test_what_each_part_is_worth(capsys):
     with Judge(Target("tvm")) as judge:
         list(
             judge_cases(
-                drawn(range(2), CoverageSnapshot(), ALL), judgement(judge), 60, looking=looking(judge)
+                drawn(range(2), CoverageSnapshot(), ALL),
+                judgement(judge),
+                60,
+                looking=looking(judge, ("tir",)),
             )
         )
         for seed in range(FIRST, FIRST + SEEDS):
@@ -138,12 +141,12 @@ def test_mutants_are_sound(capsys):
     for seed in range(60):
         base = make_program(seed, 8)
         for mutator in all_mutators():
-            first = mutator.mutate(RandomSource(f"bench/{seed}/{mutator.NAME}"), base.module)
+            first = mutator.mutate(RandomSource(f"bench/{seed}/{mutator.name}"), base.module)
             raw, raw_formed = (
                 raw + (first is not None),
                 raw_formed + (first is not None and not problems(first)),
             )
-            found = mutated(RandomSource(f"bench/{seed}/{mutator.NAME}"), base.module, seed, (mutator,))
+            found = mutated(RandomSource(f"bench/{seed}/{mutator.name}"), base.module, seed, (mutator,))
             if found != base.module:
                 tried += 1
                 formed += not problems(found)
@@ -156,7 +159,7 @@ def test_mutants_are_sound(capsys):
 PAIRS = """
 import json, sys, time
 import numpy, tvm
-from oracles.worker.tvm.loops.cover import Cover
+from oracles.worker.tvm.tir.instruments import Cover
 from oracles.worker.tvm.watch import instrumented
 from generators.mixture import Plan, make_cases
 from oracles.backends.tvm import _run

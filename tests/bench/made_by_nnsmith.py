@@ -17,7 +17,6 @@ import onnx
 
 from corpus.case import Case
 from generators.growth.grow import Program
-from generators.mutations.modes import as_case
 
 PYTHON = os.environ.get("CRUX_NNSMITH_PYTHON", "")
 MAKER = Path(__file__).with_name("nnsmith_models.py")
@@ -41,5 +40,5 @@ def cases(python: str, seed: int, seconds: float) -> Iterator[tuple[Case, float]
             for path in paths:
                 with np.load(path.with_suffix(".npz")) as values:
                     program = Program(onnx.load(path), dict(values), {}, {})
-                yield as_case(program, seed), cost
+                yield program.as_case(seed), cost
         seed += APART

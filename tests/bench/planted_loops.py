@@ -73,8 +73,8 @@ def rewritten(item: Any, kind: str, rewrite: Rewrite) -> Any:
 
 def spoil(name: str, module: Any) -> Any:
     """What a wrong pass makes of a module."""
-    from oracles.worker.tvm.loops.build import build_module
-    from oracles.worker.tvm.loops.read import read_module
+    from oracles.worker.tvm.tir.build import build_module
+    from oracles.worker.tvm.tir.read import read_module
 
     document = read_module(module)
     for function in document["functions"].values():

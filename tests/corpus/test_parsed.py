@@ -16,10 +16,9 @@ from generators.mixture import Plan, make_cases
 from oracles.judge import Judge
 from oracles.naming.components import signature
 from oracles.naming.names import names_of_case
+from triage.language import language_of, list_case
 from triage.pages.differences import describe_differences
-from triage.reports.program_evidence import without_remarks
 from triage.views.drawn import drawn
-from triage.views.listing import list_case
 
 REGRESSIONS = Path(__file__).parents[2] / "corpus/regressions"
 
@@ -41,7 +40,7 @@ def test_what_is_asked_of_a_case_leaves_its_parsed_program_as_it_is(seed: int) -
     list_case(case)
     drawn(case)
     describe_differences(case, case)
-    without_remarks(case)
+    language_of(case.format).without_remarks(case)
     assert bytes_of(case) == before
 
 

@@ -10,9 +10,9 @@ import pytest
 from corpus.target import Target
 from corpus.tir.program import parse
 from corpus.tir.scopes import problems
-from generators.feedback import Course, CoverageSnapshot
+from generators.feedback import CoverageSnapshot, FeedbackSchedule
 from generators.fuzz import judge_cases, lesson_of
-from generators.mixture import BLOCK, LOOPS, MIXED, Plan, make_tests
+from generators.mixture import BLOCK, MIXED, Plan, make_tests
 from generators.pools import EMPTY, FRESH, MOST, PASSES, PROGRAM, Bred, Entry, Pool, Trial, trial_of
 from generators.tir.breeding import ALL, N_MAX, Rules, breed
 from generators.tir.programs import make_program
@@ -103,29 +103,31 @@ def test_options_come_and_go() -> None:
 def test_loops_take_their_turn_and_leave_other_blocks_alone() -> None:
     plain, with_loops = (
         Plan(strategy=MIXED, passes_of="tvm"),
-        Plan(strategy=MIXED, passes_of="tvm", loops=True),
+        Plan(strategy=MIXED, passes_of="tvm", beside="tir"),
     )
     seeds = range(0, 40 * BLOCK, BLOCK)
     firsts = [
         [next(make_tests(plan, range(seed, seed + 1))).case for seed in seeds] for plan in (plain, with_loops)
     ]
     kinds = [case.format for case in firsts[1]]
-    assert LOOPS in kinds
-    assert all(old == new for old, new in zip(*firsts, strict=True) if new.format != LOOPS)
+    assert "tir" in kinds
+    assert all(old == new for old, new in zip(*firsts, strict=True) if new.format != "tir")
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_first_look_agrees_with_the_verdicts_and_breeds() -> None:
-    course, outcomes = Course(), []
+    course, outcomes = FeedbackSchedule(), []
     with Judge(Target("tvm")) as judge:
-        alone = judge.of_format(LOOPS)
+        alone = judge.of_format("tir")
         for block in range(3):
             lesson = course.lesson(block)
             assert lesson is not None
             drawn = list(make_tests(PLAN, range(block * BLOCK, (block + 1) * BLOCK), lesson))
             known = lesson.pool.seen
-            tests = list(judge_cases(drawn, judgement(judge), 300, looking=looking(judge), known=known))
+            tests = list(
+                judge_cases(drawn, judgement(judge), 300, looking=looking(judge, ("tir",)), known=known)
+            )
             course.add(block, lesson_of(tests))
             outcomes += [(each.case, test.verdict.outcome) for each, test in zip(drawn, tests, strict=True)]
         assert course.folded.pool.entries

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from corpus.case import Case, Remark
-from generators.feedback import NOTHING, Course, CoverageSnapshot
+from generators.feedback import NOTHING, CoverageSnapshot, FeedbackSchedule
 from generators.fuzz import NO_PATTERNS, Fired, judge_cases, lesson_of
 from generators.language.budget import UNLIMITED
 from generators.mixture import BLOCK, DrawnCase, Plan, make_tests
@@ -64,7 +64,7 @@ def test_programs_of_higher_order_hold_more_patterns_and_follow_from_their_seeds
 def campaign(blocks: int, order: list[int]) -> list[str]:
     """The ids of all cases where blocks end in another order than they began, as with several workers."""
     plan = Plan("high_order", Mode.STRICT, nodes=6, sequences=False)
-    course, ids = Course(), dict[int, list[str]]()
+    course, ids = FeedbackSchedule(), dict[int, list[str]]()
 
     def fired(case: Case) -> Fired:
         names = case.remarks(Remark.PATTERN)

@@ -15,8 +15,8 @@ from generators.feedback import (
     LONGEST,
     MANY_REFUSALS,
     NOTHING,
-    Course,
     CoverageSnapshot,
+    FeedbackSchedule,
     blocks_before,
     bounded,
     epoch_starts,
@@ -50,7 +50,7 @@ class Remembering:
     """A teacher that keeps all lessons in memory."""
 
     def __init__(self) -> None:
-        self.course = Course()
+        self.course = FeedbackSchedule()
 
     def lesson(self, block: range) -> CoverageSnapshot | None:
         return self.course.lesson(block.start // BLOCK)
@@ -117,12 +117,12 @@ def test_in_which_order_lessons_are_put_together_does_not_matter(
 def test_a_course_that_goes_on_from_what_was_folded_gives_the_same_lessons(
     found: list[CoverageSnapshot],
 ) -> None:
-    whole, half = Course(), len(found) // 2
+    whole, half = FeedbackSchedule(), len(found) // 2
     for block, lesson in enumerate(found):
         whole.add(block, lesson)
         if block == half:
             whole.lesson(block)
-            kept = Course(whole.folded, whole.blocks)
+            kept = FeedbackSchedule(whole.folded, whole.blocks)
             for each in range(whole.blocks, half + 1):
                 kept.add(each, found[each])
         if block > half:
@@ -131,7 +131,7 @@ def test_a_course_that_goes_on_from_what_was_folded_gives_the_same_lessons(
 
 
 def test_a_block_waits_for_what_it_draws_from() -> None:
-    course = Course()
+    course = FeedbackSchedule()
     assert course.lesson(0) == course.lesson(1) == NOTHING
     assert course.lesson(2) is None
     course.add(0, CoverageSnapshot({"Relu": 1}))

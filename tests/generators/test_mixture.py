@@ -22,7 +22,7 @@ from generators.mixture import BLOCK, Plan, _turn, make_cases
 from generators.mutations.hazards import endanger
 from generators.mutations.modes import Mode
 from generators.strategies import strategy_names
-from oracles.demand import AGREEMENT, demands_refusal, demands_survival
+from oracles.demand import AGREEMENT, REFUSAL, SURVIVAL
 from triage.console import options as making
 from triage.console.options import plan_of
 
@@ -65,7 +65,9 @@ def test_a_mixture_holds_every_strategy_and_every_mode() -> None:
     modes: Counter[str] = Counter()
     for case in make_cases(Plan(nodes=4), range(60 * BLOCK)):
         strategies[case.notes[0].removeprefix("strategy: ")] += 1
-        modes["refusal" if demands_refusal(case) else "survival" if demands_survival(case) else "none"] += 1
+        modes[
+            "refusal" if REFUSAL in case.settings else "survival" if SURVIVAL in case.settings else "none"
+        ] += 1
     apart = {
         "aten",
         "high_order",
@@ -97,9 +99,9 @@ def test_a_solver_gets_some_blocks_and_moves_no_other_program(monkeypatch: pytes
 
 def test_a_mode_of_its_own_is_what_every_program_is_in() -> None:
     broken = list(make_cases(Plan("random", Mode.DISRUPTIVE, 8), range(60)))
-    assert sum(map(demands_refusal, broken)) >= 55
+    assert sum(REFUSAL in case.settings for case in broken) >= 55
     endangered = list(make_cases(Plan("random", Mode.VULNERABLE, 8), range(60)))
-    assert sum(map(demands_survival, endangered)) >= 55
+    assert sum(SURVIVAL in case.settings for case in endangered) >= 55
     mutants = make_cases(Plan("mutate", Mode.STRICT, 8), range(20))
     assert all(case.settings == (AGREEMENT,) for case in mutants)
     assert all(case.settings == () for case in make_cases(Plan("random", Mode.STRICT, 8), range(60)))

@@ -18,7 +18,6 @@ from generators.language.profile import draw_profile
 from generators.language.random_source import RandomSource
 from generators.language.scope import Scope
 from generators.language.types import F32, I32, I64, DType, Range, Shape
-from generators.mutations.modes import as_case
 from generators.patterns.joining import Hidden, adapt, place_recipe
 from generators.patterns.recipes import recipe_of
 from generators.strategies import find_strategy
@@ -77,7 +76,7 @@ def test_passes_fire_on_programs_around_patterns_that_run() -> None:
     with Firing(Target("ort")) as firing, Sandbox("ort") as sandbox:
         config = find_backend("ort").configs(Target("ort"))[:1]
         for seed, program in enumerate(programs):
-            case = as_case(program, seed)
+            case = program.as_case(seed)
             found = firing.passes(case.program)
             passes.update(found)
             placed += len(program.fires)

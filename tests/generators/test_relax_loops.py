@@ -12,14 +12,14 @@ from corpus.tir.tree import Alloc, Block, Function, Module, Store
 from corpus.tir.values import Buffer, Call, Const, Load
 from corpus.tir.walk import walk
 from generators.language.random_source import RandomSource
-from generators.relax.forms.loops import is_sound
+from generators.relax.forms.calls import is_sound
 from generators.relax.policy import Policy
 from generators.relax.programs import make_program
 from generators.relax.stages import primfunc
 from generators.relax.types import Tensor
 from generators.relax.watched import Unsound, interpreted
 from oracles.backends.golden import run
-from oracles.tir.called import NotDefined, called, is_steady
+from oracles.tir.interpreter import NotDefined, called, is_steady
 
 LOOPS = Policy(name="loops", forms={"operator": 1.0, "loops": 4.0}, symbolic=0.0)
 OPERANDS = [Tensor("float32", (4,)), Tensor("int64", (2, 3))]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections import Counter
 from dataclasses import replace
 from importlib.util import find_spec
@@ -286,22 +285,12 @@ def test_some_inputs_have_dims_with_names_that_fit_their_values() -> None:
     assert named >= 5
 
 
-USERS = """
-from dataclasses import replace
-from generators.language.random_source import Draws
-from generators.growth.grow import begin, finish, grow_to, leaning_choice
-from generators.language.scope import Scope
-from generators.language.profile import draw_profile
-
-"""
-
-
 def test_the_strategy_that_the_documents_show_runs(tmp_path: Path) -> None:
-    shown = (Path(__file__).parents[2] / "ARCHITECTURE.md").read_text()
+    shown = (Path(__file__).parents[2] / "docs/own-backend.md").read_text()
     block = next(
         part for part in shown.split("```") if part.startswith("python\n") and "def programs(" in part
     )
-    (tmp_path / "mine.py").write_text(USERS + textwrap.dedent(block.removeprefix("python\n")))
+    (tmp_path / "mine.py").write_text(block.removeprefix("python\n"))
     name = f"{tmp_path}/mine.py:programs"
     generated = generate(tmp_path / "out", 12, 6, options=Options(name, trust=True), jobs=2)
     assert generated.counts.models == 12

@@ -26,9 +26,9 @@ from generators.language.random_source import RandomSource
 from generators.mixture import Plan, make_cases
 from generators.pools import Entry, Pool
 from generators.strategies.tir import programs, taught
-from generators.tir.lowered import lowered
-from generators.tir.mutators import Mutator, all_mutators
-from generators.tir.programs import grown, is_sound, make_program
+from generators.tir.mutators import all_mutators
+from generators.tir.programs import grown, is_sound, lowered, make_program
+from generators.tir.sites import Mutator
 from oracles.backends import find_backend
 from oracles.judge import Judge
 from oracles.tir.interpreter import interpret
@@ -65,10 +65,10 @@ def test_most_programs_are_sound_before_anything_is_checked() -> None:
     assert sum(is_sound(module, seed) for seed, module in enumerate(drawn)) >= 85
 
 
-@pytest.mark.parametrize("mutator", all_mutators(), ids=lambda each: each.NAME)
+@pytest.mark.parametrize("mutator", all_mutators(), ids=lambda each: each.name)
 def test_a_mutator_changes_programs_and_leaves_most_of_them_sound(mutator: Mutator) -> None:
     made = [
-        (seed, mutator.mutate(RandomSource(f"{mutator.NAME}/{seed}"), each))
+        (seed, mutator.mutate(RandomSource(f"{mutator.name}/{seed}"), each))
         for seed, each in enumerate(BASES)
     ]
     changed = [(seed, found) for seed, found in made if found is not None and found != BASES[seed]]
@@ -203,6 +203,6 @@ def test_a_function_with_blocks_holds_one_around_all_as_tvmscript_has_it() -> No
 def test_statements_are_grown_among_buffers_without_dims() -> None:
     starts = [each for each in lowered() if any(not buffer.shape for buffer in each.main.buffers)]
     assert starts
-    insert = next(each for each in all_mutators() if each.NAME == "insert a statement")
+    insert = next(each for each in all_mutators() if each.name == "insert a statement")
     made = [insert.mutate(RandomSource(f"scalars/{seed}"), each) for each in starts for seed in range(60)]
     assert all(each is None or not problems(each) for each in made)

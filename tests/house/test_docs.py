@@ -2,54 +2,51 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import shlex
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import cast
 
 import pytest
-import typer.main
-from typer.core import TyperCommand, TyperGroup, TyperOption
 
-from triage.cli import build
+from generators.strategies import strategy_names
+from oracles.abilities import Backend
+from oracles.backends import backends
+from oracles.optional import asked_oracles
+from tests.house.reference import (
+    COMMANDS_PAGE,
+    LISTS,
+    MARKED,
+    ROOT,
+    Command,
+    commands,
+    commands_page,
+    documents,
+    filled,
+    names_of,
+    options,
+    rule_names,
+)
+from triage.cli import run
 
-ROOT = Path(__file__).parents[2]
 DOCUMENTS = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "BENCHMARKS.md", "CHANGELOG.md"]
-PAGES = sorted([*(ROOT / "docs").glob("*.md"), *(ROOT / "docs/campaigns").glob("*.md")])
+PAGES = sorted((ROOT / "docs").glob("*.md"))
 TEXT = "\n".join(path.read_text() for path in [*(ROOT / name for name in DOCUMENTS), *PAGES])
+CODE = "\n".join(re.findall(r"```.*?```|`[^`\n]+`", TEXT, flags=re.DOTALL))
 FIRST_COMMANDS = ["bin/crux hunt --minutes 2 --target ort", "bin/test"]
+MOST_WORDS = 20_000
+"""Of all documents together, without the reports in `docs/examples`."""
 
 
-def commands(
-    command: TyperCommand | TyperGroup, name: str = ""
-) -> Iterator[tuple[str, TyperCommand | TyperGroup]]:
-    """Every command below this one that is not hidden, by its full name (`triage why`)."""
-    for key, child in getattr(command, "commands", {}).items():
-        if not child.hidden:
-            full = f"{name} {key}".strip()
-            yield from [(full, child), *commands(child, full)]
-
-
-COMMANDS = dict(commands(cast(TyperGroup, typer.main.get_command(build()))))
-
-
-def options(command: TyperCommand | TyperGroup) -> set[str]:
-    shown = [option for option in command.params if isinstance(option, TyperOption) and not option.hidden]
-    return {name for option in shown for name in (*option.opts, *option.secondary_opts)}
-
-
-def modules(folder: str) -> list[str]:
-    return sorted(path.stem for path in (ROOT / folder).glob("*.py") if not path.stem.startswith("_"))
+def spellings(command: Command) -> set[str]:
+    """Every name of every option that the command's help shows."""
+    return {name for option in options(command) for name in names_of(option)}
 
 
 def is_named(name: str) -> bool:
     """Whether the documents hold the name as a word of its own, in code marks or a code block."""
-    code = re.findall(r"```.*?```|`[^`\n]+`", TEXT, flags=re.DOTALL)
-    return any(re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", piece) for piece in code)
+    return re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", CODE) is not None
 
 
 def shell_lines() -> list[str]:
@@ -59,42 +56,64 @@ def shell_lines() -> list[str]:
     return [line for line in lines if line.startswith(("bin/crux ", "crux "))]
 
 
-def test_every_command_is_named() -> None:
-    assert COMMANDS
-    assert [name for name in COMMANDS if not is_named(name)] == []
+def words(path: Path) -> int:
+    return len(path.read_text().split())
 
 
-def test_every_option_is_named() -> None:
-    every = {f"{name} {option}": option for name, command in COMMANDS.items() for option in options(command)}
-    assert every
-    assert sorted(use for use, option in every.items() if not is_named(option)) == []
+def test_the_reference_of_commands_is_what_the_program_says() -> None:
+    assert COMMANDS_PAGE.read_text() == commands_page(), "run python -m tests.house.reference"
 
 
-@pytest.mark.parametrize(
-    "folder",
-    [
-        "oracles/rules",
-        "oracles/optional",
-        "oracles/backends",
-        "generators/ops",
-        "corpus/formats",
-        "triage/projects",
-    ],
-)
-def test_every_file_that_adds_one_is_named(folder: str) -> None:
-    found = modules(folder)
-    assert found
-    assert [name for name in found if not is_named(name)] == []
+@pytest.mark.parametrize("path", documents(), ids=lambda path: path.name)
+def test_the_lists_in_a_document_are_those_of_the_program(path: Path) -> None:
+    assert path.read_text() == filled(path.read_text()), "run python -m tests.house.reference"
+
+
+def test_every_list_stands_in_a_document() -> None:
+    assert {found[2] for found in MARKED.finditer(TEXT)} == set(LISTS)
+
+
+def test_the_documents_are_short() -> None:
+    assert words(ROOT / "README.md") < 900
+    assert words(ROOT / "ARCHITECTURE.md") <= 2_000
+    examples = ROOT / "docs/examples"
+    pages = [path for path in (ROOT / "docs").rglob("*.md") if examples not in path.parents]
+    assert sum(map(words, [*(ROOT / name for name in DOCUMENTS), *pages])) <= MOST_WORDS
+
+
+def test_every_command_and_option_is_named() -> None:
+    names = {*commands()} | {name for each in commands().values() for name in spellings(each)}
+    assert len(names) > 60
+    assert sorted(name for name in names if not is_named(name)) == []
+
+
+def first_column(page: str, heading: str) -> list[str]:
+    """The code names in the first column of the table that follows a heading."""
+    section = (ROOT / page).read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    return re.findall(r"^\| `([^`]+)`", section, flags=re.MULTILINE)
+
+
+def test_the_tables_of_rules_and_oracles_are_those_of_the_program() -> None:
+    assert first_column("docs/verdicts.md", "Rules") == rule_names()
+    assert first_column("docs/verdicts.md", "More oracles") == sorted(asked_oracles())
+
+
+def test_every_backend_and_strategy_has_a_row() -> None:
+    targets = re.findall(r"^\| `([^`]+)` \|", (ROOT / "docs/targets.md").read_text(), flags=re.MULTILINE)
+    assert {*backends()} <= {*targets}
+    rows = " ".join(re.findall(r"^\|([^|]+)\|", (ROOT / "docs/campaigns.md").read_text(), flags=re.MULTILINE))
+    assert [name for name in strategy_names() if f"`{name}`" not in rows] == []
 
 
 @pytest.mark.parametrize("line", sorted(set(shell_lines())))
 def test_every_command_shown_exists_with_its_options(line: str) -> None:
     words = shlex.split(line, comments=True)[1:]
     two = " ".join(words[:2])
-    name = two if two in COMMANDS else words[0]
-    assert name in COMMANDS
-    shown = {word.split("=")[0] for word in words if re.match(r"--?[a-z]", word)}
-    assert shown <= options(COMMANDS[name]) | {"--help"}
+    name = two if two in commands() else words[0]
+    assert name in commands()
+    own = words[: words.index("--")] if "--" in words else words
+    shown = {word.split("=")[0] for word in own if re.match(r"--?[a-z]", word)}
+    assert shown <= spellings(commands()[name]) | {"--help"}
 
 
 def test_the_readme_opens_with_two_commands_that_exist() -> None:
@@ -110,29 +129,29 @@ def test_every_file_named_exists() -> None:
         re.findall(r"\]\((?!http|#)([^)#]+)", TEXT)
     )
     assert named
-    places = (ROOT, ROOT / "docs", ROOT / "docs/campaigns")
+    named |= {f"tests/bench/{name}" for name in re.findall(r"\bbench_\w+\.py", TEXT)}
+    places = (ROOT, ROOT / "docs")
     wanted = {name.partition("#")[0] for name in named}
     assert sorted(name for name in wanted if not any((place / name).exists() for place in places)) == []
 
 
-def help_of(*words: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "triage.cli", *words, "--help"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout
-
-
 @pytest.mark.parametrize("words", [(), ("hunt",), ("triage", "mark"), ("check",)])
-def test_the_help_of_a_flag_asks_for_no_value(words: tuple[str, ...]) -> None:
-    assert "<bool>" not in help_of(*words)
+def test_the_help_of_a_flag_asks_for_no_value(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*words, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert "Usage: crux" in shown
+    assert "<bool>" not in shown
 
 
 def test_inputs_are_offered_where_a_case_is_named() -> None:
-    assert "--inputs" in help_of("check")
-    assert [
-        name for name in ("hunt", "fuzz", "generate", "replay", "wrap") if "--inputs" in help_of(name)
-    ] == []
+    assert "--inputs" in spellings(commands()["check"])
+    makers = ("hunt", "fuzz", "generate", "replay", "wrap")
+    assert [name for name in makers if "--inputs" in spellings(commands()[name])] == []
+
+
+def test_the_guide_to_a_backend_names_fields_that_there_are() -> None:
+    named = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs/own-backend.md").read_text(), flags=re.MULTILINE)
+    assert named
+    assert {*named} <= {each.name for each in dataclasses.fields(Backend)}

@@ -1,4 +1,4 @@
-"""The five packages are ours alone, and the command line starts without any framework."""
+"""The packages are ours alone, and the command line starts without any framework."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+
+from oracles.backends import backends
 
 ROOT = Path(__file__).parents[2]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -32,6 +34,12 @@ def test_every_package_is_shipped_typed_and_in_a_layer() -> None:
     layered = {name.strip() for layer in contract for name in layer.split("|")}
     typed = {path.parent.name for path in ROOT.glob("*/py.typed")}
     assert folders == set(PACKAGES) == layered == typed
+
+
+def test_a_backend_has_the_name_of_its_file() -> None:
+    assert {name: Path(backend.file).stem for name, backend in backends().items()} == {
+        name: name.replace("-", "_") for name in backends()
+    }
 
 
 def test_the_command_line_starts_without_a_framework() -> None:

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 TOPS = ("corpus", "generators", "oracles", "reducer", "triage")
 FILES = sorted(path for top in TOPS for path in (ROOT / top).rglob("*.py"))
 
-MOST_LINES = 400
+MOST_LINES = 420
 LONG = {
     "oracles/sandbox/worker.py": "runs alone, under any Python, so it must be one file",
     "triage/store/schema.py": "data: the migrations, which nobody changes once they are out",
@@ -25,7 +25,7 @@ MOST_MODULES = 16
 WIDE = {
     "generators/ops": "finds its own modules: a file a family of operators",
     "reducer/moves": "finds its own modules: a file a move",
-    "generators/tir/mutators": "finds its own modules: a file a mutator",
+    "generators/tir/mutators": "finds its own modules: modules of mutators",
     "oracles/rules": "finds its own modules: a file a rule",
     "triage/commands": "finds its own modules: a file a command",
 }

@@ -11,13 +11,13 @@ import sys
 import sysconfig
 import venv
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
 OURS = {"corpus", "generators", "oracles", "reducer", "tensorcrux", "triage"}
-STUBS = "tensorcrux-stubs"
 DISTRIBUTIONS = """
 import json
 from importlib.metadata import packages_distributions as found
@@ -44,12 +44,11 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel of this checkout; the build backend is fetched."""
+    """The wheel of this checkout, made by the build backend of the tests' environment."""
+    pytest.importorskip("hatchling")
     folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, ROOT]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if "No matching distribution found for hatchling" in done.stderr:
-        pytest.skip("the build backend cannot be fetched here")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     (made,) = folder.glob("*.whl")
     return made
@@ -72,9 +71,11 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home / "bin"
 
 
-def run(folder: Path, *command: str | Path) -> subprocess.CompletedProcess[str]:
+def run(
+    folder: Path, *command: str | Path, variables: Mapping[str, str] = {}
+) -> subprocess.CompletedProcess[str]:
     """One command in a folder outside of the repository, without a variable that could lead back."""
-    environment = {"PATH": "/usr/bin:/bin", "HOME": str(folder)}
+    environment = {"PATH": "/usr/bin:/bin", "HOME": str(folder), **variables}
     environment["CRUX_SANDBOX_SHOWS"] = sysconfig.get_path("purelib")  # where the links lead
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
 
@@ -93,9 +94,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_holds_the_packages_and_their_data_and_no_tests(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     tops = {name.split("/")[0].removesuffix(".py") for name in names if ".dist-info" not in name}
-    assert tops == {*OURS, STUBS}
+    assert tops == {*OURS, "tensorcrux-stubs"}
     kept = subprocess.run(
-        ["git", "ls-files", "corpus", "generators", "oracles", "reducer", "triage"],
+        ["git", "ls-files", "tensorcrux.py", "tensorcrux-stubs", *sorted(OURS)],
         cwd=ROOT, capture_output=True, text=True, check=True,
     ).stdout.splitlines()  # fmt: skip
     assert sorted(set(kept) - set(names)) == []
@@ -125,17 +126,6 @@ def test_a_model_is_judged_and_reduced(installed: Path, tmp_path: Path, model: P
     assert (tmp_path / "small" / "reduction.html").is_file()
 
 
-def test_pytest_finds_the_plugin(installed: Path, tmp_path: Path, model: Path) -> None:
-    (tmp_path / "test_it.py").write_text(
-        "import onnx\nfrom tensorcrux.testing import assert_agrees\n"
-        f"def test_it():\n    assert_agrees(onnx.load({str(model)!r}), minutes=0.5)\n"
-    )
-    done = run(tmp_path, installed / "python", "-m", "pytest", "-q", "--crux-out", "found", "test_it.py")
-    assert "unrecognized arguments" not in done.stderr
-    assert done.returncode in (0, 1), done.stdout + done.stderr
-    assert done.returncode == 0 or "smallest case: 2 of 2 nodes (Relu, Clip)" in done.stdout
-
-
 def test_a_type_checker_knows_the_library(installed: Path, tmp_path: Path) -> None:
     """One line of the file is wrong: a checker that knows nothing of the library would not see it."""
     (tmp_path / "test_typed.py").write_text(TYPED)
@@ -147,12 +137,50 @@ def test_a_type_checker_knows_the_library(installed: Path, tmp_path: Path) -> No
     assert 'Unexpected keyword argument "rtoll" for "check"' in errors[0]
 
 
-def test_a_foreign_package_in_the_place_of_one_of_ours_is_named(installed: Path, tmp_path: Path) -> None:
+def test_nothing_of_a_users_project_is_shadowed_and_nothing_of_it_shadows_us(
+    installed: Path, tmp_path: Path, model: Path
+) -> None:
+    """Its modules have our names; they are what the project's own code imports, and crux never does."""
+    write_project(tmp_path, model)
+    python, searched = installed / "python", {"PYTHONPATH": "."}
+    commands = [
+        [installed / "crux", "check", model, "--json"],
+        [python, "-m", "tensorcrux", "--version"],
+        [installed / "crux", "generate", "--count", "60", "--ops", "2", "-j", "2", "-o", "programs"],
+        [installed / "crux", "fuzz", "--tests", "4", "-j", "2", "--seed", "1"],
+        [python, "-m", "pytest", "-q", "--crux-out", "bundles", "-p", "no:cacheprovider"],
+    ]
+    for command in commands:
+        done = run(tmp_path, *command, variables=searched)
+        assert done.returncode in (0, 1), f"{command}\n{done.stdout}\n{done.stderr}"
+        assert "imported" not in done.stdout + done.stderr, command
+    assert "2 passed" in done.stdout, done.stdout
+    assert list(tmp_path.glob("bundles/*/case/case.json"))
+
+
+def test_a_package_of_our_name_that_is_imported_in_place_of_ours_is_named(
+    installed: Path, tmp_path: Path
+) -> None:
     (tmp_path / "corpus").mkdir()
     (tmp_path / "corpus" / "__init__.py").write_text("")
-    done = run(tmp_path, installed / "python", "-c", "import tensorcrux")
-    assert done.returncode == 1
-    assert f"the package `corpus` is found at {tmp_path / 'corpus'}" in done.stderr.splitlines()[-1]
     started = run(tmp_path, installed / "python", "-m", "triage.cli", "doctor")
     assert started.returncode == 1
     assert f"the package `corpus` is found at {tmp_path / 'corpus'}" in started.stderr.splitlines()[-1]
+
+
+def write_project(folder: Path, model: Path) -> None:
+    """A user's project: modules and packages of our names, which complain when crux imports them."""
+    for name in sorted(OURS - {"tensorcrux"}):
+        place = folder / name / "__init__.py" if name in ("oracles", "generators") else folder / f"{name}.py"
+        place.parent.mkdir(exist_ok=True)
+        place.write_text("import sys\nOWN = True\nif 'conftest' not in sys.modules: sys.exit('imported')\n")
+    names = ", ".join(sorted(OURS - {"tensorcrux"}))
+    (folder / "conftest.py").write_text("")
+    (folder / "test_project.py").write_text(
+        f"import {names}\nimport onnx, pytest\n"
+        "from tensorcrux.testing import Disagreement, assert_agrees\n\n"
+        f"def test_its_own_modules():\n    assert corpus.OWN and triage.OWN and oracles.OWN\n\n"
+        "def test_of_a_model():\n"
+        f"    with pytest.raises(Disagreement, match='of 2 nodes'):\n"
+        f"        assert_agrees(onnx.load({str(model)!r}), minutes=0.5)\n"
+    )

@@ -17,8 +17,7 @@ from corpus.case import ExternalFile
 from corpus.errors import UserError
 from corpus.target import Target
 from corpus.values import Value
-from oracles.backends import backends, find_backend
-from oracles.backends import onnxruntime as ort
+from oracles.backends import backends, find_backend, ort
 from oracles.run import Config, Limits, Phase, Run, Status
 from oracles.sandbox.sandbox import Job, Sandbox
 

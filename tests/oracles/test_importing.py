@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from corpus.graphs.program import GraphProgram
 from corpus.load import Imported, open_case
 from corpus.target import Target
 from oracles.run import Limits
-from oracles.sandbox.importing import imported, importer_of
+from oracles.sandbox.importing import imported, open_foreign
 from oracles.sandbox.sandbox import Sandbox
 
 LIMITS = Limits(60.0, 180.0, 4 << 30)
@@ -342,7 +343,7 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
     with open(path, "wb") as file:
         file.truncate(1 << 30)
     with pytest.raises(UserError, match="over"):
-        open_case(path, trust=True, importer=importer_of(Target("tvm"), LIMITS))
+        open_case(path, trust=True, importer=partial(open_foreign, Target("tvm"), LIMITS))
 
 
 LOOPS = """

@@ -228,7 +228,7 @@ NOT_RUN = {"Attributed", "External", "Symbolic", "Threads", "Launched", "Intrins
 
 @pytest.mark.parametrize("name", sorted(set(samples.SAMPLES) - NOT_RUN))
 def test_every_way_of_tvm_gives_what_the_interpreter_gives(name: str, judge: Judge) -> None:
-    from oracles.worker.tvm.loops.read import read_module
+    from oracles.worker.tvm.tir.read import read_module
 
     module = from_json(json.loads(json.dumps(read_module(samples.SAMPLES[name]))))
     inputs = {

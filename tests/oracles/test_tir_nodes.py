@@ -14,7 +14,7 @@ from typing import Any
 import onnx
 import pytest
 
-from corpus.tir import decode
+from corpus.tir import codec
 from corpus.tir.document import from_bytes, from_json, to_bytes, to_json
 from corpus.tir.intrinsics import FLOAT_FUNCTIONS, INTRINSICS
 from corpus.tir.program import has_blocks
@@ -33,8 +33,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from tvm import tirx  # noqa: E402
 from tvm.script import tirx as T  # noqa: E402
 
-from oracles.worker.tvm.loops.build import PRIM, STATEMENTS, build_module  # noqa: E402
-from oracles.worker.tvm.loops.read import _STATEMENTS, read_module  # noqa: E402
+from oracles.worker.tvm.tir.build import PRIM, STATEMENTS, build_module  # noqa: E402
+from oracles.worker.tvm.tir.read import _STATEMENTS, read_module  # noqa: E402
 from oracles.worker.tvm.types import NotData  # noqa: E402
 from tests.oracles.tir_samples import SAMPLES  # noqa: E402
 
@@ -215,7 +215,7 @@ def test_what_the_tree_cannot_say_is_refused_by_name() -> None:
 
 
 def test_the_worker_builds_and_reads_every_kind_of_statement() -> None:
-    assert set(STATEMENTS) == set(decode._STATEMENTS)
+    assert set(STATEMENTS) == set(codec._STATEMENTS)
     assert len(_STATEMENTS) == len(STATEMENTS)
 
 

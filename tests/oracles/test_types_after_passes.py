@@ -11,7 +11,7 @@ import pytest
 SCRIPT = """
 import tvm
 from tvm import relax
-from oracles.worker.tvm.watch import contradiction
+from oracles.worker.tvm.inferred import contradiction
 
 
 def module(shape, dtype="float32", result=None):

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import doctest
-import re
 import subprocess
 import sys
+from enum import StrEnum
 from importlib.metadata import entry_points
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
 
+import oracles.run
+import oracles.verdict
 import tensorcrux
+import tensorcrux.results
+from corpus.case import Case
+from corpus.load import open_case
+from tensorcrux import calls, testing
+from tensorcrux.case import write_inputs
 from tensorcrux.testing import assert_agrees
 from tests.triage.failing import clip_exception, healthy
-from triage.public import calls, testing
 
 ROOT = Path(__file__).parents[2]
 pytest_plugins = ["pytester"]
@@ -24,7 +31,8 @@ pytest_plugins = ["pytester"]
 
 @pytest.fixture(scope="module")
 def needs_clip() -> None:
-    if not tensorcrux.check(clip_exception()).is_bug:
+    case = clip_exception()
+    if not tensorcrux.check(case.program, case.inputs).is_bug:
         pytest.skip("the installed onnxruntime does not show the bug")
 
 
@@ -37,9 +45,9 @@ def test_the_examples_of_the_documentation_hold(module: object) -> None:
 
 
 def test_a_model_is_judged_in_every_form_that_it_can_be_handed_in(tmp_path: Path) -> None:
-    case = clip_exception()
+    clip_exception().save(tmp_path / "case")
+    case = tensorcrux.Case.load(tmp_path / "case")
     (tmp_path / "model.onnx").write_bytes(case.program)
-    case.save(tmp_path / "case")
     found = [
         tensorcrux.check(tmp_path / "model.onnx", case.inputs),
         tensorcrux.check(str(tmp_path / "case")),
@@ -60,7 +68,12 @@ def test_what_is_no_model_is_refused_in_one_line() -> None:
 
 def test_an_input_that_does_not_fit_is_refused() -> None:
     with pytest.raises(tensorcrux.UserError, match="x"):
-        tensorcrux.check(healthy(), {"x": np.zeros(7, np.float32)})
+        tensorcrux.check(healthy().program, {"x": np.zeros(7, np.float32)})
+
+
+def test_a_setting_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(TypeError, match="'rtoll' is no setting"):
+        tensorcrux.check("model.onnx", rtoll=1)  # type: ignore[call-arg]
 
 
 def test_the_public_names_exist_and_are_documented() -> None:
@@ -77,8 +90,8 @@ def test_generated_cases_depend_on_the_seed_alone() -> None:
 
 @pytest.mark.usefixtures("needs_clip")
 def test_a_reduced_folder_is_reported(tmp_path: Path) -> None:
-    case = clip_exception()
-    tensorcrux.reduce(case, out=tmp_path / "small")
+    clip_exception().save(tmp_path / "case")
+    tensorcrux.reduce(tmp_path / "case", out=tmp_path / "small")
     written = tensorcrux.report(tmp_path / "small", tmp_path / "bundle")
     assert (written.folder / "issue.md").is_file()
     assert written.archive.is_file()
@@ -95,24 +108,53 @@ def test_the_module_is_the_command_line() -> None:
     assert done.stdout.startswith("crux ")
 
 
-def test_a_foreign_package_that_hides_one_of_ours_is_named(tmp_path: Path) -> None:
-    (tmp_path / "corpus").mkdir()
-    (tmp_path / "corpus" / "__init__.py").touch()
-    code = f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {str(ROOT)!r}]; import tensorcrux"
-    done = subprocess.run([sys.executable, "-c", code], cwd="/", capture_output=True, text=True, check=False)
-    assert "the package `corpus` is found at" in done.stderr
+def test_the_import_is_light_and_brings_nothing_of_crux() -> None:
+    code = "import sys, tensorcrux; print(*sorted({name.split('.')[0] for name in sys.modules}))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    brought = set(done.stdout.split())
+    assert not brought & {"corpus", "oracles", "reducer", "generators", "triage"}
+    assert not brought & {"dataclasses", "json", "numpy", "onnx", "pathlib", "subprocess"}
 
 
-def test_type_checkers_are_told_of_every_public_name() -> None:
-    stubs = ROOT / "tensorcrux-stubs"
-    told = set(re.findall(r"\bas (\w+)$", (stubs / "__init__.pyi").read_text(), re.MULTILINE))
-    assert told == set(tensorcrux.__all__)
-    told = set(re.findall(r"\bas (\w+)$", (stubs / "testing.pyi").read_text(), re.MULTILINE))
-    assert told == {"Disagreement", "assert_agrees"}
+@pytest.mark.parametrize(
+    ("public", "own"),
+    [
+        (tensorcrux.results.Outcome, oracles.verdict.Outcome),
+        (tensorcrux.results.Phase, oracles.run.Phase),
+    ],
+)
+def test_the_words_of_a_verdict_are_those_of_the_oracles(public: type[StrEnum], own: type[StrEnum]) -> None:
+    assert [each.value for each in public] == [each.value for each in own]
+    assert [getattr(each, "is_bug", None) for each in public] == [
+        getattr(each, "is_bug", None) for each in own
+    ]
+
+
+def test_a_case_keeps_the_values_of_every_type(tmp_path: Path) -> None:
+    """Values of ml_dtypes, texts, sequences and absent optionals cross as files; equal cases stay equal."""
+    text = """<ir_version: 10, opset_import: ["": 21]>
+        half (bfloat16[2] x, string[2] s, seq(float[1]) q, optional(float[1]) o) => (bfloat16[2] y)
+        { y = Neg(x) }"""
+    inputs = {
+        "x": np.array([1, 2], ml_dtypes.bfloat16),
+        "s": np.array(["a", "bc"], object),
+        "q": [np.array([3], np.float32), np.array([4], np.float32)],
+        "o": None,
+    }
+    Case("onnx", onnx.parser.parse_model(text).SerializeToString(), inputs).save(tmp_path / "own")
+    case = tensorcrux.Case.load(tmp_path / "own")
+    assert str(case.inputs) == str({**inputs, "s": np.array(["a", "bc"])})
+    assert case.inputs["x"].dtype == ml_dtypes.bfloat16
+    write_inputs(tmp_path / "inputs.npz", case.inputs)
+    own = open_case(tmp_path / "own", inputs=tmp_path / "inputs.npz")
+    assert own.case_id == case.case_id
+    case.save(tmp_path / "again")
+    assert tensorcrux.Case.load(tmp_path / "again") == case
 
 
 USER_TEST = """
 import onnx
+from tensorcrux.case import write_inputs
 from tensorcrux.testing import assert_agrees
 
 def test_of_a_user():
@@ -136,6 +178,6 @@ def test_the_plugin_leaves_a_bundle_and_shows_no_frame_of_crux(pytester: pytest.
     assert done.ret == 1
     text = done.stdout.str()
     assert "smallest case: 2 of 3 nodes (Relu, Clip)" in text
-    assert "triage/public" not in text
+    assert "tensorcrux/testing.py" not in text
     (issue,) = pytester.path.glob("found/*/bundle/issue.md")
     assert "test_of_a_user" in str(issue)

@@ -6,6 +6,7 @@ import importlib.util
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from corpus.load import open_case
 from corpus.target import Target
 from corpus.values import Value
 from oracles.run import Limits
-from oracles.sandbox.importing import importer_of
+from oracles.sandbox.importing import open_foreign
 from reducer.api import reduce_case
 from reducer.move import Hints, Search
 from reducer.moves import all_moves
@@ -179,7 +180,7 @@ def reduced(tmp_path: Path, script: str, target: Target) -> tuple[Case, int]:
     path = tmp_path / "script.py"
     path.write_text(script)
     limits = Limits(100.0, 300.0, 8 << 30)
-    case = open_case(path, trust=True, importer=importer_of(target, limits), target=target)
+    case = open_case(path, trust=True, importer=partial(open_foreign, target, limits), target=target)
     done = reduce_case(case, tmp_path / "out", Options(target=target, limits=limits))
     return done.case, done.checks
 

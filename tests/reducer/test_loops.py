@@ -25,8 +25,8 @@ from reducer.api import reduce_case
 from reducer.move import Hints, Move
 from reducer.moves import all_moves
 from reducer.options import Options
-from reducer.subject.loops.subject import LoopSubject
 from reducer.subject.order import size
+from reducer.subject.tir.subject import TirSubject
 
 A, B, C = (Buffer(name, (Const(8),), "float32") for name in "ABC")
 I, N = Var("i"), Var("n")  # noqa: E741
@@ -45,15 +45,15 @@ def loop(*body: Stmt, kind: str = "serial", extent: int = 8) -> For:
     return For(I, Const(0), Const(extent), kind, body)
 
 
-def subject_of(*body: Stmt) -> LoopSubject:
+def subject_of(*body: Stmt) -> TirSubject:
     module = Module({"main": Function((A, B, C, N), body, attrs={"global_symbol": "main", "x": 1})})
     assert is_well_formed(module)
-    return LoopSubject.of(Case("tir", to_bytes(module), make_inputs(module, 1)), module)
+    return TirSubject.of(Case("tir", to_bytes(module), make_inputs(module, 1)), module)
 
 
-def found_by(name: str, subject: LoopSubject, still_fails: Callable[[LoopSubject], bool]) -> LoopSubject:
+def found_by(name: str, subject: TirSubject, still_fails: Callable[[TirSubject], bool]) -> TirSubject:
     """What a move makes of a subject where this says which candidates still fail."""
-    move: Move = next(each for each in all_moves(LoopSubject) if each.name == name)
+    move: Move = next(each for each in all_moves(TirSubject) if each.name == name)
     search = move.search(subject, Hints())
     try:
         proposal = next(search)
@@ -61,12 +61,12 @@ def found_by(name: str, subject: LoopSubject, still_fails: Callable[[LoopSubject
             candidate: Any = proposal()
             proposal = search.send(candidate is not None and still_fails(candidate))
     except StopIteration as end:
-        result: LoopSubject = end.value
+        result: TirSubject = end.value
     assert result.is_valid
     return result
 
 
-def holds(text: str) -> Callable[[LoopSubject], bool]:
+def holds(text: str) -> Callable[[TirSubject], bool]:
     return lambda subject: text in subject.document.decode()
 
 

@@ -30,8 +30,10 @@ INSIDE = {
     "oracles/worker/lowered/module.py": {"fork"},
     "oracles/sandbox/container/by_hand.py": {"fork", "execve"},
     "oracles/sandbox/container/launcher.py": {"fork", "execve"},
+    "triage/public/child.py": {"subprocess"},
 }
-"""Files that run in a process which the launcher has started, contained, and what they may do there."""
+"""Files that run in a process which the launcher has started, contained, and what they may do there; and the
+library's part in its caller's process, which imports nothing of crux and starts an isolated one."""
 TRAPS = (
     *(
         "pip",

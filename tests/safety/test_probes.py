@@ -17,8 +17,7 @@ import pytest
 
 from corpus.processes import is_allowed
 from oracles.run import Config, Limits, Run, Status
-from oracles.sandbox.container.plan import Plan
-from oracles.sandbox.container.start import LAUNCHER
+from oracles.sandbox.container.start import LAUNCHER, Plan
 from oracles.sandbox.sandbox import Job, Sandbox
 
 HOSTILE = str(Path(__file__).with_name("hostile_backend.py"))

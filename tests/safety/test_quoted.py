@@ -14,7 +14,7 @@ from tests.corpus.models import cyclic, relu, write
 from tests.safety.test_launcher import ROOT, sources
 from triage.cli import run
 
-COMMAND = re.compile(r"crux [a-z]+( [a-z-]+)*( (-o|--from|--db|--record))? $")
+COMMAND = re.compile(r"crux (?!ended)[a-z]+( [a-z-]+)*( (-o|--from|--db|--record))? $")
 QUOTES = {"quoted", "quote", "next_command", "join"}
 SAFE = {
     "names": "ids that crux gives to bugs",

@@ -23,7 +23,7 @@ from tests.triage.failing import ORT, clip_exception, division_crash, healthy, m
 from tests.triage.test_cli import crux
 from triage.bugs.failures import mark_explained, record_failure
 from triage.bugs.overview import overview
-from triage.campaigns.target_campaigns import Worth, Yield, worth_of
+from triage.campaigns.target_campaigns import ReductionBenefit, Worth, worth_of
 from triage.causes.consequences import MOST_CHECKS, ended_earlier, find_root
 from triage.causes.cores import core_of, form_of
 from triage.causes.explaining import Bug, by_symptom, explain, may_follow, names_itself
@@ -378,11 +378,11 @@ def test_one_rewrite_of_one_graph_that_raises_here_and_is_wrong_there_is_one_bug
 
 
 def test_what_a_reduction_was_worth(tmp_path):
-    counted = Yield().add(Worth.NEW).add(Worth.SMALLER).add(Worth.KNOWN).add(Worth.SAMPLE)
+    counted = ReductionBenefit().add(Worth.NEW).add(Worth.SMALLER).add(Worth.KNOWN).add(Worth.SAMPLE)
     assert str(counted).startswith("4 reduced: 1 new cause, 1 smaller case, 1 known again, 1 sample")
     assert str(counted).endswith("67% of what nothing explained")
-    assert str(Yield(new=2)) == "2 reduced: 2 new causes, 100% of what nothing explained"
-    assert str(Yield(sample=1)) == "1 reduced: 1 sample of what is explained"
+    assert str(ReductionBenefit(new=2)) == "2 reduced: 2 new causes, 100% of what nothing explained"
+    assert str(ReductionBenefit(sample=1)) == "1 reduced: 1 sample of what is explained"
     with Store(tmp_path / "crux.db") as store:
         failure = record_failure(store, division_crash(), verdict("boom"))
         assert worth_of(store, failure) is Worth.NEW

@@ -15,8 +15,9 @@ from oracles.numerics.compare import Tolerance
 from oracles.probes.tir_context import INTERPRETER
 from oracles.run import Config, Phase, Run, Status
 from oracles.verdict import Outcome, Symptom, Verdict, WrongResult
-from triage.claims.claim import expect, interpreted
+from triage.claims.claim import expect
 from triage.claims.titles import whose
+from triage.language import language_of
 from triage.projects import project_of
 
 A = Buffer("A", (Const(1),), "int32")
@@ -39,7 +40,7 @@ VERDICT = Verdict(
 
 
 def test_the_interpreters_result_is_what_a_script_compares_with() -> None:
-    told = interpreted(CASE, VERDICT)
+    told = language_of("tir").interpreted(CASE, VERDICT)
     found = expect(VERDICT, Tolerance(), project_of("tvm"), told=told)
     assert found.failing is RUN
     assert found.passing is not None
@@ -48,10 +49,10 @@ def test_the_interpreters_result_is_what_a_script_compares_with() -> None:
 
 
 def test_where_runs_differ_they_are_told_against_each_other() -> None:
-    assert interpreted(CASE, replace(VERDICT, runs=(RUN, RUN))) is None
+    assert language_of("tir").interpreted(CASE, replace(VERDICT, runs=(RUN, RUN))) is None
 
 
 def test_what_is_not_defined_throughout_is_not_told() -> None:
     wild = (*BODY, Store("A", (Const(0),), Binary("shl", Const(1), Const(40))))
     case = replace(CASE, program=to_bytes(Module({"main": Function((A,), wild)})))
-    assert interpreted(case, VERDICT) is None
+    assert language_of("tir").interpreted(case, VERDICT) is None

@@ -17,7 +17,7 @@ from corpus.pattern import FOLDER, Pattern, load_pattern, load_patterns, read_pa
 from corpus.target import Target
 from generators.patterns.joining import is_sound
 from generators.patterns.recipes import recipe_of
-from generators.tir.lowered import lowered
+from generators.tir.programs import lowered
 from oracles.probes.firing import Firing
 from triage.cli import run
 

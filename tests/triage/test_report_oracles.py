@@ -12,7 +12,7 @@ from corpus.case import Case
 from corpus.graphs.program import Binding, Graph, GraphProgram, Input
 from corpus.target import Target
 from oracles.judge import Judge
-from oracles.optimisers.tvm_ways import configs_of_graphs
+from oracles.optimisers.tvm_ways import configs_of_relax
 from oracles.optional import named
 from oracles.run import Config
 from triage.bugs.history import History
@@ -22,7 +22,7 @@ from triage.reports.report import write_report
 from triage.repro.source import Source
 from triage.views.rendering import template_of
 
-BASELINE, OPTIMISED = configs_of_graphs(Target("tvm"), "relax")[:2]
+BASELINE, OPTIMISED = configs_of_relax(Target("tvm"))[:2]
 SOURCE = Source("class Module:\n    @R.function\n    def main(x): ...", "np.zeros(2),")
 
 

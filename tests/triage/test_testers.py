@@ -10,9 +10,9 @@ import pytest
 
 from corpus.errors import UserError
 from corpus.target import Target
-from generators.feedback import Course, CoverageSnapshot
+from generators.feedback import CoverageSnapshot, FeedbackSchedule
 from generators.fuzz import fuzz, lesson_of
-from generators.mixture import BLOCK, LOOPS, Plan
+from generators.mixture import BLOCK, Plan
 from generators.mutations.modes import Mode
 from tests.triage.failing import ORT
 from triage.campaigns.testers import RemoteError, open_testers
@@ -40,7 +40,7 @@ class Classroom:
     """A campaign's teacher that keeps nothing."""
 
     def __init__(self) -> None:
-        self.course = Course()
+        self.course = FeedbackSchedule()
 
     def lesson(self, block: range) -> CoverageSnapshot | None:
         return self.course.lesson(block.start // BLOCK)
@@ -51,7 +51,7 @@ class Classroom:
 
 def bred(jobs: int) -> list[tuple[int, str, str]]:
     with open_testers(
-        CaseOptions(jobs=jobs), Target("tvm"), Plan(LOOPS, nodes=6, passes_of="tvm")
+        CaseOptions(jobs=jobs), Target("tvm"), Plan("tir", nodes=6, passes_of="tvm")
     ) as testers:
         found = list(fuzz(testers.all, seed=0, tests=5 * BLOCK, teacher=Classroom()))
     assert any(each.trial and each.trial.bred.parent for each in found)

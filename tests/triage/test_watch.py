@@ -24,8 +24,8 @@ from tests.triage.failing import clip_exception, division_crash, healthy
 from tests.triage.test_bisect import write_wheel
 from tests.triage.test_cli import ROOT, crux
 from triage.bugs.failures import record_failure
+from triage.campaigns.release_hunt import hunt_on
 from triage.cli import run
-from triage.commands.watch import hunt_on
 from triage.console.display import PlainDisplay
 from triage.console.options import CaseOptions
 from triage.store.database import Store

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from corpus.errors import UserError
-from triage.commands.wrap import run_wrapped
+from triage.cases.wrapping import run_wrapped
 
 WRONG = """
 import torch

@@ -12,8 +12,9 @@ from corpus.case import Case
 from corpus.errors import UserError
 from corpus.target import Target
 from generators.fuzz import Tally, Tested, fuzz
+from generators.language.record import language_of
 from generators.legality import Legality, known_refusals
-from generators.mixture import LOOPS, PLAN, Plan, make_tests
+from generators.mixture import PLAN, Plan, make_tests
 from generators.reach import NATIVE
 from oracles.backends import find_backend
 from oracles.sequence import split
@@ -59,10 +60,10 @@ def dialect_of(target: Target) -> str:
     return backend.dialect
 
 
-def runs_loops(target: Target) -> bool:
-    """Return whether the target runs programs of TVM's loops as well."""
-    graphs = find_backend(target.backend).graphs
-    return graphs is not None and LOOPS in graphs.formats
+def strategy_beside(target: Target) -> str:
+    """The strategy that gets some blocks of a mixture, for further programs that the target runs; or none."""
+    formats = (name for graphs in find_backend(target.backend).graphs for name in graphs.formats)
+    return next(filter(None, (language_of(name).strategy for name in formats)), "")
 
 
 class Fuzzer:
@@ -99,7 +100,7 @@ class Fuzzer:
             given=given,
             dialect=dialect_of(target),
             legality=Legality(None, self._known_refusals()),
-            loops=runs_loops(target),
+            beside=strategy_beside(target),
         )
         self._avoided = avoided
         self._is_native = native

@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
+from itertools import product
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -18,6 +19,7 @@ import onnx
 
 from corpus.case import Case, Remark
 from corpus.errors import UserError
+from corpus.formats import format_names
 from corpus.onnx.types import dtype_name
 from corpus.processes import call_apart
 from corpus.target import Target
@@ -41,11 +43,12 @@ from oracles.judge import Judge
 from oracles.native.watching import Met, Watch
 from oracles.numerics.value_types import Types, tensor_types
 from oracles.run import Phase
-from oracles.screening import FORMAT, passing
+from oracles.screening import passing
 from oracles.verdict import Outcome, Symptom, Verdict
 from triage.bugs.known import KnownIssue
 from triage.campaigns.native_coverage import open_watch, release_result
 from triage.console.options import CaseOptions
+from triage.language import model_of
 
 Chain = tuple[re.Pattern[str], ...]
 
@@ -76,9 +79,7 @@ def avoiding(judgement: Judgement, avoided: Mapping[str, Chain]) -> Judgement:
 
 def found_in(case: Case, avoided: Mapping[str, Chain]) -> str:
     """Return the first issue whose chain of nodes is in the program's main graph; empty where none is."""
-    if case.format != "onnx":
-        return ""
-    model: onnx.ModelProto = case.parsed
+    model = model_of(case)
     types = tensor_types(model)
     readers: dict[str, list[onnx.NodeProto]] = {}
     for node in model.graph.node:
@@ -171,7 +172,8 @@ def _in_this_process(judge: Judge, plan: Plan, issues: tuple[KnownIssue, ...]) -
 
     def test(seeds: range, seconds: float, lesson: CoverageSnapshot | None) -> Iterator[Tested]:
         known = lesson.pool.seen if lesson is not None else frozenset()
-        looks = None if judge.watch or not judge.looks_together(FORMAT) else looking(judge)
+        together = () if judge.watch else tuple(filter(judge.looks_together, format_names()))
+        looks = looking(judge, together) if together else None
         if start is None or not is_sampled(seeds, BLOCK):
             return judge_cases(make_tests(plan, seeds, lesson), judged, seconds, take, fired, looks, known)
         sighted = release_result(judge, lesson, start)
@@ -193,7 +195,7 @@ def asker_of(judge: Judge) -> Callable[[Case], Fired]:
         if not names or told is None or told.telling is None:
             return NO_PATTERNS
         executor = judge.of_format(case.format).executor
-        if case.format != "onnx":
+        if judge.backend.graphs_of(case.format) is not None:
             found = executor.changed_by(case.program, names)
             return Fired(len(names), len(found), _effects(dict.fromkeys(found, found)))
         ways = [told.without(executor.configs[1], told.telling.told_with(name)) for name in names]
@@ -213,15 +215,15 @@ def _effects(firing: Mapping[str, Sequence[str]]) -> frozenset[str]:
     return frozenset(f"{name} with {other}" for name, others in firing.items() for other in (name, *others))
 
 
-def looking(judge: Judge) -> Looking:
-    """Return a first look at the programs of loops in a block: one library for all of them."""
+def looking(judge: Judge, formats: Sequence[str]) -> Looking:
+    """A first look at the programs of these languages in a block, those of one together."""
 
     def look(cases: Sequence[Case]) -> list[Look | None]:
         found: list[Look | None] = [None] * len(cases)
-        own = judge.of_format(FORMAT)
-        for is_thorough in (False, True):
-            places = [at for at, case in enumerate(cases) if case.format == FORMAT]
+        for format, is_thorough in product(formats, (False, True)):
+            places = [at for at, case in enumerate(cases) if case.format == format]
             places = [at for at in places if (at % THOROUGH_EVERY == 0) is is_thorough]
+            own = judge.of_format(format)
             seen = own.look([cases[at] for at in places], thorough=is_thorough)
             for at, each in zip(places, seen, strict=True):
                 found[at] = Look(passing(each), each.covered) if each is not None else None

@@ -20,9 +20,9 @@ from generators.strategies.relax_patterns import policy_of
 from oracles.judge import Judge
 from oracles.sandbox.sandbox import SandboxError
 from reducer.engine.predicates import JudgePool
+from reducer.graphs import learn_graph, open_graph
 from reducer.subject.graphs.edits import assemble_bindings
 from reducer.subject.graphs.subject import GraphSubject
-from reducer.subjects import learn_graph, open_graph
 from triage.cases.documented_tests import Document
 
 MOST_BINDINGS = 60

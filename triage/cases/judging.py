@@ -29,8 +29,8 @@ class Judges:
         self._open: dict[tuple[Target, str], Judge] = {}
         self._stack = ExitStack()
 
-    def of(self, target: Target, format: str = "onnx") -> Judge:
-        """Return the judge of a target for programs of a format, opened when first asked for."""
+    def of(self, target: Target, format: str = "") -> Judge:
+        """The judge of a target for programs of a format, opened when first asked for."""
         key = target, format
         if key not in self._open:
             self._open[key] = self._stack.enter_context(self.options.judge(target, format=format))
@@ -38,11 +38,12 @@ class Judges:
 
     def begin(self, word: str) -> None:
         """Start what the case that a word names will need, where that can be told without opening it."""
-        from corpus.onnx.client import begin
+        from corpus.formats import format_of
 
-        if Path(word).suffix == ".onnx" and Path(word).is_file():
-            self.of(self.options.target_of(None)).executor.begin()
-            begin()
+        found = format_of(Path(word)) if Path(word).is_file() else None
+        if found is not None and found.begin is not None:
+            self.of(self.options.target_of(None), found.name).executor.begin()
+            found.begin()
 
     def __enter__(self) -> Self:
         return self

@@ -11,7 +11,7 @@ from typing import Any
 
 from corpus.outputs import put
 from corpus.tir.program import canonical, parse
-from generators.tir.lowered import can_start
+from generators.tir.programs import can_start
 from triage.cases.documented_tests import Document
 
 FOLDER = "loops"

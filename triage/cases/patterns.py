@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,11 @@ class Extraction:
     is_whole: bool = False
     found: dict[str, Pattern] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
+
+    def keep(self, documents: Iterable[Document], out: Path) -> None:
+        """Save the patterns of these documents that are new below a folder."""
+        for pattern in self.of(documents):
+            pattern.save(out)
 
     def of(self, documents: Iterable[Document]) -> Iterator[Pattern]:
         """Yield the patterns of these documents that are new."""

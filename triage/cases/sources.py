@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from corpus.errors import UserError
 from corpus.formats import find_format
 from corpus.load import has_inputs, must_be_known, open_case
 from oracles.run import Limits
-from oracles.sandbox.importing import importer_of
+from oracles.sandbox.importing import open_foreign
 from oracles.sequence import with_sequence
 from triage.cases.judging import Judges
 from triage.console.options import CaseOptions
@@ -84,10 +85,21 @@ def open_one(word: str, options: CaseOptions, judges: Judges | None = None) -> C
     With judges to run it, inputs that are made from the seed are changed where they lead to NaN or infinity.
     """
     with bounded(options.timeout, word):
-        return _opened(word, options, judges)
+        case = _opened(word, options)
+        path = Path(word)
+        is_made = path.exists() and options.inputs is None and not has_inputs(path)
+        if judges is None or not is_made or case.target is None:
+            return case
+        from generators.finite.values import settled
+        from generators.language.record import language_of
+
+        if not language_of(case.format).searches_inputs:
+            return case
+
+        return settled(case, judges.of(case.target, case.format), free_weights=options.free_weights)
 
 
-def _opened(word: str, options: CaseOptions, judges: Judges | None) -> Case:
+def _opened(word: str, options: CaseOptions) -> Case:
     path = Path(word)
     if path.exists() or not is_name(word):
         case = open_case(
@@ -96,7 +108,7 @@ def _opened(word: str, options: CaseOptions, judges: Judges | None) -> Case:
             seed=options.seed or 0,
             memory_bytes=options.memory << 20,
             trust=options.trust,
-            importer=importer_of(options.target_of(None), options.limits),
+            importer=partial(open_foreign, options.target_of(None), options.limits),
         )
     else:
         from triage.store.database import open_existing
@@ -105,13 +117,7 @@ def _opened(word: str, options: CaseOptions, judges: Judges | None) -> Case:
             case = store.load_case(find_case(store, word))
         must_be_known(case, word, trust=options.trust)
     usual = find_format(case.format).target
-    case = with_sequence(replace(case, target=options.target_of(case.target, usual)))
-    is_made = path.exists() and options.inputs is None and not has_inputs(path)
-    if judges is None or not is_made or case.target is None or case.format != "onnx":
-        return case
-    from generators.finite.values import settled
-
-    return settled(case, judges.of(case.target, case.format), free_weights=options.free_weights)
+    return with_sequence(replace(case, target=options.target_of(case.target, usual)))
 
 
 def _lines() -> Iterator[str]:

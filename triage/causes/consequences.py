@@ -20,10 +20,11 @@ from corpus.onnx.graph import walk_graphs
 from oracles.judge import Judge
 from oracles.verdict import Outcome, Verdict
 from reducer.evidence import read_hints
+from reducer.language import open_nodes
 from reducer.pass_sets import failing_config
 from reducer.search import Items
 from reducer.subject.base import NodeSubject
-from reducer.subjects import open_nodes
+from triage.language import language_of, model_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,27 +132,18 @@ def _with_shorter_bodies(case: Case, verdict: Verdict) -> Iterator[Case]:
 
     Of wrong results there are none: a smaller body with the same symptom is what a reduction leaves.
     """
-    if case.format != "onnx" or verdict.outcome is Outcome.MISMATCH or verdict.symptom is None:
+    if verdict.outcome is Outcome.MISMATCH or verdict.symptom is None:
         return
     named = (verdict.symptom.message.partition(": ")[0], *read_hints(verdict).operators)
-    for model in ended_earlier(case.parsed, named):
+    for model in ended_earlier(model_of(case), named):
         yield replace(case, program=model.SerializeToString(deterministic=True))
 
 
 def _as_it_is_and_read_on(part: Case, passes: tuple[str, ...]) -> Iterator[Case]:
-    """Yield a part, then one whose results an Identity reads: no pass removes what makes an output."""
+    """A part, then one whose results something reads: no pass removes what makes an output."""
     yield part
-    if passes and part.format == "onnx":
-        yield replace(part, program=_read_by_identities(part.parsed).SerializeToString(deterministic=True))
-
-
-def _read_by_identities(model: onnx.ModelProto) -> onnx.ModelProto:
-    made = onnx.ModelProto()
-    made.CopyFrom(model)
-    for output in made.graph.output:
-        inner, output.name = output.name, f"{output.name}_read"
-        made.graph.node.add(op_type="Identity", input=[inner], output=[output.name])
-    return made
+    if passes:
+        yield from language_of(part.format).read_on(part)
 
 
 def _parts(subject: NodeSubject, verdict: Verdict) -> Iterator[Items]:

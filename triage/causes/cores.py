@@ -23,6 +23,7 @@ from oracles.run import Config
 from oracles.text.normalise import parse_message
 from oracles.verdict import Verdict
 from reducer.pass_sets import failing_config
+from triage.language import language_of, model_of
 
 
 def core_of(case: Case, verdict: Verdict, passes: tuple[str, ...], judge: Judge) -> str:
@@ -91,15 +92,14 @@ _OPTIONAL = onnx.defs.OpSchema.FormalParameterOption.Optional
 
 
 def form_of(case: Case) -> Form | None:
-    """Return the form of an ONNX program, without names, optional operands, the operator set and its inputs.
+    """The form of an ONNX program, without names, optional operands, the operator set and its inputs.
 
     Constants count: a factor of infinity is refused for what it is, whatever else is wrong with the rewrite.
-
-    None for programs of other formats.
+    None for a program that is no model.
     """
-    if case.format != "onnx":
+    if not language_of(case.format).has_model:
         return None
-    graph = case.parsed.graph
+    graph = model_of(case).graph
     sources = {item.name: _type_of(item) for item in graph.input}
     sources |= {item.name: _weight_of(item) for item in graph.initializer}
     places: dict[str, tuple[Any, ...]] = {"": ()}

@@ -22,9 +22,10 @@ from corpus.case import Case
 from oracles.judge import Judge
 from oracles.run import Config
 from oracles.verdict import Outcome, Verdict
+from reducer.language import open_nodes
 from reducer.pass_sets import failing_config
-from reducer.subjects import open_nodes
 from triage.causes.sites import Sites, share_a_kernel
+from triage.language import model_of
 
 
 def without_operator(case: Case, operator: str, judge: Judge) -> Case | None:
@@ -157,9 +158,8 @@ class Bug:
     @property
     def is_of_an_operator(self) -> bool:
         """Whether one operator is all that is left, and none that runs a body of others."""
-        has_body = self.case.format == "onnx" and any(
-            attribute.HasField("g") for node in self.case.parsed.graph.node for attribute in node.attribute
-        )
+        nodes = model_of(self.case).graph.node
+        has_body = any(attribute.HasField("g") for node in nodes for attribute in node.attribute)
         return self.operators.total() == 1 and not has_body
 
     def is_in(self, held: Counter[str]) -> bool:
@@ -188,8 +188,7 @@ class Explanation:
 def operators_of(case: Case) -> Counter[str]:
     """Return the operators of a program, those within a model's own functions included."""
     held = Counter(case.measure.ops)
-    if case.format == "onnx":
-        held.update(node.op_type for function in case.parsed.functions for node in function.node)
+    held.update(node.op_type for function in model_of(case).functions for node in function.node)
     return held
 
 

@@ -15,8 +15,9 @@ import onnx
 from corpus.case import Case
 from corpus.values import Value
 from oracles.judge import Judge
+from reducer.language import open_nodes
 from reducer.subject.base import NodeSubject
-from reducer.subjects import open_nodes
+from triage.language import language_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ class Sites:
 
 def site_of_crash(case: Case, judge: Judge) -> Site | None:
     """Return the node that kills the un-optimised program when it runs node by node; None if none does."""
-    opened = open_nodes(case, judge) if case.format == "onnx" else None
+    opened = open_nodes(case, judge) if language_of(case.format).has_model else None
     if opened is None:
         return None
     subject, culprit = opened

@@ -8,11 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from corpus.case import Case
 from corpus.errors import UserError
 from oracles.numerics.compare import Tolerance, compare_outputs
-from oracles.probes.tir_context import INTERPRETER, interpretation_of
-from oracles.run import Config, Phase, Run, Status
+from oracles.run import Config, Run, Status
 from oracles.text.normalise import name_operators, parse_message, template, unwrap, without_instructions
 from oracles.verdict import Outcome, Verdict
 from triage.projects import ClaimedRun, Project
@@ -236,21 +234,3 @@ def _shared(piece: str, message: str) -> str:
     """Return the longest part of a piece that the message has, where the template has rewritten the rest."""
     found = SequenceMatcher(None, piece, message, autojunk=False).find_longest_match()
     return piece[found.a : found.a + found.size].strip(PUNCTUATION)
-
-
-CONFIG = Config(INTERPRETER, backend="interpreter")
-
-
-def interpreted(case: Case, verdict: Verdict) -> Run | None:
-    """The interpreter's run, to compare with; None where runs differ among themselves or it knows too little.
-
-    Only outputs that are defined throughout are told.
-    """
-    wrong = verdict.wrong
-    if case.format != "tir" or wrong is None or wrong.truth != INTERPRETER or len(verdict.runs) != 1:
-        return None
-    found = interpretation_of(case.program, case.inputs)
-    outputs = {name: value for name, value in found.outputs.items() if found.defined[name].all()}
-    if set(outputs) != set(found.outputs):
-        return None
-    return Run(CONFIG, Status.OK, Phase.EXECUTE, outputs=outputs)

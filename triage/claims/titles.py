@@ -13,7 +13,6 @@ import onnx
 
 from corpus.case import Case
 from corpus.errors import UserError
-from corpus.formats.onnx import parse
 from corpus.values import Tensor, Value
 from oracles.naming.components import with_operators
 from oracles.numerics.compare import Tolerance, differing
@@ -26,10 +25,10 @@ from triage.claims.claim import (
     WRONG,
     Expectation,
     expect,
-    interpreted,
     signal_text,
     tolerance_showing,
 )
+from triage.language import language_of, model_of
 from triage.projects import GENERAL, Project, project_of
 from triage.views.privacy import scrub
 
@@ -124,9 +123,10 @@ def title_of(
 
 def operators_of(case: Case) -> tuple[str, ...]:
     """The operators of a case as its title names them; of a single one with the attributes that are left."""
-    if case.format != "onnx" or case.measure.nodes != 1:
+    nodes = model_of(case).graph.node
+    if len(nodes) != 1 or case.measure.nodes != 1:
         return tuple(case.measure.ops)
-    (node,) = parse(case.program).graph.node
+    (node,) = nodes
     said = [f"{each.name}={_attribute(each)}" for each in node.attribute]
     short = [text for text in said if len(text) <= MOST_NUMBER and "\n" not in text]
     return (f"{node.op_type} with {', '.join(short)}" if 0 < len(short) <= MOST_ATTRIBUTES else node.op_type,)
@@ -145,7 +145,11 @@ def bug_title(verdict: Verdict, case: Case, passes: Sequence[str], tolerance: To
         runner = project_of(backend).runner(backend, case.format)
         tells = runner.tells if runner else frozenset[str]()
         expectation = expect(
-            verdict, tolerance, project_of(backend), tells=tells, told=interpreted(case, verdict)
+            verdict,
+            tolerance,
+            project_of(backend),
+            tells=tells,
+            told=language_of(case.format).interpreted(case, verdict),
         )
     except UserError:
         return with_operators(verdict.title, case.measure.ops)

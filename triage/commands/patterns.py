@@ -56,11 +56,10 @@ def extract(options: CaseOptions, tests: Tests, out: Out = Path("crux-patterns")
 def _extract(
     options: CaseOptions, tests: Path, out: Path, most: int, note: Any, status: Any
 ) -> dict[str, Any]:
+    from corpus.formats import format_names
     from oracles.probes.firing import Firing
     from triage.cases.documented_tests import Reader
-    from triage.cases.graph_patterns import GraphExtraction
-    from triage.cases.loop_seeds import LoopSeeds
-    from triage.cases.patterns import Extraction
+    from triage.language import language_of
 
     target = options.target_of(None)
     skipped: list[str] = []
@@ -70,29 +69,23 @@ def _extract(
         note(f"skipped: {line}")
 
     reader = Reader(target, options.limits, options.memory << 20, options.trust, skip)
-    files, loops = 0, LoopSeeds()
+    files = 0
     with Firing(target, limits=options.limits) as firing, options.judge(target) as judge:
-        extraction = Extraction(firing, judge, most)
-        graphs: GraphExtraction | None = None
+        makers = {name: make for name in format_names() if (make := language_of(name).extraction)}
+        extractions = {name: make(firing, judge, most) for name, make in makers.items()}
         for path, documents in reader.documents(tests):
             files += 1
-            status(f"{files:,} files, {len(extraction.found):,} patterns: {path.name}")
-            of_graphs = [document for document in documents if document.case.format == "relax"]
-            if of_graphs:
-                graphs = graphs or GraphExtraction(judge.of_format("relax"), most)
-                for graph in graphs.of(of_graphs):
-                    graph.save(out)
-            loops.keep((document for document in documents if document.case.format == "tir"), out)
-            for pattern in extraction.of(each for each in documents if each.case.format == "onnx"):
-                pattern.save(out)
+            patterns = sum(len(each.found) for each in extractions.values())
+            status(f"{files:,} files, {patterns:,} patterns: {path.name}")
+            for name, extraction in extractions.items():
+                extraction.keep([each for each in documents if each.case.format == name], out)
     reasons = dict(reader.untold.most_common())
     if reasons:
         first = ", ".join(f"{name} ({number})" for name, number in list(reasons.items())[:8])
         note(f"left out {sum(reasons.values())} functions that ONNX has no words for: {first}")
     told = {"no ONNX model": sum(reasons.values())} if reasons else {}
-    more = graphs.facts() if graphs else {}
-    more |= loops.facts()
-    return {"files": files, **extraction.facts(), **more, **told, "skipped": len(skipped), "folder": str(out)}
+    counts = {key: value for each in extractions.values() for key, value in each.facts().items()}
+    return {"files": files, **counts, **told, "skipped": len(skipped), "folder": str(out)}
 
 
 def list_patterns(options: StoreOptions, source: Source = None) -> int:

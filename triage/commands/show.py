@@ -33,7 +33,8 @@ def show(options: CaseOptions, case: Case) -> int:
 
 def _documents(options: CaseOptions, word: str) -> Iterator[Document]:
     from triage.cases.sources import open_one
-    from triage.views.listing import describe_value, list_case
+    from triage.language import list_case
+    from triage.views.listing import describe_value
 
     case = open_one(word, options)
     size = case.measure
@@ -57,15 +58,13 @@ def _documents(options: CaseOptions, word: str) -> Iterator[Document]:
 def _show(documents: list[Document]) -> RenderableType:
     from rich.text import Text
 
+    from corpus.formats import find_format
+
     (case,) = documents
     facts = [f"case    {case['case_id']}", f"target  {case['target']}"]
     facts += [f"origin  {case['origin']}"] if case["origin"] else []
-    facts += [f"size    {case['nodes']} {NODES.get(case['format'], 'nodes')}, {case['bytes']} bytes"]
+    facts += [f"size    {case['nodes']} {find_format(case['format']).unit}, {case['bytes']} bytes"]
     facts += [f"{name:7} {value}" for name, value in case["settings"].items()]
     values = [f"  {name} = {text}" for name, text in case["inputs"].items()]
     inputs = ["inputs:", *values] if values else ["inputs: none"]
     return Text("\n".join([*facts, "", case["text"].rstrip(), "", *inputs, *case["notes"]]))
-
-
-NODES = {"tir": "statements", "relax": "bindings"}
-"""What the nodes of a format are called, where not that."""

@@ -2,40 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from dataclasses import replace
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from corpus.case import Case
-from corpus.target import Target
-from oracles.sandbox.processes import SandboxError
-from oracles.verdict import Verdict
-from triage.bisection.environments import Unavailable
-from triage.bugs.known import load_known
-from triage.bugs.overview import overview_with_states
-from triage.campaigns.fuzzing import Fuzzer
-from triage.campaigns.hunt import Hunt, Limits
-from triage.campaigns.target_campaigns import TargetCampaign
-from triage.cases.judging import Judges
-from triage.console.display import Display
 from triage.console.options import CaseOptions, as_command
 from triage.console.output import Document, emit, say, table
-from triage.store.clusters import clusters
-from triage.store.database import Store
-from triage.store.failures import get_failure
-from triage.store.names import representative
-from triage.watching.places import Place
-from triage.watching.watch import Watch
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from triage.console.display import Display
-    from triage.watching.places import Place
     from triage.watching.watch import Watch
 
 Cases = Annotated[
@@ -131,21 +110,10 @@ def _backend_of(package: str) -> str:
 def _documents(watching: Watch, minutes: float, out: Path, shown: Display) -> Iterator[Document]:
     for place, document in watching.run():
         if minutes:
-            document["hunt"] = _hunted(watching, place, minutes, out, shown)
+            from triage.campaigns.release_hunt import hunt_beside
+
+            document["hunt"] = hunt_beside(watching, place, minutes, out, shown)
         yield document
-
-
-def _hunted(watching: Watch, place: Place, minutes: float, out: Path, shown: Display) -> dict[str, Any]:
-    """Hunt on a release, and say of each find whether the earlier release shows it too."""
-    from contextlib import ExitStack
-
-    from triage.cases.judging import Judges
-
-    target = watching.target_at(place)
-    with ExitStack() as stack:
-        judges = stack.enter_context(Judges(watching.options))
-        before = ReleaseBefore(watching, place, judges, stack)
-        return hunt_on(watching.store, watching.options, target, minutes, out / place.release, shown, before)
 
 
 def _is_bad(document: Document) -> bool:
@@ -192,70 +160,3 @@ def _show(documents: list[Document]) -> RenderableType:
 def _step(change: dict[str, Any]) -> str:
     since = f"{change['before']} ({change['since']}) → " if change["since"] else ""
     return f"{since}{change['now']}"
-
-
-Before = Callable[[Case], Verdict | None]
-"""The verdict of the release before on a case; None where there is none to ask."""
-
-
-def hunt_on(
-    store: Store,
-    options: CaseOptions,
-    target: Target,
-    minutes: float,
-    out: Path,
-    shown: Display,
-    before: Before,
-) -> dict[str, Any]:
-    """Hunt on a target for so long; its tests, its failures, and the bugs that the database did not know."""
-    known = {each.id for each in clusters(store)}
-    options = replace(options, target=str(target))  # its Python is one that crux itself has named
-    with Fuzzer(store, options, target, "watch") as fuzzer, options.judge(fuzzer.target) as judge:
-        front = TargetCampaign(store, fuzzer, judge)
-        Hunt(store, options, [front], out, Limits(60 * minutes), shown).run()
-        tally = fuzzer.tally
-    issues = {
-        str(each["id"]): str(each["known"]) for each in overview_with_states(store, load_known(store.path))
-    }
-    found = [each for each in clusters(store) if each.id not in known and not issues.get(each.name)]
-    return {
-        "tests": tally.tests,
-        "failures": tally.failures,
-        "new": [
-            {"id": each.name, "title": each.title, "before": _said(before, store, each.id)} for each in found
-        ],
-    }
-
-
-def _said(before: Before, store: Store, cluster: int) -> str:
-    """Return the earlier release's result on the cluster's best case; empty if none can be asked."""
-    case = store.load_case(get_failure(store, representative(store, cluster)).best_case)
-    target = case.target.without_setting("python") if case.target else None
-    verdict = before(replace(case, target=target))
-    return verdict.outcome.value if verdict else ""
-
-
-class ReleaseBefore:
-    """Gives the verdict of the release before on a case; it is opened when first asked."""
-
-    def __init__(self, watch: Watch, place: Place, judges: Judges, stack: ExitStack) -> None:
-        self._watch, self._judges, self._stack = watch, judges, stack
-        self._release = watch.baseline(place.release)
-        self._place: Place | None = None
-
-    def __call__(self, case: Case) -> Verdict | None:
-        """Return the verdict; None where there is no such release or it cannot be installed."""
-        if self._place is None and self._release:
-            opened = self._watch.sources.open(self._release, self._watch.shown)
-            try:
-                self._place = self._stack.enter_context(opened)
-            except Unavailable as error:
-                self._watch.shown.note(f"{self._release} cannot be asked: {error}")
-                self._release = ""
-        if self._place is None:
-            return None
-        target = self._watch.target_at(self._place, case)
-        try:
-            return self._judges.of(target, case.format).verdict(replace(case, target=target))
-        except SandboxError:
-            return None

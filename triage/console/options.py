@@ -141,7 +141,7 @@ class CaseOptions(StoreOptions):
         target: Target,
         *,
         lower_levels: bool = True,
-        format: str = "onnx",
+        format: str = "",
         watch: Watch | None = None,
     ) -> Judge:
         """A judge of a target with these limits and tolerances, not yet opened; `watch` is told its code."""
@@ -163,30 +163,45 @@ def next_command(words: str, options: StoreOptions) -> str:
     return f"crux {words}{f' --db {quoted(str(options.db))}' if options.db else ''}"
 
 
+class Command:
+    """A function of (options, its own parameters) as one of all these parameters, for typer to read.
+
+    These are read when first asked for: a help that lists commands needs their texts alone.
+    """
+
+    def __init__(
+        self, options: type[StoreOptions], function: Callable[..., int], unsaid: tuple[str, ...]
+    ) -> None:
+        self._options, self._function, self._unsaid = options, function, unsaid
+        self.__name__ = function.__name__
+        self.__annotations__ = {}  # typer reads them besides the signature
+        self.__doc__ = _flowing(inspect.cleandoc(function.__doc__ or ""))
+
+    @functools.cached_property
+    def __signature__(self) -> inspect.Signature:
+        hints = get_type_hints(self._function, include_extras=True)
+        _, *own = inspect.signature(self._function).parameters.values()
+        own = [parameter.replace(annotation=hints[parameter.name]) for parameter in own]
+        shared = _parameters(self._options)
+        shared = [_hidden(each) if each.name in self._unsaid else each for each in shared]
+        every = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*own, *shared)]
+        return inspect.Signature(every)
+
+    def __call__(self, **given: Any) -> int:
+        """Call the function with the options as one value; returns its exit code."""
+        shared = {field.name: given.pop(field.name) for field in dataclasses.fields(self._options)}
+        return self._function(self._options(**shared), **given)
+
+
 def as_command(
     options: type[StoreOptions], function: Callable[..., int], *, unsaid: tuple[str, ...] = ()
 ) -> Callable[..., int]:
-    """Return a function of (options, its own parameters) as one of all these parameters, for typer to read.
+    """The function as a command, whose result is the exit code.
 
-    The function's result is the exit code. `unsaid` are shared options that mean nothing to it: every
-    command takes them, and its help leaves them out.
+    `unsaid` are shared options that mean nothing to it: every command takes them, and its help leaves them
+    out.
     """
-    hints = get_type_hints(function, include_extras=True)
-    _, *own = inspect.signature(function).parameters.values()
-    own = [parameter.replace(annotation=hints[parameter.name]) for parameter in own]
-    shared = [_hidden(each) if each.name in unsaid else each for each in _parameters(options)]
-
-    @functools.wraps(function)
-    def command(**given: Any) -> int:
-        chosen = options(**{parameter.name: given.pop(parameter.name) for parameter in shared})
-        return function(chosen, **given)
-
-    every = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in (*own, *shared)]
-    vars(command).pop("__wrapped__")
-    command.__doc__ = _flowing(inspect.cleandoc(function.__doc__ or ""))
-    command.__annotations__ = {}
-    vars(command)["__signature__"] = inspect.Signature(every)
-    return command
+    return Command(options, function, unsaid)
 
 
 def _hidden(parameter: inspect.Parameter) -> inspect.Parameter:

@@ -17,6 +17,7 @@ from oracles.naming.signature import Signature
 from reducer.result import BLANK, result_of_json
 from triage.bugs.known import KnownIssue
 from triage.bugs.overview import COUNTED, KNOWN, READY, UNREDUCED, UNREPORTED, next_step, overview_with_states
+from triage.language import list_case
 from triage.pages.reduction import MANY_NODES, curves
 from triage.store.artifacts import REDUCTION_KEPT, find_artifact, last_report
 from triage.store.clusters import BY_SYMPTOM, clusters, signatures_of
@@ -27,7 +28,7 @@ from triage.store.names import failure_name, find_cluster, representative
 from triage.views.bars import Bars, over_time
 from triage.views.drawn import drawn
 from triage.views.graph_picture import MOST_WHOLE, Dots, GraphPicture, Shown
-from triage.views.listing import describe_value, list_case
+from triage.views.listing import describe_value
 from triage.views.privacy import scrub
 from triage.views.rendering import Piece, hash_of, render, shown_text
 

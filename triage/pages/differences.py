@@ -22,6 +22,7 @@ from corpus.onnx.infer import inferred_types
 from corpus.onnx.measure import op_name
 from corpus.onnx.text import attribute_text, tensor_text, type_text
 from corpus.outputs import put
+from triage.language import language_of
 from triage.views.drawn import drawn
 from triage.views.graph_picture import GraphPicture
 from triage.views.listing import describe_value
@@ -44,7 +45,7 @@ def describe_differences(one: Case, other: Case) -> dict[str, Any]:
     """Return the differences of two cases as plain data, `words` being all of them for a person."""
     words = [*_settings(one, other), *_inputs(one, other)]
     only: tuple[dict[str, int], dict[str, int]] = ({}, {})
-    if one.format == other.format == "onnx":
+    if _are_models(one, other):
         first, second = _nodes(one), _nodes(other)
         counts = [Counter(node.op for node in each) for each in (first, second)]
         only = dict(counts[0] - counts[1]), dict(counts[1] - counts[0])
@@ -61,9 +62,13 @@ def describe_differences(one: Case, other: Case) -> dict[str, Any]:
     }
 
 
+def _are_models(one: Case, other: Case) -> bool:
+    return language_of(one.format).has_model and language_of(other.format).has_model
+
+
 def draw_differences(one: Case, other: Case, folder: Path) -> list[str]:
     """`a.svg` and `b.svg`, the nodes that the other one lacks or has otherwise marked; their paths."""
-    if not one.format == other.format == "onnx":
+    if not _are_models(one, other):
         return []
     marked = _marked(_nodes(one), _nodes(other))
     paths = []

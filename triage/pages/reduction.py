@@ -10,10 +10,11 @@ from corpus.case import Case
 from corpus.files import write_fresh
 from reducer.result import BLANK, read_result
 from reducer.result import NAME as REDUCTION
+from triage.language import list_case
 from triage.views.curve import curve
 from triage.views.drawn import drawn
 from triage.views.graph_picture import MOST_WHOLE, GraphPicture, Shown
-from triage.views.listing import describe_value, list_case
+from triage.views.listing import describe_value
 from triage.views.rendering import hash_of, render
 
 NAME = "reduction.html"

@@ -1,6 +1,5 @@
-"""The library: what the module `tensorcrux` offers to other programs and to tests.
+"""The library: what `tensorcrux` offers, loaded as parts of that module and never by the name of this room.
 
-A model comes in as a file, a case folder, bytes, an ONNX model, an exported program or a `Case`; a verdict, a
-reduction, a bundle or new cases go out. Errors are `UserError` with the line that the command line prints.
-`tensorcrux.py` and the pytest plugin enter here, nothing of crux does.
+It imports nothing of ours but its own files, relatively, so that a caller may have a `corpus.py` or a
+`triage/` of its own. The work is done by `triage.library_server` in a process of its own; see `child.py`.
 """

@@ -2,41 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Unpack
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack
 
-from corpus.case import Case
-from generators import library
-from oracles.verdict import Verdict
-from reducer.api import reduce_case
-from reducer.result import Reduction as Reduced
-from triage.bugs.history import History, history_of_folder
-from triage.bugs.known import Library, load_known
-from triage.console.options import DEFAULT_DATABASE
-from triage.public.models import Inputs, Model, Settings, opened
-from triage.reductions.folders import Request, reducer_options
-from triage.reports.report import Report, write_report
+from .case import Case, case_of, write_inputs
+from .child import ask
+from .errors import UserError
+from .objects import WRITERS
+from .results import Check, Reduction, Report, Verdict
+
+if TYPE_CHECKING:
+    import onnx
+
+Model: TypeAlias = "str | Path | bytes | onnx.ModelProto | Case | Any"
+"""A path (or an id of the database), the bytes of an ONNX model, the model, a case; or an `nn.Module` or
+`ExportedProgram` of the torch that the caller has imported."""
+
+Inputs: TypeAlias = Mapping[str, Any] | Sequence[Any] | Path | None
+"""Values by input name, positional ones of a torch module, an .npz file, or None: made from the seed."""
 
 
-@dataclass(frozen=True)
-class Reduction:
-    """The result of a reduction.
+class Settings(TypedDict, total=False):
+    """Settings that all functions take by name; the command line's options of these names say the same.
 
-    `case` is the smallest case, `verdict` what it shows (None if a command decided). `is_minimal` says that
-    no move makes it smaller, `nodes` counts nodes before and after, `passes` are the optimiser passes that
-    the failure needs, `signature` names the bug, `checks` counts the runs of the predicate.
+    `timeout` is in CPU seconds and `memory` in MB, both for one run. `tolerance` is `auto`: crux chooses,
+    unless `rtol` or `atol` are given. `trust` lets files that run code be opened; `db` is the database that
+    ids refer to.
     """
 
-    case: Case
-    verdict: Verdict | None
-    is_minimal: bool
-    nodes: tuple[int, int]
-    passes: tuple[str, ...]
-    signature: str
-    checks: int
+    seed: int
+    jobs: int
+    timeout: float
+    memory: int
+    tolerance: str
+    rtol: float
+    atol: float
+    oracles: str
+    accept_invalid: bool
+    trust: bool
+    db: Path
 
 
 def check(
@@ -57,11 +63,8 @@ def check(
     >>> verdict.is_bug, verdict.outcome.value
     (True, 'exception')
     """
-    with opened(model, inputs, target, settings) as (case, judges):
-        assert case.target is not None
-        judge = judges.of(case.target, case.format)
-        found = judge.verdict(case).must_be_of_a_program(case.origin or case.case_id[:12])
-        return judge.explain(case, found)
+    with _handed_over(model, inputs, target, settings) as words:
+        return Verdict.of(ask("check", **words))
 
 
 def reduce(
@@ -95,26 +98,21 @@ def reduce(
     >>> small.is_minimal, small.nodes, small.case.measure.ops, small.passes
     (True, (4, 2), ('Relu', 'Clip'), ('FuseReluClip',))
     """
-    request = Request(minutes, max_checks, command, private=private)
-    with (
-        opened(model, inputs, target, settings) as (case, judges),
-        TemporaryDirectory(prefix="crux-") as scratch,
-    ):
-        assert case.target is not None
-        judge = judges.of(case.target, case.format)
-        options = reducer_options(judges.options, case.target, request)
-        return _told(reduce_case(case, out or Path(scratch) / "reduction", options, judge=judge))
+    from tempfile import TemporaryDirectory
 
-
-def _told(done: Reduced) -> Reduction:
+    scratch = TemporaryDirectory(prefix="crux-") if out is None else None
+    folder = Path(scratch.name) / "reduction" if scratch else Path(out or "")
+    request = {"minutes": minutes, "max_checks": max_checks, "check": command, "private": private}
+    with _handed_over(model, inputs, target, settings) as words:
+        done = ask("reduce", **words, out=folder, request=request)
     return Reduction(
-        done.case,
-        done.verdict,
-        done.is_minimal,
-        (done.before.nodes, done.after.nodes),
-        done.passes.minimal if done.passes else (),
-        done.signature.digest if done.signature else "",
-        done.checks,
+        case_of(done["case"], folder, scratch),
+        Verdict.of(done["verdict"]) if done["verdict"] else None,
+        done["is_minimal"],
+        tuple(done["nodes"]),
+        tuple(done["passes"]),
+        done["signature"],
+        done["checks"],
     )
 
 
@@ -134,12 +132,11 @@ def report(
     that of the target unless it is named; `known` a file of known issues. Raises `UserError` where the case
     shows no bug.
     """
-    history = history_of_folder(Path(model)) if isinstance(model, str | Path) else History()
-    with opened(model, inputs, target, settings) as (case, judges):
-        assert case.target is not None
-        issues = load_known(judges.options.db or DEFAULT_DATABASE, known)
-        judge = judges.of(case.target, case.format)
-        return write_report(case, judge, Path(out), history, Library(issues), project)
+    with _handed_over(model, inputs, target, settings) as words:
+        made = ask("report", **words, out=out, project=project, known=known)
+    places = {"folder": Path(made["folder"]), "archive": Path(made["archive"])}
+    checks = tuple(Check(**each) for each in made["checks"])
+    return Report(**{**made, **places, "checks": checks})
 
 
 def generate(
@@ -150,8 +147,56 @@ def generate(
     >>> [case.measure.nodes for case in generate(3, ops=4, seed=7)]
     [4, 4, 4]
     """
-    options = library.Options(strategy, trust=trust)
+    from tempfile import TemporaryDirectory
+
     with TemporaryDirectory(prefix="crux-made-") as name:
         for number in range(seed, seed + count):
-            library.generate(Path(name), 1, ops, seed=number, options=options)
-            yield Case.load(Path(name) / f"seed-{number}")
+            made = ask("generate", out=name, ops=ops, seed=number, strategy=strategy, trust=trust)
+            yield case_of(made, Path(name) / f"seed-{number}")
+
+
+@contextmanager
+def _handed_over(
+    model: Model, inputs: Inputs, target: str | None, settings: Settings
+) -> Iterator[dict[str, Any]]:
+    """The words of a request that name a model; what lies in memory lies in files until the end."""
+    from tempfile import TemporaryDirectory
+
+    if unknown := sorted(settings.keys() - Settings.__annotations__.keys()):
+        raise TypeError(f"{unknown[0]!r} is no setting; there are {', '.join(Settings.__annotations__)}")
+    with TemporaryDirectory(prefix="crux-model-") as name:
+        word, is_trusted = _written(model, inputs, Path(name))
+        yield {
+            "model": word,
+            "is_own": word.startswith(name),
+            "inputs": _file_of(inputs, Path(name)),
+            "target": target,
+            "settings": {**settings, "trust": True} if is_trusted else settings,
+        }
+
+
+def _written(model: Model, inputs: Inputs, folder: Path) -> tuple[str, bool]:
+    """The word that names the model on the command line, and whether opening it needs trust."""
+    if isinstance(model, str | Path):
+        return str(model), False
+    if isinstance(model, Case):
+        model.save(folder / "case")
+        return str(folder / "case"), False
+    found = next(filter(None, (write(model, inputs, folder) for write in WRITERS)), None)
+    if found is None:
+        raise UserError(
+            f"a {type(model).__name__} is no model; give a path, bytes, an onnx.ModelProto, a Case"
+            " or a torch module"
+        )
+    return found
+
+
+def _file_of(inputs: Inputs, folder: Path) -> Path | None:
+    """The inputs as the .npz that `--inputs` takes; a module's were exported with it."""
+    if isinstance(inputs, str | Path):
+        return Path(inputs)
+    if not isinstance(inputs, Mapping):
+        return None
+    path = folder / "inputs.npz"
+    write_inputs(path, inputs)
+    return path

@@ -1,6 +1,6 @@
 """The pytest plugin: where `assert_agrees` puts its bundles, and a line in the summary for each.
 
-It is loaded by every run of pytest in an environment with crux, so it imports nothing of crux at the top.
+It is loaded by every run of pytest in an environment with crux, so it imports nothing of crux.
 """
 
 from __future__ import annotations

@@ -7,10 +7,9 @@ import re
 from pathlib import Path
 from typing import Unpack
 
-from corpus.errors import UserError
-from oracles.verdict import Outcome, Verdict
-from triage.public.calls import Reduction, check, reduce, report
-from triage.public.models import Inputs, Model, Settings
+from .calls import Inputs, Model, Settings, check, reduce, report
+from .errors import UserError
+from .results import Outcome, Reduction, Verdict
 
 OUT = "CRUX_OUT"
 """The environment variable that names the folder of bundles; the pytest option `--crux-out` sets it."""
@@ -74,6 +73,6 @@ def _text(verdict: Verdict, small: Reduction, folder: Path) -> str:
 
 
 def _test_name() -> str:
-    """Return the name of the test that runs, as a folder's; `failure` outside of pytest."""
+    """The name of the test that runs, as a folder's; `failure` outside of pytest."""
     test = os.environ.get("PYTEST_CURRENT_TEST", "failure").rpartition(" (")[0] or "failure"
     return re.sub(r"[^\w.-]+", "-", test.rpartition("/")[2]).strip("-")

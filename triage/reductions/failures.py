@@ -24,6 +24,8 @@ from reducer.engine.journal import OtherReduction
 from reducer.options import DoesNotFail
 from reducer.result import NAME as REDUCTION
 from triage.bugs.failures import record_failure, set_aside
+from triage.bugs.limits import DeclaredLimit, limits
+from triage.cases.judging import Judges
 from triage.console import progress
 from triage.console.options import CaseOptions
 from triage.reductions.folders import Request, lent, reduce_into, reducer_options, result_of
@@ -161,3 +163,30 @@ class _ByCatch:
             met = replace(case, origin=MET.format(self._failure.name))
             with Store(self._database) as store:
                 record_failure(store, met, verdict, release=self._failure.release)
+
+
+CHECKS_OF_A_LIMIT = 40
+"""Most checks for one form: an importer stops at one node, to which its message leads."""
+
+
+def reduced_limits(store: Store, judges: Judges, shown: progress.Progress) -> dict[str, list[DeclaredLimit]]:
+    """Return the limits by target, after one failure of each form was reduced where none was."""
+    every = limits(store)
+    seen = {(each.target, each.form) for each in every if each.is_reduced}
+    for each in every:
+        if (each.target, each.form) in seen:
+            continue
+        seen.add((each.target, each.form))
+        failure = get_failure(store, each.failure)
+        shown.note(f"reducing {failure.name}: {each.operator}, {each.form}")
+        try:
+            judge = judges.of(Target.of_data(failure.target), store.load_case(failure.case_id).format)
+            reduce_failure(
+                store, failure, judges.options, Request(max_checks=CHECKS_OF_A_LIMIT), shown, judge
+            )
+        except UserError as error:  # it is shown as it is
+            shown.note(f"{failure.name} is left: {error}")
+    found: dict[str, list[DeclaredLimit]] = {}
+    for each in limits(store):
+        found.setdefault(each.target, []).append(each)
+    return found

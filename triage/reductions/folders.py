@@ -21,10 +21,11 @@ from reducer.engine.journal import Journal
 from reducer.options import Options, Progress
 from reducer.result import DETAILS
 from triage.cases.judging import alone, rewrites
-from triage.claims.claim import Claim, expect, interpreted, tolerance_showing
+from triage.claims.claim import Claim, expect, tolerance_showing
 from triage.claims.titles import operators_of, title_of
 from triage.console import progress
 from triage.console.options import WALL_PER_CPU, CaseOptions
+from triage.language import language_of
 from triage.projects import project_of, runner_of
 from triage.repro.script import write_script
 from triage.repro.source import NotWritten, source_of
@@ -146,7 +147,7 @@ def _write_repro(
     if not verdict.is_bug or is_asked or not _has_script(options):
         return
     tolerance = tolerance_showing(verdict, options.tolerance)
-    project, told = project_of(options.target.backend), interpreted(case, verdict)
+    project, told = project_of(options.target.backend), language_of(case.format).interpreted(case, verdict)
     expectation = expect(verdict, tolerance, project, names_of_case(case), told=told)
     title = title_of(expectation, operators_of(case))
     runner = runner_of(options.target.backend, case.format)

@@ -11,7 +11,6 @@ import onnx
 
 from corpus.case import Case
 from corpus.errors import UserError
-from corpus.onnx.check import checker_complaint
 from corpus.onnx.infer import inferred_types
 from corpus.onnx.text import type_text
 from corpus.outputs import put
@@ -22,6 +21,7 @@ from triage.cases.judging import Judges
 from triage.cases.sources import open_one
 from triage.console.options import CaseOptions
 from triage.console.output import quoted
+from triage.language import language_of, model_of
 from triage.reports.report import NoBug, Report, write_report
 from triage.store.artifacts import keep_report
 from triage.store.clusters import set_title
@@ -37,7 +37,7 @@ MOST_SAID = 600
 
 def write_page(case: Case, verdict: Verdict, word: str, package: str, folder: Path) -> Path:
     """Write the page for the model that the user named by `word`; its path."""
-    complaint = (checker_complaint(case.parsed) if case.format == "onnx" else None) or verdict.title
+    complaint = language_of(case.format).complaint(case.parsed) or verdict.title
     node = _node(case, f"{complaint} {verdict.title}")
     command = f"crux check {quoted(word)}"
     lines = [
@@ -59,10 +59,10 @@ def write_page(case: Case, verdict: Verdict, word: str, package: str, folder: Pa
 def _node(case: Case, text: str) -> onnx.NodeProto | None:
     """Return the node that a complaint names."""
     found = NAMED.search(text)
-    if found is None or case.format != "onnx":
+    if found is None:
         return None
     name = found.group(1) or found.group(2)
-    return next((node for node in case.parsed.graph.node if node.name == name), None)
+    return next((node for node in model_of(case).graph.node if node.name == name), None)
 
 
 def _described(case: Case, node: onnx.NodeProto) -> str:

@@ -24,6 +24,7 @@ from reducer.pass_sets import PassSet, find_pass_set
 from triage.bugs.history import History
 from triage.bugs.known import KnownIssue, Library
 from triage.claims.claim import Claim, Expectation
+from triage.language import language_of
 from triage.projects import Project, project_of
 from triage.reports.program_evidence import ProgramEvidence, exhibit
 from triage.reports.scripts import Scripts
@@ -206,7 +207,10 @@ class Draft:
     @cached_property
     def variations(self) -> tuple[Variation, ...]:
         """Try other element types, if the backend is cheap enough."""
-        if self.judge.target.backend not in self.project.varied or self.case.format != "onnx":
+        if (
+            self.judge.target.backend not in self.project.varied
+            or not language_of(self.case.format).has_model
+        ):
             return ()
         return vary_dtypes(self.case, self.verdict, self.judge)
 

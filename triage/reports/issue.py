@@ -16,6 +16,7 @@ from oracles.verdict import Outcome, WrongResult
 from triage.cases.pass_sets import advice
 from triage.claims.claim import UNOPTIMISED, Expectation
 from triage.claims.titles import in_short, in_words, is_reference
+from triage.language import language_of
 from triage.projects import runner_of
 from triage.reports import limit_request, sentences
 from triage.reports.checklist import Check, agrees
@@ -42,7 +43,7 @@ def issue_text(draft: Draft, checks: Sequence[Check], extra: str = "") -> str:
 
 def issue_view(draft: Draft, checks: Sequence[Check], extra: str = "") -> IssueView:
     """Write the parts of a draft's issue."""
-    labels = draft.form.labels(draft.expectation.failing, draft.case.format == "onnx")
+    labels = draft.form.labels(draft.expectation.failing, language_of(draft.case.format).has_model)
     labels = limit_request.request_labels(labels, draft.verdict)
     labels = tuple(each for each in labels if draft.history.is_generated or each not in draft.form.of_fuzzers)
     environment = dict(_environment_rows(draft))
@@ -87,7 +88,7 @@ def _program(draft: Draft) -> Program:
     return Program(
         noun=shown.witness.noun,
         nodes=draft.case.measure.nodes,
-        is_onnx=draft.case.format == "onnx",
+        is_onnx=language_of(draft.case.format).has_model,
         listing=shown.listing,
         language=shown.language,
         inputs="\n".join(inputs) or "(none)",

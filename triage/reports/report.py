@@ -19,8 +19,9 @@ from oracles.verdict import Verdict
 from triage.bugs.history import History
 from triage.bugs.known import Library
 from triage.cases.judging import alone
-from triage.claims.claim import Claim, expect, interpreted, tolerance_showing
+from triage.claims.claim import Claim, expect, tolerance_showing
 from triage.claims.titles import operators_of, title_of
+from triage.language import language_of
 from triage.projects import find_form, project_of, runner_of
 from triage.reports import sentences
 from triage.reports.bundle import write_bundle
@@ -28,7 +29,6 @@ from triage.reports.checklist import Check, checks
 from triage.reports.draft import Draft
 from triage.reports.issue import issue_text, origin_text
 from triage.reports.limit_request import request_title
-from triage.reports.program_evidence import without_remarks
 from triage.reports.scripts import Scripts, inputs_file
 from triage.repro.source import source_of
 from triage.views.graph_picture import MOST_WHOLE, GraphPicture
@@ -81,7 +81,7 @@ def write_report(
     """
     runner_of(judge.target.backend, case.format)  # raises for a target that no script is written for
     chosen = find_form(form, judge.target.backend)
-    case = without_remarks(case).relocated
+    case = language_of(case.format).without_remarks(replace(case, origin="", notes=())).relocated
     said("judging it again")
     case, verdict = _shown(case, judge, said)
     source = source_of(case, judge)
@@ -132,7 +132,7 @@ def claim_of(case: Case, verdict: Verdict, judge: Judge, passes: tuple[str, ...]
     tolerance = tolerance_showing(verdict, judge.tolerance)
     runner = runner_of(judge.target.backend, case.format)
     project = project_of(judge.target.backend)
-    told = interpreted(case, verdict)
+    told = language_of(case.format).interpreted(case, verdict)
     expectation = expect(verdict, tolerance, project, names_of_case(case), runner.tells, told)
     title = request_title(title_of(expectation, operators_of(case), passes, tolerance), verdict)
     seconds = limits.cpu_seconds + 10 + runner.slow

@@ -37,13 +37,15 @@ class Row:
 class RunEvidence:
     """Who speaks for a program: what that is called, who finds it valid, whose run the reference is.
 
-    `bears_out` is what says that a program should run of which only the target's run fails.
+    `bears_out` is what says that a program should run of which only the target's run fails, `refuses` that
+    one should not; if that is empty, the verdict's own words do.
     """
 
     noun: str
     checked_by: str
     referee: str
     bears_out: str
+    refuses: str = ""
 
 
 OF_ONNX = RunEvidence(
@@ -51,6 +53,7 @@ OF_ONNX = RunEvidence(
     "ONNX's checker with strict shape inference",
     "ONNX's reference evaluator",
     "ONNX's reference evaluator runs the model",
+    "ONNX's checker and its reference evaluator both reject the model",
 )
 
 
@@ -91,9 +94,7 @@ def expected(
     if expectation.is_unstable:
         return "The same values in every run of the same model on the same inputs."
     if expectation.kind == ACCEPTED:
-        if witness is not OF_ONNX:
-            return f"A refusal: {expectation.contradiction}."
-        return "A refusal: ONNX's checker and its reference evaluator both reject the model."
+        return f"A refusal: {witness.refuses or expectation.contradiction}."
     if expectation.contradiction:
         inferred = "ONNX's shape inference and its reference evaluator both give it"
         return f"The {expectation.kind} that the operator's inputs fix: {inferred}."

@@ -19,6 +19,7 @@ from corpus.values import Tensor, Value
 from oracles.verdict import Outcome
 from triage.claims.claim import ACCEPTED, Claim, Expectation
 from triage.claims.titles import whose
+from triage.language import model_of
 from triage.projects import Runner, runner_of
 from triage.repro.model_code import NotExpressible, array_code, model_code
 from triage.repro.pasted import compare, elements, encode, onnx_words
@@ -101,7 +102,7 @@ FIRST_FOREIGN = 16
 def write_script(case: Case, claim: Claim, mode: str = "code", source: Source | None = None) -> str:
     """Return the text of `repro.py`; `mode` is how an ONNX program gets in: `code`, `bytes` or `beside`."""
     runner = runner_of(case.target.backend if case.target else "ort", case.format)
-    model = case.parsed if case.format == "onnx" else onnx.ModelProto()
+    model = model_of(case)
     mode, code = _embedding(case, model, mode) if source is None else ("source", "")
     outputs = _output_elements(claim.expectation, model)
     foreign = {element for element in outputs if element >= FIRST_FOREIGN}

@@ -22,6 +22,7 @@ from corpus.values import Tensor, Value
 from oracles.verdict import Outcome
 from triage.claims.claim import Claim, Expectation
 from triage.claims.titles import in_short, is_reference
+from triage.language import language_of, model_of
 from triage.projects import Runner, runner_of
 from triage.repro.model_code import NotExpressible
 from triage.repro.source import Source
@@ -41,8 +42,8 @@ def helper_code(model: onnx.ModelProto) -> str:
     arguments = [
         _listed(_node(each) for each in graph.node),
         repr(graph.name or "g"),
-        _listed(_value_of_helper_code(each) for each in graph.input),
-        _listed(_value_of_helper_code(each) for each in graph.output),
+        _listed(_value_info(each) for each in graph.input),
+        _listed(_value_info(each) for each in graph.output),
     ]
     if graph.initializer:
         arguments.append(_listed(_tensor(each) for each in graph.initializer))
@@ -138,8 +139,8 @@ def _body(graph: GraphProto) -> str:
     """Return a graph within a node, on one line."""
     parts = (
         ", ".join(map(_node, graph.node)),
-        ", ".join(map(_value_of_helper_code, graph.input)),
-        ", ".join(map(_value_of_helper_code, graph.output)),
+        ", ".join(map(_value_info, graph.input)),
+        ", ".join(map(_value_info, graph.output)),
         ", ".join(map(_tensor, graph.initializer)),
     )
     nodes, inputs, outputs, weights = (f"[{part}]" for part in parts)
@@ -167,7 +168,7 @@ def _tensor(tensor: TensorProto) -> str:
     return f"numpy_helper.from_array({array_code(array)}, {tensor.name!r})"
 
 
-def _value_of_helper_code(value: ValueInfoProto) -> str:
+def _value_info(value: ValueInfoProto) -> str:
     if value.type.WhichOneof("value") != "tensor_type":
         raise NotExpressible(f"{value.name} is no tensor")
     tensor = value.type.tensor_type
@@ -206,10 +207,11 @@ def short_script(case: Case, claim: Claim, source: Source | None) -> str:
 def _filled(case: Case, runner: Runner, expectation: Expectation, source: Source | None) -> str:
     passing = expectation.passing
     told = passing.outputs if passing is not None and is_reference(passing.config) else {}
+    has_model = language_of(case.format).has_model
     is_of_other = passing is not None and bool(passing.config.backend)
     return template_of(runner.short).render(
-        code=helper_code(case.parsed) if case.format == "onnx" else "",
-        inputs=_inputs(case) if case.format == "onnx" else "",
+        code=helper_code(model_of(case)) if has_model else "",
+        inputs=_inputs(case) if has_model else "",
         source=source,
         baseline=is_of_other and expectation.outcome is Outcome.MISMATCH,
         expected=_value(next(iter(told.values()))) if len(told) == 1 else "",

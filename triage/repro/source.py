@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import base64
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -12,15 +11,12 @@ import numpy as np
 
 from corpus.case import Case
 from corpus.errors import UserError
-from corpus.graphs.loops import PrimFunc
 from corpus.graphs.names import plain_names, renamed
 from corpus.graphs.program import GraphProgram
-from corpus.tir.program import parse as parse_loops
-from corpus.tir.script import entered, function_lines
-from corpus.tir.script import print_text as print_loops
 from corpus.values import Value
 from oracles.judge import Judge
 from oracles.run import Config
+from triage.language import language_of
 from triage.projects import Printed, runner_of
 
 
@@ -77,8 +73,6 @@ RANDOM = re.compile(
     r"rand|dropout|bernoulli|normal|multinomial|uniform|exponential|poisson|cauchy|geometric|rrelu"
 )
 """What is in the names of operators of torch's that draw random numbers."""
-MOST_VALUES = 64
-"""Values of an array that are written out one by one."""
 
 
 class NotWritten(UserError):
@@ -127,58 +121,17 @@ def source_of(case: Case, judge: Judge) -> Source | None:
     printed = runner_of(judge.target.backend, case.format).printed
     if printed is None:
         return None
-    if case.format == "tir":
-        return _plain(case, loops_source(case), printed)
-    named = _with_plain_names(case)
-    (run,) = judge.runs(without_loops(named), (SHOW_SOURCE,))
+    source = language_of(case.format).source or printed_source
+    return _plain(case, source(case, judge), printed)
+
+
+def printed_source(case: Case, judge: Judge) -> Source:
+    """The program as its framework prints it; raises `NotWritten` where it does not."""
+    (run,) = judge.runs(case, (SHOW_SOURCE,))
     if not run.is_ok:
         why = f"{run.error}: {run.message}" if run.error else run.status.value
         raise NotWritten(f"{case.case_id[:12]}: cannot be written as a module ({why})")
-    found = _source(run.outputs)
-    return _plain(case, replace(found, module=with_loops(found.module, named)), printed)
-
-
-def without_loops(case: Case) -> Case:
-    """The case with its PrimFuncs empty: reading what TVM prints of their bodies may fold or refuse them."""
-    if case.format == "onnx" or not case.parsed.loops:
-        return case
-    program: GraphProgram = case.parsed
-    empty = {name: PrimFunc(replace(each.function, body=())) for name, each in program.loops.items()}
-    return replace(case, program=replace(program, loops=empty).to_bytes())
-
-
-def with_loops(text: str, case: Case) -> str:
-    """Return a module's text with the PrimFuncs that `without_loops` has left empty, as crux writes them."""
-    if case.format == "onnx":
-        return text
-    program: GraphProgram = case.parsed
-    for name, each in program.loops.items():
-        printed = "\n".join(f"    {line}" if line else "" for line in function_lines(name, each.function))
-        wanted = rf"(?m)^    @T\.prim_func.*\n    def {re.escape(name)}\(.*\n(?:(?:     .*)?\n)*"
-        found = re.search(wanted, f"{text}\n")
-        if found is not None:
-            text = f"{text[: found.start()]}{printed}\n\n{text[found.end() :]}"
-    return text.rstrip() + "\n"
-
-
-def loops_source(case: Case) -> Source:
-    """Return a module of PrimFuncs as TVMScript, and what its first function is called with, in order."""
-    module = entered(parse_loops(case.program))
-    lines = [f"{_literal(case.inputs[item.name])},  # {item.name}" for item in module.main.params]
-    return Source(print_loops(module).rstrip(), "\n".join(lines), module.entry)
-
-
-def _literal(value: Value) -> str:
-    """Return an array's bits as an expression; a number as itself."""
-    array = np.asarray(value)
-    name = array.dtype.name
-    if not array.ndim and array.dtype.kind in "biuf":
-        return repr(array.item())
-    if array.dtype.kind in "biuf" and array.size <= MOST_VALUES:
-        return f"np.array({array.tolist()!r}, {name!r}).reshape({list(array.shape)})"
-    kind = repr(name) if array.dtype.kind in "biuf" else f"__import__('ml_dtypes').{name}"
-    data = base64.b64encode(np.ascontiguousarray(array).tobytes()).decode("ascii")
-    return f"np.frombuffer(base64.b64decode({data!r}), {kind}).reshape({list(array.shape)})"
+    return _source(run.outputs)
 
 
 def _plain(case: Case, found: Source, printed: Printed) -> Source:
@@ -197,10 +150,8 @@ def _source(told: Mapping[str, Value]) -> Source:
     return Source(str(told["module"]), str(told["inputs"]), entry, writes, pairs)
 
 
-def _with_plain_names(case: Case) -> Case:
-    """Return the case with names that are identifiers, where its own would not be read again as names."""
-    if case.format == "onnx":
-        return case
+def with_plain_names(case: Case) -> Case:
+    """A graph's case with names that are identifiers, where its own would not be read again as names."""
     program: GraphProgram = case.parsed
     if all(re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) for name in program.names):
         return case

@@ -28,6 +28,7 @@ from oracles.judge import Judge
 from oracles.run import Run
 from oracles.sandbox.sandbox import Sandbox, SandboxError, describe_isolation
 from triage.console.output import quoted
+from triage.language import language_of
 from triage.projects import project_of, project_of_package, projects
 from triage.setup.short_run import in_short
 
@@ -168,9 +169,9 @@ def _try_target(target: Target) -> tuple[str, str]:
         with Judge(target) as judge:
             own = tuple(config for config in judge.configs[:2] if not config.backend)
             runs = judge.runs(_tiny_case(target), own)
-            if judge.backend.graphs is not None:
-                formats = tuple(name for name in judge.backend.graphs.formats if name in RELU)
-                runs += tuple(run for name in formats for run in judge.runs(_tiny_graph(name), own[:1]))
+            others = (name for graphs in judge.backend.graphs for name in graphs.formats)
+            formats = tuple(name for name in others if language_of(name).relu)
+            runs += tuple(run for name in formats for run in judge.runs(_tiny_graph(name), own[:1]))
     except (UserError, SandboxError) as error:
         return "", " ".join(str(error).split())[:160]
     return _told(runs, formats)
@@ -214,12 +215,11 @@ def _tiny_case(target: Target) -> Case:
     return Case("onnx", model.SerializeToString(), {"x": np.array([-1, 2], np.float32)}, target)
 
 
-RELU = {"torch": "torch.relu", "relax": "relax.nn.relu"}
-
-
 def _tiny_graph(format: str) -> Case:
     """Return the same in another format."""
-    main = Graph((Input("x", "float32", (2,)),), (Binding("y", RELU[format], ({REF: "x"},)),), ("y",))
+    main = Graph(
+        (Input("x", "float32", (2,)),), (Binding("y", language_of(format).relu, ({REF: "x"},)),), ("y",)
+    )
     program = GraphProgram(format, main, facts={"main": "main"})
     return Case(format, program.to_bytes(), {"x": np.array([-1, 2], np.float32)})
 

@@ -13,10 +13,10 @@ from onnx import GraphProto, NodeProto, TypeProto, helper
 
 from corpus.case import Case
 from corpus.graphs.program import Binding, GraphProgram, dtype_of
-from corpus.onnx.infer import inferred_types
 from corpus.onnx.types import ELEMENT_TYPES
 from corpus.tir.tree import Module
 from corpus.values import Shape, Tensor
+from triage.language import language_of
 from triage.views.drawn_loops import LoopsPicture
 
 Seen = Mapping[str, tuple[str, Shape | None]]
@@ -34,13 +34,10 @@ class DrawnGraph:
 
 
 def drawn(case: Case, seen: Seen | None = None) -> DrawnGraph:
-    """The program of a case; `seen` are types that its framework infers, of a format other than ONNX."""
-    program = case.parsed
-    if isinstance(program, onnx.ModelProto):
-        return DrawnGraph(program.graph, inferred_types(program))
-    if isinstance(program, Module):
-        return drawn_loops(program)
-    return drawn_graph(program, seen or {})
+    """The program of a case, where it can be drawn; `seen` are types that its framework infers."""
+    draw = language_of(case.format).drawn
+    found: DrawnGraph = draw(case.parsed, seen or {}) if draw is not None else DrawnGraph(GraphProto(), {})
+    return found
 
 
 def drawn_loops(module: Module) -> DrawnGraph:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 import onnx
 
-from corpus.case import Case
-from corpus.formats import find_format
 from corpus.onnx.infer import graph_types, inferred_types
 from corpus.onnx.text import print_text, tensor_text, type_text
 from corpus.values import Tensor, Value
@@ -14,13 +12,6 @@ from triage.views.drawn import DrawnGraph
 
 MOST_VALUES = 36
 MOST_TEXT = 200
-
-
-def list_case(case: Case) -> str:
-    """List a case's program, in any format."""
-    found = find_format(case.format)
-    model = case.parsed
-    return list_model(model) if isinstance(model, onnx.ModelProto) else found.print_text(model)
 
 
 def list_model(model: onnx.ModelProto) -> str:

@@ -1,4 +1,4 @@
-"""The forms of expressions, one file each: a file here that names `NAME` and `grow` is found by itself."""
+"""The forms of expressions, a file for each kind: a file here that names `FORMS` is found by itself."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from generators.relax.growing import Form
 
 @cache
 def forms() -> dict[str, Form]:
-    """Return every form by its name."""
+    """Every form by its name, in the order of names: a seed draws from this order."""
     modules = [import_module(f"{__name__}.{info.name}") for info in iter_modules(__path__)]
-    return {module.NAME: module.grow for module in modules}
+    found = {name: grow for module in modules for name, grow in module.FORMS.items()}
+    return dict(sorted(found.items()))

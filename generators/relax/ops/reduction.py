@@ -68,7 +68,7 @@ def _is_number(told: Tensor) -> bool:
     return told.dtype != BOOL
 
 
-_SMALL_of_sorting = Within(-2.0, 2.0)
+_SUMMANDS = Within(-2.0, 2.0)
 
 
 def _takes(told: Tensor) -> bool:
@@ -131,7 +131,7 @@ def _scan(name: str) -> Operator:
         }
         if target.rank == 1 and asking.draws.chance(0.3):
             told["axis"] = None
-        return Call((Want(target, _SMALL_of_sorting),), target, ("ScanopAttrs", told))
+        return Call((Want(target, _SUMMANDS),), target, ("ScanopAttrs", told))
 
     def recognise(told: Tensor) -> bool:
         return told.rank >= 1 and told.dtype not in (BOOL, "float16")

@@ -217,7 +217,7 @@ def _backward(name: str) -> Operator:
     return Operator(f"relax.grad.{name}_pool2d_backward", recognise, solve, ranks=(4, 4), weight=0.3)
 
 
-_SMALL_of_products = Within(-4.0, 4.0)
+_FACTORS = Within(-4.0, 4.0)
 
 
 def _is_number(told: Tensor) -> bool:
@@ -225,7 +225,7 @@ def _is_number(told: Tensor) -> bool:
 
 
 def _bounds(target: Tensor) -> Within:
-    return ANY if target.is_float else _SMALL_of_products
+    return ANY if target.is_float else _FACTORS
 
 
 def _matmul(asking: Asking, target: Tensor) -> Call:

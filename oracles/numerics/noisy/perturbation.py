@@ -1,9 +1,9 @@
 """A model with rounding-sized noise in its floats: what results may do when nothing is wrong.
 
 After every node that rounds, each float output `y` becomes `y + size * noise`: `size` is its magnitude, or
-after a sum that of its terms (`oracles.numerics.noisy.perturbation`). Before every quantisation its input moves by up to
-half a step, so that a value may fall to the neighbouring one (`oracles.numerics.noisy.quantised`). Integer
-paths have no rounding and stay as they are. Values that are not finite are replaced by several finite ones in
+after a sum that of its terms. Before every quantisation its input moves by up to half a step, so that a value
+may fall to the neighbouring one (`oracles.numerics.noisy.quantised`). Integer paths do not round and stay.
+Values that are not finite are replaced by several finite ones in
 turn: what then changes did depend on them.
 
 Seeds come in pairs of opposite noise, of at least half the full size at every element: whatever lies within

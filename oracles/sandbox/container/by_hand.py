@@ -15,7 +15,7 @@ from oracles.sandbox.container.kernel import LAYERS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from oracles.sandbox.container.plan import Plan
+    from oracles.sandbox.container.start import Plan
 
 NOBODY = 65534
 FLAGS = {

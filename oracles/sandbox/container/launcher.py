@@ -23,7 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # every import counts: a launcher runs before each sandbox
     from typing import Any
 
-    from oracles.sandbox.container.plan import Plan
+    from oracles.sandbox.container.start import Plan
 
 KILL = 9
 LOOK_AGAIN = 100.0

@@ -10,7 +10,7 @@ from tvm import relax, te, tirx
 
 from oracles.worker.arrays import decoded_array
 from oracles.worker.tvm.attributes import attributes_from
-from oracles.worker.tvm.loops import build as loops
+from oracles.worker.tvm.tir import build as loops
 from oracles.worker.tvm.types import NotData, Symbols, type_of
 from oracles.worker.tvm.walk import bound_symbols, called, reads
 
@@ -24,7 +24,7 @@ OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def primfunc_from(item: dict[str, Any]) -> Any:
-    """Return the PrimFunc of such a formula; its language is that of `oracles.worker.relax_reference.primfuncs`."""
+    """Return the PrimFunc of such a formula; see `oracles.worker.relax_reference.primfuncs`."""
     told = item["compute"]
     if told.get("inplace"):
         return tvm.script.from_source(script_of(told))["made"].without_attr("global_symbol")

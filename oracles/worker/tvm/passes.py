@@ -145,7 +145,7 @@ MARKED = {
     "lanes": ("tirx.VectorizeLoop", "s_tir.InjectDoubleBuffer"),
     "shifted": ("s_tir.CanonicalizeLoop", "tirx.VectorizeLoop"),
 }
-"""What some programs of loops hold: the pass that takes it, and those that TVM's pipelines run after that.
+"""What some TIR programs hold: the pass that takes it, and those that TVM's pipelines run after that.
 
 Loops that are left early; blocks with views of buffers; software pipelines; double buffers; these as memory
 of a block; lanes; and these of a loop that begins elsewhere than at 0.
@@ -317,7 +317,7 @@ IDLE_ON_LOOPS = _words(
     s_tir.UseAssumeToReduceBranches s_tir.InjectPermutedLayout
     """
 )
-"""Passes that seldom change programs of loops for a CPU: they are for threads, devices and other memory."""
+"""Passes that seldom change TIR programs for a CPU: they are for threads, devices and other memory."""
 
 
 def facts_after(names: Iterable[str], facts: frozenset[str] = START) -> frozenset[str]:

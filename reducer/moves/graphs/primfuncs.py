@@ -1,10 +1,9 @@
-"""The PrimFuncs of a Relax program, smaller by the moves on loops; what they no longer take is not passed."""
+"""The PrimFuncs of a Relax program, smaller by the moves on TIR; what they no longer take is not passed."""
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -15,23 +14,19 @@ from corpus.tir.tree import For
 from corpus.tir.values import Buffer, Const, Range
 from corpus.tir.walk import rebuilt, walk
 from corpus.values import Value
-from reducer.loop_searches import over_functions
-from reducer.move import Hints, Move, Search
-from reducer.moves import loops
+from reducer.move import Move
+from reducer.moves import tir
 from reducer.primfuncs import lifted
 from reducer.subject.graphs.subject import GraphSubject
-from reducer.subject.loops.subject import LoopSubject
+from reducer.subject.tir.subject import TirSubject
+from reducer.tir_searches import Candidates, by_functions
 
 AFTER = 300
 """Loops come after the nodes: a binding that goes takes its PrimFunc along."""
 
 
-def shorten_sizes(subject: LoopSubject, hints: Hints) -> Search:
-    """Give every loop and dim of one size another size: what is given back must still be written in full."""
-    return (yield from over_functions(subject, _shorter))
-
-
-def _shorter(subject: LoopSubject) -> Iterator[Callable[[], LoopSubject | None]]:
+def shorten_sizes(subject: TirSubject) -> Candidates:
+    """Give every loop and dim of one size another size: a result must still be written in full."""
     dims = {dim.value for each in subject.main.buffers for dim in each.shape if isinstance(dim, Const)}
     for size in sorted(dims, reverse=True):
         for fewer in dict.fromkeys((1, 2, int(size) // 2)):
@@ -39,7 +34,7 @@ def _shorter(subject: LoopSubject) -> Iterator[Callable[[], LoopSubject | None]]
                 yield partial(_resized, subject, int(size), fewer)
 
 
-def _resized(subject: LoopSubject, size: int, fewer: int) -> LoopSubject:
+def _resized(subject: TirSubject, size: int, fewer: int) -> TirSubject:
     def cut(expr: Any) -> Any:
         return replace(expr, value=fewer) if isinstance(expr, Const) and expr.value == size else expr
 
@@ -58,13 +53,13 @@ def _resized(subject: LoopSubject, size: int, fewer: int) -> LoopSubject:
     return subject.with_main(change(subject.main), inputs)
 
 
-def _on_loops() -> list[Move[LoopSubject]]:
-    names = [info.name for info in pkgutil.iter_modules(loops.__path__, f"{loops.__name__}.")]
+def _of_tir() -> list[Move[TirSubject]]:
+    names = [info.name for info in pkgutil.iter_modules(tir.__path__, f"{tir.__name__}.")]
     found = [move for name in names for move in importlib.import_module(name).MOVES]
-    return [*found, Move("shorten sizes", 62, shorten_sizes, on=LoopSubject)]
+    return [*found, Move("shorten sizes", 62, by_functions(shorten_sizes), on=TirSubject)]
 
 
 MOVES = tuple(
     Move(f"{move.name}, in PrimFuncs", AFTER + move.order // 10, partial(lifted, move), on=GraphSubject)
-    for move in _on_loops()
+    for move in _of_tir()
 )

@@ -22,8 +22,8 @@ from corpus.graphs.program import (
 )
 from reducer.subject.base import Size
 from reducer.subject.graphs.view import GraphView
-from reducer.subject.loop_counts import counts_of_loops
 from reducer.subject.order import PLAIN, complexity, strange_types
+from reducer.subject.tir_counts import function_counts
 
 CASTS: Mapping[str, str] = {
     "Tensor.double": "float64",
@@ -138,7 +138,7 @@ def counts(subject: GraphView) -> Counts:
     arguments = [item for binding in bindings for item in (*binding.args, *binding.kwargs.values())]
     return Counts(
         (len(bindings), scopes, 0, sum(math.prod(array.shape) for array in arrays), edges),
-        counts_of_loops([each.function for each in program.loops.values()]),
+        function_counts([each.function for each in program.loops.values()]),
         sum(1 for _ in literals(arguments)),
         sum(name != plain.get(name, name) for name in program.names),
         len(subject.document),

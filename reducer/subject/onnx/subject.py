@@ -11,7 +11,7 @@ import onnx
 from onnx import numpy_helper
 
 from corpus.onnx.check import checker_complaint
-from corpus.onnx.graph import body_weights
+from corpus.onnx.graph import body_weights, walk_model
 from corpus.values import Tensor
 from oracles.numerics.operators import operator_of
 from reducer.search import Items
@@ -101,6 +101,11 @@ class OnnxSubject(OnnxView):
     def is_valid(self) -> bool:
         """Whether onnx's checker accepts the model, where it accepted the original."""
         return not self.is_sound or checker_complaint(self.model) is None
+
+    @property
+    def operators(self) -> frozenset[str]:
+        """The operators of its nodes, bodies and functions included."""
+        return frozenset(node.op_type for node in walk_model(self.model))
 
     def plainest(self) -> Self:
         """Without unused operator sets, the others in the least versions; itself where it has them."""

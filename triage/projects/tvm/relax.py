@@ -206,7 +206,7 @@ def _checks(config: Config) -> str:
 
 def _contradiction() -> str:
     """Return the functions by which the worker compares types, as they stand there."""
-    text = (Path(tvm_backend.__file__).parents[1] / "in_worker" / "tvm" / "inferred.py").read_text()
+    text = (Path(tvm_backend.__file__).parents[1] / "worker" / "tvm" / "inferred.py").read_text()
     functions = "\n\n\n".join(part.strip() for part in re.split(r"\n\n\n", text)[1:])
     functions = re.sub(r" +# .*", "", functions)
     return re.sub(r"\) -> [^:]+:\n", "):\n", re.sub(r"(\w+): Any", r"\1", functions))

@@ -150,7 +150,7 @@ def watched(each, module):
         tvm.s_tir.analysis.verify_well_formed(function)
     each(after)
     return after'''
-"""Looks closely at a pass, as `oracles/worker/tvm/loops/checks.py` does."""
+"""Looks closely at a pass, as `oracles/worker/tvm/tir/instruments.py` does."""
 
 
 def _settings(shown: ClaimedRun) -> Mapping[str, Any]:

@@ -14,12 +14,12 @@ from tvm import relax
 from oracles.worker.arrays import encoded_array
 from oracles.worker.documented import run_tests
 from oracles.worker.tvm.build import to_module
-from oracles.worker.tvm.loops import read as loops_read
-from oracles.worker.tvm.loops.build import build_module
-from oracles.worker.tvm.loops.read import read_module as read_loops
 from oracles.worker.tvm.opening.onnx import NoSuchOperator, Writer
 from oracles.worker.tvm.opening.script import Scripted, scripted
 from oracles.worker.tvm.read import read_module
+from oracles.worker.tvm.tir import read as tir_read
+from oracles.worker.tvm.tir.build import build_module
+from oracles.worker.tvm.tir.read import read_module as read_loops
 from oracles.worker.tvm.types import NotData
 from oracles.worker.tvm.watch import instrumented
 
@@ -50,7 +50,7 @@ def holds_loops_alone(module: Any) -> bool:
 
 def loops(seen: Scripted) -> dict[str, Any]:
     """Return a module of PrimFuncs as a `tir` document; inputs are those of its first function, in order."""
-    document = loops_read.read_module(seen.module)
+    document = tir_read.read_module(seen.module)
     function = next(iter(document["functions"].values()))
     pairs = zip(function["params"], leaves(seen.inputs))  # noqa: B905 (Python 3.8)
     feeds = dict(fed(item, value) for item, value in pairs)

@@ -1,0 +1,80 @@
+"""ONNX models, to what generates them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+import numpy as np
+import onnx
+
+from corpus.case import Case
+from corpus.errors import UserError
+from corpus.onnx.graph import walk_nodes
+from generators.growth.grow import Program
+from generators.language.budget import Budget
+from generators.language.counts import qualified_name
+from generators.language.random_source import RandomSource
+from generators.language.record import Language
+from generators.legality import CALLED
+from generators.mutations.disrupt import leave_shapes_open
+from generators.mutations.modes import in_mode
+from generators.strategies.coverage import Seen
+from generators.strategies.mutate import mutate
+from oracles.demand import AGREEMENT
+
+
+def _mutated(program: Program, seed: int, case: Case) -> Case:
+    """Leave shapes open: what was declared may not hold for a mutant, whose runs are to agree."""
+    if case.settings:
+        return case
+    leave_shapes_open(program.model.graph)
+    return replace(program.as_case(seed), settings=(AGREEMENT,))
+
+
+def _mutant(given: Case, seed: int, nodes: int, budget: Budget) -> Program:
+    inputs = {name: value for name, value in given.inputs.items() if isinstance(value, np.ndarray)}
+    if given.external or len(inputs) < len(given.inputs):
+        raise UserError(f"{given.origin}: to mutate, name an ONNX model of tensors without external data")
+    draws = RandomSource(f"mutate/{seed}/{nodes}")
+    return mutate(onnx.ModelProto.FromString(given.program), inputs, draws, budget)
+
+
+def _operators(program: Program) -> set[str]:
+    model = program.model
+    local = {function.name for function in model.functions}
+    nodes = [*walk_nodes(model.graph), *(node for function in model.functions for node in function.node)]
+    called = {CALLED} if local else set()
+    return called | {qualified_name(node) for node in nodes if node.op_type not in (*local, "Constant")}
+
+
+def _forms(program: Program) -> tuple[str, ...]:
+    """The forms that the main graph holds."""
+    found: dict[str, None] = {}
+    for node in program.model.graph.node:
+        if node.op_type != "Constant":
+            taken, given = _dtypes(node.input, program), _dtypes(node.output, program)
+            found[f"{qualified_name(node)}({taken}->{given})"] = None
+    return tuple(found)
+
+
+def _dtypes(names: Iterable[str], program: Program) -> str:
+    return ",".join(str(int(program.types[name].dtype)) if name in program.types else "" for name in names)
+
+
+def _coverage(program: Program) -> Mapping[str, int]:
+    seen = Seen()
+    seen.add(program)
+    return seen.counts
+
+
+LANGUAGE = Language(
+    in_mode=in_mode,
+    mutated=_mutated,
+    mutant=_mutant,
+    operators=_operators,
+    forms=_forms,
+    coverage=_coverage,
+    comes_small=True,
+    searches_inputs=True,
+)

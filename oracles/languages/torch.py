@@ -1,0 +1,14 @@
+"""Programs of torch, to the judge."""
+
+from __future__ import annotations
+
+from oracles.language import Language
+from oracles.naming.names import names_of_graph, pattern_of_graph
+from oracles.probes.graph_context import open_graph
+
+LANGUAGE = Language(
+    open=open_graph,
+    names=names_of_graph,
+    pattern=pattern_of_graph,
+    arithmetic=("torch.mul", "torch.add", "torch.sub"),
+)

@@ -1,0 +1,218 @@
+"""TIR programs in TVM: through passes and a pipeline, compiled, and called once; one of them, or a batch.
+
+The pipeline `least` only lowers: what the code generator cannot do without, and nothing that simplifies,
+hoists, unrolls, vectorises or shares. With LLVM at level 0 it is the un-optimised baseline. A batch is
+compiled as one library: most of a small program's cost is LLVM's start and the checks of arguments, which it
+pays once and leaves out. A program of it that fails is reported and left out, so a batch gives no verdicts;
+it only shows which programs need one.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import operator
+from contextlib import nullcontext
+from typing import (  # noqa: UP035 (Python 3.8)
+    Any,
+    Callable,
+    Iterator,
+)
+
+import numpy as np
+import tvm
+from tvm import tirx
+from tvm.tirx.build import split_host_device_mods, tir_to_runtime
+
+from oracles.worker.onnx.program import to_array
+from oracles.worker.tvm.passes import LEAST
+from oracles.worker.tvm.tir.build import build_module
+from oracles.worker.tvm.tir.instruments import Cover, checked_passes
+from oracles.worker.tvm.watch import apply_passes, configured, instrumented
+
+RETURNED = "(returned)"
+"""The name of what a function returns, among its outputs."""
+
+
+def run_program(
+    program: bytes,
+    inputs: dict[str, Any],
+    settings: dict[str, Any],
+    outputs: Any,
+    target: Any,
+    enter: Callable[[str], None],
+) -> dict[str, Any]:
+    """Call the program once; return its buffers and its result, or nothing if it is not to be executed."""
+    document = json.loads(program)
+    entry = next(iter(document["functions"]))
+    module = entered(build_module(document), entry)
+    enter("optimise")
+    with target:
+        module = (checked_passes if settings.get("checks") else apply_passes)(module, settings)
+        if settings.get("run") == "passes":
+            return {}
+        module = lowered(module, target, str(settings.get("pipeline", "default")))
+        if settings.get("thin") and b'["assert"' not in program:
+            module = tirx.transform.SkipAssert()(
+                module
+            )  # those that check arguments: half of what is compiled
+    enter("codegen")
+    host, devices = split_host_device_mods(module)
+    _, finish_host, finish_device = tirx.get_tir_pipeline("default")
+    devices = {kind: finish_device()(each) for kind, each in devices.items()}
+    compiled = tir_to_runtime(finish_host()(host), devices, target.host or target)
+    device = tvm.cuda() if settings.get("device") == "cuda" else tvm.cpu()
+    if settings.get("run") == "off" or not device.exist:
+        return {}
+    function = compiled[entry]  # what compiles it for this machine
+    enter("execute")
+    return called(function, document["functions"][entry], inputs, outputs, device)
+
+
+def entered(module: Any, entry: str) -> Any:
+    """The module with its first function visible from outside."""
+    function = module[entry]
+    if not (function.attrs and "global_symbol" in function.attrs):
+        module = tvm.IRModule(dict(module.functions.items()), attrs=module.attrs)
+        module[module.get_global_var(entry)] = function.with_attr("global_symbol", entry)
+    return module
+
+
+def lowered(module: Any, target: Any, pipeline: str) -> Any:
+    """The module as the code generator takes it."""
+    bound = tirx.transform.BindTarget(target if target.host else target.with_host(target))(module)
+    if pipeline == "least":
+        return tvm.ir.transform.Sequential(least())(bound)
+    return tirx.get_tir_pipeline("default")[0](bound)
+
+
+def least() -> list[Any]:
+    """The passes that lower and do nothing else."""
+    return [_made(code) for code in LEAST]
+
+
+def _made(code: str) -> Any:
+    """The pass of an expression such as `tirx.transform.VectorizeLoop(False)`."""
+    path, _, rest = code.partition("(")
+    return operator.attrgetter(path)(tvm)(*ast.literal_eval(f"({rest[:-1]},)" if rest[:-1] else "()"))
+
+
+def called(
+    compiled: Any, function: dict[str, Any], inputs: dict[str, Any], outputs: Any, device: Any
+) -> dict[str, Any]:
+    """Call the compiled function once: parameters in order, buffers filled, results copied back."""
+    passed, kept = [], {}
+    for item in function["params"]:
+        if isinstance(item, list):
+            passed.append(to_array(inputs[item[0]]).reshape(()).item())
+            continue
+        kept[item["name"]] = tvm.runtime.tensor(to_array(inputs[item["name"]]), device)
+        passed.append(kept[item["name"]])
+    returned = compiled(*passed)
+    found = {name: value.numpy() for name, value in kept.items()}
+    if function["returns"] not in ("void", "missing") or returned is not None:
+        found[RETURNED] = number(returned, function["returns"])
+    return found if outputs is None else {name: found[name] for name in outputs}
+
+
+def number(value: Any, dtype: str) -> Any:
+    """A returned number, in the type that the function declares where numpy has it."""
+    import numpy as np
+
+    return np.array(value, None if dtype in ("void", "missing", "handle") else dtype)
+
+
+REPORT = "(report)"
+"""The output that holds what is told of each program, as JSON: its `error` and what it `covered`."""
+
+
+def run_batch(
+    program: bytes,
+    inputs: dict[str, Any],
+    settings: dict[str, Any],
+    target: Any,
+    enter: Callable[[str], None],
+) -> dict[str, Any]:
+    """The outputs of the programs that ran, by `number/name`, and the report of all."""
+    items = json.loads(program)["batch"]
+    reports: list[dict[str, Any]] = [{} for _ in items]
+    enter("optimise")
+    prepared = {}
+    for number, item in enumerate(items):
+        try:
+            prepared[number] = prepare(item, number, settings, target, reports[number])
+        except Exception as error:  # that program's own failure
+            reports[number]["error"] = str(error)[-300:]
+    enter("codegen")
+    outputs: dict[str, Any] = {}
+    for numbers, library in compiled(prepared, tuple(prepared), target, reports):
+        enter("execute")
+        for number in numbers:
+            given = given_to(number, inputs)
+            function = items[number]["document"]["functions"]
+            try:
+                found = called(library[symbol(number)], next(iter(function.values())), given, None, None)
+            except Exception as error:
+                reports[number]["error"] = str(error)[-300:]
+                continue
+            outputs.update({f"{number}/{name}": value for name, value in found.items()})
+        enter("codegen")
+    outputs[REPORT] = np.array([json.dumps(reports)], dtype=object)
+    return outputs
+
+
+def symbol(number: int) -> str:
+    """The name of a program's function in the library of all."""
+    return f"program{number}"
+
+
+def given_to(number: int, inputs: dict[str, Any]) -> dict[str, Any]:
+    """The inputs of one program by their own names."""
+    prefix = f"{number}/"
+    return {name[len(prefix) :]: value for name, value in inputs.items() if name.startswith(prefix)}
+
+
+def prepare(
+    item: dict[str, Any], number: int, settings: dict[str, Any], target: Any, report: dict[str, Any]
+) -> Any:
+    """A program's lowered functions, without the checks of arguments."""
+    document = item["document"]
+    (function,) = document["functions"].values()
+    attrs = {**function["attrs"], "global_symbol": symbol(number)}
+    named = {**document, "functions": {symbol(number): {**function, "attrs": attrs}}}
+    own = {} if settings.get("plain") else {"passes": item["passes"]}
+    pieces: set[str] = set()
+    cover = Cover(pieces) if settings.get("cover") else None
+    with configured(own), instrumented(lambda: cover) if cover else nullcontext(), target:
+        module = build_module(named)
+        module = checked_passes(module, own) if settings.get("checks") else apply_passes(module, own)
+        module = lowered(module, target, str(settings.get("pipeline", "default")))
+        module = tirx.transform.SkipAssert()(module)
+        host, devices = split_host_device_mods(module)
+        if devices:
+            raise NotImplementedError("code for a device")
+        host = tirx.get_tir_pipeline("default")[1]()(host)
+    report["covered"] = sorted(pieces)
+    return dict(host.functions.items())  # helpers are named after the program
+
+
+def compiled(
+    prepared: dict[int, Any], numbers: tuple[int, ...], target: Any, reports: list[dict[str, Any]]
+) -> Iterator[tuple[tuple[int, ...], Any]]:
+    """Libraries of the programs, one for all of them, or halves of them where that cannot be compiled."""
+    if not numbers:
+        return
+    module = tvm.IRModule({var: each for number in numbers for var, each in prepared[number].items()})
+    try:
+        library = tir_to_runtime(module, {}, target.host or target)
+        for number in numbers:
+            library[symbol(number)]  # compiled as it is looked up
+    except Exception as error:
+        if len(numbers) == 1:
+            reports[numbers[0]]["error"] = str(error)[-300:]
+            return
+        middle = len(numbers) // 2
+        yield from compiled(prepared, numbers[:middle], target, reports)
+        yield from compiled(prepared, numbers[middle:], target, reports)
+        return
+    yield numbers, library

@@ -1,0 +1,73 @@
+"""A language of programs, to the reducer: the record that each module of `reducer/languages` makes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Generic, TypeVar
+
+from corpus.case import Case
+from corpus.errors import UserError
+from corpus.formats import language_in
+from oracles.judge import Judge
+from oracles.run import Config
+from reducer.engine.predicates import JudgePool
+from reducer.move import Proposal
+from reducer.subject.base import NodeSubject, Subject
+from reducer.subject.onnx.divergence import DivergedTensors
+
+S = TypeVar("S", bound=Subject)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Language(Generic[S]):
+    """What the session needs for the subjects of one class; a language leaves out what it does not have.
+
+    `open` makes the subject of a whole case; the moves are those that work on its class, `subject`. `learn`
+    gives it fresh facts, and the name of the node at which its un-optimised run breaks. `named_by_values` are
+    the first bindings whose optimised values differ though their operands do not; `divergence` is where
+    values differ in the program as the optimiser leaves it. `kept` are the original's nodes of which a part
+    is left.
+    """
+
+    subject: type[S]
+    open: Callable[[Case, JudgePool], S]
+    learn: Callable[[S, Judge, Case], tuple[S, str]] = lambda subject, judge, like: (subject, "")
+    named_by_values: Callable[[S, Judge, Case, Config], tuple[str, ...]] = lambda *_: ()
+    divergence: Callable[[S, Judge, Case, Config], DivergedTensors] = lambda *_: DivergedTensors()
+    kept: Callable[[Case, S], tuple[int, ...]] = lambda *_: ()
+
+    has_nodes: bool = False
+    """Whether a subject is a `NodeSubject`."""
+
+    is_bounded: bool = False
+    """Whether a candidate must run un-optimised, and keep the operator at which the framework stopped."""
+
+    can_hide: bool = False
+    """Whether there are moves that hide what the original said."""
+
+    subsets: Callable[[S], Iterator[Iterable[Proposal]]] = lambda subject: iter(())
+    """The proposals of each smaller subset of the nodes; none where there are too many."""
+
+
+@cache
+def language_of(format: str) -> Language[Any]:
+    """The language of that name; UserError if there is none, or if nobody has said how it is reduced."""
+    found: Language[Any] | None = language_in("reducer.languages", format)
+    if found is None:
+        raise UserError(f"{format} programs: crux does not know how to reduce them")
+    return found
+
+
+def open_nodes(case: Case, judge: Judge) -> tuple[NodeSubject, str] | None:
+    """The subject of a case that is made of nodes, with facts, and the node at which its run breaks.
+
+    None for a program of another kind.
+    """
+    language = language_of(case.format)
+    if not language.has_nodes:
+        return None
+    subject = language.open(case, JudgePool(lambda: judge, judge))
+    found: tuple[NodeSubject, str] = language.learn(subject, judge, case)
+    return found

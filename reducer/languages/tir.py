@@ -1,0 +1,15 @@
+"""Modules of TVM's PrimFuncs, to the reducer."""
+
+from __future__ import annotations
+
+from corpus.case import Case
+from reducer.engine.predicates import JudgePool
+from reducer.language import Language
+from reducer.subject.tir.subject import TirSubject
+
+
+def _open(case: Case, pool: JudgePool) -> TirSubject:
+    return TirSubject.of(case, case.parsed)
+
+
+LANGUAGE = Language(subject=TirSubject, open=_open)

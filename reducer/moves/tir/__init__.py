@@ -1,0 +1,1 @@
+"""Moves that make a TIR module smaller (`TirSubject`); `reducer/moves` finds each file by its `MOVES`."""

@@ -1,0 +1,95 @@
+"""`crux check` on two nodes: how many of our files it enters, how deep it calls; the CPU time of `--help`.
+
+    bin/test -m bench tests/bench/bench_check_path.py -s
+
+A file is entered when a function of it runs in crux's own process, in any thread; importing it is no entry.
+Depth counts our frames on the stack, comprehensions apart.
+"""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from tests.triage.failing import model
+
+ROOT = Path(__file__).parents[2]
+RUNS = 10
+WALK = """
+import sys, threading, os
+root = sys.argv.pop(1)
+ours = tuple(f"{root}/{name}/" for name in ("corpus", "oracles", "reducer", "generators", "triage"))
+files, deepest = {}, []
+
+def is_ours(frame):
+    return frame.f_code.co_filename.startswith(ours) and not frame.f_code.co_name.startswith("<")
+
+def entered(frame, event, arg):
+    global deepest
+    if event != "call" or not is_ours(frame):
+        return
+    stack = []
+    while frame is not None:
+        if frame.f_code.co_name == "<module>" and frame.f_back:
+            return  # a module is being imported
+        if is_ours(frame):
+            stack.append(f"{frame.f_code.co_filename[len(root) + 1:]}:{frame.f_code.co_name}")
+        frame = frame.f_back
+    files.setdefault(stack[0].partition(":")[0], []).append(stack[0].partition(":")[2])
+    if len(stack) > len(deepest):
+        deepest = stack
+
+from triage.cli import run
+threading.setprofile(entered)
+sys.setprofile(entered)
+code = run(sys.argv[1:])
+sys.setprofile(None)
+print(len(files), len(deepest), code, file=sys.stderr)
+for name in sorted(files):
+    print(f"{name}: {', '.join(dict.fromkeys(files[name]))}", file=sys.stderr)
+print(*reversed(deepest), sep="\\n", file=sys.stderr)
+"""
+
+pytestmark = pytest.mark.bench
+
+
+def two_nodes(folder: Path, kind: str) -> Path:
+    """A model that passes, or one that the installed onnxruntime gets wrong."""
+    if kind == "passing":
+        nodes, typed = [("Add", ["x", "x"], ["a"]), ("Relu", ["a"], ["y"])], (onnx.TensorProto.FLOAT, [3])
+    else:  # DivMulFusion takes (1 / x) * x of integers for x / x
+        nodes, typed = (
+            [("Div", ["one", "x"], ["a"]), ("Mul", ["a", "x"], ["y"])],
+            (onnx.TensorProto.INT32, []),
+        )
+    made = model(nodes, {"x": typed}, {"y": typed}, {"one": np.array(1, np.int32)})
+    path = folder / f"{kind}.onnx"
+    path.write_bytes(made.SerializeToString())
+    return path
+
+
+@pytest.mark.parametrize("kind", ["passing", "mismatching"])
+def test_the_path_of_a_check(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = two_nodes(tmp_path, kind)
+    command = [sys.executable, "-c", WALK, ROOT, "check", path]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    files, deep, _ = done.stderr.split("\n", 1)[0].split()
+    with capsys.disabled():
+        print(f"\ncrux check, {kind}: {files} of our files entered, {deep} calls deep\n{done.stderr}")
+
+
+def test_the_time_of_help(capsys: pytest.CaptureFixture[str]) -> None:
+    times = []
+    for _ in range(RUNS):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([Path(sys.executable).with_name("crux"), "--help"], capture_output=True, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        times.append(after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
+    with capsys.disabled():
+        print(f"\ncrux --help: {min(times) * 1000:.0f} ms of CPU time, the least of {RUNS} runs")

@@ -1,0 +1,64 @@
+"""A compiler of the toy language, which takes `abs(neg(x))` for `neg(x)` when it optimises."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from corpus.target import Target
+    from oracles.abilities import Backend
+    from oracles.run import Config, Run
+
+NAME = "toy"
+PACKAGE = "numpy"
+
+
+def load() -> str:
+    """The version of numpy."""
+    import numpy as np
+
+    return str(np.__version__)
+
+
+def run(
+    program: Any, inputs: dict[str, Any], settings: dict[str, Any], outputs: Any, enter: Callable[[str], None]
+) -> dict[str, Any]:
+    """Evaluate line after line."""
+    import json
+
+    import numpy as np
+
+    unary = {"neg": np.negative, "abs": np.abs, "square": np.square}
+    unary |= {"double": lambda x: x + x, "half": lambda x: x / 2}
+    binary = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+    made: dict[str, str] = {}
+    values, last = dict(inputs), ""
+    enter("execute")
+    for name, op, *reads in json.loads(program)["lines"]:
+        made[name], last = op, name
+        if settings.get("fast") and op == "abs" and made.get(reads[0]) == "neg":
+            values[name] = values[reads[0]]
+        else:
+            values[name] = {**unary, **binary}[op](*(values[each] for each in reads))
+    return {"out": values[last]}
+
+
+def configs(target: Target) -> tuple[Config, ...]:
+    """As written, and optimised."""
+    from oracles.run import Config
+
+    return Config("plain", (("fast", 0),)), Config("fast", (("fast", 1),))
+
+
+def classify(run: Run) -> str:
+    """Whatever it does is its own."""
+    return ""
+
+
+def backend() -> Backend:
+    """What crux knows of this backend."""
+    from oracles.abilities import Backend
+
+    return Backend(NAME, PACKAGE, __file__, configs, classify, formats=("toy",))

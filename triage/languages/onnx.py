@@ -1,0 +1,126 @@
+"""ONNX models, as people see them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import onnx
+
+from corpus.case import Case
+from corpus.formats.onnx import parse
+from corpus.onnx.check import checker_complaint
+from corpus.onnx.infer import inferred_types
+from corpus.target import Target
+from oracles.judge import Judge
+from oracles.numerics.float64_model import inputs_in_double, program_in_double
+from oracles.run import Run
+from triage.cases.patterns import Extraction
+from triage.language import Language
+from triage.reports.sentences import OF_ONNX
+from triage.repro.normal_form import messages, normal_form
+from triage.repro.source import Source
+from triage.views.drawn import DrawnGraph, drawn
+from triage.views.listing import list_model
+
+REMARKS = {"doc_string", "metadata_props", "producer_name", "producer_version", "model_version"}
+
+
+@dataclass(frozen=True)
+class OnnxEvidence:
+    """An ONNX model, which a script builds where it has no `source`."""
+
+    case: Case
+    judge: Judge
+    source: Source | None
+
+    witness = OF_ONNX
+    language = "text"
+
+    @cached_property
+    def model(self) -> onnx.ModelProto:
+        """The parsed model."""
+        model: onnx.ModelProto = self.case.parsed
+        return model
+
+    @cached_property
+    def listing(self) -> str:
+        """ONNX's text form, with the types that inference can tell."""
+        return list_model(self.model)
+
+    @cached_property
+    def drawn(self) -> DrawnGraph:
+        """The graph as it is."""
+        return drawn(self.case)
+
+    @cached_property
+    def complaint(self) -> str | None:
+        """Return the words of the checker with strict shape inference."""
+        return checker_complaint(self.model)
+
+    @cached_property
+    def reference(self) -> Run | None:
+        """Run it on ONNX's reference evaluator."""
+        with Judge(Target("reference"), limits=self.judge.limits) as judge:
+            return judge.runs(self.case, judge.configs[:1])[0]
+
+    @cached_property
+    def in_double(self) -> Run | None:
+        """The un-optimised run of the model with its floats in float64, if that is possible."""
+        program = program_in_double(self.model) if not self.judge.configs[0].backend else None
+        if program is None:
+            return None
+        inputs = inputs_in_double(self.case.inputs)
+        wide = replace(self.case, program=program.SerializeToString(deterministic=True), inputs=inputs)
+        (run,) = self.judge.runs(wide, self.judge.configs[:1])
+        return run if run.is_ok else None
+
+    @property
+    def files(self) -> Mapping[str, bytes]:
+        """The model alone."""
+        return {"model.onnx": self.case.program}
+
+    def is_built(self, model: bytes) -> bool | None:
+        """Compare the models in one form, since two encodings may be one model."""
+        if self.source is not None:
+            return None
+        return bool(model) and normal_form(parse(model)) == normal_form(self.model)
+
+
+def _without_remarks(case: Case) -> Case:
+    model = onnx.ModelProto()
+    model.CopyFrom(case.parsed)
+    for message in messages(model):
+        for field in REMARKS & set(message.DESCRIPTOR.fields_by_name):
+            message.ClearField(field)
+    model.ClearField("domain")
+    return replace(case, program=model.SerializeToString(deterministic=True))
+
+
+def _read_on(case: Case) -> Iterator[Case]:
+    """The model with an Identity that reads each of its outputs."""
+    made = onnx.ModelProto()
+    made.CopyFrom(case.parsed)
+    for output in made.graph.output:
+        inner, output.name = output.name, f"{output.name}_read"
+        made.graph.node.add(op_type="Identity", input=[inner], output=[output.name])
+    yield replace(case, program=made.SerializeToString(deterministic=True))
+
+
+def _model(case: Case) -> onnx.ModelProto:
+    model: onnx.ModelProto = case.parsed
+    return model
+
+
+LANGUAGE = Language(
+    evidence=OnnxEvidence,
+    listing=list_model,
+    drawn=lambda model, seen: DrawnGraph(model.graph, inferred_types(model)),
+    model=_model,
+    has_model=True,
+    complaint=checker_complaint,
+    without_remarks=_without_remarks,
+    read_on=_read_on,
+    extraction=Extraction,
+)

@@ -1,0 +1,103 @@
+"""Modules of TVM's PrimFuncs, as people see them."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from corpus.case import Case
+from corpus.tir.program import parse
+from corpus.tir.script import entered, print_text
+from corpus.values import Value
+from oracles.judge import Judge
+from oracles.probes.context import INTERPRETER
+from oracles.probes.tir_context import interpretation_of
+from oracles.run import Config, Phase, Run, Status
+from oracles.verdict import Verdict
+from triage.cases.loop_seeds import LoopSeeds
+from triage.language import Language
+from triage.reports.program_evidence import GraphEvidence
+from triage.reports.sentences import RunEvidence
+from triage.repro.source import Source
+from triage.views.drawn import drawn_loops
+
+CONFIG = Config(INTERPRETER, backend="interpreter")
+MOST_VALUES = 64
+"""Values of an array that are written out one by one."""
+
+
+@dataclass(frozen=True)
+class TirEvidence(GraphEvidence):
+    """A module of PrimFuncs; the reference is an interpreter that does not use TVM."""
+
+    witness = RunEvidence(
+        "module",
+        "TVM's parser, which refuses ill-formed modules",
+        "an interpreter of the loops in Python",
+        "an interpreter of the loops, independent of TVM, runs the module",
+    )
+
+    _described: ClassVar[Mapping[str, Any]] = {}
+    """Nobody is asked for its types: reading the tree has checked it."""
+
+    @cached_property
+    def reference(self) -> Run | None:
+        """Interpret it; None for a program that is undefined or not modelled."""
+        found = interpretation_of(self.case.program, self.case.inputs)
+        if found.reason:
+            return None
+        return Run(Config(INTERPRETER), Status.OK, Phase.EXECUTE, outputs=dict(found.outputs))
+
+    @property
+    def in_double(self) -> Run | None:
+        """Return None: nothing runs it in float64."""
+        return None
+
+
+def _source(case: Case, judge: Judge) -> Source:
+    """Return a module of PrimFuncs as TVMScript, and what its first function is called with, in order."""
+    module = entered(parse(case.program))
+    lines = [f"{_literal(case.inputs[item.name])},  # {item.name}" for item in module.main.params]
+    return Source(print_text(module).rstrip(), "\n".join(lines), module.entry)
+
+
+def _literal(value: Value) -> str:
+    """Return an array's bits as an expression; a number as itself."""
+    array = np.asarray(value)
+    name = array.dtype.name
+    if not array.ndim and array.dtype.kind in "biuf":
+        return repr(array.item())
+    if array.dtype.kind in "biuf" and array.size <= MOST_VALUES:
+        return f"np.array({array.tolist()!r}, {name!r}).reshape({list(array.shape)})"
+    kind = repr(name) if array.dtype.kind in "biuf" else f"__import__('ml_dtypes').{name}"
+    data = base64.b64encode(np.ascontiguousarray(array).tobytes()).decode("ascii")
+    return f"np.frombuffer(base64.b64decode({data!r}), {kind}).reshape({list(array.shape)})"
+
+
+def interpreted(case: Case, verdict: Verdict) -> Run | None:
+    """The interpreter's run, to compare with; None where runs differ among themselves or it knows too little.
+
+    Only outputs that are defined throughout are told.
+    """
+    wrong = verdict.wrong
+    if wrong is None or wrong.truth != INTERPRETER or len(verdict.runs) != 1:
+        return None
+    found = interpretation_of(case.program, case.inputs)
+    outputs = {name: value for name, value in found.outputs.items() if found.defined[name].all()}
+    if set(outputs) != set(found.outputs):
+        return None
+    return Run(CONFIG, Status.OK, Phase.EXECUTE, outputs=outputs)
+
+
+LANGUAGE = Language(
+    evidence=TirEvidence,
+    source=_source,
+    drawn=lambda module, seen: drawn_loops(module),
+    interpreted=interpreted,
+    extraction=lambda firing, judge, most: LoopSeeds(),
+)

@@ -1,0 +1,159 @@
+"""What the functions of the library return, besides cases."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from .case import Case
+
+
+class Outcome(StrEnum):
+    """The result of judging a case, in a word."""
+
+    PASS = "pass"
+    CRASH = "crash"
+    EXCEPTION = "exception"
+    MISMATCH = "mismatch"
+    TIMEOUT = "timeout"
+    OUT_OF_MEMORY = "out-of-memory"
+    PERF = "perf"
+    INVALID = "invalid"
+    UNSUPPORTED = "unsupported"
+    NONFINITE = "nonfinite"
+    UNDECIDED = "undecided"
+
+    @property
+    def is_bug(self) -> bool:
+        """Whether a maintainer would want to hear of it."""
+        return self not in HARMLESS
+
+
+HARMLESS = frozenset(
+    [Outcome.PASS, Outcome.INVALID, Outcome.UNSUPPORTED, Outcome.NONFINITE, Outcome.UNDECIDED]
+)
+"""Outcomes that no maintainer needs to hear of."""
+
+
+class Phase(StrEnum):
+    """The phase that a run reached, in the order of execution."""
+
+    IMPORT = "import"
+    OPTIMISE = "optimise"
+    CODEGEN = "codegen"
+    EXECUTE = "execute"
+    COMPARE = "compare"
+
+
+@dataclass(frozen=True, slots=True)
+class Symptom:
+    """The part of a failure that must stay while a case shrinks: no names, numbers, shapes or versions.
+
+    `kind` is the exception's leaf class, the signal's name, or the kind of mismatch; `site` the throwing
+    function, or for a mismatch which side is wrong; `message` the message's template; `side` tells which of
+    the runs show it where only some do.
+    """
+
+    outcome: Outcome
+    phase: Phase
+    kind: str
+    site: str = ""
+    message: str = ""
+    side: str = ""
+
+    def __str__(self) -> str:
+        parts = (self.outcome.value, self.phase.value, self.kind, self.site, self.message, self.side)
+        return " | ".join(part for part in parts if part)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One case's judgement.
+
+    `title` is one line for a person. `symptom` is None exactly when the outcome is `pass`. `notes` say what
+    was repaired or set aside on the way. `document` is all that the database keeps of a verdict: its runs
+    with their messages and traces, and what is wrong with a wrong result.
+    """
+
+    outcome: Outcome
+    phase: Phase
+    title: str
+    symptom: Symptom | None = None
+    notes: tuple[str, ...] = ()
+    document: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def is_bug(self) -> bool:
+        """Whether a maintainer would want to hear of it."""
+        return self.outcome.is_bug
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Verdict:
+        """Read the document of a verdict."""
+        seen = document["symptom"]
+        return cls(
+            Outcome(document["outcome"]),
+            Phase(document["phase"]),
+            document["title"],
+            Symptom(**{**seen, "outcome": Outcome(seen["outcome"]), "phase": Phase(seen["phase"])})
+            if seen
+            else None,
+            tuple(document["notes"]),
+            document,
+        )
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """The result of a reduction.
+
+    `case` is the smallest case, `verdict` what it shows (None if a command decided). `is_minimal` says that
+    no move makes it smaller, `nodes` counts nodes before and after, `passes` are the optimiser passes that
+    the failure needs, `signature` names the bug, `checks` counts the runs of the predicate.
+    """
+
+    case: Case
+    verdict: Verdict | None
+    is_minimal: bool
+    nodes: tuple[int, int]
+    passes: tuple[str, ...]
+    signature: str
+    checks: int
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of the checklist: what was verified, or was not; `is_needed` for the report to be ready."""
+
+    holds: bool
+    text: str
+    is_needed: bool = True
+
+
+@dataclass(frozen=True)
+class Report:
+    """A written report; `ready` when every check holds that is needed for that.
+
+    `known` names the known issue that the bug is; such a report is for a comment there, not for filing.
+    """
+
+    folder: Path
+    archive: Path
+    title: str
+    ready: bool
+    checks: tuple[Check, ...]
+    signature: str
+    known: str = ""
+
+    @property
+    def state(self) -> str:
+        """`ready`, `known` or `not ready`."""
+        return "known" if self.known else "ready" if self.ready else "not ready"
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """List what keeps it from being ready."""
+        return tuple(check.text for check in self.checks if check.is_needed and not check.holds)
