@@ -113,7 +113,7 @@ def test_the_library_runs_nothing_that_a_case_names(tmp_path: Path, call: str) -
     small_case(Target.parse(f"ort@python={program}")).save(tmp_path / "case")
     more = {"check": {}, "reduce": {"out": tmp_path / "out"}, "report": {}}
     positional = [tmp_path / "bundle"] if call == "report" else []
-    with pytest.raises(UserError, match="trust"):
+    with pytest.raises(tensorcrux.UserError, match="trust"):
         getattr(tensorcrux, call)(tmp_path / "case", *positional, **more[call])
     assert not mark.exists()
 

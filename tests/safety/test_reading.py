@@ -361,7 +361,6 @@ OPENERS = {
     "triage/store/artifacts.py": "a report's zip that was written just now",
     "triage/store/blobs.py": "contents named by their hash, which is compared",
     "triage/store/maintenance/vacuum.py": "shipped with crux",
-    "triage/store/maintenance/import_archive.py": "the first bytes of a database, which SQLite reads then",
     "triage/store/maintenance/import_archive.py": "writes members of a zip that was looked at",
 }
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import glob
 import marshal
 import os
+import resource
 import shutil
 import sys
 import sysconfig
@@ -46,6 +47,7 @@ OF_A_PREFIX = ("bin", "lib", "lib64", "libexec", "include", "share", "pyvenv.cfg
 LAUNCHER = Path(__file__).with_name("launcher.py")
 MOST_WORK = 1 << 30
 """Bytes that a worker may write to its folder, which lies in memory."""
+FEWEST_FILES = 128
 USUAL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -128,6 +130,7 @@ def start(
     It may read the interpreter's and the system's files, the scratch folder and what is `shown`, and write to
     the scratch folder's `work`.
     """
+    _must_have_descriptors()
     plan = replace(
         _plan(command, scratch.folder, scratch.work, shown, gpu=gpu),
         control=control,
@@ -149,6 +152,18 @@ def start(
         os.close(plan.report)
         raise
     return Contained(process, plan.report)
+
+
+def _must_have_descriptors() -> None:
+    """Raises `UserError` where so few files may be open that no framework can be loaded."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < FEWEST_FILES:
+        if hard != resource.RLIM_INFINITY and hard < FEWEST_FILES:
+            raise UserError(
+                f"the limit on open files is {soft}, and frameworks need {FEWEST_FILES};"
+                " raise it (`ulimit -n`)"
+            )
+        resource.setrlimit(resource.RLIMIT_NOFILE, (FEWEST_FILES, hard))
 
 
 def command_in(
