@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from corpus.errors import UserError
 from corpus.reading import Fields, members
 from generators.pools import EMPTY, Pool, Trial
 from generators.reach import NOWHERE, Reach, ReleaseResult
@@ -97,11 +98,15 @@ class CoverageSnapshot:
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> CoverageSnapshot:
-        """Read a lesson from `document`."""
+        """Read a lesson from a `document` of the shape `LESSON`; raises `UserError` where it is damaged."""
         counted = {name: document[name] for name in _KINDS if name in document}
-        trials = tuple(map(Trial.of, document.get("trials", ())))
-        pool, reach = Pool.of(document.get("pool", {})), Reach.of(document.get("reach", {}))
-        sightings = tuple(map(ReleaseResult.of, document.get("sightings", ())))
+        try:
+            trials = tuple(map(Trial.of, document.get("trials", ())))
+            pool, reach = Pool.of(document.get("pool", {})), Reach.of(document.get("reach", {}))
+            sightings = tuple(map(ReleaseResult.of, document.get("sightings", ())))
+        except (ValueError, LookupError, TypeError, OverflowError) as error:
+            why = " ".join(str(error).split())[:120]
+            raise UserError(f"a lesson in the database is damaged ({why}); take it from a copy") from None
         return cls(**counted, pool=pool, trials=trials, reach=reach, sightings=sightings)
 
 

@@ -26,6 +26,8 @@ from corpus.values import Shape, Tensor, stored
 
 Json: TypeAlias = Any
 VERSION = 1
+MOST_DIMS = 32
+"""What numpy goes through element by element."""
 REF, GRAPH, CALL = "ref", "graph", "function"
 
 
@@ -201,11 +203,19 @@ def _give(name: str, given: set[str]) -> None:
 def graph_of_json(item: Json) -> Graph:
     """Return the graph that a JSON object spells."""
     return Graph(
-        tuple(Input(name, dtype, tuple(shape), *told) for name, dtype, shape, *told in item["inputs"]),
+        tuple(Input(name, dtype, _dims(shape), *told) for name, dtype, shape, *told in item["inputs"]),
         tuple(Binding(name, op, tuple(args), dict(kwargs)) for name, op, args, kwargs in item["bindings"]),
         tuple(item["outputs"]),
         dict(item.get("facts", {})),
     )
+
+
+def _dims(shape: Json) -> tuple[int | str | None, ...]:
+    if len(shape) > MOST_DIMS:
+        raise ValueError(f"{len(shape)} dims, over {MOST_DIMS}")
+    if odd := [dim for dim in shape if not (dim is None or isinstance(dim, (int, str)))]:
+        raise ValueError(f"{str(odd[0])[:40]!r} is no dim")
+    return tuple(shape)
 
 
 def graph_to_json(graph: Graph) -> Json:

@@ -262,8 +262,8 @@ def test_it_ends_in_good_order(place: Path, command: str, end: str) -> None:
             break
         time.sleep(0.1)
     assert not left_over(place)
-    kept = json.loads(_check(place))
-    assert kept["problems"] == []
+    if end != "folder gone":  # which took contents of the database along
+        assert json.loads(_check(place))["problems"] == []
 
 
 def _check(place: Path) -> bytes:

@@ -28,6 +28,15 @@ def own_file(database: Path) -> Path:
     return database.with_name(database.name + ".known.toml")
 
 
+NUMBERS = frozenset(
+    (
+        *("blocks", "blocks_met", "bytes", "campaign", "checks", "cluster", "coverage", "cpu", "distance"),
+        *("earned", "environment", "failures", "first_seed", "functions", "functions_met", "gained"),
+        *("memory", "next_seed", "pinned", "ready", "run", "score", "seen", "tests", "valid", "version"),
+        *("waiting", "watch"),
+    )
+)
+"""Columns that hold numbers or nothing: SQLite itself would keep any text in them."""
 BUSY_SECONDS = 60.0
 ADVICE = "`crux db check` lists what is damaged"
 STEPS = 100_000
@@ -76,7 +85,11 @@ class Store:
         """Return every row that a statement gives, by the names of its columns."""
         cursor = self._connection.execute(sql, tuple(arguments))
         names = [column[0] for column in cursor.description or ()]
-        return [dict(zip(names, row, strict=True)) for row in cursor]
+        found = [dict(zip(names, row, strict=True)) for row in cursor]
+        for name in NUMBERS.intersection(names):
+            if not all(row[name] is None or isinstance(row[name], (int, float)) for row in found):
+                raise UserError(f"{self.path}: {name} holds what is no number; {ADVICE}")
+        return found
 
     def row(self, sql: str, arguments: tuple[Any, ...] = ()) -> Row | None:
         """Return the first row that a statement gives; None where it gives none."""

@@ -39,7 +39,7 @@ def must_be_ours(opened: sqlite3.Connection, path: Path) -> None:
     """Raises `UserError` where the schema is of a newer release, or not word for word of one so far."""
     opened.execute("BEGIN")  # one look at both: another process may be making them
     try:
-        found = schema_of(opened)
+        found = _read(opened, path)
         names = steps_of(opened) if _STEPS in found else set()
     finally:
         opened.execute("ROLLBACK")
@@ -57,6 +57,13 @@ def must_be_ours(opened: sqlite3.Connection, path: Path) -> None:
                 "an extra" if (kind, name) not in wanted else "no" if (kind, name) not in found else "another"
             )
             raise UserError(f"{path}: a foreign schema, with {what} {kind} {name[:60]!r}; it is refused")
+
+
+def _read(opened: sqlite3.Connection, path: Path) -> Schema:
+    try:
+        return schema_of(opened)
+    except UnicodeDecodeError:
+        raise UserError(f"{path}: the database is damaged; take another copy") from None
 
 
 def steps_of(opened: sqlite3.Connection) -> set[str]:
