@@ -77,7 +77,7 @@ def _as_told(case: Case, facts: Mapping[str, Any], origin: str, notes: tuple[str
         case,
         target=case.target or (Target.of_data(facts["target"]) if facts.get("target") else None),
         settings=tuple(sorted(facts.get("settings", {}).items())),
-        origin=facts.get("origin") or origin,
+        origin=facts.get("origin") or origin.encode(errors="backslashreplace").decode(),
         notes=(*facts.get("notes", ()), *notes),
     )
 

@@ -203,11 +203,23 @@ def _give(name: str, given: set[str]) -> None:
 def graph_of_json(item: Json) -> Graph:
     """Return the graph that a JSON object spells."""
     return Graph(
-        tuple(Input(name, dtype, _dims(shape), *told) for name, dtype, shape, *told in item["inputs"]),
-        tuple(Binding(name, op, tuple(args), dict(kwargs)) for name, op, args, kwargs in item["bindings"]),
-        tuple(item["outputs"]),
+        tuple(
+            Input(_text(name), _text(dtype), _dims(shape), *told)
+            for name, dtype, shape, *told in item["inputs"]
+        ),
+        tuple(
+            Binding(_text(name), _text(op), tuple(args), dict(kwargs))
+            for name, op, args, kwargs in item["bindings"]
+        ),
+        tuple(map(_text, item["outputs"])),
         dict(item.get("facts", {})),
     )
+
+
+def _text(item: Json) -> str:
+    if not isinstance(item, str):
+        raise ValueError(f"{str(item)[:40]!r} is no name")
+    return item
 
 
 def _dims(shape: Json) -> tuple[int | str | None, ...]:

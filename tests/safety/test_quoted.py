@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import subprocess
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from corpus.case import Case
 from tests.corpus.models import cyclic, relu, write
 from tests.safety.test_launcher import ROOT, sources
 from triage.cli import run
@@ -116,3 +118,24 @@ def test_a_torch_program_that_names_no_operator_is_a_mistake_in_one_line(
     (line,) = capsys.readouterr().err.strip().splitlines()
     assert line.count("torch.os.system") == 1
     assert "--trust" in line
+
+
+def test_a_path_that_is_no_text_is_written_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    name = os.fsdecode(b"\xff.onnx")
+    write(tmp_path, relu()).rename(tmp_path / name)
+    assert run(["reduce", name, "-o", "out", "--check", "true"]) == 0
+    assert run(["check", "out", "--db", "crux.db"]) == 0
+    assert Case.load(tmp_path / "out").origin == "\\udcff.onnx"
+
+
+def test_a_bisection_that_could_try_nothing_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path, relu())
+    told = {"tried": [], "first_bad": None, "skipped": [{"release": "1.0", "why": "no wheel"}]}
+    monkeypatch.setattr("triage.bisection.bisection.bisect_case", lambda *words: told)
+    assert run(["bisect", str(path), "--package", "onnxruntime", "--versions", "1.0..1.1"]) == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert "1.0: no wheel" in line
+    assert "--versions" in line
