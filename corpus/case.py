@@ -18,8 +18,8 @@ from typing import Any
 from corpus.errors import UserError
 from corpus.external import WEIGHTS, ExternalFile
 from corpus.files import SCRATCH, must_stay_within
+from corpus.format import Measure
 from corpus.formats import find_format, format_names
-from corpus.measure import Measure
 from corpus.outputs import own
 from corpus.reading import read_json
 from corpus.target import Target

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,8 +10,51 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from corpus.errors import UserError
 from corpus.external import ExternalFile
-from corpus.measure import Measure
+from corpus.reading import read_bytes
 from corpus.values import InputType, Value
+
+MOST_BYTES = 1 << 30
+HEAD = 64 << 10
+
+
+def read_document(name: str, path: Path, memory_bytes: int) -> bytes:
+    """Return the bytes of a program of the format `name`; UserError for what cannot be one."""
+    return read_whole(path, min(memory_bytes, MOST_BYTES), f"name a {name} program")
+
+
+def read_whole(path: Path, most: int, advice: str) -> bytes:
+    """The bytes of a file that is not empty; raises `UserError`."""
+    data = read_bytes(path, most, advice)
+    if not data:
+        raise UserError(f"{path}: empty; {advice}")
+    return data
+
+
+def mentions(path: Path, pattern: str) -> bool:
+    """Return whether the beginning of a text matches: what tells scripts of two frameworks apart."""
+    try:
+        head = read_bytes(path, MOST_BYTES)[:HEAD]
+    except UserError:
+        return False
+    return re.search(pattern, head.decode("utf-8", "replace"), re.MULTILINE) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """`nodes` and `ops` are those of the main graph and its nested bodies, function bodies apart.
+
+    `ops` is in walking order, one entry a node; an operator outside the standard domain is `domain:Op`.
+    `bytes` is the program without external data, `initializer_bytes` all weights, external ones included.
+    """
+
+    nodes: int
+    function_nodes: int
+    bytes: int
+    initializer_bytes: int
+    inputs: int
+    outputs: int
+    ops: tuple[str, ...]
+
 
 P = TypeVar("P")
 P_co = TypeVar("P_co", covariant=True)

@@ -14,7 +14,15 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from corpus.case import Case, Remark
-from generators.feedback import NOTHING, CoverageSnapshot
+from generators.feedback import (
+    NOTHING,
+    SCHEDULED,
+    CoverageSnapshot,
+    arm,
+    shares,
+    shares_by_reach,
+    strategy_and_mode,
+)
 from generators.language.budget import UNLIMITED, Budget
 from generators.language.random_source import RandomSource
 from generators.language.record import Made, language_of
@@ -22,7 +30,6 @@ from generators.legality import ANYTHING, Legality, forms_of
 from generators.mutations.modes import MODE_SHARES, Mode, mode_of
 from generators.pools import Bred
 from generators.reach import ALONE, NATIVE, Lineage
-from generators.scheduling import SCHEDULED, arm, shares, shares_by_reach, strategy_and_mode
 from generators.sequences import long_sequences, sequences
 from generators.strategies import DEFAULT, find_strategy, find_taught
 from generators.strategies.native import lineage_of

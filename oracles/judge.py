@@ -15,13 +15,13 @@ from oracles.abilities import Backend
 from oracles.asking import OptionalOracles
 from oracles.backends import find_backend
 from oracles.language import Opened, language_of
-from oracles.naming.symptom import symptom_of_run
+from oracles.naming.signature import symptom_of_run
 from oracles.native.watching import Watch
 from oracles.numerics.compare import AUTO, Tolerance, compare_outputs
 from oracles.optional import SETTING, find_asked
 from oracles.probes.context import Context
 from oracles.probes.divergence import Divergence
-from oracles.probes.exporter_blame import is_exported, say_whose
+from oracles.probes.wrong_side import is_exported, say_whose
 from oracles.rulebook import Rulebook
 from oracles.rules import is_suspect, sceptical_rules
 from oracles.run import Config, Limits, Phase, Run, Status

@@ -112,3 +112,13 @@ class Limits:
         Two runs that take all they may, such as a hang and its confirmation, fit in.
         """
         return 2 * self.cpu_seconds + OWN_SECONDS
+
+
+SETTING = "demand"
+REFUSAL = (SETTING, "refusal")
+"""The program breaks a rule of its format: every configuration must turn it down, with an error."""
+SURVIVAL = (SETTING, "survival")
+"""A value in it is out of bounds: results mean nothing, but the process must not die."""
+
+AGREEMENT = (SETTING, "agreement")
+"""Nobody knows whether its values are allowed where they go: refusing them is no bug."""

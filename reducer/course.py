@@ -19,9 +19,9 @@ from reducer.moves import anonymizing_moves
 from reducer.options import DoesNotFail, Options, Progress
 from reducer.pass_sets import PassSet, find_pass_set
 from reducer.private.remains import holds_run, words_left
+from reducer.result import Point
 from reducer.subject.base import Subject
 from reducer.subject.order import size
-from reducer.trace import Point
 
 MOST_ROUNDS = 3
 

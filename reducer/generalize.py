@@ -30,11 +30,11 @@ from reducer.engine.predicates import JudgePool
 from reducer.engine.rounds import Engine
 from reducer.language import language_of
 from reducer.move import Hints, Move
-from reducer.moves import constants, names, node_sets, outputs
+from reducer.moves import names, node_sets, outputs, values
 from reducer.subject.onnx.nodesets import declaration
 from reducer.subject.tensors import initializer, read_tensor
 
-FOLDS = tuple(move for move in constants.MOVES if move.search is constants.fold_nodes)
+FOLDS = tuple(move for move in values.MOVES if move.search is values.fold_nodes)
 MOVES: tuple[Move[Any], ...] = tuple(
     sorted(
         (*outputs.MOVES, *node_sets.MOVES, *outputs.MOVES, *names.MOVES, *FOLDS),

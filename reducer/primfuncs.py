@@ -27,7 +27,7 @@ from reducer.move import Hints, Move, Search, SearchOf
 from reducer.subject.graphs.edits import without_unused
 from reducer.subject.graphs.subject import GraphSubject
 from reducer.subject.order import size
-from reducer.subject.tir.subject import TirSubject
+from reducer.subject.tir_subject import TirSubject
 
 MOST_STEPS = 20_000
 """What takes more steps is not looked at: whether it is defined is not known then."""

@@ -12,8 +12,7 @@ from corpus.tir.tree import Body, For, Stmt
 from corpus.tir.values import Const, Expr
 from corpus.tir.walk import expressions, statements
 from reducer.move import Hints, Search, SearchOf
-from reducer.subject.tir.edits import if_smaller, with_expression, with_statement
-from reducer.subject.tir.subject import TirSubject
+from reducer.subject.tir_subject import TirSubject, if_smaller, with_expression, with_statement
 
 _Part = TypeVar("_Part")
 _New = TypeVar("_New")

@@ -24,8 +24,7 @@ import typer
 
 import triage.commands
 from corpus.errors import UserError
-from triage.console.output import is_plain, leave_off, say
-from triage.console.troubles import disk_complaint
+from triage.console.output import disk_complaint, is_plain, leave_off, say
 
 HELP = "Finds, reduces, groups and reports failures of deep-learning compilers."
 OK, SHOWS, USAGE, OWN_FAILURE, INTERRUPTED = 0, 1, 2, 3, 130

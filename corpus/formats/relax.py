@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from corpus.document import mentions
+from corpus.format import mentions
 from corpus.graphs.callees import calls_outside
 from corpus.graphs.format import graph_format
 

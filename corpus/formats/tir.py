@@ -9,8 +9,7 @@ import json
 from functools import partial
 from typing import Any
 
-from corpus.document import read_document
-from corpus.format import Format
+from corpus.format import Format, read_document
 from corpus.tir.document import to_bytes
 from corpus.tir.program import calls_outside, canonical, check, input_types, make_inputs, measure, parse
 from corpus.tir.script import print_text

@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from corpus.document import read_document
 from corpus.errors import UserError
-from corpus.format import Format, only_computes
+from corpus.format import Format, only_computes, read_document
 from corpus.graphs.names import canonical
 from corpus.graphs.program import (
     CALL,

@@ -19,8 +19,8 @@ import ml_dtypes
 import numpy as np
 
 from corpus.errors import UserError
+from corpus.format import Measure
 from corpus.graphs.loops import PrimFunc, parted
-from corpus.measure import Measure
 from corpus.reading import load_json
 from corpus.values import Shape, Tensor, stored
 

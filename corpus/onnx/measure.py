@@ -9,7 +9,7 @@ from typing import TypeGuard
 import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, numpy_helper
 
-from corpus.measure import Measure
+from corpus.format import Measure
 from corpus.onnx.graph import (
     function_key,
     initializer_names,

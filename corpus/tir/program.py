@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from corpus.errors import UserError
-from corpus.measure import Measure
+from corpus.format import Measure
 from corpus.tir.document import from_bytes, to_bytes
 from corpus.tir.scopes import defined_names, problems, untrusted_callees
 from corpus.tir.tree import Attr, Block, Break, Continue, For, Function, Module, Stmt

@@ -21,8 +21,8 @@ from onnx import numpy_helper
 
 from corpus.allowance import RESERVE_SECONDS, OutOfTime, allowed
 from corpus.case import Case, Remark
+from corpus.onnx.check import repair
 from corpus.onnx.graph import outer_names, producers, topological
-from corpus.onnx.repair import repair
 from corpus.values import Tensor, Value
 from generators.finite.contracting import start
 from generators.finite.guards import guards

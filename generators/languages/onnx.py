@@ -21,7 +21,7 @@ from generators.mutations.disrupt import leave_shapes_open
 from generators.mutations.modes import in_mode
 from generators.strategies.coverage import Seen
 from generators.strategies.mutate import mutate
-from oracles.demand import AGREEMENT
+from oracles.run import AGREEMENT
 
 
 def _mutated(program: Program, seed: int, case: Case) -> Case:

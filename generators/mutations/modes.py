@@ -14,7 +14,7 @@ from generators.growth.grow import Program
 from generators.language.random_source import RandomSource
 from generators.mutations.disrupt import disrupt
 from generators.mutations.hazards import endanger, put_nonfinite
-from oracles.demand import REFUSAL, SURVIVAL
+from oracles.run import REFUSAL, SURVIVAL
 
 
 class Mode(StrEnum):

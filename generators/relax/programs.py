@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 from corpus.case import Case, Remark
@@ -14,7 +15,7 @@ from generators.language.budget import UNLIMITED, Budget
 from generators.language.counts import Counts
 from generators.language.random_source import RandomSource
 from generators.pools import Bred
-from generators.relax.choices import Choices
+from generators.relax.choices import FORMS, Choices
 from generators.relax.costs import names_of
 from generators.relax.finishing import count_program, in_blocks
 from generators.relax.forms import forms
@@ -165,3 +166,24 @@ def _document(growth: Growth, outputs: list[str]) -> GraphProgram:
         {"main": "main"},
         loops,
     )
+
+
+__all__ = ["FORMS", "POLICY", "Policy", "Strategy"]
+
+Strategy = Callable[[Sequence[int], int, Path | None, Budget], Iterator[object]]
+
+
+@dataclass(frozen=True)
+class Policy(Choices):
+    """A policy of drawing programs; a strategy file makes one and calls its `programs()`."""
+
+    def programs(self) -> Strategy:
+        """Return the strategy of this policy, as `--strategy FILE.py:NAME` takes one."""
+
+        def made(seeds: Sequence[int], nodes: int, source: Path | None, budget: Budget) -> Iterator[object]:
+            return (make_program(seed, nodes, self, budget) for seed in seeds)
+
+        return made
+
+
+POLICY = Policy()

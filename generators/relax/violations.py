@@ -16,7 +16,7 @@ from corpus.values import Tensor as Array
 from generators.language.random_source import RandomSource
 from generators.relax.programs import RelaxProgram
 from generators.relax.types import Json, Tensor, Type
-from oracles.demand import REFUSAL
+from oracles.run import REFUSAL
 
 _PAIRS = frozenset(f"relax.{name}" for name in ("add", "subtract", "multiply", "divide", "maximum", "less"))
 _RANKED = ("relax.nn.conv", "relax.nn.max_pool", "relax.nn.avg_pool", "relax.nn.batch_norm", "relax.image.")

@@ -114,7 +114,7 @@ def describe(program: str, inputs: dict[str, Any]) -> dict[str, Any]:
 
 def vocabulary() -> list[str]:
     """Return the operators of ONNX models that have a lowering, and torch's own that the exporter knows."""
-    from oracles.worker.lowered.table import TABLE
+    from oracles.worker.lowered.module import TABLE
     from oracles.worker.onnx.domain import DOMAIN
     from oracles.worker.torch.exported import known_to_the_exporter
 

@@ -175,14 +175,14 @@ def _relax_program(program: bytes, via: str) -> tuple[Any, str, list[tuple[str, 
 def open_program(name: str, content: str) -> dict[str, Any]:
     """Return a user's TVMScript or JSON as data, or an `error` in words."""
     from oracles.worker.opening import opened
-    from oracles.worker.tvm.opening.documented import capture
+    from oracles.worker.tvm.documented import capture
 
     return opened(capture, name, content)
 
 
 def documented(path: str, content: str) -> dict[str, Any]:
     """Run a file of tests (in base64) and return the ONNX models that they give to passes."""
-    from oracles.worker.tvm.opening import documented as relax_documented
+    from oracles.worker.tvm import documented as relax_documented
 
     return relax_documented.documented(path, content)
 
@@ -313,8 +313,7 @@ def backend() -> Backend:
     """Describe this backend."""
     from oracles.abilities import Backend, Graphs
     from oracles.optimisers.tvm_log import DISABLING, classify, tags
-    from oracles.optimisers.tvm_sequences import sequences
-    from oracles.optimisers.tvm_ways import configs, configs_of_relax, configs_of_tir
+    from oracles.optimisers.tvm_pipelines import configs, configs_of_relax, configs_of_tir, sequences
 
     return Backend(
         NAME,

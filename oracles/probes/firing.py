@@ -10,8 +10,8 @@ from typing import Self
 import onnx
 
 from corpus.errors import UserError
+from corpus.format import Measure
 from corpus.formats.onnx import parse
-from corpus.measure import Measure
 from corpus.onnx.measure import measure
 from corpus.target import Target
 from oracles.backends import find_backend

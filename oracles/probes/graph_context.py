@@ -13,10 +13,9 @@ from oracles.naming.names import names_of_graph
 from oracles.numerics.compare import Tolerance
 from oracles.numerics.floor_quotients import FloorQuotient, floor_quotient
 from oracles.numerics.graph_operators import RANDOM, left_open_by_graph
-from oracles.probes.context import Context
+from oracles.probes.context import Context, Truth
 from oracles.probes.graph_noise import GraphNoise
 from oracles.probes.graph_record import recorded_outputs
-from oracles.probes.truth import Truth
 from oracles.run import Config, Phase, Run, Status
 from oracles.sandbox.executor import Executor
 from oracles.sandbox.sandbox import Job

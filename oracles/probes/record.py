@@ -9,9 +9,9 @@ import onnx
 
 from corpus.case import Case
 from corpus.external import ExternalFile
+from corpus.onnx.check import repair
 from corpus.onnx.graph import outer_names, topological
 from corpus.onnx.infer import is_external
-from corpus.onnx.repair import repair
 from corpus.onnx.types import memory_bytes
 from corpus.onnx.weights import map_weight
 from corpus.values import Value

@@ -11,10 +11,9 @@ from corpus.tir.program import parse
 from corpus.values import Tensor, Value
 from oracles.naming.names import names_of_loops
 from oracles.numerics.compare import Difference, Tolerance, compare_tensors, describe
-from oracles.probes.context import INTERPRETER, Context
+from oracles.probes.context import INTERPRETER, Context, Truth
 from oracles.probes.noise import Noise
 from oracles.probes.record import Recording
-from oracles.probes.truth import Truth
 from oracles.run import Config, Phase, Run, Status
 from oracles.sandbox.sandbox import Job
 from oracles.tir.interpreter import Interpretation, interpret

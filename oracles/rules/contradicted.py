@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from corpus.case import Case
-from oracles.naming.symptom import symptom_of_run
+from oracles.naming.signature import symptom_of_run
 from oracles.numerics.compare import compare_outputs
 from oracles.probes.context import Context
 from oracles.run import Run

@@ -13,9 +13,9 @@ import onnx
 
 from corpus.case import Case
 from corpus.onnx.graph import free_names
-from oracles.naming.symptom import symptom_of_run
+from oracles.naming.signature import symptom_of_run
 from oracles.numerics.compare import compare
-from oracles.numerics.declarations import Contradiction, contradiction, keeps_to
+from oracles.numerics.value_types import Contradiction, contradiction, keeps_to
 from oracles.probes.context import Context
 from oracles.run import Phase, Run, Status
 from oracles.text.normalise import parse_message

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from corpus.case import Case
-from oracles.naming.symptom import symptom_of_difference
+from oracles.naming.signature import symptom_of_difference
 from oracles.numerics.compare import Difference, compare
 from oracles.probes.context import Context, evidence, other_values
 from oracles.probes.divergence import Divergence

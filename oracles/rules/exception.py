@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from corpus.case import Case
 from oracles.backends import find_backend
-from oracles.naming.symptom import symptom_of_run
+from oracles.naming.signature import symptom_of_run
 from oracles.probes.context import Context, evidence
 from oracles.run import Phase, Run, Status
 from oracles.text.normalise import name_operators, parse_message, unwrap

@@ -12,7 +12,7 @@ import numpy as np
 
 from corpus.case import Case
 from corpus.values import Value
-from oracles.naming.symptom import symptom_of_difference
+from oracles.naming.signature import symptom_of_difference
 from oracles.numerics.compare import describe
 from oracles.numerics.floor_quotients import FloorQuotient, is_wrong_floor
 from oracles.probes.context import Context, evidence, other_values

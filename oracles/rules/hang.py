@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from corpus.case import Case
-from oracles.naming.symptom import symptom_of_run
+from oracles.naming.signature import symptom_of_run
 from oracles.probes.context import Context, evidence, own, side_of
 from oracles.run import Run, Status
 from oracles.verdict import Outcome, Symptom, Verdict

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from corpus.case import Case
 from oracles.language import language_of
-from oracles.naming.symptom import symptom_of_difference
+from oracles.naming.signature import symptom_of_difference
 from oracles.numerics.mismatch_kind import finest_kind
 from oracles.probes.context import INTERPRETER, Context
 from oracles.run import Phase, Run

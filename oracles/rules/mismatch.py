@@ -11,7 +11,7 @@ import numpy as np
 
 from corpus.case import Case
 from corpus.values import Value
-from oracles.naming.symptom import symptom_of_difference
+from oracles.naming.signature import symptom_of_difference
 from oracles.numerics.compare import Difference, compare, compare_outputs, in_parts, part_of
 from oracles.numerics.left_open import has_no_scale, left_open
 from oracles.numerics.mismatch_kind import finest_kind

@@ -7,7 +7,7 @@ several more of them.
 from __future__ import annotations
 
 from corpus.case import Case
-from oracles.naming.symptom import symptom_of_difference
+from oracles.naming.signature import symptom_of_difference
 from oracles.numerics.compare import compare_outputs
 from oracles.probes.context import Context
 from oracles.run import Phase, Run

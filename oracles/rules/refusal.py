@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from corpus.case import Case
 from corpus.errors import UserError
-from oracles.naming.symptom import symptom_of_run
+from oracles.naming.signature import symptom_of_run
 from oracles.probes.context import Context
 from oracles.run import Run, Status
 from oracles.text.normalise import parse_message

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from corpus.case import Case
 from oracles.backends import find_backend
-from oracles.demand import AGREEMENT, REFUSAL, SURVIVAL
 from oracles.language import language_of
 from oracles.probes.context import Context
-from oracles.run import Phase, Run, Status
+from oracles.run import AGREEMENT, REFUSAL, SURVIVAL, Phase, Run, Status
 from oracles.text.normalise import template
 from oracles.verdict import Outcome, Symptom, Verdict, WrongResult
 

@@ -10,7 +10,7 @@ import numpy as np
 from corpus.case import Case
 from corpus.onnx.graph import free_names
 from corpus.values import Value
-from oracles.naming.symptom import symptom_of_difference
+from oracles.naming.signature import symptom_of_difference
 from oracles.numerics.compare import compare, is_float, widen
 from oracles.numerics.operators import operator_of
 from oracles.probes.context import Context, evidence

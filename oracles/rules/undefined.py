@@ -7,7 +7,7 @@ language says so, where there is one.
 from __future__ import annotations
 
 from corpus.case import Case
-from oracles.naming.symptom import symptom_of_run
+from oracles.naming.signature import symptom_of_run
 from oracles.probes.context import Context
 from oracles.run import Phase, Run
 from oracles.verdict import Outcome, Verdict

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from corpus.document import read_whole
 from corpus.errors import UserError
+from corpus.format import read_whole
 from corpus.formats import find_format
 from corpus.graphs.program import decode_values
 from corpus.load import Imported

@@ -15,8 +15,7 @@ from typing import IO, Any
 
 from corpus.errors import UserError
 from oracles.extras import EXTRAS, how_to_install
-from oracles.native.compiled import compiled
-from oracles.native.watching import Watch
+from oracles.native.watching import Watch, compiled
 from oracles.run import Limits
 from oracles.sandbox import worker
 from oracles.sandbox.container.start import SHOWS, start

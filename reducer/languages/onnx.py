@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from corpus.case import Case
-from corpus.onnx.check import checker_complaint
-from corpus.onnx.repair import repair
+from corpus.onnx.check import checker_complaint, repair
 from oracles.judge import Judge
 from oracles.probes.record import record
 from oracles.run import Config
@@ -15,10 +14,10 @@ from reducer.engine.predicates import JudgePool
 from reducer.language import Language
 from reducer.move import Proposal
 from reducer.moves.exhaust_small import MOST_NODES, proposals, subsets
+from reducer.result import kept_nodes
 from reducer.subject.onnx.divergence import DivergedTensors, find_divergence
 from reducer.subject.onnx.facts import learn
 from reducer.subject.onnx.subject import OnnxSubject
-from reducer.trace import kept_nodes
 
 
 def _open(case: Case, pool: JudgePool) -> OnnxSubject:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from corpus.case import Case
 from reducer.engine.predicates import JudgePool
 from reducer.language import Language
-from reducer.subject.tir.subject import TirSubject
+from reducer.subject.tir_subject import TirSubject
 
 
 def _open(case: Case, pool: JudgePool) -> TirSubject:

@@ -13,8 +13,7 @@ from functools import partial
 import onnx
 from onnx import FunctionProto, GraphProto, NodeProto
 
-from corpus.onnx.graph import free_names, function_key, rename, subgraphs, walk_graphs, walk_model
-from corpus.onnx.inline import inlined
+from corpus.onnx.graph import free_names, function_key, inlined, rename, subgraphs, walk_graphs, walk_model
 from reducer.move import Hints, Move, Search, SearchOf, over_sets, smaller_by
 from reducer.moves.operands import drop_parameters
 from reducer.search import Items, drop_one_at_a_time, find_essentials

@@ -14,9 +14,8 @@ from corpus.onnx.graph import function_key, walk_function, walk_model, walk_node
 from reducer.move import Hints, Move, Search, over_sets, smaller_by
 from reducer.search import Items, drop_one_at_a_time, find_essentials
 from reducer.subject.onnx.nodesets import assemble, rename_reads
-from reducer.subject.onnx.order import strangeness
 from reducer.subject.onnx.retype import change_model
-from reducer.subject.onnx.subject import OnnxSubject
+from reducer.subject.onnx.subject import OnnxSubject, strangeness
 from reducer.subject.order import size
 
 

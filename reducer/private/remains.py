@@ -3,19 +3,204 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 import onnx
 from google.protobuf.message import Message
+from onnx import NodeProto, TensorProto
 
 from corpus.case import Case
-from corpus.onnx.graph import tensors, walk_model
-from corpus.values import Tensor
-from reducer.private.strings import ENUMERATIONS
+from corpus.onnx.graph import function_key, tensors, walk_all_graphs, walk_model
+from corpus.values import Tensor, Value
 from reducer.private.values import RUN
-from reducer.subject.onnx.naming import OFFICIAL
+from reducer.subject.onnx.naming import (
+    OFFICIAL,
+    clear_remarks,
+    number_dims,
+    number_graphs,
+    numbered,
+    plain_functions,
+)
+from reducer.subject.onnx.opsets import drop_unused_sets, rename_sets
+from reducer.subject.onnx.subject import OnnxSubject
 from reducer.subject.tensors import read_tensor
+
+ENUMERATIONS = frozenset(
+    (
+        *("auto_pad", "mode", "direction", "activations", "activation", "reduction", "equation", "layout"),
+        *("coordinate_transformation_mode", "nearest_mode", "padding_mode", "approximate", "format", "norm"),
+        *("keep_aspect_ratio_policy", "case_change_action", "post_transform", "aggregate_function"),
+        *("kernel_type", "nodes_modes", "rounding_mode", "pixel_format", "onnx_dtype", "cast_to"),
+        *("map_form", "interpolation_mode", "qk_norm", "quant_type"),
+    )
+)
+"""Attributes of official operators whose strings choose one of a few ways, or are structure."""
+
+
+def placeholders(subject: OnnxSubject) -> dict[str, str]:
+    """Map strings of data to plain ones: letters to letters, digits to digits, distinct to distinct.
+
+    Strings of one pattern are numbered in sorted order, so that their order stays. A plain string maps to
+    itself.
+    """
+    by_pattern: dict[str, list[str]] = {}
+    for text in sorted(set(_strings(subject))):
+        by_pattern.setdefault(_pattern(text), []).append(text)
+    return {
+        text: _counted(pattern, number)
+        for pattern, texts in by_pattern.items()
+        for number, text in enumerate(texts)
+    }
+
+
+def _pattern(text: str) -> str:
+    return "".join(_blank(char) for char in text)
+
+
+def _blank(char: str) -> str:
+    if char.isdigit():
+        return "0"
+    if char.isalpha():
+        return "A" if char.isupper() else "a"
+    return char
+
+
+def _counted(pattern: str, number: int) -> str:
+    """Return the pattern with a number in its letters and digits, the last one counting fastest."""
+    chars = list(pattern)
+    for at in reversed(range(len(chars))):
+        base = {"0": 10, "a": 26, "A": 26}.get(chars[at])
+        if base is not None:
+            number, digit = divmod(number, base)
+            chars[at] = chr(ord(chars[at]) + digit)
+    return "".join(chars)
+
+
+def with_strings(subject: OnnxSubject, instead: Mapping[str, str]) -> OnnxSubject:
+    """The subject with some strings replaced wherever they are: attributes, weights, inputs."""
+    model = onnx.ModelProto()
+    model.CopyFrom(subject.model)
+    for node in walk_model(model):
+        for attribute in _data_attributes(node):
+            if attribute.type == onnx.AttributeProto.STRING:
+                attribute.s = _swap(attribute.s, instead)
+            attribute.strings[:] = [_swap(text, instead) for text in attribute.strings]
+    for tensor in tensors(model):
+        tensor.string_data[:] = [_swap(text, instead) for text in tensor.string_data]
+    inputs = {name: _swap_value(value, instead) for name, value in subject.inputs.items()}
+    return replace(subject, model=model, inputs=inputs)
+
+
+def _strings(subject: OnnxSubject) -> Iterator[str]:
+    for node in walk_model(subject.model):
+        for attribute in _data_attributes(node):
+            yield from (_text(each) for each in (attribute.s, *attribute.strings) if each)
+    for tensor in tensors(subject.model):
+        if tensor.data_type == TensorProto.STRING:
+            yield from map(_text, tensor.string_data)
+    for value in subject.inputs.values():
+        for array in value if isinstance(value, list) else (value,):
+            if _is_text(array):
+                yield from (str(each) for each in np.asarray(array).flat)
+
+
+def _data_attributes(node: NodeProto) -> Iterator[onnx.AttributeProto]:
+    """Yield the attributes whose strings are data."""
+    is_official = node.domain in OFFICIAL
+    for attribute in node.attribute:
+        if (attribute.s or attribute.strings) and not (is_official and attribute.name in ENUMERATIONS):
+            yield attribute
+
+
+def _text(content: bytes) -> str:
+    return content.decode("utf-8", errors="surrogateescape")
+
+
+def _swap(content: bytes, instead: Mapping[str, str]) -> bytes:
+    text = _text(content)
+    return instead.get(text, text).encode("utf-8", errors="surrogateescape")
+
+
+def _swap_value(value: Value, instead: Mapping[str, str]) -> Value:
+    if isinstance(value, list):
+        return [_swap_array(array, instead) for array in value]
+    return _swap_array(value, instead) if isinstance(value, np.ndarray) else value
+
+
+def _swap_array(array: Tensor, instead: Mapping[str, str]) -> Tensor:
+    if not _is_text(array):
+        return array
+    swapped = [instead.get(str(each), str(each)) for each in array.flat]
+    return np.array(swapped, dtype=array.dtype).reshape(array.shape)
+
+
+def _is_text(array: Tensor | None) -> bool:
+    return isinstance(array, np.ndarray) and array.dtype.kind in "USO"
+
+
+def _edited(subject: OnnxSubject, edit: Callable[[onnx.ModelProto], None]) -> OnnxSubject:
+    model = onnx.ModelProto()
+    model.CopyFrom(subject.model)
+    edit(model)
+    return replace(subject, model=model)
+
+
+def drop_remarks(subject: OnnxSubject) -> OnnxSubject:
+    """Documentation, metadata, producers, names of nodes and graphs, operator sets that are not used."""
+    return _edited(subject, _drop_remarks)
+
+
+def _drop_remarks(model: onnx.ModelProto) -> None:
+    clear_remarks(model)
+    model.ClearField("domain")
+    number_graphs(model)
+    for holder in (*walk_all_graphs(model), *model.functions):
+        del holder.value_info[:]
+    for node in walk_model(model):
+        node.ClearField("name")
+        for attribute in node.attribute:
+            for tensor in (*([attribute.t] if attribute.HasField("t") else []), *attribute.tensors):
+                tensor.ClearField("name")
+    drop_unused_sets(model)
+
+
+def plain_dims(subject: OnnxSubject) -> OnnxSubject:
+    """Symbolic dims become d0, d1, …"""
+    return _edited(subject, number_dims)
+
+
+def plain_domains(subject: OnnxSubject) -> OnnxSubject:
+    """Foreign domains become custom0, …; their operators Op0, …; and the attributes of those a0, …"""
+
+    def edit(model: onnx.ModelProto) -> None:
+        functions = {function_key(each) for each in model.functions}
+        foreign = [
+            node
+            for node in walk_model(model)
+            if node.domain not in OFFICIAL and function_key(node) not in functions
+        ]
+        domains = numbered((node.domain for node in foreign), "custom")
+        kinds = numbered((node.op_type for node in foreign), "Op")
+        attributes = numbered((item.name for node in foreign for item in node.attribute), "a")
+        for node in foreign:
+            for attribute in node.attribute:
+                attribute.name = attributes[attribute.name]
+            node.domain, node.op_type = domains[node.domain], kinds[node.op_type]
+            node.ClearField("overload")
+        rename_sets(model, domains)
+
+    return _edited(subject, edit)
+
+
+def functions_renamed(subject: OnnxSubject) -> OnnxSubject:
+    """Functions, their domains, what they take and the tensors in them get plain names."""
+    return _edited(subject, plain_functions)
+
+
+EDITS = (drop_remarks, plain_dims, functions_renamed, plain_domains)
+
 
 SHORTEST_WORD = 4
 FEWEST_DISTINCT = 3

@@ -13,9 +13,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from corpus.onnx import client as onnx_client
 from corpus.onnx import server as onnx_server
-from corpus.onnx.check import checker_complaint
+from corpus.onnx.check import checker_complaint, repair
 from corpus.onnx.client import infer_types
-from corpus.onnx.repair import repair
 from tests.corpus.models import cyclic, external, model, relu, value
 from tests.counting import calls_of
 

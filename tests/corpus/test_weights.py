@@ -25,7 +25,7 @@ import json, sys
 from pathlib import Path
 from corpus.formats.onnx import parse
 from corpus.onnx.check import checker_complaint
-from corpus.onnx.repair import repair
+from corpus.onnx.check import repair
 from corpus.onnx.weights import strip_weights
 from corpus.load import open_case
 

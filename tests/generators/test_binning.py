@@ -11,8 +11,7 @@ from generators.language.budget import UNLIMITED
 from generators.language.random_source import RandomSource
 from generators.relax.operator import Asking
 from generators.relax.ops import operators
-from generators.relax.policy import Policy
-from generators.relax.programs import make_program
+from generators.relax.programs import Policy, make_program
 from generators.strategies import find_strategy
 
 

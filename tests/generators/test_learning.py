@@ -12,20 +12,23 @@ from hypothesis import strategies as st
 import generators.fuzz as loop
 from corpus.case import Case
 from generators.feedback import (
+    FLOOR,
     LONGEST,
     MANY_REFUSALS,
     NOTHING,
+    SCHEDULED,
     CoverageSnapshot,
     FeedbackSchedule,
     blocks_before,
     bounded,
+    earned,
     epoch_starts,
+    shares,
     together,
 )
 from generators.fuzz import Tester, fuzz, judge_cases, lesson_of
 from generators.mixture import BLOCK, Plan, make_tests
 from generators.mutations.modes import Mode
-from generators.scheduling import FLOOR, SCHEDULED, earned, shares
 from oracles.run import Phase
 from oracles.verdict import Outcome, Symptom, Verdict
 

@@ -10,7 +10,7 @@ from corpus.case import Case
 from corpus.errors import UserError
 from generators import Options, generate, make_case
 from generators.mutations.modes import Mode
-from oracles.demand import REFUSAL, SURVIVAL
+from oracles.run import REFUSAL, SURVIVAL
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -22,7 +22,7 @@ from generators.mixture import BLOCK, Plan, _turn, make_cases
 from generators.mutations.hazards import endanger
 from generators.mutations.modes import Mode
 from generators.strategies import strategy_names
-from oracles.demand import AGREEMENT, REFUSAL, SURVIVAL
+from oracles.run import AGREEMENT, REFUSAL, SURVIVAL
 from triage.console import options as making
 from triage.console.options import plan_of
 

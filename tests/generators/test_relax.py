@@ -21,8 +21,7 @@ from generators.relax.costs import ONE_TO_ONE, depths_of
 from generators.relax.forms import forms
 from generators.relax.operator import Argument, Asking, Call, Given, Literal, Operator, Want, target_of
 from generators.relax.ops import operators, recognising
-from generators.relax.policy import FORMS, POLICY
-from generators.relax.programs import make_program
+from generators.relax.programs import FORMS, POLICY, make_program
 from generators.relax.types import Json, Tensor, Type, type_to_json
 from generators.relax.watched import Unsound, Watched, is_close, outside
 from generators.strategies import find_strategy

@@ -13,8 +13,7 @@ from corpus.tir.values import Buffer, Call, Const, Load
 from corpus.tir.walk import walk
 from generators.language.random_source import RandomSource
 from generators.relax.forms.calls import is_sound
-from generators.relax.policy import Policy
-from generators.relax.programs import make_program
+from generators.relax.programs import Policy, make_program
 from generators.relax.stages import primfunc
 from generators.relax.types import Tensor
 from generators.relax.watched import Unsound, interpreted

@@ -17,8 +17,8 @@ from generators.mixture import Plan, make_cases
 from generators.mutations.modes import Mode
 from generators.relax.programs import make_program
 from generators.relax.violations import violated
-from oracles.demand import REFUSAL
 from oracles.judge import Judge
+from oracles.run import REFUSAL
 from oracles.verdict import Outcome
 
 

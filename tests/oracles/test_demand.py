@@ -12,10 +12,9 @@ from onnx import TensorProto, helper
 
 from corpus.case import Case
 from corpus.target import Target
-from oracles.demand import AGREEMENT, REFUSAL, SURVIVAL
 from oracles.judge import Judge
 from oracles.rules import functions, refusal_due
-from oracles.run import Config, Phase, Run, Status
+from oracles.run import AGREEMENT, REFUSAL, SURVIVAL, Config, Phase, Run, Status
 from oracles.sandbox.sandbox import Job
 from oracles.verdict import Outcome
 

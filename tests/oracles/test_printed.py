@@ -7,8 +7,7 @@ import json
 
 import pytest
 
-from oracles.text.failure_text import read_failure
-from oracles.text.printed import as_written
+from oracles.text.failure_text import as_written, read_failure
 
 TEXT = """Traceback (most recent call last):
   File "/opt/app/serve.py", line 12, in handle

@@ -15,8 +15,7 @@ from corpus.target import Target
 from corpus.tir.document import to_bytes
 from corpus.tir.tree import Function, Module
 from oracles.naming.components import importer_site, signature, signature_of_text
-from oracles.naming.signature import Signature
-from oracles.naming.symptom import symptom_of_difference, symptom_of_run
+from oracles.naming.signature import Signature, symptom_of_difference, symptom_of_run
 from oracles.numerics.mismatch_kind import kind_of_values
 from oracles.run import Config, Frame, Phase, Run, Status
 from oracles.verdict import Outcome, Verdict

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from oracles.naming.symptom import signal_name, symptom_of_run
+from oracles.naming.signature import signal_name, symptom_of_run
 from oracles.run import Config, Frame, Phase, Run, Status
 from oracles.verdict import Outcome
 

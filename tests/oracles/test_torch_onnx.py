@@ -18,7 +18,7 @@ from generators.mixture import Plan, make_cases
 from generators.mutations.modes import Mode
 from oracles.judge import Judge
 from oracles.numerics.compare import Tolerance
-from oracles.probes.exporter_blame import RUNNER, WRITTEN, is_exported, say_whose
+from oracles.probes.wrong_side import RUNNER, WRITTEN, is_exported, say_whose
 from oracles.run import Config, Phase, Run, Status
 from oracles.sandbox.executor import configs_of
 from oracles.verdict import Mark, Outcome, Verdict

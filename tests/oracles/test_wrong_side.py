@@ -9,7 +9,7 @@ import pytest
 
 from corpus.values import Value
 from oracles.numerics.compare import Difference, Tolerance, compare
-from oracles.probes.truth import Truth
+from oracles.probes.context import Truth
 from oracles.probes.wrong_side import judge_sides
 
 GOOD, BAD, ODD = np.array([1.0, 2.0]), np.array([5.0, -2.0]), np.array([30.0, 40.0])

@@ -26,7 +26,7 @@ from reducer.move import Hints, Move
 from reducer.moves import all_moves
 from reducer.options import Options
 from reducer.subject.order import size
-from reducer.subject.tir.subject import TirSubject
+from reducer.subject.tir_subject import TirSubject
 
 A, B, C = (Buffer(name, (Const(8),), "float32") for name in "ABC")
 I, N = Var("i"), Var("n")  # noqa: E741

@@ -23,8 +23,7 @@ from reducer.api import Reduction, reduce_case
 from reducer.move import Move
 from reducer.moves import anonymizing_moves
 from reducer.options import Options
-from reducer.private.remains import holds_run, words_left
-from reducer.private.strings import placeholders
+from reducer.private.remains import holds_run, placeholders, words_left
 from reducer.private.values import CHANGES, RUN, alike, fresh, tells
 from reducer.subject.onnx.subject import OnnxSubject
 from tests.reducer.driving import ORT, Counting, IsInteresting, drive, model_of

@@ -8,9 +8,9 @@ import pytest
 
 from oracles.judge import Judge
 from reducer.moves.names import renamed
+from reducer.result import kept_nodes
 from reducer.subject.onnx.nodesets import keep_nodes
 from reducer.subject.onnx.subject import OnnxSubject
-from reducer.trace import kept_nodes
 from tests.reducer.driving import ORT, case_of, drive, find_move, model_of, subject_of
 
 Learned = Callable[[str], OnnxSubject]

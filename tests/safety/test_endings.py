@@ -317,7 +317,7 @@ def test_a_locked_database_loses_no_verdict(folder: Path, monkeypatch: pytest.Mo
 def test_a_full_disk_is_told_as_such() -> None:
     import errno
 
-    from triage.console.troubles import disk_complaint
+    from triage.console.output import disk_complaint
 
     assert "make room" in disk_complaint(OSError(errno.ENOSPC, "No space left on device", "here"))
     assert disk_complaint(ValueError("ours")) == ""

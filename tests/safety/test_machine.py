@@ -103,7 +103,7 @@ def test_small_limits_leave_the_verdict(folder: Path, limit: str, line: str, cod
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO])
 def test_a_disk_that_takes_no_more_is_told_as_such(code: int) -> None:
-    from triage.console.troubles import disk_complaint
+    from triage.console.output import disk_complaint
 
     assert disk_complaint(OSError(code, os.strerror(code), "here")).startswith("here: ")
 

@@ -37,8 +37,7 @@ from triage.reports.report import write_report
 from triage.repro.proving import SAYS, prove
 from triage.views.drawn import DrawnGraph
 from triage.views.listing import describe_value, list_model, mermaid
-from triage.views.privacy import private_words_in, scrub
-from triage.views.rendering import as_cell, as_code, as_comment, as_fence
+from triage.views.rendering import as_cell, as_code, as_comment, as_fence, private_words_in, scrub
 
 FILES = [
     "ORIGIN.md",

@@ -24,7 +24,7 @@ from triage.reports.report import Report, write_report
 from triage.repro.source import surprise
 from triage.views.drawn import drawn
 from triage.views.listing import mermaid
-from triage.views.privacy import private_words_in
+from triage.views.rendering import private_words_in
 
 SHARED = {"ORIGIN.md", "SHA256SUMS", "env.json", "graph.svg", "inputs.npz", "issue.md", "reduction.json"}
 SHARED |= {"case.json", "program.py", "repro.py", "short.py", "signature.json", "trace.txt"}

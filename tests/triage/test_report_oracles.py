@@ -12,7 +12,7 @@ from corpus.case import Case
 from corpus.graphs.program import Binding, Graph, GraphProgram, Input
 from corpus.target import Target
 from oracles.judge import Judge
-from oracles.optimisers.tvm_ways import configs_of_relax
+from oracles.optimisers.tvm_pipelines import configs_of_relax
 from oracles.optional import named
 from oracles.run import Config
 from triage.bugs.history import History

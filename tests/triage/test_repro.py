@@ -23,8 +23,7 @@ from oracles.verdict import Outcome
 from tests.triage.failing import ORT, clip_exception, division_crash, healthy, model
 from triage.claims.claim import Claim, Expectation, expect, longest_fragment
 from triage.projects import project_of
-from triage.repro.model_code import model_code
-from triage.repro.normal_form import normal_form
+from triage.repro.model_code import model_code, normal_form
 from triage.repro.pasted import elements, encode
 from triage.repro.script import write_script
 

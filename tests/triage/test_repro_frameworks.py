@@ -16,14 +16,14 @@ from corpus.regression import FOLDER
 from corpus.target import Target
 from oracles.judge import Judge
 from oracles.numerics.compare import Tolerance
-from oracles.probes.exporter_blame import WRITTEN
+from oracles.probes.wrong_side import WRITTEN
 from oracles.run import Config, Phase, Run, Status
 from oracles.verdict import Outcome
 from tests.triage.failing import model
 from tests.triage.test_repro import run_script
 from triage.claims.claim import Claim, Expectation, expect
 from triage.projects import project_of
-from triage.repro.normal_form import normal_form
+from triage.repro.model_code import normal_form
 from triage.repro.script import write_script
 from triage.repro.source import source_of
 

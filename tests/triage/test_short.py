@@ -17,8 +17,7 @@ from oracles.verdict import Outcome
 from tests.triage.failing import clip_exception
 from triage.claims.claim import Claim, Expectation
 from triage.projects import project_of
-from triage.repro.model_code import NotExpressible
-from triage.repro.normal_form import messages, normal_form
+from triage.repro.model_code import NotExpressible, messages, normal_form
 from triage.repro.short import array_code, helper_code, printed_by, short_script, shows
 from triage.repro.source import Source
 

@@ -20,8 +20,19 @@ from triage.clustering.decisions import CLOSED
 from triage.clustering.ranking import Candidate, ranked, related_clusters
 from triage.store.artifacts import last_reports
 from triage.store.causes import Manifestation, explained_in, manifestations_of
-from triage.store.clusters import BY_SYMPTOM, NEW, REGRESSED, Alias, Cluster, clusters
-from triage.store.counted import Counts, Listed, counts_of_clusters, first_failures, signatures_by_cluster
+from triage.store.clusters import (
+    BY_SYMPTOM,
+    NEW,
+    REGRESSED,
+    Alias,
+    Cluster,
+    Counts,
+    Listed,
+    clusters,
+    counts_of_clusters,
+    first_failures,
+    signatures_by_cluster,
+)
 from triage.store.database import ADVICE, Store
 
 Document = dict[str, Any]

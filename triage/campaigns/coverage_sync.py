@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from corpus.errors import UserError
-from generators.feedback import CoverageSnapshot, FeedbackSchedule, together
+from generators.feedback import CoverageSnapshot, FeedbackSchedule, earned, together
 from generators.fuzz import Tested, lesson_of
 from generators.mixture import BLOCK
-from generators.scheduling import earned
 from triage.store.database import Store, open_existing
 from triage.store.jobs.campaigns import (
     StrategyCost,

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from corpus.case import CASE_FILE, Case
-from corpus.document import read_whole
 from corpus.errors import UserError
+from corpus.format import read_whole
 from corpus.formats import relax, tir
 from corpus.formats.onnx import check, parse
 from corpus.load import open_case

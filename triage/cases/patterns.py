@@ -12,8 +12,7 @@ import numpy as np
 import onnx
 
 from corpus.case import Case
-from corpus.onnx.graph import walk_nodes
-from corpus.onnx.inline import inlined
+from corpus.onnx.graph import inlined, walk_nodes
 from corpus.onnx.inputs import make_inputs
 from corpus.pattern import Pattern
 from generators.language.program import FIRST_OPSET, LAST_OPSET

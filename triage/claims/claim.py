@@ -14,7 +14,7 @@ from oracles.run import Config, Run, Status
 from oracles.text.normalise import name_operators, parse_message, template, unwrap, without_instructions
 from oracles.verdict import Outcome, Verdict
 from triage.projects import ClaimedRun, Project
-from triage.views.privacy import scrub
+from triage.views.rendering import scrub
 
 
 @dataclass(frozen=True)

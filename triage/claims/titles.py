@@ -30,7 +30,7 @@ from triage.claims.claim import (
 )
 from triage.language import language_of, model_of
 from triage.projects import GENERAL, Project, project_of
-from triage.views.privacy import scrub
+from triage.views.rendering import scrub
 
 
 def in_words(config: Config, project: Project) -> str:

@@ -10,9 +10,8 @@ from pathlib import Path
 from corpus.errors import UserError
 from oracles.naming.components import signature_of_text
 from oracles.naming.signature import Signature
-from oracles.text.failure_text import crashed_function
+from oracles.text.failure_text import as_written, crashed_function
 from oracles.text.normalise import template
-from oracles.text.printed import as_written
 from triage.clustering.linkage import average_linkage
 from triage.clustering.similarity import MERGE, compare
 

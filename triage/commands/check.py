@@ -70,7 +70,7 @@ def _verdicts(
     from corpus.case import Remark
     from corpus.errors import UserError
     from triage.cases.judging import Judges
-    from triage.console.troubles import disk_complaint
+    from triage.console.output import disk_complaint
     from triage.setup.short_run import MANY, in_short
 
     with in_short(MANY if words == ["-"] else len(words) * repeat), Judges(options) as judges:

@@ -19,7 +19,7 @@ from oracles.run import Run
 from triage.cases.patterns import Extraction
 from triage.language import Language
 from triage.reports.sentences import OF_ONNX
-from triage.repro.normal_form import messages, normal_form
+from triage.repro.model_code import messages, normal_form
 from triage.repro.source import Source
 from triage.views.drawn import DrawnGraph, drawn
 from triage.views.listing import list_model

@@ -29,8 +29,7 @@ from triage.views.bars import Bars, over_time
 from triage.views.drawn import drawn
 from triage.views.graph_picture import MOST_WHOLE, Dots, GraphPicture, Shown
 from triage.views.listing import describe_value
-from triage.views.privacy import scrub
-from triage.views.rendering import Piece, hash_of, render, shown_text
+from triage.views.rendering import Piece, hash_of, render, scrub, shown_text
 
 KINDS = {
     "crash": "crash",

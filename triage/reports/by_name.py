@@ -27,8 +27,7 @@ from triage.store.artifacts import keep_report
 from triage.store.clusters import set_title
 from triage.store.database import Store, open_existing
 from triage.store.names import find_cluster, is_name
-from triage.views.privacy import scrub
-from triage.views.rendering import as_code, as_comment, as_fence
+from triage.views.rendering import as_code, as_comment, as_fence, scrub
 
 NAME = "not-a-bug.md"
 NAMED = re.compile(r"node name: ([^)\n]+)\)|Node \(([^)\n]+)\)")

@@ -16,7 +16,7 @@ from triage.claims.claim import UNOPTIMISED
 from triage.claims.titles import is_reference, whose
 from triage.reports.draft import Draft
 from triage.setup.environment import package_line
-from triage.views.privacy import private_words_in
+from triage.views.rendering import private_words_in
 
 IN_DOUBLE = " in float64"
 """Said of a referee only where floats are compared."""

@@ -28,7 +28,7 @@ from triage.language import language_of
 from triage.projects import Project, project_of
 from triage.reports.program_evidence import ProgramEvidence, exhibit
 from triage.reports.scripts import Scripts
-from triage.repro.normal_form import messages
+from triage.repro.model_code import messages
 from triage.repro.proving import Proof
 from triage.repro.source import Source
 from triage.setup.environment import describe_environment

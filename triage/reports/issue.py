@@ -25,8 +25,7 @@ from triage.reports.sentences import RunEvidence
 from triage.reports.view import Claimed, Evidence, Head, IssueView, Program, Provenance, Steps, Varied
 from triage.setup.environment import package_line
 from triage.views.listing import describe_value, mermaid
-from triage.views.privacy import scrub
-from triage.views.rendering import as_code, render
+from triage.views.rendering import as_code, render, scrub
 
 MOST_PRINTED = 12
 WARNED = re.compile(r"(?m)^(?:\S+:\d+: \w*Warning: .*\n(?: +.*\n)?|W\d{4} [\d:.]+ .*\n)")

@@ -20,8 +20,7 @@ from triage.reports.bundle import write_bundle
 from triage.setup.environment import describe_environment, package_line
 from triage.store.database import Store
 from triage.store.failures import DECLARED, is_limit
-from triage.views.privacy import scrub
-from triage.views.rendering import render
+from triage.views.rendering import render, scrub
 
 SCRIPT = "import_models.py"
 

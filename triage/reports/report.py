@@ -33,8 +33,7 @@ from triage.reports.scripts import Scripts, inputs_file
 from triage.repro.source import source_of
 from triage.views.graph_picture import MOST_WHOLE, GraphPicture
 from triage.views.listing import describe_value
-from triage.views.privacy import scrub
-from triage.views.rendering import render
+from triage.views.rendering import render, scrub
 
 COLLECT_SECONDS = 120.0
 

@@ -15,7 +15,7 @@ from oracles.verdict import Outcome, Verdict
 from triage.claims.claim import ACCEPTED, UNOPTIMISED, Expectation, essence, signal_text
 from triage.claims.titles import in_short, in_words, pairs_of, while_doing
 from triage.projects import Project
-from triage.views.privacy import scrub
+from triage.views.rendering import scrub
 
 FAR = ("nan", "inf")
 """Kinds of differences that no tolerance decides."""

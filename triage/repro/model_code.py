@@ -6,7 +6,7 @@ maps, training information) raises `NotExpressible`, and the caller embeds the m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -250,3 +250,37 @@ def _wrap_bytes(content: bytes, indent: int) -> str:
     width = 80
     lines = [f'{inner}"{text[at : at + width]}"\n' for at in range(0, len(text), width)]
     return "base64.b64decode(\n" + "".join(lines) + " " * indent + ")"
+
+
+DATA_FIELDS = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data")
+
+
+def normal_form(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a copy with all weights as raw bytes and without fields that only spell out their default."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    for message in messages(copy):
+        if isinstance(message, TensorProto):
+            _to_raw(message)
+        for field, value in message.ListFields():
+            is_scalar = field.message_type is None and not field.is_repeated
+            if is_scalar and field.containing_oneof is None and value == field.default_value:
+                message.ClearField(field.name)
+    return copy
+
+
+def messages(message: Any) -> Iterator[Any]:
+    """Yield a protobuf message and all messages in it, the outer ones first."""
+    yield message
+    for field, value in message.ListFields():
+        if field.message_type is not None:
+            for each in value if field.is_repeated else (value,):
+                yield from messages(each)
+
+
+def _to_raw(tensor: TensorProto) -> None:
+    if any(len(getattr(tensor, field)) for field in DATA_FIELDS):
+        raw = onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(tensor)).raw_data
+        for field in DATA_FIELDS:
+            tensor.ClearField(field)
+        tensor.raw_data = raw

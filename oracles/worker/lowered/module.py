@@ -1,4 +1,7 @@
-"""An ONNX program as a torch module: straight-line code of the lowerings in `torch_ops`."""
+"""An ONNX program as a torch module: straight-line code of the lowerings in `torch_ops`.
+
+What the table does not have is refused by `Unsupported`.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,16 @@ from typing import Any
 
 import torch
 
-from oracles.worker.lowered.elementwise import DTYPES
-from oracles.worker.lowered.lowering import Function, Op
-from oracles.worker.lowered.table import TABLE
+from oracles.worker.lowered.elementwise import DTYPES, ELEMENTWISE
+from oracles.worker.lowered.layout import LAYOUT
+from oracles.worker.lowered.lowering import Function, Lowering, Op
+from oracles.worker.lowered.networks import NETWORKS
+from oracles.worker.lowered.reductions import REDUCTIONS
 from oracles.worker.onnx.domain import DOMAIN
 from oracles.worker.onnx.program import fed_names
 from oracles.worker.torch.tensors import Unsupported, to_torch
+
+TABLE: dict[str, Lowering] = {**ELEMENTWISE, **REDUCTIONS, **LAYOUT, **NETWORKS}
 
 
 def call(op: Op) -> Function:

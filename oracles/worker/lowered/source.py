@@ -14,7 +14,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.overrides import TorchFunctionMode, resolve_name
 
 from oracles.worker.lowered.module import build
-from oracles.worker.torch.literals import literal, needed, written
+from oracles.worker.torch.graph_source import literal, needed, written
 
 INFIX = {
     **{"add": "+", "sub": "-", "mul": "*", "div": "/", "__truediv__": "/", "lt": "<", "gt": ">", "eq": "=="},

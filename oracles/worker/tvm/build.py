@@ -9,9 +9,8 @@ import tvm
 from tvm import relax, te, tirx
 
 from oracles.worker.arrays import decoded_array
-from oracles.worker.tvm.attributes import attributes_from
 from oracles.worker.tvm.tir import build as loops
-from oracles.worker.tvm.types import NotData, Symbols, type_of
+from oracles.worker.tvm.types import NotData, Symbols, attributes_from, type_of
 from oracles.worker.tvm.walk import bound_symbols, called, reads
 
 OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {

@@ -16,8 +16,7 @@ from reducer.move import Hints, Move, Search, one_by_one, smaller_by
 from reducer.moves.values import LATTICE, cast
 from reducer.subject.base import Facts
 from reducer.subject.graphs.edits import change_flow
-from reducer.subject.graphs.order import dtype_words, with_dtype
-from reducer.subject.graphs.subject import GraphSubject
+from reducer.subject.graphs.subject import GraphSubject, dtype_words, with_dtype
 from reducer.subject.order import size
 
 

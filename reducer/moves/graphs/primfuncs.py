@@ -18,7 +18,7 @@ from reducer.move import Move
 from reducer.moves import tir
 from reducer.primfuncs import lifted
 from reducer.subject.graphs.subject import GraphSubject
-from reducer.subject.tir.subject import TirSubject
+from reducer.subject.tir_subject import TirSubject
 from reducer.tir_searches import Candidates, by_functions
 
 AFTER = 300

@@ -27,7 +27,7 @@ from corpus.tir.values import (
 from corpus.tir.walk import buffers, map_buffers, map_statements, rebuilt, walk, with_buffer
 from corpus.values import Value
 from reducer.move import Move
-from reducer.subject.tir.subject import TirSubject
+from reducer.subject.tir_subject import TirSubject
 from reducer.tir_searches import Candidates, by_functions, by_statements
 
 

@@ -13,7 +13,7 @@ from corpus.tir.types import is_bool, is_number, lanes
 from corpus.tir.values import BufferRef, Cast, Const, Expr, Let, Load, Text, literal, type_of
 from corpus.tir.walk import children, expressions, replace_statements, statements, substituted
 from reducer.move import Move
-from reducer.subject.tir.subject import TirSubject
+from reducer.subject.tir_subject import TirSubject
 from reducer.tir_searches import (
     Candidates,
     by_expressions,

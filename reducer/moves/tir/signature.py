@@ -15,8 +15,7 @@ from corpus.tir.walk import free_name, map_statements, renamed, substituted, wal
 from corpus.values import Tensor
 from reducer.move import Hints, Move, Search
 from reducer.subject.order import size
-from reducer.subject.tir.edits import used_names
-from reducer.subject.tir.subject import TirSubject
+from reducer.subject.tir_subject import TirSubject, used_names
 from reducer.tir_searches import Candidates, by_functions
 
 

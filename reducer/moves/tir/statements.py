@@ -11,8 +11,7 @@ from corpus.tir.values import Const, Expr
 from corpus.tir.walk import children, replace_statements, statements, substituted
 from reducer.move import Hints, Move, Search, over_sets
 from reducer.search import Items, SetSearch, drop_one_at_a_time, find_essentials
-from reducer.subject.tir.edits import unused_names, without_leftovers
-from reducer.subject.tir.subject import TirSubject
+from reducer.subject.tir_subject import TirSubject, unused_names, without_leftovers
 from reducer.tir_searches import by_statements
 
 FEW = 4

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from oracles.backends import tvm as tvm_backend
-from oracles.optimisers.tvm_sequences import code_of
+from oracles.optimisers.tvm_pipelines import code_of
 from oracles.run import Config
 from triage.projects import ClaimedRun, Runner
 from triage.projects.tvm.parts import SCRIPT, passes_part, run_part

@@ -6,9 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from corpus.document import read_document
-from corpus.format import Format
-from corpus.measure import Measure
+from corpus.format import Format, Measure, read_document
 from corpus.values import InputType, Value
 from tests.triage.toy_language.program import SIZE, Line, Program, parse, print_text
 

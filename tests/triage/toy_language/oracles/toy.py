@@ -9,10 +9,9 @@ from typing import Any
 from corpus.values import Value
 from oracles.language import Language, Opened
 from oracles.numerics.compare import Difference, Tolerance, compare
-from oracles.probes.context import Context
+from oracles.probes.context import Context, Truth
 from oracles.probes.noise import Noise
 from oracles.probes.record import Recording
-from oracles.probes.truth import Truth
 from oracles.run import Config, Phase, Run, Status
 from oracles.sandbox.sandbox import Job
 from tests.triage.toy_language.program import Program, parse

@@ -14,9 +14,9 @@ from tvm import relax
 from oracles.worker.arrays import encoded_array
 from oracles.worker.documented import run_tests
 from oracles.worker.tvm.build import to_module
-from oracles.worker.tvm.opening.onnx import NoSuchOperator, Writer
-from oracles.worker.tvm.opening.script import Scripted, scripted
+from oracles.worker.tvm.onnx_from_relax import NoSuchOperator, Writer
 from oracles.worker.tvm.read import read_module
+from oracles.worker.tvm.script import Scripted, scripted
 from oracles.worker.tvm.tir import read as tir_read
 from oracles.worker.tvm.tir.build import build_module
 from oracles.worker.tvm.tir.read import read_module as read_loops
