@@ -12,8 +12,8 @@ NAMES = frozenset({"onnx", "torch", "relax", "tir"})
 ROOMS = (
     *("corpus/formats/", "corpus/onnx/", "corpus/graphs/", "corpus/tir/"),
     *("oracles/languages/", "oracles/worker/", "oracles/tir/"),
-    *("reducer/languages/", "reducer/subject/onnx/", "reducer/subject/graphs/", "reducer/subject/loops/"),
-    *("reducer/subject/tir/", "reducer/moves/graphs/", "reducer/moves/loops/", "reducer/moves/tir/"),
+    *("reducer/languages/", "reducer/subject/onnx/", "reducer/subject/graphs/", "reducer/subject/tir/"),
+    *("reducer/moves/graphs/", "reducer/moves/tir/"),
     *("generators/languages/", "generators/relax/", "generators/tir/"),
     *("triage/languages/", "triage/public/objects.py"),
 )
@@ -25,7 +25,7 @@ And what takes the objects of a user's frameworks, in a process in which nothing
 CLASSES = frozenset(
     {
         *("ModelProto", "GraphProgram", "Module", "OnnxContext", "GraphContext", "TirContext"),
-        *("NodeSubject", "OnnxSubject", "GraphSubject", "LoopSubject", "TirSubject"),
+        *("NodeSubject", "OnnxSubject", "GraphSubject", "TirSubject"),
         *("Program", "RelaxProgram", "TirProgram"),
     }
 )

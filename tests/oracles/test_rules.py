@@ -47,7 +47,7 @@ class Facts:
         self.has_open_operators = self.quantises = False
         self.noise = Quiet()
         self.steps = 0.0
-        self.contradiction = ""
+        self.contradiction = self.undefined = ""
         self.floor_quotients = ()
         self.repeats = ()
         self.referee = Run(Config("reference"), referee, Phase.EXECUTE)
@@ -56,6 +56,9 @@ class Facts:
         return None
 
     def written_out(self) -> None:
+        return None
+
+    def contradicted_by_interpreter(self, run: Run) -> None:
         return None
 
     def classify(self, run: Run) -> str:

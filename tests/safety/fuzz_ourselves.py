@@ -380,7 +380,7 @@ KNOWN = b"""[an-issue]
 title = "t"
 package = "onnxruntime"
 since = "1.0"
-url = "https://example.org/1"
+issue = "https://example.org/1"
 match = { kind = "a.*b", site = "x" }
 avoid = ["Relu:float32"]
 """

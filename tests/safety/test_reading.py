@@ -285,7 +285,7 @@ def test_a_link_of_a_known_issue_is_a_link(tmp_path: Path) -> None:
 
     path = tmp_path / "known.toml"
     for url in ("javascript:alert(1)", "https://a/b) [x](http://c", "https://a/`"):
-        path.write_text(f'[a]\ntitle = "t"\npackage = "p"\nurl = "{url}"\nmatch = {{kind = "x"}}\n')
+        path.write_text(f'[a]\ntitle = "t"\npackage = "p"\nissue = "{url}"\nmatch = {{kind = "x"}}\n')
         with pytest.raises(UserError, match="https://"):
             read_known(path)
 

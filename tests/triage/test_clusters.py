@@ -40,7 +40,7 @@ def test_the_first_reduced_failure_names_the_cluster_that_its_symptom_opened(sto
     after = reduced(store, failure, 101, ONE, "smaller")
     assert after.cluster == failure.cluster
     assert (after.status, after.signature) == ("reduced", ONE.digest)
-    assert clusters(store)[0].title == "Add: Fail: smaller (optimisation level all, not none)"
+    assert clusters(store)[0].title == "[Add] Fail: smaller at level all, not none"
 
 
 def test_another_signature_of_the_same_symptom_is_another_cluster(store):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 
 import numpy as np
 import pytest
@@ -16,9 +17,23 @@ from oracles.judge import Judge
 from oracles.naming.components import signature
 from oracles.naming.signature import Signature
 from reducer.pass_sets import find_pass_set
-from tests.triage.failing import ORT, model
-from triage.bugs.known import SHIPPED, known_issue, load_known, read_known
-from triage.store.database import own_file
+from tests.triage.failing import ORT, division_crash, model, verdict
+from triage.bugs.failures import record_failure, record_reduction
+from triage.bugs.known import (
+    NOT_FILED,
+    SHIPPED,
+    add_own,
+    known_issue,
+    known_of_cluster,
+    load_known,
+    read_known,
+)
+from triage.bugs.overview import KNOWN, UNREPORTED, overview_with_states
+from triage.commands.triage import mark_cluster
+from triage.console.options import StoreOptions
+from triage.projects import project_of_package
+from triage.store.database import Store, own_file
+from triage.store.names import cluster_name
 
 RELU = Signature.of(
     ("backend", "ort"),
@@ -26,6 +41,7 @@ RELU = Signature.of(
     ("site", "relu_clip_fusion.cc FuseReluClip::Apply"),
     ("message", "Unexpected data type for Clip '*' input of *"),
 )
+ADDRESS = re.compile(r"https://github\.com/[\w.-]+/[\w.-]+/issues/\d+")
 OWN = """
 [mine]
 title = "My own"
@@ -37,6 +53,18 @@ match = { outcome = "exception", site = "relu_clip_fusion.cc .*" }
 
 def test_every_bug_of_the_corpus_has_an_entry():
     assert {each.name for each in load_regressions()} <= {issue.id for issue in read_known(SHIPPED)}
+
+
+def test_every_entry_says_where_it_is_filed_or_that_it_is_not():
+    for issue in read_known(SHIPPED):
+        assert issue.issue == NOT_FILED or ADDRESS.fullmatch(issue.issue), issue.id
+        assert issue.is_filed == (issue.issue != NOT_FILED)
+
+
+def test_an_address_is_of_the_project_whose_bug_it_is():
+    for issue in read_known(SHIPPED):
+        if issue.is_filed:
+            assert issue.issue.startswith(project_of_package(issue.package).issues), issue.id
 
 
 @pytest.mark.slow
@@ -110,3 +138,60 @@ def test_a_bug_of_tvm_is_tagged_as_what_it_is(name, operator, inputs, outputs, v
         pytest.skip("the installed release does not show the bug")
     named = signature(verdict, measure(made), case)
     assert [issue.id for issue in read_known(SHIPPED) if issue.holds_for(dict(named.components))] == [name]
+
+
+FACTS = {"minimal": True, "nodes_before": 2, "nodes_after": 1, "checks": 3, "passes": []}
+
+
+def reduced(store: Store) -> int:
+    """A cluster of one reduced failure, whose signature has characters that regular expressions read."""
+    failure = record_failure(store, division_crash(), verdict("first"), release="1.31.1")
+    named = Signature.of(*RELU.components[:-1], ("message", "a (b) [c] + *"))
+    return record_reduction(store, failure, division_crash(), verdict("first"), named, FACTS).cluster
+
+
+def test_a_users_entry_for_a_cluster_matches_it_and_names_its_thread(tmp_path):
+    address = "https://github.com/microsoft/onnxruntime/issues/7"
+    with Store(tmp_path / "crux.db") as store:
+        cluster = reduced(store)
+        add_own(store.path, known_of_cluster(store, cluster, address))
+        (entry,) = read_known(own_file(store.path))
+        (document,) = overview_with_states(store, load_known(store.path))
+    assert (entry.package, entry.issue, entry.seen) == ("onnxruntime", address, ("1.31.1",))
+    assert (document["known"], document["issue"], document["state"]) == (entry.id, address, KNOWN)
+    with pytest.raises(UserError, match="has an entry"):
+        add_own(tmp_path / "crux.db", entry)
+
+
+def test_a_known_bug_that_nobody_has_filed_is_to_file(tmp_path):
+    with Store(tmp_path / "crux.db") as store:
+        add_own(store.path, known_of_cluster(store, reduced(store), NOT_FILED))
+        (document,) = overview_with_states(store, load_known(store.path))
+    assert (document["issue"], document["state"]) == (NOT_FILED, UNREPORTED)
+
+
+def test_an_entry_needs_an_address_and_a_reduced_failure(tmp_path):
+    with Store(tmp_path / "crux.db") as store:
+        with pytest.raises(UserError, match="no address"):
+            known_of_cluster(store, reduced(store), "somewhere")
+        other = record_failure(store, division_crash(1), verdict("another"))
+        with pytest.raises(UserError, match="nothing of it is reduced"):
+            known_of_cluster(store, other.cluster, "https://a.b/1")
+
+
+def test_a_cluster_is_marked_with_its_thread_from_the_command_line(tmp_path):
+    options = StoreOptions(db=tmp_path / "crux.db", json=True)
+    with Store(options.database) as store:
+        name = cluster_name(reduced(store))
+    mark_cluster(options, name, issue="https://github.com/microsoft/onnxruntime/issues/7")
+    (entry,) = read_known(own_file(options.database))
+    assert entry.issue.endswith("/7")
+    with pytest.raises(UserError, match="give a state, or --issue"):
+        mark_cluster(options, name)
+
+
+def test_another_file_of_entries_comes_before_the_users_own(tmp_path):
+    named = tmp_path / "shared.toml"
+    named.write_text(OWN.replace("[mine]", "[shared]"))
+    own_file(tmp_path / "crux.db").write_text(OWN)
+    assert [each.id for each in load_known(tmp_path / "crux.db", named)][:2] == ["shared", "mine"]

@@ -134,7 +134,7 @@ def test_the_issue_says_what_a_maintainer_asks_for(crash_report):
     for heading in (
         *("Describe the issue", "To reproduce", "Urgency", "Platform", "OS Version"),
         *("ONNX Runtime Installation", "ONNX Runtime Version or Commit ID", "ONNX Runtime API"),
-        *("Architecture", "Execution Provider", "Execution Provider Library Version", "How it was found"),
+        *("Architecture", "Execution Provider", "Execution Provider Library Version"),
     ):
         assert f"### {heading}" in text
     assert text.startswith("# Div: SIGFPE")
@@ -220,8 +220,22 @@ def test_wrong_values_are_shown_side_by_side():
     expectation = expect(mismatch(), Tolerance(), ORT_PROJECT)
     (row,) = sentences.value_rows(expectation, Tolerance())
     assert (row.output, row.index, row.passing, row.failing) == ("y", "[1]", "2.0", "9.0")
-    assert title_of(expectation, ["Mul"]) == "Mul: 9 instead of 2 (optimisation level all, not none)"
-    assert title_of(expectation, ["Mul"], ["A"]) == "Mul: 9 instead of 2 with A"
+    assert title_of(expectation, ["Mul"]) == "[Mul] 9 instead of 2 at level all, not none"
+    assert title_of(expectation, ["Mul"], ["A"]) == "[A] 9 instead of 2 for Mul"
+
+
+@pytest.mark.parametrize("words", ["a word " * 40, "x" * 300, "line\nafter\nline " * 20])
+def test_a_title_is_one_line_of_at_most_80_characters(words):
+    expectation = expect(exception("Fail", words), Tolerance(), ORT_PROJECT)
+    for operators, passes in (
+        (["Relu"], []),
+        ([f"Operator{n}" for n in range(9)], []),
+        (["Relu"], ["A", "B"]),
+    ):
+        title = title_of(expectation, operators, passes)
+        assert len(title) <= 80
+        assert "\n" not in title
+        assert title.startswith("[")
 
 
 def test_of_a_sequence_the_item_that_differs_is_shown():
@@ -235,16 +249,15 @@ def test_of_a_sequence_the_item_that_differs_is_shown():
     expectation = expect(replace(given, runs=items), Tolerance(), ORT_PROJECT)
     (row,) = sentences.value_rows(expectation, Tolerance())
     assert (row.output, row.passing, row.failing) == ("y#1", "1", "0")
-    assert title_of(expectation, ["min"], ["A"]) == "min: 0 instead of 1 with A"
+    assert title_of(expectation, ["min"], ["A"]) == "[A] 0 instead of 1 for min"
 
 
 def test_of_a_long_output_the_exception_is_kept():
     frames = [f'  File "a.py", line {line}, in f' for line in range(30)]
     told = ["none: 0", "Traceback (most recent call last):", *frames, "module.Wrong: it is", *["more"] * 30]
     shown = short_output("\n".join(told)).splitlines()
-    assert len(shown) == 14
-    assert "module.Wrong: it is" in shown
-    assert (shown[0], shown[-1]) == ("...", "...")
+    assert shown[0] == "module.Wrong: it is"
+    assert (len(shown), shown[-1]) == (13, "...")
 
 
 def test_warnings_of_the_machine_are_left_out_of_what_a_script_printed():
@@ -257,7 +270,7 @@ def test_a_wrapped_exception_is_named_by_its_cause():
     told = "backend='inductor' raised:\nGuardOnData: Could not extract"
     given = exception("BackendCompilerFailed", told)
     title = title_of(expect(given, Tolerance(), ORT_PROJECT), ["take"], ["A"])
-    assert title == "take: GuardOnData: Could not extract with A"
+    assert title == "[A] GuardOnData: Could not extract for take"
 
 
 def test_a_title_names_the_attributes_that_a_single_operator_has_left():
@@ -278,22 +291,22 @@ def test_a_title_holds_no_code_of_llvm():
     quoted = "Invalid operand types for FCmp instruction\n  %9 = fcmp oeq i1 %5, %8, !dbg !37\n"
     message = f"LLVM module verification failed with the following errors: \n{quoted}"
     expectation = expect(exception("InternalError", message), Tolerance(), ORT_PROJECT)
-    title = "Equal: InternalError: Invalid operand types for FCmp instruction"
-    assert title_of(expectation, ["Equal"]).startswith(f"{title} (")
+    title = "[Equal] InternalError: Invalid operand types for FCmp instruction"
+    assert title_of(expectation, ["Equal"]) == title
     assert "%9" not in essence(message)
 
 
 def test_the_operator_that_the_trace_names_stands_first():
     given = exception("ValueError", "Dynamic pads are not supported yet.", "Error converting Op (Pad)\n")
     title = title_of(expect(given, Tolerance(), ORT_PROJECT), ["Slice", "Pad"])
-    assert title.startswith("Pad (with Slice): ValueError: Dynamic pads")
+    assert title == "[Pad] ValueError: Dynamic pads are not supported yet. with Slice"
 
 
 def test_the_wrong_side_is_named():
     given = mismatch()
     wrong = replace(given, symptom=replace(given.symptom, site="un-optimised"))
     expectation = expect(wrong, Tolerance(), ORT_PROJECT)
-    assert title_of(expectation, ["Mul"]) == "Mul: 2 instead of 9 (un-optimised result is wrong)"
+    assert title_of(expectation, ["Mul"]) == "[Mul] 2 instead of 9 without optimisation"
     assert "the un-optimised result is wrong" in sentences.happened(expectation, "onnxruntime")
     assert "evaluator agrees with the result at optimisation level `all`" in sentences.expected(
         expectation, wrong, Tolerance()
@@ -303,7 +316,7 @@ def test_the_wrong_side_is_named():
 def test_of_many_operators_a_title_names_the_first():
     operators = ["Pow", "ReduceMean", "Add", "Add", "Sqrt", "Div", "Mul"]
     title = title_of(expect(mismatch(), Tolerance(), ORT_PROJECT), operators)
-    assert title.startswith("Pow + ReduceMean + Add + Sqrt + …: 9 instead of 2")
+    assert title.startswith("[Pow + ReduceMean + Add + Sqrt + …] 9 instead of 2")
 
 
 def test_a_result_against_its_declaration_says_what_it_is_and_what_it_should_be():
@@ -318,9 +331,7 @@ def test_a_result_against_its_declaration_says_what_it_is_and_what_it_should_be(
         ),
     )
     expectation = expect(contradicted, Tolerance(), ORT_PROJECT)
-    assert (
-        title_of(expectation, ["ReduceSum"]) == "ReduceSum gives [0] where its inputs fix [1] (un-optimised)"
-    )
+    assert title_of(expectation, ["ReduceSum"]) == "[ReduceSum] gives [0] where its inputs fix [1]"
     assert "ReduceSum gives [0] where its inputs fix [1]." in sentences.happened(expectation, "onnxruntime")
     assert sentences.expected(expectation, contradicted, Tolerance()).startswith("The shape that")
 
@@ -459,7 +470,7 @@ def test_results_that_change_from_run_to_run_are_said_to_do_so():
         Verdict(Outcome.MISMATCH, Phase.COMPARE, "t", symptom, tuple(runs)), Tolerance(), ORT_PROJECT
     )
     assert list(expectation.configs) == ["none", "none, again"]
-    assert title_of(expectation, ["Add"]) == "Add: results that change from run to run"
+    assert title_of(expectation, ["Add"]) == "[Add] results that change from run to run"
     assert sentences.value_rows(expectation, Tolerance()) == []
 
 

@@ -20,8 +20,9 @@ from corpus.tir.values import Binary, Buffer, Const, Load, Var, literal
 from oracles.judge import Judge
 from triage.bugs.history import History
 from triage.projects import runner_of
+from triage.reports.program_evidence import exhibit
 from triage.reports.report import Report, write_report
-from triage.repro.source import surprise
+from triage.repro.source import source_of, surprise
 from triage.views.drawn import drawn
 from triage.views.listing import mermaid
 from triage.views.rendering import private_words_in
@@ -79,7 +80,7 @@ def test_a_relax_module_is_reported_as_tvmscript_that_shows_the_bug(relax_report
     assert {path.name for path in relax_report.folder.iterdir()} == SHARED | {"program.relax.json"}
     text = (relax_report.folder / "issue.md").read_text()
     assert "= R.equal(x0, x1)" in text
-    assert text.startswith("# relax.equal: InternalError")
+    assert text.startswith("# [relax.equal] InternalError")
     assert "- [x] TVM (`relax.analysis.well_formed`) accepts the module" in text
     assert "frontend:onnx" not in text
     assert 'n0["equal"]' in text
@@ -95,6 +96,20 @@ def test_names_of_a_relax_module_stay_names(relax_report):
     for path in relax_report.folder.iterdir():
         assert not private_words_in(path.read_bytes())
         assert b"secret.py" not in path.read_bytes()
+
+
+@needs("tvm")
+@pytest.mark.slow
+def test_the_program_of_a_tir_report_runs_by_itself(tmp_path):
+    """Its inputs have a NaN and an infinity, which numpy prints as bare names."""
+    body = (Store("A", (Const(0),), Load("A", (Const(1),), "float32")),)
+    loops = Module({"main": Function((Buffer("A", (Const(2),), "float32"),), body)})
+    case = Case("tir", to_bytes(loops), {"A": np.float32([np.nan, np.inf])}, Target("tvm"))
+    with Judge(Target("tvm"), format="tir") as judge:
+        files = exhibit(case, judge, source_of(case, judge)).files
+    (tmp_path / "program.py").write_bytes(files["program.py"] + b"\nassert len(inputs) == 1 and Module\n")
+    done = subprocess.run([sys.executable, "program.py"], cwd=tmp_path, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()
 
 
 @needs("torch")

@@ -47,7 +47,8 @@ def test_the_script_runs_the_program_as_the_oracle_did(oracle: str) -> None:
     runner = runner_of("tvm", "relax")
     assert oracle in runner.tells
     shown = ClaimedRun(config, {"base": BASELINE, "failing": config})
-    for template in (runner.part, runner.short):
+    assert runner.short is not None
+    for template in (runner.part, runner.short.program + runner.short.run):
         given = {"source": SOURCE, "seen": "exception", "expected": {}, **runner.settings(shown)}
         text = template_of(template).render(given)
         ast.parse(text)

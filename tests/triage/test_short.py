@@ -1,6 +1,12 @@
-"""The short script makes the model that it claims to make, and is only shown where it shows the bug."""
+"""The short script builds the model that it claims to build and asserts: red before a fix, green after."""
 
 from __future__ import annotations
+
+import base64
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -10,6 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 import tensorcrux
 from corpus.case import Case
 from corpus.formats.onnx import parse
+from corpus.graphs.program import Graph, GraphProgram, Input
 from corpus.target import Target
 from oracles.numerics.compare import Tolerance
 from oracles.run import Config, Phase, Run, Status
@@ -17,14 +24,21 @@ from oracles.verdict import Outcome
 from tests.triage.failing import clip_exception
 from triage.claims.claim import Claim, Expectation
 from triage.projects import project_of
+from triage.repro.helper_code import array_code, helper_code
 from triage.repro.model_code import NotExpressible, messages, normal_form
-from triage.repro.short import array_code, helper_code, printed_by, short_script, shows
+from triage.repro.short import is_at_a_glance, short_scripts, shows
 from triage.repro.source import Source
 
 
 def made_by(code: str) -> onnx.ModelProto:
     """The model that a script's statements make."""
-    found = {"np": np, "helper": helper, "numpy_helper": numpy_helper, "TensorProto": TensorProto}
+    found = {
+        "np": np,
+        "base64": base64,
+        "helper": helper,
+        "numpy_helper": numpy_helper,
+        "TensorProto": TensorProto,
+    }
     exec(code, found)
     return found["model"]
 
@@ -68,6 +82,7 @@ def test_names_and_strings_are_only_literals():
         np.array([[1, -2]], np.int8),
         np.zeros((0, 3), np.float64),
         np.full((3, 50), 7, np.uint16),
+        np.arange(90, dtype=np.int16).reshape(9, 10),
         np.array([True, False]),
         np.array([np.nan, np.inf, -np.inf], np.float16),
         np.array(["a'b", "\n"]),
@@ -75,30 +90,90 @@ def test_names_and_strings_are_only_literals():
     ],
 )
 def test_an_array_is_made_again_from_its_text(array):
-    again = eval(array_code(array), {"np": np})
+    again = eval(array_code(array), {"np": np, "base64": base64})
     assert again.dtype == array.dtype
     assert again.shape == array.shape
     assert np.array_equal(again, array, equal_nan=array.dtype.kind == "f")
 
 
-def test_what_stands_behind_each_label_is_told_apart():
-    text = "a warning\nnone: [1\n 2]\nall: [1 3]\n"
-    assert printed_by(text, ("none", "all")) == ["[1 2]", "[1 3]"]
+RIGHT = Run(Config("numpy", backend="golden"), Status.OK, Phase.EXECUTE, {"y0": np.float32([1, 2])})
+WAY = (("pipeline", "default"), ("opt-level", 0), ("executor", "bytecode"))
+WRONG = Run(Config("default -O0", WAY), Status.OK, Phase.EXECUTE, {"y0": np.float32([0, 2])})
 
 
-def test_values_that_a_reference_gives_are_held_and_the_wrong_ones_must_be_printed() -> None:
-    """The values differ by themselves, so what counts is that the target gives the wrong ones again."""
-    right = Run(Config("numpy", backend="golden"), Status.OK, Phase.EXECUTE, {"y0": np.float32([1, 2])})
-    wrong = Run(
-        Config("default -O0 bytecode", (("pipeline", "default"),)),
-        Status.OK,
-        Phase.EXECUTE,
-        {"y0": np.float32([0, 2])},
+def claimed(failing: Run, passing: Run | None, backend: str, **facts: str) -> Claim:
+    outcome = Outcome.MISMATCH if failing.is_ok else Outcome.EXCEPTION
+    return Claim(
+        Expectation(project_of(backend), outcome, failing, passing, **facts),
+        "a title",
+        Tolerance(1e-3, 1e-4),
+        10.0,
+        1 << 30,
     )
-    expectation = Expectation(project_of("tvm"), Outcome.MISMATCH, wrong, right, kind="value")
-    claim = Claim(expectation, "a title", Tolerance(), 10.0, 1 << 30)
-    case = Case("relax", b"", {}, Target("tvm"))
-    text = short_script(case, claim, Source("# a module", ""))
-    assert 'print("numpy:", np.array([1.0, 2.0], np.float32), flush=True)' in text
-    assert shows(claim)(0, "numpy: [1. 2.]\ndefault -O0 bytecode: [0. 2.]")
-    assert not shows(claim)(0, "numpy: [1. 2.]\ndefault -O0 bytecode: [1. 2.]")
+
+
+def test_values_that_a_reference_gives_are_held_and_asserted() -> None:
+    claim = claimed(WRONG, RIGHT, "tvm", kind="value")
+    program = GraphProgram("relax", Graph((Input("x", "float32", (2,)),), (), ("x",))).to_bytes()
+    text = short_scripts(Case("relax", program, {}, Target("tvm")), claim, Source("# a module", "")).script
+    assert text.splitlines()[0] == "# Needs apache-tvm, numpy"
+    assert "expected = np.array([1.0, 2.0], np.float32)  # numpy, with floats in float64" in text
+    assert "actual = run('default', 0, 'bytecode')[0]" in text
+    assert "np.testing.assert_allclose(actual, expected, rtol=0.001, atol=0.0001)" in text
+    assert shows(claim)(1, "AssertionError: \nNot equal to tolerance")
+    assert not shows(claim)(0, "")
+    assert not shows(claim)(1, "ModuleNotFoundError: No module named 'tvm'")
+
+
+NONE, ALL = Config("none", (("level", "none"),)), Config("all", (("level", "all"),))
+
+
+def of_clip() -> tuple[Case, Claim]:
+    """A claim about values where there is none: so both levels agree, as they do after a fix."""
+    outputs = {"y": np.array([0.0, 0.5, 2.0])}
+    fine, failing = (Run(each, Status.OK, Phase.EXECUTE, outputs) for each in (NONE, ALL))
+    return clip_exception(), claimed(failing, fine, "ort", kind="value")
+
+
+def run(text: str, folder: Path, *before: str) -> subprocess.CompletedProcess[str]:
+    path = folder / "test_it.py"
+    path.write_text(text)
+    return subprocess.run(
+        [sys.executable, *before, path.name], cwd=folder, capture_output=True, text=True, check=False
+    )
+
+
+def test_the_script_and_the_test_fail_before_a_fix_and_pass_after_it(tmp_path: Path) -> None:
+    case, claim = of_clip()
+    found = short_scripts(case, claim, None)
+    assert found.script.splitlines()[0] == "# Needs onnxruntime, numpy, onnx to build the model"
+    assert is_at_a_glance(found.script)
+    assert "class TestReluClipMismatch(unittest.TestCase):" in found.test
+    done = run(found.script, tmp_path)
+    if done.returncode == 0:
+        pytest.skip("the installed onnxruntime does not show the bug")
+    assert "Unexpected data type for Clip" in done.stderr
+    assert run(found.test, tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider").returncode == 1
+    fixed = [text.replace("ORT_ENABLE_ALL", "ORT_DISABLE_ALL") for text in (found.script, found.test)]
+    assert run(fixed[0], tmp_path).returncode == 0
+    assert run(fixed[1], tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider").returncode == 0
+
+
+def test_a_model_that_the_helper_cannot_say_stands_as_bytes_and_needs_no_onnx() -> None:
+    case, claim = of_clip()
+    made = parse(case.program)
+    made.functions.add(name="F", domain="d", output=[])
+    found = short_scripts(replace(case, program=made.SerializeToString()), claim, None)
+    assert found.script.splitlines()[0] == "# Needs onnxruntime, numpy"
+    assert "import onnx\n" not in found.script
+    assert "model = base64.b64decode(" in found.script
+
+
+def test_of_an_exception_the_result_after_a_fix_is_asserted_too() -> None:
+    case, claim = of_clip()
+    failing = replace(
+        claim.expectation.failing, status=Status.EXCEPTION, error="RuntimeException", outputs={}
+    )
+    script = short_scripts(case, claimed(failing, claim.expectation.passing, "ort"), None).script
+    assert "actual = run(ort.GraphOptimizationLevel.ORT_ENABLE_ALL)[0]  # raises RuntimeException" in script
+    assert "np.testing.assert_allclose(actual, expected, rtol=0.001, atol=0.0001)" in script

@@ -1,14 +1,17 @@
 """Known issues: matchers over the components of signatures, by package and release.
 
 Shipped in `known_issues.toml`; a file beside the database, `DATABASE.known.toml`, adds a user's own. An
-entry is a table `[issue-id]` with `title`, `package`, `since` and `fixed` (the first release with it, the
-first without it again), `url`, and `match`: for each component of a signature a regular expression that its
-whole text must match. `suppress = true` leaves its clusters out of lists; without, they are tagged. `avoid`
-says what a generator must not make: patterns of `operator:dtype`, one for each of a chain of nodes.
+entry is a table `[issue-id]` with `title`, `package`, `issue` (its thread's address, or `not filed` for a bug
+that crux knows and nobody has filed), `seen` (releases on which it was seen), `since` and `fixed` (the
+first release with it, the first without it again), and `match`: for each component of a signature a regular
+expression that its whole text must match. `suppress = true` leaves its clusters out of lists; without, they
+are tagged. `avoid` says what a generator must not make: patterns of `operator:dtype`, one for each of a chain
+of nodes.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,21 +20,24 @@ from pathlib import Path
 from typing import Any
 
 from corpus.errors import UserError
-from corpus.reading import read_toml
+from corpus.files import write_fresh
+from corpus.reading import read_text, read_toml
 from corpus.release import is_before
 from oracles.naming.signature import Signature
 from triage.clustering.similarity import RELATED, compare, group_of
-from triage.projects import project_of_package
+from triage.projects import project_of, project_of_package
 from triage.store.artifacts import replace_known
-from triage.store.clusters import clusters, signatures_of
+from triage.store.clusters import BY_SYMPTOM, clusters, get_cluster, signatures_of
 from triage.store.database import Store, dump, own_file
+from triage.store.failures import releases_of
+from triage.store.names import cluster_name
 
 
 def note_known(store: Store, issues: Iterable[KnownIssue]) -> None:
     """Let the table hold these known issues and no others; nothing is written where it does."""
     wanted = [
-        {name: getattr(each, name) for name in ("id", "title", "package", "fixed", "url")}
-        | {"match": dump(dict(each.match))}
+        {name: getattr(each, name) for name in ("id", "title", "package", "fixed")}
+        | {"url": each.issue, "match": dump(dict(each.match))}
         for each in {each.id: each for each in reversed(list(issues))}.values()
     ]
     replace_known(store, wanted)
@@ -42,9 +48,13 @@ MOST_BYTES = 4 << 20
 URL = re.compile(r"(https?://[^\s<>()\[\]`\"'|\\]{1,1000})?")
 ID = re.compile(r"[\w.#/-]{1,200}")
 FIELDS = {
-    **dict.fromkeys(("title", "package", "since", "fixed", "url"), str),
-    **{"match": dict, "suppress": bool, "avoid": list},
+    **dict.fromkeys(("title", "package", "since", "fixed", "issue"), str),
+    **{"match": dict, "suppress": bool, "avoid": list, "seen": list},
 }
+MOST_NAME = 40
+WRITTEN = ("title", "package", "issue", "seen")
+NOT_FILED = "not filed"
+"""The `issue` of a bug that is known to crux and to file all the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +67,16 @@ class KnownIssue:
     match: Mapping[str, str]
     since: str = ""
     fixed: str = ""
-    url: str = ""
+    issue: str = ""
+    seen: tuple[str, ...] = ()
     suppress: bool = False
     avoid: tuple[str, ...] = ()
     patterns: Mapping[str, re.Pattern[str]] = field(default_factory=dict, compare=False)
+
+    @property
+    def is_filed(self) -> bool:
+        """Whether its project has a thread about it, so that another one would be a duplicate."""
+        return self.issue != NOT_FILED
 
     def holds_for(self, facts: Mapping[str, str]) -> bool:
         """Return whether every component of a signature that the entry names matches in whole."""
@@ -112,7 +128,8 @@ def _entry(path: Path, name: str, facts: Any) -> KnownIssue:
     if not isinstance(facts, dict) or not {"title", "package", "match"} <= facts.keys():
         raise UserError(f"{where}: needs title, package and match")
     wrong = [key for key, value in facts.items() if not isinstance(value, FIELDS.get(key, ()))]
-    if not ID.fullmatch(name) or not URL.fullmatch(str(facts.get("url", ""))):
+    is_filed = facts.get("issue", "") != NOT_FILED
+    if not ID.fullmatch(name) or (is_filed and not URL.fullmatch(str(facts.get("issue", "")))):
         raise UserError(f"{path}: [{name[:80]!r}] needs a plain id, and a link that begins with https://")
     if wrong or not facts["match"]:
         raise UserError(f"{where}: cannot read {', '.join(wrong) or 'an empty match'}")
@@ -122,7 +139,39 @@ def _entry(path: Path, name: str, facts: Any) -> KnownIssue:
             re.compile(text)
     except (re.error, TypeError) as error:
         raise UserError(f"{where}: a match is no regular expression ({error})") from error
-    return KnownIssue(id=name, patterns=patterns, **{**facts, "avoid": tuple(facts.get("avoid", ()))})
+    lists = {key: tuple(facts.get(key, ())) for key in ("avoid", "seen")}
+    return KnownIssue(id=name, patterns=patterns, **{**facts, **lists})
+
+
+def known_of_cluster(store: Store, cluster: int, issue: str) -> KnownIssue:
+    """A cluster as a known issue of that address: whatever has its signature in every component is one."""
+    if issue != NOT_FILED and not issue.startswith(("https://", "http://")):
+        raise UserError(f"--issue {issue}: no address, and not '{NOT_FILED}'")
+    named = [each.signature for each in signatures_of(store, cluster) if each.how != BY_SYMPTOM]
+    if not named:
+        raise UserError(
+            f"{cluster_name(cluster)}: nothing of it is reduced yet, so it has no signature to match"
+        )
+    facts = dict(named[0].components)
+    project = project_of(facts.pop("backend", ""))
+    match = {name: re.escape(text) for name, text in facts.items() if text}
+    title, seen = get_cluster(store, cluster).title, tuple(releases_of(store, cluster))
+    name = (
+        re.sub(r"\W+", "-", title.lower()).strip("-")[:MOST_NAME].rstrip("-") or cluster_name(cluster).lower()
+    )
+    return KnownIssue(name, title, project.package, match, issue=issue, seen=seen)
+
+
+def add_own(database: Path, issue: KnownIssue) -> Path:
+    """Add an entry to the user's own file beside the database; `UserError` if it has one of that name."""
+    path = own_file(database)
+    if path.exists() and any(each.id == issue.id for each in read_known(path)):
+        raise UserError(f"{path}: has an entry [{issue.id}]; change it there")
+    match = ", ".join(f"{name} = {json.dumps(text)}" for name, text in issue.match.items())
+    lines = [f"[{issue.id}]", *(f"{name} = {json.dumps(getattr(issue, name))}" for name in WRITTEN)]
+    before = f"{read_text(path, MOST_BYTES).rstrip()}\n\n" if path.exists() else ""
+    write_fresh(path, before + "\n".join([*lines, f"match = {{ {match} }}"]) + "\n")
+    return path
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from shlex import quote
 from typing import Any
 
 from corpus.errors import UserError
-from triage.bugs.known import KnownIssue, known_issue
+from triage.bugs.known import NOT_FILED, KnownIssue, known_issue
 from triage.clustering.decisions import CLOSED
 from triage.clustering.ranking import Candidate, ranked, related_clusters
 from triage.store.artifacts import last_reports
@@ -89,6 +89,7 @@ def _document(
         "reduced": counts.reduced,
         "note": cluster.note,
         "known": known.id if known else "",
+        "issue": known.issue if known else "",
     }
 
 
@@ -113,7 +114,7 @@ def _candidate(document: Document, cluster: Cluster, aliases: Sequence[Alias]) -
     if not aliases:
         raise UserError(f"{cluster.name}: has no signature; {ADVICE}")
     best = next((each for each in aliases if each.how != BY_SYMPTOM), aliases[0])
-    tier = (cluster.status in CLOSED, bool(document["known"]), not document["reduced"])
+    tier = (cluster.status in CLOSED, is_filed(document), not document["reduced"])
     return Candidate(cluster.id, tier, (-document["reduced"], -document["count"]), best.signature)
 
 
@@ -147,11 +148,16 @@ def state_of(document: Summary, is_ready: bool) -> str:
     """Return a bug's state in a word; a person's decision comes first."""
     if document["status"] != NEW:
         return str(document["status"])
-    if document["known"]:
+    if is_filed(document):
         return KNOWN
     if not document["reduced"]:
         return UNREDUCED
     return READY if is_ready else UNREPORTED
+
+
+def is_filed(document: Summary) -> bool:
+    """Whether a bug is a known issue of which there is a thread; one that nobody has filed is to file."""
+    return bool(document["known"]) and document["issue"] != NOT_FILED
 
 
 def counted(states: Iterable[str]) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from corpus.errors import UserError
 from triage.bugs.failures import set_aside
 from triage.bugs.known import KnownIssue, load_known
-from triage.bugs.overview import overview
+from triage.bugs.overview import is_filed, overview
 from triage.campaigns.monitor import FACE, HuntMonitor
 from triage.campaigns.reporting import Bug, Reporter
 from triage.campaigns.target_campaigns import (
@@ -61,7 +61,10 @@ class Limits:
 
 @dataclass
 class Hunt:
-    """One hunt over a store, on one target or several; `run` goes on until a limit is met."""
+    """One hunt over a store, on one target or several; `run` goes on until a limit is met.
+
+    `known` is a file of more known issues.
+    """
 
     store: Store
     options: CaseOptions
@@ -69,15 +72,16 @@ class Hunt:
     out: Path
     limits: Limits
     shown: Display
+    known: Path | None = None
     shares: CpuShares = field(default_factory=CpuShares)
     fuzzed: float = 0.0
     gained: ReductionBenefit = field(default_factory=ReductionBenefit)
 
     def __post_init__(self) -> None:
         self.start = time.monotonic()
-        self.reporter = Reporter(self.store, self.out, self.shown)
+        self.reporter = Reporter(self.store, self.out, self.shown, self.known)
         self.eye = HuntMonitor(self.store, self.fronts, self.shares, self.shown, self.limits.seconds)
-        self._issues: tuple[KnownIssue, ...] = load_known(self.store.path)
+        self._issues: tuple[KnownIssue, ...] = load_known(self.store.path, self.known)
         self._clusters = {each.id for each in clusters(self.store)}
 
     @property
@@ -210,8 +214,8 @@ class Hunt:
         return not self._is_known(cluster) and get_cluster(self.store, cluster).status != LIMIT
 
     def _is_known(self, cluster: int) -> bool:
-        """Return whether a cluster is a known issue: to report it again is worth no time that finds more."""
-        return any(facts["known"] for facts in overview(self.store, self._issues, [cluster]))
+        """Return whether a cluster is a known issue with a thread: it is worth no time that finds more."""
+        return any(is_filed(facts) for facts in overview(self.store, self._issues, [cluster]))
 
     def _explain(self, front: TargetCampaign, least: float) -> None:
         """Put aside what a known bug explains, while there is time."""

@@ -48,6 +48,7 @@ class Reporter:
     store: Store
     out: Path
     shown: Progress
+    known: Path | None = None
     reports: dict[int, Report] = field(default_factory=dict)
     reported: dict[int, int] = field(default_factory=dict)
 
@@ -104,7 +105,11 @@ class Reporter:
         case = self.store.load_case(get_failure(self.store, best).best_case)
         try:
             report = write_report(
-                case, judge.of_format(case.format), self.out / name, history, Library.of_store(self.store)
+                case,
+                judge.of_format(case.format),
+                self.out / name,
+                history,
+                Library.of_store(self.store, self.known),
             )
         except UserError as error:
             self.shown.note(f"{name}: no report: {error}")

@@ -28,7 +28,7 @@ class Claim:
     memory: int
 
 
-MOST_TITLE = 110
+MOST_ESSENCE = 110
 
 UNOPTIMISED = "un-optimised"
 ACCEPTED = "accepted"
@@ -46,7 +46,7 @@ def essence(message: str) -> str:
     parsed = parse_message(name_operators(without_instructions(message)))
     text = f"{parsed.site}: {parsed.rest}" if parsed.site else unwrap(parsed.rest)
     rest = " ".join(scrub(text).split())
-    return rest if len(rest) <= MOST_TITLE else rest[: MOST_TITLE - 1] + "…"
+    return rest if len(rest) <= MOST_ESSENCE else rest[: MOST_ESSENCE - 1] + "…"
 
 
 def signal_text(run: Run) -> str:

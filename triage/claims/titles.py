@@ -1,6 +1,6 @@
 """What a bug is called, the same in lists, on pages and as an issue: operators, effect, pass.
 
-Such as `Div + Mul: 1 instead of 0 with DivMulFusion`.
+Such as `[DivMulFusion] 1 instead of 0 for Div + Mul`: in brackets the pass, or else the operators.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ def in_short(config: Config) -> str:
 
 
 def only_with(failing: Config, passing: Config, project: Project) -> str:
-    """Say at the end of a title what the failure requires; empty if that is plain."""
+    """Say at the end of a title where the failure shows; empty if that is plain."""
     if passing.backend:
         return ""
-    return f" ({project.words.kind}{in_short(failing)}, not {in_short(passing)})"
+    return f" {project.words.kind}{in_short(failing)}, not {in_short(passing)}"
 
 
 def while_doing(run: Run, project: Project) -> str:
@@ -88,10 +88,13 @@ def owner(config: Config) -> str:
     return config.backend if found is GENERAL else found.name
 
 
-MOST = 100
-"""Characters of what a framework says; more are cut between words."""
+MOST_TITLE = 80
+MOST_HEAD = 40
+"""Characters of what stands in brackets."""
 PREAMBLE = re.compile(r"^.*?\bwith the following errors?: *(?=\S)")
 """What stands before what is wrong, and would leave no room for it."""
+CHECKED = re.compile(r"^Check failed: .*?(?:\)|\w) ?(?:is false)? ?: +(?=\S)")
+"""What a check of TVM's says before its message: the condition."""
 WRAPPED = re.compile(r"backend='\w+' raised:")
 """What says that another exception, which is named behind it, was the cause."""
 MOST_PASSES = 2
@@ -106,19 +109,53 @@ def title_of(
     passes: Sequence[str] = (),
     tolerance: Tolerance = _TOLERANCE,
 ) -> str:
-    """One line: the operators (the one that fails first, if the framework names it), the effect, the pass."""
-    if expectation.kind == ACCEPTED:
-        return with_operators("accepted although it is invalid", operators)
-    if expectation.contradiction:
-        return f"{expectation.contradiction} (un-optimised)"
-    effect = _effect(expectation, tolerance)
+    """`[passes, or else operators] effect when`, one line of at most `MOST_TITLE` characters.
+
+    `passes` are those that runs without them have shown to be needed.
+    """
     kinds = list(dict.fromkeys(operators))
+    if expectation.kind == ACCEPTED:
+        return bracketed(_joined(kinds), "accepted although it is invalid")
+    if expectation.contradiction:
+        subject = kinds[0] if len(kinds) == 1 else ""
+        text = expectation.contradiction
+        return bracketed(_joined(kinds), text.removeprefix(f"{subject} ") if subject else text)
+    needed = _needed(expectation, passes)
+    effect = _effect(expectation, tolerance, needed)
+    if needed:
+        return bracketed(" + ".join(needed), effect, f" for {_joined(kinds)}" if kinds else "")
     failing = _failing_of(expectation.failing, kinds)
-    text = f"{effect}{_taking(expectation, passes, effect)}"
-    if failing and len(kinds) > 1:
-        others = with_operators("", [each for each in kinds if each != failing]).removesuffix(": ")
-        return f"{failing} (with {others}): {text}"
-    return with_operators(text, operators)
+    others = [each for each in kinds if each != failing] if failing else []
+    beside = f" with {_joined(others)}" if others else ""
+    return bracketed(failing or _joined(kinds), effect, beside, _where(expectation))
+
+
+def bracketed(head: str, effect: str, *when: str) -> str:
+    """`[head] effect when`, cut to `MOST_TITLE`: the last condition goes first, the effect's end last."""
+    head = _cut(head, MOST_HEAD)
+    start = f"[{head}] " if head else ""
+    effect = " ".join(effect.split())
+    kept = [" ".join(each.split()) for each in when if each]
+    while kept and len(" ".join((start + effect, *kept))) > MOST_TITLE:
+        kept.pop()
+    return " ".join((start + _cut(effect, MOST_TITLE - len(start)), *kept))
+
+
+def _cut(text: str, most: int) -> str:
+    """Return the text, cut between words where it is longer."""
+    return text if len(text) <= most else f"{text[: most - 2].rpartition(' ')[0] or text[: most - 2]} …"
+
+
+def _joined(kinds: Sequence[str]) -> str:
+    return with_operators("", kinds).removesuffix(": ")
+
+
+def _needed(expectation: Expectation, passes: Sequence[str]) -> tuple[str, ...]:
+    """The passes that a title names: one or two without which an optimised result is right."""
+    is_other = expectation.outcome is Outcome.MISMATCH and expectation.wrong == UNOPTIMISED
+    return (
+        tuple(passes) if 0 < len(passes) <= MOST_PASSES and not (is_other or expectation.is_unstable) else ()
+    )
 
 
 def operators_of(case: Case) -> tuple[str, ...]:
@@ -156,27 +193,26 @@ def bug_title(verdict: Verdict, case: Case, passes: Sequence[str], tolerance: To
     return title_of(expectation, operators_of(case), passes, tolerance)
 
 
-def _effect(expectation: Expectation, tolerance: Tolerance) -> str:
+def _effect(expectation: Expectation, tolerance: Tolerance, needed: Sequence[str]) -> str:
     run = expectation.failing
     if expectation.outcome is Outcome.CRASH:
         return f"{signal_text(run).partition(' ')[0]} {while_doing(run, expectation.project)}"
     if expectation.outcome is Outcome.EXCEPTION:
-        return _said(run.error, run.message)
+        return _said(run.error, run.message, needed)
     if expectation.outcome is Outcome.MISMATCH:
         return _difference(expectation, tolerance)
     return f"{expectation.outcome.value} {while_doing(run, expectation.project)}"
 
 
-def _said(error: str, message: str) -> str:
-    """Return the function that throws, or the exception, and what it says, cut between words."""
+def _said(error: str, message: str, needed: Sequence[str]) -> str:
+    """Return the function that throws, or the exception, and what it says; a needed pass is in the head."""
     parsed = parse_message(name_operators(without_instructions(message)))
-    rest = " ".join(scrub(parsed.rest if parsed.site else unwrap(parsed.rest)).split())
-    rest = PREAMBLE.sub("", rest)
+    text = " ".join(scrub(parsed.rest if parsed.site else unwrap(parsed.rest)).split())
+    text = CHECKED.sub("", PREAMBLE.sub("", text))
     site = parsed.site.split()[-1] if parsed.site else ""
-    text = rest if len(rest) <= MOST else f"{rest[:MOST].rpartition(' ')[0] or rest[:MOST]} …"
     if WRAPPED.search(message) and re.match(r"[A-Za-z_]\w*: ", text):
         return text
-    who = f"{site} fails" if site else error
+    who = f"{site} fails" if site and site.split("::")[0] not in needed else error
     return f"{who}: {text}" if text else who
 
 
@@ -237,15 +273,10 @@ def _named_in(message: str, kinds: Sequence[str]) -> str:
     return named[0] if len(named) == 1 else ""
 
 
-def _taking(expectation: Expectation, passes: Sequence[str], effect: str) -> str:
-    """Return the passes that it takes, or else the configurations; nothing where that is said already."""
-    if expectation.is_unstable or (expectation.outcome is Outcome.CRASH and not expectation.passing):
+def _where(expectation: Expectation) -> str:
+    """Return the configuration that the failure shows in, beside one without; empty where that is plain."""
+    if expectation.is_unstable or expectation.passing is None:
         return ""
     if expectation.outcome is Outcome.MISMATCH and expectation.wrong == UNOPTIMISED:
-        return " (un-optimised result is wrong)"
-    if 0 < len(passes) <= MOST_PASSES:
-        unsaid = [name for name in passes if not re.search(rf"(?<!\w){re.escape(name)}(?!\w)", effect)]
-        return f" with {' and '.join(unsaid)}" if unsaid else ""
-    if expectation.passing is None:
-        return ""
+        return " without optimisation"
     return only_with(expectation.failing.config, expectation.passing.config, expectation.project)

@@ -72,6 +72,9 @@ Port = Annotated[
     typer.Option("--port", metavar="N", help="Where --serve listens; 0 is any free one.", min=0, max=65535),
 ]
 Out = Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="Where the bundles go.")]
+Known = Annotated[
+    Path | None, typer.Option("--known", metavar="FILE", help="Known issues of your own, a .toml file.")
+]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -85,6 +88,7 @@ def hunt(
     tests: Tests = 0,
     cost: Cost = 0.0,
     out: Out = Path("crux-reports"),
+    known: Known = None,
     targets: Targets = "",
     strategy: Strategy = MIXED,
     mode: Modes = Mode.MIXED,
@@ -116,7 +120,8 @@ def hunt(
         for target in chosen:
             must_go_on(options.database, str(target), options.seed)
     limits = Limits(60 * minutes, tests, 60 * cost, int(disk * 1e9))
-    _hunt(options, chosen, plan, limits, out, (native_coverage, cluster), port if serve else None)
+    how = (native_coverage, cluster)
+    _hunt(options, chosen, plan, limits, out, how, port if serve else None, known)
     return 0
 
 
@@ -128,6 +133,7 @@ def _hunt(
     out: Path,
     how: tuple[bool, str],
     port: int | None,
+    known: Path | None,
 ) -> None:
     """Hunt on the targets with all that it takes open, and tell what came of it, interrupted or not."""
     from contextlib import ExitStack
@@ -147,7 +153,7 @@ def _hunt(
         with display(options.json) as shown:
             if page:
                 shown.note(f"the hunt is shown at {page}")
-            hunting = Hunt(store, options, fronts, out, limits, shown)
+            hunting = Hunt(store, options, fronts, out, limits, shown, known)
             try:
                 hunting.run()
             except KeyboardInterrupt as error:
@@ -206,7 +212,7 @@ def _tell(options: CaseOptions, hunting: Hunt) -> None:
     }
     emit(iter([document]), as_json=options.json, show=_show, single=True)
     say(f"{tests:,} tests in {seconds:.0f} s, {failures} of them failing; {hunting.gained}")
-    known = overview_with_states(hunting.store, load_known(options.database))
+    known = overview_with_states(hunting.store, load_known(options.database, hunting.known))
     say(in_a_line(known, options.database))
 
 

@@ -32,6 +32,9 @@ For = Annotated[
 Known = Annotated[
     Path | None, typer.Option("--known", metavar="FILE", help="Known issues of your own, a .toml file.")
 ]
+AsTest = Annotated[
+    bool, typer.Option("--as-test", help="Write the bug as a test in the project's own style, too.")
+]
 Html = Annotated[
     bool, typer.Option("--html", help="Write DIR/index.html, a page of these clusters or all; no bundles.")
 ]
@@ -56,6 +59,7 @@ def report(
     out: Out = Path("crux-reports"),
     for_: For = "",
     known: Known = None,
+    as_test: AsTest = False,
     html: Html = False,
     sarif: Sarif = None,
     limits: Limits = False,
@@ -77,13 +81,13 @@ def report(
         raise UserError(
             "crux report: name clusters, failures or case folders, or ask for --html, --sarif or --limits"
         )
-    reports = _reports(options, ids, out, for_, known)
+    reports = _reports(options, ids, out, for_, known, as_test)
     emit(reports, as_json=options.json, show=_show, single=len(ids) == 1)
     return 0
 
 
 def _reports(
-    options: CaseOptions, words: list[str], out: Path, form: str, known: Path | None
+    options: CaseOptions, words: list[str], out: Path, form: str, known: Path | None, as_test: bool
 ) -> Iterator[Document]:
     from functools import partial
 
@@ -95,7 +99,7 @@ def _reports(
     with in_short(len(words)), Judges(options) as judges, progress() as shown:
         for word in words:
             said = partial(_say_step, shown, word)
-            document = report_word(word, options, judges, out, form, known, said)
+            document = report_word(word, options, judges, out, form, known, said, as_test)
             shown.note(_what_next(word, document))
             yield document
 
@@ -129,7 +133,8 @@ def _what_next(word: str, document: Document) -> str:
         return f"{word}: no bug, the model is invalid; {document['page']} says what to change"
     issue = f"{document['folder']}/issue.md"
     if document["state"] == "known":
-        return f"{word}: known as {document['known']}; do not file it again ({issue})"
+        where = document["issue"] or f"as {document['known']}"
+        return f"{word}: known; next: read {issue}, comment at {where} if it says more"
     if document["state"] == "ready":
         return f"{word}: ready; next: read {issue}, file it and attach {document['zip']}"
     return f"{word}: not ready, the list in {issue} says why"

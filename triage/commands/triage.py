@@ -18,7 +18,13 @@ if TYPE_CHECKING:
 ClusterId = Annotated[str, typer.Argument(metavar="ID", help="A cluster, such as C0001.")]
 Other = Annotated[str, typer.Argument(metavar="OTHER", help="The cluster that is taken in.")]
 State = Annotated[
-    str, typer.Argument(metavar="STATE", help="filed, fixed, wontfix, invalid, duplicate, or new again.")
+    str, typer.Argument(metavar="[STATE]", help="filed, fixed, wontfix, invalid, duplicate, or new again.")
+]
+Issue = Annotated[
+    str,
+    typer.Option(
+        "--issue", metavar="URL", help="Its thread, or 'not filed': adds it to DATABASE.known.toml."
+    ),
 ]
 Value = Annotated[
     str,
@@ -128,17 +134,30 @@ def explain(options: StoreOptions, first: First, second: Second) -> int:
     return 0
 
 
-def mark_cluster(options: StoreOptions, cluster: ClusterId, state: State, value: Value = "") -> int:
+def mark_cluster(
+    options: StoreOptions, cluster: ClusterId, state: State = "", value: Value = "", issue: Issue = ""
+) -> int:
     """Say what has become of a cluster; one that is fixed and shows again has regressed.
+
+    With --issue it becomes a known issue of this database, so that a report names the thread to comment in.
 
     Example: crux triage mark C0001 fixed 1.32.0
     """
+    from corpus.errors import UserError
+    from triage.bugs.known import add_own, known_of_cluster
     from triage.clustering.decisions import mark
+    from triage.store.clusters import get_cluster
     from triage.store.database import open_existing
     from triage.store.names import live_cluster
 
+    if not state and not issue:
+        raise UserError("crux triage mark: give a state, or --issue URL")
     with open_existing(options.database) as store:
-        return _tell(options, mark(store, live_cluster(store, cluster), state, value))
+        number = live_cluster(store, cluster)
+        if issue:
+            path = add_own(options.database, known_of_cluster(store, number, issue))
+            say(f"{path}: has an entry for {cluster}")
+        return _tell(options, mark(store, number, state, value) if state else get_cluster(store, number))
 
 
 def merge_clusters(options: StoreOptions, cluster: ClusterId, other: Other, because: Because = "") -> int:

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from corpus.outputs import put
 from triage.bugs.known import KnownIssue
-from triage.bugs.overview import overview
+from triage.bugs.overview import is_filed, overview
 from triage.store.database import Store
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -37,6 +37,7 @@ def _rule(bug: Mapping[str, Any]) -> dict[str, Any]:
         "properties": {
             "status": bug["status"],
             "known": bug["known"],
+            "issue": bug["issue"],
             "signatures": bug["signatures"],
             "failures": bug["count"],
             "related": sorted(bug["related"]),
@@ -55,7 +56,7 @@ def _result(bug: Mapping[str, Any], failure: Mapping[str, Any]) -> dict[str, Any
         "occurrenceCount": max(int(failure["seen"]), 1),
         "properties": {"failure": failure["id"], "case": failure["case"], "status": failure["status"]},
     }
-    if bug["status"] in CLOSED or bug["known"]:
+    if bug["status"] in CLOSED or is_filed(bug):
         why = bug["known"] or f"{bug['status']} {bug['note']}".strip()
         found["suppressions"] = [{"kind": "external", "justification": why}]
     return found

@@ -54,6 +54,27 @@ class Printed:
 
 
 @dataclass(frozen=True)
+class ShortScript:
+    """A project's part of the script that stands in a report's text, and of the bug as a test of the project.
+
+    `imports`, `program` and `run` are templates: `run` defines what `call(settings, label)` calls to run the
+    program in the configuration of that label, and gives the list of its results. `compares` is the module
+    whose arrays these are. With `holds` the expected values stand in the script as literals instead of being
+    computed by the other configuration. `builds` is a package that only makes the program. `test` is the
+    template of a test as the project writes them, about an indented `body`.
+    """
+
+    imports: str
+    run: str
+    call: Callable[[Mapping[str, Any], str], str]
+    program: str = "{{ source.module }}"
+    compares: str = "numpy"
+    holds: bool = False
+    builds: str = ""
+    test: str = ""
+
+
+@dataclass(frozen=True)
 class Runner:
     """A project's part of `repro.py`, for programs of these formats on these backends (empty: of all).
 
@@ -61,9 +82,8 @@ class Runner:
     `settings` gives the values it asks for. `needs` is what has to be installed besides numpy, `module` what
     the framework is imported as, `imports` stand at the head of the script. `printed` is None where the script
     builds an ONNX model, else what the framework's own code for the program may use. `slow` are the seconds
-    that a start takes. `short` is the template of the script that stands in a report's text: it runs the
-    configurations in turn and prints `LABEL: result` for each. `tells` are the oracles asked for by name whose
-    ways of running a program the script knows.
+    that a start takes. `short` is the part of the script that stands in a report's text. `tells` are the
+    oracles asked for by name whose ways of running a program the script knows.
     """
 
     needs: tuple[str, ...]
@@ -75,7 +95,7 @@ class Runner:
     backends: tuple[str, ...] = ()
     formats: tuple[str, ...] = ()
     slow: float = 0.0
-    short: str = ""
+    short: ShortScript | None = None
     tells: frozenset[str] = frozenset()
 
     @property
@@ -117,7 +137,7 @@ class Words:
     """
 
     of: Callable[[Config], str] = lambda config: ""
-    kind: str = ""
+    kind: str = "with "
     every: str = ""
     optimising: Callable[[Config], str] = lambda config: "while it optimises the model"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from oracles.run import Config
 from oracles.worker.ort.names import LEVELS
-from triage.projects import ClaimedRun, Installing, Project, Runner, Words
+from triage.projects import ClaimedRun, Installing, Project, Runner, ShortScript, Words
 
 PART = '''\
 
@@ -128,31 +128,54 @@ def run_small(ort, operator, inputs, kind, *constants):
 """Makes a session at each level; types that numpy lacks go in and out as bit patterns."""
 
 
-SHORT = """\
-import numpy as np
-import onnxruntime as ort
-from onnx import TensorProto, helper{{ ", numpy_helper" if "numpy_helper" in code }}
-
-{{ code }}
+RUN = """\
 inputs = {{ inputs }}
 
-for name, level in {{ levels | repr }}.items():
+def run(level):
     options = ort.SessionOptions()
-    options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, level)
+    options.graph_optimization_level = level
 {% if threads != 1 %}
     options.intra_op_num_threads = {{ threads }}
 {% endif %}
 {% if disabled %}
     disabled = {{ disabled | repr }}
-    session = ort.InferenceSession(
-        model.SerializeToString(), options, {{ providers | repr }}, disabled_optimizers=disabled
-    )
+    session = ort.InferenceSession({{ model }}, options, {{ providers | repr }}, disabled_optimizers=disabled)
 {% else %}
-    session = ort.InferenceSession(model.SerializeToString(), options, {{ providers | repr }})
+    session = ort.InferenceSession({{ model }}, options, {{ providers | repr }})
 {% endif %}
-    print(f"{name}:", *session.run(None, inputs), flush=True)
+    return session.run(None, inputs)
 """
-"""Makes a session at each level and prints what it gives."""
+
+TEST = """\
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+import unittest
+
+{{ imports }}
+
+
+class {{ title }}(unittest.TestCase):
+    def {{ name }}(self):
+{{ body | indent(8, true) }}
+
+
+if __name__ == "__main__":
+    unittest.main()
+"""
+"""As in `onnxruntime/test/python`."""
+
+SHORT = ShortScript(
+    imports="""\
+import numpy as np
+import onnxruntime as ort
+""",
+    program="{{ code }}",
+    run=RUN,
+    call=lambda settings, label: f"run(ort.GraphOptimizationLevel.{settings['levels'][label]})",
+    builds="onnx",
+    test=TEST,
+)
+"""Makes a session at each level and compares what they give."""
 
 
 def _settings(shown: ClaimedRun) -> Mapping[str, Any]:
@@ -188,7 +211,7 @@ PROJECT = Project(
     varied=("ort",),
     words=Words(
         _words,
-        "optimisation level ",
+        "at level ",
         "at every optimisation level",
         lambda config: "while it makes the session",
     ),

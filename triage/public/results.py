@@ -137,7 +137,8 @@ class Check:
 class Report:
     """A written report; `ready` when every check holds that is needed for that.
 
-    `known` names the known issue that the bug is; such a report is for a comment there, not for filing.
+    `known` names the known issue that the bug is, `issue` is its thread's address: such a report is for a
+    comment there. With `not filed` for an address it is to file all the same.
     """
 
     folder: Path
@@ -147,11 +148,12 @@ class Report:
     checks: tuple[Check, ...]
     signature: str
     known: str = ""
+    issue: str = ""
 
     @property
     def state(self) -> str:
         """`ready`, `known` or `not ready`."""
-        return "known" if self.known else "ready" if self.ready else "not ready"
+        return "known" if self.known and self.issue != "not filed" else "ready" if self.ready else "not ready"
 
     @property
     def missing(self) -> tuple[str, ...]:

@@ -91,14 +91,15 @@ def report_word(
     form: str = "",
     known: Path | None = None,
     said: Callable[[str], None] = lambda text: None,
+    as_test: bool = False,
 ) -> dict[str, Any]:
     """Report one id or case folder into `out`, under its own name.
 
-    `known` is a file of known issues, `said` hears what is being done. Of an invalid model a page for its
-    owner is written. Raises `UserError` where the case shows no bug.
+    `known` is a file of known issues, `said` hears what is being done; `as_test` writes a test, too. Of an
+    invalid model a page for its owner is written. Raises `UserError` where the case shows no bug.
     """
     try:
-        return _reported(word, options, judges, out, form, known, said)
+        return _reported(word, options, judges, out, form, known, said, as_test)
     except NoBug as error:
         if error.verdict.outcome is not Outcome.INVALID:
             raise UserError(f"{word}: shows no bug on {error.judge.target} ({error.verdict.title})") from None
@@ -119,6 +120,7 @@ def _reported(
     form: str,
     known: Path | None,
     said: Callable[[str], None],
+    as_test: bool,
 ) -> dict[str, Any]:
     case = open_one(word, options, judges)
     assert case.target is not None
@@ -126,12 +128,14 @@ def _reported(
     if Path(word).exists() or not is_name(word):
         library = _library(options.database, known)
         history = history_of_folder(Path(word))
-        report = write_report(case, judge, out / _folder_name(word), history, library, form, said)
+        report = write_report(case, judge, out / _folder_name(word), history, library, form, said, as_test)
         return _document(word, report)
     with open_existing(options.database) as store:
         history = history_of_name(store, word)
         library = Library.of_store(store, known)
-        report = write_report(case, judge, out / (history.cluster or word), history, library, form, said)
+        report = write_report(
+            case, judge, out / (history.cluster or word), history, library, form, said, as_test
+        )
         note_report(store, case, report, history)
     return _document(word, report)
 
@@ -165,8 +169,10 @@ def _document(word: str, report: Report) -> dict[str, Any]:
         "ready": report.ready,
         "state": report.state,
         "known": report.known,
+        "issue": report.issue,
         "folder": str(report.folder),
         "zip": str(report.archive),
+        "test": str(report.test or ""),
         "signature": report.signature,
         "checks": [{"holds": check.holds, "text": check.text} for check in report.checks],
     }

@@ -123,7 +123,7 @@ def _release(draft: Draft) -> Check:
 def _looked_up(draft: Draft) -> Iterator[Check]:
     """Check that the bug is new: not among known issues, nor like another cluster."""
     known = draft.known
-    found = f"it is `{known.id}`, see above" if known else "none matches"
+    found = f"it is `{known.id}` ({known.issue or 'see above'})" if known else "none matches"
     yield Check(True, f"known issues were looked up: {found}")
     if not draft.library.signatures:
         return

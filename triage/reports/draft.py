@@ -24,15 +24,18 @@ from reducer.pass_sets import PassSet, find_pass_set
 from triage.bugs.history import History
 from triage.bugs.known import KnownIssue, Library
 from triage.claims.claim import Claim, Expectation
+from triage.claims.titles import operators_of, title_of
 from triage.language import language_of
 from triage.projects import Project, project_of
+from triage.reports.limit_request import request_title
 from triage.reports.program_evidence import ProgramEvidence, exhibit
 from triage.reports.scripts import Scripts
 from triage.repro.model_code import messages
 from triage.repro.proving import Proof
+from triage.repro.short import name_of
 from triage.repro.source import Source
 from triage.setup.environment import describe_environment
-from triage.views.rendering import as_comment
+from triage.views.rendering import as_comment, render
 
 FAMILIES = (
     (onnx.TensorProto.FLOAT16, onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE),
@@ -155,6 +158,14 @@ class Draft:
         return self.scripts.proven.short
 
     @property
+    def test(self) -> str:
+        """The bug as a test of the project; where it has no short script, one that runs `repro.py`."""
+        if self.scripts.proven.test:
+            return self.scripts.proven.test
+        name = name_of(self.case, self.expectation)
+        return render("test_repro.py.j2", name=name, title=self.title)
+
+    @property
     def expectation(self) -> Expectation:
         """Return the claim."""
         return self.claim.expectation
@@ -219,10 +230,12 @@ class Draft:
         """The known issue that it is."""
         return self.library.known(self.signature, self.judge.release)
 
-    @property
+    @cached_property
     def title(self) -> str:
-        """The title of the issue, on one line."""
-        return as_comment(self.claim.title)
+        """The title of the issue, on one line; it names passes only where runs without them were right."""
+        passes = self.passes.minimal if self.passes and self.passes.cures else ()
+        title = title_of(self.expectation, operators_of(self.case), passes, self.tolerance)
+        return as_comment(request_title(title, self.verdict))
 
     @property
     def project(self) -> Project:

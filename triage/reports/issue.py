@@ -23,6 +23,7 @@ from triage.reports.checklist import Check, agrees
 from triage.reports.draft import Draft
 from triage.reports.sentences import RunEvidence
 from triage.reports.view import Claimed, Evidence, Head, IssueView, Program, Provenance, Steps, Varied
+from triage.repro.short import is_at_a_glance
 from triage.setup.environment import package_line
 from triage.views.listing import describe_value, mermaid
 from triage.views.rendering import as_code, render, scrub
@@ -30,6 +31,9 @@ from triage.views.rendering import as_code, render, scrub
 MOST_PRINTED = 12
 WARNED = re.compile(r"(?m)^(?:\S+:\d+: \w*Warning: .*\n(?: +.*\n)?|W\d{4} [\d:.]+ .*\n)")
 """Warnings of Python's and of torch's log: of the machine, not of the bug."""
+MOST_NEAR = 8
+"""Nodes of a program in which the first tensor that differs is near the cause. In a larger one it can be far
+away, since no tensor within a fused kernel is compared."""
 MOST_VALUES = 160
 """Characters of a result that a sentence may hold."""
 SHOWN_FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8", "amx_bf16", "fma", "asimd", "sve")
@@ -100,16 +104,15 @@ def _program(draft: Draft) -> Program:
 def _evidence(draft: Draft) -> Evidence:
     expectation = draft.expectation
     rows = sentences.value_rows(expectation, draft.tolerance)
-    is_told = draft.short and expectation.outcome is Outcome.EXCEPTION
     has_trace = not (rows or expectation.is_unstable) and not _is_of_values(expectation)
     trace = sentences.short_trace(sentences.trace_text(expectation, rows)) if has_trace else ""
     return Evidence(
         levels=(*_levels(draft), *_in_double(draft)),
-        rows=() if draft.short and len(rows) == 1 else tuple(rows),
+        rows=tuple(rows),
         passing=in_short(expectation.passing.config) if expectation.passing else "",
         failing=in_short(expectation.failing.config),
-        divergence=_parting(draft.verdict.wrong),
-        trace="" if is_told else trace,
+        divergence=_parting(draft.verdict.wrong) if draft.case.measure.nodes <= MOST_NEAR else "",
+        trace=trace,
         error=trace,
         notes=tuple(
             limit_request.in_words(note) for note in draft.verdict.notes if is_apt(note, expectation)
@@ -123,6 +126,8 @@ def _steps(draft: Draft) -> Steps:
         printed=scrub(draft.proof.text),
         short=draft.short,
         short_printed=short_output(scrub(draft.scripts.proven.printed)),
+        short_is_long=not is_at_a_glance(draft.short),
+        whole="" if draft.short else draft.script,
     )
 
 
@@ -136,23 +141,19 @@ def _levels(draft: Draft) -> list[tuple[str, str]]:
 
 
 def short_output(text: str) -> str:
-    """Cut what a short script printed: to where the exception is raised, or else to the end; no warnings."""
+    """The end of what a short script printed: from the exception on, without frames and warnings."""
     lines = WARNED.sub("", text).strip().splitlines() or ["(nothing: the process dies)"]
-    if len(lines) <= MOST_PRINTED:
-        return "\n".join(lines)
-    end = min(len(lines), _raised_at(lines) + MOST_PRINTED // 2)
-    start = max(0, end - MOST_PRINTED)
-    before, after = ["..."] * (start > 0), ["..."] * (end < len(lines))
-    return "\n".join([*before, *lines[start:end], *after]).rstrip()
+    shown = [line.rstrip() for line in lines[_raised_at(lines) :] if line.strip()]
+    return "\n".join([*shown[:MOST_PRINTED], *(["..."] if len(shown) > MOST_PRINTED else [])])
 
 
 def _raised_at(lines: Sequence[str]) -> int:
     """Find the line that names the exception, behind the last traceback of a file's own frames."""
     starts = [at for at, line in enumerate(lines) if line.startswith("Traceback (most recent call last)")]
     if not starts:
-        return len(lines)
+        return max(0, len(lines) - MOST_PRINTED)
     plain = (at for at in range(starts[-1] + 1, len(lines)) if lines[at] and not lines[at][0].isspace())
-    return next(plain, len(lines))
+    return next(plain, 0)
 
 
 def _advice(draft: Draft) -> str:

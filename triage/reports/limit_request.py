@@ -15,6 +15,7 @@ from corpus.target import Target
 from oracles.judge import Judge
 from oracles.verdict import Verdict
 from triage.bugs.limits import DeclaredLimit
+from triage.claims.titles import MOST_TITLE
 from triage.projects import project_of
 from triage.reports.bundle import write_bundle
 from triage.setup.environment import describe_environment, package_line
@@ -119,7 +120,7 @@ ASKED = (
 
 def request_title(title: str, verdict: Verdict) -> str:
     """Return the title as that of a request where the verdict is a declared limit."""
-    return f"Feature request: {title}" if is_limit(verdict) else title
+    return f"Feature request: {title}"[:MOST_TITLE] if is_limit(verdict) else title
 
 
 def request_labels(labels: Iterable[str], verdict: Verdict) -> tuple[str, ...]:

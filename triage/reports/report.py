@@ -17,7 +17,7 @@ from oracles.judge import Judge
 from oracles.naming.names import names_of_case
 from oracles.verdict import Verdict
 from triage.bugs.history import History
-from triage.bugs.known import Library
+from triage.bugs.known import NOT_FILED, Library
 from triage.cases.judging import alone
 from triage.claims.claim import Claim, expect, tolerance_showing
 from triage.claims.titles import operators_of, title_of
@@ -30,6 +30,7 @@ from triage.reports.draft import Draft
 from triage.reports.issue import issue_text, origin_text
 from triage.reports.limit_request import request_title
 from triage.reports.scripts import Scripts, inputs_file
+from triage.repro.short import name_of
 from triage.repro.source import source_of
 from triage.views.graph_picture import MOST_WHOLE, GraphPicture
 from triage.views.listing import describe_value
@@ -42,7 +43,8 @@ COLLECT_SECONDS = 120.0
 class Report:
     """A written report; `ready` when every check holds that is needed for that.
 
-    `known` names the known issue that the bug is; such a report is for a comment there, not for filing.
+    `known` names the known issue that the bug is, `issue` is its thread's address: such a report is for a
+    comment there. With `not filed` for an address it is to file all the same.
     """
 
     folder: Path
@@ -52,16 +54,22 @@ class Report:
     checks: tuple[Check, ...]
     signature: str
     known: str = ""
+    issue: str = ""
 
     @property
     def state(self) -> str:
         """`ready`, `known` or `not ready`."""
-        return "known" if self.known else "ready" if self.ready else "not ready"
+        return "known" if self.known and self.issue != NOT_FILED else "ready" if self.ready else "not ready"
 
     @property
     def missing(self) -> tuple[str, ...]:
         """List what keeps it from being ready."""
         return tuple(check.text for check in self.checks if check.is_needed and not check.holds)
+
+    @property
+    def test(self) -> Path | None:
+        """The bug as a test of the project, where that was asked for."""
+        return next(self.folder.glob("test_*.py"), None)
 
 
 def write_report(
@@ -72,11 +80,13 @@ def write_report(
     library: Library | None = None,
     form: str = "",
     said: Callable[[str], None] = lambda text: None,
+    as_test: bool = False,
 ) -> Report:
     """Judge the case once more, prove its scripts, write the folder and its zip.
 
     `form` is the project whose form is filled, that of the target where it is empty; `said` hears what is
-    being done. Raises `UserError` when the case shows no bug, or when its target has no script.
+    being done; with `as_test` the bug stands in the folder as a test of the project, too.
+    Raises `UserError` when the case shows no bug, or when its target has no script.
     """
     runner_of(judge.target.backend, case.format)  # raises for a target that no script is written for
     chosen = find_form(form, judge.target.backend)
@@ -95,7 +105,8 @@ def write_report(
         draft.look()
         files = {**_documents(draft), **_collected(collected.result())}
         said("waiting for its scripts")
-        return _written(draft, folder, {**_case_files(draft), **files})
+        tests = {f"{name_of(case, claim.expectation)}.py": draft.test.encode()} if as_test else {}
+        return _written(draft, folder, {**_case_files(draft), **files, **tests})
 
 
 def _written(draft: Draft, folder: Path, files: dict[str, bytes]) -> Report:
@@ -104,8 +115,8 @@ def _written(draft: Draft, folder: Path, files: dict[str, bytes]) -> Report:
     files = {**files, "issue.md": text.encode()}
     archive = write_bundle(folder, files, {file.location: file.path for file in draft.case.external})
     ready = all(check.holds for check in checked if check.is_needed)
-    known = draft.known.id if draft.known else ""
-    return Report(folder, archive, draft.title, ready, checked, draft.signature.digest, known)
+    known, issue = (draft.known.id, draft.known.issue) if draft.known else ("", "")
+    return Report(folder, archive, draft.title, ready, checked, draft.signature.digest, known, issue)
 
 
 class NoBug(UserError):

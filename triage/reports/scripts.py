@@ -19,7 +19,7 @@ from triage.bugs.history import History
 from triage.claims.claim import Claim
 from triage.repro.proving import TIMES, Proof, Proving
 from triage.repro.script import write_script
-from triage.repro.short import short_script, shows
+from triage.repro.short import ShortScripts, short_scripts, shows
 from triage.repro.source import Source
 
 MODES = ("code", "bytes")
@@ -33,12 +33,13 @@ ALONE = (Outcome.TIMEOUT, Outcome.OUT_OF_MEMORY, Outcome.PERF)
 
 @dataclass(frozen=True)
 class Proven:
-    """The self-contained script, and the short one where there is one that shows the bug."""
+    """The self-contained script, and the short one where there is one that shows the bug, also as a test."""
 
     script: str
     proof: Proof
     short: str = ""
     printed: str = ""
+    test: str = ""
 
     @property
     def said(self) -> str:
@@ -64,7 +65,9 @@ class Scripts:
         self._root = Path(self._stack.enter_context(TemporaryDirectory(prefix="crux-repro-")))
 
     def __enter__(self) -> Self:
-        short = "" if self._is_alone else short_script(self._case, self._claim, self._source)
+        found = short_scripts(self._case, self._claim, self._source)
+        self._written_short = ShortScripts() if self._is_alone else found
+        short = self._written_short.script
         self._missing = SHORT_TIMES if short and self._times == TIMES_IF_STEADY else 0
         self._first = self._begin(self._written(MODES[0]), times=self._times - self._missing)
         self._short = self._begin(short, shows(self._claim), SHORT_TIMES) if short else None
@@ -82,7 +85,7 @@ class Scripts:
         text, proving = self._short
         shown = proving.proof()
         if shown.holds:
-            return Proven(script, proof, text, shown.text)
+            return Proven(script, proof, text, shown.text, self._written_short.test)
         return Proven(script, self._once_more(script, proof) if self._missing else proof)
 
     def _once_more(self, script: str, proof: Proof) -> Proof:

@@ -84,12 +84,17 @@ class Varied:
 
 @dataclass(frozen=True)
 class Steps:
-    """The way to run the scripts, and their output; `short` is empty if only the long one shows the bug."""
+    """The way to run the scripts, and their output.
+
+    `short` is empty if only the long one, `whole`, shows the bug.
+    """
 
     needs: str
     printed: str
     short: str
     short_printed: str
+    short_is_long: bool
+    whole: str
 
 
 @dataclass(frozen=True)

@@ -1,223 +1,172 @@
-"""The short script of a report: some twenty lines that a maintainer reads at a glance.
+"""The short script of a report: some thirty lines that a maintainer pastes, and the bug as a test.
 
-It makes the model by `onnx.helper` (or is the framework's own code), runs the configurations in turn and
-prints what each gives. Whether it shows the bug is told by how it ends and by what it prints.
-
-The text is made of literals only. What these calls do not say as plainly raises `NotExpressible`; the
-self-contained script has words for it.
+Both build the program, run it and assert what should hold, so they fail before a fix and pass after it. The
+parts that run it are the project's (`ShortScript`); what is asserted is the same for all.
 """
 
 from __future__ import annotations
 
+import base64
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import onnx
-from onnx import AttributeProto, GraphProto, NodeProto, TensorProto, ValueInfoProto
 
 from corpus.case import Case
-from corpus.values import Tensor, Value
+from corpus.values import Value
+from oracles.numerics.compare import Tolerance
+from oracles.run import Run
 from oracles.verdict import Outcome
-from triage.claims.claim import Claim, Expectation
-from triage.claims.titles import in_short, is_reference
+from triage.claims.claim import ACCEPTED, UNOPTIMISED, Claim, Expectation, signal_text
+from triage.claims.titles import whose
 from triage.language import language_of, model_of
-from triage.projects import Runner, runner_of
+from triage.projects import Runner, ShortScript, runner_of
+from triage.repro.helper_code import array_code, helper_code
 from triage.repro.model_code import NotExpressible
 from triage.repro.source import Source
-from triage.views.rendering import template_of
+from triage.views.rendering import as_comment, template_of
 
-MOST_ELEMENTS = 64
-"""Elements of a tensor that are written out."""
-NUMPY = range(TensorProto.FLOAT, TensorProto.COMPLEX128 + 1)
-"""The element types that numpy has too."""
-
-
-def helper_code(model: onnx.ModelProto) -> str:
-    """Statements that make `model`; `helper`, `TensorProto` and `np` are imported by the caller."""
-    if model.functions or model.training_info or model.graph.sparse_initializer:
-        raise NotExpressible("functions, training information or sparse weights")
-    graph = model.graph
-    arguments = [
-        _listed(_node(each) for each in graph.node),
-        repr(graph.name or "g"),
-        _listed(_value_info(each) for each in graph.input),
-        _listed(_value_info(each) for each in graph.output),
-    ]
-    if graph.initializer:
-        arguments.append(_listed(_tensor(each) for each in graph.initializer))
-    opsets = ", ".join(f"helper.make_opsetid({each.domain!r}, {each.version})" for each in model.opset_import)
-    lines = ["graph = helper.make_graph(", *(f"    {each}," for each in arguments), ")"]
-    lines += [
-        f"model = helper.make_model(graph, opset_imports=[{opsets}], ir_version={model.ir_version})",
-    ]
-    return "\n".join(lines)
-
-
-def array_code(array: Tensor) -> str:
-    """Return a numpy array as the expression that makes it."""
-    if array.size > MOST_ELEMENTS and len({each.tobytes() for each in array.reshape(-1)}) > 1:
-        raise NotExpressible("an input of many elements")
-    if array.dtype.kind not in "biufcU":
-        raise NotExpressible(f"values of {array.dtype}")
-    dtype = "" if array.dtype.kind == "U" else f", np.{_dtype(array.dtype)}"
-    flat = array.reshape(-1)
-    if array.size > 4 and len({each.tobytes() for each in flat}) == 1:
-        return f"np.full({array.shape}, {_number(flat[0])}{dtype})"
-    empty = f".reshape({array.shape})" if array.size == 0 else ""
-    return f"np.array({_nested(array) if array.size else '[]'}{dtype}){empty}"
-
-
-def _dtype(dtype: np.dtype[np.generic]) -> str:
-    return "bool_" if dtype == np.bool_ else dtype.name
-
-
-def _nested(array: Tensor) -> str:
-    if array.ndim:
-        return f"[{', '.join(_nested(np.asarray(each)) for each in array)}]"
-    return _number(array[()])
-
-
-def _number(number: Any) -> str:
-    """Return the shortest literal that gives the same value in the number's own type."""
-    if number.dtype.kind == "U":
-        return repr(str(number))
-    if number.dtype.kind == "c":
-        return repr(number.item())
-    text = str(number) if number.dtype.kind == "f" else repr(number.item())
-    return {"nan": "np.nan", "inf": "np.inf", "-inf": "-np.inf"}.get(text, text)
-
-
-def _listed(items: Iterable[str]) -> str:
-    found = list(items)
-    one = f"[{', '.join(found)}]"
-    if len(found) < 2 and len(one) <= 100:
-        return one
-    return "[\n" + "".join(f"        {each},\n" for each in found) + "    ]"
-
-
-def _node(node: NodeProto) -> str:
-    arguments = [repr(node.op_type), repr(list(node.input)), repr(list(node.output))]
-    arguments += [f"domain={node.domain!r}"] if node.domain else []
-    arguments += [f"{each.name}={_attribute(each)}" for each in node.attribute]
-    return f"helper.make_node({', '.join(arguments)})"
-
-
-def _attribute(attribute: AttributeProto) -> str:
-    """Return a literal from which `helper.make_node` makes the attribute of this type again."""
-    if attribute.ref_attr_name or not attribute.name.isidentifier():
-        raise NotExpressible(f"attribute {attribute.name}")
-    kind = attribute.type
-    if kind == AttributeProto.INT:
-        return repr(attribute.i)
-    if kind == AttributeProto.FLOAT:
-        return _float(attribute.f)
-    if kind == AttributeProto.STRING:
-        return repr(_text(attribute.s))
-    if kind == AttributeProto.TENSOR:
-        return _tensor(attribute.t)
-    if kind == AttributeProto.GRAPH:
-        return _body(attribute.g)
-    return _many(attribute)
-
-
-def _many(attribute: AttributeProto) -> str:
-    items: Sequence[str] = ()
-    if attribute.type == AttributeProto.INTS:
-        items = [repr(each) for each in attribute.ints]
-    elif attribute.type == AttributeProto.FLOATS:
-        items = [_float(each) for each in attribute.floats]
-    elif attribute.type == AttributeProto.STRINGS:
-        items = [repr(_text(each)) for each in attribute.strings]
-    if not items:  # of an empty list, `make_node` cannot tell the type
-        raise NotExpressible(f"attribute {attribute.name}")
-    return f"[{', '.join(items)}]"
-
-
-def _body(graph: GraphProto) -> str:
-    """Return a graph within a node, on one line."""
-    parts = (
-        ", ".join(map(_node, graph.node)),
-        ", ".join(map(_value_info, graph.input)),
-        ", ".join(map(_value_info, graph.output)),
-        ", ".join(map(_tensor, graph.initializer)),
-    )
-    nodes, inputs, outputs, weights = (f"[{part}]" for part in parts)
-    return f"helper.make_graph({nodes}, {graph.name!r}, {inputs}, {outputs}, {weights})"
-
-
-def _float(number: float) -> str:
-    text = str(np.float32(number))
-    return {"nan": "np.nan", "inf": "np.inf", "-inf": "-np.inf"}.get(text, text)
-
-
-def _text(content: bytes) -> str:
-    try:
-        return content.decode()
-    except UnicodeDecodeError as error:
-        raise NotExpressible("bytes that are no text") from error
-
-
-def _tensor(tensor: TensorProto) -> str:
-    if tensor.data_location == TensorProto.EXTERNAL or tensor.data_type not in NUMPY:
-        raise NotExpressible(f"weight {tensor.name}")
-    array = onnx.numpy_helper.to_array(tensor)
-    if array.dtype == object:
-        array = array.astype(str)
-    return f"numpy_helper.from_array({array_code(array)}, {tensor.name!r})"
-
-
-def _value_info(value: ValueInfoProto) -> str:
-    if value.type.WhichOneof("value") != "tensor_type":
-        raise NotExpressible(f"{value.name} is no tensor")
-    tensor = value.type.tensor_type
-    element = f"TensorProto.{TensorProto.DataType.Name(tensor.elem_type)}"
-    if not tensor.HasField("shape"):
-        return f"helper.make_tensor_value_info({value.name!r}, {element}, None)"
-    fields = {"dim_value": lambda dim: dim.dim_value, "dim_param": lambda dim: dim.dim_param}
-    dims = [fields[kind](dim) if (kind := dim.WhichOneof("value")) else None for dim in tensor.shape.dim]
-    return f"helper.make_tensor_value_info({value.name!r}, {element}, {dims!r})"
-
-
-MOST_LINES = 60
-"""A longer script is not read at a glance."""
-MOST_LINE = 200
-TOLD = (Outcome.CRASH, Outcome.EXCEPTION, Outcome.MISMATCH)
+AT_A_GLANCE = 40
+"""Lines of a script that stands in an issue as it is; a longer one is folded."""
+WIDE = 200
+MOST_LINES = 120
+MOST_LINE = 2_000
+MOST_BYTES = 4096
+"""Bytes of a model that a script may hold as base64."""
+MOST_REMARK = 70
+SHOWN = (Outcome.CRASH, Outcome.EXCEPTION, Outcome.MISMATCH)
 """The outcomes that such a script can show by itself."""
 
 
-def short_script(case: Case, claim: Claim, source: Source | None) -> str:
-    """Return the script; empty where the case cannot be shown in so few lines."""
+def is_at_a_glance(script: str) -> bool:
+    """Whether a script is short enough to be read as it stands in an issue."""
+    lines = script.splitlines()
+    return len(lines) <= AT_A_GLANCE and max(map(len, lines), default=0) <= WIDE
+
+
+@dataclass(frozen=True)
+class ShortScripts:
+    """The script that stands in the text of an issue, and the bug as a test; empty where there is none."""
+
+    script: str = ""
+    test: str = ""
+
+
+def short_scripts(case: Case, claim: Claim, source: Source | None) -> ShortScripts:
+    """Write both scripts; none where the case cannot be shown in so few lines by running it once or twice."""
     expectation = claim.expectation
     runner = runner_of(case.target.backend if case.target else "ort", case.format)
-    is_told = expectation.outcome in TOLD and not expectation.is_unstable and not expectation.contradiction
-    if not runner.short or not is_told or case.external:
-        return ""
+    if runner.short is None or expectation.outcome not in SHOWN or expectation.is_unstable or case.external:
+        return ShortScripts()
     try:
-        text = _filled(case, runner, expectation, source)
+        parts = _parts(case, claim, runner, source)
     except NotExpressible:
-        return ""
-    text = re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
-    lines = text.splitlines()
-    is_short = len(lines) <= MOST_LINES and max(map(len, lines)) <= MOST_LINE
-    return text if is_short else ""
+        return ShortScripts()
+    script = parts.script(runner, source)
+    lines = script.splitlines()
+    if len(lines) > MOST_LINES or max(map(len, lines)) > MOST_LINE:
+        return ShortScripts()
+    return ShortScripts(script, parts.test(runner.short, name_of(case, expectation)))
 
 
-def _filled(case: Case, runner: Runner, expectation: Expectation, source: Source | None) -> str:
-    passing = expectation.passing
-    told = passing.outputs if passing is not None and is_reference(passing.config) else {}
-    has_model = language_of(case.format).has_model
-    is_of_other = passing is not None and bool(passing.config.backend)
-    return template_of(runner.short).render(
-        code=helper_code(model_of(case)) if has_model else "",
-        inputs=_inputs(case) if has_model else "",
-        source=source,
-        baseline=is_of_other and expectation.outcome is Outcome.MISMATCH,
-        expected=_value(next(iter(told.values()))) if len(told) == 1 else "",
-        expected_by=in_short(passing.config) if passing is not None else "",
-        **runner.settings(expectation.to_show(case.passes)),
-    )
+def name_of(case: Case, expectation: Expectation) -> str:
+    """The name of a test: of its operators and of what goes wrong, such as `test_div_mul_mismatch`."""
+    operators = list(dict.fromkeys(re.split(r"[.:]", name)[-1] for name in case.measure.ops))[:3]
+    words = re.findall(r"[a-z0-9]+", " ".join([*operators, expectation.outcome.value]).lower())
+    return "_".join(["test", *words])
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """The pieces that the script and the test are put together from."""
+
+    imports: str
+    program: str
+    body: str
+
+    def script(self, runner: Runner, source: Source | None) -> str:
+        assert runner.short is not None
+        text = "\n".join((self.imports, "", self.program, "", self.body))
+        needs = [*runner.needs, *(["numpy"] if "import numpy" in self.imports else [])]
+        if runner.short.builds and f"from {runner.short.builds} " in self.imports:
+            needs.append(f"{runner.short.builds} to build the model")
+        return _squeezed(f"# Needs {', '.join(needs)}\n{text}")
+
+    def test(self, short: ShortScript, name: str) -> str:
+        """The same statements, as the project writes its tests."""
+        in_body = "class " not in self.program
+        body = f"{self.program}\n{self.body}" if in_body else self.body
+        title = "".join(word.capitalize() for word in name.split("_"))
+        template = short.test or PLAIN_TEST
+        fields = {"program": "" if in_body else self.program, "body": _squeezed(body).rstrip()}
+        text = template_of(template).render(imports=self.imports, name=name, title=title, **fields)
+        return re.sub(r"[ \t]+\n", "\n", re.sub(r"\n{4,}", "\n\n\n", text)).strip() + "\n"
+
+
+PLAIN_TEST = """\
+{{ imports }}
+
+{{ program }}
+
+
+def {{ name }}():
+{{ body | indent(4, true) }}
+"""
+
+
+def _squeezed(text: str) -> str:
+    return re.sub(r"\n{3,}", "\n\n", re.sub(r"[ \t]+\n", "\n", text)).strip() + "\n"
+
+
+def _parts(case: Case, claim: Claim, runner: Runner, source: Source | None) -> _Parts:
+    short, expectation = runner.short, claim.expectation
+    assert short is not None
+    settings = runner.settings(expectation.to_show(case.passes))
+    has_model = language_of(case.format).has_model and source is None
+    code, model = _model(case, runner) if has_model else ("", "")
+    given = {"source": source, "code": code, "model": model, **settings}
+    given["inputs"] = _inputs(case) if has_model else ""
+    program = template_of(short.program).render(given).strip()
+    run = template_of(short.run).render(given).strip()
+    body = f"{run}\n\n{_checked(case, claim, short, settings)}"
+    imports = _imports(template_of(short.imports).render(given), f"{program}\n{body}")
+    return _Parts(imports, program, body)
+
+
+def _model(case: Case, runner: Runner) -> tuple[str, str]:
+    """The statements that make the model, and the expression that a session or an importer takes."""
+    is_onnx_taken = runner.has_onnx
+    try:
+        return helper_code(model_of(case)), "model" if is_onnx_taken else "model.SerializeToString()"
+    except NotExpressible:
+        if len(case.program) > MOST_BYTES:
+            raise
+        model = "onnx.load_model_from_string(model)" if is_onnx_taken else "model"
+        return f"model = {bytes_code(case.program)}", model
+
+
+def bytes_code(content: bytes, width: int = 96) -> str:
+    """Bytes as the expression that decodes them from base64."""
+    text = base64.b64encode(content).decode()
+    lines = "".join(f'    "{text[at : at + width]}"\n' for at in range(0, len(text), width))
+    return f"base64.b64decode(\n{lines})"
+
+
+def _imports(own: str, code: str) -> str:
+    """The imports of a project's part, and what else the code uses."""
+    standard = ["import base64"] if "base64." in code and "import base64" not in own else []
+    math = [name for name in ("inf", "nan") if re.search(rf"(?<![\w.\"']){name}\b", code)]
+    standard += [f"from math import {', '.join(math)}"] if math and "from math" not in own else []
+    lines = own.strip().splitlines()
+    lines += ["import numpy as np"] if "np." in code and "import numpy as np" not in lines else []
+    lines += ["import onnx"] if re.search(r"(?<![\w.])onnx\.", code) else []
+    names = [name for name in ("TensorProto", "helper", "numpy_helper") if re.search(rf"\b{name}\.", code)]
+    lines += [f"from onnx import {', '.join(names)}"] if names else []
+    own_standard = lines[: lines.index("") + 1] if "" in lines else []
+    ordered = sorted(lines[len(own_standard) :], key=lambda line: line.split()[1])
+    return "\n".join([*standard, *([""] if standard else []), *own_standard, *ordered])
 
 
 def _inputs(case: Case) -> str:
@@ -236,6 +185,128 @@ def _value(value: Value) -> str:
     return array_code(value)
 
 
+def _checked(case: Case, claim: Claim, short: ShortScript, settings: Mapping[str, Any]) -> str:
+    """The statements that run the program and assert what should hold."""
+    expectation = claim.expectation
+    failing = short.call(settings, expectation.failing_label)
+    if expectation.kind == ACCEPTED:
+        why = repr(f"accepted, although {as_comment(expectation.contradiction)}")
+        return f"try:\n    {failing}\nexcept Exception:\n    pass\nelse:\n    raise AssertionError({why})"
+    if expectation.contradiction:
+        return "\n".join([f"actual = {failing}", *_declared(case, expectation)])
+    remark = _remark(expectation)
+    expected = _expected(expectation, short, settings)
+    if not expected:
+        return f"{failing}{remark}"
+    calls = (expected, failing)
+    passing = expectation.passing
+    if expectation.wrong == UNOPTIMISED and passing is not None and _is_run(passing, short):
+        calls = (failing, expected)
+    return _compared(expectation, claim.tolerance, short, calls, remark)
+
+
+def _declared(case: Case, expectation: Expectation) -> list[str]:
+    """Assert the type and the dims of each output that is not as the model declares it."""
+    lines = []
+    for place, output in enumerate(model_of(case).graph.output):
+        value = expectation.failing.outputs.get(output.name)
+        sizes = [
+            each.dim_value if each.HasField("dim_value") else None
+            for each in output.type.tensor_type.shape.dim
+        ]
+        if not isinstance(value, np.ndarray) or None in sizes or value.shape == tuple(sizes):
+            continue
+        lines.append(f"assert actual[{place}].shape == {tuple(sizes)}, actual[{place}].shape")
+    if not lines:
+        raise NotExpressible("no output is against its declaration")
+    return lines
+
+
+def _remark(expectation: Expectation) -> str:
+    """The event behind a call that does not give a result."""
+    run = expectation.failing
+    if expectation.outcome is Outcome.CRASH:
+        return f"  # dies of {signal_text(run)}"
+    if expectation.outcome is Outcome.EXCEPTION:
+        return f"  # raises {as_comment(run.error)[:MOST_REMARK]}"
+    return ""
+
+
+def _is_run(passing: Run, short: ShortScript) -> bool:
+    """Whether the script computes the expected values, rather than to hold them."""
+    return not passing.config.backend and not short.holds
+
+
+def _expected(expectation: Expectation, short: ShortScript, settings: Mapping[str, Any]) -> str:
+    """The expression of the results that are expected; empty where nothing is known, or too much."""
+    passing = expectation.passing
+    if passing is None:
+        return ""
+    if _is_run(passing, short):
+        return short.call(settings, expectation.passing_label)
+    if not passing.outputs:
+        return ""
+    try:
+        values = [_value(value) for value in passing.outputs.values()]
+    except NotExpressible:
+        if expectation.outcome is Outcome.MISMATCH:
+            raise
+        return ""
+    if short.compares == "torch":
+        values = [f"torch.from_numpy({value})" for value in values]
+    return f"[{', '.join(values)}]"
+
+
+def _compared(
+    expectation: Expectation, tolerance: Tolerance, short: ShortScript, calls: Sequence[str], remark: str
+) -> str:
+    """The two results, the expected one first, and the assertion that they are the same."""
+    passing = expectation.passing
+    assert passing is not None
+    is_held = not _is_run(passing, short)
+    source = f"  # {whose(passing.config)}" if is_held and passing.config.backend else ""
+    outputs = list(passing.outputs.values())
+    floats = _has_floats(outputs)
+    if short.compares == "torch":
+        expected, actual = calls
+        rtol, atol = (tolerance.rtol, tolerance.atol) if floats else (0, 0)
+        lines = [
+            f"torch.testing.assert_close(actual, expected, rtol={rtol:g}, atol={atol:g}, equal_nan=True)"
+        ]
+    else:
+        expected, actual = map(_first, calls) if len(outputs) == 1 else calls
+        lines = _for_each(outputs, _assertion(expectation, tolerance, floats))
+    return "\n".join((f"expected = {expected}{source}", f"actual = {actual}{remark}", *lines))
+
+
+def _first(call: str) -> str:
+    """The expression of the only result of a call, or of a list."""
+    return call[1:-1] if call.startswith("[") else f"{call}[0]"
+
+
+def _for_each(outputs: Sequence[Value], check: str) -> list[str]:
+    """The check of a single array; of each in turn where there are several."""
+    if len(outputs) == 1 and not isinstance(outputs[0], list):
+        return [check.format("actual", "expected")]
+    loop = "for one, other in zip(actual, expected, strict=True):"
+    return [loop, "    " + check.format("one", "other")]
+
+
+def _assertion(expectation: Expectation, tolerance: Tolerance, floats: bool) -> str:
+    """The assertion about two arrays, whose names are left open."""
+    kind = expectation.kind
+    if kind in ("shape", "dtype"):
+        return f"assert {{0}}.{kind} == {{1}}.{kind}, f'{{{{{{0}}.{kind}}}}} instead of {{{{{{1}}.{kind}}}}}'"
+    if floats:
+        return f"np.testing.assert_allclose({{0}}, {{1}}, rtol={tolerance.rtol:g}, atol={tolerance.atol:g})"
+    return "np.testing.assert_array_equal({0}, {1})"
+
+
+def _has_floats(outputs: Sequence[Value]) -> bool:
+    tensors = [each for value in outputs for each in (value if isinstance(value, list) else [value])]
+    return any(each is not None and each.dtype.kind not in "biuU" for each in tensors)
+
+
 def shows(claim: Claim) -> Callable[[int, str], bool]:
     """Return the test of a short script's exit code and text for the claim."""
     expectation = claim.expectation
@@ -243,27 +314,9 @@ def shows(claim: Claim) -> Callable[[int, str], bool]:
     def is_shown(code: int, text: str) -> bool:
         if expectation.outcome is Outcome.CRASH:
             return code < 0 or code > 128
+        wanted = "AssertionError"
         if expectation.outcome is Outcome.EXCEPTION:
             wanted = expectation.fragment or expectation.failing.error
-            return code == 1 and " ".join(wanted.split()) in " ".join(text.split())
-        printed = printed_by(text, labels(expectation))
-        passing = expectation.passing
-        if passing is not None and is_reference(passing.config):  # whose values the script only holds
-            failing = [" ".join(str(value).split()) for value in expectation.failing.outputs.values()]
-            return code == 0 and printed[1:] == failing
-        return code == 0 and len(printed) == 2 and len(set(printed)) == 2
+        return code == 1 and " ".join(wanted.split()) in " ".join(text.split())
 
     return is_shown
-
-
-def labels(expectation: Expectation) -> tuple[str, ...]:
-    """List the labels before each configuration's result in the script's output."""
-    runs = (expectation.passing, expectation.failing)
-    return tuple(in_short(run.config) for run in runs if run is not None)
-
-
-def printed_by(text: str, names: Sequence[str]) -> list[str]:
-    """List the text behind each of these labels, up to the next one."""
-    marks = "|".join(re.escape(name) for name in names)
-    pieces = re.split(rf"(?m)^(?:{marks}): ?", text)
-    return [" ".join(piece.split()) for piece in pieces[1:]]

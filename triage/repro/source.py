@@ -99,12 +99,18 @@ class Source:
         return RANDOM.search(self.module) is not None
 
     @property
+    def math_imports(self) -> str:
+        """The import of `inf` and `nan`, where the code or its inputs name them."""
+        code = f"{self.module}\n{self.inputs}"
+        names = [name for name in ("inf", "nan") if re.search(rf"(?<![\w.\"']){name}\b", code)]
+        return f"from math import {', '.join(names)}\n" if names else ""
+
+    @property
     def torch_imports(self) -> str:
         """The imports that the code of a torch module and its inputs needs, and no other."""
         code = f"{self.module}\n{self.inputs}"
-        math = [name for name in ("inf", "nan") if re.search(rf"(?<![\w.]){name}\b", code)]
         lines = ["import base64"] if "base64." in code else []
-        lines += [f"from math import {', '.join(math)}"] if math else []
+        lines += [self.math_imports.strip()] if self.math_imports else []
         blank = [""] if lines else []
         functional = ["import torch.nn.functional as F"] if re.search(r"\bF\.", code) else []
         return "\n".join([*lines, *blank, "import torch", *functional])

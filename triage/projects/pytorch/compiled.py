@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from oracles.run import Config
-from triage.projects import ClaimedRun, Printed, Runner
+from triage.projects import ClaimedRun, Printed, Runner, ShortScript
 
 IMPORTS = ("import torch", "import torch.nn.functional as F")
 
@@ -109,40 +109,61 @@ def errors(results):
 )
 """Runs the module that stands above it, as it is or compiled."""
 
-SHORT = """\
-{{ source.torch_imports }}
-
-{{ source.module }}
-
-def build_inputs():
+RUN = """\
+def inputs():
     return [
 {% for line in source.inputs.splitlines() %}
         {{ line }}
 {% endfor %}
     ]
 
-
 {% if source.is_random and "inductor" in configs.values() %}
 torch._inductor.config.fallback_random = True  # random numbers as eager mode draws them
 {% endif %}
-for name, backend in {{ configs | repr }}.items():
+def run(backend{{ ", device" if on_gpu }}):
 {% if source.is_random %}
     torch.manual_seed(0)
 {% endif %}
-    module, inputs = Repro(), build_inputs()
-{% if on_gpu %}
-    if name in {{ on_gpu | repr }}:
-        module, inputs = module.cuda(), [each.cuda() for each in inputs]
-{% endif %}
-    if backend != "eager":
+    module, given = Repro(){{ ".to(device)" if on_gpu }}, {{ "[each.to(device) for each in inputs()]" if on_gpu else "inputs()" }}
 {% for place, dim in source.dims %}
-        torch._dynamo.maybe_mark_dynamic(inputs[{{ place }}], {{ dim }})
+    torch._dynamo.maybe_mark_dynamic(given[{{ place }}], {{ dim }})
 {% endfor %}
-        module = torch.compile(module, backend=backend, fullgraph=True{{ "" if source.dims else ", dynamic=False" }})
+    compiled = torch.compile(module, backend=backend, fullgraph=True{{ "" if source.dims else ", dynamic=False" }})
     with torch.no_grad():
-        print(f"{name}:", module(*inputs){{ ", inputs" if source.writes }}, flush=True)
+        results = (module if backend == "eager" else compiled)(*given)
+{% if source.writes %}
+    results = [results, given, list(module.buffers())]  # what it writes to, too
+{% endif %}
+    return {{ "[each.cpu() for each in torch.utils._pytree.tree_leaves(results)]" if on_gpu else "torch.utils._pytree.tree_leaves(results)" }}
 """
-"""Runs the module that stands above it as it is and compiled, and prints what it gives."""
+
+TEST = """\
+# Owner(s): ["module: inductor"]
+{{ imports }}
+from torch._inductor.test_case import run_tests, TestCase
+
+
+{{ program }}
+
+
+class {{ title }}(TestCase):
+    def {{ name }}(self):
+{{ body | replace("torch.testing.assert_close", "self.assertEqual") | indent(8, true) }}
+
+
+if __name__ == "__main__":
+    run_tests()
+"""
+"""As in torch's `test/inductor/test_torchinductor.py`."""
+
+
+def _call(settings: Mapping[str, Any], label: str) -> str:
+    device = ', "cuda"' if label in settings["on_gpu"] else ', "cpu"' if settings["on_gpu"] else ""
+    return f'run("{settings["configs"][label]}"{device})'
+
+
+SHORT = ShortScript(imports="{{ source.torch_imports }}", run=RUN, call=_call, compares="torch", test=TEST)
+"""Runs the module that stands above it as it is and compiled."""
 
 _NAMES = "torch F self super float complex slice bytearray base64 inf nan"
 MODULE = Printed(frozenset(_NAMES.split()), frozenset(("operator", "_operator", "math")))

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from oracles.run import Config, Phase
-from triage.projects import ClaimedRun, Runner
-from triage.projects.pytorch.compiled import FROM_TORCH, IMPORTS, MODULE, SET_UP
+from triage.projects import ClaimedRun, Runner, ShortScript
+from triage.projects.pytorch.compiled import FROM_TORCH, IMPORTS, MODULE, SET_UP, TEST
 
 REFERENCE = "numpy"
 """What a script calls ONNX's reference evaluator, which runs the model that fails on onnxruntime."""
@@ -100,33 +100,44 @@ def errors(results):
 )
 """Runs the module that stands above it, as it is or exported."""
 
-SHORT = """\
-{{ source.torch_imports }}
-import onnxruntime
-
-{{ source.module }}
-
+RUN = """\
 inputs = (
 {% for line in source.inputs.splitlines() %}
     {{ line }}
 {% endfor %}
 )
 module = Repro().eval()
-with torch.no_grad():
-{% if "eager" in configs %}
-    print("eager:", *(each.numpy() for each in torch.utils._pytree.tree_leaves(module(*inputs))), flush=True)
-{% endif %}
-    names = [f"x{place}" for place in range(len(inputs))]
-    torch.onnx.export(module, inputs, "model.onnx", input_names=names, verbose=False, {{ arguments }})
 
-options = onnxruntime.SessionOptions()
-options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-session = onnxruntime.InferenceSession("model.onnx", options)
-given = {name: value.numpy() for name, value in zip(names, inputs)}
-taken = {each.name: given[each.name] for each in session.get_inputs()}
-print("{{ exporter }}:", *session.run(None, taken), flush=True)
+{% if "eager" in configs %}
+def run_eager():
+    with torch.no_grad():
+        return [each.numpy() for each in torch.utils._pytree.tree_leaves(module(*inputs))]
+
+{% endif %}
+def run_exported():
+    names = [f"x{place}" for place in range(len(inputs))]
+    with torch.no_grad():
+        torch.onnx.export(module, inputs, "model.onnx", input_names=names, verbose=False, {{ arguments }})
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession("model.onnx", options)
+    given = {name: value.numpy() for name, value in zip(names, inputs)}
+    return session.run(None, {each.name: given[each.name] for each in session.get_inputs()})
 """
-"""Runs the module that stands above it and what the exporter makes of it, and prints what they give."""
+
+SHORT = ShortScript(
+    imports="""\
+{{ source.torch_imports }}
+import numpy as np
+import onnxruntime
+""",
+    run=RUN,
+    call=lambda settings, label: "run_exported()" if settings["configs"][label] else "run_eager()",
+    test=TEST.replace("module: inductor", "module: onnx").replace(
+        "torch._inductor.test_case import", "torch.testing._internal.common_utils import"
+    ),
+)
+"""Runs the module that stands above it and what the exporter makes of it."""
 
 
 def _settings(shown: ClaimedRun) -> Mapping[str, Any]:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from oracles.optimisers.tvm_pipelines import code_of
-from triage.projects import ClaimedRun, Runner
-from triage.projects.tvm.parts import passes_part, run_part
+from triage.projects import ClaimedRun, Runner, ShortScript
+from triage.projects.tvm.parts import TEST, passes_part, run_part
 
 PART = (
     """\
@@ -105,49 +105,50 @@ def from_tvm(value):
 )
 """Imports a model, compiles and runs it."""
 
-SHORT = """\
-import numpy as np
-{% if baseline %}
-import onnxruntime
-{% endif %}
-import tvm
-from onnx import TensorProto, helper{{ ", numpy_helper" if "numpy_helper" in code }}
-from tvm import relax
-from tvm.relax.frontend.onnx import from_onnx
-
+RUN = """\
 {{ code }}
 inputs = {{ inputs }}
-{% if baseline %}
 
-session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-print("onnxruntime:", *session.run(None, inputs), flush=True)
-{% endif %}
-
-module = from_onnx(model, keep_params_in_input=False)
+def run():
+    module = from_onnx({{ model }}, keep_params_in_input=False)
 {% if device == "cuda" %}
-host = {"kind": "llvm", "opt-level": {{ level }}}
-target = tvm.target.Target({"kind": "cuda", "arch": "sm_80"}, host=host)
+    host = {"kind": "llvm", "opt-level": {{ level }}}
+    target = tvm.target.Target({"kind": "cuda", "arch": "sm_80"}, host=host)
 {% else %}
-target = tvm.target.Target({"kind": "llvm", "opt-level": {{ level }}})
+    target = tvm.target.Target({"kind": "llvm", "opt-level": {{ level }}})
 {% endif %}
-with target:
+    with target:
 {% for code in sequence %}
-    module = {{ code }}(module)
+        module = {{ code }}(module)
 {% endfor %}
 {% if pipeline == "zero" %}
-    module = relax.get_pipeline("zero")(module)
+        module = relax.get_pipeline("zero")(module)
 {% endif %}
-    module = relax.{{ "get_default_pipeline(target)" if pipeline == "target" or device == "cuda" else "get_pipeline(\'default\')" }}(module)
-executable = relax.build(module, target, relax_pipeline=None, exec_mode={{ executor | repr }})
+        module = relax.{{ "get_default_pipeline(target)" if pipeline == "target" or device == "cuda" else "get_pipeline(\'default\')" }}(module)
+    executable = relax.build(module, target, relax_pipeline=None, exec_mode={{ executor | repr }})
 {% if only_compile %}
-print("{{ configs | last }}: compiled")
+    return []
 {% else %}
-machine = relax.VirtualMachine(executable, tvm.{{ "cuda" if device == "cuda" else "cpu" }}())
-found = machine["main"](*[tvm.runtime.tensor(each) for each in inputs.values()])
-print("{{ configs | last }}:", *([found] if hasattr(found, "numpy") else found), flush=True)
+    machine = relax.VirtualMachine(executable, tvm.{{ "cuda" if device == "cuda" else "cpu" }}())
+    found = machine["main"](*[tvm.runtime.tensor(each) for each in inputs.values()])
+    return [each.numpy() for each in ([found] if hasattr(found, "numpy") else found)]
 {% endif %}
 """
-"""Imports the model, compiles and runs it, beside onnxruntime where values are compared."""
+
+SHORT = ShortScript(
+    imports="""\
+import numpy as np
+import tvm
+from tvm import relax
+from tvm.relax.frontend.onnx import from_onnx
+""",
+    program="",
+    run=RUN,
+    call=lambda settings, label: "run()",
+    holds=True,
+    test=TEST,
+)
+"""Imports the model, compiles and runs it."""
 
 IMPORTS = """\
 from pathlib import Path

@@ -10,8 +10,8 @@ from typing import Any
 from oracles.backends import tvm as tvm_backend
 from oracles.optimisers.tvm_pipelines import code_of
 from oracles.run import Config
-from triage.projects import ClaimedRun, Runner
-from triage.projects.tvm.parts import SCRIPT, passes_part, run_part
+from triage.projects import ClaimedRun, Runner, ShortScript
+from triage.projects.tvm.parts import SCRIPT, TEST, call_by_position, passes_part, run_part
 
 PART = (
     """\
@@ -82,29 +82,22 @@ def from_tvm(value):
 )
 """Compiles and runs the module that stands above it."""
 
-SHORT = """\
-import numpy as np
-import tvm
-from tvm import relax
-
+PROGRAM = """\
 {{ source.module }}
+{% if checks %}
 
+{{ checks }}
+{% endif %}
+"""
+
+RUN = """\
 inputs = [
 {% for line in source.inputs.splitlines() %}
     {{ line }}
 {% endfor %}
 ]
-{% if expected %}
-print("{{ expected_by }}:", {{ expected }}, flush=True)
-{% endif %}
 
-{% if checks %}
-
-{{ checks }}
-
-
-{% endif %}
-for name, (pipeline, level, executor{{ extras }}) in {{ configs | repr }}.items():
+def run(pipeline, level, executor{{ extras }}):
     module, target = Module, tvm.target.Target({"kind": "llvm", "opt-level": level})
 {% if "via" in extras %}
     if via:
@@ -117,20 +110,39 @@ for name, (pipeline, level, executor{{ extras }}) in {{ configs | repr }}.items(
 {% for code in sequence %}
         module = {{ code }}(module) if is_sequenced else module
 {% endfor %}
-        if pipeline == "zero":
-            module = relax.get_pipeline("zero")(module)
+{% if "zero" in pipelines %}
+        module = relax.get_pipeline("zero")(module) if pipeline == "zero" else module
+{% endif %}
+{% if "target" in pipelines %}
         last = relax.get_default_pipeline(target) if pipeline == "target" else relax.get_pipeline("default")
         module = last(module)
+{% else %}
+        module = relax.get_pipeline("default")(module)
+{% endif %}
     executable = relax.build(module, target, relax_pipeline=None, exec_mode=executor)
 {% if only_compile %}
-    print(f"{name}: compiled", flush=True)
+    return []
 {% else %}
     machine = relax.VirtualMachine(executable, tvm.cpu())
     given = [tvm.runtime.tensor(each) if isinstance(each, np.ndarray) else each for each in inputs]
-    print(f"{name}:", machine[{{ source.entry | repr }}](*given), flush=True)
+    found = machine[{{ source.entry | repr }}](*given)
+    values = [found] if hasattr(found, "numpy") or not hasattr(found, "__len__") else found
+    return [each.numpy() if hasattr(each, "numpy") else np.array(each) for each in values]
 {% endif %}
 """
-"""Compiles the module that stands above it in each way and prints what it gives."""
+
+SHORT = ShortScript(
+    imports="""\
+import numpy as np
+import tvm
+from tvm import relax
+""",
+    program=PROGRAM,
+    run=RUN,
+    call=call_by_position,
+    test=TEST,
+)
+"""Compiles the module that stands above it and runs it."""
 
 
 LOCAL_FUNCTION = "        @R.function"
@@ -187,6 +199,7 @@ def _settings(shown: ClaimedRun) -> Mapping[str, Any]:
     }
     return {
         "configs": configs,
+        "pipelines": [config.get("pipeline") for config in shown.own.values()],
         "extras": "".join(f", {name}" for name in used),
         "further": "".join(f", {_WORDS[name]}" for name in used),
         "sequence": code_of(shown.passes) if "is_sequenced" in used else (),

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from oracles.optimisers.tvm_pipelines import code_of, code_of_least, options_of
-from triage.projects import ClaimedRun, Runner
-from triage.projects.tvm.parts import SCRIPT, passes_part, run_part
+from triage.projects import ClaimedRun, Runner, ShortScript
+from triage.projects.tvm.parts import SCRIPT, TEST, call_by_position, passes_part, run_part
 
 PART = (
     """\
@@ -82,39 +82,31 @@ def from_tvm(value):
 )
 """Compiles and runs the module of PrimFuncs that stands above it."""
 
-SHORT = """\
-import numpy as np
-import tvm
-
+PROGRAM = """\
 {{ source.module }}
+{% if watched %}
 
+{{ watch }}
+{% endif %}
+"""
+
+RUN = """\
+{% if fails_least %}
+def least():
+    lowering = [
+        {{ lowers | join(", ") | wordwrap(100, false) | indent(8) }}
+    ]
+    return (tvm.ir.transform.Sequential(lowering), *tvm.tirx.get_tir_pipeline("default")[1:])
+
+tvm.tirx.register_tir_pipeline("least", least)
+{% endif %}
 inputs = [
 {% for line in source.inputs.splitlines() %}
     {{ line }}
 {% endfor %}
 ]
-{% if lowers %}
 
-
-def least():
-    lowering = [
-{% for code in lowers %}
-        {{ code }},
-{% endfor %}
-    ]
-    return (tvm.ir.transform.Sequential(lowering), *tvm.tirx.get_tir_pipeline("default")[1:])
-
-
-tvm.tirx.register_tir_pipeline("least", least)
-{% endif %}
-{% if watched %}
-
-
-{{ watch }}
-
-{% endif %}
-
-for name, (pipeline, level{{ ", is_sequenced" if sequence or options }}) in {{ configs | repr }}.items():
+def run(pipeline, level{{ ", is_sequenced" if sequence or options }}):
     module, target = Module, tvm.target.Target({"kind": "llvm", "opt-level": level})
 {% if options %}
     config = {{ options | repr }} if is_sequenced else {}
@@ -127,14 +119,26 @@ for name, (pipeline, level{{ ", is_sequenced" if sequence or options }}) in {{ c
 {% endfor %}
         built = tvm.tirx.build(module, target=target, pipeline=pipeline)
 {% if only_compile %}
-    print(f"{name}: compiled", flush=True)
+    return []
 {% else %}
     given = [tvm.runtime.tensor(each) if isinstance(each, np.ndarray) else each for each in inputs]
     built[{{ source.entry | repr }}](*given)
-    print(f"{name}:", *given, flush=True)
+    return [each.numpy() for each in given if hasattr(each, "numpy")]
 {% endif %}
 """
-"""Compiles the module that stands above it in each way and prints what its buffers hold."""
+
+SHORT = ShortScript(
+    imports="""\
+import numpy as np
+import tvm
+""",
+    program=PROGRAM,
+    run=RUN,
+    call=call_by_position,
+    holds=True,
+    test=TEST,
+)
+"""Compiles the module that stands above it and gives what its buffers hold."""
 
 
 WATCH = '''\
@@ -168,6 +172,7 @@ def _settings(shown: ClaimedRun) -> Mapping[str, Any]:
         "configs": configs,
         "sequence": code_of(shown.passes) if sequenced else (),
         "options": options_of(shown.passes) if sequenced else {},
+        "fails_least": shown.failing.get("pipeline") == "least",
         "lowers": code_of_least() if lowers else (),
         "watched": bool(shown.failing.get("checks")) and bool(sequenced),
         "watch": WATCH,
