@@ -72,6 +72,9 @@ def owned(folder: Path) -> set[str]:
 def put(path: Path, content: str | bytes) -> None:
     """Write a file whole or not at all, in place of none or of one of ours; raises `UserError`."""
     data = content.encode() if isinstance(content, str) else content
+    if path.is_char_device() or path.is_fifo():  # `--sarif /dev/stdout`
+        path.write_bytes(data)
+        return
     if path.is_file() and path.stat().st_size == len(data) and path.read_bytes() == data:
         return
     own(path.parent, [path.name])

@@ -257,3 +257,13 @@ def test_a_failure_that_does_not_show_leaves_nothing(tmp_path: Path) -> None:
     model = write(tmp_path / "in", relu())
     assert run(["reduce", str(model), "-o", str(tmp_path / "out"), "--check", "false"]) == 1
     assert not (tmp_path / "out").exists()
+
+
+def test_a_file_that_is_a_pipe_is_written_to(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    put(tmp_path / "pipe", "text")
+    assert os.read(reader, 9) == b"text"
+    os.close(reader)
+    assert (tmp_path / "pipe").is_fifo()
+    assert not (tmp_path / MARKER).exists()

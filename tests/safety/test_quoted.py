@@ -8,12 +8,14 @@ import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
 from corpus.case import Case
 from tests.corpus.models import cyclic, relu, write
 from tests.safety.test_launcher import ROOT, sources
+from triage.cases.replaying import write_junit
 from triage.cli import run
 
 COMMAND = re.compile(r"crux (?!ended)[a-z]+( [a-z-]+)*( (-o|--from|--db|--record))? $")
@@ -139,3 +141,10 @@ def test_a_bisection_that_could_try_nothing_says_so(
     (line,) = capsys.readouterr().err.strip().splitlines()
     assert "1.0: no wheel" in line
     assert "--versions" in line
+
+
+def test_a_junit_report_can_be_read_whatever_names_hold(tmp_path: Path) -> None:
+    document = {"case": "a\x00\x1b[2J\ud800<&", "title": "]]>\x07", "target": "ort", "status": "differs"}
+    write_junit(tmp_path / "junit.xml", [{**document, "expected": "\ufffe", "seen": "x"}])
+    (test,) = ElementTree.parse(tmp_path / "junit.xml").getroot()
+    assert test.get("name") == "a\\x00\\x1b[2J\\ud800<&"

@@ -14,7 +14,7 @@ from oracles.judge import Judge
 from oracles.verdict import Outcome, Verdict
 from triage.cases.judging import Judges
 from triage.console.options import CaseOptions
-from triage.console.output import Document
+from triage.console.output import Document, printable
 
 
 def shown_by(verdict: Verdict) -> Shown:
@@ -66,7 +66,7 @@ def write_junit(path: Path, documents: Sequence[Document]) -> None:
     suite = ElementTree.Element(
         "testsuite", name="crux replay", tests=str(len(documents)), failures=str(len(failures))
     )
-    for document in documents:
+    for document in ({key: printable(str(value)) for key, value in each.items()} for each in documents):
         test = ElementTree.SubElement(
             suite, "testcase", classname=f"replay.{document['target']}", name=document["case"]
         )

@@ -49,7 +49,9 @@ def copy_foreign(source: Path, copy: Path) -> None:
                 raise UserError(f"{source}: not a database of crux")
             problem = opened.execute("PRAGMA integrity_check(1)").fetchone()[0]
             if problem != "ok":
-                raise UserError(f"{source}: the database is damaged ({problem[:120]}); take another copy")
+                raise UserError(
+                    f"{source}: the database is damaged ({' '.join(problem.split())[:120]}); take another copy"
+                )
             _must_be_typed(opened, source)
             opened.execute("VACUUM INTO ?", (str(copy),))
     except (sqlite3.Error, UnicodeDecodeError) as error:
