@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
 import tempfile
 import time
@@ -87,7 +88,7 @@ class Store:
         names = [column[0] for column in cursor.description or ()]
         found = [dict(zip(names, row, strict=True)) for row in cursor]
         for name in NUMBERS.intersection(names):
-            if not all(row[name] is None or isinstance(row[name], (int, float)) for row in found):
+            if not all(_is_number(row[name]) for row in found):
                 raise UserError(f"{self.path}: {name} holds what is no number; {ADVICE}")
         return found
 
@@ -202,6 +203,10 @@ class Store:
 
         with self.transaction():
             migrations().apply(Database(self._connection))
+
+
+def _is_number(value: object) -> bool:
+    return value is None or (isinstance(value, (int, float)) and math.isfinite(value))
 
 
 def open_existing(path: Path) -> Store:

@@ -49,13 +49,14 @@ def copy_foreign(source: Path, copy: Path) -> None:
                 raise UserError(f"{source}: not a database of crux")
             problem = opened.execute("PRAGMA integrity_check(1)").fetchone()[0]
             if problem != "ok":
-                raise UserError(
-                    f"{source}: the database is damaged ({' '.join(problem.split())[:120]}); take another copy"
-                )
+                why = " ".join(str(problem).split())[:120]
+                raise UserError(f"{source}: the database is damaged ({why}); take another copy")
             _must_be_typed(opened, source)
             opened.execute("VACUUM INTO ?", (str(copy),))
     except (sqlite3.Error, UnicodeDecodeError) as error:
-        raise UserError(f"{source}: not a database that can be read ({str(error)[:120]})") from None
+        raise UserError(
+            f"{source}: not a database that can be read ({' '.join(str(error).split())[:120]})"
+        ) from None
 
 
 def must_hold_true(store: Store, source: Path) -> None:
