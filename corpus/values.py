@@ -33,15 +33,34 @@ __all__ = [
     "Tensor",
     "Value",
     "fit_value",
+    "is_float",
     "np",
     "read_inputs",
     "read_inputs_noting",
     "stored_members",
+    "widen",
     "write_inputs",
 ]
 
 _MARKER = np.zeros(0, np.uint8)
 _DEFAULT_MEMORY = 8 << 30
+
+
+def is_float(tensor: Tensor) -> bool:
+    """Whether its values can be rounded: numpy's floats and complexes, and the small floats of ml_dtypes."""
+    return tensor.dtype.kind in "fc" or (_is_extension(tensor) and "float" in tensor.dtype.name)
+
+
+def _is_extension(tensor: Tensor) -> bool:
+    """Whether its dtype is one of ml_dtypes' own (2 is numpy's word for a dtype registered from outside)."""
+    return int(tensor.dtype.isbuiltin) == 2
+
+
+def widen(tensor: Tensor) -> Tensor:
+    """Convert to a dtype that numpy computes with: small floats to float32, int4 and the like to int64."""
+    if _is_extension(tensor):
+        return tensor.astype(np.float32 if is_float(tensor) else np.int64)
+    return tensor.astype(np.float32) if tensor.dtype == np.float16 else tensor
 
 
 @dataclass(frozen=True, slots=True)

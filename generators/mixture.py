@@ -248,6 +248,8 @@ def _in_turn(plan: Plan, turn: _Turn, seed: int, program: Made) -> tuple[Mode, s
 def _case(mode: Mode, seed: int, program: Made, strategy: str, *, is_changed: bool) -> Case:
     language = language_of(program.format)
     case = language.in_mode(mode, seed, program)
+    if mode is Mode.DISRUPTIVE:
+        case = language.violated(seed, program) or case
     if is_changed:
         case = language.mutated(program, seed, case)
     return replace(case, notes=(Remark.STRATEGY.note(strategy), *case.notes))

@@ -7,6 +7,7 @@ Nothing here or at the top of a command's file may import a framework, onnx, num
 from __future__ import annotations
 
 import atexit
+import errno
 import importlib
 import os
 import pkgutil
@@ -151,7 +152,7 @@ def run(arguments: Sequence[str]) -> int:
             return NO_READER
         raise
     except Exception as error:
-        if interrupts.came and _hides_an_interrupt(error):
+        if interrupts.came and (_hides_an_interrupt(error) or _is_for_nobody(error)):
             say("crux: interrupted; everything found so far is kept")
             return INTERRUPTED
         return _code_of(error)
@@ -167,11 +168,11 @@ def _hides_an_interrupt(error: Exception) -> bool:
 
 def _code_of(error: Exception) -> int:
     """Return the exit code of an error that no command expected, told in one line."""
+    if _is_for_nobody(error):
+        return NO_READER
     if complaint := disk_complaint(error):
         say(f"crux: {complaint}")
         return USAGE
-    if isinstance(error, BrokenPipeError) and _has_no_reader(sys.stdout):
-        return NO_READER
     say(f"crux: a failure of its own, {_one_line(error)}; the traceback is in {_write_log()}")
     return OWN_FAILURE
 
@@ -249,13 +250,21 @@ class Interrupts:
         raise KeyboardInterrupt
 
 
+def _is_for_nobody(error: Exception) -> bool:
+    """Whether a write failed because the pipe's reader left, or the terminal was closed."""
+    if isinstance(error, BrokenPipeError):
+        return _has_no_reader(sys.stdout)
+    is_terminals = isinstance(error, OSError) and error.errno == errno.EIO and not error.filename
+    return is_terminals and any(_has_no_reader(stream) for stream in (sys.stdout, sys.stderr))
+
+
 def _has_no_reader(stream: TextIO) -> bool:
-    """Whether the stream is a pipe whose other end was closed; a worker's broken pipe is our own failure."""
+    """Whether the stream's other end was closed; a worker's broken pipe is our own failure."""
     if stream.closed:
         return True
     poll = select.poll()
     poll.register(stream.fileno(), 0)
-    return any(event & select.POLLERR for _, event in poll.poll(0))
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
 
 
 def _one_line(error: BaseException) -> str:

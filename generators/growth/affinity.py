@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
-from generators.language.operator import Operator
-from generators.language.program import LAST_OPSET, DTypeFamily, Kind
 from generators.language.random_source import RandomSource
-from generators.language.types import DType, TensorType
-from generators.ops import all_operators, aten_operators
+from oracles.operators import all_operators, aten_operators
+from oracles.relation.operator import Operator
+from oracles.relation.program import LAST_OPSET, DTypeFamily, Kind
+from oracles.relation.types import DType, TensorType
 
 _WEIGHT: dict[Kind, float] = {
     Kind.ACTIVATION: 1.2,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from generators.growth.affinity import Leaning, recognising
 from generators.growth.placing import apply, place, place_wanted
-from generators.language.operator import Operator
 from generators.language.profile import Profile
-from generators.language.program import Call, DTypeFamily, Operand
 from generators.language.random_source import RandomSource
-from generators.language.scope import DoesNotFit, Scope
-from generators.language.types import ALL, TensorType
-from generators.ops import find_operator
+from generators.language.scope import Scope
+from oracles.operators import find_operator
+from oracles.relation.operator import Operator
+from oracles.relation.program import Call, DTypeFamily, Operand
+from oracles.relation.scope import DoesNotFit
+from oracles.relation.types import ALL, TensorType
 
 _DEPTH = 2
 """How deep bodies stand inside bodies."""

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from generators.growth.identities import RECIPES
 from generators.growth.rewrites import place_path
 from generators.growth.steps import Definition, Steps
-from generators.language.intervals import rounded
-from generators.language.program import DTypeFamily, Operand
-from generators.language.scope import DoesNotFit, Scope
-from generators.language.types import (
+from generators.language.scope import Scope
+from oracles.relation.intervals import rounded
+from oracles.relation.program import DTypeFamily, Operand
+from oracles.relation.scope import DoesNotFit
+from oracles.relation.types import (
     F32,
     F64,
     FLOATS,

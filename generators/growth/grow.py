@@ -22,14 +22,15 @@ from generators.growth.placing import apply, place
 from generators.language.budget import UNLIMITED, Budget
 from generators.language.counts import Counts, count
 from generators.language.emit import write_model
-from generators.language.operator import Operator
 from generators.language.profile import draw_profile
-from generators.language.program import Call, DTypeFamily, Operand
 from generators.language.random_source import RandomSource
-from generators.language.scope import DoesNotFit, Scope
-from generators.language.types import ALL, F32, Range, TensorType, dtype_of
-from generators.ops import find_operator
+from generators.language.scope import Scope
 from generators.pools import Bred
+from oracles.operators import find_operator
+from oracles.relation.operator import Operator
+from oracles.relation.program import Call, DTypeFamily, Operand
+from oracles.relation.scope import DoesNotFit
+from oracles.relation.types import ALL, F32, Range, TensorType, dtype_of
 
 _RANKS, _RANK_WEIGHTS = (0, 1, 2, 3, 4, 5), (0.4, 1.0, 2.5, 2.5, 4.0, 0.5)
 # How far back the next operator reaches: long chains, with branches. 0 is as far as the first value.

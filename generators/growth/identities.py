@@ -12,11 +12,11 @@ from functools import cache
 import numpy as np
 
 from generators.growth.steps import Definition, Steps, away_from_zero
-from generators.language.operator import Operator
-from generators.language.program import MAX_RANK, Kind, Operand
-from generators.language.scope import DoesNotFit
-from generators.language.types import BOOL, NUMPY, DType, extent
-from generators.ops import all_operators
+from oracles.operators import all_operators
+from oracles.relation.operator import Operator
+from oracles.relation.program import MAX_RANK, Kind, Operand
+from oracles.relation.scope import DoesNotFit
+from oracles.relation.types import BOOL, NUMPY, DType, extent
 
 _NEUTRAL = (("Add", 0), ("Sub", 0), ("Mul", 1), ("Div", 1), ("Pow", 1), ("Mul", 0), ("Max", 0), ("Min", 1))
 _NEUTRAL_TRUTH = (("And", 1), ("Or", 0), ("Xor", 0), ("And", 0), ("Or", 1), ("Equal", 1))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from generators.language.operator import Operator
-from generators.language.program import Call, Operand
-from generators.language.scope import DoesNotFit, Scope, is_in_budget
-from generators.language.types import TensorType
+from generators.language.scope import Scope, is_in_budget
+from oracles.relation.operator import Operator
+from oracles.relation.program import Call, Operand
+from oracles.relation.scope import DoesNotFit
+from oracles.relation.types import TensorType
 
 
 def apply(scope: Scope, operator: Operator, focus: Operand) -> bool:

@@ -14,11 +14,11 @@ from contextlib import nullcontext
 from functools import cache
 
 from generators.growth.steps import Steps
-from generators.language.operator import Operator
-from generators.language.program import Kind, Operand
-from generators.language.scope import DoesNotFit
-from generators.language.types import F32, NUMERIC, extent
-from generators.ops import all_operators
+from oracles.operators import all_operators
+from oracles.relation.operator import Operator
+from oracles.relation.program import Kind, Operand
+from oracles.relation.scope import DoesNotFit
+from oracles.relation.types import F32, NUMERIC, extent
 
 Step = tuple[Kind | str, ...]
 """What may stand at one place: classes, names of operators, or nothing at all (the empty name)."""

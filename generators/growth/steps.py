@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from generators.language.operator import Operator
-from generators.language.program import Attribute, Call, Operand
-from generators.language.scope import DoesNotFit, Scope, is_in_budget
-from generators.language.types import NUMPY, Range, is_float
-from generators.ops import all_operators
+from generators.language.scope import Scope, is_in_budget
+from oracles.operators import all_operators
+from oracles.relation.operator import Operator
+from oracles.relation.program import Attribute, Call, Operand
+from oracles.relation.scope import DoesNotFit
+from oracles.relation.types import NUMPY, Range, is_float
 
 _SWAPPED = 0.3
 _UNUSUAL = 0.2

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from generators.language.program import Body, Call, Kind, Node
-from generators.language.types import NUMPY, TEXT, DType, Shape, TensorType, element
+from oracles.relation.program import Body, Call, Kind, Node
+from oracles.relation.types import NUMPY, TEXT, DType, Shape, TensorType, element
 
 _PRODUCTS = (Kind.LINEAR, Kind.QUANTISE, Kind.RECURRENT, Kind.POOL, Kind.RESAMPLE, Kind.REDUCE, Kind.NORM)
 _TEXT_BYTES = 32

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import onnx
 
-from generators.language.types import TensorType
+from oracles.relation.types import TensorType
 
 
 @dataclass(frozen=True, slots=True)

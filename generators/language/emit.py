@@ -8,9 +8,9 @@ import numpy as np
 import onnx
 
 from corpus.values import Tensor
-from generators.language.program import Attribute, Body, Node, Operand
 from generators.language.scope import Scope
-from generators.language.types import (
+from oracles.relation.program import Attribute, Body, Node, Operand
+from oracles.relation.types import (
     INT4,
     OPTIONALS,
     SEQUENCES,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from generators.language.budget import UNLIMITED, Budget
-from generators.language.program import FIRST_OPSET, LAST_OPSET, DTypeFamily, dtype_family_of
 from generators.language.random_source import RandomSource
-from generators.language.types import ALL, NARROW, TEXT, DType
+from oracles.relation.program import FIRST_OPSET, LAST_OPSET, DTypeFamily, dtype_family_of
+from oracles.relation.types import ALL, NARROW, TEXT, DType
 
 
 @dataclass(frozen=True, slots=True)

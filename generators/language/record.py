@@ -44,6 +44,9 @@ class Language:
     in_mode: Callable[[str, int, Any], Case] = _as_it_is
     """The case of a program as a mode has it: what it owes is a setting, what was done to it a note."""
 
+    violated: Callable[[int, Any], Case | None] = lambda seed, program: None
+    """The case of a program that a campaign breaks; None where `in_mode` does that, or nothing fits it."""
+
     mutated: Callable[[Any, int, Case], Case] = lambda program, seed, case: case
     """The case of a valid program that was changed, so that what it declares may not hold."""
 

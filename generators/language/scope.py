@@ -13,7 +13,9 @@ import numpy as np
 from corpus.values import Tensor, Value
 from generators.language.budget import bytes_of, depth_of, depths_of, flops_of, steps_of
 from generators.language.profile import Profile
-from generators.language.program import (
+from generators.language.random_source import RandomSource
+from generators.language.values import draw, fixed
+from oracles.relation.program import (
     MAX_RANK,
     Body,
     Call,
@@ -22,8 +24,8 @@ from generators.language.program import (
     Operand,
     dtype_family_of,
 )
-from generators.language.random_source import RandomSource
-from generators.language.types import (
+from oracles.relation.scope import MAX_ELEMENTS, DoesNotFit
+from oracles.relation.types import (
     ANYTHING,
     I64,
     NUMPY,
@@ -38,17 +40,9 @@ from generators.language.types import (
     extent,
     is_float,
 )
-from generators.language.values import draw, fixed
-
-MAX_ELEMENTS = 2048
-"""No tensor of a program holds more."""
 
 _JOINED = 0.6
 """How often a reused operand is a result where there is one, so that operators meet one another."""
-
-
-class DoesNotFit(Exception):
-    """Something that was to be made leaves the budget: whatever it was for is declined."""
 
 
 class Mark(NamedTuple):
@@ -59,7 +53,7 @@ class Mark(NamedTuple):
 
 
 class Grower(Protocol):
-    """The part of growth that operators with bodies need; growth stands above them."""
+    """The part of growth that operators with bodies need, on the scope inside; growth stands above them."""
 
     def grow(self, inner: Scope, focus: Operand, nodes: int) -> list[Operand]:
         """Put some nodes one after another, from a value on; their results."""
@@ -94,6 +88,7 @@ class Scope:
         self.shown: set[str] = set()
         self.enclosed: set[str] = set()
         self._names = 0
+        self.outer: Scope | None = None
         self.depth = 0
 
     def mark(self) -> Mark:
@@ -134,23 +129,37 @@ class Scope:
     def inside(self) -> Scope:
         """Make a scope for the graph inside a node. The inner graph may read the outer values."""
         inner = Scope(self.draws, replace(self.profile, inputs=0.0, unfixed=0.0), self.grower)
-        inner.depth = self.depth + 1
+        inner.outer, inner.depth = self, self.depth + 1
         inner.pool = list(self.pool)
         inner.costs = list(self.costs)
         inner.outer_depths = self.depths() if self.profile.budget.depth else {}
         inner.skip_names(self._names)
         return inner
 
-    def skip_to(self, inner: Scope) -> None:
-        """Keep the names that were given inside out of the outer graph."""
-        self._names = max(self._names, inner._names)
+    def keep_names(self) -> None:
+        """Keep the names that were given in here out of the outer graph."""
+        if self.outer is not None:
+            self.outer._names = max(self.outer._names, self._names)
 
-    def close(self, inner: Scope, inputs: Iterable[Operand], outputs: Iterable[Operand], trips: int) -> Body:
+    def close(self, inputs: Iterable[Operand], outputs: Iterable[Operand], trips: int) -> Body:
         """End a body and return it; its names are not used again."""
-        self.skip_to(inner)
-        parts = tuple(inner.nodes), tuple(inner.initializers), tuple(inner.constants)
-        cost = sum(flops for flops, _, _ in inner.costs) - sum(flops for flops, _, _ in self.costs)
+        self.keep_names()
+        parts = tuple(self.nodes), tuple(self.initializers), tuple(self.constants)
+        before = self.outer.costs if self.outer is not None else []
+        cost = sum(flops for flops, _, _ in self.costs) - sum(flops for flops, _, _ in before)
         return Body(tuple(inputs), tuple(outputs), *parts, trips, cost)
+
+    def grow(self, focus: Operand, nodes: int) -> list[Operand]:
+        """Put some nodes one after another, from a value on; their results."""
+        return self.grower.grow(self, focus, nodes)
+
+    def wanted(self, wanted: TensorType) -> Operand:
+        """Return a new result of the wanted type."""
+        return self.grower.wanted(self, wanted)
+
+    def use(self, name: str, call: Call) -> tuple[Operand, ...] | None:
+        """Add a node of the operator of that name; None if a result leaves the budget."""
+        return self.grower.use(self, name, call)
 
     @property
     def takes_inputs(self) -> bool:

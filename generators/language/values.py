@@ -10,7 +10,7 @@ import numpy as np
 
 from corpus.values import Tensor
 from generators.language.random_source import RandomSource
-from generators.language.types import (
+from oracles.relation.types import (
     ANYTHING,
     BOOL,
     NUMPY,

@@ -16,7 +16,7 @@ from onnx.defs import OpSchema
 
 from generators.growth.grow import Program
 from generators.language.random_source import RandomSource
-from generators.language.types import ALL, NUMPY, DType, Shape, TensorType
+from oracles.relation.types import ALL, NUMPY, DType, Shape, TensorType
 
 Violate = Callable[[RandomSource, onnx.GraphProto, Mapping[str, TensorType], int], str | None]
 

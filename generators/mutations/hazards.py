@@ -22,10 +22,10 @@ from corpus.onnx.types import element_type
 from corpus.values import Tensor, Value
 from generators.growth.grow import Program
 from generators.language.random_source import RandomSource
-from generators.language.scope import MAX_ELEMENTS
 from generators.mutations.disrupt import leave_shapes_open
-from oracles.numerics.operators import operator_of
-from oracles.numerics.operators.row import Nonfinite
+from oracles.operators import arithmetic_of
+from oracles.relation.arithmetic import Nonfinite
+from oracles.relation.scope import MAX_ELEMENTS
 
 _FLOATS = (np.nan, np.inf, -np.inf, -0.0, 5e-324, 1e-40, 1e30, -1.0, 0.0)
 _INTS = (-1, 0, 1, -1000)
@@ -212,11 +212,11 @@ def put_nonfinite(draws: RandomSource, program: Program) -> Program | None:
 
 def _looks(node: NodeProto) -> bool:
     """Return whether an operator of ONNX looks at its values and does not only move them."""
-    return not node.domain and operator_of(node).nonfinite is Nonfinite.DEFINED
+    return not node.domain and arithmetic_of(node).nonfinite is Nonfinite.DEFINED
 
 
 def _defines(node: NodeProto) -> bool:
-    return operator_of(node).defines_nonfinite
+    return arithmetic_of(node).defines_nonfinite
 
 
 def _takers(program: Program, is_taker: Callable[[NodeProto], bool]) -> Iterator[str]:

@@ -1,8 +1,9 @@
 """Putting an optimisation pattern into a program that grows: OATest's synthesis (§3.2).
 
-What the pattern reads is a value that is there already, where one has the type; else one that is brought to
-the type by further nodes (§3.2.2); else a new one. What it computes goes on into the program: its outputs
-always, the values within it now and then, by which a rewrite is given a user that it must not forget.
+What the pattern reads is a value that is there already, where one has the type; else a new one. Nodes that
+bring a value to the type (§3.2.2) are left out: with them fewer passes fired. What it computes goes on into
+the program: its outputs always, the values within it now and then, by which a rewrite is given a user that it
+must not forget.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ import numpy as np
 from corpus.onnx.check import checker_complaint
 from generators.growth.bodies import new_scope
 from generators.growth.grow import finish
-from generators.growth.steps import Steps
-from generators.language.operator import Operator
 from generators.language.profile import draw_profile
-from generators.language.program import MAX_RANK, Call, Operand
 from generators.language.random_source import RandomSource
-from generators.language.scope import MAX_ELEMENTS, DoesNotFit, Scope
-from generators.language.types import (
+from generators.language.scope import Scope
+from generators.patterns.recipes import Dims, Hole, Recipe, Use
+from oracles.relation.operator import Operator
+from oracles.relation.program import MAX_RANK, Call, Operand
+from oracles.relation.scope import MAX_ELEMENTS, DoesNotFit
+from oracles.relation.types import (
     ANYTHING,
     NUMPY,
     DType,
@@ -32,12 +34,9 @@ from generators.language.types import (
     extent,
     is_float,
 )
-from generators.patterns.recipes import Dims, Hole, Recipe, Use
 
 _REUSED = 0.85
 """How often a value that is there is taken where one suits."""
-_ADAPTED = 0.7
-"""How often one is brought to the type where none suits."""
 _OPEN = 0.04
 """How often the values within a pattern may be used by the rest of the program."""
 _SHOWN = 0.02
@@ -92,10 +91,9 @@ class _Placing:
 
     def __init__(self, scope: Scope, recipe: Recipe, room: int, eager: bool) -> None:
         self.scope, self.recipe, self.eager = scope, recipe, eager
-        self.room = room - recipe.nodes
         self.sizes: dict[str, int] = {}
         self.values: dict[str, Operand] = {}
-        if self.room < 0:
+        if room < recipe.nodes:
             raise DoesNotFit(recipe.fires)
 
     def place(self) -> dict[str, Operand]:
@@ -122,10 +120,6 @@ class _Placing:
             found = [value for value in self.scope.pool if not value.is_constant and self._suits(value, slot)]
             if found:
                 return self._bound(draws.pick(found[-6:]), slot)
-            if self.room and draws.chance(_ADAPTED):
-                adapted = self._adapted(slot)
-                if adapted is not None:
-                    return adapted
         fresh = self.scope.create(slot.dtype, self._shape(slot.dims), slot.within, as_input=True)
         return fresh
 
@@ -157,24 +151,6 @@ class _Placing:
                 self.sizes[dim] = self.scope.draws.pick(usual or range(least, least + 4))
         return tuple(self.sizes[dim] if isinstance(dim, str) else dim for dim in dims)
 
-    def _adapted(self, slot: Hole) -> Operand | None:
-        """Return a value of another type brought to the slot's; None where that takes too many nodes."""
-        scope, sizes = self.scope, dict(self.sizes)
-        sources = [value for value in scope.pool if not value.is_constant and _may_become(value, slot.dtype)]
-        mark = scope.mark()
-        try:
-            if sources:
-                steps = Steps(scope, self.room)
-                value = adapt(steps, scope.draws.pick(sources[-6:]), slot.dtype, self._shape(slot.dims))
-                if value.range.is_within(slot.within or ANYTHING):
-                    self.room = steps.room
-                    return value
-        except DoesNotFit:
-            pass
-        scope.restore(mark)
-        self.sizes = sizes
-        return None
-
     def _zeros(self, slot: Hole) -> Operand:
         array = np.zeros(self._shape(slot.dims), NUMPY[slot.dtype])
         self.scope.charge(0, [(slot.dtype, array.shape)])
@@ -189,30 +165,6 @@ class _Placing:
         value = self.scope.constant(array, dtype_of(array))
         self.scope.charge(0, [(value.dtype, value.shape)])
         return value
-
-
-def _may_become(value: Operand, dtype: DType) -> bool:
-    """Return whether a cast keeps what a value is, and there is something in it."""
-    is_known = value.dtype in NUMPY and NUMPY[value.dtype].kind in "fiub" and dtype in NUMPY
-    return is_known and bool(math.prod(value.shape)) and value.range.is_within(extent(dtype))
-
-
-def adapt(place: Steps, value: Operand, dtype: DType, shape: Shape) -> Operand:
-    """Return the value brought to a type: its elements padded or cropped, reshaped, cast (OATest §3.2.2)."""
-    count, wanted = math.prod(value.shape), math.prod(shape)
-    if len(shape) > MAX_RANK or wanted > MAX_ELEMENTS:
-        raise DoesNotFit(str(shape))
-    ints = place.scope.fix_ints
-    if count != wanted:
-        value = value if value.rank == 1 else place("Reshape", value, ints([-1]))
-        value = (
-            place("Slice", value, ints([0]), ints([wanted]), ints([0]))
-            if count > wanted
-            else place("Pad", value, ints([0, wanted - count]))
-        )
-    if value.shape != shape:
-        value = place("Reshape", value, ints(shape))
-    return value if value.dtype is dtype else place("Cast", value, to=int(dtype))
 
 
 # What it computes

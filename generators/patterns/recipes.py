@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 
 import onnx
 from onnx import AttributeProto, numpy_helper
@@ -15,50 +14,10 @@ from onnx import AttributeProto, numpy_helper
 from corpus.pattern import Pattern
 from corpus.values import Tensor
 from generators.language.counts import qualified_name
-from generators.language.intervals import symmetric
-from generators.language.operator import Operator
-from generators.language.program import FIRST_OPSET, LAST_OPSET, Attribute, Call, Kind
-from generators.language.types import ANYTHING, F32, I64, TEXT, DType, Range, TensorType, is_float
-from generators.ops import all_operators
-
-
-def _attended(call: Call) -> tuple[TensorType, ...]:
-    """A third of what the weights compute is the values, which have the result's width."""
-    focus, weights = call.operand(0), call.operand(1)
-    return (TensorType(focus.dtype, (*focus.shape[:2], weights.shape[1] // 3)),)
-
-
-def _attended_range(call: Call) -> tuple[Range, ...]:
-    """A result lies among the values: rows of the input by the weights, and a bias."""
-    focus, weights, bias = (call.operand(index) for index in range(3))
-    product = focus.range.magnitude * weights.range.magnitude * focus.shape[2]
-    return (symmetric(product + bias.range.magnitude),)
-
-
-def _encoded(call: Call) -> tuple[TensorType, ...]:
-    values = TEXT if "values_strings" in call.attributes else I64
-    return (TensorType(values, call.operand(0).shape),)
-
-
-def _encoded_range(call: Call) -> tuple[Range, ...]:
-    labels = [*call.tuple_of("values_int64s", ()), call.integer("default_int64", 0)]
-    is_text = "values_strings" in call.attributes
-    return (ANYTHING if is_text else Range(min(labels), max(labels)),)
-
-
-HELD = (
-    Operator(
-        "com.microsoft.Attention",
-        Kind.LINEAR,
-        (F32,),
-        infer=_attended,
-        bound=_attended_range,
-        ranks=range(3, 4),
-    ),
-    Operator("ai.onnx.ml.LabelEncoder", Kind.PART, (I64, TEXT), infer=_encoded, bound=_encoded_range),
-)
-"""Each by what a pattern needs of it: element types, the type rule and the bounds of its result."""
-
+from oracles.operators import known_operator
+from oracles.relation.operator import Operator
+from oracles.relation.program import FIRST_OPSET, LAST_OPSET, Attribute, DTypeFamily, Kind
+from oracles.relation.types import DType, Range, is_float
 
 Dims = tuple[int | str, ...]
 """An axis is of a size, or of any size; the same one wherever its name stands."""
@@ -144,14 +103,9 @@ class NoRule(Exception):
     """The generator does not know such a thing."""
 
 
-@cache
-def _by_name() -> Mapping[str, Operator]:
-    return {operator.name: operator for operator in (*all_operators(), *HELD)}
-
-
 def _use(node: onnx.NodeProto) -> Use:
-    operator = _by_name().get(qualified_name(node))
-    if operator is None or not node.input or not node.input[0]:
+    operator = known_operator(qualified_name(node))
+    if operator is None or operator.realm is DTypeFamily.ATEN or not node.input or not node.input[0]:
         raise NoRule(node.op_type)
     attributes = {each.name: _attribute(each) for each in node.attribute}
     return Use(operator, tuple(node.input), tuple(node.output), attributes)

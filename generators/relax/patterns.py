@@ -1,7 +1,7 @@
-"""A pattern of a pass put into a program that grows (OATest §3.2.2): its operands are grown by type.
+"""A pattern of a pass put into a program that grows (OATest §3.2): its operands are values of its types.
 
-An operand is a value in scope, or is made of such by operators that change the type; what the pattern gives
-may be read by all that grows later, patterns of other passes included.
+An operand is a value in scope or a new one; what the pattern gives may be read by all that grows later,
+patterns of other passes included.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from generators.relax.types import Tensor, concrete
 from generators.relax.watched import Unsound
 
 
-def place_pattern(growth: Growth, fuel: int) -> str:
+def place_pattern(growth: Growth) -> str:
     """Put one in: the pass is drawn first, so that each is as likely; gives its name."""
     patterns = growth.policy.patterns
     fires = growth.draws.pick(sorted(patterns))
@@ -38,7 +38,7 @@ def place_pattern(growth: Growth, fuel: int) -> str:
     spans = [_within(pattern, item.name) for item in pattern.program.main.inputs]
     _bind_symbols(growth, program)
     wants = [Want(_tensor(item), span) for item, span in zip(program.main.inputs, spans, strict=True)]
-    operands = growth.grow_all(main, wants, min(fuel, 3 * len(wants)))
+    operands = [growth.grow(main, want.type, want.within) for want in wants]
     names = {item.name: operand.name for item, operand in zip(program.main.inputs, operands, strict=True)}
     growth.constants.update(program.constants)
     growth.functions.update({name: graph_to_json(graph) for name, graph in program.functions.items()})

@@ -98,13 +98,13 @@ def _go_on(growth: Growth, outputs: dict[str, None], fires: list[str], share: fl
     for _ in range(_ATTEMPTS):
         if growth.left <= 0 and (outputs or fires):
             return
-        fuel = growth.draws.between(1, max(1, min(growth.left, _MOST_FUEL)))
         if growth.policy.patterns and growth.draws.chance(share):
             with growth.attempt(growth.main) as is_lost:
-                fires.append(place_pattern(growth, fuel))
+                fires.append(place_pattern(growth))
                 is_lost.clear()
             continue
         with growth.attempt(growth.main) as is_lost:
+            fuel = growth.draws.between(1, max(1, min(growth.left, _MOST_FUEL)))
             target = growth.policy.result(growth.asking(growth.main))
             outputs[growth.grow(growth.main, target, ANY, fuel).name] = None
             is_lost.clear()

@@ -1,6 +1,6 @@
-"""Programs whose sizes a solver finds (NNSmith, §3.2): operators over symbolic dims, one query for all.
+"""Programs whose sizes a solver finds (NNSmith, §3.2): one query for all operators of a program.
 
-In comes a plan that relations add operators to: `plan.py` holds it and asks z3, `keeping.py`, `windows.py`,
-`moving.py` and `products.py` hold the relations between the dims of operands and results. Out comes the same
-program with the sizes that were found (`realising.py`). The strategy `smt` calls `realising.py`.
+A program is drawn as any other, on sizes that note what is computed with them (`dims.py`, `sketch.py`); the
+type rules themselves are so the constraints that z3 gets. Out comes the same program in the sizes that were
+found (`realising.py`). The strategy `smt` calls `realising.py`.
 """

@@ -14,12 +14,12 @@ from pathlib import Path
 from generators.growth.bodies import new_scope
 from generators.growth.grow import Choose, Program, begin, finish, grow_to, leaning_choice
 from generators.language.budget import UNLIMITED, Budget
-from generators.language.operator import Operator
 from generators.language.profile import Profile, draw_profile
-from generators.language.program import DTypeFamily, Operand
 from generators.language.random_source import RandomSource
 from generators.language.scope import Scope
-from generators.language.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8
+from oracles.relation.operator import Operator
+from oracles.relation.program import DTypeFamily, Operand
+from oracles.relation.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8
 
 _DTYPES = (F32, F64, F16, BF16, I32, I64, I16, I8, U8, BOOL)
 _WEIGHTS = (12.0, 3.0, 2.0, 1.5, 2.0, 2.0, 0.7, 0.7, 1.0, 0.7)

@@ -11,17 +11,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from generators.entries.shared import volume
 from generators.growth.affinity import recognising
 from generators.growth.bodies import Bodies
 from generators.growth.grow import Program, begin, finish, grow_to, leaning_choice
 from generators.growth.placing import place_wanted
 from generators.language.budget import UNLIMITED, Budget, depths_of
 from generators.language.profile import BINNED, Profile, draw_profile
-from generators.language.program import Operand
 from generators.language.random_source import RandomSource
-from generators.language.scope import MAX_ELEMENTS, Scope
-from generators.language.types import ANYTHING, TENSORS, DType, Range, Shape, TensorType
+from generators.language.scope import Scope
+from oracles.relation.inverses import volume
+from oracles.relation.program import Operand
+from oracles.relation.scope import MAX_ELEMENTS
+from oracles.relation.types import ANYTHING, TENSORS, DType, Range, Shape, TensorType
 
 _TRIES = 4
 _BACK_RATE = 0.5

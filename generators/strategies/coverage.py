@@ -21,12 +21,12 @@ from generators.growth.bodies import Bodies
 from generators.growth.grow import Program, begin, finish, step
 from generators.language.budget import UNLIMITED, Budget
 from generators.language.counts import qualified_name
-from generators.language.operator import Operator
 from generators.language.profile import Profile, draw_profile
-from generators.language.program import ONNX_REALMS, DTypeFamily, Operand, dtype_family_of
 from generators.language.random_source import RandomSource
 from generators.language.scope import Mark, Scope
-from generators.language.types import ANYTHING, NARROW, TEXT, DType, Range, Shape, TensorType
+from oracles.relation.operator import Operator
+from oracles.relation.program import ONNX_REALMS, DTypeFamily, Operand, dtype_family_of
+from oracles.relation.types import ANYTHING, NARROW, TEXT, DType, Range, Shape, TensorType
 
 _PROBES = 10
 """Operators that are looked at for one step."""

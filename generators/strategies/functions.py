@@ -8,9 +8,9 @@ from pathlib import Path
 
 from generators.growth.grow import Program, grow
 from generators.language.budget import UNLIMITED, Budget
-from generators.language.program import DTypeFamily
 from generators.language.random_source import RandomSource
 from generators.mutations.functions import wrap
+from oracles.relation.program import DTypeFamily
 
 _UNTYPED = frozenset({DTypeFamily.CONTRIB})
 """Inside a function, onnx finds no types for the results of other operator sets."""

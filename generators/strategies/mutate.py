@@ -27,14 +27,15 @@ from generators.growth.placing import place, place_wanted
 from generators.language.budget import UNLIMITED, Budget, bytes_of
 from generators.language.counts import qualified_name
 from generators.language.emit import write_model
-from generators.language.operator import Operator
 from generators.language.profile import draw_profile
-from generators.language.program import FIRST_OPSET, LAST_OPSET, MAX_RANK, Kind, Operand
 from generators.language.random_source import RandomSource
 from generators.language.record import Made, language_of
-from generators.language.scope import MAX_ELEMENTS, DoesNotFit, Scope
-from generators.language.types import ALL, F16, F32, F64, DType, Range, TensorType, extent, is_float
-from generators.ops import all_operators
+from generators.language.scope import Scope
+from oracles.operators import all_operators
+from oracles.relation.operator import Operator
+from oracles.relation.program import FIRST_OPSET, LAST_OPSET, MAX_RANK, Kind, Operand
+from oracles.relation.scope import MAX_ELEMENTS, DoesNotFit
+from oracles.relation.types import ALL, F16, F32, F64, DType, Range, TensorType, extent, is_float
 
 _ASSUMED = 10.0
 """The magnitude that is assumed of a value that is not known."""

@@ -1,9 +1,8 @@
 """Shapes from a solver (NNSmith, §3.2): operators are chosen with symbolic dims, one query finds them all.
 
-Every choice adds constraints over the dims of its operands and over its attributes; binning asks that each
-free number lies between two powers of two drawn for it, so that ones, primes and large sizes all occur. A
-query also serves several wanted results at once: the parts of a Split go to other operators as they are, of
-whatever sizes these need. Needs the extra `smt` (z3).
+Every choice adds constraints over the dims of its operands and over its attributes: what the operator's own
+type rule compares; binning asks that each free number lies between two powers of two drawn for it, so that
+ones, primes and large sizes all occur. Needs the extra `smt` (z3).
 """
 
 from __future__ import annotations

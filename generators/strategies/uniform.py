@@ -16,13 +16,14 @@ from generators.growth.bodies import new_scope
 from generators.growth.grow import Program, begin, finish
 from generators.growth.placing import apply
 from generators.language.budget import UNLIMITED, Budget
-from generators.language.operator import Operator
 from generators.language.profile import draw_profile
-from generators.language.program import ONNX_REALMS, Operand
 from generators.language.random_source import RandomSource
-from generators.language.scope import DoesNotFit, Mark, Scope
-from generators.language.types import ALL, DType
-from generators.ops import all_operators
+from generators.language.scope import Mark, Scope
+from oracles.operators import all_operators
+from oracles.relation.operator import Operator
+from oracles.relation.program import ONNX_REALMS, Operand
+from oracles.relation.scope import DoesNotFit
+from oracles.relation.types import ALL, DType
 
 _TRIES = 8
 """New values that are offered to an operator: some take few shapes."""

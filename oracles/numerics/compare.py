@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corpus.values import Tensor, Value
+from corpus.values import Tensor, Value, is_float, widen
 
 Mask = NDArray[np.bool_]
 EXTENSION_EPSILON = {"bfloat16": 2.0**-7}
@@ -163,23 +163,6 @@ def _is_bitwise_equal(left: Tensor, right: Tensor) -> bool:
     if left.dtype.kind in "USOT":
         return False
     return left.tobytes() == right.tobytes()
-
-
-def is_float(tensor: Tensor) -> bool:
-    """Whether its values can be rounded: numpy's floats and complexes, and the small floats of ml_dtypes."""
-    return tensor.dtype.kind in "fc" or (_is_extension(tensor) and "float" in tensor.dtype.name)
-
-
-def _is_extension(tensor: Tensor) -> bool:
-    """Whether its dtype is one of ml_dtypes' own (2 is numpy's word for a dtype registered from outside)."""
-    return int(tensor.dtype.isbuiltin) == 2
-
-
-def widen(tensor: Tensor) -> Tensor:
-    """Convert to a dtype that numpy computes with: small floats to float32, int4 and the like to int64."""
-    if _is_extension(tensor):
-        return tensor.astype(np.float32 if is_float(tensor) else np.int64)
-    return tensor.astype(np.float32) if tensor.dtype == np.float16 else tensor
 
 
 def nan_mask(tensor: Tensor) -> Mask:

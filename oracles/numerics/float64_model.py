@@ -9,10 +9,9 @@ import onnx
 from onnx import AttributeProto, GraphProto, NodeProto, TensorProto, TypeProto, helper, numpy_helper
 
 from corpus.onnx.graph import tensors, walk_all_graphs, walk_model
-from corpus.values import Tensor, Value
-from oracles.numerics.compare import widen
+from corpus.values import Tensor, Value, widen
 from oracles.numerics.input_noise import EPSILON
-from oracles.numerics.operators import operator_of
+from oracles.operators import arithmetic_of
 from oracles.run import Run
 
 NARROW = frozenset(EPSILON) - {TensorProto.DOUBLE}
@@ -25,7 +24,7 @@ def program_in_double(model: onnx.ModelProto) -> onnx.ModelProto | None:
     """
     if any(tensor.data_location == TensorProto.EXTERNAL for tensor in tensors(model)):
         return None
-    if any(operator_of(node).reads_bits for node in walk_model(model)):
+    if any(arithmetic_of(node).reads_bits for node in walk_model(model)):
         return None
     wide = onnx.ModelProto()
     wide.CopyFrom(model)
@@ -80,7 +79,7 @@ def _widen_tensor(tensor: TensorProto) -> None:
 
 
 def _widen_node(node: NodeProto) -> None:
-    typed_by = operator_of(node).typed_by
+    typed_by = arithmetic_of(node).typed_by
     for attribute in node.attribute:
         if attribute.name == typed_by and attribute.i in NARROW:
             attribute.i = TensorProto.DOUBLE

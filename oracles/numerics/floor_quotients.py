@@ -16,8 +16,8 @@ from typing import TypeAlias
 import numpy as np
 
 from corpus.graphs.program import REF, Binding, Json
-from corpus.values import Tensor, Value
-from oracles.numerics.compare import Mask, is_float, widen
+from corpus.values import Tensor, Value, is_float, widen
+from oracles.numerics.compare import Mask
 from oracles.numerics.input_noise import EPSILON, NOISE_ULPS, element_of
 
 MOST_ELEMENTS = 4096

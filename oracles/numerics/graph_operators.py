@@ -16,7 +16,7 @@ import numpy as np
 
 from corpus.graphs.program import Binding, GraphProgram
 from corpus.values import Value
-from oracles.numerics.operators.open_checks import is_beyond
+from oracles.relation.open_checks import is_beyond
 
 CASTS = re.compile(
     r"\.(to|type|type_as|int|long|short|char|byte|_?to_copy|convert_element_type|astype)(\.|$)"

@@ -8,8 +8,7 @@ import ml_dtypes
 import numpy as np
 from onnx import TensorProto
 
-from corpus.values import Tensor, Value
-from oracles.numerics.compare import widen
+from corpus.values import Tensor, Value, widen
 
 NOISE_ULPS = 8.0
 """The noise in units of the last place: what kernels that sum in another order or approximate stay below."""

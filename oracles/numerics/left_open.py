@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from onnx import NodeProto
 
-from corpus.values import Tensor, Value
-from oracles.numerics.compare import widen
-from oracles.numerics.operators import operator_of
+from corpus.values import Tensor, Value, widen
+from oracles.operators import arithmetic_of
 
 
 def left_open(node: NodeProto, operands: Sequence[Value]) -> str:
     """Say why the node's result on these operands is not defined; empty if it is defined."""
-    for reason, check in operator_of(node).opens.items():
+    for reason, check in arithmetic_of(node).opens.items():
         if check(node, operands):
             return f"{node.op_type}: {reason}"
     return ""
@@ -25,7 +24,7 @@ def has_no_scale(node: NodeProto, values: Mapping[str, Value]) -> bool:
 
     Nobody means that, and rewrites that move quantisation divide by it: everything after it is open.
     """
-    if not operator_of(node).has_scale or len(node.input) < 2:
+    if not arithmetic_of(node).has_scale or len(node.input) < 2:
         return False
     scale = values.get(node.input[1])
     return isinstance(scale, np.ndarray) and not is_scale(scale)

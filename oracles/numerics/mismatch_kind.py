@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from corpus.values import Tensor, Value
-from oracles.numerics.compare import Difference, Mask, Tolerance, compare, differing, is_float, widen
+from corpus.values import Tensor, Value, is_float, widen
+from oracles.numerics.compare import Difference, Mask, Tolerance, compare, differing
 from oracles.numerics.input_noise import EPSILON, element_of
 
 

@@ -10,8 +10,8 @@ from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 from corpus.onnx.graph import initializer_names
 from corpus.onnx.types import element_type
 from corpus.values import Value
-from oracles.numerics.operators import operator_of
 from oracles.numerics.value_types import Types, static_dims, tensor_types
+from oracles.operators import arithmetic_of
 
 Inputs = Mapping[str, Value]
 Rewrite = Callable[[ModelProto, Inputs], tuple[ModelProto, Inputs] | None]
@@ -28,7 +28,7 @@ _PREFIX = "crux_way_"
 def commute(model: ModelProto, inputs: Inputs) -> tuple[ModelProto, Inputs] | None:
     """`a + b` as `b + a`."""
     changed = _copy(model)
-    nodes = [node for node in changed.graph.node if operator_of(node).commutes]
+    nodes = [node for node in changed.graph.node if arithmetic_of(node).commutes]
     for node in nodes:
         node.input[:] = list(node.input)[::-1]
     return (changed, inputs) if nodes else None

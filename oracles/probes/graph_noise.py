@@ -15,9 +15,8 @@ from typing import TypeAlias
 import numpy as np
 
 from corpus.graphs.program import REF, Binding, GraphProgram, Json
-from corpus.values import Tensor, Value
+from corpus.values import Tensor, Value, is_float, widen
 from oracles.language import language_of
-from oracles.numerics.compare import is_float, widen
 from oracles.numerics.graph_operators import ACCUMULATING, writes
 from oracles.numerics.input_noise import EPSILON, MOST_NOISE, NOISE_ULPS, element_of, grid_factor
 from oracles.probes.graph_record import record_graph

@@ -16,7 +16,7 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from corpus.values import Tensor, Value
+from corpus.values import Tensor, Value, is_float, widen
 from oracles.numerics.compare import (
     Difference,
     Mask,
@@ -25,9 +25,7 @@ from oracles.numerics.compare import (
     describe,
     differing,
     distance,
-    is_float,
     part_of,
-    widen,
 )
 from oracles.probes.record import Recording
 from oracles.run import Run

@@ -13,11 +13,11 @@ from corpus.onnx.check import checker_complaint
 from corpus.onnx.graph import free_names, producers, walk_model, written_out
 from corpus.onnx.measure import steps
 from corpus.onnx.types import element_type
-from corpus.values import Value
+from corpus.values import Value, is_float, widen
 from oracles.naming.names import names_of
-from oracles.numerics.compare import Tolerance, compare, distance, is_float, widen
-from oracles.numerics.operators import operator_of
+from oracles.numerics.compare import Tolerance, compare, distance
 from oracles.numerics.value_types import Types, static_dims, tensor_types, type_complaint
+from oracles.operators import arithmetic_of
 from oracles.probes.context import EXACT_LEVELS, Context, Truth, truths
 from oracles.probes.divergence import Differs, Divergence, FirstDivergence
 from oracles.probes.onnx_noise import OnnxNoise
@@ -260,7 +260,7 @@ class OnnxContext(Context):
     @cached_property
     def has_open_operators(self) -> bool:
         """Whether ONNX leaves open what some operator gives on some operands."""
-        return any(operator_of(node).opens for node in walk_model(self.model))
+        return any(arithmetic_of(node).opens for node in walk_model(self.model))
 
     def alone(self, node: onnx.NodeProto, name: str) -> tuple[onnx.ModelProto, Job] | None:
         """A node as a model of its own that gives `name`, on recorded operands; None if it cannot be."""
@@ -277,7 +277,7 @@ class OnnxContext(Context):
     @cached_property
     def is_random(self) -> bool:
         """Whether the model draws random numbers, so that two runs may differ."""
-        return any(operator_of(node).is_random or _is_training(node) for node in walk_model(self.model))
+        return any(arithmetic_of(node).is_random or _is_training(node) for node in walk_model(self.model))
 
     @cached_property
     def noise(self) -> OnnxNoise:

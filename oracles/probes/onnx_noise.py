@@ -18,8 +18,8 @@ from oracles.numerics.compare import distance
 from oracles.numerics.float64_model import NARROW
 from oracles.numerics.input_noise import EPSILON, NOISE_ULPS, is_near_limits, perturb_inputs
 from oracles.numerics.noisy.perturbation import Perturbation
-from oracles.numerics.operators import operator_of
 from oracles.numerics.value_types import tensor_types
+from oracles.operators import arithmetic_of
 from oracles.probes.noise import SNAPPING, SampledNoise
 from oracles.probes.record import Recording, record_model
 from oracles.run import Run, Status
@@ -105,12 +105,12 @@ class OnnxNoise(SampledNoise):
     @cached_property
     def quantises(self) -> bool:
         """Whether some operator rounds its input to steps."""
-        return any(operator_of(node).quantises for node in walk_nodes(self._model.graph))
+        return any(arithmetic_of(node).quantises for node in walk_nodes(self._model.graph))
 
     @cached_property
     def has_steps(self) -> bool:
         """Whether some values are rounded to steps: floats beside integer weights are, by an optimiser."""
-        return self.quantises or any(operator_of(node).has_scale for node in walk_nodes(self._model.graph))
+        return self.quantises or any(arithmetic_of(node).has_scale for node in walk_nodes(self._model.graph))
 
     @cached_property
     def types(self) -> dict[str, onnx.TypeProto.Tensor]:
@@ -175,12 +175,12 @@ class OnnxNoise(SampledNoise):
     def _is_defined(self, name: str) -> bool:
         """Return whether NaN and infinity enter only operators that define how to treat them."""
         entered = (node for node in self._makers(name) if self.nonfinite.intersection(free_names(node)))
-        return all(operator_of(node).defines_nonfinite for node in entered)
+        return all(arithmetic_of(node).defines_nonfinite for node in entered)
 
     def _only_passes(self, name: str) -> bool:
         """Return whether NaN and infinity come in from outside: only operators that define them make one."""
         made = (node for node in self._makers(name) if self.nonfinite.intersection(node.output))
-        return all(operator_of(node).defines_nonfinite for node in made)
+        return all(arithmetic_of(node).defines_nonfinite for node in made)
 
     def _makers(self, name: str) -> Iterator[NodeProto]:
         """Return the nodes of the main graph that a value is computed by."""
@@ -216,7 +216,7 @@ class OnnxNoise(SampledNoise):
             if key in functions and key not in asked:
                 asked.add(key)
                 waiting.extend(functions[key].node)
-            elif key not in functions and not operator_of(node).is_known:
+            elif key not in functions and not arithmetic_of(node).is_known:
                 return node.op_type
             waiting.extend(inner for body in subgraphs(node) for inner in body.node)
         return ""
@@ -232,4 +232,4 @@ class OnnxNoise(SampledNoise):
         wanted = self.ancestors(name)
         if any(value not in types or types[value].elem_type in EPSILON for value in wanted if value):
             return True
-        return any(operator_of(node).is_random or subgraphs(node) for node in self._makers(name))
+        return any(arithmetic_of(node).is_random or subgraphs(node) for node in self._makers(name))

@@ -12,16 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from corpus.values import Tensor, Value
-from oracles.numerics.compare import (
-    Difference,
-    Tolerance,
-    compare_outputs,
-    distance,
-    is_float,
-    part_of,
-    widen,
-)
+from corpus.values import Tensor, Value, is_float, widen
+from oracles.numerics.compare import Difference, Tolerance, compare_outputs, distance, part_of
 from oracles.numerics.input_noise import GREATEST, element_of
 from oracles.probes.context import Truth
 from oracles.run import Phase, Run

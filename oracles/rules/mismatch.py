@@ -15,7 +15,7 @@ from oracles.naming.signature import symptom_of_difference
 from oracles.numerics.compare import Difference, compare, compare_outputs, in_parts, part_of
 from oracles.numerics.left_open import has_no_scale, left_open
 from oracles.numerics.mismatch_kind import finest_kind
-from oracles.numerics.operators import operator_of
+from oracles.operators import arithmetic_of
 from oracles.probes.context import EXACT_LEVELS, Context, evidence
 from oracles.probes.divergence import Divergence
 from oracles.probes.wrong_side import NEITHER, UN_OPTIMISED, Judgement, judge_sides
@@ -124,7 +124,7 @@ def _unknown(difference: Difference, judgement: Judgement, context: Context) -> 
 
 def _hangs_on_no_scale(output: str, context: Context) -> bool:
     """Return whether something on the way to an output is quantised by a scale that is not above 0."""
-    scaled = [node for node in context.nodes if operator_of(node).has_scale]
+    scaled = [node for node in context.nodes if arithmetic_of(node).has_scale]
     if not scaled:
         return False
     values, wanted = context.noise.recording.values, context.noise.ancestors(output)

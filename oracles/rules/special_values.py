@@ -9,10 +9,10 @@ import numpy as np
 
 from corpus.case import Case
 from corpus.onnx.graph import free_names
-from corpus.values import Value
+from corpus.values import Value, is_float, widen
 from oracles.naming.signature import symptom_of_difference
-from oracles.numerics.compare import compare, is_float, widen
-from oracles.numerics.operators import operator_of
+from oracles.numerics.compare import compare
+from oracles.operators import arithmetic_of
 from oracles.probes.context import Context, evidence
 from oracles.probes.divergence import Divergence
 from oracles.probes.wrong_side import OPTIMISED
@@ -52,7 +52,7 @@ def _is_finite(value: Value) -> bool:
 
 def _is_defined(divergence: Divergence, run: Run, context: Context) -> bool:
     """Whether the operator's text says what it makes of its operands, and it alone makes another thing."""
-    if not operator_of(divergence.node).defines_nonfinite:
+    if not arithmetic_of(divergence.node).defines_nonfinite:
         return False
     values = context.noise.recording.values
     if all(_is_finite(values.get(name)) for name in free_names(divergence.node)):

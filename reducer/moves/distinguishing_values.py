@@ -12,8 +12,7 @@ from itertools import combinations, product
 
 import numpy as np
 
-from corpus.values import Tensor
-from oracles.numerics.compare import is_float
+from corpus.values import Tensor, is_float
 from reducer.move import Hints, Move, Proposal, Search
 from reducer.search import Items
 from reducer.subject.onnx.subject import OnnxSubject

@@ -20,7 +20,7 @@ from corpus.onnx.graph import walk_graphs, walk_nodes
 from corpus.onnx.types import element_type, packed_bytes
 from corpus.values import Tensor, Value
 from oracles.numerics.left_open import is_scale
-from oracles.numerics.operators import operator_of
+from oracles.operators import arithmetic_of
 from reducer.move import Hints, Move, Search, over_sets, smaller_by
 from reducer.search import Items, drop_one_at_a_time
 from reducer.subject.base import NodeSubject
@@ -71,7 +71,9 @@ def _free(subject: NodeSubject) -> tuple[str, ...]:
 
 def _changed(subject: NodeSubject, names: tuple[str, ...], change: Change) -> NodeSubject | None:
     changed = {}
-    scales = {node.input[1] for node in subject.nodes if operator_of(node).has_scale and len(node.input) > 1}
+    scales = {
+        node.input[1] for node in subject.nodes if arithmetic_of(node).has_scale and len(node.input) > 1
+    }
     for name in names:
         array = subject.array(name)
         if array is None or not array.size:

@@ -12,7 +12,7 @@ import onnx
 
 from corpus.case import Case
 from corpus.values import Tensor, Value
-from oracles.numerics.operators import operator_of
+from oracles.operators import arithmetic_of
 from reducer.search import Items
 from reducer.subject.tensors import Resize, shape_key
 
@@ -207,9 +207,9 @@ class NodeSubject(Subject):
         """The names whose value depends on a graph input, and is not fixed by constants and dims alone."""
         names = {name for name in self.graph_inputs if name not in self.initializers}
         for node, reads in zip(self.nodes, self.reads, strict=True):
-            if operator_of(node).asks_dims and all(self._has_fixed_dims(name) for name in reads):
+            if arithmetic_of(node).asks_dims and all(self._has_fixed_dims(name) for name in reads):
                 continue
-            if any(name in names for name in reads) or operator_of(node).is_random:
+            if any(name in names for name in reads) or arithmetic_of(node).is_random:
                 names.update(name for name in node.output if name)
         return frozenset(names)
 
@@ -242,7 +242,7 @@ class NodeSubject(Subject):
 
 
 def _read_as_dims(node: onnx.NodeProto) -> Sequence[str]:
-    operator = operator_of(node)
+    operator = arithmetic_of(node)
     if not operator.dims_at and not operator.reads_axes:
         return ()
     return list(node.input[:1] if 0 in operator.dims_at else node.input[1:])

@@ -27,7 +27,7 @@ from generators.mixture import BLOCK, Plan, make_tests
 from oracles.judge import Judge
 from oracles.verdict import Verdict
 from tests.bench import made_by_nnsmith
-from tests.bench.bench_campaigns import Remembering
+from tests.helpers.campaigns import Remembering
 from triage.bugs.failures import record_failure
 from triage.campaigns.testers import judgement, legality_of
 from triage.store.database import Store

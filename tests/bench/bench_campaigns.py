@@ -8,43 +8,29 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from corpus.case import Case
 from corpus.target import Target
-from generators.feedback import CoverageSnapshot, FeedbackSchedule
+from generators.feedback import CoverageSnapshot
 from generators.fuzz import Tested as Outcome_of_a_test
-from generators.fuzz import fuzz, judge_cases, lesson_of
-from generators.language.operator import Operator
-from generators.mixture import BLOCK, PLAN, Plan, make_cases, make_tests
+from generators.fuzz import fuzz, judge_cases
+from generators.mixture import PLAN, Plan, make_cases, make_tests
 from generators.mutations.modes import Mode
 from generators.strategies import coverage, uniform
 from oracles.backends import find_backend
 from oracles.judge import Judge
 from oracles.native.coverage import find_libraries
 from oracles.native.watching import Watch
+from oracles.relation.operator import Operator
 from oracles.run import Phase
 from oracles.verdict import Outcome, Verdict
 from tests.bench.bench_generate import HIRFUZZ
+from tests.helpers.campaigns import Remembering
 
 pytestmark = pytest.mark.bench
-
-
-class Remembering:
-    """A teacher that keeps all lessons of a campaign in memory, which begins at `seed`."""
-
-    def __init__(self, seed: int = 0) -> None:
-        self.course = FeedbackSchedule()
-        self.first = seed // BLOCK
-
-    def lesson(self, block: range) -> CoverageSnapshot | None:
-        return self.course.lesson(block.start // BLOCK - self.first)
-
-    def learn(self, block: range, tests: Sequence[Outcome_of_a_test]) -> None:
-        self.course.add(block.start // BLOCK - self.first, lesson_of(tests))
 
 
 def score(plan: Plan, tests: int, teacher: Remembering | None) -> tuple[int, float]:

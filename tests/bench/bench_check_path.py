@@ -17,7 +17,7 @@ import numpy as np
 import onnx
 import pytest
 
-from tests.triage.failing import model
+from tests.helpers.failing import model
 
 ROOT = Path(__file__).parents[2]
 RUNS = 10

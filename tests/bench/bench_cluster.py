@@ -32,8 +32,8 @@ from generators.legality import ANYTHING
 from generators.mixture import BLOCK, PLAN, make_tests
 from oracles.run import Phase
 from oracles.verdict import Outcome, Verdict
-from tests.bench.bench_campaigns import Remembering
-from tests.triage.failing import ORT
+from tests.helpers.campaigns import Remembering
+from tests.helpers.failing import ORT
 from triage.campaigns.coverage_sync import CoverageSync
 from triage.campaigns.ray_testers import LOCAL, ActorPool, Greeting, cluster_testers
 from triage.campaigns.testers import open_testers

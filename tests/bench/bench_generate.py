@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import time
-from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,15 +20,13 @@ from generators.growth.grow import Program, grow
 from generators.language.budget import UNLIMITED
 from generators.language.counts import Counts, count
 from generators.language.scope import Mark, Scope
-from generators.ops import all_operators
-from generators.strategies import coverage, find_strategy, strategy_names
+from generators.strategies import find_strategy, strategy_names
 from generators.strategies.coverage import Seen, pieces
 from generators.strategies.uniform import Keep, known_operators, uniform
 from oracles.backends import find_backend
 from oracles.sandbox.sandbox import Job, Sandbox
 from tests.bench.diversity import of_models
 from tests.generators.agreement import numbers
-from tests.generators.test_operators import programs_of
 
 NNSMITH = "CRUX_NNSMITH_PYTHON"
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(6000)]
@@ -169,64 +166,6 @@ def test_the_papers_algorithm(
     keep = {"keep": keeps_what_is_new(Seen())} if is_guided else {}
     programs = (uniform(seed, 100, operators=chosen, creates=creates, **keep) for seed in SCORED)
     score(capsys, f"Algorithm 1, guided {is_guided}, {pool} operators, creates {creates}", programs)
-
-
-@pytest.mark.parametrize(
-    ("probes", "asked"),
-    [(10, (1,)), (10, (2, 1)), (10, (2, 2, 1, 1)), (16, (2, 2, 1, 1)), (10, (3, 2, 1, 1))],
-)
-def test_what_each_part_of_the_guide_gives(
-    probes: int, asked: tuple[int, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Operators that are looked at, and the pieces that a node must add, try by try."""
-    monkeypatch.setattr(coverage, "_PROBES", probes)
-    monkeypatch.setattr(coverage, "_ASKED", asked)
-    score(capsys, f"probes {probes}, asked {asked}", coverage.programs(SCORED, 100, None))
-
-
-def test_a_guide_that_goes_on_from_saved_counts(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """100 graphs more, with and without what the first 100 saved."""
-    first = Seen()
-    for program in find_strategy("coverage")(range(100), 100, None, UNLIMITED):
-        first.add(program)
-    first.save(tmp_path / "coverage.json")
-    for source in (None, tmp_path / "coverage.json"):
-        seen = Seen(first.counts)
-        for program in find_strategy("coverage")(range(100, 200), 100, source, UNLIMITED):
-            seen.add(program)
-        printed(
-            capsys,
-            f"saved counts {'used' if source else 'not used'}: {seen.pieces - first.pieces} pieces more",
-        )
-
-
-def test_operators_that_count(capsys: pytest.CaptureFixture[str]) -> None:
-    """In at least ten of 3,000 models, with at least two tuples of element types."""
-    models: Counter[str] = Counter()
-    tuples = defaultdict(set)
-    for program in find_strategy("coverage")(range(3000), 10, None, UNLIMITED):
-        one = count(program.model, program.types)
-        models.update(one.op_types)
-        for name, *types in one.op_dtype:
-            tuples[name].add(tuple(map(str, types)))
-    names = [operator.name for operator in all_operators()]
-    counted = [name for name in names if models[name] >= 10 and len(tuples[name]) >= 2]
-    contrib = [name for name in counted if "." in name]
-    rest = {name: (models[name], len(tuples[name])) for name in names if name not in counted}
-    printed(capsys, f"{len(counted) - len(contrib)} of ONNX, {len(contrib)} of com.microsoft; not: {rest}")
-
-
-@pytest.mark.parametrize("backend", ["torch", "tvm"])
-def test_operators_that_a_backend_can_run(backend: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """By programs of one node each: torch by the table of lowerings, TVM by its own importer."""
-    configs = find_backend(backend).configs(Target(backend))[:1]
-    able, unable = [], []
-    with Sandbox(backend) as sandbox:
-        for operator in all_operators():
-            jobs = programs_of(operator, 6 if backend == "torch" else 1, hazards=False)
-            runs = (sandbox.run(Job(one.model.SerializeToString(), one.inputs, configs))[0] for one in jobs)
-            (able if any(run.is_ok for run in runs) else unable).append(operator.name)
-    printed(capsys, f"{backend}: {len(able)} of {len(able) + len(unable)}; not {' '.join(unable)}")
 
 
 def of_nnsmith(folder: Path, nodes: int, models: int) -> tuple[float, list[Program]]:

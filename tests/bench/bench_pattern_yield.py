@@ -129,8 +129,6 @@ def test_what_each_part_of_the_synthesis_is_worth(
         for strategy in ("random", "coverage", "patterns", "high_order"):
             shown(strategy, strategy)
         shown("whole tests, no extraction", "patterns", whole_tests)
-        monkeypatch.setattr("generators.patterns.joining._ADAPTED", 0.0)
-        shown("patterns without bridges", "patterns")
         monkeypatch.setattr("generators.patterns.joining._REUSED", 0.0)
         shown("patterns, all operands new", "patterns")
     with capsys.disabled():

@@ -32,8 +32,8 @@ from oracles.backends import find_backend
 from oracles.judge import Judge
 from oracles.native.coverage import find_libraries
 from oracles.native.watching import Watch
-from tests.bench.bench_campaigns import Remembering
 from tests.bench.curves import picture, told
+from tests.helpers.campaigns import Remembering
 from triage.campaigns.native_coverage import release_result
 from triage.campaigns.testers import judgement
 

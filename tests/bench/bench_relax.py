@@ -28,8 +28,6 @@ from generators.feedback import FeedbackSchedule
 from generators.fuzz import judge_cases, lesson_of
 from generators.mixture import BLOCK, Plan, make_tests
 from generators.mutations.modes import Mode
-from generators.relax import programs as making
-from generators.relax.patterns import place_pattern
 from oracles.judge import Judge
 from oracles.run import Limits, Phase
 from oracles.verdict import Outcome, Verdict
@@ -168,13 +166,6 @@ def of_patterns(name: str, source: Path | None = None) -> Made:
     return Made(name, cases, (time.process_time() - before) / len(cases))
 
 
-def without_bridges() -> Made:
-    """Operands of patterns are values that are there, or inputs."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(making, "place_pattern", lambda growth, fuel: place_pattern(growth, 0))
-        return of_patterns("without bridges")
-
-
 def whole_tests(folder: Path) -> Made:
     """Our documented tests as they are, each the pattern of passes that fire on it."""
     target = Target("tvm")
@@ -199,7 +190,6 @@ def test_what_programs_hold_and_which_passes_change_them(
         lambda: of_strategy("relax", LONG),
         lambda: of_patterns("relax_patterns"),
         of_high_order,
-        without_bridges,
         lambda: of_strategy("random"),
         lambda: of_strategy("coverage"),
         lambda: whole_tests(tmp_path / "whole"),

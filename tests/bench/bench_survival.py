@@ -28,8 +28,8 @@ from generators.fuzz import Tested as OneTest
 from generators.mixture import BLOCK, Plan, make_tests
 from oracles.judge import Judge
 from oracles.verdict import Verdict
-from tests.bench.bench_campaigns import Remembering
 from tests.bench.curves import picture
+from tests.helpers.campaigns import Remembering
 from triage.bugs.known import SHIPPED, read_known
 from triage.campaigns.testers import judgement, legality_of
 from triage.causes.cores import core_of

@@ -19,8 +19,8 @@ from corpus.files import SCRATCH
 from corpus.load import open_case
 from corpus.outputs import own
 from corpus.target import Target
-from tests.corpus.models import external, identity, model, relu, value, write
-from tests.counting import calls_of
+from tests.helpers.counting import calls_of
+from tests.helpers.models import external, identity, model, relu, value, write
 
 
 def contents(folder: Path) -> dict[str, bytes]:

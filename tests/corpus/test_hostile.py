@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import os
 import signal
-import time
-import zipfile
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
@@ -16,14 +13,12 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from corpus.case import Case
 from corpus.errors import UserError
 from corpus.load import open_case
 from corpus.onnx import client as onnx_client
-from tests.corpus.models import cyclic, external, identity, model, relu, value, write
-from tests.counting import bytes_read_by
-
-pytestmark = pytest.mark.timeout(60)
+from tests.helpers.commands import waited_for
+from tests.helpers.counting import bytes_read_by
+from tests.helpers.models import external, identity, model, relu, value, write
 
 
 def refusal(path: Path, **options: object) -> str:
@@ -38,32 +33,6 @@ def refusal(path: Path, **options: object) -> str:
     assert "\n" not in line
     assert str(path) in line
     return line
-
-
-RELU = relu().SerializeToString()
-
-FILES = {
-    "empty": (b"", "empty"),
-    "text": (b"This is a text file.\nIt is no model at all.\n", "model"),
-    "json": (b'{"format": "onnx"}', "model"),
-    "zeros": (bytes(4096), "not an ONNX model"),
-    "random": (bytes(np.random.default_rng(3).integers(0, 256, 5000, np.uint8)), "model"),
-    "npz": (b"PK\x03\x04" + bytes(100), "model"),
-    "truncated": (RELU[:-7], "truncated"),
-    "cut inside the graph": (RELU[: len(RELU) // 2], "truncated"),
-    "no graph": (onnx.ModelProto(ir_version=8).SerializeToString(), "without a graph"),
-    "damaged inside": (RELU.replace(b"Relu", b"\xff\xff\xff\xff"), "UTF-8"),
-    "a name of no text": (RELU.replace(b"\x01x", b"\x01\xff"), "UTF-8"),
-    "a broken field inside": (RELU.replace(b"\x04Relu", b"\x7fRelu"), "damaged"),
-}
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_a_file_that_is_no_model_is_refused(name: str, tmp_path: Path) -> None:
-    content, word = FILES[name]
-    path = tmp_path / "m.onnx"
-    path.write_bytes(content)
-    assert word in refusal(path)
 
 
 @pytest.mark.parametrize("size", [2_000_000_000, 1 << 31, 5 << 31])
@@ -102,29 +71,6 @@ def test_a_path_that_is_no_case_is_refused(tmp_path: Path) -> None:
     assert "pipe.onnx" in refusal(tmp_path / "pipe.onnx")
 
 
-LOCATIONS = [
-    "../../etc/passwd",
-    "/etc/passwd",
-    "a/../../secret",
-    "",
-    "link",
-    "folder",
-    "absent",
-    "loop",
-    "model.onnx",
-]
-
-
-@pytest.mark.parametrize("location", LOCATIONS)
-def test_weights_outside_the_folder_are_refused(location: str, tmp_path: Path) -> None:
-    (tmp_path / "secret").write_bytes(bytes(64))
-    folder = tmp_path / "case"
-    (folder / "folder").mkdir(parents=True)
-    (folder / "link").symlink_to("../secret")
-    (folder / "loop").symlink_to("loop")
-    assert "external data" in refusal(write(folder, external(location, 4)))
-
-
 EXTENTS = [
     ("0", "65"),
     ("60", "16"),
@@ -134,6 +80,9 @@ EXTENTS = [
     ("0", "1e3"),
     ("9" * 30, ""),
     ("50", ""),
+    ("9" * 5000, "16"),
+    (str(1 << 63), "16"),
+    ("0", str(1 << 62)),
 ]
 
 
@@ -151,34 +100,6 @@ def test_weights_inside_the_folder_open_by_a_link_too(tmp_path: Path) -> None:
         (file,) = open_case(write(tmp_path, external(location, 4, "16"))).external
         assert file.path == (tmp_path / "data" / "w.bin").resolve()
         assert file.size == 64
-
-
-def _absurd_initializer() -> onnx.ModelProto:
-    weight = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[1 << 62], raw_data=b"1234")
-    node = helper.make_node("Add", ["x", "w"], ["y"])
-    return model([node], [value("x", [1])], [value("y", [1])], [weight])
-
-
-def _absurd_value() -> onnx.ModelProto:
-    shape = helper.make_tensor("s", TensorProto.INT64, [2], [1 << 31, 1 << 31])
-    nodes = [helper.make_node("Expand", ["x", "s"], ["big"]), helper.make_node("ReduceMax", ["big"], ["y"])]
-    return model(nodes, [value("x", [1])], [value("y", None)], [shape])
-
-
-ABSURD = {
-    "input": relu([1 << 62]),
-    "overflow": relu([1 << 32, 1 << 32]),
-    "initializer": _absurd_initializer(),
-    "inferred value": _absurd_value(),
-    "declared output": model(
-        [helper.make_node("Relu", ["x"], ["y"])], [value("x", ["n"])], [value("y", [1 << 62])]
-    ),
-}
-
-
-@pytest.mark.parametrize("name", ABSURD)
-def test_an_absurd_dimension_is_refused(name: str, tmp_path: Path) -> None:
-    assert "memory limit" in refusal(write(tmp_path, ABSURD[name]))
 
 
 def test_the_memory_limit_is_the_callers(tmp_path: Path) -> None:
@@ -220,79 +141,12 @@ def test_inputs_that_do_not_fit_are_refused(name: str, tmp_path: Path) -> None:
         assert told in line
 
 
-def _member(name: str, content: bytes, method: int = zipfile.ZIP_STORED) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", method) as archive:
-        archive.writestr(name, content)
-    return buffer.getvalue()
-
-
-def _header(shape: str, descr: str = "'<f4'") -> bytes:
-    text = f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}".encode()
-    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text
-
-
-def _pickled() -> bytes:
-    buffer = io.BytesIO()
-    np.save(buffer, np.array([{"a": 1}], dtype=object), allow_pickle=True)
-    return buffer.getvalue()
-
-
-ARCHIVES = {
-    "text": b"no zip",
-    "empty": b"",
-    "a cut zip": _member("x.npy", _header("(2, 3)") + bytes(24))[:-30],
-    "a bomb": _member("x.npy", _header(f"({1 << 40},)") + bytes(1 << 20), zipfile.ZIP_DEFLATED),
-    "a claim": _member("x.npy", _header("(1000, 1000)") + bytes(24)),
-    "a negative size": _member("x.npy", _header("(-1, 3)") + bytes(24)),
-    "no header": _member("x.npy", b"text"),
-    "odd dtype": _member("x.npy", _header("(2,)", "'nonsense'") + bytes(8)),
-    "code in the header": _member("x.npy", _header("(__import__('os').getpid(),)") + bytes(8)),
-    "pickle": _member("x.npy", _pickled()),
-}
-
-
-@pytest.mark.parametrize("name", ARCHIVES)
-def test_a_hostile_npz_is_refused(name: str, tmp_path: Path) -> None:
-    path = write(tmp_path, relu(["n"]), "m.onnx")
-    (tmp_path / "in.npz").write_bytes(ARCHIVES[name])
-    with pytest.raises(UserError) as refused:
-        open_case(path, inputs=tmp_path / "in.npz")
-    assert "\n" not in str(refused.value)
-    assert "in.npz" in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "[]",
-        "{",
-        '{"version": 99}',
-        '{"notes": 3}',
-        '{"settings": {"a": 1}}',
-        '{"format": "../x"}',
-        "[" * 9999,
-    ],
-)
-def test_a_hostile_case_json_is_refused(text: str, tmp_path: Path) -> None:
-    write(tmp_path, relu())
-    (tmp_path / "case.json").write_text(text)
-    assert "case.json" in refusal(tmp_path) or "format" in refusal(tmp_path)
-
-
 def test_a_map_input_is_refused_by_name(tmp_path: Path) -> None:
     table = onnx.TypeProto()
     table.map_type.key_type = TensorProto.INT64
     table.map_type.value_type.tensor_type.elem_type = TensorProto.FLOAT
     program = identity([onnx.ValueInfoProto(name="table", type=table)])
     assert "'table' is a map" in refusal(write(tmp_path, program))
-
-
-def test_a_cycle_opens_for_its_verdict(tmp_path: Path) -> None:
-    case = open_case(write(tmp_path, cyclic()))
-    assert isinstance(case, Case)
-    assert list(case.inputs) == ["x"]
 
 
 def test_a_model_that_kills_onnxs_inference_opens(tmp_path: Path) -> None:
@@ -336,8 +190,7 @@ def test_an_inference_that_takes_too_long_is_ended_with_its_process(monkeypatch:
         client.ask(b"i", _doubling(30).SerializeToString())
     assert not serving & set(running_in_group(server))
     client.close()
-    _wait_for_end(server)
-    assert not running_in_group(server)
+    assert waited_for(lambda: not running_in_group(server))
 
 
 def test_a_process_that_is_killed_while_it_waits_puts_no_answer_in_anothers_place() -> None:
@@ -354,12 +207,6 @@ def test_a_process_that_is_killed_while_it_waits_puts_no_answer_in_anothers_plac
     client.close()
 
 
-def _wait_for_end(group: int) -> None:
-    deadline = time.monotonic() + 30
-    while running_in_group(group) and time.monotonic() < deadline:
-        time.sleep(0.05)
-
-
 def running_in_group(group: int) -> list[int]:
     """The processes of a group that have not ended."""
     found = []
@@ -369,50 +216,3 @@ def running_in_group(group: int) -> list[int]:
             if int(fields[2]) == group and fields[0] not in "ZX":
                 found.append(int(stat.parent.name))
     return found
-
-
-def _endless_function() -> onnx.ModelProto:
-    node = helper.make_node("F", ["x"], ["y"], domain="own")
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
-    function = helper.make_function("own", "F", ["x"], ["y"], [node], opsets)
-    return model([node], [value("x", [2])], [value("y", [2])], functions=[function], domains=["own"])
-
-
-def _untyped_input() -> onnx.ModelProto:
-    node = helper.make_node("Relu", ["x"], ["y"])
-    return model([node], [onnx.ValueInfoProto(name="x")], [value("y", [2])])
-
-
-def _twice() -> onnx.ModelProto:
-    node = helper.make_node("Relu", ["x"], ["y"])
-    return model([node, node], [value("x", [2]), value("x", [3])], [value("y", [2])])
-
-
-def _negative_dims() -> onnx.ModelProto:
-    weight = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[-1, -7], raw_data=b"1234")
-    return model([helper.make_node("Relu", ["w"], ["y"])], [], [value("y", [-1])], [weight])
-
-
-def _odd_types() -> onnx.ModelProto:
-    weight = TensorProto(name="w", data_type=999, dims=[3])
-    return model(
-        [helper.make_node("Relu", ["w"], ["y"])], [value("x", [2], 998)], [value("y", [3])], [weight]
-    )
-
-
-ODD = {
-    "a function that calls itself": _endless_function(),
-    "an input without a type": _untyped_input(),
-    "one name twice": _twice(),
-    "negative dims": _negative_dims(),
-    "unknown element types": _odd_types(),
-    "an empty graph": model([], [], []),
-    "a nameless node": model([onnx.NodeProto()], [value("x", [1])], [value("y", [1])]),
-}
-
-
-@pytest.mark.parametrize("name", ODD)
-def test_an_odd_but_readable_model_opens_for_its_verdict(name: str, tmp_path: Path) -> None:
-    case = open_case(write(tmp_path, ODD[name]))
-    assert case.case_id
-    assert case.canonical_hash

@@ -12,7 +12,7 @@ from corpus.formats.onnx import input_types
 from corpus.onnx.inputs import make_inputs
 from corpus.onnx.types import DTYPES
 from corpus.values import fit_value
-from tests.corpus.models import identity, model, value
+from tests.helpers.models import identity, model, value
 
 INT = TensorProto.INT64
 

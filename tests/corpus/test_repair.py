@@ -15,8 +15,8 @@ from corpus.onnx import client as onnx_client
 from corpus.onnx import server as onnx_server
 from corpus.onnx.check import checker_complaint, repair
 from corpus.onnx.client import infer_types
-from tests.corpus.models import cyclic, external, model, relu, value
-from tests.counting import calls_of
+from tests.helpers.counting import calls_of
+from tests.helpers.models import cyclic, external, model, relu, value
 
 FLOAT, HALF, DOUBLE = TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE
 

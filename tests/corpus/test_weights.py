@@ -17,7 +17,7 @@ from corpus.case import Case
 from corpus.load import open_case
 from corpus.onnx.check import checker_complaint
 from corpus.onnx.weights import external_files, map_weight, strip_weights
-from tests.corpus.models import external, write
+from tests.helpers.models import external, write
 
 GIGABYTES = 3
 PROBE = """
@@ -54,12 +54,7 @@ def test_a_model_of_gigabytes_takes_little_memory(tmp_path: Path) -> None:
         file.truncate(elements * 4)
     root = Path(__file__).parents[2]
     done = subprocess.run(
-        [sys.executable, "-c", PROBE, str(path)],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=root,
-        timeout=200,
+        [sys.executable, "-c", PROBE, str(path)], capture_output=True, text=True, check=True, cwd=root
     )
     told = json.loads(done.stdout)
     assert told["size"] == GIGABYTES << 30

@@ -259,10 +259,7 @@ def test_quantised_convolution() -> None:
 
 
 def test_swish_and_its_kin() -> None:
-    for text in (
-        "a = Sigmoid(x) y = Mul(x, a)",
-        "m = Mul(x, k) a = Sigmoid(m) y = Mul(x, a)",
-    ):
+    for text in ("a = Sigmoid(x) y = Mul(x, a)", "m = Mul(x, k) a = Sigmoid(m) y = Mul(x, a)"):
         model(f"g (float[2,3,4] x) => (float y) <float k = {{1.702}}> {{ {text} }}")
 
 

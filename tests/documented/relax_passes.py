@@ -89,12 +89,7 @@ def test_products_beside_each_other() -> None:
     weights = "a: R.Tensor((4, 3), 'float32'), b: R.Tensor((4, 2), 'float32')"
     run(
         "CombineParallelMatmul",
-        flow(
-            f"{MATRIX}, {weights}",
-            "p = R.matmul(x, a)",
-            "q = R.matmul(x, b)",
-            outputs="p, q",
-        ),
+        flow(f"{MATRIX}, {weights}", "p = R.matmul(x, a)", "q = R.matmul(x, b)", outputs="p, q"),
         flow(
             f"{MATRIX}, {weights}, c: R.Tensor((3,), 'float32'), d: R.Tensor((2,), 'float32')",
             "p0 = R.matmul(x, a)",
@@ -270,10 +265,7 @@ def test_parameters_of_models() -> None:
     )
     for name in ("LiftTransformParams", "BundleModelParams", "LazyGetInput"):
         run(name, made)
-    run(
-        "LazySetOutput",
-        plain(MATRIX, "a = R.exp(x)", "b = R.tanh(x)", "return (a, b)"),
-    )
+    run("LazySetOutput", plain(MATRIX, "a = R.exp(x)", "b = R.tanh(x)", "return (a, b)"))
 
 
 def test_layouts_of_convolutions() -> None:

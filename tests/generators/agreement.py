@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 
 from corpus.values import Value
-from generators.language.types import (
+from oracles.relation.types import (
     NUMPY,
     OPTIONALS,
     SEQUENCES,

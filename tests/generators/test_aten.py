@@ -13,27 +13,20 @@ from corpus.onnx.check import checker_complaint
 from generators.growth.bodies import new_scope
 from generators.growth.grow import Program, finish
 from generators.growth.placing import apply
-from generators.language.operator import Operator
 from generators.language.profile import draw_profile
-from generators.language.program import DTypeFamily
 from generators.language.random_source import RandomSource
-from generators.language.scope import DoesNotFit
 from generators.mixture import BLOCK, Plan, make_cases
-from generators.ops import all_operators, aten_operators
 from generators.strategies.aten import COMPANIONS
+from oracles.operators import all_operators, aten_operators
+from oracles.relation.operator import Operator
+from oracles.relation.program import DTypeFamily
+from oracles.relation.scope import DoesNotFit
 from oracles.run import Config
 from oracles.sandbox.sandbox import Job, Sandbox
 from oracles.worker.onnx.domain import DOMAIN
 from tests.generators.agreement import is_within, value_agrees
 
 SHORT = {operator.name.rpartition(".")[2]: operator for operator in aten_operators()}
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[Sandbox]:
-    pytest.importorskip("torch", reason="torch is not installed")
-    with Sandbox("torch") as opened:
-        yield opened
 
 
 def programs_of(operator: Operator) -> Iterator[Program]:
@@ -62,12 +55,12 @@ def job_of(program: Program) -> Job:
 
 @pytest.mark.parametrize("operator", aten_operators(), ids=lambda operator: operator.name.rpartition(".")[2])
 def test_an_entry_runs_in_eager_torch_with_each_type_and_as_its_rules_say(
-    operator: Operator, sandbox: Sandbox
+    operator: Operator, torch_sandbox: Sandbox
 ) -> None:
     programs = list(programs_of(operator))
     assert len(programs) >= 0.7 * len(operator.dtypes)
     for program in programs:
-        (run,) = sandbox.run(job_of(program))
+        (run,) = torch_sandbox.run(job_of(program))
         assert run.is_ok, run.message
         for name, value in run.outputs.items():
             assert value_agrees(value, program.types[name])

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from onnx import helper
 
 from corpus.case import Case
 from corpus.onnx.inputs import make_inputs
-from corpus.target import Target
-from generators.finite.inverse_ranges import before
-from generators.finite.values import make_finite, settled
-from generators.language.types import Range
+from generators.finite import make_finite, settled
 from oracles.judge import Judge
 from oracles.probes.record import record
 
@@ -26,20 +18,12 @@ from oracles.probes.record import record
 DEEP_LOG = """g (float[2,3] x) => (float[2,3] y)
     <float[3,3] w = {2, -1, 3, -3, 2, 1, 1, 1, -2}, float[3] c = {1.5, 2.5, 0.5}>
     { a = MatMul(x, w) b = Sub(a, c) d = Log(b) y = Tanh(d) }"""
-STEPPED_SQRT = """g (float[4] x) => (float[4] y)
-    <float[4] w = {2, -3, 1, -1}, float c = {4}> { a = Mul(x, w) b = Floor(a) d = Sub(b, c) y = Sqrt(d) }"""
 FLAT_RECIPROCAL = """g (float[4] x) => (float[4] y)
     <float[4] w = {-5, 3, -2, 1}, float c = {1}>
     { a = Mul(x, w) b = Sub(a, c) d = Relu(b) y = Reciprocal(d) }"""
 NOT_TO_HAVE = "g (float[4] x) => (float[4] y) <float c = {2}> { a = Sigmoid(x) b = Sub(a, c) y = Sqrt(b) }"
 MASK = """g (float[2] x) => (float[2] y) <float zero = {0}, float[2] none = {0, 1}>
     { a = Log(none) b = Add(a, x) y = Softmax(b) }"""
-
-
-@pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    with Judge(Target("ort")) as judge:
-        yield judge
 
 
 def case(graph: str, **inputs: Any) -> Case:
@@ -55,8 +39,7 @@ def are_finite(judge: Judge, found: Case) -> bool:
 
 
 def test_an_input_is_drawn_within_the_domain_of_the_operator_that_it_feeds(judge: Judge) -> None:
-    chain = case("g (float[4] x) => (float[4] y) <float c = {3}> { a = Sub(x, c) b = Neg(a) d = Sub(x, c)"
-                 " y = Log(d) }")  # fmt: skip
+    chain = case("g (float[4] x) => (float[4] y) { a = Neg(x) y = Log(x) }")
     assert not are_finite(judge, chain)
     found = make_finite(chain, judge, gradients=False)
     assert found.is_finite
@@ -74,22 +57,7 @@ def test_what_lies_within_the_domain_stays(judge: Judge) -> None:
     assert (after >= 0).all()
 
 
-def behind_elu(graph: str) -> str:
-    """The graph on the Elu of its input, of which boxes know nothing."""
-    return graph.replace("{ a = MatMul(x", "{ o = Elu(x) a = MatMul(o").replace(
-        "{ a = Mul(x", "{ o = Elu(x) a = Mul(o"
-    )
-
-
-@pytest.mark.parametrize("graph", [DEEP_LOG, STEPPED_SQRT, FLAT_RECIPROCAL])
-def test_boxes_find_what_draws_do_not(judge: Judge, graph: str) -> None:
-    found = make_finite(case(graph), judge)
-    assert found.is_finite
-    assert are_finite(judge, found.case)
-    assert found.steps[-1].endswith("solved backwards")
-
-
-@pytest.mark.parametrize("graph", list(map(behind_elu, [DEEP_LOG, FLAT_RECIPROCAL])))
+@pytest.mark.parametrize("graph", [DEEP_LOG, FLAT_RECIPROCAL])
 def test_gradients_find_what_draws_do_not(judge: Judge, graph: str) -> None:
     """Also through a Relu, whose derivative is zero where the search begins."""
     chain = case(graph)
@@ -157,38 +125,3 @@ def test_a_program_that_no_value_suits_is_given_up(judge: Judge) -> None:
 def test_values_that_are_finite_or_the_programs_own_are_left_alone(judge: Judge, graph: str) -> None:
     chain = case(graph)
     assert settled(chain, judge) is chain
-
-
-BINARY = ("Add", "Sub", "Mul", "Div")
-FORWARD = {
-    "Add": np.add,
-    "Sub": np.subtract,
-    "Mul": np.multiply,
-    "Div": np.divide,
-    "Abs": np.abs,
-    "Relu": lambda x: np.maximum(x, 0),
-    "Neg": np.negative,
-    "Exp": np.exp,
-    "Sqrt": np.sqrt,
-}
-bounds = st.floats(-50, 50).flatmap(lambda low: st.floats(0.1, 40).map(lambda width: Range(low, low + width)))
-others = st.lists(st.integers(-40, 40).map(lambda eighths: eighths / 8), min_size=1, max_size=4)
-
-
-@settings(max_examples=40)
-@given(name=st.sampled_from(sorted(FORWARD)), wanted=bounds, other=others, at=st.floats(0, 1))
-def test_an_operand_in_the_solved_range_gives_a_result_in_the_wanted_one(
-    name: str, wanted: Range, other: list[float], at: float
-) -> None:
-    names = ["a", "b"] if name in BINARY else ["a"]
-    known = np.array(other)
-    for solved_for, solved in before(
-        helper.make_node(name, names, ["y"]), wanted, dict.fromkeys(names, known)
-    ):
-        low, high = max(solved.low, -1e6), min(solved.high, 1e6)
-        value = low + at * (high - low)
-        operands = [value if one == solved_for else known for one in names]
-        result = FORWARD[name](*operands)
-        slack = 1e-6 * (1 + math.fabs(wanted.low) + math.fabs(wanted.high))
-        assert (result >= wanted.low - slack).all()
-        assert (result <= wanted.high + slack).all()

@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
 from corpus.onnx.check import checker_complaint
 from corpus.target import Target
 from generators.growth.grow import grow
-from generators.language.program import DTypeFamily
 from generators.language.random_source import RandomSource
 from generators.mutations.functions import Form, wrap, wrap_nodes
 from oracles.backends import find_backend
+from oracles.relation.program import DTypeFamily
 from oracles.sandbox.sandbox import Job, Sandbox
 
 UNOPTIMISED = find_backend("ort").configs(Target("ort"))[:1]
 
 
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[Sandbox]:
-    with Sandbox("ort") as opened:
-        yield opened
-
-
 @pytest.mark.parametrize("form", list(Form))
-def test_every_form_is_valid_and_gives_equal_results(form: Form, sandbox: Sandbox) -> None:
+def test_every_form_is_valid_and_gives_equal_results(form: Form, ort_sandbox: Sandbox) -> None:
     for seed in range(12):
         program = grow(seed, 6, frozenset(DTypeFamily))
         nodes = program.model.graph.node
@@ -34,7 +26,7 @@ def test_every_form_is_valid_and_gives_equal_results(form: Form, sandbox: Sandbo
         wrapped = wrap_nodes(program.model, first + 1, len(nodes) - 1, form)
         assert checker_complaint(wrapped) is None
         jobs = (program.model, wrapped)
-        runs = [sandbox.run(Job(one.SerializeToString(), program.inputs, UNOPTIMISED))[0] for one in jobs]
+        runs = [ort_sandbox.run(Job(one.SerializeToString(), program.inputs, UNOPTIMISED))[0] for one in jobs]
         assert all(run.is_ok for run in runs), runs[1].message
         for name, value in runs[0].outputs.items():
             np.testing.assert_array_equal(value, runs[1].outputs[name])

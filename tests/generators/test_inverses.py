@@ -10,29 +10,24 @@ import pytest
 from corpus.onnx.check import checker_complaint
 from corpus.onnx.infer import inferred_types
 from corpus.target import Target
-from generators.entries.shared import volume
 from generators.growth.bodies import new_scope
 from generators.growth.grow import Program, finish
 from generators.growth.placing import place
-from generators.language.operator import Operator
 from generators.language.profile import draw_profile
-from generators.language.program import ONNX_REALMS, Call
 from generators.language.random_source import RandomSource
-from generators.language.scope import MAX_ELEMENTS, DoesNotFit, Scope
-from generators.language.types import BOOL, F32, I64, U8, DType, TensorType
-from generators.ops import all_operators, find_operator
+from generators.language.scope import Scope
 from oracles.backends import find_backend
+from oracles.operators import all_operators, find_operator
+from oracles.relation.inverses import volume
+from oracles.relation.operator import Operator
+from oracles.relation.program import ONNX_REALMS, Call
+from oracles.relation.scope import MAX_ELEMENTS, DoesNotFit
+from oracles.relation.types import BOOL, F32, I64, U8, DType, TensorType
 from oracles.sandbox.sandbox import Job, Sandbox
 from tests.generators.agreement import inference_agrees, value_agrees
 
 UNOPTIMISED = find_backend("ort").configs(Target("ort"))[:1]
 OPERATORS = pytest.mark.parametrize("operator", all_operators(), ids=lambda operator: operator.name)
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[Sandbox]:
-    with Sandbox("ort") as opened:
-        yield opened
 
 
 def scope_of(operator: Operator, number: int, *, hazards: bool = True) -> Scope:
@@ -112,13 +107,13 @@ def test_what_is_sampled_is_recognised(operator: Operator) -> None:
 
 
 @OPERATORS
-def test_onnx_and_a_run_agree_with_what_was_solved(operator: Operator, sandbox: Sandbox) -> None:
+def test_onnx_and_a_run_agree_with_what_was_solved(operator: Operator, ort_sandbox: Sandbox) -> None:
     """The type that onnx infers where it infers one, and the type that the un-optimised backend returns."""
     found = 0
     for program in solved(operator):
         assert checker_complaint(program.model) is None
         inferred = inferred_types(program.model)
-        run = sandbox.run(Job(program.model.SerializeToString(), program.inputs, UNOPTIMISED))[0]
+        run = ort_sandbox.run(Job(program.model.SerializeToString(), program.inputs, UNOPTIMISED))[0]
         if run.signal:
             continue  # a crash of the un-optimised backend is a find of its own, and no word about the types
         assert run.is_ok, run.message

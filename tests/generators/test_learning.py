@@ -31,6 +31,7 @@ from generators.mixture import BLOCK, Plan, make_tests
 from generators.mutations.modes import Mode
 from oracles.run import Phase
 from oracles.verdict import Outcome, Symptom, Verdict
+from tests.helpers.campaigns import Remembering
 
 GUIDED = Plan("coverage", Mode.STRICT, nodes=6)
 counts = st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 9))
@@ -47,19 +48,6 @@ def test_what_is_forgotten_is_what_came_least_often(covered: dict[str, int], mos
     assert not gone or len(covered) > most
     assert all(covered[key] <= times for key in gone for times in kept.values())
     assert bounded(CoverageSnapshot(dict(reversed(covered.items()))), most).covered == kept
-
-
-class Remembering:
-    """A teacher that keeps all lessons in memory."""
-
-    def __init__(self) -> None:
-        self.course = FeedbackSchedule()
-
-    def lesson(self, block: range) -> CoverageSnapshot | None:
-        return self.course.lesson(block.start // BLOCK)
-
-    def learn(self, block: range, tests: Sequence[loop.Tested]) -> None:
-        self.course.add(block.start // BLOCK, lesson_of(tests))
 
 
 def passing(case: Case, thorough: bool) -> Verdict:

@@ -11,8 +11,8 @@ from generators.feedback import MANY_REFUSALS, NOTHING
 from generators.language.budget import UNLIMITED
 from generators.legality import CALLED, NAMED, Legality, blamed, forms_of, known_refusals
 from generators.mixture import PLAN, Plan, make_cases, make_tests
-from generators.ops import all_operators
 from generators.strategies import find_strategy
+from oracles.operators import all_operators
 from oracles.run import Phase
 from oracles.verdict import Outcome, Verdict
 

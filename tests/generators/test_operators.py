@@ -15,13 +15,13 @@ from corpus.target import Target
 from generators.growth.bodies import new_scope
 from generators.growth.grow import Program, finish
 from generators.growth.placing import apply
-from generators.language.operator import Operator
 from generators.language.profile import draw_profile
-from generators.language.program import LAST_OPSET, MAX_RANK, ONNX_REALMS
 from generators.language.random_source import RandomSource
-from generators.language.types import ANYTHING, BOOL, I64, DType, Range
-from generators.ops import all_operators, find_operator
 from oracles.backends import find_backend
+from oracles.operators import all_operators, find_operator
+from oracles.relation.operator import Operator
+from oracles.relation.program import LAST_OPSET, MAX_RANK, ONNX_REALMS
+from oracles.relation.types import ANYTHING, BOOL, I64, DType, Range
 from oracles.sandbox.sandbox import Job, Sandbox
 from tests.generators.agreement import inference_agrees, is_within, spelt, value_agrees
 
@@ -34,12 +34,6 @@ STANDARD = pytest.mark.parametrize(
 )
 
 UNOPTIMISED = find_backend("ort").configs(Target("ort"))[:1]
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[Sandbox]:
-    with Sandbox("ort") as opened:
-        yield opened
 
 
 def programs_of(operator: Operator, wanted: int = 12, *, hazards: bool = True) -> Iterator[Program]:
@@ -107,10 +101,10 @@ def test_its_type_rule_agrees_with_onnx(operator: Operator) -> None:
 
 
 @OPERATORS
-def test_the_backend_has_a_kernel_for_every_type(operator: Operator, sandbox: Sandbox) -> None:
+def test_the_backend_has_a_kernel_for_every_type(operator: Operator, ort_sandbox: Sandbox) -> None:
     """By onnxruntime's own table; what has no kernel at all is written out by its function body."""
     domain, _, name = operator.name.rpartition(".")
-    rows = [row for row in sandbox.ask("tables") if row[:3] == [domain, name, "CPUExecutionProvider"]]
+    rows = [row for row in ort_sandbox.ask("tables") if row[:3] == [domain, name, "CPUExecutionProvider"]]
     for opset in range(operator.since, operator.until + 1) if rows else ():
         version = opset if operator.is_standard else 1
         kernels = [row[5] for row in rows if row[3] <= version <= row[4]]
@@ -124,7 +118,7 @@ def test_the_backend_has_a_kernel_for_every_type(operator: Operator, sandbox: Sa
 
 
 @OPERATORS
-def test_its_results_are_as_its_rules_say(operator: Operator, sandbox: Sandbox) -> None:
+def test_its_results_are_as_its_rules_say(operator: Operator, ort_sandbox: Sandbox) -> None:
     """Shape, element type and range of every result, by an un-optimised run; and everything is finite.
 
     Without hazards: those lead into the backend's own bugs.
@@ -132,7 +126,7 @@ def test_its_results_are_as_its_rules_say(operator: Operator, sandbox: Sandbox) 
     crashed = 0
     for program in programs_of(operator, hazards=False):
         job = Job(program.model.SerializeToString(), program.inputs, UNOPTIMISED)
-        (run,) = sandbox.run(job)
+        (run,) = ort_sandbox.run(job)
         if run.signal:
             crashed += 1  # a find of its own, and no word about the rules
             continue

@@ -12,13 +12,11 @@ from corpus.pattern import FOLDER, load_patterns
 from corpus.target import Target
 from generators.growth.bodies import new_scope
 from generators.growth.grow import finish
-from generators.growth.steps import Steps
 from generators.language.budget import UNLIMITED
 from generators.language.profile import draw_profile
 from generators.language.random_source import RandomSource
 from generators.language.scope import Scope
-from generators.language.types import F32, I32, I64, DType, Range, Shape
-from generators.patterns.joining import Hidden, adapt, place_recipe
+from generators.patterns.joining import Hidden, place_recipe
 from generators.patterns.recipes import recipe_of
 from generators.strategies import find_strategy
 from oracles.backends import find_backend
@@ -29,27 +27,6 @@ from oracles.sandbox.sandbox import Job, Sandbox
 def scope_of(seed: str) -> Scope:
     draws = RandomSource(seed)
     return new_scope(draws, draw_profile(draws))
-
-
-@pytest.mark.parametrize(
-    ("dtype", "shape", "operators"),
-    [
-        (F32, (2, 6), []),
-        (F32, (3, 4), ["Reshape"]),
-        (F32, (5,), ["Reshape", "Slice"]),
-        (F32, (4, 5), ["Reshape", "Pad", "Reshape"]),
-        (I32, (2, 6), ["Cast"]),
-        (I64, (1, 2), ["Reshape", "Slice", "Reshape", "Cast"]),
-    ],
-)
-def test_a_value_is_brought_to_a_type_by_as_few_nodes_as_it_takes(
-    dtype: DType, shape: Shape, operators: list[str]
-) -> None:
-    scope = scope_of("adapt")
-    value = scope.create(F32, (2, 6), Range(-3, 3), as_input=True)
-    made = adapt(Steps(scope, 5), value, dtype, shape)
-    assert made.type == (dtype, shape)
-    assert [node.op for node in scope.nodes] == operators
 
 
 def test_a_pattern_takes_values_that_are_there_and_hides_its_own_or_not() -> None:

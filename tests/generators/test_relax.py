@@ -14,7 +14,6 @@ import pytest
 
 from corpus.graphs.format import evaluate
 from corpus.graphs.program import GraphProgram, graph_of_json, parse_program
-from corpus.target import Target
 from generators.language.budget import UNLIMITED, Budget, seconds_of
 from generators.language.random_source import RandomSource
 from generators.relax.costs import ONE_TO_ONE, depths_of
@@ -32,13 +31,6 @@ from oracles.worker.relax_reference.program import RULES, Evaluation
 SAMPLES, MANY = 12, 60
 """Calls of each operator; many are some nine thousand in all."""
 NAMES = tuple(each.name for each in operators())
-
-
-@pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    pytest.importorskip("tvm_ffi", reason="tvm is not installed")
-    with Judge(Target.parse("tvm"), format="relax") as found:
-        yield found
 
 
 def asking(seed: str) -> Asking:
@@ -102,13 +94,13 @@ def at_size(dims: Any, size: int) -> list[int]:
 
 @pytest.mark.parametrize("family", sorted({each.family for each in operators()}))
 @pytest.mark.parametrize("count", [SAMPLES, pytest.param(MANY, marks=pytest.mark.slow)])
-def test_tvm_infers_the_types_that_the_solvers_promise(family: str, count: int, judge: Judge) -> None:
+def test_tvm_infers_the_types_that_the_solvers_promise(family: str, count: int, relax_judge: Judge) -> None:
     calls = Calls()
     for operator in operators():
         if operator.family == family:
             for _, call in samples(operator, count):
                 calls.add(operator, call)
-    answer = judge.executor.describe(calls.program().to_bytes(), {})
+    answer = relax_judge.executor.describe(calls.program().to_bytes(), {})
     assert "error" not in answer, answer["error"]
     for name, wanted in calls.wanted.items():
         dtype, dims, _ = type_to_json(wanted)["tensor"]
@@ -136,10 +128,10 @@ def test_every_form_has_a_weight() -> None:
     assert set(forms()) == set(FORMS)
 
 
-def test_tvm_finds_the_programs_well_formed(judge: Judge) -> None:
+def test_tvm_finds_the_programs_well_formed(relax_judge: Judge) -> None:
     for seed in range(60):
         program = make_program(seed, 10)
-        assert "error" not in judge.executor.describe(program.program.to_bytes(), program.inputs), seed
+        assert "error" not in relax_judge.executor.describe(program.program.to_bytes(), program.inputs), seed
 
 
 def test_a_seed_gives_the_same_program_and_its_document_is_read_back() -> None:
@@ -292,11 +284,11 @@ REWRITTEN = 40
 
 
 @pytest.mark.parametrize("what", tuple(REWRITES))
-def test_a_rewritten_program_is_well_formed_and_gives_the_same(what: str, judge: Judge) -> None:
+def test_a_rewritten_program_is_well_formed_and_gives_the_same(what: str, relax_judge: Judge) -> None:
     done = 0
     for seed in range(REWRITTEN):
         made = make_program(seed, 10)
-        answer = judge.executor.describe(made.program.to_bytes(), made.inputs)["types"]
+        answer = relax_judge.executor.describe(made.program.to_bytes(), made.inputs)["types"]
         inputs = {item.name: (item.dtype, item.shape) for item in made.program.main.inputs}
         types = {**inputs, **{name: (each[0], tuple(each[1] or "?")) for name, each in answer.items()}}
         static = {
@@ -308,7 +300,7 @@ def test_a_rewritten_program_is_well_formed_and_gives_the_same(what: str, judge:
         if program is None:
             continue
         done += 1
-        assert "error" not in judge.executor.describe(program.to_bytes(), made.inputs), seed
+        assert "error" not in relax_judge.executor.describe(program.to_bytes(), made.inputs), seed
         before, after = (
             Counting(json.loads(each.to_bytes())).main(made.inputs) for each in (made.program, program)
         )

@@ -249,7 +249,7 @@ LISTS: dict[str, Callable[[], str]] = {
     "formats": lambda: in_order(list(format_names())),
     "projects": lambda: in_order(sorted(projects())),
     "strategies": lambda: in_order(list(strategy_names())),
-    "operators": lambda: in_order(modules_of("generators.ops")),
+    "operators": lambda: in_order(modules_of("oracles.operators")),
     "forms": lambda: in_order(modules_of("generators.relax.forms")),
 }
 """The lists that documents may hold: name, and what stands between the marks."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.triage.failing import clip_exception, healthy
+from tests.helpers.failing import clip_exception, healthy
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()

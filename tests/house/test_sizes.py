@@ -23,7 +23,7 @@ MOST_MODULES = 16
 """Besides `__init__`."""
 
 WIDE = {
-    "generators/ops": "finds its own modules: a file a family of operators",
+    "oracles/operators": "finds its own modules: a file a family of operators",
     "reducer/moves": "finds its own modules: a file a move",
     "generators/tir/mutators": "finds its own modules: modules of mutators",
     "oracles/rules": "finds its own modules: a file a rule",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import onnx
@@ -19,14 +18,10 @@ from oracles.optional import Asking, asked_oracles, find_asked, perf
 from oracles.run import Config, Phase, Run, Status
 from oracles.sandbox.executor import configs_of
 from oracles.verdict import Outcome
+from tests.helpers.models import case_of as case
 
 F = np.float32
 ASKED = Target.parse("ort@oracles=metamorphic,determinism,devices,perf")
-
-
-def case(graph: str, **inputs: Any) -> Case:
-    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {graph}')
-    return Case("onnx", model.SerializeToString(), inputs)
 
 
 PLAIN = case(
@@ -134,13 +129,7 @@ def test_slower_means_clearly_and_every_time(times: list[float], is_slower: bool
 
 @pytest.mark.parametrize(
     ("text", "format"),
-    [
-        ("ort", "onnx"),
-        ("tvm", "onnx"),
-        ("tvm", "relax"),
-        ("tvm", "tir"),
-        ("inductor", "onnx"),
-    ],
+    [("ort", "onnx"), ("tvm", "onnx"), ("tvm", "relax"), ("tvm", "tir"), ("inductor", "onnx")],
 )
 def test_a_side_that_is_made_slow_is_seen_on_every_target(text: str, format: str) -> None:
     target = Target.parse(text)

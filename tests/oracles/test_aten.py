@@ -18,17 +18,10 @@ from corpus.values import Value
 from generators.strategies.aten import COMPANIONS
 from oracles.judge import Judge
 from oracles.run import Config
-from oracles.sandbox.sandbox import Job, Sandbox
+from oracles.sandbox.sandbox import Job
 from oracles.verdict import Outcome
 
 EAGER = (Config("eager"),)
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[Sandbox]:
-    pytest.importorskip("torch", reason="torch is not installed")
-    with Sandbox("torch") as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")
@@ -74,10 +67,10 @@ X = np.arange(6, dtype=np.float32).reshape(2, 3)
         ("aten.clamp_min(x, x)", {"x": X}, X),
     ],
 )
-def test_attributes_and_operands_find_their_places_in_the_schema(sandbox, body, inputs, expected):
+def test_attributes_and_operands_find_their_places_in_the_schema(torch_sandbox, body, inputs, expected):
     declared = ", ".join(f"{declaration(value)} {name}" for name, value in inputs.items())
     case = case_of(f"({declared}) => (float[] y) {{ y = {body} }}", inputs)
-    (run,) = sandbox.run(Job(case.program, case.inputs, EAGER))
+    (run,) = torch_sandbox.run(Job(case.program, case.inputs, EAGER))
     assert run.is_ok, run.message
     assert run.outputs["y"].dtype == expected.dtype
     np.testing.assert_array_equal(run.outputs["y"], expected)
@@ -96,18 +89,18 @@ def test_another_target_does_not_support_them(target):
         assert judge.verdict(QUOTIENT).outcome is Outcome.UNSUPPORTED
 
 
-def test_companions_have_a_lowering(sandbox):
+def test_companions_have_a_lowering(torch_sandbox):
     for name in sorted(COMPANIONS):
         model = onnx.parser.parse_model(
             f'<ir_version: 8, opset_import: ["" : 18]> g (float[2] x) => (float[2] y) {{ y = {name}(x) }}'
         )
-        (run,) = sandbox.run(Job(model.SerializeToString(), {"x": np.float32([1, 2])}, EAGER))
+        (run,) = torch_sandbox.run(Job(model.SerializeToString(), {"x": np.float32([1, 2])}, EAGER))
         assert run.is_ok or "has no lowering" not in run.message
 
 
-def test_the_source_calls_the_very_operator(sandbox):
+def test_the_source_calls_the_very_operator(torch_sandbox):
     way = (Config("source", (("show", "source"),)),)
-    (run,) = sandbox.run(Job(QUOTIENT.program, QUOTIENT.inputs, way))
+    (run,) = torch_sandbox.run(Job(QUOTIENT.program, QUOTIENT.inputs, way))
     assert "torch.ops.aten.floor_divide.default(x0, x1)" in str(run.outputs["module"])
 
 
@@ -154,9 +147,9 @@ def test_a_wrong_quotient_is_reduced_to_one_node_with_a_script_that_shows_it(tmp
     case.save(tmp_path / "case")
     reduce = [sys.executable, "-m", "triage.cli", "reduce", "case", "--target", "inductor", "-o", "reduced"]
     here = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    subprocess.run(reduce, cwd=tmp_path, env=here, timeout=600, check=True)
+    subprocess.run(reduce, cwd=tmp_path, env=here, check=True)
     model = onnx.load(tmp_path / "reduced" / "model.onnx")
     assert [node.op_type for node in model.graph.node] == ["floor_divide"]
     script = tmp_path / "reduced" / "repro.py"
     assert "torch.ops.aten.floor_divide.default(" in script.read_text()
-    assert subprocess.run([sys.executable, script], timeout=300, check=False).returncode == 1
+    assert subprocess.run([sys.executable, script], check=False).returncode == 1

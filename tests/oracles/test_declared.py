@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -32,12 +31,6 @@ SHOWN = {
     "after other nodes": "n = Neg(x) t = ReduceL2(n, a) u = Abs(t) v = Neg(u) y = Reshape(v, s)",
 }
 """Reductions, along an axis counted from the end, of tensors without elements."""
-
-
-@pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    with Judge(ORT) as made:
-        yield made
 
 
 @pytest.fixture(scope="module")

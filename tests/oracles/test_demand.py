@@ -22,12 +22,6 @@ X = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])
 Y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
 
 
-@pytest.fixture(scope="module")
-def judge():
-    with Judge(Target("ort")) as made:
-        yield made
-
-
 def case_of(*nodes, initializers=(), functions=(), settings=()) -> Case:
     graph = helper.make_graph(list(nodes), "g", [X], [Y], initializer=list(initializers))
     opsets = [helper.make_opsetid("", 20), helper.make_opsetid("local", 1)]

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
 
 from corpus.case import Case
 from corpus.errors import UserError
@@ -26,6 +25,7 @@ from oracles.sandbox.executor import configs_of, without_twins
 from oracles.sandbox.sandbox import Job, Sandbox
 from oracles.sandbox.worker import DEVICE_ERRORS, OUT_OF_MEMORY, device_error
 from oracles.verdict import Outcome
+from tests.helpers.models import model_of
 
 GPU = os.path.exists("/dev/nvidiactl")
 ODD = str(Path(__file__).parent / "sandboxed" / "odd.py")
@@ -37,12 +37,8 @@ TARGETS = ["ort:cuda", "torch:cuda", "inductor:cuda", "tvm:cuda"]
 
 def model() -> bytes:
     """Two operators and a weight, so that something has to be moved to the device."""
-    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 3]) for name in "xy")
-    weight = helper.make_tensor("w", TensorProto.FLOAT, [3], [1.0, 2.0, 3.0])
-    nodes = [helper.make_node("Add", ["x", "w"], ["s"]), helper.make_node("Exp", ["s"], ["y"])]
-    graph = helper.make_graph(nodes, "g", [x], [y], [weight])
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    return bytes(made.SerializeToString())
+    text = "g (float[2,3] x) => (float[2,3] y) <float[3] w = {1, 2, 3}> { s = Add (x, w) y = Exp (s) }"
+    return model_of(text).SerializeToString()
 
 
 INPUTS = {"x": np.arange(6, dtype=np.float32).reshape(2, 3) / 6}

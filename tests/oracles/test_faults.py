@@ -8,18 +8,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper
 
 from oracles.run import Config, Limits, Phase, Run, Status
 from oracles.sandbox.processes import Zygote, crash_handler
 from oracles.sandbox.sandbox import Job, Sandbox
+from tests.helpers.models import model_of
 
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="the faults are x86-64 code")
 
 BACKEND = str(Path(__file__).with_name("sandboxed") / "faulty.py")
-LIMITS = Limits(cpu_seconds=0.3, wall_seconds=1.0, memory_bytes=512 << 20)
+LIMITS = Limits(cpu_seconds=0.3, wall_seconds=2.0, memory_bytes=512 << 20)
 SOUND = Config("sound", (("level", "all"),))
 
 MATRIX = [
@@ -37,13 +36,7 @@ MATRIX = [
 
 
 def sinh() -> bytes:
-    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [4])
-    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [4])
-    graph = helper.make_graph([helper.make_node("Sinh", ["x"], ["y"])], "g", [x], [y])
-    model: onnx.ModelProto = helper.make_model(
-        graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9
-    )
-    return model.SerializeToString()
+    return model_of("g (float[4] x) => (float[4] y) { y = Sinh (x) }", 18, 9).SerializeToString()
 
 
 def job(*configs: Config) -> Job:

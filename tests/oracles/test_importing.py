@@ -373,10 +373,6 @@ def test_a_script_of_primfuncs_alone_is_a_program_of_loops(tvm: Sandbox, tmp_pat
     assert case.format == "tir"
     assert [
         (name, str(value.dtype)) for name, value in case.inputs.items() if isinstance(value, np.ndarray)
-    ] == [
-        ("A", "float32"),
-        ("B", "float32"),
-        ("n", "int32"),
-    ]
+    ] == [("A", "float32"), ("B", "float32"), ("n", "int32")]
     assert case.measure.nodes == 3
     assert not case.notes

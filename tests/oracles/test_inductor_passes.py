@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
-import onnx
 import pytest
 
-from corpus.case import Case
 from corpus.target import Target
-from corpus.values import Value
 from oracles.backends import find_backend
 from oracles.judge import Judge
 from oracles.run import Config
 from oracles.verdict import Outcome
 from reducer.pass_sets import find_pass_set
+from tests.helpers.models import case_of as on_any_target
 
 INDUCTOR = Target("inductor")
 
@@ -27,9 +26,7 @@ def judge() -> Iterator[Judge]:
         yield found
 
 
-def case_of(graph: str, **inputs: Value) -> Case:
-    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {graph}')
-    return Case("onnx", model.SerializeToString(), inputs, INDUCTOR)
+case_of = partial(on_any_target, target=INDUCTOR)
 
 
 @pytest.mark.slow

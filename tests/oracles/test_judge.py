@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import ml_dtypes
 import numpy as np
 import onnx
@@ -15,20 +12,9 @@ from corpus.target import Target
 from oracles.judge import Judge
 from oracles.run import Phase
 from oracles.verdict import Outcome
+from tests.helpers.models import case_of as case
 
 F = np.float32
-
-
-@pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    with Judge(Target("ort")) as judge:
-        yield judge
-
-
-def case(graph: str, *, opset: int = 17, microsoft: bool = False, **inputs: Any) -> Case:
-    domains = f'"" : {opset}' + (', "com.microsoft" : 1' if microsoft else "")
-    model = onnx.parser.parse_model(f"<ir_version: 8, opset_import: [{domains}]> {graph}")
-    return Case("onnx", model.SerializeToString(), inputs)
 
 
 def without_output_types(original: Case) -> Case:

@@ -37,7 +37,7 @@ def environment(release: str, numpy: str) -> Path:
             [str(python), "-m", "pip", "install", "-q", f"onnxruntime=={release}", numpy],
         ]
         for command in commands:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode:
                 pytest.skip(f"onnxruntime {release} cannot be had: {done.stderr.strip()[-200:]}")
         (folder / "complete").touch()

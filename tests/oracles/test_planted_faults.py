@@ -5,7 +5,7 @@ The runs are onnxruntime's own; only what its optimised sessions get is another 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,12 +25,6 @@ from oracles.sandbox.sandbox import Job
 from oracles.verdict import Outcome, Verdict
 
 Change = Callable[[onnx.NodeProto], None]
-
-
-@pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    with Judge(Target("ort")) as made:
-        yield made
 
 
 @pytest.fixture

@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import ml_dtypes
@@ -24,10 +23,12 @@ from corpus.values import Value
 from oracles.run import Config, Limits, Phase, Run, Status
 from oracles.sandbox import scratch
 from oracles.sandbox.sandbox import Job, Sandbox, SandboxError, describe_isolation
+from oracles.sandbox.scratch import HALF_MADE, Scratch
+from tests.helpers.commands import waited_for
 
 HERE = Path(__file__).parent
 ODD = str(HERE / "sandboxed" / "odd.py")
-LIMITS = Limits(cpu_seconds=2.0, wall_seconds=1.0, memory_bytes=256 << 20)
+LIMITS = Limits(cpu_seconds=2.0, wall_seconds=2.0, memory_bytes=256 << 20)
 PLAIN = Config("plain")
 
 
@@ -70,14 +71,6 @@ def outside(own: Sandbox, inside: int | None = None) -> int:
 
 def is_below(pid: int, owner: int) -> bool:
     return owner in (pid, *ancestors(pid, owner))
-
-
-def wait_until(condition: object, seconds: float = 10.0) -> bool:
-    assert callable(condition)
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline and not condition():
-        time.sleep(0.01)
-    return bool(condition())
 
 
 # Values
@@ -260,12 +253,8 @@ def test_memory_is_limited_and_the_worker_renewed(sandbox: Sandbox) -> None:
     assert sandbox.ask("pid") != before
 
 
-def test_a_worker_killed_by_the_kernel_was_out_of_memory() -> None:
-    with Sandbox(ODD, limits=LIMITS) as own:
-        pid = outside(own)
-        threading.Timer(0.3, os.kill, (pid, signal.SIGKILL)).start()
-
-        assert do(own, "sleep 10").status is Status.OUT_OF_MEMORY
+def test_a_worker_killed_by_the_kernel_was_out_of_memory(sandbox: Sandbox) -> None:
+    assert do(sandbox, "kill").status is Status.OUT_OF_MEMORY
 
 
 def test_a_dead_zygote_is_replaced() -> None:
@@ -273,7 +262,7 @@ def test_a_dead_zygote_is_replaced() -> None:
         pid = outside(own)
         zygote = int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
         os.kill(zygote, signal.SIGKILL)
-        assert wait_until(lambda: not is_alive(pid))
+        assert waited_for(lambda: not is_alive(pid))
 
         assert do(own, "echo").is_ok
         assert do(own, "echo", fresh=True).is_ok
@@ -283,7 +272,7 @@ def test_a_worker_that_died_between_two_tests_is_not_held_against_the_second() -
     with Sandbox(ODD, limits=LIMITS) as own:
         pid = outside(own)
         os.kill(pid, signal.SIGKILL)
-        assert wait_until(lambda: not is_alive(pid))
+        assert waited_for(lambda: not is_alive(pid))
 
         assert do(own, "echo").is_ok
 
@@ -392,13 +381,6 @@ def test_a_python_may_be_given_by_a_relative_path(monkeypatch: pytest.MonkeyPatc
     monkeypatch.chdir(python.parent.parent)
     with Sandbox(ODD, python=f"{python.parent.name}/{python.name}", limits=LIMITS) as own:
         assert do(own, "echo").is_ok
-
-
-def test_a_framework_that_is_not_there_is_the_users_to_mend(tmp_path: Path) -> None:
-    backend = tmp_path / "absent.py"
-    backend.write_text("def load():\n    import a_framework_that_is_absent\n")
-    with Sandbox(str(backend)) as own, pytest.raises(UserError, match="a_framework_that_is_absent"):
-        do(own, "echo")
 
 
 @pytest.mark.parametrize(
@@ -514,8 +496,8 @@ def test_nothing_outlives_a_crux_that_is_killed(action: bytes) -> None:
         owner.kill()
 
     assert len(processes) >= 3  # the launcher, the first process of the namespace, the zygote, a worker
-    assert wait_until(lambda: not any(is_alive(process) for process in processes))
-    assert wait_until(lambda: not Path(folder).parent.exists())
+    assert waited_for(lambda: not any(is_alive(process) for process in processes))
+    assert waited_for(lambda: not Path(folder).parent.exists())
 
 
 def ancestors(pid: int, stop: int) -> Iterator[int]:
@@ -532,22 +514,6 @@ def descendants(pid: int) -> Iterator[int]:
         yield from descendants(int(child))
 
 
-def test_a_directory_whose_owners_are_all_dead_is_swept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    stale = tmp_path / f"{scratch.PREFIX}stale"
-    stale.mkdir()
-    (stale / scratch.LOCK).touch()
-    living = scratch.Scratch()
-    with contextlib.closing(living):
-        another = scratch.Scratch()
-        another.close()
-
-        assert not stale.exists()
-        assert living.folder.exists()
-
-
 # Containment
 
 
@@ -556,13 +522,6 @@ def test_what_keeps_a_worker_in_can_be_told(sandbox: Sandbox) -> None:
 
     assert {"network namespace", "mount namespace", "user namespace", "native crash handler"} < told.keys()
     assert all(told.values())
-
-
-def test_a_worker_reaches_no_network_where_the_system_can_prevent_it(sandbox: Sandbox) -> None:
-    if sandbox.facts["containment"]["network"]:
-        pytest.skip(sandbox.facts["containment"]["network"])
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        assert not sandbox.ask("can_connect", server.getsockname()[1])
 
 
 def test_a_worker_writes_to_its_own_directory_only(sandbox: Sandbox, tmp_path: Path) -> None:
@@ -593,7 +552,7 @@ with Sandbox({backend!r}) as own:
 def test_without_privileges_a_user_namespace_gives_the_others() -> None:
     report = REPORT.format(root=str(HERE.parents[1]), backend=ODD)
     command = [sys.executable, "-c", UNPRIVILEGED, report]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
 
     assert done.stdout.startswith("ok ")
     if "'user namespace': 'in force'" in done.stdout:
@@ -628,10 +587,42 @@ CALLS = {"x86_64": [165, 272, 442, 126], "aarch64": [40, 97, 442, 91]}
 
 def test_where_the_system_forbids_namespaces_it_works_and_says_so() -> None:
     script = FORBIDDEN.format(root=str(HERE.parents[1]), backend=ODD, numbers=CALLS[os.uname().machine])
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
-    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
 
     assert done.stdout.startswith("ok ")
     assert "'root': 'mount: Operation not permitted'" in done.stdout
     assert "'network': ''" in done.stdout
+
+
+# Scratch directories: nobody's are removed, and those of the living are left alone
+
+
+@pytest.fixture
+def apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scratch.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(scratch.tempfile, "tempdir", str(tmp_path))
+
+
+@pytest.mark.usefixtures("apart")
+def test_what_the_dead_left_is_removed_by_the_next_and_what_the_living_hold_is_not(tmp_path: Path) -> None:
+    left = tmp_path / f"{scratch.PREFIX}dead"
+    left.mkdir()
+    (left / scratch.LOCK).touch()
+    with closing(Scratch()) as first, closing(Scratch()) as second:
+        assert not left.exists()
+        assert first.folder.exists()
+        assert second.folder.exists()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.usefixtures("apart")
+@pytest.mark.parametrize(("age", "stays"), [(0.0, True), (HALF_MADE + 60, False)])
+def test_one_who_died_before_its_lock_was_made_leaves_a_directory_for_a_while(
+    age: float, stays: bool, tmp_path: Path
+) -> None:
+    """As long as it may still be somebody who is making it."""
+    left = tmp_path / f"{scratch.PREFIX}half"
+    left.mkdir()
+    os.utime(left, (time.time() - age, time.time() - age))
+    with closing(Scratch()):
+        assert left.exists() is stays

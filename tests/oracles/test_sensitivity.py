@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -21,19 +20,10 @@ from oracles.probes.graph_noise import snapped_program
 from oracles.probes.onnx_noise import OnnxNoise
 from oracles.sandbox.sandbox import Job
 from oracles.verdict import Outcome
+from tests.helpers.models import model_of
 
 F = np.float32
 LOOSE = Tolerance()
-
-
-@pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    with Judge(Target("ort")) as judge:
-        yield judge
-
-
-def model_of(graph: str) -> onnx.ModelProto:
-    return onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {graph}')
 
 
 def weigh(judge: Judge, graph: str, change: Any, steps: bool = True, **inputs: Any) -> str:

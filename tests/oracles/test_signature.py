@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import html
+import json
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
-import onnx
 import pytest
 
 from corpus.case import Case
@@ -15,10 +17,13 @@ from corpus.target import Target
 from corpus.tir.document import to_bytes
 from corpus.tir.tree import Function, Module
 from oracles.naming.components import importer_site, signature, signature_of_text
-from oracles.naming.signature import Signature, symptom_of_difference, symptom_of_run
+from oracles.naming.signature import Signature, signal_name, symptom_of_difference, symptom_of_run
 from oracles.numerics.mismatch_kind import kind_of_values
 from oracles.run import Config, Frame, Phase, Run, Status
+from oracles.text.failure_text import as_written, read_failure
+from oracles.text.normalise import function_name, parse_message, template
 from oracles.verdict import Outcome, Verdict
+from tests.helpers.models import case_of
 
 F = np.float32
 FUSE = (
@@ -31,9 +36,7 @@ OLD = FUSE.format(code="6 : RUNTIME_EXCEPTION", root="/build/onnxruntime", line=
 NEW = FUSE.format(code="1 : FAIL", root="/onnxruntime_src/onnxruntime", line=83, kind=6)
 
 
-def case(graph: str) -> Case:
-    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {graph}')
-    return Case("onnx", model.SerializeToString(), {}, Target("ort"))
+case = partial(case_of, target=Target("ort"))
 
 
 CLIP = case("g (double[3] x) => (double[3] y) { r = Relu(x) y = Clip(r) }")
@@ -271,3 +274,357 @@ def test_what_only_the_un_optimised_run_says_stands_in_the_signature():
     )
     assert dict(one.components)["message"].endswith("is not supported by threadpool")
     assert "does not dominate" in dict(two.components)["message"]
+
+
+# Symptoms of runs: what of a crash or an exception the reducer holds on to
+
+
+ORT = "onnxruntime_pybind11_state.cpython-311-x86_64-linux-gnu.so"
+FRAMES = (Frame(ORT, 0x1234, "fn_1200"), Frame(ORT, 0x9999, "fn_9000"))
+
+
+def crash(**changes: object) -> Run:
+    run = Run(Config("none"), Status.CRASH, Phase.EXECUTE, signal=8, frames=FRAMES)
+    return replace(run, **changes)  # type: ignore[arg-type]
+
+
+def exception(message: str, error: str = "Fail") -> Run:
+    return Run(Config("all"), Status.EXCEPTION, Phase.OPTIMISE, error=error, message=message)
+
+
+def test_the_innermost_frame_is_the_site() -> None:
+    symptom = symptom_of_run(Outcome.CRASH, crash())
+    assert (symptom.kind, symptom.site) == ("SIGFPE", "onnxruntime_pybind11_state fn_1200")
+    assert symptom_of_run(Outcome.CRASH, crash(frames=())).site == ""
+
+
+def test_crashes_in_two_functions_are_two_symptoms() -> None:
+    other = crash(frames=(Frame(ORT, 0x7777, "fn_7000"),))
+    assert symptom_of_run(Outcome.CRASH, crash()) != symptom_of_run(Outcome.CRASH, other)
+
+
+def test_two_offsets_in_one_function_are_one_symptom() -> None:
+    other = crash(frames=(Frame(ORT, 0x1250, "fn_1200"),))
+    assert symptom_of_run(Outcome.CRASH, crash()) == symptom_of_run(Outcome.CRASH, other)
+
+
+def test_only_an_abort_keeps_its_last_words() -> None:
+    words = "terminate called after throwing 'std::length_error' at 0x7f00"
+    abort, fault = crash(signal=6, message=words), crash(signal=11, message=words)
+    assert "terminate called after throwing" in symptom_of_run(Outcome.CRASH, abort).message
+    assert symptom_of_run(Outcome.CRASH, fault).message == ""
+
+
+@pytest.mark.parametrize(("number", "name"), [(8, "SIGFPE"), (11, "SIGSEGV"), (6, "SIGABRT"), (0, "exit 0")])
+def test_signals_have_names(number: int, name: str) -> None:
+    assert signal_name(number) == name
+
+
+def test_an_exception_keeps_class_site_operator_and_template() -> None:
+    message = (
+        "Non-zero status code returned while running Mod node. Name:'m_1' Status Message: e.cc:9 Run no 7"
+    )
+    symptom = symptom_of_run(Outcome.EXCEPTION, exception(message), side="optimised")
+    assert (symptom.kind, symptom.site, symptom.message) == ("Fail", "e.cc Run", "Mod: no *")
+    assert symptom.side == "optimised"
+
+
+def test_the_models_names_do_not_count() -> None:
+    one = symptom_of_run(Outcome.EXCEPTION, exception("edge out_a to in_b is bad"), {"out_a", "in_b"})
+    other = symptom_of_run(Outcome.EXCEPTION, exception("edge enc/x to dec/y is bad"), {"enc/x", "dec/y"})
+    assert one == other
+
+
+def test_the_side_tells_symptoms_apart() -> None:
+    run = exception("broken")
+    sides = {symptom_of_run(Outcome.EXCEPTION, run, side=side) for side in ("", "optimised", "un-optimised")}
+    assert len(sides) == 3
+
+
+# A failure is read out of its text, in whatever form a debugger, a shell or a release gives it
+
+
+WHERE = "onnxruntime::NchwcTransformerImpl::TransformPool"
+GDB = f"""Thread 12 "python" received signal SIGSEGV, Segmentation fault.
+#0  0x00007fb284de31be in memcpy () from /lib/x86_64-linux-gnu/libc.so.6
+#1  0x00007fb284de6111 in {WHERE} (this=0x55d0, node=...) from /opt/lib/libonnxruntime.so.1.20.1
+#2  0x00007fb284da86fa in onnxruntime::GraphTransformer::Apply (this=0x1) at /src/graph_transformer.cc:33
+"""
+SANITIZER = f"""==63002==ERROR: AddressSanitizer: heap-buffer-overflow on address 0x748e0e5fe848 at pc 0x7
+READ of size 4 at 0x748e0e5fe848 thread T12
+    #0 0x748e3fefa47b in __interceptor_memcpy ../../libsanitizer/sanitizer_common.inc:115
+    #1 0x748e3f498884 in {WHERE}(onnxruntime::Node&) const /src/onnxruntime/core/nchwc_transformer.cc:410:9
+SUMMARY: AddressSanitizer: heap-buffer-overflow /src/onnxruntime/core/nchwc_transformer.cc:410
+"""
+GLOG = f"""*** SIGSEGV received at time=1726412230 on cpu 3 ***
+PC: @     0x7f8a7c996e1a  (unknown)  {WHERE}()
+    @     0x7f8a7c990001       1024  onnxruntime::GraphTransformer::Apply()
+"""
+HANDLER = """!!!!!!! Segfault encountered !!!!!!!
+  File "./signal/../sysdeps/unix/sysv/linux/x86_64/libc_sigaction.c", line 0, in __restore_rt
+  File "<unknown>", line 0, in tvm::runtime::(anonymous namespace)::backtrace_handler(int)
+  File "<unknown>", line 0, in tvm::relax::FindLiveVars(tvm::relax::Function const&)
+"""
+LLVM = """Stack dump:
+ #0 0x00007f0000 llvm::sys::PrintStackTrace(llvm::raw_ostream&, int) (/x/libtvm.so+0x3f)
+ #1 0x00007f0001 __restore_rt (/lib/libc.so.6+0x42520)
+ #2 0x00007f0002 llvm::X86TargetLowering::LowerBUILD_VECTOR(llvm::SDValue) const (/x/libtvm.so+0x99)
+Segmentation fault (core dumped)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "signal", "function", "package"),
+    [
+        (GDB, "SIGSEGV", "NchwcTransformerImpl::TransformPool", "onnxruntime"),
+        (SANITIZER, "heap-buffer-overflow", "NchwcTransformerImpl::TransformPool", "onnxruntime"),
+        (GLOG, "SIGSEGV", "NchwcTransformerImpl::TransformPool", "onnxruntime"),
+        (HANDLER, "SIGSEGV", "FindLiveVars", "tvm"),
+        (LLVM, "SIGSEGV", "X86TargetLowering::LowerBUILD_VECTOR", ""),
+    ],
+    ids=["gdb", "sanitizer", "glog", "handler", "llvm"],
+)
+def test_the_innermost_function_that_is_no_glue_is_where_it_crashed(text, signal, function, package):
+    found = read_failure(text)
+    assert (found.kind, found.site, found.package) == (signal, function, package)
+    assert found.is_crash
+
+
+RAISED = 'Traceback (most recent call last):\n  File "a.py", line 3, in <module>\n    f()\n'
+OLD_TVM = """Traceback (most recent call last):
+  File "/w/tvm/python/tvm/relax/vm_build.py", line 335, in build
+tvm.error.InternalError: Traceback (most recent call last):
+  2: tvm::relax::StorageAllocatorInit::VisitExpr_(tvm::relax::CallNode const*)
+  1: tvm::relax::StorageAllocatorInit::CreateToken(tvm::relax::CallNode const*)
+  0: tvm::runtime::detail::LogFatal::Entry::Finalize()
+  File "/w/tvm/src/relax/transform/static_plan_block_memory.cc", line 597
+InternalError: Check failed: (!block_stack_.empty()) is false:
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "message"),
+    [
+        (
+            "terminate called after throwing an instance of 'Ort::Exception'\n"
+            "  what():  Non-zero status code\nAborted (core dumped)\n[exit 134]",
+            "Exception",
+            "Non-zero status code",
+        ),
+        (
+            f"{RAISED}torch._inductor.exc.InductorError: LoweringException: TypeError: no",
+            "LoweringException",
+            "TypeError: no",
+        ),
+        (
+            f"{RAISED}CppCompileError: C++ compile error\n\nCommand:\ng++ /tmp/a.cpp\n\nOutput:\n"
+            "/tmp/a.cpp: In function 'f':\n/tmp/a.cpp:14:30: error: no such thing\n",
+            "CppCompileError",
+            "no such thing",
+        ),
+        (
+            f"{RAISED}triton.CompilationError: at 20:11:\n    tmp1 = tmp0 << 3\n           ^\ninvalid",
+            "CompilationError",
+            "invalid",
+        ),
+        (
+            f"{RAISED}torch.TorchRuntimeError: Failed running call_method view(*(FakeTensor(), 4)):\n"
+            "shape is invalid",
+            "TorchRuntimeError",
+            "shape is invalid",
+        ),
+        (f"{RAISED}AssertionError\n", "AssertionError", ""),
+    ],
+    ids=["uncaught in C++", "raised again", "C++ compiler", "Triton", "fake tensors", "no words"],
+)
+def test_an_exception_is_what_failed_and_not_what_passed_it_on(text, kind, message):
+    found = read_failure(text)
+    assert (found.kind, found.message, found.is_crash) == (kind, message, False)
+
+
+def test_numbered_functions_of_an_older_trace_say_where_it_was_thrown():
+    found = read_failure(OLD_TVM)
+    assert found.site == "static_plan_block_memory.cc StorageAllocatorInit::CreateToken"
+    assert found.package == "tvm"
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "C:\\Python311\\site-packages\\torch\\_dynamo\\x.py",
+        "/usr/lib/python3/dist-packages/torch/fx/x.py",
+        "/home/me/pytorch/torch/_inductor/graph.py",
+    ],
+)
+def test_a_package_is_known_by_its_files_wherever_they_lie(file):
+    text = f'Traceback (most recent call last):\n  File "{file}", line 3, in f\nValueError: no\n'
+    assert read_failure(text).package == "torch"
+
+
+# Messages without what changes, and the C++ sites in them
+
+
+APPLY = (
+    "[ONNXRuntimeError] : 1 : FAIL : Exception during initialization: "
+    "/onnxruntime_src/onnxruntime/core/optimizer/relu_clip_fusion.cc:83 virtual onnxruntime::common::Status "
+    "onnxruntime::FuseReluClip::Apply(onnxruntime::Graph&, onnxruntime::Node&, "
+    "onnxruntime::RewriteRule::RewriteRuleEffect&, const onnxruntime::logging::Logger&) const "
+    "Unexpected data type for Clip 'min' input of 11"
+)
+REFUSED_POOL = (
+    "[ONNXRuntimeError] : 1 : FAIL : Exception during initialization: "
+    "/onnxruntime_src/onnxruntime/core/providers/cpu/nn/pool_attributes.h:88 "
+    "onnxruntime::PoolAttributes::PoolAttributes(const KernelInfoType&, const std::string&, int) "
+    "[with KernelInfoType = onnxruntime::OpKernelInfo; std::string = std::__cxx11::basic_string<char>] "
+    "pads[dim] < kernel_shape[dim] was false. Pad should be smaller than kernel."
+)
+NESTED = (
+    "[ONNXRuntimeError] : 1 : FAIL : "
+    "Non-zero status code returned while running Loop node. Name:'/blk.0/Loop' Status Message: "
+    "Non-zero status code returned while running Reshape node. Name:'/blk.0/rs' Status Message: "
+    "/onnxruntime_src/onnxruntime/core/providers/cpu/tensor/reshape_helper.h:91 "
+    "onnxruntime::ReshapeHelper::ReshapeHelper(const onnxruntime::TensorShape&, TensorShapeVector&, bool) "
+    "input_shape_size == requested_shape_size was false. Input shape:{3,5}, requested shape:{3,99}"
+)
+SHORT = (
+    "[ONNXRuntimeError] : 1 : FAIL : Non-zero status code returned while running Mod node. Name:'m' Status "
+    "Message: element_wise_ops.cc:2256 operator() Integer modulo by zero"
+)
+
+
+@pytest.mark.parametrize(
+    ("message", "site", "op", "start"),
+    [
+        (APPLY, "relu_clip_fusion.cc FuseReluClip::Apply", "", "Unexpected data type"),
+        (REFUSED_POOL, "pool_attributes.h PoolAttributes::PoolAttributes", "", "pads[dim] <"),
+        (NESTED, "reshape_helper.h ReshapeHelper::ReshapeHelper", "Reshape", "input_shape_size =="),
+        (SHORT, "element_wise_ops.cc operator()", "Mod", "Integer modulo by zero"),
+        ("Node (a) Op (Gemm) [ShapeInferenceError] bad", "", "Gemm", "Node (a)"),
+        ("Could not find an implementation for Erf(13) node with name ''", "", "Erf", "Could not"),
+        ("cannot reshape array of size 4 into shape (2,3)", "", "", "cannot reshape"),
+    ],
+)
+def test_a_message_gives_its_site_and_its_innermost_operator(
+    message: str, site: str, op: str, start: str
+) -> None:
+    parsed = parse_message(message)
+    assert (parsed.site, parsed.op) == (site, op)
+    assert parsed.rest.startswith(start) or start in parsed.rest[:200]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Node input 'v4' is not a graph input", "Node input '/enc/x.1' is not a graph input"),
+        ("indices out of bounds, idx=17 in [-3,2]", "indices out of bounds, idx=-9 in [0,12]"),
+        ("Input shape:{3,4}, requested {5,7}", "Input shape:{2}, requested {1,1,1}"),
+        ("no output: v7.", "no output: layer/out_3."),
+        ("at 0x7f3a00 in /tmp/abc/model.onnx", "at 0x55aa in /home/me/other/model.onnx"),
+        ("/build_a/core/x.cc:12 failed", "/onnxruntime_src/core/x.cc:99 failed"),
+        ("\x1b[1;31mbroken\x1b[m", "broken"),
+        ("2026-11-20 18:43:31.32 [E:onnxruntime:, s.cc:5 Run] broken", "broken"),
+        ("[ONNXRuntimeError] : 1 : FAIL : broken", "[ONNXRuntimeError] : 6 : RUNTIME_EXCEPTION : broken"),
+        ("4 by 5", "13 by 2"),
+        ("The LHS x has", "The LHS y2 has"),
+    ],
+)
+def test_what_changes_from_run_to_run_is_dropped(one: str, other: str) -> None:
+    assert template(one) == template(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Type 'tensor(int8)' is invalid", "Type 'tensor(double)' is invalid"),
+        ("does not match INT8", "does not match UINT8"),
+        ("Pad should be smaller than kernel", "Pad should be smaller than input"),
+    ],
+)
+def test_what_tells_bugs_apart_stays(one: str, other: str) -> None:
+    assert template(one) != template(other)
+
+
+def test_the_models_own_names_are_dropped_wherever_they_stand() -> None:
+    assert (
+        template("merge of layer_a and layer_b failed", ["layer_a", "layer_b"]) == "merge of * and * failed"
+    )
+
+
+def test_a_template_is_a_fixed_point() -> None:
+    for message in (APPLY, REFUSED_POOL, NESTED, SHORT):
+        once = template(parse_message(message).rest)
+        assert template(once) == once
+
+
+@pytest.mark.parametrize(
+    ("signature", "name"),
+    [
+        ("void onnxruntime::BroadcastIterator::Init(ptrdiff_t, ptrdiff_t)", "BroadcastIterator::Init"),
+        ("static ns::Vector<ns::Map<int, A>> ns::Base<T>::Make(const A&)", "Base::Make"),
+        ("void* onnxruntime::BFCArena::AllocateRawInternal(size_t)", "BFCArena::AllocateRawInternal"),
+        ("tvm::ffi::Optional<tvm::X> tvm::relax::CheckShape(const tvm::Call&)", "CheckShape"),
+    ],
+)
+def test_a_function_is_known_by_its_class_and_name(signature: str, name: str) -> None:
+    assert function_name(signature) == name
+
+
+def test_rendered_operators_and_code_leave_their_names() -> None:
+    text = (
+        'ir.Op(span=None, ty=ir.Type(span=None), name="relax.sqrt", description="x", arguments=(), '
+        "num_inputs=1, support_level=10) requires a float, but R.add(lv2, R.const(0, dtype)) is not\n"
+        "  %10 = fcmp oeq i1 %6, %9, !dbg !42\n"
+    )
+    assert template(text) == "relax.sqrt requires a float, but R.add(*) is not"
+
+
+def test_of_what_a_compiler_writes_its_first_complaint_is_the_message() -> None:
+    message = (
+        "CppCompileError: C++ compile error\n\nCommand:\ng++ /tmp/x/c1.cpp -O3 -o /tmp/x/c1.so\n\nOutput:\n"
+        "/tmp/x/c1.cpp: In function 'void kernel()':\n/tmp/x/c1.cpp:22:57: error: no match for 'f(int)'\n"
+        "   22 |  f(x)\n/tmp/x/c1.cpp:23:1: error: another\n"
+    )
+    assert parse_message(message).rest == "CppCompileError: no match for 'f(int)'"
+
+
+def test_a_node_without_a_name_says_the_same():
+    named, nameless = "Node Size_v12 cannot handle ShapeExpr inputs.", "Node  cannot handle ShapeExpr inputs."
+    assert template(named, ["Size_v12"]) == template(nameless)
+
+
+# A failure is read the same out of whatever log or quotation it stands in
+
+
+TEXT = """Traceback (most recent call last):
+  File "/opt/app/serve.py", line 12, in handle
+    return session.run(None, feeds)
+onnxruntime.capi.onnxruntime_pybind11_state.InvalidArgument: [ONNXRuntimeError] : 2 : INVALID_ARGUMENT : \
+Non-zero status code returned while running FastGelu node. Name:'g' Status Message: Input 0 is too flat"""
+
+LINES = TEXT.splitlines()
+FORMS = {
+    "container": "\n".join(f"2026-11-22T16:04:01.12Z stderr F {line}" for line in LINES),
+    "journal": "\n".join(f"Nov 22 16:04:01 host serve[812]: {line}" for line in LINES),
+    "compose": "\n".join(f"server-1  | {line}" for line in LINES),
+    "quoted": "\n".join(f"> {line}" for line in ["Since the update:", "```", *LINES, "```"]),
+    "structured": json.dumps({"level": "error", "error": {"stack": TEXT}}),
+    "junit": f'<testcase><failure message="m">{html.escape(TEXT)}</failure></testcase>',
+    "boxed": "\n".join(["╭─ Error ───╮", *(f"│ {line} │" for line in LINES), "╰───────────╯"]),
+    "set in": "\n".join(["1. run it", "", *(f"        {line}" for line in LINES)]),
+    "of fields": "\n".join(f'16:04:{at:02d}\tERROR\tserve\t"{line}"' for at, line in enumerate(LINES)),
+    "rank": "\n".join(f"[rank0][serve]: {line}" for line in LINES),
+    "windows": TEXT.replace("/", "\\").replace("\n", "\r\n"),
+    "pytest": "\n".join(["    def test():", ">       run()", *(f"E   {line}" for line in LINES)]),
+}
+
+
+@pytest.mark.parametrize("form", sorted(FORMS))
+def test_a_form_changes_nothing_of_what_is_read(form):
+    assert read_failure(FORMS[form]) == read_failure(TEXT)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", '{"a": 1}', "> one quoted line\nand one that is not", TEXT, "{}\n{"]
+)
+def test_what_stands_in_no_form_stays_as_it_is(text):
+    assert as_written(text) == text

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
 
 from corpus.case import Case
 from corpus.graphs.program import REF, Binding, Graph, GraphProgram, Input
@@ -19,6 +18,7 @@ from corpus.values import Value
 from oracles.backends import backends
 from oracles.judge import Judge
 from oracles.verdict import Outcome, Verdict
+from tests.helpers.models import model_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 SIZE, ROWS, TANGENTS = 2_000, 6_000, 10
@@ -26,23 +26,13 @@ SIZE, ROWS, TANGENTS = 2_000, 6_000, 10
 
 def recomputed(rows: int = ROWS) -> bytes:
     """A row of tangents added to each row of a matrix: inductor computes it anew for every row."""
-    steps = [helper.make_node("Tan", [f"x{at}"], [f"x{at + 1}"]) for at in range(TANGENTS)]
-    steps += [
-        helper.make_node("Add", [f"x{TANGENTS}", "y"], ["z"]),
-        helper.make_node("ReduceSum", ["z"], ["s"]),
-    ]
-    shapes = {"x0": [1, SIZE], "y": [rows, 1], "s": [1, 1]}
-    x, y, s = (helper.make_tensor_value_info(name, TensorProto.FLOAT, dims) for name, dims in shapes.items())
-    graph = helper.make_graph(steps, "g", [x, y], [s])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    return bytes(model.SerializeToString())
+    steps = " ".join(f"x{at + 1} = Tan (x{at})" for at in range(TANGENTS))
+    ends = f"(float[1,{SIZE}] x0, float[{rows},1] y) => (float[1,1] s)"
+    return model_of(f"g {ends} {{ {steps} z = Add (x{TANGENTS}, y) s = ReduceSum (z) }}").SerializeToString()
 
 
 def exponentials() -> bytes:
-    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [SIZE]) for name in "xy")
-    graph = helper.make_graph([helper.make_node("Exp", ["x"], ["y"])], "g", [x], [y])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    return bytes(model.SerializeToString())
+    return model_of(f"g (float[{SIZE}] x) => (float[{SIZE}] y) {{ y = Exp (x) }}").SerializeToString()
 
 
 def graph(format: str, inputs: Mapping[str, Value], outputs: tuple[str, ...], *bindings: Binding) -> Case:

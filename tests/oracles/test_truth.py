@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -12,31 +11,22 @@ import pytest
 from onnx import TensorProto, helper
 
 from corpus.case import Case
-from corpus.target import Target
 from corpus.values import Value
 from oracles.judge import Judge
-from oracles.numerics.compare import Tolerance, compare
+from oracles.numerics.compare import Difference, Tolerance, compare
 from oracles.numerics.float64_model import inputs_in_double, program_in_double
 from oracles.numerics.left_open import left_open
 from oracles.numerics.mismatch_kind import finest_kind
+from oracles.probes.context import Truth
 from oracles.probes.divergence import FirstDivergence
 from oracles.probes.record import record
+from oracles.probes.wrong_side import judge_sides
 from oracles.run import Run
 from oracles.sandbox.sandbox import Job
 from oracles.verdict import Outcome
+from tests.helpers.models import case_of as case
 
 F = np.float32
-
-
-@pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    with Judge(Target("ort")) as made:
-        yield made
-
-
-def case(graph: str, opset: int = 17, **inputs: Any) -> Case:
-    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : {opset}]> {graph}')
-    return Case("onnx", model.SerializeToString(), inputs)
 
 
 def test_a_program_in_double_keeps_its_nodes_and_rounds_less(judge: Judge) -> None:
@@ -216,3 +206,168 @@ def test_what_hangs_on_a_value_that_is_not_finite_has_an_outcome_of_its_own(judg
     assert verdict.outcome in (Outcome.NONFINITE, Outcome.PASS)
     assert not verdict.is_bug
     assert (verdict.symptom is None) == (verdict.outcome is Outcome.PASS)
+
+
+# Which side is wrong: the one that is clearly further from a truth, which may be wrong itself
+
+
+GOOD, BAD, ODD = np.array([1.0, 2.0]), np.array([5.0, -2.0]), np.array([30.0, 40.0])
+
+
+def difference_of(expected: Value, actual: Value) -> Difference:
+    found = compare("y", expected, actual, Tolerance())
+    assert found is not None
+    return found
+
+
+def truths(*values: Value) -> list[Truth]:
+    return [Truth("some", {"y": value} if value is not None else {}) for value in values]
+
+
+@pytest.mark.parametrize(
+    ("baseline", "other", "told", "side"),
+    [
+        (GOOD, BAD, [GOOD], "optimised"),
+        (BAD, GOOD, [GOOD], "un-optimised"),
+        (GOOD, BAD, [(GOOD + BAD) / 2], "neither"),
+        (GOOD, BAD, [ODD], "optimised"),
+        (GOOD, BAD, [ODD, BAD], "un-optimised"),
+        (GOOD, BAD, [], "optimised"),
+        (GOOD[:1], GOOD, [GOOD], "un-optimised"),
+        (GOOD, GOOD[:1], [GOOD], "optimised"),
+        (GOOD, BAD.astype(int), [GOOD], "optimised"),
+        (GOOD, BAD, [np.array(["a", "b"])], "optimised"),
+        (GOOD, BAD, [[GOOD]], "optimised"),
+        (np.array([1, 2]), np.array([1, 3]), [np.array([1, 3])], "un-optimised"),
+        (np.array([True]), np.array([False]), [np.array([True])], "optimised"),
+        (np.array([1.0, np.nan]), np.array([1.0, 0.0]), [np.array([1.0, np.nan])], "optimised"),
+    ],
+    ids=[
+        "optimised",
+        "baseline",
+        "in the middle",
+        "far from both",
+        "the second tells",
+        "none",
+        "shape",
+        "other shape",
+        "dtype",
+        "text",
+        "sequence",
+        "integers",
+        "booleans",
+        "nan",
+    ],
+)
+def test_the_side_that_is_further_from_the_truth_is_wrong(
+    baseline: Value, other: Value, told: list[Value], side: str
+) -> None:
+    assert judge_sides(difference_of(baseline, other), baseline, other, truths(*told)).side == side
+
+
+def test_a_side_that_no_truth_tells_is_presumed_and_says_so() -> None:
+    assert "presumed" in judge_sides(difference_of(GOOD, BAD), GOOD, BAD, []).note
+    assert "some" in judge_sides(difference_of(GOOD, BAD), GOOD, BAD, truths(GOOD)).note
+
+
+def test_what_must_be_confirmed_and_is_not_is_no_bug() -> None:
+    """float32 overflows where float64 does not: the infinity is right for its type."""
+    baseline, other = np.array([np.inf], np.float32), np.array([1e30], np.float32)
+    found = compare("y", baseline, other, Tolerance())
+    assert found is not None
+    wild = replace(found, unconfirmed=np.array([True]))
+    assert judge_sides(wild, baseline, other, truths(np.array([1e40]))).side == "neither"
+    assert judge_sides(wild, baseline, other, truths(np.array([np.inf]))).side == "optimised"
+
+
+# Recordings: every intermediate, and the node at which a run breaks
+
+
+def test_a_whole_run_gives_every_value(judge: Judge) -> None:
+    chain = case(
+        "g (float[2] x) => (float[2] y) <float[2] w = {2.0, 3.0}> { a = Mul(x, w) b = Neg(a) y = Abs(b) }",
+        x=np.ones(2, F),
+    )
+    recording = record(judge.executor, chain)
+    assert (recording.crashed_at, recording.complete) == (None, True)
+    assert set(recording.values) == {"x", "w", "a", "b", "y"}
+    np.testing.assert_array_equal(recording.values["b"], [-2, -3])  # type: ignore[arg-type]
+
+
+def test_sequences_and_bodies_are_recorded(judge: Judge) -> None:
+    mixed = case(
+        "g (float[4] x, bool c) => (float[4] y) {"
+        " s = SplitToSequence<axis = 0, keepdims = 1>(x)"
+        " z = If(c) <then_branch = t () => (float[4] u) { u = Neg(x) },"
+        " else_branch = e () => (float[4] v) { v = Abs(x) }>"
+        " y = Exp(z) }",
+        x=np.arange(4, dtype=F),
+        c=np.array(True),
+    )
+    recording = record(judge.executor, mixed)
+    assert recording.crashed_at is None
+    assert isinstance(recording.values["s"], list)
+    np.testing.assert_array_equal(recording.values["z"], -np.arange(4, dtype=F))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("divide", "values"),
+    [("Div(b, z)", (np.iinfo(np.int64).min, -1)), ("Div(b, z)", (5, 0))],
+    ids=["crash", "exception"],
+)
+def test_a_run_that_breaks_is_recorded_up_to_the_culprit(
+    judge: Judge, divide: str, values: tuple[int, int]
+) -> None:
+    chain = case(
+        "g (int64[1] x, int64[1] z) => (int64[1] y) {"
+        f" a = Identity(x) b = Identity(a) c = {divide} d = Neg(c) e = Abs(d) y = Identity(e) }}",
+        x=np.array([values[0]]),
+        z=np.array([values[1]]),
+    )
+    recording = record(judge.executor, chain)
+    assert recording.crashed_at == "c"
+    assert set(recording.values) == {"x", "z", "a", "b"}
+
+
+def test_the_first_node_can_be_the_culprit(judge: Judge) -> None:
+    broken = case(
+        "g (int64[1] x, int64[1] z) => (int64[1] y) { c = Div(x, z) y = Neg(c) }",
+        x=np.array([1]),
+        z=np.array([0]),
+    )
+    recording = record(judge.executor, broken)
+    assert recording.crashed_at == "c"
+    assert set(recording.values) == {"x", "z"}
+
+
+def test_a_graph_without_nodes_that_does_not_run_has_no_culprit(judge: Judge) -> None:
+    folded = case("g (float[2] x) => (float[2] y) { }", x=np.ones(3, F))
+    recording = record(judge.executor, folded)
+    assert recording.crashed_at is None
+    assert set(recording.values) == {"x"}
+
+
+def test_what_does_not_fit_the_budget_is_left_out(judge: Judge) -> None:
+    large = case(
+        "g (float[1] x) => (float[1] y) <int64[1] n = {1000}> { big = Expand(x, n) y = ReduceSum(big) }",
+        x=np.ones(1, F),
+    )
+    recording = record(judge.executor, large, byte_budget=1000)
+    assert not recording.complete
+    assert "y" in recording.values
+    assert "big" not in recording.values
+
+
+def test_nodes_in_any_order_are_recorded(judge: Judge) -> None:
+    chain = case(
+        "g (int64[1] x, int64[1] z) => (int64[1] y) { a = Neg(x) c = Div(a, z) y = Abs(c) }",
+        x=np.array([1]),
+        z=np.array([0]),
+    )
+    model = onnx.load_model_from_string(chain.program)
+    nodes = list(model.graph.node)[::-1]
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+    recording = record(judge.executor, Case("onnx", model.SerializeToString(), chain.inputs))
+    assert recording.crashed_at == "c"
+    assert set(recording.values) == {"x", "z", "a"}

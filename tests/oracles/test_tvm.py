@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
 
 from corpus.case import Case
 from corpus.errors import UserError
@@ -17,6 +16,7 @@ from oracles.backends import find_backend
 from oracles.judge import Judge
 from oracles.run import Config, Phase, Run, Status
 from oracles.verdict import Outcome, Verdict
+from tests.helpers.models import model_of
 
 tvm = find_backend("tvm")
 TVM = Target("tvm")
@@ -102,17 +102,9 @@ def test_an_operator_that_it_does_not_have_is_no_bug(judge: Judge) -> None:
 
 
 def test_a_sequence_of_strings_that_flows_in_is_unsupported(judge: Judge) -> None:
-    strings = helper.make_sequence_type_proto(helper.make_tensor_type_proto(onnx.TensorProto.STRING, []))
-    graph = helper.make_graph(
-        [helper.make_node("SequenceInsert", ["s", "w"], ["t"])],
-        "g",
-        [helper.make_value_info("s", strings)],
-        [helper.make_value_info("t", strings)],
-        [helper.make_tensor("w", onnx.TensorProto.STRING, [], [b"w"])],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    inputs: dict[str, Value] = {"s": [np.array("a")]}
-    verdict = judge.verdict(Case("onnx", model.SerializeToString(), inputs, TVM))
+    text = "g (seq(string) s) => (seq(string) t) { t = SequenceInsert (s, w) }"
+    model = model_of(text, w=np.array("w", object))
+    verdict = judge.verdict(Case("onnx", model.SerializeToString(), {"s": [np.array("a")]}, TVM))
     assert verdict.outcome is Outcome.UNSUPPORTED, verdict.title
 
 
@@ -136,10 +128,7 @@ def test_what_the_baseline_refuses_is_not_held_against_it(judge: Judge) -> None:
 @pytest.mark.parametrize(
     ("text", "labels"),
     [
-        (
-            "tvm",
-            ["default -O3 bytecode", "zero -O0 compiled", "target -O3 bytecode", "default -O0 compiled"],
-        ),
+        ("tvm", ["default -O3 bytecode", "zero -O0 compiled", "target -O3 bytecode", "default -O0 compiled"]),
         ("tvm@opt-level=0", ["default -O0 bytecode"]),
         ("tvm@pipeline=zero@executor=compiled", ["zero -O3 compiled"]),
     ],

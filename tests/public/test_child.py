@@ -16,7 +16,7 @@ import pytest
 import tensorcrux
 from tensorcrux import child
 from tensorcrux.errors import CruxFailed
-from tests.triage.failing import healthy
+from tests.helpers.failing import healthy
 
 AT_WORK = """
 import sys, tensorcrux

@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 import pytest
 
-from tests.triage.failing import clip_exception, model
+from tests.helpers.failing import clip_exception, model
 
 ROOT = Path(__file__).parents[2]
 PAGES = ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
@@ -95,14 +95,7 @@ def run(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
     beside = str(Path(sys.executable).parent)
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": f"{beside}:{os.environ['PATH']}"}
     return subprocess.run(
-        line,
-        shell=True,
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=280,
-        env=environment,
-        check=False,
+        line, shell=True, cwd=folder, capture_output=True, text=True, env=environment, check=False
     )
 
 

@@ -23,7 +23,7 @@ from corpus.load import open_case
 from tensorcrux import calls, testing
 from tensorcrux.case import write_inputs
 from tensorcrux.testing import assert_agrees
-from tests.triage.failing import clip_exception, healthy
+from tests.helpers.failing import clip_exception, healthy
 
 ROOT = Path(__file__).parents[2]
 pytest_plugins = ["pytester"]

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 from corpus.target import Target
+from corpus.values import Tensor
 from oracles.judge import Judge
+from oracles.numerics.compare import Tolerance
+from oracles.probes.record import record
 from oracles.run import Config, Phase, Run, Status
+from oracles.sandbox.sandbox import Job
 from oracles.verdict import Outcome, Symptom, Verdict
 from reducer.api import reduce_case
 from reducer.engine.estimates import AGAIN, MARGIN, MEASURED, patience
@@ -21,19 +26,16 @@ from reducer.move import Hints
 from reducer.moves import all_moves
 from reducer.moves.exhaust_small import proposals, subsets
 from reducer.moves.named_nodes import above
+from reducer.moves.names import renamed
 from reducer.options import Options
-from reducer.result import covered
+from reducer.result import covered, kept_nodes
 from reducer.session import Bounds, PlainRuns
+from reducer.subject.onnx.divergence import DivergedTensors, find_divergence
+from reducer.subject.onnx.nodesets import keep_nodes
 from reducer.subject.onnx.subject import OnnxSubject
 from tests.reducer.driving import ORT, case_of, drive, find_move, model_of, subject_of
 
 CHAIN = "g (float[4] x) => (float[4] y) { a = Neg(x) b = Abs(a) c = Exp(b) d = Sqrt(c) y = Neg(d) }"
-
-
-@pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    with Judge(ORT) as made:
-        yield made
 
 
 def stopped(at: str, message: str) -> Verdict:
@@ -125,3 +127,157 @@ def test_what_is_called_minimal_says_what_was_asked(tmp_path: Path) -> None:
     assert not replace(done, subsets=(1, 2)).is_minimal_in_full
     assert not replace(done, cut_short=("shrink dims",)).is_minimal_in_full
     assert sum(each.asked for each in done.asked.values()) + 1 + done.confirmations == done.checks
+
+
+# Where an optimised program parts from its original, told by the values of both
+
+
+ORIGINAL = (
+    "g (float[3] x) => (float[3] y) <float[3] w = {1,2,4}> {"
+    " a = Neg (x) b = Div (a, w) c = Erf (b) d = Mul (c, w) e = Exp (d) y = Abs (e) }"
+)
+
+
+def part(judge: Judge, original: str, optimised: str) -> DivergedTensors:
+    inputs: Mapping[str, Tensor] = {"x": np.array([1, -2, 3], np.float32)}
+    case, other = case_of(model_of(original), inputs), case_of(model_of(optimised), inputs)
+    values = record(judge.executor, other).values
+    return find_divergence(subject_of(judge, case), model_of(optimised), values, Tolerance())
+
+
+@pytest.mark.parametrize(
+    ("optimised", "expected"),
+    {
+        "nothing is wrong": (ORIGINAL, DivergedTensors()),
+        "a node gone wrong": (ORIGINAL.replace("Erf", "Tanh"), DivergedTensors(("c",))),
+        "several nodes became one": (
+            ORIGINAL.replace("b = Div (a, w) c = Erf (b) d = Mul (c, w)", "d = Erf (a)"),
+            DivergedTensors(("b", "c", "d")),
+        ),
+        "what only the optimised program has is seen through": (
+            ORIGINAL.replace("b = Div (a, w) c = Erf (b)", "t = Erf (a) u = Identity (t) c = Identity (u)"),
+            DivergedTensors(("b", "c")),
+        ),
+        "a folded constant under another name is no change": (
+            ORIGINAL.replace("w = {1,2,4}", "v = {1,2,4}").replace(", w)", ", v)").replace("Exp", "Sin"),
+            DivergedTensors(("e",)),
+        ),
+    }.values(),
+)
+def test_a_parting_names_what_was_rewritten_and_what_shows_it(
+    judge: Judge, optimised: str, expected: DivergedTensors
+) -> None:
+    assert part(judge, ORIGINAL, optimised) == expected
+
+
+def test_what_is_wrong_within_the_tolerance_is_named_with_what_makes_it_grow(judge: Judge) -> None:
+    grows = (
+        "g (float[3] x) => (float[3] y) <float[3] w = {2,2,2}, float[1] k = {1.009}> {"
+        " a = Mul (x, w) b = Neg (a) c = Identity (b) d = Exp (c) y = Abs (d) }"
+    )
+    rewritten = grows.replace("b = Neg (a)", "t = Neg (a) b = Mul (t, k)")
+    assert part(judge, grows, rewritten) == DivergedTensors(("b",), ("c", "d"))
+
+
+# Which nodes of an original are left is told by the names of what they compute, through renaming
+
+
+Learned = Callable[[str], OnnxSubject]
+
+FIVE_NODES = "g (float[2] x) => (float[2] e) { a = Neg(x) b = Abs(a) c = Exp(b) d = Neg(c) e = Abs(d) }"
+BRANCHES = """g (float[2] x, bool i) => (float[2] z) {
+    a = Neg(x)
+    y = If(i) <
+        then_branch = t () => (float[2] r) { q = Abs(a) r = Exp(q) },
+        else_branch = e () => (float[2] s) { q = Exp(a) s = Abs(q) }
+    >
+    z = Neg(y)
+}"""
+
+
+@pytest.fixture(scope="module")
+def learned() -> Iterator[Callable[[str], OnnxSubject]]:
+    """Subjects from text, with the value of every tensor."""
+    with Judge(ORT) as judge:
+        yield lambda text: subject_of(judge, case_of(model_of(text)))
+
+
+@pytest.mark.parametrize("keep", [{0, 1, 2, 3, 4}, {1, 2}, {3}])
+def test_nodes_are_traced_through_cuts_and_renaming(keep: set[int], learned: Learned) -> None:
+    original = learned(FIVE_NODES)
+    cut = keep_nodes(original, frozenset(keep))
+    assert cut is not None
+    assert kept_nodes(original.model, cut) == tuple(sorted(keep))
+    assert kept_nodes(original.model, renamed(cut)) == tuple(sorted(keep))
+
+
+def test_nodes_are_traced_through_a_second_renaming(learned: Learned) -> None:
+    original = learned(FIVE_NODES)
+    first = renamed(original)
+    cut = keep_nodes(first, frozenset({2, 3}))
+    assert cut is not None
+    assert kept_nodes(original.model, renamed(cut)) == (2, 3)
+
+
+def test_a_node_in_a_body_counts_for_the_node_that_holds_it(learned: Learned) -> None:
+    original = learned(BRANCHES)
+    cut = keep_nodes(original, frozenset({1}))
+    assert cut is not None
+    assert kept_nodes(original.model, cut) == (1,)
+
+
+def test_what_was_unfolded_counts_for_the_node_that_held_it(learned: Learned) -> None:
+    original = learned(BRANCHES)
+    unfolded = drive(find_move("unfold control flow"), original, lambda model, inputs: True).subject
+    assert all(node.op_type != "If" for node in unfolded.nodes)
+    assert kept_nodes(original.model, renamed(unfolded)) == (0, 1, 2)
+
+
+def test_a_tensor_that_came_later_is_of_no_node(learned: Learned) -> None:
+    original = learned(FIVE_NODES)
+    made = learned("g (float[2] x) => (float[2] new) { new = Neg(x) }")
+    assert kept_nodes(original.model, made) == ()
+
+
+# A wrong node whose NaN shows only further down is left alone, by other values
+
+
+@pytest.fixture
+def swapping(monkeypatch: pytest.MonkeyPatch) -> Iterator[Judge]:
+    """A judge whose optimiser swaps the operands of Pow."""
+    with Judge(ORT) as judge:
+        run = judge.executor.run
+
+        def wrongly(job: Job, *, fresh: bool = False) -> tuple[Run, ...]:
+            plain = judge.configs[0]
+            programs = [job.program if config == plain else swapped(job.program) for config in job.configs]
+            jobs = [
+                replace(job, configs=(config,), program=program)
+                for config, program in zip(job.configs, programs, strict=True)
+            ]
+            return tuple(each for one in jobs for each in run(one, fresh=fresh))
+
+        monkeypatch.setattr(judge.executor, "run", wrongly)
+        yield judge
+
+
+def swapped(program: bytes) -> bytes:
+    model = onnx.load_from_string(program)
+    for node in model.graph.node:
+        if node.op_type == "Pow":
+            node.input[0], node.input[1] = node.input[1], node.input[0]
+    changed: bytes = model.SerializeToString()
+    return changed
+
+
+def test_a_wrong_node_whose_nan_shows_further_down_stands_alone(swapping: Judge, tmp_path: Path) -> None:
+    text = (
+        "g (float[1] a, float[1] b, float[1] z) => (float[1] y)"
+        " { p = Pow(a, b) r = Reciprocal(p) n = Neg(r) y = Mul(n, z) }"
+    )
+    given = {"a": np.float32([1]), "b": np.float32([0]), "z": np.float32([0])}
+    case = case_of(model_of(text), given)
+    assert str(swapping.verdict(case).symptom) == "mismatch | compare | nan | optimised"
+    reduce_case(case, tmp_path / "out", Options(target=ORT), judge=swapping)
+    (node,) = onnx.load(tmp_path / "out" / "model.onnx").graph.node
+    assert node.op_type == "Pow"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -88,12 +87,6 @@ EITHER = Row(
     {"FuseReluClip"},
     {"FuseReluClip"},
 )
-
-
-@pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    with Judge(ORT) as made:
-        yield made
 
 
 def search(judge: Judge, case: Case) -> PassSet:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,7 +22,6 @@ from reducer.subject.onnx.subject import OnnxSubject
 from reducer.subject.order import size
 from tests.reducer.driving import (
     OPSETS,
-    ORT,
     Driven,
     IsInteresting,
     always,
@@ -52,12 +51,6 @@ class Row:
     after: str | None
     header: str = OPSETS
     hints: Hints = field(default_factory=Hints)
-
-
-@pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    with Judge(ORT) as made:
-        yield made
 
 
 def check(judge: Judge, row: Row) -> None:
@@ -290,10 +283,7 @@ def test_wrong_evidence_costs_two_checks(judge: Judge) -> None:
             "g (float[2] a) => (float[2] d) { b = Erf (a) d = Exp (b) }",
         ),
         "bisection by cut": Row(
-            "bisect nodes by cut",
-            LONGER,
-            has("Exp"),
-            "g (float[2] c) => (float[2] d) { d = Exp (c) }",
+            "bisect nodes by cut", LONGER, has("Exp"), "g (float[2] c) => (float[2] d) { d = Exp (c) }"
         ),
         "bisection by link": Row(
             "bisect nodes by link",
@@ -303,10 +293,7 @@ def test_wrong_evidence_costs_two_checks(judge: Judge) -> None:
         ),
         "single nodes by cut": Row(CUT, CHAIN, has("Erf"), "g (float[2] a) => (float[2] b) { b = Erf (a) }"),
         "single nodes by link": Row(
-            LINK,
-            CHAIN,
-            flows("Relu", "Neg"),
-            "g (float[2] x) => (float[2] y) { a = Relu (x) y = Neg (a) }",
+            LINK, CHAIN, flows("Relu", "Neg"), "g (float[2] x) => (float[2] y) { a = Relu (x) y = Neg (a) }"
         ),
         "by cut alone data no longer flows": Row(CUT, CHAIN, flows("Relu", "Neg"), None),
     }

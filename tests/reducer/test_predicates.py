@@ -30,6 +30,7 @@ from reducer.api import reduce_case
 from reducer.engine.journal import Answer
 from reducer.engine.predicates import FLOOR, AdaptiveTimeout, Both, Command, JudgePool, SameSymptom
 from reducer.options import Options
+from tests.helpers.commands import waited_for
 from tests.reducer.driving import ORT, case_of, model_of
 
 
@@ -116,16 +117,14 @@ def test_what_a_command_leaves_running_ends_with_it(tmp_path: Path) -> None:
 
 def is_gone(pid: int) -> bool:
     """A process that was killed may be a zombie for a moment, until init reaps it."""
-    deadline = time.monotonic() + 5
-    while time.monotonic() < deadline:
+
+    def has_ended() -> bool:
         try:
-            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+            return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
         except FileNotFoundError:
             return True
-        if state == "Z":
-            return True
-        time.sleep(0.02)
-    return False
+
+    return waited_for(has_ended)
 
 
 def test_both_asks_the_second_only_where_the_first_holds() -> None:
@@ -250,15 +249,12 @@ def start_reduction(
         env={**os.environ, name: value},
     )
     if when != "never":
-        assert process.wait(60) == -signal.SIGKILL
+        assert process.wait() == -signal.SIGKILL
     return process, f"{name}={value}"
 
 
 def all_gone(marker: str) -> bool:
-    deadline = time.monotonic() + 20
-    while (left := with_environment(marker)) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return not left
+    return waited_for(lambda: not with_environment(marker))
 
 
 def with_environment(marker: str) -> list[int]:

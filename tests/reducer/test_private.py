@@ -26,8 +26,9 @@ from reducer.options import Options
 from reducer.private.remains import holds_run, placeholders, words_left
 from reducer.private.values import CHANGES, RUN, alike, fresh, tells
 from reducer.subject.onnx.subject import OnnxSubject
+from tests.helpers.commands import crux
+from tests.helpers.models import model_of as weighted
 from tests.reducer.driving import ORT, Counting, IsInteresting, drive, model_of
-from tests.triage.test_cli import crux
 
 RANDOM = np.random.default_rng(7)
 SECRETS = (
@@ -157,20 +158,9 @@ def weights_case() -> Case:
     random = np.random.default_rng(3)
     weights = random.normal(size=24).astype(np.float32)
     words = np.array(["hush-one", "hush-two", "hush-one", "Hush 3"], dtype=object)
-    graph = helper.make_graph(
-        [
-            helper.make_node("Add", ["hush-input", "hush-weight"], ["hush-out"]),
-            helper.make_node("Identity", ["hush-words"], ["hush-texts"]),
-        ],
-        "hush-graph",
-        [helper.make_tensor_value_info("hush-input", TensorProto.FLOAT, [24])],
-        [
-            helper.make_tensor_value_info("hush-out", TensorProto.FLOAT, [24]),
-            helper.make_tensor_value_info("hush-texts", TensorProto.STRING, [4]),
-        ],
-        [numpy_helper.from_array(weights, "hush-weight"), numpy_helper.from_array(words, "hush-words")],
-    )
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    text = """"hush-graph" (float[24] "hush-input") => (float[24] "hush-out", string[4] "hush-texts") {
+        "hush-out" = Add ("hush-input", "hush-weight") "hush-texts" = Identity ("hush-words") }"""
+    made = weighted(text, **{"hush-weight": weights, "hush-words": words})
     inputs: Mapping[str, Value] = {"hush-input": random.normal(size=24).astype(np.float32)}
     return Case("onnx", made.SerializeToString(), inputs, ORT, origin="hush-origin")
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
 
 from corpus.case import Case
 from corpus.formats.onnx import parse
@@ -20,6 +19,7 @@ from oracles.run import Phase
 from oracles.verdict import Outcome, Verdict
 from reducer.api import reduce_case
 from reducer.options import Options
+from tests.helpers.models import model_of
 from tests.reducer.driving import ORT
 
 AROUND, AFTER = 30, 20
@@ -30,73 +30,44 @@ MOST_CHECKS = 60
 class Bug:
     """A bug's own nodes from `x` to `y`, its constants, what flows in, and what it shows."""
 
-    nodes: tuple[onnx.NodeProto, ...]
+    nodes: str
     constants: Mapping[str, Tensor]
     x: Tensor
     outcome: Outcome
     least: tuple[str, ...]
 
 
-def node(operator: str, inputs: str, outputs: str, **attributes: object) -> onnx.NodeProto:
-    return helper.make_node(operator, inputs.split(), outputs.split(), **attributes)
-
-
 def relu_clip() -> Bug:
-    nodes = (node("Relu", "x", "r"), node("Clip", "r low", "y"))
     x = np.linspace(-2, 2, 12).reshape(3, 4)
-    return Bug(nodes, {"low": np.array(0.5)}, x, Outcome.EXCEPTION, ("Clip", "Relu"))
+    weights = {"low": np.array(0.5)}
+    return Bug("r = Relu (x) y = Clip (r, low)", weights, x, Outcome.EXCEPTION, ("Clip", "Relu"))
 
 
 def remainder_of_the_minimum() -> Bug:
     x = np.full((3, 4), np.iinfo(np.int32).min, np.int32)
-    return Bug((node("Mod", "x m", "y"),), {"m": np.array([-1], np.int32)}, x, Outcome.CRASH, ("Mod",))
+    return Bug("y = Mod (x, m)", {"m": np.array([-1], np.int32)}, x, Outcome.CRASH, ("Mod",))
 
 
 def quotient_times() -> Bug:
-    nodes = (node("Div", "one x", "q"), node("Mul", "q z", "y"))
     x = np.arange(2, 14, dtype=np.int32).reshape(3, 4)
     constants = {"one": np.array([1], np.int32), "z": np.array([7], np.int32)}
-    return Bug(nodes, constants, x, Outcome.MISMATCH, ("Div", "Mul"))
+    return Bug("q = Div (one, x) y = Mul (q, z)", constants, x, Outcome.MISMATCH, ("Div", "Mul"))
 
 
 def pad_before_pool() -> Bug:
-    nodes = (
-        node("Pad", "x pads", "p"),
-        node("MaxPool", "p", "y", kernel_shape=[3, 3]),
-    )
     x = -np.arange(1, 17, dtype=np.float32).reshape(1, 1, 4, 4)
     pads = np.array([0, 0, 1, 1, 0, 0, 1, 1], np.int64)
+    nodes = "p = Pad (x, pads) y = MaxPool <kernel_shape = [3, 3]> (p)"
     return Bug(nodes, {"pads": pads}, x, Outcome.MISMATCH, ("MaxPool", "Pad"))
 
 
 def relu_clip_in_an_if_in_a_loop() -> Bug:
-    kind = TensorProto.DOUBLE
-    branch = helper.make_graph(
-        [node("Relu", "v", "r"), node("Clip", "r low", "b")],
-        "then",
-        [],
-        [helper.make_tensor_value_info("b", kind, [3, 4])],
-    )
-    other = helper.make_graph(
-        [node("Neg", "v", "e")], "else", [], [helper.make_tensor_value_info("e", kind, [3, 4])]
-    )
-    body = helper.make_graph(
-        [
-            node("Identity", "going", "still"),
-            helper.make_node("If", ["going"], ["w"], then_branch=branch, else_branch=other),
-        ],
-        "body",
-        [
-            helper.make_tensor_value_info("i", TensorProto.INT64, []),
-            helper.make_tensor_value_info("going", TensorProto.BOOL, []),
-            helper.make_tensor_value_info("v", kind, [3, 4]),
-        ],
-        [
-            helper.make_tensor_value_info("still", TensorProto.BOOL, []),
-            helper.make_tensor_value_info("w", kind, [3, 4]),
-        ],
-    )
-    nodes = (helper.make_node("Loop", ["trips", "yes", "x"], ["y"], body=body),)
+    nodes = """y = Loop (trips, yes, x) <
+        body = b (int64 i, bool going, double[3,4] v) => (bool still, double[3,4] w) {
+            still = Identity (going)
+            w = If (going) <
+                then_branch = t () => (double[3,4] b) { r = Relu (v) b = Clip (r, low) },
+                else_branch = f () => (double[3,4] e) { e = Neg (v) }> }>"""
     constants = {"low": np.array(0.5), "trips": np.array(2), "yes": np.array(True)}
     x = np.linspace(-2, 2, 12).reshape(3, 4)
     return Bug(nodes, constants, x, Outcome.EXCEPTION, ("Clip", "Relu"))
@@ -107,21 +78,18 @@ BUGS = [relu_clip, remainder_of_the_minimum, quotient_times, pad_before_pool, re
 
 def network(bug: Bug) -> Case:
     """The bug with a chain before it that hands its values on, a branch beside it and a chain after it."""
-    nodes = [node("Identity", "input", "a0")]
+    nodes = ["a0 = Identity (input)"]
     for at in range(AROUND):  # the signs change twice, so that the bug's values come through
-        nodes.append(node(("Neg", "Neg", "Identity")[at % 3], f"a{at}", f"a{at + 1}"))
-    nodes += [node("Identity", f"a{AROUND}", "x"), *bug.nodes]
-    nodes += [node("Abs", "x", "b0"), *(node("Abs", f"b{at}", f"b{at + 1}") for at in range(8))]
-    nodes += [node("Identity", "y", "c0"), *(node("Abs", f"c{at}", f"c{at + 1}") for at in range(AFTER))]
-    kind = helper.np_dtype_to_tensor_dtype(bug.x.dtype)
-    graph = helper.make_graph(
-        nodes,
-        "network",
-        [helper.make_tensor_value_info("input", kind, bug.x.shape)],
-        [helper.make_tensor_value_info(name, kind, None) for name in (f"c{AFTER}", "b8")],
-        [numpy_helper.from_array(array, name) for name, array in bug.constants.items()],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        nodes.append(f"a{at + 1} = {('Neg', 'Neg', 'Identity')[at % 3]} (a{at})")
+    nodes += [f"x = Identity (a{AROUND})", bug.nodes, "b0 = Abs (x)", "c0 = Identity (y)"]
+    nodes += [
+        f"{name}{at + 1} = Abs ({name}{at})"
+        for name, count in {"b": 8, "c": AFTER}.items()
+        for at in range(count)
+    ]
+    dtype = {"float64": "double", "float32": "float"}.get(bug.x.dtype.name, bug.x.dtype.name)
+    ends = f"({dtype}[{','.join(map(str, bug.x.shape))}] input) => ({dtype}[] c{AFTER}, {dtype}[] b8)"
+    model = model_of(f"network {ends} {{ {' '.join(nodes)} }}", **bug.constants)
     return Case("onnx", model.SerializeToString(), {"input": bug.x}, ORT)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import shlex
 import signal
 import subprocess
@@ -11,7 +10,6 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import numpy as np
@@ -115,7 +113,7 @@ def reduce_in_process(
     case: Path, out: Path, options: Mapping[str, Any], when: str = "never", number: int = 0
 ) -> subprocess.CompletedProcess[str]:
     line = command(case, out, options, when, number)
-    return subprocess.run(line, capture_output=True, text=True, check=when == "never", timeout=120)
+    return subprocess.run(line, capture_output=True, text=True, check=when == "never")
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -139,7 +137,15 @@ def test_the_reduction_is_the_least_and_its_folder_complete(undisturbed: Undistu
     assert sorted(said["ops"]) == LEAST[kind]
 
 
-@pytest.mark.parametrize(("kind", "jobs"), [("command", 1), ("command", 2), ("ort", 1), ("ort", 2)])
+@pytest.mark.parametrize(
+    ("kind", "jobs"),
+    [
+        pytest.param("command", 1, marks=pytest.mark.slow),
+        ("command", 2),
+        ("ort", 1),
+        pytest.param("ort", 2, marks=pytest.mark.slow),
+    ],
+)
 def test_killed_after_some_checks_again_and_again(
     case: Path, settings: Mapping[str, Any], undisturbed: Undisturbed, tmp_path: Path, kind: str, jobs: int
 ) -> None:
@@ -153,7 +159,7 @@ def test_killed_after_some_checks_again_and_again(
     same_as(tmp_path / "out", expected)
 
 
-@pytest.mark.parametrize("kind", LEAST)
+@pytest.mark.parametrize("kind", ["command", "mismatch"])
 def test_killed_at_a_call_of_the_predicate(
     cases: Mapping[str, Path],
     settings: Mapping[str, Any],
@@ -201,7 +207,7 @@ file = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 os.write(file, hashlib.sha256(program + inputs).hexdigest().encode() + b"\\n")
 if os.fstat(file).st_size == 65 * int(sys.argv[3]):
     os.kill(int(os.environ["REDUCING"]), signal.SIGKILL)
-time.sleep(0.1)
+time.sleep(0.02)
 sys.exit(not (b"Sin" in program and b"Exp" in program))
 """
 KILLS = (3, 12)
@@ -224,19 +230,6 @@ def test_after_kills_nothing_is_asked_again_but_what_each_worker_was_at(case: Pa
     assert len(asked) - len(set(asked)) <= 2 * (len(KILLS) + 1) + CONFIRMATIONS
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_after_kills_two_workers_together_ask_at_most_two_calls_more_for_each(
-    case: Path, tmp_path: Path
-) -> None:
-    """In the median: now and then a kill lets a guess fall where the undisturbed run made none."""
-    calm = max(len(calls(case, tmp_path / f"calm{number}", 2, ())) for number in range(3))
-    kills = [(number + 2, number + 6) for number in range(5)]
-    killed = [len(calls(case, tmp_path / f"killed{number}", 2, each)) for number, each in enumerate(kills)]
-    assert median(killed) <= calm + 2 * 2
-    assert max(killed) <= calm + 2 * 2 + 1
-
-
 def calls(case: Path, folder: Path, jobs: int, kills: tuple[int, ...]) -> list[str]:
     """What the command itself noted as it was started, by all runs together."""
     folder.mkdir()
@@ -246,7 +239,7 @@ def calls(case: Path, folder: Path, jobs: int, kills: tuple[int, ...]) -> list[s
     options = {"check": f"{line} {{}} $(cat {shlex.quote(str(folder / 'kill'))})", "jobs": jobs}
     for number in (*kills, 0):
         (folder / "kill").write_text(str(number))
-        process = subprocess.run(command(case, folder / "out", options), check=False, timeout=120)
+        process = subprocess.run(command(case, folder / "out", options), check=False)
         assert process.returncode == (-signal.SIGKILL if number else 0)
     return noted.read_text().split()
 
@@ -270,24 +263,6 @@ def test_killed_while_files_are_written(
     assert number > 3
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("kind", "jobs"), [("command", 1), ("command", 2), ("ort", 1), ("ort", 2)])
-def test_killed_at_twenty_random_moments(
-    case: Path, settings: Mapping[str, Any], undisturbed: Undisturbed, tmp_path: Path, kind: str, jobs: int
-) -> None:
-    expected, _, seconds = undisturbed[kind]
-    options = {**settings[kind], "jobs": jobs}
-    chance = random.Random(jobs)
-    for number in range(20):
-        out = tmp_path / str(number)
-        process = subprocess.Popen(command(case, out, options), stdout=subprocess.DEVNULL)
-        time.sleep(chance.uniform(0.2 * seconds, seconds))
-        process.kill()
-        process.wait()
-        reduce_in_process(case, out, options)
-        same_as(out, expected)
-
-
 def test_a_finished_reduction_run_again_asks_nothing_and_changes_nothing(
     case: Path, settings: Mapping[str, Any], undisturbed: Undisturbed, tmp_path: Path
 ) -> None:
@@ -303,20 +278,6 @@ def test_a_finished_reduction_run_again_asks_nothing_and_changes_nothing(
         script.write_text(text)
     assert again.to_json()["checks"] == said["checks"]
     same_as(tmp_path, expected)
-
-
-def test_the_command_line_leaves_a_finished_folder_as_it_is(case: Path, tmp_path: Path) -> None:
-    asked = tmp_path / "asked"
-    check = f"echo >> {shlex.quote(str(asked))}; grep -q Exp {{}}"
-    crux = [sys.executable, "-m", "triage.cli"]
-    line = [*crux, "reduce", str(case), "-o", str(tmp_path / "out"), "--json", "--check", check]
-    first = json.loads(subprocess.run(line, capture_output=True, check=True).stdout)
-    written, count = files(tmp_path / "out"), len(asked.read_text())
-    second = json.loads(subprocess.run(line, capture_output=True, check=True).stdout)
-    assert (count, len(asked.read_text())) == (first["checks"], first["checks"])
-    lasting = set(first) - {"seconds", "cached"}
-    assert {key: second[key] for key in lasting} == {key: first[key] for key in lasting}
-    same_as(tmp_path / "out", written)
 
 
 def test_the_journal_of_another_case_is_refused(undisturbed: Undisturbed, tmp_path: Path) -> None:

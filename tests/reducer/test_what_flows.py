@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,6 @@ from oracles.judge import Judge
 from reducer.subject.order import size
 from tests.reducer.driving import (
     OPSETS,
-    ORT,
     Driven,
     case_of,
     drive,
@@ -36,12 +35,6 @@ RESULTS, VALUES, DIMS, TYPES = (
     "plainer element types",
 )
 IsInteresting = Callable[[onnx.ModelProto, Mapping[str, Value]], bool]
-
-
-@pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    with Judge(ORT) as made:
-        yield made
 
 
 def _drive(
@@ -89,10 +82,7 @@ def test_where_a_constant_is_needed_what_makes_it_becomes_one(judge: Judge) -> N
     """With all that only it needs."""
     inputs = {"x": np.ones((4, 10), np.float32), "s": np.array([2, 5], np.int64)}
     driven = _drive(judge, FOLD, RESHAPED, is_constant(1), **inputs)
-    _same(
-        driven,
-        "g (float[4,10] x) => (float[a,b] y) <int64[2] q = {4,10}> { y = Reshape (x, q) }",
-    )
+    _same(driven, "g (float[4,10] x) => (float[a,b] y) <int64[2] q = {4,10}> { y = Reshape (x, q) }")
     assert (driven.asked, list(driven.subject.inputs)) == (1, ["x"])
 
 

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
 
 from corpus.case import Case
 from corpus.errors import UserError
@@ -22,6 +21,8 @@ from reducer.api import reduce_case
 from reducer.engine.journal import Answer, Journal
 from reducer.options import Options
 from reducer.result import NAME, finished
+from tests.helpers.commands import waited_for
+from tests.helpers.models import chain_of, model_of
 
 CHECK = "grep -q Erf {}"
 CRUX = [sys.executable, "-m", "triage.cli"]
@@ -29,15 +30,10 @@ CRUX = [sys.executable, "-m", "triage.cli"]
 
 def network() -> Case:
     """A chain of twenty nodes; the predicate needs one of them."""
-    names = ["x", *(f"v{at}" for at in range(20))]
-    kinds = ["Neg", "Abs", "Relu", "Sigmoid", "Tanh"]
-    operators = [kinds[at % 5] for at in range(20)]
+    operators = ["Neg", "Abs", "Relu", "Sigmoid", "Tanh"] * 4
     operators[11] = "Erf"
-    nodes = [helper.make_node(operators[at], [names[at]], [names[at + 1]]) for at in range(20)]
-    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 3]) for name in ("x", "v19"))
-    graph = helper.make_graph(nodes, "chain", [x], [y])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    return Case("onnx", model.SerializeToString(), {"x": np.ones((2, 3), np.float32)})
+    program = chain_of(operators, "2,3").SerializeToString()
+    return Case("onnx", program, {"x": np.ones((2, 3), np.float32)})
 
 
 def options(**settings: Any) -> Options:
@@ -65,15 +61,6 @@ def some(values: list[Any], quick: list[Any]) -> list[Any]:
     return [pytest.param(each, marks=() if each in quick else pytest.mark.slow) for each in values]
 
 
-@pytest.mark.parametrize("checks", some([1, 2, 3, 5, 8, 13, 21], [3]))
-def test_a_reduction_that_runs_out_of_checks_leaves_its_best(
-    tmp_path: Path, whole: tuple[str, int], checks: int
-) -> None:
-    reduce_case(network(), tmp_path / "out", options(max_checks=checks))
-    must_be_sound(tmp_path / "out")
-    assert reduce_case(network(), tmp_path / "out", options()).case.case_id == whole[0]
-
-
 @pytest.mark.parametrize("minutes", some([0.0, 0.0005, 0.002, 0.005], [0.0]))
 def test_a_reduction_that_runs_out_of_time_leaves_its_best(
     tmp_path: Path, whole: tuple[str, int], minutes: float
@@ -85,10 +72,7 @@ def test_a_reduction_that_runs_out_of_time_leaves_its_best(
 
 def test_time_that_runs_out_on_a_target_is_no_failure_of_ours(tmp_path: Path) -> None:
     """A crash of onnxruntime's: integer division by zero."""
-    names = [helper.make_tensor_value_info(name, TensorProto.INT32, [2]) for name in ("a", "b", "y")]
-    nodes = [helper.make_node("Neg", ["a"], ["n"]), helper.make_node("Div", ["n", "b"], ["y"])]
-    graph = helper.make_graph(nodes, "division", names[:2], names[2:])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    model = model_of("g (int32[2] a, int32[2] b) => (int32[2] y) { n = Neg (a) y = Div (n, b) }")
     inputs = {"a": np.array([1, 2], np.int32), "b": np.array([0, 1], np.int32)}
     Case("onnx", model.SerializeToString(), inputs).save(tmp_path / "case")
     words = ["reduce", str(tmp_path / "case"), "-o", str(tmp_path / "out"), "--minutes", "0.01"]
@@ -113,16 +97,9 @@ def interrupted(folder: Path, number: int, seconds: float) -> int:
             time.sleep(0.005)
         time.sleep(seconds)
         process.send_signal(number)
-        _, text = process.communicate(timeout=60)
+        _, text = process.communicate()
     assert b"Traceback" not in text
     return process.returncode
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_leaves_the_best_so_far(tmp_path: Path, number: int) -> None:
-    assert interrupted(tmp_path, number, 0.1) in (0, 130)
-    must_be_sound(tmp_path / "out")
 
 
 def hears(process: subprocess.Popen[bytes], number: int) -> bool:
@@ -137,12 +114,10 @@ def interrupted_early(folder: Path, words: list[str], number: int, seconds: floa
     """A command sent a signal so long after it began to listen; its exit code and what it said."""
     network().save(folder / "case")
     with subprocess.Popen([*CRUX, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        deadline = time.monotonic() + 60
-        while process.poll() is None and not hears(process, signal.SIGTERM) and time.monotonic() < deadline:
-            time.sleep(0.002)
+        assert waited_for(lambda: process.poll() is not None or hears(process, signal.SIGTERM))
         time.sleep(seconds)
         process.send_signal(number)
-        _, text = process.communicate(timeout=60)
+        _, text = process.communicate()
     return process.returncode, text.decode()
 
 
@@ -220,7 +195,7 @@ def test_a_result_that_does_not_fail_is_never_called_minimal(tmp_path: Path, who
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"minimal": true}', "\0\0", "[" * 100_000])
 def test_garbage_in_the_result_is_the_users_to_mend(tmp_path: Path, text: str) -> None:
     (tmp_path / NAME).write_text(text)
-    with pytest.raises(UserError, match="damaged"):
+    with pytest.raises(UserError, match=r"reduction\.json: [^;]+; remove it"):
         finished(tmp_path)
 
 
@@ -312,15 +287,6 @@ def test_a_locked_database_loses_no_verdict(folder: Path, monkeypatch: pytest.Mo
     with sqlite3.connect(folder / "locked.db", isolation_level=None) as other:
         other.execute("BEGIN EXCLUSIVE")
         assert run(["check", str(folder / "case"), "--db", str(folder / "locked.db")]) == 2
-
-
-def test_a_full_disk_is_told_as_such() -> None:
-    import errno
-
-    from triage.console.output import disk_complaint
-
-    assert "make room" in disk_complaint(OSError(errno.ENOSPC, "No space left on device", "here"))
-    assert disk_complaint(ValueError("ours")) == ""
 
 
 @pytest.mark.parametrize("name", ["\x1b[2Jx", "a\rb", "\x9b31m", "right\u202eleft", "plain"])

@@ -13,13 +13,22 @@ import struct
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from google.protobuf.message import DecodeError
-from onnx import GraphProto, ModelProto, StringStringEntryProto, TensorProto, helper
+from onnx import (
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    StringStringEntryProto,
+    TensorProto,
+    ValueInfoProto,
+    helper,
+)
 
 from corpus.case import Case
 from corpus.errors import UserError
@@ -87,8 +96,24 @@ def damaged_models() -> Iterator[Entry]:
         "endless varint": b"\xff" * 100,
         "no graph": ModelProto(ir_version=8).SerializeToString(),
         "groups": b"\x0b" * 1000,
+        "no UTF-8": whole.replace(b"Relu", b"\xff\xff\xff\xff"),
+        "a name of no text": whole.replace(b"\x01x", b"\x01\xff"),
+        "a broken field inside": whole.replace(b"\x04Relu", b"\x7fRelu"),
     }.items():
         yield f"model of {name}", REFUSED, written(content)
+    for field, length in product(
+        (7, 99, 999), (1 << 31, (1 << 31) - 1, 1 << 40, (1 << 63) - 1, (1 << 64) - 1)
+    ):
+        yield f"field {field} of {length}", REFUSED, written(whole + varint(field << 3 | 2) + varint(length))
+
+
+def varint(number: int) -> bytes:
+    """As protobuf writes it."""
+    parts = []
+    while number > 127:
+        parts.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*parts, number])
 
 
 def is_message(content: bytes) -> bool:
@@ -104,6 +129,23 @@ def absurd_models() -> Iterator[Entry]:
         yield f"input of {dims}", REFUSED, written(model(inputs=[value]).SerializeToString())
         constant = TensorProto(name="w", data_type=1, dims=dims, raw_data=b"\0" * 4)
         yield f"weight of {dims}", "either", written(model(initializers=[constant]).SerializeToString())
+    huge = helper.make_tensor("s", TensorProto.INT64, [2], [1 << 31, 1 << 31])
+    grown = model(
+        helper.make_node("Expand", ["x", "s"], ["big"]),
+        helper.make_node("ReduceMax", ["big"], ["y"]),
+        inputs=[helper.make_tensor_value_info("x", TensorProto.FLOAT, [1])],
+        initializers=[huge],
+    )
+    yield "a huge value between two small ones", REFUSED, written(grown.SerializeToString())
+    result = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1 << 62])
+    yield "a huge output", REFUSED, written(model(outputs=[result]).SerializeToString())
+    negative = TensorProto(name="w", data_type=1, dims=[-1, -7], raw_data=b"1234")
+    unknown = TensorProto(name="w", data_type=999, dims=[3])
+    itself = model(helper.make_node("F", ["x"], ["y"], domain="own"))
+    itself.opset_import.append(helper.make_opsetid("own", 1))
+    itself.functions.append(
+        helper.make_function("own", "F", ["x"], ["y"], list(itself.graph.node), list(itself.opset_import))
+    )
     ring = [helper.make_node("Add", ["x", "b"], ["a"]), helper.make_node("Neg", ["a"], ["b"])]
     odd = {
         "a cycle": model(*ring, helper.make_node("Neg", ["b"], ["y"])),
@@ -113,6 +155,11 @@ def absurd_models() -> Iterator[Entry]:
         "what is not there": model(helper.make_node("Relu", ["nowhere"], ["y"])),
         "a wrong type": model(helper.make_node("And", ["x", "x"], ["y"])),
         "no nodes": model(helper.make_node("Identity", ["x"], ["z"])),
+        "an input without a type": model(inputs=[ValueInfoProto(name="x")]),
+        "negative dims": model(initializers=[negative]),
+        "unknown element types": model(initializers=[unknown]),
+        "a function that calls itself": itself,
+        "a nameless node": model(NodeProto()),
         "an escape in a name": model(helper.make_node("Relu", ["x"], ["y"], name="\x1b[2J\x1b]0;owned\x07")),
         "markup in a name": model(helper.make_node("Relu", ["x"], ["y"], name="<script>alert(1)</script>")),
         "a format in a name": model(helper.make_node("Relu", ["x"], ["y"], name="{0.__class__}%s%n")),
@@ -209,6 +256,22 @@ def case_files() -> Iterator[Entry]:
         ]
     ):
         texts[f"change {number}"] = json.dumps(change).encode()
+    for number, odd in enumerate(
+        [
+            '"format": "torch"',
+            '"version": NaN',
+            '"version": 1e999',
+            '"settings": {"a": 1e999}',
+            '"settings": {"a": "\\ud800"}',
+            '"origin": "\\ud800"',
+            '"notes": ["\\u0000"]',
+            '"settings": {"LD_PRELOAD": "/tmp/evil.so", "PYTHONPATH": "/tmp"}',
+            '"target": "ort@LD_PRELOAD=/tmp/evil.so"',
+            f'"version": {"9" * 5000}',
+        ]
+    ):
+        text = f'{{"format": "onnx", {odd}}}'.encode()
+        yield f"case.json with odd JSON {number}", "either", case_with(case_json=text)
     for name, text in texts.items():
         yield f"case.json with {name}", REFUSED, case_with(case_json=text)
     yield "a case without its program", REFUSED, case_with(model_onnx=None)
@@ -222,7 +285,7 @@ def inputs() -> Iterator[Entry]:
 
     def raw(header: bytes, data: bytes = b"") -> bytes:
         file = io.BytesIO()
-        with zipfile.ZipFile(file, "w") as archive:
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr("x.npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + data)
         return file.getvalue()
 
@@ -247,6 +310,11 @@ def inputs() -> Iterator[Entry]:
         "a pickle's descr": raw(
             b"{'descr': '|O', 'fortran_order': False, 'shape': (2,), }", b"cos\nsystem\n."
         ),
+        "a cut zip": npz(x=np.ones(2, np.float32))[:-30],
+        "a bomb": raw(
+            b"{'descr': '<f4', 'fortran_order': False, 'shape': (1099511627776,), }", bytes(1 << 20)
+        ),
+        "a claim": raw(b"{'descr': '<f4', 'fortran_order': False, 'shape': (1000, 1000), }", bytes(24)),
         "no header": raw(b""),
         "a deep header": raw(b"(" * 9000),
     }
@@ -312,6 +380,47 @@ def changes(main: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield {"constants": {"x": ["float32", [0], ""]}}
 
 
+def loops() -> Iterator[Entry]:
+    """A program of one loop, with an extent, a size, an index, a value or a type changed."""
+    yield "a loop", OPENS, written(loop(), "program.tir.json")
+    for number, change in enumerate(
+        [
+            {"extent": 1 << 31},
+            {"extent": 1 << 70},
+            {"extent": "i"},
+            {"size": -1},
+            {"size": 1 << 30, "dtype": "float64x8"},
+            {"size": 1 << 62},
+            {"size": 1e300},
+            {"index": 1 << 62},
+            {"index": "nowhere"},
+            {"value": ["call_extern", "system"]},
+            {"value": json.loads("[" * 400 + "]" * 400)},
+            {"dtype": "object"},
+            {"dtype": "float32x99999999"},
+            {"kind": "nonsense"},
+        ]
+    ):
+        yield f"tir program {number}", REFUSED, written(loop(**change), "program.tir.json")
+
+
+def loop(
+    extent: Any = 8,
+    size: Any = 8,
+    index: Any = "i",
+    value: Any = 1.0,
+    dtype: str = "float32",
+    kind: str = "serial",
+) -> bytes:
+    function = {
+        "params": [{"name": "A", "shape": [size], "dtype": dtype}],
+        "returns": "void",
+        "attrs": {},
+        "body": [["for", "i", "int32", 0, extent, kind, {"body": [["store", "A", [index], value]]}]],
+    }
+    return json.dumps({"format": "tir", "version": 1, "functions": {"main": function}}).encode()
+
+
 # Files that are none
 
 
@@ -340,6 +449,7 @@ ENTRIES = [
     *case_files(),
     *inputs(),
     *graph_programs(),
+    *loops(),
     *special_files(),
 ]
 
@@ -361,11 +471,13 @@ def cpu_limit() -> Iterator[None]:
 
 
 def opened(path: Path) -> str:
+    """What becomes of a file: it is a case with its names, or is refused in one line."""
     try:
-        open_case(path)
+        case = open_case(path)
     except UserError as error:
-        return REFUSED if 0 < len(str(error)) < 8000 else "no answer"
-    return OPENS
+        line = str(error)
+        return REFUSED if len(line) < 8000 and "\n" not in line else line
+    return OPENS if case.case_id and case.canonical_hash else "no names"
 
 
 def test_there_are_enough_of_them() -> None:

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import ModelProto, TensorProto, helper
 
 from corpus.case import Case
+from tests.helpers.models import chain_of
 from triage.cli import WORKFLOWS, run
 from triage.store.database import Store
 from triage.store.schema import NAME
@@ -25,18 +25,12 @@ from triage.store.schema import NAME
 CRUX = [sys.executable, "-m", "triage.cli"]
 
 
-def chain(nodes: int = 3) -> ModelProto:
-    names = ["x", *(f"v{at}" for at in range(nodes))]
-    made = [helper.make_node("Erf", [names[at]], [names[at + 1]]) for at in range(nodes)]
-    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in ("x", names[-1]))
-    graph = helper.make_graph(made, "chain", [x], [y])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     found = tmp_path_factory.mktemp("machine")
-    Case("onnx", chain().SerializeToString(), {"x": np.ones(2, np.float32)}).save(found / "case")
+    Case("onnx", chain_of(["Erf"] * 3).SerializeToString(), {"x": np.ones(2, np.float32)}).save(
+        found / "case"
+    )
     return found
 
 
@@ -115,7 +109,7 @@ def test_a_disk_that_takes_no_more_is_told_as_such(code: int) -> None:
 def database(tmp_path: Path) -> Path:
     """With one case in it, all of it in the file itself."""
     with Store(tmp_path / "crux.db") as store:
-        store.add_case(Case("onnx", chain().SerializeToString(), {"x": np.ones(2, np.float32)}))
+        store.add_case(Case("onnx", chain_of(["Erf"] * 3).SerializeToString(), {"x": np.ones(2, np.float32)}))
     with sqlite3.connect(tmp_path / "crux.db") as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return tmp_path / "crux.db"

@@ -7,7 +7,6 @@ import shutil
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from corpus.processes import is_allowed
 from oracles.run import Config, Limits, Run, Status
 from oracles.sandbox.container.start import LAUNCHER, Plan
 from oracles.sandbox.sandbox import Job, Sandbox
+from tests.helpers.commands import waited_for
 
 HOSTILE = str(Path(__file__).with_name("hostile_backend.py"))
 LIMITS = Limits(cpu_seconds=5.0, wall_seconds=5.0, memory_bytes=256 << 20)
@@ -118,11 +118,7 @@ def test_a_daemon_does_not_outlive_its_worker(sandbox: Sandbox) -> None:
     before = len(answer(sandbox, "processes").split())
     attempt(sandbox, "daemon")
     attempt(sandbox, "die")
-    deadline = time.monotonic() + 10
-    while len(answer(sandbox, "processes").split()) > before and time.monotonic() < deadline:
-        time.sleep(0.05)
-
-    assert len(answer(sandbox, "processes").split()) <= before
+    assert waited_for(lambda: len(answer(sandbox, "processes").split()) <= before)
 
 
 @pytest.mark.parametrize("kind", ["private", "shared"])
@@ -163,10 +159,7 @@ def test_the_launcher_of_a_sandbox_ends_with_it(tmp_path: Path) -> None:
     with Sandbox(HOSTILE, limits=LIMITS) as own:
         folder = Path(answer(own, "cwd")).parent
         assert folder.exists()
-    deadline = time.monotonic() + 5
-    while folder.exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not folder.exists()
+    assert waited_for(lambda: not folder.exists())
 
 
 INSIDE = "import os; print(os.getuid(), sorted(os.listdir('/')), os.path.exists('/root'))"

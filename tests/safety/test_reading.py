@@ -11,6 +11,7 @@ import threading
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,14 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
+from tests.corpus.models import relu, write
+from tests.triage.failing import division_crash, verdict
 
 from corpus.case import Case
 from corpus.errors import UserError
 from corpus.reading import Fields, Text, held_to, parse_json, read_bytes, read_json, read_toml, unpack
 from generators.feedback import LESSON, CoverageSnapshot
-from tests.corpus.models import relu, write
 from tests.safety.test_launcher import sources
-from tests.triage.failing import division_crash, verdict
 from triage.bugs.failures import record_failure
 from triage.bugs.history import history_of_folder
 from triage.cli import run
@@ -111,9 +112,14 @@ def test_no_file_of_a_folder_hangs_or_breaks_a_command(
     assert code == 0 or len(said.strip().splitlines()) == 1, said
 
 
+def _write_to(pipe: Path) -> None:
+    with suppress(BrokenPipeError):
+        pipe.write_bytes(b"x")
+
+
 def test_a_pipe_is_not_waited_for_even_if_somebody_writes(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    writer = threading.Thread(target=lambda: (tmp_path / "pipe").write_bytes(b"x"), daemon=True)
+    writer = threading.Thread(target=_write_to, args=[tmp_path / "pipe"], daemon=True)
     writer.start()
     with pytest.raises(UserError, match="not a regular file"):
         read_bytes(tmp_path / "pipe", 10)
@@ -210,7 +216,7 @@ def test_an_array_that_is_none_is_refused(
     model.graph.node[0].op_type = "Identity"
     write(tmp_path, model)
     (tmp_path / "inputs.npz").write_bytes(npz({"x": ARRAYS[name]}))
-    is_text = element == 8 and name in ("text of no width, small", "big-endian text")
+    is_text = element == 8 and name == "text of no width, small"
     assert run(["check", str(tmp_path)]) == (0 if is_text else 2)
     assert is_text or "inputs.npz: " in capsys.readouterr().err
 

@@ -24,7 +24,7 @@ from oracles.judge import Judge
 from oracles.run import Config, Limits, Status
 from oracles.sandbox.sandbox import Job, Sandbox
 from oracles.verdict import Mark, Outcome
-from tests.safety.endless_models import ENDLESS, doubling_functions, endless_loop, many_nodes
+from tests.helpers.endless_models import ENDLESS, doubling_functions, endless_loop, many_nodes
 from triage.cases.sources import bounded
 
 HOSTILE = str(Path(__file__).with_name("hostile_backend.py"))
@@ -126,7 +126,7 @@ def test_rounds_come_from_the_inputs_too() -> None:
 
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[Sandbox]:
-    with Sandbox(HOSTILE, limits=Limits(cpu_seconds=0.4, wall_seconds=1.2)) as found:
+    with Sandbox(HOSTILE, limits=Limits(cpu_seconds=0.4, wall_seconds=2.4)) as found:
         found.run(Job(b"nothing", {}, (Config("plain"),)))
         yield found
 

@@ -17,23 +17,21 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
 
 from corpus.case import Case
 from corpus.graphs.callees import calls_outside
 from corpus.target import Target
 from oracles.run import Config
 from oracles.sandbox.sandbox import Job, Sandbox
+from tests.helpers.models import chain_of
 from triage.cli import run
 from triage.store.blobs import is_clean
 from triage.store.database import Store
 
 
 def small_case(target: Target | None = None) -> Case:
-    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xy")
-    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "small", [x], [y])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    return Case("onnx", model.SerializeToString(), {"x": np.array([-1, 2], np.float32)}, target)
+    program = chain_of(["Relu"]).SerializeToString()
+    return Case("onnx", program, {"x": np.array([-1, 2], np.float32)}, target)
 
 
 def trap(folder: Path) -> tuple[Path, Path]:
@@ -105,12 +103,6 @@ def torch_program(op: str, args: list[Any], kwargs: dict[str, Any] | None = None
     return json.dumps({**document, "opaque": {}, "facts": {}}).encode()
 
 
-@pytest.fixture(scope="module")
-def torch_worker() -> Any:
-    with Sandbox("torch") as sandbox:
-        yield sandbox
-
-
 X = {"ref": "x"}
 HOSTILE_OPERATORS = [
     ("torch.builtins.exec", ["open('mark', 'w')"]),
@@ -146,13 +138,13 @@ HOSTILE_OPERATORS = [
 
 
 @pytest.mark.parametrize(("op", "args"), HOSTILE_OPERATORS, ids=[op or "none" for op, _ in HOSTILE_OPERATORS])
-def test_a_torch_program_names_operators_only(torch_worker: Sandbox, op: str, args: list[Any]) -> None:
+def test_a_torch_program_names_operators_only(torch_sandbox: Sandbox, op: str, args: list[Any]) -> None:
     job = Job(torch_program(op, args), {"x": np.ones(2, np.float32)}, (Config("plain"),), format="torch")
-    (run_of_it,) = torch_worker.run(job)
+    (run_of_it,) = torch_sandbox.run(job)
 
     assert run_of_it.error == "NotData", run_of_it
     told = Config("told", (("show", "source"),))
-    (printed,) = torch_worker.run(Job(job.program, job.inputs, (told,), format="torch"))
+    (printed,) = torch_sandbox.run(Job(job.program, job.inputs, (told,), format="torch"))
     assert printed.error == "NotData", printed.outputs
 
 
@@ -169,10 +161,10 @@ def test_a_torch_program_names_operators_only(torch_worker: Sandbox, op: str, ar
     ],
     ids=str,
 )
-def test_what_a_torch_programs_literals_print_is_data(torch_worker: Sandbox, item: Any) -> None:
+def test_what_a_torch_programs_literals_print_is_data(torch_sandbox: Sandbox, item: Any) -> None:
     told = Config("told", (("show", "source"),))
     program = torch_program("torch.add", [X, item])
-    (printed,) = torch_worker.run(Job(program, {"x": np.ones(2, np.float32)}, (told,), format="torch"))
+    (printed,) = torch_sandbox.run(Job(program, {"x": np.ones(2, np.float32)}, (told,), format="torch"))
 
     assert "system" not in str(printed.outputs)
     assert not printed.is_ok or "device" in item
@@ -302,10 +294,7 @@ def test_an_export_is_taken_in(exported: Path, tmp_path: Path) -> None:
         ("CREATE TRIGGER more AFTER INSERT ON cases BEGIN SELECT 1; END", "foreign schema"),
         ("CREATE INDEX more ON cases (abs(bytes))", "foreign schema"),
         ("CREATE TABLE more (x)", "foreign schema"),
-        (
-            "CREATE TRIGGER more AFTER INSERT ON _sqlite_migrations BEGIN SELECT 1; END",
-            "foreign schema",
-        ),
+        ("CREATE TRIGGER more AFTER INSERT ON _sqlite_migrations BEGIN SELECT 1; END", "foreign schema"),
         ("ALTER TABLE cases ADD COLUMN more TEXT", "foreign schema"),
         ("DROP VIEW bugs", "foreign schema"),
         ("INSERT INTO _sqlite_migrations VALUES (99, 'tensorcrux', 'fly', '2030')", "newer crux"),
@@ -438,5 +427,5 @@ def test_what_sqlite_is_at_can_be_interrupted(number: int) -> None:
         process.stdout.readline()
         time.sleep(0.2)
         process.send_signal(number)
-        _, text = process.communicate(timeout=20)
+        _, text = process.communicate()
     assert "KeyboardInterrupt" in text

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from corpus.errors import UserError
 from corpus.release import Range
 from corpus.target import Target
-from tests.triage.failing import clip_exception, verdict
+from tests.helpers.failing import clip_exception, verdict
 from triage.bisection.bisection import (
     PROBES,
     Interval,

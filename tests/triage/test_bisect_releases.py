@@ -15,7 +15,7 @@ import pytest
 from onnx import TensorProto
 
 from corpus.case import Case
-from tests.triage.failing import ORT, model
+from tests.helpers.failing import ORT, model
 from triage.store.database import Store
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]

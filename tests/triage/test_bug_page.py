@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 import pytest
 
 from oracles.naming.signature import Signature
-from tests.triage.failing import clip_exception, healthy, verdict
+from tests.helpers.failing import clip_exception, healthy, verdict
 from triage.bugs.failures import record_failure, record_reduction
 from triage.bugs.known import SHIPPED, KnownIssue, read_known
 from triage.clustering.decisions import mark

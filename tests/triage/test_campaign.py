@@ -5,14 +5,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from oracles.judge import Judge
-from tests.triage.failing import ORT, clip_exception, division_crash
-from tests.triage.test_cli import command, crux, environment
+from tests.helpers.commands import command, crux_apart, environment, waited_for
+from tests.helpers.failing import clip_exception, division_crash
 from triage.bugs.failures import record_failure, set_aside
 from triage.campaigns.reporting import Reporter
 from triage.console.progress import PlainLines
@@ -22,49 +21,38 @@ from triage.store.failures import EXPLAINED, NEW, REDUCED, list_failures
 from triage.store.maintenance.vacuum import examine
 
 
-@pytest.fixture(scope="module")
-def judge():
-    with Judge(ORT) as made:
-        if not made.verdict(division_crash()).is_bug:
-            pytest.skip("the installed onnxruntime does not show the bug")
-        yield made
-
-
-def plant(folder: Path, judge: Judge, extras=range(1, 6)) -> None:
+def plant(folder: Path, crash_judge: Judge, extras=range(1, 6)) -> None:
     """A database with failures that wait for reduction: one bug often, another once."""
     with Store(folder / "crux.db") as store:
         for extra in extras:
             case = division_crash(extra_nodes=extra)
-            record_failure(store, case, judge.verdict(case))
-        record_failure(store, clip_exception(), judge.verdict(clip_exception()))
+            record_failure(store, case, crash_judge.verdict(case))
+        record_failure(store, clip_exception(), crash_judge.verdict(clip_exception()))
 
 
-def test_the_smallest_of_a_symptom_that_was_not_met_yet_is_chosen_first(judge, tmp_path):
-    plant(tmp_path, judge)
-    with Store(tmp_path / "crux.db") as store:
-        assert Selection(store, "ort").next().case_id == division_crash(extra_nodes=1).case_id
+def test_the_smallest_of_a_symptom_that_was_not_met_yet_is_chosen_first(crash_judge, tmp_path, store):
+    plant(tmp_path, crash_judge)
+    assert Selection(store, "ort").next().case_id == division_crash(extra_nodes=1).case_id
 
 
-def test_what_does_not_end_is_chosen_last(judge, tmp_path):
-    plant(tmp_path, judge, extras=(1,))
-    with Store(tmp_path / "crux.db") as store:
-        first = Selection(store, "ort").next()
-        with store.transaction():
-            store.write("UPDATE failures SET outcome = 'timeout' WHERE id = ?", (first.id,))
-        second = Selection(store, "ort").next()
-        assert second.id != first.id
-        set_aside(store, second, REDUCED, {})
-        assert Selection(store, "ort").next().id == first.id
+def test_what_does_not_end_is_chosen_last(crash_judge, tmp_path, store):
+    plant(tmp_path, crash_judge, extras=(1,))
+    first = Selection(store, "ort").next()
+    with store.transaction():
+        store.write("UPDATE failures SET outcome = 'timeout' WHERE id = ?", (first.id,))
+    second = Selection(store, "ort").next()
+    assert second.id != first.id
+    set_aside(store, second, REDUCED, {})
+    assert Selection(store, "ort").next().id == first.id
 
 
-def test_failures_of_another_target_are_not_chosen(judge, tmp_path):
-    plant(tmp_path, judge)
-    with Store(tmp_path / "crux.db") as store:
-        assert Selection(store, "ort@threads=2").next() is None
+def test_failures_of_another_target_are_not_chosen(crash_judge, tmp_path, store):
+    plant(tmp_path, crash_judge)
+    assert Selection(store, "ort@threads=2").next() is None
 
 
-def test_every_failure_is_reduced_those_that_tell_most_first(judge, tmp_path):
-    plant(tmp_path, judge, extras=(3, 1, 2, 4))
+def test_every_failure_is_reduced_those_that_tell_most_first(crash_judge, tmp_path):
+    plant(tmp_path, crash_judge, extras=(3, 1, 2, 4))
     met = []
     with Store(tmp_path / "crux.db") as store:
         for failure in waiting(store):
@@ -77,9 +65,9 @@ def test_every_failure_is_reduced_those_that_tell_most_first(judge, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_hunt_takes_up_what_an_earlier_one_left_and_reports_it(judge, tmp_path):
-    plant(tmp_path, judge)
-    done = crux(tmp_path, "hunt", "--minutes", "0.6", "--json")
+def test_a_hunt_takes_up_what_an_earlier_one_left_and_reports_it(crash_judge, tmp_path):
+    plant(tmp_path, crash_judge)
+    done = crux_apart(tmp_path, "hunt", "--minutes", "0.6", "--json")
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert {"tests", "valid", "failures", "clusters", "seconds", "tests_per_second", "bugs"} == set(document)
@@ -102,29 +90,27 @@ def test_a_hunt_takes_up_what_an_earlier_one_left_and_reports_it(judge, tmp_path
 
 
 @pytest.mark.slow
-def test_a_hunt_that_is_killed_loses_nothing_and_the_next_one_goes_on(judge, tmp_path):
-    plant(tmp_path, judge)
+def test_a_hunt_that_is_killed_loses_nothing_and_the_next_one_goes_on(crash_judge, tmp_path):
+    plant(tmp_path, crash_judge)
     log = tmp_path / "log"
     with log.open("wb") as stderr:
         process = subprocess.Popen(
             command("hunt", "--minutes", "5"), cwd=tmp_path, env=environment(tmp_path), stderr=stderr
         )
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline and b"reducing" not in log.read_bytes():
-            time.sleep(0.05)
+        assert waited_for(lambda: b"reducing" in log.read_bytes())
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
     with Store(tmp_path / "crux.db") as store:
         assert examine(store)["sound"]
         assert len(list_failures(store)) >= 6
-    done = crux(tmp_path, "hunt", "--minutes", "0.5", "--json")
+    done = crux_apart(tmp_path, "hunt", "--minutes", "0.5", "--json")
     assert done.returncode == 0, done.stderr
     assert any(bug["title"].startswith("Div: SIGFPE") for bug in json.loads(done.stdout)["bugs"])
 
 
 @pytest.mark.slow
-def test_an_interrupted_hunt_exits_with_130_and_prints_its_summary(judge, tmp_path):
-    plant(tmp_path, judge, extras=[1])
+def test_an_interrupted_hunt_exits_with_130_and_prints_its_summary(crash_judge, tmp_path):
+    plant(tmp_path, crash_judge, extras=[1])
     log = tmp_path / "log"
     with log.open("wb") as stderr:
         process = subprocess.Popen(
@@ -134,17 +120,15 @@ def test_an_interrupted_hunt_exits_with_130_and_prints_its_summary(judge, tmp_pa
             stdout=subprocess.PIPE,
             stderr=stderr,
         )
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline and b"repro.py shows it" not in log.read_bytes():
-            time.sleep(0.05)
+        assert waited_for(lambda: b"repro.py shows it" in log.read_bytes())
         process.send_signal(signal.SIGINT)
-        text, _ = process.communicate(timeout=60)
+        text, _ = process.communicate()
     assert process.returncode == 130
     assert len(json.loads(text)["bugs"]) >= 1
 
 
 def test_a_hunt_that_has_no_room_looks_for_nothing_new(tmp_path):
-    done = crux(tmp_path, "hunt", "--minutes", "0.5", "--disk", "0.00001", "--json")
+    done = crux_apart(tmp_path, "hunt", "--minutes", "0.5", "--disk", "0.00001", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["tests"] == 0
     assert "as large as --disk allows" in done.stderr

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import http.client
 import io
 import json
@@ -9,6 +11,7 @@ import os
 import signal
 import sqlite3
 import subprocess
+import termios
 import time
 from html.parser import HTMLParser
 from pathlib import Path
@@ -20,13 +23,13 @@ from rich.console import Console
 from rich.live import Live
 
 from corpus.errors import UserError
-from corpus.target import Target
-from oracles.judge import Judge
+from oracles.naming.signature import Signature
 from oracles.run import Phase
 from oracles.verdict import Outcome, Symptom, Verdict
-from tests.triage.failing import division_crash
-from tests.triage.test_cli import command, environment
-from triage.bugs.failures import record_failure
+from tests.helpers.commands import command, environment, hear_interrupts
+from tests.helpers.failing import division_crash, healthy
+from tests.helpers.failing import verdict as made_up
+from triage.bugs.failures import record_failure, record_reduction
 from triage.campaigns.serving import serving
 from triage.campaigns.target_campaigns import FLOOR, CpuShares
 from triage.console.display import JsonLines, LiveScreen, PlainDisplay, picture
@@ -207,36 +210,59 @@ def test_a_note_is_wrapped_between_words_beside_the_time(width: int) -> None:
     assert " ".join(" ".join(lines).split()[1:]).startswith(" ".join(words.split()[:10]))
 
 
-def test_an_interrupted_hunt_leaves_the_table_of_its_bugs_on_the_terminal(tmp_path: Path) -> None:
-    """Seen as a person sees it: the screen of a terminal after Ctrl-C."""
-    with Store(tmp_path / "crux.db") as planted, Judge(Target("ort")) as judge:
-        case = division_crash()
-        record_failure(planted, case, judge.verdict(case))
+def hunt_on_a_terminal(folder: Path) -> tuple[subprocess.Popen[bytes], int]:
+    """A hunt as a person starts it, of a database with one bug; with the terminal's other end."""
+    signature = Signature.of(("backend", "ort"), ("outcome", "exception"), ("message", "a planted bug"))
+    with Store(folder / "crux.db") as planted:
+        failure = record_failure(planted, healthy(), made_up("a planted bug"))
+        document = {"nodes_before": 4, "nodes_after": 1, "minimal": True}
+        record_reduction(planted, failure, healthy(), made_up("a planted bug"), signature, document)
+
+    def take_terminal() -> None:
+        hear_interrupts()
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
     near, far = os.openpty()
-    process = subprocess.Popen(
-        command("hunt", "--minutes", "5"),
-        cwd=tmp_path,
-        env={**environment(tmp_path), "TERM": "xterm-256color", "COLUMNS": "100"},
+    hunt = subprocess.Popen(
+        command("hunt", "--minutes", "20"),
+        cwd=folder,
+        env={**environment(folder), "TERM": "xterm-256color", "COLUMNS": "100"},
         stdin=far,
         stdout=far,
         stderr=far,
         start_new_session=True,
+        preexec_fn=take_terminal,
     )
     os.close(far)
-    seen, deadline, is_told = b"", time.monotonic() + 120, False
-    while time.monotonic() < deadline:
-        try:
-            seen += os.read(near, 65536)
-        except OSError:
-            break
-        if b"repro.py shows it" in seen.replace(b"\r\n", b" ") and not is_told:
-            process.send_signal(signal.SIGINT)
-            is_told = True
-    os.close(near)
-    assert process.wait(timeout=60) == 130
-    after = seen.decode().rpartition("bundle")
+    return hunt, near
+
+
+def read_until(terminal: int, text: bytes) -> str:
+    """What is written to a terminal until it says this, or to its end."""
+    seen = b""
+    with contextlib.suppress(OSError):
+        while text not in seen and (more := os.read(terminal, 65536)):
+            seen += more
+    return seen.decode(errors="replace")
+
+
+def test_an_interrupted_hunt_leaves_the_table_of_its_bugs_on_the_terminal(tmp_path: Path) -> None:
+    """Seen as a person sees it: the screen of a terminal after Ctrl-C."""
+    hunt, terminal = hunt_on_a_terminal(tmp_path)
+    assert "fuzzing ort" in read_until(terminal, b"fuzzing ort")
+    hunt.send_signal(signal.SIGINT)
+    after = read_until(terminal, b"its last word").rpartition("bundle")
+    os.close(terminal)
+    assert hunt.wait() == 130
     assert "C0001" in after[2], "the table comes whole, after the live screen has gone"
     assert "interrupted; everything found so far is kept" in after[2]
+
+
+def test_a_hunt_whose_terminal_is_closed_was_interrupted(tmp_path: Path) -> None:
+    hunt, terminal = hunt_on_a_terminal(tmp_path)
+    assert "fuzzing ort" in read_until(terminal, b"fuzzing ort")
+    os.close(terminal)
+    assert hunt.wait() == 130
 
 
 def test_an_empty_database_has_a_page_and_no_file(tmp_path: Path) -> None:
@@ -332,3 +358,53 @@ def test_a_database_of_a_hunt_answers_the_canned_queries(store: Store) -> None:
     for name in (*answered, "decisions_of_the_scheduler"):
         assert connection.execute(queries[name]["sql"]).fetchall()
     assert connection.execute(queries["arms_over_time"]["sql"]).description[-1][0] == "share"
+
+
+# What a hunt shows on a terminal of eighty columns, and in a line
+
+
+TITLE = "another result on every run: v5: 185 of 189 elements differ, most at [1, 8, 1]"
+
+
+def situation(what: str) -> HuntStatus:
+    return HuntStatus(
+        target="ort",
+        doing="reducing F00025: keep the nodes where values part: 4 nodes, 1,083 bytes, 13 checks",
+        elapsed=160,
+        left=620,
+        tests=12_493,
+        valid=11_400,
+        rate=79,
+        coverage=79_026,
+        blocks=0,
+        failing=87,
+        waiting=3,
+        bugs={"new": 18, "known": 8},
+        cpu=120,
+        memory=400 << 20,
+        last=LatestFinding("F00098", TITLE, 2.0, what),
+        explained=61,
+        faces=4,
+    )
+
+
+def shown(now: HuntStatus, width: int) -> str:
+    console = Console(file=io.StringIO(), width=width, color_system=None)
+    console.print(picture(now, width))
+    return console.file.getvalue()
+
+
+@pytest.mark.parametrize(
+    "what", ["new", "looks like C0003", "another face of C0003", "explained by C0003", "C0003, new"]
+)
+def test_each_failure_is_said_what_it_is_within_eighty_columns(what):
+    lines = shown(situation(what), 80).splitlines()
+    assert all(len(line) <= 80 for line in lines)
+    assert f"F00098 {what}: another result" in lines[-1]
+    assert f"last F00098, {what}, 0:02 ago" in situation(what).line()
+
+
+def test_how_many_are_explained_and_faces_is_counted():
+    text = " ".join(shown(situation("new"), 80).split())
+    assert "explained 61" in text
+    assert "faces 4" in text

@@ -19,8 +19,9 @@ from oracles.judge import Judge
 from oracles.naming.signature import Signature
 from oracles.rules.declared import _site
 from oracles.verdict import Mark, Outcome
-from tests.triage.failing import ORT, clip_exception, division_crash, healthy, model, verdict
-from tests.triage.test_cli import crux
+from tests.helpers.commands import crux
+from tests.helpers.failing import ORT, clip_exception, division_crash, healthy, model, verdict
+from tests.helpers.models import model_of
 from triage.bugs.failures import mark_explained, record_failure
 from triage.bugs.overview import overview
 from triage.campaigns.target_campaigns import ReductionBenefit, Worth, worth_of
@@ -53,16 +54,7 @@ FACES = {
 def face(operator: str, *, before: int = 0) -> Case:
     """A lost dim of DivMulFusion that shows at another operator, after some nodes that do not matter."""
     node, dims = FACES[operator]
-    extra = [
-        (
-            "Neg",
-            [
-                f"x{at}" if at else "x0",
-            ],
-            [f"x{at + 1}"],
-        )
-        for at in range(before)
-    ]
+    extra = [("Neg", [f"x{at}" if at else "x0"], [f"x{at + 1}"]) for at in range(before)]
     nodes = [("Identity", ["x"], ["x0"]), *extra, ("Div", ["one", f"x{before}"], ["d"]), LOST_DIM[1], node]
     constants = {
         "one": np.ones(1, np.float32),
@@ -73,12 +65,6 @@ def face(operator: str, *, before: int = 0) -> Case:
     made = model(nodes, SCALARS, {"z": (FLOAT, dims)}, {k: v for k, v in constants.items() if k in used})
     inputs = {"x": np.array(2.0, np.float32), "y": np.array(3.0, np.float32)}
     return Case("onnx", made.SerializeToString(), inputs, ORT, origin=f"face:{operator}:{before}")
-
-
-@pytest.fixture(scope="module")
-def judge():
-    with Judge(Target("ort")) as opened:
-        yield opened
 
 
 @pytest.mark.parametrize("operator", sorted(FACES))
@@ -377,15 +363,14 @@ def test_one_rewrite_of_one_graph_that_raises_here_and_is_wrong_there_is_one_bug
     assert len(cluster["faces"]) == 1
 
 
-def test_what_a_reduction_was_worth(tmp_path):
+def test_what_a_reduction_was_worth(store):
     counted = ReductionBenefit().add(Worth.NEW).add(Worth.SMALLER).add(Worth.KNOWN).add(Worth.SAMPLE)
     assert str(counted).startswith("4 reduced: 1 new cause, 1 smaller case, 1 known again, 1 sample")
     assert str(counted).endswith("67% of what nothing explained")
     assert str(ReductionBenefit(new=2)) == "2 reduced: 2 new causes, 100% of what nothing explained"
     assert str(ReductionBenefit(sample=1)) == "1 reduced: 1 sample of what is explained"
-    with Store(tmp_path / "crux.db") as store:
-        failure = record_failure(store, division_crash(), verdict("boom"))
-        assert worth_of(store, failure) is Worth.NEW
+    failure = record_failure(store, division_crash(), verdict("boom"))
+    assert worth_of(store, failure) is Worth.NEW
 
 
 def test_a_declared_limit_is_reported_as_a_request():
@@ -461,7 +446,6 @@ def never_written(*, around: bool) -> Case:
 
 
 EMPTY = {"a": np.ones((17, 0), np.int8), "b": np.ones((0, 17), np.int8)}
-UNSTEADY = "mismatch | compare | nondeterministic | un-optimised"
 
 
 def test_wrong_values_are_explained_by_the_operator_without_which_nothing_is_wrong(judge):
@@ -478,10 +462,11 @@ def test_wrong_values_are_explained_by_the_operator_without_which_nothing_is_wro
 
 def test_what_runs_a_body_explains_nothing_by_its_operator():
     assert bug(never_written(around=False), "mismatch").is_of_an_operator
-    body = helper.make_graph([], "b", [], [helper.make_tensor_value_info("x", FLOAT, [])])
-    branch = helper.make_node("If", ["c"], ["y"], then_branch=body, else_branch=body)
-    graph = helper.make_graph([branch], "g", [], [])
-    whole = Case("onnx", helper.make_model(graph).SerializeToString(), {}, ORT)
+    body = "b () => (float x) { }"
+    branch = model_of(
+        f"g (bool c, float x) => (float y) {{ y = If (c) <then_branch = {body}, else_branch = {body}> }}"
+    )
+    whole = Case("onnx", branch.SerializeToString(), {}, ORT)
     assert not bug(whole, "mismatch").is_of_an_operator
 
 
@@ -503,14 +488,13 @@ def test_a_bug_of_a_pass_needs_what_the_pass_takes_away():
     assert not raised.may_be_in(Counter(), "exception | y")
 
 
-def test_what_checks_found_to_be_no_known_bug_is_reduced_however_many_are_alike(tmp_path):
-    with Store(tmp_path / "crux.db") as store:
-        for number in range(4):
-            failure = record_failure(store, healthy(number), verdict(outcome=Outcome.MISMATCH))
-            if number < 3:
-                store.write("UPDATE failures SET status = 'reduced', reduced_case = case_id")
-        assert Selection(store, "ort").next() is None
-        assert Selection(store, "ort", lambda number: True).next().id == failure.id
+def test_what_checks_found_to_be_no_known_bug_is_reduced_however_many_are_alike(store):
+    for number in range(4):
+        failure = record_failure(store, healthy(number), verdict(outcome=Outcome.MISMATCH))
+        if number < 3:
+            store.write("UPDATE failures SET status = 'reduced', reduced_case = case_id")
+    assert Selection(store, "ort").next() is None
+    assert Selection(store, "ort", lambda number: True).next().id == failure.id
 
 
 def crash_over(*operands: str) -> Signature:

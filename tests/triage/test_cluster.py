@@ -14,8 +14,8 @@ import pytest
 from corpus.errors import UserError
 from generators.fuzz import fuzz
 from generators.mixture import BLOCK, Plan
-from tests.triage.failing import ORT
-from tests.triage.test_cli import crux
+from tests.helpers.commands import crux_apart
+from tests.helpers.failing import ORT
 from triage.campaigns.ray_testers import LOCAL, cluster_testers
 from triage.campaigns.testers import open_testers
 from triage.console.options import CaseOptions
@@ -80,7 +80,7 @@ def test_failures_and_clusters_in_the_database_are_those_of_one_machine(tmp_path
     found = []
     for name, how in (("alone", ()), ("cluster", ("--cluster", "local", "-j", "2"))):
         words = ("fuzz", "--tests", str(TESTS), "--seed", "4080", "--db", f"{name}.db", *how)
-        done = crux(tmp_path, *words)
+        done = crux_apart(tmp_path, *words)
         assert done.returncode == 0, done.stderr
         with Store(tmp_path / f"{name}.db") as store:
             found.append([(each.case_id, each.symptom, each.cluster) for each in list_failures(store)])

@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.house.test_docs import COMMANDS, options
-from tests.triage.test_cli import ROOT
+from tests.helpers.commands import ROOT, waited_for
+from tests.house.reference import commands, names_of, options
 from triage.store.database import Store
 from triage.store.jobs.campaigns import last_campaign
 
@@ -38,7 +38,8 @@ def test_both_start_a_hunt_with_options_that_there_are() -> None:
         words = crux_words(path.read_text(encoding="utf-8"))
         assert words[0] == "hunt"
         assert "--cluster" in words
-        assert {word for word in words if re.match(r"--?[a-z]", word)} <= options(COMMANDS["hunt"])
+        known = {name for each in options(commands()["hunt"]) for name in names_of(each)}
+        assert {word for word in words if re.match(r"--?[a-z]", word)} <= known
 
 
 def test_the_cluster_of_kuberay_has_what_kuberay_needs() -> None:
@@ -57,9 +58,7 @@ def test_the_cluster_of_kuberay_has_what_kuberay_needs() -> None:
     assert mounted == {each["name"] for each in pod["volumes"]}
 
 
-def test_the_script_of_slurm_starts_a_head_workers_and_a_hunt_that_ends_in_good_order(
-    tmp_path: Path,
-) -> None:
+def test_the_script_of_slurm_starts_a_head_workers_and_a_hunt_that_ends_in_good_order(tmp_path: Path) -> None:
     """On commands of our own that write down how they are called."""
     tools = tmp_path / "bin"
     tools.mkdir()
@@ -81,7 +80,7 @@ def test_the_script_of_slurm_starts_a_head_workers_and_a_hunt_that_ends_in_good_
     while time.monotonic() < deadline and "crux hunt" not in (calls.read_text() if calls.exists() else ""):
         time.sleep(0.05)
     script.terminate()
-    script.wait(timeout=30)
+    script.wait()
     found = calls.read_text()
     assert found.count("ray start --head") == 1
     assert found.count("ray start --address=one:6379") == 2
@@ -114,12 +113,10 @@ def test_the_script_of_slurm_starts_ray_and_a_second_job_goes_on(tmp_path: Path)
         script = subprocess.Popen(["bash", str(SLURM)], env=env, cwd=tmp_path, start_new_session=True)
         summary, log = tmp_path / f"crux-hunt/hunt-{job}.json", tmp_path / f"crux-hunt/hunt-{job}.log"
         try:
-            deadline = time.monotonic() + 300
-            while time.monotonic() < deadline and not (log.exists() and has_tested(log)):
-                time.sleep(0.5)
+            assert waited_for(lambda log=log: log.exists() and has_tested(log))
             time.sleep(3)
             script.terminate()
-            script.wait(timeout=120)
+            script.wait()
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(

@@ -1,24 +1,31 @@
 from __future__ import annotations
 
+import itertools
 import json
+import random
+from collections import Counter
+from math import comb
 
 import pytest
 
+from corpus.errors import UserError
 from oracles.naming.signature import Signature
-from tests.triage.failing import healthy, verdict
+from oracles.verdict import Outcome
+from tests.helpers.commands import crux
+from tests.helpers.failing import division_crash, healthy, verdict
 from triage.bugs.failures import record_failure, record_reduction, set_aside
-from triage.store.clusters import clusters, signatures_of
+from triage.bugs.overview import overview
+from triage.clustering.decisions import mark, merge, rename, split
+from triage.clustering.ranking import related_clusters
+from triage.clustering.similarity import BEFORE_REDUCTION
+from triage.clustering.why import why
+from triage.store.clusters import clusters, get_cluster, signatures_of
 from triage.store.database import Store
 from triage.store.failures import UNREDUCIBLE, get_failure, list_failures
+from triage.store.names import live_cluster
 
 ONE, TWO = Signature.of(("op", "one")), Signature.of(("op", "two"))
 FACTS = {"nodes_before": 9, "nodes_after": 1, "checks": 5, "minimal": True}
-
-
-@pytest.fixture
-def store(tmp_path):
-    with Store(tmp_path / "crux.db") as opened:
-        yield opened
 
 
 def found(store, number, message="boom"):
@@ -96,3 +103,297 @@ def test_a_failure_that_is_set_aside_stays_in_its_cluster_and_says_why(store):
     set_aside(store, failure, UNREDUCIBLE, {"why": "it does not show"})
     assert get_failure(store, failure.id).status == UNREDUCIBLE
     assert list_failures(store, cluster=failure.cluster, status="new") == []
+
+
+# Clusters by similarity as failures come in, and what persons decide about them
+
+
+TEXT = "dimension mismatch between the first and the second operand of the broadcast"
+
+
+def ort(message, op="", **components):
+    facts = {"op": op, "message": message, **components}
+    return Signature.of(("backend", "ort"), ("outcome", "exception"), *facts.items())
+
+
+def add(store, number, signature, message="boom", facts=FACTS, outcome=Outcome.EXCEPTION, release=""):
+    failure = record_failure(store, healthy(number), verdict(message, outcome), release=release)
+    return record_reduction(
+        store, failure, healthy(number + 10_000), verdict(message, outcome), signature, facts
+    )
+
+
+def text(*changed):
+    return " ".join(f"w{at}" if at in changed else word for at, word in enumerate(TEXT.split()))
+
+
+PLAIN, NEAR, BRIDGE, FAR = ort(text(), "Add"), ort(text(1), "Add"), ort(text(1, 2), "Add"), ort("no", "Add")
+
+
+def test_a_similar_signature_joins_the_cluster_and_says_how_near_it_is(store):
+    one, two = add(store, 1, PLAIN), add(store, 2, NEAR)
+    assert one.cluster == two.cluster
+    alias = signatures_of(store, one.cluster)[-1]
+    assert (alias.signature.digest, alias.how) == (NEAR.digest, "similarity")
+    assert 0.75 <= alias.score < 1
+    assert PLAIN.digest in alias.why
+
+
+def test_a_far_one_does_not(store):
+    assert add(store, 1, PLAIN).cluster != add(store, 2, FAR).cluster
+
+
+def families(seed=3):
+    """Signatures in families of variants of one text each, with the number of times each shows."""
+    random_ = random.Random(seed)
+    vocabulary = [f"word{n}" for n in range(400)]
+    for family in range(12):
+        words = random_.sample(vocabulary, 14)
+        for _ in range(random_.randint(1, 7)):
+            changed = list(words)
+            for _ in range(random_.randint(0, 6)):
+                changed[random_.randrange(14)] = random_.choice("abcdefgh")
+            yield ort(" ".join(changed), f"Op{family}")
+
+
+def ingest(folder, order):
+    with Store(folder / "crux.db") as store:
+        for number, signature in order:
+            add(store, number, signature, f"symptom {number % 5}")
+        return {number: get_failure(store, at + 1).cluster for at, (number, _) in enumerate(order)}
+
+
+def adjusted_rand(one, two):
+    pairs = Counter((one[each], two[each]) for each in one)
+    together = sum(comb(count, 2) for count in pairs.values())
+    rows, columns = (sum(comb(c, 2) for c in Counter(each.values()).values()) for each in (one, two))
+    expected = rows * columns / comb(len(one), 2)
+    return (together - expected) / ((rows + columns) / 2 - expected)
+
+
+def test_another_order_puts_the_same_failures_together(tmp_path):
+    items = list(enumerate(families()))
+    found = []
+    for turn in range(3):
+        folder = tmp_path / str(turn)
+        folder.mkdir()
+        found.append(ingest(folder, items))
+        random.Random(turn).shuffle(items)
+    assert 12 <= len(set(found[0].values())) < len(items)
+    assert [adjusted_rand(found[0], each) for each in found[1:]] == [1.0, 1.0]
+
+
+def test_ingesting_everything_again_in_another_order_changes_no_id(store):
+    items = list(enumerate(families()))
+    for number, signature in items:
+        add(store, number, signature)
+    before = {number: get_failure(store, number + 1).cluster for number, _ in items}
+    for number, _ in reversed(items):
+        record_failure(store, healthy(number), verdict("boom"))
+    assert {number: get_failure(store, number + 1).cluster for number, _ in items} == before
+
+
+def test_a_signature_between_two_clusters_merges_them_into_the_older(store):
+    one, two = ort(text(), "Add"), ort(text(1, 2, 4, 5, 6), "Add")
+    first, second = add(store, 1, one), add(store, 2, two)
+    assert first.cluster != second.cluster
+    add(store, 3, ort(text(1, 2), "Add"))
+    assert get_failure(store, second.id).cluster == first.cluster
+    assert [cluster.status for cluster in clusters(store, merged=True)].count("merged") >= 1
+    assert live_cluster(store, second.cluster_name) == first.cluster
+
+
+def test_a_merge_by_command_holds_against_later_similarity(store):
+    one, two = add(store, 1, PLAIN), add(store, 2, FAR)
+    merge(store, one.cluster, two.cluster)
+    assert get_failure(store, two.id).cluster == one.cluster
+    later = add(store, 3, NEAR)
+    assert {get_failure(store, number).cluster for number in (1, 2)} == {one.cluster}
+    assert live_cluster(store, two.cluster_name) == one.cluster
+    assert later.cluster != two.cluster
+
+
+def test_a_split_by_command_holds_against_later_similarity(store):
+    one, two = add(store, 1, PLAIN), add(store, 2, NEAR)
+    made = split(store, one.cluster, NEAR.digest[:6])
+    assert get_failure(store, two.id).cluster == made.id != one.cluster
+    add(store, 3, BRIDGE)
+    assert get_failure(store, one.id).cluster != get_failure(store, two.id).cluster
+
+
+def test_what_cannot_be_split_or_merged_is_the_users_mistake(store):
+    one = add(store, 1, PLAIN)
+    with pytest.raises(UserError, match="nothing to split"):
+        split(store, one.cluster, PLAIN.digest)
+    with pytest.raises(UserError, match="not one signature"):
+        split(store, one.cluster, "zzz")
+    with pytest.raises(UserError, match="already one"):
+        merge(store, one.cluster, one.cluster)
+
+
+@pytest.mark.parametrize(
+    ("state", "value", "note"),
+    [
+        ("filed", "https://example.org/1", "https://example.org/1"),
+        ("fixed", "1.32.0", "1.32.0"),
+        ("wontfix", "", ""),
+        ("invalid", "", ""),
+        ("duplicate", "C0002", "C0002"),
+        ("new", "", ""),
+    ],
+)
+def test_a_mark_is_kept_and_logged(store, state, value, note):
+    one, _ = add(store, 1, PLAIN), add(store, 2, FAR)
+    marked = mark(store, one.cluster, state, value)
+    assert (marked.status, marked.note) == (state, note)
+    event = store.row("SELECT document FROM events WHERE kind = 'marked'")
+    assert json.loads(event["document"]) == {"old": "new", "new": state, "note": note}
+
+
+@pytest.mark.parametrize(
+    ("state", "value"),
+    [("filed", ""), ("wontfix", "x"), ("closed", ""), ("duplicate", "C0001"), ("duplicate", "C9")],
+)
+def test_a_mark_that_says_too_little_or_too_much_is_refused(store, state, value):
+    one = add(store, 1, PLAIN)
+    with pytest.raises(UserError):
+        mark(store, one.cluster, state, value)
+    assert get_cluster(store, one.cluster).status == "new"
+
+
+@pytest.mark.parametrize(
+    ("release", "status"),
+    [("1.31.9", "fixed"), ("1.32.0", "regressed"), ("1.40.1", "regressed"), ("", "regressed")],
+)
+def test_a_fixed_cluster_that_shows_again_has_regressed(store, release, status):
+    one = add(store, 1, PLAIN)
+    mark(store, one.cluster, "fixed", "1.32.0")
+    record_failure(store, healthy(1), verdict("boom"), release=release)
+    assert get_cluster(store, one.cluster).status == status
+
+
+def test_a_fixed_cluster_regresses_by_a_new_text_that_reduces_to_it(store):
+    one = add(store, 1, PLAIN)
+    mark(store, one.cluster, "fixed", "1.32.0")
+    add(store, 2, PLAIN, message="another symptom", release="1.33.0")
+    assert get_cluster(store, one.cluster).status == "regressed"
+
+
+def test_a_title_given_by_command_stays(store):
+    failure = record_failure(store, healthy(1), verdict("boom"))
+    rename(store, failure.cluster, "My  own title")
+    record_reduction(store, failure, healthy(2), verdict("smaller"), PLAIN, FACTS)
+    assert get_cluster(store, failure.cluster).title == "My own title"
+
+
+def test_why_names_what_agrees_what_differs_and_the_cuts(store):
+    one, two, three = add(store, 1, PLAIN), add(store, 2, NEAR), add(store, 3, ort(text(), "Mul"))
+    told = why(store, one.name, two.name)
+    assert told["together"]
+    assert "together in C0001" in told["words"][0]
+    assert told["distance"] <= told["merge"] == 0.25
+    assert [each["name"] for each in told["components"] if not each["agrees"]] == ["message"]
+    apart = why(store, one.name, three.cluster_name)
+    assert not apart["together"]
+    assert "apart: another operator, 0.35 from each other" in apart["words"][0]
+    assert "Another operator, which adds 0.35: Add / Mul." in apart["words"]
+    assert apart["words"][-1].startswith("Offered as related")
+
+
+def test_why_says_that_an_unreduced_failure_only_has_its_symptom(store):
+    one = add(store, 1, PLAIN)
+    other = record_failure(store, healthy(2), verdict("another"))
+    assert "not reduced yet" in " ".join(why(store, one.name, other.name)["words"])
+
+
+def test_one_rewrite_that_shows_as_exception_and_wrong_result_is_related_and_not_merged(store):
+    facts = {**FACTS, "passes": ["Pad_Fusion"], "ops": ["Pad", "MaxPool"]}
+    wrong = Signature.of(
+        ("backend", "ort"), ("outcome", "mismatch"), ("passes", "Pad_Fusion"), ("ops", "Pad MaxPool")
+    )
+    one = add(store, 1, PLAIN, facts=facts)
+    two = add(store, 2, wrong, "wrong", {**facts, "ops": ["MaxPool", "Pad"]}, Outcome.MISMATCH)
+    three = add(store, 3, FAR, "third", {**facts, "passes": ["Another"]})
+    assert one.cluster != two.cluster
+    related = related_clusters(store)
+    assert related[one.cluster] == {two.cluster_name: "Pad_Fusion on MaxPool Pad, seen as mismatch"}
+    assert set(related[two.cluster]) == {one.cluster_name}
+    assert three.cluster not in related
+
+
+def test_the_first_rows_show_distinct_bugs_and_what_is_closed_comes_last(store):
+    number = itertools.count(1)
+    variants = [
+        ort(f"one text with a word {letter} " + "x y z " * 3, f"Op{letter}") for letter in "abcdefghij"
+    ]
+    for signature in variants:
+        add(store, next(number), signature, str(signature))
+    distinct = [ort(" ".join(f"{name}{at}" for at in range(9)), name) for name in ("p", "q", "r", "s")]
+    others = [add(store, next(number), each, str(each)).cluster_name for each in distinct]
+    rows = [document["id"] for document in overview(store)]
+    assert set(others) <= set(rows[:5])
+    mark(store, 1, "wontfix")
+    assert overview(store)[-1]["id"] == "C0001"
+
+
+def test_the_commands_decide_and_explain(tmp_path):
+    with Store(tmp_path / "crux.db") as store:
+        add(store, 1, PLAIN)
+        add(store, 2, FAR)
+    done = crux(tmp_path, "triage", "mark", "C0001", "fixed", "1.32.0", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["status"] == "fixed"
+    assert (
+        json.loads(crux(tmp_path, "triage", "why", "C0001", "F00002", "--json").stdout)["together"] is False
+    )
+    assert crux(tmp_path, "triage", "rename", "C0002", "Mine").returncode == 0
+    assert crux(tmp_path, "triage", "merge", "C0001", "C0002").returncode == 0
+    (only,) = json.loads(crux(tmp_path, "triage", "--json").stdout)
+    assert (only["id"], only["status"], len(only["failures"])) == ("C0001", "fixed", 2)
+    assert crux(tmp_path, "triage", "split", "C0001", FAR.digest).returncode == 0
+    bad = crux(tmp_path, "triage", "mark", "C0001", "nonsense")
+    assert (bad.returncode, bad.stdout) == (2, "")
+    assert "no such mark" in bad.stderr
+
+
+def test_every_failure_of_a_merged_cluster_is_still_listed(store):
+    one, two = add(store, 1, PLAIN), add(store, 2, FAR)
+    merge(store, one.cluster, two.cluster)
+    assert len(list_failures(store, cluster=one.cluster)) == 2
+
+
+def sketched(number, ops, kind="value"):
+    facts = {"backend": "ort", "outcome": "mismatch", "passes": "Fusion", "ops": ops, "kind": kind}
+    return Signature.of(("basis", BEFORE_REDUCTION), *facts.items())
+
+
+def test_before_reduction_likes_are_together_by_their_sketches_and_others_are_apart(store):
+    patterns = ("Pad:float32 MaxPool:float32", "Pad:float64 MaxPool:float64", "MatMul:float32")
+    one, two, other = (
+        record_failure(store, healthy(number), verdict(), sketched=sketched(number, ops))
+        for number, ops in enumerate(patterns)
+    )
+    assert get_failure(store, one.id).cluster == get_failure(store, two.id).cluster != other.cluster
+
+
+def test_a_reduced_signature_takes_the_cluster_of_its_sketch_and_is_never_compared_with_sketches(store):
+    one = record_failure(store, healthy(1), verdict(), sketched=sketched(1, "Pad:float32 MaxPool:float32"))
+    two = record_failure(store, healthy(2), verdict(), sketched=sketched(2, "Pad:float64 MaxPool:float64"))
+    wrong = Signature.of(*(part for part in sketched(1, "Exp:int8").components if part[0] != "basis"))
+    first = record_reduction(store, one, healthy(11), verdict(), wrong, FACTS)
+    assert first.cluster == one.cluster
+    second = record_reduction(store, two, healthy(12), verdict(), ort("another thing"), FACTS)
+    assert second.cluster != first.cluster
+    assert {each.how for each in signatures_of(store, first.cluster)} == {"signature", "symptom"}
+
+
+def test_checking_with_a_database_sketches_what_fails(tmp_path):
+    for number in (1, 2):
+        division_crash(extra_nodes=5 * number).save(tmp_path / f"case{number}")
+    done = crux(tmp_path, "check", "case1", "case2", "--db", "crux.db", "--json")
+    assert done.returncode == 1, done.stderr
+    with Store(tmp_path / "crux.db") as store:
+        (cluster,) = clusters(store)
+        (alias,) = signatures_of(store, cluster.id)
+    facts = dict(alias.signature.components)
+    assert (facts["ops"], facts["basis"], alias.how) == ("Div", BEFORE_REDUCTION, "symptom")

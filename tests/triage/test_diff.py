@@ -12,7 +12,7 @@ from onnx import TensorProto
 
 from corpus.case import Case
 from corpus.target import Target
-from tests.triage.failing import ORT, clip_exception, division_crash, model
+from tests.helpers.failing import ORT, clip_exception, division_crash, model
 from triage.pages.differences import describe_differences, draw_differences
 
 FLOATS = (TensorProto.FLOAT, [1, 1, 4, 4])

@@ -13,7 +13,7 @@ from corpus.onnx.check import checker_complaint
 from oracles.judge import Judge
 from oracles.naming.signature import Signature
 from oracles.run import Config
-from tests.triage.failing import ORT, division_crash, model, verdict
+from tests.helpers.failing import ORT, division_crash, model, verdict
 from triage.bugs.failures import record_failure
 from triage.bugs.history import History, bisection_of, history_of_folder, history_of_name, note_bisection
 from triage.bugs.known import KnownIssue, Library
@@ -21,7 +21,6 @@ from triage.claims.titles import in_short, in_words, only_with
 from triage.projects import GENERAL, find_form, project_of, projects
 from triage.reports.draft import in_type, retyped, vary_dtypes
 from triage.reports.issue import tried_releases
-from triage.store.database import Store
 from triage.store.failures import MET, ROOT, add_origin
 
 BASELINE = Config("ort none", (("level", "none"),), backend="ort")
@@ -100,13 +99,12 @@ def test_a_failure_is_looked_for_in_the_types_of_its_family():
     assert found["uint8"] is not True
 
 
-def test_what_bisection_said_is_found_again_by_any_of_the_names(tmp_path):
-    with Store(tmp_path / "crux.db") as store:
-        assert bisection_of(store, ("C0001", "F00001")) == {}
-        note_bisection(store, "F00001", {"first_bad": "1.20.0"})
-        note_bisection(store, "C0001", {"first_bad": "1.21.0"})
-        assert bisection_of(store, ("C0001", "F00001"))["first_bad"] == "1.21.0"
-        assert bisection_of(store, ("F00001",))["first_bad"] == "1.20.0"
+def test_what_bisection_said_is_found_again_by_any_of_the_names(store):
+    assert bisection_of(store, ("C0001", "F00001")) == {}
+    note_bisection(store, "F00001", {"first_bad": "1.20.0"})
+    note_bisection(store, "C0001", {"first_bad": "1.21.0"})
+    assert bisection_of(store, ("C0001", "F00001"))["first_bad"] == "1.21.0"
+    assert bisection_of(store, ("F00001",))["first_bad"] == "1.20.0"
 
 
 def test_the_releases_of_a_bisection_are_told_apart():
@@ -123,16 +121,15 @@ def test_only_what_crux_made_is_called_generated():
     assert "the reporter's" in History().sentences()
 
 
-def test_what_a_reduction_meets_came_from_where_its_failure_did(tmp_path):
-    with Store(tmp_path / "crux.db") as store:
-        first = record_failure(store, division_crash(), verdict("first"))
-        met = replace(division_crash(1), origin=MET.format(first.name))
-        second = record_failure(store, met, verdict("second"))
-        root = replace(division_crash(2), origin=ROOT.format(second.name))
-        third = record_failure(store, root, verdict("third"))
-        assert history_of_name(store, third.name).is_generated
-        add_origin(store, first.id, "/models/mine.onnx")
-        assert not history_of_name(store, third.name).is_generated
+def test_what_a_reduction_meets_came_from_where_its_failure_did(store):
+    first = record_failure(store, division_crash(), verdict("first"))
+    met = replace(division_crash(1), origin=MET.format(first.name))
+    second = record_failure(store, met, verdict("second"))
+    root = replace(division_crash(2), origin=ROOT.format(second.name))
+    third = record_failure(store, root, verdict("third"))
+    assert history_of_name(store, third.name).is_generated
+    add_origin(store, first.id, "/models/mine.onnx")
+    assert not history_of_name(store, third.name).is_generated
 
 
 def test_a_folder_says_itself_where_its_program_came_from(tmp_path):

@@ -1,12 +1,16 @@
-"""Known issues: every bug of the regression corpus has an entry, which tags it and nothing else there."""
+"""Known issues, each of which tags its own bug; what a compiler declares as its limit; what to do next."""
 
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx import TensorProto
 
 from corpus.case import Case
 from corpus.errors import UserError
@@ -16,21 +20,28 @@ from corpus.target import Target
 from oracles.judge import Judge
 from oracles.naming.components import signature
 from oracles.naming.signature import Signature
+from oracles.verdict import Mark, Outcome
+from oracles.worker.limits import claim_of, documents_along, form_of
 from reducer.pass_sets import find_pass_set
-from tests.triage.failing import ORT, division_crash, model, verdict
+from tests.helpers.commands import crux
+from tests.helpers.failing import ORT, division_crash, healthy, model, verdict
 from triage.bugs.failures import record_failure, record_reduction
 from triage.bugs.known import (
     NOT_FILED,
     SHIPPED,
+    KnownIssue,
     add_own,
     known_issue,
     known_of_cluster,
     load_known,
     read_known,
 )
-from triage.bugs.overview import KNOWN, UNREPORTED, overview_with_states
+from triage.bugs.limits import SEVERAL, limits
+from triage.bugs.overview import KNOWN, UNREPORTED, counted, next_step, overview_with_states, state_of
+from triage.campaigns.testers import avoiding, chains, found_in
 from triage.commands.triage import mark_cluster
 from triage.console.options import StoreOptions
+from triage.pages.bugs import row_of, totals_of
 from triage.projects import project_of_package
 from triage.store.database import Store, own_file
 from triage.store.names import cluster_name
@@ -138,6 +149,281 @@ def test_a_bug_of_tvm_is_tagged_as_what_it_is(name, operator, inputs, outputs, v
         pytest.skip("the installed release does not show the bug")
     named = signature(verdict, measure(made), case)
     assert [issue.id for issue in read_known(SHIPPED) if issue.holds_for(dict(named.components))] == [name]
+
+
+# What a compiler declares not to do: a table, one request for all, and what its own documents claim
+
+
+FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
+DOCUMENTS = (
+    "The importer retains dynamic shapes upon import, and folds what it can.",
+    "Pads the tensor.\n\nHandles constant axes only.",
+    "Not all kernels support dynamic pads.",
+)
+
+
+@pytest.mark.parametrize(
+    ("words", "form"),
+    [
+        ("Dynamic pads are not supported yet.", "dynamic pads"),
+        ("Only constant axes currently supported", "dynamic axes"),
+        ("TopK k must be a constant", "dynamic k"),
+        ("Node Size_v12 cannot handle ShapeExpr inputs.", "ShapeExpr inputs"),
+        ("LRN only supports 3D or 4D input", "other than 3D or 4D input"),
+        ("past state for key and value is not currently supported", "past state for key and value"),
+        ("Squeeze with symbolic axes not supported", "symbolic axes"),
+        ("Check failed: boom", ""),
+    ],
+)
+def test_a_refusal_names_its_form(words, form):
+    assert form_of(words) == form
+
+
+def test_a_claim_is_about_the_form_and_without_reservation():
+    assert claim_of("dynamic dim", DOCUMENTS) == DOCUMENTS[0]
+    assert claim_of("symbolic shapes", DOCUMENTS) == DOCUMENTS[0]
+    assert claim_of("dynamic pads", DOCUMENTS) == ""
+    assert claim_of("dynamic axes", DOCUMENTS) == ""
+    assert claim_of("", DOCUMENTS) == ""
+
+
+def test_documents_are_read_along_the_way_of_an_exception():
+    with pytest.raises(AttributeError) as raised:
+        _ = [each.missing for each in ("",)]  # a frame without a constant of its own
+    assert any("compiler declares" in text for text in documents_along(raised.value, ""))
+
+
+def declared(words: str, head: str = ""):
+    shown = verdict(words)
+    failing = replace(shown.runs[-1], trace=f"{head}Traceback (most recent call last):\n")
+    mark = Mark.LIMIT.value
+    return replace(shown, runs=(shown.runs[0], failing), notes=(mark,), marks={Mark.LIMIT: mark})
+
+
+def test_the_table_has_a_row_for_each_operator_and_form(tmp_path):
+    pads = "Dynamic pads are not supported yet."
+    with Store(tmp_path / "crux.db") as store:
+        for number, (words, head) in enumerate(
+            [
+                (pads, "Error converting operator Pad\n"),
+                (pads, "Error converting operator Pad\n"),
+                ("Node n cannot handle ShapeExpr inputs.", "reached operator Neg\n"),
+                ("Only constant axes currently supported", ""),
+            ]
+        ):
+            record_failure(store, healthy(number), declared(words, head))
+        record_failure(store, healthy(9), verdict("boom"))
+        found = limits(store)
+    rows = [(each.operator, each.form, each.count) for each in found]
+    assert rows == [("Neg", "ShapeExpr inputs", 1), ("Pad", "dynamic pads", 2), (SEVERAL, "dynamic axes", 1)]
+
+
+def dynamic_pads() -> Case:
+    types = {"x": (FLOAT, [2]), "p": (INT64, [2])}
+    made = model([("Neg", ["x"], ["n"]), ("Pad", ["n", "p"], ["y"])], types, {"y": (FLOAT, ["n"])}, opset=18)
+    inputs = {"x": np.ones(2, np.float32), "p": np.array([1, 1])}
+    return Case("onnx", made.SerializeToString(), inputs, Target("tvm"))
+
+
+def dynamic_dim() -> Case:
+    nodes = [("SplitToSequence", ["x", "s"], ["q"]), ("SequenceLength", ["q"], ["y"])]
+    made = model(nodes, {"x": (FLOAT, ["n"])}, {"y": (INT64, [])}, {"s": np.array(2)}, opset=18)
+    return Case("onnx", made.SerializeToString(), {"x": np.ones(4, np.float32)}, Target("tvm"))
+
+
+def test_a_limit_that_the_compilers_own_documentation_contradicts_stays_a_bug():
+    pytest.importorskip("tvm")
+    with Judge(Target("tvm")) as judge:
+        limit, bug = judge.verdict(dynamic_pads()), judge.verdict(dynamic_dim())
+    assert Mark.LIMIT in limit.marks
+    assert bug.is_bug
+    assert Mark.LIMIT not in bug.marks
+    assert any("retains dynamic shapes" in note for note in bug.notes)
+
+
+@pytest.mark.slow
+def test_all_limits_are_one_request(tmp_path):
+    pytest.importorskip("tvm")
+    dynamic_pads().save(tmp_path / "pads")
+    assert crux(tmp_path, "check", "pads", "--target", "tvm", "--db", "crux.db").returncode == 1
+    (row,) = json.loads(crux(tmp_path, "triage", "limits", "--db", "crux.db", "--json").stdout)
+    assert (row["operator"], row["form"]) == ("Pad", "dynamic pads")
+    done = crux(tmp_path, "report", "--limits", "--db", "crux.db", "-o", "out", "--json")
+    (request,) = json.loads(done.stdout)
+    folder = tmp_path / request["folder"]
+    text = (folder / "issue.md").read_text()
+    assert "Feature request" in text
+    assert "Dynamic pads are not supported yet." in text
+    assert "Neg" not in text  # reduced before it is shown
+    assert (folder / "models" / "pad-dynamic-pads.onnx").is_file()
+
+
+def test_a_request_without_limits_is_the_users_mistake(tmp_path):
+    with Store(tmp_path / "crux.db") as store:
+        record_failure(store, healthy(), verdict("boom"))
+    done = crux(tmp_path, "report", "--limits", "--db", "crux.db")
+    assert done.returncode == 2
+    assert "declared a limit" in done.stderr
+
+
+# Every list of bugs counts them alike and says what to do next
+
+
+DATABASE = Path("crux.db")
+
+
+def bug(name: str = "C0001", state: str = "new", report: str = "") -> dict[str, str]:
+    return {"id": name, "state": state, "report": report}
+
+
+@pytest.mark.parametrize(
+    ("status", "known", "reduced", "ready", "state"),
+    [
+        ("new", "", 0, False, "not reduced"),
+        ("new", "", 1, False, "new"),
+        ("new", "", 1, True, "ready"),
+        ("new", "an-issue", 1, True, "known"),
+        ("regressed", "an-issue", 1, True, "regressed"),
+        ("wontfix", "", 0, False, "wontfix"),
+    ],
+)
+def test_what_a_person_decided_goes_before_what_is_known_and_that_before_what_is_done(
+    status, known, reduced, ready, state
+):
+    document = {"status": status, "known": known, "issue": "https://a.b/1", "reduced": reduced}
+    assert state_of(document, ready) == state
+
+
+def test_a_known_bug_that_nobody_has_filed_is_one_to_file():
+    document = {"status": "new", "known": "an-issue", "issue": NOT_FILED, "reduced": 1}
+    assert (state_of(document, False), state_of(document, True)) == ("new", "ready")
+
+
+def test_a_count_names_what_there_is_in_the_order_in_which_to_look():
+    states = ["known", *["not reduced"] * 6, *["ready"] * 5, "known", "fixed"]
+    assert counted(states) == "14 bugs: 5 new and ready, 2 known, 6 not reduced yet, 1 fixed"
+    assert counted(["new"]) == "1 bug: 1 new"
+    assert counted([]) == "0 bugs"
+    assert [(each.state, each.count) for each in totals_of(["known", "new"])] == [("new", 1), ("known", 1)]
+
+
+@pytest.mark.parametrize(
+    ("bugs", "step"),
+    [
+        ([], "crux hunt"),
+        ([bug(state="not reduced"), bug()], "crux reduce --all"),
+        ([bug(), bug("C0002")], "crux report C0001 C0002"),
+        ([bug(state="regressed", report="r/C0001")], "crux hunt"),
+        (
+            [bug(state="ready", report="r/C0001")],
+            "file r/C0001/issue.md, then: crux triage mark C0001 filed URL",
+        ),
+        ([bug(state="known")], "crux hunt"),
+    ],
+)
+def test_the_next_step_is_the_first_thing_left_to_do(bugs, step):
+    assert next_step(bugs, DATABASE) == step
+
+
+def test_another_database_is_part_of_the_command():
+    assert next_step([bug()], Path("other.db")) == "crux report C0001 --db other.db"
+
+
+@pytest.mark.parametrize(
+    ("components", "part", "blame"),
+    [
+        ((("passes", "DivMulFusion"),), "pass", "DivMulFusion"),
+        (
+            (
+                ("phase", "optimise"),
+                ("side", "optimised"),
+                ("site", "relu_clip_fusion.cc FuseReluClip::Apply"),
+            ),
+            "pass",
+            "FuseReluClip",
+        ),
+        (
+            (("phase", "optimise"), ("side", "optimised"), ("site", "matmul.cc MatMul::MatMul")),
+            "kernel",
+            "MatMul",
+        ),
+        (
+            (
+                ("phase", "execute"),
+                ("side", "optimised"),
+                ("site", "pool.cc onnxruntime::Pool<float>::Compute"),
+            ),
+            "kernel",
+            "Pool",
+        ),
+        ((("phase", "import"), ("site", "_convert_clip")), "importer", "_convert_clip"),
+        ((("phase", "import"), ("site", "onnxruntime.py run"), ("op", "Sub")), "importer", "Sub"),
+        ((("phase", "optimise"), ("ops", "Cast MatMul")), "optimiser", "Cast MatMul"),
+        ((("phase", "compare"), ("ops", "com.microsoft:Scan:int16")), "kernel", "com.microsoft:Scan"),
+        ((("phase", "execute"), ("site", "Reduction")), "kernel", "Reduction"),
+    ],
+)
+def test_a_part_of_the_compiler_is_to_blame(components, part, blame):
+    facts = {"id": "C0001", "state": "new", "failures": [{"outcome": "exception"}]}
+    row = row_of(facts, [Signature.of(*components)])
+    assert (row.kind, row.part, row.blame, row.step) == ("refusal", part, blame, "crux report C0001")
+
+
+# Leaving out of a campaign what could only show a known issue again
+
+
+ISSUE = KnownIssue("mine", "t", "onnxruntime", {}, fixed="1.40", avoid=("Relu:float.*", "Clip:.*"))
+
+
+def chain(*operators: str, kind: int = 1) -> Case:
+    names = [f"v{at}" for at in range(len(operators) + 1)]
+    nodes = [(each, [names[at]], [names[at + 1]]) for at, each in enumerate(operators)]
+    made = model(nodes, {names[0]: (kind, [2])}, {names[-1]: (kind, [2])})
+    return Case("onnx", made.SerializeToString(), {}, ORT)
+
+
+@pytest.mark.parametrize(
+    ("case", "found"),
+    [
+        (chain("Relu", "Clip"), "mine"),
+        (chain("Neg", "Relu", "Clip", "Abs"), "mine"),
+        (chain("Clip", "Relu"), ""),
+        (chain("Relu", "Abs", "Clip"), ""),
+        (chain("Relu", "Clip", kind=6), ""),
+    ],
+)
+def test_a_chain_is_found_along_the_values_and_with_its_types(case, found):
+    assert found_in(case, chains([ISSUE], "ort", "1.31.1")) == found
+
+
+def test_only_living_issues_of_the_target_are_avoided():
+    assert chains([ISSUE], "tvm", "1.31.1") == {}
+    assert chains([ISSUE], "ort", "1.40") == {}
+    assert list(chains([ISSUE], "ort", "1.39")) == ["mine"]
+
+
+def test_what_is_avoided_is_not_run():
+    def judgement(case, thorough):
+        assert case.case_id == healthy().case_id
+        return verdict()
+
+    avoid = avoiding(judgement, chains([ISSUE], "ort", "1.31.1"))
+    assert avoid(chain("Relu", "Clip"), False).outcome is Outcome.UNSUPPORTED
+    assert avoid(healthy(), False).is_bug
+
+
+def test_a_file_says_what_to_avoid_and_since_when(tmp_path):
+    path = tmp_path / "known.toml"
+    path.write_text(
+        "[a]\ntitle = 't'\npackage = 'onnxruntime'\nsince = '1.20'\nfixed = '1.30'\nsuppress = true\n"
+        "avoid = ['Pad:.*']\nmatch = { op = 'x' }\n"
+    )
+    (issue,) = read_known(path)
+    assert [issue.is_alive_on(each) for each in ("1.19.2", "1.20.0", "1.29.1", "1.30.0", "")] == [
+        False, True, True, False, True,
+    ]  # fmt: skip
+    assert issue.suppress
+    assert list(chains([issue], "ort", "1.25")) == ["a"]
 
 
 FACTS = {"minimal": True, "nodes_before": 2, "nodes_after": 1, "checks": 3, "passes": []}

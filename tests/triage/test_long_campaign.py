@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from generators.feedback import CoverageSnapshot, together
-from tests.triage.test_cli import command, crux, environment
+from tests.helpers.commands import command, crux_apart, environment
 from triage.campaigns.coverage_sync import FEWEST_FOLDED
 from triage.store.database import Store
 from triage.store.failures import list_failures
@@ -107,7 +107,7 @@ def test_kills_a_suspended_machine_and_a_full_disk_lose_nothing(disk: Path, tmp_
 
     free = os.statvfs(disk)
     (disk / "ballast").write_bytes(bytes(max(free.f_bavail * free.f_frsize - (64 << 10), 0)))
-    full = crux(disk, "fuzz", "--tests", "2000")
+    full = crux_apart(disk, "fuzz", "--tests", "2000")
     assert (full.returncode, full.stderr.count("Traceback")) == (2, 0), full.stderr
     (disk / "ballast").unlink()
     with Store(disk / "crux.db") as store:
@@ -117,7 +117,7 @@ def test_kills_a_suspended_machine_and_a_full_disk_lose_nothing(disk: Path, tmp_
 
     whole = tmp_path / "whole"
     whole.mkdir()
-    alone = crux(whole, "fuzz", "--tests", str(next_seed), "--timeout", "5")
+    alone = crux_apart(whole, "fuzz", "--tests", str(next_seed), "--timeout", "5")
     assert alone.returncode == 0, alone.stderr
     assert cases(whole) <= cases(disk)  # a hunt meets more on its way, by reducing
     assert {case for case in cases(disk) if case[1] == "timeout"} <= cases(whole)

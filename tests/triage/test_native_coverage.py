@@ -11,9 +11,9 @@ import pytest
 from generators.fuzz import fuzz
 from generators.mixture import BLOCK, Plan
 from generators.strategies.native import lineage_of
-from tests.bench.bench_campaigns import Remembering
-from tests.triage.failing import ORT
-from tests.triage.test_cli import crux
+from tests.helpers.campaigns import Remembering
+from tests.helpers.commands import crux_apart
+from tests.helpers.failing import ORT
 from triage.campaigns.coverage_sync import CoverageSync
 from triage.campaigns.testers import open_testers
 from triage.console.options import CaseOptions
@@ -22,13 +22,13 @@ from triage.store.database import Store
 
 def printed(folder: Path, *words: str) -> Any:
     """The JSON that a command prints."""
-    result = crux(folder, *words, "--json")
+    result = crux_apart(folder, *words, "--json")
     assert result.returncode == 0, result.stderr
     return json.loads(result.stdout)
 
 
 @pytest.mark.slow
-def test_what_tests_met_of_the_code_is_told_by_pass_and_grows(tmp_path: Path) -> None:
+def test_what_tests_met_of_the_code_is_told_by_pass_and_grows(tmp_path: Path, store: Store) -> None:
     first = printed(tmp_path, "fuzz", "--tests", "6", "--native-coverage")
     second = printed(tmp_path, "fuzz", "--tests", "40", "-j", "2", "--native-coverage")
     assert second["native_blocks"] > first["native_blocks"] > 10_000
@@ -37,8 +37,7 @@ def test_what_tests_met_of_the_code_is_told_by_pass_and_grows(tmp_path: Path) ->
     assert document["blocks_met"] == second["native_blocks"]
     assert any(each["name"] == "constant_folding" and each["blocks_met"] for each in document["passes"])
     assert [point["tests"] for point in document["curve"]][-1] == 40
-    with Store(tmp_path / "crux.db") as store:
-        assert store.rows("SELECT * FROM native_passes WHERE pass = 'constant_folding'")[0]["percent"] > 0
+    assert store.rows("SELECT * FROM native_passes WHERE pass = 'constant_folding'")[0]["percent"] > 0
 
 
 @pytest.mark.slow
@@ -70,12 +69,12 @@ def test_a_campaign_that_is_led_by_the_code_is_the_same_for_any_number_of_worker
 
 
 def test_what_is_led_by_the_code_must_watch_it(tmp_path: Path) -> None:
-    result = crux(tmp_path, "fuzz", "--tests", "2", "--strategy", "native")
+    result = crux_apart(tmp_path, "fuzz", "--tests", "2", "--strategy", "native")
     assert result.returncode == 2
     assert "add --native-coverage" in result.stderr
 
 
 def test_a_target_whose_code_cannot_be_watched_is_one_clear_line(tmp_path: Path) -> None:
-    result = crux(tmp_path, "fuzz", "--tests", "2", "--native-coverage", "--target", "reference")
+    result = crux_apart(tmp_path, "fuzz", "--tests", "2", "--native-coverage", "--target", "reference")
     assert result.returncode == 2
     assert "cannot be watched" in result.stderr

@@ -12,7 +12,7 @@ from corpus.formats import format_names
 from corpus.target import Target
 from oracles.backends import backends
 from oracles.judge import Judge
-from tests.triage.failing import model
+from tests.helpers.failing import model
 from tests.triage.new_compiler import backend, project
 from triage.bugs.history import History
 from triage.projects import (
@@ -88,5 +88,5 @@ def test_a_compiler_of_two_files_has_reports_that_are_ready(tmp_path):
         report = write_report(case, judge, tmp_path / "it", History())
     assert report.ready, report.missing
     text = (tmp_path / "it/issue.md").read_text()
-    assert text.startswith("# Add: 4 instead of 5 (fast, not plain)")
+    assert text.startswith("# [Add] 4 instead of 5 with fast, not plain")
     assert "https://example.org/issues" in text

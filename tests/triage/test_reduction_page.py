@@ -10,11 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto
 
 from corpus.case import Case
-from tests.counting import calls_of
-from tests.triage.failing import ORT, model
+from tests.helpers.counting import calls_of
+from tests.helpers.failing import ORT, model
+from tests.helpers.models import model_of
 from triage.pages.reduction import NAME, write_page
 from triage.views.curve import curve
 from triage.views.graph_layout import Box, Drawing, Gaps, draw, topological_order
@@ -181,22 +182,10 @@ def test_an_order_has_what_is_read_before_its_reader() -> None:
 
 
 def test_a_body_s_reads_are_lines_of_its_node() -> None:
-    body = helper.make_graph(
-        [helper.make_node("Neg", ["a"], ["b"])], "b", [], [helper.make_empty_tensor_value_info("b")]
-    )
-    outer = helper.make_graph(
-        [
-            helper.make_node("Abs", ["x"], ["a"]),
-            helper.make_node("If", ["c"], ["y"], then_branch=body, else_branch=body),
-        ],
-        "g",
-        [
-            helper.make_tensor_value_info("x", *FLOAT),
-            helper.make_tensor_value_info("c", TensorProto.BOOL, []),
-        ],
-        [],
-    )
-    assert GraphPicture(outer, {}).sources == ((), (0,))
+    branch = "b () => (float[2] b) { b = Neg (a) }"
+    text = f"a = Abs (x) y = If (c) <then_branch = {branch}, else_branch = {branch}>"
+    graph = model_of(f"g (float[2] x, bool c) => (float[2] y) {{ {text} }}").graph
+    assert GraphPicture(graph, {}).sources == ((), (0,))
 
 
 @pytest.mark.parametrize(

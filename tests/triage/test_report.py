@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import socket
-import time
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -25,10 +24,11 @@ from oracles.run import Config, Frame, Phase, Run, Status
 from oracles.sandbox.sandbox import Sandbox
 from oracles.verdict import Outcome, Symptom, Verdict, WrongResult
 from reducer.pass_sets import PassSet
-from tests.triage.failing import ORT, clip_exception, division_crash, healthy, model
+from tests.helpers.commands import waited_for
+from tests.helpers.failing import ORT, clip_exception, division_crash, healthy, model
 from triage.bugs.history import History
 from triage.claims.claim import essence, expect
-from triage.claims.titles import operators_of, title_of
+from triage.claims.titles import operators_of, passes_tried, title_of
 from triage.projects import project_of
 from triage.reports import sentences
 from triage.reports.checklist import sizes
@@ -61,14 +61,6 @@ REDUCED = History(
 ORT_PROJECT = project_of("ort")
 
 
-@pytest.fixture(scope="module")
-def judge():
-    with Judge(ORT) as made:
-        if not made.verdict(division_crash()).is_bug:
-            pytest.skip("the installed onnxruntime does not show the bug")
-        yield made
-
-
 def with_remarks(case: Case) -> Case:
     """The case as an exporter would leave it: paths, names and times in all free text."""
     made = parse(case.program)
@@ -80,9 +72,9 @@ def with_remarks(case: Case) -> Case:
 
 
 @pytest.fixture(scope="module")
-def crash_report(judge, tmp_path_factory):
+def crash_report(crash_judge, tmp_path_factory):
     folder = tmp_path_factory.mktemp("reports") / "C0001"
-    return write_report(with_remarks(division_crash()), judge, folder, REDUCED)
+    return write_report(with_remarks(division_crash()), crash_judge, folder, REDUCED)
 
 
 def test_a_report_is_ready_when_its_script_showed_the_bug_every_time(crash_report):
@@ -115,8 +107,8 @@ def test_the_zip_holds_the_folder(crash_report):
             assert archive.read(f"C0001/{name}") == (crash_report.folder / name).read_bytes()
 
 
-def test_the_same_report_again_is_the_same_bytes(crash_report, judge, tmp_path):
-    again = write_report(with_remarks(division_crash()), judge, tmp_path / "C0001", REDUCED)
+def test_the_same_report_again_is_the_same_bytes(crash_report, crash_judge, tmp_path):
+    again = write_report(with_remarks(division_crash()), crash_judge, tmp_path / "C0001", REDUCED)
     assert again.archive.read_bytes() == crash_report.archive.read_bytes()
 
 
@@ -137,7 +129,7 @@ def test_the_issue_says_what_a_maintainer_asks_for(crash_report):
         *("Architecture", "Execution Provider", "Execution Provider Library Version"),
     ):
         assert f"### {heading}" in text
-    assert text.startswith("# Div: SIGFPE")
+    assert text.startswith("# [Div] SIGFPE")
     assert "y: int64[4] = Div(a, b)" in text.replace("t0", "y")
     assert "[[" not in text.splitlines()[0]
     assert "- [x] no reduction step makes the model smaller (1-minimal)" in text
@@ -182,23 +174,23 @@ def test_the_signature_and_the_environment_are_data(crash_report):
     assert named["digest"] == crash_report.signature
 
 
-def test_the_folder_of_a_report_is_a_case(crash_report, judge):
+def test_the_folder_of_a_report_is_a_case(crash_report, crash_judge):
     case = Case.load(crash_report.folder)
-    assert case.target == judge.target
-    assert judge.verdict(case).symptom is not None
+    assert case.target == crash_judge.target
+    assert crash_judge.verdict(case).symptom is not None
 
 
-def test_a_case_without_a_bug_is_not_reported(judge, tmp_path):
+def test_a_case_without_a_bug_is_not_reported(crash_judge, tmp_path):
     with pytest.raises(UserError, match="shows no bug"):
-        write_report(healthy(), judge, tmp_path / "it", History())
+        write_report(healthy(), crash_judge, tmp_path / "it", History())
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_is_no_report_is_not_replaced(judge, tmp_path):
+def test_a_folder_that_is_no_report_is_not_replaced(crash_judge, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("years of work")
     with pytest.raises(UserError, match=r"thesis\.tex: is not as a report left it"):
-        write_report(division_crash(), judge, tmp_path / "mine", History())
+        write_report(division_crash(), crash_judge, tmp_path / "mine", History())
 
 
 def test_a_target_without_scripts_is_the_users_mistake(tmp_path):
@@ -222,6 +214,12 @@ def test_wrong_values_are_shown_side_by_side():
     assert (row.output, row.index, row.passing, row.failing) == ("y", "[1]", "2.0", "9.0")
     assert title_of(expectation, ["Mul"]) == "[Mul] 9 instead of 2 at level all, not none"
     assert title_of(expectation, ["Mul"], ["A"]) == "[A] 9 instead of 2 for Mul"
+
+
+def test_a_title_names_no_pass_without_which_the_failure_shows_all_the_same():
+    searched = {"minimal": ["A"], "cures": []}
+    assert passes_tried({"passes": ["A"], "pass_set": searched}) == ()
+    assert passes_tried({"passes": ["A"], "pass_set": {**searched, "cures": ["A"]}}) == ("A",)
 
 
 @pytest.mark.parametrize("words", ["a word " * 40, "x" * 300, "line\nafter\nline " * 20])
@@ -410,23 +408,25 @@ def test_values_are_described_in_a_line(value, text):
     assert describe_value(value) == text
 
 
-def test_an_exception_that_only_optimisation_raises_names_the_level_that_works(judge, tmp_path):
-    if not judge.verdict(clip_exception()).is_bug:
+def test_an_exception_that_only_optimisation_raises_names_the_level_that_works(crash_judge, tmp_path):
+    if not crash_judge.verdict(clip_exception()).is_bug:
         pytest.skip("the installed onnxruntime does not show the bug")
-    report = write_report(clip_exception(), judge, tmp_path / "it", History())
+    report = write_report(clip_exception(), crash_judge, tmp_path / "it", History(), as_test=True)
     text = (report.folder / "issue.md").read_text()
+    assert report.test == tmp_path / "it" / "test_relu_clip_exception.py"
+    assert "class TestReluClipException(unittest.TestCase):" in report.test.read_text()
     assert "at optimisation level `none` the same model runs" in text
     assert "- [ ] the model is as small as it can be (it was not reduced)" in text
 
 
-def test_a_wrong_result_is_shown_where_it_begins(judge, tmp_path):
+def test_a_wrong_result_is_shown_where_it_begins(crash_judge, tmp_path):
     nodes = [("Div", ["one", "x"], ["d"]), ("Mul", ["d", "x"], ["m"]), ("Neg", ["m"], ["y"])]
     typed = (TensorProto.INT32, [2])
     made = model(nodes, {"x": typed}, {"y": typed}, {"one": np.array(1, np.int32)})
     case = Case("onnx", made.SerializeToString(), {"x": np.array([2, 3], np.int32)}, ORT)
-    if not judge.verdict(case).is_bug:
+    if not crash_judge.verdict(case).is_bug:
         pytest.skip("the installed onnxruntime does not show the bug")
-    text = (write_report(case, judge, tmp_path / "report", History()).folder / "issue.md").read_text()
+    text = (write_report(case, crash_judge, tmp_path / "report", History()).folder / "issue.md").read_text()
     assert "The first tensor that differs, in the order of the graph, is `m`, made by `Mul`." in text
 
 
@@ -447,10 +447,7 @@ def test_a_script_that_does_not_end_is_ended_with_all_its_children(tmp_path, mon
     script = f"import subprocess\nsubprocess.run(['sleep', '{marker}'])"
     proof = prove(script, {}, "", seconds=0.1, memory=1 << 30)
     assert (proof.shown, proof.holds) == (0, False)
-    deadline = time.monotonic() + 10
-    while (left := running(marker)) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert left == []
+    assert waited_for(lambda: not running(marker))
 
 
 def running(argument: str) -> list[str]:

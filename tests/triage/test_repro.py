@@ -16,12 +16,20 @@ from onnx import TensorProto, helper
 from corpus.case import Case
 from corpus.formats.onnx import parse
 from corpus.onnx.types import DTYPES, dtype_name
+from corpus.target import Target
+from corpus.tir.document import to_bytes
+from corpus.tir.tree import Function, Module, Store
+from corpus.tir.values import Binary, Buffer, Const, Load
 from oracles.judge import Judge
 from oracles.numerics.compare import Tolerance
+from oracles.probes.tir_context import INTERPRETER
 from oracles.run import Config, Phase, Run, Status
-from oracles.verdict import Outcome
-from tests.triage.failing import ORT, clip_exception, division_crash, healthy, model
+from oracles.verdict import Outcome, Symptom, Verdict, WrongResult
+from tests.helpers.failing import ORT, clip_exception, division_crash, healthy, model
+from tests.helpers.models import model_of
 from triage.claims.claim import Claim, Expectation, expect, longest_fragment
+from triage.claims.titles import whose
+from triage.language import language_of
 from triage.projects import project_of
 from triage.repro.model_code import model_code, normal_form
 from triage.repro.pasted import elements, encode
@@ -149,7 +157,7 @@ def claim_of(outcome: Outcome, *, kind: str = "", fragment: str = "", title: str
 def run_script(script: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     (folder / "repro.py").write_text(script)
     command = [sys.executable, "-W", "error", "repro.py", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True)
 
 
 def real_claim(case: Case) -> Claim:
@@ -261,18 +269,10 @@ def test_inputs_and_outputs_of_every_type_pass_through_a_script(code, tmp_path):
 
 
 def test_sequences_and_strings_pass_through_beside_types_that_numpy_lacks(tmp_path):
-    tensors = helper.make_tensor_type_proto(TensorProto.FLOAT, [None])
-    sequence = helper.make_sequence_type_proto(tensors)
-    kinds = {"x0": sequence, "x1": helper.make_tensor_type_proto(TensorProto.BFLOAT16, [2])}
-    kinds["x2"] = helper.make_tensor_type_proto(TensorProto.STRING, [2])
-    nodes = [helper.make_node("Identity", [name], [f"{name}_out"]) for name in kinds]
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [helper.make_value_info(name, kind) for name, kind in kinds.items()],
-        [helper.make_value_info(f"{name}_out", kind) for name, kind in kinds.items()],
-    )
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    kinds = {"x0": "seq(float[N])", "x1": "bfloat16[2]", "x2": "string[2]"}
+    declared, outputs = (", ".join(f"{kinds[name]} {name}{end}" for name in kinds) for end in ("", "_out"))
+    nodes = " ".join(f"{name}_out = Identity ({name})" for name in kinds)
+    made = model_of(f"g ({declared}) => ({outputs}) {{ {nodes} }}")
     inputs = {
         "x0": [np.float32([1, 2]), np.float32([3])],
         "x1": np.array([1, 2], ml_dtypes.bfloat16),
@@ -314,3 +314,41 @@ def test_the_same_case_gives_the_same_script():
     assert write_script(healthy(), claim_of(Outcome.CRASH)) == write_script(
         healthy(), claim_of(Outcome.CRASH)
     )
+
+
+# A result that every run of a program of loops gets wrong alike is told against the interpreter's
+
+
+A = Buffer("A", (Const(1),), "int32")
+BODY = (Store("A", (Const(0),), Binary("add", Load("A", (Const(0),), "int32"), Const(1))),)
+CASE = Case(
+    "tir", to_bytes(Module({"main": Function((A,), BODY)})), {"A": np.array([6], np.int32)}, Target("tvm")
+)
+RUN = Run(Config("least -O0"), Status.OK, Phase.EXECUTE, outputs={"A": np.array([8], np.int32)})
+VERDICT = Verdict(
+    Outcome.MISMATCH,
+    Phase.COMPARE,
+    "wrong value",
+    Symptom(Outcome.MISMATCH, Phase.COMPARE, "value"),
+    (RUN,),
+    wrong=WrongResult("A", "un-optimised", "off by one", 1.0, INTERPRETER),
+)
+
+
+def test_the_interpreters_result_is_what_a_script_compares_with() -> None:
+    told = language_of("tir").interpreted(CASE, VERDICT)
+    found = expect(VERDICT, Tolerance(), project_of("tvm"), told=told)
+    assert found.failing is RUN
+    assert found.passing is not None
+    assert found.passing.outputs["A"].tolist() == [7]
+    assert whose(found.passing.config) == "an interpreter of the loops in Python"
+
+
+def test_where_runs_differ_they_are_told_against_each_other() -> None:
+    assert language_of("tir").interpreted(CASE, replace(VERDICT, runs=(RUN, RUN))) is None
+
+
+def test_what_is_not_defined_throughout_is_not_told() -> None:
+    wild = (*BODY, Store("A", (Const(0),), Binary("shl", Const(1), Const(40))))
+    case = replace(CASE, program=to_bytes(Module({"main": Function((A,), wild)})))
+    assert language_of("tir").interpreted(case, VERDICT) is None

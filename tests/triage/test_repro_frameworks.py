@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import replace
 
 import numpy as np
@@ -16,10 +15,10 @@ from corpus.regression import FOLDER
 from corpus.target import Target
 from oracles.judge import Judge
 from oracles.numerics.compare import Tolerance
-from oracles.probes.wrong_side import WRITTEN
 from oracles.run import Config, Phase, Run, Status
 from oracles.verdict import Outcome
-from tests.triage.failing import model
+from tests.helpers.commands import needs
+from tests.helpers.failing import model
 from tests.triage.test_repro import run_script
 from triage.claims.claim import Claim, Expectation, expect
 from triage.projects import project_of
@@ -30,8 +29,14 @@ from triage.repro.source import source_of
 TOLERANCE = Tolerance(1e-2, 1e-3)
 
 
-def needs(package: str) -> pytest.MarkDecorator:
-    return pytest.mark.skipif(importlib.util.find_spec(package) is None, reason=f"{package} is not installed")
+def script_of(case: Case, judge: Judge) -> str:
+    """The script of a case that shows its bug on the installed release."""
+    verdict = judge.explain(case, judge.verdict(case))
+    if not verdict.is_bug:
+        pytest.skip("the installed release does not show the bug")
+    told = expect(verdict, TOLERANCE, project_of(judge.target.backend))
+    claim = Claim(told, "t", TOLERANCE, seconds=600.0, memory=8 << 30)
+    return write_script(case, claim, source=source_of(case, judge))
 
 
 def relu_of_nan() -> Case:
@@ -53,17 +58,7 @@ def division_of_a_tail() -> Case:
 def test_a_script_for_tvm_holds_the_values_that_are_expected(tmp_path):
     case = relu_of_nan()
     with Judge(Target("tvm")) as judge:
-        verdict = judge.verdict(case)
-    if not verdict.is_bug:
-        pytest.skip("the installed TVM does not show the bug")
-    claim = Claim(
-        expect(verdict, TOLERANCE, project_of(case.target.backend)),
-        "t",
-        TOLERANCE,
-        seconds=90.0,
-        memory=8 << 30,
-    )
-    script = write_script(case, claim)
+        script = script_of(case, judge)
     assert "('y', 'float32', array('float32', [3], [nan, 0.0, 2.0]))" in script
     assert run_script(script, tmp_path).returncode == 1
     assert run_script(script, tmp_path, "--save", "saved.onnx").returncode == 0
@@ -80,18 +75,7 @@ def test_a_script_for_tvm_holds_the_values_that_are_expected(tmp_path):
 def test_a_script_for_inductor_has_the_module_in_code(tmp_path):
     case = division_of_a_tail()
     with Judge(Target("inductor")) as judge:
-        verdict = judge.verdict(case)
-        if not verdict.is_bug:
-            pytest.skip("the installed torch does not show the bug")
-        source = source_of(case, judge)
-    claim = Claim(
-        expect(verdict, TOLERANCE, project_of(case.target.backend)),
-        "t",
-        TOLERANCE,
-        seconds=90.0,
-        memory=8 << 30,
-    )
-    script = write_script(case, claim, source=source)
+        script = script_of(case, judge)
     assert "rounding_mode='trunc')" in script
     assert "import onnx" not in script
     assert run_script(script, tmp_path).returncode == 1
@@ -103,15 +87,7 @@ def test_a_script_for_inductor_has_the_module_in_code(tmp_path):
 def test_a_script_for_an_exporter_says_that_it_and_not_onnxruntime_is_wrong(tmp_path):
     case = Case.load(FOLDER / "exported-elu-input-scale")
     with Judge(Target("torch-onnx")) as judge:
-        verdict = judge.explain(case, judge.verdict(case))
-        if not verdict.is_bug:
-            pytest.skip("the installed torch does not show the bug")
-        source = source_of(case, judge)
-    assert any(note.startswith(WRITTEN) for note in verdict.notes)
-    claim = Claim(
-        expect(verdict, TOLERANCE, project_of("torch-onnx")), "t", TOLERANCE, seconds=90.0, memory=8 << 30
-    )
-    done = run_script(write_script(case, claim, source=source), tmp_path)
+        done = run_script(script_of(case, judge), tmp_path)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "for the exported model numpy gives what 'dynamo' gives" in done.stdout
 
@@ -193,18 +169,7 @@ def negation_in_relax() -> Case:
 def test_a_script_for_tvm_runs_the_passes_of_its_case(program, tmp_path):
     case = program().with_passes(SPOILING)
     with Judge(Target("tvm"), format=case.format, lower_levels=False) as judge:
-        verdict = judge.verdict(case)
-        if not verdict.is_bug:
-            pytest.skip("the installed TVM does not show the failure")
-        source = source_of(case, judge)
-    claim = Claim(
-        expect(verdict, TOLERANCE, project_of(case.target.backend)),
-        "t",
-        TOLERANCE,
-        seconds=90.0,
-        memory=8 << 30,
-    )
-    script = write_script(case, claim, source=source)
+        script = script_of(case, judge)
     assert run_script(script, tmp_path).returncode == 1
     (line,) = (line for line in script.splitlines() if "ForceNarrowIndexToInt32()" in line)
     done = run_script(script.replace(f"{line}\n", ""), tmp_path)

@@ -21,13 +21,14 @@ from corpus.target import Target
 from oracles.numerics.compare import Tolerance
 from oracles.run import Config, Phase, Run, Status
 from oracles.verdict import Outcome
-from tests.triage.failing import clip_exception
+from tests.helpers.failing import clip_exception
 from triage.claims.claim import Claim, Expectation
 from triage.projects import project_of
 from triage.repro.helper_code import array_code, helper_code
 from triage.repro.model_code import NotExpressible, messages, normal_form
 from triage.repro.short import is_at_a_glance, short_scripts, shows
 from triage.repro.source import Source
+from triage.views.rendering import render
 
 
 def made_by(code: str) -> onnx.ModelProto:
@@ -157,6 +158,13 @@ def test_the_script_and_the_test_fail_before_a_fix_and_pass_after_it(tmp_path: P
     fixed = [text.replace("ORT_ENABLE_ALL", "ORT_DISABLE_ALL") for text in (found.script, found.test)]
     assert run(fixed[0], tmp_path).returncode == 0
     assert run(fixed[1], tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider").returncode == 0
+
+
+def test_without_a_short_script_the_test_runs_the_long_one(tmp_path: Path) -> None:
+    text = render("test_repro.py.j2", name="test_div_timeout", title='[Div] "quoted" \\')
+    for code in (0, 1):
+        (tmp_path / "repro.py").write_text(f"raise SystemExit({code})")
+        assert run(text, tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider").returncode == code
 
 
 def test_a_model_that_the_helper_cannot_say_stands_as_bytes_and_needs_no_onnx() -> None:

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
 
 from corpus.case import Case
 from corpus.errors import UserError
 from corpus.load import open_case
-from tests.triage.failing import ORT, division_crash, healthy, verdict
+from tests.helpers.failing import ORT, division_crash, healthy, verdict
+from tests.helpers.models import external, write
 from triage.bugs.failures import record_failure
 from triage.store.database import Store, open_existing
 from triage.store.failures import get_failure, list_failures, origins
@@ -25,32 +25,13 @@ from triage.store.names import find_case
 FORK = multiprocessing.get_context("fork")
 
 
-@pytest.fixture
-def store(tmp_path):
-    with Store(tmp_path / "crux.db") as opened:
-        yield opened
-
-
 def test_a_case_comes_back_as_it_was(store):
     case = division_crash()
     assert store.load_case(store.add_case(case)) == case
 
 
 def test_weights_beside_the_model_are_kept_and_come_back(store, tmp_path):
-    typed = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])
-    weight = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[2], data_location=TensorProto.EXTERNAL)
-    weight.external_data.add(key="location", value="weights.bin")
-    graph = helper.make_graph(
-        [helper.make_node("Add", ["x", "w"], ["y"])],
-        "g",
-        [typed],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])],
-        [weight],
-    )
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    folder = tmp_path / "case"
-    folder.mkdir()
-    (folder / "model.onnx").write_bytes(made.SerializeToString())
+    folder = write(tmp_path / "case", external("weights.bin", 2)).parent
     (folder / "weights.bin").write_bytes(np.array([3, 4], np.float32).tobytes())
     case = open_case(folder / "model.onnx")
     case_id = store.add_case(case)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -10,16 +13,23 @@ import pytest
 
 from corpus.errors import UserError
 from corpus.target import Target
-from generators.feedback import CoverageSnapshot, FeedbackSchedule
-from generators.fuzz import fuzz, lesson_of
-from generators.mixture import BLOCK, Plan
+from generators.fuzz import fuzz, judge_cases
+from generators.mixture import BLOCK, Plan, make_tests
 from generators.mutations.modes import Mode
-from tests.triage.failing import ORT
+from oracles.run import Phase
+from oracles.verdict import Outcome, Verdict
+from tests.helpers.campaigns import Remembering
+from tests.helpers.commands import waited_for
+from tests.helpers.failing import ORT
+from triage.campaigns.coverage_sync import FEWEST_FOLDED, CoverageSync, must_go_on
+from triage.campaigns.fuzzing import Fuzzer
 from triage.campaigns.testers import RemoteError, open_testers
 from triage.console.options import CaseOptions
+from triage.store.database import Store
+from triage.store.jobs.campaigns import last_campaign, load_costs, load_folded
 
 if TYPE_CHECKING:
-    from generators.fuzz import Tested
+    pass
 
 
 def outcomes(jobs: int, plan: Plan) -> list[tuple[int, str, str]]:
@@ -36,24 +46,11 @@ def test_one_and_two_processes_test_the_same_cases_with_the_same_outcomes() -> N
     assert outcomes(2, plan) == alone
 
 
-class Classroom:
-    """A campaign's teacher that keeps nothing."""
-
-    def __init__(self) -> None:
-        self.course = FeedbackSchedule()
-
-    def lesson(self, block: range) -> CoverageSnapshot | None:
-        return self.course.lesson(block.start // BLOCK)
-
-    def learn(self, block: range, tests: Sequence[Tested]) -> None:
-        self.course.add(block.start // BLOCK, lesson_of(tests))
-
-
 def bred(jobs: int) -> list[tuple[int, str, str]]:
     with open_testers(
         CaseOptions(jobs=jobs), Target("tvm"), Plan("tir", nodes=6, passes_of="tvm")
     ) as testers:
-        found = list(fuzz(testers.all, seed=0, tests=5 * BLOCK, teacher=Classroom()))
+        found = list(fuzz(testers.all, seed=0, tests=5 * BLOCK, teacher=Remembering()))
     assert any(each.trial and each.trial.bred.parent for each in found)
     return [(each.seed, each.case_id, each.verdict.outcome.value) for each in found]
 
@@ -71,3 +68,114 @@ def test_what_fails_in_a_process_is_told_here(source: Path, error: type[Exceptio
     plan = Plan("coverage", Mode.STRICT, source=source)
     with open_testers(CaseOptions(jobs=2), ORT, plan) as testers, pytest.raises(error):
         list(fuzz(testers.all, tests=20))
+
+
+# A campaign's lessons in a real database: they outlive a run, a kill, and are the same for all that
+
+
+GUIDED = Plan("coverage", Mode.STRICT, nodes=5)
+TESTS = 9 * BLOCK
+
+
+def worker(seeds, seconds, lesson):
+    verdict = Verdict(Outcome.PASS, Phase.EXECUTE, "fine")
+    return judge_cases(make_tests(GUIDED, seeds, lesson), lambda case, thorough: verdict, seconds)
+
+
+def ran(path: Path, tests: int, seed: int | None) -> list[tuple[int, str]]:
+    """The seeds and cases of one run that goes on in a database."""
+    with Store(path) as store:
+        teaching = CoverageSync(store, "ort", seed)
+        found = fuzz([worker], seed=teaching.seed, tests=tests, teacher=teaching)
+        told = [(each.seed, each.case_id) for each in found]
+        teaching.keep()
+        return told
+
+
+def test_a_campaign_in_parts_is_the_same_as_in_one(tmp_path: Path) -> None:
+    whole = ran(tmp_path / "whole.db", TESTS, None)
+    parts = []
+    for tests in (5, BLOCK, 40, TESTS):
+        parts += ran(tmp_path / "parts.db", min(tests, TESTS - len(parts)), None)
+    assert parts == whole
+
+
+def test_a_seed_that_is_given_begins_anew(tmp_path: Path) -> None:
+    first = ran(tmp_path / "crux.db", 6 * BLOCK, seed=0)
+    assert ran(tmp_path / "crux.db", 6 * BLOCK, seed=0) == first
+    assert ran(tmp_path / "crux.db", 1, None)[0][0] == 6 * BLOCK
+
+
+def test_the_case_of_a_seed_under_way_is_made_again(store: Store) -> None:
+    teaching = CoverageSync(store, "ort", 0)
+    for each in fuzz([worker], seed=0, tests=TESTS, teacher=teaching):
+        (made,) = make_tests(GUIDED, range(each.seed, each.seed + 1), teaching.lesson_of_seed(each.seed))
+        assert made.case.case_id == each.case_id
+
+
+def test_lessons_are_folded_so_that_the_table_stays_small(tmp_path: Path, store: Store) -> None:
+    ran(tmp_path / "crux.db", 30 * BLOCK, None)
+    campaign = last_campaign(store, "ort")
+    assert campaign is not None
+    blocks, folded = load_folded(store, campaign.id)
+    assert blocks >= FEWEST_FOLDED
+    assert folded["covered"]
+    assert store.count("lessons") <= FEWEST_FOLDED
+    (last,) = store.rows("SELECT arm, tests FROM arms ORDER BY blocks DESC LIMIT 1")
+    assert last == {"arm": "coverage|strict", "tests": BLOCK * blocks}
+
+
+def test_a_campaign_that_is_killed_goes_on_with_what_it_learned(tmp_path: Path) -> None:
+    path = tmp_path / "crux.db"
+    command = "import sys; from pathlib import Path; from tests.triage.test_testers import ran;"
+    command += "ran(Path(sys.argv[1]), 100_000, None)"
+    root = Path(__file__).parents[2]
+    process = subprocess.Popen(
+        [sys.executable, "-c", command, str(path)], cwd=root, env={**os.environ, "PYTHONPATH": "."}
+    )
+
+    def has_learned() -> bool:
+        if not path.exists():
+            return False
+        with Store(path) as store:
+            campaign = last_campaign(store, "ort")
+        return campaign is not None and campaign.next_seed > 4 * BLOCK
+
+    assert waited_for(has_learned)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    with Store(path) as store:
+        campaign = last_campaign(store, "ort")
+    assert campaign is not None
+    after = ran(path, 4 * BLOCK, None)
+    whole = ran(tmp_path / "whole.db", campaign.next_seed + 4 * BLOCK, None)
+    assert after == whole[campaign.next_seed :]
+
+
+def interrupted(path: Path, after: int) -> None:
+    """A run that is interrupted after so many tests."""
+    given = CaseOptions(seed=0), Target("reference"), "fuzz", Plan("random", Mode.STRICT, nodes=4)
+    with Store(path) as store, Fuzzer(store, *given) as fuzzer:
+        for step in fuzzer.stretch(tests=100):
+            if step.tally.tests == after:
+                raise KeyboardInterrupt
+
+
+def test_an_interrupted_run_has_kept_what_each_test_taught(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        interrupted(tmp_path / "crux.db", BLOCK + 3)
+    with Store(tmp_path / "crux.db") as store:
+        assert CoverageSync(store, "reference", None).seed == BLOCK + 3
+        assert sum(each.tests for each in load_costs(store, 1).values()) == BLOCK + 3
+
+
+def test_what_cannot_be_resumed_is_one_clear_line(tmp_path: Path) -> None:
+    path = tmp_path / "crux.db"
+    with pytest.raises(UserError, match="no such database"):
+        must_go_on(path, "ort", None)
+    ran(path, 1, None)
+    must_go_on(path, "ort", None)
+    with pytest.raises(UserError, match="no campaign of target tvm"):
+        must_go_on(path, "tvm", None)
+    with pytest.raises(UserError, match="leave --seed out"):
+        must_go_on(path, "ort", 3)

@@ -46,7 +46,7 @@ def test_a_generated_program_is_judged_reduced_and_reported(tmp_path: Path) -> N
     assert report.ready, report.missing
     issue = (tmp_path / "report" / "issue.md").read_text()
     assert list_case(least.case).strip() in issue
-    assert issue.startswith("# neg + abs: -3 instead of 3 (fast, not plain)")
+    assert issue.startswith("# [neg + abs] -3 instead of 3 with fast, not plain")
 
 
 def test_a_case_of_it_is_saved_and_opened_as_any_other(tmp_path: Path) -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 
 import pytest
 
 from corpus.errors import UserError
-from tests.triage.test_cli import crux
+from oracles.naming.signature import Signature
+from tests.helpers.commands import crux
+from triage.causes.explaining import says_the_same
+from triage.clustering.linkage import average_linkage
+from triage.clustering.similarity import MERGE, RELATED, compare, distance_within
 from triage.clustering.traces import cluster_traces, read_traces
 
 LIBRARY = "/opt/venv/lib/python3.11/site-packages/onnxruntime/capi/onnxruntime_inference_collection.py"
@@ -96,3 +101,222 @@ def test_bytes_that_are_no_text_are_read_nevertheless(tmp_path):
 def test_a_folder_without_traces_is_refused(tmp_path):
     with pytest.raises(UserError, match="no trace texts"):
         read_traces(tmp_path)
+
+
+# Which signatures are one bug, which are related, which are neither
+
+
+RESHAPE = "The input tensor cannot be reshaped to the requested shape. Input shape:{*}, requested shape:{*}"
+FUNCTOR = "expr_functor.h ExprFunctor::VisitExprDefault_"
+MERGE_SHAPES = "Can't merge shape info. Both {} dimension have values but they differ"
+
+
+def ort(**components):
+    return Signature.of(("backend", "ort"), ("outcome", "exception"), *components.items())
+
+
+def tvm(**components):
+    return Signature.of(("backend", "tvm"), ("outcome", "exception"), *components.items())
+
+
+def died(**components):
+    return Signature.of(("backend", "ort"), ("outcome", "crash"), *components.items())
+
+
+def wrong(passes, ops, kind="value"):
+    facts = (("passes", passes), ("ops", ops), ("kind", kind))
+    return Signature.of(("backend", "ort"), ("outcome", "mismatch"), *facts)
+
+
+ONE_BUG = {
+    "one rewrite of integers and floats": (
+        wrong("A", "Div:int32 Mul:int32"),
+        wrong("A", "Div:float32 Mul:float32"),
+    ),
+    "a function that moved to another file and got a suffix": (
+        ort(site="concat.cc PrepareForCompute", message="Non concat axis dimensions must match"),
+        ort(site="concatbase.h PrepareForComputeImpl", message="Non concat axis dimensions must match"),
+    ),
+    "a few words said otherwise": (
+        ort(op="Concat", message=MERGE_SHAPES.format("source and target")),
+        ort(op="Concat", message=MERGE_SHAPES.format("inferred and declared")),
+    ),
+    "a renamed function of TVM": (
+        tvm(site="linear_algebra.cc InferStructInfoMatmul", message="lengths of T.int64(*) are not equal"),
+        tvm(site="linear_algebra.cc InferTypeMatmul", message="lengths of T.int64(*) are not equal"),
+    ),
+    "memory damaged by one operator, noticed in two ways": (
+        died(signal="SIGSEGV", ops="LSTM"),
+        died(signal="SIGABRT", ops="LSTM"),
+    ),
+    "an Identity that stands beside what is wrong": (
+        wrong("", "Scan:int64", "nondeterministic"),
+        wrong("", "Scan:float64 Identity:float64", "nondeterministic"),
+    ),
+    "a crash in a renamed function": (
+        died(signal="SIGSEGV", ops="GatherND", site="gather_nd.cc PrepareForCompute"),
+        died(signal="SIGSEGV", ops="GatherND", site="gather_nd.cc PrepareCompute"),
+    ),
+}
+ONE_BUG |= {
+    "a wrong rewrite with another operator before it": (
+        wrong("TransposeFusion", "Transpose:float32 MatMul:float32"),
+        wrong("ScaleFusion TransposeFusion", "Transpose:float32 Mul:float32 MatMul:float32"),
+    ),
+    "a wrong rewrite in another precision": (
+        wrong("TransposeFusion", "Transpose:float32 MatMul:float32"),
+        wrong("TransposeFusion", "Transpose:float64 MatMul:float64"),
+    ),
+    "a pair of operators in integers and floats, by passes that nobody knows": (
+        wrong("", "Not:bool Where:int32", "off by one"),
+        wrong("", "Not:bool Where:float32", "zeros"),
+    ),
+    "a wrong shape in integers and floats": (
+        wrong("", "ReduceSum:int32", "shape"),
+        wrong("", "ReduceSum:float32", "shape"),
+    ),
+    "an operator that only moves elements": (wrong("", "Gather:int32"), wrong("", "Gather:float32")),
+    "a graph of another format in another precision": (
+        wrong("", "float32 relu add"),
+        wrong("", "float64 relu add"),
+    ),
+    "a wrong rewrite that gives zero on this input": (
+        wrong("Pad_Fusion", "Pad:float32 MaxPool:float32"),
+        wrong("Pad_Fusion", "Pad:float32 MaxPool:float32", "zeros"),
+    ),
+}
+TWO_BUGS = {
+    "two kinds of node that one functor of TVM has no case for": (
+        tvm(site=FUNCTOR, message="Do not have a default for GlobalVar"),
+        tvm(site=FUNCTOR, message="Do not have a default for StringImm"),
+    ),
+    "two kinds of node that one cast of TVM stumbles over": (
+        tvm(message="Cannot treat type `GenericConst` as type `Var`"),
+        tvm(message="Cannot treat type `Tuple` as type `Var`"),
+    ),
+    "one operator of whose operand other attributes are missing": (
+        tvm(op="Expand", message="'*' object has no attribute value"),
+        tvm(op="Expand", message="'*' object has no attribute shape"),
+    ),
+    "one text, two operators": (
+        ort(op="Gather", message="indices element out of data bounds, idx=*"),
+        ort(op="Scatter", message="indices element out of data bounds, idx=*"),
+    ),
+    "one text that names two operators": (
+        tvm(message="The following operators are not supported for frontend ONNX: Det"),
+        tvm(message="The following operators are not supported for frontend ONNX: StringNormalizer"),
+    ),
+    "two texts of one site": (
+        ort(site="reshape_helper.h ReshapeHelper::ReshapeHelper", message=RESHAPE),
+        ort(site="reshape_helper.h ReshapeHelper::ReshapeHelper", message="Invalid size of the shape tensor"),
+    ),
+    "one pass, two patterns": (
+        wrong("Pad_Fusion", "Pad:float32 MaxPool:float32"),
+        wrong("Pad_Fusion", "Pad:float32 AveragePool:float32"),
+    ),
+    "one pattern, two passes": (wrong("A", "Mul:float32 Add:float32"), wrong("B", "Mul:float32 Add:float32")),
+    "integers and floats, no rewrite": (wrong("", "Mod:int32"), wrong("", "Mod:float32")),
+    "integers and floats, more operators": (wrong("A", "Div:int32 Mul:int32"), wrong("A", "Div:float32")),
+    "a value and NaN": (wrong("A", "Pow:float32"), wrong("A", "Pow:float32", "nan")),
+    "two operators without a pass": (wrong("", "Mod:int8"), wrong("", "Mod:int8 Add:int8")),
+    "one text, two backends": (ort(op="Add", message="boom"), tvm(op="Add", message="boom")),
+    "one operator, two signals": (died(signal="SIGFPE", ops="Div"), died(signal="SIGSEGV", ops="Div")),
+    "an arithmetic and a memory signal": (
+        died(signal="SIGFPE", ops="LSTM"),
+        died(signal="SIGABRT", ops="LSTM"),
+    ),
+    "two memory signals, two operators": (
+        died(signal="SIGSEGV", ops="LSTM"),
+        died(signal="SIGABRT", ops="GRU"),
+    ),
+    "one signal, two operators": (died(signal="SIGFPE", ops="Div"), died(signal="SIGFPE", ops="Mod")),
+    "with optimisation only, and always": (
+        ort(side="optimised", op="Add", message="boom"),
+        ort(side="both", op="Add", message="boom"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("first", "second"), ONE_BUG.values(), ids=ONE_BUG.keys())
+def test_one_bug(first, second):
+    assert 0 < compare(first, second).distance <= MERGE
+
+
+def test_what_fails_unoptimised_is_one_bug_whether_an_optimiser_drops_it_or_not():
+    always = tvm(site="expr.cc Let::Let", message="boom")
+    first = tvm(site="expr.cc Let::Let", message="boom", side="un-optimised")
+    assert compare(always, first).distance == 0
+    said = "exception | optimise | InternalError | expr.cc Let::Let | boom"
+    assert says_the_same(f"{said} | un-optimised", said)
+    assert not says_the_same(f"{said} | optimised", said)
+
+
+def test_a_pass_that_takes_nodes_for_others_makes_one_mistake_at_each_of_them():
+    text = "Cannot treat type `{}` as type `Call`"
+    first, second = (tvm(rewritten="s_tir.A", message=text.format(kind)) for kind in ("IntImm", "TensorLoad"))
+    assert compare(first, second).distance <= MERGE
+    assert compare(first, tvm(rewritten="s_tir.B", message=text.format("TensorLoad"))).distance > MERGE
+
+
+@pytest.mark.parametrize(("first", "second"), TWO_BUGS.values(), ids=TWO_BUGS.keys())
+def test_two_bugs(first, second):
+    assert compare(first, second).distance > MERGE
+
+
+def test_one_check_at_one_site_is_one_bug_whichever_ways_meet_it():
+    told = {"site": "vm_shape_lower.cc MakeSymbolicShapeArg", "message": "has not been computed"}
+    assert compare(tvm(side="optimised", **told), tvm(**told)).distance == 0
+    assert compare(tvm(side="optimised", **told), tvm(**told | {"message": "boom"})).obstacle
+
+
+def test_a_death_in_tvms_machine_is_one_bug_whatever_operators_the_programs_have():
+    site = "tvm::runtime::memory::StorageObj::AllocTensor"
+    one, two = (died(signal="SIGSEGV", site=site, ops=ops) for ops in ("if relax.exp", "if relax.full"))
+    assert compare(one, two).distance == 0
+    assert compare(one, died(signal="SIGSEGV", site="fast_copy", ops="if relax.full")).distance > MERGE
+
+
+def test_the_shares_of_a_comparison_add_up_to_one_whatever_is_missing():
+    every = {each for pair in (*ONE_BUG.values(), *TWO_BUGS.values()) for each in pair}
+    for first, second in itertools.combinations(every, 2):
+        compared = compare(first, second)
+        assert compared.obstacle or sum(part.weight for part in compared.parts) == pytest.approx(1)
+        assert compared.distance == compare(second, first).distance
+
+
+def test_one_text_at_two_operators_is_related():
+    assert compare(*TWO_BUGS["one text, two operators"]).distance <= RELATED
+
+
+DISTANCES = {"ab": 0.1, "bc": 0.2, "ac": 0.4, "cd": 0.24, "ad": 0.9, "bd": 0.9}
+
+
+def distance(one, two):
+    return DISTANCES["".join(sorted((one, two)))]
+
+
+def test_a_partition_is_the_same_in_any_order():
+    found = {average_linkage(order, distance, 0.25) for order in itertools.permutations("abcd")}
+    assert found == {(("a", "b"), ("c", "d"))}
+
+
+def test_the_cut_is_for_the_average_of_all_pairs():
+    assert average_linkage("abc", distance, 0.35) == (("a", "b", "c"),)
+    assert average_linkage("abc", distance, 0.29) == (("a", "b"), ("c",))
+
+
+def test_pinned_items_stay_where_they_are_put():
+    assert average_linkage("abc", distance, 0.35, {"a": 1, "b": 2}) == (("a",), ("b", "c"))
+    assert average_linkage("ad", distance, 0.3, {"a": 1, "d": 1}) == (("a", "d"),)
+
+
+def test_a_distance_that_may_be_given_up_is_the_same_up_to_the_cut():
+    every = [each for pair in (*ONE_BUG.values(), *TWO_BUGS.values()) for each in pair[:2]]
+    assert len(every) > 20
+    for one, two in itertools.product(every, repeat=2):
+        compared, near = compare(one, two), distance_within(one, two, RELATED)
+        assert (near is None) == bool(compared.obstacle)
+        if near is not None:
+            assert (near <= RELATED) == (compared.distance <= RELATED)
+        if near is not None and near <= RELATED:
+            assert near == pytest.approx(compared.distance)

@@ -16,7 +16,7 @@ from sqlite_utils import Database
 
 from corpus.errors import UserError
 from oracles.naming.signature import Signature
-from tests.triage.failing import division_crash, healthy, verdict
+from tests.helpers.failing import division_crash, healthy, verdict
 from triage.bugs.failures import record_failure, record_reduction
 from triage.bugs.known import load_known, note_known
 from triage.bugs.overview import MOST_LISTED, overview
@@ -40,12 +40,6 @@ from triage.store.jobs.watched import WatchedRow, keep_watch
 from triage.store.maintenance.merging import take_in
 from triage.store.maintenance.vacuum import collect_garbage, datasette_metadata, examine, export
 from triage.store.schema import migrations
-
-
-@pytest.fixture
-def store(tmp_path):
-    with Store(tmp_path / "crux.db") as opened:
-        yield opened
 
 
 def named(message: str) -> Signature:

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("torch")
 from corpus.load import open_case
-from corpus.target import Target
 from oracles.judge import Judge
 from oracles.verdict import Outcome
 from tests.zoo.models import ZOO, Entry, build
 
 QUICK = ("helper-classifier", "helper-labels", "helper-gatherer", "gpt-infinite")
-
-
-@pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    with Judge(Target("ort")) as made:
-        yield made
 
 
 @pytest.fixture(scope="module")

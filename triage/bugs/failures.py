@@ -8,7 +8,7 @@ from typing import Any
 from corpus.case import Case
 from oracles.naming.signature import Signature
 from oracles.verdict import Verdict
-from triage.claims.titles import bug_title
+from triage.claims.titles import bug_title, passes_tried
 from triage.clustering.grouping import assign, by_symptom, record_release_result
 from triage.store.clusters import list_apart, move
 from triage.store.database import Store
@@ -70,7 +70,7 @@ def record_reduction(
 ) -> Failure:
     """Point a failure at its reduced case, whose signature says to which cluster it belongs."""
     case_id = store.add_case(reduced)
-    title = bug_title(verdict, reduced, tuple(document.get("passes", ())))
+    title = bug_title(verdict, reduced, passes_tried(document))
     with store.transaction():
         cluster = assign(store, signature, title, reduced=True, inside=failure.cluster)
         point_at_reduced(store, failure.id, case_id, signature, title, verdict)

@@ -15,12 +15,12 @@ from corpus.case import Case
 from corpus.onnx.graph import inlined, walk_nodes
 from corpus.onnx.inputs import make_inputs
 from corpus.pattern import Pattern
-from generators.language.program import FIRST_OPSET, LAST_OPSET
 from generators.patterns.joining import is_sound
 from generators.patterns.recipes import recipe_of
 from generators.strategies.patterns import around
 from oracles.judge import Judge
 from oracles.probes.firing import Firing
+from oracles.relation.program import FIRST_OPSET, LAST_OPSET
 from reducer.generalize import Generalized, least_graph, loosen, static
 from triage.cases.documented_tests import Document
 

@@ -90,7 +90,7 @@ def open_one(word: str, options: CaseOptions, judges: Judges | None = None) -> C
         is_made = path.exists() and options.inputs is None and not has_inputs(path)
         if judges is None or not is_made or case.target is None:
             return case
-        from generators.finite.values import settled
+        from generators.finite import settled
         from generators.language.record import language_of
 
         if not language_of(case.format).searches_inputs:

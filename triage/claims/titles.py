@@ -6,7 +6,8 @@ Such as `[DivMulFusion] 1 instead of 0 for Div + Mul`: in brackets the pass, or 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import onnx
@@ -148,6 +149,13 @@ def _cut(text: str, most: int) -> str:
 
 def _joined(kinds: Sequence[str]) -> str:
     return with_operators("", kinds).removesuffix(": ")
+
+
+def passes_tried(reduction: Mapping[str, Any]) -> tuple[str, ...]:
+    """The passes of a reduction that a title may name: none if the failure shows without any one of them."""
+    passes = tuple(reduction.get("passes", ()))
+    searched = reduction.get("pass_set")
+    return passes if searched is None or searched.get("cures") else ()
 
 
 def _needed(expectation: Expectation, passes: Sequence[str]) -> tuple[str, ...]:

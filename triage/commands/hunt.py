@@ -116,12 +116,10 @@ def hunt(
 
     budget = budget_of(max_flops, max_bytes, max_dim, max_depth, max_ms)
     chosen, plan = _targets(options, targets), plan_of(strategy, mode, source, options.trust, budget)
-    if resume:
-        for target in chosen:
-            must_go_on(options.database, str(target), options.seed)
+    for target in chosen if resume else ():
+        must_go_on(options.database, str(target), options.seed)
     limits = Limits(60 * minutes, tests, 60 * cost, int(disk * 1e9))
-    how = (native_coverage, cluster)
-    _hunt(options, chosen, plan, limits, out, how, port if serve else None, known)
+    _hunt(options, chosen, plan, limits, out, known, (native_coverage, cluster), port if serve else None)
     return 0
 
 
@@ -131,9 +129,9 @@ def _hunt(
     plan: Plan,
     limits: Limits,
     out: Path,
+    known: Path | None,
     how: tuple[bool, str],
     port: int | None,
-    known: Path | None,
 ) -> None:
     """Hunt on the targets with all that it takes open, and tell what came of it, interrupted or not."""
     from contextlib import ExitStack

@@ -242,7 +242,7 @@ def _show_decided(documents: list[Document]) -> Table:
 def _show(documents: list[Document]) -> Table:
     def row(cluster: Document) -> tuple[object, ...]:
         state = f"{cluster['state']} {cluster['note']}".strip()
-        known = cluster["known"]
+        known = f"{cluster['known']} {cluster['issue']}".strip()
         seen = f"{cluster['count']} ({cluster['reduced']} reduced)"
         return cluster["id"], state, seen, cluster["title"], known, " ".join(cluster["related"])
 

@@ -20,7 +20,7 @@ from triage.bugs.history import History
 from triage.bugs.known import NOT_FILED, Library
 from triage.cases.judging import alone
 from triage.claims.claim import Claim, expect, tolerance_showing
-from triage.claims.titles import operators_of, title_of
+from triage.claims.titles import operators_of, passes_tried, title_of
 from triage.language import language_of
 from triage.projects import find_form, project_of, runner_of
 from triage.reports import sentences
@@ -94,7 +94,7 @@ def write_report(
     said("judging it again")
     case, verdict = _shown(case, judge, said)
     source = source_of(case, judge)
-    claim = claim_of(case, verdict, judge, tuple(history.reduction.get("passes", ())))
+    claim = claim_of(case, verdict, judge, passes_tried(history.reduction))
     python = judge.target.get("python")
     with Scripts(case, claim, source, python, history) as scripts, ThreadPoolExecutor(1) as beside:
         collected = beside.submit(_output_of, chosen.environment_tool, python or sys.executable)

@@ -30,7 +30,7 @@ from triage.views.rendering import as_comment, template_of
 
 AT_A_GLANCE = 40
 """Lines of a script that stands in an issue as it is; a longer one is folded."""
-WIDE = 200
+WIDE = 400
 MOST_LINES = 120
 MOST_LINE = 2_000
 MOST_BYTES = 4096

@@ -38,10 +38,10 @@ from oracles.numerics.input_noise import (
 )
 from oracles.numerics.noisy.drawing import scalar
 from oracles.numerics.noisy.quantised import QuantisedNoise
-from oracles.numerics.operators import operator_of
-from oracles.numerics.operators.row import Dims, Rounding
-from oracles.numerics.operators.term_counts import UNKNOWN_TERMS, of_largest
 from oracles.numerics.value_types import Types, static_dims
+from oracles.operators import arithmetic_of
+from oracles.relation.arithmetic import Dims, Rounding
+from oracles.relation.term_counts import UNKNOWN_TERMS, of_largest
 
 
 def growth(terms: int) -> float:
@@ -52,7 +52,7 @@ def growth(terms: int) -> float:
 def terms_of(node: NodeProto, types: Types) -> int:
     """Count the terms in one element of the result; `UNKNOWN_TERMS` if dims or inputs are missing."""
     dims = [_dims(types, name) for name in node.input]
-    count = operator_of(node).terms or of_largest
+    count = arithmetic_of(node).terms or of_largest
     try:
         return max(1, count(node, dims))
     except (IndexError, TypeError):
@@ -125,7 +125,7 @@ class Perturbation(QuantisedNoise):
             yield from self._shake(node, raw, name)
 
     def _rounds(self, node: NodeProto, name: str) -> bool:
-        rounding = operator_of(node).rounding
+        rounding = arithmetic_of(node).rounding
         if rounding is not Rounding.NARROWING:
             return rounding is not Rounding.NOTHING
         source = self.types.get(node.input[0])
@@ -135,7 +135,7 @@ class Perturbation(QuantisedNoise):
 
     def _shake_operand(self, node: NodeProto) -> Iterator[NodeProto]:
         """Noise in what a normalisation gets: it may subtract nearly equal values."""
-        sums_inside = operator_of(node).rounding in (Rounding.INSIDE, Rounding.LOGARITHM)
+        sums_inside = arithmetic_of(node).rounding in (Rounding.INSIDE, Rounding.LOGARITHM)
         if sums_inside and self._is_float(node.input[0]) and not self.snaps:
             if self._rounds_once(self.types[node.input[0]].elem_type):
                 return
@@ -149,7 +149,7 @@ class Perturbation(QuantisedNoise):
         if self._rounds_once(element):
             yield from (self._snap if self.snaps else self._move)(source, source, target, element, 1.0)
             return
-        operator = operator_of(node)
+        operator = arithmetic_of(node)
         if operator.is_sum:
             ulps += growth(terms_of(node, self.types))
         ulps += self._of_integer_weights(node, element)
@@ -163,7 +163,7 @@ class Perturbation(QuantisedNoise):
 
     def _size(self, node: NodeProto, source: str, target: str) -> Generator[NodeProto, None, str]:
         """Compute what a sum's noise is relative to: the sum of magnitudes, or the greatest result."""
-        rounding = operator_of(node).rounding
+        rounding = arithmetic_of(node).rounding
         if rounding is Rounding.TERMS:
             return (yield from self._sum_of_magnitudes(node))
         size = self._name()

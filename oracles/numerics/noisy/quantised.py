@@ -20,9 +20,9 @@ from onnx import NodeProto, TensorProto, helper
 
 from oracles.numerics.input_noise import EPSILON, HALF, INT8_STEP
 from oracles.numerics.noisy.drawing import Drawing, constant, scalar
-from oracles.numerics.operators import operator_of
-from oracles.numerics.operators.row import Nonfinite, Rounding
 from oracles.numerics.value_types import static_dims
+from oracles.operators import arithmetic_of
+from oracles.relation.arithmetic import Nonfinite, Rounding
 
 TOGETHER, OF_WEIGHTS = 5, 6
 """The seeds under which quantised values move all the same way, and weights of products are rounded to int8.
@@ -77,7 +77,7 @@ class QuantisedNoise(Drawing):
 
     def _note_weights(self, node: NodeProto) -> None:
         """Note whether a node makes a constant, and whether that came out of integers."""
-        is_constant = set(node.input) <= self._weights and not operator_of(node).is_random
+        is_constant = set(node.input) <= self._weights and not arithmetic_of(node).is_random
         if is_constant and all(not attribute.HasField("g") for attribute in node.attribute):
             self._weights.update(node.output)
         if node.op_type == "DequantizeLinear":
@@ -262,6 +262,6 @@ class QuantisedNoise(Drawing):
 
 def _only_moves(node: NodeProto) -> bool:
     """Return whether a result holds the elements of the first operand: a Transpose, a Reshape, a Cast."""
-    operator = operator_of(node)
+    operator = arithmetic_of(node)
     moves = operator.rounding is Rounding.NOTHING and operator.nonfinite is Nonfinite.MOVED
     return len(node.output) == 1 and (moves or node.op_type == "Cast")

@@ -14,7 +14,7 @@ from onnx import NodeProto, numpy_helper
 from corpus.onnx.check import checker_complaint
 from corpus.onnx.graph import body_weights, subgraphs, walk_model, walk_nodes
 from corpus.values import Tensor
-from oracles.numerics.operators import operator_of
+from oracles.operators import arithmetic_of
 from reducer.search import Items
 from reducer.subject.base import Size
 from reducer.subject.onnx.naming import count_strange
@@ -105,7 +105,7 @@ def _resized_constants(subject: OnnxView, choice: Resize) -> dict[str, Tensor]:
     """Return the elements of shape constants that equal a dim that changes."""
     found: dict[str, Tensor] = {}
     for node in subject.nodes:
-        for position in operator_of(node).dims_at:
+        for position in arithmetic_of(node).dims_at:
             name = node.input[position] if position < len(node.input) else ""
             tensor = subject.initializers.get(name)
             array = subject.array(name) if tensor is not None else None

@@ -30,13 +30,7 @@ from corpus.tir.values import (
     literal,
     type_of,
 )
-from corpus.tir.walk import (
-    expressions,
-    map_expressions,
-    replace_expressions,
-    replace_statements,
-    statements,
-)
+from corpus.tir.walk import expressions, map_expressions, replace_expressions, replace_statements, statements
 from oracles.tir import statements as run
 
 I = Var("i")  # noqa: E741

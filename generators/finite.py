@@ -1,0 +1,343 @@
+"""Values for a program that was not grown here: repaired at the first node that is not finite.
+
+A run with every intermediate shows that node. The inputs that feed it are drawn anew within its guards or the
+usual ranges; where no draw gets further, gradients do (`torch_finite`; NNSmith, section 3.3). What counts is
+always another run with every intermediate. Weights are the program's own and stay, unless they are freed.
+`triage/cases/sources.py` calls it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.util import find_spec
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from corpus.allowance import RESERVE_SECONDS, OutOfTime, allowed
+from corpus.case import Case, Remark
+from corpus.onnx.check import repair
+from corpus.onnx.graph import outer_names, producers, topological
+from corpus.onnx.types import element_type
+from corpus.values import Tensor, Value, is_float
+from generators.language.random_source import RandomSource
+from generators.language.record import language_of
+from generators.language.values import draw
+from oracles.judge import Judge
+from oracles.operators import all_operators
+from oracles.probes.record import record_whole
+from oracles.relation.types import Range, dtype_of
+from oracles.run import Config
+from oracles.sandbox.sandbox import Job
+
+REPAIR_RUNS = 24
+STEPS = 200
+FIRST_LOOK = 0.5
+"""The share of a run's time that the first look gets: what takes longer has yet to be judged."""
+RATES = (100, 1000)
+"""The first steps, in thousandths: the second for inputs that are far away."""
+
+BYTE_BUDGET = 256 << 20
+PROGRAM_BYTES = 16 << 20
+MOST_NODES = 20_000
+
+MOST_ELEMENTS = 1 << 20
+"""A larger weight stays as it is."""
+
+_STARTS = (Range(0.5, 2), Range(-2, -0.5))
+_USUAL = (Range(0.5, 2), Range(-2, -0.5), Range(2, 8), Range(-8, -2), Range(-0.1, 0.1), Range(0, 1))
+
+
+class Guard(NamedTuple):
+    """Bounds on one operand, by its place."""
+
+    place: int
+    range: Range
+
+
+_AWAY = Range(-math.inf, math.inf, 0.1)
+_MORE: Mapping[str, tuple[Guard, ...]] = {
+    "Div": (Guard(1, _AWAY),),
+    "Mod": (Guard(1, _AWAY),),
+    "Pow": (Guard(0, Range(0.1, 10)), Guard(1, Range(-4, 4))),
+    "Exp": (Guard(0, Range(-10, 10)),),
+}
+"""What the generator sees to when it samples operands, rather than by a domain of the one in focus."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A case and what was done to its inputs, in words; `is_finite` by a run with every intermediate."""
+
+    case: Case
+    is_finite: bool
+    steps: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Trouble:
+    """The first node whose operands are finite and whose result is not, and the values of that run."""
+
+    at: int
+    node: onnx.NodeProto
+    values: Mapping[str, Value]
+
+
+def make_finite(case: Case, judge: Judge, *, gradients: bool = True, runs: int = REPAIR_RUNS) -> Settled:
+    """Return the case under inputs that keep every value finite, or the best that were found in `runs` runs.
+
+    A case that does not run, or is too large to look into, comes back as it is.
+    """
+    if not language_of(case.format).searches_inputs or len(case.program) > PROGRAM_BYTES or case.external:
+        return Settled(case, False)
+    if len(case.parsed.graph.node) > MOST_NODES:
+        return Settled(case, False)
+    seconds = judge.limits.cpu_seconds
+    try:
+        with allowed(FIRST_LOOK * seconds + RESERVE_SECONDS):
+            look = _Look(judge, case)
+    except OutOfTime:
+        return Settled(case, False)
+    if look.ran and look.trouble is not None:
+        with allowed(seconds + RESERVE_SECONDS):
+            look = _repaired(look, judge, runs, gradients)
+    return Settled(look.case, look.ran and look.trouble is None, look.steps)
+
+
+def _repaired(look: _Look, judge: Judge, runs: int, gradients: bool) -> _Look:
+    """Repair the values with a number of runs, then with gradients for the seconds that are left."""
+    try:
+        while look.trouble is not None and runs > 0:
+            used, better = _redraw(look, judge, runs)
+            runs -= used
+            if better is None:
+                break
+            look = better
+        return _search(look, judge) if look.trouble is not None and gradients else look
+    except OutOfTime:
+        return look
+
+
+def settled(case: Case, judge: Judge, *, free_weights: bool = False) -> Case:
+    """Give the case that `make_finite` leaves, with a note that says what was done.
+
+    With `free_weights` the program's weights may move as well where its inputs alone do not do.
+    """
+    found = make_finite(case, judge)
+    is_free = free_weights and language_of(case.format).searches_inputs and not case.external
+    if is_free and not found.is_finite:
+        free = freed(found.case)
+        more = make_finite(free, judge)
+        if more.is_finite:
+            found = replace(more, case=bound(more.case, case), steps=(*found.steps, *more.steps))
+    if not found.steps:
+        return case
+    result = "every value is finite" if found.is_finite else "NaN or infinity comes later"
+    kind = Remark.CHANGED if found.case.program == case.program else Remark.FREED
+    note = kind.note(f"{result} ({'; '.join(found.steps)})")
+    return replace(found.case, notes=(*case.notes, note))
+
+
+class _Look:
+    """A case, the trouble that a run of it showed, and the steps that led to it."""
+
+    def __init__(self, judge: Judge, case: Case, steps: tuple[str, ...] = ()) -> None:
+        model = repair(case.parsed)[0]
+        nodes = topological(model.graph.node, outer_names(model.graph))
+        self.case = case
+        self.steps = steps
+        self.graph = model.graph
+        self.nodes = list(model.graph.node if nodes is None else nodes)
+        values = record_whole(judge.executor, case, byte_budget=BYTE_BUDGET)
+        self.ran = values is not None
+        self.trouble = self._trouble(values or {})
+
+    def _trouble(self, values: Mapping[str, Value]) -> _Trouble | None:
+        fed = set(_floats(self.case))
+        for at, node in enumerate(self.nodes):
+            if fed.isdisjoint(node.input):
+                continue
+            fed.update(node.output)
+            given = all(_is_finite(values.get(name)) for name in node.input)
+            if given and not all(_is_finite(values.get(name)) for name in node.output):
+                return _Trouble(at, node, values)
+        return None
+
+    def gets_further_than(self, other: _Look) -> bool:
+        assert other.trouble is not None
+        return self.ran and (self.trouble is None or self.trouble.at > other.trouble.at)
+
+
+def _floats(case: Case) -> dict[str, Tensor]:
+    """Return the inputs that may be changed."""
+    tensors = {name: value for name, value in case.inputs.items() if isinstance(value, np.ndarray)}
+    return {name: value for name, value in tensors.items() if value.size and is_float(value)}
+
+
+def _is_finite(value: Value | None) -> bool:
+    if isinstance(value, list):
+        return all(map(_is_finite, value))
+    if value is None or (value.dtype.kind != "f" and value.dtype.isbuiltin != 2):
+        return True
+    return bool(np.isfinite(value.astype(np.float64)).all())
+
+
+def _redraw(look: _Look, judge: Judge, runs: int) -> tuple[int, _Look | None]:
+    """Return the runs used, and the first draw of one input that gets further."""
+    assert look.trouble is not None
+    used = 0
+    for name, wanted in _candidates(look, look.trouble):
+        if used == runs:
+            break
+        used += 1
+        changed = replace(look.case, inputs={**look.case.inputs, name: _within(look.case, name, wanted)})
+        where = look.trouble.node.name or look.trouble.node.output[0]
+        step = f"{look.trouble.node.op_type} {where}: {name} in {wanted.low:.3g} … {wanted.high:.3g}"
+        found = _Look(judge, changed, (*look.steps, step))
+        if found.gets_further_than(look):
+            return used, found
+    return used, None
+
+
+def _within(case: Case, name: str, wanted: Range) -> Tensor:
+    """Return the input, with what lies outside of the range drawn anew."""
+    old = _floats(case)[name]
+    new = draw(RandomSource(f"finite/{name}/{wanted}"), dtype_of(old), old.shape, wanted).array
+    wide = old.astype(np.float64)
+    kept = (wide >= wanted.low) & (wide <= wanted.high) & (np.abs(wide) >= wanted.away)
+    return np.where(kept, old, new).astype(old.dtype, copy=False)
+
+
+def _candidates(look: _Look, trouble: _Trouble) -> Iterator[tuple[str, Range]]:
+    """Inputs with ranges for them: those that the guards ask for, then the usual ones."""
+    inputs = _floats(look.case)
+    made = producers(look.graph)
+    operands = list(trouble.node.input)
+    own = [each for each in guards().get(trouble.node.op_type, ()) if each.place < len(operands)]
+    seen = [(operands[place], within) for place, within in own if operands[place] in inputs]
+    yield from seen
+    reached = _ancestors(trouble.node, made)
+    for wanted in _USUAL:
+        yield from ((name, wanted) for name in inputs if name in reached and (name, wanted) not in seen)
+
+
+def _ancestors(node: onnx.NodeProto, made: Mapping[str, onnx.NodeProto]) -> set[str]:
+    waiting, seen = list(node.input), set(node.input)
+    while waiting:
+        name = waiting.pop()
+        new = [one for one in (made[name].input if name in made else ()) if one not in seen]
+        seen.update(new)
+        waiting += new
+    return seen
+
+
+def _search(look: _Look, judge: Judge) -> _Look:
+    """Improve the inputs by gradients, from the point that the draws have reached."""
+    if find_spec("torch") is None:
+        return look
+    ways = [(rate, wanted, False) for rate, wanted in product(RATES, (None, *_STARTS))]
+    for rate, wanted, draws in ((RATES[0], None, True), *ways):
+        found = _descended(look, judge, rate, wanted, draws=draws)
+        if found is None:
+            break
+        look = found if found.gets_further_than(look) else look
+        if look.trouble is None:
+            break
+    return look
+
+
+def _descended(
+    look: _Look, judge: Judge, rate: int, wanted: Range | None, *, draws: bool = False
+) -> _Look | None:
+    """Descend from the inputs as they are, or from a range; return the end if it is better."""
+    start = {name: _within(look.case, name, wanted) for name in _floats(look.case)} if wanted else {}
+    settings = (
+        ("via", "gradients"),
+        ("guards", _guards_as_text()),
+        ("steps", STEPS),
+        ("rate", rate),
+        ("draws", draws),
+    )
+    way = Config("gradients", settings, backend="torch")
+    (run,) = judge.executor.run(Job(look.case.program, {**look.case.inputs, **start}, (way,)))
+    if not run.is_ok or look.trouble is None:
+        return None
+    changed = replace(look.case, inputs={**look.case.inputs, **run.outputs})
+    where = look.trouble.node.name or look.trouble.node.output[0]
+    return _Look(judge, changed, (*look.steps, f"{look.trouble.node.op_type} {where}: gradients"))
+
+
+def _guards_as_text() -> str:
+    """Return the guards for the worker; bounds that are none as null."""
+
+    def bound(value: float) -> float | None:
+        return value if math.isfinite(value) else None
+
+    listed = {
+        name: [(place, bound(each.low), bound(each.high), each.away) for place, each in own]
+        for name, own in guards().items()
+    }
+    return json.dumps(listed)
+
+
+# What operands must be
+
+
+@cache
+def guards() -> Mapping[str, tuple[Guard, ...]]:
+    """Map ONNX operators to their guards."""
+    own = {
+        operator.name: (Guard(0, operator.domain),)
+        for operator in all_operators()
+        if operator.is_standard and operator.domain is not None
+    }
+    return {**own, **_MORE}
+
+
+# Weights that may move: inputs while values are looked for, and weights again after
+
+
+def freed(case: Case) -> Case:
+    """Return the case with its float weights among its inputs; itself where it has none that may move."""
+    model = onnx.ModelProto()
+    model.CopyFrom(case.parsed)
+    found = {
+        tensor.name: numpy_helper.to_array(tensor) for tensor in filter(_may_move, model.graph.initializer)
+    }
+    if not found:
+        return case
+    declared = {each.name for each in model.graph.input}
+    kept = [tensor for tensor in model.graph.initializer if tensor.name not in found]
+    del model.graph.initializer[:]
+    model.graph.initializer.extend(kept)
+    for name, value in found.items():
+        if name not in declared:
+            kind = element_type(value.dtype)
+            model.graph.input.append(helper.make_tensor_value_info(name, kind, value.shape))
+    return replace(case, program=model.SerializeToString(), inputs={**found, **case.inputs})
+
+
+def bound(found: Case, case: Case) -> Case:
+    """Return the case with the values that its weights and inputs have in one that was `freed`."""
+    model = onnx.ModelProto()
+    model.CopyFrom(case.parsed)
+    for tensor in model.graph.initializer:
+        value = found.inputs.get(tensor.name)
+        if isinstance(value, np.ndarray) and tensor.name not in case.inputs:
+            tensor.CopyFrom(numpy_helper.from_array(value, tensor.name))
+    inputs = {name: found.inputs[name] for name in case.inputs}
+    return replace(case, program=model.SerializeToString(), inputs=inputs)
+
+
+def _may_move(tensor: onnx.TensorProto) -> bool:
+    is_inside = tensor.data_location != onnx.TensorProto.EXTERNAL
+    if not is_inside or not 0 < np.prod(tensor.dims, dtype=np.int64) <= MOST_ELEMENTS:
+        return False
+    return is_float(numpy_helper.to_array(tensor))

@@ -1,0 +1,316 @@
+"""Operators of torch itself that work element by element, with its promotion of mixed types."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from corpus.values import Tensor
+from oracles.relation.arithmetic import (
+    CHOOSES,
+    MOVES,
+    ROUNDS,
+    ROUNDS_ABOUT_ONE,
+    SUMS,
+    WHOLE,
+    Arithmetic,
+    Rounding,
+)
+from oracles.relation.aten import (
+    EVERY,
+    FLOATING,
+    INTEGRAL,
+    NUMBERS,
+    WIDE,
+    aten,
+    by_type,
+    floating,
+    inside,
+    joined,
+    magnitudes,
+    number,
+    paired,
+    promoted,
+    promotion,
+    shaped,
+    truth,
+    whole_type,
+)
+from oracles.relation.intervals import hull
+from oracles.relation.open_checks import LEAST, overflows, shifts_backwards
+from oracles.relation.operator import Operator
+from oracles.relation.program import Call, Kind, Operand
+from oracles.relation.scope import Scope
+from oracles.relation.types import BOOL, I32, DType, Range, broadcast, is_float
+
+_SAME = shaped(lambda call: call.operand(0).shape)
+_TRUTH = shaped(lambda call: call.operand(0).shape, truth)
+_FLOAT = shaped(lambda call: call.operand(0).shape, floating)
+_JOINED = shaped(joined)
+_PROMOTED = shaped(joined, promotion)
+_QUOTIENT = shaped(joined, floating)
+_COMPARED = shaped(joined, truth)
+_MIXED, _AT_JUMPS = 0.25, 0.5
+"""How often a partner is of another element type; how often quotients are nearly whole."""
+
+
+def _divisor(dtype: DType) -> Range:
+    return Range(-math.inf, math.inf, 0.1 if is_float(dtype) else 1)
+
+
+def _sample_quotient(scope: Scope, focus: Operand) -> Call:
+    """The focus is the dividend, or the divisor where it is known to be away from zero.
+
+    Now and then the quotients are whole or nearly so, which is where rounding them jumps.
+    """
+    known = scope.content_of(focus)
+    if known is not None and scope.draws.chance(_AT_JUMPS):
+        return Call((focus, scope.fix(_fraction(scope, known, _divisor(focus.dtype)), focus.dtype)))
+    if focus.range.is_within(_divisor(focus.dtype)) and scope.draws.chance(0.5):
+        return Call((scope.partner(focus), focus))
+    return Call((focus, scope.partner(focus, _divisor(focus.dtype))))
+
+
+def _fraction(scope: Scope, array: Tensor, within: Range) -> Tensor:
+    """Return each element divided by a small whole number; 1 where that lies outside."""
+    steps = scope.draws.words(array.size).reshape(array.shape) % 12 + 1
+    quotients = np.asarray(array.astype(np.float64) / steps).astype(array.dtype)
+    return np.where(np.abs(quotients.astype(np.float64)) >= within.away, quotients, np.ones_like(array))
+
+
+def _sample_division(scope: Scope, focus: Operand) -> Call:
+    mode = scope.draws.pick(("floor", "trunc"))
+    return _sample_quotient(scope, focus)._replace(attributes={"rounding_mode": mode})
+
+
+def _quotient(call: Call) -> float:
+    divisor = call.operand(1).range.magnitude_floor
+    return call.operand(0).range.magnitude / divisor + 1 if divisor else math.inf
+
+
+def _remainder(call: Call) -> float:
+    return call.operand(1).range.magnitude
+
+
+def _sample_mixed(scope: Scope, focus: Operand) -> Call:
+    dtype = scope.draws.pick(EVERY) if scope.draws.chance(_MIXED) else focus.dtype
+    other = scope.partner(focus, dtype=dtype if scope.allows(dtype) else focus.dtype)
+    return Call((focus, other) if scope.draws.chance(0.6) else (other, focus))
+
+
+def _sample_difference(scope: Scope, focus: Operand) -> Call | None:
+    """torch takes no truth away."""
+    call = _sample_mixed(scope, focus)
+    return None if any(value.dtype is BOOL for value in call.present) else call
+
+
+def _sample_weighed(scope: Scope, focus: Operand) -> Call:
+    call = _sample_mixed(scope, focus)
+    if promoted(call.present) is BOOL or scope.draws.chance(0.4):
+        return call
+    alpha = number(scope, promoted(call.present), (0.5, 2.0, -1.0), (2, 3))
+    return call._replace(attributes={"alpha": alpha})
+
+
+def _sample_clamp(scope: Scope, focus: Operand) -> Call:
+    low = number(scope, focus.dtype, (-2.0, -0.5, 0.0), (0, 1))
+    return Call((focus,), {"min": low, "max": number(scope, focus.dtype, (0.0, 0.5, 6.0), (2, 5, 100))})
+
+
+def _sample_clamp_by(name: str) -> Callable[[Scope, Operand], Call]:
+    """Clamp by a number, or by a tensor."""
+
+    def sample(scope: Scope, focus: Operand) -> Call:
+        if scope.draws.chance(0.4):
+            return Call((focus, scope.partner(focus)))
+        return Call((focus,), {name: number(scope, focus.dtype, (-0.5, 0.0, 1.0), (0, 1, 3))})
+
+    return sample
+
+
+def _bound_clamp(call: Call) -> tuple[Range, ...]:
+    limits = [float(value) for value in call.attributes.values() if isinstance(value, (int, float))]
+    return (hull([*(value.range for value in call.present), *(Range(each, each) for each in limits)]),)
+
+
+def _sample_three(scope: Scope, focus: Operand, within: Range | None = None) -> Call | None:
+    """Three operands that broadcast together, the last of them within bounds."""
+    second, third = scope.partner(focus), scope.partner(focus, within)
+    return None if broadcast(focus.shape, second.shape, third.shape) is None else Call((focus, second, third))
+
+
+def _sample_added(scope: Scope, focus: Operand, within: Range | None = None) -> Call | None:
+    call = _sample_three(scope, focus, within)
+    if call is None or scope.draws.chance(0.4):
+        return call
+    return call._replace(attributes={"value": number(scope, focus.dtype, (0.5, -1.0, 2.0), (2, 3))})
+
+
+def _sample_lerp(scope: Scope, focus: Operand) -> Call | None:
+    if scope.draws.chance(0.5):
+        return _sample_three(scope, focus, Range(0, 1))
+    return Call((focus, scope.partner(focus)), {"weight": scope.draws.pick((0.25, 0.5, 0.75))})
+
+
+def _sample_fill(scope: Scope, focus: Operand) -> Call:
+    mask = scope.partner(focus, dtype=BOOL)
+    return Call((focus, mask), {"value": number(scope, focus.dtype, (0.0, -1.0, 2.5), (0, 1))})
+
+
+def _sample_ldexp(scope: Scope, focus: Operand) -> Call:
+    return Call((focus, scope.partner(focus, Range(-4, 6), I32)))
+
+
+def _mixing(name: str, arithmetic: Arithmetic, kind: Kind, magnitude: Callable[[Call], float]) -> Operator:
+    return aten(name, kind, arithmetic, EVERY, _sample_mixed, _PROMOTED, by_type(_PROMOTED, magnitude))
+
+
+def _choosing(name: str) -> Operator:
+    """Gives one of its operands: never beyond the largest of them."""
+    return _mixing(name, CHOOSES, Kind.ARITHMETIC, lambda call: max(magnitudes(call)))
+
+
+def _test(name: str, kind: Kind) -> Operator:
+    return aten(name, kind, CHOOSES, EVERY, _sample_mixed, _COMPARED, inside(0, 1))
+
+
+def _bitwise(name: str, arithmetic: Arithmetic, dtypes: tuple[DType, ...] = (*INTEGRAL, BOOL)) -> Operator:
+    return aten(name, Kind.LOGIC, arithmetic, dtypes, paired(), _JOINED, whole_type)
+
+
+def _shift(name: str) -> Operator:
+    return aten(
+        name,
+        Kind.LOGIC,
+        Arithmetic(Rounding.NOTHING, opens={"by as many bits as there are": shifts_backwards}),
+        INTEGRAL,
+        paired(lambda dtype: Range(0, 7)),
+        _JOINED,
+        whole_type,
+    )
+
+
+def _join(
+    name: str, arithmetic: Arithmetic, dtypes: tuple[DType, ...], magnitude: Callable[[Call], float]
+) -> Operator:
+    return aten(name, Kind.MATH, arithmetic, dtypes, paired(), _JOINED, by_type(_JOINED, magnitude))
+
+
+def _total(call: Call) -> float:
+    return sum(magnitudes(call)) * 3
+
+
+def _scaled_log(call: Call) -> float:
+    return 30 * magnitudes(call)[0]
+
+
+def _product(call: Call) -> float:
+    return math.prod(magnitudes(call))
+
+
+_FLOORS, _DIVIDES = (Arithmetic(each, opens=LEAST) for each in (Rounding.NOTHING, Rounding.RESULT))
+_POSITIVE = Range(0.05, math.inf)
+
+OPERATORS = (
+    aten(
+        "floor_divide",
+        Kind.ARITHMETIC,
+        _FLOORS,
+        NUMBERS,
+        _sample_quotient,
+        _JOINED,
+        by_type(_JOINED, _quotient),
+    ),
+    aten("div", Kind.ARITHMETIC, _DIVIDES, NUMBERS, _sample_division, _JOINED, by_type(_JOINED, _quotient)),
+    aten(
+        "true_divide",
+        Kind.ARITHMETIC,
+        ROUNDS,
+        NUMBERS,
+        _sample_quotient,
+        _QUOTIENT,
+        by_type(_QUOTIENT, _quotient),
+    ),
+    aten(
+        "remainder",
+        Kind.ARITHMETIC,
+        _DIVIDES,
+        NUMBERS,
+        _sample_quotient,
+        _JOINED,
+        by_type(_JOINED, _remainder),
+    ),
+    aten("fmod", Kind.ARITHMETIC, _FLOORS, NUMBERS, _sample_quotient, _JOINED, by_type(_JOINED, _remainder)),
+    aten("add", Kind.ARITHMETIC, SUMS, EVERY, _sample_weighed, _PROMOTED, by_type(_PROMOTED, _total)),
+    aten("sub", Kind.ARITHMETIC, ROUNDS, NUMBERS, _sample_difference, _PROMOTED, by_type(_PROMOTED, _total)),
+    _mixing("mul", ROUNDS, Kind.ARITHMETIC, _product),
+    *map(_choosing, ("maximum", "minimum", "fmax", "fmin")),
+    *(_test(name, Kind.COMPARE) for name in ("ne", "eq", "lt", "ge")),
+    *(_test(name, Kind.LOGIC) for name in ("logical_and", "logical_or", "logical_xor")),
+    *(_bitwise(name, CHOOSES) for name in ("bitwise_and", "bitwise_or", "bitwise_xor")),
+    *map(_shift, ("bitwise_left_shift", "bitwise_right_shift")),
+    _bitwise("gcd", Arithmetic(Rounding.NOTHING, opens={"beyond the type": overflows}), INTEGRAL),
+    _bitwise("lcm", Arithmetic(Rounding.NOTHING, opens={"beyond the type": overflows}), INTEGRAL),
+    _join("copysign", WHOLE, FLOATING, lambda call: magnitudes(call)[0]),
+    _join("hypot", ROUNDS, FLOATING, lambda call: sum(magnitudes(call))),
+    _join("atan2", ROUNDS, FLOATING, lambda call: 3.2),
+    _join("nextafter", WHOLE, (*WIDE,), lambda call: magnitudes(call)[0] + 1),
+    _join("heaviside", WHOLE, EVERY, lambda call: max(1.0, magnitudes(call)[1])),
+    _join("logaddexp", ROUNDS_ABOUT_ONE, FLOATING, lambda call: max(magnitudes(call)) + 1),
+    _join("logaddexp2", ROUNDS_ABOUT_ONE, FLOATING, lambda call: max(magnitudes(call)) + 1),
+    *(
+        aten(
+            name,
+            Kind.MATH,
+            ROUNDS_ABOUT_ONE,
+            FLOATING,
+            paired(lambda dtype: _POSITIVE),
+            _JOINED,
+            by_type(_JOINED, _scaled_log),
+        )
+        for name in ("xlogy", "special_xlog1py")
+    ),
+    aten(
+        "ldexp",
+        Kind.MATH,
+        WHOLE,
+        WIDE,
+        _sample_ldexp,
+        _JOINED,
+        by_type(_JOINED, lambda call: 64 * magnitudes(call)[0]),
+    ),
+    aten(
+        "addcmul",
+        Kind.ARITHMETIC,
+        SUMS,
+        NUMBERS,
+        _sample_added,
+        _JOINED,
+        by_type(_JOINED, lambda call: magnitudes(call)[0] + 3 * math.prod(magnitudes(call)[1:])),
+    ),
+    aten(
+        "addcdiv",
+        Kind.ARITHMETIC,
+        SUMS,
+        FLOATING,
+        partial(_sample_added, within=Range(-math.inf, math.inf, 0.1)),
+        _JOINED,
+        by_type(_JOINED, lambda call: magnitudes(call)[0] + 20 * magnitudes(call)[1]),
+    ),
+    aten("lerp", Kind.ARITHMETIC, SUMS, FLOATING, _sample_lerp, _JOINED, by_type(_JOINED, _total)),
+    aten(
+        "masked_fill",
+        Kind.LOGIC,
+        MOVES,
+        EVERY,
+        _sample_fill,
+        _JOINED,
+        by_type(_JOINED, lambda call: magnitudes(call)[0] + 3),
+    ),
+    aten("clamp", Kind.ARITHMETIC, CHOOSES, NUMBERS, _sample_clamp, bound=_bound_clamp),
+    aten("clamp_min", Kind.ARITHMETIC, CHOOSES, NUMBERS, _sample_clamp_by("min"), _JOINED, _bound_clamp),
+    aten("clamp_max", Kind.ARITHMETIC, CHOOSES, NUMBERS, _sample_clamp_by("max"), _JOINED, _bound_clamp),
+)

@@ -1,0 +1,216 @@
+"""Operators of torch itself that move elements to and from places that an operand names."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from oracles.relation.arithmetic import MOVES, SUMS, Arithmetic, Nonfinite, Rounding
+from oracles.relation.aten import (
+    EVERY,
+    FLOATING,
+    NUMBERS,
+    aten,
+    axis_of,
+    by_type,
+    inside,
+    magnitudes,
+    moved_elements,
+    number,
+    places,
+    replaced,
+    same_shape,
+    shaped,
+)
+from oracles.relation.inverses import is_filled
+from oracles.relation.open_checks import copies_twice, is_unordered
+from oracles.relation.operator import Operator, RangeRule, Sampler
+from oracles.relation.program import MAX_RANK, Call, Kind, Operand
+from oracles.relation.scope import MAX_ELEMENTS, Scope
+from oracles.relation.types import NUMPY, U8, DType, Shape
+
+_ALONG = range(1, MAX_RANK + 1)
+
+
+def indices(scope: Scope, shape: Shape, length: int, *, distinct: bool = False) -> Operand:
+    """Places along a dim, counted from the front; `distinct` ones along one dim."""
+    if distinct:
+        found = scope.draws.sample(range(length), shape[0])
+        return scope.fix(np.array(found, np.int64).reshape(shape))
+    flat = [scope.draws.below(max(length, 1)) for _ in range(math.prod(shape))]
+    return scope.fix(np.array(flat, np.int64).reshape(shape))
+
+
+def _sample_index(scope: Scope, focus: Operand) -> Call | None:
+    axis = scope.axis(focus.rank)
+    length = focus.shape[axis % focus.rank]
+    return Call((focus, indices(scope, (scope.dim(),), length)), {"dim": axis}) if length else None
+
+
+def _indexed(call: Call) -> Shape:
+    return replaced(call.operand(0).shape, axis_of(call), *call.operand(1).shape)
+
+
+def _sample_gather(scope: Scope, focus: Operand) -> Call | None:
+    axis = scope.draws.below(focus.rank)
+    if not is_filled(focus.shape):
+        return None
+    shape = replaced(focus.shape, axis, max(1, scope.dim()))
+    return (
+        Call((focus, indices(scope, shape, focus.shape[axis])), {"dim": axis})
+        if math.prod(shape) <= MAX_ELEMENTS
+        else None
+    )
+
+
+def _second(call: Call) -> Shape:
+    return call.operand(1).shape
+
+
+def _with_source(distinct: bool) -> Sampler:
+    """Draw some slices of the focus and the values to write there."""
+
+    def sample(scope: Scope, focus: Operand) -> Call | None:
+        axis = scope.draws.below(focus.rank)
+        length = focus.shape[axis]
+        if not length:
+            return None
+        count = scope.draws.between(1, min(length, 6))
+        index = indices(scope, (count,), length, distinct=distinct)
+        return Call(
+            (focus, index, scope.supply(focus.dtype, replaced(focus.shape, axis, count))), {"dim": axis}
+        )
+
+    return sample
+
+
+def _sample_scatter(scope: Scope, focus: Operand) -> Call | None:
+    """Return an index as large as the source, which is smaller than the focus or as large."""
+    if not is_filled(focus.shape):
+        return None
+    axis = scope.draws.below(focus.rank)
+    shape = tuple(dim if scope.draws.chance(0.7) else scope.draws.between(1, dim) for dim in focus.shape)
+    index = indices(scope, shape, focus.shape[axis])
+    return Call((focus, index, scope.supply(focus.dtype, shape)), {"dim": axis})
+
+
+def _sample_reduced(scope: Scope, focus: Operand) -> Call | None:
+    call = _sample_scatter(scope, focus)
+    if call is None:
+        return None
+    how = scope.draws.pick(
+        ("sum", "amax", "amin", "mean") if focus.dtype in FLOATING else ("sum", "amax", "amin")
+    )
+    return call._replace(attributes={**call.attributes, "reduce": how, "include_self": scope.draws.below(2)})
+
+
+def _sample_put(scope: Scope, focus: Operand) -> Call | None:
+    call = _sample_scatter(scope, focus)
+    if call is None:
+        return None
+    value = number(scope, focus.dtype, (0.0, 2.5, -1.0), (0, 1))
+    return Call(call.operands[:2], {**call.attributes, "value": value})
+
+
+def _sample_filled(scope: Scope, focus: Operand) -> Call | None:
+    call = _sample_index(scope, focus)
+    if call is None:
+        return None
+    value = number(scope, focus.dtype, (0.0, 2.5, -1.0), (0, 1))
+    return call._replace(attributes={**call.attributes, "value": value})
+
+
+def _sample_take(scope: Scope, focus: Operand) -> Call | None:
+    if not is_filled(focus.shape):
+        return None
+    shape = scope.shape(scope.draws.below(3))
+    return Call((focus, indices(scope, shape, math.prod(focus.shape))))
+
+
+def _sample_embedding(scope: Scope, focus: Operand) -> Call | None:
+    if not is_filled(focus.shape):
+        return None
+    return Call((focus, indices(scope, scope.shape(scope.draws.below(3)), focus.shape[0])))
+
+
+def _grown(call: Call) -> float:
+    """Bound a sum of scattered elements: all of them may meet in one place."""
+    return magnitudes(call)[0] + magnitudes(call)[2] * math.prod(call.operand(2).shape)
+
+
+def _boundaries(scope: Scope, focus: Operand) -> Operand:
+    count = scope.draws.between(0, 6)
+    found = sorted(
+        scope.draws.between(-8, 8) if focus.dtype is not U8 else scope.draws.below(9) for _ in range(count)
+    )
+    return scope.fix(np.array(found, np.float64).astype(NUMPY[focus.dtype]), focus.dtype)
+
+
+def _sample_buckets(scope: Scope, focus: Operand) -> Call:
+    return Call((focus, _boundaries(scope, focus)), {"right": scope.draws.below(2)})
+
+
+def _sample_search(scope: Scope, focus: Operand) -> Call:
+    return Call((_boundaries(scope, focus), focus), {"right": scope.draws.below(2)})
+
+
+def _indexing(
+    name: str,
+    arithmetic: Arithmetic,
+    sample: Sampler,
+    shape: Callable[[Call], Shape],
+    dtypes: tuple[DType, ...] = EVERY,
+    bound: RangeRule = moved_elements,
+    ranks: range = _ALONG,
+) -> Operator:
+    return aten(name, Kind.PART, arithmetic, dtypes, sample, shaped(shape), bound, ranks=ranks)
+
+
+_BUCKETED, _SEARCHED = shaped(same_shape, places), shaped(_second, places)
+_SUMS = by_type(shaped(same_shape), _grown)
+
+OPERATORS = (
+    _indexing("index_select", MOVES, _sample_index, _indexed),
+    _indexing("take_along_dim", MOVES, _sample_gather, _second),
+    _indexing("gather", MOVES, _sample_gather, _second),
+    _indexing(
+        "index_copy",
+        Arithmetic(Rounding.NOTHING, Nonfinite.MOVED, opens={"writes to one place twice": copies_twice}),
+        _with_source(True),
+        same_shape,
+    ),
+    _indexing("index_fill", MOVES, _sample_filled, same_shape),
+    _indexing("index_add", SUMS, _with_source(False), same_shape, NUMBERS, _SUMS),
+    _indexing("scatter_add", SUMS, _sample_scatter, same_shape, NUMBERS, _SUMS),
+    _indexing("scatter_reduce", SUMS, _sample_reduced, same_shape, NUMBERS, _SUMS),
+    _indexing("scatter", MOVES, _sample_put, same_shape),
+    _indexing("take", MOVES, _sample_take, _second),
+    _indexing(
+        "embedding",
+        MOVES,
+        _sample_embedding,
+        lambda call: (*call.operand(1).shape, *call.operand(0).shape[1:]),
+        FLOATING,
+        ranks=range(2, 3),
+    ),
+    aten(
+        "bucketize",
+        Kind.COMPARE,
+        Arithmetic(Rounding.NOTHING, opens={"boundaries in no order": is_unordered(1)}),
+        NUMBERS,
+        _sample_buckets,
+        _BUCKETED,
+        inside(0, 6),
+    ),
+    aten(
+        "searchsorted",
+        Kind.COMPARE,
+        Arithmetic(Rounding.NOTHING, opens={"boundaries in no order": is_unordered(0)}),
+        NUMBERS,
+        _sample_search,
+        _SEARCHED,
+        inside(0, 6),
+    ),
+)

@@ -1,0 +1,275 @@
+"""Operators of torch itself that multiply matrices, and pools and resizing of images."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from oracles.relation.arithmetic import MOVES, ROUNDS, SUMS, SUMS_INSIDE, WHOLE, Arithmetic
+from oracles.relation.aten import (
+    FLOATING,
+    WIDE,
+    Attributes,
+    aten,
+    by_type,
+    magnitudes,
+    sampled_with,
+    shaped,
+    with_places,
+)
+from oracles.relation.inverses import is_filled
+from oracles.relation.operator import Operator, Sampler
+from oracles.relation.program import Call, Kind, Operand
+from oracles.relation.scope import MAX_ELEMENTS, Scope
+from oracles.relation.types import F32, F64, I32, I64, DType, Shape, TensorType
+
+_NUMBERS = (F32, F64, I64, I32)
+_VECTOR, _MATRIX, _BATCH = range(1, 2), range(2, 3), range(3, 4)
+
+
+def _factors(scope: Scope, dtype: DType) -> Attributes:
+    """Draw the factors of the two terms; often there are none."""
+    if scope.draws.chance(0.4):
+        return {}
+    if dtype in (I64, I32):
+        return {"alpha": scope.draws.pick((1, 2)), "beta": scope.draws.pick((0, 1, 3))}
+    return {"alpha": scope.draws.pick((1.0, 0.5, -1.0)), "beta": scope.draws.pick((1.0, 0.0, 0.25))}
+
+
+def _sample_product(scope: Scope, focus: Operand) -> Call:
+    """Multiply by another matrix with as many batches."""
+    *batch, _, inner = focus.shape
+    return Call((focus, scope.supply(focus.dtype, (*batch, inner, scope.dim()))))
+
+
+def _sample_added(scope: Scope, focus: Operand, drop: int = 0) -> Call:
+    """Return a product and its addend, which has the product's shape or broadcasts to it."""
+    call = _sample_product(scope, focus)
+    shape = _product_shape(call.operand(0).shape, call.operand(1).shape)[drop:]
+    addend = shape if scope.draws.chance(0.6) else shape[-1:]
+    attributes = _factors(scope, focus.dtype)
+    return Call((scope.supply(focus.dtype, addend), *call.operands), attributes)
+
+
+def _sample_batches(scope: Scope, focus: Operand) -> Call:
+    return _sample_added(scope, focus, 1)
+
+
+def _product_shape(left: Shape, right: Shape) -> Shape:
+    return (*left[:-1], right[-1])
+
+
+def _multiplied(call: Call) -> Shape:
+    return _product_shape(call.operand(0).shape, call.operand(1).shape)
+
+
+def _added(call: Call) -> Shape:
+    return _product_shape(call.operand(1).shape, call.operand(2).shape)
+
+
+def _summed(call: Call) -> Shape:
+    return _added(call)[1:]
+
+
+def _sample_by_vector(scope: Scope, focus: Operand) -> Call:
+    return Call((focus, scope.supply(focus.dtype, focus.shape[-1:])))
+
+
+def _sample_vector_added(scope: Scope, focus: Operand) -> Call:
+    call = _sample_by_vector(scope, focus)
+    return Call((scope.supply(focus.dtype, focus.shape[:1]), *call.operands), _factors(scope, focus.dtype))
+
+
+def _sample_vectors(scope: Scope, focus: Operand) -> Call | None:
+    size = scope.dim()
+    if focus.shape[0] * size > MAX_ELEMENTS:
+        return None
+    return Call((focus, scope.supply(focus.dtype, (size,))))
+
+
+def _sample_outer_added(scope: Scope, focus: Operand) -> Call | None:
+    call = _sample_vectors(scope, focus)
+    if call is None:
+        return None
+    addend = scope.supply(focus.dtype, _outer(call))
+    return Call((addend, *call.operands), _factors(scope, focus.dtype))
+
+
+def _outer(call: Call) -> Shape:
+    return (*call.operand(0).shape, *call.operand(1).shape)
+
+
+def _sample_kron(scope: Scope, focus: Operand) -> Call | None:
+    other = scope.supply(focus.dtype, tuple(scope.draws.between(1, 3) for _ in focus.shape))
+    return Call((focus, other)) if math.prod(focus.shape) * math.prod(other.shape) <= MAX_ELEMENTS else None
+
+
+def _kron(call: Call) -> Shape:
+    return tuple(a * b for a, b in zip(call.operand(0).shape, call.operand(1).shape, strict=True))
+
+
+def _sample_inner(scope: Scope, focus: Operand) -> Call:
+    return Call((focus, scope.supply(focus.dtype, (scope.dim(), focus.shape[-1]))))
+
+
+def _inner(call: Call) -> Shape:
+    return (*call.operand(0).shape[:-1], call.operand(1).shape[0])
+
+
+def _sample_far(scope: Scope, focus: Operand) -> Call | None:
+    if not is_filled(focus.shape):
+        return None
+    other = scope.supply(focus.dtype, (*focus.shape[:-2], max(1, scope.dim()), focus.shape[-1]))
+    return Call((focus, other), {"p": scope.draws.pick((2.0, 1.0, 0.5, math.inf))})
+
+
+def _far(call: Call) -> Shape:
+    return (*call.operand(0).shape[:-1], call.operand(1).shape[-2])
+
+
+_FAR = shaped(_far)
+
+
+def _apart(call: Call) -> float:
+    """Bound a distance of any norm of order one half or more."""
+    return sum(magnitudes(call)) * call.operand(0).shape[-1] ** 2 + 1
+
+
+def _largest(call: Call) -> float:
+    """Bound a sum of products with a term added, all of it at most doubled."""
+    product = (
+        math.prod(magnitudes(call)[-2:]) * max(max(value.shape, default=1) for value in call.present) ** 2
+    )
+    return product + 3 * magnitudes(call)[0]
+
+
+def _linear(
+    name: str,
+    arithmetic: Arithmetic,
+    sample: Sampler,
+    shape: Callable[[Call], Shape],
+    ranks: range,
+    dtypes: tuple[DType, ...] = (*FLOATING, I64, I32),
+) -> Operator:
+    infer = shaped(shape)
+    return aten(name, Kind.LINEAR, arithmetic, dtypes, sample, infer, by_type(infer, _largest), ranks=ranks)
+
+
+# Images
+
+
+def _draw_pool(scope: Scope, focus: Operand) -> Attributes | None:
+    """Windows that fit, pads of at most half of them; sizes rounded up or down."""
+    if not is_filled(focus.shape):
+        return None
+    kernel = tuple(scope.draws.between(1, min(size, 3)) for size in focus.shape[-2:])
+    pads = tuple(scope.draws.between(0, size // 2) for size in kernel)
+    stride = tuple(scope.draws.between(1, 3) for _ in kernel)
+    return {"kernel_size": kernel, "stride": stride, "padding": pads, "ceil_mode": scope.draws.below(2)}
+
+
+def _draw_average(scope: Scope, focus: Operand) -> Attributes | None:
+    attributes = _draw_pool(scope, focus)
+    if attributes is None:
+        return None
+    divisor: Attributes = {"divisor_override": scope.draws.between(1, 5)} if scope.draws.chance(0.3) else {}
+    return {**attributes, "count_include_pad": scope.draws.below(2), **divisor}
+
+
+def _pooled(call: Call) -> Shape:
+    shape = call.operand(0).shape
+    kernel, stride, pads = (call.tuple_of(name, ()) for name in ("kernel_size", "stride", "padding"))
+    sizes = []
+    for size, width, step, pad in zip(shape[-2:], kernel, stride, pads, strict=True):
+        room = size + 2 * pad - width
+        count = (-(-room // step) if call.integer("ceil_mode", 0) else room // step) + 1
+        sizes.append(count - 1 if (count - 1) * step >= size + pad else count)
+    return (*shape[:-2], *sizes)
+
+
+def _infer_places(call: Call) -> tuple[TensorType, ...]:
+    shape = _pooled(call)
+    return TensorType(call.operand(0).dtype, shape), TensorType(I64, shape)
+
+
+def _draw_sizes(scope: Scope, focus: Operand) -> Attributes | None:
+    return (
+        {"output_size": (scope.draws.between(1, 5), scope.draws.between(1, 5))}
+        if is_filled(focus.shape)
+        else None
+    )
+
+
+def _draw_aligned(scope: Scope, focus: Operand) -> Attributes | None:
+    attributes = _draw_sizes(scope, focus)
+    return None if attributes is None else {**attributes, "align_corners": scope.draws.below(2)}
+
+
+def _sized(call: Call) -> Shape:
+    return (*call.operand(0).shape[:-2], *call.tuple_of("output_size", ()))
+
+
+def _draw_blocks(scope: Scope, focus: Operand) -> Attributes | None:
+    if not is_filled(focus.shape):
+        return None
+    kernel = tuple(scope.draws.between(1, min(size, 3)) for size in focus.shape[-2:])
+    pads, stride = (scope.draws.below(2), scope.draws.below(2)), (scope.draws.between(1, 2), 1)
+    return {"kernel_size": kernel, "dilation": (1, 1), "padding": pads, "stride": stride}
+
+
+def _blocks(call: Call) -> Shape:
+    batch, channels, *sizes = call.operand(0).shape
+    kernel, pads, stride = (call.tuple_of(name, ()) for name in ("kernel_size", "padding", "stride"))
+    counts = [
+        (size + 2 * pad - width) // step + 1
+        for size, width, pad, step in zip(sizes, kernel, pads, stride, strict=True)
+    ]
+    return (batch, channels * math.prod(kernel), math.prod(counts))
+
+
+def _image(
+    name: str,
+    arithmetic: Arithmetic,
+    draw: Callable[[Scope, Operand], Attributes | None],
+    shape: Callable[[Call], Shape],
+    kind: Kind,
+    ranks: range = range(4, 5),
+    dtypes: tuple[DType, ...] = FLOATING,
+) -> Operator:
+    infer = shaped(shape)
+    bound = by_type(infer, lambda call: 9 * magnitudes(call)[0])
+    return aten(name, kind, arithmetic, dtypes, sampled_with(draw), infer, bound, ranks=ranks)
+
+
+OPERATORS = (
+    _linear("mm", SUMS, _sample_product, _multiplied, _MATRIX),
+    _linear("bmm", SUMS, _sample_product, _multiplied, _BATCH),
+    _linear("addmm", SUMS, _sample_added, _added, _MATRIX),
+    _linear("baddbmm", SUMS, _sample_added, _added, _BATCH),
+    _linear("addbmm", SUMS, _sample_batches, _summed, _BATCH),
+    _linear("mv", SUMS, _sample_by_vector, lambda call: call.operand(0).shape[:1], _MATRIX),
+    _linear("addmv", SUMS, _sample_vector_added, lambda call: call.operand(1).shape[:1], _MATRIX),
+    _linear("dot", SUMS, _sample_by_vector, lambda call: (), _VECTOR),
+    _linear("outer", ROUNDS, _sample_vectors, _outer, _VECTOR),
+    _linear("addr", SUMS, _sample_outer_added, lambda call: call.operand(0).shape, _VECTOR),
+    _linear("kron", ROUNDS, _sample_kron, _kron, range(1, 4)),
+    _linear("inner", SUMS, _sample_inner, _inner, range(2, 4)),
+    aten(
+        "cdist", Kind.LINEAR, SUMS_INSIDE, WIDE, _sample_far, _FAR, by_type(_FAR, _apart), ranks=range(2, 4)
+    ),
+    _image("avg_pool2d", SUMS, _draw_average, _pooled, Kind.POOL, range(3, 5)),
+    _image("adaptive_avg_pool2d", SUMS, _draw_sizes, _sized, Kind.POOL, range(3, 5)),
+    aten(
+        "max_pool2d_with_indices",
+        Kind.POOL,
+        WHOLE,
+        FLOATING,
+        sampled_with(_draw_pool),
+        _infer_places,
+        with_places(_infer_places),
+        ranks=range(3, 5),
+    ),
+    _image("upsample_nearest2d", MOVES, _draw_sizes, _sized, Kind.RESAMPLE),
+    _image("upsample_bilinear2d", SUMS, _draw_aligned, _sized, Kind.RESAMPLE),
+    _image("im2col", MOVES, _draw_blocks, _blocks, Kind.LAYOUT),
+)

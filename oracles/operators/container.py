@@ -1,0 +1,387 @@
+"""Sequences of tensors: into one, out again, apart and together.
+
+All elements of a sequence that is grown have one shape: its type is (count, *shape of each).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from corpus.values import Tensor
+from oracles.relation.arithmetic import WHOLE
+from oracles.relation.intervals import hull
+from oracles.relation.inverses import fits, recogniser, split_off
+from oracles.relation.operator import (
+    ContentRule,
+    Inverse,
+    Operator,
+    RangeRule,
+    Sampler,
+    Solver,
+    TypeRule,
+    same_range,
+    sample_alone,
+)
+from oracles.relation.program import FIRST_OPSET, MAX_RANK, Attribute, Call, DTypeFamily, Kind, Operand
+from oracles.relation.scope import DoesNotFit, Scope
+from oracles.relation.types import (
+    F32,
+    F64,
+    I32,
+    I64,
+    SEQUENCES,
+    TENSORS,
+    DType,
+    Range,
+    Shape,
+    TensorType,
+    element,
+    sequence_of,
+)
+
+_LISTED = tuple(dtype for dtype in TENSORS if sequence_of(dtype))
+_MOST = 4
+"""The elements of a sequence that an operator makes."""
+
+
+def _sequence(dtype: DType, shape: Shape) -> TensorType:
+    made = sequence_of(dtype)
+    if made is None:
+        raise DoesNotFit(dtype.name)
+    return TensorType(made, shape)
+
+
+def _is_sequence(wanted: TensorType, least: int) -> bool:
+    return wanted.dtype in SEQUENCES and len(wanted.shape) > 0 and least <= wanted.shape[0] <= _MOST
+
+
+def _position(scope: Scope, count: int, *, past: bool = False) -> Operand:
+    """Counted from either end; an insertion may go past the last one."""
+    return scope.fix_scalar(scope.draws.between(-count, count if past else count - 1), I64)
+
+
+def _sample_construct(scope: Scope, focus: Operand) -> Call:
+    others = [scope.supply(*focus.type) for _ in range(scope.draws.below(3))]
+    others.insert(scope.draws.between(0, len(others)), focus)
+    return Call(tuple(others))
+
+
+def _infer_construct(call: Call) -> tuple[TensorType, ...]:
+    first = call.operand(0)
+    return (_sequence(first.dtype, (len(call.operands), *first.shape)),)
+
+
+def _solve_construct(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+    count, *shape = wanted.shape
+    return Call(tuple(scope.supply(element(wanted.dtype), tuple(shape)) for _ in range(count)))
+
+
+def _bound_all(call: Call) -> tuple[Range, ...]:
+    return (hull(operand.range for operand in call.present),)
+
+
+def _sample_empty(scope: Scope, focus: Operand) -> Call:
+    """Make an empty sequence of the focus's element type."""
+    return Call((), _empty(scope, element(focus.dtype)))
+
+
+def _empty(scope: Scope, dtype: DType) -> dict[str, Attribute]:
+    """Left out, the type is float32."""
+    return {} if dtype is F32 and scope.draws.chance(0.5) else {"dtype": int(dtype)}
+
+
+def _infer_empty(call: Call) -> tuple[TensorType, ...]:
+    return (_sequence(DType(call.integer("dtype", F32)), (0,)),)
+
+
+def _sample_insert(scope: Scope, focus: Operand) -> Call | None:
+    count, *shape = focus.shape
+    if count >= _MOST:
+        return None
+    part = tuple(shape) if count else scope.shape(scope.draws.below(4))
+    return _insert(scope, focus, scope.supply(element(focus.dtype), part))
+
+
+def _insert(scope: Scope, focus: Operand, added: Operand) -> Call:
+    if scope.draws.chance(0.3):
+        return Call((focus, added))
+    return Call((focus, added, _position(scope, focus.shape[0], past=True)))
+
+
+def _infer_insert(call: Call) -> tuple[TensorType, ...]:
+    focus, added = call.operand(0), call.operand(1)
+    return (TensorType(focus.dtype, (focus.shape[0] + 1, *added.shape)),)
+
+
+def _bound_insert(call: Call) -> tuple[Range, ...]:
+    return (hull(operand.range for operand in call.present[:2]),)
+
+
+def _solve_insert(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+    count, *shape = wanted.shape
+    focus = scope.supply(wanted.dtype, (count - 1, *shape) if count > 1 else (0,))
+    return _insert(scope, focus, scope.supply(element(wanted.dtype), tuple(shape)))
+
+
+def _sample_erase(scope: Scope, focus: Operand) -> Call | None:
+    if not 0 < focus.shape[0] <= _MOST:
+        return None
+    return Call((focus,) if scope.draws.chance(0.3) else (focus, _position(scope, focus.shape[0])))
+
+
+def _infer_erase(call: Call) -> tuple[TensorType, ...]:
+    focus = call.operand(0)
+    return (TensorType(focus.dtype, (focus.shape[0] - 1, *focus.shape[1:])),)
+
+
+def _solve_erase(operator: Operator, scope: Scope, wanted: TensorType) -> Call | None:
+    count, *shape = wanted.shape
+    return _sample_erase(scope, scope.supply(wanted.dtype, (count + 1, *shape)))
+
+
+def _recognise_erase(operator: Operator, wanted: TensorType, opset: int) -> bool:
+    return (
+        _is_sequence(wanted, 0) and wanted.shape[0] < _MOST and fits((wanted.shape[0] + 1, *wanted.shape[1:]))
+    )
+
+
+def _sample_at(scope: Scope, focus: Operand) -> Call | None:
+    if not focus.shape[0]:
+        return None
+    return Call((focus, _position(scope, focus.shape[0])))
+
+
+def _infer_at(call: Call) -> tuple[TensorType, ...]:
+    focus = call.operand(0)
+    return (TensorType(element(focus.dtype), focus.shape[1:]),)
+
+
+def _recognise_at(operator: Operator, wanted: TensorType, opset: int) -> bool:
+    return wanted.dtype in _LISTED and len(wanted.shape) < MAX_RANK
+
+
+def _solve_at(operator: Operator, scope: Scope, wanted: TensorType) -> Call | None:
+    count = scope.draws.between(1, 3) if fits((3, *wanted.shape)) else 1
+    dtype, shape = _sequence(wanted.dtype, (count, *wanted.shape))
+    return _sample_at(scope, scope.supply(dtype, shape))
+
+
+def _content_length(call: Call) -> Tensor:
+    return np.array(call.operand(0).shape[0], dtype=np.int64)
+
+
+def _bound_length(call: Call) -> tuple[Range, ...]:
+    count = call.operand(0).shape[0]
+    return (Range(count, count),)
+
+
+def _solve_length(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+    shape = (scope.draws.between(0, 3), *scope.shape(1))
+    return Call((scope.supply(scope.draws.pick(operator.dtypes), shape),))
+
+
+def _sample_split(scope: Scope, focus: Operand) -> Call | None:
+    """Into parts of one size, or of one each; then the axis may go."""
+    axis = scope.axis(focus.rank)
+    dim = focus.shape[axis]
+    sizes = [dim // count for count in range(1, _MOST + 1) if dim and dim % count == 0]
+    if not sizes:
+        return None
+    if dim <= _MOST and scope.draws.chance(0.4):
+        return Call((focus,), {"axis": axis, "keepdims": scope.draws.below(2)})
+    return Call((focus, scope.fix_scalar(scope.draws.pick(sizes), I64)), {"axis": axis})
+
+
+def _infer_split(call: Call) -> tuple[TensorType, ...]:
+    focus, axis = call.operand(0), call.integer("axis", 0) % call.operand(0).rank
+    (size,) = call.ints(1) or (1,)
+    part = (*focus.shape[:axis], size, *focus.shape[axis + 1 :])
+    if call.optional(1) is None and not call.integer("keepdims", 1):
+        part = (*focus.shape[:axis], *focus.shape[axis + 1 :])
+    return (_sequence(focus.dtype, (focus.shape[axis] // size, *part)),)
+
+
+def _cut_axis(part: Shape) -> int | None:
+    """Return the first axis along which parts like this can have been cut."""
+    return next((axis for axis, dim in enumerate(part) if dim), None)
+
+
+def _recognise_split(operator: Operator, wanted: TensorType, opset: int) -> bool:
+    if not _is_sequence(wanted, 1) or element(wanted.dtype) not in operator.dtypes:
+        return False
+    count, *part = wanted.shape
+    axis = _cut_axis(tuple(part))
+    if axis is None:
+        return len(part) < MAX_RANK
+    return fits(split_off(tuple(part), axis, count * part[axis]))
+
+
+def _solve_split(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+    count, *part = wanted.shape
+    dtype, axis = element(wanted.dtype), _cut_axis(tuple(part))
+    if axis is None:
+        return Call((scope.supply(dtype, wanted.shape),), {"axis": 0, "keepdims": 0})
+    focus = scope.supply(dtype, split_off(tuple(part), axis, count * part[axis]))
+    return Call((focus, scope.fix_scalar(part[axis], I64)), {"axis": axis})
+
+
+def _sample_join(scope: Scope, focus: Operand) -> Call | None:
+    """Along an axis of the elements, or along a new one."""
+    if not focus.shape[0]:
+        return None
+    rank, draws = focus.rank - 1, scope.draws
+    if not rank or (rank < MAX_RANK and draws.chance(0.4)):
+        return Call((focus,), {"axis": draws.between(-rank - 1, rank), "new_axis": 1})
+    return Call((focus,), {"axis": scope.axis(rank)})
+
+
+def _infer_join(call: Call) -> tuple[TensorType, ...]:
+    focus, axis = call.operand(0), call.integer("axis", 0)
+    count, *part = focus.shape
+    if call.integer("new_axis", 0):
+        axis %= len(part) + 1
+        shape = (*part[:axis], count, *part[axis:])
+    else:
+        axis %= len(part)
+        shape = (*part[:axis], part[axis] * count, *part[axis + 1 :])
+    return (TensorType(element(focus.dtype), shape),)
+
+
+def _recognise_join(operator: Operator, wanted: TensorType, opset: int) -> bool:
+    return sequence_of(wanted.dtype) in operator.dtypes and len(wanted.shape) > 0
+
+
+def _solve_join(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+    """Join a sequence; it has one member unless an axis is a small count of elements."""
+    shape, draws = wanted.shape, scope.draws
+    small = [axis for axis, dim in enumerate(shape) if 1 <= dim <= _MOST]
+    if small and draws.chance(0.6):
+        axis = draws.pick(small)
+        part, count = (*shape[:axis], *shape[axis + 1 :]), shape[axis]
+        attributes: dict[str, Attribute] = {"axis": axis, "new_axis": 1}
+    else:
+        axis = draws.below(len(shape))
+        count = draws.pick([size for size in (1, 2, 3) if shape[axis] % size == 0])
+        part, attributes = split_off(shape, axis, shape[axis] // count), {"axis": axis}
+    dtype, made = _sequence(wanted.dtype, (count, *part))
+    return Call((scope.supply(dtype, made),), attributes)
+
+
+_ALONG = range(1, MAX_RANK + 1)
+_INSIDE = range(MAX_RANK)
+
+
+def container_entry(
+    name: str,
+    dtypes: tuple[DType, ...],
+    sample: Sampler,
+    infer: TypeRule,
+    bound: RangeRule,
+    ranks: range,
+    inverse: Inverse,
+    *,
+    since: int = FIRST_OPSET,
+    content: ContentRule | None = None,
+    is_source: bool = False,
+) -> Operator:
+    """Return the entry of an operator on sequences or optionals."""
+    return Operator(
+        name,
+        Kind.CONTAINER,
+        WHOLE,
+        dtypes,
+        sample,
+        infer,
+        bound,
+        ranks,
+        since=since,
+        inverse=inverse,
+        content=content,
+        realm=DTypeFamily.CONTAINER,
+        is_source=is_source,
+    )
+
+
+def _sequence_of(least: int, solve: Solver) -> Inverse:
+    return Inverse(lambda operator, wanted, opset: _is_sequence(wanted, least), solve)
+
+
+OPERATORS = (
+    container_entry(
+        "SequenceConstruct",
+        _LISTED,
+        _sample_construct,
+        _infer_construct,
+        _bound_all,
+        _INSIDE,
+        _sequence_of(1, _solve_construct),
+    ),
+    container_entry(
+        "SequenceEmpty",
+        _LISTED,
+        _sample_empty,
+        _infer_empty,
+        lambda call: (Range(0, 0),),
+        _INSIDE,
+        Inverse(
+            lambda operator, wanted, opset: wanted.dtype in SEQUENCES and wanted.shape == (0,),
+            lambda operator, scope, wanted: Call((), _empty(scope, element(wanted.dtype))),
+        ),
+        is_source=True,
+    ),
+    container_entry(
+        "SequenceInsert",
+        SEQUENCES,
+        _sample_insert,
+        _infer_insert,
+        _bound_insert,
+        _ALONG,
+        _sequence_of(1, _solve_insert),
+    ),
+    container_entry(
+        "SequenceErase",
+        SEQUENCES,
+        _sample_erase,
+        _infer_erase,
+        same_range,
+        _ALONG,
+        Inverse(_recognise_erase, _solve_erase),
+    ),
+    container_entry(
+        "SequenceAt",
+        SEQUENCES,
+        _sample_at,
+        _infer_at,
+        same_range,
+        _ALONG,
+        Inverse(_recognise_at, _solve_at),
+    ),
+    container_entry(
+        "SequenceLength",
+        SEQUENCES,
+        sample_alone,
+        lambda call: (TensorType(I64, ()),),
+        _bound_length,
+        _ALONG,
+        Inverse(recogniser(lambda shape: not shape, I64), _solve_length),
+        content=_content_length,
+    ),
+    container_entry(
+        "SplitToSequence",
+        (F32, F64, I32, I64),
+        _sample_split,
+        _infer_split,
+        same_range,
+        _ALONG,
+        Inverse(_recognise_split, _solve_split),
+    ),
+    container_entry(
+        "ConcatFromSequence",
+        SEQUENCES,
+        _sample_join,
+        _infer_join,
+        same_range,
+        _ALONG,
+        Inverse(_recognise_join, _solve_join),
+    ),
+)

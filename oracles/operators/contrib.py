@@ -1,0 +1,355 @@
+"""Operators of `com.microsoft` on floats: what onnxruntime's fusions put in place of several nodes."""
+
+from __future__ import annotations
+
+import math
+
+from oracles.operators.conv import CONV, conv_shape, sample_conv, with_bias
+from oracles.operators.matmul import MATMUL, matmul_shape, sample_gemm, sample_matmul
+from oracles.relation.arithmetic import ROUNDS_ABOUT_ONE, SUMS, SUMS_INSIDE, WHOLE
+from oracles.relation.intervals import symmetric
+from oracles.relation.inverses import another_dim, filled, is_filled, part_of, recogniser, volume
+from oracles.relation.operator import Inverse, Operator, RangeRule
+from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand
+from oracles.relation.scope import MAX_ELEMENTS, Scope
+from oracles.relation.types import F16, F32, F64, I32, I64, Range, Shape, TensorType
+
+_ALONG = range(1, MAX_RANK + 1)
+
+
+def _wide(call: Call) -> tuple[Range, ...]:
+    """Bound a function that lies between the identity and zero, with some slack."""
+    return (symmetric(call.operand(0).range.magnitude + 1),)
+
+
+def _sample_bias(scope: Scope, focus: Operand) -> Call | None:
+    if 0 in focus.shape:
+        return None
+    return Call((focus, scope.supply(focus.dtype, focus.shape[-1:])))
+
+
+def _sample_fast(scope: Scope, focus: Operand) -> Call | None:
+    """The bias may be left out."""
+    return Call((focus,)) if scope.draws.chance(0.5) and 0 not in focus.shape else _sample_bias(scope, focus)
+
+
+def _bound_bias(call: Call) -> tuple[Range, ...]:
+    return (symmetric(sum(value.range.magnitude for value in call.present) + 1),)
+
+
+def _sample_quick(scope: Scope, focus: Operand) -> Call:
+    alpha = scope.draws.pick((1.702, 1.0, 0.5))
+    return Call((focus,), {"alpha": alpha} if scope.draws.chance(0.7) else {})
+
+
+def _sample_skip(scope: Scope, focus: Operand) -> Call | None:
+    """Return the sum of two tensors, normalised along the last axis; with a shift and a bias or without."""
+    return _skip(scope, focus, 4) if is_filled(focus.shape) else None
+
+
+def _sample_simplified(scope: Scope, focus: Operand) -> Call | None:
+    return _skip(scope, focus, 3) if is_filled(focus.shape) else None
+
+
+def _skip(scope: Scope, focus: Operand, vectors: int) -> Call:
+    last = focus.shape[-1:]
+    count = scope.draws.between(1, vectors - 1)
+    scales = tuple(scope.supply(focus.dtype, last) for _ in range(count))
+    attributes: dict[str, Attribute] = {"epsilon": scope.draws.pick((1e-3, 0.1))}
+    return Call((focus, scope.supply(*focus.type), *scales), attributes)
+
+
+def _bound_skip(call: Call) -> tuple[Range, ...]:
+    """At most the root of the count, before scale and shift."""
+    root = math.sqrt(call.operand(0).shape[-1])
+    return (symmetric(root * call.operand(2).range.magnitude + _rest(call, 3) + 1),)
+
+
+def _rest(call: Call, first: int) -> float:
+    return sum(value.range.magnitude for value in call.present[first:])
+
+
+def _sample_fused(scope: Scope, focus: Operand) -> Call | None:
+    call = sample_matmul(scope, focus)
+    if call is None or min(call.operand(0).rank, call.operand(1).rank) < 2:
+        return None
+    return call._replace(attributes=_alpha(scope))
+
+
+def _alpha(scope: Scope) -> dict[str, Attribute]:
+    return {"alpha": scope.draws.pick((0.5, 2.0, 0.125, -1.0))} if scope.draws.chance(0.7) else {}
+
+
+def _solve_fused(operator: Operator, scope: Scope, wanted: TensorType) -> Call | None:
+    call = MATMUL.solve(operator, scope, wanted)
+    return None if call is None else call._replace(attributes=_alpha(scope))
+
+
+def _infer_fused(call: Call) -> tuple[TensorType, ...]:
+    left, right = call.operand(0), call.operand(1)
+    return (TensorType(left.dtype, matmul_shape(left.shape, right.shape)),)
+
+
+def _bound_fused(call: Call) -> tuple[Range, ...]:
+    left, right = call.operand(0), call.operand(1)
+    return (symmetric(2 * left.range.magnitude * right.range.magnitude * left.shape[-1]),)
+
+
+_ACTIVATIONS = ("Relu", "Tanh", "Sigmoid", "LeakyRelu")
+
+
+def _activation(scope: Scope) -> dict[str, Attribute]:
+    name = scope.draws.pick(_ACTIVATIONS)
+    return {"activation": name, **({"activation_params": (0.1,)} if name == "LeakyRelu" else {})}
+
+
+def _sample_fused_conv(scope: Scope, focus: Operand) -> Call | None:
+    call = sample_conv(scope, focus)
+    if call is None:
+        return None
+    return with_bias(scope, call)._replace(attributes={**call.attributes, **_activation(scope)})
+
+
+def _solve_fused_conv(operator: Operator, scope: Scope, wanted: TensorType) -> Call | None:
+    call = CONV.solve(operator, scope, wanted)
+    return None if call is None else call._replace(attributes={**call.attributes, **_activation(scope)})
+
+
+def _infer_fused_conv(call: Call) -> tuple[TensorType, ...]:
+    return (TensorType(F32, conv_shape(call, call.operand(1))),)
+
+
+def _bound_fused_conv(call: Call) -> tuple[Range, ...]:
+    image, weight = call.operand(0), call.operand(1)
+    total = math.prod(weight.shape[1:]) * image.range.magnitude * weight.range.magnitude
+    return (symmetric(total + _rest(call, 2) + 1),)
+
+
+def _sample_fused_gemm(scope: Scope, focus: Operand) -> Call | None:
+    if not is_filled(focus.shape):
+        return None
+    call = sample_gemm(scope, focus)
+    if not all(is_filled(value.shape) for value in call.present):
+        return None
+    return call._replace(attributes={**call.attributes, "activation": scope.draws.pick(_ACTIVATIONS[:3])})
+
+
+def _sample_expand(scope: Scope, focus: Operand) -> Call | None:
+    if focus.rank >= MAX_RANK:
+        return None
+    axis = scope.draws.between(-focus.rank - 1, focus.rank)
+    return Call((focus, scope.fix_scalar(axis, I32)))
+
+
+def _infer_expand(call: Call) -> tuple[TensorType, ...]:
+    focus, (axis,) = call.operand(0), call.ints(1) or (0,)
+    axis %= focus.rank + 1
+    return (TensorType(focus.dtype, (*focus.shape[:axis], 1, *focus.shape[axis:])),)
+
+
+def _solve_expand(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+    axis = wanted.shape.index(1)
+    source = wanted.shape[:axis] + wanted.shape[axis + 1 :]
+    return Call((scope.supply(wanted.dtype, source), scope.fix_scalar(axis, I32)))
+
+
+def _sample_distance(scope: Scope, focus: Operand) -> Call | None:
+    if not is_filled(focus.shape):
+        return None
+    return _distance(scope, focus, max(1, scope.dim()))
+
+
+def _distance(scope: Scope, focus: Operand, rows: int) -> Call:
+    other = scope.supply(focus.dtype, (rows, focus.shape[1]))
+    return Call((focus, other), {"metric": "sqeuclidean"})
+
+
+def _infer_distance(call: Call) -> tuple[TensorType, ...]:
+    left, right = call.operand(0), call.operand(1)
+    return (TensorType(left.dtype, (left.shape[0], right.shape[0])),)
+
+
+def _bound_distance(call: Call) -> tuple[Range, ...]:
+    apart = call.operand(0).range.magnitude + call.operand(1).range.magnitude
+    return (Range(-1e-3, call.operand(0).shape[1] * apart * apart),)
+
+
+def _solve_distance(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+    rows, others = wanted.shape
+    size = another_dim(scope, (max(rows, others),))
+    return _distance(scope, scope.supply(wanted.dtype, (rows, size)), others)
+
+
+def _sample_heads(scope: Scope, focus: Operand) -> Call | None:
+    """The focus is the query: batch, length, heads side by side."""
+    return _heads(scope, focus, focus.shape[2]) if is_filled(focus.shape) else None
+
+
+def _heads(scope: Scope, query: Operand, values: int) -> Call:
+    batch, _, hidden = query.shape
+    heads = scope.draws.pick([count for count in (1, 2, 4) if hidden % count == 0 and values % count == 0])
+    length = another_dim(scope, (batch, max(hidden, values)))
+    keys = scope.supply(F32, (batch, length, hidden))
+    attributes: dict[str, Attribute] = {"num_heads": heads}
+    return Call((query, keys, scope.supply(F32, (batch, length, values))), attributes)
+
+
+def _infer_heads(call: Call) -> tuple[TensorType, ...]:
+    return (TensorType(F32, (*call.operand(0).shape[:2], call.operand(2).shape[2])),)
+
+
+def _bound_heads(call: Call) -> tuple[Range, ...]:
+    query, keys, values = (call.operand(index) for index in range(3))
+    score = query.range.magnitude * keys.range.magnitude * query.shape[2]
+    return (symmetric(values.range.magnitude if score < 1e3 else math.inf),)
+
+
+def _solve_heads(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+    return _heads(scope, scope.supply(*wanted), wanted.shape[2])
+
+
+def _is_matrix(shape: Shape) -> bool:
+    return len(shape) >= 2 and is_filled(shape)
+
+
+def _solve_gemm(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+    rows, columns = wanted.shape
+    inner = another_dim(scope, (max(rows, columns),))
+    operands = [scope.supply(F32, (rows, inner)), scope.supply(F32, (inner, columns))]
+    if scope.draws.chance(0.5):
+        addend = part_of(scope, wanted.shape)
+        operands.append(scope.supply(F32, addend if volume(addend) <= MAX_ELEMENTS else (1,)))
+    return Call(tuple(operands), {"activation": scope.draws.pick(_ACTIVATIONS[:3])})
+
+
+def _infer_gemm(call: Call) -> tuple[TensorType, ...]:
+    left, right = call.operand(0).shape, call.operand(1).shape
+    rows = left[1 if call.attributes.get("transA") else 0]
+    return (TensorType(F32, (rows, right[0 if call.attributes.get("transB") else 1])),)
+
+
+def _bound_gemm(call: Call) -> tuple[Range, ...]:
+    left, right = call.operand(0), call.operand(1)
+    product = left.range.magnitude * right.range.magnitude * max(left.shape)
+    return (symmetric(2 * product + 2 * _rest(call, 2) + 1),)
+
+
+def _elementwise(name: str, bound: RangeRule = _wide) -> Operator:
+    return Operator(f"com.microsoft.{name}", Kind.ACTIVATION, ROUNDS_ABOUT_ONE, (F32,), bound=bound)
+
+
+def _product(name: str) -> Operator:
+    return Operator(
+        f"com.microsoft.{name}",
+        Kind.LINEAR,
+        SUMS,
+        (F32, F64) if name == "FusedMatMul" else (F32,),
+        _sample_fused,
+        _infer_fused,
+        _bound_fused,
+        range(2, MAX_RANK + 1),
+        inverse=Inverse(recogniser(_is_matrix), _solve_fused),
+    )
+
+
+OPERATORS = (
+    _elementwise("Gelu"),
+    Operator(
+        "com.microsoft.QuickGelu", Kind.ACTIVATION, ROUNDS_ABOUT_ONE, (F32,), _sample_quick, bound=_wide
+    ),
+    Operator(
+        "com.microsoft.FastGelu",
+        Kind.ACTIVATION,
+        ROUNDS_ABOUT_ONE,
+        (F32,),
+        _sample_fast,
+        bound=_bound_bias,
+        ranks=_ALONG,
+        inverse=filled(),
+    ),
+    Operator(
+        "com.microsoft.BiasGelu",
+        Kind.ACTIVATION,
+        ROUNDS_ABOUT_ONE,
+        (F32,),
+        _sample_bias,
+        bound=_bound_bias,
+        ranks=_ALONG,
+        inverse=filled(),
+    ),
+    Operator(
+        "com.microsoft.SkipLayerNormalization",
+        Kind.NORM,
+        SUMS_INSIDE,
+        (F32, F16),
+        _sample_skip,
+        bound=_bound_skip,
+        ranks=range(3, 4),
+        inverse=filled(),
+    ),
+    Operator(
+        "com.microsoft.SkipSimplifiedLayerNormalization",
+        Kind.NORM,
+        SUMS_INSIDE,
+        (F32, F16),
+        _sample_simplified,
+        bound=_bound_skip,
+        ranks=range(3, 4),
+        inverse=filled(),
+    ),
+    _product("FusedMatMul"),
+    _product("TransposeMatMul"),
+    Operator(
+        "com.microsoft.FusedConv",
+        Kind.LINEAR,
+        SUMS_INSIDE,
+        (F32,),
+        _sample_fused_conv,
+        _infer_fused_conv,
+        _bound_fused_conv,
+        range(3, MAX_RANK + 1),
+        inverse=Inverse(CONV.recognise, _solve_fused_conv),
+    ),
+    Operator(
+        "com.microsoft.FusedGemm",
+        Kind.LINEAR,
+        SUMS_INSIDE,
+        (F32,),
+        _sample_fused_gemm,
+        _infer_gemm,
+        _bound_gemm,
+        range(2, 3),
+        inverse=Inverse(recogniser(lambda shape: len(shape) == 2 and is_filled(shape)), _solve_gemm),
+    ),
+    Operator(
+        "com.microsoft.ExpandDims",
+        Kind.LAYOUT,
+        WHOLE,
+        (F32, F64, I64, I32),
+        _sample_expand,
+        _infer_expand,
+        inverse=Inverse(recogniser(lambda shape: 1 in shape), _solve_expand),
+    ),
+    Operator(
+        "com.microsoft.CDist",
+        Kind.LINEAR,
+        SUMS_INSIDE,
+        (F32, F64),
+        _sample_distance,
+        _infer_distance,
+        _bound_distance,
+        range(2, 3),
+        inverse=Inverse(recogniser(lambda shape: len(shape) == 2 and is_filled(shape)), _solve_distance),
+    ),
+    Operator(
+        "com.microsoft.MultiHeadAttention",
+        Kind.LINEAR,
+        SUMS_INSIDE,
+        (F32,),
+        _sample_heads,
+        _infer_heads,
+        _bound_heads,
+        range(3, 4),
+        inverse=Inverse(recogniser(lambda shape: len(shape) == 3 and is_filled(shape)), _solve_heads),
+    ),
+)

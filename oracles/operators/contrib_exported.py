@@ -1,0 +1,399 @@
+"""Operators of `com.microsoft` that exporters and quantisers write, or that fusions of QDQ groups make."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from oracles.operators.part import bound_with_zero, sample_trilu
+from oracles.operators.quantise import (
+    bound_dequantise,
+    fix_scale,
+    fix_zero_point,
+    infer_dequantise,
+    infer_quantise,
+    sample_dequantise,
+)
+from oracles.operators.valued import bound_range, infer_range, sample_range, solve_range
+from oracles.relation.arithmetic import MOVES, ROUNDS, SUMS_INSIDE, WHOLE, Arithmetic, Rounding
+from oracles.relation.intervals import rounded, symmetric
+from oracles.relation.inverses import (
+    another_dim,
+    fits,
+    is_filled,
+    recogniser,
+    retyped,
+    room_beside,
+    split_off,
+)
+from oracles.relation.operator import Inverse, Operator
+from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand
+from oracles.relation.scope import Scope
+from oracles.relation.types import (
+    F16,
+    F32,
+    F64,
+    I8,
+    I16,
+    I32,
+    I64,
+    U8,
+    U16,
+    DType,
+    Range,
+    Shape,
+    TensorType,
+    extent,
+)
+
+_QUANTISED = (U8, I8)
+_WIDE = (U8, I8, U16, I16)
+
+
+def _sample_unfold(scope: Scope, focus: Operand) -> Call | None:
+    """Windows along an axis, each in a last axis of its own."""
+    axis = scope.axis(focus.rank)
+    if not is_filled(focus.shape) or focus.rank >= MAX_RANK:
+        return None
+    size = scope.draws.between(1, min(focus.shape[axis], 4))
+    return Call((focus,), {"dim": axis, "size": size, "step": scope.draws.between(1, 2)})
+
+
+def _infer_unfold(call: Call) -> tuple[TensorType, ...]:
+    focus, axis = call.operand(0), call.integer("dim", -1) % call.operand(0).rank
+    size, step = call.integer("size", 1), call.integer("step", 1)
+    return (
+        TensorType(
+            focus.dtype, (*split_off(focus.shape, axis, (focus.shape[axis] - size) // step + 1), size)
+        ),
+    )
+
+
+def _is_unfolded(shape: Shape) -> bool:
+    return len(shape) >= 2 and is_filled(shape)
+
+
+def _solve_unfold(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+    """Windows side by side: their number times their size."""
+    *rest, size = wanted.shape
+    axis = scope.draws.below(len(rest))
+    source = split_off(tuple(rest), axis, rest[axis] * size)
+    return Call((scope.supply(wanted.dtype, source),), {"dim": axis, "size": size, "step": size})
+
+
+def _sample_quantise(scope: Scope, focus: Operand) -> Call:
+    return _quantise(scope, focus, scope.draws.pick(_WIDE))
+
+
+def _quantise(scope: Scope, focus: Operand, dtype: DType) -> Call:
+    scale = fix_scale(scope, (), focus.range.magnitude)
+    if dtype is U8 and scope.draws.chance(0.3):
+        return Call((focus, scale))
+    return Call((focus, scale, fix_zero_point(scope, dtype, ())))
+
+
+def _bound_quantise(call: Call) -> tuple[Range, ...]:
+    return (extent(infer_quantise(call)[0].dtype),)
+
+
+def _solve_quantise(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+    return _quantise(scope, scope.supply(F32, wanted.shape), wanted.dtype)
+
+
+def _sample_nbits(scope: Scope, focus: Operand) -> Call | None:
+    """The focus by a matrix of four bits an element, in blocks of a column; zero points come now and then."""
+    if not is_filled(focus.shape):
+        return None
+    return _nbits(scope, focus, max(1, scope.dim()))
+
+
+def _nbits(scope: Scope, focus: Operand, columns: int) -> Call:
+    draws, inner = scope.draws, focus.shape[-1]
+    block = draws.pick((16, 32))
+    blocks = -(-inner // block)
+    packed = draws.words(columns * blocks * block // 2).astype(np.uint8)
+    scales = (1 + draws.words(columns * blocks) % 8).astype(np.float64) / 64
+    weight = scope.fix(packed.reshape(columns, blocks, block // 2), U8)
+    operands = [focus, weight, scope.fix(scales.astype(_NUMPY[focus.dtype]), focus.dtype)]
+    if draws.chance(0.5):
+        points = draws.words(columns * (-(-blocks // 2))).astype(np.uint8)
+        operands.append(scope.fix(points, U8))
+    sizes: dict[str, Attribute] = {"K": inner, "N": columns, "bits": 4, "block_size": block}
+    return Call(tuple(operands), sizes)
+
+
+_NUMPY = {F32: np.float32, F16: np.float16}
+
+
+def _infer_nbits(call: Call) -> tuple[TensorType, ...]:
+    focus = call.operand(0)
+    return (TensorType(focus.dtype, (*focus.shape[:-1], call.integer("N", 1))),)
+
+
+def _bound_nbits(call: Call) -> tuple[Range, ...]:
+    """An element is at most 15 steps of an eighth away from its zero point."""
+    focus = call.operand(0)
+    return (symmetric(rounded(16 / 8 * focus.range.magnitude * focus.shape[-1])),)
+
+
+def _solve_nbits(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+    *rows, columns = wanted.shape
+    inner = another_dim(scope, (*rows, columns))
+    return _nbits(scope, scope.supply(wanted.dtype, (*rows, inner)), columns)
+
+
+def _is_product(shape: Shape) -> bool:
+    """Return the packed weight of one block a column fits too."""
+    return 2 <= len(shape) <= MAX_RANK and is_filled(shape) and fits((shape[-1], 32))
+
+
+def _sample_rotary(scope: Scope, focus: Operand) -> Call | None:
+    """Batch, length, heads side by side, each of an even size."""
+    hidden = focus.shape[2]
+    sizes = [size for size in (2, 4, 8) if hidden % size == 0]
+    if not sizes or not is_filled(focus.shape):
+        return None
+    return _rotary(scope, focus, scope.draws.pick(sizes))
+
+
+def _rotary(scope: Scope, focus: Operand, size: int) -> Call:
+    batch, length, hidden = focus.shape
+    draws = scope.draws
+    first = draws.chance(0.5)
+    positions = scope.fix_ints([0]) if first else scope.supply(I64, (batch, length), Range(0, length - 1))
+    cache = (length, size // 2)
+    waves = tuple(scope.supply(focus.dtype, cache, Range(-1, 1)) for _ in range(2))
+    attributes: dict[str, Attribute] = {"interleaved": draws.below(2)}
+    if size != hidden:
+        attributes |= {"num_heads": hidden // size, "rotary_embedding_dim": size}
+    return Call((focus, positions, *waves), attributes)
+
+
+def _bound_rotary(call: Call) -> tuple[Range, ...]:
+    return (symmetric(2 * call.operand(0).range.magnitude),)
+
+
+def _solve_rotary(operator: Operator, scope: Scope, wanted: TensorType) -> Call | None:
+    return _sample_rotary(scope, scope.supply(*wanted))
+
+
+def _is_rotary(shape: Shape) -> bool:
+    return len(shape) == 3 and is_filled(shape) and shape[2] % 2 == 0
+
+
+def _sample_qgemm(scope: Scope, focus: Operand) -> Call | None:
+    if not is_filled(focus.shape):
+        return None
+    return _qgemm(scope, focus, max(1, scope.dim()), scope.draws.chance(0.5))
+
+
+def _qgemm(scope: Scope, focus: Operand, columns: int, to_float: bool) -> Call:
+    """Float results where no scale of the result is given."""
+    draws, one = scope.draws, ()
+    second = I8 if focus.dtype is I8 or draws.chance(0.5) else U8
+    transposed = draws.chance(0.3)
+    shape = (focus.shape[1], columns)
+    weight = scope.supply(second, shape[::-1] if transposed else shape)
+    parts: list[Operand | None] = []
+    for operand in (focus, weight):
+        parts += [operand, fix_scale(scope, one, 1.0), fix_zero_point(scope, operand.dtype, one)]
+    bias = scope.supply(I32, (columns,), Range(-1000, 1000)) if draws.chance(0.5) else None
+    if bias is not None or not to_float:
+        parts.append(bias)
+    if not to_float:
+        parts += [fix_scale(scope, one, float(focus.shape[1])), fix_zero_point(scope, focus.dtype, one)]
+    return Call(tuple(parts), {"transB": 1} if transposed else {})
+
+
+def _infer_qgemm(call: Call) -> tuple[TensorType, ...]:
+    rows, weight = call.operand(0).shape[0], call.operand(3).shape
+    columns = weight[0 if call.attributes.get("transB") else 1]
+    result = call.optional(8)
+    return (TensorType(result.dtype if result else F32, (rows, columns)),)
+
+
+def _bound_qgemm(call: Call) -> tuple[Range, ...]:
+    result = call.optional(8)
+    if result is not None:
+        return (extent(result.dtype),)
+    steps = call.operand(1).range.magnitude * call.operand(4).range.magnitude
+    return (symmetric(rounded(steps * (256 * 256 * call.operand(0).shape[1] + 1000))),)
+
+
+def _solve_qgemm(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+    rows, columns = wanted.shape
+    inner = another_dim(scope, (max(rows, columns),))
+    dtype = scope.draws.pick(_QUANTISED) if wanted.dtype is F32 else wanted.dtype
+    return _qgemm(scope, scope.supply(dtype, (rows, inner)), columns, wanted.dtype is F32)
+
+
+def _sample_average(scope: Scope, focus: Operand) -> Call | None:
+    """Windows inside the image."""
+    if not is_filled(focus.shape):
+        return None
+    spatial = focus.shape[2:]
+    kernel = tuple(scope.draws.between(1, min(3, dim)) for dim in spatial)
+    return _average(scope, focus, kernel)
+
+
+def _average(scope: Scope, focus: Operand, kernel: Shape) -> Call:
+    scales = tuple(
+        part for _ in range(2) for part in (fix_scale(scope, (), 1.0), fix_zero_point(scope, focus.dtype, ()))
+    )
+    return Call((focus, *scales), {"kernel_shape": kernel})
+
+
+def _infer_average(call: Call) -> tuple[TensorType, ...]:
+    focus, kernel = call.operand(0), call.tuple_of("kernel_shape", ())
+    spatial = tuple(dim - size + 1 for dim, size in zip(focus.shape[2:], kernel, strict=True))
+    return (TensorType(focus.dtype, (*focus.shape[:2], *spatial)),)
+
+
+def _bound_average(call: Call) -> tuple[Range, ...]:
+    return (extent(call.operand(0).dtype),)
+
+
+def _solve_average(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+    dims = wanted.shape
+    kernel = tuple(
+        2 if fits(split_off(dims, at, dims[at] + 1)) and scope.draws.chance(0.3) else 1 for at in (2,)
+    )
+    kernel = (*kernel, *(1 for _ in dims[3:]))
+    source = (*dims[:2], *(dim + size - 1 for dim, size in zip(dims[2:], kernel, strict=True)))
+    return _average(scope, scope.supply(wanted.dtype, source), kernel)
+
+
+def _sample_nhwc(scope: Scope, focus: Operand) -> Call | None:
+    """Channels come last."""
+    if not is_filled(focus.shape):
+        return None
+    kernel = tuple(scope.draws.between(1, min(3, dim)) for dim in focus.shape[1:3])
+    return Call((focus,), {"kernel_shape": kernel})
+
+
+def _infer_nhwc(call: Call) -> tuple[TensorType, ...]:
+    focus, (high, wide) = call.operand(0), call.tuple_of("kernel_shape", ())
+    batch, height, width, channels = focus.shape
+    return (TensorType(focus.dtype, (batch, height - high + 1, width - wide + 1, channels)),)
+
+
+def _solve_nhwc(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+    size = 2 if room_beside(wanted.shape, 1, 0) > wanted.shape[1] and scope.draws.chance(0.5) else 1
+    source = split_off(wanted.shape, 1, wanted.shape[1] + size - 1)
+    return Call((scope.supply(wanted.dtype, source),), {"kernel_shape": (size, 1)})
+
+
+_IMAGE = range(4, 5)
+
+
+def _entry(name: str) -> str:
+    return f"com.microsoft.{name}"
+
+
+OPERATORS = (
+    Operator(
+        _entry("Trilu"),
+        Kind.PART,
+        MOVES,
+        (F32, F64, I64),
+        sample_trilu,
+        bound=bound_with_zero,
+        ranks=range(2, MAX_RANK + 1),
+    ),
+    Operator(
+        _entry("Range"),
+        Kind.PART,
+        WHOLE,
+        (I64, I32, I16),
+        sample_range,
+        infer_range,
+        bound_range,
+        range(1),
+        Range(0, 64),
+        inverse=Inverse(recogniser(lambda shape: len(shape) == 1), solve_range),
+    ),
+    Operator(
+        _entry("UnfoldTensor"),
+        Kind.PART,
+        WHOLE,
+        (F32, F64, I32, I64),
+        _sample_unfold,
+        _infer_unfold,
+        ranks=range(1, MAX_RANK),
+        inverse=Inverse(recogniser(_is_unfolded), _solve_unfold),
+    ),
+    Operator(
+        _entry("QuantizeLinear"),
+        Kind.QUANTISE,
+        Arithmetic(Rounding.RESULT, quantises=True, has_scale=True),
+        (F32,),
+        _sample_quantise,
+        infer_quantise,
+        _bound_quantise,
+        inverse=Inverse(recogniser(lambda shape: True, *_WIDE), _solve_quantise),
+    ),
+    Operator(
+        _entry("DequantizeLinear"),
+        Kind.QUANTISE,
+        Arithmetic(Rounding.RESULT, has_scale=True, typed_by="output_dtype"),
+        (*_WIDE, I32),
+        sample_dequantise,
+        infer_dequantise,
+        bound_dequantise,
+        inverse=retyped((F32,)),
+    ),
+    Operator(
+        _entry("MatMulNBits"),
+        Kind.LINEAR,
+        Arithmetic(Rounding.INSIDE, quantises=True),
+        (F32, F16),
+        _sample_nbits,
+        _infer_nbits,
+        _bound_nbits,
+        range(2, MAX_RANK + 1),
+        inverse=Inverse(recogniser(_is_product), _solve_nbits),
+    ),
+    Operator(
+        _entry("RotaryEmbedding"),
+        Kind.LINEAR,
+        SUMS_INSIDE,
+        (F32, F16),
+        _sample_rotary,
+        bound=_bound_rotary,
+        ranks=range(3, 4),
+        inverse=Inverse(recogniser(_is_rotary), _solve_rotary),
+    ),
+    Operator(
+        _entry("QGemm"),
+        Kind.QUANTISE,
+        SUMS_INSIDE,
+        _QUANTISED,
+        _sample_qgemm,
+        _infer_qgemm,
+        _bound_qgemm,
+        range(2, 3),
+        inverse=Inverse(
+            recogniser(lambda shape: len(shape) == 2 and is_filled(shape), *_QUANTISED, F32), _solve_qgemm
+        ),
+    ),
+    Operator(
+        _entry("QLinearAveragePool"),
+        Kind.QUANTISE,
+        ROUNDS,
+        _QUANTISED,
+        _sample_average,
+        _infer_average,
+        _bound_average,
+        _IMAGE,
+        inverse=Inverse(recogniser(lambda shape: len(shape) == 4 and is_filled(shape)), _solve_average),
+    ),
+    Operator(
+        _entry("NhwcMaxPool"),
+        Kind.POOL,
+        WHOLE,
+        _QUANTISED,
+        _sample_nhwc,
+        _infer_nhwc,
+        ranks=_IMAGE,
+        inverse=Inverse(recogniser(lambda shape: len(shape) == 4 and is_filled(shape)), _solve_nhwc),
+    ),
+)

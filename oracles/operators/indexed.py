@@ -1,0 +1,288 @@
+"""Operators that read or write by indices: Gather, Scatter and their kin, OneHot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from onnx import NodeProto
+
+from oracles.operators.part import along
+from oracles.relation.arithmetic import MOVES, UNKNOWN, WHOLE, Arithmetic, Rounding, text_attribute
+from oracles.relation.intervals import add, hull, mul, within_type
+from oracles.relation.inverses import (
+    another_dim,
+    filled,
+    recogniser,
+    split_off,
+    volume,
+)
+from oracles.relation.open_checks import TWICE
+from oracles.relation.operator import Inverse, Operator
+from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand
+from oracles.relation.scope import MAX_ELEMENTS, Scope
+from oracles.relation.term_counts import of_updates
+from oracles.relation.types import (
+    F32,
+    F64,
+    I32,
+    I64,
+    MOVED,
+    NUMPY,
+    DType,
+    Range,
+    Shape,
+    TensorType,
+)
+
+
+def _indices(scope: Scope, dim: int, shape: Shape) -> Operand | None:
+    """Indices into an axis of this size, from either end; None where the axis is empty and they are not."""
+    if not dim:
+        return scope.create(I64, shape) if 0 in shape else None
+    dtype = scope.draws.pick((I64, I64, I32))
+    return scope.supply(dtype, shape, Range(-dim if scope.draws.chance(0.4) else 0, dim - 1))
+
+
+def _sample_gather(scope: Scope, focus: Operand) -> Call | None:
+    draws = scope.draws
+    axis = scope.axis(focus.rank)
+    indices = _indices(scope, focus.shape[axis], scope.shape(draws.pick((0, 1, 1, 2))))
+    if indices is None:
+        return None
+    return Call((focus, indices), {"axis": axis} if draws.chance(0.8) or axis not in (0, -focus.rank) else {})
+
+
+def _infer_gather(call: Call) -> tuple[TensorType, ...]:
+    data, indices = call.operand(0), call.operand(1)
+    axis = call.integer("axis", 0) % data.rank
+    return (TensorType(data.dtype, data.shape[:axis] + indices.shape + data.shape[axis + 1 :]),)
+
+
+def _sample_gather_elements(scope: Scope, focus: Operand) -> Call | None:
+    draws = scope.draws
+    axis = scope.axis(focus.rank)
+    shape = list(focus.shape)
+    shape[axis] = scope.dim()
+    if draws.chance(0.3):
+        shape = [draws.between(min(1, dim), dim) for dim in shape]
+    indices = _indices(scope, focus.shape[axis], tuple(shape))
+    return None if indices is None else Call((focus, indices), {"axis": axis})
+
+
+def _infer_like_indices(call: Call) -> tuple[TensorType, ...]:
+    return (TensorType(call.operand(0).dtype, call.operand(1).shape),)
+
+
+def _sample_gather_nd(scope: Scope, focus: Operand) -> Call | None:
+    """Return every index of a tuple fits the smallest of the axes that the tuple is for."""
+    if 0 in focus.shape:
+        return None
+    draws = scope.draws
+    batch = draws.below(focus.rank) if draws.chance(0.4) else 0
+    depth = draws.between(1, focus.rank - batch)
+    shape = (*focus.shape[:batch], *scope.shape(draws.below(3)), depth)
+    least = min(focus.shape[batch : batch + depth])
+    indices = scope.supply(I64, shape, Range(-least if draws.chance(0.3) else 0, least - 1))
+    return Call((focus, indices), {"batch_dims": batch} if batch or draws.chance(0.1) else {})
+
+
+def _infer_gather_nd(call: Call) -> tuple[TensorType, ...]:
+    data, indices = call.operand(0), call.operand(1)
+    taken = call.integer("batch_dims", 0) + indices.shape[-1]
+    return (TensorType(data.dtype, indices.shape[:-1] + data.shape[taken:]),)
+
+
+def _sample_scatter_elements(scope: Scope, focus: Operand) -> Call | None:
+    """The indices along the axis are all different, so that the order of the writes does not matter."""
+    draws = scope.draws
+    if 0 in focus.shape:
+        return None
+    axis = draws.below(focus.rank)
+    shape = [draws.between(1, dim) for dim in focus.shape]
+    chosen = draws.sample(range(focus.shape[axis]), shape[axis])
+    column = np.array(chosen).reshape([-1 if at == axis else 1 for at in range(focus.rank)])
+    indices = scope.fix(np.broadcast_to(column, shape).astype(np.int64))
+    attributes: dict[str, Attribute] = {"axis": axis - focus.rank if draws.chance(0.4) else axis}
+    attributes |= _combining(scope, focus.dtype)
+    return Call((focus, indices, scope.supply(focus.dtype, tuple(shape))), attributes)
+
+
+def _combining(scope: Scope, dtype: DType) -> dict[str, Attribute]:
+    """Draw how a scatter combines values: by sum or product, from later opsets on by minimum or maximum."""
+    if scope.opset < 16 or dtype not in _COMBINED or not scope.draws.chance(0.35):
+        return {}
+    return {
+        "reduction": scope.draws.pick(("add", "mul", "max", "min") if scope.opset >= 18 else ("add", "mul"))
+    }
+
+
+def _sample_scatter_nd(scope: Scope, focus: Operand) -> Call | None:
+    """Whole slices are replaced, each at most once."""
+    draws = scope.draws
+    if 0 in focus.shape:
+        return None
+    chosen = draws.sample(range(focus.shape[0]), draws.between(1, min(focus.shape[0], 4)))
+    indices = scope.fix(np.array(chosen, dtype=np.int64).reshape(-1, 1))
+    updates = scope.supply(focus.dtype, (len(chosen), *focus.shape[1:]))
+    return Call((focus, indices, updates), _combining(scope, focus.dtype))
+
+
+def _bound_scatter(call: Call) -> tuple[Range, ...]:
+    """Every place is written at most once."""
+    data, updates = call.operand(0), call.operand(2)
+    form, found = call.attributes.get("reduction"), [data.range, updates.range]
+    if form == "add":
+        found.append(add(data.range, updates.range))
+    elif form == "mul":
+        found.append(mul(data.range, updates.range))
+    return (within_type(data.dtype, hull(found)),)
+
+
+def _sample_one_hot(scope: Scope, focus: Operand) -> Call:
+    draws = scope.draws
+    depth = max(2, scope.dim())
+    dtype = draws.pick((F32, I64))
+    values = scope.fix(np.array([0, 1], dtype=NUMPY[dtype]), dtype)
+    axis = draws.between(-focus.rank - 1, focus.rank)
+    return Call((focus, scope.fix_scalar(depth, I64), values), {"axis": axis} if draws.chance(0.7) else {})
+
+
+def _infer_one_hot(call: Call) -> tuple[TensorType, ...]:
+    focus, axis = call.operand(0), call.integer("axis", -1) % (call.operand(0).rank + 1)
+    (depth,) = call.ints(1) or (0,)
+    return (TensorType(call.operand(2).dtype, (*focus.shape[:axis], depth, *focus.shape[axis:])),)
+
+
+_ALONG = range(1, MAX_RANK + 1)
+_COMBINED = (F32, F64, I32, I64)
+
+
+def _solve_gather(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+    """The indices' shape stands in the wanted one, in place of the axis that they went along."""
+    draws, shape = scope.draws, wanted.shape
+    rank = max(draws.pick((0, 1, 1, 2)), len(shape) + 1 - MAX_RANK)
+    rank = min(rank, len(shape))
+    axis = draws.between(0, len(shape) - rank)
+    rest = shape[:axis] + shape[axis + rank :]
+    dim = another_dim(scope, rest)
+    data = scope.supply(wanted.dtype, (*rest[:axis], dim, *rest[axis:]))
+    indices = scope.supply(draws.pick((I64, I32)), shape[axis : axis + rank], Range(-dim, dim - 1))
+    return Call((data, indices), {"axis": axis})
+
+
+def _solve_gather_elements(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+    shape = wanted.shape
+    axis = scope.draws.below(len(shape))
+    dim = another_dim(scope, split_off(shape, axis, 1))
+    data = scope.supply(wanted.dtype, split_off(shape, axis, dim))
+    return Call((data, scope.supply(I64, shape, Range(-dim, dim - 1))), {"axis": axis})
+
+
+def _solve_gather_nd(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+    """The indices' outer dims come first in the result; the dims after them are the data's own."""
+    draws, shape = scope.draws, wanted.shape
+    zeros = [axis + 1 for axis, dim in enumerate(shape) if dim == 0]
+    least = max(0, len(shape) + 1 - MAX_RANK, *zeros)
+    outer = draws.between(least, max(least, min(2, len(shape))))
+    depth = draws.between(1, min(2, MAX_RANK - (len(shape) - outer)))
+    if volume(shape[:outer]) * depth > MAX_ELEMENTS:
+        depth = 1
+    dims = shape[outer:]
+    for _ in range(depth):
+        dims = (another_dim(scope, dims), *dims)
+    within = Range(0, min(dims[:depth]) - 1)
+    return Call((scope.supply(wanted.dtype, dims), scope.supply(I64, (*shape[:outer], depth), within)))
+
+
+def _can_be_gathered(shape: Shape) -> bool:
+    return 0 not in shape[2:]
+
+
+def _solve_one_hot(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+    shape = wanted.shape
+    axis = scope.draws.pick([axis for axis, dim in enumerate(shape) if dim > 1])
+    values = scope.fix(np.array([0, 1], dtype=NUMPY[wanted.dtype]), wanted.dtype)
+    indices = scope.supply(I64, shape[:axis] + shape[axis + 1 :])
+    return Call((indices, scope.fix_scalar(shape[axis], I64), values), {"axis": axis})
+
+
+def _can_be_hot(shape: Shape) -> bool:
+    return 2 <= len(shape) <= MAX_RANK and max(shape) > 1
+
+
+GATHER = Inverse(recogniser(lambda shape: True), _solve_gather)
+GATHER_ELEMENTS = Inverse(along, _solve_gather_elements)
+GATHER_ND = Inverse(recogniser(_can_be_gathered), _solve_gather_nd)
+ONE_HOT = Inverse(recogniser(_can_be_hot, F32, I64), _solve_one_hot)
+
+
+_REDUCTIONS: Mapping[str, Arithmetic] = {
+    "none": Arithmetic(Rounding.NOTHING, opens=TWICE),
+    "add": Arithmetic(Rounding.TERMS, terms=of_updates),
+    "mul": Arithmetic(Rounding.INSIDE, terms=of_updates),
+    "max": Arithmetic(Rounding.NOTHING),
+    "min": Arithmetic(Rounding.NOTHING),
+}
+"""What a scatter does with updates to one place."""
+
+
+def _scattering(node: NodeProto) -> Arithmetic:
+    """Return the row of a scatter: it sums or multiplies if its `reduction` says so."""
+    return _REDUCTIONS.get(text_attribute(node, "reduction", "none"), UNKNOWN)
+
+
+OPERATORS = (
+    Operator("Gather", Kind.PART, MOVES, MOVED, _sample_gather, _infer_gather, ranks=_ALONG, inverse=GATHER),
+    Operator(
+        "GatherElements",
+        Kind.PART,
+        MOVES,
+        MOVED,
+        _sample_gather_elements,
+        _infer_like_indices,
+        ranks=_ALONG,
+        inverse=GATHER_ELEMENTS,
+    ),
+    Operator(
+        "GatherND",
+        Kind.PART,
+        MOVES,
+        MOVED,
+        _sample_gather_nd,
+        _infer_gather_nd,
+        ranks=_ALONG,
+        inverse=GATHER_ND,
+    ),
+    Operator(
+        "ScatterElements",
+        Kind.PART,
+        Arithmetic(Rounding.NOTHING, varies=_scattering),
+        MOVED,
+        _sample_scatter_elements,
+        bound=_bound_scatter,
+        ranks=_ALONG,
+        inverse=filled(),
+    ),
+    Operator(
+        "ScatterND",
+        Kind.PART,
+        Arithmetic(Rounding.NOTHING, varies=_scattering),
+        MOVED,
+        _sample_scatter_nd,
+        bound=_bound_scatter,
+        ranks=_ALONG,
+        inverse=filled(),
+    ),
+    Operator(
+        "OneHot",
+        Kind.PART,
+        WHOLE,
+        (I64,),
+        _sample_one_hot,
+        _infer_one_hot,
+        lambda call: (Range(0, 1),),
+        range(1, MAX_RANK),
+        inverse=ONE_HOT,
+    ),
+)

@@ -1,0 +1,265 @@
+"""Quantisation: to integers, back, and the operators on quantised values."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from oracles.operators.matmul import matmul_shape
+from oracles.relation.arithmetic import ROUNDS, WHOLE, Arithmetic, Rounding
+from oracles.relation.intervals import hull, mul, rounded, sub, symmetric, within_type
+from oracles.relation.inverses import another_dim, recogniser, retyped
+from oracles.relation.open_checks import is_all_zero
+from oracles.relation.operator import Inverse, Operator
+from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand
+from oracles.relation.scope import Scope
+from oracles.relation.types import (
+    F32,
+    FLOAT8,
+    I8,
+    I16,
+    I32,
+    INT4,
+    NUMPY,
+    U8,
+    U16,
+    DType,
+    Range,
+    TensorType,
+    extent,
+)
+
+_QUANTISED = (U8, I8)
+_LATER = {19: FLOAT8, 21: (*INT4, I16, U16)}
+
+
+def fix_scale(scope: Scope, size: tuple[int, ...], magnitude: float) -> Operand:
+    """A scale that spreads the magnitude over the range of the quantised type, give or take."""
+    draws = scope.draws
+    step = rounded(max(magnitude, 0.1)) / 128 * draws.pick((0.5, 1.0, 1.0, 2.0))
+    wobble = 1 + (draws.words(int(np.prod(size, dtype=int))) % 8).reshape(size) / 8
+    return scope.fix((step * wobble).astype(np.float32), F32)
+
+
+def fix_zero_point(scope: Scope, dtype: DType, size: tuple[int, ...]) -> Operand:
+    """Return a constant zero point of that size within its type."""
+    draws = scope.draws
+    low, high, _ = extent(dtype)
+    value = draws.pick((0, 0, 1, int(low + high + 1) // 2, int(low), int(high)))
+    if dtype in FLOAT8:
+        value = 0
+    return scope.fix(np.full(size, value, NUMPY[dtype]), dtype)
+
+
+def _axis(scope: Scope, focus: Operand) -> tuple[tuple[int, ...], dict[str, Attribute]]:
+    """One scale for the whole tensor, or one for each index of an axis."""
+    if focus.rank and scope.draws.chance(0.2):
+        axis = scope.axis(focus.rank)
+        return (focus.shape[axis],), {"axis": axis}
+    return (), {}
+
+
+def _sample_quantise(scope: Scope, focus: Operand) -> Call:
+    size, attributes = _axis(scope, focus)
+    scale = fix_scale(scope, size, focus.range.magnitude)
+    if scope.draws.chance(0.15):
+        return Call((focus, scale), attributes)
+    return Call((focus, scale, fix_zero_point(scope, scope.draws.pick(_results(scope)), size)), attributes)
+
+
+def _results(scope: Scope) -> list[DType]:
+    """Return the quantised types that the program and the opset let in."""
+    later = [dtype for first, more in _LATER.items() if scope.opset >= first for dtype in more]
+    return [*_QUANTISED, *(dtype for dtype in later if scope.allows(dtype))]
+
+
+def _recognise_quantise(operator: Operator, wanted: TensorType, opset: int) -> bool:
+    later = (dtype for first, more in _LATER.items() if opset >= first for dtype in more)
+    return wanted.dtype in (*_QUANTISED, *later)
+
+
+def _solve_quantise(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+    focus = scope.supply(F32, wanted.shape)
+    size, attributes = _axis(scope, focus)
+    scale = fix_scale(scope, size, focus.range.magnitude)
+    return Call((focus, scale, fix_zero_point(scope, wanted.dtype, size)), attributes)
+
+
+def infer_quantise(call: Call) -> tuple[TensorType, ...]:
+    """Return the zero point's type, uint8 if there is none."""
+    zero = call.optional(2)
+    return (TensorType(zero.dtype if zero else U8, call.operand(0).shape),)
+
+
+def _bound_by_type(call: Call) -> tuple[Range, ...]:
+    """Return a float of eight bits saturates far outside what the scale is for."""
+    dtype = infer_quantise(call)[0].dtype
+    if dtype not in FLOAT8:
+        return (extent(dtype),)
+    step = call.operand(1).range.magnitude_floor or 1.0  # no scale at all where there is no element
+    return (symmetric(1.15 * call.operand(0).range.magnitude / step),)
+
+
+def sample_dequantise(scope: Scope, focus: Operand) -> Call:
+    """Values of 32 bits have no zero point."""
+    size, attributes = _axis(scope, focus)
+    scale = fix_scale(scope, size, scope.draws.pick((1.0, 4.0, 10.0)))
+    if focus.dtype is I32 or scope.draws.chance(0.15):
+        return Call((focus, scale), attributes)
+    return Call((focus, scale, fix_zero_point(scope, focus.dtype, size)), attributes)
+
+
+def infer_dequantise(call: Call) -> tuple[TensorType, ...]:
+    """float32 of the same shape."""
+    return (TensorType(F32, call.operand(0).shape),)
+
+
+def bound_dequantise(call: Call) -> tuple[Range, ...]:
+    """Return the range of the steps from the zero point, times the scale."""
+    zero = call.optional(2)
+    steps = sub(call.operand(0).range, zero.range) if zero else call.operand(0).range
+    return (mul(steps, call.operand(1).range),)
+
+
+def _infer_dynamic(call: Call) -> tuple[TensorType, ...]:
+    return TensorType(U8, call.operand(0).shape), TensorType(F32, ()), TensorType(U8, ())
+
+
+def _sample_dynamic(scope: Scope, focus: Operand) -> Call | None:
+    return Call((focus,), results=3) if 0 not in focus.shape else None
+
+
+def _bound_dynamic(call: Call) -> tuple[Range, ...]:
+    focus = hull((call.operand(0).range, Range(0, 0)))
+    return Range(0, 255), Range(0, max(1.0, (focus.high - focus.low) / 255 + 1e-6)), Range(0, 255)
+
+
+def _sample_qlinear_matmul(scope: Scope, focus: Operand) -> Call | None:
+    if focus.rank < 2:
+        return None
+    return _qlinear_matmul(scope, focus, scope.dim())
+
+
+def _second_dtype(scope: Scope, first: DType) -> DType:
+    """Kernels exist for u8 by u8, u8 by i8 and i8 by i8."""
+    return U8 if first is U8 and scope.draws.chance(0.5) else I8
+
+
+def _qlinear_matmul(scope: Scope, focus: Operand, columns: int) -> Call:
+    other = scope.supply(_second_dtype(scope, focus.dtype), (focus.shape[-1], columns))
+    one: tuple[int, ...] = ()
+    parts: list[Operand] = []
+    for operand in (focus, other):
+        parts += [operand, fix_scale(scope, one, 1.0), fix_zero_point(scope, operand.dtype, one)]
+    wide = float(focus.shape[-1])
+    return Call((*parts, fix_scale(scope, one, wide), fix_zero_point(scope, focus.dtype, one)))
+
+
+def _infer_qlinear_matmul(call: Call) -> tuple[TensorType, ...]:
+    shape = matmul_shape(call.operand(0).shape, call.operand(3).shape)
+    return (TensorType(call.operand(7).dtype, shape),)
+
+
+def _bound_qlinear_matmul(call: Call) -> tuple[Range, ...]:
+    return (extent(call.operand(7).dtype),)
+
+
+def _sample_matmul_integer(scope: Scope, focus: Operand) -> Call | None:
+    if not focus.rank or (focus.dtype is I8 and focus.rank < 2):
+        return None
+    return _matmul_integer(scope, focus, scope.dim())
+
+
+def _matmul_integer(scope: Scope, focus: Operand, columns: int) -> Call:
+    draws, kind = scope.draws, _second_dtype(scope, focus.dtype)
+    operands: tuple[Operand, ...] = (focus, scope.supply(kind, (focus.shape[-1], columns)))
+    if draws.chance(0.7):
+        operands += (fix_zero_point(scope, focus.dtype, ()),)
+        if draws.chance(0.7):
+            operands += (fix_zero_point(scope, kind, ()),)
+    return Call(operands)
+
+
+def _infer_matmul_integer(call: Call) -> tuple[TensorType, ...]:
+    return (TensorType(I32, matmul_shape(call.operand(0).shape, call.operand(1).shape)),)
+
+
+def _bound_matmul_integer(call: Call) -> tuple[Range, ...]:
+    high = 255 * 255 * max(call.operand(0).shape[-1], 1)
+    return (within_type(I32, Range(-high, high)),)
+
+
+def _matrix_back(scope: Scope, dtype: DType, shape: tuple[int, ...]) -> Operand:
+    """Return a left factor for a result of this shape."""
+    return scope.supply(dtype, (*shape[:-1], another_dim(scope, (*shape[:-1], max(shape[-1], 1)))))
+
+
+def _solve_qlinear_matmul(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+    return _qlinear_matmul(scope, _matrix_back(scope, *wanted), wanted.shape[-1])
+
+
+def _solve_matmul_integer(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+    dtype = scope.draws.pick(_QUANTISED)
+    return _matmul_integer(scope, _matrix_back(scope, dtype, wanted.shape), wanted.shape[-1])
+
+
+def _is_product(shape: tuple[int, ...]) -> bool:
+    return 2 <= len(shape) <= MAX_RANK
+
+
+_MATRICES = range(2, MAX_RANK + 1)
+
+OPERATORS = (
+    Operator(
+        "QuantizeLinear",
+        Kind.QUANTISE,
+        Arithmetic(Rounding.RESULT, quantises=True, has_scale=True),
+        (F32,),
+        _sample_quantise,
+        infer_quantise,
+        _bound_by_type,
+        inverse=Inverse(_recognise_quantise, _solve_quantise),
+    ),
+    Operator(
+        "DequantizeLinear",
+        Kind.QUANTISE,
+        Arithmetic(Rounding.RESULT, has_scale=True, typed_by="output_dtype"),
+        (U8, I8, I32),
+        sample_dequantise,
+        infer_dequantise,
+        bound_dequantise,
+        later=_LATER,
+        inverse=retyped((F32,)),
+    ),
+    Operator(
+        "DynamicQuantizeLinear",
+        Kind.QUANTISE,
+        Arithmetic(Rounding.RESULT, opens={"of zeros": is_all_zero}, quantises=True),
+        (F32,),
+        _sample_dynamic,
+        _infer_dynamic,
+        _bound_dynamic,
+        inverse=retyped((U8,), takes_empty=False),
+    ),
+    Operator(
+        "QLinearMatMul",
+        Kind.QUANTISE,
+        ROUNDS,
+        _QUANTISED,
+        _sample_qlinear_matmul,
+        _infer_qlinear_matmul,
+        _bound_qlinear_matmul,
+        _MATRICES,
+        inverse=Inverse(recogniser(_is_product), _solve_qlinear_matmul),
+    ),
+    Operator(
+        "MatMulInteger",
+        Kind.QUANTISE,
+        WHOLE,
+        _QUANTISED,
+        _sample_matmul_integer,
+        _infer_matmul_integer,
+        _bound_matmul_integer,
+        _MATRICES,
+        inverse=Inverse(recogniser(_is_product, I32), _solve_matmul_integer),
+    ),
+)

@@ -1,0 +1,339 @@
+"""Reductions along axes, and what else looks along one axis: sorting and scanning."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from oracles.relation.arithmetic import SUMS, WHOLE, Arithmetic, Rounding
+from oracles.relation.intervals import power, symmetric, within_type
+from oracles.relation.inverses import (
+    axes_back,
+    can_be_reduced,
+    from_either_end,
+    gives_dtype,
+    recogniser,
+    room_beside,
+    split_off,
+    with_supplied,
+)
+from oracles.relation.open_checks import INEXACT, is_unsorted
+from oracles.relation.operator import Inverse, Operator, RangeRule, Sampler, averaged_range, same_range
+from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand
+from oracles.relation.scope import Scope
+from oracles.relation.types import (
+    BOOL,
+    F16,
+    F32,
+    F64,
+    FLOATS,
+    I8,
+    I32,
+    I64,
+    U8,
+    DType,
+    Range,
+    Shape,
+    TensorType,
+)
+
+_SUMMED = (F32, F64, F16, I32, I64)
+
+
+def _whole_axes(call: Call) -> tuple[int, ...]:
+    """Return the axes that a reduction reduces, counted from the front."""
+    rank = call.operand(0).rank
+    axes = call.ints(1) or call.tuple_of("axes", ())
+    if not axes:
+        return () if call.attributes.get("noop_with_empty_axes") else tuple(range(rank))
+    return tuple(axis % rank for axis in axes)
+
+
+def _reduced(call: Call) -> Shape:
+    focus, axes = call.operand(0), set(_whole_axes(call))
+    if call.attributes.get("keepdims", 1):
+        return tuple(1 if axis in axes else dim for axis, dim in enumerate(focus.shape))
+    return tuple(dim for axis, dim in enumerate(focus.shape) if axis not in axes)
+
+
+def _infer(call: Call) -> tuple[TensorType, ...]:
+    return (TensorType(call.operand(0).dtype, _reduced(call)),)
+
+
+def _reduced_count(call: Call) -> int:
+    count = 1
+    for axis in _whole_axes(call):
+        count *= call.operand(0).shape[axis]
+    return count
+
+
+def _sampler(axes_operand_since: int, keeps_empty: bool = False) -> Sampler:
+    """Axes as an attribute, from some opset on as an operand; left out, they are all axes."""
+
+    def sample(scope: Scope, focus: Operand) -> Call | None:
+        draws = scope.draws
+        attributes: dict[str, Attribute] = {}
+        if draws.chance(0.7):
+            attributes["keepdims"] = draws.below(2)
+        operands: tuple[Operand | None, ...] = (focus,)
+        if focus.rank and draws.chance(0.85):
+            axes = scope.axes(focus.rank, 1, min(focus.rank, 3))
+            if scope.opset >= axes_operand_since:
+                operands = (focus, scope.fix_ints(axes))
+            else:
+                attributes["axes"] = axes
+        elif scope.opset >= axes_operand_since and draws.chance(0.3):
+            attributes["noop_with_empty_axes"] = 1
+        call = Call(operands, attributes)
+        return call if keeps_empty or _reduced_count(call) else None
+
+    return sample
+
+
+def _inverse(axes_operand_since: int) -> Inverse:
+    """Dims of one may have been reduced, or any dims may be gone; or, with no axes, nothing happens."""
+
+    def recognise(operator: Operator, wanted: TensorType, opset: int) -> bool:
+        noop = opset >= axes_operand_since
+        return gives_dtype(operator, wanted, opset) and (noop or can_be_reduced(wanted.shape))
+
+    def solve(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+        found = axes_back(scope, wanted.shape)
+        if found is None:
+            return Call((scope.supply(*wanted, operator.domain),), {"noop_with_empty_axes": 1})
+        shape, axes, keeps = found
+        axes = from_either_end(scope, axes, len(shape))
+        focus = scope.supply(wanted.dtype, shape, operator.domain)
+        keepdims: dict[str, Attribute] = {"keepdims": int(keeps)}
+        if scope.opset >= axes_operand_since:
+            return Call((focus, scope.fix_ints(axes)), keepdims)
+        return Call((focus,), {**keepdims, "axes": axes})
+
+    return Inverse(recognise, solve)
+
+
+def _solve_arg(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+    found = axes_back(scope, wanted.shape, 1)
+    assert found is not None
+    shape, (axis,), keeps = found
+    focus = scope.supply(scope.draws.pick(operator.types_in(scope)), shape)
+    return Call((focus,), {"axis": axis, "keepdims": int(keeps)})
+
+
+def _solve_top(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+    axis = scope.draws.below(len(wanted.shape))
+    least = wanted.shape[axis]
+    dim = scope.draws.between(least, min(least + 3, room_beside(wanted.shape, axis, least)))
+    source = split_off(wanted.shape, axis, dim)
+    call = with_supplied(scope, wanted, source, scope.fix_ints((least,)))
+    return call._replace(attributes={"axis": axis}, results=2)
+
+
+def _bound_sum(call: Call) -> tuple[Range, ...]:
+    focus, count = call.operand(0), _reduced_count(call)
+    return (within_type(focus.dtype, Range(focus.range.low * count, focus.range.high * count)),)
+
+
+def _bound_prod(call: Call) -> tuple[Range, ...]:
+    focus = call.operand(0)
+    size = power(Range(1, max(1.0, focus.range.magnitude)), Range(0, _reduced_count(call))).high
+    return (within_type(focus.dtype, symmetric(size)),)
+
+
+def _bound_norm(power: float) -> RangeRule:
+    def bound(call: Call) -> tuple[Range, ...]:
+        focus = call.operand(0)
+        size = float(focus.range.magnitude)
+        return (within_type(focus.dtype, Range(0, _reduced_count(call) * (size**power + 1))),)
+
+    return bound
+
+
+def _bound_log_sum(call: Call) -> tuple[Range, ...]:
+    low, high, _ = call.operand(0).range
+    return (Range(math.log(low), math.log(max(high, low) * max(_reduced_count(call), 1))),)
+
+
+def _bound_log_sum_exp(call: Call) -> tuple[Range, ...]:
+    low, high, _ = call.operand(0).range
+    return (Range(low, high + math.log(max(_reduced_count(call), 1))),)
+
+
+def _sample_arg(scope: Scope, focus: Operand) -> Call | None:
+    draws = scope.draws
+    axis = scope.axis(focus.rank)
+    if not focus.shape[axis]:
+        return None
+    attributes: dict[str, Attribute] = {"axis": axis, "keepdims": draws.below(2)}
+    if draws.chance(0.3):
+        attributes["select_last_index"] = 1
+    return Call((focus,), attributes)
+
+
+def _infer_arg(call: Call) -> tuple[TensorType, ...]:
+    shape = list(call.operand(0).shape)
+    axis = call.integer("axis", 0) % len(shape)
+    if call.integer("keepdims", 1):
+        shape[axis] = 1
+    else:
+        del shape[axis]
+    return (TensorType(I64, tuple(shape)),)
+
+
+def _bound_arg(call: Call) -> tuple[Range, ...]:
+    return (Range(0, call.operand(0).shape[call.integer("axis", 0)] - 1),)
+
+
+def _sample_cumsum(scope: Scope, focus: Operand) -> Call:
+    draws = scope.draws
+    attributes: dict[str, Attribute] = {
+        name: draws.below(2) for name in ("exclusive", "reverse") if draws.chance(0.5)
+    }
+    return Call((focus, scope.fix_scalar(scope.axis(focus.rank), draws.pick((I32, I64)))), attributes)
+
+
+def _bound_cumsum(call: Call) -> tuple[Range, ...]:
+    focus = call.operand(0)
+    count = max(focus.shape, default=1)
+    total = symmetric(focus.range.magnitude * max(count, 1))
+    return (within_type(focus.dtype, total),)
+
+
+def _sample_top(scope: Scope, focus: Operand) -> Call:
+    draws = scope.draws
+    axis = scope.axis(focus.rank)
+    count = scope.fix_ints([draws.between(min(1, focus.shape[axis]), focus.shape[axis])])
+    attributes: dict[str, Attribute] = {"axis": axis}
+    if draws.chance(0.5):
+        attributes["largest"] = draws.below(2)
+    return Call((focus, count), attributes, 2)
+
+
+def _infer_top(call: Call) -> tuple[TensorType, ...]:
+    focus, axis = call.operand(0), call.integer("axis", -1)
+    shape = list(focus.shape)
+    (shape[axis],) = call.ints(1) or (0,)
+    return TensorType(focus.dtype, tuple(shape)), TensorType(I64, tuple(shape))
+
+
+def _bound_top(call: Call) -> tuple[Range, ...]:
+    focus, axis = call.operand(0), call.integer("axis", -1)
+    return focus.range, Range(0, max(focus.shape[axis] - 1, 0))
+
+
+def _reduction(
+    name: str,
+    arithmetic: Arithmetic,
+    dtypes: tuple[DType, ...],
+    bound: RangeRule = same_range,
+    domain: Range | None = None,
+    *,
+    axes_operand_since: int = 18,
+    keeps_empty: bool = False,
+    later: Mapping[int, tuple[DType, ...]] | None = None,
+) -> Operator:
+    sample = _sampler(axes_operand_since, keeps_empty)
+    return Operator(
+        name,
+        Kind.REDUCE,
+        arithmetic,
+        dtypes,
+        sample,
+        _infer,
+        bound,
+        domain=domain,
+        later=later or {},
+        inverse=_inverse(axes_operand_since),
+    )
+
+
+_ALONG = range(1, MAX_RANK + 1)
+_ARG = Inverse(recogniser(can_be_reduced, I64), _solve_arg)
+
+OPERATORS = (
+    _reduction(
+        "ReduceSum",
+        Arithmetic(Rounding.TERMS, reads_axes=True),
+        _SUMMED,
+        _bound_sum,
+        axes_operand_since=13,
+        keeps_empty=True,
+    ),
+    _reduction(
+        "ReduceMean", Arithmetic(Rounding.TERMS, opens=INEXACT, reads_axes=True), _SUMMED, averaged_range
+    ),
+    _reduction(
+        "ReduceMax", Arithmetic(Rounding.NOTHING, reads_axes=True), (*_SUMMED, I8, U8), later={20: (BOOL,)}
+    ),
+    _reduction(
+        "ReduceMin", Arithmetic(Rounding.NOTHING, reads_axes=True), (*_SUMMED, I8, U8), later={20: (BOOL,)}
+    ),
+    _reduction("ReduceProd", Arithmetic(Rounding.INSIDE, reads_axes=True), _SUMMED, _bound_prod),
+    _reduction(
+        "ReduceL1", Arithmetic(Rounding.TERMS, reads_axes=True), _SUMMED, _bound_norm(1), keeps_empty=True
+    ),
+    _reduction(
+        "ReduceL2",
+        Arithmetic(Rounding.TERMS, opens=INEXACT, reads_axes=True),
+        _SUMMED,
+        _bound_norm(1),
+        keeps_empty=True,
+    ),
+    _reduction(
+        "ReduceSumSquare",
+        Arithmetic(Rounding.TERMS, reads_axes=True),
+        _SUMMED,
+        _bound_norm(2),
+        keeps_empty=True,
+    ),
+    _reduction(
+        "ReduceLogSum",
+        Arithmetic(Rounding.LOGARITHM, opens=INEXACT, reads_axes=True),
+        FLOATS,
+        _bound_log_sum,
+        Range(0.05, math.inf),
+    ),
+    _reduction(
+        "ReduceLogSumExp",
+        Arithmetic(Rounding.LOGARITHM, opens=INEXACT, reads_axes=True),
+        FLOATS,
+        _bound_log_sum_exp,
+        Range(-80, 80),
+    ),
+    Operator(
+        "ArgMax",
+        Kind.REDUCE,
+        WHOLE,
+        (*_SUMMED, I8, U8),
+        _sample_arg,
+        _infer_arg,
+        _bound_arg,
+        _ALONG,
+        inverse=_ARG,
+    ),
+    Operator(
+        "ArgMin",
+        Kind.REDUCE,
+        WHOLE,
+        (*_SUMMED, I8, U8),
+        _sample_arg,
+        _infer_arg,
+        _bound_arg,
+        _ALONG,
+        inverse=_ARG,
+    ),
+    Operator(
+        "CumSum", Kind.REDUCE, SUMS, (F32, F64, I32, I64), _sample_cumsum, bound=_bound_cumsum, ranks=_ALONG
+    ),
+    Operator(
+        "TopK",
+        Kind.REDUCE,
+        Arithmetic(Rounding.NOTHING, opens={"in no order": is_unsorted}),
+        (F32, F64, I32, I64),
+        _sample_top,
+        _infer_top,
+        _bound_top,
+        _ALONG,
+        inverse=Inverse(recogniser(bool), _solve_top),
+    ),
+)

@@ -1,0 +1,262 @@
+"""Elementwise functions of one operand: activations and mathematics."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from oracles.relation.arithmetic import CHOOSES, ROUNDS, ROUNDS_ABOUT_ONE, WHOLE, Arithmetic, Rounding
+from oracles.relation.intervals import clamp, magnitude, rising, rounded, symmetric, within_type
+from oracles.relation.inverses import retyped
+from oracles.relation.open_checks import INEXACT
+from oracles.relation.operator import Operator, RangeRule, Sampler
+from oracles.relation.program import Attribute, Call, Kind, Operand
+from oracles.relation.scope import Scope
+from oracles.relation.types import (
+    BF16,
+    BOOL,
+    F16,
+    F32,
+    FLOAT8,
+    FLOATS,
+    I8,
+    I32,
+    INTEGERS,
+    NUMERIC,
+    SIGNED,
+    TRUTH,
+    DType,
+    Range,
+    TensorType,
+    is_float,
+)
+
+
+def _fixed(low: float, high: float) -> RangeRule:
+    return lambda call: (Range(low, high),)
+
+
+def _through(bound: Callable[[Range], Range]) -> RangeRule:
+    return lambda call: (within_type(call.operand(0).dtype, bound(call.operand(0).range)),)
+
+
+def _math(
+    name: str,
+    arithmetic: Arithmetic,
+    dtypes: tuple[DType, ...],
+    bound: RangeRule,
+    domain: Range | None = None,
+) -> Operator:
+    return Operator(name, Kind.MATH, arithmetic, dtypes, bound=bound, domain=domain)
+
+
+def _activation(
+    name: str,
+    arithmetic: Arithmetic,
+    dtypes: tuple[DType, ...],
+    bound: RangeRule,
+    since: int = 13,
+    **choices: tuple[Attribute, ...],
+) -> Operator:
+    """Return an activation with attributes."""
+    return Operator(name, Kind.ACTIVATION, arithmetic, dtypes, _choosing(**choices), bound=bound, since=since)
+
+
+def _choosing(**choices: tuple[Attribute, ...]) -> Sampler:
+    """Return the sampler of one operand with attributes: each is left out, or one of its choices."""
+
+    def sample(scope: Scope, focus: Operand) -> Call:
+        attributes: dict[str, Attribute] = {}
+        for attribute, values in choices.items():
+            if scope.draws.chance(0.6):
+                attributes[attribute] = scope.draws.pick(values)
+        return Call((focus,), attributes)
+
+    return sample
+
+
+def _float_attribute(call: Call, name: str, default: float) -> float:
+    value = call.attributes.get(name, default)
+    return float(value) if isinstance(value, int | float) else default
+
+
+def _leaky(call: Call) -> tuple[Range, ...]:
+    """Bounds of everything that is the identity above zero and shrinks or scales what is below."""
+    focus = call.operand(0).range
+    slope = max(1.0, abs(_float_attribute(call, "alpha", 1.0)))
+    return (symmetric(focus.magnitude * slope + 2.0 * slope),)
+
+
+def _sign(a: Range) -> Range:
+    return Range(-1 if a.low < 0 else 0, 1 if a.high > 0 else 0)
+
+
+def _relu(a: Range) -> Range:
+    return clamp(a, 0, math.inf)
+
+
+def _to_truth(call: Call) -> tuple[TensorType, ...]:
+    return (TensorType(BOOL, call.operand(0).shape),)
+
+
+def _softplus(x: float) -> float:
+    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
+
+
+def _sample_shrink(scope: Scope, focus: Operand) -> Call:
+    draws = scope.draws
+    if not is_float(focus.dtype):
+        return Call((focus,), {"lambd": draws.pick((0.5, 1.0, 2.0)), "bias": draws.pick((0.0, 1.0))})
+    return Call((focus,), {"lambd": draws.pick((0.3, 0.5, 1.7)), "bias": draws.pick((0.0, 0.5))})
+
+
+def _bound_shrink(call: Call) -> tuple[Range, ...]:
+    focus = call.operand(0)
+    return (within_type(focus.dtype, Range(min(focus.range.low, -1) - 1, max(focus.range.high, 1) + 1)),)
+
+
+def _sample_prelu(scope: Scope, focus: Operand) -> Call:
+    shape = focus.shape
+    start = scope.draws.between(0, len(shape))
+    slope = tuple(dim if scope.draws.chance(0.6) else 1 for dim in shape[start:])
+    return Call((focus, scope.supply(focus.dtype, slope)))
+
+
+def _bound_prelu(call: Call) -> tuple[Range, ...]:
+    slope = max(1.0, call.operand(1).range.magnitude)
+    return (symmetric(call.operand(0).range.magnitude * slope),)
+
+
+def _sample_clip(scope: Scope, focus: Operand) -> Call | None:
+    """Bounds around, inside or beside the focus's range; each may be left out."""
+    draws = scope.draws
+    low, high, _ = focus.range
+    choices: list[float] = [0, 1, 6, -1]
+    if is_float(focus.dtype):
+        choices += [rounded(low), rounded((low + high) / 2), rounded(high)]
+    else:
+        choices += [int(low), int(low + high) // 2, int(high)]
+    if focus.dtype in (DType.U8, DType.U32, DType.U64):
+        choices = [value for value in choices if value >= 0]
+    first, second = sorted((draws.pick(choices), draws.pick(choices)))
+    at_least = scope.fix_scalar(first, focus.dtype) if draws.chance(0.85) else None
+    if draws.chance(0.15):
+        return Call((focus, at_least))
+    return Call((focus, at_least, scope.fix_scalar(second, focus.dtype)))
+
+
+def _bound_clip(call: Call) -> tuple[Range, ...]:
+    low, high = call.optional(1), call.optional(2)
+    at_least = -math.inf if low is None else low.range.low
+    at_most = math.inf if high is None else high.range.high
+    return (clamp(call.operand(0).range, at_least, max(at_least, at_most)),)
+
+
+_SINGLE = (F32, F16)
+_UNIT = Range(-0.95, 0.95)
+_SLOPES = (0.01, 0.2, 1.0, 0.0, -0.5)
+
+OPERATORS = (
+    _math("Abs", CHOOSES, NUMERIC, _through(magnitude)),
+    _math("Neg", CHOOSES, FLOATS + SIGNED, _through(lambda a: Range(-a.high, -a.low, a.away))),
+    _math("Ceil", WHOLE, FLOATS, _through(rising(math.ceil))),
+    _math("Floor", WHOLE, FLOATS, _through(rising(math.floor))),
+    _math("Round", WHOLE, FLOATS, _through(lambda a: Range(a.low - 1, a.high + 1))),
+    _math("Sign", WHOLE, (*NUMERIC, BF16), _through(_sign)),
+    _math("Exp", ROUNDS, FLOATS, _through(rising(math.exp))),
+    _math("Log", ROUNDS, FLOATS, _through(rising(math.log)), Range(0.02, math.inf)),
+    _math("Sqrt", ROUNDS, FLOATS, _through(rising(math.sqrt)), Range(0, math.inf)),
+    _math(
+        "Reciprocal",
+        ROUNDS,
+        FLOATS,
+        lambda c: (symmetric(1 / c.operand(0).range.magnitude_floor),),
+        Range(-math.inf, math.inf, 0.1),
+    ),
+    _math("Erf", ROUNDS_ABOUT_ONE, _SINGLE, _fixed(-1, 1)),
+    _math("Sin", ROUNDS, FLOATS, _fixed(-1, 1), Range(-1e3, 1e3)),
+    _math("Cos", ROUNDS, FLOATS, _fixed(-1, 1), Range(-1e3, 1e3)),
+    _math("Tan", ROUNDS, _SINGLE, _through(rising(math.tan)), Range(-1.4, 1.4)),
+    _math("Asin", ROUNDS, _SINGLE, _fixed(-1.6, 1.6), _UNIT),
+    _math("Acos", ROUNDS, _SINGLE, _fixed(0, 3.2), _UNIT),
+    _math("Atan", ROUNDS, _SINGLE, _fixed(-1.6, 1.6)),
+    _math("Sinh", ROUNDS_ABOUT_ONE, _SINGLE, _through(rising(math.sinh)), Range(-20, 20)),
+    _math(
+        "Cosh",
+        ROUNDS,
+        _SINGLE,
+        lambda c: (Range(1, math.cosh(c.operand(0).range.magnitude)),),
+        Range(-20, 20),
+    ),
+    _math("Asinh", ROUNDS_ABOUT_ONE, _SINGLE, _through(rising(math.asinh))),
+    _math("Acosh", ROUNDS, _SINGLE, _through(rising(math.acosh)), Range(1.05, math.inf)),
+    _math("Atanh", ROUNDS_ABOUT_ONE, _SINGLE, _fixed(-2, 2), _UNIT),
+    Operator(
+        "IsNaN",
+        Kind.COMPARE,
+        CHOOSES,
+        FLOATS,
+        infer=_to_truth,
+        bound=_fixed(0, 1),
+        later={20: (BF16, *FLOAT8)},
+        inverse=retyped((BOOL,)),
+    ),
+    Operator(
+        "IsInf",
+        Kind.COMPARE,
+        CHOOSES,
+        FLOATS[:2],
+        _choosing(detect_negative=(0, 1), detect_positive=(0, 1)),
+        infer=_to_truth,
+        bound=_fixed(0, 1),
+        later={20: (F16, BF16, *FLOAT8)},
+        inverse=retyped((BOOL,)),
+    ),
+    Operator("Not", Kind.LOGIC, CHOOSES, (BOOL,), bound=lambda call: (TRUTH,)),
+    Operator(
+        "BitwiseNot",
+        Kind.LOGIC,
+        WHOLE,
+        INTEGERS,
+        since=18,
+        bound=lambda call: (within_type(call.operand(0).dtype, Range(-math.inf, math.inf)),),
+    ),
+    Operator("Relu", Kind.ACTIVATION, CHOOSES, FLOATS, bound=_through(_relu), later={14: (I8, I32)}),
+    _activation("Sigmoid", ROUNDS, FLOATS, _fixed(0, 1)),
+    _activation("Tanh", ROUNDS_ABOUT_ONE, FLOATS, _fixed(-1, 1)),
+    _activation("LeakyRelu", ROUNDS, _SINGLE, _leaky, alpha=_SLOPES),
+    _activation("Elu", ROUNDS_ABOUT_ONE, _SINGLE, _leaky, alpha=(0.5, 1.0, 2.0)),
+    _activation("Celu", ROUNDS_ABOUT_ONE, (F32,), _leaky, alpha=(0.5, 1.0, 2.0)),
+    _activation(
+        "Selu",
+        ROUNDS_ABOUT_ONE,
+        _SINGLE,
+        lambda c: (symmetric(c.operand(0).range.magnitude * 2 + 5),),
+        alpha=(1.6, 1.0),
+        gamma=(1.05, 1.5),
+    ),
+    _activation("HardSigmoid", ROUNDS, _SINGLE, _fixed(0, 1), alpha=(0.2, 0.25, 1.0), beta=(0.5, 0.0)),
+    _activation("HardSwish", ROUNDS, _SINGLE, _leaky, 14),
+    _activation("Softplus", ROUNDS_ABOUT_ONE, _SINGLE, _through(rising(_softplus))),
+    _activation("Softsign", ROUNDS, _SINGLE, _fixed(-1, 1)),
+    _activation("ThresholdedRelu", WHOLE, _SINGLE, _leaky, alpha=(1.0, 0.5, 0.0)),
+    _activation("Gelu", ROUNDS_ABOUT_ONE, _SINGLE, _leaky, 20, approximate=("none", "tanh")),
+    _activation("Mish", ROUNDS_ABOUT_ONE, _SINGLE, _leaky, 18),
+    Operator(
+        "Shrink",
+        Kind.ACTIVATION,
+        Arithmetic(Rounding.RESULT, opens=INEXACT),
+        NUMERIC,
+        _sample_shrink,
+        bound=_bound_shrink,
+    ),
+    Operator("PRelu", Kind.ACTIVATION, ROUNDS, _SINGLE, _sample_prelu, bound=_bound_prelu),
+    Operator(
+        "Clip",
+        Kind.ACTIVATION,
+        CHOOSES,
+        (*FLOATS, I8, I32, DType.U8, DType.I64, DType.U32, DType.U64),
+        _sample_clip,
+        bound=_bound_clip,
+    ),
+)

@@ -1,0 +1,166 @@
+"""Checks for results that the specifications of ONNX and torch leave open, one function a reason.
+
+Each gets a node and the values of its inputs, and says whether two implementations may differ on them and
+both be right.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from onnx import NodeProto, TensorProto, helper
+
+from corpus.onnx.types import DTYPES
+from corpus.values import Tensor, Value, is_float, widen
+from oracles.relation.arithmetic import OpenCheck
+
+EXACT_INTEGERS = 1 << 53
+"""Beyond this a float64 does not tell neighbouring integers apart."""
+
+
+def _attribute(node: NodeProto, name: str, default: Any) -> Any:
+    found = (helper.get_attribute_value(each) for each in node.attribute if each.name == name)
+    return next(found, default)
+
+
+def _array(operands: Sequence[Value], index: int) -> Tensor | None:
+    value = operands[index] if index < len(operands) else None
+    return value if isinstance(value, np.ndarray) else None
+
+
+def is_out_of_range(node: NodeProto, operands: Sequence[Value]) -> bool:
+    """Return a float that the integers of the target type do not hold."""
+    source, like = _array(operands, 0), _array(operands, 1)
+    target = like.dtype if like is not None else DTYPES.get(_attribute(node, "to", TensorProto.FLOAT))
+    return source is not None and target is not None and is_beyond(source, target)
+
+
+def is_beyond(source: Tensor, target: np.dtype[Any]) -> bool:
+    """Return whether some of these floats do not fit into the integers of a type."""
+    if target.kind not in "iu" or not is_float(source) or source.dtype.kind == "c":
+        return False
+    limits = np.iinfo(target)
+    with np.errstate(invalid="ignore"):
+        whole = np.trunc(widen(source).astype(np.float64))
+        return not bool(((whole >= limits.min) & (whole < float(limits.max) + 1)).all())
+
+
+def is_inexact(node: NodeProto, operands: Sequence[Value]) -> bool:
+    """Integers that go through a float on the way."""
+    source = _array(operands, 0)
+    if source is None or source.dtype.kind not in "iu" or source.dtype.itemsize < 8:
+        return False
+    return bool(((source >= EXACT_INTEGERS) | (source <= -EXACT_INTEGERS)).any())
+
+
+def shifts_too_far(node: NodeProto, operands: Sequence[Value]) -> bool:
+    """Return whether a shift is by as many bits as there are, or more."""
+    source, shift = _array(operands, 0), _array(operands, 1)
+    return source is not None and shift is not None and bool((shift >= 8 * source.dtype.itemsize).any())
+
+
+def has_negative_exponent(node: NodeProto, operands: Sequence[Value]) -> bool:
+    """Return whether an integer is raised to a negative power."""
+    base, exponent = _array(operands, 0), _array(operands, 1)
+    if base is None or exponent is None or base.dtype.kind not in "iu":
+        return False
+    return bool((widen(exponent).astype(np.float64) < 0).any())
+
+
+def writes_twice(node: NodeProto, operands: Sequence[Value]) -> bool:
+    """Return whether two updates go to one place."""
+    data, indices = _array(operands, 0), _array(operands, 1)
+    if data is None or indices is None or _attribute(node, "reduction", b"none") != b"none":
+        return False
+    places = _element_places if node.op_type in ("Scatter", "ScatterElements") else _slice_places
+    found = places(node, data, indices)
+    return len(np.unique(found, axis=0)) < len(found)
+
+
+def _element_places(node: NodeProto, data: Tensor, indices: Tensor) -> Tensor:
+    axis = _attribute(node, "axis", 0) % data.ndim
+    places = np.indices(indices.shape)
+    places[axis] = indices % data.shape[axis]
+    return places.reshape(data.ndim, -1).T
+
+
+def _slice_places(node: NodeProto, data: Tensor, indices: Tensor) -> Tensor:
+    rows = indices.reshape(-1, indices.shape[-1])
+    return np.asarray(rows % np.array(data.shape[: rows.shape[1]], dtype=np.int64))
+
+
+def is_unsorted(node: NodeProto, operands: Sequence[Value]) -> bool:
+    """Return whether the order of the results is left open."""
+    return not _attribute(node, "sorted", 1)
+
+
+def takes_maximum(node: NodeProto, operands: Sequence[Value]) -> bool:
+    """Check for a maximum of weighted corners or of interpolated samples: the text leaves it open."""
+    return bool(_attribute(node, "mode", b"avg") == b"max")
+
+
+def is_all_zero(node: NodeProto, operands: Sequence[Value]) -> bool:
+    """The formula gives a scale of zero here, so the quotient is not defined."""
+    source = _array(operands, 0)
+    return source is not None and not source.any()
+
+
+def overflows(node: NodeProto, operands: Sequence[Value]) -> bool:
+    """The least integer has no positive counterpart, and a product may have no place."""
+    pair = [each for each in (_array(operands, 0), _array(operands, 1)) if each is not None and each.size]
+    if len(pair) < 2 or any(each.dtype.kind not in "iu" for each in pair):
+        return False
+    largest = [max(abs(int(each.min())), abs(int(each.max()))) for each in pair]
+    return (math.prod(largest) if node.op_type == "lcm" else max(largest)) > np.iinfo(pair[0].dtype).max
+
+
+def divides_least(node: NodeProto, operands: Sequence[Value]) -> bool:
+    """Return the least integer by -1: the quotient has no place in its type."""
+    left, right = _array(operands, 0), _array(operands, 1)
+    if left is None or right is None or left.dtype.kind != "i" or right.dtype.kind != "i":
+        return False
+    return bool((left == np.iinfo(left.dtype).min).any() and (right == -1).any())
+
+
+def shifts_backwards(node: NodeProto, operands: Sequence[Value]) -> bool:
+    """Return whether a shift is too far or by a negative number."""
+    shift = _array(operands, 1)
+    return shifts_too_far(node, operands) or (shift is not None and bool((shift < 0).any()))
+
+
+def copies_twice(node: NodeProto, operands: Sequence[Value]) -> bool:
+    """Return whether one place is copied to twice."""
+    index = _array(operands, 1)
+    return index is not None and len(np.unique(index)) < index.size
+
+
+def is_unordered(place: int) -> OpenCheck:
+    """Return whether what must be in order, the operand at this place, is not."""
+
+    def check(node: NodeProto, operands: Sequence[Value]) -> bool:
+        found = _array(operands, place)
+        return found is not None and not bool((widen(found)[1:] >= widen(found)[:-1]).all())
+
+    return check
+
+
+def exceeds_input(node: NodeProto, operands: Sequence[Value]) -> bool:
+    """Whether a window is larger than the padded input: the formula gives no result, onnx's inference one."""
+    data, kernel = _array(operands, 0), _attribute(node, "kernel_shape", ())
+    if data is None or data.ndim != len(kernel) + 2 or _attribute(node, "auto_pad", b"NOTSET") != b"NOTSET":
+        return False
+    rank = len(kernel)
+    pads, dilations = _attribute(node, "pads", [0] * 2 * rank), _attribute(node, "dilations", [1] * rank)
+    return any(
+        dilations[axis] * (kernel[axis] - 1) + 1 > data.shape[axis + 2] + pads[axis] + pads[axis + rank]
+        for axis in range(rank)
+    )
+
+
+WINDOW = {"a window larger than the padded input": exceeds_input}
+TWICE = {"writes to one place twice": writes_twice}
+INEXACT = {"integers that a float64 does not hold": is_inexact}
+LEAST = {"the least integer by -1": divides_least}

@@ -1,0 +1,71 @@
+"""crux as a process of its own, and waiting for what a process does."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from triage.cli import run
+
+ROOT = Path(__file__).parents[2]
+
+
+def crux(folder: Path, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    """The command line in a folder, in this process: one of its own takes a second to start."""
+    out, err, given = (
+        io.TextIOWrapper(io.BytesIO(text.encode()), "utf-8", write_through=True) for text in ("", "", stdin)
+    )
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.chdir(folder)
+        patch.setenv("XDG_STATE_HOME", environment(folder)["XDG_STATE_HOME"])
+        patch.setattr(sys, "stdin", given)
+        code = run(arguments)
+    return subprocess.CompletedProcess(arguments, code, *map(written, (out, err)))
+
+
+def written(stream: io.TextIOWrapper) -> str:
+    stream.seek(0)
+    return stream.read()
+
+
+def crux_apart(folder: Path, *arguments: str, setup: str = "") -> subprocess.CompletedProcess[str]:
+    """The command line in a process of its own, after some Python of the test's."""
+    return subprocess.run(
+        command(*arguments, setup=setup), cwd=folder, capture_output=True, text=True, env=environment(folder)
+    )
+
+
+def command(*arguments: str, setup: str = "") -> list[str]:
+    start = f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{setup}\nfrom triage.cli import main\nmain()"
+    return [sys.executable, "-c", start, *arguments]
+
+
+def environment(folder: Path) -> dict[str, str]:
+    return {**os.environ, "XDG_STATE_HOME": str(folder / "state")}
+
+
+def needs(package: str) -> pytest.MarkDecorator:
+    return pytest.mark.skipif(find_spec(package) is None, reason=f"{package} is not installed")
+
+
+def hear_interrupts() -> None:
+    """What a shell starts in the background ignores Ctrl-C, and so would what it starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def waited_for(condition: Callable[[], object], seconds: float = 240.0) -> bool:
+    """Whether a condition came to hold; the limit is for what hangs, not for what is slow."""
+    deadline = time.monotonic() + seconds
+    while not (holds := condition()) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return bool(holds)

@@ -1,0 +1,104 @@
+"""Small ONNX models: from text, from nodes, and some that many tests want."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from corpus.case import Case
+from corpus.target import Target
+
+OPSET = 17
+IR = 8
+
+Node = onnx.NodeProto
+
+
+def model_of(
+    graph: str, opset: int = OPSET, ir: int = IR, domains: str = "", **weights: np.ndarray | TensorProto
+) -> onnx.ModelProto:
+    """The model of a graph in ONNX's text form, to which weights are added; `domains` in one word each."""
+    others = "".join(f', "{domain}" : 1' for domain in domains.split())
+    made = onnx.parser.parse_model(f'<ir_version: {ir}, opset_import: ["" : {opset}{others}]> {graph}')
+    for name, weight in weights.items():
+        is_tensor = isinstance(weight, TensorProto)
+        made.graph.initializer.append(weight if is_tensor else numpy_helper.from_array(weight, name))
+    return made
+
+
+def case_of(
+    graph: str,
+    *,
+    opset: int = OPSET,
+    ir: int = IR,
+    domains: str = "",
+    target: Target | None = None,
+    **inputs: Any,
+) -> Case:
+    """The case of a graph in ONNX's text form, with these inputs."""
+    return Case("onnx", model_of(graph, opset, ir, domains).SerializeToString(), inputs, target)
+
+
+def chain_of(operators: Sequence[str], dims: str = "2", dtype: str = "float") -> onnx.ModelProto:
+    """Operators in a row, from `x` by `v0` on."""
+    names = ["x", *(f"v{at}" for at in range(len(operators)))]
+    nodes = " ".join(f"{names[at + 1]} = {each} ({names[at]})" for at, each in enumerate(operators))
+    return model_of(f"g ({dtype}[{dims}] x) => ({dtype}[{dims}] {names[-1]}) {{ {nodes} }}")
+
+
+def value(name: str, dims: Sequence[int | str | None] | None, dtype: int = TensorProto.FLOAT):
+    return helper.make_tensor_value_info(name, dtype, dims)
+
+
+def model(
+    nodes, inputs, outputs, initializers=(), value_info=(), functions=(), domains=()
+) -> onnx.ModelProto:
+    graph = helper.make_graph(
+        list(nodes), "g", list(inputs), list(outputs), list(initializers), value_info=list(value_info)
+    )
+    opsets = [helper.make_opsetid("", OPSET), *(helper.make_opsetid(domain, 1) for domain in domains)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=IR, functions=list(functions))
+
+
+def relu(dims: Sequence[int | str | None] = (2, 3), dtype: int = TensorProto.FLOAT) -> onnx.ModelProto:
+    node = helper.make_node("Relu", ["x"], ["y"])
+    return model([node], [value("x", dims, dtype)], [value("y", dims, dtype)])
+
+
+def identity(inputs) -> onnx.ModelProto:
+    """A model that takes the given inputs and hands each on."""
+    nodes = [helper.make_node("Identity", [item.name], [f"out{i}"]) for i, item in enumerate(inputs)]
+    outputs = [onnx.ValueInfoProto(name=f"out{i}", type=item.type) for i, item in enumerate(inputs)]
+    return model(nodes, inputs, outputs)
+
+
+def cyclic() -> onnx.ModelProto:
+    nodes = [helper.make_node("Add", ["x", "b"], ["a"]), helper.make_node("Relu", ["a"], ["b"])]
+    return model(nodes, [value("x", [2])], [value("b", [2])])
+
+
+def external(location: str, elements: int, offset: str = "0", length: str | None = None) -> onnx.ModelProto:
+    """`y = x + w` with `w` in another file."""
+    weight = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[elements])
+    weight.data_location = TensorProto.EXTERNAL
+    entries = {
+        "location": location,
+        "offset": offset,
+        "length": str(elements * 4) if length is None else length,
+    }
+    for key, text in entries.items():
+        weight.external_data.add(key=key, value=text)
+    node = helper.make_node("Add", ["x", "w"], ["y"])
+    return model([node], [value("x", [1])], [value("y", [elements])], [weight])
+
+
+def write(folder: Path, program: onnx.ModelProto, name: str = "model.onnx") -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / name
+    path.write_bytes(program.SerializeToString())
+    return path
