@@ -38,8 +38,8 @@ from corpus.regression import load_regression
 from generators.feedback import LESSON, CoverageSnapshot
 from reducer.engine.journal import Journal
 from reducer.result import finished
-from tests.corpus.models import external, relu
-from tests.triage.failing import clip_exception, verdict
+from tests.helpers.failing import clip_exception, verdict
+from tests.helpers.models import external, relu
 from triage.bugs.failures import record_failure
 from triage.bugs.history import history_of_folder
 from triage.bugs.known import read_known

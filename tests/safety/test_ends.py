@@ -20,9 +20,9 @@ from typing import Any
 
 import pytest
 
-from tests.corpus.models import relu, write
+from tests.helpers.failing import clip_exception, verdict
+from tests.helpers.models import relu, write
 from tests.safety.test_launcher import ROOT
-from tests.triage.failing import clip_exception, verdict
 from triage.bugs.failures import record_failure
 from triage.store.database import Store
 

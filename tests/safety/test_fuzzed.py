@@ -68,7 +68,7 @@ def test_a_dim_of_a_program_is_a_number_or_a_name(dim: object) -> None:
 def test_a_number_in_the_database_is_one(
     tmp_path: Path, table: str, column: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from tests.triage.failing import clip_exception, verdict
+    from tests.helpers.failing import clip_exception, verdict
     from triage.bugs.failures import record_failure
 
     path = tmp_path / "crux.db"

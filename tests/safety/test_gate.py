@@ -20,8 +20,8 @@ from corpus.case import Case
 from corpus.errors import UserError
 from corpus.target import Target
 from oracles.judge import Judge
+from tests.helpers.failing import verdict as made_up
 from tests.safety.test_launcher import sources
-from tests.triage.failing import verdict as made_up
 from triage.bugs.failures import record_failure
 from triage.cli import run
 from triage.store.database import Store

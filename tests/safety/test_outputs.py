@@ -19,7 +19,7 @@ from corpus.errors import UserError
 from corpus.files import write_fresh
 from corpus.load import open_case
 from corpus.outputs import LOCK, MARKER, held, own, put
-from tests.corpus.models import external, relu, write
+from tests.helpers.models import external, relu, write
 from triage.cli import run
 from triage.reports.bundle import write_bundle
 

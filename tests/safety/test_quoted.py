@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import pytest
 
 from corpus.case import Case
-from tests.corpus.models import cyclic, relu, write
+from tests.helpers.models import cyclic, relu, write
 from tests.safety.test_launcher import ROOT, sources
 from triage.cases.replaying import write_junit
 from triage.cli import run

@@ -19,13 +19,13 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from tests.corpus.models import relu, write
-from tests.triage.failing import division_crash, verdict
 
 from corpus.case import Case
 from corpus.errors import UserError
 from corpus.reading import Fields, Text, held_to, parse_json, read_bytes, read_json, read_toml, unpack
 from generators.feedback import LESSON, CoverageSnapshot
+from tests.helpers.failing import division_crash, verdict
+from tests.helpers.models import relu, write
 from tests.safety.test_launcher import sources
 from triage.bugs.failures import record_failure
 from triage.bugs.history import history_of_folder
