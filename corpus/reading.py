@@ -79,6 +79,21 @@ def load_json(text: str | bytes) -> Any:
     return document
 
 
+def is_deeper(document: Any, most: int) -> bool:
+    """Whether lists and objects stand within one another more than so many times."""
+    level = [document]
+    for _ in range(most):
+        level = [
+            part
+            for item in level
+            for part in (item.values() if isinstance(item, dict) else item)
+            if isinstance(part, (dict, list))
+        ]
+        if not level:
+            return False
+    return True
+
+
 def _no_number(word: str) -> float:
     return {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}[word]
 

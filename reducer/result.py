@@ -13,6 +13,7 @@ from typing import Any
 import onnx
 
 from corpus.case import Case
+from corpus.errors import UserError
 from corpus.files import SCRATCH, write_fresh
 from corpus.format import Measure
 from corpus.onnx.graph import walk_nodes
@@ -68,6 +69,7 @@ NAME = "reduction.json"
 BESIDE = ("repro.py", "reduction.html")
 """What a command adds: the script, and the page."""
 MOST_BYTES = 1 << 28
+MOST_CHECKS = 100_000_000
 _PASS = Text(r"[\w.:,+()<>= -]{1,400}")
 _STEP = Fields({"move": Text(), **members("check nodes elements bytes", int)})
 _FOUND_ON = members("case target release", Text())
@@ -267,4 +269,6 @@ BLANK = {
 def result_of_json(document: Any, where: str, advice: str) -> dict[str, Any]:
     """The fields of a result that crux knows; raises `UserError` where one is not as it writes it."""
     found: dict[str, Any] = held_to(document, RESULT, where, advice)
+    if max(found["checks"], *(point["check"] for point in found.get("curve", ())), 0) > MOST_CHECKS:
+        raise UserError(f"{where}: says that it took over {MOST_CHECKS} checks; {advice}")
     return found

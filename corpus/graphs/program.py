@@ -21,11 +21,12 @@ import numpy as np
 from corpus.errors import UserError
 from corpus.format import Measure
 from corpus.graphs.loops import PrimFunc, parted
-from corpus.reading import load_json
+from corpus.reading import is_deeper, load_json
 from corpus.values import Shape, Tensor, stored
 
 Json: TypeAlias = Any
 VERSION = 1
+MOST_DEPTH = 150
 MOST_DIMS = 32
 """What numpy goes through element by element."""
 REF, GRAPH, CALL = "ref", "graph", "function"
@@ -146,6 +147,8 @@ def parse_program(text: bytes, name: str, where: str) -> GraphProgram:
     """Return the program of a document of this format; UserError when it is none."""
     try:
         document = load_json(text)
+        if not isinstance(document, dict) or is_deeper(document, MOST_DEPTH):
+            raise ValueError(f"it is no object, or nested more than {MOST_DEPTH} times")
         if document["format"] != name or document["version"] != VERSION:
             raise ValueError(f"it is of format {document['format']!r}, version {document['version']!r}")
         opaque, loops = parted(document["opaque"])

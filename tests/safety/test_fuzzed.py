@@ -16,7 +16,7 @@ from corpus.errors import UserError
 from corpus.graphs.program import parse_program
 from corpus.reading import held_to
 from generators.feedback import LESSON, CoverageSnapshot
-from tests.safety.fuzz_ourselves import SURFACES, fuzz, mutated_bytes, mutated_json
+from tests.safety.fuzz_ourselves import SURFACES, fuzz, mutated_bytes, mutated_json, try_one
 from triage.cli import run
 from triage.store.database import Store
 
@@ -89,3 +89,12 @@ def test_a_schema_that_is_no_text_is_damage(tmp_path: Path, capsys: pytest.Captu
     path.write_bytes(content[:at] + b"\xff" + content[at + 1 :])
     assert run(["triage", "--db", str(path)]) == 2
     assert len(capsys.readouterr().err.strip().splitlines()) == 1
+
+
+FELL = ("relax/127011", "results/501893", "database bytes/502457", "database values/116716", "tir/11908")
+
+
+@pytest.mark.parametrize("name", FELL)
+def test_what_fell_does_not_fall_again(name: str) -> None:
+    surface, seed = name.rsplit("/", 1)
+    assert try_one(surface, int(seed)) is None

@@ -230,7 +230,9 @@ def _connect(path: Path) -> sqlite3.Connection:
         must_be_ours(connection, path)
         _enter_wal(connection)
     except sqlite3.DatabaseError as error:
-        raise UserError(f"{path}: not a database that can be opened ({error})") from None
+        raise UserError(
+            f"{path}: not a database that can be opened ({' '.join(str(error).split())[:120]})"
+        ) from None
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA foreign_keys = ON")
     return connection
