@@ -91,7 +91,7 @@ def _holds_our_names(folder: str) -> bool:
 def main() -> "NoReturn":
     """The console script."""
     prefer_own_packages()
-    from triage.cli import main as run
+    from triage.start import main as run
 
     run()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import filecmp
 import hashlib
 import json
 import os
@@ -15,10 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from corpus.errors import UserError
-from corpus.external import ExternalFile
-from corpus.files import must_stay_within
+from corpus.external import WEIGHTS, ExternalFile
+from corpus.files import SCRATCH, must_stay_within
 from corpus.format import Measure
 from corpus.formats import find_format, format_names
+from corpus.outputs import own
+from corpus.reading import read_json
 from corpus.target import Target
 from corpus.values import Value, read_inputs, stored_members, stored_names, write_inputs
 
@@ -57,11 +60,11 @@ class Remark(StrEnum):
 class Case:
     """A program, its inputs and its settings: the thing to test. Immutable.
 
-    A case is saved as a folder (`case.json`, the program, `inputs.npz`). `program` holds the exact bytes of
-    the program without its external data. `settings` are those of the case itself (its pass sequence, its
-    optimisation level), `origin` the path or seed it came from. Hashes are computed when first asked for:
-    making a case costs next to nothing, its values are never changed. Two cases are equal when their
-    `case_id`, target and origin are.
+    A case is saved as a folder (`case.json`, the program, `inputs.npz`, `weights/`). `program` holds the
+    exact bytes of the program without its external data. `settings` are those of the case itself (its pass
+    sequence, its optimisation level), `origin` the path or seed it came from. Hashes are computed when first
+    asked for: making a case costs next to nothing, its values are never changed. Two cases are equal when
+    their `case_id`, target and origin are.
     """
 
     format: str
@@ -146,19 +149,42 @@ class Case:
     def _identity(self) -> tuple[str, Target | None, str]:
         return self.case_id, self.target, self.origin
 
-    def save(self, folder: Path) -> None:
-        """Write the folder, all of it or nothing; what else lies in an existing folder stays."""
+    @cached_property
+    def relocated(self) -> Case:
+        """The case as it is saved: with its weights below `weights/`, each file named by its content."""
+        places = {file.location: f"{WEIGHTS}/{file.digest}" for file in self.external}
+        if all(old == new for old, new in places.items()):
+            return self
+        moved = {places[file.location]: file for file in self.external}
+        return replace(
+            self,
+            program=find_format(self.format).relocate(self.program, places),
+            external=tuple(replace(file, location=place) for place, file in moved.items()),
+        )
+
+    @property
+    def file_names(self) -> tuple[str, ...]:
+        """Name what the case's folder may hold."""
+        return (CASE_FILE, INPUTS_FILE, find_format(self.format).program_file, WEIGHTS)
+
+    def save(self, folder: Path, *, replacing: bool = False) -> None:
+        """Write the folder of the `relocated` case, all of it or nothing; what else lies in one stays.
+
+        Raises `UserError` where a file that crux has not put there would be replaced by another content,
+        unless the caller knows that the folder is ours (`replacing`).
+        """
         if folder.exists() and not folder.is_dir():
             raise UserError(f"{folder}: is a file; name a folder for the case")
         place = folder if folder.is_dir() else folder.parent
         place.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=place) as scratch:
+        with tempfile.TemporaryDirectory(prefix=SCRATCH, dir=place) as scratch:
             made = Path(scratch) / "case"
-            made.mkdir()
-            self._write(made)
-            _move_into(made, folder)
+            self.relocated.write_exactly(made)
+            _move_into(made, folder, replacing=replacing)
 
-    def _write(self, folder: Path) -> None:
+    def write_exactly(self, folder: Path) -> None:
+        """Write the case with its weights at their own places, into a new folder that only crux reads."""
+        folder.mkdir()
         (folder / find_format(self.format).program_file).write_bytes(self.program)
         write_inputs(folder / INPUTS_FILE, self.inputs)
         for file in self.external:
@@ -198,7 +224,7 @@ class Case:
             format=found.name,
             program=program,
             inputs=read_inputs(npz, types, memory_bytes=memory_bytes),
-            target=Target.parse(facts["target"]) if facts["target"] else None,
+            target=Target.of_data(facts["target"]) if facts["target"] else None,
             external=found.external_files(model, folder, where),
             settings=tuple(sorted(facts["settings"].items())),
             origin=facts["origin"],
@@ -209,12 +235,7 @@ class Case:
 def read_facts(folder: Path) -> dict[str, Any]:
     """`case.json`, checked and completed; UserError when it is not one."""
     path = folder / CASE_FILE
-    try:
-        if path.stat().st_size > _MAX_JSON:
-            raise ValueError("too large")
-        given = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise UserError(f"{path}: not a case ({error}); save the case again") from error
+    given = read_json(path, _MAX_JSON, "save the case again")
     empty: dict[str, Any] = {"format": "onnx", "target": None, "settings": {}, "origin": "", "notes": []}
     facts = empty | given if isinstance(given, dict) else {}
     if not facts or not _is_sound(facts):
@@ -245,12 +266,19 @@ def _update_values(digest: hashlib._Hash, inputs: Mapping[str, Value]) -> None:
         _update(digest, name.encode(), f"{array.dtype.str}{array.shape}".encode(), array.tobytes())
 
 
-def _move_into(made: Path, folder: Path) -> None:
+def _is_same(one: Path, other: Path) -> bool:
+    """Whether both are regular files of the same content."""
+    return other.is_file() and not other.is_symlink() and filecmp.cmp(one, other, shallow=False)
+
+
+def _move_into(made: Path, folder: Path, *, replacing: bool) -> None:
     """Put the finished files in place; `case.json`, which makes the folder a case, comes last."""
     if not folder.exists():
         os.rename(made, folder)
         return
     files = [path.relative_to(made) for path in made.rglob("*") if path.is_file()]
+    if not replacing:
+        own(folder, {file.parts[0] for file in files if not _is_same(made / file, folder / file)})
     for file in sorted(files, key=lambda file: (file.name == CASE_FILE, file)):
         must_stay_within(folder, folder / file)
         (folder / file).parent.mkdir(parents=True, exist_ok=True)

@@ -13,6 +13,12 @@ from corpus.errors import UserError
 RESERVED = frozenset({"case.json", "inputs.npz", "model.onnx"})
 """What a case folder keeps under these names is never a file of weights."""
 
+WEIGHTS = "weights"
+"""The folder in which a case's weights lie once crux has written it, each file named by its content.
+
+Under the names that a model brings along, one of them could be `numpy.py` beside a script that imports it.
+"""
+
 _FRESH_NS = 2_000_000_000
 """A file changed so lately may change again within one tick of its time stamp."""
 

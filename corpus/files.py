@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import os
+import secrets
 from pathlib import Path
 
 from corpus.errors import UserError
+
+SCRATCH = ".crux-new-"
+"""What files and folders of ours begin with until they are whole; a kill may leave one behind."""
 
 
 def write_fresh(path: Path, content: str | bytes) -> None:
     """Put a file in place, whole or not at all; whatever stood there goes, and no link is followed."""
     data = content.encode() if isinstance(content, str) else content
-    fresh = path.with_name(f"{path.name}.tmp")
-    fresh.unlink(missing_ok=True)  # a link that was laid there, or what a kill has left
-    with fresh.open("xb") as file:
-        file.write(data)
-    os.replace(fresh, path)
+    fresh = path.with_name(f"{SCRATCH}{secrets.token_hex(8)}")
+    try:
+        with fresh.open("xb") as file:
+            file.write(data)
+        os.replace(fresh, path)
+    except BaseException:
+        fresh.unlink(missing_ok=True)
+        raise
+
+
+def cache_folder() -> Path:
+    """`tensorcrux` in the user's cache directory (XDG_CACHE_HOME)."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "tensorcrux"
 
 
 def must_stay_within(folder: Path, path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from corpus.errors import UserError
 from corpus.external import ExternalFile
+from corpus.reading import read_bytes
 from corpus.values import InputType, Value
 
 MOST_BYTES = 1 << 30
@@ -18,27 +19,22 @@ HEAD = 64 << 10
 
 def read_document(name: str, path: Path, memory_bytes: int) -> bytes:
     """Return the bytes of a program of the format `name`; UserError for what cannot be one."""
-    return read_limited(path, min(memory_bytes, MOST_BYTES), f"no {name} program")
+    return read_whole(path, min(memory_bytes, MOST_BYTES), f"name a {name} program")
 
 
-def read_limited(path: Path, most: int, what: str) -> bytes:
-    """Return a regular file's bytes; UserError for one that is empty, too large or cannot be read."""
-    try:
-        size = path.stat().st_size if path.is_file() else -1
-        if size <= 0 or size > most:
-            why = "not a regular file" if size < 0 else "empty" if not size else f"{size} bytes, over {most}"
-            raise UserError(f"{path}: {why}, so {what}; name another file")
-        return path.read_bytes()
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror or error})") from error
+def read_whole(path: Path, most: int, advice: str) -> bytes:
+    """The bytes of a file that is not empty; raises `UserError`."""
+    data = read_bytes(path, most, advice)
+    if not data:
+        raise UserError(f"{path}: empty; {advice}")
+    return data
 
 
 def mentions(path: Path, pattern: str) -> bool:
     """Return whether the beginning of a text matches: what tells scripts of two frameworks apart."""
     try:
-        with open(path, "rb") as file:
-            head = file.read(HEAD)
-    except OSError:
+        head = read_bytes(path, MOST_BYTES)[:HEAD]
+    except UserError:
         return False
     return re.search(pattern, head.decode("utf-8", "replace"), re.MULTILINE) is not None
 
@@ -91,6 +87,11 @@ def refuse_test_data(folder: Path, types: Mapping[str, InputType], memory_bytes:
     raise UserError(f"{folder}: inputs of such a program are kept in an .npz; name one")
 
 
+def as_it_is(program: bytes, places: Mapping[str, str]) -> bytes:
+    """The program itself, which refers to no file."""
+    return program
+
+
 def refuse_answer(answer: dict[str, Any], where: str) -> bytes:
     """Refuse what a framework's worker has opened; raises `UserError`."""
     raise UserError(f"{where}: no framework's own file holds such a program")
@@ -114,9 +115,10 @@ class Format(Generic[P]):
 
     What a format may do: `is_foreign` says whether a file is for the framework to open; `calls_outside` what
     the program calls that needs trust, in words, empty if it only computes; `external_files` are the files
-    that it refers to, in order of first use, UserError for one that is not sound; `read_test_data` reads
-    inputs kept in the format's own way; `from_worker` gives the bytes of a program that a framework's worker
-    has opened, from its answer; `begin` starts what `check` will ask, without waiting for it.
+    that it refers to, in order of first use, UserError for one that is not sound; `relocate` lets it refer to
+    them at other places; `read_test_data` reads inputs kept in the format's own way; `from_worker` gives the
+    bytes of a program that a framework's worker has opened, from its answer; `begin` starts what `check` will
+    ask, without waiting for it.
     """
 
     name: str
@@ -136,6 +138,7 @@ class Format(Generic[P]):
     is_foreign: Callable[[Path], bool] = never
     calls_outside: Callable[[bytes], str] = only_computes
     external_files: Callable[[P, Path, str], tuple[ExternalFile, ...]] = holds_all
+    relocate: Callable[[bytes, Mapping[str, str]], bytes] = as_it_is
     from_worker: Callable[[dict[str, Any], str], bytes] = refuse_answer
     begin: Callable[[], None] | None = None
     read_test_data: Callable[[Path, Mapping[str, InputType], int], dict[str, Value]] = refuse_test_data

@@ -86,9 +86,9 @@ def _as_told(case: Case, facts: Mapping[str, Any], origin: str, notes: tuple[str
     """The case with what `case.json` says of it; a target that was asked for replaces the saved one."""
     return replace(
         case,
-        target=case.target or (Target.parse(facts["target"]) if facts.get("target") else None),
+        target=case.target or (Target.of_data(facts["target"]) if facts.get("target") else None),
         settings=tuple(sorted(facts.get("settings", {}).items())),
-        origin=facts.get("origin") or origin,
+        origin=facts.get("origin") or origin.encode(errors="backslashreplace").decode(),
         notes=(*facts.get("notes", ()), *notes),
     )
 

@@ -24,6 +24,9 @@ _BROKEN = (
     *(SyntaxError, tokenize.TokenError, TypeError, KeyError, MemoryError, OverflowError),
 )
 """What zip files and numpy raise for a member that is damaged; a header is a Python literal to numpy."""
+KINDS = "biufcU"
+"""numpy's letters for what an input may be: bool, integers, floats, complex numbers, text."""
+MOST_DIMS = 32
 _NAME_BYTES = 60_000
 
 
@@ -91,8 +94,10 @@ class NpzReader:
         shape, fortran, dtype = _header(file)
         if dtype.hasobject:
             raise UserError(f"{self.where}: {name!r} holds Python objects; save plain arrays, strings as `U`")
+        if dtype.kind not in KINDS or len(shape) > MOST_DIMS:
+            raise ValueError(f"an array of type {dtype.str} and {len(shape)} dims")
         size = math.prod(shape) * dtype.itemsize
-        if size > self.left:
+        if max(size, math.prod(shape)) > self.left:
             raise UserError(
                 f"{self.where}: {name!r} takes {size} bytes, over the memory limit; give smaller inputs"
                 " or raise --memory"
@@ -103,7 +108,9 @@ class NpzReader:
         data = file.read(size)
         if len(data) < size:
             raise EOFError("it ends early")
-        array = np.frombuffer(data, dtype) if size else np.empty(math.prod(shape), dtype)
+        array = np.frombuffer(data, dtype) if size else np.zeros(math.prod(shape), dtype)
+        if dtype.kind == "U" and size and not _is_text(np.frombuffer(data, dtype.str[0] + "u4")):
+            raise ValueError("a text that holds no characters")
         return array.reshape(shape, order="F" if fortran else "C")
 
 
@@ -118,6 +125,11 @@ def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     if any(dim < 0 for dim in shape):
         raise ValueError("a negative dimension")
     return shape, fortran, dtype
+
+
+def _is_text(points: NDArray[Any]) -> bool:
+    """Whether these numbers are characters: none beyond the last, and no half of one."""
+    return bool(((points < 0xD800) | ((points > 0xDFFF) & (points <= 0x10FFFF))).all())
 
 
 def _line(error: Exception) -> str:

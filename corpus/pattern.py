@@ -21,6 +21,7 @@ from corpus.errors import UserError
 from corpus.formats.onnx import check, parse
 from corpus.onnx.canonical import canonical
 from corpus.onnx.model_file import read_model_bytes
+from corpus.outputs import put
 
 FOLDER = Path(__file__).with_name("patterns")
 SUFFIX = ".onnx"
@@ -99,9 +100,8 @@ class Pattern:
 
     def save(self, folder: Path) -> Path:
         """Write `NAME.onnx`; the same pattern gives the same bytes."""
-        folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{self.name}{SUFFIX}"
-        path.write_bytes(self.to_bytes())
+        put(path, self.to_bytes())
         return path
 
     def facts(self) -> dict[str, object]:

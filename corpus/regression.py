@@ -6,14 +6,15 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from corpus.case import CASE_FILE, Case
 from corpus.errors import UserError
 from corpus.files import write_fresh
+from corpus.reading import Fields, Text, held_to, read_json
 
 FOLDER = Path(__file__).with_name("regressions")
 EXPECTED_FILE = "expected.json"
+EXPECTED = Fields({"title": Text(), "package": Text(r"[\w.-]{1,200}"), "shown": {"": [Text()]}})
 
 Shown = tuple[str, str, str]
 """Outcome, phase and kind of a symptom: what stays the same between releases that show one bug."""
@@ -43,13 +44,12 @@ class Regression:
 
 def load_regression(folder: Path) -> Regression:
     """Read a folder of the corpus; raises `UserError` where it is not one."""
-    path = folder / EXPECTED_FILE
-    try:
-        facts: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        shown = {release: (each[0], each[1], each[2]) for release, each in facts["shown"].items()}
-        title, package = str(facts["title"]), str(facts["package"])
-    except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
-        raise UserError(f"{path}: no expectation ({error}); write it with `crux replay --record`") from error
+    path, advice = folder / EXPECTED_FILE, "write it with `crux replay --record`"
+    facts = held_to(read_json(path, advice=advice), EXPECTED, str(path), advice)
+    if any(len(each) != 3 for each in facts["shown"].values()):
+        raise UserError(f"{path}: what is shown is outcome, phase and kind; {advice}")
+    shown = {release: (each[0], each[1], each[2]) for release, each in facts["shown"].items()}
+    title, package = facts["title"], facts["package"]
     return Regression(folder.name, title, Case.load(folder), package, shown)
 
 

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import re
+from dataclasses import dataclass, field, replace
 
 from corpus.errors import UserError
 
-PROGRAMS = frozenset({"python", "library", "plugin"})
-"""Settings whose value is a program, or code that is loaded, whatever it looks like."""
+SETTINGS = frozenset(
+    (
+        *("backend", "disabled_optimizers", "executor", "exporter", "opt", "opt-level", "oracles", "passes"),
+        *("pipeline", "run", "threads"),
+    )
+)
+"""Settings that choose among what a backend has; any other, such as `python`, may say what code runs."""
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_VALUE = re.compile(r"[A-Za-z0-9_.,:+()=-]{1,65536}")
+_MOST_TEXT = 1 << 17
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +26,8 @@ class Target:
     backend: str
     device: str = "cpu"
     settings: tuple[tuple[str, str], ...] = ()
+    is_foreign: bool = field(default=False, compare=False)
+    """Whether a file or a database brought it along: such a target may only choose among what is there."""
 
     @classmethod
     def parse(cls, text: str) -> Target:
@@ -36,14 +47,25 @@ class Target:
             settings.append((key, value))
         return cls(backend, device or "cpu", tuple(sorted(settings)))
 
+    @classmethod
+    def of_data(cls, text: str) -> Target:
+        """Read the target that a file or a database names; raises `UserError` for what can be none."""
+        if len(text) > _MOST_TEXT:
+            raise UserError(f"target {text[:80]!r}…: is {len(text)} characters long; give --target yourself")
+        return replace(cls.parse(text), is_foreign=True)
+
     @property
-    def programs(self) -> tuple[str, ...]:
-        """Return the settings that name a program or a path: they decide what code runs."""
-        return tuple(
-            f"@{key}={value}"
-            for key, value in self.settings
-            if key in PROGRAMS or "/" in value or "\\" in value or value.startswith("~")
-        )
+    def complaint(self) -> str:
+        """What in a foreign target decides more than a choice among what is there; empty if nothing does."""
+        if not self.is_foreign:
+            return ""
+        for name in (self.backend, self.device):
+            if not _NAME.fullmatch(name):
+                return name[:120]
+        for key, value in self.settings:
+            if key not in SETTINGS or not _VALUE.fullmatch(value):
+                return f"@{key}={value}"[:120]
+        return ""
 
     def get(self, key: str, default: str = "") -> str:
         """Return the text of a setting, or the default."""

@@ -18,6 +18,8 @@ from dataclasses import dataclass, field, replace
 from math import log2
 from typing import Any
 
+from corpus.errors import UserError
+from corpus.reading import Fields, members
 from generators.pools import EMPTY, Pool, Trial
 from generators.reach import NOWHERE, Reach, ReleaseResult
 
@@ -33,6 +35,26 @@ MANY_REFUSALS = 4
 MOST_PIECES, MOST_SYMPTOMS = 400_000, 20_000
 """What a lesson holds at most: a campaign of days meets new shapes without end."""
 _KINDS = ("covered", "ran", "refused", "tried", "found")
+_LINEAGE = Fields({"strategy": str, "seed": int, "nodes": int, "changes": [int]})
+_BRED = Fields({}, members("parent changed made_of", str))
+_ENTRY = Fields({"key": str, "program": str}, {"passes": [str], "idle": int, "changed": [str]})
+_TRIAL = Fields(
+    {"key": str, "bred": _BRED},
+    {**members("news passes changed", [str]), "program": str, "failed": bool},
+)
+_ROOT = Fields({"lineage": _LINEAGE, "gain": int})
+_REACH = Fields({"build": str, "known": str, "roots": [_ROOT], "arms": {"": [float]}})
+LESSON = Fields(
+    {},
+    {
+        **members(" ".join(_KINDS), {"": int}),
+        "pool": Fields({}, {"entries": [_ENTRY], "seen": [str]}),
+        "trials": [_TRIAL],
+        "reach": (_REACH, Fields()),
+        "sightings": [Fields({"build": str, "arm": str, "blocks": str, "lineage": (_LINEAGE, type(None))})],
+    },
+)
+"""What a lesson's document holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +103,15 @@ class CoverageSnapshot:
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> CoverageSnapshot:
-        """Read a lesson from `document`."""
+        """Read a lesson from a `document` of the shape `LESSON`; raises `UserError` where it is damaged."""
         counted = {name: document[name] for name in _KINDS if name in document}
-        trials = tuple(map(Trial.of, document.get("trials", ())))
-        pool, reach = Pool.of(document.get("pool", {})), Reach.of(document.get("reach", {}))
-        sightings = tuple(map(ReleaseResult.of, document.get("sightings", ())))
+        try:
+            trials = tuple(map(Trial.of, document.get("trials", ())))
+            pool, reach = Pool.of(document.get("pool", {})), Reach.of(document.get("reach", {}))
+            sightings = tuple(map(ReleaseResult.of, document.get("sightings", ())))
+        except (ValueError, LookupError, TypeError, OverflowError) as error:
+            why = " ".join(str(error).split())[:120]
+            raise UserError(f"a lesson in the database is damaged ({why}); take it from a copy") from None
         return cls(**counted, pool=pool, trials=trials, reach=reach, sightings=sightings)
 
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
 
 from corpus.case import Case
 from corpus.errors import UserError
 from corpus.formats import find_format
+from corpus.processes import call_apart
 from generators.language.budget import UNLIMITED, Budget
 from generators.language.counts import Counts
 from generators.language.record import language_of
@@ -92,8 +96,41 @@ def _in_order(work: Callable[[range], Batch], batches: list[range], jobs: int) -
     if jobs <= 1 or len(batches) <= 1:
         yield from map(work, batches)
         return
-    with ProcessPoolExecutor(min(jobs, len(batches)), mp_context=get_context("spawn")) as pool:
-        yield from pool.map(work, batches)
+    count = min(jobs, len(batches))
+    with ExitStack() as stack:
+        idle: SimpleQueue[Connection] = SimpleQueue()
+        for _ in range(count):
+            idle.put(stack.enter_context(call_apart(_serve, work)))
+        pool = ThreadPoolExecutor(count)
+        stack.callback(pool.shutdown, cancel_futures=True)
+        yield from pool.map(partial(_ask, idle), batches)
+
+
+def _ask(idle: SimpleQueue[Connection], seeds: range) -> Batch:
+    """Have one of the other processes write a batch; raises what it raised."""
+    connection = idle.get()
+    try:
+        connection.send(seeds)
+        answer: Any = connection.recv()
+    except (EOFError, OSError):
+        raise ChildProcessError("a process that writes programs ended") from None
+    finally:
+        idle.put(connection)
+    if isinstance(answer, BaseException):
+        raise answer
+    batch: Batch = answer
+    return batch
+
+
+def _serve(connection: Connection, work: Callable[[range], Batch]) -> None:
+    """Write batches until the connection is closed."""
+    while True:
+        seeds = connection.recv()
+        try:
+            answer: Any = work(seeds)
+        except Exception as error:
+            answer = error
+        connection.send(answer)
 
 
 def _write_batch(folder: Path, nodes: int, options: Options, seeds: range) -> Batch:

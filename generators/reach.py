@@ -16,12 +16,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from corpus.reading import unpack
+
 NATIVE = "native"
 """The mixture that is led by it, and the strategy in it that breeds."""
 ALONE = frozenset({"random", "uniform", "functions", "backward", "patterns", "mutate", NATIVE})
 """Strategies whose programs follow from their seeds and lineages alone, so that they can be made again."""
 FADING = 0.7
 """What is left of the weight of tests and news with every further epoch; epochs grow with a campaign."""
+MOST_PACKED, MOST_BLOCKS = 1 << 26, 1 << 27
+"""Bytes of a list of blocks, and the number of the last block that a library may have."""
 MOST = 400
 """Programs that a pool keeps: of more than that the oldest go."""
 ENOUGH = 4
@@ -72,6 +76,8 @@ class ReleaseResult:
         found = document["lineage"]
         lineage = Lineage.of(found) if found else None
         blocks = np.cumsum(np.frombuffer(_bytes(document["blocks"]), "<u4").astype(np.int64))
+        if blocks.size and blocks[-1] > MOST_BLOCKS:
+            raise ValueError(f"a block of number {blocks[-1]}")
         return cls(str(document["build"]), str(document["arm"]), tuple(blocks.tolist()), lineage)
 
 
@@ -189,4 +195,4 @@ def _text(content: bytes) -> str:
 
 
 def _bytes(text: str) -> bytes:
-    return zlib.decompress(base64.b64decode(text))
+    return unpack(base64.b64decode(text), MOST_PACKED, "a lesson")

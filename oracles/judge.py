@@ -9,6 +9,7 @@ from typing import Any
 
 from corpus.allowance import OutOfTime, allowed, extend, is_short_of
 from corpus.case import Case
+from corpus.errors import UserError
 from corpus.target import Target
 from oracles.abilities import Backend
 from oracles.asking import OptionalOracles
@@ -54,6 +55,8 @@ class Judge:
         format: str = "",
         watch: Watch | None = None,
     ) -> None:
+        if target.complaint:
+            raise UserError(f"target {str(target)[:200]!r}: comes with the case and is not trusted")
         self.target = target
         self.format = format = format or find_backend(target.backend).formats[0]
         self.limits = limits

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from corpus.errors import UserError
 from oracles.run import Phase, Run
 
 
@@ -70,6 +71,10 @@ class Notes:
         self.texts.append(text)
         if mark is not None:
             self.marks.setdefault(mark, text)
+
+
+NO_DATA = "NotData"
+"""How a worker calls its refusal of a program that names what is no operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +172,14 @@ class Verdict:
     def is_bug(self) -> bool:
         """Whether a maintainer would want to hear of it."""
         return self.outcome.is_bug
+
+    def must_be_of_a_program(self, where: str) -> Verdict:
+        """The verdict itself; raises `UserError` where the case names what a program kept as data may not."""
+        refused = next((run for run in self.runs if run.error == NO_DATA), None)
+        if refused is not None:
+            why = " ".join(refused.message.split())[:300]
+            raise UserError(f"{where}: {why}; name one of torch's, or give the script with --trust")
+        return self
 
     @property
     def failing(self) -> Run | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from corpus.case import Case, Remark
 from corpus.errors import UserError
+from corpus.outputs import held
 from oracles.judge import Judge
 from oracles.verdict import Verdict
 from reducer.engine.journal import NAME as JOURNAL
@@ -16,7 +17,7 @@ from reducer.engine.journal import Journal
 from reducer.engine.predicates import JudgePool
 from reducer.language import language_of
 from reducer.options import DoesNotFail, Options, Progress
-from reducer.result import Reduction, finished
+from reducer.result import Reduction, files_of, finished
 from reducer.session import Session
 
 __all__ = ["DoesNotFail", "Options", "Progress", "Reduction", "finished", "reduce_case"]
@@ -45,13 +46,16 @@ def reduce_case(
     case = replace(case, notes=tuple(note for note in case.notes if note not in violations))
     if options.private:
         case = replace(case, origin="", notes=())
+    case = replace(case, target=options.target)
     try:
-        journal.open()
-        case = replace(case, target=options.target)
-        return Session(case, out, options, pool, on_progress, on_other).run(journal)
-    except DoesNotFail:
-        journal.discard()
-        raise
+        with held(out):
+            journal.open(files_of(case))
+            try:
+                return Session(case, out, options, pool, on_progress, on_other).run(journal)
+            except DoesNotFail:
+                journal.discard()
+                raise
+            finally:
+                journal.close()
     finally:
-        journal.close()
         pool.close()

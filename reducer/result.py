@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -13,9 +14,10 @@ import onnx
 
 from corpus.case import Case
 from corpus.errors import UserError
-from corpus.files import write_fresh
+from corpus.files import SCRATCH, write_fresh
 from corpus.format import Measure
 from corpus.onnx.graph import walk_nodes
+from corpus.reading import Fields, Text, held_to, members, read_json
 from oracles.naming.signature import Signature
 from oracles.verdict import Verdict
 from reducer.engine.estimates import MoveBenefit
@@ -64,8 +66,40 @@ def _holders(graph: onnx.GraphProto) -> Mapping[str, int]:
 
 NAME = "reduction.json"
 
+BESIDE = ("repro.py", "reduction.html")
+"""What a command adds: the script, and the page."""
 MOST_BYTES = 1 << 28
-NEEDED = ("nodes_before", "nodes_after", "bytes_before", "bytes_after", "checks", "symptom", "minimal")
+MOST_CHECKS = 100_000_000
+_PASS = Text(r"[\w.:,+()<>= -]{1,400}")
+_STEP = Fields({"move": Text(), **members("check nodes elements bytes", int)})
+_FOUND_ON = members("case target release", Text())
+_PASS_SET = Fields(
+    members("minimal fired cures", [_PASS])
+    | {"checks": int, "level": Text(), "beyond_passes": bool, "unique": bool}
+    | _FOUND_ON
+)
+RESULT = Fields(
+    members("nodes_before nodes_after checks", int),
+    {
+        **{"symptom": str, "minimal": bool},
+        **members("bytes_before bytes_after", int),
+        **members("function_nodes_before function_nodes_after sweep_checks confirmations", int),
+        **members("runs_per_decision pass_checks timeouts cached", int),
+        **members("failure_rate seconds", float),
+        **members("minimal_in_full private", bool),
+        **members("cut_short moves ops", [Text()]),
+        **members("passes sequence passes_cures", [_PASS]),
+        **{"words_left": [str], "passes_unique": (bool, type(None)), "minimal_covers": Text()},
+        "signature": Text(r"[0-9a-f]{0,64}"),
+        "kept": [int],
+        "steps": [_STEP],
+        "curve": [Fields(members("check nodes bytes", int))],
+        "asked": {"": Fields(members("asked found run", int))},
+        "root": dict,
+        "pass_set": (_PASS_SET, Fields()),
+    },
+)
+"""What `reduction.json` holds, and the document of `crux reduce --json`."""
 DETAILS = ("kept", "steps", "curve", "asked", "pass_set")
 """What the file tells beyond the document that a command prints."""
 
@@ -131,9 +165,12 @@ class Reduction:
 
     def save(self, folder: Path) -> None:
         """Write the case and, at last, `reduction.json`: the same bytes for any run of the same reduction."""
-        for left_by_a_kill in folder.glob(f".{folder.name}.*"):
-            shutil.rmtree(left_by_a_kill)
-        self.case.save(folder)
+        for left_by_a_kill in folder.glob(f"{SCRATCH}*"):
+            if left_by_a_kill.is_dir() and not left_by_a_kill.is_symlink():
+                shutil.rmtree(left_by_a_kill)
+            else:
+                left_by_a_kill.unlink()
+        self.case.save(folder, replacing=True)
         facts = {
             **self._lasting(),
             "kept": list(self.kept),
@@ -148,7 +185,11 @@ class Reduction:
         """Return the pass set with what it was found on; empty where there is none."""
         if self.passes is None:
             return {}
-        found_on = {"case": self.case.case_id, "target": str(self.case.target or ""), "release": self.release}
+        found_on = {
+            "case": self.case.relocated.case_id,
+            "target": str(self.case.target or ""),
+            "release": self.release,
+        }
         return {**self.passes.to_json(), **found_on}
 
     def _lasting(self) -> dict[str, Any]:
@@ -183,6 +224,11 @@ class Reduction:
         }
 
 
+def files_of(case: Case) -> tuple[str, ...]:
+    """Name all that a reduction of this case leaves in its folder, besides the journal."""
+    return (*case.file_names, NAME, *BESIDE)
+
+
 def covered(is_minimal: bool, cut_short: Sequence[str], subsets: tuple[int, int]) -> str:
     """Say in words which questions precede the claim of minimality, and which were not asked."""
     if not is_minimal:
@@ -200,16 +246,29 @@ def covered(is_minimal: bool, cut_short: Sequence[str], subsets: tuple[int, int]
 def finished(folder: Path) -> Mapping[str, Any] | None:
     """Read `reduction.json` of a finished reduction; None if there is none."""
     path = folder / NAME
-    if not path.is_file():
+    if not os.path.lexists(path):
         return None
-    try:
-        if path.stat().st_size > MOST_BYTES:
-            raise ValueError("too large")
-        facts: Any = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(facts, dict) or not set(NEEDED) <= facts.keys():
-            raise ValueError("it says nothing of a reduction")
-    except (OSError, ValueError, RecursionError) as error:
-        raise UserError(
-            f"{path}: damaged ({' '.join(str(error).split())[:80]}); remove it, and the reduction goes on"
-        ) from None
+    facts = read_result(path)
     return facts if facts.get("minimal") is True else None
+
+
+def read_result(path: Path) -> dict[str, Any]:
+    """Read a `reduction.json`; raises `UserError` where it is none."""
+    advice = "remove it, and the reduction goes on"
+    return result_of_json(read_json(path, MOST_BYTES, advice), str(path), advice)
+
+
+BLANK = {
+    **dict.fromkeys(("bytes_before", "bytes_after", "function_nodes_before", "function_nodes_after"), 0),
+    **{"sweep_checks": 0, "runs_per_decision": 1, "failure_rate": 1.0, "minimal": False, "symptom": ""},
+    **{"kept": (), "steps": (), "curve": (), "ops": (), "passes": ()},
+}
+"""What a page shows of a result that does not say more."""
+
+
+def result_of_json(document: Any, where: str, advice: str) -> dict[str, Any]:
+    """The fields of a result that crux knows; raises `UserError` where one is not as it writes it."""
+    found: dict[str, Any] = held_to(document, RESULT, where, advice)
+    if max(found["checks"], *(point["check"] for point in found.get("curve", ())), 0) > MOST_CHECKS:
+        raise UserError(f"{where}: says that it took over {MOST_CHECKS} checks; {advice}")
+    return found

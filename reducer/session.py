@@ -186,7 +186,9 @@ class Session:
         if first is not None:
             return shown is not None and shown.symptom == first.symptom
         case = course.best.case(self.case)
-        return case.case_id == proven or any(decider.predicate(case).interesting for _ in range(FLAKY_RUNS))
+        return case.relocated.case_id == proven or any(
+            decider.predicate(case).interesting for _ in range(FLAKY_RUNS)
+        )
 
     def _case_of_a_finished_one(self) -> str | None:
         """Return the case that a finished reduction left in the folder; None if none did."""
@@ -201,7 +203,7 @@ class Session:
         if self.options.check is not None:
             return None
         with self.pool.one() as judge:
-            verdict = judge.verdict(self.case)
+            verdict = judge.verdict(self.case).must_be_of_a_program(self.case.origin or "the case")
         if verdict.symptom is None:
             raise DoesNotFail
         if Mark.OUT_OF_TIME in verdict.marks:

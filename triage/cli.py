@@ -120,11 +120,18 @@ def run(arguments: Sequence[str]) -> int:
             return NO_READER
         raise
     except Exception as error:
-        is_cut_off = isinstance(error, (ImportError, RecursionError))  # while a library was being imported
-        if interrupts.came and (is_cut_off or _is_for_nobody(error)):
+        if interrupts.came and (_hides_an_interrupt(error) or _is_for_nobody(error)):
             say("crux: interrupted; everything found so far is kept")
             return INTERRUPTED
         return _code_of(error, arguments)
+
+
+def _hides_an_interrupt(error: Exception) -> bool:
+    """Whether an interrupt may have become this: while a library was imported, or in the midst of a query."""
+    import sqlite3
+
+    is_query = isinstance(error, sqlite3.OperationalError) and "interrupted" in str(error)
+    return is_query or isinstance(error, (ImportError, RecursionError))
 
 
 def _code_of(error: Exception, arguments: Sequence[str]) -> int:

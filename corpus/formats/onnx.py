@@ -15,7 +15,7 @@ from corpus.onnx.model_file import check_limits, check_text, parse_model, read_m
 from corpus.onnx.test_data import read_test_data
 from corpus.onnx.text import print_text
 from corpus.onnx.types import input_type
-from corpus.onnx.weights import external_files
+from corpus.onnx.weights import external_files, relocate
 from corpus.values import InputType
 
 __all__ = ["FORMAT", "check", "input_types", "parse"]
@@ -64,6 +64,7 @@ FORMAT = Format(
     measure=measure,
     print_text=print_text,
     external_files=external_files,
+    relocate=relocate,
     read_test_data=read_test_data,
     begin=begin,
 )

@@ -62,7 +62,7 @@ def argument_text(item: Json) -> str:
     tag = tag_of(item)
     if tag in (REF, CALL):
         return str(item[tag])
-    if tag == "tuple":
+    if tag == "tuple" and isinstance(item[tag], list):
         return f"({', '.join(map(argument_text, item[tag]))})"
     if tag == GRAPH:
         return "{…}"

@@ -17,9 +17,12 @@ from typing import Any
 from corpus.errors import UserError
 from corpus.graphs.names import canonical
 from corpus.graphs.program import GraphProgram, parse_program
+from corpus.outputs import put
+from corpus.reading import read_bytes
 from corpus.values import Shape
 
 FOLDER = Path(__file__).parents[1] / "patterns" / "relax"
+MOST_BYTES = 64 << 20
 SUFFIX = ".relax.json"
 KEY = "pattern"
 KEYS = frozenset({"backend", "pass", "origin", "types", "ranges"})
@@ -53,7 +56,6 @@ class GraphPattern:
 
     def save(self, folder: Path) -> Path:
         """Write it into a folder, under its own name."""
-        folder.mkdir(parents=True, exist_ok=True)
         told = {
             "backend": self.backend,
             "pass": self.fires,
@@ -63,14 +65,14 @@ class GraphPattern:
         }
         path = folder / f"{self.name}{SUFFIX}"
         facts = {**self.program.facts, KEY: told}
-        path.write_bytes(replace(self.program, facts=facts).to_bytes())
+        put(path, replace(self.program, facts=facts).to_bytes())
         return path
 
 
 def load_graph_patterns(folder: Path) -> Iterator[GraphPattern]:
     """Yield the patterns of a folder, by name; UserError for a file that is none."""
     for path in sorted(folder.glob(f"*{SUFFIX}")):
-        program = parse_program(path.read_bytes(), "relax", str(path))
+        program = parse_program(read_bytes(path, MOST_BYTES), "relax", str(path))
         facts: dict[str, Any] = dict(program.facts)
         told = facts.pop(KEY, None)
         if not isinstance(told, dict) or not told.keys() >= KEYS:

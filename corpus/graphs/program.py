@@ -21,10 +21,14 @@ import numpy as np
 from corpus.errors import UserError
 from corpus.format import Measure
 from corpus.graphs.loops import PrimFunc, parted
+from corpus.reading import is_deeper, load_json
 from corpus.values import Shape, Tensor, stored
 
 Json: TypeAlias = Any
 VERSION = 1
+MOST_DEPTH = 150
+MOST_DIMS = 32
+"""What numpy goes through element by element."""
 REF, GRAPH, CALL = "ref", "graph", "function"
 
 
@@ -142,7 +146,9 @@ class GraphProgram:
 def parse_program(text: bytes, name: str, where: str) -> GraphProgram:
     """Return the program of a document of this format; UserError when it is none."""
     try:
-        document = json.loads(text)
+        document = load_json(text)
+        if not isinstance(document, dict) or is_deeper(document, MOST_DEPTH):
+            raise ValueError(f"it is no object, or nested more than {MOST_DEPTH} times")
         if document["format"] != name or document["version"] != VERSION:
             raise ValueError(f"it is of format {document['format']!r}, version {document['version']!r}")
         opaque, loops = parted(document["opaque"])
@@ -200,11 +206,31 @@ def _give(name: str, given: set[str]) -> None:
 def graph_of_json(item: Json) -> Graph:
     """Return the graph that a JSON object spells."""
     return Graph(
-        tuple(Input(name, dtype, tuple(shape), *told) for name, dtype, shape, *told in item["inputs"]),
-        tuple(Binding(name, op, tuple(args), dict(kwargs)) for name, op, args, kwargs in item["bindings"]),
-        tuple(item["outputs"]),
+        tuple(
+            Input(_text(name), _text(dtype), _dims(shape), *told)
+            for name, dtype, shape, *told in item["inputs"]
+        ),
+        tuple(
+            Binding(_text(name), _text(op), tuple(args), dict(kwargs))
+            for name, op, args, kwargs in item["bindings"]
+        ),
+        tuple(map(_text, item["outputs"])),
         dict(item.get("facts", {})),
     )
+
+
+def _text(item: Json) -> str:
+    if not isinstance(item, str):
+        raise ValueError(f"{str(item)[:40]!r} is no name")
+    return item
+
+
+def _dims(shape: Json) -> tuple[int | str | None, ...]:
+    if len(shape) > MOST_DIMS:
+        raise ValueError(f"{len(shape)} dims, over {MOST_DIMS}")
+    if odd := [dim for dim in shape if not (dim is None or isinstance(dim, (int, str)))]:
+        raise ValueError(f"{str(odd[0])[:40]!r} is no dim")
+    return tuple(shape)
 
 
 def graph_to_json(graph: Graph) -> Json:

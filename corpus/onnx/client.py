@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import atexit
 import os
-import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from functools import cache
 from pathlib import Path
 
 from corpus.allowance import allowance, left_of, take
+from corpus.errors import UserError
 from corpus.onnx.server import CHECK, DIED, INFER, NUMBER, OK, STRICT
+from corpus.processes import NotRun, Process, end_group, python, start
 
 _SERVER = Path(__file__).with_name("server.py")
 _SECONDS = 20.0
@@ -35,7 +34,7 @@ class _Client:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._server: tuple[subprocess.Popen[bytes], socket.socket] | None = None
+        self._server: tuple[Process, socket.socket] | None = None
         self._asked = 0
 
     def begin(self) -> None:
@@ -73,19 +72,16 @@ class _Client:
         if server is not None:
             process, connection = server
             connection.close()
-            os.killpg(process.pid, signal.SIGKILL)  # the fork that serves as well, which may be stuck
-            process.wait()
+            end_group(process)  # the fork that serves as well, which may be stuck
 
-    def _start(self) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    def _start(self) -> tuple[Process, socket.socket]:
         ours, theirs = socket.socketpair()
         with theirs:
-            process = subprocess.Popen(
-                [sys.executable, "-I", str(_SERVER)],
-                stdin=theirs.fileno(),
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
+            try:
+                process = start([*python(), str(_SERVER)], stdin=theirs.fileno())
+            except NotRun as error:
+                ours.close()
+                raise UserError(str(error)) from None
         self._server = process, ours
         return self._server
 

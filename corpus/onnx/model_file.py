@@ -156,6 +156,8 @@ MOST_NODES = 5_000_000
 """How many nodes a model may have with its functions written out: each call costs every reader its body."""
 
 
+MOST_DIMS = 32
+"""What numpy goes through element by element."""
 MOST_CALLERS = 200
 
 
@@ -205,6 +207,10 @@ def _check_type(name: str, declared: TypeProto, where: str, limit_bytes: int) ->
 
 
 def _check(name: str, code: int, dims: list[int], where: str, limit_bytes: int) -> None:
+    if len(dims) > MOST_DIMS:
+        raise UserError(
+            f"{where}: {name[:80]!r} has {len(dims)} dims, over the {MOST_DIMS} of an array; use fewer"
+        )
     size = memory_bytes(code, dims)
     if size > limit_bytes:
         shape = ",".join(map(str, dims[:8]))

@@ -13,6 +13,7 @@ from onnx import OptionalProto, SequenceProto, TensorProto, numpy_helper
 from corpus.errors import UserError
 from corpus.onnx.infer import is_external
 from corpus.onnx.types import DTYPES, STRING, packed_bytes
+from corpus.reading import read_bytes
 from corpus.values import InputType, Tensor, Value, fit_value
 
 _NAME = re.compile(r"input_(\d+)\.pb")
@@ -36,11 +37,10 @@ def read_test_data(folder: Path, types: Mapping[str, InputType], memory_bytes: i
 
 
 def _read(path: Path, declared: InputType, memory_bytes: int) -> Value:
-    if path.stat().st_size > memory_bytes:
-        raise UserError(f"{path}: over the memory limit; give smaller inputs or raise --memory")
+    data = read_bytes(path, memory_bytes, "give smaller inputs or raise --memory")
     try:
-        return _decode(path.read_bytes(), declared)
-    except (DecodeError, ValueError, TypeError, KeyError) as error:
+        return _decode(data, declared)
+    except (DecodeError, ValueError, TypeError, KeyError, OverflowError, MemoryError) as error:
         reason = " ".join(str(error).split())[:120]
         raise UserError(f"{path}: not a readable value ({reason}); write the test data again") from error
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Iterable, Mapping
+from pathlib import Path, PurePosixPath
 
 import numpy as np
 from onnx import ModelProto, TensorProto, numpy_helper
@@ -29,6 +29,17 @@ def external_files(model: ModelProto, folder: Path, where: str) -> tuple[Externa
                 found[location] = find_external(location, folder, where)
             _check_extent(tensor, found[location], where)
     return tuple({file.location: file for file in found.values()}.values())
+
+
+def relocate(program: bytes, places: Mapping[str, str]) -> bytes:
+    """The program with other locations of its external tensors, by those that `external_files` gives."""
+    model = ModelProto.FromString(program)
+    for tensor in filter(is_external, tensors(model)):
+        for entry in tensor.external_data:
+            if entry.key == "location":
+                entry.value = places[str(PurePosixPath(entry.value))]
+    moved: bytes = model.SerializeToString(deterministic=True)
+    return moved
 
 
 def external_entry(tensor: TensorProto, key: str, default: str = "") -> str:

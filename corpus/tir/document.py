@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+from corpus.reading import load_json
 from corpus.tir.codec import Decoder, Encoder
 from corpus.tir.forms import FORMS, Json
 from corpus.tir.tree import Function, Module, Stmt
@@ -49,8 +50,8 @@ def from_json(item: Json) -> Module:
 
 
 def from_bytes(text: bytes) -> Module:
-    """The module of a document; ValueError, LookupError or TypeError where it is none."""
-    return from_json(json.loads(text))
+    """Return the module of a document; ValueError, LookupError or TypeError where it is none."""
+    return from_json(load_json(text))
 
 
 def statement_text(stmt: Stmt) -> str:

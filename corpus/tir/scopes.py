@@ -180,6 +180,8 @@ class _Checker:
     def _axes(self, axes: tuple[Axis, ...]) -> None:
         """No axis is visible in the values of the others."""
         for axis in axes:
+            if axis.kind not in ("spatial", "reduce", "ordered", "opaque"):
+                raise ValueError(f"axis {axis.var.name} is of no known kind")
             for expr in (axis.domain.min, axis.domain.extent, axis.value):
                 self._expression(expr)
             _same(type_of(axis.value), axis.var.dtype, f"axis {axis.var.name} is bound")

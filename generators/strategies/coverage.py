@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 
-from corpus.errors import UserError
+from corpus.outputs import put
+from corpus.reading import held_to, read_json
 from generators.feedback import CoverageSnapshot
 from generators.growth.affinity import operators_for
 from generators.growth.bodies import Bodies
@@ -96,14 +97,12 @@ class Seen:
     @classmethod
     def load(cls, path: Path) -> Seen:
         """Load what `save` wrote; raises `UserError`."""
-        try:
-            return cls(json.loads(path.read_text()))
-        except (OSError, ValueError, TypeError) as error:
-            raise UserError(f"{path}: no coverage can be read ({error}); name one that was saved") from error
+        advice = "name coverage that was saved"
+        return cls(held_to(read_json(path, advice=advice), {"": int}, str(path), advice))
 
     def save(self, path: Path) -> None:
         """Write the counts to a file, as `--from` reads them."""
-        path.write_text(json.dumps(dict(sorted(self.total().items())), indent=0) + "\n")
+        put(path, json.dumps(dict(sorted(self.total().items())), indent=0) + "\n")
 
 
 def pieces(name: str, results: Sequence[TensorType], before: Sequence[str]) -> list[str]:

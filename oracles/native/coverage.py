@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from corpus import processes
 from corpus.errors import UserError
 from oracles.native.table import Library, Table
 from oracles.native.watching import Blocks, Watch
@@ -96,7 +96,7 @@ for name in sys.argv[1:]:
     found = importlib.util.find_spec(name)
     print(found.origin if found and found.origin else "")
 """
-_SECONDS = 60
+_SECONDS = 60.0
 
 
 def find_libraries(patterns: Sequence[tuple[str, str]], python: str | None = None) -> list[Library]:
@@ -117,13 +117,9 @@ def find_libraries(patterns: Sequence[tuple[str, str]], python: str | None = Non
 def _folders(packages: Sequence[str], python: str) -> list[Path | None]:
     """Find each package's folder for that interpreter; None for a package that it lacks."""
     try:
-        answer = subprocess.run(
-            [python, "-I", "-c", _ASK, *packages],
-            capture_output=True,
-            text=True,
-            timeout=_SECONDS,
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        raise UserError(f"{python}: cannot say where its packages lie: {error}") from error
-    return [Path(line).parent if line else None for line in answer.stdout.split("\n")[: len(packages)]]
+        answer = processes.run([*processes.python(python), "-c", _ASK, *packages], _SECONDS)
+    except processes.NotRun as error:
+        raise UserError(f"{error}, so it cannot say where its packages lie") from error
+    if answer.code:
+        raise UserError(f"{python}: cannot say where its packages lie: it ended with {answer.code}")
+    return [Path(line).parent if line else None for line in answer.output.split("\n")[: len(packages)]]

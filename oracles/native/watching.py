@@ -11,7 +11,6 @@ import os
 import platform
 import shutil
 import struct
-import subprocess
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,10 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpus.errors import UserError
+from corpus.files import cache_folder
+from corpus.processes import NotRun, run
 from oracles.native.table import Library, Table, load_table
 
 COMPILERS = ("cc", "gcc", "clang")
 FLAGS = ("-O2", "-fPIC", "-shared")
+SECONDS = 60.0
 
 
 def compiled(source: Path) -> tuple[Path | None, str]:
@@ -38,7 +40,7 @@ def compiled(source: Path) -> tuple[Path | None, str]:
         return None, "no C compiler"
     try:
         _build(compiler, source, library)
-    except (OSError, subprocess.SubprocessError) as error:
+    except (OSError, NotRun) as error:
         return None, f"{source.name} cannot be built: {error}"
     return library, ""
 
@@ -49,14 +51,10 @@ def _build(compiler: str, source: Path, library: Path) -> None:
     with tempfile.TemporaryDirectory(dir=library.parent) as folder:
         product = Path(folder) / library.name
         command = [compiler, *FLAGS, "-o", str(product), str(source)]
-        subprocess.run(command, check=True, capture_output=True, timeout=60)
+        done = run(command, SECONDS)
+        if done.code:
+            raise NotRun(" ".join(done.errors.split()) or f"{compiler} ended with {done.code}")
         product.rename(library)
-
-
-def cache_folder() -> Path:
-    """`tensorcrux` in the user's cache directory (XDG_CACHE_HOME)."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "tensorcrux"
 
 
 SOURCE = Path(__file__).with_name("breakpoints.c")

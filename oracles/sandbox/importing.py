@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from corpus.errors import UserError
-from corpus.format import read_limited
+from corpus.format import read_whole
 from corpus.formats import find_format
 from corpus.graphs.program import decode_values
 from corpus.load import Imported
@@ -25,7 +25,7 @@ def open_foreign(target: Target | None, limits: Limits, name: str, path: Path) -
 
     It is read under the interpreter of the target where that has the framework, else under our own.
     """
-    content = base64.b64encode(read_limited(path, MOST_BYTES, f"no {name} program")).decode("ascii")
+    content = base64.b64encode(read_whole(path, MOST_BYTES, f"name a {name} program")).decode("ascii")
     opener = next(
         backend for backend in backends().values() if any(name in each.opens for each in backend.graphs)
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import threading
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -13,12 +14,15 @@ from typing import IO, Any, TypeAlias
 
 from corpus.errors import UserError
 from corpus.files import write_fresh
+from corpus.outputs import must_be_free
+from corpus.reading import Fields, held_to, load_json, read_bytes
 
 NAME = "journal.jsonl"
 VERSION = 1
 SUM = "sum"
 MOST_BYTES = 1 << 30
 
+ENTRY = Fields({"case": str, "interesting": bool, "symptom": str, "witness": [[int]], "is_unsteady": bool})
 RunEvidence: TypeAlias = tuple[tuple[int, int], ...]
 
 
@@ -56,8 +60,11 @@ class Journal:
         self._file: IO[str] | None = None
         self._lock = threading.Lock()
 
-    def open(self) -> None:
-        """Read what is there; raises `OtherReduction` for another case or settings, else `UserError`."""
+    def open(self, names: Iterable[str] = ()) -> None:
+        """Read what is there; where that is nothing, no file of these `names` may be in the folder either.
+
+        Raises `OtherReduction` for another case or settings, else `UserError`.
+        """
         lines = self._read()
         if lines and lines[0] != self._header:
             raise OtherReduction(
@@ -68,10 +75,8 @@ class Journal:
             if (entry := self._checked(line)) is not None:
                 self.answers[entry["case"]] = _answer(entry)
         self.replayed = len(self.answers)
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-        except FileNotFoundError as error:  # a file system that has no room for folders, such as /proc
-            raise UserError(f"{self.path.parent}: no folder can be made; name another with -o") from error
+        if not lines:
+            must_be_free(self.path.parent, [NAME, *names])
         self._rewrite(self.answers.items())
         self._file = self.path.open("a", encoding="utf-8")
 
@@ -111,11 +116,10 @@ class Journal:
             self._file = None
 
     def _read(self) -> list[str]:
-        if not self.path.exists():
+        if not os.path.lexists(self.path):
             return []
-        if not self.path.is_file() or self.path.stat().st_size > MOST_BYTES:
-            raise UserError(f"{self.path}: not a journal; remove it, or choose another folder with -o")
-        text = self.path.read_text(encoding="utf-8", errors="replace")
+        advice = "remove it, or choose another folder with -o"
+        text = read_bytes(self.path, MOST_BYTES, advice).decode(errors="replace")
         return text[: text.rfind("\n") + 1].splitlines()
 
     def _rewrite(self, answers: Iterable[tuple[str, Answer]]) -> None:
@@ -129,11 +133,11 @@ class Journal:
     def _checked(self, line: str) -> dict[str, Any] | None:
         """Return a line's entry; None where it is not, byte for byte, what was written."""
         try:
-            entry: dict[str, Any] = json.loads(line)
+            entry: dict[str, Any] = load_json(line)
             is_whole = entry.pop(SUM) == self._sum(entry)
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            return held_to(entry, ENTRY, "entry") if is_whole else None
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError, UserError):
             return None
-        return entry if is_whole else None
 
     def _sum(self, entry: Mapping[str, Any]) -> str:
         text = self._header + json.dumps(entry, sort_keys=True)

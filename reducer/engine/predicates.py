@@ -5,11 +5,9 @@ from __future__ import annotations
 import os
 import queue
 import shlex
-import signal
-import subprocess
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
@@ -17,6 +15,7 @@ from time import monotonic
 
 from corpus.case import Case
 from corpus.formats import find_format
+from corpus.processes import end_group, start_for_user, wait
 from oracles.judge import Judge
 from oracles.numerics.compare import compare_outputs
 from oracles.probes.tir_context import interpretation_of
@@ -232,25 +231,11 @@ def _exit_code(line: str, timeout: float) -> int | None:
     """
     guard, ours = os.pipe()
     try:
-        process = subprocess.Popen(
-            ["sh", "-c", GUARDED, "sh", line],
-            stdin=guard,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        process = start_for_user(["sh", "-c", GUARDED, "sh", line], stdin=guard)
         os.close(guard)
         try:
-            return process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            return None
+            return wait(process, timeout)
         finally:
-            _kill_group(process)
+            end_group(process)
     finally:
         os.close(ours)
-
-
-def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()

@@ -15,7 +15,9 @@ from onnx import TensorProto, helper, numpy_helper
 from corpus.case import Case
 from corpus.errors import UserError
 from corpus.external import ExternalFile
+from corpus.files import SCRATCH
 from corpus.load import open_case
+from corpus.outputs import own
 from corpus.target import Target
 from tests.helpers.counting import calls_of
 from tests.helpers.models import external, identity, model, relu, value, write
@@ -33,7 +35,7 @@ def full_case(tmp_path: Path) -> Case:
     (source / "data").mkdir()
     (source / "data" / "w.bin").write_bytes(np.arange(4, dtype=np.float32).tobytes())
     case = open_case(source, target=Target.parse("ort:cuda@opt=all"))
-    return dataclasses.replace(case, settings=(("passes", "a,b"),), notes=("noted",))
+    return dataclasses.replace(case, settings=(("passes", "a,b"),), notes=("noted",)).relocated
 
 
 def test_a_folder_round_trips_byte_for_byte(tmp_path: Path) -> None:
@@ -45,7 +47,12 @@ def test_a_folder_round_trips_byte_for_byte(tmp_path: Path) -> None:
     assert (loaded.program, loaded.settings, loaded.notes) == (case.program, case.settings, case.notes)
     loaded.save(tmp_path / "two")
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
-    assert set(contents(tmp_path / "two")) == {"case.json", "model.onnx", "inputs.npz", "data/w.bin"}
+    assert set(contents(tmp_path / "two")) == {
+        "case.json",
+        "model.onnx",
+        "inputs.npz",
+        case.external[0].location,
+    }
 
 
 def test_opening_a_saved_case_is_loading_it(tmp_path: Path) -> None:
@@ -59,12 +66,13 @@ def test_saving_leaves_what_else_lies_in_a_folder_and_no_scratch(tmp_path: Path)
     folder = tmp_path / "out"
     folder.mkdir()
     (folder / "journal").write_text("kept")
-    (folder / "case.json").write_text("old")
     case = full_case(tmp_path)
+    dataclasses.replace(case, notes=()).save(folder)
+    own(folder, ["case.json"], is_known=True)
     case.save(folder)
     assert (folder / "journal").read_text() == "kept"
     assert Case.load(folder) == case
-    assert not [path for path in [*tmp_path.iterdir(), *folder.iterdir()] if path.name.startswith(".")]
+    assert not [path for path in [*tmp_path.iterdir(), *folder.iterdir()] if path.name.startswith(SCRATCH)]
 
 
 def test_a_save_that_fails_leaves_nothing(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import onnx
 import pytest
-from generators.finite.fitting import fitted
 
 from corpus.case import Case, Remark
 from corpus.onnx.inputs import make_inputs

@@ -195,7 +195,7 @@ def test_a_result_that_does_not_fail_is_never_called_minimal(tmp_path: Path, who
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"minimal": true}', "\0\0", "[" * 100_000])
 def test_garbage_in_the_result_is_the_users_to_mend(tmp_path: Path, text: str) -> None:
     (tmp_path / NAME).write_text(text)
-    with pytest.raises(UserError, match="damaged"):
+    with pytest.raises(UserError, match=r"reduction\.json: [^;]+; remove it"):
         finished(tmp_path)
 
 

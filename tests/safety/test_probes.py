@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from corpus.processes import is_allowed
 from oracles.run import Config, Limits, Run, Status
-from oracles.sandbox.container.start import LAUNCHER, Plan, is_allowed
+from oracles.sandbox.container.start import LAUNCHER, Plan
 from oracles.sandbox.sandbox import Job, Sandbox
 from tests.helpers.commands import waited_for
 

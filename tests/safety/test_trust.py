@@ -82,12 +82,16 @@ def test_the_command_lines_target_takes_the_place_of_the_cases(tmp_path: Path) -
         ("ort@python=python3", True),
         ("ort@opt=/tmp/lib.so", True),
         ("ort@library=x", True),
+        ("ort@anything=x", True),
+        ("ort:../x", True),
+        ("o\nrt", True),
         ("ort@opt=basic@threads=2", False),
         ("tvm@passes=A,B", False),
     ],
 )
 def test_settings_that_name_programs_or_paths_are_known(text: str, names: bool) -> None:
-    assert bool(Target.parse(text).programs) is names
+    assert bool(Target.of_data(text).complaint) is names
+    assert not Target.parse(text).complaint
 
 
 # torch programs

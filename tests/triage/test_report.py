@@ -189,7 +189,7 @@ def test_a_case_without_a_bug_is_not_reported(crash_judge, tmp_path):
 def test_a_folder_that_is_no_report_is_not_replaced(crash_judge, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("years of work")
-    with pytest.raises(UserError, match="not a report"):
+    with pytest.raises(UserError, match=r"thesis\.tex: is not as a report left it"):
         write_report(division_crash(), crash_judge, tmp_path / "mine", History())
 
 

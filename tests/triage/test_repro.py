@@ -203,8 +203,18 @@ def test_another_exception_is_not_the_bug(tmp_path):
     assert "another exception" in done.stdout
 
 
-def test_without_the_package_the_script_exits_with_2(tmp_path):
-    (tmp_path / "onnxruntime.py").write_text("raise ImportError('not here')")
+def test_the_script_takes_no_library_from_its_folder(tmp_path):
+    for name in ("numpy", "onnxruntime", "onnx", "base64", "subprocess", "typing", "math", "sys", "os"):
+        (tmp_path / f"{name}.py").write_text("open('ran', 'w')")
+    done = run_script(write_script(healthy(), claim_of(Outcome.CRASH)), tmp_path)
+    assert done.returncode == 0
+    assert not (tmp_path / "ran").exists()
+
+
+def test_without_the_package_the_script_exits_with_2(tmp_path, monkeypatch):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "onnxruntime.py").write_text("raise ImportError('not here')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "elsewhere"))
     done = run_script(write_script(healthy(), claim_of(Outcome.CRASH)), tmp_path)
     assert done.returncode == 2
     assert "cannot be imported" in done.stdout

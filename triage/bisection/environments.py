@@ -12,17 +12,20 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+from corpus import files, processes
+from corpus.reading import Fields, Text, held_to, read_json
 from corpus.release import numbers
 from triage.bisection.package_index import Interpreter
 from triage.projects import Installing, project_of_package
 
 MARKER = "environment.json"
+FACTS = Fields({"numpy": Text(), "bytes": int})
 INSTALL_SECONDS = 1800
 OLD_NUMPY = "numpy<2"
 QUIETLY = ("-q", "--no-compile", "--disable-pip-version-check", "--no-input", "--only-binary=:all:")
@@ -67,13 +70,13 @@ class EnvironmentCache:
                 self.prune(folder)
             os.utime(folder / MARKER)
             fcntl.flock(lock, fcntl.LOCK_SH)
-            facts = json.loads((folder / MARKER).read_text())
+            facts = _facts(folder)
             yield Environment(_python(folder), release, facts["numpy"])
 
     def prune(self, kept: Path | None = None) -> list[str]:
         """Remove what was used least recently until the rest fits, never what is in use; the names."""
         made = sorted(self.root.glob(f"*/{MARKER}"), key=lambda path: (path.stat().st_mtime_ns, path))
-        sizes = {path.parent: int(json.loads(path.read_text())["bytes"]) for path in made}
+        sizes = {path.parent: _facts(path.parent)["bytes"] for path in made}
         total, removed = sum(sizes.values()), []
         for folder, size in sizes.items():
             if total > self.most_bytes and folder != kept and _remove_unused(folder):
@@ -126,12 +129,19 @@ class EnvironmentCache:
 
 
 def cache_folder() -> Path:
-    """`tensorcrux` in the user's cache directory (XDG_CACHE_HOME)."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tensorcrux" / "environments"
+    """The environments' own folder in crux's cache."""
+    return files.cache_folder() / "environments"
+
+
+def _facts(folder: Path) -> dict[str, Any]:
+    """What is said of a complete environment; raises `UserError`."""
+    path, advice = folder / MARKER, "remove its folder, and it is made anew"
+    found: dict[str, Any] = held_to(read_json(path, advice=advice), FACTS, str(path), advice)
+    return found
 
 
 def _python(folder: Path) -> Path:
-    return folder / "bin" / "python"
+    return folder.absolute() / "bin" / "python"
 
 
 def _make_venv(folder: Path, interpreter: Interpreter) -> list[str]:
@@ -141,10 +151,10 @@ def _make_venv(folder: Path, interpreter: Interpreter) -> list[str]:
     """
     python = str(_python(folder))
     if interpreter.minor == sys.version_info[:2]:
-        _run([str(interpreter.path), "-m", "venv", "--without-pip", str(folder)])
-        return [sys.executable, "-m", "pip", "--python", python]
-    _run([str(interpreter.path), "-m", "venv", str(folder)])
-    return [python, "-m", "pip"]
+        _run([str(interpreter.path), "-I", "-m", "venv", "--without-pip", str(folder.absolute())])
+        return [*processes.python(), "-m", "pip", "--python", python]
+    _run([str(interpreter.path), "-I", "-m", "venv", str(folder.absolute())])
+    return [python, "-I", "-m", "pip"]
 
 
 def _lower_bounds(folder: Path, package: str, installing: Installing) -> Iterator[tuple[str, str]]:
@@ -161,12 +171,12 @@ def _lower_bounds(folder: Path, package: str, installing: Installing) -> Iterato
 
 def _run(command: list[str]) -> None:
     try:
-        subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_SECONDS, check=True)
-    except subprocess.CalledProcessError as error:
-        told = [line for line in error.stderr.splitlines() if line.startswith("ERROR")] or ["no reason given"]
-        raise Unavailable(told[-1].removeprefix("ERROR: ")) from None
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise Unavailable(f"{type(error).__name__}: {error}") from None
+        done = processes.run(command, INSTALL_SECONDS, variables=processes.environment(processes.INSTALLING))
+    except processes.NotRun as error:
+        raise Unavailable(str(error)) from None
+    if done.code:
+        told = [line for line in done.errors.splitlines() if line.startswith("ERROR")]
+        raise Unavailable((told or ["no reason given"])[-1].removeprefix("ERROR: "))
 
 
 @contextlib.contextmanager

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from corpus import processes
 from corpus.errors import UserError
 from corpus.release import Range, numbers, order_of
 
@@ -123,11 +123,9 @@ def _candidates() -> Iterator[Path]:
 def _examine(path: Path) -> Interpreter | None:
     """Ask the interpreter for its version; None if it does not work, or is not CPython."""
     try:
-        done = subprocess.run(
-            [path, "-I", "-c", QUESTION], capture_output=True, text=True, timeout=ASK_SECONDS, check=True
-        )
-        name, (major, minor), base = json.loads(done.stdout)
-    except (OSError, subprocess.SubprocessError, ValueError):
+        done = processes.run([str(path), "-I", "-c", QUESTION], ASK_SECONDS)
+        name, (major, minor), base = json.loads(done.output)
+    except (processes.NotRun, ValueError):
         return None
     return Interpreter((major, minor), Path(base)) if name == "cpython" else None
 
@@ -165,16 +163,16 @@ def _ask_index(package: str, minor: Minor, sources: Sequence[str] = ()) -> list[
 def _run_pip(*words: str) -> str:
     """Return pip's output; "" if the index has nothing. Raises `UserError` if pip cannot ask."""
     quickly = ("--disable-pip-version-check", "--no-input", "--retries", str(_RETRIES))
-    command = [sys.executable, "-m", "pip", *words, *quickly]
+    command = [*processes.python(), "-m", "pip", *words, *quickly]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=ASK_SECONDS, check=False)
-    except subprocess.TimeoutExpired:
-        raise UserError(f"the package index did not answer within {ASK_SECONDS} s") from None
-    if _UNREACHED in done.stderr:
+        done = processes.run(command, ASK_SECONDS, variables=processes.environment(processes.INSTALLING))
+    except processes.NotRun as error:
+        raise UserError(f"the package index cannot be asked: {error}") from None
+    if _UNREACHED in done.errors:
         raise UserError(
             "the package index cannot be reached: no network, or pip is told of one that is not there"
         )
-    if done.returncode and "No matching distribution" not in done.stderr:
-        told = done.stderr.strip().splitlines()[-1:] or ["no reason given"]
+    if done.code and "No matching distribution" not in done.errors:
+        told = done.errors.strip().splitlines()[-1:] or ["no reason given"]
         raise UserError(f"the package index cannot be asked: {told[0]}")
-    return done.stdout
+    return done.output

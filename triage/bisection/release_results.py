@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from corpus.case import Case
 from corpus.errors import UserError
+from corpus.reading import MOST_DOCUMENT, read_bytes, read_text
 from corpus.release import Range
 from oracles.edition import edition
 from oracles.naming.components import signature
@@ -114,20 +115,21 @@ class ReleaseJournal:
     def add(self, seen: ReleaseResult) -> None:
         """Write a sighting to the file, and know it from now on."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        is_torn = self.path.exists() and not self.path.read_bytes().endswith(b"\n")
+        is_torn = self.path.exists() and not read_bytes(self.path, MOST_DOCUMENT).endswith(b"\n")
         with self.path.open("a", encoding="utf-8") as file:
             file.write("\n" * is_torn + json.dumps(asdict(seen), sort_keys=True) + "\n")
         self.known[seen.release] = seen
 
 
 def _read(path: Path) -> Iterable[ReleaseResult]:
-    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+    for line in read_text(path, advice="remove it").splitlines() if path.exists() else ():
         try:
             facts: dict[str, Any] = json.loads(line)
-        except ValueError:
+            components = tuple((str(name), str(text)) for name, text in facts.pop("components"))
+            seen = ReleaseResult(components=components, **facts)
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             continue
-        components = tuple((name, text) for name, text in facts.pop("components"))
-        yield ReleaseResult(components=components, **facts)
+        yield seen
 
 
 @dataclass(frozen=True)

@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
-import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from corpus.case import CASE_FILE, Case
+from corpus.case import CASE_FILE, Case, read_facts
+from corpus.reading import Fields, Text, held_to, read_json
 from corpus.target import Target
 from reducer.pass_sets import PassSet
 from reducer.result import NAME as REDUCTION
+from reducer.result import read_result
 from triage.store.artifacts import last_event
 from triage.store.database import Store
 from triage.store.failures import count_failures, first_origins, get_failure, reduction_of, releases_of
 from triage.store.names import cluster_name, find_cluster, find_failure, representative
 
 BISECTED = "bisected"
+BISECTED_FILE = "bisect.json"
+RELEASE = Text(r"[0-9A-Za-z.+_-]{1,64}")
+_MAYBE = (RELEASE, type(None))
+BISECTION = Fields(
+    {"first_bad": _MAYBE, "last_good": _MAYBE, "first_fixed": _MAYBE},
+    {
+        "last_bad": _MAYBE,
+        "tried": [Fields({"release": RELEASE, "shows": Text(most=1000)}, {"title": Text()})],
+        "symptom": str,
+        "title": Text(),
+    },
+)
+"""What a report reads of the document of `crux bisect --json`."""
 
 
 @dataclass(frozen=True)
@@ -70,20 +85,19 @@ class History:
 
 def history_of_folder(folder: Path) -> History:
     """Read the results of `crux reduce` and, in `bisect.json`, of `crux bisect --json` beside a case."""
-    needed = ("nodes_before", "nodes_after", "checks")
-    bisection = _document(folder / "bisect.json", ("first_bad", "last_good", "first_fixed"))
-    origin = _document(folder / CASE_FILE, ("origin",)).get("origin")
+    origin = read_facts(folder)["origin"] if os.path.lexists(folder / CASE_FILE) else ""
+    reduction, bisected = folder / REDUCTION, folder / BISECTED_FILE
     return History(
-        (origin,) if origin else (), reduction=_document(folder / REDUCTION, needed), bisection=bisection
+        (origin,) if origin else (),
+        reduction=read_result(reduction) if os.path.lexists(reduction) else {},
+        bisection=_bisection(read_json(bisected), str(bisected)) if os.path.lexists(bisected) else {},
     )
 
 
-def _document(path: Path, needed: tuple[str, ...]) -> dict[str, Any]:
-    """Return a JSON file's fields; none where there is no such file, or not all that are needed in it."""
-    if not path.is_file():
-        return {}
-    facts: dict[str, Any] = json.loads(path.read_text())
-    return facts if all(name in facts for name in needed) else {}
+def _bisection(document: Any, where: str) -> dict[str, Any]:
+    """The answer of `crux bisect`; raises `UserError` where it is none."""
+    found: dict[str, Any] = held_to(document, BISECTION, where, "write it with `crux bisect --json`")
+    return found
 
 
 def history_of_name(store: Store, name: str) -> History:
@@ -113,4 +127,5 @@ def note_bisection(store: Store, name: str, document: Mapping[str, Any]) -> None
 
 def bisection_of(store: Store, names: Sequence[str]) -> dict[str, Any]:
     """Return the newest answer of `crux bisect` for any of these names; empty if none was asked."""
-    return last_event(store, BISECTED, names)
+    found = last_event(store, BISECTED, names)
+    return _bisection(found, f"{store.path}: bisection of {names[0]}") if found else {}

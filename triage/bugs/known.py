@@ -12,8 +12,8 @@ of nodes.
 from __future__ import annotations
 
 import json
+import os
 import re
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +21,7 @@ from typing import Any
 
 from corpus.errors import UserError
 from corpus.files import write_fresh
+from corpus.reading import read_text, read_toml
 from corpus.release import is_before
 from oracles.naming.signature import Signature
 from triage.clustering.similarity import RELATED, compare, group_of
@@ -43,6 +44,9 @@ def note_known(store: Store, issues: Iterable[KnownIssue]) -> None:
 
 
 SHIPPED = Path(__file__).with_name("known_issues.toml")
+MOST_BYTES = 4 << 20
+URL = re.compile(r"(https?://[^\s<>()\[\]`\"'|\\]{1,1000})?")
+ID = re.compile(r"[\w.#/-]{1,200}")
 FIELDS = {
     **dict.fromkeys(("title", "package", "since", "fixed", "issue"), str),
     **{"match": dict, "suppress": bool, "avoid": list, "seen": list},
@@ -108,17 +112,14 @@ def load_known(database: Path, named: Path | None = None) -> tuple[KnownIssue, .
     own = own_file(database)
     return (
         *(read_known(named) if named else ()),
-        *(read_known(own) if own.exists() else ()),
+        *(read_known(own) if os.path.lexists(own) else ()),
         *read_known(SHIPPED),
     )
 
 
 def read_known(path: Path) -> tuple[KnownIssue, ...]:
     """Return the entries of a file; raises `UserError` where one cannot be used."""
-    try:
-        entries = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path}: no file of known issues ({error})") from error
+    entries = read_toml(path, MOST_BYTES, "name a file of known issues")
     return tuple(_entry(path, name, facts) for name, facts in entries.items())
 
 
@@ -127,6 +128,9 @@ def _entry(path: Path, name: str, facts: Any) -> KnownIssue:
     if not isinstance(facts, dict) or not {"title", "package", "match"} <= facts.keys():
         raise UserError(f"{where}: needs title, package and match")
     wrong = [key for key, value in facts.items() if not isinstance(value, FIELDS.get(key, ()))]
+    is_filed = facts.get("issue", "") != NOT_FILED
+    if not ID.fullmatch(name) or (is_filed and not URL.fullmatch(str(facts.get("issue", "")))):
+        raise UserError(f"{path}: [{name[:80]!r}] needs a plain id, and a link that begins with https://")
     if wrong or not facts["match"]:
         raise UserError(f"{where}: cannot read {', '.join(wrong) or 'an empty match'}")
     try:
@@ -165,7 +169,7 @@ def add_own(database: Path, issue: KnownIssue) -> Path:
         raise UserError(f"{path}: has an entry [{issue.id}]; change it there")
     match = ", ".join(f"{name} = {json.dumps(text)}" for name, text in issue.match.items())
     lines = [f"[{issue.id}]", *(f"{name} = {json.dumps(getattr(issue, name))}" for name in WRITTEN)]
-    before = f"{path.read_text(encoding='utf-8').rstrip()}\n\n" if path.exists() else ""
+    before = f"{read_text(path, MOST_BYTES).rstrip()}\n\n" if path.exists() else ""
     write_fresh(path, before + "\n".join([*lines, f"match = {{ {match} }}"]) + "\n")
     return path
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
+from corpus.errors import UserError
 from triage.bugs.known import NOT_FILED, KnownIssue, known_issue
 from triage.clustering.decisions import CLOSED
 from triage.clustering.ranking import Candidate, ranked, related_clusters
@@ -32,7 +33,7 @@ from triage.store.clusters import (
     first_failures,
     signatures_by_cluster,
 )
-from triage.store.database import Store
+from triage.store.database import ADVICE, Store
 
 Document = dict[str, Any]
 MOST_LISTED = 10_000
@@ -110,6 +111,8 @@ def _face(face: Manifestation) -> Document:
 
 
 def _candidate(document: Document, cluster: Cluster, aliases: Sequence[Alias]) -> Candidate:
+    if not aliases:
+        raise UserError(f"{cluster.name}: has no signature; {ADVICE}")
     best = next((each for each in aliases if each.how != BY_SYMPTOM), aliases[0])
     tier = (cluster.status in CLOSED, is_filed(document), not document["reduced"])
     return Candidate(cluster.id, tier, (-document["reduced"], -document["count"]), best.signature)

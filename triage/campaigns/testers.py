@@ -7,13 +7,11 @@ the seed, the case's id and the verdict. It ends when its pipe does, however thi
 from __future__ import annotations
 
 import re
-import signal
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from itertools import product
-from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -23,6 +21,7 @@ from corpus.case import Case, Remark
 from corpus.errors import UserError
 from corpus.formats import format_names
 from corpus.onnx.types import dtype_name
+from corpus.processes import call_apart
 from corpus.target import Target
 from generators.feedback import CoverageSnapshot
 from generators.fuzz import (
@@ -285,16 +284,8 @@ class _Remote:
 def _process(
     options: CaseOptions, target: Target, plan: Plan, issues: tuple[KnownIssue, ...], native: bool
 ) -> Iterator[_Remote]:
-    context = get_context("spawn")
-    near, far = context.Pipe()
-    process = context.Process(target=_serve, args=(far, options, target, plan, issues, native), daemon=False)
-    process.start()
-    far.close()
-    try:
+    with call_apart(_serve, options, target, plan, issues, native) as near:
         yield _Remote(near)
-    finally:
-        near.close()
-        process.join()
 
 
 def _serve(
@@ -306,23 +297,21 @@ def _serve(
     native: bool,
 ) -> None:
     """A tester's process: answers until the pipe is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is interrupted as well, and closes the pipe
-    with suppress(EOFError, BrokenPipeError, ConnectionResetError):
-        try:
-            watch = open_watch(target) if native else None
-            with options.judge(target, watch=watch) as judge:
-                legality = legality_of(judge, plan)
-                connection.send(("greeting", (judge.release, begun(watch), legality)))
-                test = _in_this_process(judge, replace(plan, legality=legality), issues)
-                lesson: CoverageSnapshot | None = None
-                while True:
-                    seeds, seconds, news = connection.recv()
-                    lesson = news[0] if news else lesson
-                    found = [each.without_case() for each in test(seeds, seconds, lesson)]
-                    connection.send(("tests", found))
-        except (EOFError, BrokenPipeError, ConnectionResetError):
-            raise
-        except UserError as error:
-            connection.send(("mistake", str(error)))
-        except Exception:
-            connection.send(("error", traceback.format_exc()))
+    try:
+        watch = open_watch(target) if native else None
+        with options.judge(target, watch=watch) as judge:
+            legality = legality_of(judge, plan)
+            connection.send(("greeting", (judge.release, begun(watch), legality)))
+            test = _in_this_process(judge, replace(plan, legality=legality), issues)
+            lesson: CoverageSnapshot | None = None
+            while True:
+                seeds, seconds, news = connection.recv()
+                lesson = news[0] if news else lesson
+                found = [each.without_case() for each in test(seeds, seconds, lesson)]
+                connection.send(("tests", found))
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        raise
+    except UserError as error:
+        connection.send(("mistake", str(error)))
+    except Exception:
+        connection.send(("error", traceback.format_exc()))

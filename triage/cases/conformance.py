@@ -21,6 +21,7 @@ from onnx import ModelProto, TypeProto, numpy_helper
 
 from corpus.case import Case
 from corpus.onnx.graph import walk_model
+from corpus.outputs import own
 from corpus.target import Target
 from corpus.values import Value, write_inputs
 from oracles.judge import Judge
@@ -108,6 +109,7 @@ def _value(value: Any) -> Value:
 
 
 PASSES, FAILS, REFUSED = "passes", "fails", "refused"
+EXPECTED = "expected.npz"
 _REFUSALS = (Outcome.UNSUPPORTED, Outcome.INVALID)
 
 
@@ -162,5 +164,7 @@ def _is_drawn(found: Difference, test: StandardTest, judge: Judge) -> bool:
 def save(test: StandardTest, folder: Path, target: Target) -> None:
     """Write the test as a case folder of its name, with what the standard gives in `expected.npz`."""
     place = folder / test.name
+    own(folder, [test.name])
+    own(place, [*test.case.file_names, EXPECTED], is_known=True)
     replace(test.case, target=target).save(place)
-    write_inputs(place / "expected.npz", test.expected)
+    write_inputs(place / EXPECTED, test.expected)

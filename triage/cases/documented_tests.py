@@ -10,7 +10,7 @@ from pathlib import Path
 
 from corpus.case import CASE_FILE, Case
 from corpus.errors import UserError
-from corpus.format import read_limited
+from corpus.format import read_whole
 from corpus.formats import relax, tir
 from corpus.formats.onnx import check, parse
 from corpus.load import open_case
@@ -73,7 +73,7 @@ class Reader:
     def _made_by(self, path: Path, name: Path) -> list[Document]:
         if not self.trust:
             raise UserError(f"{path}: its models are made by running it; give --trust if you trust it")
-        content = base64.b64encode(read_limited(path, MOST_BYTES, "no test")).decode("ascii")
+        content = base64.b64encode(read_whole(path, MOST_BYTES, "name a folder of tests")).decode("ascii")
         shown = [str(path.resolve().parent)]
         with Sandbox(self.target.backend, limits=self.limits, shown=shown) as sandbox:
             try:

@@ -77,7 +77,8 @@ def judge_often(judge: Judge, case: Case, repeat: int) -> tuple[Verdict, dict[st
 
     Repeated judging also says how often that symptom came.
     """
-    verdicts = [judge.verdict(case) for _ in range(repeat)]
+    first = judge.verdict(case).must_be_of_a_program(case.origin or case.case_id[:12])
+    verdicts = [first, *(judge.verdict(case) for _ in range(repeat - 1))]
     chosen = next((verdict for verdict in verdicts if verdict.is_bug), verdicts[0])
     chosen = judge.explain(case, chosen)
     document: dict[str, Any] = {

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from corpus.outputs import put
 from corpus.tir.program import canonical, parse
 from generators.tir.programs import can_start
 from triage.cases.documented_tests import Document
@@ -36,8 +37,7 @@ class LoopSeeds:
                 self.counts["loops left out: no buffer of static dims and a plain type"] += 1
             else:
                 self.found.add(digest)
-                (out / FOLDER).mkdir(parents=True, exist_ok=True)
-                (out / FOLDER / f"{digest}.tir.json").write_bytes(document.case.program)
+                put(out / FOLDER / f"{digest}.tir.json", document.case.program)
 
     def facts(self) -> dict[str, Any]:
         """Count what was seen and kept."""

@@ -17,7 +17,7 @@ def find_passes(word: str, options: CaseOptions) -> dict[str, Any] | None:
     with options.judge(case.target, format=case.format) as judge:
         if judge.backend.passes is None:
             raise UserError(f"target {judge.target}: has no passes that can be disabled one by one")
-        verdict = judge.verdict(case)
+        verdict = judge.verdict(case).must_be_of_a_program(case.origin or case.case_id[:12])
         found = find_pass_set(judge, case, verdict)
     if found is None:
         return None

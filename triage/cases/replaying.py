@@ -7,13 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
-from corpus.case import Case
+from corpus.case import CASE_FILE, Case
+from corpus.outputs import own, put
 from corpus.regression import EXPECTED_FILE, Regression, Shown, load_regression
 from oracles.judge import Judge
 from oracles.verdict import Outcome, Verdict
 from triage.cases.judging import Judges
 from triage.console.options import CaseOptions
-from triage.console.output import Document
+from triage.console.output import Document, printable
 
 
 def shown_by(verdict: Verdict) -> Shown:
@@ -54,6 +55,7 @@ def record_release(folder: Path, options: CaseOptions, judges: Judges) -> Docume
         package=judge.backend.package,
         shown={**regression.shown, judge.release: shown_by(verdict)},
     )
+    own(folder, [CASE_FILE], is_known=True)  # it was read as a case just now
     recorded.save(folder)
     return replay_one(recorded, judge)
 
@@ -64,7 +66,7 @@ def write_junit(path: Path, documents: Sequence[Document]) -> None:
     suite = ElementTree.Element(
         "testsuite", name="crux replay", tests=str(len(documents)), failures=str(len(failures))
     )
-    for document in documents:
+    for document in ({key: printable(str(value)) for key, value in each.items()} for each in documents):
         test = ElementTree.SubElement(
             suite, "testcase", classname=f"replay.{document['target']}", name=document["case"]
         )
@@ -74,8 +76,7 @@ def write_junit(path: Path, documents: Sequence[Document]) -> None:
         elif document["status"] == "new":
             ElementTree.SubElement(test, "skipped", message=f"nothing known of {document['release']}")
     ElementTree.indent(suite)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    ElementTree.ElementTree(suite).write(path, encoding="utf-8", xml_declaration=True)
+    put(path, ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True))
 
 
 def _words(shown: Shown) -> str:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,6 +10,7 @@ from pathlib import Path
 
 from corpus.errors import UserError
 from corpus.load import open_case
+from corpus.processes import NotRun, run_for_user
 from corpus.target import Target
 from oracles.run import Limits
 from oracles.sandbox.importing import open_foreign
@@ -81,7 +80,7 @@ def run_wrapped(command: Sequence[str], folder: Path, catch: str) -> Ended:
         "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1",  # what comes out of a cache is not dumped
     }
     try:
-        code = subprocess.run(command, env={**os.environ, **asked}, check=False).returncode
-    except OSError as error:
-        raise UserError(f"{command[0]}: cannot be started ({error.strerror})") from None
+        code = run_for_user(command, asked)
+    except NotRun as error:
+        raise UserError(str(error)) from None
     return Ended(code, folder)

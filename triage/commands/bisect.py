@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from triage.console.options import CaseOptions, as_command
-from triage.console.output import Document, emit, say, table
+from triage.console.output import Document, emit, quoted, say, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -49,6 +49,7 @@ def bisect(
     """
     from dataclasses import replace
 
+    from corpus.errors import UserError
     from corpus.release import Range
     from oracles.backends import find_backend
     from triage.bisection.bisection import bisect_case, found_on, target_for
@@ -65,11 +66,16 @@ def bisect(
     settings = Settings(package, Range.parse(versions), seen_on, found, repeat, folder, cache_gb << 30)
     with progress() as shown:
         document = bisect_case(opened, options, settings, shown)
+    if not document["tried"]:
+        skipped = [f" ({each['release']}: {each['why']})" for each in document["skipped"][-1:]]
+        raise UserError(
+            f"{case}: no release of {package} could be tried{''.join(skipped)}; name others with --versions"
+        )
     if document["first_bad"] is None:
         say(f"crux: {case}: it fails on none of the releases that were tried")
     _keep(options, case, document)
     emit(iter([{"case": case, **document}]), as_json=options.json, show=_show, single=True)
-    say(f"next: crux report {case} -o crux-report")
+    say(f"next: crux report {quoted(case)} -o crux-report")
     return 0
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from triage.console.options import CaseOptions, as_command
-from triage.console.output import Document, emit, say, table
+from triage.console.output import Document, emit, quoted, say, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -42,7 +42,7 @@ def conformance(options: CaseOptions, only: Only = "", output: Output = None) ->
     say(f"{len(documents)} tests: {parts or 'none of that name'}")
     if counts["fails"] and output is not None:
         failing = next(document["test"] for document in documents if document["status"] == "fails")
-        say(f"next: crux show {output / failing}")
+        say(f"next: crux show {quoted(str(output / failing))}")
     return 0
 
 

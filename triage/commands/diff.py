@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from triage.console.options import CaseOptions, as_command
-from triage.console.output import Document, emit, say
+from triage.console.output import Document, emit, quoted, say
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -32,7 +32,7 @@ def diff(options: CaseOptions, first: First, second: Second, out: Out = None) ->
     Example: crux diff C0001 F00012 -o pictures
     """
     emit(_documents(options, first, second, out), as_json=options.json, show=_show, single=True)
-    say(f"next: crux check {first} {second}")
+    say(f"next: crux check {quoted(first)} {quoted(second)}")
     return 0
 
 

@@ -20,7 +20,7 @@ from triage.console.options import (
     as_command,
     budget_of,
 )
-from triage.console.output import Document, emit, say, table
+from triage.console.output import Document, emit, quoted, say, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -84,7 +84,7 @@ def generate(
             progress=lambda number: shown.status(f"{number:,} of {count:,} programs"),
         )
     emit(iter([done.facts()]), as_json=options.json, show=_show, single=True)
-    say(f"next: crux check {out}/*")
+    say(f"next: crux check {quoted(str(out))}/*")
     return 0
 
 

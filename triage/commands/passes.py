@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from triage.console.options import CaseOptions, as_command
-from triage.console.output import Document, emit, say, table
+from triage.console.output import Document, emit, quoted, say, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -32,7 +32,7 @@ def passes(options: CaseOptions, case: Case) -> int:
         say(f"crux: {case}: the failure does not show, there is no pass to blame")
         return 1
     emit(iter([document]), as_json=options.json, show=_show, single=True)
-    say(f"next: crux report {case} -o crux-report")
+    say(f"next: crux report {quoted(case)} -o crux-report")
     return 0
 
 

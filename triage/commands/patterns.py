@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from triage.console.options import CaseOptions, StoreOptions, as_command
-from triage.console.output import Document, emit, say, table
+from triage.console.output import Document, emit, quoted, say, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -47,9 +47,9 @@ def extract(options: CaseOptions, tests: Tests, out: Out = Path("crux-patterns")
         facts = _extract(options, tests, out, most, shown.note, shown.status)
     emit(iter([facts]), as_json=options.json, show=_show_facts, single=True)
     if facts["patterns"] or not facts.get("loops_kept"):
-        say(f"next: crux hunt --strategy patterns --from {out}")
+        say(f"next: crux hunt --strategy patterns --from {quoted(str(out))}")
     if facts.get("loops_kept"):
-        say(f"next: crux hunt --target tvm --strategy tir --from {out}")
+        say(f"next: crux hunt --target tvm --strategy tir --from {quoted(str(out))}")
     return 0
 
 

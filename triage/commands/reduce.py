@@ -168,7 +168,12 @@ def _reduce_all(options: CaseOptions, request: Request) -> Iterator[Document]:
         for failure in waiting(store):
             if time.monotonic() >= deadline:
                 return
-            judge = judges.of(Target.parse(failure.target), store.load_case(failure.case_id).format)
+            try:
+                target = Target.of_data(failure.target)
+                judge = judges.of(target, store.load_case(failure.case_id).format)
+            except UserError as error:
+                shown.note(f"{failure.name} is left: {error}")
+                continue
             explainer = explainers.setdefault(
                 (failure.target, judge.format), Explainer(store, failure.target, judge)
             )

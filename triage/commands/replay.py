@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from triage.console.options import CaseOptions, as_command
-from triage.console.output import Document, emit, say, table
+from triage.console.output import Document, emit, quoted, say, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -42,7 +42,7 @@ def replay(options: CaseOptions, cases: Cases = None, record: Record = False, ju
     different = sum(document["status"] == "differs" for document in documents)
     say(f"{len(documents)} cases, {different} differ")
     if different:
-        first = next(each["case"] for each in documents if each["status"] == "differs")
+        first = quoted(next(str(each["case"]) for each in documents if each["status"] == "differs"))
         say(f"next: crux check {first}, and crux replay --record {first} where what it shows now is right")
     return 1 if different else 0
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from triage.console.options import CaseOptions, as_command
-from triage.console.output import Document, emit, say
+from triage.console.output import Document, emit, quoted, say
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -27,7 +27,7 @@ def show(options: CaseOptions, case: Case) -> int:
     Example: crux show C0001
     """
     emit(_documents(options, case), as_json=options.json, show=_show, single=True)
-    say(f"next: crux check {case}")
+    say(f"next: crux check {quoted(case)}")
     return 0
 
 

@@ -114,7 +114,8 @@ def list_limits(options: StoreOptions) -> int:
         found = limits(store)
     emit([each.document() for each in found], as_json=options.json, show=_show_limits)
     if found:
-        say(f"{len(found)} limits; next, one request for all: crux report --limits --db {options.database}")
+        wanted = f"crux report --limits --db {quoted(str(options.database))}"
+        say(f"{len(found)} limits; next, one request for all: {wanted}")
     return 0
 
 

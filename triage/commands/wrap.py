@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from triage.console.options import CaseOptions, as_command
-from triage.console.output import Document, emit, say, table
+from triage.console.output import Document, emit, quoted, say, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -57,7 +57,7 @@ def wrap(
     say(f"crux: {ended.sentence(len(documents))}")
     failing = [document["case"] for document in documents if document["bug"]]
     if failing:
-        say(f"next: crux reduce {failing[0]} -o crux-small")
+        say(f"next: crux reduce {quoted(str(failing[0]))} -o crux-small")
     elif documents:
         say(
             "next: run your program with the newest torch; none of its graphs fails when it is compiled alone"

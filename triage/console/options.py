@@ -144,18 +144,20 @@ class CaseOptions(StoreOptions):
         return sizes
 
     def trusted(self, target: Target) -> Target:
-        """The target that a file or a database brings along; `UserError` where it names what is to be run.
+        """The target, as one that may be run; `UserError` if it is of a file or database and says what runs.
 
         What the command line names itself is not in question.
         """
+        from dataclasses import replace
+
         from corpus.errors import UserError
 
-        if target.programs and not self.trust and self.target != str(target):
+        if target.complaint and not self.trust and self.target != str(target):
             raise UserError(
                 f"target {str(target)[:200]!r}: comes with the case and says what to run"
-                f" ({target.programs[0][:120]}); give it as --target yourself, or --trust"
+                f" ({target.complaint}); give it as --target yourself, or --trust"
             )
-        return target
+        return replace(target, is_foreign=False)
 
     @property
     def tolerances(self) -> Tolerance:
@@ -191,7 +193,7 @@ class CaseOptions(StoreOptions):
         from oracles.judge import Judge
 
         return Judge(
-            target,
+            self.trusted(target),
             limits=self.limits,
             tolerance=self.tolerances,
             accept_invalid=self.accept_invalid,

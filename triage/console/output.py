@@ -241,6 +241,8 @@ DISK = {
     errno.EFBIG: "raise the limit on files (`ulimit -f`)",
     errno.EMFILE: "raise the limit on descriptors (`ulimit -n`)",
     errno.ENFILE: "close other programs",
+    errno.ENOMEM: "raise the limit on memory (`ulimit -v`), or close other programs",
+    errno.EAGAIN: "raise the limit on processes (`ulimit -u`), or close other programs",
     errno.EIO: "look after the disk",
     errno.ENOTDIR: "name a place in a folder",
     errno.ENAMETOOLONG: "name a place with a shorter name",
@@ -266,6 +268,8 @@ def disk_complaint(error: BaseException) -> str:
         if isinstance(found, sqlite3.DatabaseError) and DATABASE.search(str(found)):
             text = " ".join(str(found).split())[:160]
             return f"the database cannot be used ({text}); what it holds already is kept"
+        if isinstance(found, MemoryError):
+            return "there is not enough memory for this; free some, or raise the limit (`ulimit -v`)"
         if isinstance(found, OSError) and found.errno in DISK:
             where = f"{found.filename}: " if found.filename else ""
             return f"{where}{found.strerror}; {DISK[found.errno]}"

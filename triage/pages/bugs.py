@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -11,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from corpus.case import Case
-from corpus.files import write_fresh
+from corpus.outputs import put
+from corpus.reading import parse_json
 from oracles.naming.names import names_of_case
 from oracles.naming.signature import Signature
+from reducer.result import BLANK, result_of_json
 from triage.bugs.known import KnownIssue
 from triage.bugs.overview import COUNTED, KNOWN, READY, UNREDUCED, UNREPORTED, next_step, overview_with_states
 from triage.language import list_case
@@ -274,8 +275,7 @@ def write_bug_page(
         script=SCRIPT,
         script_hash=hash_of(SCRIPT),
     )
-    folder.mkdir(parents=True, exist_ok=True)
-    write_fresh(folder / NAME, page)
+    put(folder / NAME, page)
     return folder / NAME
 
 
@@ -317,7 +317,9 @@ def _look(store: Store, number: int, *, is_whole: bool) -> Look:
     failure = get_failure(store, number)
     case, original = store.load_case(failure.best_case), store.load_case(failure.case_id)
     kept = find_artifact(store, REDUCTION_KEPT, failure_name(number))
-    facts: dict[str, Any] = json.loads(kept) if kept else {}
+    where, advice = f"the reduction of {failure.name}", "reduce it again"
+    told = result_of_json(parse_json(kept, where, advice), where, advice) if kept else {}
+    facts = {**BLANK, **told} if told else {}
     before = _before(original, facts) if is_whole else None
     return Look(
         nodes=case.measure.nodes,

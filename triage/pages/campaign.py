@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
+from corpus.outputs import put
 from triage.bugs.known import load_known
 from triage.bugs.overview import overview_with_states
 from triage.store.clusters import clusters
@@ -81,10 +81,7 @@ def write_campaign_page(store: Store, folder: Path) -> Path | None:
     """Write the page beside that of the bugs, whole or not at all; None where no campaign was seen."""
     if not store.count("samples"):
         return None
-    folder.mkdir(parents=True, exist_ok=True)
-    fresh = folder / f"{NAME}.tmp"
-    fresh.write_text(campaign_page(store), encoding="utf-8")
-    os.replace(fresh, folder / NAME)
+    put(folder / NAME, campaign_page(store))
     return folder / NAME
 
 

@@ -16,12 +16,12 @@ from typing import Any
 import onnx
 
 from corpus.case import Case
-from corpus.files import write_fresh
 from corpus.formats import find_format
 from corpus.onnx.graph import subgraphs, walk_graphs
 from corpus.onnx.infer import inferred_types
 from corpus.onnx.measure import op_name
 from corpus.onnx.text import attribute_text, tensor_text, type_text
+from corpus.outputs import put
 from triage.language import language_of
 from triage.views.drawn import drawn
 from triage.views.graph_picture import GraphPicture
@@ -70,14 +70,13 @@ def draw_differences(one: Case, other: Case, folder: Path) -> list[str]:
     """`a.svg` and `b.svg`, the nodes that the other one lacks or has otherwise marked; their paths."""
     if not _are_models(one, other):
         return []
-    folder.mkdir(parents=True, exist_ok=True)
     marked = _marked(_nodes(one), _nodes(other))
     paths = []
     for name, case, places in zip(("a", "b"), (one, other), marked, strict=True):
         picture = drawn(case)
         shown = GraphPicture(picture.graph, picture.types, places).original()
         path = folder / f"{name}.svg"
-        write_fresh(path, render("graph.svg.html.j2", shown=shown, name=name))
+        put(path, render("graph.svg.html.j2", shown=shown, name=name))
         paths.append(str(path))
     return paths
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from corpus.case import Case
 from corpus.files import write_fresh
+from reducer.result import BLANK, read_result
 from reducer.result import NAME as REDUCTION
 from triage.language import list_case
 from triage.views.curve import curve
@@ -34,7 +34,7 @@ def write_page(folder: Path, original: Case | None) -> None:
 
     The same bytes for the same reduction, whole or not at all.
     """
-    facts = json.loads((folder / REDUCTION).read_text(encoding="utf-8"))
+    facts = {**BLANK, **read_result(folder / REDUCTION)}
     page = _page(facts, Case.load(folder), original, has_script=(folder / "repro.py").is_file())
     write_fresh(folder / NAME, page)
 

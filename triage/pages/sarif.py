@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from corpus.outputs import put
 from triage.bugs.known import KnownIssue
 from triage.bugs.overview import is_filed, overview
 from triage.store.database import Store
@@ -25,8 +26,7 @@ def write_sarif(
     driver = {"name": "crux", "version": version, "rules": [_rule(bug) for bug in bugs]}
     run = {"tool": {"driver": driver}, "results": results, "columnKind": "unicodeCodePoints"}
     document = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    put(path, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
     return len(bugs)
 
 

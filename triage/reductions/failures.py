@@ -67,7 +67,7 @@ def _reduce_in(
 ) -> tuple[Failure, dict[str, Any] | None]:
     case = store.load_case(failure.case_id)
     must_be_known(case, failure.name, trust=options.trust)
-    settings = reducer_options(options, options.trusted(Target.parse(failure.target)), request)
+    settings = reducer_options(options, options.trusted(Target.of_data(failure.target)), request)
     judge = judge.of_format(case.format) if judge is not None else None
     begin = partial(reduce_into, case, work, settings, shown, _ByCatch(store.path, failure), judge)
     try:
@@ -179,8 +179,8 @@ def reduced_limits(store: Store, judges: Judges, shown: progress.Progress) -> di
         seen.add((each.target, each.form))
         failure = get_failure(store, each.failure)
         shown.note(f"reducing {failure.name}: {each.operator}, {each.form}")
-        judge = judges.of(Target.parse(failure.target), store.load_case(failure.case_id).format)
         try:
+            judge = judges.of(Target.of_data(failure.target), store.load_case(failure.case_id).format)
             reduce_failure(
                 store, failure, judges.options, Request(max_checks=CHECKS_OF_A_LIMIT), shown, judge
             )

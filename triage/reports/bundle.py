@@ -7,12 +7,16 @@ import os
 import shutil
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
 from corpus.errors import UserError
+from corpus.files import SCRATCH
+from corpus.outputs import held
 
 SUMS = "SHA256SUMS"
+MOST_SUMS = 1 << 24
 OLDEST = (1980, 1, 1, 0, 0, 0)
 
 
@@ -21,23 +25,62 @@ def write_bundle(folder: Path, files: Mapping[str, bytes], large: Mapping[str, P
 
     `large` are files to copy without reading them into memory.
     """
+    folder = folder if folder.name not in ("", "..") else Path(os.path.abspath(folder))
     folder.parent.mkdir(parents=True, exist_ok=True)
-    _must_be_ours(folder)
-    with tempfile.TemporaryDirectory(prefix=".report-", dir=folder.parent) as scratch:
-        made, archive = Path(scratch) / "made", Path(scratch) / "made.zip"
+    target = folder.with_name(folder.name + ".zip")
+    scratch = tempfile.TemporaryDirectory(prefix=SCRATCH, dir=folder.parent)
+    with held(folder, folder.with_name(f".{folder.name}.crux-lock")), scratch as name:
+        _must_be_ours(folder)
+        _must_be_our_zip(target, folder.name)
+        made, archive = Path(name) / "made", Path(name) / "made.zip"
         _fill(made, files, large)
         _zip(made, archive, folder.name)
         if folder.exists():
-            os.replace(folder, Path(scratch) / "earlier")
+            os.replace(folder, Path(name) / "earlier")
         os.replace(made, folder)
-        target = folder.with_name(folder.name + ".zip")
         os.replace(archive, target)
     return target
 
 
 def _must_be_ours(folder: Path) -> None:
-    if folder.exists() and not (folder / SUMS).is_file() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UserError(f"{folder}: exists and is not a report; name another folder with -o")
+    """Raises `UserError` unless the folder is empty, or all in it is as an earlier report left it."""
+    if not os.path.lexists(folder):
+        return
+    if folder.is_symlink() or not folder.is_dir():
+        raise UserError(f"{folder}: is there already and no report; name another folder with -o")
+    wanted = _sums(_text_of(folder / SUMS))
+    for name, path in sorted((str(path.relative_to(folder)), path) for path in folder.rglob("*")):
+        is_kept = path.is_dir() and not path.is_symlink()
+        if not is_kept and name != SUMS and (path.is_symlink() or wanted.get(name) != _digest(path)):
+            raise UserError(f"{path}: is not as a report left it; move it, or name another folder with -o")
+
+
+def _must_be_our_zip(path: Path, name: str) -> None:
+    """Raises `UserError` unless there is no such file, or an earlier report's zip."""
+    if not os.path.lexists(path):
+        return
+    try:
+        with zipfile.ZipFile(path) as archive:
+            inside = archive.getinfo(f"{name}/{SUMS}")
+            wanted = _sums(archive.read(inside).decode() if inside.file_size <= MOST_SUMS else "")
+            names = {f"{name}/{SUMS}", *(f"{name}/{each}" for each in wanted)}
+            is_ours = set(archive.namelist()) == names
+    except (OSError, ValueError, LookupError, RuntimeError, zipfile.BadZipFile, zlib.error):
+        is_ours = False
+    if not is_ours:
+        raise UserError(f"{path}: is there already and no report's zip; move it, or name another -o")
+
+
+def _text_of(path: Path) -> str:
+    if path.is_symlink() or not path.is_file() or path.stat().st_size > MOST_SUMS:
+        return ""
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
+def _sums(text: str) -> dict[str, str]:
+    """Return the digest of each file that a list names."""
+    pairs = (line.partition("  ") for line in text.splitlines())
+    return {name: digest for digest, _, name in pairs}
 
 
 def _fill(folder: Path, files: Mapping[str, bytes], large: Mapping[str, Path]) -> None:

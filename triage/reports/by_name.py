@@ -11,15 +11,16 @@ import onnx
 
 from corpus.case import Case
 from corpus.errors import UserError
-from corpus.files import write_fresh
 from corpus.onnx.infer import inferred_types
 from corpus.onnx.text import type_text
+from corpus.outputs import put
 from oracles.verdict import Outcome, Verdict
 from triage.bugs.history import History, history_of_folder, history_of_name
 from triage.bugs.known import Library, load_known
 from triage.cases.judging import Judges
 from triage.cases.sources import open_one
 from triage.console.options import CaseOptions
+from triage.console.output import quoted
 from triage.language import language_of, model_of
 from triage.reports.report import NoBug, Report, write_report
 from triage.store.artifacts import keep_report
@@ -37,6 +38,7 @@ def write_page(case: Case, verdict: Verdict, word: str, package: str, folder: Pa
     """Write the page for the model that the user named by `word`; its path."""
     complaint = language_of(case.format).complaint(case.parsed) or verdict.title
     node = _node(case, f"{complaint} {verdict.title}")
+    command = f"crux check {quoted(word)}"
     lines = [
         f"# Not a bug of {package}: {as_code(word)} is no valid model",
         "ONNX's checker and the un-optimised backend both reject it, so no compiler can be blamed.",
@@ -45,12 +47,11 @@ def write_page(case: Case, verdict: Verdict, word: str, package: str, folder: Pa
         *(("## The node", _described(case, node)) if node is not None else ()),
         "## What to change",
         _advice(node),
-        f"Afterwards: `crux check {word}`. If {package} should run the model as it is, "
-        f"`crux check {word} --accept-invalid` judges it anyway.",
+        f"Afterwards: {as_code(command)}. If {package} should run the model as it is, "
+        f"{as_code(f'{command} --accept-invalid')} judges it anyway.",
     ]
-    folder.mkdir(parents=True, exist_ok=True)
     path = folder / NAME
-    write_fresh(path, "\n\n".join(lines) + "\n")
+    put(path, "\n\n".join(lines) + "\n")
     return path
 
 

@@ -58,7 +58,7 @@ def write_request(
 
     Raises `UserError` where none shows.
     """
-    target = Target.parse(found[0].target)
+    target = Target.of_data(found[0].target)
     judge, project = judge_of(target), project_of(target.backend)
     rows = list(_rows(store, found, judge))
     if not rows:

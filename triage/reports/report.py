@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from corpus import processes
 from corpus.case import CASE_FILE, Case
 from corpus.errors import UserError
 from oracles.judge import Judge
@@ -90,7 +90,7 @@ def write_report(
     """
     runner_of(judge.target.backend, case.format)  # raises for a target that no script is written for
     chosen = find_form(form, judge.target.backend)
-    case = language_of(case.format).without_remarks(replace(case, origin="", notes=()))
+    case = language_of(case.format).without_remarks(replace(case, origin="", notes=())).relocated
     said("judging it again")
     case, verdict = _shown(case, judge, said)
     source = source_of(case, judge)
@@ -130,7 +130,7 @@ class NoBug(UserError):
 def _shown(case: Case, judge: Judge, said: Callable[[str], None]) -> tuple[Case, Verdict]:
     """The case with its verdict; of a program that only fails as an oracle has rewritten it, that one."""
     case, told = alone(case, judge, said)
-    verdict = told or judge.verdict(case)
+    verdict = (told or judge.verdict(case)).must_be_of_a_program(case.origin or case.case_id[:12])
     if not verdict.is_bug:
         raise NoBug(case, verdict, judge)
     return case, verdict
@@ -201,12 +201,11 @@ def _output_of(tool: str, python: str) -> str:
     """
     if not tool:
         return ""
-    command = [python, "-m", tool]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=COLLECT_SECONDS, check=False)
-    except subprocess.TimeoutExpired:
+        done = processes.run([*processes.python(python), "-m", tool], COLLECT_SECONDS)
+    except processes.NotRun:
         return ""
-    lines = [line for line in done.stdout.splitlines() if "MHz" not in line and "BogoMIPS" not in line]
+    lines = [line for line in done.output.splitlines() if "MHz" not in line and "BogoMIPS" not in line]
     return scrub("\n".join(lines).strip())
 
 

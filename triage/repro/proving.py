@@ -7,11 +7,8 @@ inductor generate its code anew, and only the first has the same text compiled, 
 
 from __future__ import annotations
 
-import contextlib
 import os
 import resource
-import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -21,10 +18,13 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
+from corpus.processes import TOGETHER, Process, end_group, start, wait
+from corpus.reading import read_bytes
 from oracles.backends.inductor import HEADERS, has_late_vectors
 from oracles.sandbox.container import kernel
 from oracles.sandbox.container.start import command_in
 
+MOST_MODEL, MOST_TEXT = 1 << 31, 1 << 22
 TIMES = 3
 SHOWS = 1
 SAYS = "THE BUG SHOWS"
@@ -101,7 +101,7 @@ class Proving:
         shown = sum(self._shows(code, text) for code, text in told)
         failed = (text for code, text in told if not self._shows(code, text))
         saved = self._runs[0].folder / SAVED
-        model = saved.read_bytes() if self._is_saving and saved.exists() else b""
+        model = read_bytes(saved, MOST_MODEL, by_link=False) if self._is_saving and saved.exists() else b""
         return Proof(shown, len(told), next(failed, told[-1][1]), model)
 
     def __enter__(self) -> Self:
@@ -150,39 +150,37 @@ class _Trial:
         self._own = folder.parent.parent / folder.name
         self._own.mkdir()
         self._printed = self._own.with_suffix(".txt")
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Process | None = None
 
-    def begin(self) -> subprocess.Popen[bytes]:
+    def begin(self) -> Process:
         """Start it, if it has not been started."""
         if self._process is None:
             self._process = self._started()
             self._deadline = time.monotonic() + self._seconds
         return self._process
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _started(self) -> Process:
         folder = self.folder
         places = {"TMPDIR": str(folder), "TORCHINDUCTOR_CACHE_DIR": str(folder.parent / KEPT)}
         linked = [os.path.realpath(path) for path in folder.rglob("*") if path.is_symlink()]
         with self._printed.open("wb") as printed:
-            return subprocess.Popen(
+            return start(
                 command_in(self._own, folder.parent, self._command, linked, {**_quiet(), **places}),
-                cwd=folder,
                 stdout=printed,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                preexec_fn=partial(_confine, self._memory),
+                stderr=TOGETHER,
+                confine=partial(_confine, self._memory),
             )
 
     def end(self) -> tuple[int, str]:
         """Return the script's exit code and text; -1 when it did not end in time."""
         process = self.begin()
         try:
-            process.wait(timeout=max(0.0, self._deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            return -1, "repro.py did not end in time"
+            if wait(process, max(0.0, self._deadline - time.monotonic())) is None:
+                return -1, "repro.py did not end in time"
         finally:
             self.kill()
-        text = self._printed.read_text(errors="replace")
+        with self._printed.open("rb") as printed:
+            text = printed.read(MOST_TEXT).decode(errors="replace")
         return process.returncode, text.replace(f"{self.folder}/", "")
 
     def kill(self) -> None:
@@ -203,15 +201,13 @@ def _confine(memory: int) -> None:
     kernel.die_with_parent()
 
 
-def _kill_all(process: subprocess.Popen[bytes]) -> None:
+def _kill_all(process: Process) -> None:
     """End whatever is left of the script's process group, and wait until it has ended.
 
     A kill is only a request: a child that is still being torn down may hold memory and files for a while. One
     that has ended, and that its new parent does not wait for, still counts: the wait has an end.
     """
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    end_group(process)
     deadline = time.monotonic() + ENDING_SECONDS
     while _is_group(process.pid) and time.monotonic() < deadline:
         time.sleep(0.005)

@@ -27,6 +27,7 @@ from oracles.extras import how_to_install
 from oracles.judge import Judge
 from oracles.run import Run
 from oracles.sandbox.sandbox import Sandbox, SandboxError, describe_isolation
+from triage.console.output import quoted
 from triage.language import language_of
 from triage.projects import project_of, project_of_package, projects
 from triage.setup.short_run import in_short
@@ -107,7 +108,7 @@ def _database(path: Path) -> Finding:
         return Finding("database", False, str(error), core=True, advice=advice)
     text = f"{path}: {found['failures']} failures in {found['clusters']} clusters"
     problems = found["problems"]
-    advice = f"crux db check --db {path} lists all" if problems else ""
+    advice = f"crux db check --db {quoted(str(path))} lists all" if problems else ""
     return Finding("database", not problems, f"{text}; {problems[0]}" if problems else text, True, advice)
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
 import re
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from corpus import processes
+from corpus.errors import UserError
 from corpus.target import Target
 from triage.projects import projects
 
@@ -30,6 +30,7 @@ for name in sys.argv[1:]:
 libc = " ".join(platform.libc_ver()).strip()
 print(json.dumps({"python": platform.python_version(), "packages": found, "libc": libc}))
 """
+ASK_SECONDS = 60.0
 TELLING_FLAGS = re.compile(r"\b(avx\w*|amx\w*|fma|f16c|sse4_2|asimd\w*|sve\w*|bf16|i8mm)\b")
 
 
@@ -58,13 +59,16 @@ def package_line(environment: Mapping[str, Any], package: str) -> str:
 
 def _ask(python: str) -> dict[str, Any]:
     packages = dict.fromkeys(name for project in projects().values() for name in project.known_packages)
-    command = [python, "-I", "-c", QUESTION, *packages]
-    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run(command, capture_output=True, timeout=60, check=False, env=environment)
-    if done.returncode:  # killed from outside, perhaps: ask once more
-        done = subprocess.run(command, capture_output=True, timeout=60, check=True, env=environment)
-    answer: dict[str, Any] = json.loads(done.stdout)
-    return answer
+    command = [*processes.python(python), "-B", "-c", QUESTION, *packages]
+    for _ in range(2):  # the first may be killed from outside
+        try:
+            done = processes.run(command, ASK_SECONDS)
+        except processes.NotRun as error:
+            raise UserError(str(error)) from None
+        if not done.code:
+            answer: dict[str, Any] = json.loads(done.output)
+            return answer
+    raise UserError(f"{python}: cannot say what is installed: it ended with {done.code}")
 
 
 def _system() -> str:

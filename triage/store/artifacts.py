@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from corpus.case import Case
 from oracles.verdict import Verdict
-from triage.store.database import Store, now
+from triage.store.database import Store, now, parsed
 from triage.store.names import cluster_name
 
 
@@ -120,4 +119,4 @@ def last_event(store: Store, kind: str, subjects: Sequence[str]) -> dict[str, An
         f"SELECT document FROM events WHERE kind = ? AND subject IN ({marks}) ORDER BY id DESC LIMIT 1",
         (kind, *subjects),
     )
-    return dict(json.loads(row["document"])) if row else {}
+    return parsed(row["document"], dict, "an event") if row else {}

@@ -6,12 +6,11 @@ cluster. An *explained* failure was not reduced: the checks that decided are kep
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from triage.store.database import Row, Store, now
+from triage.store.database import Row, Store, now, parsed
 from triage.store.names import failure_name
 
 
@@ -134,9 +133,9 @@ def reduced_bugs(store: Store, target: str) -> list[Reduced]:
             int(row["cluster"]),
             row["case_id"],
             row["outcome"],
-            tuple(json.loads(row["passes"])),
-            frozenset(_shown(text) for text in json.loads(row["shown"])),
-            dict(json.loads(row["components"])).get("core", ""),
+            tuple(parsed(row["passes"], [str], "passes")),
+            frozenset(_shown(text) for text in parsed(row["shown"], [str], "what was shown")),
+            dict(parsed(row["components"], [[str]], "a signature")).get("core", ""),
         )
         for row in rows
     ]
@@ -167,7 +166,7 @@ def rewritten_by(store: Store, target: str, passes: Iterable[str]) -> list[Rewri
     return [
         Rewritten(int(row["root"]), int(row["cluster"]), str(row["case_id"]), str(row["outcome"]))
         for row in rows
-        if {*json.loads(row["passes"] or "[]")} == wanted
+        if {*parsed(row["passes"] or "[]", [str], "passes")} == wanted
     ]
 
 

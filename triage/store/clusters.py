@@ -7,13 +7,12 @@ another one takes in stays known as `merged`.
 from __future__ import annotations
 
 import functools
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from oracles.naming.signature import Signature
-from triage.store.database import Row, Store, dump, now
+from triage.store.database import Row, Store, dump, now, parsed
 from triage.store.names import cluster_name, failure_name
 
 BY_SYMPTOM = "symptom"
@@ -113,7 +112,9 @@ def load_signature(row: Row) -> Signature:
 
 @functools.lru_cache(maxsize=1 << 14)
 def _load_signature(version: int, document: str, digest: str) -> Signature:
-    components = tuple((str(name), str(text)) for name, text in json.loads(document))
+    components = tuple(
+        (each[0], each[1]) for each in parsed(document, [[str]], "a signature") if len(each) == 2
+    )
     return Signature(version, components, digest)
 
 
@@ -276,7 +277,7 @@ def counts_of_clusters(store: Store) -> dict[int, Counts]:
     """The counts of every cluster that has failures."""
     return {
         int(row["cluster"]): Counts(
-            int(row["failures"]), int(row["reduced"]), tuple(json.loads(row["releases"]))
+            int(row["failures"]), int(row["reduced"]), tuple(parsed(row["releases"], [str], "releases"))
         )
         for row in store.rows(COUNTS)
     }
@@ -302,7 +303,7 @@ def first_failures(store: Store, most: int) -> Mapping[int, Sequence[Listed]]:
             str(row["status"]),
             int(row["seen"]),
             str(row["best_case"]),
-            tuple(sorted(json.loads(row["origins"]))),
+            tuple(sorted(parsed(row["origins"], [str], "origins"))),
         )
         found[int(row["cluster"])].append(listed)
     return found

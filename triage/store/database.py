@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
 import tempfile
 import time
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from corpus.errors import UserError
+from corpus.reading import held_to, parse_json
 from triage.store.blobs import Blobs, files_of
 from triage.store.own_schema import must_be_ours
 from triage.store.schema import is_current, migrations
@@ -27,7 +29,19 @@ def own_file(database: Path) -> Path:
     return database.with_name(database.name + ".known.toml")
 
 
+NUMBERS = frozenset(
+    (
+        *("blocks", "blocks_met", "bytes", "campaign", "checks", "cluster", "coverage", "cpu", "distance"),
+        *("earned", "environment", "failures", "first_seed", "functions", "functions_met", "gained"),
+        *("memory", "next_seed", "pinned", "ready", "run", "score", "seen", "tests", "valid", "version"),
+        *("waiting", "watch"),
+    )
+)
+"""Columns that hold numbers or nothing: SQLite itself would keep any text in them."""
 BUSY_SECONDS = 60.0
+ADVICE = "`crux db check` lists what is damaged"
+STEPS = 100_000
+"""So many steps of SQLite's machine between two looks at signals: about a millisecond."""
 Row = dict[str, Any]
 
 
@@ -72,7 +86,11 @@ class Store:
         """Return every row that a statement gives, by the names of its columns."""
         cursor = self._connection.execute(sql, tuple(arguments))
         names = [column[0] for column in cursor.description or ()]
-        return [dict(zip(names, row, strict=True)) for row in cursor]
+        found = [dict(zip(names, row, strict=True)) for row in cursor]
+        for name in NUMBERS.intersection(names):
+            if not all(_is_number(row[name]) for row in found):
+                raise UserError(f"{self.path}: {name} holds what is no number; {ADVICE}")
+        return found
 
     def row(self, sql: str, arguments: tuple[Any, ...] = ()) -> Row | None:
         """Return the first row that a statement gives; None where it gives none."""
@@ -165,7 +183,7 @@ class Store:
         """Put the saved case's files into the blobs: their names in the folder, and their digests."""
         with tempfile.TemporaryDirectory(prefix="crux-case-", dir=self._scratch()) as name:
             folder = Path(name) / "case"
-            case.save(folder)
+            case.write_exactly(folder)
             return {
                 str(path.relative_to(folder)): self.blobs.put_file(path)
                 for path in sorted(folder.rglob("*"))
@@ -178,7 +196,6 @@ class Store:
         return self.blobs.root
 
     def _migrate(self) -> None:
-        must_be_ours(self._connection, self.path)
         self._connection.execute("PRAGMA trusted_schema = ON")  # its index of words needs that of a trigger
         if is_current(self._connection):
             return
@@ -186,6 +203,10 @@ class Store:
 
         with self.transaction():
             migrations().apply(Database(self._connection))
+
+
+def _is_number(value: object) -> bool:
+    return value is None or (isinstance(value, (int, float)) and math.isfinite(value))
 
 
 def open_existing(path: Path) -> Store:
@@ -204,13 +225,22 @@ def _connect(path: Path) -> sqlite3.Connection:
     """Return a connection in autocommit mode, so that transactions are ours alone to begin."""
     try:
         connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
+        connection.execute("PRAGMA trusted_schema = OFF")
+        connection.set_progress_handler(_look_up, STEPS)
+        must_be_ours(connection, path)
         _enter_wal(connection)
     except sqlite3.DatabaseError as error:
-        raise UserError(f"{path}: not a database that can be opened ({error})") from None
+        raise UserError(
+            f"{path}: not a database that can be opened ({' '.join(str(error).split())[:120]})"
+        ) from None
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA foreign_keys = ON")
-    connection.execute("PRAGMA trusted_schema = OFF")
     return connection
+
+
+def _look_up() -> int:
+    """Nothing to say: but when Python runs, a signal that has come ends what SQLite is at."""
+    return 0
 
 
 def _enter_wal(connection: sqlite3.Connection) -> None:
@@ -229,6 +259,14 @@ def _enter_wal(connection: sqlite3.Connection) -> None:
 def now() -> str:
     """Return the time in UTC to the millisecond, in ISO 8601."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def parsed(text: object, shape: Any, what: str) -> Any:
+    """The document in a column, of that shape; raises `UserError`."""
+    where = f"{what} in the database"
+    if not isinstance(text, (str, bytes)):
+        raise UserError(f"{where} is no document; {ADVICE}")
+    return held_to(parse_json(text, where, ADVICE), shape, where, ADVICE)
 
 
 def dump(document: object) -> str:

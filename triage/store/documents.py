@@ -6,9 +6,17 @@ import math
 from dataclasses import asdict
 from typing import Any
 
+from corpus.reading import Fields
 from oracles.run import Run
 from oracles.verdict import Symptom, Verdict, WrongResult
 
+VERDICT = Fields(
+    {
+        **{"outcome": str, "phase": str, "title": str},
+        "runs": [Fields({"status": str}, {"config": str, "message": str, "error": str})],
+    }
+)
+"""What is read of a kept verdict."""
 MOST_TEXT = 64 * 1024
 """Characters kept of one message or trace; an optimiser can print a whole graph into its exception."""
 

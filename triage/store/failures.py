@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from corpus.errors import UserError
+from corpus.reading import Fields
 from oracles.verdict import Mark
-from triage.store.database import Row, Store, dump, now
-from triage.store.documents import verdict_document
+from reducer.result import result_of_json
+from triage.store.database import ADVICE, Row, Store, dump, now, parsed
+from triage.store.documents import VERDICT, verdict_document
 from triage.store.names import FAILURE, cluster_name, failure_name
 
 if TYPE_CHECKING:
@@ -172,7 +173,7 @@ def verdict_of(store: Store, number: int) -> dict[str, Any]:
     """Return a failure's verdict as it was kept: of the reduced case if there is one."""
     row = store.row("SELECT verdict FROM failures WHERE id = ?", (number,))
     assert row is not None
-    document: dict[str, Any] = json.loads(row["verdict"])
+    document: dict[str, Any] = parsed(row["verdict"], VERDICT, "a verdict")
     return document
 
 
@@ -215,7 +216,9 @@ def reduction_of(store: Store, cluster: int) -> dict[str, Any]:
            reductions.id LIMIT 1""",
         (cluster, REDUCED),
     )
-    document: dict[str, Any] = json.loads(row["document"]) if row else {}
+    document: dict[str, Any] = {}
+    if row:
+        document = result_of_json(parsed(row["document"], dict, "a reduction"), "a reduction", ADVICE)
     return document
 
 
@@ -302,7 +305,7 @@ def why_set_aside(store: Store, number: int) -> str:
         "SELECT document FROM reductions WHERE failure = ? AND reduced_case IS NULL ORDER BY id DESC",
         (number,),
     )
-    return str(json.loads(row["document"]).get("why", "")) if row else ""
+    return str(parsed(row["document"], Fields({}, {"why": str}), "a reduction").get("why", "")) if row else ""
 
 
 def declared_rows(store: Store) -> list[Row]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Mapping
 from contextlib import closing
@@ -12,6 +13,25 @@ from typing import Any, cast
 from corpus.errors import UserError
 from triage.store.schema import MIGRATIONS, NAME
 
+_STEPS = ("table", "_sqlite_migrations")
+_COLUMN = r'[\["]?\w+[\]"]?( INTEGER PRIMARY KEY| TEXT)?'
+OWN = {
+    **{
+        ("table", f"sqlite_stat{number}"): re.compile(rf"CREATE TABLE sqlite_stat{number}\([\w,]+\)")
+        for number in (1, 2, 3, 4)
+    },
+    ("table", "sqlite_sequence"): re.compile(r"CREATE TABLE sqlite_sequence\(name,seq\)"),
+    _STEPS: re.compile(
+        rf'CREATE TABLE [\["]_sqlite_migrations[\]"] \( ?{_COLUMN}(, {_COLUMN})*'
+        r'(, PRIMARY KEY \([\w\[\]", ]+\))? ?\)'
+    ),
+    ("index", "idx__sqlite_migrations_migration_set_name"): re.compile(
+        r'CREATE UNIQUE INDEX [\["]idx__sqlite_migrations_migration_set_name[\]"] '
+        r'ON [\["]_sqlite_migrations[\]"] \([\["]migration_set[\]"], [\["]name[\]"]\)'
+    ),
+}
+"""What is not of our steps: SQLite's own tables, and those of the tool that notes the steps."""
+
 Schema = Mapping[tuple[str, str], str]
 
 
@@ -19,7 +39,8 @@ def must_be_ours(opened: sqlite3.Connection, path: Path) -> None:
     """Raises `UserError` where the schema is of a newer release, or not word for word of one so far."""
     opened.execute("BEGIN")  # one look at both: another process may be making them
     try:
-        found, names = schema_of(opened), steps_of(opened)
+        found = _read(opened, path)
+        names = steps_of(opened) if _STEPS in found else set()
     finally:
         opened.execute("ROLLBACK")
     ours = [step.__name__ for step in MIGRATIONS]
@@ -29,13 +50,20 @@ def must_be_ours(opened: sqlite3.Connection, path: Path) -> None:
         )
     if names != set(ours[: len(names)]):
         raise UserError(f"{path}: not a database of crux: steps of its making are missing")
-    wanted = schema_after(len(names))
+    wanted = {**schema_after(len(names)), **_own_tables(found)}
     for kind, name in sorted(found.keys() | wanted.keys()):
         if found.get((kind, name)) != wanted.get((kind, name)):
             what = (
                 "an extra" if (kind, name) not in wanted else "no" if (kind, name) not in found else "another"
             )
             raise UserError(f"{path}: a foreign schema, with {what} {kind} {name[:60]!r}; it is refused")
+
+
+def _read(opened: sqlite3.Connection, path: Path) -> Schema:
+    try:
+        return schema_of(opened)
+    except UnicodeDecodeError:
+        raise UserError(f"{path}: the database is damaged; take another copy") from None
 
 
 def steps_of(opened: sqlite3.Connection) -> set[str]:
@@ -48,14 +76,18 @@ def steps_of(opened: sqlite3.Connection) -> set[str]:
 
 
 def schema_of(opened: sqlite3.Connection) -> Schema:
-    """Return the schema by kind and name, without SQLite's own indexes and statistics."""
-    rows = opened.execute("SELECT type, name, tbl_name, sql FROM sqlite_master")
+    """Return the schema by kind and name, without the indexes that SQLite makes of itself."""
+    rows = opened.execute("SELECT type, name, sql FROM sqlite_master")
     return {
         (str(kind), str(name)): " ".join(str(sql).split())
-        for kind, name, table, sql in rows
-        if not str(name).startswith("sqlite_")
-        and not (table == "_sqlite_migrations" and kind in ("table", "index"))
+        for kind, name, sql in rows
+        if not (kind == "index" and str(name).startswith("sqlite_autoindex_") and sql is None)
     }
+
+
+def _own_tables(found: Schema) -> Schema:
+    """Return SQLite's statistics and the list of steps, if they are there and hold nothing but columns."""
+    return {key: sql for key, sql in found.items() if key in OWN and OWN[key].fullmatch(sql)}
 
 
 @cache

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from oracles.naming.signature import Signature
 from triage.store.clusters import load_signature
-from triage.store.database import Store
+from triage.store.database import Store, parsed
 
 NEIGHBOURS = """
 WITH RECURSIVE near (digest) AS (
@@ -78,5 +77,5 @@ def rewrites(store: Store) -> Iterator[Rewrite]:
         "SELECT DISTINCT cluster, outcome, passes, ops FROM rewrites JOIN aliases USING (signature)"
     )
     for row in rows:
-        passes, ops = tuple(json.loads(row["passes"])), tuple(json.loads(row["ops"]))
+        passes, ops = (tuple(parsed(row[name], [str], name)) for name in ("passes", "ops"))
         yield Rewrite(int(row["cluster"]), str(row["outcome"]), passes, ops)

@@ -8,9 +8,8 @@ from __future__ import annotations
 import glob
 import marshal
 import os
-import re
+import resource
 import shutil
-import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +17,9 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import IO
 
+from corpus import processes
 from corpus.errors import UserError
+from corpus.processes import Process
 from oracles.sandbox.container.kernel import LAYERS
 from oracles.sandbox.scratch import Scratch
 
@@ -43,31 +44,11 @@ MERGED = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 GPU = ("/dev/nvidia*", "/dev/dri/render*", "/dev/kfd")
 GPU_FOLDERS = ("/sys/bus/pci", "/sys/devices", "/sys/class/drm", "/sys/module/nvidia")
 OF_A_PREFIX = ("bin", "lib", "lib64", "libexec", "include", "share", "pyvenv.cfg")
-KEPT = ("LANG", "LANGUAGE", "TZ", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "PATH", "TERM", "CC", "CXX")
-KEPT_KINDS = re.compile(
-    r"(LC|OMP|GOMP|KMP|MKL|OPENBLAS|BLIS|NUMEXPR|MALLOC|GLIBC|CUDA|CUDNN|CUBLAS|NVIDIA|NCCL|HIP|HSA|ROCM|ATEN"
-    r"|TORCH|TORCHINDUCTOR|TORCHDYNAMO|PYTORCH|TRITON|INDUCTOR|ORT|ONNX|ONNXRUNTIME|TVM|DMLC|DNNL|ONEDNN|XLA|LLVM)_[A-Z0-9_]+"
-)
-SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|PRIVATE|APIKEY|(^|_)(KEY|AUTH|PAT)(_|$)")
-"""What a name holds whose value is nobody else's business, whatever kind it is of."""
 LAUNCHER = Path(__file__).with_name("launcher.py")
 MOST_WORK = 1 << 30
 """Bytes that a worker may write to its folder, which lies in memory."""
+FEWEST_FILES = 128
 USUAL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-
-
-def worker_environment(work: str) -> dict[str, str]:
-    """Return the environment of a worker; its home and temporary folder are `work`."""
-    found = {name: value for name, value in os.environ.items() if is_allowed(name)}
-    found.setdefault("PATH", USUAL_PATH)
-    found |= {"HOME": work, "TMPDIR": work, "XDG_CACHE_HOME": work, "USER": "crux", "LOGNAME": "crux"}
-    return found
-
-
-def is_allowed(name: str) -> bool:
-    """Return whether a variable is a setting of frameworks, no secret, and no cache that lies outside."""
-    is_setting = name in KEPT or KEPT_KINDS.fullmatch(name) is not None
-    return is_setting and SECRET.search(name) is None and not name.endswith("_CACHE_DIR")
 
 
 @dataclass(frozen=True)
@@ -110,7 +91,7 @@ class Plan:
 class Contained:
     """A program that runs contained, under a launcher that stays outside and cleans up after it."""
 
-    def __init__(self, process: subprocess.Popen[bytes], report: int) -> None:
+    def __init__(self, process: Process, report: int) -> None:
         self.process = process
         self._report = report
 
@@ -124,9 +105,7 @@ class Contained:
         """Wait for the launcher, which ends the program and removes the folder; kill it when it takes
         longer.
         """
-        try:
-            self.process.wait(seconds)
-        except subprocess.TimeoutExpired:
+        if processes.wait(self.process, seconds) is None:
             self.process.kill()
             self.process.wait()
         if self._report >= 0:
@@ -151,6 +130,7 @@ def start(
     It may read the interpreter's and the system's files, the scratch folder and what is `shown`, and write to
     the scratch folder's `work`.
     """
+    _must_have_descriptors()
     plan = replace(
         _plan(command, scratch.folder, scratch.work, shown, gpu=gpu),
         control=control,
@@ -161,19 +141,29 @@ def start(
         inherited=tuple(inherited),
     )
     try:
-        process = subprocess.Popen(
+        process = processes.start(
             [*launching(plan), str(scratch.lock)],
-            stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            pass_fds=[control, plan.report, scratch.lock, *inherited],
-            start_new_session=True,
-            cwd="/",
+            inherited=[control, plan.report, scratch.lock, *inherited],
+            folder="/",
         )
     except BaseException:
         os.close(plan.report)
         raise
     return Contained(process, plan.report)
+
+
+def _must_have_descriptors() -> None:
+    """Raises `UserError` where so few files may be open that no framework can be loaded."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < FEWEST_FILES:
+        if hard != resource.RLIM_INFINITY and hard < FEWEST_FILES:
+            raise UserError(
+                f"the limit on open files is {soft}, and frameworks need {FEWEST_FILES};"
+                " raise it (`ulimit -n`)"
+            )
+        resource.setrlimit(resource.RLIMIT_NOFILE, (FEWEST_FILES, hard))
 
 
 def command_in(
@@ -205,6 +195,14 @@ def _plan(
         links=links(),
         bubblewrap=bubblewrap(),
     )
+
+
+def worker_environment(work: str) -> dict[str, str]:
+    """A worker's environment: settings of frameworks, no token; its home and temporary folder are `work`."""
+    found = {name: value for name, value in os.environ.items() if processes.is_allowed(name)}
+    found.setdefault("PATH", USUAL_PATH)
+    found |= {"HOME": work, "TMPDIR": work, "XDG_CACHE_HOME": work, "USER": "crux", "LOGNAME": "crux"}
+    return found
 
 
 def launching(plan: Plan) -> list[str]:

@@ -6,14 +6,16 @@ Each of these stays small however long a campaign is: where a run has too many r
 from __future__ import annotations
 
 import hashlib
-import json
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from triage.store.database import Store, dump, now
+from corpus.reading import unpack
+from generators.feedback import LESSON
+from triage.store.database import Store, dump, now, parsed
 
+MOST_LESSON = 1 << 28
 MOST_MOMENTS = 256
 """At which a campaign keeps what its arms had earned."""
 Document = Mapping[str, Any]
@@ -113,7 +115,7 @@ def _packed(document: Document) -> bytes:
 
 
 def _unpacked(content: bytes) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(zlib.decompress(content))
+    found: dict[str, Any] = parsed(unpack(content, MOST_LESSON, "a lesson"), LESSON, "a lesson")
     return found
 
 

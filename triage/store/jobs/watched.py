@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from triage.store.database import Store, dump, now
+from triage.store.database import Store, dump, now, parsed
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +56,8 @@ def watched_case(store: Store, package: str, case_id: str) -> list[tuple[str, Wa
 
 def components_of(text: str) -> tuple[tuple[str, str], ...]:
     """Return the components of a signature from their JSON."""
-    found: list[Any] = json.loads(text)
-    return tuple((str(name), str(value)) for name, value in found)
+    found = parsed(text, [[str]], "a signature")
+    return tuple((each[0], each[1]) for each in found if len(each) == 2)
 
 
 _NAMES = tuple(WatchedRow.__dataclass_fields__)

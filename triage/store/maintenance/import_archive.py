@@ -20,14 +20,12 @@ from typing import Any
 
 from corpus.errors import UserError
 from triage.store.blobs import files_of, is_clean, is_digest
-from triage.store.database import Store
+from triage.store.database import STEPS, Store
 from triage.store.own_schema import must_be_ours, steps_of
 
 MAGIC = b"SQLite format 3\0"
 MOST_BYTES = 8 << 30
 MOST_VALUE = 256 << 20
-STEPS = 100_000
-"""So many steps of SQLite's machine between two looks at signals: about a millisecond."""
 TYPES = {"INTEGER": ("integer", "null"), "TEXT": ("text", "null"), "REAL": ("real", "integer", "null")}
 OBJECTS, ANY_JSON = ("document", "verdict", "files"), ("components",)
 DIGESTS = (("cases", "case_id"), ("artifacts", "digest"))
@@ -51,11 +49,14 @@ def copy_foreign(source: Path, copy: Path) -> None:
                 raise UserError(f"{source}: not a database of crux")
             problem = opened.execute("PRAGMA integrity_check(1)").fetchone()[0]
             if problem != "ok":
-                raise UserError(f"{source}: the database is damaged ({problem[:120]}); take another copy")
+                why = " ".join(str(problem).split())[:120]
+                raise UserError(f"{source}: the database is damaged ({why}); take another copy")
             _must_be_typed(opened, source)
             opened.execute("VACUUM INTO ?", (str(copy),))
     except (sqlite3.Error, UnicodeDecodeError) as error:
-        raise UserError(f"{source}: not a database that can be read ({str(error)[:120]})") from None
+        raise UserError(
+            f"{source}: not a database that can be read ({' '.join(str(error).split())[:120]})"
+        ) from None
 
 
 def must_hold_true(store: Store, source: Path) -> None:

@@ -6,7 +6,6 @@ used, and gets a new one else, which is an event. After that the new signatures 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any
 from corpus.errors import UserError
 from oracles.naming.signature import Signature
 from triage.store.clusters import MERGED, NEW, load_signature
-from triage.store.database import Row, Store, blobs_beside, dump
+from triage.store.database import Row, Store, blobs_beside, dump, parsed
 from triage.store.failures import REDUCED
 from triage.store.maintenance.import_archive import copy_foreign, must_hold_true, unpack
 from triage.store.maintenance.vacuum import named_blobs
@@ -218,7 +217,9 @@ class _Merge:
         for row in self.other.rows("SELECT * FROM artifacts ORDER BY id"):
             self._add_once("artifacts", {**row, "subject": self._renamed(row["subject"])})
         for row in self.other.rows("SELECT * FROM events ORDER BY id"):
-            document = {key: self._renamed(value) for key, value in json.loads(row["document"]).items()}
+            document = {
+                key: self._renamed(value) for key, value in parsed(row["document"], dict, "an event").items()
+            }
             subject = self._renamed(row["subject"])
             self._add_once("events", {**row, "subject": subject, "document": dump(document)})
 

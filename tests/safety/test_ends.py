@@ -1,0 +1,298 @@
+"""However it ends: a documented exit code, one line at most, no traceback, nothing lost, no process left.
+
+A seed draws cells of the matrix of commands and ends (`CRUX_ENDS_SEED`, `CRUX_ENDS_CELLS`; -1: all).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.helpers.failing import clip_exception, verdict
+from tests.helpers.models import relu, write
+from tests.safety.test_launcher import ROOT
+from triage.bugs.failures import record_failure
+from triage.store.database import Store
+
+CRUX = [sys.executable, "-c", "import sys; from tensorcrux import main; sys.argv[0] = 'crux'; main()"]
+CODES = {0, 1, 2, 130, 141}
+"""What docs/safety.md names; 3 is a failure of crux's own."""
+
+COMMANDS: dict[str, list[str]] = {
+    "help": ["--help"],
+    "check": ["check", "model.onnx"],
+    "check into a database": ["check", "case", "--db", "crux.db"],
+    "reduce": ["reduce", "case", "-o", "out"],
+    "reduce by a command": ["reduce", "model.onnx", "-o", "out", "--check", "true"],
+    "reduce all": ["reduce", "--all", "--db", "crux.db"],
+    "report": ["report", "case", "-o", "out"],
+    "page": ["report", "--html", "-o", "out", "--db", "crux.db"],
+    "generate": ["generate", "-o", "out", "--count", "3", "--ops", "3"],
+    "generate in parallel": ["generate", "-o", "out", "--count", "60", "--ops", "2", "-j", "2"],
+    "fuzz": ["fuzz", "--tests", "20", "--db", "crux.db"],
+    "fuzz in parallel": ["fuzz", "--tests", "20", "-j", "2", "--db", "crux.db"],
+    "hunt": ["hunt", "--minutes", "0.05", "--db", "crux.db"],
+    "triage": ["triage", "--db", "crux.db"],
+    "why": ["triage", "why", "C0001", "C0001", "--db", "crux.db"],
+    "show": ["show", "case"],
+    "diff": ["diff", "case", "model.onnx"],
+    "passes": ["passes", "case"],
+    "replay": ["replay", "case"],
+    "patterns": ["patterns", "list"],
+    "export": ["db", "export", "-o", "out.zip", "--db", "crux.db"],
+    "db check": ["db", "check", "--db", "crux.db"],
+    "gc": ["db", "gc", "--db", "crux.db"],
+    "schema": ["schema", "check"],
+    "config": ["config"],
+    "doctor": ["doctor"],
+}
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL)
+MOMENTS = [0.15 * 1.3**at for at in range(20)]
+PYTHON_STARTS = 0.15
+"""Seconds in which Python itself starts, and says what an interrupt is in its own words."""
+
+
+def closed(*numbers: int) -> dict[str, Any]:
+    """Standard streams that are closed when the program starts."""
+
+    def close() -> None:
+        for number in numbers:
+            os.close(number)
+
+    return {"preexec_fn": close}
+
+
+def limited(kind: int, most: int) -> dict[str, Any]:
+    """A limit of the system."""
+    return {"preexec_fn": lambda: resource.setrlimit(kind, (most, most))}
+
+
+ENDS: dict[str, Any] = {
+    "stdin closed": closed(0),
+    "stdout closed": closed(1),
+    "stderr closed": closed(2),
+    "all closed": closed(0, 1, 2),
+    "broken pipe": "broken pipe",
+    "full disk": "full disk",
+    "no permission": "no permission",
+    "20 descriptors": limited(resource.RLIMIT_NOFILE, 20),
+    "64 descriptors": limited(resource.RLIMIT_NOFILE, 64),
+    "little memory": limited(resource.RLIMIT_DATA, 150 << 20),
+    "small files": limited(resource.RLIMIT_FSIZE, 4096),
+    "clock set back": "clock set back",
+    "two at once": "two at once",
+    "folder gone": "folder gone",
+    **{f"{number.name} after {moment:.2f} s": (number, moment) for number in SIGNALS for moment in MOMENTS},
+}
+CELLS = [(command, end) for command in COMMANDS for end in ENDS]
+
+
+def drawn() -> list[tuple[str, str]]:
+    """The cells of this run."""
+    count = int(os.environ.get("CRUX_ENDS_CELLS", "24"))
+    if count < 0:
+        return CELLS
+    return random.Random(int(os.environ.get("CRUX_ENDS_SEED", "1"))).sample(CELLS, count)
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a model, a failing case, and a database that knows it."""
+    folder = tmp_path_factory.mktemp("prepared")
+    write(folder, relu())
+    clip_exception().save(folder / "case")
+    with Store(folder / "crux.db") as store:
+        record_failure(store, clip_exception(), verdict())
+    return folder
+
+
+@pytest.fixture
+def place(prepared: Path, tmp_path: Path) -> Path:
+    """A copy of the prepared folder, with homes of its own."""
+    folder = tmp_path / "place"
+    shutil.copytree(prepared, folder)
+    return folder
+
+
+def environment(place: Path) -> Mapping[str, str]:
+    """Variables by which processes of one run are known, and what they write is apart."""
+    home = place.parent / "home"
+    home.mkdir(exist_ok=True)
+    folders = {name: str(home) for name in ("XDG_STATE_HOME", "XDG_CACHE_HOME", "TMPDIR")}
+    return {**os.environ, **folders, "CRUX_TEST_PLACE": str(place), "PYTHONPATH": str(ROOT)}
+
+
+def start(words: Sequence[str], place: Path, **more: Any) -> subprocess.Popen[bytes]:
+    streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(
+        [*CRUX, *words], cwd=place, env=environment(place), start_new_session=True, **{**streams, **more}
+    )
+
+
+def ended(process: subprocess.Popen[bytes]) -> tuple[int, str]:
+    """The exit code and what was said on stderr."""
+    _, said = process.communicate(timeout=240)
+    return process.returncode, (said or b"").decode(errors="replace")
+
+
+def left_over(place: Path) -> list[str]:
+    """Processes that were started for the run and have not ended."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            mine = f"CRUX_TEST_PLACE={place}".encode() in (folder / "environ").read_bytes().split(b"\0")
+            if mine:
+                found.append((folder / "cmdline").read_text().replace("\0", " "))
+        except OSError:
+            continue
+    return found
+
+
+def play(words: Sequence[str], end: Any, place: Path) -> tuple[int, str]:
+    """Run a command to that end."""
+    if isinstance(end, dict):
+        return ended(start(words, place, **end))
+    if isinstance(end, tuple):
+        return signalled(words, *end, place)
+    played: Callable[[Sequence[str], Path], tuple[int, str]] = PLAYED[end]
+    return played(words, place)
+
+
+def signalled(words: Sequence[str], number: int, moment: float, place: Path) -> tuple[int, str]:
+    process = start(words, place)
+    try:
+        process.communicate(timeout=moment)
+    except subprocess.TimeoutExpired:
+        process.send_signal(number)
+    code, said = ended(process) if process.returncode is None else (process.returncode, "")
+    is_of_python = code in (-number, 1) and moment <= PYTHON_STARTS
+    if number == signal.SIGKILL or is_of_python:
+        return (0 if code == -number or is_of_python else code), ""
+    return code, said
+
+
+def broken_pipe(words: Sequence[str], place: Path) -> tuple[int, str]:
+    near, far = os.pipe()
+    os.close(near)
+    process = start(words, place, stdout=far)
+    os.close(far)
+    return ended(process)
+
+
+def full_disk(words: Sequence[str], place: Path) -> tuple[int, str]:
+    with open("/dev/full", "wb") as full:
+        return ended(start(words, place, stdout=full))
+
+
+def no_permission(words: Sequence[str], place: Path) -> tuple[int, str]:
+    def become_nobody() -> None:
+        os.chmod(place, 0o555)
+        if os.getuid() == 0:
+            os.setgid(65534)
+            os.setuid(65534)
+
+    try:
+        return ended(start(words, place, preexec_fn=become_nobody))
+    finally:
+        os.chmod(place, 0o755)
+
+
+def clock_set_back(words: Sequence[str], place: Path) -> tuple[int, str]:
+    """What the clock says goes back by a day at every look."""
+    fake = "import time, itertools; days = itertools.count(); now = time.time"
+    code = f"{fake}; time.time = lambda: now() - 86400 * next(days); {CRUX[2]}"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *words],
+        cwd=place,
+        env=environment(place),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    return ended(process)
+
+
+def two_at_once(words: Sequence[str], place: Path) -> tuple[int, str]:
+    both = [ended(process) for process in [start(words, place), start(words, place)]]
+    assert all(code in CODES for code, _ in both), both
+    return min(both)
+
+
+def folder_gone(words: Sequence[str], place: Path) -> tuple[int, str]:
+    process = start(words, place)
+    time.sleep(0.7)
+    for name in ("out", "case", "crux.db.blobs"):
+        shutil.rmtree(place / name, ignore_errors=True)
+    return ended(process)
+
+
+PLAYED = {
+    "broken pipe": broken_pipe,
+    "full disk": full_disk,
+    "no permission": no_permission,
+    "clock set back": clock_set_back,
+    "two at once": two_at_once,
+    "folder gone": folder_gone,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("command", "end"), drawn())
+def test_it_ends_in_good_order(place: Path, command: str, end: str) -> None:
+    code, said = play(COMMANDS[command], ENDS[end], place)
+    assert code in CODES, said
+    assert "Traceback" not in said
+    assert "a failure of its own" not in said
+    for _ in range(300):
+        if not left_over(place):
+            break
+        time.sleep(0.1)
+    assert not left_over(place)
+    if end != "folder gone":  # which took contents of the database along
+        assert json.loads(_check(place))["problems"] == []
+
+
+def _check(place: Path) -> bytes:
+    """What `crux db check` says of the database afterwards."""
+    words = ["db", "check", "--json", "--db", "crux.db"]
+    done = subprocess.run(
+        [*CRUX, *words], cwd=place, env=environment(place), capture_output=True, check=False
+    )
+    return done.stdout
+
+
+QUICK = [
+    *(("check", end) for end in ("all closed", "stdout closed", "20 descriptors")),
+    ("triage", "broken pipe"),
+    ("triage", "stderr closed"),
+]
+
+
+@pytest.mark.parametrize(("command", "end"), QUICK)
+def test_streams_and_limits_end_in_good_order(place: Path, command: str, end: str) -> None:
+    code, said = play(COMMANDS[command], ENDS[end], place)
+    assert code in CODES, said
+    assert len(said.strip().splitlines()) <= 1 or code == 0, said
+    assert "Traceback" not in said
+
+
+def test_an_interrupt_while_the_libraries_load_is_one_line(place: Path) -> None:
+    code = "import os, signal, sys, threading\nimport triage.start\n"
+    code += "sys.modules['triage.cli'] = None\n"
+    code += "triage.start.open_missing = lambda: os.kill(os.getpid(), signal.SIGINT)\ntriage.start.main()"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "crux: interrupted before anything was begun\n")

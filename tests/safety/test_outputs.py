@@ -1,0 +1,269 @@
+"""What lies in a folder and is not crux's stays; what a stranger brings gets no name among our files."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from corpus.case import Case
+from corpus.errors import UserError
+from corpus.files import write_fresh
+from corpus.load import open_case
+from corpus.outputs import LOCK, MARKER, held, own, put
+from tests.helpers.models import external, relu, write
+from triage.cli import run
+from triage.reports.bundle import write_bundle
+
+NAMES = ("numpy.py", "onnxruntime.py", "sitecustomize.py", "repro.py", "reduction.json", "SHA256SUMS")
+CRASHES = "sh -c 'exit 0' # {}"
+"""A check by which every model is interesting."""
+
+
+def stranger(folder: Path, location: str, elements: int = 4) -> Path:
+    """A model whose weights lie in a file of that name."""
+    path = write(folder, external(location, elements))
+    (folder / location).parent.mkdir(parents=True, exist_ok=True)
+    (folder / location).write_bytes(np.arange(elements, dtype=np.float32).tobytes())
+    return path
+
+
+def listing(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {name: (folder / name).read_bytes() for name in listing(folder)}
+
+
+@pytest.mark.parametrize("name", [*NAMES, "weights/numpy.py", "a/b/c.bin", "-rf"])
+def test_weights_are_saved_under_their_digest_alone(tmp_path: Path, name: str) -> None:
+    case = open_case(stranger(tmp_path / "in", name))
+    case.save(tmp_path / "out")
+    place = f"weights/{case.external[0].digest}"
+    assert listing(tmp_path / "out") == {"case.json", "model.onnx", "inputs.npz", place}
+    loaded = Case.load(tmp_path / "out")
+    assert loaded == case.relocated == loaded.relocated
+    assert [file.location for file in loaded.external] == [place]
+    onnx.load(tmp_path / "out" / "model.onnx")  # with its weights
+
+
+def test_two_names_of_one_content_become_one(tmp_path: Path) -> None:
+    first, second = external("a.bin", 4), external("b.bin", 4)
+    second.graph.initializer[0].name = "v"
+    first.graph.initializer.append(second.graph.initializer[0])
+    path = write(tmp_path / "in", first)
+    for name in ("a.bin", "b.bin"):
+        (tmp_path / "in" / name).write_bytes(bytes(16))
+    case = open_case(path)
+    case.save(tmp_path / "out")
+    assert len(listing(tmp_path / "out")) == 4
+    assert len(Case.load(tmp_path / "out").external) == 1
+
+
+def test_an_older_case_folder_is_read_as_it_is(tmp_path: Path) -> None:
+    case = open_case(stranger(tmp_path / "in", "old name.bin"))
+    case.write_exactly(tmp_path / "old")
+    assert Case.load(tmp_path / "old") == case
+    assert (tmp_path / "old" / "old name.bin").exists()
+
+
+def reduced(model: Path, out: Path, *more: str) -> int:
+    return run(["reduce", str(model), "-o", str(out), "--check", CRASHES, "--max-checks", "3", *more])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_reduction_writes_no_name_of_a_stranger(tmp_path: Path, name: str) -> None:
+    model = stranger(tmp_path / "in", name, elements=4096)
+    assert reduced(model, tmp_path / "out") == 0
+    ours = {"case.json", "model.onnx", "inputs.npz", "reduction.json", "reduction.html"}
+    ours.add("journal.jsonl")
+    assert {each for each in listing(tmp_path / "out") if not each.startswith("weights/")} == ours
+
+
+OURS = ("model.onnx", "inputs.npz", "case.json", "reduction.json", "repro.py", "reduction.html", "weights")
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_a_reduction_refuses_a_folder_with_a_file_of_the_users(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    model = write(tmp_path / "in", relu())
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / name).write_text("mine")
+    (tmp_path / "out" / "notes.txt").write_text("mine")
+    before = contents(tmp_path / "out")
+    assert reduced(model, tmp_path / "out") == 2
+    said = capsys.readouterr().err.strip().splitlines()[-1]
+    assert str(tmp_path / "out" / name) in said
+    assert contents(tmp_path / "out") == before
+
+
+def test_a_model_is_not_reduced_onto_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = write(tmp_path, relu())
+    before = contents(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert reduced(Path("model.onnx"), Path(".")) == 2
+    assert contents(tmp_path) == before
+    assert model.exists()
+
+
+def test_what_else_lies_in_a_folder_stays(tmp_path: Path) -> None:
+    model = write(tmp_path / "in", relu())
+    mine = tmp_path / "out" / ".out.precious" / "thesis.txt"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("mine")
+    (tmp_path / "out" / "journal.jsonl.tmp").write_text("mine")
+    assert reduced(model, tmp_path / "out") == 0
+    assert mine.read_text() == "mine"
+    assert (tmp_path / "out" / "journal.jsonl.tmp").read_text() == "mine"
+
+
+def test_an_interrupted_reduction_goes_on_in_its_folder(tmp_path: Path) -> None:
+    model = write(tmp_path / "in", relu())
+    assert reduced(model, tmp_path / "out") == 0
+    assert reduced(model, tmp_path / "out") == 0
+
+
+def test_a_generated_program_overwrites_nothing(tmp_path: Path) -> None:
+    (tmp_path / "seed-0").mkdir()
+    (tmp_path / "seed-0" / "model.onnx").write_text("mine")
+    assert run(["generate", "-o", str(tmp_path), "--count", "1", "--ops", "2"]) == 2
+    assert contents(tmp_path) == {"seed-0/model.onnx": b"mine"}
+
+
+FILES = {"issue.md": b"text", "sub/a.txt": b"a"}
+
+
+def test_a_report_replaces_an_earlier_one(tmp_path: Path) -> None:
+    for _ in range(2):
+        write_bundle(tmp_path / "C0001", FILES, {})
+    assert listing(tmp_path) == {"C0001.zip", *(f"C0001/{name}" for name in (*FILES, "SHA256SUMS"))}
+
+
+SPOILS: dict[str, Callable[[Path], object]] = {
+    "C0001/issue.md": lambda path: path.write_text("edited"),
+    "C0001/notes.txt": lambda path: path.write_text("mine"),
+    "C0001/link": lambda path: path.symlink_to("/etc/passwd"),
+    "C0001.zip": lambda path: path.write_text("mine"),
+}
+
+
+@pytest.mark.parametrize("name", SPOILS)
+def test_a_report_removes_nothing_that_it_did_not_write(tmp_path: Path, name: str) -> None:
+    write_bundle(tmp_path / "C0001", FILES, {})
+    SPOILS[name](tmp_path / name)
+    before = contents(tmp_path)
+    with pytest.raises(UserError, match=name):
+        write_bundle(tmp_path / "C0001", FILES, {})
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("sums", [b"", b"0" * 64 + b"  thesis.txt\n"])
+def test_a_list_of_sums_makes_no_folder_ours(tmp_path: Path, sums: bytes) -> None:
+    (tmp_path / "C0001").mkdir()
+    (tmp_path / "C0001" / "SHA256SUMS").write_bytes(sums)
+    (tmp_path / "C0001" / "thesis.txt").write_text("mine")
+    with pytest.raises(UserError, match=r"thesis\.txt"):
+        write_bundle(tmp_path / "C0001", FILES, {})
+    assert (tmp_path / "C0001" / "thesis.txt").read_text() == "mine"
+
+
+def test_another_zip_stays(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "C0001.zip", "w") as archive:
+        archive.writestr("C0001/SHA256SUMS", "")
+        archive.writestr("C0001/thesis.txt", "mine")
+    with pytest.raises(UserError, match=r"C0001\.zip"):
+        write_bundle(tmp_path / "C0001", FILES, {})
+    assert not (tmp_path / "C0001").exists()
+
+
+def test_a_page_replaces_only_its_own(tmp_path: Path) -> None:
+    put(tmp_path / "index.html", "first")
+    put(tmp_path / "index.html", "second")
+    assert (tmp_path / "index.html").read_text() == "second"
+    (tmp_path / "other.html").write_text("mine")
+    with pytest.raises(UserError, match=r"other\.html"):
+        put(tmp_path / "other.html", "third")
+    assert (tmp_path / "other.html").read_text() == "mine"
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "folder", "other text"])
+def test_a_false_list_lists_nothing(tmp_path: Path, kind: str) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    own(elsewhere, ["mine.html"])
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "mine.html").write_text("mine")
+    if kind == "link":
+        (out / MARKER).symlink_to(elsewhere / MARKER)
+    elif kind == "pipe":
+        os.mkfifo(out / MARKER)
+    elif kind == "folder":
+        (out / MARKER).mkdir()
+    else:
+        (out / MARKER).write_text("mine.html\n")
+    before = listing(out)
+    with pytest.raises(UserError, match=r"\.crux: no list"):
+        put(out / "mine.html", "new")
+    assert (out / "mine.html").read_text() == "mine"
+    assert listing(out) == before
+
+
+def test_of_two_writers_the_second_hears_who_has_the_folder(tmp_path: Path) -> None:
+    code = "from pathlib import Path; from corpus.outputs import held\nwith held(Path('out')): pass"
+    with held(tmp_path / "out"):
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert f"out: process {os.getpid()} is writing there" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_lock_that_a_kill_has_left_is_taken(tmp_path: Path) -> None:
+    (tmp_path / LOCK).write_text("1\n")
+    with held(tmp_path):
+        pass
+    assert not (tmp_path / LOCK).exists()
+
+
+def test_a_second_reduction_into_a_folder_leaves_the_first_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = write(tmp_path / "in", relu())
+    (tmp_path / "out").mkdir()
+    with open(tmp_path / "out" / LOCK, "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        print(4711, file=lock, flush=True)
+        assert reduced(model, tmp_path / "out") == 2
+    assert "process 4711 is writing there" in capsys.readouterr().err
+    assert listing(tmp_path / "out") == {LOCK}
+
+
+def test_a_write_removes_no_file_of_another_writer(tmp_path: Path) -> None:
+    (tmp_path / "a.tmp").write_text("mine")
+    write_fresh(tmp_path / "a", "new")
+    assert contents(tmp_path) == {"a.tmp": b"mine", "a": b"new"}
+
+
+def test_a_failure_that_does_not_show_leaves_nothing(tmp_path: Path) -> None:
+    model = write(tmp_path / "in", relu())
+    assert run(["reduce", str(model), "-o", str(tmp_path / "out"), "--check", "false"]) == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_file_that_is_a_pipe_is_written_to(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    put(tmp_path / "pipe", "text")
+    assert os.read(reader, 9) == b"text"
+    os.close(reader)
+    assert (tmp_path / "pipe").is_fifo()
+    assert not (tmp_path / MARKER).exists()

@@ -1,0 +1,150 @@
+"""What crux gives to be pasted is quoted; what it says of a stranger's names is escaped."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from corpus.case import Case
+from tests.helpers.models import cyclic, relu, write
+from tests.safety.test_launcher import ROOT, sources
+from triage.cases.replaying import write_junit
+from triage.cli import run
+
+COMMAND = re.compile(r"crux (?!ended)[a-z]+( [a-z-]+)*( (-o|--from|--db|--record))? $")
+QUOTES = {"quoted", "quote", "next_command", "join"}
+SAFE = {
+    "names": "ids that crux gives to bugs",
+    "name": "an id that crux gives to a bug",
+    "id": "an id that crux gives to a bug",
+    "first": "quoted a line above",
+}
+
+
+def pasted() -> Iterator[tuple[str, str]]:
+    """Yield what stands in a command that a text of ours gives, and is not quoted there."""
+    for path, tree in sources():
+        if not path.startswith("triage/"):
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.JoinedStr):
+                yield from ((path, ast.unparse(value)) for value in _inserted(node))
+
+
+def _inserted(text: ast.JoinedStr) -> Iterator[ast.expr]:
+    before = ""
+    for part in text.values:
+        if isinstance(part, ast.Constant):
+            before += str(part.value)
+        elif isinstance(part, ast.FormattedValue):
+            if COMMAND.search(before) and not _is_quoted(part.value):
+                yield part.value
+            before += "x"
+
+
+def _is_quoted(value: ast.expr) -> bool:
+    called = value.func if isinstance(value, ast.Call) else value
+    name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+    if isinstance(value, ast.Subscript) and isinstance(value.slice, ast.Constant):
+        name = str(value.slice.value)
+    return name in (QUOTES if isinstance(value, ast.Call) else SAFE)
+
+
+def test_every_command_that_is_given_to_be_pasted_is_quoted() -> None:
+    assert [*pasted()] == []
+
+
+HOSTILE = "$(touch ran) `touch ran`;touch ran\n--trust.onnx"
+
+
+@pytest.mark.parametrize("command", ["show", "passes", "diff", "check"])
+def test_the_next_command_can_be_pasted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, relu()).rename(tmp_path / HOSTILE)
+    run([command, HOSTILE, *([HOSTILE] if command == "diff" else [])])
+    for line in capsys.readouterr().err.split("next: ")[1:]:
+        subprocess.run(["sh", "-c", line.replace("crux ", ": ", 1)], cwd=tmp_path, check=False)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_the_page_for_an_invalid_model_quotes_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, cyclic()).rename(tmp_path / "a`b $(touch ran).onnx")
+    assert run(["report", "a`b $(touch ran).onnx", "-o", "out"]) in (0, 1, 2)
+    for path in Path("out").rglob("*.md"):
+        assert "crux check 'a`b $(touch ran).onnx'" in path.read_text()
+
+
+def test_a_name_with_a_newline_adds_no_option_to_the_actions_command(tmp_path: Path) -> None:
+    cases = tmp_path / "cases"
+    for name in ("one\n--trust", "two\n-x", "--three"):
+        write(cases / name, relu())
+    said = tmp_path / "said"
+    crux = tmp_path / "crux"
+    crux.write_text(f'#!/bin/sh\nfor word; do printf "%s\\0" "$word" >>{said}; done\n')
+    crux.chmod(0o755)
+    environment = {
+        "PATH": "/usr/bin:/bin",
+        "CASES": str(cases),
+        "OUT": str(tmp_path / "out"),
+        "CRUX": str(crux),
+    }
+    subprocess.run([ROOT / ".ci/judge-cases"], env=environment, check=False, capture_output=True)
+    words = said.read_text().split("\0")[:-1]
+    options = words[: words.index("--")]
+    assert "--trust" not in options
+    assert {*words[len(options) + 1 :]} >= {
+        str(cases / name) for name in ("one\n--trust", "two\n-x", "--three")
+    }
+
+
+def test_a_torch_program_that_names_no_operator_is_a_mistake_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from tests.safety.test_trust import torch_program
+
+    (tmp_path / "program.torch.json").write_bytes(torch_program("torch.os.system", ["touch mark"]))
+    (tmp_path / "case.json").write_text('{"format": "torch"}')
+    assert run(["check", str(tmp_path)]) == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert line.count("torch.os.system") == 1
+    assert "--trust" in line
+
+
+def test_a_path_that_is_no_text_is_written_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    name = os.fsdecode(b"\xff.onnx")
+    write(tmp_path, relu()).rename(tmp_path / name)
+    assert run(["reduce", name, "-o", "out", "--check", "true"]) == 0
+    assert run(["check", "out", "--db", "crux.db"]) == 0
+    assert Case.load(tmp_path / "out").origin == "\\udcff.onnx"
+
+
+def test_a_bisection_that_could_try_nothing_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path, relu())
+    told = {"tried": [], "first_bad": None, "skipped": [{"release": "1.0", "why": "no wheel"}]}
+    monkeypatch.setattr("triage.bisection.bisection.bisect_case", lambda *words: told)
+    assert run(["bisect", str(path), "--package", "onnxruntime", "--versions", "1.0..1.1"]) == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert "1.0: no wheel" in line
+    assert "--versions" in line
+
+
+def test_a_junit_report_can_be_read_whatever_names_hold(tmp_path: Path) -> None:
+    document = {"case": "a\x00\x1b[2J\ud800<&", "title": "]]>\x07", "target": "ort", "status": "differs"}
+    write_junit(tmp_path / "junit.xml", [{**document, "expected": "\ufffe", "seen": "x"}])
+    (test,) = ElementTree.parse(tmp_path / "junit.xml").getroot()
+    assert test.get("name") == "a\\x00\\x1b[2J\\ud800<&"

@@ -1,0 +1,401 @@
+"""Every file is read within bounds; what it spells is parsed into what is expected, or refused in a line."""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+import os
+import shutil
+import threading
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from corpus.case import Case
+from corpus.errors import UserError
+from corpus.reading import Fields, Text, held_to, parse_json, read_bytes, read_json, read_toml, unpack
+from generators.feedback import LESSON, CoverageSnapshot
+from tests.helpers.failing import division_crash, verdict
+from tests.helpers.models import relu, write
+from tests.safety.test_launcher import sources
+from triage.bugs.failures import record_failure
+from triage.bugs.history import history_of_folder
+from triage.cli import run
+from triage.store.database import Store
+
+# What is read
+
+KINDS: dict[str, Callable[[Path], object]] = {
+    "pipe": os.mkfifo,
+    "folder": Path.mkdir,
+    "endless device": lambda path: path.symlink_to("/dev/zero"),
+    "terminal": lambda path: path.symlink_to("/dev/tty"),
+    "link to nothing": lambda path: path.symlink_to("nowhere"),
+    "link to itself": lambda path: path.symlink_to(path.name),
+    "too large": lambda path: path.open("wb").truncate(1 << 40),
+    "no text": lambda path: path.write_bytes(b"\xff\xfe{"),
+    "nothing": lambda path: path.write_bytes(b""),
+    "brackets": lambda path: path.write_text("[" * 100_000),
+    "digits": lambda path: path.write_text("1" * 100_000),
+    "half a character": lambda path: path.write_text('{"title": "\\ud800"}'),
+    "another document": lambda path: path.write_text('[{"a": [1, null, {}]}, 7]'),
+    "null": lambda path: path.write_text("null"),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("read", [read_json, read_toml], ids=["json", "toml"])
+def test_what_is_no_document_is_refused_in_one_form(
+    tmp_path: Path, kind: str, read: Callable[[Path], Any]
+) -> None:
+    path = tmp_path / "document"
+    KINDS[kind](path)
+    if (read is read_json and kind in ("another document", "null")) or (
+        read is read_toml and kind in ("nothing",)
+    ):
+        read(path)
+        return
+    with pytest.raises(UserError, match=r"^\S+/document: [^\n;]+; [^\n]+$"):
+        read(path)
+
+
+PLACES = {
+    "case.json": ["check", "{folder}"],
+    "model.onnx": ["check", "{folder}"],
+    "inputs.npz": ["check", "{folder}"],
+    "test_data_set_0/input_0.pb": ["check", "{folder}"],
+    "expected.json": ["replay", "{folder}"],
+    "reduction.json": ["reduce", "{folder}", "-o", "{folder}", "--check", "true"],
+    "journal.jsonl": ["reduce", "{folder}/model.onnx", "-o", "{folder}/out", "--check", "true"],
+    "crux.db.known.toml": ["triage", "--db", "{folder}/crux.db"],
+    "crux.db": ["triage", "--db", "{folder}/crux.db"],
+    "coverage.json": [
+        *("generate", "-o", "{folder}/out", "--count", "1", "--ops", "2"),
+        *("--strategy", "coverage", "--from", "{folder}/coverage.json"),
+    ],
+    "--inputs": ["check", "{folder}/model.onnx", "--inputs", "{folder}/--inputs"],
+}
+
+
+QUICK = ("pipe", "endless device", "brackets")
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(
+    "kind", [kind if kind in QUICK else pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS]
+)
+def test_no_file_of_a_folder_hangs_or_breaks_a_command(
+    tmp_path: Path, place: str, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "folder"
+    Case("onnx", relu().SerializeToString(), {"x": np.ones((2, 3), np.float32)}).save(folder)
+    if place.startswith("test_data"):
+        (folder / "inputs.npz").unlink()
+    if place.startswith("crux.db."):
+        Store(folder / "crux.db").close()
+    path = folder / ("out" if place == "journal.jsonl" else ".") / place
+    path.parent.mkdir(exist_ok=True)
+    path.unlink(missing_ok=True)
+    KINDS[kind](path)
+    code = run([word.format(folder=folder) for word in PLACES[place]])
+    said = capsys.readouterr().err
+    assert code in (0, 1, 2), said
+    assert code == 0 or len(said.strip().splitlines()) == 1, said
+
+
+def _write_to(pipe: Path) -> None:
+    with suppress(BrokenPipeError):
+        pipe.write_bytes(b"x")
+
+
+def test_a_pipe_is_not_waited_for_even_if_somebody_writes(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    writer = threading.Thread(target=_write_to, args=[tmp_path / "pipe"], daemon=True)
+    writer.start()
+    with pytest.raises(UserError, match="not a regular file"):
+        read_bytes(tmp_path / "pipe", 10)
+    os.close(os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK))
+
+
+def test_what_swells_is_cut_off() -> None:
+    assert unpack(zlib.compress(b"a" * 100), 100, "it") == b"a" * 100
+    for content in (zlib.compress(bytes(1 << 24)), zlib.compress(b"abc")[:-3], b"x", b""):
+        with pytest.raises(UserError, match=r"^it: damaged"):
+            unpack(content, 1 << 20, "it")
+
+
+# What it spells
+
+ODD = [
+    None,
+    True,
+    7,
+    -1,
+    1.5,
+    float("inf"),
+    1 << 70,
+    "",
+    "a\n|b`",
+    "\ud800",
+    [],
+    [[]],
+    {},
+    {"a": 1},
+    "a" * (1 << 21),
+]
+SHAPE = Fields({"n": int}, {"t": Text(), "l": [Text(r"[a-z]+")], "m": {"": float}, "o": (int, type(None))})
+
+
+@pytest.mark.parametrize("name", ["n", "t", "l", "m", "o", "other"])
+def test_a_member_is_of_its_type_or_refused(name: str) -> None:
+    for value in ODD:
+        try:
+            found = held_to({"n": 1, name: value}, SHAPE, "it")
+        except UserError:
+            continue
+        assert "other" not in found
+        assert isinstance(found["n"], int)
+        assert not isinstance(found["n"], bool)
+        assert all(isinstance(each, str) for each in found.get("l", ()))
+        text = found.get("t", "")
+        assert text.isprintable()
+        assert len(text) <= 1 << 20
+
+
+@pytest.mark.parametrize("text", ['{"a": "\\udc00"}', b"\xff", "{", "[" * 5000, "1" * 5000, "", "nul"])
+def test_a_text_that_is_no_json_is_refused(text: str | bytes) -> None:
+    with pytest.raises(UserError, match=r"^it: no JSON \("):
+        parse_json(text, "it")
+
+
+def npz(members: dict[str, bytes]) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(f"{name}.npy", content)
+    return packed.getvalue()
+
+
+def npy(descr: str, shape: str, data: bytes) -> bytes:
+    header = f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + data
+
+
+ARRAYS = {
+    "text of no width": npy("'<U0'", "(1 << 62,)".replace("1 << 62", str(1 << 62)), b""),
+    "text of no width, small": npy("'<U0'", "(2, 3)", b""),
+    "beyond the last character": npy("'<U1'", "(2, 3)", b"\xff\xff\xff\x7f" * 6),
+    "half a character": npy("'<U1'", "(2, 3)", b"\x00\xd8\x00\x00" * 6),
+    "big-endian text": npy("'>U1'", "(2, 3)", b"\x00\x11\x00\x00" * 6),
+    "dates": npy("'<M8[s]'", "(2, 3)", bytes(48)),
+    "records": npy("[('a', '<f4')]", "(2, 3)", bytes(24)),
+    "bytes": npy("'|S1'", "(2, 3)", bytes(6)),
+    "void": npy("'|V0'", "(2, 3)", b""),
+    "70 dims": npy("'<f4'", str((1,) * 70), bytes(4)),
+    "33 dims": npy("'<f4'", str((1,) * 33), bytes(4)),
+    "a bool as a dim": npy("'<f4'", "(True, 6)", bytes(24)),
+    "wide floats": npy("'<f16'", "(2, 3)", bytes(96)),
+}
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+@pytest.mark.parametrize("element", [1, 8])
+def test_an_array_that_is_none_is_refused(
+    tmp_path: Path, name: str, element: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = relu((2, 3), element)
+    model.graph.node[0].op_type = "Identity"
+    write(tmp_path, model)
+    (tmp_path / "inputs.npz").write_bytes(npz({"x": ARRAYS[name]}))
+    is_text = element == 8 and name == "text of no width, small"
+    assert run(["check", str(tmp_path)]) == (0 if is_text else 2)
+    assert is_text or "inputs.npz: " in capsys.readouterr().err
+
+
+def declared(element: int, rank: int) -> onnx.ModelProto:
+    model = relu([1] * rank, element)
+    model.graph.node[0].op_type = "Identity"
+    return model
+
+
+def weighed(element: int, rank: int) -> onnx.ModelProto:
+    weight = TensorProto(
+        name="w", data_type=element, dims=[1] * rank, raw_data=b"\0\0\0\0"[: 4 if element == 1 else 1]
+    )
+    graph = helper.make_graph(
+        [helper.make_node("Identity", ["w"], ["y"])],
+        "g",
+        [],
+        [helper.make_tensor_value_info("y", element, [1] * rank)],
+        [weight],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+
+@pytest.mark.parametrize("make", [declared, weighed])
+@pytest.mark.parametrize(
+    ("element", "rank"), [(1, 33), (1, 70), (1, 1000), (23, 1), (24, 1), (25, 1), (26, 1), (27, 1), (99, 1)]
+)
+def test_odd_ranks_and_element_types_end_in_a_verdict_or_a_line(
+    tmp_path: Path, make: Callable[[int, int], onnx.ModelProto], element: int, rank: int
+) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(make(element, rank).SerializeToString())
+    assert run(["check", str(path)]) in (0, 2)
+    assert run(
+        ["reduce", str(path), "-o", str(tmp_path / "out"), "--check", "true", "--max-checks", "3"]
+    ) in (0, 2)
+
+
+# What others say of a case
+
+BISECTIONS = {
+    "a release that is Markdown": {"first_bad": "1.0`|\n# x", "last_good": None, "first_fixed": None},
+    "a number": {"first_bad": 1, "last_good": None, "first_fixed": None},
+    "tried is none": {"first_bad": None, "last_good": None, "first_fixed": None, "tried": [7]},
+}
+
+
+@pytest.mark.parametrize("name", BISECTIONS)
+def test_a_foreign_bisection_says_releases_only(tmp_path: Path, name: str) -> None:
+    (tmp_path / "bisect.json").write_text(json.dumps(BISECTIONS[name]))
+    with pytest.raises(UserError, match=r"bisect\.json: "):
+        history_of_folder(tmp_path)
+
+
+REDUCTIONS = {
+    "sizes that are no numbers": {"nodes_before": "<b>", "nodes_after": 1, "checks": 1},
+    "passes with backticks": {"nodes_before": 2, "nodes_after": 1, "checks": 1, "passes": ["a`\n# b"]},
+    "a text instead of all": "nodes_before nodes_after checks",
+}
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_a_foreign_reduction_is_of_numbers_and_names(tmp_path: Path, name: str) -> None:
+    (tmp_path / "reduction.json").write_text(json.dumps(REDUCTIONS[name]))
+    with pytest.raises(UserError, match=r"reduction\.json: "):
+        history_of_folder(tmp_path)
+
+
+def test_a_link_of_a_known_issue_is_a_link(tmp_path: Path) -> None:
+    from triage.bugs.known import read_known
+
+    path = tmp_path / "known.toml"
+    for url in ("javascript:alert(1)", "https://a/b) [x](http://c", "https://a/`"):
+        path.write_text(f'[a]\ntitle = "t"\npackage = "p"\nissue = "{url}"\nmatch = {{kind = "x"}}\n')
+        with pytest.raises(UserError, match="https://"):
+            read_known(path)
+
+
+def lessons() -> Iterator[dict[str, Any]]:
+    yield {"covered": 7}
+    yield {"covered": {"a": "b"}}
+    yield {"trials": [{"key": "a"}]}
+    yield {"trials": [{"key": "a", "bred": {}, "more": 1, "passes": "ab"}]}
+    yield {"pool": {"entries": [{"key": "a"}]}}
+    yield {"sightings": [{"build": "a"}]}
+
+
+@pytest.mark.parametrize("lesson", [*lessons()], ids=str)
+def test_an_odd_lesson_is_refused(lesson: dict[str, Any]) -> None:
+    with pytest.raises(UserError, match=r"^it: "):
+        held_to(lesson, LESSON, "it")
+
+
+def test_a_lesson_is_read_as_it_was_written() -> None:
+    lesson = CoverageSnapshot(covered={"a": 1}, tried={"b": 2})
+    assert CoverageSnapshot.of(held_to(json.loads(json.dumps(lesson.document())), LESSON, "it")) == lesson
+
+
+COLUMNS = [
+    ("failures", "verdict", "{}"),
+    ("failures", "verdict", '{"runs": 7, "title": "", "outcome": "", "phase": ""}'),
+    ("signatures", "components", '[["a"]]'),
+    ("signatures", "components", '{"a": 1}'),
+    ("failures", "target", "ort@opt=\n|`<b>"),
+    ("failures", "title", "<script>|`\n# x"),
+    ("failures", "release", "1`|\n# x"),
+]
+
+
+@pytest.mark.parametrize(("table", "column", "value"), COLUMNS)
+def test_no_value_of_a_database_breaks_a_command(
+    tmp_path: Path, table: str, column: str, value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "crux.db"
+    with Store(path) as store:
+        record_failure(store, division_crash(), verdict())
+        store.write("PRAGMA foreign_keys = OFF")
+        store.write(f"UPDATE {table} SET {column} = ?", (value,))
+    for words in (
+        ["triage"],
+        ["report", "--html", "-o", str(tmp_path / "page")],
+        ["db", "check"],
+        ["show", "F00001"],
+    ):
+        assert run([*words, "--db", str(path)]) in (0, 1, 2), capsys.readouterr().err
+        shutil.rmtree(tmp_path / "page", ignore_errors=True)
+
+
+# Contracts
+
+OPENERS = {
+    "corpus/reading.py": "the reader",
+    "corpus/outputs.py": "our own lists, opened without following links",
+    "corpus/external.py": "hashes weights, which were looked at when the case was opened",
+    "corpus/onnx/model_file.py": "maps a model into memory after it was looked at",
+    "corpus/onnx/weights.py": "maps weights into memory after they were looked at",
+    "generators/tir/programs.py": "shipped with crux",
+    "triage/public/case.py": "in the caller's process, what crux has written just now",
+    "generators/legality.py": "shipped with crux",
+    "generators/library.py": "compares a program that it is about to write",
+    "oracles/edition.py": "crux's own code",
+    "triage/bisection/environments.py": "what pip has installed",
+    "triage/cases/conformance.py": "the tests that come with onnx",
+    "triage/projects/tvm/relax.py": "crux's own code",
+    "triage/reports/bundle.py": "the sums of a report, bounded there",
+    "triage/setup/environment.py": "the processor, as Linux tells it",
+    "triage/store/artifacts.py": "a report's zip that was written just now",
+    "triage/store/blobs.py": "contents named by their hash, which is compared",
+    "triage/store/maintenance/vacuum.py": "shipped with crux",
+    "triage/store/maintenance/import_archive.py": "writes members of a zip that was looked at",
+}
+
+
+INSIDE = ("oracles/worker/", "oracles/sandbox/", "oracles/backends/", "oracles/native/")
+"""Where the other side of the sandbox is, and what knows machine code."""
+READS = ("read_text", "read_bytes", "memmap", "fromfile")
+
+
+def opened(tree: ast.Module) -> set[str]:
+    """The ways in which a module opens files."""
+    calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    plain = {call.id for call in calls if isinstance(call, ast.Name)} & {"open"}
+    return plain | {call.attr for call in calls if isinstance(call, ast.Attribute)} & set(READS)
+
+
+def test_nothing_but_the_reader_reads_files_of_others() -> None:
+    found = {path for path, tree in sources() if opened(tree) and not path.startswith(INSIDE)}
+    assert found == OPENERS.keys()
+
+
+def test_sql_stands_in_the_store_alone() -> None:
+    words = ("SELECT ", "INSERT ", "UPDATE ", "DELETE FROM", "PRAGMA ")
+    found = {
+        path
+        for path, tree in sources()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and node.value.lstrip().startswith(words)
+    }
+    assert {path for path in found if not path.startswith("triage/store/")} == set()
