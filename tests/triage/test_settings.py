@@ -60,8 +60,8 @@ def test_the_nearest_file_with_settings_counts_and_none_outside_the_repository(
     ("text", "said"),
     [
         *((f"{key} = true", "runs code") for key in sorted(RUNNING)),
-        ('target = "ort@python=/bin/sh"', "@python=/bin/sh says what to run"),
-        ('target = "ort@anything=../here"', "says what to run"),
+        ('target = "ort@python=/bin/sh"', "@python=/bin/sh may say what to run"),
+        ('target = "ort@anything=../here"', "may say what to run"),
         ('database = "../outside.db"', "leaves the folder"),
         ('known = "/etc/known.toml"', "leaves the folder"),
         ('oracles = "golden=/x"', "is no list of names"),

@@ -124,8 +124,8 @@ def _within(path: Path, key: str, value: str) -> str:
 def _must_run_nothing(where: str, text: str) -> None:
     from corpus.target import Target
 
-    if programs := Target.parse(text).programs:
-        raise UserError(f"{where}: {programs[0]} says what to run, so it counts on the command line only")
+    if complaint := Target.of_data(text).complaint:
+        raise UserError(f"{where}: {complaint} may say what to run, so it counts on the command line only")
 
 
 def defaults(command: Any, settings: Mapping[str, Setting]) -> dict[str, Any]:
