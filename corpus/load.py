@@ -50,31 +50,27 @@ def open_case(
 ) -> Case:
     """The case at a path: a program's file, or a folder with a program and perhaps inputs and `case.json`.
 
-    Inputs come from `inputs` where given (an npz or a folder of `input_*.pb`), else from the folder
-    (`inputs.npz`, `test_data_set_0`), else from the seed, with `dims` for sizes of symbolic dims. `target`
-    replaces the saved one. Nothing is written, nothing but the program and the inputs is read. Raises
-    `UserError`, one line, for what is no case, leaves its folder, exceeds the memory or does not fit; an
-    invalid program opens: it gets a verdict. With `load_only` the case is about loading, and does without
-    inputs that cannot be had.
+    Inputs come from `inputs` (an npz or a folder of `input_*.pb`), else from the folder, else from the seed,
+    with `dims` for symbolic dims; `load_only` does without those that cannot be had. `target` replaces the
+    saved one. Raises `UserError` for no case, or one too large; an invalid program opens.
     """
     path = Path(path)
     found, file, facts = _locate(path)
     foreign = _import(found, file, trust, importer)
-    if foreign and foreign.format:
-        found = find_format(foreign.format)
+    found = find_format(foreign.format) if foreign and foreign.format else found
     program = foreign.program if foreign else found.read_program(file, memory_bytes)
     model = found.parse(program, str(file))
     found.check(model, str(file), memory_bytes)
     if not trust:
         _must_only_compute(found, program, str(file))
     external = found.external_files(model, file.parent, str(file))
-    loads = load_only or dict(facts.get("settings", {})).get(LOAD) == ONLY
     source = inputs if inputs is not None else _inputs_beside(path)
+    made = partial(_made, found, model, (seed, dims), foreign=foreign, where=str(file))
     try:
         types = found.input_types(model, str(file))
-        made = partial(_made, found, model, (seed, dims), types, foreign, str(file))
-        values, notes = _read(found, source, types, memory_bytes) if source else made()
+        values, notes = _read(found, source, types, memory_bytes) if source else made(types)
     except UserError:
+        loads = load_only or dict(facts.get("settings", {})).get(LOAD) == ONLY
         if not loads or inputs is not None:
             raise
         values, notes = {}, ()

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from corpus.errors import UserError
-from corpus.files import write_fresh
+from corpus.reading import write_fresh
 
 MARKER = ".crux"
 LOCK = ".crux-lock"

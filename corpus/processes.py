@@ -25,7 +25,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from corpus.files import cache_folder
+from corpus.reading import cache_folder
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection

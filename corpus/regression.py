@@ -9,8 +9,7 @@ from pathlib import Path
 
 from corpus.case import CASE_FILE, Case
 from corpus.errors import UserError
-from corpus.files import write_fresh
-from corpus.reading import Fields, Text, held_to, read_json
+from corpus.reading import Fields, Text, held_to, read_json, write_fresh
 
 FOLDER = Path(__file__).with_name("regressions")
 EXPECTED_FILE = "expected.json"

@@ -21,7 +21,7 @@ from typing import Any
 from corpus.errors import UserError
 from corpus.reading import Fields, members
 from generators.pools import EMPTY, Pool, Trial
-from generators.reach import NOWHERE, Reach, ReleaseResult
+from generators.reach import NOWHERE, NewlyReached, Reach
 
 GROWTH, LONGEST = 8, 1024
 """An epoch is this fraction of the blocks before it; at least one block, at most the second number.
@@ -75,7 +75,7 @@ class CoverageSnapshot:
     pool: Pool = EMPTY
     trials: tuple[Trial, ...] = ()
     reach: Reach = NOWHERE
-    sightings: tuple[ReleaseResult, ...] = ()
+    sightings: tuple[NewlyReached, ...] = ()
 
     def refusals(self) -> frozenset[str]:
         """Return the operators that the target does not seem to support."""
@@ -108,7 +108,7 @@ class CoverageSnapshot:
         try:
             trials = tuple(map(Trial.of, document.get("trials", ())))
             pool, reach = Pool.of(document.get("pool", {})), Reach.of(document.get("reach", {}))
-            sightings = tuple(map(ReleaseResult.of, document.get("sightings", ())))
+            sightings = tuple(map(NewlyReached.of, document.get("sightings", ())))
         except (ValueError, LookupError, TypeError, OverflowError) as error:
             why = " ".join(str(error).split())[:120]
             raise UserError(f"a lesson in the database is damaged ({why}); take it from a copy") from None
@@ -121,7 +121,7 @@ NOTHING = CoverageSnapshot()
 def together(lessons: Iterable[CoverageSnapshot]) -> CoverageSnapshot:
     """Merge several lessons in the order of their seeds; pool and reach are the first one's."""
     sums = [Counter[str]() for _ in _KINDS]
-    pool, reach, trials, sightings = EMPTY, NOWHERE, list[Trial](), list[ReleaseResult]()
+    pool, reach, trials, sightings = EMPTY, NOWHERE, list[Trial](), list[NewlyReached]()
     for each in lessons:
         for name, counts in zip(_KINDS, sums, strict=True):
             counts.update(getattr(each, name))

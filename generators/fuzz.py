@@ -16,7 +16,7 @@ from generators.feedback import NOTHING, CoverageSnapshot, operators
 from generators.legality import blamed
 from generators.mixture import BLOCK, DrawnCase
 from generators.pools import Trial, trial_of
-from generators.reach import ReleaseResult
+from generators.reach import NewlyReached
 from oracles.native.watching import Met
 from oracles.verdict import Outcome, Verdict
 
@@ -50,7 +50,7 @@ class Tested:
     patterns: int = 0
     fired: int = 0
     trial: Trial | None = None
-    sighting: ReleaseResult | None = None
+    sighting: NewlyReached | None = None
     cpu: float = field(default=0.0, compare=False)
     case: Case | None = field(default=None, compare=False)
 
@@ -81,7 +81,7 @@ class Fired:
 
 NO_PATTERNS = Fired()
 
-Sighted = Callable[[DrawnCase, Met | None], ReleaseResult | None]
+Sighted = Callable[[DrawnCase, Met | None], NewlyReached | None]
 """What of that which a test met its campaign had not known; None where nobody asks."""
 
 Looking = Callable[[Sequence[Case]], Sequence[Look | None]]
@@ -169,7 +169,7 @@ class Tally:
         )
 
 
-def nothing(each: DrawnCase, news: Met | None) -> ReleaseResult | None:
+def nothing(each: DrawnCase, news: Met | None) -> NewlyReached | None:
     """Nothing is told of what a test reached."""
     return None
 

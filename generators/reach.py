@@ -52,7 +52,7 @@ class Lineage:
 
 
 @dataclass(frozen=True, slots=True)
-class ReleaseResult:
+class NewlyReached:
     """What a test reached that nobody knew when it was drawn: numbers of blocks, of one build of the target.
 
     `arm` names its strategy and mode. `lineage` is None where the program cannot be made again, or was broken
@@ -71,7 +71,7 @@ class ReleaseResult:
         return {"build": self.build, "arm": self.arm, "blocks": _text(steps), "lineage": lineage}
 
     @classmethod
-    def of(cls, document: Mapping[str, Any]) -> ReleaseResult:
+    def of(cls, document: Mapping[str, Any]) -> NewlyReached:
         """What `document` gave."""
         found = document["lineage"]
         lineage = Lineage.of(found) if found else None
@@ -122,7 +122,7 @@ class Reach:
         found[: len(bits)] = bits
         return found
 
-    def after(self, sightings: Iterable[ReleaseResult]) -> Reach:
+    def after(self, sightings: Iterable[NewlyReached]) -> Reach:
         """With these, one after the other. The blocks of a new build begin anew; programs stay."""
         build, roots = self.build, list(self.roots)
         arms = {name: (FADING * tests, FADING * gain) for name, (tests, gain) in self.arms.items()}

@@ -14,10 +14,9 @@ import onnx
 
 from corpus.case import Case
 from corpus.errors import UserError
-from corpus.files import SCRATCH, write_fresh
 from corpus.format import Measure
 from corpus.onnx.graph import walk_nodes
-from corpus.reading import Fields, Text, held_to, members, read_json
+from corpus.reading import SCRATCH, Fields, Text, held_to, members, read_json, write_fresh
 from oracles.naming.signature import Signature
 from oracles.verdict import Verdict
 from reducer.engine.estimates import MoveBenefit

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpus.errors import UserError
-from corpus.files import cache_folder
 from corpus.processes import NotRun, run
+from corpus.reading import cache_folder
 from oracles.native.table import Library, Table, load_table
 
 COMPILERS = ("cc", "gcc", "clang")

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 from corpus.errors import UserError
-from corpus.files import write_fresh
 from corpus.outputs import must_be_free
-from corpus.reading import Fields, held_to, load_json, read_bytes
+from corpus.reading import Fields, held_to, load_json, read_bytes, write_fresh
 
 NAME = "journal.jsonl"
 VERSION = 1

@@ -8,24 +8,22 @@ from hypothesis import strategies as st
 
 from generators.feedback import CoverageSnapshot, arm, shares_by_reach, together
 from generators.mixture import BLOCK, DrawnCase, Plan, make_tests
-from generators.reach import ENOUGH, FADING, MOST, NATIVE, NOWHERE, Lineage, Reach, ReleaseResult
+from generators.reach import ENOUGH, FADING, MOST, NATIVE, NOWHERE, Lineage, NewlyReached, Reach
 from generators.strategies.native import lineage_of, made
 
 BLOCKS = st.sets(st.integers(0, 300)).map(lambda found: tuple(sorted(found)))
 LINEAGES = st.none() | st.builds(
     Lineage, st.just("random"), st.integers(0, 99), st.integers(1, 9), st.lists(st.integers(0, 99)).map(tuple)
 )
-SIGHTINGS = st.lists(
-    st.builds(ReleaseResult, st.sampled_from("ab"), st.sampled_from("xyz"), BLOCKS, LINEAGES)
-)
+SIGHTINGS = st.lists(st.builds(NewlyReached, st.sampled_from("ab"), st.sampled_from("xyz"), BLOCKS, LINEAGES))
 
 
-def release_result(seed: int, *blocks: int) -> ReleaseResult:
-    return ReleaseResult("build", "random|strict", blocks, Lineage("random", seed, 5))
+def release_result(seed: int, *blocks: int) -> NewlyReached:
+    return NewlyReached("build", "random|strict", blocks, Lineage("random", seed, 5))
 
 
 @given(SIGHTINGS)
-def test_what_is_known_is_what_tests_on_the_last_build_met(sightings: list[ReleaseResult]) -> None:
+def test_what_is_known_is_what_tests_on_the_last_build_met(sightings: list[NewlyReached]) -> None:
     reach = NOWHERE.after(sightings)
     builds = [each.build for each in sightings]
     last = len(builds)
@@ -38,7 +36,7 @@ def test_what_is_known_is_what_tests_on_the_last_build_met(sightings: list[Relea
 
 @given(SIGHTINGS, SIGHTINGS)
 def test_it_comes_from_the_database_as_it_went_there(
-    one: list[ReleaseResult], two: list[ReleaseResult]
+    one: list[NewlyReached], two: list[NewlyReached]
 ) -> None:
     lesson = CoverageSnapshot(reach=NOWHERE.after(one), sightings=tuple(two))
     assert CoverageSnapshot.of(lesson.document()) == lesson
@@ -102,7 +100,7 @@ def test_a_child_is_its_parent_changed_and_can_be_made_again(lesson: CoverageSna
 def test_grandchildren_are_no_deeper_than_the_deepest(lesson: CoverageSnapshot) -> None:
     for _ in range(5):
         lineage = lineage_of(77, 5, lesson)
-        lesson = CoverageSnapshot(reach=NOWHERE.after([ReleaseResult("build", "", (1, 2, 3, 4), lineage)]))
+        lesson = CoverageSnapshot(reach=NOWHERE.after([NewlyReached("build", "", (1, 2, 3, 4), lineage)]))
         assert 1 <= len(lineage.changes) <= 3
         assert made(lineage).model.graph.node
 

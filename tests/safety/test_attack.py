@@ -15,8 +15,8 @@ from onnx import ModelProto, StringStringEntryProto, TensorProto, helper
 
 from corpus.case import Case
 from corpus.errors import UserError
-from corpus.files import must_stay_within, write_fresh
 from corpus.load import open_case
+from corpus.reading import must_stay_within, write_fresh
 from corpus.target import Target
 from reducer.api import reduce_case
 from reducer.options import Options

@@ -16,9 +16,9 @@ import pytest
 
 from corpus.case import Case
 from corpus.errors import UserError
-from corpus.files import write_fresh
 from corpus.load import open_case
 from corpus.outputs import LOCK, MARKER, held, own, put
+from corpus.reading import write_fresh
 from tests.helpers.models import external, relu, write
 from triage.cli import run
 from triage.reports.bundle import write_bundle

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from corpus import files, processes
+from corpus import processes, reading
 from corpus.reading import Fields, Text, held_to, read_json
 from corpus.release import numbers
 from triage.bisection.package_index import Interpreter
@@ -130,7 +130,7 @@ class EnvironmentCache:
 
 def cache_folder() -> Path:
     """The environments' own folder in crux's cache."""
-    return files.cache_folder() / "environments"
+    return reading.cache_folder() / "environments"
 
 
 def _facts(folder: Path) -> dict[str, Any]:

@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from corpus.errors import UserError
-from corpus.files import write_fresh
-from corpus.reading import read_text, read_toml
+from corpus.reading import read_text, read_toml, write_fresh
 from corpus.release import is_before
 from oracles.naming.signature import Signature
 from triage.clustering.similarity import RELATED, compare, group_of

@@ -11,7 +11,7 @@ from corpus.target import Target
 from generators.feedback import NOTHING, CoverageSnapshot
 from generators.fuzz import Sighted, nothing
 from generators.mixture import DrawnCase
-from generators.reach import ReleaseResult
+from generators.reach import NewlyReached
 from oracles.backends import find_backend
 from oracles.judge import Judge
 from oracles.native.coverage import by_file, find_libraries
@@ -45,10 +45,10 @@ def release_result(judge: Judge, lesson: CoverageSnapshot | None, start: Blocks)
     known[start] = True
     watch.ask_again(known)
 
-    def sighted(each: DrawnCase, news: Met | None) -> ReleaseResult | None:
+    def sighted(each: DrawnCase, news: Met | None) -> NewlyReached | None:
         blocks = np.concatenate([news.functions, news.blocks]) if news else np.zeros(0, np.uint32)
         fresh = np.unique(blocks[~known[blocks]])
-        return ReleaseResult(
+        return NewlyReached(
             watch.build, each.arm, tuple(fresh.tolist()), each.lineage if len(fresh) else None
         )
 

@@ -49,7 +49,6 @@ def bisect(
     """
     from dataclasses import replace
 
-    from corpus.errors import UserError
     from corpus.release import Range
     from oracles.backends import find_backend
     from triage.bisection.bisection import bisect_case, found_on, target_for
@@ -66,17 +65,23 @@ def bisect(
     settings = Settings(package, Range.parse(versions), seen_on, found, repeat, folder, cache_gb << 30)
     with progress() as shown:
         document = bisect_case(opened, options, settings, shown)
-    if not document["tried"]:
-        skipped = [f" ({each['release']}: {each['why']})" for each in document["skipped"][-1:]]
-        raise UserError(
-            f"{case}: no release of {package} could be tried{''.join(skipped)}; name others with --versions"
-        )
+    _must_have_tried(case, package, document)
     if document["first_bad"] is None:
         say(f"crux: {case}: it fails on none of the releases that were tried")
     _keep(options, case, document)
     emit(iter([{"case": case, **document}]), as_json=options.json, show=_show, single=True)
     say(f"next: crux report {quoted(case)} -o crux-report")
     return 0
+
+
+def _must_have_tried(case: str, package: str, document: Document) -> None:
+    from corpus.errors import UserError
+
+    if not document["tried"]:
+        skipped = [f" ({each['release']}: {each['why']})" for each in document["skipped"][-1:]]
+        raise UserError(
+            f"{case}: no release of {package} could be tried{''.join(skipped)}; name others with --versions"
+        )
 
 
 def _keep(options: CaseOptions, word: str, document: Document) -> None:

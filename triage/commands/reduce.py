@@ -163,8 +163,8 @@ def _reduce_all(options: CaseOptions, request: Request) -> Iterator[Document]:
     from triage.store.failures import NEW, get_failure, why_set_aside
 
     deadline = time.monotonic() + 60 * (request.minutes or float("inf"))
+    explainers: dict[tuple[str, str], Explainer] = {}
     with open_existing(options.database) as store, Judges(options) as judges, progress() as shown:
-        explainers: dict[tuple[str, str], Explainer] = {}
         for failure in waiting(store):
             if time.monotonic() >= deadline:
                 return
@@ -174,13 +174,11 @@ def _reduce_all(options: CaseOptions, request: Request) -> Iterator[Document]:
             except UserError as error:
                 shown.note(f"{failure.name} is left: {error}")
                 continue
-            explainer = explainers.setdefault(
-                (failure.target, judge.format), Explainer(store, failure.target, judge)
-            )
+            fresh = Explainer(store, failure.target, judge)
+            explainer = explainers.setdefault((failure.target, judge.format), fresh)
             for explained, found in explainer.run():
-                shown.note(
-                    f"{explained.name} explained by {found.bug.name if found.bug else ''}: {found.why}"
-                )
+                bug = found.bug.name if found.bug else ""
+                shown.note(f"{explained.name} explained by {bug}: {found.why}")
             if get_failure(store, failure.id).status != NEW:
                 continue
             try:

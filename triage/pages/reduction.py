@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from corpus.case import Case
-from corpus.files import write_fresh
+from corpus.reading import write_fresh
 from reducer.result import BLANK, read_result
 from reducer.result import NAME as REDUCTION
 from triage.language import list_case

@@ -105,8 +105,12 @@ def reduce(
     request = {"minutes": minutes, "max_checks": max_checks, "check": command, "private": private}
     with _handed_over(model, inputs, target, settings) as words:
         done = ask("reduce", **words, out=folder, request=request)
+    return _reduction(done, case_of(done["case"], folder, scratch))
+
+
+def _reduction(done: Any, case: Case) -> Reduction:
     return Reduction(
-        case_of(done["case"], folder, scratch),
+        case,
         Verdict.of(done["verdict"]) if done["verdict"] else None,
         done["is_minimal"],
         tuple(done["nodes"]),

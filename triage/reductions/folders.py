@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from corpus.case import Case
-from corpus.files import write_fresh
+from corpus.reading import write_fresh
 from corpus.target import Target
 from oracles.judge import Judge
 from oracles.naming.names import names_of_case

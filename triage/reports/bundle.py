@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from corpus.errors import UserError
-from corpus.files import SCRATCH
 from corpus.outputs import held
+from corpus.reading import SCRATCH
 
 SUMS = "SHA256SUMS"
 MOST_SUMS = 1 << 24
