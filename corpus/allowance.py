@@ -84,6 +84,13 @@ def take(seconds: float) -> None:
         current.take(seconds)
 
 
+def extend(seconds: float) -> None:
+    """Let what bounds this thread last so much longer; nothing where nothing bounds it."""
+    if current := allowance():
+        for each in current._around:
+            each.seconds += seconds
+
+
 @contextmanager
 def allowed(seconds: float) -> Iterator[Allowance]:
     """Let the block take this many CPU seconds in all; raises `OutOfTime` in it once they are spent.

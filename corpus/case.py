@@ -23,13 +23,15 @@ from corpus.formats import find_format, format_names
 from corpus.outputs import own
 from corpus.reading import read_json
 from corpus.target import Target
-from corpus.values import Value, read_inputs, stored_members, write_inputs
+from corpus.values import Value, read_inputs, stored_members, stored_names, write_inputs
 
 __all__ = ["CASE_FILE", "INPUTS_FILE", "Case", "ExternalFile", "Remark"]
 
 CASE_FILE = "case.json"
 INPUTS_FILE = "inputs.npz"
 DEFAULT_MEMORY = 8 << 30
+LOAD, ONLY = "load", "only"
+"""The setting of a case that is loaded by every configuration, and run by none."""
 PASSES = "passes"
 """The setting that holds a case's sequence of passes, separated by commas."""
 
@@ -45,6 +47,8 @@ class Remark(StrEnum):
     VIOLATION = "violation: "
     HAZARD = "hazard: "
     CHANGED = "inputs from the seed, changed so that "
+    FITTED = "inputs made anew, as the first were refused: "
+    UNFIT = "the made inputs do not fit: "
     FREED = "weights, and inputs from the seed, changed so that "
 
     def note(self, text: str) -> str:
@@ -101,6 +105,15 @@ class Case:
     def passes(self) -> tuple[str, ...]:
         """Return the case's own pass sequence, which the backend runs before it builds the program."""
         return tuple(name for name in dict(self.settings).get(PASSES, "").split(",") if name)
+
+    @property
+    def loads_only(self) -> bool:
+        """Whether the case is about loading: then its inputs are never used, and may be missing."""
+        return dict(self.settings).get(LOAD) == ONLY
+
+    def for_loading(self) -> Case:
+        """Return the case of loading the same program."""
+        return replace(self, settings=tuple(sorted({**dict(self.settings), LOAD: ONLY}.items())))
 
     def with_passes(self, names: Sequence[str]) -> Case:
         """Return the case with this sequence of passes."""
@@ -204,8 +217,9 @@ class Case:
         found = find_format(facts["format"])
         program = found.read_program(folder / found.program_file, memory_bytes)
         model = found.parse(program, where)
-        types = found.input_types(model, where)
         npz = folder / INPUTS_FILE
+        only_loads = facts["settings"].get(LOAD) == ONLY and not stored_names(npz, memory_bytes)
+        types = {} if only_loads else found.input_types(model, where)
         return cls(
             format=found.name,
             program=program,

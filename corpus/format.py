@@ -109,7 +109,8 @@ class Format(Generic[P]):
     What a format must do: `read_program` gives a file's exact bytes, and UserError for what cannot be a
     program, before memory is taken; `check` raises UserError for a program that cannot be handled safely, or
     whose values cannot fit the memory; `input_types` is what the program takes, in order; `make_inputs` gives
-    values for every required input, the same for the same seed; `canonical` is the program with names
+    values for every required input, the same for the same seed, with the sizes of symbolic dims that are
+    asked for; `canonical` is the program with names
     replaced by positions and without documentation; `print_text` is for a person to read.
 
     What a format may do: `is_foreign` says whether a file is for the framework to open; `calls_outside` what
@@ -129,7 +130,7 @@ class Format(Generic[P]):
     parse: Parse[P]
     check: Callable[[P, str, int], None]
     input_types: Callable[[P, str], dict[str, InputType]]
-    make_inputs: Callable[[P, int], dict[str, Value]]
+    make_inputs: Callable[[P, int, Mapping[str, int]], dict[str, Value]]
     canonical: Callable[[P], bytes]
     measure: Callable[[P], Measure]
     print_text: Callable[[P], str]

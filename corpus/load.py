@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from corpus.case import CASE_FILE, DEFAULT_MEMORY, INPUTS_FILE, Case, read_facts
+from corpus.case import CASE_FILE, DEFAULT_MEMORY, INPUTS_FILE, LOAD, ONLY, Case, read_facts
 from corpus.errors import UserError
 from corpus.format import Format
 from corpus.formats import find_format, format_names, format_of
 from corpus.target import Target
-from corpus.values import InputType, Value, fit_value, read_inputs_noting
+from corpus.values import NO_DIMS, InputType, Value, fit_value, read_inputs_noting
 
 TEST_DATA = "test_data_set_0"
 
@@ -39,17 +40,21 @@ def open_case(
     *,
     inputs: Path | None = None,
     seed: int = 0,
+    dims: Mapping[str, int] = NO_DIMS,
     memory_bytes: int = DEFAULT_MEMORY,
     trust: bool = False,
     target: Target | None = None,
     importer: Importer | None = None,
+    load_only: bool = False,
 ) -> Case:
     """The case at a path: a program's file, or a folder with a program and perhaps inputs and `case.json`.
 
     Inputs come from `inputs` where given (an npz or a folder of `input_*.pb`), else from the folder
-    (`inputs.npz`, `test_data_set_0`), else from the seed. `target` replaces the saved one. Nothing is
-    written, nothing but the program and the inputs is read. Raises `UserError`, one line, for what is no
-    case, leaves its folder, exceeds the memory or does not fit; an invalid program opens: it gets a verdict.
+    (`inputs.npz`, `test_data_set_0`), else from the seed, with `dims` for sizes of symbolic dims. `target`
+    replaces the saved one. Nothing is written, nothing but the program and the inputs is read. Raises
+    `UserError`, one line, for what is no case, leaves its folder, exceeds the memory or does not fit; an
+    invalid program opens: it gets a verdict. With `load_only` the case is about loading, and does without
+    inputs that cannot be had.
     """
     path = Path(path)
     found, file, facts = _locate(path)
@@ -62,13 +67,20 @@ def open_case(
     if not trust:
         _must_only_compute(found, program, str(file))
     external = found.external_files(model, file.parent, str(file))
-    types = found.input_types(model, str(file))
+    loads = load_only or dict(facts.get("settings", {})).get(LOAD) == ONLY
     source = inputs if inputs is not None else _inputs_beside(path)
-    if source:
-        values, notes = _read(found, source, types, memory_bytes)
-    else:
-        values, notes = _made(found, model, seed, types, foreign, str(file))
-    return _as_told(Case(found.name, program, values, target, external), facts, str(path), notes)
+    try:
+        types = found.input_types(model, str(file))
+        if source:
+            values, notes = _read(found, source, types, memory_bytes)
+        else:
+            values, notes = _made(found, model, (seed, dims), types, foreign, str(file))
+    except UserError:
+        if not loads or inputs is not None:
+            raise
+        values, notes = {}, ()
+    case = _as_told(Case(found.name, program, values, target, external), facts, str(path), notes)
+    return case.for_loading() if load_only else case
 
 
 def _as_told(case: Case, facts: Mapping[str, Any], origin: str, notes: tuple[str, ...]) -> Case:
@@ -127,19 +139,28 @@ def _import(found: Format[Any], file: Path, trust: bool, importer: Importer | No
 def _made(
     found: Format[Any],
     model: Any,
-    seed: int,
+    drawn: tuple[int, Mapping[str, int]],
     types: Mapping[str, InputType],
     foreign: Imported | None,
     where: str,
 ) -> tuple[dict[str, Value], tuple[str, ...]]:
     """Return the inputs that came with a foreign file where it has them all, else values from the seed."""
+    _must_be_dims(drawn[1], types, where)
     if foreign is None or not types.keys() <= foreign.inputs.keys():
         try:
-            return found.make_inputs(model, seed), foreign.notes if foreign else ()
+            return found.make_inputs(model, *drawn), foreign.notes if foreign else ()
         except UserError as error:
             raise UserError(f"{where}: {error}") from error
     given = {name: fit_value(name, foreign.inputs[name], declared, where) for name, declared in types.items()}
     return given, foreign.notes
+
+
+def _must_be_dims(dims: Mapping[str, int], types: Mapping[str, InputType], where: str) -> None:
+    texts = {dim for each in types.values() for dim in each.shape or () if isinstance(dim, str)}
+    names = texts | {word for text in texts for word in re.findall(r"\w+", text)}
+    if unknown := next((name for name in dims if name not in names), None):
+        has = ", ".join(sorted(texts)[:8]) or "none"
+        raise UserError(f"{where}: no input has a symbolic dim {unknown!r} (it has {has}); mend --dims")
 
 
 def _programs() -> str:

@@ -27,7 +27,11 @@ Value = Tensor | list[Tensor] | None
 Shape = tuple[int | str | None, ...]
 """Static sizes, names of symbolic dims, None where a size is unknown."""
 
+NO_DIMS: Mapping[str, int] = {}
+"""No sizes of symbolic dims."""
+
 __all__ = [
+    "NO_DIMS",
     "InputType",
     "Shape",
     "Tensor",
@@ -38,6 +42,7 @@ __all__ = [
     "read_inputs",
     "read_inputs_noting",
     "stored_members",
+    "stored_names",
     "widen",
     "write_inputs",
 ]
@@ -65,17 +70,23 @@ def widen(tensor: Tensor) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class InputType:
-    """The type of a program's input; `required` is False if the program has a default for it."""
+    """The type of a program's input; `required` is False if the program has a default for it.
+
+    With `key` it is a map to numbers of `dtype`, and its value the list of its keys and its values.
+    """
 
     dtype: np.dtype[Any]
     shape: Shape | None
     sequence: bool = False
     optional: bool = False
     required: bool = True
+    key: np.dtype[Any] | None = None
 
     def __str__(self) -> str:
         dims = "…" if self.shape is None else ",".join("?" if dim is None else str(dim) for dim in self.shape)
         text = f"{_dtype_name(self.dtype)}[{dims}]"
+        if self.key is not None:
+            return f"map from {_dtype_name(self.key)} to {_dtype_name(self.dtype)}"
         text = f"sequence of {text}" if self.sequence else text
         return f"optional {text}" if self.optional else text
 
@@ -122,6 +133,12 @@ def write_inputs(target: Path | IO[bytes], inputs: Mapping[str, Value]) -> None:
             raise UserError(f"inputs: two of them would be kept as {name!r}; rename one")
         members[name] = array
     write_npz(target, members)
+
+
+def stored_names(source: Path, memory_bytes: int = _DEFAULT_MEMORY) -> tuple[str, ...]:
+    """List the members that a file of inputs has."""
+    with NpzReader(source, str(source), memory_bytes) as members:
+        return members.names
 
 
 def read_inputs(
@@ -195,6 +212,8 @@ def fit_value(name: str, value: Value, declared: InputType, where: str) -> Value
         if not declared.optional:
             raise _misfit(name, "an absent optional", declared, where)
         return None
+    if declared.key is not None:
+        return _fit_map(name, value, declared, where)
     if isinstance(value, list):
         if not declared.sequence:
             raise _misfit(name, f"a sequence of {len(value)}", declared, where)
@@ -202,6 +221,15 @@ def fit_value(name: str, value: Value, declared: InputType, where: str) -> Value
     if declared.sequence:
         raise _misfit(name, "one tensor", declared, where)
     return _fit_tensor(name, value, declared, where)
+
+
+def _fit_map(name: str, value: Value, declared: InputType, where: str) -> Value:
+    """Keys and values, as many of the one as of the other."""
+    key = InputType(declared.key or declared.dtype, (None,))
+    if not isinstance(value, list) or len(value) != 2 or len({item.shape for item in value}) != 1:
+        raise _misfit(name, "not the list of its keys and its values", declared, where)
+    values = InputType(declared.dtype, (None,))
+    return [_fit_tensor(f"{name}#{at}", value[at], each, where) for at, each in enumerate((key, values))]
 
 
 def _fit_tensor(name: str, array: Tensor, declared: InputType, where: str) -> Tensor:

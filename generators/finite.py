@@ -26,7 +26,8 @@ from corpus.case import Case, Remark
 from corpus.onnx.check import repair
 from corpus.onnx.graph import outer_names, producers, topological
 from corpus.onnx.types import element_type
-from corpus.values import Tensor, Value, is_float
+from corpus.values import NO_DIMS, Tensor, Value, is_float
+from generators.fitting import fitted
 from generators.language.random_source import RandomSource
 from generators.language.record import language_of
 from generators.language.values import draw
@@ -74,11 +75,15 @@ _MORE: Mapping[str, tuple[Guard, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """A case and what was done to its inputs, in words; `is_finite` by a run with every intermediate."""
+    """A case and what was done to its inputs, in words; `is_finite` by a run with every intermediate.
+
+    `ran` is False where that run did not end well, or none was tried.
+    """
 
     case: Case
     is_finite: bool
     steps: tuple[str, ...] = ()
+    ran: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +101,9 @@ def make_finite(case: Case, judge: Judge, *, gradients: bool = True, runs: int =
     A case that does not run, or is too large to look into, comes back as it is.
     """
     if not language_of(case.format).searches_inputs or len(case.program) > PROGRAM_BYTES or case.external:
-        return Settled(case, False)
+        return Settled(case, False, ran=False)
     if len(case.parsed.graph.node) > MOST_NODES:
-        return Settled(case, False)
+        return Settled(case, False, ran=False)
     seconds = judge.limits.cpu_seconds
     try:
         with allowed(FIRST_LOOK * seconds + RESERVE_SECONDS):
@@ -108,7 +113,7 @@ def make_finite(case: Case, judge: Judge, *, gradients: bool = True, runs: int =
     if look.ran and look.trouble is not None:
         with allowed(seconds + RESERVE_SECONDS):
             look = _repaired(look, judge, runs, gradients)
-    return Settled(look.case, look.ran and look.trouble is None, look.steps)
+    return Settled(look.case, look.ran and look.trouble is None, look.steps, look.ran)
 
 
 def _repaired(look: _Look, judge: Judge, runs: int, gradients: bool) -> _Look:
@@ -125,12 +130,24 @@ def _repaired(look: _Look, judge: Judge, runs: int, gradients: bool) -> _Look:
         return look
 
 
-def settled(case: Case, judge: Judge, *, free_weights: bool = False) -> Case:
-    """Give the case that `make_finite` leaves, with a note that says what was done.
+def settled(
+    case: Case,
+    judge: Judge,
+    *,
+    free_weights: bool = False,
+    seed: int = 0,
+    dims: Mapping[str, int] = NO_DIMS,
+) -> Case:
+    """Give the case that `make_finite` leaves, with inputs that fit, and a note that says what was done.
 
-    With `free_weights` the program's weights may move as well where its inputs alone do not do.
+    With `free_weights` the program's weights may move as well where its inputs alone do not do. `seed` and
+    `dims` are those that its inputs were made with.
     """
     found = make_finite(case, judge)
+    if not found.ran and language_of(case.format).searches_inputs:
+        fitting = fitted(case, judge, seed=seed, dims=dims)
+        found = found if fitting is case else make_finite(fitting, judge)
+        case = fitting
     is_free = free_weights and language_of(case.format).searches_inputs and not case.external
     if is_free and not found.is_finite:
         free = freed(found.case)

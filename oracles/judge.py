@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
-from corpus.allowance import OutOfTime, allowed, is_short_of
+from corpus.allowance import OutOfTime, allowed, extend, is_short_of
 from corpus.case import Case
 from corpus.errors import UserError
 from corpus.target import Target
@@ -24,10 +24,14 @@ from oracles.probes.divergence import Divergence
 from oracles.probes.wrong_side import is_exported, say_whose
 from oracles.rulebook import Rulebook
 from oracles.rules import is_suspect, sceptical_rules
+from oracles.rules.hang import HANGING_TIMES
 from oracles.run import Config, Limits, Phase, Run, Status
 from oracles.sandbox.executor import Executor, unsequenced, without_twins
 from oracles.screening import Screened
 from oracles.verdict import Mark, Outcome, Symptom, Verdict
+
+PATIENCE, MOST_PATIENCE = 3, 10
+"""How many times the CPU time of a run a suspected hang gets to end after all, at least and at most."""
 
 LEVELS_LEFT_OUT = "out of time: the lower levels of optimisation were not run"
 
@@ -180,7 +184,7 @@ class Judge:
                 is_clean = found.outcome is Outcome.PASS
             if not is_clean:
                 context = context or self._rulebook.open(opened)
-                verdict = self._second_take(opened, context, runs, fresh)
+                verdict = self._second_take(opened, context, runs, fresh, is_patient=only is None)
                 if verdict.outcome is not Outcome.PASS:
                     return verdict
                 runs, notes = verdict.runs, (*notes, *verdict.notes)
@@ -282,23 +286,50 @@ class Judge:
             return False
         return not language_of(case.format).contradicts(case, expected)
 
-    def _second_take(self, opened: Opened, context: Context, first: tuple[Run, ...], fresh: bool) -> Verdict:
+    def _taking_longer(self, context: Context, first: tuple[Run, ...]) -> tuple[Run, ...]:
+        """Run again in new processes, with time for what compiles long and ends, as this machine is now."""
+        limit = self.limits.cpu_seconds
+        wanted = max(PATIENCE * limit, HANGING_TIMES * first[0].cpu_seconds)
+        seconds = min(wanted, MOST_PATIENCE * limit)
+        extend(seconds + first[0].cpu_seconds)
+        with self.executor.patiently(seconds):
+            configs = tuple(run.config for run in first)
+            runs = self.executor.run(replace(context.job, configs=configs), fresh=True)
+        for text in _spent(runs, limit):
+            context.notes.add(text)
+        return runs
+
+    def _second_take(
+        self, opened: Opened, context: Context, first: tuple[Run, ...], fresh: bool, is_patient: bool
+    ) -> Verdict:
         runs, executor = first, self.executor
         repaired = context.job.program is not opened.case.program
         context.earlier = () if repaired else first[:1]
         context.plain = first[0]
         no_second = executor.is_hurried or is_short_of(sum(run.cpu_seconds for run in first))
-        is_hang = no_second and any(run.status is Status.TIMEOUT for run in first)
-        if not is_hang and (repaired or (fresh and not executor.forks)):
+        is_hang = any(run.status is Status.TIMEOUT for run in first)
+        if is_hang and is_patient and first[0].is_ok and not executor.is_hurried:
+            runs = self._taking_longer(context, first)
+        elif not (is_hang and no_second) and (repaired or (fresh and not executor.forks)):
             configs = tuple(run.config for run in first)
             runs = executor.run(replace(context.job, configs=configs), fresh=fresh)
-        changed = [run.status for run in runs] != [run.status for run in first]
+        was_slow = is_hang and all(run.is_ok for run in runs)
+        changed = not was_slow and [run.status for run in runs] != [run.status for run in first]
         was_clean = self._is_clean(opened, first)
-        if not repaired and not was_clean and (changed or self._is_clean(opened, runs)):
+        if not repaired and not was_clean and not was_slow and (changed or self._is_clean(opened, runs)):
             context.notes.add(Mark.STATE_DEPENDENT.value, Mark.STATE_DEPENDENT)
         verdict = self._rulebook.judge(opened.case, runs, context)
         set_aside = (context.noise.notes,) if verdict.outcome is Outcome.PASS else ()
         return self._rulebook.noted(verdict, context.notes, *set_aside)
+
+
+def _spent(runs: Sequence[Run], limit: float) -> Iterator[str]:
+    """Say of each run that took longer than one may what it took."""
+    for run in runs:
+        if run.is_ok and run.cpu_seconds > limit:
+            ran = run.execute_seconds
+            took = f"{run.cpu_seconds - ran:.0f} CPU seconds to compile, {ran:.0f} to run"
+            yield f"{run.config.label}: no hang, but {took}"
 
 
 def _set_aside(runs: tuple[Run, ...]) -> Verdict:

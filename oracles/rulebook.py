@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from corpus.case import Case
+from corpus.case import Case, Remark
 from oracles.language import Opened, language_of
 from oracles.numerics.compare import Tolerance
 from oracles.probes.context import Context
 from oracles.rules import Rule, find_rules
 from oracles.run import Phase, Run
 from oracles.sandbox.executor import Executor
-from oracles.verdict import Mark, Notes, Outcome, Verdict
+from oracles.verdict import Mark, Notes, Outcome, Symptom, Verdict
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Rulebook:
         for rule in find_rules() if rules is None else rules:
             verdict = rule(case, runs, context)
             if verdict is not None:
-                return verdict
+                return _about_us(case, verdict)
         return Verdict(Outcome.PASS, Phase.COMPARE, "passes", runs=runs)
 
     def noted(self, verdict: Verdict, *told: Notes) -> Verdict:
@@ -63,3 +63,16 @@ class Rulebook:
         if run is None or run.is_ok or not verdict.is_bug:
             return ()
         return backend.tags(run)
+
+
+UNFIT = "made inputs do not fit"
+
+
+def _about_us(case: Case, verdict: Verdict) -> Verdict:
+    """Undecided instead of invalid, if the inputs that are refused are known not to fit: crux made them."""
+    is_ours = case.remarks(Remark.UNFIT) and verdict.phase is Phase.EXECUTE
+    if verdict.outcome is not Outcome.INVALID or not is_ours:
+        return verdict
+    title = f"undecided: the inputs that crux made do not fit; give --inputs or --dims ({verdict.title})"
+    symptom = Symptom(Outcome.UNDECIDED, Phase.EXECUTE, UNFIT)
+    return replace(verdict, outcome=Outcome.UNDECIDED, title=title, symptom=symptom)

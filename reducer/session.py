@@ -64,7 +64,7 @@ class PlainRuns:
             return None
         with self.pool.one() as judge:
             job = Job(case.program, case.inputs, judge.configs[:1], case.external, format=case.format)
-            return judge.executor.rerun(job)[0]
+            return judge.executor.rerun(replace(job, loads_only=case.loads_only))[0]
 
 
 @dataclass(frozen=True)

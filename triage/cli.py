@@ -14,34 +14,23 @@ import pkgutil
 import select
 import signal
 import sys
-import time
-import traceback
-import types
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
 
 import triage.commands
 from corpus.errors import UserError
-from triage.console.output import disk_complaint, is_plain, leave_off, say
+from triage.console.help import START, UPKEEP, WORKFLOWS, prepare
+from triage.console.output import disk_complaint, leave_off, say, write_line
+from triage.console.settings import defaults, here
 
 HELP = "Finds, reduces, groups and reports failures of deep-learning compilers."
 OK, SHOWS, USAGE, OWN_FAILURE, INTERRUPTED = 0, 1, 2, 3, 130
-UPKEEP = "Upkeep"
-WORKFLOWS = {
-    "You have a failing model": ("check", "reduce", "report", "passes", "bisect", "show", "diff", "wrap"),
-    "You look for bugs": ("hunt", "fuzz", "generate", "patterns"),
-    "You have bugs": ("triage", "replay", "watch", "conformance"),
-    UPKEEP: ("doctor", "db"),
-}
-"""What the help shows under which heading; a command that is not named here is upkeep."""
-HELP_OPTIONS = ("-h", "--help")
+HELP_ALL = "--help-all"
+HELP_OPTIONS = ("-h", "--help", HELP_ALL)
 COMPLETING = "_CRUX_COMPLETE"
 """Set by a shell that asks what a word may become."""
-MOST_LOGS = 50
-"""How many tracebacks of failures of its own are kept."""
 NO_READER = 128 + signal.SIGPIPE
 """What a shell says of a program that `| head` cut off."""
 
@@ -54,7 +43,6 @@ def build(words: Sequence[str] | None = None) -> typer.Typer:
     """
     app = typer.Typer(
         name="crux",
-        no_args_is_help=True,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": [*HELP_OPTIONS]},
     )
@@ -63,10 +51,8 @@ def build(words: Sequence[str] | None = None) -> typer.Typer:
     for name in words[:1] if words and words[0] in names else names:
         importlib.import_module(f"triage.commands.{name}").add_to(app)
     _group(app)
-    if words in ([], ["--help"], ["-h"]):
+    if words in [[each] for each in HELP_OPTIONS]:
         _keep_only_lines(app)
-    if words is not None and (len(words) < 2 or not {*words}.isdisjoint(HELP_OPTIONS)):
-        _prepare_help()
     return app
 
 
@@ -82,24 +68,6 @@ def _keep_only_lines(app: typer.Typer) -> None:
 
 def _nothing() -> None:
     """A callback without parameters."""
-
-
-def _prepare_help() -> None:
-    """Import typer's help without rich's Markdown and Traceback, which it never uses here: 40 ms.
-
-    Where no escapes are wanted, it is to know of no terminal.
-    """
-    unused = {"rich.markdown": "Markdown", "rich.traceback": "Traceback"}
-    stand_ins = {module: types.ModuleType(module) for module in unused.keys() - sys.modules.keys()}
-    for module, stand_in in stand_ins.items():
-        setattr(stand_in, unused[module], types.SimpleNamespace)
-    sys.modules.update(stand_ins)
-    from typer import rich_utils
-
-    for module in stand_ins:
-        del sys.modules[module]
-    if is_plain():
-        rich_utils.FORCE_TERMINAL = False
 
 
 def _group(app: typer.Typer) -> None:
@@ -155,7 +123,7 @@ def run(arguments: Sequence[str]) -> int:
         if interrupts.came and (_hides_an_interrupt(error) or _is_for_nobody(error)):
             say("crux: interrupted; everything found so far is kept")
             return INTERRUPTED
-        return _code_of(error)
+        return _code_of(error, arguments)
 
 
 def _hides_an_interrupt(error: Exception) -> bool:
@@ -166,53 +134,40 @@ def _hides_an_interrupt(error: Exception) -> bool:
     return is_query or isinstance(error, (ImportError, RecursionError))
 
 
-def _code_of(error: Exception) -> int:
+def _code_of(error: Exception, arguments: Sequence[str]) -> int:
     """Return the exit code of an error that no command expected, told in one line."""
     if _is_for_nobody(error):
         return NO_READER
     if complaint := disk_complaint(error):
         say(f"crux: {complaint}")
         return USAGE
-    say(f"crux: a failure of its own, {_one_line(error)}; the traceback is in {_write_log()}")
+    from triage.console.crash import write_crash
+
+    log, bundle = write_crash(arguments)
+    more = f"; to report it, look through {bundle} and attach it to an issue of tensorcrux" if bundle else ""
+    say(f"crux: a failure of its own, {_one_line(error)}; the traceback is in {log}{more}")
     return OWN_FAILURE
 
 
 def _invoke(arguments: Sequence[str]) -> int:
+    if not arguments and COMPLETING not in os.environ:
+        write_line(START.rstrip())
+        return USAGE
     command: Any = typer.main.get_command(build(None if COMPLETING in os.environ else arguments))
-    _hide_types_of_flags(command)
+    prepare(command, everything=HELP_ALL in arguments)
     if COMPLETING in os.environ:
         return int(command.main(list(arguments), prog_name="crux", standalone_mode=False) or OK)
     try:
-        with command.make_context("crux", list(arguments)) as context:
+        known = None if not {*arguments}.isdisjoint(HELP_OPTIONS) else defaults(command, here())
+        with command.make_context("crux", list(arguments), default_map=known) as context:
             return int(command.invoke(context) or OK)
     except typer.Exit as stop:
         return stop.exit_code
     except typer.TyperException as error:
         context = getattr(error, "ctx", None)
         where = context.command_path if context else "crux"
-        if len(arguments) == 0:
-            typer.echo(error.format_message())
-        else:
-            say(f"{where}: {' '.join(error.format_message().split())} (see `{where} --help`)")
+        say(f"{where}: {' '.join(error.format_message().split())} (see `{where} --help`)")
         return USAGE
-
-
-def _hide_types_of_flags(command: Any) -> None:
-    """Leave `<bool>` out of a flag's help: it takes no value."""
-    for param in command.params:
-        if getattr(param, "is_flag", False):
-            param.metavar = " "
-    made = command.get_help_option
-
-    def help_option(context: Any) -> Any:
-        found = made(context)
-        if found is not None:
-            found.metavar = " "
-        return found
-
-    command.get_help_option = help_option
-    for child in getattr(command, "commands", {}).values():
-        _hide_types_of_flags(child)
 
 
 def _print_version(wanted: bool) -> None:
@@ -270,28 +225,6 @@ def _has_no_reader(stream: TextIO) -> bool:
 def _one_line(error: BaseException) -> str:
     text = " ".join(f"{type(error).__name__}: {error}".split())
     return text if len(text) <= 200 else text[:197] + "..."
-
-
-def _write_log() -> Path:
-    """Keep the current exception's traceback in a file of its own."""
-    state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
-    name = f"failure-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
-    for folder in (state / "crux", Path("/tmp")):
-        path = folder / name
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            _rotate(folder)
-            path.write_text(f"crux {' '.join(sys.argv[1:])}\n\n{traceback.format_exc()}")
-        except OSError:
-            continue
-        return path
-    return Path("(nowhere: no folder could be written)")
-
-
-def _rotate(folder: Path) -> None:
-    """Let the oldest logs go where there are many: what fails every night fills no disk."""
-    for path in sorted(folder.glob("failure-*.log"))[: -MOST_LOGS + 1]:
-        path.unlink(missing_ok=True)
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ from corpus.graphs.program import (
     tag_of,
 )
 from corpus.tir.script import function_lines
-from corpus.values import InputType, Shape, Tensor, Value
+from corpus.values import NO_DIMS, InputType, Shape, Tensor, Value
 
 
 def print_text(program: GraphProgram) -> str:
@@ -177,11 +177,12 @@ def input_types(program: GraphProgram, where: str) -> dict[str, InputType]:
     return types
 
 
-def make_inputs(program: GraphProgram, seed: int) -> dict[str, Value]:
-    """Small values; a symbolic dim has one size everywhere."""
+def make_inputs(program: GraphProgram, seed: int, dims: Mapping[str, int] = NO_DIMS) -> dict[str, Value]:
+    """Small values; a symbolic dim has one size everywhere, in `dims` that which is asked for."""
     passed = {item.name: passed_dims(item) for item in program.main.inputs}
     names = symbols([*(item.shape for item in program.main.inputs), *passed.values()])
     sizes = {name: SIZES[(seed + place) % len(SIZES)] for place, name in enumerate(names)}
+    sizes |= dims
     made: dict[str, Value] = {}
     for place, item in enumerate(program.main.inputs):
         rng = np.random.default_rng([seed % (1 << 63), place])

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import math
-import operator
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.random import Generator
@@ -14,30 +14,24 @@ from onnx import GraphProto, ModelProto, NodeProto
 from corpus.errors import UserError
 from corpus.onnx.graph import consumers, initializer_names
 from corpus.onnx.infer import graph_types
+from corpus.onnx.operand_values import Fill, extents, value_rule
+from corpus.onnx.sizes import Plan, Shapes, formula_size, solve
 from corpus.onnx.types import declared_shape, input_type
-from corpus.values import InputType, Shape, Tensor, Value
+from corpus.values import NO_DIMS, InputType, Shape, Tensor, Value
 
 _SMALL = (2, 3, 4)
 _IMAGE = 32
 """The size of an unknown height or width: a network that halves them needs room."""
 
 _IMAGE_RANK = 4
-_LONGEST = 200
-_OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-    ast.Div: operator.floordiv,
-}
 
 
 class Sizes:
     """The sizes given so far, by the dim's name; a dim without a name is known by its axis."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, given: Mapping[str, int]) -> None:
         self._rng = np.random.default_rng([seed % (1 << 63), 0xD1A5])
-        self._sizes: dict[str, int] = {}
+        self._sizes = dict(given)
 
     def shape(self, declared: Shape | None) -> tuple[int, ...]:
         """Return a static shape; a tensor of unknown rank gets one dim."""
@@ -52,29 +46,8 @@ class Sizes:
     def _size(self, name: str, is_image: bool) -> int:
         if name not in self._sizes:
             small = _IMAGE if is_image else int(self._rng.choice(_SMALL))
-            self._sizes[name] = self._computed(name) or small
+            self._sizes[name] = formula_size(name, partial(self._size, is_image=False)) or small
         return self._sizes[name]
-
-    def _computed(self, name: str) -> int | None:
-        """Return the size of a dim that exporters name by a formula over others, as `past + 1`."""
-        if name.isidentifier() or len(name) > _LONGEST:
-            return None
-        try:
-            size = self._value(ast.parse(name, mode="eval").body)
-        except (SyntaxError, ValueError, ZeroDivisionError, RecursionError, MemoryError):
-            return None
-        return size if 0 < size <= 1 << 16 else None
-
-    def _value(self, formula: ast.expr) -> int:
-        match formula:
-            case ast.Constant(value=int(number)):
-                return min(number, 1 << 16)
-            case ast.Name(id=name):
-                return self._size(name, is_image=False)
-            case ast.BinOp(left=left, op=sign, right=right) if type(sign) in _OPERATORS:
-                return _OPERATORS[type(sign)](self._value(left), self._value(right))
-            case _:
-                raise ValueError(f"no formula of sizes: {ast.dump(formula)[:40]}")
 
 
 Use = tuple[NodeProto, int]
@@ -115,13 +88,13 @@ _AXES |= {(f"Reduce{kind}", 1) for kind in _REDUCTIONS}
 _DIVISORS = {("Div", 1), ("Mod", 1)}
 
 
-def make_inputs(model: ModelProto, seed: int) -> dict[str, Value]:
+def make_inputs(model: ModelProto, seed: int, dims: Mapping[str, int] = NO_DIMS) -> dict[str, Value]:
     """A value for every input without an initializer; an input of a kind that no array holds is left out.
 
     Symbolic dims are small, and equal where they have the same name. Integers are chosen by what reads them:
-    an index stays in range, a shape is of ones, a divisor is never zero.
+    an index stays in range, a shape is of ones, a divisor is never zero. `dims` are sizes that are asked for.
     """
-    sizes = Sizes(seed)
+    sizes = Sizes(seed, dims)
     uses = _Uses(model.graph)
     defaults = initializer_names(model.graph)
     inputs: dict[str, Value] = {}
@@ -129,7 +102,29 @@ def make_inputs(model: ModelProto, seed: int) -> dict[str, Value]:
         declared = input_type(value.type)
         if declared is not None and value.name not in defaults:
             rng = np.random.default_rng([seed % (1 << 63), index])
-            inputs[value.name] = _make(declared, sizes, uses.rule(value.name), rng)
+            rule = uses.rule(value.name)
+            if rule is None and declared.dtype.kind in "iu" and is_mask(value.name):
+                rule = _mask
+            inputs[value.name] = _make(declared, sizes, rule, rng)
+    return inputs
+
+
+def fit_inputs(model: ModelProto, seed: int, plan: Plan) -> dict[str, Value]:
+    """Values as `make_inputs` makes them, for sizes on which the graph agrees, by what reads each of them.
+
+    A plan that settles more than the sizes asked for is what a run that refused the values has led to.
+    """
+    shapes = solve(model, plan).shapes
+    uses = _Uses(model.graph, shapes)
+    inputs: dict[str, Value] = {}
+    for index, value in enumerate(model.graph.input):
+        declared = input_type(value.type)
+        if declared is None or value.name not in shapes:
+            continue
+        rng = np.random.default_rng([seed % (1 << 63), index])
+        sized = replace(declared, shape=shapes[value.name])
+        rule = uses.rule_that_fits(value.name, plan.bounds.get(value.name))
+        inputs[value.name] = _make(sized, Sizes(seed, NO_DIMS), rule, rng)
     return inputs
 
 
@@ -138,6 +133,9 @@ Rule = Callable[[tuple[int, ...], Generator], Tensor] | None
 
 
 def _make(declared: InputType, sizes: Sizes, rule: Rule, rng: Generator) -> Value:
+    if declared.key is not None:
+        keys = np.array(_WORDS[:_FEW]) if declared.key.kind == "U" else np.arange(_FEW, dtype=declared.key)
+        return [keys, sample(declared.dtype, keys.shape, rng)]
     if declared.sequence:
         return [_tensor(declared, sizes, None, rng) for _ in range(_SEQUENCE)]
     return _tensor(declared, sizes, rule, rng)
@@ -178,15 +176,30 @@ def _reals(shape: tuple[int, ...], rng: Generator) -> Tensor:
 class _Uses:
     """The readers of each input of a graph, and the rule for its values that follows."""
 
-    def __init__(self, graph: GraphProto) -> None:
+    def __init__(self, graph: GraphProto, shapes: Shapes = NO_DIMS) -> None:  # type: ignore[assignment]
         self._readers = consumers(graph)
-        self._types: Mapping[str, tuple[int | str | None, ...] | None] = {
-            name: declared_shape(declared.tensor_type) for name, declared in graph_types(graph).items()
+        types = graph_types(graph).items()
+        self._types: dict[str, Shape | None] = {
+            name: declared_shape(declared.tensor_type) for name, declared in types
         }
+        self._types |= shapes
 
     def rule(self, name: str) -> Rule:
         """Return the rule for an input: that of the first of its uses that has one."""
         return next((rule for use in self._reach(name) if (rule := self._rule_of(*use)) is not None), None)
+
+    def rule_that_fits(self, name: str, bounds: tuple[int, int] | None) -> Rule:
+        """Return the rule for an input whose usual values a run refuses; `bounds` go before all others."""
+        if bounds is not None:
+            low, high = bounds
+            return lambda shape, rng: rng.integers(low, high + 1, shape)
+        uses = self._reach(name)
+        fitting = (self._filled(rule, node) for node, place in uses if (rule := value_rule(node, place)))
+        return next(fitting, None) or self.rule(name) or (_mask if is_mask(name) else None)
+
+    def _filled(self, rule: Fill, node: NodeProto) -> Rule:
+        extent = extents(node, self._types)
+        return lambda shape, rng: rule(shape, rng, extent, node)
 
     def _reach(self, name: str) -> list[Use]:
         """List the uses of a value and of its unchanged copies."""
@@ -234,3 +247,12 @@ def _flat_shape(shape: tuple[int, ...], rng: Generator) -> Tensor:
     flat = np.ones(shape, np.int64)
     flat[:1] = -1
     return flat
+
+
+def is_mask(name: str) -> bool:
+    """Whether an input is by its name a mask, whose numbers are zeros and ones."""
+    return "mask" in name.lower()
+
+
+def _mask(shape: tuple[int, ...], rng: Generator) -> Tensor:
+    return rng.integers(0, 2, shape)

@@ -103,12 +103,21 @@ def declared_shape(tensor: TypeProto.Tensor) -> tuple[int | str | None, ...] | N
 
 
 def input_type(declared: TypeProto, required: bool = True) -> InputType | None:
-    """Return the arrays that a declared type admits; None for maps, sparse tensors or an unknown type."""
+    """Return the arrays that a declared type admits; None for sparse tensors or an unknown type."""
     optional = declared.WhichOneof("value") == "optional_type"
     inner = declared.optional_type.elem_type if optional else declared
     sequence = inner.WhichOneof("value") == "sequence_type"
     element = inner.sequence_type.elem_type if sequence else inner
+    if inner.WhichOneof("value") == "map_type" and not optional:
+        return _map_type(inner.map_type, required)
     if element.WhichOneof("value") != "tensor_type" or element.tensor_type.elem_type not in DTYPES:
         return None
     tensor = element.tensor_type
     return InputType(DTYPES[tensor.elem_type], declared_shape(tensor), sequence, optional, required)
+
+
+def _map_type(declared: TypeProto.Map, required: bool) -> InputType | None:
+    values = declared.value_type.tensor_type.elem_type
+    if declared.key_type not in DTYPES or values not in DTYPES:
+        return None
+    return InputType(DTYPES[values], (None,), required=required, key=DTYPES[declared.key_type])

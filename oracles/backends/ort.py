@@ -69,7 +69,9 @@ def run(
     """
     from oracles.worker.ort.sessions import (
         BORROWED,
+        as_map,
         core,
+        dense,
         from_ortvalue,
         is_plain,
         session_options,
@@ -83,20 +85,66 @@ def run(
     session.initialize_session(
         providers, [{} for _ in providers], set(settings.get("disabled_optimizers") or ())
     )
+    if settings.get("loads_only"):
+        enter("codegen")
+        must_load_again(program, settings, session)
     # the public class asks at once where the outputs lie, and fails where the optimiser has removed one
     getattr(session, "output_meminfos", None)
     enter("execute")
     BORROWED.clear()
+    maps = [node.name for node in session.inputs_meta if node.type.startswith("map(")]
+    inputs = {**inputs, **{name: as_map(inputs[name]) for name in maps if name in inputs}}
     types = {node.name: node.type for node in session.outputs_meta}
     wanted = list(types if outputs is None else outputs)
     if not wanted:
         return {}  # a session refuses to run for nothing
     if is_plain(inputs.values(), [types.get(name, "") for name in wanted]):
-        values = session.run(wanted, inputs, None)
+        values = [dense(value) for value in session.run(wanted, inputs, None)]
     else:
         feeds = {name: to_ortvalue(value) for name, value in inputs.items() if value is not None}
         values = [from_ortvalue(value) for value in session.run_with_ort_values(feeds, wanted, None)]
     return {name: values[index] for index, name in enumerate(wanted)}
+
+
+def must_load_again(program: Any, settings: dict[str, Any], session: Any) -> None:
+    """Save what a session has made of a program, and load that; raise if it has other types than before."""
+    from oracles.worker.ort.sessions import core, session_options, signature_of
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "saved.onnx")
+        options = session_options(settings)
+        options.optimized_model_filepath = path
+        if isinstance(program, str):  # with weights in files, whose places are told from the program's own
+            options.add_session_config_entry(
+                "session.optimized_model_external_initializers_file_name", "saved"
+            )
+        providers = available(settings.get("providers") or ["CPUExecutionProvider"])
+        saving = core.InferenceSession(options, program, isinstance(program, str), False)
+        disabled = set(settings.get("disabled_optimizers") or ())
+        saving.initialize_session(providers, [{} for _ in providers], disabled)
+        again = core.InferenceSession(session_options({"level": "none"}), path, True, False)
+        again.initialize_session(providers, [{} for _ in providers], set())
+    plain = core.InferenceSession(
+        session_options({"level": "none"}), program, isinstance(program, str), False
+    )
+    for name, found in (("loaded", session), ("saved and loaded again", again)):
+        types = signature_of(found)
+        for item, was in signature_of(plain).items():
+            now = types.get(item, ("gone", ()))
+            if not agree(was, now):
+                raise TypesChanged(f"{name}, {item} is {now[0]} {now[1]}, as written {was[0]} {was[1]}")
+
+
+class TypesChanged(Exception):
+    """What a program takes or gives is of another type or shape once it is loaded or saved."""
+
+
+def agree(was: Any, now: Any) -> bool:
+    """Whether two types are one, and the sizes equal that both of them fix."""
+    if was[0] != now[0] or not was[1] or not now[1]:
+        return bool(was[0] == now[0])
+    pairs = [pair for pair in zip(was[1], now[1]) if all(isinstance(size, int) for size in pair)]  # noqa: B905
+    return len(was[1]) == len(now[1]) and all(left == right for left, right in pairs)
 
 
 def available(providers: list[str]) -> list[str]:

@@ -36,7 +36,14 @@ def _open(
     program = case.program if model is case.parsed else model.SerializeToString()
     context = OnnxContext(
         model,
-        Job(program, case.inputs, executor.configs[:1], case.external, passes=case.passes),
+        Job(
+            program,
+            case.inputs,
+            executor.configs[:1],
+            case.external,
+            passes=case.passes,
+            loads_only=case.loads_only,
+        ),
         executor,
         tolerance=tolerance,
         screen=screen,

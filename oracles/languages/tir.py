@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from corpus.case import Case
 from corpus.tir.program import has_blocks, is_flat, marks, parse, words
 from corpus.tir.tree import Module
@@ -22,6 +24,7 @@ def _open(
     """Open a module for the rules: every difference is plain where the program is defined."""
     case = opened.case
     job = Job(case.program, case.inputs, executor.configs[:1], format=case.format, passes=case.passes)
+    job = replace(job, loads_only=case.loads_only)
     return TirContext(job, executor, tolerance=tolerance, screen=tolerance)
 
 

@@ -30,6 +30,7 @@ def open_graph(
     if graphs is not None and graphs.referee:
         double = Config("float64", backend=graphs.referee)
     job = Job(case.program, case.inputs, executor.configs[:1], format=case.format, passes=case.passes)
+    job = replace(job, loads_only=case.loads_only)
     return GraphContext(case.parsed, job, executor, double=double, tolerance=tolerance, screen=screen)
 
 

@@ -1,6 +1,7 @@
-"""Hang: a run used up its CPU or wall time.
+"""Hang: a run used up its CPU or wall time, twice, and the un-optimised way takes a small part of it.
 
-A program that stands for a great many steps may just be long: nobody is to blame for it.
+A program that stands for a great many steps may just be long: nobody is to blame for it. Nor is a compiler
+that takes long; the judge gives it more time before this rule sees its runs.
 """
 
 from __future__ import annotations
@@ -17,6 +18,10 @@ ORDER = 20
 LONG = "may be long"
 MOST_STEPS = 20_000
 """How many nodes a program may run for its hang to be called one."""
+BUSY = 0.5
+"""Of its CPU time, what a run has used that does not sleep."""
+HANGING_TIMES = 20
+"""How many times the CPU time of the un-optimised way a hang takes at least."""
 
 
 def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
@@ -25,7 +30,12 @@ def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None
     if hung is None:
         return None
     if context.steps > MOST_STEPS:
-        return _is_long(context.steps, hung, runs)
+        count = f"{context.steps:.3g}" if math.isfinite(context.steps) else "an unknown number of"
+        return _undecided(f"it runs {count} nodes", hung, runs)
+    if runs[0].is_ok and _may_be_slow(hung, runs[0], context):
+        return _undecided(
+            f"{hung.cpu_seconds:.0f} CPU seconds, un-optimised {runs[0].cpu_seconds:.1f}", hung, runs
+        )
     side = side_of(hung, runs)
     symptom = symptom_of_run(Outcome.TIMEOUT, hung, context.names, side)
     where = " only" if side else ""
@@ -33,10 +43,14 @@ def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None
     return Verdict(Outcome.TIMEOUT, hung.phase, title, symptom, evidence(runs, hung))
 
 
-def _is_long(steps: float, hung: Run, runs: tuple[Run, ...]) -> Verdict:
+def _may_be_slow(hung: Run, plain: Run, context: Context) -> bool:
+    """Whether a run that computed until it was ended took too little of the plain one's time for a hang."""
+    if hung.cpu_seconds >= HANGING_TIMES * plain.cpu_seconds:
+        return False
+    return hung.cpu_seconds >= BUSY * context.executor.limits.cpu_seconds
+
+
+def _undecided(why: str, hung: Run, runs: tuple[Run, ...]) -> Verdict:
     symptom = Symptom(Outcome.UNDECIDED, hung.phase, LONG)
-    count = f"{steps:.3g}" if math.isfinite(steps) else "an unknown number of"
-    title = (
-        f"undecided: no end during {hung.phase} ({hung.config.label}), but it runs {count} nodes: may be long"
-    )
+    title = f"undecided: no end during {hung.phase} ({hung.config.label}), but {why}: may be long"
     return Verdict(Outcome.UNDECIDED, hung.phase, title, symptom, evidence(runs, hung))

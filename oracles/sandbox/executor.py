@@ -118,6 +118,17 @@ class Executor:
         self._sandbox.limits = replace(self.limits, wall_seconds=wall)
 
     @contextmanager
+    def patiently(self, cpu_seconds: float) -> Iterator[None]:
+        """Within it each run of the target may take this many CPU seconds, and as many times the wall's."""
+        usual = self._sandbox.limits
+        wall = usual.wall_seconds * cpu_seconds / usual.cpu_seconds
+        self._sandbox.limits = replace(usual, cpu_seconds=cpu_seconds, wall_seconds=wall)
+        try:
+            yield
+        finally:
+            self._sandbox.limits = usual
+
+    @contextmanager
     def quickly(self, *, plainly: bool = False) -> Iterator[None]:
         """Within it TIR programs share a process, and their arguments are not checked.
 
@@ -139,6 +150,7 @@ class Executor:
                 case.external,
                 format=case.format,
                 passes=case.passes,
+                loads_only=case.loads_only,
                 **job_options,
             )
         )
@@ -171,7 +183,7 @@ class Executor:
             limits = replace(self.limits, cpu_seconds=REFEREE_CPU_SECONDS)
             self._referee = Sandbox(name, limits=limits)
         configs = find_backend(name).configs(Target(name))[:1]
-        return self._referee.run(replace(job, configs=configs))[0]
+        return self._referee.run(replace(job, configs=configs, loads_only=False))[0]
 
     def classify(self, run: Run) -> str:
         """Classify a run's message by the backend that made it; empty if the backend does not know it."""

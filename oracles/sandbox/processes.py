@@ -7,6 +7,7 @@ import os
 import select
 import socket
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -42,6 +43,12 @@ class ZygoteDied(Exception):
     """The zygote has gone, and its workers with it; a new one can be started."""
 
 
+TELL_SECONDS = 2.0
+"""How long a wait may be of which nobody is told."""
+
+LISTENERS: list[Callable[[str], None]] = []
+"""Who is told, while a run lasts, which configuration is in which phase."""
+
 TICKS = os.sysconf("SC_CLK_TCK")
 IDLE_SHARE = 0.02
 """A process that used less of a CPU than this while it was waited for sleeps."""
@@ -66,7 +73,7 @@ class Worker:
     cpu_seconds: float = 0.0
     lost: bool = False
 
-    def wait_for_reply(self, seconds: float, cpu_seconds: float) -> None:
+    def wait_for_reply(self, seconds: float, cpu_seconds: float, label: str = "") -> None:
         """Until there is something to read; raises `TimeoutError` after so long of doing hardly anything.
 
         On a busy machine a process that computes gets little: its CPU limit ends it, not this one. Only one
@@ -76,13 +83,24 @@ class Worker:
         poll.register(self.channel, select.POLLIN)
         used = int(self.cpu_seconds * TICKS)
         marks = [used]
-        while not poll.poll(1000 * seconds):
+        while not self._answers(poll, seconds, label):
             before, used = used, self.ticks()
             if (used - before) / TICKS < IDLE_SHARE * seconds:
                 raise TimeoutError
             if any(used - mark > 2 * cpu_seconds * TICKS for mark in marks):
                 raise TimeoutError
             marks.append(used)  # the first one is the worker's own word
+
+    def _answers(self, poll: select.poll, seconds: float, label: str) -> bool:
+        """Whether there is something to read after so long; who listens is told what is waited for."""
+        deadline = time.monotonic() + seconds
+        while (left := deadline - time.monotonic()) > 0:
+            if poll.poll(1000 * min(left, TELL_SECONDS)):
+                return True
+            phase = worker.MARKER.unpack(os.pread(self.evidence, worker.MARKER.size, 0))[2]
+            for listener in LISTENERS:
+                listener(f"{label}: {worker.PHASES[min(phase, len(worker.PHASES) - 1)]}")
+        return bool(poll.poll(0))
 
     def close(self) -> None:
         """End the process and close what it held."""

@@ -46,7 +46,7 @@ class Job:
 
     `format` is that of the program. `outputs` names the outputs wanted (None: all). With `collect_log` the
     backend's log comes back too. `passes` are the case's own sequence, for a backend that runs such. Jobs
-    that are `shared` may run in one process after the other.
+    that are `shared` may run in one process after the other. With `loads_only` nothing is executed.
     """
 
     program: bytes
@@ -58,6 +58,7 @@ class Job:
     format: str = "onnx"
     passes: tuple[str, ...] = ()
     shared: bool = False
+    loads_only: bool = False
 
 
 TRIES = 2
@@ -255,12 +256,13 @@ class Sandbox:
         target.ticket = secrets.token_hex(8)
         header: dict[str, Any] = {"op": "run", "outputs": job.outputs, "log": job.collect_log, **laid_out}
         header |= {"test": target.tests, "ticket": target.ticket}
+        header["most"] = self.limits.cpu_seconds
         header["cpu"] = left_of(len(job.configs) * self.limits.cpu_seconds)
         if "path" not in header:
             buffers.append(job.program)
             header["size"] = len(job.program)
         header["inputs"] = [[name, worker.encode(value, buffers)] for name, value in job.inputs.items()]
-        shared = {"log": job.collect_log, "format": job.format}
+        shared = {"log": job.collect_log, "format": job.format, "loads_only": job.loads_only}
         header["configs"] = [
             [start + index, {"passes": job.passes, **dict(config.settings), **shared}]
             for index, config in enumerate(job.configs[start:])
@@ -269,7 +271,7 @@ class Sandbox:
         worker.send(target.channel, header, buffers)
 
     def _receive(self, target: Worker, config: Config, index: int, earlier: Sequence[Run]) -> Run:
-        target.wait_for_reply(self._wall_seconds(), self.limits.cpu_seconds)
+        target.wait_for_reply(self._wall_seconds(), self.limits.cpu_seconds, config.label)
         header, body = worker.receive(target.channel, self.limits.memory_bytes)
         wanted = {"test": target.tests, "config": index, "ticket": target.ticket}
         if any(header.get(name) != value for name, value in wanted.items()):

@@ -311,6 +311,10 @@ def memory_of(pid: int) -> int:
 # A worker
 
 
+class Loaded(BaseException):
+    """A program that was only to be loaded has been; no framework's own handler may take it for a failure."""
+
+
 class Marker:
     """The progress of this process, in memory that its parent sees too."""
 
@@ -333,6 +337,12 @@ class Marker:
         self.phase = PHASES.index(phase)
         self.entered = time.thread_time()
         MARKER.pack_into(self.page, 0, self.test, self.config, self.phase, self.started[0])
+
+    def enter_unless_executed(self, phase: str) -> None:
+        """Mark the start of a phase; end the run where it would execute the program."""
+        if phase == "execute":
+            raise Loaded
+        self.enter(phase)
 
     def cpu_seconds(self) -> float:
         """Since `begin`; while a timer runs the process clock moves in ticks, the thread's does not."""
@@ -371,7 +381,7 @@ def run_configs(
     for index, settings in request["configs"]:
         truncate(2)
         marker.begin(index)
-        signal.setitimer(signal.ITIMER_PROF, max(0.01, min(options.cpu, left)))
+        signal.setitimer(signal.ITIMER_PROF, max(0.01, min(request["most"], left)))
         header, outputs = attempt(backend, job, settings, marker)
         took = time.thread_time() - marker.entered
         signal.setitimer(signal.ITIMER_PROF, 0)
@@ -413,7 +423,10 @@ def attempt(
     try:
         feeds = {name: copied(value) for name, value in job["inputs"].items()}
         run = getattr(backend, f"run_{settings.get('format', '')}", backend.run)
-        outputs = run(job["program"], feeds, settings, job["outputs"], marker.enter)
+        enter = marker.enter_unless_executed if settings.get("loads_only") else marker.enter
+        outputs = run(job["program"], feeds, settings, job["outputs"], enter)
+    except Loaded:
+        return {"status": "ok"}, {}
     except BaseException as error:
         return failure(error, backend), {}
     return {"status": "ok"}, outputs

@@ -6,7 +6,6 @@ A list stands between `<!-- generated: NAME -->` and `<!-- end -->`, with NAME a
 
 from __future__ import annotations
 
-import enum
 import importlib
 import pkgutil
 import re
@@ -15,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import cast, get_args
+from typing import cast
 
 import typer.main
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
@@ -25,7 +24,8 @@ from generators.strategies import strategy_names
 from oracles.backends import backends
 from oracles.optional import asked_oracles
 from oracles.rules import find_rules
-from triage.cli import WORKFLOWS, build
+from triage.cli import build
+from triage.console.help import WORKFLOWS, meaning_of, value_of
 from triage.console.options import PANEL
 from triage.projects import projects
 
@@ -49,19 +49,24 @@ OPENING = """\
 
 <!-- Written by `python -m tests.house.reference` from the help of each command: change the help instead. -->
 
-`crux COMMAND --help` (or `-h`) prints the same with the defaults of your release. `crux --version` prints the version,
+`crux COMMAND --help` (or `-h`) prints the usual options on one screen, `--help-all` all of them. `crux --version` prints the version,
 `crux --install-completion` sets up completion in your shell, and `crux --show-completion` prints it.
-A command takes its own options, those [shared by all commands](#shared-by-all-commands), and the groups it names.
+A command takes its own options, those [shared by all commands](#shared-by-all-commands), and the groups named after *Also*.
 
-Results go to stdout: a table on a terminal, one JSON document with `--json`, JSON lines in a pipe. Progress goes to stderr.
+Results go to stdout as tables and words, piped too; `--json` prints one JSON document. Only `fuzz`, `check` and `reduce` write JSON lines
+when their stdout is no terminal. Progress goes to stderr.
 
-| Exit code | Meaning |
-|---|---|
-| 0 | no bug, done, or already minimal; `hunt` and `fuzz` exit with 0 when they find bugs, too |
-| 1 | `check`, `wrap`: the bug shows. `reduce`, `passes`: the failure does not show. `replay`, `watch`: something differs. `doctor`, `db check`: something is broken |
-| 2 | bad usage, or a file that cannot be used: one line says which, why and what to do |
-| 3 | crux itself failed: one line, and the traceback in a log file |
-| 130 | interrupted; results so far are kept |
+Settings of a project stand in `crux.toml`, or under `[tool.crux]` in `pyproject.toml`; the nearest file up to the repository's root
+counts, `CRUX_TARGET` and the like before it, options before both. A file cannot name what runs (`@python=`, `--trust`, `--check`).
+`crux config` lists the settings, and where each comes from.
+
+Exit codes:
+
+- 0: no bug, done, or already minimal; `hunt` and `fuzz` exit with 0 when they find bugs, too
+- 1: `check`, `wrap`: the bug shows. `reduce`, `passes`: the failure does not show. `replay`, `watch`: something differs. `doctor`, `db check`: something is broken
+- 2: bad usage, or a file that cannot be used: one line says which, why and what to do
+- 3: crux itself failed: one line, the traceback in a log, and a zip to report it with
+- 130: interrupted; results so far are kept
 """  # noqa: E501
 
 
@@ -106,7 +111,7 @@ def _section(name: str, command: Command) -> str:
     """One command: what it does, its usage, an example, and the options that are its own."""
     paragraphs = (command.help or "").split("\n\n")
     said = [each for each in paragraphs if not each.startswith(EXAMPLE)]
-    examples = [f"Example: `{each.removeprefix(EXAMPLE)}`" for each in paragraphs if each not in said]
+    examples = [f"`{each.removeprefix(EXAMPLE)}`" for each in paragraphs if each not in said]
     lines = [f"### `crux {name}`", "", *(line for each in said for line in (_escaped(each), ""))]
     if isinstance(command, TyperGroup):
         lines += [f"Subcommands: {', '.join(f'`{each}`' for each in sorted(command.commands))}.", ""]
@@ -114,7 +119,7 @@ def _section(name: str, command: Command) -> str:
     shared = {_key(each) for group in _shared().values() for each in group}
     own = [each for each in options(command) if _key(each) not in shared]
     rows = [f"- `{each.metavar}`: {each.help}" for each in arguments]
-    rows += [f"- {_spelled(each)}: {_meaning(each)}" for each in own]
+    rows += [f"- {_spelled(each)}: {meaning_of(each)}" for each in own]
     lines += [*rows, ""] if rows else []
     lines += [line for each in (*examples, _also(command)) if each for line in (each, "")]
     return "\n".join(lines)
@@ -137,7 +142,7 @@ def _also(command: Command) -> str:
             pieces.append(f"{link} but {', '.join(f'`{names_of(each)[-1]}`' for each in missing)}")
         else:
             pieces.append(", ".join(f"`{names_of(each)[-1]}`" for each in here))
-    return f"Also takes options for {'; '.join(pieces)}." if pieces else ""
+    return f"Also: {'; '.join(pieces)}." if pieces else ""
 
 
 @cache
@@ -148,7 +153,7 @@ def _shared() -> dict[str, list[TyperOption]]:
     by_key = {_key(each): each for each in reversed(every)}
     common = [key for key, each in by_key.items() if each.rich_help_panel == PANEL]
     leaves = sum(not isinstance(each, TyperGroup) for each in commands().values())
-    usual = [key for key in common if times[key] >= leaves]
+    usual = [key for key in common if times[key] > 0.9 * leaves]  # the others take them without a use
     groups = {
         "Shared by all commands": usual,
         "Shared by commands that run cases": [key for key in common if key not in usual],
@@ -167,42 +172,19 @@ def _makes_programs(key: tuple[tuple[str, ...], str]) -> bool:
 
 
 def _shared_list(title: str, group: list[TyperOption]) -> str:
-    rows = [f"- {_spelled(each)}: {_meaning(each)}" for each in group]
+    rows = [f"- {_spelled(each)}: {meaning_of(each)}" for each in group]
     return "\n".join([f"## {title}", "", *rows, ""])
 
 
 def _key(option: TyperOption) -> tuple[tuple[str, ...], str]:
     """What makes two options one: their names, help and default."""
-    return names_of(option), _meaning(option)
+    return names_of(option), meaning_of(option)
 
 
 def _spelled(option: TyperOption) -> str:
     """The option with its short form and its value."""
     *others, last = names_of(option)
-    return ", ".join(f"`{each}`" for each in (*others, f"{last} {_value(option)}".strip()))
-
-
-def _value(option: TyperOption) -> str:
-    """What stands behind the option; nothing behind a flag."""
-    if option.metavar:
-        return option.metavar
-    kind = option.type_descriptor.annotation
-    kind = next((each for each in get_args(kind) if each is not type(None)), kind)
-    if kind is bool:
-        return ""
-    if isinstance(kind, type) and issubclass(kind, enum.Enum):
-        return "|".join(str(each.value) for each in kind)
-    return {int: "N", float: "N", Path: "PATH"}.get(kind, "TEXT")
-
-
-def _meaning(option: TyperOption) -> str:
-    """The option's help, with the default if it says none itself."""
-    text, default = option.help or "", option.default
-    if isinstance(default, enum.Enum):
-        default = default.value
-    if default in (None, "", False, True, 0) or isinstance(default, list | tuple) or "default:" in text:
-        return text
-    return f"{text} (default: {default:g})" if isinstance(default, float) else f"{text} (default: {default})"
+    return ", ".join(f"`{each}`" for each in (*others, f"{last} {value_of(option)}".strip()))
 
 
 def _escaped(text: str) -> str:

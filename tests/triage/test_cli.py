@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -78,9 +79,23 @@ def test_a_failure_of_its_own_exits_with_3_and_leaves_the_traceback_in_a_file(fo
     assert (done.returncode, done.stdout) == (3, "")
     (line,) = done.stderr.splitlines()
     assert "ValueError: planted here" in line
-    (log,) = (folder / "state" / "crux").iterdir()
+    log, bundle = sorted((folder / "state" / "crux").iterdir())
     assert str(log) in line
+    assert str(bundle) in line
     assert "Traceback" in log.read_text()
+    with zipfile.ZipFile(bundle) as found:
+        assert "planted" in found.read("crux.log").decode()
+        assert json.loads(found.read("versions.json"))["onnxruntime"]
+        assert "case-1/model.onnx" in found.namelist()
+
+
+def test_a_bundle_of_a_private_command_holds_no_case_and_no_words_of_it(folder):
+    setup = PLANTED.format(module="oracles.judge", name="Judge.verdict")
+    assert crux(folder, "reduce", "healthy", "-o", "secret", "--private", setup=setup).returncode == 3
+    _, bundle = sorted((folder / "state" / "crux").iterdir())
+    with zipfile.ZipFile(bundle) as found:
+        assert found.namelist() == ["crux.log", "versions.json"]
+        assert "secret" not in found.read("crux.log").decode()
 
 
 def test_a_case_without_a_bug_exits_with_0(folder):

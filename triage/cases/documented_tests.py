@@ -99,7 +99,7 @@ class Reader:
         origin = f"{name}::{test}" if test else str(name)
         try:
             parsed = relax.FORMAT.parse(program.encode(), origin)
-            inputs = relax.FORMAT.make_inputs(parsed, 0)
+            inputs = relax.FORMAT.make_inputs(parsed, 0, {})
             yield Document(Case("relax", parsed.to_bytes(), inputs, origin=origin), fires)
         except UserError as error:
             self.untold.update([str(error).partition(": ")[2][:60]])
@@ -109,7 +109,7 @@ class Reader:
         origin = f"{name}::{test}" if test else str(name)
         try:
             parsed = tir.FORMAT.parse(program.encode(), origin)
-            inputs = tir.FORMAT.make_inputs(parsed, 0)
+            inputs = tir.FORMAT.make_inputs(parsed, 0, {})
             yield Document(Case("tir", to_bytes(parsed), inputs, origin=origin))
         except UserError as error:
             self.untold.update([str(error).partition(": ")[2][:60]])

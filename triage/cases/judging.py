@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -19,6 +19,7 @@ from triage.store.documents import wrong_document
 if TYPE_CHECKING:
     from corpus.target import Target
     from oracles.judge import Judge
+    from triage.console.progress import Progress
 
 
 class Judges:
@@ -50,6 +51,25 @@ class Judges:
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
+
+
+@contextmanager
+def waits_shown() -> Iterator[None]:
+    """Within it, a run that lasts says in which phase it is."""
+    from oracles.sandbox.processes import LISTENERS
+    from triage.console.progress import progress
+
+    with ExitStack() as stack:
+
+        def tell(text: str) -> None:
+            if not shown:
+                shown.append(stack.enter_context(progress()))
+            shown[0].status(text)
+
+        shown: list[Progress] = []
+        LISTENERS.append(tell)
+        stack.callback(LISTENERS.remove, tell)
+        yield
 
 
 def judge_often(judge: Judge, case: Case, repeat: int) -> tuple[Verdict, dict[str, Any]]:

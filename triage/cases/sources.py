@@ -58,6 +58,17 @@ def each_named(words: Sequence[str]) -> Iterator[str]:
         yield from _lines() if word == STDIN else (word,)
 
 
+def with_samples(options: CaseOptions) -> list[CaseOptions]:
+    """The options once for each sample in the folder that `--inputs` names; as they are if it holds one."""
+    folder = options.inputs
+    if folder is None or not folder.is_dir() or any(folder.glob("input_*.pb")):
+        return [options]
+    samples = [*folder.glob("*.npz"), *{path.parent for path in folder.glob("*/input_*.pb")}]
+    if not samples:
+        raise UserError(f"{folder}: holds no sample; name a folder of .npz files, or of input_*.pb")
+    return [replace(options, inputs=sample) for sample in sorted(samples)]
+
+
 def open_to_run(word: str, options: CaseOptions) -> Case:
     """Open a case as `open_one` does; replace drawn values that are not finite."""
     with Judges(options) as judges:
@@ -88,7 +99,7 @@ def open_one(word: str, options: CaseOptions, judges: Judges | None = None) -> C
         case = _opened(word, options)
         path = Path(word)
         is_made = path.exists() and options.inputs is None and not has_inputs(path)
-        if judges is None or not is_made or case.target is None:
+        if judges is None or not is_made or case.target is None or case.loads_only:
             return case
         from generators.finite import settled
         from generators.language.record import language_of
@@ -96,7 +107,13 @@ def open_one(word: str, options: CaseOptions, judges: Judges | None = None) -> C
         if not language_of(case.format).searches_inputs:
             return case
 
-        return settled(case, judges.of(case.target, case.format), free_weights=options.free_weights)
+        return settled(
+            case,
+            judges.of(case.target, case.format),
+            free_weights=options.free_weights,
+            seed=options.seed or 0,
+            dims=options.sizes,
+        )
 
 
 def _opened(word: str, options: CaseOptions) -> Case:
@@ -106,8 +123,10 @@ def _opened(word: str, options: CaseOptions) -> Case:
             path,
             inputs=options.inputs,
             seed=options.seed or 0,
+            dims=options.sizes,
             memory_bytes=options.memory << 20,
             trust=options.trust,
+            load_only=options.load_only,
             importer=partial(open_foreign, options.target_of(None), options.limits),
         )
     else:
@@ -115,6 +134,7 @@ def _opened(word: str, options: CaseOptions) -> Case:
 
         with open_existing(options.database) as store:
             case = store.load_case(find_case(store, word))
+            case = case.for_loading() if options.load_only else case
         must_be_known(case, word, trust=options.trust)
     usual = find_format(case.format).target
     return with_sequence(replace(case, target=options.target_of(case.target, usual)))

@@ -43,13 +43,15 @@ def check(
 
     Example: crux check model.onnx --target ort
     """
-    single = len(cases) == 1 and cases != ["-"]
+    from triage.cases.sources import with_samples
+
+    single = len(cases) == 1 and cases != ["-"] and len(with_samples(options)) == 1
     troubles: list[str] = []
     if targets:
         found = _compared(options, cases, targets)
     else:
         found = _verdicts(options, cases, repeat, locate, troubles)
-    documents = emit(found, as_json=options.json, show=_show, single=single)
+    documents = emit(found, as_json=options.json, show=_show, single=single, lines_if_piped=True)
     for trouble in troubles:  # the verdicts are out by now
         say(f"crux: {trouble}")
     failing = [document for document in documents if document["bug"]]
@@ -66,6 +68,7 @@ def _verdicts(
     same.
     """
     import sqlite3
+    from itertools import product
 
     from corpus.case import Remark
     from corpus.errors import UserError
@@ -75,12 +78,12 @@ def _verdicts(
 
     with in_short(MANY if words == ["-"] else len(words) * repeat), Judges(options) as judges:
         judges.begin(words[0])
-        from triage.cases.judging import judge_often
-        from triage.cases.sources import bounded, each_named, open_one
+        from triage.cases.judging import judge_often, waits_shown
+        from triage.cases.sources import bounded, each_named, open_one, with_samples
 
-        for word in each_named(words):
-            with bounded(options.timeout, word, repeat):
-                case = open_one(word, options, judges)
+        for word, sample in product(each_named(words), with_samples(options)):
+            with bounded(options.timeout, word, repeat), waits_shown():
+                case = open_one(word, sample, judges)
                 assert case.target is not None
                 judge = judges.of(case.target, case.format)
                 verdict, document = judge_often(judge, case, repeat)
@@ -88,13 +91,15 @@ def _verdicts(
                 from triage.store.documents import located_document
 
                 document["located"] = located_document(verdict.wrong)
-            for kind in (Remark.CHANGED, Remark.FREED):
+            for kind in (Remark.CHANGED, Remark.FREED, Remark.FITTED, Remark.UNFIT):
                 document["notes"] += map(kind.note, case.remarks(kind))
             try:
                 if options.db:
                     document |= _kept(options, case, verdict, judge.release)
             except (OSError, sqlite3.Error, UserError) as error:
                 troubles.append(disk_complaint(error) or " ".join(str(error).split()))
+            if sample is not options:
+                document["inputs"] = str(sample.inputs)
             yield {"case": word, **document}
 
 

@@ -88,7 +88,7 @@ def fuzz(
         found = _failures(
             options, plan, tests, minutes, summary, shown, avoid_known, native_coverage, cluster
         )
-        told = found if options.json else emit(found, as_json=False, show=_show)
+        told = found if options.json else emit(found, as_json=False, show=_show, lines_if_piped=True)
         failing = [document["id"] for document in told]
     _conclude(summary, failing, options)
     return 0

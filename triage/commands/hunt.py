@@ -10,6 +10,7 @@ import typer
 
 from triage.console.options import (
     MIXED,
+    RARE,
     CaseOptions,
     Cluster,
     MaxBytes,
@@ -48,7 +49,11 @@ Tests = Annotated[
 Cost = Annotated[
     float,
     typer.Option(
-        "--cost", metavar="MINUTES", help="CPU minutes that it may use, in all; 0 is no bound.", min=0.0
+        "--cost",
+        metavar="MINUTES",
+        rich_help_panel=RARE,
+        help="CPU minutes that it may use, in all; 0 is no bound.",
+        min=0.0,
     ),
 ]
 Targets = Annotated[
@@ -62,14 +67,27 @@ Resume = Annotated[
 ]
 Disk = Annotated[
     float,
-    typer.Option("--disk", metavar="GB", help="What the database may take; 0 is without a limit.", min=0.0),
+    typer.Option(
+        "--disk",
+        metavar="GB",
+        rich_help_panel=RARE,
+        help="What the database may take; 0 is without a limit.",
+        min=0.0,
+    ),
 ]
 Serve = Annotated[
     bool, typer.Option("--serve", help="Show the hunt on a page while it runs, to this machine only.")
 ]
 Port = Annotated[
     int,
-    typer.Option("--port", metavar="N", help="Where --serve listens; 0 is any free one.", min=0, max=65535),
+    typer.Option(
+        "--port",
+        metavar="N",
+        rich_help_panel=RARE,
+        help="Where --serve listens; 0 is any free one.",
+        min=0,
+        max=65535,
+    ),
 ]
 Out = Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="Where the bundles go.")]
 Known = Annotated[

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.console.options import CaseOptions, as_command
+from triage.console.options import RARE, CaseOptions, as_command
 from triage.console.output import Document, emit, quoted, say, table
 
 if TYPE_CHECKING:
@@ -28,7 +28,13 @@ Check = Annotated[
     typer.Option("--check", metavar="CMD", help="Judge by a command; {} is the candidate's model.onnx."),
 ]
 CheckExit = Annotated[
-    int, typer.Option("--check-exit", metavar="N", help="The exit code of --check that means interesting.")
+    int,
+    typer.Option(
+        "--check-exit",
+        metavar="N",
+        rich_help_panel=RARE,
+        help="The exit code of --check that means interesting.",
+    ),
 ]
 Also = Annotated[
     str | None, typer.Option("--also", metavar="CMD", help="A command that must exit with 0 as well.")
@@ -52,7 +58,12 @@ Private = Annotated[
 ]
 
 Thorough = Annotated[
-    bool, typer.Option("--thorough", help="At the end ask for every subset of few nodes, whatever it takes.")
+    bool,
+    typer.Option(
+        "--thorough",
+        rich_help_panel=RARE,
+        help="At the end ask for every subset of few nodes, whatever it takes.",
+    ),
 ]
 
 
@@ -90,7 +101,7 @@ def reduce(
                 "reduce --all: takes no CASE, -o, --check, --also or --private;"
                 " results go into the database, beside the originals"
             )
-        emit(_reduce_all(options, request), as_json=options.json, show=_show)
+        emit(_reduce_all(options, request), as_json=options.json, show=_show, lines_if_piped=True)
         return 0
     if case is None or out is None:
         raise UserError("reduce: name a CASE and, with -o DIR, where the result goes (or give --all)")
@@ -134,7 +145,7 @@ def _reduce_with(judges: Judges, word: str, out: Path, request: Request) -> int:
         write_page(out, None if request.private else case)
     for text in document.get("words_left", ()):
         say(f"crux: the failure needs {text!r} of the original: look at it before you share {out}")
-    emit(iter([document]), as_json=options.json, show=_show, single=True)
+    emit(iter([document]), as_json=options.json, show=_show, single=True, lines_if_piped=True)
     if not request.check:
         say(f"next: crux report {quoted(str(out))} -o crux-report")
     return 0

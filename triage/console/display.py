@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
-from triage.console.output import is_plain, is_terminal, printable, say, stderr_console
+from triage.console.output import is_plain, is_quiet, is_terminal, printable, say, stderr_console
 from triage.console.progress import PLAIN_SECONDS, PlainLines, Progress, clock
 from triage.console.status import HuntStatus
 
@@ -232,7 +232,7 @@ def display(as_json: bool) -> Iterator[Display]:
     if as_json:
         yield JsonLines()
         return
-    if not is_terminal(sys.stderr) or is_plain():
+    if not is_terminal(sys.stderr) or is_plain() or is_quiet():
         yield PlainDisplay()
         return
     from rich.live import Live

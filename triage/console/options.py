@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
 
-from triage.console.output import quoted
+from triage.console.output import appearance, quoted
 
 if TYPE_CHECKING:
     from corpus.target import Target
@@ -23,32 +23,57 @@ if TYPE_CHECKING:
     from oracles.run import Limits
 
 PANEL = "Common options"
+RARE = "Rare options"
+"""Where a command declares what its first screen of help leaves out."""
 DEFAULT_DATABASE = Path("crux.db")
 WALL_PER_CPU = 3
 
 
-def _option(*names: str, text: str, **settings: Any) -> Any:
+def _option(*names: str, text: str = "", **settings: Any) -> Any:
     return typer.Option(*names, help=text, rich_help_panel=PANEL, **settings)
+
+
+class Color(StrEnum):
+    """When colours are used."""
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
 
 
 @dataclass(frozen=True, slots=True)
 class StoreOptions:
-    """The options of every command."""
+    """The options of every command; the last two hold before it starts."""
 
     db: Annotated[Path | None, _option("--db", text="The database. (default: ./crux.db)")] = None
     json: Annotated[bool, _option("--json", text="One JSON document on stdout.")] = False
+    color: Annotated[
+        Color, _option("--color", text="Colours: auto: on a terminal, unless NO_COLOR is set.")
+    ] = Color.AUTO
+    quiet: Annotated[bool, _option("--quiet", text="No progress and no hints on stderr.")] = False
+    usual_database: Annotated[Path, _option("--usual-database", hidden=True)] = DEFAULT_DATABASE
+    """From the settings."""
 
     @property
     def database(self) -> Path:
         """The path of the database."""
-        return self.db or DEFAULT_DATABASE
+        return self.db or self.usual_database
 
 
 @dataclass(frozen=True, slots=True)
 class CaseOptions(StoreOptions):
     """The options of every command that runs cases, besides those of every command."""
 
-    inputs: Annotated[Path | None, _option("--inputs", text="An .npz with the case's inputs.")] = None
+    usual_target: Annotated[str, _option("--usual-target", hidden=True)] = ""
+    """From the settings: for cases that say none, in place of `ort`."""
+
+    inputs: Annotated[
+        Path | None,
+        _option("--inputs", text="An .npz with the case's inputs; for check also a folder of samples."),
+    ] = None
+    dims: Annotated[
+        str, _option("--dims", metavar="NAME=N,…", text="Sizes of symbolic dims, for inputs that are made.")
+    ] = ""
     target: Annotated[
         str | None,
         _option("--target", text="Such as ort or ort@opt=basic. (default: the case's own, or ort)"),
@@ -85,18 +110,38 @@ class CaseOptions(StoreOptions):
         bool, _option("--trust", text="Accept cases that run code: scripts and custom-op libraries.")
     ] = False
 
+    load_only: Annotated[
+        bool, _option("--load-only", text="Load, save and load again at every level; execute nothing.")
+    ] = False
+
     def target_of(self, case_target: Target | None, usual: str = "ort") -> Target:
         """Return the target asked for, else the case's own, else the `usual` one of its format."""
         from corpus.target import Target
         from oracles.backends import find_backend
         from oracles.optional import SETTING, find_asked
 
-        target = Target.parse(self.target) if self.target else self.trusted(case_target or Target(usual))
+        if self.target or (case_target is None and self.usual_target and usual in ("ort", self.usual_target)):
+            target = Target.parse(self.target or self.usual_target)
+        else:
+            target = self.trusted(case_target or Target(usual))
         find_backend(target.backend)
         if self.oracles is not None:
             find_asked(self.oracles)
             target = target.with_setting(SETTING, self.oracles)
         return target
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The sizes of symbolic dims that are asked for; raises `UserError` for other text."""
+        from corpus.errors import UserError
+
+        sizes: dict[str, int] = {}
+        for part in filter(None, self.dims.split(",")):
+            name, _, size = part.rpartition("=")
+            if not name.strip() or not size.strip().isdecimal() or int(size) >= 1 << 31:
+                raise UserError(f"--dims {part[:80]!r}: write names with sizes, such as batch=2,seq=16")
+            sizes[name.strip()] = int(size)
+        return sizes
 
     def trusted(self, target: Target) -> Target:
         """The target, as one that may be run; `UserError` if it is of a file or database and says what runs.
@@ -190,7 +235,9 @@ class Command:
     def __call__(self, **given: Any) -> int:
         """Call the function with the options as one value; returns its exit code."""
         shared = {field.name: given.pop(field.name) for field in dataclasses.fields(self._options)}
-        return self._function(self._options(**shared), **given)
+        options = self._options(**shared)
+        with appearance(options.color, options.quiet):
+            return self._function(options, **given)
 
 
 def as_command(
@@ -255,12 +302,19 @@ Strategy = Annotated[
 ]
 NativeCoverage = Annotated[
     bool,
-    typer.Option("--native-coverage", help="Watch which code of the target the tests meet (x86-64)."),
+    typer.Option(
+        "--native-coverage",
+        rich_help_panel=RARE,
+        help="Watch which code of the target the tests meet (x86-64).",
+    ),
 ]
 Cluster = Annotated[
     str,
     typer.Option(
-        "--cluster", metavar="ADDRESS", help="Test on a Ray cluster; local starts one here. -j says how wide."
+        "--cluster",
+        metavar="ADDRESS",
+        rich_help_panel=RARE,
+        help="Test on a Ray cluster; local starts one here. -j says how wide.",
     ),
 ]
 Source = Annotated[
@@ -281,20 +335,43 @@ Modes = Annotated[
 ]
 
 MaxFlops = Annotated[
-    int | None, typer.Option("--max-flops", metavar="N", help="Operations of one run, at most.", min=1)
+    int | None,
+    typer.Option(
+        "--max-flops", metavar="N", rich_help_panel=RARE, help="Operations of one run, at most.", min=1
+    ),
 ]
 MaxBytes = Annotated[
     int | None,
-    typer.Option("--max-bytes", metavar="N", help="Bytes of all values together, at most.", min=64),
+    typer.Option(
+        "--max-bytes",
+        metavar="N",
+        rich_help_panel=RARE,
+        help="Bytes of all values together, at most.",
+        min=64,
+    ),
 ]
-MaxDim = Annotated[int | None, typer.Option("--max-dim", metavar="N", help="The largest dim.", min=1)]
+MaxDim = Annotated[
+    int | None, typer.Option("--max-dim", metavar="N", rich_help_panel=RARE, help="The largest dim.", min=1)
+]
 MaxDepth = Annotated[
     int | None,
-    typer.Option("--max-depth", metavar="N", help="Operators in a chain, each reading the last.", min=1),
+    typer.Option(
+        "--max-depth",
+        metavar="N",
+        rich_help_panel=RARE,
+        help="Operators in a chain, each reading the last.",
+        min=1,
+    ),
 ]
 MaxMs = Annotated[
     float | None,
-    typer.Option("--max-ms", metavar="N", help="Milliseconds of one run at most, estimated.", min=0.02),
+    typer.Option(
+        "--max-ms",
+        metavar="N",
+        rich_help_panel=RARE,
+        help="Milliseconds of one run at most, estimated.",
+        min=0.02,
+    ),
 ]
 
 

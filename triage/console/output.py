@@ -1,4 +1,4 @@
-"""Results to stdout: a table for a person, one JSON document with `--json`, JSON lines into a pipe."""
+"""Results to stdout: tables and words, for a pipe, too; one JSON document with `--json`."""
 
 from __future__ import annotations
 
@@ -9,16 +9,24 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
 from corpus.errors import UserError
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.measure import Measurement
     from rich.table import Table
+    from rich.text import Text
 
 Document = dict[str, Any]
+
+UNFOLDED = 10_000
+"""Columns of a table in a pipe: a row is a line, for `grep` and `cut`."""
+TITLES = frozenset({"title", "what was seen", "symptom", "its words"})
+"""The columns that hold sentences of a compiler, of any length."""
+LINES_OF_A_TITLE = 2
 
 
 def emit(
@@ -27,15 +35,17 @@ def emit(
     as_json: bool,
     show: Callable[[list[Document]], RenderableType],
     single: bool = False,
+    lines_if_piped: bool = False,
 ) -> list[Document]:
     """Write results and hand them back; with `single` the JSON document is the only result, not a list.
 
-    JSON lines go out one by one as the results come in, and so do the lines of a list: one for each document.
+    With `lines_if_piped` a pipe gets a JSON line for each result as soon as there is one. The lines of a
+    JSON list go out one by one, too: one for each document.
     """
     if as_json and not single:
         return list(_listed(documents))
     done: list[Document] = []
-    lines = not as_json and not is_terminal(sys.stdout)
+    lines = lines_if_piped and not as_json and not is_terminal(sys.stdout)
     for document in documents:
         done.append(document)
         if lines:
@@ -43,8 +53,19 @@ def emit(
     if as_json:
         write_line(in_json(done[0], indent=2))
     elif not lines:
-        stdout_console().print(show(done))
+        _write_shown(show(done))
     return done
+
+
+def _write_shown(shown: RenderableType) -> None:
+    """Print words and tables; a pipe gets them unfolded, without colour and without blanks at the ends."""
+    console = stdout_console()
+    if is_terminal(sys.stdout):
+        console.print(shown)
+        return
+    with console.capture() as captured:
+        console.print(shown)
+    write_line("\n".join(line.rstrip() for line in captured.get().splitlines()))
 
 
 def _listed(documents: Iterable[Document]) -> Iterator[Document]:
@@ -85,7 +106,9 @@ def write_line(text: str) -> None:
 
 
 def say(text: str) -> None:
-    """One line of progress to stderr, without what would steer a terminal."""
+    """One line to stderr, without what would steer a terminal; of these, `--quiet` leaves `crux: …` only."""
+    if is_quiet() and not text.startswith("crux"):
+        return
     try:
         print(printable(text), file=sys.stderr, flush=True)
     except (OSError, ValueError):
@@ -126,7 +149,7 @@ def escaped(sign: str) -> str:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str = "") -> Table:
-    """Return a table for a terminal, which folds long cells and takes no cell for markup."""
+    """A table that folds long cells on a terminal, shortens titles there, and takes no cell for markup."""
     from rich.table import Table
     from rich.text import Text
 
@@ -134,15 +157,44 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str =
     for column in columns:
         made.add_column(column, overflow="fold")
     for row in rows:
-        made.add_row(*(Text(printable(str(cell))) for cell in row))
+        cells = [Text(printable(str(cell))) for cell in row]
+        made.add_row(
+            *(
+                Shortened(cell) if column in TITLES else cell
+                for column, cell in zip(columns, cells, strict=True)
+            )
+        )
     return made
 
 
+class Shortened:
+    """A text of which each paragraph takes at most `LINES_OF_A_TITLE` lines of a table."""
+
+    def __init__(self, text: Text) -> None:
+        self._text = text
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        from rich.measure import Measurement
+
+        return Measurement.get(console, options, self._text)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+        width = options.max_width
+        for paragraph in self._text.split("\n", allow_blank=True):
+            lines = paragraph.wrap(console, width, overflow="fold")
+            if len(lines) > LINES_OF_A_TITLE:
+                last = lines[LINES_OF_A_TITLE - 1]
+                last.truncate(max(width - 1, 0))
+                last.append("…")
+            yield from lines[:LINES_OF_A_TITLE]
+
+
 def stdout_console() -> Console:
-    """Return a console on stdout that does not colour numbers and paths by itself."""
+    """A console on stdout that does not colour numbers and paths by itself; a pipe folds nothing."""
     from rich.console import Console
 
-    return Console(highlight=False, force_terminal=False if is_plain() else None)
+    width = None if is_terminal(sys.stdout) or os.environ.get("COLUMNS") else UNFOLDED
+    return Console(highlight=False, force_terminal=False if is_plain() else None, width=width)
 
 
 def stderr_console() -> Console:
@@ -157,6 +209,29 @@ def is_plain() -> bool:
     return bool(os.environ.get("NO_COLOR"))
 
 
+def is_quiet() -> bool:
+    """Whether progress and the next command stay unsaid."""
+    return bool(os.environ.get(QUIET))
+
+
+@contextmanager
+def appearance(color: str, quiet: bool) -> Iterator[None]:
+    """Let `--color` and `--quiet` hold for a command and the processes it starts."""
+    wanted = {QUIET: "1"} if quiet else {}
+    wanted |= {"never": {"NO_COLOR": "1"}, "always": {"FORCE_COLOR": "1", "NO_COLOR": ""}}.get(color, {})
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+QUIET = "CRUX_QUIET"
 DISK = {
     errno.ENOSPC: "make room",
     errno.EDQUOT: "make room",

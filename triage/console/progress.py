@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
-from triage.console.output import is_plain, is_terminal, printable, say, stderr_console
+from triage.console.output import is_plain, is_quiet, is_terminal, printable, say, stderr_console
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -74,7 +74,7 @@ class LiveLine:
 @contextmanager
 def progress() -> Iterator[Progress]:
     """The progress display that fits stderr."""
-    if not is_terminal(sys.stderr) or is_plain():
+    if not is_terminal(sys.stderr) or is_plain() or is_quiet():
         yield PlainLines()
         return
     from rich.live import Live

@@ -25,6 +25,12 @@ def session_options(settings: dict[str, Any]) -> Any:
     return options
 
 
+def signature_of(session: Any) -> dict[str, Any]:
+    """Map what a session takes and gives to its type and its shape."""
+    sides = (("input", session.inputs_meta), ("output", session.outputs_meta))
+    return {f"{side} {each.name!r}": (each.type, each.shape) for side, every in sides for each in every}
+
+
 def run_small(program: bytes, feeds: dict[str, Any]) -> Any:
     """Return the first result of a small model, un-optimised."""
     session = core.InferenceSession(session_options({"level": "none"}), program, False, False)
@@ -83,6 +89,29 @@ def is_plain(inputs: Iterable[Any], types: list[str]) -> bool:
 
 def _has_bits(value: Any) -> bool:
     return isinstance(value, tuple) or (isinstance(value, list) and any(map(_has_bits, value)))
+
+
+def as_map(value: Any) -> Any:
+    """Return a map that came as the list of its keys and its values."""
+    keys, values = value
+    return dict(zip(keys.tolist(), values.tolist()))  # noqa: B905 (Python 3.8)
+
+
+def dense(value: Any) -> Any:
+    """Return a value with a sparse tensor written out, since such an object is equal to itself alone."""
+    if not isinstance(value, core.SparseTensor):
+        return value
+    shape, kept = tuple(value.dense_shape()), np.asarray(value.values())
+    full = np.zeros(shape, kept.dtype)
+    if "COO" in str(value.format).upper():
+        indices = np.asarray(value.get_coo_data().indices())
+        flat = indices if indices.ndim == 1 else np.ravel_multi_index(tuple(indices.T), shape)
+        full.reshape(-1)[flat] = kept
+        return full
+    rows = value.get_csrc_data()
+    inner, outer = np.asarray(rows.inner()), np.asarray(rows.outer())
+    full[np.repeat(np.arange(len(outer) - 1), np.diff(outer)), inner] = kept
+    return full
 
 
 def to_ortvalue(value: Any) -> Any:

@@ -1,0 +1,67 @@
+"""`crux config`: the settings that hold, and where each comes from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from triage.console.options import DEFAULT_DATABASE, CaseOptions, as_command
+from triage.console.output import Document, emit, table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rich.table import Table
+
+    from triage.console.settings import Setting
+
+USUAL = {"target": "ort", "database": str(DEFAULT_DATABASE)}
+GIVEN_AS = {"database": "db"}
+COMMAND_LINE = "command line"
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("config")(as_command(CaseOptions, config, unsaid=("inputs", "trust")))
+
+
+def config(options: CaseOptions, context: typer.Context) -> int:
+    """Print each setting with its value and where it comes from: default, file, environment, command line.
+
+    A file is crux.toml, or [tool.crux] in pyproject.toml: the nearest one up to the repository's root.
+
+    Example: crux config --json
+    """
+    from triage.console.settings import KINDS, here
+
+    settings = here()
+    found = [_document(key, options, context, settings) for key in KINDS]
+    emit(found, as_json=options.json, show=_show)
+    return 0
+
+
+def _document(
+    key: str, options: CaseOptions, context: typer.Context, settings: Mapping[str, Setting]
+) -> Document:
+    name = GIVEN_AS.get(key, key)
+    value: Any = getattr(options, name, None)
+    source: Any = context.get_parameter_source(name)
+    if source is not None and source.name == "COMMANDLINE":
+        found = COMMAND_LINE
+    elif key in settings:
+        value, found = settings[key].value if value is None else value, settings[key].source
+    else:
+        value, found = USUAL.get(key) if value is None else value, "default"
+    return {
+        "name": key,
+        "value": value if isinstance(value, int | float | None) else str(value),
+        "from": found,
+    }
+
+
+def _show(documents: list[Document]) -> Table:
+    rows = [
+        (each["name"], "-" if each["value"] is None else each["value"], each["from"]) for each in documents
+    ]
+    return table(("setting", "value", "from"), rows)

@@ -1,0 +1,278 @@
+"""JSON schemas of what commands print with `--json`: a promise of each version.
+
+A document may have more fields than its schema names, as versions add some; those named stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from oracles.run import Phase
+from oracles.verdict import Outcome
+
+Schema = Mapping[str, Any]
+
+DRAFT = "https://json-schema.org/draft/2020-12/schema"
+TEXT: Schema = {"type": "string"}
+COUNT: Schema = {"type": "integer", "minimum": 0}
+NUMBER: Schema = {"type": "number"}
+FLAG: Schema = {"type": "boolean"}
+
+
+def words(description: str) -> Schema:
+    """A text, with what it means."""
+    return {"type": "string", "description": description}
+
+
+def one_of(values: Any) -> Schema:
+    """One of these texts."""
+    return {"type": "string", "enum": [str(each) for each in values]}
+
+
+def listed(items: Schema) -> Schema:
+    """A list of such."""
+    return {"type": "array", "items": items}
+
+
+def maybe(kind: Schema) -> Schema:
+    """Such a value or null."""
+    return {"anyOf": [kind, {"type": "null"}]}
+
+
+def record(fields: Mapping[str, Schema], also: Mapping[str, Schema] = {}) -> Schema:
+    """An object that has all of `fields`, and those of `also` where they apply."""
+    return {"type": "object", "required": [*fields], "properties": {**fields, **also}}
+
+
+def one_or_more(document: Schema) -> Schema:
+    """The document of one case, or the list of several cases' documents."""
+    return {"anyOf": [document, listed(document)]}
+
+
+DISTANCE: Schema = {
+    "anyOf": [NUMBER, {"type": "string", "description": "nan, inf or -inf"}, {"type": "null"}]
+}
+SEEN = {
+    "outcome": one_of(each.value for each in Outcome),
+    "phase": one_of(each.value for each in Phase),
+    "symptom": words("names the failure for comparison; empty without a bug"),
+    "title": words("one line for a person"),
+}
+WRONG = record(
+    {
+        "output": TEXT,
+        "side": words("which side is wrong, if that is known"),
+        "kind": TEXT,
+        "error": DISTANCE,
+        "truth": TEXT,
+        "unoptimised_off_truth": DISTANCE,
+        "optimised_off_truth": DISTANCE,
+        "first_divergent": TEXT,
+        "operator": TEXT,
+        "times_further": DISTANCE,
+    }
+)
+LOCATED = record(
+    {"tensor": TEXT, "node": TEXT, "op": TEXT, "error": DISTANCE, "right_until": listed(TEXT)},
+)
+SIDE = record({**SEEN, "target": TEXT})
+CHECK = record(
+    {"case": TEXT, **SEEN, "bug": FLAG, "target": TEXT, "notes": listed(TEXT)},
+    {
+        "wrong": WRONG,
+        "repeats": COUNT,
+        "same": COUNT,
+        "id": words("the failure in the database of --db"),
+        "located": maybe(LOCATED),
+        "targets": listed(SIDE),
+        "alone": words("of --targets, the one that stands alone; empty if none does"),
+    },
+)
+REDUCE = record(
+    {
+        "nodes_before": COUNT,
+        "nodes_after": COUNT,
+        "function_nodes_before": COUNT,
+        "function_nodes_after": COUNT,
+        "bytes_before": COUNT,
+        "bytes_after": COUNT,
+        "checks": COUNT,
+        "sweep_checks": COUNT,
+        "confirmations": COUNT,
+        "cached": COUNT,
+        "seconds": NUMBER,
+        "symptom": TEXT,
+        "signature": words("names the bug"),
+        "minimal": {**FLAG, "description": "no single node can go"},
+        "minimal_covers": TEXT,
+        "minimal_in_full": FLAG,
+        "cut_short": listed(TEXT),
+        "failure_rate": NUMBER,
+        "runs_per_decision": COUNT,
+        "moves": listed(TEXT),
+        "ops": listed(TEXT),
+        "passes": listed(TEXT),
+        "sequence": listed(TEXT),
+        "passes_unique": maybe(FLAG),
+        "passes_cures": listed(TEXT),
+        "pass_checks": COUNT,
+        "timeouts": COUNT,
+    },
+    {"private": FLAG, "words_left": listed(TEXT), "id": TEXT, "cluster": TEXT, "root": {"type": "object"}},
+)
+REPORT = record(
+    {
+        "id": TEXT,
+        "title": TEXT,
+        "ready": {**FLAG, "description": "it can be filed as it is"},
+        "state": TEXT,
+        "folder": TEXT,
+        "checks": listed(record({"holds": FLAG, "text": TEXT})),
+    },
+    {"known": TEXT, "issue": TEXT, "zip": TEXT, "test": TEXT, "signature": TEXT, "page": TEXT},
+)
+FAILURE = record(
+    {
+        "id": TEXT,
+        "origins": listed(words("the paths or seeds it came from")),
+        "outcome": SEEN["outcome"],
+        "signature": TEXT,
+        "status": TEXT,
+        "case": TEXT,
+        "seen": COUNT,
+    }
+)
+CLUSTER = record(
+    {
+        "id": TEXT,
+        "title": TEXT,
+        "status": TEXT,
+        "state": words("regressed, new, ready, known, not reduced, or what a person decided"),
+        "signatures": listed(TEXT),
+        "count": COUNT,
+        "reduced": COUNT,
+        "note": TEXT,
+        "known": TEXT,
+        "failures": listed(FAILURE),
+        "related": {"type": "object"},
+        "faces": listed(record({"title": TEXT, "failures": COUNT, "first": TEXT})),
+        "explained": listed(record({"why": TEXT, "failures": COUNT, "first": TEXT})),
+        "report": words("the folder of its last report"),
+    }
+)
+TESTED = {
+    "tests": COUNT,
+    "valid": COUNT,
+    "failures": COUNT,
+    "clusters": COUNT,
+    "seconds": NUMBER,
+    "tests_per_second": NUMBER,
+}
+FUZZ = record(
+    {**TESTED, "supported": COUNT, "failing": listed(TEXT)},
+    {"patterns": COUNT, "fired": COUNT, "around": COUNT, "triggering": COUNT, "native_blocks": COUNT},
+)
+BUG = record(
+    {
+        "id": TEXT,
+        "title": TEXT,
+        "nodes_before": COUNT,
+        "nodes_after": COUNT,
+        "minimal": FLAG,
+        "failures": COUNT,
+        "folder": TEXT,
+        "ready": FLAG,
+    }
+)
+GENERATE = record(
+    dict.fromkeys(("models", "op_types", "op_dtype", "op_shape", "op_edge"), COUNT) | {"seconds": NUMBER}
+)
+PASSES = record(
+    {
+        "case": TEXT,
+        "minimal": listed(TEXT),
+        "checks": COUNT,
+        "unique": FLAG,
+        "level": TEXT,
+        "fired": listed(TEXT),
+        "cures": listed(TEXT),
+        "beyond_passes": FLAG,
+        "symptom": TEXT,
+    }
+)
+ENDS = {
+    "last_good": maybe(TEXT),
+    "first_bad": maybe(TEXT),
+    "last_bad": maybe(TEXT),
+    "first_fixed": maybe(TEXT),
+}
+BISECT = record(
+    {
+        "case": TEXT,
+        "package": TEXT,
+        "target": TEXT,
+        **ENDS,
+        "symptom": TEXT,
+        "title": TEXT,
+        "tried": listed(
+            record({"release": TEXT, **SEEN, "phase": TEXT, "python": TEXT, "numpy": TEXT, "shows": TEXT})
+        ),
+        "failures": listed(
+            record(
+                {
+                    "shows": TEXT,
+                    "symptom": TEXT,
+                    "title": TEXT,
+                    "reworded": listed(record({"release": TEXT, "symptom": TEXT})),
+                    "intervals": listed(record(ENDS)),
+                }
+            )
+        ),
+        "changes": listed(
+            record({"from": TEXT, "to": TEXT, "before": TEXT, "after": TEXT, "unknown": listed(TEXT)})
+        ),
+        "skipped": listed(record({"release": TEXT, "why": TEXT})),
+    }
+)
+REPLAY = record(
+    {
+        "case": TEXT,
+        "title": TEXT,
+        "target": TEXT,
+        "release": TEXT,
+        "status": one_of(("new", "as expected", "differs")),
+        "expected": TEXT,
+        "seen": TEXT,
+    }
+)
+SETTING = record(
+    {
+        "name": TEXT,
+        "value": {"type": ["string", "number", "boolean", "null"]},
+        "from": words("default, a file, a variable of the environment, or command line"),
+    }
+)
+PART = record({"part": TEXT, "works": FLAG, "text": TEXT, "core": FLAG, "advice": TEXT})
+
+SCHEMAS: Mapping[str, Schema] = {
+    "bisect": BISECT,
+    "check": one_or_more(CHECK),
+    "config": listed(SETTING),
+    "doctor": listed(PART),
+    "fuzz": FUZZ,
+    "generate": GENERATE,
+    "hunt": record({**TESTED, "bugs": listed(BUG)}),
+    "passes": PASSES,
+    "reduce": one_or_more(REDUCE),
+    "replay": listed(REPLAY),
+    "report": one_or_more(REPORT),
+    "triage": listed(CLUSTER),
+    "triage traces": {"type": "object", "additionalProperties": TEXT},
+}
+"""By command; of `report`, those of bundles."""
+
+
+def schema_of(command: str) -> dict[str, Any]:
+    """The schema of a command's document, complete with its draft."""
+    return {"$schema": DRAFT, "title": f"crux {command} --json", **SCHEMAS[command]}
