@@ -70,11 +70,11 @@ class Confined:
 
     def _target(self, text: str) -> str:
         try:
-            programs = Target.parse(text).programs
+            complaint = Target.of_data(text).complaint
         except UserError as error:
             raise ToolError(str(error)) from None
-        if programs and not self.trust:
-            raise ToolError(f"{programs[0]} says what to run: the server was started without --trust")
+        if complaint and not self.trust:
+            raise ToolError(f"{complaint} says what to run: the server was started without --trust")
         return text
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from corpus.errors import UserError
+from corpus.reading import read_toml
 
 TABLE = ("tool", "crux")
 LARGEST = 1 << 20
@@ -84,12 +84,7 @@ def settings_file(start: Path) -> Path | None:
 
 
 def _table(path: Path) -> dict[str, Any]:
-    try:
-        if path.stat().st_size > LARGEST:
-            raise UserError(f"{path}: larger than {LARGEST >> 20} MB, so no file of settings")
-        found: Any = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path}: cannot be read as settings ({error})") from error
+    found: Any = read_toml(path, LARGEST, "mend it, or move it away")
     for key in TABLE if path.name == "pyproject.toml" else ():
         found = found.get(key, {}) if isinstance(found, dict) else {}
     return found if isinstance(found, dict) else {}
@@ -124,8 +119,8 @@ def _within(path: Path, key: str, value: str) -> str:
 def _must_run_nothing(where: str, text: str) -> None:
     from corpus.target import Target
 
-    if programs := Target.parse(text).programs:
-        raise UserError(f"{where}: {programs[0]} says what to run, so it counts on the command line only")
+    if complaint := Target.of_data(text).complaint:
+        raise UserError(f"{where}: {complaint} says what to run, so it counts on the command line only")
 
 
 def defaults(command: Any, settings: Mapping[str, Setting]) -> dict[str, Any]:
