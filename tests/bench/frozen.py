@@ -16,22 +16,19 @@ import json
 import resource
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tests.bench.frozen_calls import RECORD, Absent, Facts, NoAnswer, Take
-from tests.bench.frozen_parts import PARTS
+from tests.bench.frozen_parts import DEAR, PARTS
 
 MANY = 40  # a longer list is compared by counting
 
 
 def main() -> int:
     asked = _arguments()
-    differences = 0
-    for part, groups in PARTS.items():
-        wanted = {name: take for name, take in groups().items() if _is_wanted(asked.only, part, name)}
-        if wanted:
-            differences += _run_part(asked.do, part, wanted, bool(asked.only))
+    parts = [part for part in PARTS if not asked.only or any(word.startswith(part) for word in asked.only)]
+    differences = sum(_run_part(asked, part, PARTS[part]()) for part in parts)
     if asked.do == "compare":
         print(f"{differences} differences from the record")
     return int(differences > 0)
@@ -41,30 +38,33 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.frozen", description=__doc__)
     parser.add_argument("do", choices=["make", "compare"])
     parser.add_argument("--only", action="append", default=[], metavar="PART[/GROUP]", help=", ".join(PARTS))
+    parser.add_argument("--all", action="store_true", help="the dear groups, too")
     return parser.parse_args()
 
 
-def _is_wanted(only: list[str], part: str, group: str) -> bool:
-    return not only or any(f"{part}/{group}/".startswith(f"{word.rstrip('/')}/") for word in only)
+def _is_wanted(asked: argparse.Namespace, part: str, group: str) -> bool:
+    named = [word.rstrip("/") for word in asked.only]
+    if f"{part}/{group}" in named:
+        return True
+    is_cheap = asked.all or f"{part}/{group}" not in DEAR
+    return is_cheap and (not named or part in named)
 
 
-def _run_part(do: str, part: str, groups: Mapping[str, Take], some: bool) -> int:
-    spent, differences = _cpu(), 0
-    if not some:
-        differences += _settle(do, part, lambda key: key.split(" ")[0] not in groups, {})
-    for name, take in groups.items():
-        now = _take(f"{part}/{name}", take)
-        if now is not None:
-            named = {f"{name} {key}": fact for key, fact in now.items()}
-            differences += _settle(do, part, lambda key, name=name: key.split(" ")[0] == name, named)
+def _run_part(asked: argparse.Namespace, part: str, groups: Mapping[str, Take]) -> int:
+    spent = _cpu()
+    gone = {key.split(" ")[0] for key in _read(part)} - groups.keys()
+    differences = sum(_settle(asked.do, part, group, {}) for group in sorted(gone) if not asked.only)
+    for group, take in groups.items():
+        now = _take(f"{part}/{group}", take) if _is_wanted(asked, part, group) else None
+        differences += 0 if now is None else _settle(asked.do, part, group, now)
     print(f"{part}: {_cpu() - spent:.0f} s of CPU", file=sys.stderr)
     return differences
 
 
-def _settle(do: str, part: str, is_of: Callable[[str], bool], now: Facts) -> int:
-    """Compare or replace those facts of the record; a group at a time: an end in the middle loses one."""
-    record = _read(part)
-    old = {key: fact for key, fact in record.items() if is_of(key)}
+def _settle(do: str, part: str, group: str, taken: Facts) -> int:
+    """Compare or replace a group of the record; each when it is done, so that an end loses only one."""
+    record, now = _read(part), {f"{group} {key}": fact for key, fact in taken.items()}
+    old = {key: fact for key, fact in record.items() if key.split(" ")[0] == group}
     if do == "make":
         _write(part, {key: fact for key, fact in record.items() if key not in old} | now)
         return 0

@@ -19,6 +19,20 @@ PROGRAMS = 200
 
 SCRIPTS = RECORD / "scripts"
 
+# Too dear for every day: taken with `--all`, or when `--only` names them.
+DEAR = {
+    "clusters/failures",
+    "reductions/failures",
+    "reductions/tir-fuzzed",
+    "reductions/torch-scripts",
+    "verdicts/cases",
+    "verdicts/inductor-aten",
+    "verdicts/inductor-scripts",
+    "verdicts/regressions-relax",
+    "verdicts/tvm-relax-mutate",
+    "verdicts/tvm-tir-vulnerable",
+}
+
 # group: target, how many, options of `crux generate`
 JUDGED = {
     "ort-random": ("ort", 36, "--strategy random"),
@@ -44,7 +58,7 @@ JUDGED = {
     "tvm-relax-high-order": ("tvm", 3, "--strategy relax_high_order"),
     "tvm-relax-mutate": ("tvm", 4, "--strategy relax_mutate"),
     "tvm-relax-patterns": ("tvm", 6, "--strategy relax_patterns"),
-    "tvm-tir": ("tvm", 24, "--strategy tir"),
+    "tvm-tir": ("tvm", 16, "--strategy tir"),
     "tvm-tir-disruptive": ("tvm", 10, "--strategy tir --mode disruptive"),
     "tvm-tir-vulnerable": ("tvm", 6, "--strategy tir --mode vulnerable"),
 }
@@ -65,14 +79,24 @@ GREPPED = {
 
 def verdicts() -> dict[str, Take]:
     groups: dict[str, Take] = {name: partial(_generated, *spec) for name, spec in JUDGED.items()}
-    groups["regressions"] = lambda room: _judged(room, sorted(REGRESSIONS.glob("*/")), ())
-    groups["torch-scripts"] = partial(_scripts, "torch", "inductor")
+    groups |= {f"regressions-{name}": partial(_regressions, name) for name in ("onnx", "relax", "tir")}
+    groups["torch-scripts"] = partial(_scripts, "torch", "torch")
+    groups["inductor-scripts"] = partial(_scripts, "torch", "inductor")
     groups["relax-scripts"] = partial(_scripts, "relax", "tvm")
     groups["tir-scripts"] = partial(_scripts, "tir", "tvm")
     groups["cases"] = lambda room: _judged(room, _models("CRUX_CASES_BENCH"), ())
     groups["fuzzed-ort"] = partial(_fuzzed, "ort", "mixed", 640)
     groups["fuzzed-tir"] = partial(_fuzzed, "tvm", "tir", 48)
     return groups
+
+
+def _regressions(language: str, room: Path) -> Facts:
+    cases = sorted(path.parent for path in REGRESSIONS.glob("*/case.json"))
+    return _judged(room, [case for case in cases if _language(case) == language], ())
+
+
+def _language(case: Path) -> str:
+    return json.loads((case / "case.json").read_text())["format"]
 
 
 def _scripts(language: str, target: str, room: Path) -> Facts:
@@ -215,7 +239,7 @@ def _hash(case: Path) -> str:
         digest.update(
             f"{path.name} {path.stat().st_size} ".encode() + path.read_bytes() if path.is_file() else b""
         )
-    return digest.hexdigest()[:8]
+    return digest.hexdigest()[:6]
 
 
 # clusters
