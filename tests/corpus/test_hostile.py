@@ -18,7 +18,7 @@ from corpus.load import open_case
 from corpus.onnx import client as onnx_client
 from tests.helpers.commands import waited_for
 from tests.helpers.counting import bytes_read_by
-from tests.helpers.models import external, identity, model, relu, value, write
+from tests.helpers.models import external, model, relu, value, write
 
 
 def refusal(path: Path, **options: object) -> str:
@@ -139,14 +139,6 @@ def test_inputs_that_do_not_fit_are_refused(name: str, tmp_path: Path) -> None:
     assert "\n" not in line
     for told in (str(npz), "'x'", "float32[2,3]", word):
         assert told in line
-
-
-def test_a_map_input_is_refused_by_name(tmp_path: Path) -> None:
-    table = onnx.TypeProto()
-    table.map_type.key_type = TensorProto.INT64
-    table.map_type.value_type.tensor_type.elem_type = TensorProto.FLOAT
-    program = identity([onnx.ValueInfoProto(name="table", type=table)])
-    assert "'table' is a map" in refusal(write(tmp_path, program))
 
 
 def test_a_model_that_kills_onnxs_inference_opens(tmp_path: Path) -> None:

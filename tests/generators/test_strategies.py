@@ -108,7 +108,7 @@ def test_coverage_is_saved_and_goes_on_from_there(tmp_path: Path) -> None:
 
 def test_a_file_that_holds_no_coverage_is_refused(tmp_path: Path) -> None:
     (tmp_path / "broken.json").write_text("[1")
-    with pytest.raises(UserError, match="no coverage"):
+    with pytest.raises(UserError, match="name coverage that was saved"):
         next(find_strategy("coverage")(range(1), 3, tmp_path / "broken.json", UNLIMITED))
 
 

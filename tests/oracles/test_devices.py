@@ -113,7 +113,8 @@ def test_a_graph_built_on_the_cpu_is_moved_to_the_device_with_its_weights_and_in
     monkeypatch.setitem(tensors.NAMES, "cuda", "cpu:0")
     monkeypatch.setattr(torch.nn.Module, "to", lambda self, where: moved.append(where) or real(self, where))
     made_on: list[Any] = []
-    seen = SimpleNamespace(device=lambda where: made_on.append(where) or torch.device(where))
+    device = lambda where: made_on.append(where) or torch.device(where)  # noqa: E731
+    seen = SimpleNamespace(**{**vars(torch), "device": device})
     monkeypatch.setattr(tensors, "torch", seen)
     settings = {"device": "cuda", "backend": "eager"}
     found = find_worker_half(name).run(model(), dict(INPUTS), settings, None, lambda phase: None)
@@ -163,12 +164,17 @@ def test_onnxruntime_is_asked_for_the_provider_of_the_device(monkeypatch: pytest
             return getattr(self.session, name)
 
     there = ["CUDAExecutionProvider", "CPUExecutionProvider"]
-    faked = SimpleNamespace(InferenceSession=Session, get_available_providers=lambda: there)
+    faked = SimpleNamespace(
+        InferenceSession=Session,
+        get_available_providers=lambda: there,
+        OrtValue=real.OrtValue,
+        SparseTensor=real.SparseTensor,
+    )
     monkeypatch.setattr(sessions, "core", faked)
     monkeypatch.setattr(sessions, "session_options", lambda settings: real.SessionOptions())
     on_gpu = configs_of(Target.parse("ort:cuda"), "onnx")[-1]
     settings = dict(on_gpu.settings)
-    found = find_worker_half("onnxruntime").run(model(), dict(INPUTS), settings, None, lambda phase: None)
+    found = find_worker_half("ort").run(model(), dict(INPUTS), settings, None, lambda phase: None)
     assert started == [tuple(there)]
     np.testing.assert_allclose(found["y"], np.exp(INPUTS["x"] + np.float32([1, 2, 3])), rtol=1e-6)
 

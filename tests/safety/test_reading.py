@@ -349,6 +349,7 @@ def test_no_value_of_a_database_breaks_a_command(
 # Contracts
 
 OPENERS = {
+    "triage/console/settings.py": "a file of settings: of a bounded size, a regular one",
     "corpus/reading.py": "the reader",
     "corpus/outputs.py": "our own lists, opened without following links",
     "corpus/external.py": "hashes weights, which were looked at when the case was opened",

@@ -91,7 +91,7 @@ def test_a_failure_of_its_own_exits_with_3_and_leaves_the_traceback_in_a_file(fo
 
 def test_a_bundle_of_a_private_command_holds_no_case_and_no_words_of_it(folder):
     setup = PLANTED.format(module="oracles.judge", name="Judge.verdict")
-    assert crux(folder, "reduce", "healthy", "-o", "secret", "--private", setup=setup).returncode == 3
+    assert crux_apart(folder, "reduce", "healthy", "-o", "secret", "--private", setup=setup).returncode == 3
     _, bundle = sorted((folder / "state" / "crux").iterdir())
     with zipfile.ZipFile(bundle) as found:
         assert found.namelist() == ["crux.log", "versions.json"]

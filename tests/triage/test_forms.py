@@ -101,8 +101,9 @@ def test_a_failure_is_looked_for_in_the_types_of_its_family():
 
 def test_what_bisection_said_is_found_again_by_any_of_the_names(store):
     assert bisection_of(store, ("C0001", "F00001")) == {}
-    note_bisection(store, "F00001", {"first_bad": "1.20.0"})
-    note_bisection(store, "C0001", {"first_bad": "1.21.0"})
+    unknown = {"last_good": None, "first_fixed": None, "tried": []}
+    note_bisection(store, "F00001", {"first_bad": "1.20.0", **unknown})
+    note_bisection(store, "C0001", {"first_bad": "1.21.0", **unknown})
     assert bisection_of(store, ("C0001", "F00001"))["first_bad"] == "1.21.0"
     assert bisection_of(store, ("F00001",))["first_bad"] == "1.20.0"
 

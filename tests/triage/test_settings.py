@@ -68,7 +68,7 @@ def test_the_nearest_file_with_settings_counts_and_none_outside_the_repository(
         ('timeout = "long"', "'long' is no int or float"),
         ("jobs = true", "True is no int"),
         ("tiemout = 3", "no such setting"),
-        ("nonsense", "no TOML"),
+        ("nonsense", "cannot be read as settings"),
     ],
 )
 def test_what_a_file_may_not_say_is_one_line(

@@ -154,6 +154,7 @@ CLUSTER = record(
         "reduced": COUNT,
         "note": TEXT,
         "known": TEXT,
+        "issue": TEXT,
         "failures": listed(FAILURE),
         "related": {"type": "object"},
         "faces": listed(record({"title": TEXT, "failures": COUNT, "first": TEXT})),

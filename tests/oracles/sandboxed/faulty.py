@@ -13,7 +13,7 @@ import struct
 from typing import Any
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-REAL = os.path.join(HERE, "..", "..", "..", "oracles", "backends", "onnxruntime.py")
+REAL = os.path.join(HERE, "..", "..", "..", "oracles", "backends", "ort.py")
 spec = importlib.util.spec_from_file_location("real_onnxruntime", REAL)
 assert spec is not None
 assert spec.loader is not None

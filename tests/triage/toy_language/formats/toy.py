@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
@@ -20,7 +21,7 @@ def input_types(program: Program, where: str) -> dict[str, InputType]:
     return {name: InputType(np.dtype(np.float32), (SIZE,)) for name in program.inputs}
 
 
-def make_inputs(program: Program, seed: int) -> dict[str, Value]:
+def make_inputs(program: Program, seed: int, dims: Mapping[str, int]) -> dict[str, Value]:
     """Small whole numbers."""
     rng = np.random.default_rng(seed)
     return {name: rng.integers(1, 5, SIZE).astype(np.float32) for name in program.inputs}

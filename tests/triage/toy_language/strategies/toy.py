@@ -23,7 +23,7 @@ class ToyProgram:
 
     def as_case(self, seed: int) -> Case:
         """The program with made inputs."""
-        inputs = find_format(self.format).make_inputs(self.program, seed)
+        inputs = find_format(self.format).make_inputs(self.program, seed, {})
         return Case(self.format, self.program.to_bytes(), inputs, origin=f"seed:{seed}")
 
     def counts(self) -> Counts:
