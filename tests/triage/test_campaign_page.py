@@ -215,7 +215,7 @@ def hunt_on_a_terminal(folder: Path) -> tuple[subprocess.Popen[bytes], int]:
     signature = Signature.of(("backend", "ort"), ("outcome", "exception"), ("message", "a planted bug"))
     with Store(folder / "crux.db") as planted:
         failure = record_failure(planted, healthy(), made_up("a planted bug"))
-        document = {"nodes_before": 4, "nodes_after": 1, "minimal": True}
+        document = {"nodes_before": 4, "nodes_after": 1, "checks": 3, "passes": [], "minimal": True}
         record_reduction(planted, failure, healthy(), made_up("a planted bug"), signature, document)
 
     def take_terminal() -> None:

@@ -231,5 +231,6 @@ class ReleaseRunner:
     def _circumstances(self) -> str:
         """Return a digest of all that a verdict depends on besides case and release."""
         chosen = asdict(replace(self.options, db=None, json=False, inputs=None, jobs=1, seed=None))
+        chosen = {key: str(value) if isinstance(value, Path) else value for key, value in chosen.items()}
         words = [self.settings.package, self.settings.repeat, str(self.case.target), chosen, edition()]
         return hashlib.sha256(dump(words).encode()).hexdigest()[:12]
