@@ -127,7 +127,9 @@ def _judged(room: Path, cases: Iterable[Path], options: Iterable[str]) -> Facts:
 
 
 def _verdict(answer: Mapping[str, Any]) -> Facts:
-    return {key: answer.get(key) for key in ("outcome", "phase", "symptom", "title", "bug")}
+    """A title may quote an address, which differs from process to process."""
+    facts = {key: answer.get(key) for key in ("outcome", "phase", "symptom", "title", "bug")}
+    return facts | {"title": re.sub(r"0x[0-9a-f]{6,}", "0x*", facts["title"] or "")}
 
 
 def _groups(room: Path, names: Mapping[str | None, str]) -> Facts:
