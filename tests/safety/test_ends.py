@@ -26,7 +26,9 @@ from tests.safety.test_launcher import ROOT
 from triage.bugs.failures import record_failure
 from triage.store.database import Store
 
-CRUX = [sys.executable, "-c", "import sys; from tensorcrux import main; sys.argv[0] = 'crux'; main()"]
+MAIN = "import sys; from tensorcrux import main; sys.argv[0] = 'crux'; main()"
+CRUX = ["env", "--block-signal=INT,TERM,HUP", sys.executable, "-c", MAIN]
+"""As `bin/crux` starts it."""
 CODES = {0, 1, 2, 130, 141}
 """What docs/safety.md names; 3 is a failure of crux's own."""
 
@@ -61,8 +63,6 @@ COMMANDS: dict[str, list[str]] = {
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL)
 MOMENTS = [0.15 * 1.3**at for at in range(20)]
-PYTHON_STARTS = 0.15
-"""Seconds in which Python itself starts, and says what an interrupt is in its own words."""
 
 
 def closed(*numbers: int) -> dict[str, Any]:
@@ -178,10 +178,8 @@ def signalled(words: Sequence[str], number: int, moment: float, place: Path) -> 
     except subprocess.TimeoutExpired:
         process.send_signal(number)
     code, said = ended(process) if process.returncode is None else (process.returncode, "")
-    is_of_python = code in (-number, 1) and moment <= PYTHON_STARTS
-    if number == signal.SIGKILL or is_of_python:
-        return (0 if code == -number or is_of_python else code), ""
-    return code, said
+    is_killed = code == -number == -signal.SIGKILL
+    return (0, "") if is_killed else (code, said)
 
 
 def broken_pipe(words: Sequence[str], place: Path) -> tuple[int, str]:
@@ -213,7 +211,7 @@ def no_permission(words: Sequence[str], place: Path) -> tuple[int, str]:
 def clock_set_back(words: Sequence[str], place: Path) -> tuple[int, str]:
     """What the clock says goes back by a day at every look."""
     fake = "import time, itertools; days = itertools.count(); now = time.time"
-    code = f"{fake}; time.time = lambda: now() - 86400 * next(days); {CRUX[2]}"
+    code = f"{fake}; time.time = lambda: now() - 86400 * next(days); {MAIN}"
     process = subprocess.Popen(
         [sys.executable, "-c", code, *words],
         cwd=place,
@@ -296,3 +294,23 @@ def test_an_interrupt_while_the_libraries_load_is_one_line(place: Path) -> None:
     code += "triage.start.open_missing = lambda: os.kill(os.getpid(), signal.SIGINT)\ntriage.start.main()"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (130, "crux: interrupted before anything was begun\n")
+
+
+def test_an_interrupt_while_python_starts_shows_no_traceback(place: Path) -> None:
+    crux = ROOT / "bin/crux"
+    for milliseconds in range(10, 170, 20):
+        words = [crux, "--version"]
+        with subprocess.Popen(words, stderr=subprocess.PIPE, start_new_session=True) as process:
+            time.sleep(milliseconds / 1000)
+            os.killpg(process.pid, signal.SIGINT)
+            code, said = ended(process)
+        assert code in (130, -signal.SIGINT, 0)
+        assert "Traceback" not in said
+
+
+def test_python_finds_nothing_of_ours_in_the_working_directory(place: Path) -> None:
+    for name in ("json", "pathlib", "signal", "typer"):
+        (place / f"{name}.py").write_text("open('ran', 'w')")
+    done = subprocess.run([sys.executable, "-m", "tensorcrux", "--version"], cwd=place, check=False)
+    assert done.returncode == 0
+    assert not (place / "ran").exists()
