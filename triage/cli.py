@@ -15,6 +15,7 @@ import select
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
@@ -24,9 +25,10 @@ from corpus.errors import UserError
 from triage.console.help import START, UPKEEP, WORKFLOWS, prepare
 from triage.console.output import disk_complaint, leave_off, say, write_line
 from triage.console.settings import defaults, here
+from triage.start import INTERRUPTED, SIGNALS
 
 HELP = "Finds, reduces, groups and reports failures of deep-learning compilers."
-OK, SHOWS, USAGE, OWN_FAILURE, INTERRUPTED = 0, 1, 2, 3, 130
+OK, SHOWS, USAGE, OWN_FAILURE = 0, 1, 2, 3
 HELP_ALL = "--help-all"
 HELP_OPTIONS = ("-h", "--help", HELP_ALL)
 COMPLETING = "_CRUX_COMPLETE"
@@ -82,21 +84,28 @@ def _group(app: typer.Typer) -> None:
 
 def main() -> NoReturn:
     """The console script."""
-    code = OK
+    code: int | None = None
 
     def leave() -> None:
-        """End at the very last with 130: Python ends itself by SIGINT after an interrupt in code from C."""
-        if code == INTERRUPTED:
+        """End at the very last: Python would end itself by a signal that comes while it takes itself apart."""
+        if code is not None:
+            with suppress(OSError, ValueError, AttributeError):
+                sys.stderr.flush()
             os._exit(code)
 
     atexit.register(leave)
-    code = run(sys.argv[1:])
+    ended = run(sys.argv[1:])
     try:
         sys.stdout.flush()
     except (OSError, ValueError):  # nobody reads it any more, the disk is full, or it was closed
         leave_off(sys.stdout)
     except AttributeError:  # there was none to begin with
         pass
+    except KeyboardInterrupt:
+        ended = INTERRUPTED
+    for number in SIGNALS:  # all is done and said
+        signal.signal(number, signal.SIG_IGN)
+    code = ended
     sys.exit(code)
 
 
@@ -196,7 +205,7 @@ class Interrupts:
 
     def hear(self) -> None:
         """Listen from now on; a signal that is ignored stays so: `nohup` means to be left alone."""
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in SIGNALS:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self._interrupt)
 
