@@ -87,7 +87,7 @@ def main() -> NoReturn:
     code: int | None = None
 
     def leave() -> None:
-        """End at the very last: Python would end itself by a signal that comes while it takes itself apart."""
+        """End before Python takes itself apart: a signal would end it then."""
         if code is not None:
             with suppress(OSError, ValueError, AttributeError):
                 sys.stderr.flush()
