@@ -150,10 +150,10 @@ def _written(
     from triage.pages.bugs import write_bug_page
     from triage.pages.campaign import write_campaign_page
     from triage.pages.sarif import write_sarif
-    from triage.store.database import open_existing
+    from triage.store.database import open_to_read
     from triage.store.names import cluster_name, live_cluster
 
-    with open_existing(options.database) as store:
+    with open_to_read(options.database) as store:
         chosen = [cluster_name(live_cluster(store, each)) for each in ids]
         issues = load_known(store.path, known)
         found = {"page": str(write_bug_page(store, page, issues, chosen)) if page else ""}
