@@ -25,10 +25,10 @@ from corpus.errors import UserError
 from triage.console.help import START, UPKEEP, WORKFLOWS, prepare
 from triage.console.output import disk_complaint, leave_off, say, write_line
 from triage.console.settings import defaults, here
-from triage.start import INTERRUPTED, SIGNALS
 
 HELP = "Finds, reduces, groups and reports failures of deep-learning compilers."
-OK, SHOWS, USAGE, OWN_FAILURE = 0, 1, 2, 3
+OK, SHOWS, USAGE, OWN_FAILURE, INTERRUPTED = 0, 1, 2, 3, 130
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 HELP_ALL = "--help-all"
 HELP_OPTIONS = ("-h", "--help", HELP_ALL)
 COMPLETING = "_CRUX_COMPLETE"

@@ -247,6 +247,16 @@ def weighed(element: int, rank: int) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
 
 
+def test_an_opset_that_no_integer_of_onnxs_holds_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = declared(1, 1)
+    model.opset_import[0].version = 1 << 62
+    (tmp_path / "model.onnx").write_bytes(model.SerializeToString())
+    assert run(["reduce", str(tmp_path / "model.onnx"), "-o", str(tmp_path / "out"), "--check", "true"]) == 2
+    assert "no release has opset" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("make", [declared, weighed])
 @pytest.mark.parametrize(
     ("element", "rank"), [(1, 33), (1, 70), (1, 1000), (23, 1), (24, 1), (25, 1), (26, 1), (27, 1), (99, 1)]
