@@ -267,7 +267,7 @@ class OnnxContext(Context):
         return node_alone(self.model, node, name, self.noise.recording.values, self.job)
 
     def written_out(self) -> tuple[Job, OnnxNoise] | None:
-        """The model with its functions inlined, and its noise; None without functions, or with endless ones."""
+        """The model with its functions inlined, and its noise; None without any, or with endless ones."""
         if not self.model.functions:
             return None
         try:
