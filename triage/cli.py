@@ -14,8 +14,10 @@ import pkgutil
 import select
 import signal
 import sys
+import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from types import FrameType
 from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
@@ -209,9 +211,23 @@ class Interrupts:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self._interrupt)
 
-    def _interrupt(self, number: int, frame: object) -> NoReturn:
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
         self.came = True
-        raise KeyboardInterrupt
+        if _loads_native_code(frame):  # C++ ends the process where that is interrupted, so it comes again
+            threading.Timer(0.05, os.kill, (os.getpid(), number)).start()
+        else:
+            raise KeyboardInterrupt
+
+
+def _loads_native_code(frame: FrameType | None) -> bool:
+    """Whether Python is within a native module's own beginning."""
+    loads = ("create_dynamic", "exec_dynamic")
+    while frame is not None:
+        calls = frame.f_locals.get("f") if frame.f_code.co_name == "_call_with_frames_removed" else None
+        if getattr(calls, "__name__", "") in loads:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _is_for_nobody(error: Exception) -> bool:

@@ -322,3 +322,27 @@ def test_a_signal_while_python_ends_leaves_the_answer(place: Path) -> None:
     code += "    def __del__(self, kill=os.kill, it=(os.getpid(), signal.SIGINT)): kill(*it)\n"
     code += "last = Last()\nfrom triage.cli import main\nsys.argv[1:] = ['--version']\nmain()"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
+
+
+def test_an_interrupt_waits_for_native_code_that_is_being_loaded(place: Path) -> None:
+    code = """
+import os, signal, sys, time
+from triage.cli import Interrupts, _loads_native_code
+sent = []
+def hook(event, args):
+    if event == "import" and not sent and _loads_native_code(sys._getframe()):
+        sent.append(1)
+        os.kill(os.getpid(), signal.SIGTERM)
+Interrupts().hear()
+sys.addaudithook(hook)
+try:
+    import numpy
+    time.sleep(30)
+except KeyboardInterrupt as stop:
+    place = stop.__traceback__
+    while place.tb_next:
+        place = place.tb_next
+    print(len(sent), _loads_native_code(place.tb_frame))
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "1 False\n"), done.stderr
