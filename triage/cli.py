@@ -142,7 +142,8 @@ def _hides_an_interrupt(error: Exception) -> bool:
     import sqlite3
 
     is_query = isinstance(error, sqlite3.OperationalError) and "interrupted" in str(error)
-    return is_query or isinstance(error, (ImportError, RecursionError))
+    is_made_of_one = isinstance(error.__cause__ or error.__context__, KeyboardInterrupt)
+    return is_query or is_made_of_one or isinstance(error, (ImportError, RecursionError))
 
 
 def _code_of(error: Exception, arguments: Sequence[str]) -> int:

@@ -25,6 +25,7 @@ from tests.helpers.failing import clip_exception, verdict
 from tests.helpers.models import relu, write
 from tests.safety.test_launcher import ROOT
 from triage.bugs.failures import record_failure
+from triage.cli import _hides_an_interrupt
 from triage.store.database import Store
 
 MAIN = "import sys; from tensorcrux import main; sys.argv[0] = 'crux'; main()"
@@ -317,11 +318,23 @@ def test_python_finds_nothing_of_ours_in_the_working_directory(place: Path) -> N
     assert not (place / "ran").exists()
 
 
+def test_a_folder_that_is_gone_before_the_start_is_one_line(place: Path) -> None:
+    code, said = ended(start(["check", "case"], place, preexec_fn=lambda: shutil.rmtree(place)))
+    assert (code, len(said.splitlines())) == (2, 1)
+
+
 def test_a_signal_while_python_ends_leaves_the_answer(place: Path) -> None:
     code = "import os, signal, sys\nclass Last:\n"
     code += "    def __del__(self, kill=os.kill, it=(os.getpid(), signal.SIGINT)): kill(*it)\n"
     code += "last = Last()\nfrom triage.cli import main\nsys.argv[1:] = ['--version']\nmain()"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
+
+
+def test_an_interrupt_that_became_another_error_is_one() -> None:
+    """Python 3.11 raises what `__set_name__` raises as another error."""
+    error = RuntimeError("Error calling __set_name__")
+    error.__cause__ = KeyboardInterrupt()
+    assert _hides_an_interrupt(error)
 
 
 def test_an_interrupt_waits_for_native_code_that_is_being_loaded(place: Path) -> None:
