@@ -7,6 +7,7 @@ import struct
 import threading
 from pathlib import Path
 from urllib.parse import urlsplit
+from urllib.request import urlopen
 
 import pytest
 
@@ -23,6 +24,7 @@ def test_a_browser_that_leaves_puts_nothing_on_the_terminal(
             with socket.create_connection(("127.0.0.1", urlsplit(address).port or 0)) as asked:
                 asked.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 asked.sendall(said)
+        urlopen(address).close()  # now the others are being answered
         for thread in threading.enumerate():
             if "process_request" in thread.name:
                 thread.join(10)
