@@ -65,9 +65,10 @@ def test_a_name_that_turns_the_line_around_is_written_out(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     model = relu()
-    model.graph.input[0].name = model.graph.node[0].input[0] = "\u202ex"
+    model.graph.input[0].name = model.graph.node[0].input[0] = "\u202ex\n::error::y"
     path = write(tmp_path, model)
     for words in (["show", str(path)], ["diff", str(path), str(path)]):
         run(words)
         said = capsys.readouterr()
         assert "\u202e" not in said.out + said.err
+        assert "\n::" not in said.out + said.err  # a command of GitHub's to its runner
