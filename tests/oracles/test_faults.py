@@ -112,14 +112,6 @@ def test_a_crash_shows_where_python_was(sandbox: Sandbox) -> None:
     assert "Fatal Python error" not in run.message
 
 
-def test_a_loop_is_ended_by_its_cpu_time_and_a_sleep_by_the_wall_clock(sandbox: Sandbox) -> None:
-    (loop,) = sandbox.run(job(broken("loop")))
-    (sleep,) = sandbox.run(job(broken("sleep")))
-
-    assert (loop.status, sleep.status) == (Status.TIMEOUT, Status.TIMEOUT)
-    assert loop.cpu_seconds > sleep.cpu_seconds
-
-
 @pytest.mark.parametrize("fault", ["sigsegv", "abort", "exit", "loop", "overflow"])
 def test_the_next_test_takes_a_fork_and_no_new_import(
     sandbox: Sandbox, fault: str, monkeypatch: pytest.MonkeyPatch

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ import pytest
 import tensorcrux
 from tensorcrux import child
 from tensorcrux.errors import CruxFailed
+from tests.helpers.commands import waited_for
 from tests.helpers.failing import healthy
 
 AT_WORK = """
@@ -40,10 +40,7 @@ def is_gone(pid: int) -> bool:
 
 
 def wait_until_gone(pid: int) -> None:
-    deadline = time.monotonic() + 60
-    while not is_gone(pid):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    assert waited_for(lambda: is_gone(pid))
 
 
 def test_calls_share_a_process_until_a_variable_changes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from reducer.subject.onnx.opsets import lowered
 from reducer.subject.onnx.retype import retype_outputs
 from reducer.subject.onnx.subject import OnnxSubject
 from reducer.subject.order import size
-from tests.reducer.driving import Driven, case_of, drive, find_move, model_of, subject_of
+from tests.reducer.driving import Driven, case_of, drive, ended, find_move, model_of, subject_of
 
 NAMES, OPSETS = "canonical names", "lower operator sets"
 STRIP = "strip annotations, documentation and Constant nodes"
@@ -204,17 +204,13 @@ def test_remarks_go_from_wherever_they_stand(judge: Judge) -> None:
 
 def driven(search: Search, keeps: set[str], judge: Judge, like: OnnxSubject) -> tuple[OnnxSubject, int]:
     """What a search finds that keeps these operators and runs; and how often it asked."""
-    asked, answer = 0, None
-    while True:
-        try:
-            proposal = next(search) if answer is None else search.send(answer)
-        except StopIteration as end:
-            found: OnnxSubject = end.value
-            return found, asked
-        asked += 1
-        candidate = proposal()
-        assert candidate is not None
-        answer = keeps <= {node.op_type for node in candidate.nodes} and runs(judge, candidate)
+    asked: list[OnnxSubject] = []
+
+    def answer(proposal: Callable[[], OnnxSubject]) -> bool:
+        asked.append(proposal())
+        return keeps <= {node.op_type for node in asked[-1].nodes} and runs(judge, asked[-1])
+
+    return ended(search, answer), len(asked)
 
 
 def runs(judge: Judge, subject: OnnxSubject) -> bool:
@@ -243,16 +239,10 @@ def test_two_nodes_go_together_where_neither_goes_alone(judge: Judge) -> None:
         operators = [node.op_type for node in model.graph.node]
         return operators in (["Neg", "Abs", "Exp", "Log", "Sqrt"], ["Neg", "Abs", "Sqrt"])
 
-    search = look_at_subsets(subject, Hints(is_thorough=True))
-    answer: bool | None = None
-    while True:
-        try:
-            proposal = next(search) if answer is None else search.send(answer)
-        except StopIteration as end:
-            found: OnnxSubject = end.value
-            break
-        candidate = proposal()
-        answer = candidate is not None and pairs(candidate.model)
+    found = ended(
+        look_at_subsets(subject, Hints(is_thorough=True)),
+        lambda proposal: (candidate := proposal()) is not None and pairs(candidate.model),
+    )
     assert [node.op_type for node in found.nodes] == ["Neg", "Abs", "Sqrt"]
 
 
@@ -265,19 +255,11 @@ def test_the_usual_last_look_is_bounded(judge: Judge) -> None:
 
 
 def test_runs_of_a_chain_go_at_once() -> None:
-    search, asked, answer = drop_runs(range(24)), 0, None
-    needed = {3, 22}
-    while True:
-        try:
-            keep = next(search) if answer is None else search.send(answer)
-        except StopIteration as end:
-            left = end.value
-            break
-        asked += 1
-        answer = needed <= keep
+    needed, asked = {3, 22}, []
+    left = ended(drop_runs(range(24)), lambda keep: asked.append(keep) or needed <= keep)
     assert needed <= left
     assert len(left) <= 6
-    assert asked <= 14
+    assert len(asked) <= 14
 
 
 def test_values_of_bodies_keep_a_shape_when_outputs_are_typed_again() -> None:

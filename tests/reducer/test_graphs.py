@@ -32,6 +32,7 @@ from reducer.subject.graphs.subject import GraphSubject
 from reducer.subject.onnx.subject import OnnxSubject
 from reducer.subject.order import size
 from tests.helpers.commands import needs
+from tests.reducer.driving import ended
 
 SEEDS = range(20)
 
@@ -235,14 +236,7 @@ def test_a_real_bug_reduces_to_one_operator(script: str, target: str, op: str, t
 
 def accepting_all(search: Search, fails: Callable[[GraphSubject], bool] = lambda found: True) -> GraphSubject:
     """What a search ends with where every candidate, or each of a kind, still fails."""
-    try:
-        proposal = next(search)
-        while True:
-            candidate = proposal()
-            proposal = search.send(isinstance(candidate, GraphSubject) and fails(candidate))
-    except StopIteration as end:
-        found: GraphSubject = end.value
-        return found
+    return ended(search, lambda proposal: isinstance(found := proposal(), GraphSubject) and fails(found))
 
 
 def test_a_branch_takes_the_place_of_its_if_and_a_function_that_of_its_call() -> None:
@@ -394,13 +388,9 @@ def subject_of(
 
 def searched(search: Search, is_interesting: Callable[[GraphSubject], bool] = lambda _: True) -> GraphSubject:
     """What a search ends with, and that each of its programs has its names in order."""
-    answer: bool | None = None
-    try:
-        while True:
-            found = (next(search) if answer is None else search.send(answer))()
-            answer = found is not None and is_interesting(as_graph(found))
-    except StopIteration as end:
-        return as_graph(end.value)
+    return as_graph(
+        ended(search, lambda proposal: (found := proposal()) is not None and is_interesting(as_graph(found)))
+    )
 
 
 def as_graph(found: Subject) -> GraphSubject:

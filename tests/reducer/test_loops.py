@@ -36,6 +36,7 @@ from reducer.subject.order import size
 from reducer.subject.tir_subject import TirSubject
 from tests.bench.planted_loops import MARKING
 from tests.bench.planted_loops_cases import planted_case
+from tests.reducer.driving import ended
 
 A, B, C = (Buffer(name, (Const(8),), "float32") for name in "ABC")
 I, N = Var("i"), Var("n")  # noqa: E741
@@ -63,14 +64,10 @@ def subject_of(*body: Stmt) -> TirSubject:
 def found_by(name: str, subject: TirSubject, still_fails: Callable[[TirSubject], bool]) -> TirSubject:
     """What a move makes of a subject where this says which candidates still fail."""
     move: Move = next(each for each in all_moves(TirSubject) if each.name == name)
-    search = move.search(subject, Hints())
-    try:
-        proposal = next(search)
-        while True:
-            candidate: Any = proposal()
-            proposal = search.send(candidate is not None and still_fails(candidate))
-    except StopIteration as end:
-        result: TirSubject = end.value
+    result = ended(
+        move.search(subject, Hints()),
+        lambda proposal: (candidate := proposal()) is not None and still_fails(candidate),
+    )
     assert result.is_valid
     return result
 

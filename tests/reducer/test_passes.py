@@ -161,19 +161,6 @@ def test_strip(judge: Judge, row: Row) -> None:
     check(judge, row)
 
 
-def test_strip_takes_all_documentation_and_stale_types(judge: Judge) -> None:
-    model = model_of("g (float[2] x) => (float[2] y) { a = Relu (x) y = Neg (a) }")
-    model.doc_string = model.graph.doc_string = model.graph.node[0].doc_string = "by /home/someone"
-    model.metadata_props.add(key="author", value="someone")
-    model.graph.node[1].metadata_props.add(key="trace", value="/home/someone/train.py")
-    model.graph.input[0].doc_string = "someone's input"
-    model.graph.value_info.append(onnx.helper.make_tensor_value_info("a", onnx.TensorProto.FLOAT, [2]))
-    row = Row(STRIP, "", always, None)
-    bare = _drive(judge, row, model).subject.model
-    assert b"some" not in bare.SerializeToString()
-    assert not bare.graph.value_info
-
-
 CHAIN = "g (float[2] x) => (float[2] y) { a = Relu (x) b = Erf (a) c = Exp (b) y = Neg (c) }"
 LONG = (
     "g (float[2] x) => (float[2] y) { a = Relu (x) b = Erf (a) c = Relu (b) d = Exp (c)"
@@ -995,25 +982,6 @@ def test_the_position_that_matters_may_be_the_last(judge: Judge, length: int) ->
     )
     driven = drive(find_move(DIMS), subject, lambda model, inputs: length in np.asarray(inputs["x"]))
     assert np.asarray(driven.subject.inputs["x"]).tolist() == [length]
-
-
-def test_every_move_leaves_its_own_result_as_it_is(judge: Judge) -> None:
-    """A move run again on what it made, with the same predicate, changes nothing."""
-    model = model_of(NESTED.replace("p = Erf (v)", "k = Erf (v) p = Neg (k)"))
-    subject = subject_of(judge, case_of(model))
-    for move in all_moves(OnnxSubject):
-        once = drive(move, subject, lambda model, inputs: has("Erf")(model)).subject
-        if size(once) < size(subject):
-            again = drive(move, once, lambda model, inputs: has("Erf")(model)).subject
-            assert not size(again) < size(once), move.name
-
-
-def test_a_model_in_canonical_form_is_not_asked_about(judge: Judge) -> None:
-    move = find_move("canonical names")
-    model = model_of('g (float[2] "an/input") => (float[2] result) { result = Neg ("an/input") }')
-    first = drive(move, subject_of(judge, case_of(model)), lambda model, inputs: True)
-    second = drive(move, first.subject, lambda model, inputs: True)
-    assert (first.asked, second.asked) == (1, 0)
 
 
 def test_moves_have_names_of_their_own_and_an_order() -> None:

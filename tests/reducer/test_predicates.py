@@ -226,15 +226,16 @@ def test_no_process_outlives_a_kill_while_commands_run(tmp_path: Path) -> None:
     begun = shlex.quote(str(tmp_path / "begun"))
     check = f": {{}}; echo >> {begun}; sleep 600 & (sleep 600; :); :"
     process, marker = start_reduction(tmp_path, {"jobs": 2, "check": check}, "never", "0")
-    deadline = time.monotonic() + 60
-    while not (tmp_path / "begun").exists() or (tmp_path / "begun").stat().st_size < 2:
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    assert waited_for(lambda: process.poll() is not None or both_began(tmp_path / "begun"))
+    assert process.poll() is None
     assert len(with_environment(marker)) > 4
     process.kill()
     process.wait()
     assert all_gone(marker)
+
+
+def both_began(path: Path) -> bool:
+    return path.exists() and path.stat().st_size >= 2
 
 
 def start_reduction(

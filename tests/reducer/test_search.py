@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reducer.search import Items, SetSearch, counter_dd, drop_one_at_a_time, find_essentials
+from tests.reducer.driving import ended
 
 IsInteresting = Callable[[Items], bool]
 SEARCHES = {
@@ -36,16 +37,15 @@ class Found:
 
 def drive(search: SetSearch, start: Items, is_interesting: IsInteresting) -> Found:
     found = Found(start)
-    try:
-        keep = next(search)
-        while True:
-            found.asked.append(keep)
-            answer = is_interesting(keep)
-            if answer:
-                found.accepted.append(keep)
-            keep = search.send(answer)
-    except StopIteration as end:
-        found.items = end.value
+
+    def answer(keep: Items) -> bool:
+        found.asked.append(keep)
+        if is_interesting(keep):
+            found.accepted.append(keep)
+            return True
+        return False
+
+    found.items = ended(search, answer)
     return found
 
 

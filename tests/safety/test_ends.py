@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from tests.helpers.commands import waited_for
 from tests.helpers.failing import clip_exception, verdict
 from tests.helpers.models import relu, write
 from tests.safety.test_launcher import ROOT
@@ -144,7 +145,7 @@ def start(words: Sequence[str], place: Path, **more: Any) -> subprocess.Popen[by
 
 def ended(process: subprocess.Popen[bytes]) -> tuple[int, str]:
     """The exit code and what was said on stderr."""
-    _, said = process.communicate(timeout=240)
+    _, said = process.communicate()
     return process.returncode, (said or b"").decode(errors="replace")
 
 
@@ -257,11 +258,7 @@ def test_it_ends_in_good_order(place: Path, command: str, end: str) -> None:
     assert code in CODES, said
     assert "Traceback" not in said
     assert "a failure of its own" not in said
-    for _ in range(300):
-        if not left_over(place):
-            break
-        time.sleep(0.1)
-    assert not left_over(place)
+    assert waited_for(lambda: not left_over(place))
     if end != "folder gone":  # which took contents of the database along
         assert json.loads(_check(place))["problems"] == []
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.commands import waited_for
 from triage.store.database import Store
 
 CRUX = [sys.executable, "-m", "triage.cli"]
@@ -68,12 +69,12 @@ def test_four_hunts_on_one_database_lose_nothing(tmp_path: Path) -> None:
 
 def wait_for_tests(database: Path, hunts: list[subprocess.Popen[str]]) -> None:
     """Until the hunts are at work."""
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        assert all(hunt.poll() is None for hunt in hunts)
-        if database.exists() and len(kept(database)) > 3:
-            return
-        time.sleep(0.5)
+    assert waited_for(lambda: any(hunt.poll() is not None for hunt in hunts) or are_at_work(database))
+    assert all(hunt.poll() is None for hunt in hunts)
+
+
+def are_at_work(database: Path) -> bool:
+    return database.exists() and len(kept(database)) > 3
 
 
 def kept(database: Path) -> set[tuple[str, str]]:

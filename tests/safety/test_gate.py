@@ -11,36 +11,18 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-import numpy as np
 import pytest
-from onnx import TensorProto, helper
 
 import tensorcrux
-from corpus.case import Case
 from corpus.errors import UserError
 from corpus.target import Target
 from oracles.judge import Judge
 from tests.helpers.failing import verdict as made_up
 from tests.safety.test_launcher import sources
+from tests.safety.test_trust import small_case, trap
 from triage.bugs.failures import record_failure
 from triage.cli import run
 from triage.store.database import Store
-
-
-def small_case(target: Target | None = None) -> Case:
-    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xy")
-    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "small", [x], [y])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    return Case("onnx", model.SerializeToString(), {"x": np.array([-1, 2], np.float32)}, target)
-
-
-def trap(folder: Path) -> tuple[Path, Path]:
-    """A program that leaves a mark where it runs, and the mark."""
-    mark, program = folder / "it-ran", folder / "python"
-    program.write_text(f"#!/bin/sh\ntouch {mark}\n")
-    program.chmod(0o755)
-    return program, mark
-
 
 GIVEN = {"triage/console/options.py", "triage/commands/check.py", "corpus/target.py"}
 """Where the user's own command line names a target."""
@@ -191,5 +173,5 @@ sys.exit(cli.run([]))
         process.stdout.readline()
         time.sleep(0.5)
         process.send_signal(number)
-        assert process.wait(30) == 130
+        assert process.wait() == 130
         assert process.stderr.read().startswith("crux: interrupted")

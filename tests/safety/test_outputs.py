@@ -127,12 +127,6 @@ def test_what_else_lies_in_a_folder_stays(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "journal.jsonl.tmp").read_text() == "mine"
 
 
-def test_an_interrupted_reduction_goes_on_in_its_folder(tmp_path: Path) -> None:
-    model = write(tmp_path / "in", relu())
-    assert reduced(model, tmp_path / "out") == 0
-    assert reduced(model, tmp_path / "out") == 0
-
-
 def test_a_generated_program_overwrites_nothing(tmp_path: Path) -> None:
     (tmp_path / "seed-0").mkdir()
     (tmp_path / "seed-0" / "model.onnx").write_text("mine")
@@ -251,12 +245,6 @@ def test_a_write_removes_no_file_of_another_writer(tmp_path: Path) -> None:
     (tmp_path / "a.tmp").write_text("mine")
     write_fresh(tmp_path / "a", "new")
     assert contents(tmp_path) == {"a.tmp": b"mine", "a": b"new"}
-
-
-def test_a_failure_that_does_not_show_leaves_nothing(tmp_path: Path) -> None:
-    model = write(tmp_path / "in", relu())
-    assert run(["reduce", str(model), "-o", str(tmp_path / "out"), "--check", "false"]) == 1
-    assert not (tmp_path / "out").exists()
 
 
 def test_a_file_that_is_a_pipe_is_written_to(tmp_path: Path) -> None:

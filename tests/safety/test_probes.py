@@ -21,7 +21,7 @@ from oracles.sandbox.sandbox import Job, Sandbox
 from tests.helpers.commands import waited_for
 
 HOSTILE = str(Path(__file__).with_name("hostile_backend.py"))
-LIMITS = Limits(cpu_seconds=5.0, wall_seconds=5.0, memory_bytes=256 << 20)
+LIMITS = Limits(cpu_seconds=5.0, wall_seconds=60.0, memory_bytes=256 << 20)
 
 
 @pytest.fixture(scope="module")

@@ -22,8 +22,8 @@ from onnx import TensorProto, helper
 
 from corpus.case import Case
 from corpus.errors import UserError
-from corpus.reading import Fields, Text, held_to, parse_json, read_bytes, read_json, read_toml, unpack
-from generators.feedback import LESSON, CoverageSnapshot
+from corpus.reading import Fields, Text, held_to, read_bytes, read_json, read_toml, unpack
+from generators.feedback import LESSON
 from tests.helpers.failing import division_crash, verdict
 from tests.helpers.models import relu, write
 from tests.safety.test_launcher import sources
@@ -171,12 +171,6 @@ def test_a_member_is_of_its_type_or_refused(name: str) -> None:
         assert len(text) <= 1 << 20
 
 
-@pytest.mark.parametrize("text", ['{"a": "\\udc00"}', b"\xff", "{", "[" * 5000, "1" * 5000, "", "nul"])
-def test_a_text_that_is_no_json_is_refused(text: str | bytes) -> None:
-    with pytest.raises(UserError, match=r"^it: no JSON \("):
-        parse_json(text, "it")
-
-
 def npz(members: dict[str, bytes]) -> bytes:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
@@ -258,31 +252,24 @@ def test_odd_ranks_and_element_types_end_in_a_verdict_or_a_line(
 
 # What others say of a case
 
-BISECTIONS = {
-    "a release that is Markdown": {"first_bad": "1.0`|\n# x", "last_good": None, "first_fixed": None},
-    "a number": {"first_bad": 1, "last_good": None, "first_fixed": None},
-    "tried is none": {"first_bad": None, "last_good": None, "first_fixed": None, "tried": [7]},
-}
+RELEASES = {"first_bad": None, "last_good": None, "first_fixed": None}
+SIZES = {"nodes_before": 2, "nodes_after": 1, "checks": 1}
 
 
-@pytest.mark.parametrize("name", BISECTIONS)
-def test_a_foreign_bisection_says_releases_only(tmp_path: Path, name: str) -> None:
-    (tmp_path / "bisect.json").write_text(json.dumps(BISECTIONS[name]))
-    with pytest.raises(UserError, match=r"bisect\.json: "):
-        history_of_folder(tmp_path)
-
-
-REDUCTIONS = {
-    "sizes that are no numbers": {"nodes_before": "<b>", "nodes_after": 1, "checks": 1},
-    "passes with backticks": {"nodes_before": 2, "nodes_after": 1, "checks": 1, "passes": ["a`\n# b"]},
-    "a text instead of all": "nodes_before nodes_after checks",
-}
-
-
-@pytest.mark.parametrize("name", REDUCTIONS)
-def test_a_foreign_reduction_is_of_numbers_and_names(tmp_path: Path, name: str) -> None:
-    (tmp_path / "reduction.json").write_text(json.dumps(REDUCTIONS[name]))
-    with pytest.raises(UserError, match=r"reduction\.json: "):
+@pytest.mark.parametrize(
+    ("name", "document"),
+    [
+        ("bisect.json", RELEASES | {"first_bad": "1.0`|\n# x"}),
+        ("bisect.json", RELEASES | {"first_bad": 1}),
+        ("bisect.json", RELEASES | {"tried": [7]}),
+        ("reduction.json", SIZES | {"nodes_before": "<b>"}),
+        ("reduction.json", SIZES | {"passes": ["a`\n# b"]}),
+        ("reduction.json", "nodes_before nodes_after checks"),
+    ],
+)
+def test_a_foreign_document_beside_a_case_is_of_releases_numbers_and_names(tmp_path, name, document):
+    (tmp_path / name).write_text(json.dumps(document))
+    with pytest.raises(UserError, match=rf"{name}: "):
         history_of_folder(tmp_path)
 
 
@@ -309,11 +296,6 @@ def lessons() -> Iterator[dict[str, Any]]:
 def test_an_odd_lesson_is_refused(lesson: dict[str, Any]) -> None:
     with pytest.raises(UserError, match=r"^it: "):
         held_to(lesson, LESSON, "it")
-
-
-def test_a_lesson_is_read_as_it_was_written() -> None:
-    lesson = CoverageSnapshot(covered={"a": 1}, tried={"b": 2})
-    assert CoverageSnapshot.of(held_to(json.loads(json.dumps(lesson.document())), LESSON, "it")) == lesson
 
 
 COLUMNS = [

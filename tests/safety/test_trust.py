@@ -58,15 +58,6 @@ def test_a_cases_own_interpreter_is_not_run(
     assert "--trust" in capsys.readouterr().err
 
 
-def test_a_databases_interpreter_is_not_run(tmp_path: Path) -> None:
-    program, mark = trap(tmp_path)
-    with Store(tmp_path / "crux.db") as store:
-        name = store.add_case(small_case(Target.parse(f"ort@python={program}")))
-
-    assert run(["check", name, "--db", str(tmp_path / "crux.db")]) == 2
-    assert not mark.exists()
-
-
 def test_the_command_lines_target_takes_the_place_of_the_cases(tmp_path: Path) -> None:
     program, mark = trap(tmp_path)
     small_case(Target.parse(f"ort@python={program}")).save(tmp_path / "case")

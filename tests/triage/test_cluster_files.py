@@ -76,9 +76,8 @@ def test_the_script_of_slurm_starts_a_head_workers_and_a_hunt_that_ends_in_good_
     env = {"PATH": f"{tools}:{os.environ['PATH']}", "HOME": str(tmp_path), "ENVIRONMENT": str(tmp_path)}
     env |= {"SLURM_JOB_NODELIST": "x[1-3]", "SLURM_JOB_ID": "7", "SLURM_CPUS_PER_TASK": "32"}
     script = subprocess.Popen(["bash", str(SLURM)], env=env, cwd=tmp_path, start_new_session=True)
-    calls, deadline = tmp_path / "calls", time.monotonic() + 30
-    while time.monotonic() < deadline and "crux hunt" not in (calls.read_text() if calls.exists() else ""):
-        time.sleep(0.05)
+    calls = tmp_path / "calls"
+    assert waited_for(lambda: calls.exists() and "crux hunt" in calls.read_text())
     script.terminate()
     script.wait()
     found = calls.read_text()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from tests.helpers.failing import clip_exception, healthy, verdict
+from tests.helpers.failing import clip_exception, verdict
 from tests.house.reference import COMMANDS_PAGE, commands, names_of, options
 from triage.bugs.failures import record_failure
 from triage.cli import run
@@ -39,24 +38,11 @@ def test_a_pipe_gets_a_table_with_a_line_for_each_row(
     assert "\x1b" not in head + row
 
 
-def test_json_is_for_those_who_ask(database: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["triage", "--db", database, "--json"]) == 0
-    (cluster,) = json.loads(capsys.readouterr().out)
-    assert cluster["id"] == "C0001"
-
-
 def test_lines_of_json_come_from_three_commands_and_the_reference_says_so() -> None:
     writers = {path.stem for path in COMMANDS.glob("*.py") if "lines_if_piped=True" in path.read_text()}
     assert writers == {"fuzz", "check", "reduce"}
     said = "Only `fuzz`, `check` and `reduce` write JSON lines when their stdout is no terminal"
     assert said in " ".join(COMMANDS_PAGE.read_text().split())
-
-
-def test_check_writes_a_line_for_each_case(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    healthy().save(tmp_path / "fine")
-    assert run(["check", str(tmp_path / "fine"), "--target", "reference"]) == 0
-    (line,) = capsys.readouterr().out.splitlines()
-    assert json.loads(line)["outcome"] == "pass"
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])

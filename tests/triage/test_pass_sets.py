@@ -35,11 +35,6 @@ def test_passes_prints_the_contract_of_the_documents(folder: Path) -> None:
     assert document["checks"] == 3
 
 
-def test_a_failure_without_optimisation_takes_no_pass(folder: Path) -> None:
-    document = json.loads(crux(folder, "passes", "crash", "--json").stdout)
-    assert (document["minimal"], document["checks"], document["unique"]) == ([], 1, True)
-
-
 def test_passes_exits_with_1_when_the_failure_does_not_show(folder: Path) -> None:
     done = crux(folder, "passes", "healthy", "--json")
     assert done.returncode == 1
@@ -51,15 +46,6 @@ def test_a_target_without_passes_is_bad_usage(folder: Path) -> None:
     done = crux(folder, "passes", "clip", "--target", "reference")
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1
-
-
-def test_reduce_prints_the_passes_of_the_result(folder: Path) -> None:
-    document = json.loads(crux(folder, "reduce", "clip", "-o", "small", "--json").stdout)
-    kept = json.loads((folder / "small" / "reduction.json").read_text())
-    assert document["passes"] == kept["passes"] == ["FuseReluClip"]
-    assert document["pass_checks"] == 2
-    again = json.loads(crux(folder, "reduce", "clip", "-o", "small", "--json").stdout)
-    assert again["passes"] == ["FuseReluClip"]
 
 
 def test_an_issue_says_what_to_disable(folder: Path) -> None:

@@ -310,12 +310,6 @@ def test_a_fragment_is_found_in_a_message_that_its_template_rewrites(message, wa
     assert fragment in message
 
 
-def test_the_same_case_gives_the_same_script():
-    assert write_script(healthy(), claim_of(Outcome.CRASH)) == write_script(
-        healthy(), claim_of(Outcome.CRASH)
-    )
-
-
 # A result that every run of a program of loops gets wrong alike is told against the interpreter's
 
 
