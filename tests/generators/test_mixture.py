@@ -40,11 +40,11 @@ def test_a_seed_gives_the_same_case_wherever_a_run_begins(strategy: str) -> None
     assert ids(range(BLOCK - 2, BLOCK + 2), plan) == whole[BLOCK - 2 : BLOCK + 2]
 
 
-@pytest.mark.parametrize("strategy", ["mixed", "patterns", "aten"])
-def test_a_seed_gives_the_same_case_however_python_hashes_its_strings(strategy: str) -> None:
+@pytest.mark.parametrize(("strategy", "count"), [("mixed", 64), ("patterns", 64), ("aten", 64), ("tir", 24)])
+def test_a_seed_gives_the_same_case_however_python_hashes_its_strings(strategy: str, count: int) -> None:
     script = f"""
 from generators.mixture import Plan, make_cases
-print(*(case.case_id for case in make_cases(Plan({strategy!r}), range(320, 384))))
+print(*(case.case_id for case in make_cases(Plan({strategy!r}), range(320, 320 + {count}))))
 """
     told = {
         subprocess.run(
@@ -55,7 +55,7 @@ print(*(case.case_id for case in make_cases(Plan({strategy!r}), range(320, 384))
             text=True,
             check=True,
         ).stdout
-        for hash_seed in ("1", "2", "3")
+        for hash_seed in ("1", "2")
     }
     assert len(told) == 1
 
