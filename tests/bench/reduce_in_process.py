@@ -3,8 +3,6 @@
 Arguments: the benchmark's folder, its case, the model, and the folder for the result.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Models from text, subjects with recorded values, and a move driven by a predicate in Python."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager

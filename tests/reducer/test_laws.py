@@ -1,12 +1,9 @@
 """Laws of reducing, over random models and random predicates."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import onnx
@@ -19,7 +16,7 @@ from corpus.case import Case
 from corpus.formats.onnx import parse
 from corpus.onnx.check import checker_complaint
 from corpus.onnx.graph import rename, walk_nodes
-from corpus.regression import Regression, load_regressions
+from corpus.regression import load_regressions
 from corpus.values import Tensor
 from generators import make_case
 from oracles.judge import Judge
@@ -53,7 +50,7 @@ IsInteresting = Callable[[Case], bool]
 few = settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-def test_what_flowed_counts_where_a_kernel_does_not_keep_to_its_specification(judge: Judge) -> None:
+def test_what_flowed_counts_where_a_kernel_does_not_keep_to_its_specification(judge):
     """As onnxruntime's reductions of empty tensors do not."""
     like = case_of(model_of("g (float[3] x) => (float[3] y) { a = Neg (x) y = Erf (a) }"))
     other = {**subject_of(judge, like).facts.values, "a": np.zeros(7, np.float32)}
@@ -63,7 +60,7 @@ def test_what_flowed_counts_where_a_kernel_does_not_keep_to_its_specification(ju
     assert [dim.dim_value for info in inputs for dim in info.type.tensor_type.shape.dim] == [7]
 
 
-def test_every_subset_of_nodes_is_valid_and_runs_un_optimised(judge: Judge) -> None:
+def test_every_subset_of_nodes_is_valid_and_runs_un_optimised(judge):
     chance = random.Random(0)
     for seed in range(8):
         subject = subject_of(judge, make_case(100 + seed, 10))
@@ -74,7 +71,7 @@ def test_every_subset_of_nodes_is_valid_and_runs_un_optimised(judge: Judge) -> N
                 assert run.is_ok, (move.name, run.message, graph_text(candidate.model))
 
 
-def test_of_what_the_other_moves_propose_the_checker_accepts_nearly_all(judge: Judge) -> None:
+def test_of_what_the_other_moves_propose_the_checker_accepts_nearly_all(judge):
     chance = random.Random(0)
     built, refused = Counter[str](), Counter[str]()
     for seed in range(12):
@@ -118,9 +115,7 @@ def _reduce(
 
 @few
 @given(data=st.data(), seed=st.integers(0, 10_000))
-def test_the_result_is_interesting_never_larger_and_reducing_it_again_changes_nothing(
-    judge: Judge, data: st.DataObject, seed: int
-) -> None:
+def test_the_result_is_interesting_never_larger_and_reducing_it_again_changes_nothing(judge, data, seed):
     case = make_case(seed, 12)
     start = subject_of(judge, case)
     is_interesting = data.draw(predicates(start.model).filter(lambda found: found(case)))
@@ -138,9 +133,7 @@ def test_the_result_is_interesting_never_larger_and_reducing_it_again_changes_no
 
 @settings(few, max_examples=4)
 @given(data=st.data(), seed=st.integers(0, 10_000))
-def test_any_number_of_workers_gives_the_same_result_checks_and_answers(
-    judge: Judge, data: st.DataObject, seed: int
-) -> None:
+def test_any_number_of_workers_gives_the_same_result_checks_and_answers(judge, data, seed):
     case = make_case(seed, 12)
     is_interesting = data.draw(predicates(parse(case.program)).filter(lambda found: found(case)))
     outcomes = []
@@ -163,9 +156,7 @@ def test_any_number_of_workers_gives_the_same_result_checks_and_answers(
 
 @few
 @given(data=st.data(), seed=st.integers(0, 10_000))
-def test_no_candidate_is_asked_twice_and_none_that_the_checker_rejects(
-    judge: Judge, data: st.DataObject, seed: int
-) -> None:
+def test_no_candidate_is_asked_twice_and_none_that_the_checker_rejects(judge, data, seed):
     case = make_case(seed, 12)
     is_interesting = data.draw(predicates(parse(case.program)).filter(lambda found: found(case)))
     asked: list[Case] = []
@@ -180,7 +171,7 @@ def test_no_candidate_is_asked_twice_and_none_that_the_checker_rejects(
     assert [checker_complaint(parse(each.program)) for each in asked] == [None] * len(asked)
 
 
-def test_steps_grow_ever_smaller_and_name_the_check_that_was_accepted(judge: Judge) -> None:
+def test_steps_grow_ever_smaller_and_name_the_check_that_was_accepted(judge):
     case = make_case(3, 20)
     wanted = operators(parse(case.program))[0]
     engine, result = _reduce(judge, case, lambda each: has(wanted)(parse(each.program)))
@@ -216,9 +207,7 @@ def finished(judge: Judge) -> Case:
 
 
 @pytest.mark.parametrize("text", PLANTED.values(), ids=PLANTED.keys())
-def test_whatever_is_planted_in_a_finished_case_is_removed_again(
-    judge: Judge, finished: Case, text: str
-) -> None:
+def test_whatever_is_planted_in_a_finished_case_is_removed_again(judge, finished, text):
     case = case_of(model_of(text))
     engine, result = _reduce(judge, case, lambda each: has("Erf")(parse(each.program)))
     assert result.case(case).canonical_hash == finished.canonical_hash
@@ -333,9 +322,7 @@ REGRESSIONS = [
 
 @pytest.mark.parametrize("plant", PLANTS.values(), ids=PLANTS)
 @pytest.mark.parametrize("regression", REGRESSIONS)
-def test_what_is_planted_in_a_finished_case_is_removed_again(
-    judge: Judge, regression: Regression, plant: Callable[[Case], Planted], tmp_path: Path
-) -> None:
+def test_what_is_planted_in_a_finished_case_is_removed_again(judge, regression, plant, tmp_path):
     shown = judge.verdict(regression.case).symptom
     if shown is None:
         pytest.skip("the installed release does not show it")

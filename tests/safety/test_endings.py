@@ -1,7 +1,5 @@
 """However a reduction ends, the best so far is there: valid, failing, and to be gone on with."""
 
-from __future__ import annotations
-
 import json
 import os
 import random
@@ -61,15 +59,13 @@ def some(values: list[Any], quick: list[Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize("minutes", some([0.0, 0.0005, 0.002, 0.005], [0.0]))
-def test_a_reduction_that_runs_out_of_time_leaves_its_best(
-    tmp_path: Path, whole: tuple[str, int], minutes: float
-) -> None:
+def test_a_reduction_that_runs_out_of_time_leaves_its_best(tmp_path, whole, minutes):
     reduce_case(network(), tmp_path / "out", options(minutes=minutes))
     must_be_sound(tmp_path / "out")
     assert reduce_case(network(), tmp_path / "out", options()).case.case_id == whole[0]
 
 
-def test_time_that_runs_out_on_a_target_is_no_failure_of_ours(tmp_path: Path) -> None:
+def test_time_that_runs_out_on_a_target_is_no_failure_of_ours(tmp_path):
     """A crash of onnxruntime's: integer division by zero."""
     model = model_of("g (int32[2] a, int32[2] b) => (int32[2] y) { n = Neg (a) y = Div (n, b) }")
     inputs = {"a": np.array([1, 2], np.int32), "b": np.array([0, 1], np.int32)}
@@ -123,7 +119,7 @@ def interrupted_early(folder: Path, words: list[str], number: int, seconds: floa
 @pytest.mark.parametrize(
     "seconds", some([0.0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0, 1.5, 2.0], [0.1, 0.15])
 )
-def test_a_signal_before_the_first_verdict_says_that_nothing_was_seen(tmp_path: Path, seconds: float) -> None:
+def test_a_signal_before_the_first_verdict_says_that_nothing_was_seen(tmp_path, seconds):
     """Or, where it comes later, leaves the best so far."""
     number = random.Random(seconds).choice([signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
     words = ["reduce", str(tmp_path / "case"), "-o", str(tmp_path / "out"), "--check", CHECK]
@@ -146,7 +142,7 @@ ENDS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, "checks", "minutes"]
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", range(10))
 @pytest.mark.parametrize("end", ENDS, ids=str)
-def test_fifty_moments(tmp_path: Path, whole: tuple[str, int], end: int | str, moment: int) -> None:
+def test_fifty_moments(tmp_path, whole, end, moment):
     draws = random.Random(f"{end}/{moment}")
     if isinstance(end, int):
         # one that comes while the interpreter itself ends, with everything written, kills it
@@ -161,7 +157,7 @@ def test_fifty_moments(tmp_path: Path, whole: tuple[str, int], end: int | str, m
 # What lies on disk
 
 
-def test_a_flipped_answer_is_asked_again(tmp_path: Path, whole: tuple[str, int]) -> None:
+def test_a_flipped_answer_is_asked_again(tmp_path, whole):
     reduce_case(network(), tmp_path, options(max_checks=15))
     journal = tmp_path / "journal.jsonl"
     text = journal.read_text()
@@ -174,7 +170,7 @@ def test_a_flipped_answer_is_asked_again(tmp_path: Path, whole: tuple[str, int])
     assert done.case.case_id == whole[0]
 
 
-def test_a_result_that_does_not_fail_is_never_called_minimal(tmp_path: Path, whole: tuple[str, int]) -> None:
+def test_a_result_that_does_not_fail_is_never_called_minimal(tmp_path, whole):
     """Answers with checksums that hold, but which are wrong: the proof is made outside of the journal."""
     settings = options()
     honest = reduce_case(network(), tmp_path, options(max_checks=15))
@@ -223,14 +219,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("db import garbage.db --db new.db", 2, False),
     ],
 )
-def test_what_cannot_be_used_is_one_line(
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    words: str,
-    code: int,
-    is_judged: bool,
-) -> None:
+def test_what_cannot_be_used_is_one_line(folder, monkeypatch, capsys, words, code, is_judged):
     from triage.cli import run
 
     monkeypatch.chdir(folder)
@@ -240,7 +229,7 @@ def test_what_cannot_be_used_is_one_line(
     assert ('"outcome": "pass"' in said.out) is is_judged
 
 
-def test_a_locked_database_loses_no_verdict(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_locked_database_loses_no_verdict(folder, monkeypatch):
     import sqlite3
 
     from triage.cli import run
@@ -255,7 +244,7 @@ def test_a_locked_database_loses_no_verdict(folder: Path, monkeypatch: pytest.Mo
         assert run(["check", str(folder / "case"), "--db", str(folder / "locked.db")]) == 2
 
 
-def test_two_processes_do_not_reduce_one_failure_at_once(tmp_path: Path) -> None:
+def test_two_processes_do_not_reduce_one_failure_at_once(tmp_path):
     from triage.reductions.failures import BeingReduced, alone
 
     work = tmp_path / "one.db.reducing" / "F00001"

@@ -3,8 +3,6 @@
 A seed draws cells of the matrix of commands and ends (`CRUX_ENDS_SEED`, `CRUX_ENDS_CELLS`; -1: all).
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random
@@ -253,7 +251,7 @@ PLAYED = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("command", "end"), drawn())
-def test_it_ends_in_good_order(place: Path, command: str, end: str) -> None:
+def test_it_ends_in_good_order(place, command, end):
     code, said = play(COMMANDS[command], ENDS[end], place)
     assert code in CODES, said
     assert "Traceback" not in said
@@ -280,14 +278,14 @@ QUICK = [
 
 
 @pytest.mark.parametrize(("command", "end"), QUICK)
-def test_streams_and_limits_end_in_good_order(place: Path, command: str, end: str) -> None:
+def test_streams_and_limits_end_in_good_order(place, command, end):
     code, said = play(COMMANDS[command], ENDS[end], place)
     assert code in CODES, said
     assert len(said.strip().splitlines()) <= 1 or code == 0, said
     assert "Traceback" not in said
 
 
-def test_an_interrupt_while_the_libraries_load_is_one_line(place: Path) -> None:
+def test_an_interrupt_while_the_libraries_load_is_one_line(place):
     code = "import os, signal, sys, threading\nimport triage.start\n"
     code += "sys.modules['triage.cli'] = None\n"
     code += "triage.start.open_missing = lambda: os.kill(os.getpid(), signal.SIGINT)\ntriage.start.main()"

@@ -1,7 +1,5 @@
 """Four hunts on one database, one killed, one suspended, garbage collected meanwhile: nothing is lost."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -24,7 +22,7 @@ TOLD = "SELECT sum(tests) AS tests, sum(failures) AS failures FROM runs"
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_four_hunts_on_one_database_lose_nothing(tmp_path: Path) -> None:
+def test_four_hunts_on_one_database_lose_nothing(tmp_path):
     database = tmp_path / "crux.db"
     minutes = str((SUSPENDED + 20) / 60)
     exact = ["--rtol", "0", "--atol", "0"]  # rounding counts as a bug, so that there is something to lose

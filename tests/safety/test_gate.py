@@ -1,7 +1,5 @@
 """What a case, a database or a lesson says is parsed at one place, and says nothing about what runs."""
 
-from __future__ import annotations
-
 import ast
 import signal
 import sqlite3
@@ -28,7 +26,7 @@ GIVEN = {"triage/console/options.py", "triage/commands/check.py", "corpus/target
 """Where the user's own command line names a target."""
 
 
-def test_only_the_command_line_makes_a_target_that_is_trusted() -> None:
+def test_only_the_command_line_makes_a_target_that_is_trusted():
     found = {
         path
         for path, tree in sources()
@@ -39,14 +37,14 @@ def test_only_the_command_line_makes_a_target_that_is_trusted() -> None:
     assert found == GIVEN
 
 
-def test_a_judge_takes_no_foreign_program(tmp_path: Path) -> None:
+def test_a_judge_takes_no_foreign_program(tmp_path):
     program, mark = trap(tmp_path)
     with pytest.raises(UserError, match="not trusted"):
         Judge(Target.of_data(f"ort@python={program}"))
     assert not mark.exists()
 
 
-def test_what_is_foreign_stays_so_when_it_is_changed() -> None:
+def test_what_is_foreign_stays_so_when_it_is_changed():
     target = Target.of_data("ort@opt=basic").with_setting("python", "x").without_setting("opt")
     assert target.is_foreign
     assert target.complaint == "@python=x"
@@ -80,9 +78,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_no_command_runs_what_a_database_names(
-    database: Path, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_command_runs_what_a_database_names(database, tmp_path, name, capsys):
     words = [word.format(out=tmp_path / "out") for word in COMMANDS[name]]
     assert run([*words, "--db", str(database)]) in (0, 1, 2)
     assert not (tmp_path / "it-ran").exists()
@@ -90,7 +86,7 @@ def test_no_command_runs_what_a_database_names(
 
 
 @pytest.mark.parametrize("call", ["check", "reduce", "report"])
-def test_the_library_runs_nothing_that_a_case_names(tmp_path: Path, call: str) -> None:
+def test_the_library_runs_nothing_that_a_case_names(tmp_path, call):
     program, mark = trap(tmp_path)
     small_case(Target.parse(f"ort@python={program}")).save(tmp_path / "case")
     more = {"check": {}, "reduce": {"out": tmp_path / "out"}, "report": {}}
@@ -121,9 +117,7 @@ def write_schema(path: Path, statement: str) -> None:
 
 
 @pytest.mark.parametrize("statement", FOREIGN)
-def test_an_object_named_like_sqlites_own_is_refused(
-    tmp_path: Path, statement: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_object_named_like_sqlites_own_is_refused(tmp_path, statement, capsys):
     path = tmp_path / "crux.db"
     with Store(path) as store:
         store.add_case(small_case())
@@ -140,7 +134,7 @@ ENDLESS = (
 )
 
 
-def test_the_list_of_steps_may_not_be_an_endless_view(tmp_path: Path) -> None:
+def test_the_list_of_steps_may_not_be_an_endless_view(tmp_path):
     path = tmp_path / "crux.db"
     with closing(sqlite3.connect(path)) as opened:
         opened.execute(f"CREATE VIEW _sqlite_migrations AS {ENDLESS}")
@@ -148,7 +142,7 @@ def test_the_list_of_steps_may_not_be_an_endless_view(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_query_without_end_ends_with_a_signal(tmp_path: Path, number: int) -> None:
+def test_a_query_without_end_ends_with_a_signal(tmp_path, number):
     """What is stored may take long to read; a signal ends it."""
     code = f"""
 import sys

@@ -1,7 +1,5 @@
 """The search for changes, on rows that are known; environments from wheels made here; no network."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -3,8 +3,6 @@
 `CRUX_KILLS` says how many kills there are (50).
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random
@@ -79,7 +77,7 @@ def went_on(folder: Path, before: int) -> bool:
     return False
 
 
-def test_kills_a_suspended_machine_and_a_full_disk_lose_nothing(disk: Path, tmp_path: Path) -> None:
+def test_kills_a_suspended_machine_and_a_full_disk_lose_nothing(disk, tmp_path):
     draws = random.Random(0)
     log, seed, found = tmp_path / "log", 0, set[tuple[str, str]]()
     for at in range(KILLS):
