@@ -13,7 +13,7 @@ from corpus.target import Target
 from oracles.judge import Judge
 
 JUDGE = Judge(Target("ort"))
-JUDGE.begin()  # early, as the command does
+JUDGE.executor.begin()  # early, as the command does
 corpus.onnx.client.begin()
 
 import onnx  # noqa: E402
