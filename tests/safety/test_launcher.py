@@ -164,6 +164,14 @@ def test_what_does_not_run_says_why_in_one_line(command, reason):
     assert str(told.value) == reason
 
 
+def test_what_cannot_be_confined_says_why_in_one_line():
+    def confine():
+        raise MemoryError
+
+    with pytest.raises(processes.NotRun, match="cannot be started"):
+        processes.start(["true"], confine=confine)
+
+
 def test_nothing_of_a_group_survives_its_time():
     mark = f"{os.getpid()}7"
     with pytest.raises(processes.NotRun):
