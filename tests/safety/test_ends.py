@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.commands import waited_for
+from tests.helpers.commands import processes_with, waited_for
 from tests.helpers.failing import clip_exception, verdict
 from tests.helpers.models import relu, write
 from tests.safety.test_launcher import ROOT
@@ -149,19 +149,6 @@ def ended(process: subprocess.Popen[bytes]) -> tuple[int, str]:
     return process.returncode, (said or b"").decode(errors="replace")
 
 
-def left_over(place: Path) -> list[str]:
-    """Processes that were started for the run and have not ended."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            mine = f"CRUX_TEST_PLACE={place}".encode() in (folder / "environ").read_bytes().split(b"\0")
-            if mine:
-                found.append((folder / "cmdline").read_text().replace("\0", " "))
-        except OSError:
-            continue
-    return found
-
-
 def play(words: Sequence[str], end: Any, place: Path) -> tuple[int, str]:
     """Run a command to that end."""
     if isinstance(end, dict):
@@ -256,7 +243,7 @@ def test_it_ends_in_good_order(place, command, end):
     assert code in CODES, said
     assert "Traceback" not in said
     assert "a failure of its own" not in said
-    assert waited_for(lambda: not left_over(place))
+    assert waited_for(lambda: not processes_with(f"CRUX_TEST_PLACE={place}", "environ"))
     if end != "folder gone":  # which took contents of the database along
         assert json.loads(_check(place))["problems"] == []
 
