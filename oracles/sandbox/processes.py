@@ -26,6 +26,12 @@ SOURCE = Path(__file__).with_name("crash_handler.c")
 
 
 @cache
+def guard() -> tuple[Path | None, str]:
+    """The built allocator that shows misuse of memory, or None and why there is none."""
+    return compiled(SOURCE.with_name("guard.c"))
+
+
+@cache
 def crash_handler() -> tuple[Path | None, str]:
     """The built library, or None and why there is none."""
     library, reason = compiled(SOURCE)
@@ -147,10 +153,12 @@ class Zygote:
         gpu: bool = False,
         contained: bool = True,
         watch: Watch | None = None,
+        guarded: bool = False,
     ) -> None:
         self._control, theirs = socket.socketpair()
         self._python = python
         library, self._reason = crash_handler()
+        preloaded = guard()[0] if guarded else None
         command = [
             *(python, "-I", worker.__file__, "--backend", backend_file, "--control", f"{theirs.fileno():04}"),
             *("--work", str(scratch.work), "--handler", str(library or "")),
@@ -165,7 +173,12 @@ class Zygote:
                 scratch,
                 theirs.fileno(),
                 self._log,
-                shown=[*_needed(backend_file, library, watch), *shown],
+                shown=[
+                    *_needed(backend_file, library, watch),
+                    *shown,
+                    *([str(preloaded)] if preloaded else []),
+                ],
+                environment={"LD_PRELOAD": str(preloaded)} if preloaded else {},
                 memory_bytes=limits.memory_bytes,
                 gpu=gpu,
                 contained=contained,

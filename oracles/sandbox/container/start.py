@@ -124,6 +124,7 @@ def start(
     gpu: bool = False,
     contained: bool = True,
     inherited: Sequence[int] = (),
+    environment: Mapping[str, str] | None = None,
 ) -> Contained:
     """Start a program that inherits `control` and `inherited`; raises `UserError` where it is not there.
 
@@ -140,6 +141,7 @@ def start(
         contained=contained,
         inherited=tuple(inherited),
     )
+    plan = replace(plan, environment={**plan.environment, **(environment or {})})
     try:
         process = processes.start(
             [*launching(plan), str(scratch.lock)],
