@@ -84,7 +84,7 @@ def _replaced(subject: OnnxSubject, index: int) -> OnnxSubject | None:
 
 
 def _plainer(subject: OnnxSubject, node: NodeProto) -> NodeProto | None:
-    """Return a plainer node: a sum for two operands, an absolute value for one, the operand, or a Cast."""
+    """A plainer node: a sum for two operands, an absolute value for one, the operand, or a Cast."""
     used = [name for name in node.output if name]
     kind = subject.kind(used[0]) if len(used) == 1 else None
     if kind is None or len(kind) != 2 or not isinstance(kind[1], tuple):
@@ -121,7 +121,7 @@ def _broadcasts(subject: OnnxSubject, name: str, kind: tuple[object, ...]) -> bo
 def _cast(
     subject: OnnxSubject, operands: list[str], kind: tuple[object, ...], used: list[str]
 ) -> onnx.NodeProto | None:
-    """Return a Cast if the operand and the result differ in element type alone; else None."""
+    """A Cast if the operand and the result differ in element type alone; else None."""
     for name in operands:
         other = subject.kind(name)
         if other is not None and len(other) == 2 and other[1] == kind[1] and kind[0] in (*NUMERIC, *LOGICAL):
@@ -175,7 +175,7 @@ def _versions(model: onnx.ModelProto) -> Iterator[tuple[onnx.NodeProto, int]]:
 
 
 def _required(node: onnx.NodeProto, version: int) -> frozenset[str] | None:
-    """Return the attributes that must be there; for an operator without a schema any may be absent."""
+    """The attributes that must be there; for an operator without a schema any may be absent."""
     if node.op_type == "Constant":
         return None
     try:

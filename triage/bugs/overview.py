@@ -72,7 +72,7 @@ def overview(
 
 
 def _most_listed(failures: int, clusters: int) -> int:
-    """Return how many failures to list of each cluster."""
+    """How many failures to list of each cluster."""
     return failures if failures <= MOST_LISTED else max(FEWEST_LISTED, MOST_LISTED // clusters)
 
 
@@ -134,7 +134,7 @@ MOST_NAMED = 3
 def overview_with_states(
     store: Store, issues: tuple[KnownIssue, ...] = (), only: Any = None
 ) -> list[dict[str, Any]]:
-    """Return the overview's documents, each with its `state` and the folder of its last `report`."""
+    """The overview's documents, each with its `state` and the folder of its last `report`."""
     reports = last_reports(store)
     found = []
     for document in overview(store, issues, only):
@@ -145,7 +145,7 @@ def overview_with_states(
 
 
 def state_of(document: Summary, is_ready: bool) -> str:
-    """Return a bug's state in a word; a person's decision comes first."""
+    """A bug's state in a word; a person's decision comes first."""
     if document["status"] != NEW:
         return str(document["status"])
     if is_filed(document):
@@ -186,7 +186,7 @@ def next_step(documents: Sequence[Summary], database: Path) -> str:
 
 
 def _near(folder: str) -> str:
-    """Return the folder as seen from here, where it lies below."""
+    """The folder as seen from here, where it lies below."""
     path = Path(folder)
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else folder
 

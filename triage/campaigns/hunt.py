@@ -114,11 +114,11 @@ class Hunt:
                 self._report(front, cluster)
 
     def bugs(self) -> list[Bug]:
-        """Return the bugs that the hunt's targets have, each with its report."""
+        """The bugs that the hunt's targets have, each with its report."""
         return self.reporter.bugs(frozenset(front.target for front in self.fronts))
 
     def _may_go_on(self) -> bool:
-        """Return whether more may be looked for: tests, CPU time and room are left."""
+        """Whether more may be looked for: tests, CPU time and room are left."""
         if self.limits.tests and self.tests >= self.limits.tests:
             return False
         if self.limits.cpu and self.eye.cpu() >= self.limits.cpu:
@@ -207,14 +207,14 @@ class Hunt:
         return "a known issue" if is_first else f"looks like {failure.cluster_name}"
 
     def _is_new(self, cluster: int) -> bool:
-        """Return whether a cluster is a bug that was not there before and that nobody knows."""
+        """Whether a cluster is a bug that was not there before and that nobody knows."""
         if cluster in self._clusters:
             return False
         self._clusters.add(cluster)
         return not self._is_known(cluster) and get_cluster(self.store, cluster).status != LIMIT
 
     def _is_known(self, cluster: int) -> bool:
-        """Return whether a cluster is a known issue with a thread: it is worth no time that finds more."""
+        """Whether a cluster is a known issue with a thread: it is worth no time that finds more."""
         return any(is_filed(facts) for facts in overview(self.store, self._issues, [cluster]))
 
     def _explain(self, front: TargetCampaign, least: float) -> None:

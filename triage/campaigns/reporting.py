@@ -34,7 +34,7 @@ class Bug:
     ready: bool
 
     def document(self) -> dict[str, Any]:
-        """Return the bug as `crux hunt --json` shows it."""
+        """The bug as `crux hunt --json` shows it."""
         return {
             "id": self.cluster,
             **{name: value for name, value in vars(self).items() if name != "cluster"},
@@ -53,7 +53,7 @@ class Reporter:
     reported: dict[int, int] = field(default_factory=dict)
 
     def bugs(self, targets: frozenset[str]) -> list[Bug]:
-        """Return the clusters that have a reduced failure on one of the targets, each with its report."""
+        """The clusters that have a reduced failure on one of the targets, each with its report."""
         found, earlier = [], last_reports(self.store)
         for cluster in clusters(self.store):
             failures = list_failures(self.store, cluster=cluster.id)
@@ -77,7 +77,7 @@ class Reporter:
         return found
 
     def missing(self, target: str) -> list[int]:
-        """Return the clusters with a reduced failure on a target that no report shows as well as it could."""
+        """The clusters with a reduced failure on a target that no report shows as well as it could."""
         found = []
         for cluster in clusters(self.store):
             failures = list_failures(self.store, cluster=cluster.id, status=REDUCED)
@@ -86,7 +86,7 @@ class Reporter:
         return found
 
     def _is_shown(self, cluster: Cluster) -> bool:
-        """Return whether a report shows the cluster's best case: this hunt's, or an earlier one's."""
+        """Whether a report shows the cluster's best case: this hunt's, or an earlier one's."""
         best = representative(self.store, cluster.id)
         if self.reported.get(cluster.id) == best:
             return True
