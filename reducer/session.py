@@ -18,6 +18,7 @@ from corpus.case import Case
 from corpus.errors import UserError
 from oracles.language import language_of as judged_as
 from oracles.naming.components import signature
+from oracles.probes.memory import with_misuse
 from oracles.run import Config, Run, Status
 from oracles.sandbox.sandbox import Job
 from oracles.sequence import misplaced
@@ -26,7 +27,7 @@ from reducer.course import FLAKY_RUNS, ReductionRun
 from reducer.engine.decider import Allowance, AllowanceSpent, Decider, Predicate
 from reducer.engine.gate import Gate
 from reducer.engine.journal import Journal
-from reducer.engine.memory import MemoryFault, SameMisuse, memory_fault, with_misuse
+from reducer.engine.memory import MemoryFault, SameMisuse, memory_fault
 from reducer.engine.predicates import (
     AdaptiveTimeout,
     Both,
@@ -409,4 +410,4 @@ class Session:
         with self.pool.one() as judge:
             verdicts = (judge.verdict(case) for _ in range(FLAKY_RUNS))
             found = next((verdict for verdict in verdicts if verdict.symptom is not None), None)
-            return with_misuse(judge, case, found) if found is not None else None
+            return with_misuse(judge.executor, case, found) if found is not None else None

@@ -7,11 +7,13 @@ result hangs on what fresh memory holds reads memory that nothing was written to
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from corpus.case import Case
 from oracles.numerics.compare import Tolerance, compare_outputs
 from oracles.run import Config, Phase, Run, Status
 from oracles.sandbox.executor import Executor
+from oracles.verdict import Mark, Outcome, Verdict
 
 POISONS = (0x3E, 0xC2)
 """As floats 0.186 and -48.5; as integers far beyond any shape."""
@@ -37,6 +39,25 @@ def misuse(
         return told
     is_same = _agree(first, again)
     return UNINITIALISED if is_same and not _agree(first, other) else ""
+
+
+def with_misuse(executor: Executor, case: Case, verdict: Verdict) -> Verdict:
+    """The verdict with a note of how its failing run misuses memory, if that dies or gives wrong values."""
+    symptom, failing = verdict.symptom, verdict.failing
+    if symptom is None or failing is None or failing.config.asked_by or Mark.MEMORY in verdict.marks:
+        return verdict
+    if symptom.outcome is not Outcome.MISMATCH and not symptom.is_of_memory:
+        return verdict
+    words = misuse(executor, case, failing.config, guarded_from(verdict.phase))
+    if not words:
+        return verdict
+    note = f"memory: {words}"
+    return replace(verdict, notes=(*verdict.notes, note), marks={**verdict.marks, Mark.MEMORY: note})
+
+
+def guarded_from(phase: Phase) -> Phase:
+    """The phase from which on a failing run is guarded: compiling takes too many blocks for that."""
+    return phase if phase is Phase.OPTIMISE else Phase.EXECUTE
 
 
 def kind_of(words: str) -> str:

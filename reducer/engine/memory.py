@@ -6,11 +6,11 @@ each way in which the original was seen to end counts as the failure.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from corpus.case import Case
 from oracles.judge import Judge
-from oracles.probes.memory import kind_of, misuse
+from oracles.probes.memory import guarded_from, kind_of, misuse
 from oracles.run import Config, Phase
 from oracles.verdict import Mark, Outcome, Symptom, Verdict
 from reducer.engine.journal import Answer
@@ -40,7 +40,7 @@ def memory_fault(judge: Judge, case: Case, verdict: Verdict) -> MemoryFault | No
     symptom, failing = verdict.symptom, verdict.failing
     if symptom is None or failing is None or not _is_suspect(verdict, symptom):
         return None
-    words = misuse(judge.executor, case, failing.config, _start(verdict.phase))
+    words = misuse(judge.executor, case, failing.config, guarded_from(verdict.phase))
     if words:
         return MemoryFault(words, frozenset([symptom]))
     again = {judge.verdict(case).symptom for _ in range(LOOKS)}
@@ -49,28 +49,9 @@ def memory_fault(judge: Judge, case: Case, verdict: Verdict) -> MemoryFault | No
     return MemoryFault("", symptoms) if is_by_turns else None
 
 
-def with_misuse(judge: Judge, case: Case, verdict: Verdict) -> Verdict:
-    """The verdict with a note of how its failing run misuses memory, if it does."""
-    symptom, failing = verdict.symptom, verdict.failing
-    if symptom is None or failing is None or failing.config.asked_by:
-        return verdict
-    if symptom.outcome is not Outcome.MISMATCH and not symptom.is_of_memory:
-        return verdict
-    words = misuse(judge.executor, case, failing.config, _start(verdict.phase))
-    if not words:
-        return verdict
-    note = f"memory: {words}"
-    return replace(verdict, notes=(*verdict.notes, note), marks={**verdict.marks, Mark.MEMORY: note})
-
-
 def _is_suspect(verdict: Verdict, symptom: Symptom) -> bool:
     is_unsteady = Mark.STATE_DEPENDENT in verdict.marks or symptom.kind == "nondeterministic"
     return symptom.is_of_memory or is_unsteady
-
-
-def _start(phase: Phase) -> Phase:
-    """The phase from which on a failing run is guarded: compiling takes too many blocks for that."""
-    return phase if phase is Phase.OPTIMISE else Phase.EXECUTE
 
 
 @dataclass(frozen=True)
@@ -85,7 +66,7 @@ class SameMisuse:
 
     def __call__(self, case: Case) -> Answer:
         """Ask whether a candidate is interesting, and what it showed."""
-        start = _start(self.phase)
+        start = guarded_from(self.phase)
         with self.judges.one() as judge:
             if judge.open(case).undefined:
                 return Answer(False, "invalid")
