@@ -42,13 +42,15 @@ def misuse(
 
 
 def with_misuse(executor: Executor, case: Case, verdict: Verdict) -> Verdict:
-    """The verdict with a note of how its failing run misuses memory, if that dies or gives wrong values."""
+    """The verdict with a note of how its runs misuse memory, if one dies or gives wrong values."""
     symptom, failing = verdict.symptom, verdict.failing
     if symptom is None or failing is None or failing.config.asked_by or Mark.MEMORY in verdict.marks:
         return verdict
     if symptom.outcome is not Outcome.MISMATCH and not symptom.is_of_memory:
         return verdict
-    words = misuse(executor, case, failing.config, guarded_from(verdict.phase))
+    own = [failing.config, *(run.config for run in verdict.runs if run.is_ok and not run.config.backend)]
+    start = guarded_from(verdict.phase)
+    words = next(filter(None, (misuse(executor, case, config, start) for config in dict.fromkeys(own))), "")
     if not words:
         return verdict
     note = f"memory: {words}"

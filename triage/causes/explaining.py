@@ -59,7 +59,8 @@ def names_itself(symptom: str, passes: tuple[str, ...] = ()) -> bool:
     is_optimised = "optimised" in rest
     if outcome == "mismatch":  # kind, operator, side; another wrong value has its wrong side for an operator
         return len(rest) == len(("kind", "operator", "side", "")) and rest[2] == "un-optimised"
-    is_told = outcome in ("exception", "crash") and len(rest) > 2
+    said = [word for word in rest if word not in ("", "optimised", "un-optimised")]
+    is_told = outcome in ("exception", "crash") and len(said) > 1
     return is_told and (phase == "import" or not is_optimised or not passes)
 
 
