@@ -22,18 +22,12 @@ from reducer.options import DoesNotFail, Options, Progress
 from reducer.pass_sets import PassSet, find_pass_set
 from reducer.private.remains import holds_run, words_left
 from reducer.result import Point
-from reducer.subject.base import NodeSubject, Subject
+from reducer.subject.base import Subject
 from reducer.subject.order import size
 
 MOST_ROUNDS = 3
 LEAST_NODES = 4
 """Of fewer nodes nearly every subset was asked for."""
-
-
-def operands_of(subject: Subject) -> dict[str, tuple[str, ...]]:
-    """What each node reads, by its first result; nothing of a subject without nodes."""
-    nodes = subject.nodes if isinstance(subject, NodeSubject) else ()
-    return {node.output[0]: tuple(node.input) for node in nodes if node.output}
 
 
 def hide(engine: Engine, subject: Subject) -> Subject:
@@ -210,7 +204,7 @@ class ReductionRun:
 
     def _run_plain_moves(self) -> None:
         engine, moves = self.engine, plain_moves(type(self.best))
-        hints = replace(engine.hints, operands=operands_of(self.subject))
+        hints = replace(engine.hints, operands=self.subject.operands)
         self.best = Engine(self.gate, moves, hints, engine.learn, steps=engine.steps).run_once(self.best)
 
     def _run_over(self, engine: Engine) -> None:

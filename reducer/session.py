@@ -128,9 +128,8 @@ class Session:
         fault = self._memory_fault(verdict)
         subject = self._language.open(self.case, self.pool)
         only = self._failing_config(verdict)
-        gate = self._gate(
-            self._predicate(verdict, only, fault), journal, started, self._bounds(verdict, subject)
-        )
+        predicate, bounds = self._predicate(verdict, only, fault), self._bounds(verdict, subject)
+        gate = self._gate(predicate, journal, started, bounds)
         course = self._course_of(gate, subject, verdict, Hints())
         try:
             with suppress(AllowanceSpent):
@@ -148,24 +147,27 @@ class Session:
             raise
         try:
             shown = self._last_verdict(course.best.case(self.case), verdict)
-            if self.guarded and fault is not None and fault.words and shown is None:
+            if anew := self._anew(course, fault, shown):
                 journal.forget()
-                return replace(self, guarded=False).run(journal)
-            if shown is not None and fault is not None and fault.shows_as(shown.symptom):
-                verdict = shown  # one fault, whichever way it ends
-                course.verdict = shown
-            if self._is_misled(course, shown):
-                journal.forget()
-                return replace(self, quick=False).run(journal)
-            if held := self._lost_passes(course):
-                journal.forget()
-                return replace(self, held=held).run(journal)
+                return anew.run(journal)
             if self._is_proven(course, shown, proven):
                 return self._finish(course, shown or verdict, started, journal)
         finally:
             gate.decider.close()
         journal.forget()
         return self.run(journal)
+
+    def _anew(self, course: ReductionRun, fault: MemoryFault | None, shown: Verdict | None) -> Session | None:
+        """The session that starts anew where the result shows another failure; None where it does not."""
+        if fault is None:
+            held = self._lost_passes(course) if not self._is_misled(course, shown) else ()
+            if held:
+                return replace(self, held=held)
+        elif self.guarded and fault.words and shown is None:
+            return replace(self, guarded=False)
+        elif shown is not None and fault.shows_as(shown.symptom):
+            course.verdict = shown  # one fault, whichever way it ends
+        return replace(self, quick=False) if self._is_misled(course, shown) else None
 
     def _finish(
         self, course: ReductionRun, verdict: Verdict | None, started: float, journal: Journal

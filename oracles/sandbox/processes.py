@@ -142,6 +142,8 @@ class Zygote:
     (namespace → "" or why it is not in force), `crash_handler` ("" or why there is none).
     """
 
+    _facts: Mapping[str, Any] | None = None
+
     def __init__(
         self,
         backend_file: str,
@@ -156,9 +158,7 @@ class Zygote:
         guarded: bool = False,
     ) -> None:
         self._control, theirs = socket.socketpair()
-        self._python = python
-        library, self._reason = crash_handler()
-        preloaded = guard()[0] if guarded else None
+        self._python, (library, self._reason) = python, crash_handler()
         command = [
             *(python, "-I", worker.__file__, "--backend", backend_file, "--control", f"{theirs.fileno():04}"),
             *("--work", str(scratch.work), "--handler", str(library or "")),
@@ -166,19 +166,14 @@ class Zygote:
             *("--contain", str(int(contained)), *(("--breakpoints", watch.option()) if watch else ())),
         ]
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the zygote)
-        self._facts: Mapping[str, Any] | None = None
         try:
             self._program = start(
                 command,
                 scratch,
                 theirs.fileno(),
                 self._log,
-                shown=[
-                    *_needed(backend_file, library, watch),
-                    *shown,
-                    *([str(preloaded)] if preloaded else []),
-                ],
-                environment={"LD_PRELOAD": str(preloaded)} if preloaded else {},
+                shown=[*_needed(backend_file, library, watch), *shown],
+                preload=[str(found) for found in (guard()[0],) if guarded and found],
                 memory_bytes=limits.memory_bytes,
                 gpu=gpu,
                 contained=contained,

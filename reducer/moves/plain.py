@@ -112,15 +112,17 @@ MOST_OPERANDS = 9
 
 
 def spread_dims(subject: NodeSubject, hints: Hints) -> Search:
-    """Distinct small primes, or else 2 throughout, where every dim has become 1."""
+    """Distinct small primes where every dim has become 1; weights stay as they are where they must."""
     arrays = {name: np.asarray(subject.array(name)) for name in _data(subject)}
+    if not any(array.ndim for array in arrays.values()):
+        arrays = {name: array.reshape(1) for name, array in arrays.items()}
     axes = [(name, axis) for name, array in arrays.items() for axis in range(array.ndim)]
     is_degenerate = all(array.size == 1 for array in arrays.values())
     if not is_degenerate or not 0 < len(axes) <= MOST_AXES:
         return subject
-    spread = _primes(subject, arrays, axes)
-    twos = {name: _grown(array, (2,) * array.ndim) for name, array in arrays.items() if array.ndim}
-    return (yield from _first(subject, [spread, twos]))
+    given = [axis for axis in axes if axis[0] not in subject.initializers]
+    choices = [axes, *([given] if 0 < len(given) < len(axes) else [])]
+    return (yield from _first(subject, [_primes(subject, arrays, each) for each in choices]))
 
 
 MOST_AXES = 8
@@ -153,11 +155,8 @@ def _with_sizes(arrays: Mapping[str, Tensor], sizes: Mapping[tuple[str, int], in
         name: tuple(sizes.get((name, axis), 1) for axis in range(array.ndim))
         for name, array in arrays.items()
     }
-    return {name: _grown(array, shapes[name]) for name, array in arrays.items() if array.ndim}
-
-
-def _grown(array: Tensor, shape: tuple[int, ...]) -> Tensor:
-    return np.full(shape, array.flat[0], array.dtype)
+    changed = dict.fromkeys(name for name, _ in sizes)
+    return {name: np.full(shapes[name], arrays[name].flat[0], arrays[name].dtype) for name in changed}
 
 
 def _data(subject: NodeSubject) -> list[str]:
@@ -169,7 +168,7 @@ def _data(subject: NodeSubject) -> list[str]:
 
 def _first(subject: NodeSubject, choices: list[dict[str, Tensor]]) -> SearchOf[NodeSubject]:
     """The first of these changes with which it still fails."""
-    for changed in choices:
+    for changed in filter(None, choices):
         proposal = cache(partial(subject.with_tensors, changed))
         if proposal() is not None and (yield proposal):
             return proposal() or subject

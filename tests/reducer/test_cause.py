@@ -19,6 +19,7 @@ from oracles.run import Phase
 from oracles.sandbox.processes import guard
 from oracles.verdict import Mark, Outcome, Symptom
 from reducer.api import reduce_case
+from reducer.move import Hints
 from reducer.moves import plain_moves
 from reducer.options import DoesNotFail, Options
 from reducer.pass_sets import is_of_passes
@@ -145,3 +146,42 @@ def test_a_gradient_of_another_shape_than_the_result_is_no_valid_program() -> No
 
     assert inferred.misfit(module(3)) == ""
     assert inferred.misfit(module(5)).startswith("relax.grad.max_pool2d_backward takes a gradient of ")
+
+
+@pytest.mark.parametrize("still_fails", [True, False])
+def test_operands_that_were_distinct_are_so_again_unless_the_failure_needs_one_for_both(
+    judge: Judge, still_fails: bool
+) -> None:
+    merged = "g (float[2] x) => (float[2] y) { a = Neg (x) y = Add (a, a) }"
+    (move,) = [each for each in plain_moves(OnnxSubject) if each.name == "separate operands"]
+    hints = Hints(operands={"a": ("x",), "y": ("a", "b")})
+    subject = subject_of(judge, case_of(model_of(merged)))
+    found = drive(move, subject, lambda model, inputs: still_fails, hints).subject
+    left, right = found.nodes[-1].input
+    assert (left != right) is still_fails
+    assert set(found.inputs) == ({"x", "x0"} if still_fails else {"x"})
+
+
+def test_operands_that_the_original_shares_stay_shared(judge: Judge) -> None:
+    square = "g (float[2] x) => (float[2] y) { y = Mul (x, x) }"
+    (move,) = [each for each in plain_moves(OnnxSubject) if each.name == "separate operands"]
+    subject = subject_of(judge, case_of(model_of(square)))
+    driven = drive(move, subject, lambda model, inputs: True, Hints(operands={"y": ("x", "x")}))
+    assert not driven.candidates
+
+
+def test_a_result_keeps_the_passes_of_the_original_and_its_operands_apart(
+    judge: Judge, tmp_path: Path
+) -> None:
+    text = """g (int32[3] x, int32[3] z) => (int32[3] y) <int32[1] one = {1}> {
+        s = Abs (x) q = Div (one, s) m = Mul (q, z) y = Neg (m) }"""
+    inputs = {"x": np.array([2, 3, 4], np.int32), "z": np.array([10, 20, 30], np.int32)}
+    case = case_of(model_of(text), inputs)
+    reduction = reduce_case(case, tmp_path / "out", Options(), judge=judge)
+    program = parse(reduction.case.program)
+    assert operators(program) == ["Div", "Mul"]
+    assert reduction.passes is not None
+    assert is_of_passes(judge, case, judge.verdict(case), reduction.passes.minimal)
+    read = [name for node in program.graph.node for name in node.input]
+    assert len(set(read)) == len(read)
+    assert all(np.size(value) > 1 for value in reduction.case.inputs.values())
