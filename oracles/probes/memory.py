@@ -31,6 +31,8 @@ def misuse(
 
     Guarded from a phase on; only misuse of a `kind` is looked for, if one is given.
     """
+    if config.backend or executor.target.device != "cpu":
+        return ""
     first = executor.guarded(case, config, POISONS[0], start)
     if (told := _told_by(first)) or kind not in ("", UNINITIALISED):
         return told

@@ -160,13 +160,11 @@ class Executor:
         )
 
     def guarded(self, case: Case, config: Config, poison: int, start: Phase = Phase.EXECUTE) -> Run:
-        """Run the case where misuse of memory shows, fresh memory filled with a byte from a phase on."""
+        """Run the case in an own way of the target where misuse of memory shows; a byte fills fresh memory."""
         if self._guarded is None:
             limits = replace(self.limits, cpu_seconds=GUARDED_TIMES * self.limits.cpu_seconds)
             python = self.target.get("python") or None
-            self._guarded = Sandbox(
-                config.backend or self.target.backend, python=python, limits=limits, guarded=True
-            )
+            self._guarded = Sandbox(self.target.backend, python=python, limits=limits, guarded=True)
         job = Job(case.program, case.inputs, (_with(config, {"guarded": 1}),), case.external)
         job = replace(job, format=case.format, passes=case.passes, poison=poison, poisoned_from=start)
         return self._guarded.run(job, fresh=True)[0]
