@@ -160,7 +160,7 @@ class Executor:
         )
 
     def guarded(self, case: Case, config: Config, poison: int, start: Phase = Phase.EXECUTE) -> Run:
-        """Run the case in an own way of the target where misuse of memory shows; a byte fills fresh memory."""
+        """Run the case in a way of the target itself that shows misuse of memory, fresh memory filled."""
         if self._guarded is None:
             limits = replace(self.limits, cpu_seconds=GUARDED_TIMES * self.limits.cpu_seconds)
             python = self.target.get("python") or None
