@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.console.options import CaseOptions, as_command
+from triage.console.options import CaseOptions, as_command, next_command
 from triage.console.output import Document, emit, quoted, say, table
 
 if TYPE_CHECKING:
@@ -56,9 +57,18 @@ def check(
         say(f"crux: {trouble}")
     failing = [document for document in documents if document["bug"]]
     if failing:
-        target = f" --target {quoted(str(failing[0]['target']))}" if targets else ""
-        say(f"next: crux reduce {quoted(str(failing[0]['case']))}{target} -o crux-small")
+        words = f"reduce {quoted(str(failing[0]['case']))} -o crux-small"
+        say(f"next: {next_command(words, _as_judged(options, failing[0]))}")
     return 1 if failing else 2 if troubles else 0
+
+
+def _as_judged(options: CaseOptions, document: Document) -> CaseOptions:
+    """The options for one case by itself: its sample of inputs, the target of several that stands alone."""
+    from dataclasses import replace
+
+    sample = document.get("inputs")
+    target = str(document["target"]) if "targets" in document else options.target
+    return replace(options, inputs=Path(sample) if sample else options.inputs, target=target)
 
 
 def _verdicts(

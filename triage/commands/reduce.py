@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.console.options import RARE, CaseOptions, as_command
+from triage.console.options import RARE, CaseOptions, as_command, next_command
 from triage.console.output import Document, emit, quoted, say, table
 
 if TYPE_CHECKING:
@@ -147,7 +147,10 @@ def _reduce_with(judges: Judges, word: str, out: Path, request: Request) -> int:
         say(f"crux: the failure needs {text!r} of the original: look at it before you share {out}")
     emit(iter([document]), as_json=options.json, show=_show, single=True, lines_if_piped=True)
     if not request.check:
-        say(f"next: crux report {quoted(str(out))} -o crux-report")
+        from dataclasses import replace
+
+        words = f"report {quoted(str(out))} -o crux-report"
+        say(f"next: {next_command(words, replace(options, inputs=None, dims='', seed=None))}")
     return 0
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.console.options import StoreOptions, as_command, next_command
+from triage.console.options import Known, StoreOptions, as_command, next_command
 from triage.console.output import Document, emit, quoted, say, table
 
 if TYPE_CHECKING:
@@ -38,9 +38,6 @@ Because = Annotated[
 Search = Annotated[
     str, typer.Option("--search", metavar="WORDS", help="Only those of which a failure has all these words.")
 ]
-Known = Annotated[
-    Path | None, typer.Option("--known", metavar="FILE", help="Known issues of your own, a .toml file.")
-]
 First = Annotated[str, typer.Argument(metavar="A", help="A failure or a cluster.")]
 Second = Annotated[str, typer.Argument(metavar="B", help="Another one.")]
 
@@ -64,7 +61,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def list_clusters(
-    options: StoreOptions, context: typer.Context, search: Search = "", known: Known = None
+    options: StoreOptions, context: typer.Context, search: Search = "", known: Known = ""
 ) -> int:
     """List the clusters of the database: one for each bug, the most different ones first.
 
@@ -74,6 +71,7 @@ def list_clusters(
         return 0
     from triage.bugs.known import load_known, note_known
     from triage.bugs.overview import in_a_line, overview_with_states
+    from triage.reports.newest_release import look_up_newest
     from triage.store.database import open_existing
     from triage.store.failures import find_clusters
 
@@ -81,9 +79,12 @@ def list_clusters(
         only = find_clusters(store, search) if search else None
         issues = load_known(options.database, known)
         note_known(store, issues)
+        newest = look_up_newest(store, offline=options.offline)
         documents = overview_with_states(store, issues, only)
         emit(documents, as_json=options.json, show=_show)
-        say(in_a_line(documents, options.database))
+        for package, found in newest:
+            say(f"newest {package}: {found.release or f'not looked up ({found.why})'}")
+        say(in_a_line(documents, options, known))
     return 0
 
 
@@ -114,8 +115,7 @@ def list_limits(options: StoreOptions) -> int:
         found = limits(store)
     emit([each.document() for each in found], as_json=options.json, show=_show_limits)
     if found:
-        wanted = f"crux report --limits --db {quoted(str(options.database))}"
-        say(f"{len(found)} limits; next, one request for all: {wanted}")
+        say(f"{len(found)} limits; one request for all, next: {next_command('report --limits', options)}")
     return 0
 
 

@@ -130,8 +130,18 @@ REPORT = record(
         "folder": TEXT,
         "checks": listed(record({"holds": FLAG, "text": TEXT})),
     },
-    {"known": TEXT, "issue": TEXT, "zip": TEXT, "test": TEXT, "signature": TEXT, "page": TEXT},
+    {
+        "known": TEXT,
+        "issue": TEXT,
+        "newest": TEXT,
+        "fixed": TEXT,
+        "zip": TEXT,
+        "test": TEXT,
+        "signature": TEXT,
+        "page": TEXT,
+    },
 )
+LIST = one_of(("to file", "to reduce", "known", "fixed", "limits", "closed"))
 FAILURE = record(
     {
         "id": TEXT,
@@ -148,7 +158,9 @@ CLUSTER = record(
         "id": TEXT,
         "title": TEXT,
         "status": TEXT,
-        "state": words("regressed, new, ready, known, not reduced, or what a person decided"),
+        "state": words("regressed, new, ready, known, not reduced, fixed in X, or what a person decided"),
+        "list": LIST,
+        "package": TEXT,
         "signatures": listed(TEXT),
         "count": COUNT,
         "reduced": COUNT,
@@ -160,6 +172,7 @@ CLUSTER = record(
         "faces": listed(record({"title": TEXT, "failures": COUNT, "first": TEXT})),
         "explained": listed(record({"why": TEXT, "failures": COUNT, "first": TEXT})),
         "report": words("the folder of its last report"),
+        "outdated": {**FLAG, "description": "the report has not tried the newest release"},
     }
 )
 TESTED = {
@@ -184,6 +197,10 @@ BUG = record(
         "failures": COUNT,
         "folder": TEXT,
         "ready": FLAG,
+        "state": TEXT,
+        "list": LIST,
+        "known": TEXT,
+        "issue": TEXT,
     }
 )
 GENERATE = record(

@@ -188,6 +188,11 @@ def title_of_signature(store: Store, digest: str) -> str | None:
     return str(row["title"]) if row else None
 
 
+def targets_of(store: Store) -> list[str]:
+    """Return the targets that failures are of."""
+    return [str(row["target"]) for row in store.rows("SELECT DISTINCT target FROM failures ORDER BY target")]
+
+
 def releases_of(store: Store, cluster: int) -> tuple[str, ...]:
     """Return the releases on which a cluster was seen."""
     rows = store.rows("SELECT DISTINCT release FROM failures WHERE cluster = ?", (cluster,))
