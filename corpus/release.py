@@ -15,7 +15,7 @@ def is_before(release: str, other: str) -> bool:
 
 
 def numbers(release: str) -> tuple[int, ...]:
-    """Return the numbers that order releases; a local part such as `+cpu` names another build of one."""
+    """The numbers that order releases; a local part such as `+cpu` names another build of one."""
     return tuple(int(number) for number in re.findall(r"\d+", release.partition("+")[0]))
 
 
@@ -63,6 +63,6 @@ class Range:
         return cls(oldest, newest)
 
     def holds(self, release: str) -> bool:
-        """Return whether a release lies in the range, its ends included."""
+        """Whether a release lies in the range, its ends included."""
         too_old = bool(self.oldest) and is_before(release, self.oldest)
         return not too_old and not (bool(self.newest) and is_before(self.newest, release))

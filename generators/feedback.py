@@ -78,18 +78,18 @@ class CoverageSnapshot:
     sightings: tuple[NewlyReached, ...] = ()
 
     def refusals(self) -> frozenset[str]:
-        """Return the operators that the target does not seem to support."""
+        """The operators that the target does not seem to support."""
         many = (name for name, times in self.refused.items() if times >= MANY_REFUSALS)
         return frozenset(name for name in many if name not in self.ran)
 
     def folded(self) -> CoverageSnapshot:
-        """Return the lesson with its trials in the pool, and its sightings in the reach."""
+        """The lesson with its trials in the pool, and its sightings in the reach."""
         pool = self.pool.after(self.trials) if self.trials else self.pool
         reach = self.reach.after(self.sightings) if self.sightings else self.reach
         return replace(self, pool=pool, trials=(), reach=reach, sightings=())
 
     def document(self) -> dict[str, Any]:
-        """Return the lesson as JSON has it."""
+        """The lesson as JSON has it."""
         counted: dict[str, Any] = {name: dict(getattr(self, name)) for name in _KINDS}
         if self.pool != EMPTY:
             counted["pool"] = self.pool.document()
@@ -136,7 +136,7 @@ def together(lessons: Iterable[CoverageSnapshot]) -> CoverageSnapshot:
 
 
 def bounded(lesson: CoverageSnapshot, most: int = MOST_PIECES) -> CoverageSnapshot:
-    """Return the lesson, but of too many pieces of coverage or symptoms only those that came up most often.
+    """The lesson, but of too many pieces of coverage or symptoms only those that came up most often.
 
     What is forgotten counts as new when it comes again. The same for the same lesson anywhere.
     """
@@ -155,7 +155,7 @@ def _commonest(counts: Mapping[str, int], most: int) -> Mapping[str, int]:
 
 
 def operators(covered: Mapping[str, int]) -> list[str]:
-    """Return the operators among some pieces of coverage."""
+    """The operators among some pieces of coverage."""
     return [key for key in covered if ":" not in key and ">" not in key]
 
 
@@ -194,7 +194,7 @@ class FeedbackSchedule:
         self.ended = max(self.ended, block + 1)
 
     def lesson(self, block: int) -> CoverageSnapshot | None:
-        """Return the lesson that a block draws from; None until all blocks behind it have ended.
+        """The lesson that a block draws from; None until all blocks behind it have ended.
 
         Blocks are asked for in their order.
         """
@@ -230,7 +230,7 @@ _BETWEEN = "|"
 
 
 def arm(strategy: str, mode: str) -> str:
-    """Return the arm's name."""
+    """The arm's name."""
     return f"{strategy}{_BETWEEN}{mode}"
 
 
@@ -253,7 +253,7 @@ def earned(lesson: CoverageSnapshot) -> Mapping[str, float]:
 
 
 def shares(usual: Mapping[str, float], lesson: CoverageSnapshot) -> Mapping[str, float]:
-    """Return the share of each arm: its usual one, by what it has yielded for its cost beside the others."""
+    """The share of each arm: its usual one, by what it has yielded for its cost beside the others."""
     return _by_yield(usual, lesson.tried, earned(lesson), PATIENCE)
 
 

@@ -127,7 +127,7 @@ class DrawnCase:
 
 
 def make_cases(plan: Plan, seeds: range) -> Iterator[Case]:
-    """Return the case of each seed, in order, of a campaign that learns nothing."""
+    """The case of each seed, in order, of a campaign that learns nothing."""
     return (drawn.case for drawn in make_tests(plan, seeds))
 
 
@@ -155,7 +155,7 @@ def make_tests(plan: Plan, seeds: range, lesson: CoverageSnapshot | None = None)
 
 
 def _lineage(plan: Plan, turn: _Turn, seed: int, lesson: CoverageSnapshot | None) -> Lineage | None:
-    """Return how a program was made; None where no campaign breeds, or where that cannot be done again."""
+    """How a program was made; None where no campaign breeds, or where that cannot be done again."""
     if plan.strategy != NATIVE or turn.strategy not in ALONE:
         return None
     nodes = plan.nodes or turn.size
@@ -190,7 +190,7 @@ def _turn(plan: Plan, block: range, lesson: CoverageSnapshot) -> _Turn:
 
 
 def _by_arm(plan: Plan, usual: Mapping[str, float], lesson: CoverageSnapshot) -> Mapping[str, float]:
-    """Return the share of each strategy with each mode, by what they found or reached."""
+    """The share of each strategy with each mode, by what they found or reached."""
     modes = MODE_SHARES if plan.mode is Mode.MIXED else {plan.mode: 1.0}
     is_led = plan.strategy == NATIVE
     strategies = {**usual, **_LED} if is_led else usual
@@ -203,7 +203,7 @@ def _by_arm(plan: Plan, usual: Mapping[str, float], lesson: CoverageSnapshot) ->
 
 @cache
 def has_solver() -> bool:
-    """Return whether the solver that the strategy `smt` needs is installed."""
+    """Whether the solver that the strategy `smt` needs is installed."""
     return find_spec("z3") is not None
 
 

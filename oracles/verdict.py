@@ -135,7 +135,7 @@ class WrongResult:
 
     @property
     def times(self) -> float | None:
-        """Return how many times further from the truth the wrong side is; None if no truth says so."""
+        """How many times further from the truth the wrong side is; None if no truth says so."""
         if self.off_truth is None:
             return None
         near, far = sorted(self.off_truth)

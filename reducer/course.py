@@ -95,7 +95,7 @@ class ReductionRun:
 
     @property
     def gate(self) -> Gate:
-        """Return the gate that every candidate must pass."""
+        """The gate that every candidate must pass."""
         return self.engine.gate
 
     @property
@@ -169,7 +169,7 @@ class ReductionRun:
             self._run_engine()
 
     def _times_to_confirm(self) -> int:
-        """Return how many more runs must show the result: many if the failure is not steady."""
+        """How many more runs must show the result: many if the failure is not steady."""
         is_suspect = self.gate.decider.is_suspect
         if self.options.check is None and not is_suspect:
             return 1
@@ -189,7 +189,7 @@ class ReductionRun:
             self.best = better
 
     def _pass_set(self) -> PassSet | None:
-        """Return the minimal pass set of the result; None if a command decides."""
+        """The minimal pass set of the result; None if a command decides."""
         if self.verdict is None:
             return None
         case, decider = self.best.case(self.case), self.gate.decider

@@ -35,7 +35,7 @@ class Point:
 
 
 def kept_nodes(original: onnx.ModelProto, reduced: OnnxSubject) -> tuple[int, ...]:
-    """Return the original's nodes of which something is left, told by the names of what they compute.
+    """The original's nodes of which something is left, told by the names of what they compute.
 
     Indices into the original's main graph; a node in a body counts for the node that holds the body. A name
     that two nodes of the main graph use, in bodies of theirs, tells nothing.
@@ -159,7 +159,7 @@ class Reduction:
         return self.is_minimal and not self.cut_short and asked == count
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields of the command-line contract."""
+        """The fields of the command-line contract."""
         return {**self._lasting(), "cached": self.cached, "seconds": round(self.seconds, 3)}
 
     def save(self, folder: Path) -> None:
@@ -181,7 +181,7 @@ class Reduction:
         write_fresh(folder / NAME, json.dumps(facts, indent=2) + "\n")
 
     def _pass_set(self) -> dict[str, Any]:
-        """Return the pass set with what it was found on; empty where there is none."""
+        """The pass set with what it was found on; empty where there is none."""
         if self.passes is None:
             return {}
         found_on = {
@@ -192,7 +192,7 @@ class Reduction:
         return {**self.passes.to_json(), **found_on}
 
     def _lasting(self) -> dict[str, Any]:
-        """Return the fields that depend neither on the machine nor on interruptions."""
+        """The fields that depend neither on the machine nor on interruptions."""
         return {
             "nodes_before": self.before.nodes,
             "nodes_after": self.after.nodes,

@@ -54,7 +54,7 @@ class PlainRuns:
         return run is not None and run.is_ok
 
     def accepts(self, subject: Subject) -> bool:
-        """Return whether the un-optimised run of a candidate raises nothing; one that dies is accepted."""
+        """Whether the un-optimised run of a candidate raises nothing; one that dies is accepted."""
         run = self._run(subject)
         return run is None or run.status is not Status.EXCEPTION
 
@@ -75,7 +75,7 @@ class Bounds:
     plain: PlainRuns | None = None
 
     def hold(self, subject: Subject) -> bool:
-        """Return whether a candidate can show the failure at all."""
+        """Whether a candidate can show the failure at all."""
         if self.operator and self.operator not in subject.operators:
             return False
         return self.plain is None or self.plain.accepts(subject)
@@ -163,20 +163,20 @@ class Session:
         return result
 
     def _is_misled(self, course: ReductionRun, shown: Verdict | None) -> bool:
-        """Return whether quick answers led to a case that does not show the failure in full."""
+        """Whether quick answers led to a case that does not show the failure in full."""
         first = course.verdict
         if not self._is_quick(first) or first is None:
             return False
         return shown is None or shown.symptom != first.symptom
 
     def _is_quick(self, first: Verdict | None) -> bool:
-        """Return whether candidates are judged quickly: none whose failure is one of time or of memory."""
+        """Whether candidates are judged quickly: none whose failure is one of time or of memory."""
         slow = (Outcome.TIMEOUT, Outcome.OUT_OF_MEMORY, Outcome.PERF)
         is_cheap = self.quick and judged_as(self.case.format).runs_quickly
         return is_cheap and first is not None and first.outcome not in slow
 
     def _is_proven(self, course: ReductionRun, shown: Verdict | None, proven: str | None) -> bool:
-        """Return whether the result fails by a run of now, asked outside of the journal.
+        """Whether the result fails by a run of now, asked outside of the journal.
 
         Only if answers of an earlier run counted can it be otherwise.
         """
@@ -191,7 +191,7 @@ class Session:
         )
 
     def _case_of_a_finished_one(self) -> str | None:
-        """Return the case that a finished reduction left in the folder; None if none did."""
+        """The case that a finished reduction left in the folder; None if none did."""
         if finished(self.out) is None:
             return None
         with suppress(UserError):
@@ -199,7 +199,7 @@ class Session:
         return None
 
     def _first_verdict(self) -> Verdict | None:
-        """Return the target's verdict on the original; None if a command decides."""
+        """The target's verdict on the original; None if a command decides."""
         if self.options.check is not None:
             return None
         with self.pool.one() as judge:
@@ -211,7 +211,7 @@ class Session:
         return verdict
 
     def _failing_config(self, verdict: Verdict | None) -> Config | None:
-        """Return the one configuration that is to fail again; None if each may, or a command decides."""
+        """The one configuration that is to fail again; None if each may, or a command decides."""
         if verdict is None:
             return None
         with self.pool.one() as judge:
@@ -253,7 +253,7 @@ class Session:
         return Command(line, wanted, self.options.timeout, AdaptiveTimeout(self.options.timeout))
 
     def _bounds(self, verdict: Verdict | None, subject: Subject) -> Bounds:
-        """Return the bounds of every candidate, as far as the original keeps them."""
+        """The bounds of every candidate, as far as the original keeps them."""
         if not self._language.is_bounded:
             return Bounds()
         plain = PlainRuns(self.pool, self.case)
@@ -302,7 +302,7 @@ class Session:
             return learned
 
     def _result(self, course: ReductionRun, verdict: Verdict | None, seconds: float) -> Reduction:
-        """Return the result as it stands; `verdict` is what the best case shows."""
+        """The result as it stands; `verdict` is what the best case shows."""
         engine, decider = course.engine, course.gate.decider
         case = course.best.case(self.case)
         after = case.measure
@@ -340,7 +340,7 @@ class Session:
         return sum(settled), len(settled)
 
     def _last_verdict(self, case: Case, first: Verdict | None) -> Verdict | None:
-        """Return the verdict on the result; None if several runs do not show it, or a command decides."""
+        """The verdict on the result; None if several runs do not show it, or a command decides."""
         if first is None:
             return None
         with self.pool.one() as judge:

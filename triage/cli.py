@@ -135,7 +135,7 @@ def _hides_an_interrupt(error: Exception) -> bool:
 
 
 def _code_of(error: Exception, arguments: Sequence[str]) -> int:
-    """Return the exit code of an error that no command expected, told in one line."""
+    """The exit code of an error that no command expected, told in one line."""
     if _is_for_nobody(error):
         return NO_READER
     if complaint := disk_complaint(error):

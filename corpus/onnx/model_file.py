@@ -27,7 +27,7 @@ _MAX_STEPS = 1_000_000
 
 
 def read_model_bytes(path: Path, memory_bytes: int) -> bytes:
-    """Return the bytes of a file that may hold a model; UserError when it surely does not."""
+    """The bytes of a file that may hold a model; UserError when it surely does not."""
     try:
         size = path.stat().st_size if path.is_file() else -1
         if size < 0:
@@ -120,7 +120,7 @@ def _check_chain(view: mmap.mmap, path: Path) -> None:
 
 
 def _step(view: mmap.mmap, position: int) -> int | None:
-    """Return the position after the field at `position`; None if there is no field."""
+    """The position after the field at `position`; None if there is no field."""
     tag, position = _varint(view, position)
     if not 1 <= tag >> 3 <= _MAX_FIELD:
         return None
@@ -140,7 +140,7 @@ def _step(view: mmap.mmap, position: int) -> int | None:
 
 
 def _varint(view: mmap.mmap, position: int) -> tuple[int, int]:
-    """Return a number and where it ends; -1 when it is longer than ten bytes or ends with the file."""
+    """A number and where it ends; -1 when it is longer than ten bytes or ends with the file."""
     number = 0
     for index in range(10):
         if position + index >= len(view):

@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def framed(kind: bytes, number: bytes, body: bytes) -> bytes:
-    """Return an answer to the question of that number."""
+    """An answer to the question of that number."""
     return kind + number + len(body).to_bytes(8, "little") + body + number
 
 
@@ -88,7 +88,7 @@ def serve(connection: socket.socket, onnx: Any, asked: mmap.mmap) -> None:
 
 
 def answer(onnx: Any, what: bytes, model: bytes) -> tuple[bytes, bytes]:
-    """Return the inferred model, or nothing when the checker or strict inference accepts it."""
+    """The inferred model, or nothing when the checker or strict inference accepts it."""
     try:
         try:
             return OK, perform(onnx, what.lower(), model, data_prop=what.islower())

@@ -129,7 +129,7 @@ class OnnxContext(Context):
         return names_of(self.model)
 
     def shape_of(self, name: str) -> tuple[int, ...] | None:
-        """Return the shape that inference gives a value on these inputs; None where it is not known."""
+        """The shape that inference gives a value on these inputs; None where it is not known."""
         declared = self._types.get(name)
         return static_dims(declared) if declared is not None else None
 
@@ -189,12 +189,12 @@ class OnnxContext(Context):
         return self._way(config).on_equal_operands(self.noise.ancestors(output))
 
     def is_beyond_noise(self, config: Config, divergence: Divergence) -> bool:
-        """Return whether noise of rounding's size does not move a tensor as far as it is away."""
+        """Whether noise of rounding's size does not move a tensor as far as it is away."""
         is_known = divergence.name in self.noise.spreads(config.get("level") not in EXACT_LEVELS)
         return is_known and self._parter(config)(divergence.name, divergence.expected, divergence.actual)
 
     def _parter(self, config: Config) -> Differs:
-        """Return the test that tells a wrong tensor of a configuration from a tensor with other rounding."""
+        """The test that tells a wrong tensor of a configuration from a tensor with other rounding."""
         steps = config.get("level") not in EXACT_LEVELS
 
         def differs(name: str, expected: Value, actual: Value) -> bool:
@@ -213,11 +213,11 @@ class OnnxContext(Context):
         return differs
 
     def located(self, divergence: Divergence) -> Located:
-        """Return a parting for a verdict, in the names of the model."""
+        """A parting for a verdict, in the names of the model."""
         return divergence.located(self.model)
 
     def is_refused_alone(self, config: Config) -> bool:
-        """Return whether the configuration lacks what a node or a container that flows in needs by itself."""
+        """Whether the configuration lacks what a node or a container that flows in needs by itself."""
         graph = self.model.graph
         containers = (value for value in graph.input if not value.type.HasField("tensor_type"))
         return any(self._lacks(node, config) for node in graph.node) or any(
@@ -225,7 +225,7 @@ class OnnxContext(Context):
         )
 
     def _lacks_input(self, value: onnx.ValueInfoProto, config: Config) -> bool:
-        """Return whether the configuration refuses a model that only passes this input on."""
+        """Whether the configuration refuses a model that only passes this input on."""
         passed = onnx.ValueInfoProto(name=f"{value.name}_passed", type=value.type)
         node = onnx.helper.make_node("Identity", [value.name], [passed.name])
         model = onnx.ModelProto(ir_version=self.model.ir_version, opset_import=self.model.opset_import)
@@ -267,7 +267,7 @@ class OnnxContext(Context):
         return node_alone(self.model, node, name, self.noise.recording.values, self.job)
 
     def written_out(self) -> tuple[Job, OnnxNoise] | None:
-        """Return the model with its functions inlined, and its noise; None if it has no functions."""
+        """The model with its functions inlined, and its noise; None if it has no functions."""
         if not self.model.functions:
             return None
         plain = written_out(self.model)
@@ -281,10 +281,10 @@ class OnnxContext(Context):
 
     @cached_property
     def noise(self) -> OnnxNoise:
-        """Return the effect of rounding on the model's results."""
+        """The effect of rounding on the model's results."""
         return OnnxNoise(self.model, self.job, self.rerun, is_wide=self._is_wide)
 
 
 def _is_training(node: onnx.NodeProto) -> bool:
-    """Return whether it is a Dropout that may drop: only an input of its own can tell it to."""
+    """Whether it is a Dropout that may drop: only an input of its own can tell it to."""
     return node.op_type == "Dropout" and len(node.input) > 2 and bool(node.input[2])

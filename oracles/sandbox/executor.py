@@ -27,7 +27,7 @@ from oracles.sandbox.sandbox import RENEW_AFTER, Job, Sandbox, SandboxError
 
 
 def configs_of(target: Target, format: str) -> tuple[Config, ...]:
-    """Return the configurations of a target for programs of a format, the un-optimised baseline first.
+    """The configurations of a target for programs of a format, the un-optimised baseline first.
 
     The baseline may be another backend's. Raises `UserError` if the target runs no such programs.
     """
@@ -38,12 +38,12 @@ def configs_of(target: Target, format: str) -> tuple[Config, ...]:
 
 
 def unsequenced(config: Config, label: str) -> Config:
-    """Return the way without a case's own sequence of passes: OATest's oracle compares the two."""
+    """The way without a case's own sequence of passes: OATest's oracle compares the two."""
     return replace(config, label=label, settings=(*config.settings, ("passes", ())))
 
 
 def without_twins(configs: tuple[Config, ...], passes: tuple[str, ...]) -> tuple[Config, ...]:
-    """Return the ways without others that differ from the baseline by a case's passes, if it has none."""
+    """The ways without others that differ from the baseline by a case's passes, if it has none."""
     if passes:
         return configs
     baseline, *others = configs
@@ -200,7 +200,7 @@ class Executor:
         return str(self._sandbox.facts.get("version", ""))
 
     def optimised(self, case: Case, config: Config) -> onnx.ModelProto | None:
-        """Return the program as the backend's optimiser leaves it; None where that cannot be had."""
+        """The program as the backend's optimiser leaves it; None where that cannot be had."""
         is_plain = not case.external and len(case.program) <= OPTIMISED_BYTES
         if not self.backend.shows_optimised or not is_plain:
             return None
@@ -223,7 +223,7 @@ class Executor:
         return answer
 
     def vocabulary(self) -> frozenset[str] | None:
-        """Return the ONNX operators that the target's own table has; None if it tells none."""
+        """The ONNX operators that the target's own table has; None if it tells none."""
         return frozenset(self._sandbox.ask("vocabulary")) if self.backend.tells_operators else None
 
     def changed_by(self, program: bytes, names: Sequence[str]) -> list[str]:

@@ -119,7 +119,7 @@ class End:
 
 
 def _needed(backend_file: str, library: Path | None, watch: Watch | None) -> list[str]:
-    """Return the files that a worker reads of crux's own."""
+    """The files that a worker reads of crux's own."""
     oracles = Path(worker.__file__).parents[1]
     packages = [
         str(oracles),
@@ -179,7 +179,7 @@ class Zygote:
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """Return what the zygote says of itself once it is ready."""
+        """What the zygote says of itself once it is ready."""
         return self._wait()
 
     def _wait(self) -> Mapping[str, Any]:
@@ -199,7 +199,7 @@ class Zygote:
         return self._facts
 
     def fork(self) -> Worker:
-        """Return a new worker; raises `ZygoteDied`."""
+        """A new worker; raises `ZygoteDied`."""
         self._wait()
         ours, theirs = socket.socketpair()
         stderr, evidence, trace = memory = [os.memfd_create(name) for name in ("stderr", "evidence", "trace")]
@@ -258,7 +258,7 @@ MISSING = ("ModuleNotFoundError", "ImportError")
 
 
 def start_error(python: str, text: str) -> Exception:
-    """Return the error for a zygote that did not come up: a wrong Python is the user's mistake."""
+    """The error for a zygote that did not come up: a wrong Python is the user's mistake."""
     text = text.strip()
     kind, _, message = (text.splitlines() or [""])[-1].partition(": ")
     if kind in MISSING:

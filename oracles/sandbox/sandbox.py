@@ -176,7 +176,7 @@ class Sandbox:
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """Return what the worker says of itself; see `Zygote`."""
+        """What the worker says of itself; see `Zygote`."""
         return self._ready_zygote().facts
 
     def cpu_seconds(self) -> float:
@@ -185,7 +185,7 @@ class Sandbox:
         return self._cpu_of_the_dead + living + (self._zygote.cpu_seconds() if self._zygote else 0.0)
 
     def _wall_seconds(self) -> float:
-        """Return the seconds to wait for a worker: less than the limit if the check has little CPU left."""
+        """The seconds to wait for a worker: less than the limit if the check has little CPU left."""
         limits = self.limits
         return limits.wall_seconds * left_of(limits.cpu_seconds) / limits.cpu_seconds
 
@@ -240,7 +240,7 @@ class Sandbox:
             raise OutOfTime(tuple(earlier))
 
     def _lay_out(self, job: Job) -> dict[str, str]:
-        """Return the places of external data for a worker; files that cannot be linked need a new worker."""
+        """The places of external data for a worker; files that cannot be linked need a new worker."""
         if not job.external:
             return {}
         places = self._scratch.lay_out(job.program, job.external)
@@ -365,7 +365,7 @@ LAYER_WORDS = {
 
 
 def decode_run(config: Config, header: Mapping[str, Any], body: memoryview, earlier: Sequence[Run]) -> Run:
-    """Return a run from its reply; outputs equal to the first good run's are that run's very objects."""
+    """A run from its reply; outputs equal to the first good run's are that run's very objects."""
     decoder = worker.Decoder(body)
     first = next((run.outputs for run in earlier if run.is_ok), {})
     outputs = {
@@ -388,7 +388,7 @@ def decode_run(config: Config, header: Mapping[str, Any], body: memoryview, earl
 
 
 def from_wire(value: Any) -> Any:
-    """Return a value as the rest of crux has it: ml_dtypes' types, strings as numpy `U`."""
+    """A value as the rest of crux has it: ml_dtypes' types, strings as numpy `U`."""
     if isinstance(value, list):
         return [from_wire(item) for item in value]
     if isinstance(value, tuple):

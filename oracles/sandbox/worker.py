@@ -274,12 +274,12 @@ def end_orphans(living: Collection[int]) -> None:
 
 
 def processes() -> list[int]:
-    """Return every process that can be seen."""
+    """Every process that can be seen."""
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
 def stat_of(pid: int) -> list[str]:
-    """Return the fields of a process after its name, state and parent first; none where it is gone."""
+    """The fields of a process after its name, state and parent first; none where it is gone."""
     try:
         with open(f"/proc/{pid}/stat") as file:
             return file.read().rsplit(")", 1)[1].split()
@@ -407,7 +407,7 @@ def run_configs(
 
 
 def job_of(request: dict[str, Any], decoder: Decoder) -> dict[str, Any]:
-    """Return the request with its program and its inputs."""
+    """The request with its program and its inputs."""
     job = dict(request, program=request.get("path") or bytes(decoder.take(request["size"])))
     return {**job, "inputs": {name: decoder.value(spec) for name, spec in request["inputs"]}}
 

@@ -37,7 +37,7 @@ class SuccessRates:
     _seen: dict[tuple[str, Context | None], tuple[int, int]] = field(default_factory=dict)
 
     def of_yes(self, move: Move[Any], asked: Sequence[bool]) -> float:
-        """Return the chance that the next candidate of a search that was answered so is interesting."""
+        """The chance that the next candidate of a search that was answered so is interesting."""
         context = _context(asked)
         general = move.chance if context is None else self._share("", context, USUAL[context], TRUST)
         return self._share(move.name, context, general, OWN_TRUST)

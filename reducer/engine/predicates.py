@@ -105,7 +105,7 @@ class SameSymptom:
         return judge.executor.quickly(plainly=self.plainly) if self.quick else nullcontext()
 
     def _baseline(self, case: Case, judge: Judge) -> Run | None:
-        """Return the interpreter's result for the un-optimised run, if only optimised loops can fail."""
+        """The interpreter's result for the un-optimised run, if only optimised loops can fail."""
         is_optimised = "optimised" in (self.symptom.side, self.symptom.site) and not self.needs_baseline
         if not self.quick or not is_optimised or self.only is None or self.only.asked_by:
             return None
@@ -123,7 +123,7 @@ def _is_a_find(verdict: Verdict) -> bool:
 
 
 def _witness(verdict: Verdict, judge: Judge) -> RunEvidence:
-    """Return the position of the most wrong value, as pairs of a dim of its output and an index."""
+    """The position of the most wrong value, as pairs of a dim of its output and an index."""
     if verdict.outcome is not Outcome.MISMATCH:
         return ()
     expected, actual = verdict.runs[0].outputs, verdict.runs[-1].outputs
@@ -225,7 +225,7 @@ GUARDED = 'exec 3<&0; { read -r _ <&3; kill -9 0; } & exec sh -c "$1" </dev/null
 
 
 def _exit_code(line: str, timeout: float) -> int | None:
-    """Return the exit code of a shell line, None when it ran out of time; nothing of its group survives it.
+    """The exit code of a shell line, None when it ran out of time; nothing of its group survives it.
 
     Nor does anything survive crux: only crux holds the other end of the pipe that the guard reads from.
     """

@@ -63,7 +63,7 @@ def merge_inputs(subject: OnnxSubject, hints: Hints) -> Search:
 
 
 def _all_merged(names: Sequence[str], subject: OnnxSubject) -> OnnxSubject | None:
-    """Return each of them that can be; None where that is one or none."""
+    """Each of them that can be; None where that is one or none."""
     best, count = subject, 0
     for name in names:
         found = _merged(name, best)
@@ -73,7 +73,7 @@ def _all_merged(names: Sequence[str], subject: OnnxSubject) -> OnnxSubject | Non
 
 
 def _earlier(subject: OnnxSubject, name: str) -> str | None:
-    """Return the first earlier tensor of the same type; where there is none, of the same element type."""
+    """The first earlier tensor of the same type; where there is none, of the same element type."""
     kind = subject.kind(name)
     earlier = subject.sources[: subject.sources.index(name)]
     same = [other for other in earlier if kind is not None and subject.kind(other) == kind]
@@ -131,7 +131,7 @@ def _replaced(subject: OnnxSubject, index: int) -> OnnxSubject | None:
 
 
 def _plainer(subject: OnnxSubject, node: NodeProto) -> NodeProto | None:
-    """Return a plainer node: a sum for two operands, an absolute value for one, the operand, or a Cast."""
+    """A plainer node: a sum for two operands, an absolute value for one, the operand, or a Cast."""
     used = [name for name in node.output if name]
     kind = subject.kind(used[0]) if len(used) == 1 else None
     if kind is None or len(kind) != 2 or not isinstance(kind[1], tuple):
@@ -168,7 +168,7 @@ def _broadcasts(subject: OnnxSubject, name: str, kind: tuple[object, ...]) -> bo
 def _cast(
     subject: OnnxSubject, operands: list[str], kind: tuple[object, ...], used: list[str]
 ) -> onnx.NodeProto | None:
-    """Return a Cast if the operand and the result differ in element type alone; else None."""
+    """A Cast if the operand and the result differ in element type alone; else None."""
     for name in operands:
         other = subject.kind(name)
         if other is not None and len(other) == 2 and other[1] == kind[1] and kind[0] in (*NUMERIC, *LOGICAL):
@@ -222,7 +222,7 @@ def _versions(model: onnx.ModelProto) -> Iterator[tuple[onnx.NodeProto, int]]:
 
 
 def _required(node: onnx.NodeProto, version: int) -> frozenset[str] | None:
-    """Return the attributes that must be there; for an operator without a schema any may be absent."""
+    """The attributes that must be there; for an operator without a schema any may be absent."""
     if node.op_type == "Constant":
         return None
     try:

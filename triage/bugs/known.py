@@ -79,13 +79,13 @@ class KnownIssue:
         return self.issue != NOT_FILED
 
     def holds_for(self, facts: Mapping[str, str]) -> bool:
-        """Return whether every component of a signature that the entry names matches in whole."""
+        """Whether every component of a signature that the entry names matches in whole."""
         if not self.is_of(facts.get("backend", "")):
             return False
         return all(pattern.fullmatch(facts.get(name, "")) for name, pattern in self.patterns.items())
 
     def is_of(self, backend: str) -> bool:
-        """Return whether it is a bug of what that backend runs."""
+        """Whether it is a bug of what that backend runs."""
         return backend in (project_of_package(self.package).backends or (self.package,))
 
     def is_alive_on(self, release: str) -> bool:
@@ -99,7 +99,7 @@ class KnownIssue:
 def known_issue(
     issues: Iterable[KnownIssue], signatures: Sequence[Signature], releases: Sequence[str]
 ) -> KnownIssue | None:
-    """Return the first entry that matches one of the signatures and is not fixed in an earlier release."""
+    """The first entry that matches one of the signatures and is not fixed in an earlier release."""
     every = [dict(signature.components) for signature in signatures]
     for issue in issues:
         if any(map(issue.holds_for, every)) and all(map(issue.is_alive_on, releases)):
@@ -108,7 +108,7 @@ def known_issue(
 
 
 def load_known(database: Path, named: str = "") -> tuple[KnownIssue, ...]:
-    """Return the user's own entries (from a file or an address) first, then the shipped ones."""
+    """The user's own entries (from a file or an address) first, then the shipped ones."""
     own = own_file(database)
     return (
         *(read_known(named) if named else ()),
@@ -187,7 +187,7 @@ class Library:
 
     @classmethod
     def shipped(cls) -> Library:
-        """Return the known issues that come with crux, and no cluster."""
+        """The known issues that come with crux, and no cluster."""
         return cls(read_known(SHIPPED))
 
     @classmethod
@@ -200,11 +200,11 @@ class Library:
         return cls(issues, found)
 
     def known(self, signature: Signature, release: str) -> KnownIssue | None:
-        """Return the known issue that the signature is, on that release."""
+        """The known issue that the signature is, on that release."""
         return known_issue(self.issues, (signature,), (release,))
 
     def similar(self, signature: Signature, own: str = "") -> dict[str, float]:
-        """Return the other clusters that may be the same bug, with their distance, the nearest first."""
+        """The other clusters that may be the same bug, with their distance, the nearest first."""
         found = {}
         for name, others in self.signatures.items():
             near = [

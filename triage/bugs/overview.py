@@ -76,7 +76,7 @@ def overview(
 
 
 def _most_listed(failures: int, clusters: int) -> int:
-    """Return how many failures to list of each cluster."""
+    """How many failures to list of each cluster."""
     return failures if failures <= MOST_LISTED else max(FEWEST_LISTED, MOST_LISTED // clusters)
 
 
@@ -175,7 +175,7 @@ def overview_with_states(
 
 
 def state_of(document: Summary, report: LastReport, *, is_outdated: bool = False) -> str:
-    """Return a bug's state in a word; a person's decision comes first.
+    """A bug's state in a word; a person's decision comes first.
 
     A report that has not tried the newest release is outdated, and does not make a bug ready.
     """
@@ -191,7 +191,7 @@ def state_of(document: Summary, report: LastReport, *, is_outdated: bool = False
 
 
 def list_of(state: str) -> str:
-    """Return the list in which a bug of that state stands."""
+    """The list in which a bug of that state stands."""
     return FIXED_LIST if state.startswith(FIXED_IN) else LISTS.get(state, CLOSED_LIST)
 
 
@@ -243,7 +243,7 @@ def next_step(documents: Sequence[Summary], options: StoreOptions, known: str = 
 
 
 def _near(folder: str) -> str:
-    """Return the folder as seen from here, where it lies below."""
+    """The folder as seen from here, where it lies below."""
     path = Path(folder)
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else folder
 

@@ -122,7 +122,7 @@ class Hunt:
         return overview_with_states(self.store, self._issues)
 
     def _may_go_on(self) -> bool:
-        """Return whether more may be looked for: tests, CPU time and room are left."""
+        """Whether more may be looked for: tests, CPU time and room are left."""
         if self.limits.tests and self.tests >= self.limits.tests:
             return False
         if self.limits.cpu and self.eye.cpu() >= self.limits.cpu:
@@ -210,14 +210,14 @@ class Hunt:
         return "a known issue" if is_first else f"looks like {failure.cluster_name}"
 
     def _is_new(self, cluster: int) -> bool:
-        """Return whether a cluster is a bug that was not there before and that nobody knows."""
+        """Whether a cluster is a bug that was not there before and that nobody knows."""
         if cluster in self._clusters:
             return False
         self._clusters.add(cluster)
         return not self._is_known(cluster) and get_cluster(self.store, cluster).status != LIMIT
 
     def _is_known(self, cluster: int) -> bool:
-        """Return whether a cluster is a known issue with a thread: it is worth no time that finds more."""
+        """Whether a cluster is a known issue with a thread: it is worth no time that finds more."""
         return any(is_filed(facts) for facts in overview(self.store, self._issues, [cluster]))
 
     def _explain(self, front: TargetCampaign, least: float) -> None:

@@ -76,7 +76,7 @@ def hunt_on(
 
 
 def _said(before: Before, store: Store, cluster: int) -> str:
-    """Return the earlier release's result on the cluster's best case; empty if none can be asked."""
+    """The earlier release's result on the cluster's best case; empty if none can be asked."""
     case = store.load_case(get_failure(store, representative(store, cluster)).best_case)
     target = case.target.without_setting("python") if case.target else None
     verdict = before(replace(case, target=target))
@@ -109,7 +109,7 @@ class ReleaseBefore:
         self._place: Place | None = None
 
     def __call__(self, case: Case) -> Verdict | None:
-        """Return the verdict; None where there is no such release or it cannot be installed."""
+        """The verdict; None where there is no such release or it cannot be installed."""
         if self._place is None and self._release:
             opened = self._watch.sources.open(self._release, self._watch.shown)
             try:

@@ -32,7 +32,7 @@ class Reporter:
     reported: dict[int, int] = field(default_factory=dict)
 
     def missing(self, target: str) -> list[int]:
-        """Return the clusters with a reduced failure on a target that no report shows as well as it could."""
+        """The clusters with a reduced failure on a target that no report shows as well as it could."""
         found = []
         for cluster in clusters(self.store):
             failures = list_failures(self.store, cluster=cluster.id, status=REDUCED)
@@ -41,7 +41,7 @@ class Reporter:
         return found
 
     def _is_shown(self, cluster: Cluster) -> bool:
-        """Return whether a report shows the cluster's best case: this hunt's, or an earlier one's."""
+        """Whether a report shows the cluster's best case: this hunt's, or an earlier one's."""
         best = representative(self.store, cluster.id)
         if self.reported.get(cluster.id) == best:
             return True

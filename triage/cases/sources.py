@@ -91,7 +91,7 @@ def finite_source(plan: Plan, options: CaseOptions) -> Iterator[Plan]:
 
 
 def open_one(word: str, options: CaseOptions, judges: Judges | None = None) -> Case:
-    """Return the case that a path or an id names; a path that exists goes first.
+    """The case that a path or an id names; a path that exists goes first.
 
     With judges to run it, inputs that are made from the seed are changed where they lead to NaN or infinity.
     """

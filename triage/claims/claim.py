@@ -42,7 +42,7 @@ WRONG = {
 
 
 def essence(message: str) -> str:
-    """Return the C++ site and what stands after it; the wrapping before it is left out."""
+    """The C++ site and what stands after it; the wrapping before it is left out."""
     parsed = parse_message(name_operators(without_instructions(message)))
     text = f"{parsed.site}: {parsed.rest}" if parsed.site else unwrap(parsed.rest)
     rest = " ".join(scrub(text).split())
@@ -50,7 +50,7 @@ def essence(message: str) -> str:
 
 
 def signal_text(run: Run) -> str:
-    """Return the signal that ended a run, such as `SIGSEGV (Segmentation fault)`."""
+    """The signal that ended a run, such as `SIGSEGV (Segmentation fault)`."""
     try:
         found = signal.Signals(run.signal)
     except ValueError:
@@ -92,11 +92,11 @@ class Expectation:
 
     @property
     def own(self) -> dict[str, Config]:
-        """Return the target's own configurations, without another package's baseline."""
+        """The target's own configurations, without another package's baseline."""
         return {label: config for label, config in self.configs.items() if not config.backend}
 
     def to_show(self, passes: tuple[str, ...]) -> ClaimedRun:
-        """Return what a script shows of a case that runs these passes itself."""
+        """What a script shows of a case that runs these passes itself."""
         return ClaimedRun(self.failing.config, self.own, passes, self.compares_floats, self.failing.phase)
 
     @property
@@ -115,12 +115,12 @@ class Expectation:
 
     @property
     def failing_label(self) -> str:
-        """Return a report's name for the failing run."""
+        """A report's name for the failing run."""
         return self.failing.config.label + (AGAIN if self.is_unstable else "")
 
     @property
     def passing_label(self) -> str:
-        """Return a report's name for the run that does not fail; empty if there is none."""
+        """A report's name for the run that does not fail; empty if there is none."""
         return self.passing.config.label if self.passing else ""
 
 
@@ -231,6 +231,6 @@ def _long(pieces: Iterable[str]) -> list[str]:
 
 
 def _shared(piece: str, message: str) -> str:
-    """Return the longest part of a piece that the message has, where the template has rewritten the rest."""
+    """The longest part of a piece that the message has, where the template has rewritten the rest."""
     found = SequenceMatcher(None, piece, message, autojunk=False).find_longest_match()
     return piece[found.a : found.a + found.size].strip(PUNCTUATION)

@@ -120,7 +120,7 @@ class CaseOptions(StoreOptions):
     ] = False
 
     def target_of(self, case_target: Target | None, usual: str = "ort") -> Target:
-        """Return the target asked for, else the case's own, else the `usual` one of its format."""
+        """The target asked for, else the case's own, else the `usual` one of its format."""
         from corpus.target import Target
         from oracles.backends import find_backend
         from oracles.optional import SETTING, find_asked
@@ -186,7 +186,7 @@ class CaseOptions(StoreOptions):
 
     @property
     def limits(self) -> Limits:
-        """Return the bounds of one run."""
+        """The bounds of one run."""
         from oracles.run import Limits
 
         return Limits(self.timeout, self.timeout * WALL_PER_CPU, self.memory << 20)
@@ -288,7 +288,7 @@ def as_command(
 
 
 def _hidden(parameter: inspect.Parameter) -> inspect.Parameter:
-    """Return the parameter with an option of the same names that no help shows."""
+    """The parameter with an option of the same names that no help shows."""
     kind, option = get_args(parameter.annotation)
     return parameter.replace(annotation=Annotated[kind, typer.Option(*option.param_decls, hidden=True)])
 
@@ -303,7 +303,7 @@ def _parameters(options: type[StoreOptions]) -> list[inspect.Parameter]:
 
 
 def _flowing(text: str) -> str:
-    """Return the text with each paragraph in one line, which a terminal breaks where it ends."""
+    """The text with each paragraph in one line, which a terminal breaks where it ends."""
     return "\n\n".join(" ".join(each.split("\n")) for each in text.split("\n\n"))
 
 

@@ -68,7 +68,7 @@ class Row:
 
 
 def row_of(facts: Mapping[str, Any], signatures: Sequence[Signature]) -> Row:
-    """Return the row of a cluster with these facts and signatures, the last of which knows most."""
+    """The row of a cluster with these facts and signatures, the last of which knows most."""
     components = dict(signatures[-1].components) if signatures else {}
     outcome = next((str(each["outcome"]) for each in facts["failures"]), components.get("outcome", ""))
     part, blame = _blamed(components)
@@ -76,7 +76,7 @@ def row_of(facts: Mapping[str, Any], signatures: Sequence[Signature]) -> Row:
 
 
 def _blamed(components: Mapping[str, str]) -> tuple[str, str]:
-    """Return whether a pass, a kernel or the importer is to blame, and which one."""
+    """Whether a pass, a kernel or the importer is to blame, and which one."""
     ill_typed = components.get("ill-typed", "").rpartition(" of ")[2]
     if passes := components.get("passes", "") or components.get("rewritten", "") or ill_typed:
         return "pass", _short(passes)
@@ -98,7 +98,7 @@ def _short(text: str) -> str:
 
 
 def _step(facts: Mapping[str, Any]) -> str:
-    """Return a person's next step with a bug."""
+    """A person's next step with a bug."""
     name = facts["id"]
     return {
         READY: f"file its report, then crux triage mark {name} filed URL",
@@ -297,7 +297,7 @@ def _bug(store: Store, facts: Mapping[str, Any], *, is_whole: bool) -> Bug:
 
 
 def _why(store: Store, cluster: int) -> tuple[tuple[str, str], ...]:
-    """Return each signature in words, and how it came here."""
+    """Each signature in words, and how it came here."""
     return tuple(
         (" · ".join(f"{name}: {text}" for name, text in each.signature.components), each.why)
         for each in signatures_of(store, cluster)
@@ -345,7 +345,7 @@ def _before(original: Case, facts: Mapping[str, Any]) -> GraphPicture | None:
 
 
 def _text(verdict: Mapping[str, Any], names: frozenset[str]) -> list[Piece]:
-    """Return the failing run's message, or the verdict's line for a wrong result."""
+    """The failing run's message, or the verdict's line for a wrong result."""
     failing = next((run for run in verdict["runs"][::-1] if run["status"] != "ok"), None)
     text = (failing or {}).get("message") or verdict["title"]
     return shown_text(scrub(text.strip()), names)

@@ -44,7 +44,7 @@ setTimeout(look, {1000 * SECONDS});"""
 
 
 def campaign_page(store: Store, issues: tuple[KnownIssue, ...] = (), *, is_live: bool = False) -> str:
-    """Return the page as text; a live one looks for news by itself."""
+    """The page as text; a live one looks for news by itself."""
     found = progress_document(store)
     timed = list(_timed(found["samples"]))
     last = _last_of_runs(found["samples"])
@@ -90,7 +90,7 @@ def _whole(choices: Sequence[Mapping[str, Any]]) -> float:
 
 
 def _last_of_runs(samples: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the last point of each run, in the order in which they came."""
+    """The last point of each run, in the order in which they came."""
     last = {each["run"]: each for each in samples}
     return sorted(last.values(), key=lambda each: int(each["id"]))
 
@@ -135,7 +135,7 @@ def _charts(timed: Sequence[tuple[float, Mapping[str, Any], float]]) -> list[tup
 
 
 def _covered(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the passes and the source files with most blocks; files that nothing names are left out."""
+    """The passes and the source files with most blocks; files that nothing names are left out."""
     files = [each for each in document["files"] if each["name"]]
     return {**document, "passes": document["passes"][:MOST_PASSES], "files": files[:MOST_FILES]}
 

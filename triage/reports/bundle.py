@@ -78,7 +78,7 @@ def _text_of(path: Path) -> str:
 
 
 def _sums(text: str) -> dict[str, str]:
-    """Return the digest of each file that a list names."""
+    """The digest of each file that a list names."""
     pairs = (line.partition("  ") for line in text.splitlines())
     return {name: digest for digest, _, name in pairs}
 

@@ -57,7 +57,7 @@ def write_page(case: Case, verdict: Verdict, word: str, package: str, folder: Pa
 
 
 def _node(case: Case, text: str) -> onnx.NodeProto | None:
-    """Return the node that a complaint names."""
+    """The node that a complaint names."""
     found = NAMED.search(text)
     if found is None:
         return None
@@ -66,7 +66,7 @@ def _node(case: Case, text: str) -> onnx.NodeProto | None:
 
 
 def _described(case: Case, node: onnx.NodeProto) -> str:
-    """Return the node, with the type of each input as far as it can be told."""
+    """The node, with the type of each input as far as it can be told."""
     model = case.parsed
     types = {name: type_text(declared) for name, declared in inferred_types(model).items()}
     types |= {each.name: f"{list(each.dims)} (a weight)" for each in model.graph.initializer}

@@ -89,7 +89,7 @@ def _reference(draft: Draft) -> Check:
 
 
 def agrees(draft: Draft, reference: Run, run: Run) -> bool:
-    """Return whether a run of the case gives what the reference gives."""
+    """Whether a run of the case gives what the reference gives."""
     told = outputs_like(reference, run) if reference.config.get("double") else reference.outputs
     return compare_outputs(told, run.outputs, draft.tolerance) is None
 

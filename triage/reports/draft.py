@@ -55,7 +55,7 @@ class Variation:
 
 
 def vary_dtypes(case: Case, verdict: Verdict, judge: Judge) -> tuple[Variation, ...]:
-    """Return the program in each other type of the family of the type that most of its inputs have."""
+    """The program in each other type of the family of the type that most of its inputs have."""
     model: onnx.ModelProto = case.parsed
     code = _main_type(case)
     family = next((each for each in FAMILIES if code in each), ())
@@ -92,7 +92,7 @@ def _face(verdict: Verdict) -> tuple[Outcome, str]:
 
 
 def retyped(model: onnx.ModelProto, code: int, other: int) -> onnx.ModelProto:
-    """Return the model with every value, weight and cast of one element type in another one."""
+    """The model with every value, weight and cast of one element type in another one."""
     made = onnx.ModelProto()
     made.CopyFrom(model)
     named = {("to", code), ("dtype", code)}
@@ -152,7 +152,7 @@ class Draft:
 
     @property
     def proof(self) -> Proof:
-        """Return how often the script was seen to show the bug."""
+        """How often the script was seen to show the bug."""
         return self.scripts.proven.proof
 
     @property
@@ -170,7 +170,7 @@ class Draft:
 
     @property
     def expectation(self) -> Expectation:
-        """Return the claim."""
+        """The claim."""
         return self.claim.expectation
 
     @cached_property
@@ -180,7 +180,7 @@ class Draft:
 
     @property
     def tolerance(self) -> Tolerance:
-        """Return the tolerance of every comparison in the report."""
+        """The tolerance of every comparison in the report."""
         return self.claim.tolerance
 
     @cached_property

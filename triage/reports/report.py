@@ -162,7 +162,7 @@ def claim_of(case: Case, verdict: Verdict, judge: Judge, passes: tuple[str, ...]
 
 
 def _case_files(draft: Draft) -> dict[str, bytes]:
-    """Return the scripts, and a case folder: the program without a word of whose machine it was found on."""
+    """The scripts, and a case folder: the program without a word of whose machine it was found on."""
     case, target = draft.case, draft.judge.target.without_setting("python")
     return {
         **draft.exhibit.files,
@@ -207,7 +207,7 @@ def _picture(draft: Draft) -> dict[str, bytes]:
 
 
 def _output_of(tool: str, python: str) -> str:
-    """Return the environment as the project's own tool prints it.
+    """The environment as the project's own tool prints it.
 
     It names no person, but is scrubbed too.
     """

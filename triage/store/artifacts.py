@@ -55,7 +55,7 @@ def keep_artifact(store: Store, kind: str, subject: str, path: Path) -> str:
 
 
 def find_artifact(store: Store, kind: str, subject: str) -> bytes | None:
-    """Return the newest file of that kind that was kept for a subject."""
+    """The newest file of that kind that was kept for a subject."""
     row = store.row(
         "SELECT digest FROM artifacts WHERE kind = ? AND subject = ? ORDER BY id DESC LIMIT 1",
         (kind, subject),
@@ -140,12 +140,12 @@ def note_newest(store: Store, package: str, release: str) -> None:
 
 
 def newest_noted(store: Store, package: str) -> str:
-    """Return the newest release of a package as it was last looked up; empty if it never was."""
+    """The newest release of a package as it was last looked up; empty if it never was."""
     return str(last_event(store, NEWEST, (package,)).get("release", ""))
 
 
 def reported_case(store: Store, cluster: int, folder: Path) -> str:
-    """Return the case that a cluster's report in a folder shows; empty if none was written there."""
+    """The case that a cluster's report in a folder shows; empty if none was written there."""
     row = store.row(
         "SELECT case_id FROM reports WHERE cluster = ? AND folder = ? ORDER BY id DESC LIMIT 1",
         (cluster, str(folder.resolve())),
@@ -154,7 +154,7 @@ def reported_case(store: Store, cluster: int, folder: Path) -> str:
 
 
 def last_report(store: Store, cluster: int) -> str:
-    """Return the folder of a cluster's newest report; empty where it has none."""
+    """The folder of a cluster's newest report; empty where it has none."""
     row = store.row("SELECT folder FROM reports WHERE cluster = ? ORDER BY id DESC LIMIT 1", (cluster,))
     return str(row["folder"]) if row else ""
 

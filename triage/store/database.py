@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def own_file(database: Path) -> Path:
-    """Return the file of known issues that a user keeps beside a database."""
+    """The file of known issues that a user keeps beside a database."""
     return database.with_name(database.name + ".known.toml")
 
 
@@ -83,7 +83,7 @@ class Store:
         self._connection.execute("COMMIT")
 
     def rows(self, sql: str, arguments: Iterator[Any] | tuple[Any, ...] = ()) -> list[Row]:
-        """Return every row that a statement gives, by the names of its columns."""
+        """Every row that a statement gives, by the names of its columns."""
         cursor = self._connection.execute(sql, tuple(arguments))
         names = [column[0] for column in cursor.description or ()]
         found = [dict(zip(names, row, strict=True)) for row in cursor]
@@ -93,7 +93,7 @@ class Store:
         return found
 
     def row(self, sql: str, arguments: tuple[Any, ...] = ()) -> Row | None:
-        """Return the first row that a statement gives; None where it gives none."""
+        """The first row that a statement gives; None where it gives none."""
         found = self.rows(sql, arguments)
         return found[0] if found else None
 
@@ -191,7 +191,7 @@ class Store:
             }
 
     def _scratch(self) -> Path:
-        """Return a folder on the blobs' own disk, so that a large file is linked instead of copied."""
+        """A folder on the blobs' own disk, so that a large file is linked instead of copied."""
         self.blobs.root.mkdir(parents=True, exist_ok=True)
         return self.blobs.root
 
@@ -210,19 +210,19 @@ def _is_number(value: object) -> bool:
 
 
 def open_existing(path: Path) -> Store:
-    """Return the store at a path that must be there already; raises `UserError` when it is not."""
+    """The store at a path that must be there already; raises `UserError` when it is not."""
     if not path.exists():
         raise UserError(f"{path}: no such database; name one with --db, or make one with `crux hunt`")
     return Store(path)
 
 
 def blobs_beside(database: Path) -> Path:
-    """Return the folder of a database's blobs."""
+    """The folder of a database's blobs."""
     return database.with_name(database.name + ".blobs")
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    """Return a connection in autocommit mode, so that transactions are ours alone to begin."""
+    """A connection in autocommit mode, so that transactions are ours alone to begin."""
     try:
         connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
         connection.execute("PRAGMA trusted_schema = OFF")
@@ -257,7 +257,7 @@ def _enter_wal(connection: sqlite3.Connection) -> None:
 
 
 def now() -> str:
-    """Return the time in UTC to the millisecond, in ISO 8601."""
+    """The time in UTC to the millisecond, in ISO 8601."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 

@@ -611,7 +611,7 @@ def is_current(connection: sqlite3.Connection) -> bool:
 
 
 def migrations() -> Migrations:
-    """Return the steps as sqlite_utils applies and notes them."""
+    """The steps as sqlite_utils applies and notes them."""
     from sqlite_utils import Migrations
 
     steps = Migrations(NAME)

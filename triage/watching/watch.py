@@ -45,7 +45,7 @@ class Watch:
     since: str = ""
 
     def releases(self) -> list[str]:
-        """Return the releases to look at, oldest first; what was watched already only where it is named."""
+        """The releases to look at, oldest first; what was watched already only where it is named."""
         if not self.sources.given:
             watched = watched_releases(self.store, self.sources.package)
             return chosen(self.sources.offered, self.wanted, watched, self.sources.package)
@@ -74,7 +74,7 @@ class Watch:
             raise UserError(why)
 
     def baseline(self, release: str) -> str:
-        """Return the release to compare with where nothing is known of a case; empty where there is none."""
+        """The release to compare with where nothing is known of a case; empty where there is none."""
         if self.since:
             return self.since
         own = order_of(release)
@@ -82,7 +82,7 @@ class Watch:
         return older[-1] if older else ""
 
     def target_at(self, place: Place, case: Case | None = None) -> Target:
-        """Return the target of a case in a place; without one the target of new programs."""
+        """The target of a case in a place; without one the target of new programs."""
         own = case and (case.target or Target(find_format(case.format).target))
         target = self.options.target_of(target_for(self.sources.package, own or Target(self.sources.backend)))
         return target.with_setting("python", place.python) if place.python else target
@@ -104,7 +104,7 @@ class Watch:
         return [told.get(each.case.case_id, each) for each in subjects]
 
     def _look(self, subjects: Sequence[Subject], place: Place) -> tuple[list[Subject], dict[str, Any]]:
-        """Return every case on one release: the cases with what was seen, and the document of the release."""
+        """Every case on one release: the cases with what was seen, and the document of the release."""
         told, rows, changes = [], [], []
         with Judges(self.options) as judges:
             for at, each in enumerate(subjects):

@@ -84,7 +84,7 @@ class Plan:
     inherited: tuple[int, ...] = ()
 
     def to_bytes(self) -> bytes:
-        """Return the plan as a launcher reads it, which the same interpreter runs."""
+        """The plan as a launcher reads it, which the same interpreter runs."""
         return marshal.dumps(asdict(self))
 
 
@@ -182,7 +182,7 @@ def command_in(
 def _plan(
     command: Sequence[str], scratch: Path, work: Path, shown: Sequence[str], *, gpu: bool = False
 ) -> Plan:
-    """Return a program with what it may see, and nothing that it inherits."""
+    """A program with what it may see, and nothing that it inherits."""
     program = program_of(command[0])
     return Plan(
         command=(program, *command[1:]),
@@ -206,14 +206,14 @@ def worker_environment(work: str) -> dict[str, str]:
 
 
 def launching(plan: Plan) -> list[str]:
-    """Return the launcher's command for a plan, which is written beside the folder to work in."""
+    """The launcher's command for a plan, which is written beside the folder to work in."""
     place = Path(plan.scratch) / "plan"
     place.write_bytes(plan.to_bytes())
     return [sys.executable, "-I", "-S", str(LAUNCHER), str(place)]
 
 
 def program_of(word: str) -> str:
-    """Return the full path of a program; raises `UserError` where there is none."""
+    """The full path of a program; raises `UserError` where there is none."""
     found = shutil.which(word)
     if found is None:
         raise UserError(f"{word}: this Python cannot be started: no such program, or none to be run")
@@ -239,12 +239,12 @@ def shown_paths(python: str, extra: Sequence[str] = (), *, gpu: bool = False) ->
 
 
 def links() -> dict[str, str]:
-    """Return the system's folders that are links, and where they lead."""
+    """The system's folders that are links, and where they lead."""
     return {name: os.readlink(name) for name in MERGED if os.path.islink(name)}
 
 
 def device_files(*, gpu: bool) -> tuple[str, ...]:
-    """Return the device files of GPUs, for a worker that is to use one."""
+    """The device files of GPUs, for a worker that is to use one."""
     return tuple(sorted(path for pattern in GPU for path in glob.glob(pattern))) if gpu else ()
 
 
@@ -274,7 +274,7 @@ def _steps(python: Path) -> Iterator[Path]:
 
 
 def _base_of(prefix: Path) -> Path | None:
-    """Return the installation that a virtual environment was made from."""
+    """The installation that a virtual environment was made from."""
     try:
         lines = (prefix / "pyvenv.cfg").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -285,14 +285,14 @@ def _base_of(prefix: Path) -> Path | None:
 
 
 def _of_prefix(prefix: Path) -> list[str]:
-    """Return an installation's folder; only its parts where the folder is a home, or holds one."""
+    """An installation's folder; only its parts where the folder is a home, or holds one."""
     if not _is_private(prefix):
         return [str(prefix)]
     return [str(prefix / name) for name in OF_A_PREFIX if (prefix / name).exists()]
 
 
 def _is_private(folder: Path) -> bool:
-    """Return whether more than an installation lies in a folder: the root, a home, what homes lie in."""
+    """Whether more than an installation lies in a folder: the root, a home, what homes lie in."""
     home = Path.home().resolve()
     real = folder.resolve()
     return real == home or real in home.parents or len(real.parts) <= 2

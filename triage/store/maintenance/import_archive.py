@@ -133,7 +133,7 @@ def _must_be_typed(opened: sqlite3.Connection, source: Path) -> None:
 
 
 def _plain_tables(opened: sqlite3.Connection) -> list[str]:
-    """Return the tables that are ours; SQLite owns those of the full-text index."""
+    """The tables that are ours; SQLite owns those of the full-text index."""
     asked = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'"
     names = [str(name) for (name,) in opened.execute(asked)]
     return [name for name in names if not name.startswith(("sqlite_", "_sqlite", "failures_search"))]
