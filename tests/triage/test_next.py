@@ -11,7 +11,8 @@ import pytest
 
 from tests.helpers.commands import crux
 from tests.helpers.failing import division_crash
-from triage.console.options import CaseOptions, StoreOptions, next_command
+from triage.console.next_command import next_command
+from triage.console.options import CaseOptions, StoreOptions
 
 NEXT = re.compile(r"next: (?:file .* then: )?crux (.*?)(?:, if they are one bug)?$", re.MULTILINE)
 SHORT = re.compile(r"check|reduce|report|triage(?! merge)")
@@ -46,7 +47,7 @@ def test_each_next_line_can_be_pasted(tmp_path: Path) -> None:
         assert done.returncode in (0, 1), (words, done.stderr)
         ran.append(words)
         waiting += [each for each in NEXT.findall(done.stderr) if each not in ran and SHORT.match(each)]
-    assert "reduce 'a case' -o crux-small --db 'my db' --target ort --timeout 30" in ran
-    assert "report crux-small -o crux-report --db 'my db' --target ort --timeout 30" in ran
+    assert "reduce 'a case' -o crux-small --db 'my db' --target ort --timeout 30.0" in ran
+    assert "report crux-small -o crux-report --db 'my db' --target ort --timeout 30.0" in ran
     assert "report C0001 --db 'my db' --known k.toml" in ran
     assert "triage merge C0001 C0001 --db 'my db'" not in ran

@@ -18,7 +18,8 @@ from corpus.release import is_before
 from triage.bugs.known import NOT_FILED, KnownIssue, known_issue
 from triage.clustering.decisions import CLOSED
 from triage.clustering.ranking import Candidate, ranked, related_clusters
-from triage.console.options import CaseOptions, StoreOptions, next_command
+from triage.console.next_command import next_command
+from triage.console.options import CaseOptions, StoreOptions
 from triage.projects import project_of
 from triage.store.artifacts import LastReport, last_reports, newest_noted
 from triage.store.causes import Manifestation, explained_in, manifestations_of

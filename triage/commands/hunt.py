@@ -134,18 +134,12 @@ def hunt(
     """
     from contextlib import ExitStack
 
-    from triage.campaigns.coverage_sync import must_go_on
     from triage.campaigns.hunt import Limits
-    from triage.campaigns.release_hunt import on_newest
 
     budget = budget_of(max_flops, max_bytes, max_dim, max_depth, max_ms)
     plan = plan_of(strategy, mode, source, options.trust, budget)
     with ExitStack() as stack:
-        chosen = _targets(options, targets)
-        if latest:
-            chosen = [on_newest(each, stack) for each in chosen]
-        for target in chosen if resume else ():
-            must_go_on(options.database, str(target), options.seed)
+        chosen = _targets(options, targets, stack if latest else None, resume)
         limits = Limits(60 * minutes, tests, 60 * cost, int(disk * 1e9))
         _hunt(options, chosen, plan, limits, out, known, (native_coverage, cluster), port if serve else None)
     return 0
@@ -191,7 +185,20 @@ def _hunt(
             raise interrupted
 
 
-def _targets(options: CaseOptions, words: str) -> list[Target]:
+def _targets(options: CaseOptions, words: str, latest: ExitStack | None, resume: bool) -> list[Target]:
+    """The targets of the hunt, in `latest` with the newest releases; with `resume` a campaign must be there."""
+    from triage.campaigns.coverage_sync import must_go_on
+    from triage.campaigns.release_hunt import on_newest
+
+    chosen = _named(options, words)
+    if latest is not None:
+        chosen = [on_newest(each, latest) for each in chosen]
+    for target in chosen if resume else ():
+        must_go_on(options.database, str(target), options.seed)
+    return chosen
+
+
+def _named(options: CaseOptions, words: str) -> list[Target]:
     """The targets of the hunt; raises `UserError` where they are named in two ways."""
     from dataclasses import replace
 

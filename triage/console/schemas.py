@@ -84,6 +84,10 @@ CHECK = record(
         "repeats": COUNT,
         "same": COUNT,
         "id": words("the failure in the database of --db"),
+        "past": listed(
+            record({"node": TEXT, "op": TEXT, "outcome": TEXT, "title": TEXT, "limit": FLAG, "known": TEXT})
+        ),
+        "behind": record({"outcome": TEXT, "title": TEXT}),
         "located": maybe(LOCATED),
         "targets": listed(SIDE),
         "alone": words("of --targets, the one that stands alone; empty if none does"),
