@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,8 +32,6 @@ from triage.console.options import (
 from triage.console.output import Document, emit, say, table
 
 if TYPE_CHECKING:
-    from contextlib import ExitStack
-
     from rich.console import RenderableType
 
     from corpus.target import Target
@@ -132,8 +131,6 @@ def hunt(
 
     Example: crux hunt --minutes 2 --target ort
     """
-    from contextlib import ExitStack
-
     from triage.campaigns.hunt import Limits
 
     budget = budget_of(max_flops, max_bytes, max_dim, max_depth, max_ms)
@@ -156,8 +153,6 @@ def _hunt(
     port: int | None,
 ) -> None:
     """Hunt on the targets with all that it takes open, and tell what came of it, interrupted or not."""
-    from contextlib import ExitStack
-
     from triage.campaigns.hunt import Hunt
     from triage.campaigns.serving import serving
     from triage.cases.sources import finite_source
@@ -186,7 +181,7 @@ def _hunt(
 
 
 def _targets(options: CaseOptions, words: str, latest: ExitStack | None, resume: bool) -> list[Target]:
-    """The targets of the hunt, in `latest` with the newest releases; with `resume` a campaign must be there."""
+    """The targets of the hunt, in `latest` with the newest releases; to `resume`, each has a campaign."""
     from triage.campaigns.coverage_sync import must_go_on
     from triage.campaigns.release_hunt import on_newest
 

@@ -74,6 +74,7 @@ def list_clusters(
     from triage.bugs.overview import in_a_line, overview_with_states
     from triage.reports.newest_release import look_up_newest
     from triage.store.database import open_existing
+    from triage.store.editions import old_decisions
     from triage.store.failures import find_clusters
 
     with open_existing(options.database) as store:
@@ -85,6 +86,9 @@ def list_clusters(
         emit(documents, as_json=options.json, show=_show)
         for package, found in newest:
             say(f"newest {package}: {found.release or f'not looked up ({found.why})'}")
+        if old := old_decisions(store):
+            words = next_command("reduce --all --again", options)
+            say(f"{len(old)} signatures are an older crux's; to decide them anew, next: {words}")
         say(in_a_line(documents, options, known))
     return 0
 

@@ -123,7 +123,14 @@ REDUCE = record(
         "pass_checks": COUNT,
         "timeouts": COUNT,
     },
-    {"private": FLAG, "words_left": listed(TEXT), "id": TEXT, "cluster": TEXT, "root": {"type": "object"}},
+    {
+        "private": FLAG,
+        "words_left": listed(TEXT),
+        "id": TEXT,
+        "cluster": TEXT,
+        "before": TEXT,
+        "root": {"type": "object"},
+    },
 )
 REPORT = record(
     {
