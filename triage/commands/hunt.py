@@ -236,7 +236,7 @@ def _tell(options: CaseOptions, hunting: Hunt) -> None:
         "clusters": len(bugs),
         "seconds": round(seconds, 3),
         "tests_per_second": round(hunting.eye.rate, 1),
-        "bugs": [_bug(hunting.store, bug) for bug in bugs if bug["reduced"]],
+        "bugs": [bug_document(hunting.store, bug) for bug in bugs if bug["reduced"]],
     }
     emit(iter([document]), as_json=options.json, show=_show, single=True)
     tested = f"{hunting.tests:,} tests in {seconds:.0f} s ({hunting.eye.rate:.0f}/s while it fuzzed)"
@@ -244,7 +244,7 @@ def _tell(options: CaseOptions, hunting: Hunt) -> None:
     say(in_a_line(bugs, options, hunting.known))
 
 
-def _bug(store: Store, bug: Document) -> Document:
+def bug_document(store: Store, bug: Document) -> Document:
     """A reduced bug of the overview as the hunt shows it."""
     from triage.store.failures import reduction_of
     from triage.store.names import live_cluster
