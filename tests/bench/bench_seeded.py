@@ -5,8 +5,6 @@ entries of the zoo (all), `CRUX_SEEDED_ZOO` a folder to keep them in, `CRUX_SEED
 `-k seen`, `-k reduced` and `-k benign` are the three measurements. See BENCHMARKS.md.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import subprocess
@@ -77,7 +75,7 @@ def cases(zoo: Path, *, graphs: bool) -> Iterator[tuple[str, Case]]:
 
 
 @needs_bench
-def test_seen(planter: Planter, zoo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_seen(planter, zoo, capsys):
     """How many faults are called a wrong result, and of how many the node is named."""
     seen: Counter[bool] = Counter()
     named: Counter[str] = Counter()
@@ -111,7 +109,7 @@ def _line(word: str, name: str, fault: Fault, verdict: Verdict, where: str) -> s
 
 
 @needs_bench
-def test_reduced(planter: Planter, zoo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reduced(planter, zoo, tmp_path, capsys):
     """Of a fault in every node of an operator: how many nodes are left, that operator among them."""
     good: Counter[bool] = Counter()
     checks = []
@@ -140,7 +138,7 @@ def _reduced(planter: Planter, case: Case, out: Path) -> tuple[list[str], int]:
     return [node.op_type for node in onnx.load(out / "model.onnx").graph.node], done.checks
 
 
-def test_benign(zoo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_benign(zoo, capsys):
     """No model of the zoo is called a bug: there is none in them."""
     outcomes: Counter[str] = Counter()
     with Judge(Target("ort")) as judge:

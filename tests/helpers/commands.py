@@ -63,7 +63,7 @@ def hear_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def waited_for(condition: Callable[[], object], seconds: float = 240.0) -> bool:
+def waited_for(condition: Callable[[], object], seconds: float = 600.0) -> bool:
     """Whether a condition came to hold; the limit is for what hangs, not for what is slow."""
     deadline = time.monotonic() + seconds
     while not (holds := condition()) and time.monotonic() < deadline:

@@ -3,11 +3,8 @@
 The runs are onnxruntime's own; only what its optimised sessions get is another program.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -152,9 +149,7 @@ KINDS: dict[str, tuple[Case, str, Change]] = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_fault_is_seen_in_values_of_every_kind(
-    kind: str, judge: Judge, plant: Callable[[str, Change], None]
-) -> None:
+def test_a_fault_is_seen_in_values_of_every_kind(kind, judge, plant):
     case, operator, change = KINDS[kind]
     assert judge.verdict(case).outcome is Outcome.PASS
     plant(operator, change)
@@ -168,9 +163,7 @@ def assert_found(verdict: Verdict, operator: str) -> None:
     assert verdict.wrong.located.op == operator
 
 
-def test_the_order_of_a_sum_may_be_seen_in_a_sequence(
-    judge: Judge, plant: Callable[[str, Change], None]
-) -> None:
+def test_the_order_of_a_sum_may_be_seen_in_a_sequence(judge, plant):
     case = case_of(
         "g (float[4,6] x) => (seq(float[2,6]) y) <int64 n = {2}, float big = {10000}, float low = {-10000}> {"
         " a = Sum(x, big, low) y = SplitToSequence(a, n) }",
@@ -182,9 +175,7 @@ def test_the_order_of_a_sum_may_be_seen_in_a_sequence(
     assert "rounding" in verdict.notes
 
 
-def test_weights_in_a_file_are_known_to_the_truth(
-    judge: Judge, plant: Callable[[str, Change], None], tmp_path: Path
-) -> None:
+def test_weights_in_a_file_are_known_to_the_truth(judge, plant, tmp_path):
     """A difference so small that only float64 can confirm it."""
     weight = DRAWS.standard_normal((6, 6)).astype(np.float32)
     model = onnx.parser.parse_model(

@@ -1,7 +1,5 @@
 """What each move makes of a model: tables of before, what must stay, after."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -157,21 +155,8 @@ def reads_an_output(model: onnx.ModelProto) -> bool:
         ),
     }
 )
-def test_strip(judge: Judge, row: Row) -> None:
+def test_strip(judge, row):
     check(judge, row)
-
-
-def test_strip_takes_all_documentation_and_stale_types(judge: Judge) -> None:
-    model = model_of("g (float[2] x) => (float[2] y) { a = Relu (x) y = Neg (a) }")
-    model.doc_string = model.graph.doc_string = model.graph.node[0].doc_string = "by /home/someone"
-    model.metadata_props.add(key="author", value="someone")
-    model.graph.node[1].metadata_props.add(key="trace", value="/home/someone/train.py")
-    model.graph.input[0].doc_string = "someone's input"
-    model.graph.value_info.append(onnx.helper.make_tensor_value_info("a", onnx.TensorProto.FLOAT, [2]))
-    row = Row(STRIP, "", always, None)
-    bare = _drive(judge, row, model).subject.model
-    assert b"some" not in bare.SerializeToString()
-    assert not bare.graph.value_info
 
 
 CHAIN = "g (float[2] x) => (float[2] y) { a = Relu (x) b = Erf (a) c = Exp (b) y = Neg (c) }"
@@ -215,7 +200,7 @@ LONGER = (
         "evidence that names nothing here": Row(NAMED, CHAIN, has("Neg"), None, hints=Hints(("MatMul",))),
     }
 )
-def test_named_nodes(judge: Judge, row: Row) -> None:
+def test_named_nodes(judge, row):
     check(judge, row)
 
 
@@ -251,18 +236,18 @@ PARTED = "keep the nodes where values part"
         "no evidence": Row(PARTED, CHAIN, has("Neg"), None),
     }
 )
-def test_parting_nodes(judge: Judge, row: Row) -> None:
+def test_parting_nodes(judge, row):
     check(judge, row)
 
 
-def test_where_a_difference_is_small_the_nodes_get_values_of_many_magnitudes(judge: Judge) -> None:
+def test_where_a_difference_is_small_the_nodes_get_values_of_many_magnitudes(judge):
     hints = Hints(divergence=DivergedTensors(("b",), ("c",)))
     driven = _drive(judge, Row(PARTED, CHAIN, has("Erf"), None, hints=hints), model_of(CHAIN))
     assert operators(driven.subject.model) == ["Erf"]
     np.testing.assert_allclose(driven.subject.inputs["a"], [1, -3])
 
 
-def test_wrong_evidence_costs_two_checks(judge: Judge) -> None:
+def test_wrong_evidence_costs_two_checks(judge):
     text = LONG.replace("y = Relu (e)", "f = Cos (e) y = Tanh (f)")
     row = Row(NAMED, text, has("Tanh"), None, hints=Hints(operators=("Erf",)))
     assert _drive(judge, row, model_of(text)).asked == 2
@@ -298,7 +283,7 @@ def test_wrong_evidence_costs_two_checks(judge: Judge) -> None:
         "by cut alone data no longer flows": Row(CUT, CHAIN, flows("Relu", "Neg"), None),
     }
 )
-def test_node_sets(judge: Judge, row: Row) -> None:
+def test_node_sets(judge, row):
     check(judge, row)
 
 
@@ -419,11 +404,11 @@ SEQUENCE = (
         ),
     }
 )
-def test_edges_of_what_is_kept(judge: Judge, row: Row) -> None:
+def test_edges_of_what_is_kept(judge, row):
     check(judge, row)
 
 
-def test_what_flows_in_at_a_cut_is_what_flowed_there(judge: Judge) -> None:
+def test_what_flows_in_at_a_cut_is_what_flowed_there(judge):
     model = model_of("g (float[3] x) => (float[3] y) { a = Relu (x) b = Exp (a) y = Neg (b) }")
     inputs = {"x": np.array([-1, 0, 1], np.float32)}
     driven = drive(
@@ -433,7 +418,7 @@ def test_what_flows_in_at_a_cut_is_what_flowed_there(judge: Judge) -> None:
     assert list(driven.subject.inputs) == ["b"]
 
 
-def test_a_tensor_of_which_inference_knows_no_rank_can_be_cut(judge: Judge) -> None:
+def test_a_tensor_of_which_inference_knows_no_rank_can_be_cut(judge):
     model = model_of(
         "g (float[2,3] x, int64[k] s) => (float[m,n] y) { a = Reshape (x, s) b = Relu (a) y = Neg (b) }"
     )
@@ -524,7 +509,7 @@ UNFOLD, BODIES = "unfold control flow", "shrink bodies"
         ),
     }
 )
-def test_control_flow(judge: Judge, row: Row) -> None:
+def test_control_flow(judge, row):
     check(judge, row)
 
 
@@ -582,7 +567,7 @@ def flows_through(branch: str) -> IsInteresting:
         ),
     }
 )
-def test_bodies(judge: Judge, row: Row) -> None:
+def test_bodies(judge, row):
     check(judge, row)
 
 
@@ -611,7 +596,7 @@ LIFT = "lift weights out of bodies"
         ),
     }
 )
-def test_weights_in_bodies(judge: Judge, row: Row) -> None:
+def test_weights_in_bodies(judge, row):
     check(judge, row)
 
 
@@ -624,14 +609,14 @@ FUNCTIONS = (
 )
 
 
-def test_nested_functions_are_written_out_where_they_are_called(judge: Judge) -> None:
+def test_nested_functions_are_written_out_where_they_are_called(judge):
     inlined = _drive(judge, Row("inline functions", FUNCTIONS, always, None, ""), model_of(FUNCTIONS, ""))
     assert [node.op_type for node in inlined.subject.nodes] == ["Relu", "Erf", "Neg", "Exp"]
     assert not inlined.subject.model.functions
 
 
 @pytest.mark.parametrize(("kept", "functions"), [("Relu", []), ("outer", ["outer", "inner"])])
-def test_functions_stay_while_something_calls_them(judge: Judge, kept: str, functions: list[str]) -> None:
+def test_functions_stay_while_something_calls_them(judge, kept, functions):
     driven = _drive(judge, Row(CUT, FUNCTIONS, has(kept), None, ""), model_of(FUNCTIONS, ""))
     assert [function.name for function in driven.subject.model.functions] == functions
 
@@ -665,7 +650,7 @@ SHRINK_FUNCTIONS = "shrink functions"
         ),
     }.values(),
 )
-def test_function_bodies(judge: Judge, before: str, kept: str, after: str) -> None:
+def test_function_bodies(judge, before, kept, after):
     """The call stays, and with it the operator in the function."""
 
     def is_interesting(model: onnx.ModelProto) -> bool:
@@ -678,7 +663,7 @@ def test_function_bodies(judge: Judge, before: str, kept: str, after: str) -> No
     assert [len(node.input) for node in reduced.graph.node if node.op_type == "f"] == [1]
 
 
-def test_functions_are_written_out_one_by_one_where_a_call_must_stay(judge: Judge) -> None:
+def test_functions_are_written_out_one_by_one_where_a_call_must_stay(judge):
     model = model_of(FUNCTIONS, "")
     driven = _drive(judge, Row("inline functions", "", has("outer"), None), model)
     (outer,) = driven.subject.model.functions
@@ -726,7 +711,7 @@ PLAINER = "plainer operators"
         ),
     }
 )
-def test_plainer_operators(judge: Judge, row: Row) -> None:
+def test_plainer_operators(judge, row):
     check(judge, row)
 
 
@@ -865,7 +850,7 @@ def test_plainer_operators(judge: Judge, row: Row) -> None:
         ),
     }
 )
-def test_what_nodes_carry(judge: Judge, row: Row) -> None:
+def test_what_nodes_carry(judge, row):
     check(judge, row)
 
 
@@ -960,11 +945,11 @@ DIMS = "shrink dims"
         ),
     }
 )
-def test_dims(judge: Judge, row: Row) -> None:
+def test_dims(judge, row):
     check(judge, row)
 
 
-def test_weights_of_a_recurrent_network_are_not_asked_about_one_axis_at_a_time(judge: Judge) -> None:
+def test_weights_of_a_recurrent_network_are_not_asked_about_one_axis_at_a_time(judge):
     model = model_of(
         "g (float[7,3,5] x, float[2,32,5] w, float[2,32,8] r) => (float[7,2,3,8] y) {"
         ' y = LSTM <hidden_size=8, direction="bidirectional"> (x, w, r) }'
@@ -974,7 +959,7 @@ def test_weights_of_a_recurrent_network_are_not_asked_about_one_axis_at_a_time(j
     assert len(driven.candidates) <= 6
 
 
-def test_a_symbol_that_stands_for_two_axes_keeps_one_size(judge: Judge) -> None:
+def test_a_symbol_that_stands_for_two_axes_keeps_one_size(judge):
     model = model_of("g (float[N,N] x) => (float[N,N] y) { y = Relu (x) }")
     subject = subject_of(judge, case_of(model, {"x": np.ones((4, 4), np.float32)}))
     of_four_rows = lambda model, inputs: len(inputs["x"]) == 4  # noqa: E731
@@ -985,7 +970,7 @@ def test_a_symbol_that_stands_for_two_axes_keeps_one_size(judge: Judge) -> None:
 
 
 @pytest.mark.parametrize("length", [2, 3, 4, 7])
-def test_the_position_that_matters_may_be_the_last(judge: Judge, length: int) -> None:
+def test_the_position_that_matters_may_be_the_last(judge, length):
     subject = subject_of(
         judge,
         case_of(
@@ -997,26 +982,7 @@ def test_the_position_that_matters_may_be_the_last(judge: Judge, length: int) ->
     assert np.asarray(driven.subject.inputs["x"]).tolist() == [length]
 
 
-def test_every_move_leaves_its_own_result_as_it_is(judge: Judge) -> None:
-    """A move run again on what it made, with the same predicate, changes nothing."""
-    model = model_of(NESTED.replace("p = Erf (v)", "k = Erf (v) p = Neg (k)"))
-    subject = subject_of(judge, case_of(model))
-    for move in all_moves(OnnxSubject):
-        once = drive(move, subject, lambda model, inputs: has("Erf")(model)).subject
-        if size(once) < size(subject):
-            again = drive(move, once, lambda model, inputs: has("Erf")(model)).subject
-            assert not size(again) < size(once), move.name
-
-
-def test_a_model_in_canonical_form_is_not_asked_about(judge: Judge) -> None:
-    move = find_move("canonical names")
-    model = model_of('g (float[2] "an/input") => (float[2] result) { result = Neg ("an/input") }')
-    first = drive(move, subject_of(judge, case_of(model)), lambda model, inputs: True)
-    second = drive(move, first.subject, lambda model, inputs: True)
-    assert (first.asked, second.asked) == (1, 0)
-
-
-def test_moves_have_names_of_their_own_and_an_order() -> None:
+def test_moves_have_names_of_their_own_and_an_order():
     moves = all_moves(OnnxSubject)
     assert len({move.name for move in moves}) == len(moves)
     assert [move.order for move in moves] == sorted(move.order for move in moves)

@@ -3,8 +3,6 @@
 A seed draws cells of the matrix of commands and ends (`CRUX_ENDS_SEED`, `CRUX_ENDS_CELLS`; -1: all).
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random
@@ -20,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from tests.helpers.commands import waited_for
 from tests.helpers.failing import clip_exception, verdict
 from tests.helpers.models import relu, write
 from tests.safety.test_launcher import ROOT
@@ -144,7 +143,7 @@ def start(words: Sequence[str], place: Path, **more: Any) -> subprocess.Popen[by
 
 def ended(process: subprocess.Popen[bytes]) -> tuple[int, str]:
     """The exit code and what was said on stderr."""
-    _, said = process.communicate(timeout=240)
+    _, said = process.communicate()
     return process.returncode, (said or b"").decode(errors="replace")
 
 
@@ -252,16 +251,12 @@ PLAYED = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("command", "end"), drawn())
-def test_it_ends_in_good_order(place: Path, command: str, end: str) -> None:
+def test_it_ends_in_good_order(place, command, end):
     code, said = play(COMMANDS[command], ENDS[end], place)
     assert code in CODES, said
     assert "Traceback" not in said
     assert "a failure of its own" not in said
-    for _ in range(300):
-        if not left_over(place):
-            break
-        time.sleep(0.1)
-    assert not left_over(place)
+    assert waited_for(lambda: not left_over(place))
     if end != "folder gone":  # which took contents of the database along
         assert json.loads(_check(place))["problems"] == []
 
@@ -283,14 +278,14 @@ QUICK = [
 
 
 @pytest.mark.parametrize(("command", "end"), QUICK)
-def test_streams_and_limits_end_in_good_order(place: Path, command: str, end: str) -> None:
+def test_streams_and_limits_end_in_good_order(place, command, end):
     code, said = play(COMMANDS[command], ENDS[end], place)
     assert code in CODES, said
     assert len(said.strip().splitlines()) <= 1 or code == 0, said
     assert "Traceback" not in said
 
 
-def test_an_interrupt_while_the_libraries_load_is_one_line(place: Path) -> None:
+def test_an_interrupt_while_the_libraries_load_is_one_line(place):
     code = "import os, signal, sys, threading\nimport triage.start\n"
     code += "sys.modules['triage.cli'] = None\n"
     code += "triage.start.open_missing = lambda: os.kill(os.getpid(), signal.SIGINT)\ntriage.start.main()"

@@ -1,7 +1,5 @@
 """Four hunts on one database, one killed, one suspended, garbage collected meanwhile: nothing is lost."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -12,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.commands import waited_for
 from triage.store.database import Store
 
 CRUX = [sys.executable, "-m", "triage.cli"]
@@ -23,7 +22,7 @@ TOLD = "SELECT sum(tests) AS tests, sum(failures) AS failures FROM runs"
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_four_hunts_on_one_database_lose_nothing(tmp_path: Path) -> None:
+def test_four_hunts_on_one_database_lose_nothing(tmp_path):
     database = tmp_path / "crux.db"
     minutes = str((SUSPENDED + 20) / 60)
     exact = ["--rtol", "0", "--atol", "0"]  # rounding counts as a bug, so that there is something to lose
@@ -68,12 +67,12 @@ def test_four_hunts_on_one_database_lose_nothing(tmp_path: Path) -> None:
 
 def wait_for_tests(database: Path, hunts: list[subprocess.Popen[str]]) -> None:
     """Until the hunts are at work."""
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        assert all(hunt.poll() is None for hunt in hunts)
-        if database.exists() and len(kept(database)) > 3:
-            return
-        time.sleep(0.5)
+    assert waited_for(lambda: any(hunt.poll() is not None for hunt in hunts) or are_at_work(database))
+    assert all(hunt.poll() is None for hunt in hunts)
+
+
+def are_at_work(database: Path) -> bool:
+    return database.exists() and len(kept(database)) > 3
 
 
 def kept(database: Path) -> set[tuple[str, str]]:

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -293,16 +291,6 @@ def test_show_prints_loops_with_their_passes(folder):
     shown = _show([document]).plain.splitlines()
     assert "size    2 statements, 310 bytes" in shown
     assert "passes  tirx.CommonSubexprElim" in shown
-
-
-def test_the_database_is_checked(folder):
-    with Store(folder / "crux.db") as store:
-        store.add_case(healthy())
-        blob = store.blobs.path(next(iter(store.blobs.digests())))
-    assert crux(folder, "db", "check").returncode == 0
-    blob.write_bytes(b"")
-    assert crux(folder, "db", "check").returncode == 1
-    assert crux(folder, "db", "check", "--db", "missing.db").returncode == 2
 
 
 def test_a_reader_that_goes_away_does_not_change_the_exit_code(folder):

@@ -1,7 +1,5 @@
 """What commands print with `--json` is what `crux schema` says, and each field is described."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -90,9 +88,7 @@ CALLS = [
 
 
 @pytest.mark.parametrize("line", CALLS)
-def test_real_output_has_the_form_of_its_schema(
-    line: str, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_real_output_has_the_form_of_its_schema(line, folder, capsys):
     if line.startswith("replay"):
         run(["replay", str(folder / "clip"), "--record", "--json"])
         line = "replay clip"
@@ -106,7 +102,7 @@ def test_real_output_has_the_form_of_its_schema(
     assert list(misfits(json.loads(printed), schema_of(name))) == []
 
 
-def test_documents_that_take_long_to_make_have_the_form_of_their_schema(tmp_path: Path) -> None:
+def test_documents_that_take_long_to_make_have_the_form_of_their_schema(tmp_path: Path):
     with Store(with_a_bug(tmp_path)) as store:
         (bug,) = overview_with_states(store)
         assert list(misfits(bug_document(store, bug), BUG)) == []
@@ -118,7 +114,7 @@ def test_documents_that_take_long_to_make_have_the_form_of_their_schema(tmp_path
     assert list(misfits(found | given, schema_of("bisect"))) == []
 
 
-def test_the_validator_of_these_tests_sees_what_is_wrong() -> None:
+def test_the_validator_of_these_tests_sees_what_is_wrong():
     good: dict[str, Any] = {"name": "seed", "value": 1, "from": "default"}
     schema = schema_of("config")
     assert list(misfits([good], schema)) == []
@@ -127,7 +123,7 @@ def test_the_validator_of_these_tests_sees_what_is_wrong() -> None:
         assert list(misfits([bad], schema))
 
 
-def test_each_schema_is_of_a_command_and_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_schema_is_of_a_command_and_is_printed(capsys):
     assert run(["schema"]) == 0
     names = capsys.readouterr().out.splitlines()
     assert names == [*SCHEMAS]
