@@ -99,7 +99,7 @@ def test_options_come_and_go():
 def test_loops_take_their_turn_and_leave_other_blocks_alone():
     plain, with_loops = (
         Plan(strategy=MIXED, passes_of="tvm"),
-        Plan(strategy=MIXED, passes_of="tvm", beside="tir"),
+        Plan(strategy=MIXED, passes_of="tvm", beside={"tir": {"tir": 1.0}}),
     )
     seeds = range(0, 40 * BLOCK, BLOCK)
     firsts = [

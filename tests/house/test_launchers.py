@@ -109,22 +109,3 @@ def test_a_failed_install_is_told_and_tried_again(tmp_path):
     assert (result.returncode, result.stdout) == (3, "")
     assert "no such package" in result.stderr
     assert in_a_checkout(tmp_path, IS_UP_TO_DATE).stdout == "no\n"
-
-
-def test_help_imports_little(capsys):
-    code = (
-        "import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr));"
-        "from triage.cli import main; main()"
-    )
-    command = [sys.executable, "-c", code, "--help"]
-    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    modules = told.stderr.split()
-    own = [name for name in modules if name.split(".")[0] in OWN]
-    with capsys.disabled():
-        print(f"\ncrux --help: {len(modules)} modules, {len(own)} of them ours")
-    assert not {"numpy", "onnx", "rapidfuzz", "jinja2"} & set(modules)
-    assert len(own) < 60  # 26 when it was written
-    assert len(modules) < 500  # 338
-
-
-OWN = ("corpus", "generators", "oracles", "reducer", "triage")

@@ -5,6 +5,7 @@ The runs are onnxruntime's own; only what its optimised sessions get is another 
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import ml_dtypes
 import numpy as np
@@ -17,43 +18,13 @@ from corpus.load import open_case
 from corpus.target import Target
 from corpus.values import Value
 from oracles.judge import Judge
-from oracles.run import Run
-from oracles.sandbox.sandbox import Job
 from oracles.verdict import Outcome, Verdict
-
-Change = Callable[[onnx.NodeProto], None]
+from tests.helpers.planting import Change, plant_fault, reversed_operands
 
 
 @pytest.fixture
 def plant(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Change], None]:
-    """Has the optimised runs make something else of every node of an operator."""
-
-    def plant(operator: str, change: Change) -> None:
-        run = judge.executor.run
-
-        def wrongly(job: Job, *, fresh: bool = False) -> tuple[Run, ...]:
-            plain = judge.configs[0]
-            jobs = [
-                replace(
-                    job,
-                    configs=(config,),
-                    program=job.program if config == plain else changed(job.program, operator, change),
-                )
-                for config in job.configs
-            ]
-            return tuple(each for one in jobs for each in run(one, fresh=fresh))
-
-        monkeypatch.setattr(judge.executor, "run", wrongly)
-
-    return plant
-
-
-def changed(program: bytes, operator: str, change: Change) -> bytes:
-    model = onnx.load_from_string(program)
-    for node in model.graph.node:
-        if node.op_type == operator:
-            change(node)
-    return model.SerializeToString()
+    return partial(plant_fault, judge, monkeypatch)
 
 
 def becomes(operator: str) -> Change:
@@ -65,10 +36,6 @@ def becomes(operator: str) -> Change:
 
 def other_axis(node: onnx.NodeProto) -> None:
     node.attribute.append(helper.make_attribute("axis", 0))
-
-
-def reversed_operands(node: onnx.NodeProto) -> None:
-    node.input[:] = list(node.input)[::-1]
 
 
 def case_of(text: str, **inputs: Value) -> Case:

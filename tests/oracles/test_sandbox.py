@@ -22,7 +22,7 @@ from oracles.run import Config, Limits, Phase, Run, Status
 from oracles.sandbox import scratch
 from oracles.sandbox.sandbox import Job, Sandbox, SandboxError, describe_isolation
 from oracles.sandbox.scratch import HALF_MADE, Scratch
-from tests.helpers.commands import waited_for
+from tests.helpers.commands import is_gone, waited_for
 
 HERE = Path(__file__).parent
 ODD = str(HERE / "sandboxed" / "odd.py")
@@ -44,14 +44,6 @@ def echo(sandbox: Sandbox, value: Value) -> Value:
     run = do(sandbox, "echo", value)
     assert run.is_ok, run.trace
     return run.outputs["y"]
-
-
-def is_alive(pid: int) -> bool:
-    """Whether the process runs; one that has ended but that nobody has waited for does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def outside(own: Sandbox, inside: int | None = None) -> int:
@@ -244,7 +236,7 @@ def test_a_dead_zygote_is_replaced():
         pid = outside(own)
         zygote = int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
         os.kill(zygote, signal.SIGKILL)
-        assert waited_for(lambda: not is_alive(pid))
+        assert waited_for(lambda: is_gone(pid))
 
         assert do(own, "echo").is_ok
         assert do(own, "echo", fresh=True).is_ok
@@ -254,7 +246,7 @@ def test_a_worker_that_died_between_two_tests_is_not_held_against_the_second():
     with Sandbox(ODD, limits=LIMITS) as own:
         pid = outside(own)
         os.kill(pid, signal.SIGKILL)
-        assert waited_for(lambda: not is_alive(pid))
+        assert waited_for(lambda: is_gone(pid))
 
         assert do(own, "echo").is_ok
 
@@ -447,7 +439,7 @@ def test_closing_leaves_nothing():
     own.close()
     own.close()
 
-    assert not is_alive(pid)
+    assert is_gone(pid)
     assert not folder.exists()
 
 
@@ -476,7 +468,7 @@ def test_nothing_outlives_a_crux_that_is_killed(action):
         owner.kill()
 
     assert len(processes) >= 3  # the launcher, the first process of the namespace, the zygote, a worker
-    assert waited_for(lambda: not any(is_alive(process) for process in processes))
+    assert waited_for(lambda: all(map(is_gone, processes)))
     assert waited_for(lambda: not Path(folder).parent.exists())
 
 

@@ -6,14 +6,13 @@ import signal
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import pytest
 
 import tensorcrux
 from tensorcrux import child
 from tensorcrux.errors import CruxFailed
-from tests.helpers.commands import waited_for
+from tests.helpers.commands import is_gone, waited_for
 from tests.helpers.failing import healthy
 
 AT_WORK = """
@@ -28,17 +27,6 @@ tensorcrux.reduce(sys.argv[1], command="sleep 60; true")
 def child_pid() -> int:
     assert child._child is not None
     return child._child._process.pid
-
-
-def is_gone(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return True
-
-
-def wait_until_gone(pid: int) -> None:
-    assert waited_for(lambda: is_gone(pid))
 
 
 def test_calls_share_a_process_until_a_variable_changes(monkeypatch):
@@ -60,7 +48,7 @@ def test_the_process_ends_with_its_parent_amid_a_call(number, tmp_path):
         assert parent.stdout is not None
         pid = int(parent.stdout.readline())
         parent.send_signal(number)
-    wait_until_gone(pid)
+    assert waited_for(lambda: is_gone(pid))
 
 
 def test_a_process_that_dies_is_said_and_the_next_call_has_another():

@@ -13,7 +13,6 @@ from oracles.judge import Judge
 from oracles.numerics.compare import Tolerance
 from oracles.probes.record import record
 from oracles.run import Config, Phase, Run, Status
-from oracles.sandbox.sandbox import Job
 from oracles.verdict import Outcome, Symptom, Verdict
 from reducer.api import reduce_case
 from reducer.engine.estimates import AGAIN, MARGIN, MEASURED, patience
@@ -30,6 +29,7 @@ from reducer.session import Bounds, PlainRuns
 from reducer.subject.onnx.divergence import DivergedTensors, find_divergence
 from reducer.subject.onnx.nodesets import keep_nodes
 from reducer.subject.onnx.subject import OnnxSubject
+from tests.helpers.planting import plant_fault, reversed_operands
 from tests.reducer.driving import ORT, case_of, drive, find_move, model_of, subject_of
 
 CHAIN = "g (float[4] x) => (float[4] y) { a = Neg(x) b = Abs(a) c = Exp(b) d = Sqrt(c) y = Neg(d) }"
@@ -241,28 +241,8 @@ def test_a_tensor_that_came_later_is_of_no_node(learned):
 def swapping(monkeypatch: pytest.MonkeyPatch) -> Iterator[Judge]:
     """A judge whose optimiser swaps the operands of Pow."""
     with Judge(ORT) as judge:
-        run = judge.executor.run
-
-        def wrongly(job: Job, *, fresh: bool = False) -> tuple[Run, ...]:
-            plain = judge.configs[0]
-            programs = [job.program if config == plain else swapped(job.program) for config in job.configs]
-            jobs = [
-                replace(job, configs=(config,), program=program)
-                for config, program in zip(job.configs, programs, strict=True)
-            ]
-            return tuple(each for one in jobs for each in run(one, fresh=fresh))
-
-        monkeypatch.setattr(judge.executor, "run", wrongly)
+        plant_fault(judge, monkeypatch, "Pow", reversed_operands)
         yield judge
-
-
-def swapped(program: bytes) -> bytes:
-    model = onnx.load_from_string(program)
-    for node in model.graph.node:
-        if node.op_type == "Pow":
-            node.input[0], node.input[1] = node.input[1], node.input[0]
-    changed: bytes = model.SerializeToString()
-    return changed
 
 
 def test_a_wrong_node_whose_nan_shows_further_down_stands_alone(swapping, tmp_path):

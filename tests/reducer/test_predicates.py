@@ -28,7 +28,7 @@ from reducer.api import reduce_case
 from reducer.engine.journal import Answer
 from reducer.engine.predicates import FLOOR, AdaptiveTimeout, Both, Command, JudgePool, SameSymptom
 from reducer.options import Options
-from tests.helpers.commands import waited_for
+from tests.helpers.commands import is_gone, processes_with, waited_for
 from tests.reducer.driving import ORT, case_of, model_of
 
 
@@ -102,25 +102,13 @@ def test_out_of_time_is_not_interesting_and_takes_grandchildren_along(tmp_path):
     pid = tmp_path / "pid"
     line = f": {{}}; (sleep 600 & echo $! > {shlex.quote(str(pid))}; wait) & wait"
     assert Command(line, timeout=0.5)(small_case()) == Answer(False, "timeout")
-    assert is_gone(int(pid.read_text()))
+    assert waited_for(lambda: is_gone(int(pid.read_text())))
 
 
 def test_what_a_command_leaves_running_ends_with_it(tmp_path):
     pid = tmp_path / "pid"
     assert Command(f": {{}}; sleep 60 & echo $! > {shlex.quote(str(pid))}")(small_case()).interesting
-    assert is_gone(int(pid.read_text()))
-
-
-def is_gone(pid: int) -> bool:
-    """A process that was killed may be a zombie for a moment, until init reaps it."""
-
-    def has_ended() -> bool:
-        try:
-            return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-        except FileNotFoundError:
-            return True
-
-    return waited_for(has_ended)
+    assert waited_for(lambda: is_gone(int(pid.read_text())))
 
 
 def test_both_asks_the_second_only_where_the_first_holds():
@@ -224,7 +212,7 @@ def test_no_process_outlives_a_kill_while_commands_run(tmp_path):
     process, marker = start_reduction(tmp_path, {"jobs": 2, "check": check}, "never", "0")
     assert waited_for(lambda: process.poll() is not None or both_began(tmp_path / "begun"))
     assert process.poll() is None
-    assert len(with_environment(marker)) > 4
+    assert len(processes_with(marker, "environ")) > 4
     process.kill()
     process.wait()
     assert all_gone(marker)
@@ -251,18 +239,7 @@ def start_reduction(
 
 
 def all_gone(marker: str) -> bool:
-    return waited_for(lambda: not with_environment(marker))
-
-
-def with_environment(marker: str) -> list[int]:
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            if marker.encode() in (folder / "environ").read_bytes().split(b"\0"):
-                found.append(int(folder.name))
-        except OSError:
-            continue  # another user's, or gone
-    return found
+    return waited_for(lambda: not processes_with(marker, "environ"))
 
 
 def test_a_candidate_gets_a_multiple_of_what_the_others_took_and_no_less_than_a_stall():

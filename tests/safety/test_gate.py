@@ -20,7 +20,7 @@ from tests.safety.test_launcher import sources
 from tests.safety.test_trust import small_case, trap
 from triage.bugs.failures import record_failure
 from triage.cli import run
-from triage.store.database import Store
+from triage.store.database import Store, open_to_read
 
 GIVEN = {"triage/console/options.py", "triage/commands/check.py", "corpus/target.py"}
 """Where the user's own command line names a target."""
@@ -148,7 +148,7 @@ def test_a_query_without_end_ends_with_a_signal(tmp_path, number):
 import sys
 from pathlib import Path
 from triage import cli
-from triage.store.database import Store
+from triage.store.database import Store, open_to_read
 def asked(arguments):
     print("begun", flush=True)
     with Store(Path({str(tmp_path / "crux.db")!r})) as store:
@@ -169,3 +169,21 @@ sys.exit(cli.run([]))
         process.send_signal(number)
         assert process.wait() == 130
         assert process.stderr.read().startswith("crux: interrupted")
+
+
+def test_a_command_that_asks_changes_no_row(tmp_path: Path) -> None:
+    path = tmp_path / "crux.db"
+    with Store(path) as store:
+        store.add_case(small_case())
+    with open_to_read(path) as store, pytest.raises(sqlite3.OperationalError, match="readonly"):
+        store.write("DELETE FROM cases")
+
+
+def test_a_database_in_a_folder_that_nobody_may_write_can_be_asked(tmp_path: Path) -> None:
+    from tests.safety.test_ends import no_permission
+
+    with Store(tmp_path / "crux.db") as store:
+        record_failure(store, small_case(), made_up())
+    for words in (["show", "F00001"], ["triage", "limits"], ["db", "check"]):
+        code, said = no_permission([*words, "--db", "crux.db"], tmp_path)
+        assert code == 0, said

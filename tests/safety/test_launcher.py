@@ -10,7 +10,7 @@ import pytest
 
 from corpus import processes
 from generators.library import generate
-from tests.helpers.commands import waited_for
+from tests.helpers.commands import processes_with, waited_for
 from triage.bisection import package_index
 from triage.bisection.environments import _make_venv
 from triage.reports.report import _output_of
@@ -164,18 +164,19 @@ def test_what_does_not_run_says_why_in_one_line(command, reason):
     assert str(told.value) == reason
 
 
+def test_what_cannot_be_confined_says_why_in_one_line():
+    def confine():
+        raise MemoryError
+
+    with pytest.raises(processes.NotRun, match="cannot be started"):
+        processes.start(["true"], confine=confine)
+
+
 def test_nothing_of_a_group_survives_its_time():
     mark = f"{os.getpid()}7"
     with pytest.raises(processes.NotRun):
         processes.run(["sh", "-c", f"sleep {mark} & sleep {mark}"], 0.3)
-    assert waited_for(lambda: not any(mark in _command(path) for path in Path("/proc").glob("[0-9]*")))
-
-
-def _command(process: Path) -> str:
-    try:
-        return (process / "cmdline").read_text()
-    except OSError:
-        return ""
+    assert waited_for(lambda: not processes_with(mark))
 
 
 def test_an_interpreter_may_lie_below_the_working_directory(tmp_path, monkeypatch):

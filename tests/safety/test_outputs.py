@@ -171,9 +171,13 @@ def test_another_zip_stays(tmp_path):
     with zipfile.ZipFile(tmp_path / "C0001.zip", "w") as archive:
         archive.writestr("C0001/SHA256SUMS", "")
         archive.writestr("C0001/thesis.txt", "mine")
-    with pytest.raises(UserError, match=r"C0001\.zip"):
-        write_bundle(tmp_path / "C0001", FILES, {})
-    assert not (tmp_path / "C0001").exists()
+    for kind in ("zip", "pipe"):
+        with pytest.raises(UserError, match=r"C0001\.zip"):
+            write_bundle(tmp_path / "C0001", FILES, {})
+        assert not (tmp_path / "C0001").exists()
+        if kind == "zip":
+            (tmp_path / "C0001.zip").unlink()
+            os.mkfifo(tmp_path / "C0001.zip")
 
 
 def test_a_page_replaces_only_its_own(tmp_path):

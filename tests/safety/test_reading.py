@@ -4,6 +4,7 @@ import ast
 import io
 import json
 import os
+import re
 import shutil
 import threading
 import zipfile
@@ -79,6 +80,11 @@ PLACES = {
         *("--strategy", "coverage", "--from", "{folder}/coverage.json"),
     ],
     "--inputs": ["check", "{folder}/model.onnx", "--inputs", "{folder}/--inputs"],
+    "other.zip": ["db", "import", "{folder}/other.zip", "--db", "{folder}/crux.db"],
+    "other.db": ["db", "import", "{folder}/other.db", "--db", "{folder}/crux.db"],
+    "trace.txt": ["triage", "traces", "{folder}"],
+    "program.py": ["check", "{folder}/program.py", "--trust"],
+    "bisect.json": ["report", "{folder}", "-o", "{folder}/out"],
 }
 
 
@@ -227,6 +233,16 @@ def weighed(element: int, rank: int) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
 
 
+def test_an_opset_that_no_integer_of_onnxs_holds_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = declared(1, 1)
+    model.opset_import[0].version = 1 << 62
+    (tmp_path / "model.onnx").write_bytes(model.SerializeToString())
+    assert run(["reduce", str(tmp_path / "model.onnx"), "-o", str(tmp_path / "out"), "--check", "true"]) == 2
+    assert "no release has opset" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("make", [declared, weighed])
 @pytest.mark.parametrize(
     ("element", "rank"), [(1, 33), (1, 70), (1, 1000), (23, 1), (24, 1), (25, 1), (26, 1), (27, 1), (99, 1)]
@@ -335,6 +351,11 @@ OPENERS = {
     "triage/projects/tvm/relax.py": "crux's own code",
     "triage/reports/bundle.py": "the sums of a report, bounded there",
     "triage/setup/environment.py": "the processor, as Linux tells it",
+    "corpus/npz.py": "members of a zip, counted and measured on the way",
+    "corpus/processes.py": "what another process of ours sends",
+    "triage/clustering/traces.py": "the end of a text, of a regular file",
+    "triage/repro/proving.py": "what a script of ours has printed",
+    "triage/store/database.py": "SQLite's own reader, after the schema was compared",
     "triage/store/artifacts.py": "a report's zip that was written just now",
     "triage/store/blobs.py": "contents named by their hash, which is compared",
     "triage/store/maintenance/vacuum.py": "shipped with crux",
@@ -344,6 +365,9 @@ OPENERS = {
 
 INSIDE = ("oracles/worker/", "oracles/sandbox/", "oracles/backends/", "oracles/native/")
 """Where the other side of the sandbox is, and what knows machine code."""
+READING = re.compile(
+    r"\.open\('r|path\.open\(\)|os\.open\(.*O_RDONLY|ZipFile\(\w+\)|sqlite3\.connect\((?!':mem)|^(np|onnx|pickle)\.load"
+)
 READS = ("read_text", "read_bytes", "memmap", "fromfile")
 
 
@@ -351,7 +375,12 @@ def opened(tree: ast.Module) -> set[str]:
     """The ways in which a module opens files."""
     calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
     plain = {call.id for call in calls if isinstance(call, ast.Name)} & {"open"}
-    return plain | {call.attr for call in calls if isinstance(call, ast.Attribute)} & set(READS)
+    plain |= {call.attr for call in calls if isinstance(call, ast.Attribute)} & set(READS)
+    return plain | {text for text in map(ast.unparse, calls_of(tree)) if READING.search(text)}
+
+
+def calls_of(tree: ast.Module) -> list[ast.Call]:
+    return [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
 
 
 def test_nothing_but_the_reader_reads_files_of_others():

@@ -11,6 +11,7 @@ import pytest
 from oracles.judge import Judge
 from tests.helpers.commands import command, crux, crux_apart, environment, hear_interrupts, waited_for
 from tests.helpers.failing import ORT, clip_exception, division_crash, healthy
+from tests.safety.test_launcher import PACKAGES
 from triage.bugs.failures import record_failure
 from triage.commands.show import _show
 from triage.store.database import Store
@@ -46,6 +47,7 @@ def test_help_imports_no_framework_and_little_else(tmp_path):
     heavy = {"numpy", "onnx", "onnxruntime", "torch", "tvm", "sqlite3", "sqlite_utils", "jinja2", "ml_dtypes"}
     assert imported & heavy == set()
     assert len(imported) < 400
+    assert sum(name.split(".")[0] in PACKAGES for name in imported) < 60
 
 
 @pytest.mark.parametrize(

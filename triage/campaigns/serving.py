@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -50,6 +50,11 @@ class _Handler(BaseHTTPRequestHandler):
     def __init__(self, database: Path, issues: tuple[KnownIssue, ...], *rest: object) -> None:
         self._database, self._issues = database, issues
         super().__init__(*rest)  # type: ignore[arg-type]
+
+    def handle(self) -> None:
+        """Whoever asked may leave at any time."""
+        with suppress(ConnectionError):
+            super().handle()
 
     def do_GET(self) -> None:
         """The page at `/`; an error for any other path, and for a request by another name."""
