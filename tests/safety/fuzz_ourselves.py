@@ -5,8 +5,6 @@
 Each input has a name, `SURFACE/SEED`, by which it is made again. What falls is printed with where it fell.
 """
 
-from __future__ import annotations
-
 import argparse
 import copy
 import io

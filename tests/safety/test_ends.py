@@ -3,8 +3,6 @@
 A seed draws cells of the matrix of commands and ends (`CRUX_ENDS_SEED`, `CRUX_ENDS_CELLS`; -1: all).
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os
@@ -21,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from tests.helpers.commands import processes_with, waited_for
 from tests.helpers.failing import clip_exception, verdict
 from tests.helpers.models import relu, write
 from tests.safety.test_launcher import ROOT
@@ -146,21 +145,8 @@ def start(words: Sequence[str], place: Path, **more: Any) -> subprocess.Popen[by
 
 def ended(process: subprocess.Popen[bytes]) -> tuple[int, str]:
     """The exit code and what was said on stderr."""
-    _, said = process.communicate(timeout=240)
+    _, said = process.communicate()
     return process.returncode, (said or b"").decode(errors="replace")
-
-
-def left_over(place: Path) -> list[str]:
-    """Processes that were started for the run and have not ended."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            mine = f"CRUX_TEST_PLACE={place}".encode() in (folder / "environ").read_bytes().split(b"\0")
-            if mine:
-                found.append((folder / "cmdline").read_text().replace("\0", " "))
-        except OSError:
-            continue
-    return found
 
 
 def play(words: Sequence[str], end: Any, place: Path) -> tuple[int, str]:
@@ -252,16 +238,12 @@ PLAYED = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("command", "end"), drawn())
-def test_it_ends_in_good_order(place: Path, command: str, end: str) -> None:
+def test_it_ends_in_good_order(place, command, end):
     code, said = play(COMMANDS[command], ENDS[end], place)
     assert code in CODES, said
     assert "Traceback" not in said
     assert "a failure of its own" not in said
-    for _ in range(300):
-        if not left_over(place):
-            break
-        time.sleep(0.1)
-    assert not left_over(place)
+    assert waited_for(lambda: not processes_with(f"CRUX_TEST_PLACE={place}", "environ"))
     if end != "folder gone":  # which took contents of the database along
         assert json.loads(_check(place))["problems"] == []
 
@@ -283,14 +265,14 @@ QUICK = [
 
 
 @pytest.mark.parametrize(("command", "end"), QUICK)
-def test_streams_and_limits_end_in_good_order(place: Path, command: str, end: str) -> None:
+def test_streams_and_limits_end_in_good_order(place, command, end):
     code, said = play(COMMANDS[command], ENDS[end], place)
     assert code in CODES, said
     assert len(said.strip().splitlines()) <= 1 or code == 0, said
     assert "Traceback" not in said
 
 
-def test_an_interrupt_while_the_libraries_load_is_one_line(place: Path) -> None:
+def test_an_interrupt_while_the_libraries_load_is_one_line(place):
     code = "import os, signal, sys, threading\nimport triage.start\n"
     code += "sys.modules['triage.cli'] = None\n"
     code += "triage.start.open_missing = lambda: os.kill(os.getpid(), signal.SIGINT)\ntriage.start.main()"
