@@ -41,6 +41,7 @@ def test_a_folder_that_goes_away_while_it_is_written_to_is_one_line(tmp_path: Pa
     "words",
     [
         ["check", "model.onnx", "--timeout", "inf"],
+        ["check", "model.onnx", "--memory", "9" * 20],
         ["check", "model.onnx", "--db", "."],
         ["report", "model.onnx", "-o", "/proc/x"],
         ["triage", "why", "C99999999999999999999", "C0001", "--db", "crux.db"],
