@@ -146,7 +146,7 @@ def open_release(
 
 def look_up_newest(store: Store, *, offline: bool) -> list[tuple[str, Newest]]:
     """Look up, and note, the newest release of each package that the database's failures are of."""
-    packages = {project_of(Target.parse(text).backend).package for text in targets_of(store)}
+    packages = {project_of(Target.of_data(text).backend).package for text in targets_of(store)}
     found = [(package, newest_of(package, offline=offline)) for package in sorted(packages - {""})]
     for package, newest in found:
         note_newest(store, package, newest.release)
