@@ -151,7 +151,7 @@ class Session:
                 journal.forget()
                 return anew.run(journal)
             if self._is_proven(course, shown, proven):
-                return self._finish(course, shown or verdict, started, journal)
+                return self._finish(course, _by_turns(shown or verdict, course.rate), started, journal)
         finally:
             gate.decider.close()
         journal.forget()
@@ -167,7 +167,14 @@ class Session:
             return replace(self, guarded=False)
         elif shown is not None and fault.shows_as(shown.symptom):
             course.verdict = shown  # one fault, whichever way it ends
+            course.rate = self._rate(course.best.case(self.case), fault)
         return replace(self, quick=False) if self._is_misled(course, shown) else None
+
+    def _rate(self, case: Case, fault: MemoryFault) -> float:
+        """The share of runs without guard in which a memory fault shows."""
+        with self.pool.one() as judge:
+            shown = sum(fault.shows_as(judge.verdict(case).symptom) for _ in range(FLAKY_RUNS))
+        return max(shown, 1) / FLAKY_RUNS
 
     def _finish(
         self, course: ReductionRun, verdict: Verdict | None, started: float, journal: Journal
@@ -413,3 +420,11 @@ class Session:
             verdicts = (judge.verdict(case) for _ in range(FLAKY_RUNS))
             found = next((verdict for verdict in verdicts if verdict.symptom is not None), None)
             return with_misuse(judge.executor, case, found) if found is not None else None
+
+
+def _by_turns(verdict: Verdict | None, rate: float) -> Verdict | None:
+    """The verdict, marked if it is a misuse of memory that does not show in every run."""
+    if verdict is None or rate == 1 or Mark.MEMORY not in verdict.marks:
+        return verdict
+    mark = Mark.STATE_DEPENDENT
+    return replace(verdict, marks={**verdict.marks, mark: mark.value})

@@ -59,6 +59,10 @@ def test_a_misuse_of_memory_that_ends_in_turns_is_reduced_by_what_the_guard_show
     assert reduction.is_minimal
     assert reduction.verdict is not None
     assert reduction.verdict.marks[Mark.MEMORY] == "memory: write beyond a block of 40 bytes"
+    assert 0 < reduction.rate <= 1
+    if reduction.rate < 1:  # as good as always: three of five runs show it
+        assert reduction.signature is not None
+        assert dict(reduction.signature.components)["signal"] == "memory: write beyond"
 
 
 @needs_guard
