@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from corpus.release import order_of
 from oracles.numerics.compare import compare_outputs
 from oracles.numerics.float64_model import outputs_like
 from oracles.run import Phase, Run
@@ -299,8 +300,12 @@ def _releases(draft: Draft) -> list[tuple[str, str]]:
         "first fixed release": "first_fixed",
     }
     rows = [(words, str(found[key])) for words, key in names.items() if found.get(key)]
-    seen = ", ".join(sorted({*draft.history.releases, draft.judge.release} - {""}))
-    return [*rows, ("seen on", seen)]
+    newest = draft.on_newest
+    if newest is not None and newest.fixed:
+        rows.append(("gone on", newest.fixed))
+    showing = {each.release for each in newest.tried if each.shows} if newest is not None else set()
+    seen = sorted({*draft.history.releases, draft.judge.release, *showing} - {""}, key=order_of)
+    return [*rows, ("seen on", ", ".join(seen))]
 
 
 def _environment_rows(draft: Draft) -> Iterator[tuple[str, str]]:

@@ -17,6 +17,7 @@ from oracles.sandbox.processes import SandboxError
 from oracles.verdict import Outcome
 from triage.bisection.bisection import target_for
 from triage.bisection.environments import Unavailable
+from triage.bisection.places import Place, Sources, chosen
 from triage.cases.judging import Judges, judge_often
 from triage.cases.replaying import shown_by
 from triage.console.options import CaseOptions
@@ -24,7 +25,6 @@ from triage.console.progress import Progress
 from triage.store.database import Store, dump
 from triage.store.jobs.watched import WatchedRow, keep_watch, watched_releases
 from triage.watching.changes import Change, Seen, Subject, before, change
-from triage.watching.places import Place, Sources, chosen
 
 SURE = 3
 """How often a case that failed before is judged before it counts as fixed: some failures come and go."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -70,11 +70,17 @@ class Sources:
         if named or release == _installed(self.package):
             yield named or Place(release)
             return
-        made = EnvironmentCache(
-            self.cache / self._folder, self.package, self._works, say=shown.note, sources=self._words
-        )
-        with made.environment(release, own_interpreter()) as environment:
+        with self._made(shown.note).environment(release, own_interpreter()) as environment:
             yield Place(release, str(environment.python))
+
+    def has(self, release: str) -> bool:
+        """Whether nothing has to be installed for a release."""
+        return release == _installed(self.package) or self._made().has(release, own_interpreter())
+
+    def _made(self, say: Callable[[str], object] = lambda text: None) -> EnvironmentCache:
+        return EnvironmentCache(
+            self.cache / self._folder, self.package, self._works, say=say, sources=self._words
+        )
 
     @property
     def _words(self) -> tuple[str, ...]:
