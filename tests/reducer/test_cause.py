@@ -1,10 +1,7 @@
 """A reduction keeps the cause: misuse of memory whichever way it ends, passes, operands that are distinct."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -46,9 +43,7 @@ def chain() -> Case:
 
 
 @needs_guard
-def test_a_misuse_of_memory_that_ends_in_turns_is_reduced_by_what_the_guard_shows(
-    corrupting_judge: Judge, tmp_path: Path
-) -> None:
+def test_a_misuse_of_memory_that_ends_in_turns_is_reduced_by_what_the_guard_shows(corrupting_judge, tmp_path):
     for number in range(20):
         try:
             reduction = reduce_case(chain(), tmp_path / str(number), CORRUPTING, judge=corrupting_judge)
@@ -66,9 +61,7 @@ def test_a_misuse_of_memory_that_ends_in_turns_is_reduced_by_what_the_guard_show
 
 
 @needs_guard
-def test_the_guard_says_what_a_run_does_to_memory_and_nothing_of_one_that_is_right(
-    corrupting_judge: Judge,
-) -> None:
+def test_the_guard_says_what_a_run_does_to_memory_and_nothing_of_one_that_is_right(corrupting_judge):
     plain, fast = corrupting_judge.configs
     assert misuse(corrupting_judge.executor, chain(), fast) == "write beyond a block of 40 bytes"
     assert misuse(corrupting_judge.executor, chain(), plain) == ""
@@ -104,7 +97,7 @@ def test_a_result_that_hangs_on_what_fresh_memory_holds_is_said_to_read_uninitia
         ("SIGFPE", "", False),
     ],
 )
-def test_the_ways_in_which_damaged_memory_ends_a_process(kind: str, message: str, is_of_memory: bool) -> None:
+def test_the_ways_in_which_damaged_memory_ends_a_process(kind, message, is_of_memory):
     assert Symptom(Outcome.CRASH, Phase.EXECUTE, kind, message=message).is_of_memory is is_of_memory
 
 
@@ -112,7 +105,7 @@ QUOTIENT = """g (int32[3] x, int32[3] z) => (int32[3] y) <int32[1] one = {1}> {
     q = Div (one, x) y = Mul (q, z) }"""
 
 
-def test_the_passes_at_fault_are_told_from_others(judge: Judge) -> None:
+def test_the_passes_at_fault_are_told_from_others(judge):
     inputs = {"x": np.array([2, 3, 4], np.int32), "z": np.array([10, 20, 30], np.int32)}
     case = replace(case_of(model_of(QUOTIENT), inputs), target=Target("ort"))
     verdict = judge.verdict(case)
@@ -125,7 +118,7 @@ def plain(judge: Judge, text: str, name: str, still_fails: bool = True) -> OnnxS
     return drive(move, subject_of(judge, case_of(model_of(text))), lambda model, inputs: still_fails).subject
 
 
-def test_dims_that_all_became_1_become_distinct_primes_where_they_type(judge: Judge) -> None:
+def test_dims_that_all_became_1_become_distinct_primes_where_they_type(judge):
     text = "g (float[1,1] x, float[1,1] w) => (float[1,1] y) { y = MatMul (x, w) }"
     shapes = [value.shape for value in plain(judge, text, "spread dims").inputs.values()]
     (rows, inner), (same, columns) = shapes
@@ -133,7 +126,7 @@ def test_dims_that_all_became_1_become_distinct_primes_where_they_type(judge: Ju
     assert len({rows, inner, columns}) == 3
 
 
-def test_operands_of_equal_values_get_values_of_their_own(judge: Judge) -> None:
+def test_operands_of_equal_values_get_values_of_their_own(judge):
     text = "g (float[2] x, float[2] z) => (float[2] y) { y = Add (x, z) }"
     case = case_of(model_of(text), {name: np.zeros(2, np.float32) for name in "xz"})
     (move,) = [each for each in plain_moves(OnnxSubject) if each.name == "distinguish values"]
@@ -141,14 +134,14 @@ def test_operands_of_equal_values_get_values_of_their_own(judge: Judge) -> None:
     assert {name: set(np.ravel(value)) for name, value in found.inputs.items()} == {"x": {0.0}, "z": {2.0}}
 
 
-def test_what_fails_only_as_it_is_stays_so(judge: Judge) -> None:
+def test_what_fails_only_as_it_is_stays_so(judge):
     text = "g (float[1] x, float[1] z) => (float[1] y) { y = Add (x, z) }"
     for name in ("spread dims", "distinguish values"):
         found = plain(judge, text, name, still_fails=False)
         assert [np.shape(value) for value in found.inputs.values()] == [(1,), (1,)]
 
 
-def test_a_gradient_of_another_shape_than_the_result_is_no_valid_program() -> None:
+def test_a_gradient_of_another_shape_than_the_result_is_no_valid_program():
     relax = pytest.importorskip("tvm.relax")
     inferred = pytest.importorskip("oracles.worker.tvm.inferred")
 
@@ -168,9 +161,7 @@ def test_a_gradient_of_another_shape_than_the_result_is_no_valid_program() -> No
 
 
 @pytest.mark.parametrize("still_fails", [True, False])
-def test_operands_that_were_distinct_are_so_again_unless_the_failure_needs_one_for_both(
-    judge: Judge, still_fails: bool
-) -> None:
+def test_operands_that_were_distinct_are_so_again_unless_the_failure_needs_one_for_both(judge, still_fails):
     merged = "g (float[2] x) => (float[2] y) { a = Neg (x) y = Add (a, a) }"
     (move,) = [each for each in plain_moves(OnnxSubject) if each.name == "separate operands"]
     hints = Hints(operands={"a": ("x",), "y": ("a", "b")})
@@ -181,7 +172,7 @@ def test_operands_that_were_distinct_are_so_again_unless_the_failure_needs_one_f
     assert set(found.inputs) == ({"x", "x0"} if still_fails else {"x"})
 
 
-def test_operands_that_the_original_shares_stay_shared(judge: Judge) -> None:
+def test_operands_that_the_original_shares_stay_shared(judge):
     square = "g (float[2] x) => (float[2] y) { y = Mul (x, x) }"
     (move,) = [each for each in plain_moves(OnnxSubject) if each.name == "separate operands"]
     subject = subject_of(judge, case_of(model_of(square)))
@@ -189,9 +180,7 @@ def test_operands_that_the_original_shares_stay_shared(judge: Judge) -> None:
     assert not driven.candidates
 
 
-def test_a_result_keeps_the_passes_of_the_original_and_its_operands_apart(
-    judge: Judge, tmp_path: Path
-) -> None:
+def test_a_result_keeps_the_passes_of_the_original_and_its_operands_apart(judge, tmp_path):
     text = """g (int32[3] x, int32[3] z) => (int32[3] y) <int32[1] one = {1}> {
         s = Abs (x) q = Div (one, s) m = Mul (q, z) y = Neg (m) }"""
     inputs = {"x": np.array([2, 3, 4], np.int32), "z": np.array([10, 20, 30], np.int32)}
