@@ -264,6 +264,8 @@ def write_fresh(path: Path, content: str | bytes) -> None:
         with fresh.open("xb") as file:
             file.write(data)
         os.replace(fresh, path)
+    except FileNotFoundError as error:
+        raise UserError(f"{path.parent}: is gone while crux writes there; run it again") from error
     except BaseException:
         fresh.unlink(missing_ok=True)
         raise

@@ -18,7 +18,7 @@ from corpus.reading import held_to, read_json
 from generators.feedback import CoverageSnapshot
 from generators.growth.affinity import operators_for
 from generators.growth.bodies import Bodies
-from generators.growth.grow import Program, begin, finish, step
+from generators.growth.grow import Program, begin, finish, grow_to, leaning_choice, step
 from generators.language.budget import UNLIMITED, Budget
 from generators.language.counts import qualified_name
 from generators.language.profile import Profile, draw_profile
@@ -168,6 +168,8 @@ def guided(
     scope = GuidedScope(draws, _temper(draws, budget))
     begin(scope)
     _grow(scope, seen, nodes, refused)
+    if not scope.nodes:  # every step was taken back
+        grow_to(scope, leaning_choice(draws), 1)
     return finish(scope)
 
 

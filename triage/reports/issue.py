@@ -241,10 +241,10 @@ def _needs(draft: Draft) -> str:
 
 def _varies(draft: Draft) -> Iterator[tuple[str, str, str]]:
     """List what was varied: under what the failure shows, and under what it does not."""
-    ways = list(_shows_in(draft))
+    ways = list(_shows_in(draft)) if not draft.expectation.is_by_chance else []
     if len({shows for _, shows in ways}) == 2 and not _levels(draft):
         yield ("configuration", *_both(ways))
-    if draft.passes is not None and draft.passes.minimal:
+    if draft.passes is not None and draft.passes.minimal and not draft.expectation.is_by_chance:
         cures = ", ".join(f"without `{name}`" for name in draft.passes.cures) or "-"
         yield "passes", " and ".join(f"`{name}`" for name in draft.passes.minimal), cures
     if tried := tried_releases(draft.history.bisection):

@@ -15,6 +15,7 @@ from corpus.case import CASE_FILE, Case
 from corpus.errors import UserError
 from oracles.judge import Judge
 from oracles.naming.names import names_of_case
+from oracles.probes.memory import with_misuse
 from oracles.verdict import Verdict
 from triage.bugs.history import History
 from triage.bugs.known import NOT_FILED, Library
@@ -103,6 +104,7 @@ def write_report(
     case = language_of(case.format).without_remarks(replace(case, origin="", notes=())).relocated
     said("judging it again")
     case, verdict = _shown(case, judge, said)
+    verdict = with_misuse(judge.executor, case, verdict)
     source = source_of(case, judge)
     claim = claim_of(case, verdict, judge, passes_tried(history.reduction))
     python = judge.target.get("python")
