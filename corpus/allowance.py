@@ -58,7 +58,7 @@ _CURRENT: ContextVar[Allowance | None] = ContextVar("allowance", default=None)
 
 
 def allowance() -> Allowance | None:
-    """Return the allowance under which this thread works; None where nothing bounds it."""
+    """The allowance under which this thread works; None where nothing bounds it."""
     return _CURRENT.get()
 
 
@@ -73,7 +73,7 @@ def left_of(seconds: float) -> float:
 
 
 def is_short_of(seconds: float) -> bool:
-    """Return whether other processes cannot have this many seconds more."""
+    """Whether other processes cannot have this many seconds more."""
     current = allowance()
     return current is not None and current.left - RESERVE_SECONDS < seconds
 

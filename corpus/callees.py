@@ -62,12 +62,12 @@ CARRIES_CODE = re.compile(r"(pragma_)?import_(c|llvm)|external_mods|system_lib(_
 
 
 def is_packed(name: str) -> bool:
-    """Return whether a registered function only computes."""
+    """Whether a registered function only computes."""
     return PACKED.fullmatch(name) is not None
 
 
 def may_call(operator: str, name: str | None) -> bool:
-    """Return whether an operator of `PLACES` may call what it names; never if no text names it."""
+    """Whether an operator of `PLACES` may call what it names; never if no text names it."""
     if name is None:
         return False
     return SYMBOLS.fullmatch(name) is not None if operator in BY_SYMBOL else is_packed(name)

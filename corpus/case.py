@@ -102,7 +102,7 @@ class Case:
 
     @property
     def passes(self) -> tuple[str, ...]:
-        """Return the case's own pass sequence, which the backend runs before it builds the program."""
+        """The case's own pass sequence, which the backend runs before it builds the program."""
         return tuple(name for name in dict(self.settings).get(PASSES, "").split(",") if name)
 
     @property
@@ -111,11 +111,11 @@ class Case:
         return dict(self.settings).get(LOAD) == ONLY
 
     def for_loading(self) -> Case:
-        """Return the case of loading the same program."""
+        """The case of loading the same program."""
         return replace(self, settings=tuple(sorted({**dict(self.settings), LOAD: ONLY}.items())))
 
     def with_passes(self, names: Sequence[str]) -> Case:
-        """Return the case with this sequence of passes."""
+        """The case with this sequence of passes."""
         if tuple(names) == self.passes:
             return self
         settings = {key: value for key, value in self.settings if key != PASSES}

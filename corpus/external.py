@@ -45,7 +45,7 @@ class ExternalFile:
 
 @lru_cache(maxsize=256)
 def _known_digest(path: str, size: int, modified_ns: int, inode: int) -> str:
-    """Return the digest of a file that has been at rest; the status in the key tells when it changes."""
+    """The digest of a file that has been at rest; the status in the key tells when it changes."""
     return _digest(path)
 
 

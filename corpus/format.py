@@ -18,7 +18,7 @@ HEAD = 64 << 10
 
 
 def read_document(name: str, path: Path, memory_bytes: int) -> bytes:
-    """Return the bytes of a program of the format `name`; UserError for what cannot be one."""
+    """The bytes of a program of the format `name`; UserError for what cannot be one."""
     return read_whole(path, min(memory_bytes, MOST_BYTES), f"name a {name} program")
 
 
@@ -31,7 +31,7 @@ def read_whole(path: Path, most: int, advice: str) -> bytes:
 
 
 def mentions(path: Path, pattern: str) -> bool:
-    """Return whether the beginning of a text matches: what tells scripts of two frameworks apart."""
+    """Whether the beginning of a text matches: what tells scripts of two frameworks apart."""
     try:
         head = read_bytes(path, MOST_BYTES)[:HEAD]
     except UserError:
@@ -64,7 +64,7 @@ class Parse(Protocol[P_co]):
     """Makes a program of its bytes."""
 
     def __call__(self, program: bytes, where: str = ...) -> P_co:
-        """Return the program; UserError, which names `where`, if it is none."""
+        """The program; UserError, which names `where`, if it is none."""
 
 
 def never(path: Path) -> bool:

@@ -101,7 +101,7 @@ def _must_only_compute(found: Format[Any], program: bytes, where: str) -> None:
 
 
 def _locate(path: Path) -> tuple[Format[Any], Path, Mapping[str, Any]]:
-    """Return the format, the program's file, and what `case.json` says."""
+    """The format, the program's file, and what `case.json` says."""
     if not path.exists():
         raise UserError(f"{path}: no such file or folder; name a case")
     if path.is_dir() and (path / CASE_FILE).is_file():
@@ -139,7 +139,7 @@ def _made(
     foreign: Imported | None,
     where: str,
 ) -> tuple[dict[str, Value], tuple[str, ...]]:
-    """Return the inputs that came with a foreign file where it has them all, else values from the seed."""
+    """The inputs that came with a foreign file where it has them all, else values from the seed."""
     _must_be_dims(drawn[1], types, where)
     if foreign is None or not types.keys() <= foreign.inputs.keys():
         try:
@@ -175,7 +175,7 @@ def _inputs_beside(path: Path) -> Path | None:
 
 
 def has_inputs(path: Path) -> bool:
-    """Return whether inputs are kept beside the program, so that none are made from a seed."""
+    """Whether inputs are kept beside the program, so that none are made from a seed."""
     return _inputs_beside(path) is not None
 
 

@@ -80,7 +80,7 @@ class NpzReader:
         self._archive.close()
 
     def read(self, name: str) -> NDArray[Any]:
-        """Return the named array, read-only."""
+        """The named array, read-only."""
         info = self._members[name]
         try:
             with self._archive.open(info) as file:

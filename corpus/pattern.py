@@ -63,7 +63,7 @@ class Pattern:
         return tuple(node.op_type for node in self.graph.node if node.op_type != "Constant")
 
     def model(self, opset: int, sizes: Mapping[str, int] | None = None) -> onnx.ModelProto:
-        """Return the pattern alone as a model of this opset; with `sizes` its named dims are of these."""
+        """The pattern alone as a model of this opset; with `sizes` its named dims are of these."""
         model = onnx.ModelProto(ir_version=_IR_VERSION, producer_name="tensorcrux", graph=self.graph)
         model.opset_import.add(domain="", version=opset)
         for domain, version in self.domains:
@@ -76,11 +76,11 @@ class Pattern:
         return model
 
     def sized_model(self) -> onnx.ModelProto:
-        """Return the pattern alone in its newest opset, each named dim of another small size."""
+        """The pattern alone in its newest opset, each named dim of another small size."""
         return self.model(self.opsets[1], self.usual_sizes)
 
     def settled(self) -> Pattern:
-        """Return the pattern with a small size in the place of each named dim."""
+        """The pattern with a small size in the place of each named dim."""
         return replace(self, graph=self.sized_model().graph, least=())
 
     @property
@@ -89,7 +89,7 @@ class Pattern:
         return {name: size + at for at, (name, size) in enumerate(self.least, 1)}
 
     def to_bytes(self) -> bytes:
-        """Return the pattern as an `.onnx` file, with what it says of itself as metadata."""
+        """The pattern as an `.onnx` file, with what it says of itself as metadata."""
         model = self.model(self.opsets[1])
         opsets = "-".join(map(str, self.opsets))
         least = " ".join(f"{name}={size}" for name, size in self.least)
@@ -105,7 +105,7 @@ class Pattern:
         return path
 
     def facts(self) -> dict[str, object]:
-        """Return the facts of a pattern that a person wants to know."""
+        """The facts of a pattern that a person wants to know."""
         return {
             "name": self.name,
             "pass": self.fires,
@@ -121,7 +121,7 @@ _IR_VERSION = 8
 
 
 def read_pattern(program: bytes, where: str) -> Pattern:
-    """Return the pattern in a file's bytes; raises `UserError` for another model."""
+    """The pattern in a file's bytes; raises `UserError` for another model."""
     model = parse(program, where)
     check(model, where, _MOST_BYTES)
     facts = {entry.key: entry.value for entry in model.metadata_props}
@@ -143,7 +143,7 @@ def _numbers(texts: Iterable[str]) -> list[int] | None:
 
 
 def load_pattern(path: Path) -> Pattern:
-    """Return the pattern of a file; raises `UserError` if it holds none."""
+    """The pattern of a file; raises `UserError` if it holds none."""
     return read_pattern(read_model_bytes(path, _MOST_BYTES), str(path))
 
 

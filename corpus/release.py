@@ -15,7 +15,7 @@ def is_before(release: str, other: str) -> bool:
 
 
 def numbers(release: str) -> tuple[int, ...]:
-    """Return the numbers that order releases; a local part such as `+cpu` names another build of one."""
+    """The numbers that order releases; a local part such as `+cpu` names another build of one."""
     return tuple(int(number) for number in re.findall(r"\d+", release.partition("+")[0]))
 
 
@@ -29,6 +29,11 @@ def order_of(release: str) -> tuple[tuple[int, ...], int, int]:
     if staged is None:
         return _main(release), 0, 0
     return _main(staged["main"]), _STAGES[staged["stage"]], int(staged["number"] or 0)
+
+
+def is_early(release: str) -> bool:
+    """Whether it comes before the release of its number: a nightly build, a candidate."""
+    return order_of(release)[1] < 0
 
 
 def _main(release: str) -> tuple[int, ...]:
@@ -58,6 +63,6 @@ class Range:
         return cls(oldest, newest)
 
     def holds(self, release: str) -> bool:
-        """Return whether a release lies in the range, its ends included."""
+        """Whether a release lies in the range, its ends included."""
         too_old = bool(self.oldest) and is_before(release, self.oldest)
         return not too_old and not (bool(self.newest) and is_before(self.newest, release))

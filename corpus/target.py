@@ -68,15 +68,15 @@ class Target:
         return ""
 
     def get(self, key: str, default: str = "") -> str:
-        """Return the text of a setting, or the default."""
+        """The text of a setting, or the default."""
         return dict(self.settings).get(key, default)
 
     def with_setting(self, key: str, value: str) -> Target:
-        """Return the target with a setting put in or replaced."""
+        """The target with a setting put in or replaced."""
         return replace(self, settings=tuple(sorted({**dict(self.settings), key: value}.items())))
 
     def without_setting(self, key: str) -> Target:
-        """Return the target without a setting."""
+        """The target without a setting."""
         return replace(self, settings=tuple(pair for pair in self.settings if pair[0] != key))
 
     def __str__(self) -> str:

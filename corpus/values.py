@@ -96,7 +96,7 @@ def _dtype_name(dtype: np.dtype[Any]) -> str:
 
 
 def _is_foreign(dtype: np.dtype[Any]) -> bool:
-    """Return whether numpy lacks the type (it is ml_dtypes'), so that it is kept as bits."""
+    """Whether numpy lacks the type (it is ml_dtypes'), so that it is kept as bits."""
     return dtype.isbuiltin == 2
 
 
@@ -148,7 +148,7 @@ def read_inputs(
     where: str = "",
     memory_bytes: int = _DEFAULT_MEMORY,
 ) -> dict[str, Value]:
-    """Return the inputs that `types` names, in its order; UserError where the file does not fit them."""
+    """The inputs that `types` names, in its order; UserError where the file does not fit them."""
     return read_inputs_noting(source, types, where=where, memory_bytes=memory_bytes)[0]
 
 
@@ -270,7 +270,7 @@ def _typed(array: Tensor, dtype: np.dtype[Any]) -> Tensor | None:
 
 
 def _fits_shape(found: tuple[int, ...], declared: Shape | None) -> bool:
-    """Return whether rank and static sizes agree; a symbolic dim takes any size."""
+    """Whether rank and static sizes agree; a symbolic dim takes any size."""
     if declared is None:
         return True
     if len(found) != len(declared):

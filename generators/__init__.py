@@ -12,10 +12,10 @@ __all__ = ["Generated", "Options", "generate", "make_case", "make_model"]
 
 
 def make_model(seed: int, nodes: int) -> onnx.ModelProto:
-    """Return the ONNX model of this seed: the same bytes on any machine."""
+    """The ONNX model of this seed: the same bytes on any machine."""
     return grow(seed, nodes).model
 
 
 def make_case(seed: int, nodes: int) -> Case:
-    """Return the model of this seed with values for its inputs."""
+    """The model of this seed with values for its inputs."""
     return grow(seed, nodes).as_case(seed)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import log2
 from typing import Any
@@ -78,18 +78,18 @@ class CoverageSnapshot:
     sightings: tuple[NewlyReached, ...] = ()
 
     def refusals(self) -> frozenset[str]:
-        """Return the operators that the target does not seem to support."""
+        """The operators that the target does not seem to support."""
         many = (name for name, times in self.refused.items() if times >= MANY_REFUSALS)
         return frozenset(name for name in many if name not in self.ran)
 
     def folded(self) -> CoverageSnapshot:
-        """Return the lesson with its trials in the pool, and its sightings in the reach."""
+        """The lesson with its trials in the pool, and its sightings in the reach."""
         pool = self.pool.after(self.trials) if self.trials else self.pool
         reach = self.reach.after(self.sightings) if self.sightings else self.reach
         return replace(self, pool=pool, trials=(), reach=reach, sightings=())
 
     def document(self) -> dict[str, Any]:
-        """Return the lesson as JSON has it."""
+        """The lesson as JSON has it."""
         counted: dict[str, Any] = {name: dict(getattr(self, name)) for name in _KINDS}
         if self.pool != EMPTY:
             counted["pool"] = self.pool.document()
@@ -136,7 +136,7 @@ def together(lessons: Iterable[CoverageSnapshot]) -> CoverageSnapshot:
 
 
 def bounded(lesson: CoverageSnapshot, most: int = MOST_PIECES) -> CoverageSnapshot:
-    """Return the lesson, but of too many pieces of coverage or symptoms only those that came up most often.
+    """The lesson, but of too many pieces of coverage or symptoms only those that came up most often.
 
     What is forgotten counts as new when it comes again. The same for the same lesson anywhere.
     """
@@ -155,7 +155,7 @@ def _commonest(counts: Mapping[str, int], most: int) -> Mapping[str, int]:
 
 
 def operators(covered: Mapping[str, int]) -> list[str]:
-    """Return the operators among some pieces of coverage."""
+    """The operators among some pieces of coverage."""
     return [key for key in covered if ":" not in key and ">" not in key]
 
 
@@ -194,7 +194,7 @@ class FeedbackSchedule:
         self.ended = max(self.ended, block + 1)
 
     def lesson(self, block: int) -> CoverageSnapshot | None:
-        """Return the lesson that a block draws from; None until all blocks behind it have ended.
+        """The lesson that a block draws from; None until all blocks behind it have ended.
 
         Blocks are asked for in their order.
         """
@@ -223,14 +223,19 @@ PATIENCE = 96.0
 """Tests after which an arm's own yield weighs as much as the mean of all."""
 HASTE = 32.0
 """The same of new blocks, which nearly every test meets."""
-_COSTS = {"random": 1.0, "backward": 1.1, "coverage": 1.1, "mutate": 1.4, "uniform": 1.5, "functions": 2.1}
+LEAST = 0.1
+"""The least share of blocks of a mixture that a language gets."""
+_COSTS = {
+    **{"random": 1.0, "backward": 1.1, "coverage": 1.1, "mutate": 1.4, "uniform": 1.5, "functions": 2.1},
+    "tir": 0.5,
+}
 """Of a test by each strategy, one by `random` being 1; another strategy's is `_OTHER`."""
 _OTHER = 1.5
 _BETWEEN = "|"
 
 
 def arm(strategy: str, mode: str) -> str:
-    """Return the arm's name."""
+    """The arm's name."""
     return f"{strategy}{_BETWEEN}{mode}"
 
 
@@ -253,8 +258,27 @@ def earned(lesson: CoverageSnapshot) -> Mapping[str, float]:
 
 
 def shares(usual: Mapping[str, float], lesson: CoverageSnapshot) -> Mapping[str, float]:
-    """Return the share of each arm: its usual one, by what it has yielded for its cost beside the others."""
+    """The share of each arm: its usual one, by what it has yielded for its cost beside the others."""
     return _by_yield(usual, lesson.tried, earned(lesson), PATIENCE)
+
+
+def shares_of_languages(
+    beside: Mapping[str, Collection[str]], lesson: CoverageSnapshot
+) -> Mapping[str, float]:
+    """The share of each language of a mixture, by what its strategies yielded; "" is that of all the others.
+
+    None gets less than `LEAST` of all blocks, so that what it finds late still counts.
+    """
+    language = {strategy: name for name, strategies in beside.items() for strategy in strategies}
+    usual = {"": 1.0, **dict.fromkeys(beside, 1.0)}
+    tried, gains = dict.fromkeys(usual, 0.0), dict.fromkeys(usual, 0.0)
+    for name, tests in lesson.tried.items():
+        tried[language.get(strategy_and_mode(name)[0], "")] += tests * _cost(name)
+    for name, gain in earned(lesson).items():
+        gains[language.get(strategy_and_mode(name)[0], "")] += gain
+    found = _by_yield(usual, tried, gains, PATIENCE)
+    free = 1.0 - LEAST * len(found)
+    return {name: LEAST + free * share / sum(found.values()) for name, share in found.items()}
 
 
 def shares_by_reach(usual: Mapping[str, float], reach: Reach) -> Mapping[str, float]:

@@ -96,7 +96,7 @@ class _Trouble:
 
 
 def make_finite(case: Case, judge: Judge, *, gradients: bool = True, runs: int = REPAIR_RUNS) -> Settled:
-    """Return the case under inputs that keep every value finite, or the best that were found in `runs` runs.
+    """The case under inputs that keep every value finite, or the best that were found in `runs` runs.
 
     A case that does not run, or is too large to look into, comes back as it is.
     """
@@ -193,7 +193,7 @@ class _Look:
 
 
 def _floats(case: Case) -> dict[str, Tensor]:
-    """Return the inputs that may be changed."""
+    """The inputs that may be changed."""
     tensors = {name: value for name, value in case.inputs.items() if isinstance(value, np.ndarray)}
     return {name: value for name, value in tensors.items() if value.size and is_float(value)}
 
@@ -207,7 +207,7 @@ def _is_finite(value: Value | None) -> bool:
 
 
 def _redraw(look: _Look, judge: Judge, runs: int) -> tuple[int, _Look | None]:
-    """Return the runs used, and the first draw of one input that gets further."""
+    """The runs used, and the first draw of one input that gets further."""
     assert look.trouble is not None
     used = 0
     for name, wanted in _candidates(look, look.trouble):
@@ -224,7 +224,7 @@ def _redraw(look: _Look, judge: Judge, runs: int) -> tuple[int, _Look | None]:
 
 
 def _within(case: Case, name: str, wanted: Range) -> Tensor:
-    """Return the input, with what lies outside of the range drawn anew."""
+    """The input, with what lies outside of the range drawn anew."""
     old = _floats(case)[name]
     new = draw(RandomSource(f"finite/{name}/{wanted}"), dtype_of(old), old.shape, wanted).array
     wide = old.astype(np.float64)
@@ -292,7 +292,7 @@ def _descended(
 
 
 def _guards_as_text() -> str:
-    """Return the guards for the worker; bounds that are none as null."""
+    """The guards for the worker; bounds that are none as null."""
 
     def bound(value: float) -> float | None:
         return value if math.isfinite(value) else None
@@ -322,7 +322,7 @@ def guards() -> Mapping[str, tuple[Guard, ...]]:
 
 
 def freed(case: Case) -> Case:
-    """Return the case with its float weights among its inputs; itself where it has none that may move."""
+    """The case with its float weights among its inputs; itself where it has none that may move."""
     model = onnx.ModelProto()
     model.CopyFrom(case.parsed)
     found = {
@@ -342,7 +342,7 @@ def freed(case: Case) -> Case:
 
 
 def bound(found: Case, case: Case) -> Case:
-    """Return the case with the values that its weights and inputs have in one that was `freed`."""
+    """The case with the values that its weights and inputs have in one that was `freed`."""
     model = onnx.ModelProto()
     model.CopyFrom(case.parsed)
     for tensor in model.graph.initializer:

@@ -45,7 +45,7 @@ class _Try:
 
 
 def fitted(case: Case, judge: Judge, *, seed: int, dims: Mapping[str, int]) -> Case:
-    """Return the case with inputs that the un-optimised configuration takes.
+    """The case with inputs that the un-optimised configuration takes.
 
     Where none were made in `ROUNDS` rounds, the case is as it was, with a note that blames its inputs; where
     it takes those it has, or fails before it looks at them, the case itself.

@@ -55,7 +55,7 @@ class Tested:
     case: Case | None = field(default=None, compare=False)
 
     def without_case(self) -> Tested:
-        """Return what crosses processes: a case never does, it is made again from its seed."""
+        """What crosses processes: a case never does, it is made again from its seed."""
         return replace(self, case=None)
 
 
@@ -95,7 +95,7 @@ class CoverageFeedback(Protocol):
     """Who learns from the tests of a campaign and says what its blocks draw from."""
 
     def lesson(self, block: range) -> CoverageSnapshot | None:
-        """Return the lesson that a block draws from; None until all blocks behind it have ended."""
+        """The lesson that a block draws from; None until all blocks behind it have ended."""
 
     def learn(self, block: range, tests: Sequence[Tested]) -> None:
         """These tests of a block have come to their end, in the order of the blocks."""
@@ -105,7 +105,7 @@ class NoCoverageFeedback:
     """Nothing is learned."""
 
     def lesson(self, block: range) -> CoverageSnapshot | None:
-        """Return the empty lesson: no block waits for another one."""
+        """The empty lesson: no block waits for another one."""
         return NOTHING
 
     def learn(self, block: range, tests: Sequence[Tested]) -> None:
@@ -153,7 +153,7 @@ class Tally:
     triggering: int = 0
 
     def add(self, tested: Tested) -> Tally:
-        """Return the tally with one more test."""
+        """The tally with one more test."""
         verdict, outcome = tested.verdict, tested.verdict.outcome
         return replace(
             self,
@@ -218,7 +218,7 @@ def _in_blocks(drawn: Iterable[DrawnCase], size: int) -> Iterator[list[DrawnCase
 
 
 def _trial(each: DrawnCase, covered: frozenset[str], known: frozenset[str], verdict: Verdict) -> Trial | None:
-    """Return what a test of a bred program teaches; None for every other test."""
+    """What a test of a bred program teaches; None for every other test."""
     if each.bred is None:
         return None
     if verdict.outcome is not Outcome.PASS:

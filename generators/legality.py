@@ -60,6 +60,6 @@ def blamed(forms: Sequence[str], said: str) -> Mapping[str, int]:
 
 
 def known_refusals(package: str, release: str) -> frozenset[str]:
-    """Return the forms that a release was seen to refuse; none for a release that was not looked at."""
+    """The forms that a release was seen to refuse; none for a release that was not looked at."""
     path = REFUSALS / f"{package}-{release}.json"
     return frozenset(json.loads(path.read_text())) if path.is_file() else frozenset()

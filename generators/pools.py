@@ -69,7 +69,7 @@ class Trial:
     changed: tuple[str, ...] = ()
 
     def document(self) -> dict[str, Any]:
-        """Return the trial as JSON has it."""
+        """The trial as JSON has it."""
         return asdict(self)
 
     @classmethod
@@ -88,7 +88,7 @@ class Pool:
     seen: frozenset[str] = field(default=frozenset())
 
     def after(self, trials: Iterable[Trial]) -> Pool:
-        """Return the pool with these tests, one after the other (Algorithm 1, lines 8 to 26)."""
+        """The pool with these tests, one after the other (Algorithm 1, lines 8 to 26)."""
         entries, seen = {each.key: each for each in self.entries}, set(self.seen)
         for trial in trials:
             if trial.failed:
@@ -100,7 +100,7 @@ class Pool:
         return Pool(tuple(kept), frozenset(seen))
 
     def document(self) -> dict[str, Any]:
-        """Return the pool as JSON has it."""
+        """The pool as JSON has it."""
         return {"entries": [asdict(each) for each in self.entries], "seen": sorted(self.seen)}
 
     @classmethod
@@ -135,7 +135,7 @@ def trial_of(
     program: str,
     passes: Sequence[str],
 ) -> Trial:
-    """Return the trial of a test that ended well, where its pool knew so much."""
+    """The trial of a test that ended well, where its pool knew so much."""
     news = tuple(sorted(covered - known))
     changed = {piece.partition(BEFORE)[0] for piece in covered if BEFORE in piece} if news else set()
     return Trial(key, bred, news, program if news else "", tuple(passes), changed=tuple(sorted(changed)))

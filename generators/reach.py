@@ -65,7 +65,7 @@ class NewlyReached:
     lineage: Lineage | None = None
 
     def document(self) -> dict[str, Any]:
-        """Return the sighting as JSON has it; of the numbers, which are in order, the steps between them."""
+        """The sighting as JSON has it; of the numbers, which are in order, the steps between them."""
         steps = np.diff(np.array((0, *self.blocks), np.int64)).astype("<u4").tobytes()
         lineage = asdict(self.lineage) if self.lineage else None
         return {"build": self.build, "arm": self.arm, "blocks": _text(steps), "lineage": lineage}
@@ -115,7 +115,7 @@ class Reach:
     arms: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     def bits(self, build: str, count: int) -> NDArray[np.bool_]:
-        """Return a flag for each of so many blocks: whether it is known; of another build nothing is."""
+        """A flag for each of so many blocks: whether it is known; of another build nothing is."""
         packed = np.frombuffer(self.known if build == self.build else b"", np.uint8)
         found = np.zeros(count, bool)
         bits = np.unpackbits(packed)[:count]
@@ -141,7 +141,7 @@ class Reach:
         return Reach(build, np.packbits(known).tobytes(), tuple(roots[-MOST:]), arms)
 
     def choose(self, seed: int) -> Root | None:
-        """Return the program that a seed is bred on; None where there is none.
+        """The program that a seed is bred on; None where there is none.
 
         Each program draws a lot for the seed and the best one wins, by weight: so one program more or less in
         the pool changes only the seeds that it wins, and not all.
@@ -154,7 +154,7 @@ class Reach:
         return self.roots[int(np.argmax(np.log(forms + 2.0**-54) / weights))]
 
     def document(self) -> dict[str, Any]:
-        """Return the reach as JSON has it."""
+        """The reach as JSON has it."""
         roots = [asdict(root) for root in self.roots]
         return {"build": self.build, "known": _text(self.known), "roots": roots, "arms": dict(self.arms)}
 
@@ -173,12 +173,12 @@ NOWHERE = Reach()
 
 
 def is_sampled(seeds: range, block: int) -> bool:
-    """Return whether the block of these seeds, of so many each, tells what it reached."""
+    """Whether the block of these seeds, of so many each, tells what it reached."""
     return seeds.start // block % SAMPLED == 0
 
 
 def _as_long(known: NDArray[np.bool_], count: int) -> NDArray[np.bool_]:
-    """Return the flags, with room for so many."""
+    """The flags, with room for so many."""
     return known if len(known) >= count else np.concatenate([known, np.zeros(count - len(known), bool)])
 
 

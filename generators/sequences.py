@@ -30,7 +30,7 @@ FRESH = 0.3
 
 
 def draw_sequence(draws: RandomSource, passes: Sequences) -> Passes:
-    """Return a random sequence of the backend's passes."""
+    """A random sequence of the backend's passes."""
     count = draws.between(FEWEST, MOST)
     return passes.repaired(tuple(draw_pass(draws, passes) for _ in range(count)))
 
@@ -51,7 +51,7 @@ def _long_sequence(draws: RandomSource, passes: Sequences) -> Passes:
 
 
 def draw_pass(draws: RandomSource, passes: Sequences) -> str:
-    """Return a pass; one that seldom changes anything is mostly drawn again."""
+    """A pass; one that seldom changes anything is mostly drawn again."""
     for _ in range(SECOND_THOUGHTS):
         name = draws.pick(passes.names)
         if name not in passes.seldom:
@@ -60,7 +60,7 @@ def draw_pass(draws: RandomSource, passes: Sequences) -> str:
 
 
 def next_sequence(draws: RandomSource, passes: Sequences, pool: Sequence[Passes]) -> Passes:
-    """Return a new sequence, or a mutant of one in the pool."""
+    """A new sequence, or a mutant of one in the pool."""
     if not pool or draws.random() < FRESH:
         return draw_sequence(draws, passes)
     mutate = draws.pick(MUTATIONS)
@@ -75,7 +75,7 @@ def change_point(draws: RandomSource, passes: Sequences, one: Passes, other: Pas
 
 
 def take_subsequence(draws: RandomSource, passes: Sequences, one: Passes, other: Passes) -> Passes:
-    """Return a stretch of it, once or twice."""
+    """A stretch of it, once or twice."""
     start = draws.between(0, len(one) - 1)
     stretch = one[start : draws.between(start + 1, len(one))]
     return stretch * draws.pick((1, 2))

@@ -18,7 +18,7 @@ class Misplaced(Protocol):
     """Say why passes cannot stand in this order in a program of these facts; empty if they can."""
 
     def __call__(self, names: Sequence[str], facts: frozenset[str]) -> str:
-        """Return the complaint."""
+        """The complaint."""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ class OptionalOracles:
 
     @property
     def executor(self) -> Executor:
-        """Return the executor that runs the configurations."""
+        """The executor that runs the configurations."""
         return self.rulebook.executor
 
     def ask(

@@ -14,7 +14,7 @@ LEANT_ON = ("onnx", "numpy", "ml_dtypes", "onnxruntime", "torch")
 
 @functools.cache
 def edition() -> str:
-    """Return the same as long as no verdict can change, as far as that depends on this installation."""
+    """The same as long as no verdict can change, as far as that depends on this installation."""
     root = Path(__file__).parents[1]
     digest = hashlib.sha256(" ".join(map(_release, LEANT_ON)).encode())
     for package in PACKAGES:

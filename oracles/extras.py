@@ -16,7 +16,7 @@ EXTRAS = {
 
 
 def how_to_install(package: str) -> str:
-    """Return the command that brings a package or module that is missing."""
+    """The command that brings a package or module that is missing."""
     extra = EXTRAS.get(package)
     wanted = f"'.[{extra}]'" if extra else "."
     return f"in the repository: pip install --constraint constraints.txt {wanted}"

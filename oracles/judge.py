@@ -83,7 +83,7 @@ class Judge:
         self.close()
 
     def of_format(self, format: str) -> Judge:
-        """Return the judge of the same target and settings for programs of a format."""
+        """The judge of the same target and settings for programs of a format."""
         if format == self.format:
             return self
         if format not in self._siblings:
@@ -110,7 +110,7 @@ class Judge:
 
     @property
     def backend(self) -> Backend:
-        """Return the backend that runs the target's cases."""
+        """The backend that runs the target's cases."""
         return self.executor.backend
 
     @property
@@ -132,12 +132,12 @@ class Judge:
         return self._rulebook.open(Opened(case))
 
     def looks_together(self, format: str) -> bool:
-        """Return whether its target runs programs of a format that `look` takes, by their usual oracles."""
+        """Whether its target runs programs of a format that `look` takes, by their usual oracles."""
         is_run = self.backend.graphs_of(format) is not None
         return is_run and language_of(format).screen is not None and not self.target.get(SETTING)
 
     def look(self, cases: Sequence[Case], *, thorough: bool = False) -> list[Screened | None]:
-        """Return a first look at cases together, by the ways of a verdict; None for one that is not clean."""
+        """A first look at cases together, by the ways of a verdict; None for one that is not clean."""
         looks: list[Screened | None] = []
         screen = language_of(self.format).screen
         if screen is None:
@@ -199,17 +199,17 @@ class Judge:
         return asked or _harmless(runs, tuple(dict.fromkeys(notes)), marks)
 
     def rewritten(self, case: Case, verdict: Verdict) -> Case | None:
-        """Return the program that failed, as a case, if an oracle has rewritten this one; None otherwise."""
+        """The program that failed, as a case, if an oracle has rewritten this one; None otherwise."""
         asked_by = next((run.config.asked_by for run in verdict.runs if run.config.asked_by), "")
         return self._asker.rewritten(Opened(case), asked_by) if asked_by else None
 
     def _asked_verdict(self, opened: Opened, baseline: Run, fresh: bool) -> Verdict | None:
-        """Return the first verdict of the oracles that were asked for by name."""
+        """The first verdict of the oracles that were asked for by name."""
         verdicts = (self._asker.ask(oracle, opened, baseline, fresh) for oracle in self._asked)
         return next((verdict for verdict in verdicts if verdict is not None), None)
 
     def _shows_nothing(self, opened: Opened, runs: tuple[Run, ...]) -> bool:
-        """Return whether runs agree with each other, and no rule suspects them either."""
+        """Whether runs agree with each other, and no rule suspects them either."""
         return self._is_clean(opened, runs) and not is_suspect(opened.case, runs)
 
     def _verdict_of_way(self, opened: Opened, config: Config, fresh: bool) -> Verdict:
@@ -218,7 +218,7 @@ class Judge:
         return self._asker.ask_way(opened, baseline, config, fresh) or _harmless((baseline,), (), {})
 
     def explain(self, case: Case, verdict: Verdict) -> Verdict:
-        """Return a wrong result with the first tensor that differs; it takes a few runs more.
+        """A wrong result with the first tensor that differs; it takes a few runs more.
 
         Where the target writes the program for another framework, a note says which of the two is wrong.
         """
@@ -238,7 +238,7 @@ class Judge:
         )
 
     def _with_whose(self, case: Case, verdict: Verdict) -> Verdict:
-        """Return the verdict with a note of who is wrong, the target or what it has written a program for."""
+        """The verdict with a note of who is wrong, the target or what it has written a program for."""
         exported_with = self.backend.exported_with
         if exported_with is None or not is_exported(verdict):
             return verdict
@@ -261,7 +261,7 @@ class Judge:
         return rounds
 
     def _simpler(self, case: Case) -> tuple[Config, ...]:
-        """Return the lower levels, and of a case with a sequence of passes the first way without that."""
+        """The lower levels, and of a case with a sequence of passes the first way without that."""
         lower = tuple(way for way in without_twins(self.configs, case.passes) if way in self.configs[2:])
         if not case.passes or self.backend.sequences is None:
             return lower
@@ -355,7 +355,7 @@ def _out_of_time(limits: Limits, runs: tuple[Run, ...]) -> Verdict:
 
 
 def _harmless(runs: tuple[Run, ...], notes: tuple[str, ...], marks: Mapping[Mark, str]) -> Verdict:
-    """Return the verdict if no rule objects: pass, a difference behind a NaN, or undecided."""
+    """The verdict if no rule objects: pass, a difference behind a NaN, or undecided."""
     if Mark.NONFINITE in marks:
         symptom = Symptom(Outcome.NONFINITE, Phase.COMPARE, "nonfinite")
         title = "differs only in what hangs on a NaN or an infinity"

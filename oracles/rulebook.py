@@ -40,7 +40,7 @@ class Rulebook:
     def judge(
         self, case: Case, runs: tuple[Run, ...], context: Context, rules: tuple[Rule, ...] | None = None
     ) -> Verdict:
-        """Return the verdict of the first rule that has one, of all rules or of some; else *pass*."""
+        """The verdict of the first rule that has one, of all rules or of some; else *pass*."""
         case = replace(case, target=self.executor.target)
         for rule in find_rules() if rules is None else rules:
             verdict = rule(case, runs, context)
@@ -49,7 +49,7 @@ class Rulebook:
         return Verdict(Outcome.PASS, Phase.COMPARE, "passes", runs=runs)
 
     def noted(self, verdict: Verdict, *told: Notes) -> Verdict:
-        """Return the verdict with what was noted before it, and what the backend says of it."""
+        """The verdict with what was noted before it, and what the backend says of it."""
         tags = self.tags(verdict)
         notes = [text for each in told for text in each.texts]
         marks = {mark: text for each in reversed(told) for mark, text in each.marks.items()}
@@ -58,7 +58,7 @@ class Rulebook:
         return replace(verdict, notes=tuple(every), marks={**marks, **verdict.marks})
 
     def tags(self, verdict: Verdict) -> tuple[str, ...]:
-        """Return the backend's tags of a failure for a person, such as `importer-limit`."""
+        """The backend's tags of a failure for a person, such as `importer-limit`."""
         run, backend = verdict.failing, self.executor.backend
         if run is None or run.is_ok or not verdict.is_bug:
             return ()

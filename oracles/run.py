@@ -43,11 +43,11 @@ class Config:
     asked_by: str = ""
 
     def get(self, key: str) -> str | int | tuple[str, ...] | None:
-        """Return a setting; None where there is none of that name."""
+        """A setting; None where there is none of that name."""
         return dict(self.settings).get(key)
 
     def adding(self, key: str, names: Iterable[str]) -> Config:
-        """Return the configuration with names put to those that a setting has already, in order."""
+        """The configuration with names put to those that a setting has already, in order."""
         before = self.get(key)
         every = tuple(sorted({*(before if isinstance(before, tuple) else ()), *names}))
         return replace(self, settings=tuple({**dict(self.settings), key: every}.items()))

@@ -33,7 +33,7 @@ class Screened:
 
 
 def screen(executor: Executor, cases: Sequence[Case], configs: Sequence[Config]) -> list[Screened | None]:
-    """Return each case's runs by these ways; None for one that has to be looked at alone."""
+    """Each case's runs by these ways; None for one that has to be looked at alone."""
     if not cases:
         return []
     job = Job(_together(cases), _inputs(cases), tuple(map(_as_batch, configs)), format=cases[0].format)
@@ -67,7 +67,7 @@ def _inputs(cases: Sequence[Case]) -> dict[str, Value]:
 
 
 def _as_batch(config: Config) -> Config:
-    """Return the way as a batch takes it; passes are watched closely where they run."""
+    """The way as a batch takes it; passes are watched closely where they run."""
     is_plain = config.get("passes") == ()
     more = (("plain", 1),) if is_plain else (("cover", 1), ("checks", 1))
     return replace(config, settings=(*config.settings, ("batch", 1), *more))
@@ -97,5 +97,5 @@ def _run(number: int, config: Config, run: Run) -> Run:
 
 
 def passing(look: Screened) -> Verdict:
-    """Return the verdict on a program whose first look shows nothing."""
+    """The verdict on a program whose first look shows nothing."""
     return Verdict(Outcome.PASS, Phase.COMPARE, "passes", runs=look.runs)

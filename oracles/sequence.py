@@ -26,7 +26,7 @@ def with_sequence(case: Case) -> Case:
 
 
 def split(target: Target) -> tuple[Target, tuple[str, ...]]:
-    """Return the target without the sequence that it asks for, and that sequence; `UserError` as above."""
+    """The target without the sequence that it asks for, and that sequence; `UserError` as above."""
     target, names = _taken_apart(target)
     if complaint := misplaced(names, target, find_backend(target.backend).formats[0]):
         raise UserError(f"target {target}: @passes={','.join(names)}: {complaint}")

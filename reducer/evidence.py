@@ -36,7 +36,7 @@ def read_hints(verdict: Verdict | None, culprit: str = "") -> Hints:
 
 
 def needed_operator(verdict: Verdict | None, subject: Subject) -> str:
-    """Return the operator at which the framework stopped, if the symptom names it: it must stay.
+    """The operator at which the framework stopped, if the symptom names it: it must stay.
 
     Empty where the framework's stack names no node.
     """

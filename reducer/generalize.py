@@ -147,7 +147,7 @@ def static(model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]]) -> onn
 
 
 def _open_ended(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a copy that says no shape of what it computes: those follow from the inputs'."""
+    """A copy that says no shape of what it computes: those follow from the inputs'."""
     made = onnx.ModelProto()
     made.CopyFrom(model)
     del made.graph.value_info[:]
@@ -157,7 +157,7 @@ def _open_ended(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _versions(model: onnx.ModelProto, accepted: Holds, opsets: range) -> tuple[int, int] | None:
-    """Return the newest run of versions without a gap."""
+    """The newest run of versions without a gap."""
     last = None
     for version in reversed(opsets):
         candidate = onnx.ModelProto()
@@ -178,7 +178,7 @@ def _set_version(model: onnx.ModelProto, version: int) -> None:
 
 
 def _with_input(model: onnx.ModelProto, index: int) -> onnx.ModelProto | None:
-    """Return the model with a weight as an input; None of what may steer an operator."""
+    """The model with a weight as an input; None of what may steer an operator."""
     tensor = model.graph.initializer[index]
     if tensor.data_type not in FLOATS:
         return None
@@ -242,7 +242,7 @@ def _may_change(model: onnx.ModelProto, places: Iterable[Place], accepted: Holds
 
 
 def _least(model: onnx.ModelProto, places: Iterable[Place], accepted: Holds) -> int:
-    """Return the smallest size that we use if it works, else the present one: an index reaches so far."""
+    """The smallest size that we use if it works, else the present one: an index reaches so far."""
     size = dict(_dims(model.graph, False))[next(iter(places))]
     smallest = dict.fromkeys(places, SMALL[0])
     return SMALL[0] if accepted(_resized(model, smallest)) else size

@@ -25,7 +25,7 @@ CLOSE = 3
 
 
 def open_graph(case: Case, pool: JudgePool) -> GraphSubject:
-    """Return the subject of a graph of bindings; the judges' executors tell its types."""
+    """The subject of a graph of bindings; the judges' executors tell its types."""
 
     def describe(program: bytes, inputs: Mapping[str, Value]) -> Mapping[str, Any]:
         with pool.one() as judge:

@@ -44,7 +44,7 @@ class Options:
     thorough: bool = False
 
     def header(self, case: Case) -> Mapping[str, Any]:
-        """Return the settings that must be equal for a journal to be reused."""
+        """The settings that must be equal for a journal to be reused."""
         names = ("check", "check_exit", "also", "accept_invalid")
         settings = {name: getattr(self, name) for name in names}
         settings["tolerance"] = list(astuple(self.tolerance))
@@ -61,7 +61,7 @@ class Options:
         }
 
     def judge(self, format: str) -> Judge:
-        """Return a judge of the target with these limits and tolerances."""
+        """A judge of the target with these limits and tolerances."""
         return Judge(
             self.target,
             format=format,

@@ -44,7 +44,7 @@ class PassSet:
 
     @classmethod
     def of_json(cls, document: Mapping[str, Any]) -> PassSet:
-        """Return the set that `to_json` has written."""
+        """The set that `to_json` has written."""
         names = {key: tuple(document[key]) for key in ("minimal", "fired", "cures")}
         return cls(
             level=document["level"],
@@ -59,7 +59,7 @@ class PassSet:
         return set(self.cures) == set(self.minimal)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields of the command-line contract."""
+        """The fields of the command-line contract."""
         return {
             "minimal": list(self.minimal),
             "checks": self.checks,
@@ -94,6 +94,27 @@ def find_pass_set(
     return counted(_Search(judge, case, verdict, run, ask, repeats).find(), checks)
 
 
+def is_of_passes(
+    judge: Judge,
+    case: Case,
+    verdict: Verdict,
+    passes: Sequence[str],
+    ask: Asking = lambda key, question: question(),
+    repeats: int = 1,
+) -> bool:
+    """Whether these passes are at fault in a failing case: it fails with them alone, or not without them.
+
+    True where no run can tell. What a reduction left is of another bug if its passes are not at fault in the
+    original.
+    """
+    config = failing_config(verdict, judge)
+    if not passes or judge.backend.passes is None or config is None:
+        return True
+    run = judge.runs(case, (config,), collect_log=True)[0]
+    search = _Search(judge, case, verdict, run, ask, repeats)
+    return search.shows_with(frozenset(passes)) or not search.shows_without(passes)
+
+
 def _earliest(judge: Judge, case: Case, verdict: Verdict, config: Config, ask: Asking) -> tuple[Config, int]:
     """The configuration that does the least and fails, of those that do a part of what this one does."""
     passes = judge.backend.passes
@@ -109,7 +130,7 @@ def _earliest(judge: Judge, case: Case, verdict: Verdict, config: Config, ask: A
 
 
 def failing_config(verdict: Verdict, judge: Judge) -> Config | None:
-    """Return the configuration, beside the un-optimised one, that shows the failure."""
+    """The configuration, beside the un-optimised one, that shows the failure."""
     baseline, *others = verdict.runs
     for run in others:
         if not run.is_ok or compare_outputs(baseline.outputs, run.outputs, judge.screen):
@@ -118,7 +139,7 @@ def failing_config(verdict: Verdict, judge: Judge) -> Config | None:
 
 
 def _is_of_optimising(symptom: Symptom, baseline: Config) -> bool:
-    """Return whether it takes an optimised run for the failure to show, be it by comparison.
+    """Whether it takes an optimised run for the failure to show, be it by comparison.
 
     It does where the baseline is another backend's.
     """
@@ -163,7 +184,7 @@ class _Search:
         )
 
     def _among(self, names: Sequence[str]) -> Names | None:
-        """Return a minimal set of these passes; None where they are not enough, or nothing is needed."""
+        """A minimal set of these passes; None where they are not enough, or nothing is needed."""
         if not names:
             return None
         start = self._start(names)
@@ -172,7 +193,7 @@ class _Search:
         return found if is_each_needed or self.shows_with(found) else None
 
     def _start(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return the first of the hints that holds all that is needed; all of the passes where none does."""
+        """The first of the hints that holds all that is needed; all of the passes where none does."""
         message = "\n".join(run.message for run in self.verdict.runs if not run.is_ok)
         words = frozenset(re.findall(r"\w+", message))
         operators = frozenset(self.case.measure.ops)
@@ -181,7 +202,7 @@ class _Search:
         return next((hint for hint in fitting if self.shows_with(frozenset(hint))), tuple(names))
 
     def shows_with(self, kept: Names) -> bool:
-        """Return whether the failure shows with every pass disabled but these."""
+        """Whether the failure shows with every pass disabled but these."""
         return self.shows_without(frozenset(self.known) - kept)
 
     def shows_without(self, disabled: Iterable[str]) -> bool:

@@ -77,7 +77,7 @@ def _in_one(move: Move[TirSubject], best: GraphSubject, name: str, hints: Hints)
 
 
 def opened(function: Function) -> TirSubject | None:
-    """Return a PrimFunc as a subject with small values; None for one that the moves cannot work on."""
+    """A PrimFunc as a subject with small values; None for one that the moves cannot work on."""
     module = Module({ENTRY: function})
     try:
         inputs = make_inputs(module, 0)
@@ -90,7 +90,7 @@ def opened(function: Function) -> TirSubject | None:
 
 
 def put_back(subject: GraphSubject, name: str, old: Function, new: Function) -> GraphSubject | None:
-    """Return the graph with a smaller PrimFunc; None where its calls cannot follow."""
+    """The graph with a smaller PrimFunc; None where its calls cannot follow."""
     kept = _kept_params(old, new)
     if kept is None:
         return None
@@ -113,7 +113,7 @@ def put_back(subject: GraphSubject, name: str, old: Function, new: Function) -> 
 
 
 def _kept_params(old: Function, new: Function) -> tuple[int, ...] | None:
-    """Return the places of the parameters that are left; None where that cannot be told."""
+    """The places of the parameters that are left; None where that cannot be told."""
     if len(new.params) == len(old.params):
         return tuple(range(len(old.params)))
     places = {item.name: at for at, item in enumerate(old.params)}
@@ -131,7 +131,7 @@ def _dims(buffer: Buffer) -> tuple[int | None, ...]:
 
 
 def _followed(binding: Binding, name: str, kept: tuple[int, ...], new: Function) -> Binding | None:
-    """Return the call of a function with other parameters; None for a call that cannot be told anew."""
+    """The call of a function with other parameters; None for a call that cannot be told anew."""
     told = binding.kwargs.get("types", ())
     is_plain = binding.op == CALL_TIR and binding.args[0] == {CALL: name} and len(told) == 1
     if not is_plain or tag_of(binding.args[1]) != "tuple" or tag_of(told[0]) != "tensor":
@@ -169,7 +169,7 @@ def _with_operands(subject: GraphSubject, operands: list[Any], new: Function) ->
 
 
 def _given(subject: GraphSubject, name: str) -> int:
-    """Return how many of a PrimFunc's parameters its calls give it; all others it writes."""
+    """How many of a PrimFunc's parameters its calls give it; all others it writes."""
     for binding in _walk(subject):
         if name in binding.calls and binding.op.startswith(CALL_TIR) and tag_of(binding.args[1]) == "tuple":
             return len(binding.args[1]["tuple"])
@@ -182,7 +182,7 @@ def _walk(subject: GraphSubject) -> Iterator[Binding]:
 
 
 def _leaves(subject: TirSubject, given: int) -> set[str]:
-    """Return the outputs that keep something of what they held, which is anything where a graph calls it."""
+    """The outputs that keep something of what they held, which is anything where a graph calls it."""
     results = [item.name for item in subject.main.params[given:] if isinstance(item, Buffer)]
     runs = [
         interpret(

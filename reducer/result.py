@@ -35,7 +35,7 @@ class Point:
 
 
 def kept_nodes(original: onnx.ModelProto, reduced: OnnxSubject) -> tuple[int, ...]:
-    """Return the original's nodes of which something is left, told by the names of what they compute.
+    """The original's nodes of which something is left, told by the names of what they compute.
 
     Indices into the original's main graph; a node in a body counts for the node that holds the body. A name
     that two nodes of the main graph use, in bodies of theirs, tells nothing.
@@ -118,7 +118,8 @@ class Reduction:
     `words_left` is None where nothing had to be hidden, else the original's words that the failure needs.
     `asked` has for each move what it asked and found. `cut_short` are the moves
     that were given up in the last round before they had asked for everything; `subsets` says of how many of
-    the subsets of the nodes that are left it is known that they do not fail. `release` is the one of the
+    the subsets of the nodes that are left it is known that they do not fail; `is_asked_again`, that a second
+    search in the other order found nothing more. `release` is the one of the
     target's package that was judged; empty where a command decides.
     """
 
@@ -146,11 +147,12 @@ class Reduction:
     cut_short: tuple[str, ...] = ()
     subsets: tuple[int, int] = (0, 0)
     release: str = ""
+    is_asked_again: bool = False
 
     @property
     def covers(self) -> str:
         """Say in words what "1-minimal" covers; empty if the result is not minimal."""
-        return covered(self.is_minimal, self.cut_short, self.subsets)
+        return covered(self.is_minimal, self.cut_short, self.subsets, self.is_asked_again)
 
     @property
     def is_minimal_in_full(self) -> bool:
@@ -159,7 +161,7 @@ class Reduction:
         return self.is_minimal and not self.cut_short and asked == count
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields of the command-line contract."""
+        """The fields of the command-line contract."""
         return {**self._lasting(), "cached": self.cached, "seconds": round(self.seconds, 3)}
 
     def save(self, folder: Path) -> None:
@@ -181,7 +183,7 @@ class Reduction:
         write_fresh(folder / NAME, json.dumps(facts, indent=2) + "\n")
 
     def _pass_set(self) -> dict[str, Any]:
-        """Return the pass set with what it was found on; empty where there is none."""
+        """The pass set with what it was found on; empty where there is none."""
         if self.passes is None:
             return {}
         found_on = {
@@ -192,7 +194,7 @@ class Reduction:
         return {**self.passes.to_json(), **found_on}
 
     def _lasting(self) -> dict[str, Any]:
-        """Return the fields that depend neither on the machine nor on interruptions."""
+        """The fields that depend neither on the machine nor on interruptions."""
         return {
             "nodes_before": self.before.nodes,
             "nodes_after": self.after.nodes,
@@ -228,11 +230,11 @@ def files_of(case: Case) -> tuple[str, ...]:
     return (*case.file_names, NAME, *BESIDE)
 
 
-def covered(is_minimal: bool, cut_short: Sequence[str], subsets: tuple[int, int]) -> str:
+def covered(is_minimal: bool, cut_short: Sequence[str], subsets: tuple[int, int], again: bool = False) -> str:
     """Say in words which questions precede the claim of minimality, and which were not asked."""
     if not is_minimal:
         return ""
-    parts = ["no single node can go"]
+    parts = ["no single node can go" + (", asked again in another order" if again else "")]
     asked, count = subsets
     if count:
         rest = "" if asked == count else ", the others were not asked"

@@ -58,7 +58,7 @@ def find_essentials(
 def _narrow(
     essential: Sequence[int], rest: list[int], near: Sequence[Callable[[Items], Items]]
 ) -> Generator[Items, bool, tuple[list[int], bool]]:
-    """Return the items left once only neighbours need a look, and whether the essentials may suffice."""
+    """The items left once only neighbours need a look, and whether the essentials may suffice."""
     tried: list[int] = []
     for neighbours in near:
         around = sorted(neighbours(frozenset(essential)) & frozenset(rest))
@@ -84,7 +84,7 @@ def _shortest_prefix(
 
 
 def _midpoint(rest: Sequence[int], low: int, high: int, weigh: Callable[[int], float] | None) -> int:
-    """Return the index between low and high (exclusive) that splits the weight between them in half."""
+    """The index between low and high (exclusive) that splits the weight between them in half."""
     if weigh is None:
         return (low + high) // 2
     weights = [weigh(item) for item in rest[low:high]]
@@ -144,7 +144,7 @@ def counter_dd(items: Iterable[int], always: Items = frozenset()) -> SetSearch:
 
 
 def drop_one_at_a_time(items: Iterable[int]) -> SetSearch:
-    """Return each item on its own, last first; a set from which none can go is 1-minimal.
+    """Each item on its own, last first; a set from which none can go is 1-minimal.
 
     Where one can go, the run of items before it is tried with it in doubling blocks, so that k items in a
     row that can go cost O(log k) questions.

@@ -18,6 +18,7 @@ from corpus.case import Case
 from corpus.errors import UserError
 from oracles.language import language_of as judged_as
 from oracles.naming.components import signature
+from oracles.probes.memory import with_misuse
 from oracles.run import Config, Run, Status
 from oracles.sandbox.sandbox import Job
 from oracles.sequence import misplaced
@@ -26,14 +27,23 @@ from reducer.course import FLAKY_RUNS, ReductionRun
 from reducer.engine.decider import Allowance, AllowanceSpent, Decider, Predicate
 from reducer.engine.gate import Gate
 from reducer.engine.journal import Journal
-from reducer.engine.predicates import AdaptiveTimeout, Both, Command, JudgePool, SameSymptom, Silent
+from reducer.engine.memory import MemoryFault, SameMisuse, memory_fault
+from reducer.engine.predicates import (
+    AdaptiveTimeout,
+    Both,
+    Command,
+    CuredWithout,
+    JudgePool,
+    SameSymptom,
+    Silent,
+)
 from reducer.engine.rounds import Engine
 from reducer.evidence import needed_operator, read_hints
 from reducer.language import Language, language_of
 from reducer.move import Hints
 from reducer.moves import all_moves
 from reducer.options import DoesNotFail, Options, Progress
-from reducer.pass_sets import failing_config
+from reducer.pass_sets import failing_config, find_pass_set, is_of_passes
 from reducer.result import Reduction, finished
 from reducer.subject.base import Subject
 
@@ -54,7 +64,7 @@ class PlainRuns:
         return run is not None and run.is_ok
 
     def accepts(self, subject: Subject) -> bool:
-        """Return whether the un-optimised run of a candidate raises nothing; one that dies is accepted."""
+        """Whether the un-optimised run of a candidate raises nothing; one that dies is accepted."""
         run = self._run(subject)
         return run is None or run.status is not Status.EXCEPTION
 
@@ -75,7 +85,7 @@ class Bounds:
     plain: PlainRuns | None = None
 
     def hold(self, subject: Subject) -> bool:
-        """Return whether a candidate can show the failure at all."""
+        """Whether a candidate can show the failure at all."""
         if self.operator and self.operator not in subject.operators:
             return False
         return self.plain is None or self.plain.accepts(subject)
@@ -86,7 +96,10 @@ class Session:
     """One reduction in a folder, from the first verdict to the written result.
 
     `on_other` is given the candidates that showed another failure. A `quick` one has candidates judged where
-    that is cheap, and starts anew where the result does not show in full.
+    that is cheap, and starts anew where the result does not show in full. So does one whose result is another
+    bug of passes than the original: then the original's, `held`, must be at fault in every candidate. With
+    `guarded` a misuse of memory is kept that guarded runs show; if the result then shows nothing without
+    guard, it starts anew as well.
     """
 
     case: Case
@@ -96,6 +109,8 @@ class Session:
     on_progress: Callable[[Progress], None]
     on_other: Callable[[Case, Verdict], None]
     quick: bool = True
+    held: tuple[str, ...] = ()
+    guarded: bool = True
 
     @property
     def _language(self) -> Language[Any]:
@@ -110,9 +125,11 @@ class Session:
         started = time.monotonic()
         proven = self._case_of_a_finished_one()
         verdict = self._first_verdict()
+        fault = self._memory_fault(verdict)
         subject = self._language.open(self.case, self.pool)
         only = self._failing_config(verdict)
-        gate = self._gate(self._predicate(verdict, only), journal, started, self._bounds(verdict, subject))
+        predicate, bounds = self._predicate(verdict, only, fault), self._bounds(verdict, subject)
+        gate = self._gate(predicate, journal, started, bounds)
         course = self._course_of(gate, subject, verdict, Hints())
         try:
             with suppress(AllowanceSpent):
@@ -130,15 +147,27 @@ class Session:
             raise
         try:
             shown = self._last_verdict(course.best.case(self.case), verdict)
-            if self._is_misled(course, shown):
+            if anew := self._anew(course, fault, shown):
                 journal.forget()
-                return replace(self, quick=False).run(journal)
+                return anew.run(journal)
             if self._is_proven(course, shown, proven):
                 return self._finish(course, shown or verdict, started, journal)
         finally:
             gate.decider.close()
         journal.forget()
         return self.run(journal)
+
+    def _anew(self, course: ReductionRun, fault: MemoryFault | None, shown: Verdict | None) -> Session | None:
+        """The session that starts anew where the result shows another failure; None where it does not."""
+        if fault is None:
+            held = self._lost_passes(course) if not self._is_misled(course, shown) else ()
+            if held:
+                return replace(self, held=held)
+        elif self.guarded and fault.words and shown is None:
+            return replace(self, guarded=False)
+        elif shown is not None and fault.shows_as(shown.symptom):
+            course.verdict = shown  # one fault, whichever way it ends
+        return replace(self, quick=False) if self._is_misled(course, shown) else None
 
     def _finish(
         self, course: ReductionRun, verdict: Verdict | None, started: float, journal: Journal
@@ -163,20 +192,32 @@ class Session:
         return result
 
     def _is_misled(self, course: ReductionRun, shown: Verdict | None) -> bool:
-        """Return whether quick answers led to a case that does not show the failure in full."""
+        """Whether quick answers led to a case that does not show the failure in full."""
         first = course.verdict
         if not self._is_quick(first) or first is None:
             return False
         return shown is None or shown.symptom != first.symptom
 
+    def _lost_passes(self, course: ReductionRun) -> tuple[str, ...]:
+        """The original's passes, if those of the result are not at fault in the original; else none."""
+        first, found, decider = course.verdict, course.passes, course.gate.decider
+        if self.held or first is None or found is None or not course.is_minimal:
+            return ()
+        with self.pool.one() as judge, suppress(AllowanceSpent):
+            repeats = decider.steadiness.repeats
+            if not is_of_passes(judge, self.case, first, found.minimal, course.ask, repeats):
+                own = find_pass_set(judge, self.case, first, course.ask, repeats)
+                return own.cures or own.minimal if own is not None else ()
+        return ()
+
     def _is_quick(self, first: Verdict | None) -> bool:
-        """Return whether candidates are judged quickly: none whose failure is one of time or of memory."""
+        """Whether candidates are judged quickly: none whose failure is one of time or of memory."""
         slow = (Outcome.TIMEOUT, Outcome.OUT_OF_MEMORY, Outcome.PERF)
         is_cheap = self.quick and judged_as(self.case.format).runs_quickly
         return is_cheap and first is not None and first.outcome not in slow
 
     def _is_proven(self, course: ReductionRun, shown: Verdict | None, proven: str | None) -> bool:
-        """Return whether the result fails by a run of now, asked outside of the journal.
+        """Whether the result fails by a run of now, asked outside of the journal.
 
         Only if answers of an earlier run counted can it be otherwise.
         """
@@ -191,7 +232,7 @@ class Session:
         )
 
     def _case_of_a_finished_one(self) -> str | None:
-        """Return the case that a finished reduction left in the folder; None if none did."""
+        """The case that a finished reduction left in the folder; None if none did."""
         if finished(self.out) is None:
             return None
         with suppress(UserError):
@@ -199,7 +240,7 @@ class Session:
         return None
 
     def _first_verdict(self) -> Verdict | None:
-        """Return the target's verdict on the original; None if a command decides."""
+        """The target's verdict on the original; None if a command decides."""
         if self.options.check is not None:
             return None
         with self.pool.one() as judge:
@@ -210,17 +251,28 @@ class Session:
             raise UserError(f"{self.case.origin or 'the case'}: {verdict.title}")
         return verdict
 
+    def _memory_fault(self, verdict: Verdict | None) -> MemoryFault | None:
+        """The memory fault behind the first verdict, if it is one."""
+        if verdict is None:
+            return None
+        with self.pool.one() as judge:
+            return memory_fault(judge, self.case, verdict)
+
     def _failing_config(self, verdict: Verdict | None) -> Config | None:
-        """Return the one configuration that is to fail again; None if each may, or a command decides."""
+        """The one configuration that is to fail again; None if each may, or a command decides."""
         if verdict is None:
             return None
         with self.pool.one() as judge:
             return failing_config(verdict, judge)
 
-    def _predicate(self, verdict: Verdict | None, only: Config | None) -> Predicate:
+    def _predicate(
+        self, verdict: Verdict | None, only: Config | None, fault: MemoryFault | None
+    ) -> Predicate:
         options = self.options
         predicate: Predicate
-        if verdict is not None and verdict.symptom is not None:
+        if verdict is not None and fault is not None and fault.words and self.guarded:
+            predicate = self._same_misuse(verdict, fault)
+        elif verdict is not None and verdict.symptom is not None:
             patience = AdaptiveTimeout(options.limits.wall_seconds)
             is_crash = verdict.outcome is Outcome.CRASH
             needs_baseline = is_crash and len(verdict.runs) > 1 and verdict.runs[0].is_ok
@@ -232,8 +284,11 @@ class Session:
                 patience,
                 needs_baseline,
                 self._is_quick(verdict),
+                also=fault.shows_as if fault is not None else lambda symptom: False,
             )
             predicate = self._plainer(predicate)
+            if self.held and only is not None:
+                predicate = Both(predicate, CuredWithout(self.pool, verdict.symptom, only, self.held))
         else:
             predicate = self._command(options.check or "", options.check_exit)
         if options.also is not None:
@@ -241,6 +296,16 @@ class Session:
         if options.private:
             predicate = Silent(predicate)
         return predicate
+
+    def _same_misuse(self, verdict: Verdict, fault: MemoryFault) -> SameMisuse:
+        is_optimised = verdict.symptom is not None and "optimised" in (
+            verdict.symptom.side,
+            verdict.symptom.site,
+        )
+        baseline, failing = verdict.runs[0].config, verdict.failing
+        config = failing.config if failing is not None else baseline
+        own = baseline if is_optimised and config != baseline and not baseline.backend else None
+        return SameMisuse(self.pool, config, fault.words, verdict.phase, own)
 
     def _plainer(self, predicate: SameSymptom) -> SameSymptom:
         """The predicate with LLVM left out of its quick answers, if the case fails without it as well."""
@@ -253,7 +318,7 @@ class Session:
         return Command(line, wanted, self.options.timeout, AdaptiveTimeout(self.options.timeout))
 
     def _bounds(self, verdict: Verdict | None, subject: Subject) -> Bounds:
-        """Return the bounds of every candidate, as far as the original keeps them."""
+        """The bounds of every candidate, as far as the original keeps them."""
         if not self._language.is_bounded:
             return Bounds()
         plain = PlainRuns(self.pool, self.case)
@@ -302,7 +367,7 @@ class Session:
             return learned
 
     def _result(self, course: ReductionRun, verdict: Verdict | None, seconds: float) -> Reduction:
-        """Return the result as it stands; `verdict` is what the best case shows."""
+        """The result as it stands; `verdict` is what the best case shows."""
         engine, decider = course.engine, course.gate.decider
         case = course.best.case(self.case)
         after = case.measure
@@ -332,6 +397,7 @@ class Session:
             cut_short=tuple(sorted(engine.cut_short)),
             subsets=self._settled_subsets(course) if course.is_minimal else (0, 0),
             release=course.release,
+            is_asked_again=course.is_asked_again,
         )
 
     def _settled_subsets(self, course: ReductionRun) -> tuple[int, int]:
@@ -340,9 +406,10 @@ class Session:
         return sum(settled), len(settled)
 
     def _last_verdict(self, case: Case, first: Verdict | None) -> Verdict | None:
-        """Return the verdict on the result; None if several runs do not show it, or a command decides."""
+        """The verdict on the result; None if several runs do not show it, or a command decides."""
         if first is None:
             return None
         with self.pool.one() as judge:
             verdicts = (judge.verdict(case) for _ in range(FLAKY_RUNS))
-            return next((verdict for verdict in verdicts if verdict.symptom is not None), None)
+            found = next((verdict for verdict in verdicts if verdict.symptom is not None), None)
+            return with_misuse(judge.executor, case, found) if found is not None else None

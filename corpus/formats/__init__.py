@@ -28,7 +28,7 @@ def format_names() -> tuple[str, ...]:
 
 @cache
 def find_format(name: str) -> Format[Any]:
-    """Return the format of that name; UserError when there is none."""
+    """The format of that name; UserError when there is none."""
     if name not in format_names():
         known = ", ".join(format_names())
         raise UserError(f"format {name[:40]!r}: not known; the formats are {known}")
@@ -45,7 +45,7 @@ def language_in(package: str, name: str) -> Any | None:
 
 
 def format_of(path: Path) -> Format[Any] | None:
-    """Return the format whose suffix the file has, or whose program the folder holds."""
+    """The format whose suffix the file has, or whose program the folder holds."""
     if path.is_dir():
         return next((each for each in _formats() if (path / each.program_file).is_file()), None)
     own = (each for each in _formats() if path.name.endswith(each.suffixes))

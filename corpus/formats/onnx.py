@@ -22,7 +22,7 @@ __all__ = ["FORMAT", "check", "input_types", "parse"]
 
 
 def parse(program: bytes, where: str = "model") -> ModelProto:
-    """Return the model, without its external data; UserError when it is none or has no graph."""
+    """The model, without its external data; UserError when it is none or has no graph."""
     return parse_model(program, where)
 
 

@@ -10,7 +10,7 @@ from corpus.graphs.format import graph_format
 
 
 def is_foreign(path: Path) -> bool:
-    """Return whether a file is TVMScript, or a module in TVM's JSON."""
+    """Whether a file is TVMScript, or a module in TVM's JSON."""
     if path.suffix == ".json":
         return not path.name.endswith(".relax.json") and path.name != "case.json"
     return path.suffix == ".py" and mentions(path, r"^\s*(from|import)\s+tvm\b")

@@ -9,7 +9,7 @@ from corpus.graphs.format import graph_format
 
 
 def is_foreign(path: Path) -> bool:
-    """Return whether a file is a script that imports torch, or an exported program."""
+    """Whether a file is a script that imports torch, or an exported program."""
     return path.suffix == ".pt2" or (
         path.suffix == ".py" and not mentions(path, r"^\s*(from|import)\s+tvm\b")
     )

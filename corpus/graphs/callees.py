@@ -104,13 +104,13 @@ def _judged(operator: str, name: str | None) -> Iterator[str]:
 
 
 def _node(nodes: Nodes, number: Json) -> dict[str, Any]:
-    """Return the node of a number; an empty one where there is none."""
+    """The node of a number; an empty one where there is none."""
     is_place = isinstance(number, int) and 0 <= number < len(nodes)
     return nodes[number] if is_place and isinstance(nodes[number], dict) else {}
 
 
 def _text(nodes: Nodes, number: Json) -> str | None:
-    """Return the text of a string, or of a literal that holds one."""
+    """The text of a string, or of a literal that holds one."""
     node = _node(nodes, number)
     if str(node.get("type", "")).endswith("StringImm"):
         node = _node(nodes, (node.get("data") or {}).get("value"))

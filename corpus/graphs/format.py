@@ -56,7 +56,7 @@ def type_text(dtype: str, shape: Shape) -> str:
 
 
 def argument_text(item: Json) -> str:
-    """Return an argument as a person reads it."""
+    """An argument as a person reads it."""
     if isinstance(item, list):
         return f"[{', '.join(map(argument_text, item))}]"
     tag = tag_of(item)
@@ -100,7 +100,7 @@ def graph_format(
     calls_outside: Callable[[bytes], str] = only_computes,
     unit: str = "nodes",
 ) -> Format[GraphProgram]:
-    """Return a format of graphs of bindings; which files of others it opens, and what else is its own."""
+    """A format of graphs of bindings; which files of others it opens, and what else is its own."""
     return Format(
         name=name,
         program_file=f"program.{name}.json",
@@ -143,7 +143,7 @@ class GraphParser:
     name: str
 
     def __call__(self, program: bytes, where: str = "program") -> GraphProgram:
-        """Return the program; UserError when it is none."""
+        """The program; UserError when it is none."""
         return parse_program(program, self.name, where)
 
 
@@ -194,7 +194,7 @@ def make_inputs(program: GraphProgram, seed: int, dims: Mapping[str, int] = NO_D
 
 
 def passed_dims(item: Input) -> Shape:
-    """Return the dims that an input's own values are, where it is declared to be a shape of such."""
+    """The dims that an input's own values are, where it is declared to be a shape of such."""
     dims = item.declared["shape_type"][0] if tag_of(item.declared) == "shape_type" else None
     return tuple(dims or ())
 
@@ -209,18 +209,18 @@ def _drawn(dtype_name: str, shape: tuple[int, ...], rng: np.random.Generator) ->
 
 
 def symbols(shapes: object) -> tuple[str, ...]:
-    """Return the names in dims, in order of first use."""
+    """The names in dims, in order of first use."""
     texts = [dim for shape in shapes for dim in shape if isinstance(dim, str)]  # type: ignore[attr-defined]
     return tuple(dict.fromkeys(name for text in texts for name in re.findall(r"[A-Za-z_]\w*", text)))
 
 
 def concrete(shape: Shape, sizes: Mapping[str, int]) -> tuple[int, ...]:
-    """Return a shape's sizes where its names have these; UserError for a dim that is no arithmetic."""
+    """A shape's sizes where its names have these; UserError for a dim that is no arithmetic."""
     return tuple(evaluate(dim, sizes) if isinstance(dim, str) else int(dim or 0) for dim in shape)
 
 
 def evaluate(text: str, sizes: Mapping[str, int]) -> int:
-    """Return a dim such as `n * 2 + 1`."""
+    """A dim such as `n * 2 + 1`."""
     try:
         return _value(ast.parse(text, mode="eval").body, sizes)
     except (SyntaxError, KeyError, ZeroDivisionError, RecursionError):

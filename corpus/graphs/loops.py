@@ -27,7 +27,7 @@ class PrimFunc:
 
 
 def is_loops(item: Json) -> bool:
-    """Return whether an opaque function is told as a tree."""
+    """Whether an opaque function is told as a tree."""
     return isinstance(item, dict) and len(item) == 1 and LOOPS in item
 
 
@@ -37,6 +37,6 @@ def primfunc_of(item: Json) -> PrimFunc:
 
 
 def parted(outside: Mapping[str, Json]) -> tuple[dict[str, Json], dict[str, PrimFunc]]:
-    """Return the functions of a document that are no graphs: those in a form of TVM's, and those as trees."""
+    """The functions of a document that are no graphs: those in a form of TVM's, and those as trees."""
     opaque = {name: item for name, item in outside.items() if not is_loops(item)}
     return opaque, {name: primfunc_of(item) for name, item in outside.items() if is_loops(item)}

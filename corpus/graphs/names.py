@@ -85,5 +85,5 @@ def plain_names(program: GraphProgram) -> dict[str, str]:
 
 
 def canonical(program: GraphProgram) -> bytes:
-    """Return the program under plain names."""
+    """The program under plain names."""
     return renamed(program, plain_names(program)).to_bytes()

@@ -75,7 +75,7 @@ class Binding:
         return tuple(dict.fromkeys(item[CALL] for item in everything if tag_of(item) == CALL))
 
     def mapped(self, change: Callable[[Json], Json]) -> Binding:
-        """Return the binding with every literal and reference changed, from the inside out."""
+        """The binding with every literal and reference changed, from the inside out."""
         args = tuple(_map(item, change) for item in self.args)
         return replace(self, args=args, kwargs={key: _map(item, change) for key, item in self.kwargs.items()})
 
@@ -129,7 +129,7 @@ class GraphProgram:
         return {**self.opaque, **{name: each.told for name, each in self.loops.items()}}
 
     def to_bytes(self) -> bytes:
-        """Return the document: one binding a line, the same bytes for the same program."""
+        """The document: one binding a line, the same bytes for the same program."""
         parts = {
             "format": self.format,
             "version": VERSION,
@@ -144,7 +144,7 @@ class GraphProgram:
 
 
 def parse_program(text: bytes, name: str, where: str) -> GraphProgram:
-    """Return the program of a document of this format; UserError when it is none."""
+    """The program of a document of this format; UserError when it is none."""
     try:
         document = load_json(text)
         if not isinstance(document, dict) or is_deeper(document, MOST_DEPTH):
@@ -204,7 +204,7 @@ def _give(name: str, given: set[str]) -> None:
 
 
 def graph_of_json(item: Json) -> Graph:
-    """Return the graph that a JSON object spells."""
+    """The graph that a JSON object spells."""
     return Graph(
         tuple(
             Input(_text(name), _text(dtype), _dims(shape), *told)
@@ -234,7 +234,7 @@ def _dims(shape: Json) -> tuple[int | str | None, ...]:
 
 
 def graph_to_json(graph: Graph) -> Json:
-    """Return the JSON object that spells a graph."""
+    """The JSON object that spells a graph."""
     return {
         "inputs": [_input_to_json(item) for item in graph.inputs],
         "bindings": [[b.name, b.op, list(b.args), dict(b.kwargs)] for b in graph.bindings],
@@ -263,7 +263,7 @@ def measure(program: GraphProgram) -> Measure:
 
 
 def tag_of(item: Json) -> str:
-    """Return the tag of a tagged object; empty for anything else."""
+    """The tag of a tagged object; empty for anything else."""
     return next(iter(item)) if isinstance(item, dict) and len(item) == 1 else ""
 
 
@@ -324,7 +324,7 @@ def _encoded(value: Tensor) -> Json:
 
 
 def _decoded(dtype: str, shape: list[int], data: str) -> Tensor:
-    """Return the array; ValueError where its bytes do not fill it."""
+    """The array; ValueError where its bytes do not fill it."""
     kind = dtype_of(dtype)
     if kind is None or any(dim < 0 for dim in shape):
         raise ValueError(f"a constant is of dtype {dtype!r} and shape {shape!r}")

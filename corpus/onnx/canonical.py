@@ -25,7 +25,7 @@ class _Numbering(dict[str, str]):
 
 
 def canonical(model: ModelProto) -> bytes:
-    """Return the model's bytes with names replaced by positions and without documentation.
+    """The model's bytes with names replaced by positions and without documentation.
 
     The order of nodes, inputs and outputs counts; that of initializers, attributes and opsets does not.
     Weights in other files are known by the place of the file among those that the model uses.

@@ -101,7 +101,7 @@ class _Mend:
 
 
 def repair(model: ModelProto) -> tuple[ModelProto, tuple[str, ...]]:
-    """Return the model with its annotations mended, and a note for each kind of mending.
+    """The model with its annotations mended, and a note for each kind of mending.
 
     The very object when nothing is to be done. An output that inference cannot type (its operator's domain is
     unknown) stays without a type, with a note.
@@ -116,7 +116,7 @@ def repair(model: ModelProto) -> tuple[ModelProto, tuple[str, ...]]:
 
 
 def contradicts(declared: TypeProto, inferred: TypeProto) -> bool:
-    """Return whether no value is of both types: another kind, element, rank or static size."""
+    """Whether no value is of both types: another kind, element, rank or static size."""
     kind = declared.WhichOneof("value")
     if kind != inferred.WhichOneof("value"):
         return True

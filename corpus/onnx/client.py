@@ -43,7 +43,7 @@ class _Client:
                 self._start()
 
     def ask(self, what: bytes, model: bytes) -> tuple[bool, bytes]:
-        """Return whether onnx was content, and its answer; OnnxDied when there is none."""
+        """Whether onnx was content, and its answer; OnnxDied when there is none."""
         with self._lock:
             connection = (self._server or self._start())[1]
             seconds = left_of(_SECONDS) * _share()
@@ -91,7 +91,7 @@ def _share() -> float:
 
 
 def _answer(connection: socket.socket, number: bytes) -> tuple[bytes, bytes]:
-    """Return the answer to the question of that number; `ConnectionError` if it was cut off.
+    """The answer to the question of that number; `ConnectionError` if it was cut off.
 
     A process that is killed right after its answer leaves word of its death, which is passed over.
     """
@@ -116,7 +116,7 @@ def _receive(connection: socket.socket, size: int) -> bytes:
 
 @cache
 def _client(process: int) -> _Client:
-    """Return the client of this process: a fork must not share its parent's."""
+    """The client of this process: a fork must not share its parent's."""
     client = _Client()
     atexit.register(client.close)
     return client
@@ -128,7 +128,7 @@ def begin() -> None:
 
 
 def infer_types(model: bytes, data_prop: bool = True) -> bytes | None:
-    """Return the serialised model with inferred types; None where onnx gives up or dies."""
+    """The serialised model with inferred types; None where onnx gives up or dies."""
     try:
         content, answer = _client(os.getpid()).ask(INFER if data_prop else INFER.upper(), model)
     except OnnxDied:
@@ -137,7 +137,7 @@ def infer_types(model: bytes, data_prop: bool = True) -> bytes | None:
 
 
 def check(model: bytes, inferred: bytes, data_prop: bool = True) -> str | None:
-    """Return the complaint of the checker about `model` or of inference about `inferred`; None if it dies."""
+    """The complaint of the checker about `model` or of inference about `inferred`; None if it dies."""
     client = _client(os.getpid())
     try:
         for what, program in ((CHECK, model), (STRICT if data_prop else STRICT.upper(), inferred)):

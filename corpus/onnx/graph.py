@@ -12,11 +12,12 @@ from itertools import islice
 
 import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
+from onnx.checker import ValidationError
 from onnx.inliner import inline_local_functions
 
 
 def subgraphs(node: NodeProto) -> list[GraphProto]:
-    """Return the bodies of a node, in the order of its attributes; not those nested deeper."""
+    """The bodies of a node, in the order of its attributes; not those nested deeper."""
     bodies: list[GraphProto] = []
     for attribute in node.attribute:
         if attribute.type == AttributeProto.GRAPH:
@@ -58,7 +59,7 @@ def walk_function(function: FunctionProto) -> Iterator[NodeProto]:
 
 
 def function_key(item: FunctionProto | NodeProto) -> tuple[str, str, str]:
-    """Return the key by which a node calls a function: domain, name, overload."""
+    """The key by which a node calls a function: domain, name, overload."""
     name = item.name if isinstance(item, FunctionProto) else item.op_type
     return item.domain, name, item.overload
 
@@ -73,7 +74,7 @@ def walk_all_graphs(model: onnx.ModelProto) -> Iterator[GraphProto]:
 
 
 def initializer_names(graph: GraphProto) -> set[str]:
-    """Return the names of the graph's weights, dense and sparse."""
+    """The names of the graph's weights, dense and sparse."""
     sparse = (tensor.values.name for tensor in graph.sparse_initializer)
     return {tensor.name for tensor in graph.initializer}.union(sparse)
 
@@ -106,12 +107,12 @@ def free_names(node: NodeProto) -> set[str]:
 
 
 def producers(graph: GraphProto) -> dict[str, NodeProto]:
-    """Return the node that computes each name, of this graph only."""
+    """The node that computes each name, of this graph only."""
     return {name: node for node in graph.node for name in node.output if name}
 
 
 def consumers(graph: GraphProto) -> dict[str, list[NodeProto]]:
-    """Return the nodes that read each name, through their bodies too; in graph order, each once a name."""
+    """The nodes that read each name, through their bodies too; in graph order, each once a name."""
     readers: dict[str, list[NodeProto]] = {}
     for node in graph.node:
         for name in sorted(free_names(node)):
@@ -149,7 +150,7 @@ def topological(nodes: Sequence[NodeProto], known: Iterable[str]) -> list[NodePr
 
 
 def outer_names(graph: GraphProto) -> set[str]:
-    """Return the names that a main graph's nodes may read without a producer: inputs and initializers."""
+    """The names that a main graph's nodes may read without a producer: inputs and initializers."""
     return initializer_names(graph).union(value.name for value in graph.input)
 
 
@@ -204,24 +205,32 @@ def rename_graph(graph: GraphProto, new_name: Callable[[str], str]) -> None:
 
 
 def written_out(model: ModelProto) -> ModelProto:
-    """Return the model without functions of its own; what its inner values are called is left open.
+    """The model without functions of its own; what its inner values are called is left open.
 
     onnx's own inliner takes a hundredth of the time that `onnx_ir` takes to load; what it leaves is for that.
+    Raises `ValueError` where functions call themselves.
     """
-    made = inline_local_functions(model)
+    try:
+        made = inline_local_functions(model)
+    except ValidationError as error:
+        raise ValueError(str(error)) from None
     del made.graph.value_info[:]
     return inlined(model) if made.functions else made
 
 
 def inlined(model: ModelProto, only: tuple[str, str] | None = None) -> ModelProto:
-    """Return the model without functions of its own, or without the one of that domain and name.
+    """The model without functions of its own, or without the one of that domain and name.
 
-    Types of inner values are left out.
+    Types of inner values are left out. Raises `ValueError` where functions call themselves.
     """
     from onnx_ir import from_proto, to_proto
+    from onnx_ir.passes import PreconditionError
     from onnx_ir.passes.common import InlinePass
 
     write_out = InlinePass(lambda each: only is None or (each.domain, each.name) == only)
-    made = to_proto(write_out(from_proto(model)).model)
+    try:
+        made = to_proto(write_out(from_proto(model)).model)
+    except PreconditionError as error:
+        raise ValueError(str(error)) from None
     del made.graph.value_info[:]
     return made

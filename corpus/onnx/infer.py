@@ -22,12 +22,12 @@ _FILL_BYTES = 16 << 20
 
 
 def is_external(tensor: TensorProto) -> bool:
-    """Return whether the values lie in a file beside the model."""
+    """Whether the values lie in a file beside the model."""
     return tensor.data_location == TensorProto.EXTERNAL
 
 
 def is_light(tensor: TensorProto) -> bool:
-    """Return whether a tensor is small and inline, so that it may be copied freely.
+    """Whether a tensor is small and inline, so that it may be copied freely.
 
     By its dims: to ask protobuf for the size of a message is to serialise it.
     """
@@ -35,7 +35,7 @@ def is_light(tensor: TensorProto) -> bool:
 
 
 def tensor_type(tensor: TensorProto) -> TypeProto:
-    """Return the type of an initializer."""
+    """The type of an initializer."""
     made = TypeProto()
     made.tensor_type.elem_type = tensor.data_type
     made.tensor_type.shape.SetInParent()
@@ -45,7 +45,7 @@ def tensor_type(tensor: TensorProto) -> TypeProto:
 
 
 def light_copy(model: ModelProto) -> ModelProto:
-    """Return the model with its structure and small constants only; value_info and documentation left out."""
+    """The model with its structure and small constants only; value_info and documentation left out."""
     light = ModelProto(ir_version=model.ir_version)
     light.opset_import.extend(model.opset_import)
     light.functions.extend(model.functions)
@@ -83,13 +83,13 @@ def _fill(tensor: TensorProto) -> None:
 
 
 def infer(light: ModelProto) -> ModelProto:
-    """Return the light copy with every type that inference finds; as it was where inference gives up."""
+    """The light copy with every type that inference finds; as it was where inference gives up."""
     answer = infer_types(light.SerializeToString(), propagates_well(light))
     return light if answer is None else ModelProto.FromString(answer)
 
 
 def propagates_well(light: ModelProto) -> bool:
-    """Return whether data may be propagated: onnx takes every vector for a shape and follows each element."""
+    """Whether data may be propagated: onnx takes every vector for a shape and follows each element."""
     shapes = [value.type.tensor_type.shape.dim for value in light.graph.input]
     return all(len(dims) != 1 or dims[0].dim_value <= _LONGEST_SHAPE for dims in shapes)
 
@@ -108,7 +108,7 @@ def untyped_copy(model: ModelProto) -> ModelProto:
 
 
 def inferred_types(model: ModelProto) -> dict[str, TypeProto]:
-    """Return the type of every value of the main graph that inference can tell, annotations disregarded."""
+    """The type of every value of the main graph that inference can tell, annotations disregarded."""
     return graph_types(infer(untyped_copy(model)).graph)
 
 
@@ -122,7 +122,7 @@ def graph_types(graph: GraphProto) -> dict[str, TypeProto]:
 
 
 def is_typed(declared: TypeProto) -> bool:
-    """Return whether the type says at least what an element is."""
+    """Whether the type says at least what an element is."""
     match declared.WhichOneof("value"):
         case None:
             return False

@@ -34,7 +34,7 @@ class Sizes:
         self._sizes = dict(given)
 
     def shape(self, declared: Shape | None) -> tuple[int, ...]:
-        """Return a static shape; a tensor of unknown rank gets one dim."""
+        """A static shape; a tensor of unknown rank gets one dim."""
         dims = (None,) if declared is None else declared
         return tuple(
             dim
@@ -185,11 +185,11 @@ class _Uses:
         self._types |= shapes
 
     def rule(self, name: str) -> Rule:
-        """Return the rule for an input: that of the first of its uses that has one."""
+        """The rule for an input: that of the first of its uses that has one."""
         return next((rule for use in self._reach(name) if (rule := self._rule_of(*use)) is not None), None)
 
     def rule_that_fits(self, name: str, bounds: tuple[int, int] | None) -> Rule:
-        """Return the rule for an input whose usual values a run refuses; `bounds` go before all others."""
+        """The rule for an input whose usual values a run refuses; `bounds` go before all others."""
         if bounds is not None:
             low, high = bounds
             return lambda shape, rng: rng.integers(low, high + 1, shape)

@@ -61,7 +61,7 @@ Key = tuple[str, str, str]
 
 
 def steps(model: ModelProto, inputs: Mapping[str, Value]) -> float:
-    """Return an upper bound on the nodes that run; infinite if neither model nor inputs say a loop's rounds.
+    """An upper bound on the nodes that run; infinite if neither model nor inputs say a loop's rounds.
 
     A Scan is taken to go through the longest dim of all inputs and weights.
     """
@@ -80,7 +80,7 @@ class _Counter:
         self._longest = max(dims, default=1)
 
     def of(self, nodes: Iterable[NodeProto]) -> float:
-        """Return the steps of a row of nodes."""
+        """The steps of a row of nodes."""
         return sum(self._of_node(node) for node in nodes)
 
     def _of_node(self, node: NodeProto) -> float:
@@ -98,7 +98,7 @@ class _Counter:
 
 
 def _scalars(model: ModelProto, inputs: Mapping[str, Value]) -> dict[str, float]:
-    """Return the integers that may say how often a loop runs, by name; of one name the largest."""
+    """The integers that may say how often a loop runs, by name; of one name the largest."""
     tensors = [(tensor.name, tensor) for graph in walk_all_graphs(model) for tensor in graph.initializer]
     for node in walk_model(model):
         if node.op_type == "Constant" and node.output:

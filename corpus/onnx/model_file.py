@@ -24,10 +24,12 @@ MAX_BYTES = (1 << 31) - 1
 
 _MAX_FIELD = 1000
 _MAX_STEPS = 1_000_000
+_MAX_VERSION = (1 << 31) - 1
+"""onnx's own functions take an `int`."""
 
 
 def read_model_bytes(path: Path, memory_bytes: int) -> bytes:
-    """Return the bytes of a file that may hold a model; UserError when it surely does not."""
+    """The bytes of a file that may hold a model; UserError when it surely does not."""
     try:
         size = path.stat().st_size if path.is_file() else -1
         if size < 0:
@@ -120,7 +122,7 @@ def _check_chain(view: mmap.mmap, path: Path) -> None:
 
 
 def _step(view: mmap.mmap, position: int) -> int | None:
-    """Return the position after the field at `position`; None if there is no field."""
+    """The position after the field at `position`; None if there is no field."""
     tag, position = _varint(view, position)
     if not 1 <= tag >> 3 <= _MAX_FIELD:
         return None
@@ -140,7 +142,7 @@ def _step(view: mmap.mmap, position: int) -> int | None:
 
 
 def _varint(view: mmap.mmap, position: int) -> tuple[int, int]:
-    """Return a number and where it ends; -1 when it is longer than ten bytes or ends with the file."""
+    """A number and where it ends; -1 when it is longer than ten bytes or ends with the file."""
     number = 0
     for index in range(10):
         if position + index >= len(view):
@@ -189,6 +191,9 @@ def check_limits(model: ModelProto, where: str, limit_bytes: int) -> None:
     Symbolic and unknown dims count as 1: what they will be is not known here.
     """
     check_calls(model, where)
+    for opset in (each for holder in (model, *model.functions) for each in holder.opset_import):
+        if abs(opset.version) > _MAX_VERSION:
+            raise UserError(f"{where}: no release has opset {opset.version}; export the model again")
     for tensor in tensors(model):
         _check(tensor.name, tensor.data_type, list(tensor.dims), where, limit_bytes)
     for types in (graph_types(model.graph), graph_types(infer(untyped_copy(model)).graph)):

@@ -20,7 +20,7 @@ _NAME = re.compile(r"input_(\d+)\.pb")
 
 
 def read_test_data(folder: Path, types: Mapping[str, InputType], memory_bytes: int) -> dict[str, Value]:
-    """Return the inputs in the folder, by number; UserError where one is missing, damaged or does not fit."""
+    """The inputs in the folder, by number; UserError where one is missing, damaged or does not fit."""
     required = [name for name, declared in types.items() if declared.required]
     numbers = sorted(int(match[1]) for path in folder.iterdir() if (match := _NAME.fullmatch(path.name)))
     names = list(types) if len(numbers) > len(required) else required

@@ -18,7 +18,7 @@ _TEXT = 60
 
 
 def print_text(model: ModelProto) -> str:
-    """Return the whole model, bodies indented, functions last."""
+    """The whole model, bodies indented, functions last."""
     opsets = ", ".join(f"{opset.domain or 'ai.onnx'} {opset.version}" for opset in model.opset_import)
     lines = [f"ONNX IR {model.ir_version}, opset {opsets}", *_graph_lines(model.graph, "")]
     for function in model.functions:
@@ -105,7 +105,7 @@ def _shortest(array: Tensor) -> object:
 
 
 def attribute_text(attribute: AttributeProto) -> str:
-    """Return an attribute's value, abbreviated."""
+    """An attribute's value, abbreviated."""
     match attribute.type:
         case AttributeProto.FLOAT:
             return f"{attribute.f:g}"

@@ -50,21 +50,21 @@ _BITS = {21: 4, 22: 4, 23: 4, 25: 2, 26: 2, 27: 6, 28: 6}
 
 
 def element_type(dtype: np.dtype) -> int:
-    """Return the ONNX element type of a numpy dtype; KeyError when it has none."""
+    """The ONNX element type of a numpy dtype; KeyError when it has none."""
     if dtype.kind in "UO":
         return STRING
     return ELEMENT_TYPES[dtype.newbyteorder("=")]
 
 
 def dtype_name(code: int) -> str:
-    """Return a person's word for an element type, for example `float32`, `bfloat16`, `string`."""
+    """A person's word for an element type, for example `float32`, `bfloat16`, `string`."""
     if code == STRING:
         return "string"
     return DTYPES[code].name if code in DTYPES else f"element type {code}"
 
 
 def count(dims: Iterable[int]) -> int:
-    """Return the number of elements; exact, however absurd the dims."""
+    """The number of elements; exact, however absurd the dims."""
     total = 1
     for dim in dims:
         total *= max(dim, 0)
@@ -72,7 +72,7 @@ def count(dims: Iterable[int]) -> int:
 
 
 def packed_bytes(code: int, dims: Iterable[int]) -> int | None:
-    """Return the length of `raw_data` or of external data; None for strings and unknown types."""
+    """The length of `raw_data` or of external data; None for strings and unknown types."""
     if code == STRING or code not in DTYPES:
         return None
     bits = _BITS.get(code, DTYPES[code].itemsize * 8)
@@ -87,7 +87,7 @@ def memory_bytes(code: int, dims: Iterable[int]) -> int:
 
 
 def declared_shape(tensor: TypeProto.Tensor) -> tuple[int | str | None, ...] | None:
-    """Return the declared shape: numbers, names of symbolic dims, None where unknown; None without a rank.
+    """The declared shape: numbers, names of symbolic dims, None where unknown; None without a rank.
 
     A negative size is what old exporters write for "unknown".
     """
@@ -103,7 +103,7 @@ def declared_shape(tensor: TypeProto.Tensor) -> tuple[int | str | None, ...] | N
 
 
 def input_type(declared: TypeProto, required: bool = True) -> InputType | None:
-    """Return the arrays that a declared type admits; None for sparse tensors or an unknown type."""
+    """The arrays that a declared type admits; None for sparse tensors or an unknown type."""
     optional = declared.WhichOneof("value") == "optional_type"
     inner = declared.optional_type.elem_type if optional else declared
     sequence = inner.WhichOneof("value") == "sequence_type"

@@ -17,7 +17,7 @@ from corpus.values import Tensor
 
 
 def external_files(model: ModelProto, folder: Path, where: str) -> tuple[ExternalFile, ...]:
-    """Return the files that the model's tensors refer to, in order of first use, each once.
+    """The files that the model's tensors refer to, in order of first use, each once.
 
     UserError when one is absent, leaves the folder, or is shorter than a tensor needs.
     """
@@ -98,7 +98,7 @@ def _mapped(tensor: TensorProto, files: dict[str, ExternalFile]) -> Tensor:
 
 
 def with_weights(model: ModelProto, files: Iterable[ExternalFile]) -> ModelProto:
-    """Return the model with what lies in those files held by itself; the model itself where nothing does."""
+    """The model with what lies in those files held by itself; the model itself where nothing does."""
     if not any(map(is_external, tensors(model))):
         return model
     by_location = {file.location: file for file in files}

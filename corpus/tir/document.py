@@ -50,7 +50,7 @@ def from_json(item: Json) -> Module:
 
 
 def from_bytes(text: bytes) -> Module:
-    """Return the module of a document; ValueError, LookupError or TypeError where it is none."""
+    """The module of a document; ValueError, LookupError or TypeError where it is none."""
     return from_json(load_json(text))
 
 

@@ -89,7 +89,7 @@ def _taking(dtype: DType, rank: int) -> tuple[Operator, ...]:
 def operators_for(
     dtype: DType, rank: int, opset: int, realms: frozenset[DTypeFamily]
 ) -> Mapping[Kind, tuple[Operator, ...]]:
-    """Return the operators that take a value of this type into their focus, by class."""
+    """The operators that take a value of this type into their focus, by class."""
     found: dict[Kind, list[Operator]] = {}
     for operator in _taking(dtype, rank):
         if operator.belongs(realms) and operator.takes(dtype, rank, opset):
@@ -101,7 +101,7 @@ def operators_for(
 def _leanings(
     producer: Kind | None, dtype: DType, rank: int, opset: int, realms: frozenset[DTypeFamily]
 ) -> tuple[tuple[Kind, float, tuple[Operator, ...]], ...]:
-    """Return each class with what the weights between classes make of it, and its operators."""
+    """Each class with what the weights between classes make of it, and its operators."""
     return tuple(
         (kind, _AFFINITY.get((producer, kind), 1.0) * _breadth(len(operators)), operators)
         for kind, operators in operators_for(dtype, rank, opset, realms).items()
@@ -148,7 +148,7 @@ class Leaning:
         opset: int,
         realms: frozenset[DTypeFamily],
     ) -> Operator | None:
-        """Return an operator to put after a value of this type that came from a producer of this class."""
+        """An operator to put after a value of this type that came from a producer of this class."""
         found = _leanings(producer, dtype, rank, opset, realms)
         if not found:
             return None

@@ -40,7 +40,7 @@ class Bodies:
         return [value for value in made[1:] if value.dtype in ALL]
 
     def wanted(self, inner: Scope, wanted: TensorType) -> Operand:
-        """Return a result of the wanted type: of an operator that can give it, or a copy."""
+        """A result of the wanted type: of an operator that can give it, or a copy."""
         realms = inner.profile.realms - {DTypeFamily.CONTRIB, DTypeFamily.CONTROL, DTypeFamily.CONTAINER}
         for _ in range(_TRIES):
             mark = inner.mark()
@@ -60,7 +60,7 @@ class Bodies:
 
 
 def new_scope(draws: RandomSource, profile: Profile) -> Scope:
-    """Return an empty program that may hold control flow."""
+    """An empty program that may hold control flow."""
     return Scope(draws, profile, Bodies())
 
 

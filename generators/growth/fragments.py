@@ -48,7 +48,7 @@ def _squared(place: Steps, x: Operand) -> Operand:
 
 
 def _axis(place: Steps, x: Operand) -> int:
-    """Return the last axis mostly, as definitions have it; sometimes any, from either end."""
+    """The last axis mostly, as definitions have it; sometimes any, from either end."""
     if not x.rank or 0 in x.shape:
         raise DoesNotFit("no axis")
     return -1 if place.scope.draws.chance(0.7) else place.scope.axis(x.rank)

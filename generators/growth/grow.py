@@ -69,7 +69,7 @@ Choose = Callable[[Scope, Operand], Operator | None]
 
 
 def leaning_choice(draws: RandomSource) -> Choose:
-    """Return the choice by one program's own weights between classes of operators."""
+    """The choice by one program's own weights between classes of operators."""
     leaning = Leaning(draws)
 
     def choose(scope: Scope, focus: Operand) -> Operator | None:
@@ -85,7 +85,7 @@ def leaning_choice(draws: RandomSource) -> Choose:
 def grow(
     seed: int, nodes: int, without: frozenset[DTypeFamily] = frozenset(), budget: Budget = UNLIMITED
 ) -> Program:
-    """Return the program of this seed with this many nodes, Constants not counted; `without` some realms."""
+    """The program of this seed with this many nodes, Constants not counted; `without` some realms."""
     draws = RandomSource(f"{seed}/{nodes}")
     profile = draw_profile(draws, budget)
     scope = new_scope(draws, replace(profile, realms=profile.realms - without))
@@ -142,7 +142,7 @@ def _compose(scope: Scope, focus: Operand, room: int) -> bool:
 
 
 def _focus(scope: Scope) -> Operand:
-    """Return the latest result, one of the latest values, or any; now and then a constant."""
+    """The latest result, one of the latest values, or any; now and then a constant."""
     draws = scope.draws
     constants = draws.chance(0.05)
     found = scope.pool if constants else [value for value in scope.pool if not value.is_constant]
@@ -150,7 +150,7 @@ def _focus(scope: Scope) -> Operand:
 
 
 def guard(scope: Scope, operator: Operator, focus: Operand, room: int) -> Operand | None:
-    """Return the focus where it lies in the operator's domain, else clipped into it, else None."""
+    """The focus where it lies in the operator's domain, else clipped into it, else None."""
     domain = operator.domain
     if domain is None or focus.range.is_within(domain):
         return focus

@@ -31,7 +31,7 @@ def place(scope: Scope, operator: Operator, call: Call) -> tuple[Operand, ...] |
 
 
 def place_wanted(scope: Scope, operator: Operator, wanted: TensorType) -> Operand | None:
-    """Return the operator's result of the wanted type; None when its domain or the budget is left.
+    """The operator's result of the wanted type; None when its domain or the budget is left.
 
     What a call that is declined had created stays in the scope for the caller to take back.
     """
@@ -46,6 +46,6 @@ def place_wanted(scope: Scope, operator: Operator, wanted: TensorType) -> Operan
 
 
 def _is_undefined(operator: Operator, operands: list[Operand]) -> bool:
-    """Return whether the focus may lie outside the operator's domain."""
+    """Whether the focus may lie outside the operator's domain."""
     domain = operator.domain
     return domain is not None and not any(operand.range.is_within(domain) for operand in operands)

@@ -125,7 +125,7 @@ def _least(path: Sequence[Step]) -> int:
 
 
 def _suited(place: Steps, step: Step, focus: Operand) -> Operand:
-    """Return the focus in a type and a rank that some operator of the step takes."""
+    """The focus in a type and a rank that some operator of the step takes."""
     scope = place.scope
     operator = scope.draws.pick(_standing(step))
     if focus.dtype not in operator.dtypes:

@@ -45,7 +45,7 @@ class Steps:
         return self.put(operator, Call(operands, attributes))
 
     def put(self, operator: Operator, call: Call) -> Operand:
-        """Return the first result of one more node."""
+        """The first result of one more node."""
         types, ranges = operator.infer(call), operator.bound(call)
         fits = all(is_in_budget(*of, bounds) for of, bounds in zip(types, ranges, strict=True))
         if self.room < 1 or not fits:
@@ -58,7 +58,7 @@ class Steps:
         return results[0]
 
     def sampled(self, operator: Operator, focus: Operand) -> tuple[Operand, Call]:
-        """Return the operator on the focus with what its sampler draws; the focus must lie in its domain."""
+        """The operator on the focus with what its sampler draws; the focus must lie in its domain."""
         domain = operator.domain
         call = None
         if domain is None or focus.range.is_within(domain):
@@ -77,7 +77,7 @@ class Steps:
         )
 
     def positive(self, value: Operand, least: float) -> Operand:
-        """Return the value with what its definition says of it: rounding aside, it is at least this much."""
+        """The value with what its definition says of it: rounding aside, it is at least this much."""
         return value._replace(range=Range(max(least, value.range.low), max(least, value.range.high)))
 
 
@@ -86,5 +86,5 @@ Definition = Callable[[Steps, Operand], Any]
 
 
 def away_from_zero(operand: Operand) -> bool:
-    """Return whether one may divide by it."""
+    """Whether one may divide by it."""
     return operand.range.magnitude_floor >= (0.1 if is_float(operand.dtype) else 1)

@@ -36,17 +36,17 @@ class Budget:
         return self != UNLIMITED
 
     def fits(self, shape: Shape) -> bool:
-        """Return whether no dim is larger than allowed."""
+        """Whether no dim is larger than allowed."""
         return self.dim is None or max(shape, default=0) <= self.dim
 
     def holds(self, flops: int, memory: int, steps: int) -> bool:
-        """Return whether this number of operations, bytes, and operators that are run is allowed."""
+        """Whether this number of operations, bytes, and operators that are run is allowed."""
         enough = self.flops is None or flops <= self.flops
         enough &= self.memory is None or memory <= self.memory
         return enough and (self.seconds is None or seconds_of(flops, memory, steps) <= self.seconds)
 
     def reaches(self, depth: int) -> bool:
-        """Return whether a chain of this number of operators is allowed."""
+        """Whether a chain of this number of operators is allowed."""
         return self.depth is None or depth <= self.depth
 
 
@@ -59,13 +59,13 @@ def seconds_of(flops: int, memory: int, steps: int) -> float:
 
 
 def bytes_of(dtype: DType, shape: Shape) -> int:
-    """Return the bytes of one value; each element of text counts as a short word."""
+    """The bytes of one value; each element of text counts as a short word."""
     kind = element(dtype)
     return math.prod(shape) * (_TEXT_BYTES if kind is TEXT else NUMPY[kind].itemsize)
 
 
 def flops_of(kind: Kind, call: Call, types: Sequence[TensorType]) -> int:
-    """Return an upper bound: every result reads every element of the largest operand, where it may.
+    """An upper bound: every result reads every element of the largest operand, where it may.
 
     What a body costs is counted as often as it runs.
     """
@@ -84,7 +84,7 @@ def steps_of(nodes: Iterable[Node]) -> int:
 
 
 def depth_of(node: Node, depths: Mapping[str, int]) -> int:
-    """Return the length of the longest chain that ends in a node, given those of the values that it reads.
+    """The length of the longest chain that ends in a node, given those of the values that it reads.
 
     A chain goes through the bodies of a node.
     """
@@ -93,7 +93,7 @@ def depth_of(node: Node, depths: Mapping[str, int]) -> int:
 
 
 def depths_of(nodes: Iterable[Node], depths: Mapping[str, int]) -> dict[str, int]:
-    """Return the length of the longest chain that ends in each value, those of outer values included."""
+    """The length of the longest chain that ends in each value, those of outer values included."""
     found = dict(depths)
     for node in nodes:
         found.update(dict.fromkeys(node.results, depth_of(node, found)))

@@ -45,7 +45,7 @@ class Counts:
 
 
 def qualified_name(node: onnx.NodeProto) -> str:
-    """Return the operator with its operator set, where that is not ONNX's own."""
+    """The operator with its operator set, where that is not ONNX's own."""
     return f"{node.domain}.{node.op_type}" if node.domain else node.op_type
 
 

@@ -32,7 +32,7 @@ _VERSIONS = {"ai.onnx.ml": 4}
 def write_model(
     scope: Scope, outputs: list[Operand], names: Mapping[int, str] | None = None
 ) -> onnx.ModelProto:
-    """Return the model of everything in the scope; `names` stand for sizes in the inputs' shapes."""
+    """The model of everything in the scope; `names` stand for sizes in the inputs' shapes."""
     model = onnx.ModelProto(ir_version=_IR_VERSION[scope.opset], producer_name="tensorcrux")
     model.opset_import.add(domain="", version=scope.opset)
     for domain in sorted({node.domain for node in scope.nodes if node.domain}):

@@ -47,7 +47,7 @@ BINNED = 0.5
 
 
 def with_binned_dims(draws: RandomSource, profile: Profile) -> Profile:
-    """Return the temper with sizes of five bins in place of its own, and attributes by bins."""
+    """The temper with sizes of five bins in place of its own, and attributes by bins."""
     drawn = (draws.between(*bin) for bin in draws.sample(BINS, 5))
     dims = tuple(dim for dim in drawn if profile.budget.fits((dim,)))
     return replace(profile, dims=dims or (1,), binned=BINNED)

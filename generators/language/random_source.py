@@ -23,15 +23,15 @@ class RandomSource:
         self._bits = source.getrandbits
 
     def below(self, bound: int) -> int:
-        """Return a whole number from 0 on, below the bound."""
+        """A whole number from 0 on, below the bound."""
         return int(self.random() * bound)
 
     def between(self, low: int, high: int) -> int:
-        """Return an integer from `low` to `high`, both included."""
+        """An integer from `low` to `high`, both included."""
         return low + int(self.random() * (high - low + 1))
 
     def binned(self, low: int, high: int) -> int:
-        """Return an integer from `low` to `high`, of bins between powers of two, all alike (NNSmith §3.3).
+        """An integer from `low` to `high`, of bins between powers of two, all alike (NNSmith §3.3).
 
         Zero is a bin of its own, and so is one; bins below zero mirror those above.
         """
@@ -45,7 +45,7 @@ class RandomSource:
         return self.between(*self.pick(bins))
 
     def amount(self, usual: Sequence[int], most: int, rate: float) -> int:
-        """Return one of the usual numbers, or as often as `rate` says one of a bin up to `most`.
+        """One of the usual numbers, or as often as `rate` says one of a bin up to `most`.
 
         Where usual ones lie below zero, so do bins. A rate of 0 draws what `pick` does.
         """
@@ -55,7 +55,7 @@ class RandomSource:
         return self.pick(usual)
 
     def chance(self, probability: float) -> bool:
-        """Return whether something of that probability happens."""
+        """Whether something of that probability happens."""
         return self.random() < probability
 
     def pick(self, items: Sequence[T]) -> T:

@@ -59,7 +59,7 @@ class Grower(Protocol):
         """Put some nodes one after another, from a value on; their results."""
 
     def wanted(self, inner: Scope, wanted: TensorType) -> Operand:
-        """Return a new result of the wanted type."""
+        """A new result of the wanted type."""
 
     def use(self, inner: Scope, name: str, call: Call) -> tuple[Operand, ...] | None:
         """Add a node of the operator of that name; None if a result leaves the budget."""
@@ -92,7 +92,7 @@ class Scope:
         self.depth = 0
 
     def mark(self) -> Mark:
-        """Return the present point, for `restore`."""
+        """The present point, for `restore`."""
         return Mark(tuple(map(len, self._parts)), self._names)
 
     def restore(self, mark: Mark) -> None:
@@ -106,7 +106,7 @@ class Scope:
         return self.pool, self.nodes, self.inputs, self.initializers, self.constants, self.costs
 
     def fresh_name(self) -> str:
-        """Return a name that was not given before."""
+        """A name that was not given before."""
         self._names += 1
         return f"v{self._names}"
 
@@ -154,7 +154,7 @@ class Scope:
         return self.grower.grow(self, focus, nodes)
 
     def wanted(self, wanted: TensorType) -> Operand:
-        """Return a new result of the wanted type."""
+        """A new result of the wanted type."""
         return self.grower.wanted(self, wanted)
 
     def use(self, name: str, call: Call) -> tuple[Operand, ...] | None:
@@ -190,7 +190,7 @@ class Scope:
         self.costs.append(cost)
 
     def depths(self) -> dict[str, int]:
-        """Return the number of operators in the longest chain that ends in each value."""
+        """The number of operators in the longest chain that ends in each value."""
         return depths_of(self.nodes, self.outer_depths)
 
     # Operands
@@ -198,7 +198,7 @@ class Scope:
     def create(
         self, dtype: DType, shape: Shape, within: Range | None = None, *, as_input: bool = False
     ) -> Operand:
-        """Return a new operand with drawn content: an input of the graph, an initializer or a Constant.
+        """A new operand with drawn content: an input of the graph, an initializer or a Constant.
 
         Raises `DoesNotFit` when it would be too large.
         """
@@ -219,7 +219,7 @@ class Scope:
         return operand
 
     def _create_container(self, dtype: DType, shape: Shape, within: Range | None) -> Operand:
-        """Return an input of the graph: no initializer holds one."""
+        """An input of the graph: no initializer holds one."""
         if not self.takes_inputs:
             raise DoesNotFit(dtype.name)
         content = draw(self.draws, element(dtype), shape, within)
@@ -229,12 +229,12 @@ class Scope:
         return operand
 
     def allows(self, dtype: DType) -> bool:
-        """Return whether the program may hold values of that element type."""
+        """Whether the program may hold values of that element type."""
         realm = dtype_family_of(dtype)
         return realm is None or realm in self.profile.realms
 
     def fix(self, array: Tensor, dtype: DType = I64) -> Operand:
-        """Return an operand that steers the operator (a shape, axes, a scale): nearly always a constant."""
+        """An operand that steers the operator (a shape, axes, a scale): nearly always a constant."""
         array = np.asarray(array)
         self.charge(0, [(dtype, array.shape)])
         name = self.fresh_name()
@@ -246,21 +246,21 @@ class Scope:
         return self._store(name, dtype, array.shape, bounds, array)
 
     def constant(self, array: Tensor, dtype: DType) -> Operand:
-        """Return an operand whose content decides the types of the results: never an input."""
+        """An operand whose content decides the types of the results: never an input."""
         return self._store(self.fresh_name(), dtype, array.shape, fixed(array).range, array)
 
     def content_of(self, operand: Operand) -> Tensor | None:
-        """Return the known content of an operand; None for a node's result."""
+        """The known content of an operand; None for a node's result."""
         given = [(one.name, array) for one, array in self.inputs]
         found = dict((*given, *self.initializers, *self.constants)).get(operand.name)
         return found if isinstance(found, np.ndarray) else None
 
     def fix_ints(self, values: Iterable[int]) -> Operand:
-        """Return a constant of these int64 values, of rank 1."""
+        """A constant of these int64 values, of rank 1."""
         return self.fix(np.array(list(values), dtype=np.int64))
 
     def fix_scalar(self, value: float, dtype: DType) -> Operand:
-        """Return a fixed operand of rank 0; what the type does not hold is brought to its nearest bound."""
+        """A fixed operand of rank 0; what the type does not hold is brought to its nearest bound."""
         if not is_float(dtype):
             low, high, _ = extent(dtype)
             value = int(min(max(value, low), high))
@@ -272,7 +272,7 @@ class Scope:
         return Operand(name, dtype, shape, bounds, None, array, is_constant=True)
 
     def reuse(self, dtype: DType, fits: Callable[[Shape], bool], within: Range = ANYTHING) -> Operand | None:
-        """Return a value that is there already and suits, or None."""
+        """A value that is there already and suits, or None."""
         found = [
             value
             for value in self.pool
@@ -283,7 +283,7 @@ class Scope:
         return self.draws.pick(found) if found else None
 
     def supply(self, dtype: DType, shape: Shape, within: Range | None = None) -> Operand:
-        """Return a value of exactly this type: reused or created."""
+        """A value of exactly this type: reused or created."""
         if self.draws.chance(self.profile.reuse):
             found = self.reuse(dtype, shape.__eq__, within or ANYTHING)
             if found is not None:
@@ -291,7 +291,7 @@ class Scope:
         return self.create(dtype, shape, within)
 
     def partner(self, focus: Operand, within: Range | None = None, dtype: DType | None = None) -> Operand:
-        """Return the other operand of an elementwise operator: broadcasts with the focus."""
+        """The other operand of an elementwise operator: broadcasts with the focus."""
         dtype = focus.dtype if dtype is None else dtype
         if self.draws.chance(self.profile.reuse):
             found = self.reuse(dtype, lambda shape: _suits(focus.shape, shape), within or ANYTHING)
@@ -300,7 +300,7 @@ class Scope:
         return self.create(dtype, self.broadcasting_shape(focus.shape), within)
 
     def broadcasting_shape(self, shape: Shape) -> Shape:
-        """Return a shape that broadcasts with this one: equal, a suffix, with ones, rarely of higher rank."""
+        """A shape that broadcasts with this one: equal, a suffix, with ones, rarely of higher rank."""
         draws = self.draws
         form = draws.random()
         if form < 0.35:
@@ -319,11 +319,11 @@ class Scope:
     # Shapes and attributes
 
     def dim(self) -> int:
-        """Return a size for a new shape."""
+        """A size for a new shape."""
         return self.draws.pick(self.profile.dims)
 
     def shape(self, rank: int) -> Shape:
-        """Return a shape of this rank within the budget."""
+        """A shape of this rank within the budget."""
         dims: list[int] = []
         room = MAX_ELEMENTS
         for _ in range(rank):
@@ -370,7 +370,7 @@ class Scope:
 
 
 def node_of(name: str, call: Call, results: tuple[str, ...]) -> Node:
-    """Return the node of a call."""
+    """The node of a call."""
     names = tuple("" if value is None else value.name for value in call.operands)
     return Node(name, names, results, call.attributes)
 
@@ -383,7 +383,7 @@ def _suits(shape: Shape, other: Shape) -> bool:
 
 
 def is_in_budget(dtype: DType, shape: Shape, bounds: Range) -> bool:
-    """Return whether a result is small enough, empty dims taken for one, and finite with room to spare."""
+    """Whether a result is small enough, empty dims taken for one, and finite with room to spare."""
     size = math.prod(shape) or math.prod(max(dim, 1) for dim in shape)
     if size > MAX_ELEMENTS or len(shape) > MAX_RANK + 1:
         return False

@@ -57,7 +57,7 @@ class Content(NamedTuple):
 
 
 def hazards(dtype: DType) -> tuple[float, ...]:
-    """Return the values at which arithmetic of a type changes its character; finite ones only."""
+    """The values at which arithmetic of a type changes its character; finite ones only."""
     if dtype in (BOOL, TEXT):
         return ()
     if is_float(dtype):

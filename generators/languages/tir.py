@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from generators.language.record import Language
 
-LANGUAGE = Language(brings_passes=True, strategy="tir")
+LANGUAGE = Language(brings_passes=True, strategies={"tir": 1.0})

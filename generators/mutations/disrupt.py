@@ -61,7 +61,7 @@ _CONTRACTED: Mapping[str, tuple[int, int]] = {
 
 
 def disrupt(draws: RandomSource, program: Program) -> tuple[onnx.ModelProto, str] | None:
-    """Return the broken model, and its violation; None where none can be put into this program."""
+    """The broken model, and its violation; None where none can be put into this program."""
     model = onnx.ModelProto()
     model.CopyFrom(program.model)
     opset = next(entry.version for entry in model.opset_import if not entry.domain)
@@ -93,7 +93,7 @@ def _schema(node: onnx.NodeProto, opset: int) -> OpSchema:
 
 
 def _initializer(graph: onnx.GraphProto, dtype: DType, shape: Shape) -> str:
-    """Return a new initializer of ones."""
+    """A new initializer of ones."""
     name = f"violation_{len(graph.initializer)}"
     graph.initializer.append(numpy_helper.from_array(np.ones(shape, dtype=NUMPY[dtype]), name))
     return name
@@ -238,7 +238,7 @@ def _arity(
 def _cycle(
     draws: RandomSource, graph: onnx.GraphProto, types: Mapping[str, TensorType], opset: int
 ) -> str | None:
-    """Return a node that needs its own result."""
+    """A node that needs its own result."""
     for node in _nodes(draws, graph):
         if node.input and types.get(node.input[0]) == types.get(node.output[0]):
             node.input[0] = node.output[0]
@@ -249,7 +249,7 @@ def _cycle(
 def _dangling(
     draws: RandomSource, graph: onnx.GraphProto, types: Mapping[str, TensorType], opset: int
 ) -> str | None:
-    """Return an operand that nothing makes."""
+    """An operand that nothing makes."""
     for node in _nodes(draws, graph):
         if node.input:
             node.input[0] = "nothing_makes_this"
@@ -260,7 +260,7 @@ def _dangling(
 def _opset(
     draws: RandomSource, graph: onnx.GraphProto, types: Mapping[str, TensorType], opset: int
 ) -> str | None:
-    """Return an operator that only a later opset has."""
+    """An operator that only a later opset has."""
     for node in _nodes(draws, graph):
         if (
             len(node.input) == 1
@@ -288,7 +288,7 @@ def _foreign_nodes(draws: RandomSource, graph: onnx.GraphProto) -> Iterator[onnx
 def _unknown_operator(
     draws: RandomSource, graph: onnx.GraphProto, types: Mapping[str, TensorType], opset: int
 ) -> str | None:
-    """Return an operator that its domain does not have."""
+    """An operator that its domain does not have."""
     for node in _foreign_nodes(draws, graph):
         node.op_type = "NothingOfThisName"
         return f"operator: {node.name} is {node.op_type}, which {node.domain} does not have"
@@ -298,7 +298,7 @@ def _unknown_operator(
 def _unknown_attribute(
     draws: RandomSource, graph: onnx.GraphProto, types: Mapping[str, TensorType], opset: int
 ) -> str | None:
-    """Return an attribute that the operator does not have."""
+    """An attribute that the operator does not have."""
     for node in _foreign_nodes(draws, graph):
         node.attribute.add(name="nothing_knows_this", type=AttributeProto.INT, i=1)
         return f"attribute: {node.name} has none of the name nothing_knows_this"
@@ -308,7 +308,7 @@ def _unknown_attribute(
 def _foreign_cycle(
     draws: RandomSource, graph: onnx.GraphProto, types: Mapping[str, TensorType], opset: int
 ) -> str | None:
-    """Return a node that needs its own result."""
+    """A node that needs its own result."""
     for node in _foreign_nodes(draws, graph):
         if node.input:
             node.input[0] = node.output[0]
@@ -319,7 +319,7 @@ def _foreign_cycle(
 def _foreign_dangling(
     draws: RandomSource, graph: onnx.GraphProto, types: Mapping[str, TensorType], opset: int
 ) -> str | None:
-    """Return an operand that nothing makes."""
+    """An operand that nothing makes."""
     for node in _foreign_nodes(draws, graph):
         if node.input:
             node.input[0] = "nothing_makes_this"

@@ -35,7 +35,7 @@ class Form(StrEnum):
 
 
 def wrap(model: onnx.ModelProto, draws: RandomSource) -> onnx.ModelProto:
-    """Return the model with a run of its nodes behind a call, in one of the forms."""
+    """The model with a run of its nodes behind a call, in one of the forms."""
     count = len(model.graph.node)
     first = next((at for at, node in enumerate(model.graph.node) if node.op_type != "Constant"), count)
     shown = (*model.graph.input, *model.graph.output)
@@ -97,7 +97,7 @@ def _functions(
     opsets: Sequence[onnx.OperatorSetIdProto],
     form: Form,
 ) -> list[onnx.FunctionProto]:
-    """Return the functions, the one to call last."""
+    """The functions, the one to call last."""
 
     def function(name: str, body: Sequence[onnx.NodeProto], results: Sequence[str]) -> onnx.FunctionProto:
         made = onnx.FunctionProto(name=name, domain=DOMAIN, input=inputs, output=results, node=body)
@@ -123,7 +123,7 @@ def _functions(
 def _nested(
     nodes: Sequence[onnx.NodeProto], inputs: Sequence[str], opsets: Sequence[onnx.OperatorSetIdProto]
 ) -> onnx.FunctionProto:
-    """Return the first node as a function of its own."""
+    """The first node as a function of its own."""
     first = nodes[0]
     needed = [name for name in inputs if name in free_names(first)]
     results = [name for name in first.output if name]

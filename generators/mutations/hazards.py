@@ -43,7 +43,7 @@ class Endangered(NamedTuple):
     opset: int
 
     def given(self) -> dict[str, onnx.TensorProto]:
-        """Return the initializers, and what Constants hold, by name."""
+        """The initializers, and what Constants hold, by name."""
         found = {tensor.name: tensor for tensor in self.graph.initializer}
         for node in self.graph.node:
             if node.op_type == "Constant" and node.attribute[0].HasField("t"):
@@ -85,7 +85,7 @@ Endanger = Callable[[RandomSource, Endangered], str | None]
 
 
 def endanger(draws: RandomSource, program: Program) -> tuple[Program, str] | None:
-    """Return the program with one thing changed, and which; None where nothing can be."""
+    """The program with one thing changed, and which; None where nothing can be."""
     model = onnx.ModelProto()
     model.CopyFrom(program.model)
     opset = next(entry.version for entry in model.opset_import if not entry.domain)
@@ -150,7 +150,7 @@ def _length(draws: RandomSource, program: Endangered) -> str | None:
 
 
 def _attribute(draws: RandomSource, program: Endangered) -> str | None:
-    """Return a number of an attribute, also of one that was left out."""
+    """A number of an attribute, also of one that was left out."""
     nodes = [node for node in program.graph.node if node.op_type != "Constant" and not node.domain]
     for node in draws.sample(nodes, len(nodes)):
         known = onnx.defs.get_schema(node.op_type, program.opset).attributes
@@ -200,18 +200,18 @@ _MAY_BE_NONFINITE = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE,
 
 
 def put_nonfinite(draws: RandomSource, program: Program) -> Program | None:
-    """Return the program with some elements of one input not finite; None where no input can be."""
+    """The program with some elements of one input not finite; None where no input can be."""
     names = sorted(_takers(program, _looks)) or sorted(_takers(program, _defines))
     if not names:
         return None
     name = draws.pick(names)
     array = program.inputs[name]
     assert isinstance(array, np.ndarray)
-    return replace(program, inputs={**program.inputs, name: _with_some(draws, array)})
+    return replace(program, inputs={**program.inputs, name: with_some_nonfinite(draws, array)})
 
 
 def _looks(node: NodeProto) -> bool:
-    """Return whether an operator of ONNX looks at its values and does not only move them."""
+    """Whether an operator of ONNX looks at its values and does not only move them."""
     return not node.domain and arithmetic_of(node).nonfinite is Nonfinite.DEFINED
 
 
@@ -230,7 +230,8 @@ def _takers(program: Program, is_taker: Callable[[NodeProto], bool]) -> Iterator
             yield name
 
 
-def _with_some(draws: RandomSource, array: Tensor) -> Tensor:
+def with_some_nonfinite(draws: RandomSource, array: Tensor) -> Tensor:
+    """The array with one to `MOST` elements that are NaN or infinite."""
     changed = array.copy()
     for _ in range(1 + draws.below(MOST)):
         changed.reshape(-1)[draws.below(array.size)] = draws.pick(VALUES)

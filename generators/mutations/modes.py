@@ -35,7 +35,7 @@ MODE_SHARES = {Mode.DISRUPTIVE: 0.06, Mode.VULNERABLE: 0.1, Mode.NONFINITE: 0.08
 
 
 def mode_of(mode: Mode, seed: int) -> Mode:
-    """Return the mode of one program of a mixture; any other mode is everyone's."""
+    """The mode of one program of a mixture; any other mode is everyone's."""
     if mode is not Mode.MIXED:
         return mode
     form = RandomSource(f"which mode/{seed}").random()
@@ -47,7 +47,7 @@ def mode_of(mode: Mode, seed: int) -> Mode:
 
 
 def in_mode(mode: str, seed: int, program: Program) -> Case:
-    """Return the case of a program as the mode has it: what it owes is a setting, what was done to it a note.
+    """The case of a program as the mode has it: what it owes is a setting, what was done to it a note.
 
     It is whole where nothing fits it.
     """

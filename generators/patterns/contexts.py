@@ -19,7 +19,7 @@ _FRESH = 0.35
 
 
 def bred_of(seed: int, pool: Pool) -> Bred:
-    """Return what the program of a seed is bred on.
+    """What the program of a seed is bred on.
 
     Each context draws a lot for the seed and the best one wins, so that one context more or less in the pool
     changes only the seeds that it wins.
@@ -32,10 +32,10 @@ def bred_of(seed: int, pool: Pool) -> Bred:
 
 
 def seeds_of(bred: Bred) -> tuple[int, ...]:
-    """Return the seeds that a program is made of, the first one first."""
+    """The seeds that a program is made of, the first one first."""
     return tuple(json.loads(bred.made_of))
 
 
 def further_nodes(nodes: int) -> int:
-    """Return how many nodes each further seed adds to a program of so many."""
+    """How many nodes each further seed adds to a program of so many."""
     return max(4, nodes // 2)

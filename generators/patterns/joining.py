@@ -124,7 +124,7 @@ class _Placing:
         return fresh
 
     def _suits(self, value: Operand, slot: Hole) -> bool:
-        """Return whether a value that is there has the slot's type, for some sizes of its named dims."""
+        """Whether a value that is there has the slot's type, for some sizes of its named dims."""
         if value.dtype is not slot.dtype or value.rank != len(slot.dims):
             return False
         if not value.range.is_within(slot.within or ANYTHING):
@@ -143,7 +143,7 @@ class _Placing:
         return value
 
     def _shape(self, dims: Dims) -> Shape:
-        """Return the dims with sizes for those that have none yet."""
+        """The dims with sizes for those that have none yet."""
         for dim in dims:
             if isinstance(dim, str) and dim not in self.sizes:
                 least = self.recipe.least.get(dim, 2)
@@ -191,7 +191,7 @@ def _emit(scope: Scope, use: Use, operands: list[Operand | None]) -> tuple[Opera
 
 
 def _within_domain(operator: Operator, call: Call) -> Call:
-    """Return the call with its focus taken for being where the operator is defined."""
+    """The call with its focus taken for being where the operator is defined."""
     domain, first = operator.domain, call.operand(0)
     if domain is None or first.range.is_within(domain):
         return call
@@ -220,6 +220,6 @@ def is_sound(recipe: Recipe) -> bool:
 
 
 def leaning_dtypes(draws: RandomSource, recipe: Recipe, usual: tuple[DType, ...]) -> tuple[DType, ...]:
-    """Return the element types that a program should hold for the pattern to meet values of its own."""
+    """The element types that a program should hold for the pattern to meet values of its own."""
     own = [slot.dtype for slot in recipe.slots if not slot.steers]
     return (draws.pick(own), draws.pick(own), *usual[2:]) if own else usual

@@ -156,7 +156,7 @@ def _slot(info: onnx.ValueInfoProto, uses: Sequence[Use]) -> Hole:
 
 
 def _domain(dtype: DType, places: Iterable[tuple[Use, int]]) -> Range | None:
-    """Return the domain of the first operator that has one; a divisor stays away from zero."""
+    """The domain of the first operator that has one; a divisor stays away from zero."""
     for use, at in places:
         if not at and use.operator.domain is not None:
             return use.operator.domain

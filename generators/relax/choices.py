@@ -14,7 +14,7 @@ Accept = Callable[[Operator, Call], bool]
 
 
 def any_tensor(asking: Asking) -> Tensor:
-    """Return a result of a few dims, mostly of floats."""
+    """A result of a few dims, mostly of floats."""
     draws = asking.draws
     dtype = asking.float() if draws.chance(0.75) else draws.pick([asking.integer(), "bool"])
     rank = draws.weighted((0, 1, 2, 3, 4), (1.0, 2.0, 4.0, 3.0, 3.0))
@@ -22,7 +22,7 @@ def any_tensor(asking: Asking) -> Tensor:
 
 
 def whatever(operator: Operator, call: Call) -> bool:
-    """Return every call of every operator."""
+    """Every call of every operator."""
     return True
 
 
@@ -80,6 +80,6 @@ class Choices:
     """By pass, programs on which it fires; with any, half of what a program grows for is one of these."""
 
     def weight(self, operator: Operator) -> float:
-        """Return an operator's weight beside the others."""
+        """An operator's weight beside the others."""
         is_in = self.operators is None or operator.name in self.operators
         return operator.weight if is_in else 0.0

@@ -51,17 +51,17 @@ def arrays(value: Any) -> Iterator[Any]:
 
 
 def is_held(budget: Budget, cost: Cost, value: Any) -> bool:
-    """Return whether the budget holds the cost and every dim of the value."""
+    """Whether the budget holds the cost and every dim of the value."""
     return budget.holds(cost.flops, cost.memory, cost.steps) and fits(budget, value)
 
 
 def fits(budget: Budget, value: Any) -> bool:
-    """Return whether every dim of the value keeps the bound."""
+    """Whether every dim of the value keeps the bound."""
     return all(budget.fits(each.shape) for each in arrays(value))
 
 
 def names_of(item: Json) -> list[str]:
-    """Return the names that arguments read, and those that bodies among them give."""
+    """The names that arguments read, and those that bodies among them give."""
     if isinstance(item, list):
         return [name for each in item for name in names_of(each)]
     if isinstance(item, dict):
@@ -72,13 +72,13 @@ def names_of(item: Json) -> list[str]:
 
 
 def deepened(depths: Mapping[str, int], op: str, args: Json) -> int:
-    """Return the operators of the longest chain that ends in a binding, given those of what it reads."""
+    """The operators of the longest chain that ends in a binding, given those of what it reads."""
     longest = max((depths.get(name, 0) for name in names_of(args)), default=0)
     return longest + (op not in ONE_TO_ONE)
 
 
 def depths_of(bindings: Iterable[Binding], outer: Mapping[str, int]) -> dict[str, int]:
-    """Return the longest chain that ends in each of these bindings, and in those of their bodies."""
+    """The longest chain that ends in each of these bindings, and in those of their bodies."""
     found = dict(outer)
     for each in bindings:
         for body in each.bodies:

@@ -46,7 +46,7 @@ def in_blocks(draws: RandomSource, share: float) -> Callable[[Json], Json]:
 
 
 def belongs_outside(op: str, args: list[Json]) -> bool:
-    """Return whether no dataflow block may hold such a binding."""
+    """Whether no dataflow block may hold such a binding."""
     return op in _OUTSIDE or _is_shape(op, args)
 
 

@@ -46,7 +46,7 @@ class Frame:
     depth: int = 0
 
     def readable(self) -> list[Known]:
-        """Return all names that may be read here."""
+        """All names that may be read here."""
         return [*(self.outer.readable() if self.outer else ()), *self.known]
 
     def all_symbols(self) -> list[str]:
@@ -73,16 +73,16 @@ class Frame:
         del self.symbols[mark.symbols :]
 
     def within(self) -> Frame:
-        """Return a body inside this one."""
+        """A body inside this one."""
         return Frame(outer=self, depth=self.depth + 1)
 
 
 def graph_json(frame: Frame, outputs: list[str], facts: Mapping[str, Json] | None = None) -> Json:
-    """Return the body as a document spells it."""
+    """The body as a document spells it."""
     graph = {"inputs": frame.inputs, "bindings": frame.bindings, "outputs": outputs}
     return {**graph, "facts": dict(facts)} if facts else graph
 
 
 def has_plain(dim: Dim, name: str) -> bool:
-    """Return whether a dim is just this symbol, so that a value of the shape tells its size."""
+    """Whether a dim is just this symbol, so that a value of the shape tells its size."""
     return dim == name

@@ -23,7 +23,7 @@ from generators.relax.watched import lies_within
 
 
 def guarded(growth: Making, frame: Frame, found: Known, target: Tensor, within: Within) -> Known:
-    """Return the value brought into the bounds: an index by a remainder, other numbers by clipping."""
+    """The value brought into the bounds: an index by a remainder, other numbers by clipping."""
     if within.low is not None or within.high is not None:
         is_index = not target.is_float and within.low == 0 and within.high is not None
         if is_index and growth.draws.chance(0.5):
@@ -79,7 +79,7 @@ class Growth(Making):
         self._forms = forms
 
     def grow(self, frame: Frame, target: Type, within: Within = ANY, fuel: int = 0) -> Known:
-        """Return a value of the type within the bounds."""
+        """A value of the type within the bounds."""
         self._measure(target, frame)
         if fuel > 0 and self.left > 0 and isinstance(target, Tensor):
             for _ in range(_TRIES):
@@ -96,7 +96,7 @@ class Growth(Making):
         return leaf(self, frame, target, within)
 
     def settle(self, frame: Frame, found: Known, target: Type, within: Within) -> Known | None:
-        """Return the value, guarded where it leaves the bounds; None where no guard helps."""
+        """The value, guarded where it leaves the bounds; None where no guard helps."""
         if lies_within(found.value, within):
             return found
         assert isinstance(target, Tensor)
@@ -104,7 +104,7 @@ class Growth(Making):
         return found if lies_within(found.value, within) else None
 
     def grow_all(self, frame: Frame, wants: list[Want], fuel: int) -> list[Known]:
-        """Return the operands of a call, which share the fuel."""
+        """The operands of a call, which share the fuel."""
         found = []
         for place, want in enumerate(wants):
             share = fuel if place == len(wants) - 1 else self.draws.between(0, fuel)

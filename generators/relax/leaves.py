@@ -19,7 +19,7 @@ _JOINED = 0.7
 
 
 def leaf(growth: Making, frame: Frame, target: Type, within: Within) -> Known:
-    """Return a value of the type within the bounds, by one binding at most."""
+    """A value of the type within the bounds, by one binding at most."""
     if isinstance(target, Fields):
         parts = [leaf(growth, frame, each, within) for each in target.fields]
         return growth.bind(frame, "alias", [{"tuple": [{"ref": each.name} for each in parts]}], target)
@@ -41,7 +41,7 @@ def leaf(growth: Making, frame: Frame, target: Type, within: Within) -> Known:
 
 
 def fitting(frame: Frame, target: Type, within: Within) -> list[Known]:
-    """Return the names in scope of this very type, whose values lie within the bounds."""
+    """The names in scope of this very type, whose values lie within the bounds."""
     return [each for each in frame.readable() if each.type == target and lies_within(each.value, within)]
 
 
@@ -65,7 +65,7 @@ def frame_symbols(frame: Frame) -> int:
 
 
 def new_input(growth: Making, frame: Frame, target: Tensor, within: Within) -> Known:
-    """Return a further parameter of main."""
+    """A further parameter of main."""
     name = growth.fresh("x")
     array = drawn(growth.draws, target.dtype, concrete(target.shape, frame.all_sizes()), within)
     growth.pay("alias", [], array)
@@ -78,7 +78,7 @@ def new_input(growth: Making, frame: Frame, target: Tensor, within: Within) -> K
 
 
 def filled(growth: Making, frame: Frame, target: Tensor, within: Within) -> Known:
-    """Return a tensor of one number, which may be of symbolic dims."""
+    """A tensor of one number, which may be of symbolic dims."""
     number = growth.constant(drawn(growth.draws, target.dtype, (), within))
     args = [{"shape": list(target.shape)}, {"ref": number.name}]
     return growth.bind(

@@ -86,7 +86,7 @@ class Making:
         return MOST_HALF if "float16" in self.floats else MOST_FLOAT
 
     def asking(self, frame: Frame) -> Asking:
-        """Return what a solver may use within a frame."""
+        """What a solver may use within a frame."""
         symbols = frame.all_symbols()
         own = [dim for dim in self.dims if self.budget.fits((dim,))] or [1]
         dims: tuple[Dim, ...] = (*own, *symbols, *symbols)
@@ -103,7 +103,7 @@ class Making:
     # Values
 
     def run(self) -> Watched:
-        """Return a run that sees the program as it is now."""
+        """A run that sees the program as it is now."""
         document = {
             "main": {},
             "constants": {},
@@ -118,7 +118,7 @@ class Making:
     def bind(
         self, frame: Frame, op: str, args: list[Json], told: Type, kwargs: Mapping[str, Json] | None = None
     ) -> Known:
-        """Return a new binding with its value; Unsound for a value that no program may hold."""
+        """A new binding with its value; Unsound for a value that no program may hold."""
         name = self.fresh()
         value = self.put(frame, name, op, args, kwargs)
         self._agree(op, told, value, frame)
@@ -177,7 +177,7 @@ class Making:
                 self._agree(op, field, part, frame)
 
     def constant(self, array: Array) -> Known:
-        """Return a constant of the program; the same one where it is there already."""
+        """A constant of the program; the same one where it is there already."""
         for name, value in self.constants.items():
             same = value.dtype == array.dtype and value.shape == array.shape
             if same and np.array_equal(value, array):

@@ -102,7 +102,7 @@ class Asking:
         return self.draws.pick(self.dims)
 
     def static(self) -> int:
-        """Return a dim without symbols."""
+        """A dim without symbols."""
         return size_of(self.draws.pick([dim for dim in self.dims if isinstance(dim, int)] or [2]), self.sizes)
 
     def shape(self, low: int = 0, high: int | None = None) -> tuple[Dim, ...]:
@@ -123,7 +123,7 @@ class Asking:
         return self.draws.amount(usual, most, self.binned)
 
     def axis(self, axis: int, rank: int) -> int:
-        """Return the axis, now and then counted from the back."""
+        """The axis, now and then counted from the back."""
         return axis - rank if self.draws.chance(0.25) else axis
 
     def float(self) -> str:
@@ -157,7 +157,7 @@ class Operator:
     family: str = field(default="", compare=False)
 
     def sample(self, asking: Asking, tries: int = 20) -> tuple[Tensor, Call] | None:
-        """Return a result's type and a call that has it."""
+        """A result's type and a call that has it."""
         for _ in range(tries):
             wanted = Tensor(_dtype(asking, self.likely), asking.shape(*self.ranks))
             if self.recognise(wanted) and (call := self.solve(asking, wanted)) is not None:
@@ -176,7 +176,7 @@ def _dtype(asking: Asking, likely: Likely) -> str:
 
 
 def target_of(call: Call) -> Type:
-    """Return the type that the call was solved for."""
+    """The type that the call was solved for."""
     if call.at is None:
         return call.result
     assert isinstance(call.result, Fields)
@@ -189,10 +189,10 @@ def shape_literal(shape: Sequence[Dim]) -> Literal:
 
 
 def number(value: float, dtype: str = "int64") -> Literal:
-    """Return a number as an argument."""
+    """A number as an argument."""
     return Literal({"prim": [dtype, value]})
 
 
 def numbers(values: Sequence[int]) -> Literal:
-    """Return a tuple of integers as an argument."""
+    """A tuple of integers as an argument."""
     return Literal({"tuple": [{"prim": ["int64", int(value)]} for value in values]})

@@ -54,7 +54,7 @@ def place_pattern(growth: Growth) -> str:
 
 
 def _within(pattern: GraphPattern, name: str) -> Within:
-    """Return the bounds of an input's values, from the program that the pattern was taken out of."""
+    """The bounds of an input's values, from the program that the pattern was taken out of."""
     low, high = pattern.ranges.get(name, (0.0, 0.0))
     return Within(low, high, is_nonzero=low > 0 or high < 0)
 
@@ -70,7 +70,7 @@ def _bind_symbols(growth: Growth, program: GraphProgram) -> None:
 
 
 def _tensor(item: Input) -> Tensor:
-    """Return the type of an input; TooLarge for one that is no tensor."""
+    """The type of an input; TooLarge for one that is no tensor."""
     dims = tuple(dim for dim in item.shape if dim is not None)
     if len(dims) < len(item.shape) or item.declared is not None:
         raise TooLarge(item.name)
@@ -102,7 +102,7 @@ def _bind(growth: Growth, binding: Binding, types: Mapping[str, Any], apart: Map
 
 
 def _has_shape(value: Any, dims: Any, sizes: Mapping[str, int]) -> bool:
-    """Return whether a value's dims are these, at the sizes that symbols have."""
+    """Whether a value's dims are these, at the sizes that symbols have."""
     try:
         return isinstance(value, np.ndarray) and concrete(tuple(dims), sizes) == value.shape
     except UserError:  # a symbol that is not there

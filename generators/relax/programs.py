@@ -54,7 +54,7 @@ class RelaxProgram:
     format: ClassVar[str] = "relax"
 
     def as_case(self, seed: int) -> Case:
-        """Return the case that a campaign judges."""
+        """The case that a campaign judges."""
         notes = tuple(map(Remark.PATTERN.note, self.fires))
         return Case(
             self.format, self.program.to_bytes(), dict(self.inputs), origin=f"seed:{seed}", notes=notes
@@ -178,7 +178,7 @@ class Policy(Choices):
     """A policy of drawing programs; a strategy file makes one and calls its `programs()`."""
 
     def programs(self) -> Strategy:
-        """Return the strategy of this policy, as `--strategy FILE.py:NAME` takes one."""
+        """The strategy of this policy, as `--strategy FILE.py:NAME` takes one."""
 
         def made(seeds: Sequence[int], nodes: int, source: Path | None, budget: Budget) -> Iterator[object]:
             return (make_program(seed, nodes, self, budget) for seed in seeds)

@@ -47,7 +47,7 @@ _COARSE = frozenset({"float16", "bfloat16"})
 
 
 def primfunc(draws: RandomSource, operands: Sequence[Tensor], target: Tensor) -> Function:
-    """Return a PrimFunc of operands of these types, which come before its result."""
+    """A PrimFunc of operands of these types, which come before its result."""
     making = _Making(draws, Maker(draws, Names()))
     given = [making.named("A", each) for each in operands]
     result = making.named("R", target)
@@ -62,7 +62,7 @@ def primfunc(draws: RandomSource, operands: Sequence[Tensor], target: Tensor) ->
 
 
 def is_taken(function: Function) -> bool:
-    """Return whether TVM's code generator has all of its intrinsics, and each float its own width.
+    """Whether TVM's code generator has all of its intrinsics, and each float its own width.
 
     Nothing is divided by a zero that is written there, and no constant is cast to a type that lacks it: TVM
     ends at these in any program.
@@ -94,20 +94,20 @@ class _Making:
     maker: Maker
 
     def named(self, stem: str, told: Tensor) -> Buffer:
-        """Return a new buffer of a tensor's type; its dims are of int64, as all of Relax's are."""
+        """A new buffer of a tensor's type; its dims are of int64, as all of Relax's are."""
         dims = tuple(Const(int(dim), "int64") for dim in told.shape)
         start = Const(0, "int64")  # as in the functions that TVM makes of operators: FuseTIR compares the two
         return Buffer(self.maker.names.fresh(stem), dims, told.dtype, offset=start)
 
     def scratch(self) -> Buffer:
-        """Return a new buffer that only the function sees."""
+        """A new buffer that only the function sees."""
         dims = [self.draws.pick(_EXTENTS) for _ in range(self.draws.between(1, 3))]
         while prod(dims) > _MOST_ELEMENTS:
             dims.pop()
         return self.named("T", Tensor(self.draws.pick(DTYPES), tuple(dims)))
 
     def stage(self, buffer: Buffer, known: tuple[Buffer, ...]) -> tuple[Body, list[Buffer]]:
-        """Return the statements that fill a buffer, and the memory that they need besides."""
+        """The statements that fill a buffer, and the memory that they need besides."""
         way = self.draws.below(10)
         summed = self.reduced(buffer, known) if 5 <= way < 8 else None
         if summed is not None:
@@ -221,14 +221,14 @@ def _frame(known: tuple[Buffer, ...], loops: Sequence[For]) -> Frame:
 
 
 def _element(buffer: Buffer, at: tuple[Expr, ...]) -> Region:
-    """Return the region of one element."""
+    """The region of one element."""
     if len(at) != len(buffer.shape):
         return whole(buffer)
     return Region(buffer.name, tuple(Range(each, Const(1)) for each in at))
 
 
 def _without_memory(body: Body) -> tuple[Body, list[Buffer]]:
-    """Return a body whose memory stands before it, and that memory."""
+    """A body whose memory stands before it, and that memory."""
     found: list[Buffer] = []
 
     def kept(stmt: Stmt) -> Stmt | Body:

@@ -42,7 +42,7 @@ class Tensor:
         return all(isinstance(dim, int) for dim in self.shape)
 
     def of(self, dtype: str) -> Tensor:
-        """Return the same shape of another dtype."""
+        """The same shape of another dtype."""
         return Tensor(dtype, self.shape)
 
 
@@ -72,7 +72,7 @@ Type: TypeAlias = Tensor | Fields | Sizes | Arrow
 
 
 def type_to_json(told: Type) -> Json:
-    """Return the type as documents of the format spell it."""
+    """The type as documents of the format spell it."""
     match told:
         case Tensor(dtype, shape):
             return {"tensor": [dtype, list(shape), len(shape)]}
@@ -85,17 +85,17 @@ def type_to_json(told: Type) -> Json:
 
 
 def size_of(dim: Dim, sizes: Mapping[str, int]) -> int:
-    """Return the size of a dim where its symbols have these."""
+    """The size of a dim where its symbols have these."""
     return dim if isinstance(dim, int) else evaluate(dim, sizes)
 
 
 def concrete(shape: tuple[Dim, ...], sizes: Mapping[str, int]) -> tuple[int, ...]:
-    """Return the sizes of a shape where its symbols have these."""
+    """The sizes of a shape where its symbols have these."""
     return tuple(size_of(dim, sizes) for dim in shape)
 
 
 def plus(left: Dim, right: Dim) -> Dim:
-    """Return the sum of two dims."""
+    """The sum of two dims."""
     if isinstance(left, int) and isinstance(right, int):
         return left + right
     if right == 0 or left == 0:
@@ -104,7 +104,7 @@ def plus(left: Dim, right: Dim) -> Dim:
 
 
 def times(left: Dim, right: Dim) -> Dim:
-    """Return the product of two dims."""
+    """The product of two dims."""
     if isinstance(left, int) and isinstance(right, int):
         return left * right
     if right == 1 or left == 1:
@@ -113,7 +113,7 @@ def times(left: Dim, right: Dim) -> Dim:
 
 
 def product(dims: tuple[Dim, ...]) -> Dim:
-    """Return the number of elements."""
+    """The number of elements."""
     found: Dim = 1
     for dim in dims:
         found = times(found, dim)

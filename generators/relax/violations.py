@@ -36,23 +36,23 @@ class Breaking:
     stray: tuple[Input, Array] | None = None
 
     def tensor(self, place: int) -> Tensor | None:
-        """Return the type of an operand, if it is a tensor of known sizes."""
+        """The type of an operand, if it is a tensor of known sizes."""
         item = self.binding.args[place] if place < len(self.binding.args) else None
         told = self.types.get(item[REF]) if isinstance(item, dict) and set(item) == {REF} else None
         return told if isinstance(told, Tensor) and told.is_static else None
 
     def stray_input(self, dtype: str, shape: Sequence[int]) -> Json:
-        """Return a reference to a further input of this type."""
+        """A reference to a further input of this type."""
         self.stray = Input(_STRAY, dtype, tuple(shape)), np.zeros(shape, dtype)
         return {REF: _STRAY}
 
     def with_argument(self, place: int, item: Json) -> Binding:
-        """Return the binding with another argument."""
+        """The binding with another argument."""
         args = (*self.binding.args[:place], item, *self.binding.args[place + 1 :])
         return replace(self.binding, args=args)
 
     def with_attribute(self, key: str, value: Json) -> Binding:
-        """Return the binding with another value of an attribute."""
+        """The binding with another value of an attribute."""
         kind, told = self.binding.kwargs["attributes"]
         return replace(
             self.binding, kwargs={**self.binding.kwargs, "attributes": [kind, {**told, key: value}]}
@@ -164,7 +164,7 @@ VIOLATIONS: tuple[Violate, ...] = (
 
 
 def violated(seed: int, made: RelaxProgram) -> Case | None:
-    """Return the case of a program with one violation in main, which its notes name; None if none fits it."""
+    """The case of a program with one violation in main, which its notes name; None if none fits it."""
     draws = RandomSource(f"violation/{seed}")
     bindings = made.program.main.bindings
     for place, binding in draws.sample(tuple(enumerate(bindings)), len(bindings)):

@@ -85,12 +85,12 @@ class Watched(Evaluation):
 
 
 def outside(item: Any) -> Callable[..., Any]:
-    """Return a callable for a PrimFunc; one that is told as a tree is interpreted."""
+    """A callable for a PrimFunc; one that is told as a tree is interpreted."""
     return interpreted(primfunc_of(item).function) if is_loops(item) else computed(item)
 
 
 def interpreted(function: Function) -> Callable[..., Any]:
-    """Return a callable for a PrimFunc; Unsound where a result is not defined or hangs on rounding."""
+    """A callable for a PrimFunc; Unsound where a result is not defined or hangs on rounding."""
 
     def call(*operands: Any) -> Any:
         try:
@@ -107,7 +107,7 @@ def interpreted(function: Function) -> Callable[..., Any]:
 
 
 def is_close(left: Any, right: Any) -> bool:
-    """Return whether two floats, or elements of two tensors of floats, differ by no more than rounding."""
+    """Whether two floats, or elements of two tensors of floats, differ by no more than rounding."""
     if "f" not in (np.asarray(left).dtype.kind, np.asarray(right).dtype.kind):
         return False
     apart = np.abs(np.subtract(left, right))
@@ -140,7 +140,7 @@ def check(value: Any, most: float) -> None:
 
 
 def lies_within(value: Any, within: Within) -> bool:
-    """Return whether every element keeps the bounds."""
+    """Whether every element keeps the bounds."""
     if within.is_open or not isinstance(value, np.ndarray) or not value.size:
         return True
     numbers = value.astype(np.float64)

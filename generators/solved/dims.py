@@ -36,7 +36,7 @@ class Trace:
         self._is_paused = False
 
     def unknown(self, value: int, bin: tuple[int, int]) -> Dim:
-        """Return a free size that is this number now, and should come out in that bin."""
+        """A free size that is this number now, and should come out in that bin."""
         self._names += 1
         term = self.z3.Int(f"d{self._names}", self.context)
         self.free.append((term, bin))
@@ -102,17 +102,17 @@ class Dim(int):
         return self != 0
 
     def __int__(self) -> int:
-        """Return the plain number, for good."""
+        """The plain number, for good."""
         self.trace.note(self.term == plain(self), True)
         return plain(self)
 
     def __neg__(self) -> Dim:
-        """Return the negative size."""
+        """The negative size."""
         return Dim(int.__neg__(self), -self.term, self.trace)
 
 
 def plain(size: int) -> int:
-    """Return the number alone; nothing is noted."""
+    """The number alone; nothing is noted."""
     return int.__add__(size, 0)
 
 
@@ -158,11 +158,11 @@ class TracedDraws(RandomSource):
     """Draws whose numbers stay between the sizes that bound them."""
 
     def below(self, bound: int) -> int:
-        """Return a whole number from 0 on, below the bound."""
+        """A whole number from 0 on, below the bound."""
         return self._within(0, super().below(bound), bound - 1)
 
     def between(self, low: int, high: int) -> int:
-        """Return an integer from `low` to `high`, both included."""
+        """An integer from `low` to `high`, both included."""
         return self._within(low, super().between(low, high), high)
 
     def _within(self, low: int, drawn: int, high: int) -> int:
@@ -173,5 +173,5 @@ class TracedDraws(RandomSource):
 
 
 def sizes(size: Callable[[int], int], dims: Sequence[int]) -> tuple[int, ...]:
-    """Return the numbers that were found for sizes."""
+    """The numbers that were found for sizes."""
     return tuple(map(size, dims))

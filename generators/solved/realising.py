@@ -35,7 +35,7 @@ _APART = frozenset((DTypeFamily.CONTROL, DTypeFamily.CONTAINER, DTypeFamily.TEXT
 
 
 def solved_program(seed: int, nodes: int, budget: Budget, z3: Any) -> Program:
-    """Return a sketch with the sizes that were found, and forward growth for the rest."""
+    """A sketch with the sizes that were found, and forward growth for the rest."""
     name = f"smt/{seed}/{nodes}"
     draws = RandomSource(name)
     profile = replace(_leaning(draws, draw_profile(draws, budget)), binned=BINNED)
@@ -60,7 +60,7 @@ def _sketched(name: str, nodes: int, profile: Profile, trace: Trace) -> SketchSc
 
 
 def _choice(draws: RandomSource) -> Choose:
-    """Return a choice that draws again, mostly, where an operator keeps the type: it relates no sizes."""
+    """A choice that draws again, mostly, where an operator keeps the type: it relates no sizes."""
     leaning = leaning_choice(draws)
 
     def choose(scope: Scope, focus: Operand) -> Operator | None:
@@ -72,7 +72,7 @@ def _choice(draws: RandomSource) -> Choose:
 
 
 def _leaning(draws: RandomSource, profile: Profile) -> Profile:
-    """Return the temper, now and then leaning to a rare element type at an opset that has it."""
+    """The temper, now and then leaning to a rare element type at an opset that has it."""
     form = draws.random()
     if form < _NARROW:
         dtype = draws.pick(NARROW)
@@ -89,7 +89,7 @@ def _leaning(draws: RandomSource, profile: Profile) -> Profile:
 
 @cache
 def _first_opset(dtype: DType) -> int:
-    """Return the first opset at which an operator of ONNX's own takes the type."""
+    """The first opset at which an operator of ONNX's own takes the type."""
     own = [each for each in all_operators() if each.is_standard]
     opsets = range(FIRST_OPSET, LAST_OPSET + 1)
     return next(opset for opset in opsets if any(dtype in each.dtypes_at(opset) for each in own))
@@ -148,7 +148,7 @@ class Realising:
         return self.scope.fix(source.content, source.operand.dtype)
 
     def _number(self, value: Attribute) -> Attribute:
-        """Return an attribute with the numbers that were found."""
+        """An attribute with the numbers that were found."""
         if isinstance(value, tuple):
             return tuple(self._number(each) for each in value)  # type: ignore[return-value]
         return self.size(value) if isinstance(value, int) else value

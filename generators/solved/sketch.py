@@ -64,17 +64,17 @@ class SketchScope(Scope):
     # Sizes
 
     def dim(self) -> int:
-        """Return a free size."""
+        """A free size."""
         return self._at_least(1, self.trace.unknown(super().dim(), self.draws.pick(BINS)))
 
     def shape(self, rank: int) -> Shape:
-        """Return a shape of free sizes."""
+        """A shape of free sizes."""
         with self.trace.paused():
             drawn = super().shape(rank)
         return tuple(self._at_least(1, dim) if isinstance(dim, Dim) else dim for dim in drawn)
 
     def amount(self, usual: Sequence[int], most: int) -> int:
-        """Return a free number for an attribute, no less than the usual ones."""
+        """A free number for an attribute, no less than the usual ones."""
         least = min(usual)
         low, high = (max(end, least) for end in self.draws.pick(_AMOUNTS))
         found = self.trace.unknown(plain(super().amount(usual, most)), (low, high))
@@ -93,7 +93,7 @@ class SketchScope(Scope):
     def create(
         self, dtype: DType, shape: Shape, within: Range | None = None, *, as_input: bool = False
     ) -> Operand:
-        """Return a new operand of these sizes."""
+        """A new operand of these sizes."""
         if math.prod(shape) > MAX_ELEMENTS:
             raise DoesNotFit(str(shape))
         before = len(self.inputs)
@@ -108,24 +108,24 @@ class SketchScope(Scope):
         return made
 
     def fix(self, array: Tensor, dtype: DType = I64) -> Operand:
-        """Return an operand that steers; whoever reads more than a number of it has the sizes that it has."""
+        """An operand that steers; whoever reads more than a number of it has the sizes that it has."""
         made = super().fix(array, dtype)
         self.sources[made.name] = Fixed(made, np.asarray(array))
         return made
 
     def fix_ints(self, values: Iterable[int]) -> Operand:
-        """Return a constant of sizes."""
+        """A constant of sizes."""
         listed = tuple(values)
         made = super().fix(np.array([*map(plain, listed)], dtype=np.int64))
         self.sources[made.name] = Fixed(made, listed)
         return made._replace(content=np.array([*listed, None], dtype=object)[:-1])
 
     def fix_scalar(self, value: float, dtype: DType) -> Operand:
-        """Return a fixed operand of rank 0."""
+        """A fixed operand of rank 0."""
         return super().fix_scalar(int(value) if isinstance(value, Dim) else value, dtype)
 
     def reuse(self, dtype: DType, fits: Callable[[Shape], bool], within: Range = ANYTHING) -> Operand | None:
-        """Return a value that is there already and suits, with what it must suit."""
+        """A value that is there already and suits, with what it must suit."""
         with self.trace.paused():
             found = super().reuse(dtype, fits, within)
         if found is not None and fits(found.shape) and within != ANYTHING:
@@ -157,6 +157,6 @@ class SketchScope(Scope):
         return results
 
     def _is_stiff(self, operand: Operand) -> bool:
-        """Return whether numbers that were drawn for these sizes stand in an operand."""
+        """Whether numbers that were drawn for these sizes stand in an operand."""
         source = self.sources.get(operand.name)
         return isinstance(source, Fixed) and not isinstance(source.content, tuple) and bool(operand.shape)

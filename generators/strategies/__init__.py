@@ -35,7 +35,7 @@ def strategy_names() -> tuple[str, ...]:
 
 
 def find_strategy(name: str, trust: bool = False) -> Strategy:
-    """Return the strategy of this name, or of a user's file; raises `UserError`."""
+    """The strategy of this name, or of a user's file; raises `UserError`."""
     if ".py" in name:
         return _of_file(name, trust)
     if name not in strategy_names():

@@ -39,7 +39,7 @@ class BackwardScope(Scope):
         self.fuel = fuel
 
     def supply(self, dtype: DType, shape: Shape, within: Range | None = None) -> Operand:
-        """Return an operand of that type, grown while there is fuel."""
+        """An operand of that type, grown while there is fuel."""
         if self.fuel > 0 and volume(shape) <= MAX_ELEMENTS and not self.draws.chance(_ATOM_RATE):
             grown = self.grow_back(TensorType(dtype, shape), within or ANYTHING)
             if grown is not None:
@@ -47,7 +47,7 @@ class BackwardScope(Scope):
         return super().supply(dtype, shape, within)
 
     def grow_back(self, wanted: TensorType, within: Range) -> Operand | None:
-        """Return a new operator's result of this type and inside this range; None when no try gives one."""
+        """A new operator's result of this type and inside this range; None when no try gives one."""
         mark, fuel = self.mark(), self.fuel
         for _ in range(_TRIES):
             operator = recognising(self.draws, wanted, self.opset, self.profile.realms)
@@ -71,7 +71,7 @@ def programs(
 
 
 def backward(seed: int, nodes: int, budget: Budget = UNLIMITED) -> Program:
-    """Return the program of a seed, grown from a wanted result."""
+    """The program of a seed, grown from a wanted result."""
     draws = RandomSource(f"backward/{seed}/{nodes}")
     profile = replace(draw_profile(draws, budget), binned=BINNED)
     scope = BackwardScope(draws, profile, max(1, nodes // 2))

@@ -18,7 +18,7 @@ from corpus.reading import held_to, read_json
 from generators.feedback import CoverageSnapshot
 from generators.growth.affinity import operators_for
 from generators.growth.bodies import Bodies
-from generators.growth.grow import Program, begin, finish, step
+from generators.growth.grow import Program, begin, finish, grow_to, leaning_choice, step
 from generators.language.budget import UNLIMITED, Budget
 from generators.language.counts import qualified_name
 from generators.language.profile import Profile, draw_profile
@@ -60,7 +60,7 @@ class Seen:
         self.counts: Counter[str] = Counter()
 
     def times(self, key: str) -> int:
-        """Return how often an operator or a piece came up."""
+        """How often an operator or a piece came up."""
         return self.counts[key] + self.before.get(key, 0)
 
     def total(self) -> Counter[str]:
@@ -78,7 +78,7 @@ class Seen:
         return min(some, key=lambda one: (self.times(f"{before}>{one.name}"), self.times(one.name)))
 
     def has_met(self, operator: Operator, before: str, focus: Operand) -> bool:
-        """Return whether a campaign has met the operator on such an operand: most results have its shape."""
+        """Whether a campaign has met the operator on such an operand: most results have its shape."""
         shape, edge = f"{operator.name}:{focus.shape}", f"{before}>{operator.name}"
         return bool(self.before and self.times(shape) and (not before or self.times(edge)))
 
@@ -122,7 +122,7 @@ class GuidedScope(Scope):
         self.producer: dict[str, str] = {}
 
     def reuse(self, dtype: DType, fits: Callable[[Shape], bool], within: Range = ANYTHING) -> Operand | None:
-        """Return a value that is there and fits, results before inputs and constants."""
+        """A value that is there and fits, results before inputs and constants."""
         found = [
             value
             for value in self.pool
@@ -132,7 +132,7 @@ class GuidedScope(Scope):
         return self.draws.pick(results or found) if found else None
 
     def gained(self, first: int, mark: Mark) -> list[str]:
-        """Return the pieces that the nodes from one on cover."""
+        """The pieces that the nodes from one on cover."""
         results = {value.name: value.type for value in self.pool[mark.counts[0] :]}
         found: list[str] = []
         for node in self.nodes[first:]:
@@ -168,6 +168,8 @@ def guided(
     scope = GuidedScope(draws, _temper(draws, budget))
     begin(scope)
     _grow(scope, seen, nodes, refused)
+    if not scope.nodes:  # every step was taken back
+        grow_to(scope, leaning_choice(draws), 1)
     return finish(scope)
 
 

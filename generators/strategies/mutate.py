@@ -47,12 +47,12 @@ class MutantScope(Scope):
     """A scope before one node of a model; its names do not occur there."""
 
     def fresh_name(self) -> str:
-        """Return a name that does not occur in the model."""
+        """A name that does not occur in the model."""
         return f"mutant_{super().fresh_name()}"
 
 
 def _tensor_type(found: onnx.TypeProto) -> TensorType | None:
-    """Return the type where it is a tensor of known dims that the budget allows."""
+    """The type where it is a tensor of known dims that the budget allows."""
     tensor = found.tensor_type
     if tensor.elem_type not in ALL or not tensor.HasField("shape"):
         return None
@@ -86,12 +86,12 @@ class Mutant:
         return next((entry.version for entry in self.model.opset_import if not entry.domain), LAST_OPSET)
 
     def places(self) -> list[int]:
-        """Return the nodes that may change, in any order."""
+        """The nodes that may change, in any order."""
         found = [at for at, node in enumerate(self.graph.node) if node.op_type != "Constant"]
         return self.draws.sample(found, len(found))
 
     def operand(self, name: str) -> Operand | None:
-        """Return a value with the range that is assumed of it."""
+        """A value with the range that is assumed of it."""
         if name not in self.types:
             return None
         dtype, shape = self.types[name]
@@ -99,13 +99,13 @@ class Mutant:
         return Operand(name, dtype, shape, Range(max(limit.low, -_ASSUMED), min(limit.high, _ASSUMED)))
 
     def steers(self, node: onnx.NodeProto) -> bool:
-        """Return whether its result may be a shape or axes of another node."""
+        """Whether its result may be a shape or axes of another node."""
         made = self.operand(node.output[0])
         used = {name for one in self.graph.node for name in one.input}
         return made is not None and _may_steer(made) and made.name in used
 
     def scope(self, at: int) -> MutantScope:
-        """Return the values that a node at this place may use."""
+        """The values that a node at this place may use."""
         profile = replace(
             draw_profile(self.draws, self.budget), opset=self.opset, realms=frozenset(), extreme=0.0
         )
@@ -154,7 +154,7 @@ Mutation = Callable[[Mutant], bool]
 
 
 def insert(mutant: Mutant) -> bool:
-    """Return an operator that keeps the type, before one operand of a node."""
+    """An operator that keeps the type, before one operand of a node."""
     for at in mutant.places()[:_TRIES]:
         node = mutant.graph.node[at]
         operand = mutant.operand(mutant.draws.pick(list(node.input))) if node.input else None
@@ -177,7 +177,7 @@ def _may_steer(operand: Operand) -> bool:
 
 
 def _sampled(scope: Scope, operator: Operator, focus: Operand) -> Operand | None:
-    """Return the result of the operator on the focus, where its type is the focus's."""
+    """The result of the operator on the focus, where its type is the focus's."""
     if not (operator.is_standard and operator.takes(focus.dtype, focus.rank, scope.opset)):
         return None
     domain = operator.domain
@@ -237,7 +237,7 @@ def _by_name() -> Mapping[str, Operator]:
 
 
 def redraw(mutant: Mutant) -> bool:
-    """Return the same operator on the same focus, its attributes and other operands drawn anew."""
+    """The same operator on the same focus, its attributes and other operands drawn anew."""
     for at in mutant.places()[:_TRIES]:
         node = mutant.graph.node[at]
         operator = _by_name().get(qualified_name(node))
@@ -258,7 +258,7 @@ def redraw(mutant: Mutant) -> bool:
 
 
 def retype(mutant: Mutant) -> bool:
-    """Return a node computes in another element type: casts go around it."""
+    """A node computes in another element type: casts go around it."""
     for at in mutant.places()[:_TRIES]:
         node = mutant.graph.node[at]
         operator = _by_name().get(qualified_name(node))
@@ -281,14 +281,14 @@ def retype(mutant: Mutant) -> bool:
 
 
 def _is_uniform(mutant: Mutant, node: onnx.NodeProto, dtype: DType) -> bool:
-    """Return whether every operand has the type; integers may be shapes or axes, so of them a lone one."""
+    """Whether every operand has the type; integers may be shapes or axes, so of them a lone one."""
     names = [name for name in node.input if name]
     known = all(name in mutant.types and mutant.types[name].dtype is dtype for name in names)
     return known and (is_float(dtype) or len(names) == 1)
 
 
 def _widens(own: DType, other: DType) -> bool:
-    """Return whether the other type holds what the own one does, so that no value changes much."""
+    """Whether the other type holds what the own one does, so that no value changes much."""
     return other in {F16: (F32, F64), F32: (F64,), F64: (F32,), DType.I32: (DType.I64,)}.get(own, ())
 
 
@@ -330,7 +330,7 @@ def programs(
 def mutate(
     model: onnx.ModelProto, inputs: Mapping[str, Value], draws: RandomSource, budget: Budget = UNLIMITED
 ) -> Program:
-    """Return the model after some changes; one that no change fits comes back as it was."""
+    """The model after some changes; one that no change fits comes back as it was."""
     mutant = Mutant(model, draws, budget)
     if FIRST_OPSET <= mutant.opset <= LAST_OPSET:
         for _ in range(draws.between(1, 4)):

@@ -37,7 +37,7 @@ def taught(
 
 
 def lineage_of(seed: int, nodes: int, lesson: CoverageSnapshot) -> Lineage:
-    """Return how the program of a seed is made."""
+    """How the program of a seed is made."""
     root = lesson.reach.choose(seed)
     if root is None:
         return Lineage(_FRESH, seed, nodes)
@@ -45,7 +45,7 @@ def lineage_of(seed: int, nodes: int, lesson: CoverageSnapshot) -> Lineage:
 
 
 def made(lineage: Lineage, budget: Budget = UNLIMITED) -> Program:
-    """Return the program of a lineage: its parent, changed once more."""
+    """The program of a lineage: its parent, changed once more."""
     if not lineage.changes:
         return _grown(lineage, budget)
     *before, last = lineage.changes

@@ -63,7 +63,7 @@ def _recipes(folder: Path) -> Recipes:
 
 
 def grown_on(seeds: Sequence[int], nodes: int, further: int, budget: Budget = UNLIMITED) -> Program:
-    """Return the program of the first seed, into which each further one puts `further` nodes."""
+    """The program of the first seed, into which each further one puts `further` nodes."""
     recipes = _recipes(FOLDER)
     draws = RandomSource(f"high order/{seeds[0]}/{nodes}")
     growth = _Growth(draws, nodes, recipes, budget, _MORE, is_binned=True)
@@ -122,13 +122,13 @@ class _Growth:
                 return  # the budget is spent
 
     def program(self) -> Program:
-        """Return the program as it is now."""
+        """The program as it is now."""
         self.scope.pool.extend(self.hidden)
         return replace(finish(self.scope), fires=tuple(self.fires))
 
 
 def _drawn(draws: RandomSource, recipes: Recipes, room: int, opset: int | None) -> Recipe | None:
-    """Return a pattern of any pass that has room and is of this opset; None where no try meets one."""
+    """A pattern of any pass that has room and is of this opset; None where no try meets one."""
     passes = list(recipes)
     for _ in range(_TRIES):
         recipe = draws.pick(recipes[draws.pick(passes)])

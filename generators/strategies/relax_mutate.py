@@ -31,7 +31,7 @@ def programs(
 
 
 def mutant_of(case: Case, seed: int, nodes: int, budget: Budget) -> RelaxProgram:
-    """Return the mutant of a user's case; UserError for one that is no Relax program of tensors."""
+    """The mutant of a user's case; UserError for one that is no Relax program of tensors."""
     inputs = {name: value for name, value in case.inputs.items() if isinstance(value, np.ndarray)}
     if language_of(case.format).mutant is not mutant_of or len(inputs) < len(case.inputs):
         raise UserError(f"{case.origin}: to mutate, name an ONNX model or a Relax program of tensors")

@@ -27,7 +27,7 @@ def programs(
 
 
 def policy_of(patterns: Mapping[str, Sequence[GraphPattern]]) -> Policy:
-    """Return the policy for programs around patterns, which are given by their passes."""
+    """The policy for programs around patterns, which are given by their passes."""
     return Policy(
         name="patterns",
         forms={name: FORMS[name] for name in _PLAIN},
@@ -39,7 +39,7 @@ def policy_of(patterns: Mapping[str, Sequence[GraphPattern]]) -> Policy:
 
 @cache
 def patterns_of(folder: Path) -> Mapping[str, Sequence[GraphPattern]]:
-    """Return the patterns of a folder by their passes; raises `UserError` if there is none."""
+    """The patterns of a folder by their passes; raises `UserError` if there is none."""
     found: dict[str, list[GraphPattern]] = {}
     for pattern in load_graph_patterns(folder):
         found.setdefault(pattern.fires, []).append(pattern)

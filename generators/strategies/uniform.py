@@ -44,7 +44,7 @@ def programs(
 
 @cache
 def known_operators() -> tuple[Operator, ...]:
-    """Return all that take an operand."""
+    """All that take an operand."""
     return tuple(operator for operator in all_operators() if not operator.is_source)
 
 
@@ -81,7 +81,7 @@ def uniform(
 
 
 def _step(scope: Scope, operator: Operator, creates: bool) -> bool:
-    """Return the operator with one of its element types, on any value that they fit."""
+    """The operator with one of its element types, on any value that they fit."""
     dtypes = operator.types_in(scope)
     if not dtypes:
         return False
@@ -99,7 +99,7 @@ def _fits(scope: Scope, operator: Operator, dtype: DType, value: Operand) -> boo
 
 
 def _apply_to_new(scope: Scope, operator: Operator, dtype: DType) -> bool:
-    """Return the operator on a new value of a rank that it takes; whatever it declines is taken back."""
+    """The operator on a new value of a rank that it takes; whatever it declines is taken back."""
     mark, rank = scope.mark(), scope.draws.pick(operator.ranks)
     if not operator.takes(dtype, rank, scope.opset):
         return False

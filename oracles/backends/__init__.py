@@ -25,13 +25,13 @@ def _found() -> Iterator[Backend]:
 
 @cache
 def backends() -> dict[str, Backend]:
-    """Return every backend by its name."""
+    """Every backend by its name."""
     return {backend.name: backend for backend in _found()}
 
 
 @cache
 def find_backend(name: str) -> Backend:
-    """Return the backend of that name; raises `UserError` if there is none."""
+    """The backend of that name; raises `UserError` if there is none."""
     file = name.replace("-", "_")
     if any(info.name == file for info in pkgutil.iter_modules(__path__)):
         found: Backend = importlib.import_module(f"{__name__}.{file}").backend()

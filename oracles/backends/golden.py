@@ -42,7 +42,7 @@ def run(
 
 
 def outside(item: Any) -> Callable[..., Any]:
-    """Return a callable for a PrimFunc: a formula, or a tree, which the interpreter of `oracles/tir` runs.
+    """A callable for a PrimFunc: a formula, or a tree, which the interpreter of `oracles/tir` runs.
 
     This backend is crux's own and runs in its Python, so that it may import the interpreter.
     """

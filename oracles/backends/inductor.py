@@ -75,7 +75,7 @@ def _warm_up() -> None:
 
 
 def has_late_vectors() -> bool:
-    """Return whether the processor has vectors that a compiler may not know."""
+    """Whether the processor has vectors that a compiler may not know."""
     try:
         with open("/proc/cpuinfo") as told:
             return LATE in told.read()
@@ -153,7 +153,7 @@ def describe(program: str, inputs: dict[str, Any]) -> dict[str, Any]:
 
 
 def vocabulary() -> list[str]:
-    """Return the operators of ONNX models that have a lowering, and all of torch's own."""
+    """The operators of ONNX models that have a lowering, and all of torch's own."""
     from oracles.worker.lowered.module import TABLE
     from oracles.worker.onnx.domain import DOMAIN
 
@@ -227,7 +227,7 @@ NEEDED = re.compile(r"decomposition\.|pre_grad_graph\.")
 
 
 def stages(config: Config) -> tuple[Config, ...]:
-    """Return the backends of `torch.compile` that do a part of what this one does, the least first."""
+    """The backends of `torch.compile` that do a part of what this one does, the least first."""
     from dataclasses import replace
 
     way = str(config.get("backend"))
@@ -241,7 +241,7 @@ def fired(run: Run) -> tuple[str, ...]:
 
 
 def suspects(run: Run) -> tuple[str, ...]:
-    """Return all of it that can be left out, and the settings: no log tells what changed the graph."""
+    """All of it that can be left out, and the settings: no log tells what changed the graph."""
     return optimizers(run)
 
 
@@ -253,12 +253,12 @@ def optimizers(run: Run) -> tuple[str, ...]:
 
 
 def likely(names: Iterable[str], operators: AbstractSet[str]) -> tuple[str, ...]:
-    """Return the lowerings, the settings: most failures are theirs."""
+    """The lowerings, the settings: most failures are theirs."""
     return tuple(name for name in names if name.startswith(("lowerings.", "config.")))
 
 
 def without(config: Config, disabled: Iterable[str]) -> Config:
-    """Return the configuration with these left out as well."""
+    """The configuration with these left out as well."""
 
     return config.adding("disabled_passes", disabled)
 

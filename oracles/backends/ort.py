@@ -146,7 +146,7 @@ def agree(was: Any, now: Any) -> bool:
 
 
 def available(providers: list[str]) -> list[str]:
-    """Return the providers, which onnxruntime would leave out without a word when its build lacks them."""
+    """The providers, which onnxruntime would leave out without a word when its build lacks them."""
     from oracles.worker.ort.sessions import core
 
     for name in providers:
@@ -157,7 +157,7 @@ def available(providers: list[str]) -> list[str]:
 
 
 def optimised(program: str, level: str, disabled: Iterable[str] = ()) -> str:
-    """Return the program (base64, as is the answer) as this level leaves it; nothing where that fails.
+    """The program (base64, as is the answer) as this level leaves it; nothing where that fails.
 
     Passes that are `disabled` have no part in it.
     """
@@ -177,7 +177,7 @@ def optimised(program: str, level: str, disabled: Iterable[str] = ()) -> str:
 
 
 def documented(path: str, content: str) -> dict[str, Any]:
-    """Return the models that the tests of a file (in base64) make; needs `onnx`, and runs the file's code."""
+    """The models that the tests of a file (in base64) make; needs `onnx`, and runs the file's code."""
     from oracles.worker.onnx import documented as onnx_documented
 
     return onnx_documented.documented(path, content)
@@ -237,7 +237,7 @@ PROVIDERS = {
 
 
 def provider_names(device: str) -> tuple[str, ...]:
-    """Return the execution providers of a target's device, in order of preference."""
+    """The execution providers of a target's device, in order of preference."""
     if device == "cpu":
         return ("CPUExecutionProvider",)
     name = PROVIDERS.get(device, device).removesuffix("ExecutionProvider")

@@ -69,7 +69,7 @@ def run_torch(
 
 
 def open_program(name: str, content: str) -> dict[str, Any]:
-    """Return a user's script or exported program as data, or an `error` in words."""
+    """A user's script or exported program as data, or an `error` in words."""
     from oracles.worker.opening import opened
     from oracles.worker.torch.capture import capture
 

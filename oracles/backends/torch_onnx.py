@@ -96,7 +96,7 @@ def _results(
 
 
 def _lowered(program: Any, inputs: dict[str, Any]) -> tuple[Any, list[Any], list[str]]:
-    """Return an ONNX model as a module, what to call it with, and its outputs' names."""
+    """An ONNX model as a module, what to call it with, and its outputs' names."""
     from oracles.worker.lowered.module import build
     from oracles.worker.onnx.program import read_model
 
@@ -113,7 +113,7 @@ def describe(program: str, inputs: dict[str, Any]) -> dict[str, Any]:
 
 
 def vocabulary() -> list[str]:
-    """Return the operators of ONNX models that have a lowering, and torch's own that the exporter knows."""
+    """The operators of ONNX models that have a lowering, and torch's own that the exporter knows."""
     from oracles.worker.lowered.module import TABLE
     from oracles.worker.onnx.domain import DOMAIN
     from oracles.worker.torch.exported import known_to_the_exporter
@@ -140,7 +140,7 @@ def configs(target: Target) -> tuple[Config, ...]:
 
 
 def exported_with(config: Config) -> Config:
-    """Return the configuration that runs the same exported model by ONNX's reference evaluator."""
+    """The configuration that runs the same exported model by ONNX's reference evaluator."""
     from oracles.run import Config
 
     label = f"{config.label}, by ONNX's reference evaluator"
@@ -174,18 +174,18 @@ SIMPLIFYING = {"torchscript": "do_constant_folding", "dynamo": "optimize"}
 
 
 def simplifying(run: Run) -> tuple[str, ...]:
-    """Return the argument that has the exporter of a run simplify the model."""
+    """The argument that has the exporter of a run simplify the model."""
     name = SIMPLIFYING.get(str(run.config.get("exporter")))
     return (name,) if name else ()
 
 
 def likely(names: Iterable[str], operators: AbstractSet[str]) -> tuple[str, ...]:
-    """Return all of them: nothing tells."""
+    """All of them: nothing tells."""
     return tuple(names)
 
 
 def without(config: Config, disabled: Iterable[str]) -> Config:
-    """Return the configuration with these arguments false."""
+    """The configuration with these arguments false."""
     return config.adding("disabled_passes", disabled)
 
 

@@ -125,7 +125,7 @@ def _run(
     if settings.get("run") == "off" or not device.exist:
         return {}
     enter("execute")
-    machine = relax.VirtualMachine(executable, device)
+    machine = relax.VirtualMachine(executable, device, "naive" if settings.get("guarded") else None)
     if settings.get("warm"):
         machine[main](*[_to_tvm(inputs[name], kind, device) for name, kind in taken])
         enter("execute")
@@ -173,7 +173,7 @@ def _relax_program(program: bytes, via: str) -> tuple[Any, str, list[tuple[str, 
 
 
 def open_program(name: str, content: str) -> dict[str, Any]:
-    """Return a user's TVMScript or JSON as data, or an `error` in words."""
+    """A user's TVMScript or JSON as data, or an `error` in words."""
     from oracles.worker.opening import opened
     from oracles.worker.tvm.documented import capture
 
@@ -188,7 +188,7 @@ def documented(path: str, content: str) -> dict[str, Any]:
 
 
 def describe(program: str, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Return the types that TVM infers in a program of the format `relax`, or an `error`."""
+    """The types that TVM infers in a program of the format `relax`, or an `error`."""
     from oracles.worker.tvm import build as relax_build
 
     return relax_build.describe(program.encode())
@@ -202,7 +202,7 @@ def changed_by(program: str, names: list[str]) -> list[str]:
 
 
 def vocabulary() -> list[str]:
-    """Return the operators of ONNX models that the importer's own table has, whatever their domain."""
+    """The operators of ONNX models that the importer's own table has, whatever their domain."""
     from tvm.relax.frontend.onnx import onnx_frontend
 
     names = [*onnx_frontend._get_convert_map(), "If"]
@@ -210,7 +210,7 @@ def vocabulary() -> list[str]:
 
 
 def _written_and_read(module: Any, form: str) -> Any:
-    """Return the module, or what is read back after it was written as `script` or `json`."""
+    """The module, or what is read back after it was written as `script` or `json`."""
     import tvm
 
     if form == "json":
@@ -270,7 +270,7 @@ def _from_tvm(value: Any) -> Any:
 
 
 def about(error: BaseException) -> tuple[str, str]:
-    """Return the operator that the importer was at, and the result of that node.
+    """The operator that the importer was at, and the result of that node.
 
     Neither the error's text nor the traceback tells. A line says what the importer's own documentation claims
     where the error refuses it.

@@ -98,8 +98,10 @@ _TOLD_OF_A_PASS = ("InputChanged",)
 """Errors whose words name the pass at fault, whatever the program holds."""
 
 _FRAME = re.compile(
-    r'^  File "(?:.*/(?:site|dist)-packages/(\w+)/)?(?:.*/)?([\w.]+)", line \d+, in (\S+)$', re.M
+    r'^  File "(?!.*/oracles/)(?:.*/(?:site|dist)-packages/(\w+)/)?(?:.*/)?([\w.]+)", line \d+, in (\S+)$',
+    re.M,
 )
+"""A line of a traceback; our own worker's are left out, which call the importer and name no bug."""
 _OF_ONE_OPERATOR = re.compile(r"_impl\w*|convert|<\w+>|__\w+__|_?construct_nodes")
 """Functions of an importer that each operator has one of, or that all go through."""
 
@@ -117,7 +119,7 @@ def importer_site(trace: str) -> str:
 
 
 def _own_site(site: str) -> str:
-    """Return the place that threw. A function that serves many operators does not count: the operators do."""
+    """The place that threw. A function that serves many operators does not count: the operators do."""
     return "" if site.startswith(SHARED_FILES) else site
 
 
@@ -146,7 +148,7 @@ def _is_name(function: str) -> bool:
 
 
 def signature_of_text(text: str) -> Signature:
-    """Return the signature of a failure whose text is all that is left."""
+    """The signature of a failure whose text is all that is left."""
     failure = read_failure(text)
     package = ("package", failure.package)
     if failure.is_crash:
@@ -185,7 +187,7 @@ def _without_condition(text: str) -> str:
 
 
 def _is_generic(site: str) -> bool:
-    """Return whether many operators fail at this site, for different reasons."""
+    """Whether many operators fail at this site, for different reasons."""
     return site.split(" ")[-1] in ("Compute", "operator()", "ComputeInternal", "Run")
 
 
@@ -205,7 +207,7 @@ def _mismatch(
 
 
 def _kind(verdict: Verdict) -> str:
-    """Return the symptom's kind, or a finer word for plain values."""
+    """The symptom's kind, or a finer word for plain values."""
     kind = verdict.symptom.kind if verdict.symptom is not None else ""
     if kind != "value" or len(verdict.runs) < 2:
         return kind

@@ -43,7 +43,7 @@ def pattern_of_graph(program: GraphProgram) -> str:
 
 
 def names_of(model: onnx.ModelProto) -> frozenset[str]:
-    """Return every name of a node or value except plain words: `input` must not be cut out of a message."""
+    """Every name of a node or value except plain words: `input` must not be cut out of a message."""
     names = {node.name for node in walk_model(model)}
     for node in walk_model(model):
         names.update(node.output)

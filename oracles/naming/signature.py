@@ -44,7 +44,7 @@ GENERATED = re.compile(r"^c[a-z2-7]{51}$")
 
 
 def signal_name(number: int) -> str:
-    """Return a signal's name, such as `SIGSEGV`; its number if it has no name."""
+    """A signal's name, such as `SIGSEGV`; its number if it has no name."""
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -60,7 +60,7 @@ def crash_site(frames: Sequence[Frame]) -> str:
 
 
 def symptom_of_run(outcome: Outcome, run: Run, names: Iterable[str] = (), side: str = "") -> Symptom:
-    """Return the symptom of one run that did not end well; `names` are the model's own, to be dropped."""
+    """The symptom of one run that did not end well; `names` are the model's own, to be dropped."""
     if run.status is Status.EXCEPTION:
         return _of_exception(outcome, run, names, side)
     if run.status is Status.CRASH:
@@ -84,7 +84,7 @@ def _of_crash(outcome: Outcome, run: Run, names: Iterable[str], side: str) -> Sy
 
 
 def symptom_of_difference(kind: str, wrong_side: str, asked_by: str = "") -> Symptom:
-    """Return the symptom of a wrong result: `shape`, `dtype`, `nan`, `value`, … on one side.
+    """The symptom of a wrong result: `shape`, `dtype`, `nan`, `value`, … on one side.
 
     `asked_by` is the oracle that shows it, where that is not the comparison of the target's own ways.
     """

@@ -40,7 +40,7 @@ class Reached:
 
 
 def pass_of(file: str) -> str:
-    """Return the pass that a source file holds; empty where it holds none."""
+    """The pass that a source file holds; empty where it holds none."""
     found = _PASS.search(file)
     return found[1] if found else ""
 
@@ -67,7 +67,7 @@ def _of_table(table: Table, met: NDArray[np.bool_]) -> Iterator[Reached]:
 
 
 def total(reached: Iterable[Reached]) -> Reached:
-    """Return all of it together."""
+    """All of it together."""
     each = list(reached)
     return Reached(
         ", ".join(dict.fromkeys(one.library for one in each)),
@@ -80,7 +80,7 @@ def total(reached: Iterable[Reached]) -> Reached:
 
 
 def function_names(watch: Watch, functions: Blocks) -> list[str]:
-    """Return the names of some functions, by their numbers; `fn_` and the address of one that has no name."""
+    """The names of some functions, by their numbers; `fn_` and the address of one that has no name."""
     found = []
     for number in functions.tolist():
         index = int(np.searchsorted(np.array(watch.firsts), number, side="right")) - 1
@@ -100,7 +100,7 @@ _SECONDS = 60.0
 
 
 def find_libraries(patterns: Sequence[tuple[str, str]], python: str | None = None) -> list[Library]:
-    """Return the libraries that match, of this Python's packages or of another one's; raises `UserError`."""
+    """The libraries that match, of this Python's packages or of another one's; raises `UserError`."""
     packages = sorted({pattern.partition("/")[0] for pattern, _ in patterns})
     folders = dict(zip(packages, _folders(packages, python or sys.executable), strict=True))
     found = []

@@ -96,23 +96,23 @@ class Elf:
             yield kind, position, address, length
 
     def offset_of(self, address: int) -> int | None:
-        """Return the position in the file of an address; None where the file holds no such bytes."""
+        """The position in the file of an address; None where the file holds no such bytes."""
         for position, start, length in self.loaded():
             if start <= address < start + length:
                 return address - start + position
         return None
 
     def bytes_at(self, address: int, size: int) -> bytes:
-        """Return the bytes of an address range; empty where the file holds none."""
+        """The bytes of an address range; empty where the file holds none."""
         offset = self.offset_of(address)
         return b"" if offset is None else self.data[offset : offset + size]
 
     def text_at(self, address: int, longest: int = 4096) -> bytes:
-        """Return the zero-terminated text at an address, without the zero; at most `longest` bytes."""
+        """The zero-terminated text at an address, without the zero; at most `longest` bytes."""
         return self.bytes_at(address, longest).partition(b"\0")[0]
 
     def build_id(self) -> str:
-        """Return the linker's id of this very build, in hexadecimal digits; empty where it wrote none."""
+        """The linker's id of this very build, in hexadecimal digits; empty where it wrote none."""
         for kind, position, _, length in self.segments:
             end = position + length
             while kind == PT_NOTE and position + 12 <= end:
@@ -124,7 +124,7 @@ class Elf:
         return ""
 
     def code(self) -> tuple[Section, ...]:
-        """Return the sections that hold instructions."""
+        """The sections that hold instructions."""
         return tuple(section for section in self.sections if section.flags & SHF_EXECINSTR)
 
     def loaded(self) -> Iterator[tuple[int, int, int]]:
@@ -134,7 +134,7 @@ class Elf:
                 yield position, address, size
 
     def function_starts(self) -> Addresses:
-        """Return the start addresses of functions in order; empty if the file has no such index."""
+        """The start addresses of functions in order; empty if the file has no such index."""
         return self._unwind_index()[0]
 
     def functions(self) -> tuple[Addresses, Addresses]:
@@ -145,7 +145,7 @@ class Elf:
         return starts[kept], (starts + sizes)[kept]
 
     def _unwind_index(self) -> tuple[Addresses, Addresses]:
-        """Return each function's start and the address of its unwind entry."""
+        """Each function's start and the address of its unwind entry."""
         for kind, position, address, _ in self.segments:
             if kind == PT_GNU_EH_FRAME and self._is_plain_index(position):
                 (count,) = struct.unpack_from("<I", self.data, position + 8)
@@ -158,7 +158,7 @@ class Elf:
         return (version, count, table) == _POINTER_TO_DATA
 
     def _ranges(self, entries: Addresses) -> Addresses:
-        """Return the length that each entry states, in its second 32-bit word after the two of its head."""
+        """The length that each entry states, in its second 32-bit word after the two of its head."""
         if not len(entries):
             return entries
         first = self.offset_of(int(entries[0]))

@@ -30,7 +30,7 @@ def _runtime() -> ctypes.CDLL | None:
 
 @lru_cache(maxsize=4096)
 def demangle(symbol: str) -> str:
-    """Return a C++ symbol as its source has it where the C++ runtime is there, else as it is."""
+    """A C++ symbol as its source has it where the C++ runtime is there, else as it is."""
     runtime = _runtime()
     if runtime is None or not symbol.startswith("_Z"):
         return symbol
@@ -101,12 +101,12 @@ def mentioned(elf: Elf, starts: Addresses, ends: Addresses) -> tuple[Mapping[int
 
 
 def _most(found: Counter[str]) -> str:
-    """Return the commonest; a source before a header, whose functions are inlined."""
+    """The commonest; a source before a header, whose functions are inlined."""
     return max(found, key=lambda text: (not text.endswith((".h", ".hpp", ".inc")), found[text], text))
 
 
 def _told(elf: Elf, address: int) -> tuple[str, str]:
-    """Return the signature or the file that stands at an address; both empty where neither does."""
+    """The signature or the file that stands at an address; both empty where neither does."""
     text = elf.text_at(address, _LONGEST)
     if len(text) < 4 or not text.isascii():
         return "", ""
@@ -183,7 +183,7 @@ def qualified(signature: str) -> str:
 
 
 def plain(name: str) -> str:
-    """Return a name without its template arguments, and with anonymous namespaces and lambdas as words."""
+    """A name without its template arguments, and with anonymous namespaces and lambdas as words."""
     text = name.replace("(anonymous namespace)", "anonymous").replace("{anonymous}", "anonymous")
     text = re.sub(r"operator(<=>|<<=?|>>=?|<=?|>=?|->\*?|\(\))", "operator", text)
     kept, depth = [], 0

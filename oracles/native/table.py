@@ -35,7 +35,7 @@ BREAKPOINT = 0xCC
 
 
 def block_starts(elf: Elf, starts: Addresses, ends: Addresses) -> Addresses:
-    """Return the starts of all blocks of these functions, in order; every function's own start is one.
+    """The starts of all blocks of these functions, in order; every function's own start is one.
 
     Raises `UserError` where the decoder is not installed.
     """
@@ -51,7 +51,7 @@ def block_starts(elf: Elf, starts: Addresses, ends: Addresses) -> Addresses:
 
 
 def _starts_of(iced: Any, code: bytes, start: int) -> set[int]:
-    """Return the blocks of one function: its start, where its jumps lead to, and what follows a jump."""
+    """The blocks of one function: its start, where its jumps lead to, and what follows a jump."""
     flow, names = iced.FlowControl, iced.Mnemonic
     falls_through = (flow.NEXT, flow.CALL, flow.INDIRECT_CALL)
     jumps = (flow.CONDITIONAL_BRANCH, flow.UNCONDITIONAL_BRANCH)
@@ -114,7 +114,7 @@ class Table:
 
 
 def load_table(library: Library, cache: Path) -> Table:
-    """Return the breakpoints of a library, from the cache where it was decoded before; raises `UserError`."""
+    """The breakpoints of a library, from the cache where it was decoded before; raises `UserError`."""
     try:
         with Elf(library.path) as elf:
             place = cache / f"{_key(elf, library)}.npz"
@@ -173,7 +173,7 @@ def in_scope(elf: Elf, starts: Addresses, scope: str) -> NDArray[np.bool_]:
 
 
 def _first_bytes(elf: Elf, blocks: Addresses) -> NDArray[np.uint8]:
-    """Return the byte of each block in the file; code lies in one loaded segment."""
+    """The byte of each block in the file; code lies in one loaded segment."""
     if not len(blocks):
         return np.zeros(0, np.uint8)
     raw = np.frombuffer(elf.data, np.uint8)

@@ -115,7 +115,7 @@ class Watch:
 
     @property
     def descriptors(self) -> tuple[int, ...]:
-        """Return the descriptors that the zygote inherits: shared memory, then a table for each library."""
+        """The descriptors that the zygote inherits: shared memory, then a table for each library."""
         return (self._shared, *self._descriptors)
 
     def option(self) -> str:
@@ -127,7 +127,7 @@ class Watch:
         return ",".join((str(self.handler), f"{self._shared:04}", *tables))
 
     def met(self) -> Met:
-        """Return the code that the last job reached."""
+        """The code that the last job reached."""
         return self._told([self._listed()])
 
     def collect(self) -> None:
@@ -135,7 +135,7 @@ class Watch:
         self._collected.append(self._listed())
 
     def take(self) -> Met:
-        """Return the code that all jobs since the last call reached."""
+        """The code that all jobs since the last call reached."""
         collected, self._collected = self._collected, []
         return self._told(collected)
 
@@ -151,7 +151,7 @@ class Watch:
         return Met(found[is_function], found[~is_function])
 
     def ever(self) -> Blocks:
-        """Return all blocks that were met since the beginning."""
+        """All blocks that were met since the beginning."""
         return np.flatnonzero(self._seen() | self._before).astype(np.uint32)
 
     def ask_again(self, known: NDArray[np.bool_]) -> None:
@@ -174,7 +174,7 @@ class Watch:
 
 
 def _in_memory(content: bytes) -> int:
-    """Return a descriptor of a file in memory with this content."""
+    """A descriptor of a file in memory with this content."""
     descriptor = os.memfd_create("table")
     view = memoryview(content)
     while view:

@@ -75,7 +75,7 @@ class Difference:
 def compare_outputs(
     expected: Mapping[str, Value], actual: Mapping[str, Value], tolerance: Tolerance
 ) -> Difference | None:
-    """Return the first output that differs, a difference of shape or dtype before one of values; else None.
+    """The first output that differs, a difference of shape or dtype before one of values; else None.
 
     A run that only compiled has no outputs at all: there is nothing to compare.
     """
@@ -119,7 +119,7 @@ def part_of(outputs: Mapping[str, Value], name: str) -> Value:
 
 
 def compare(name: str, expected: Value, actual: Value, tolerance: Tolerance) -> Difference | None:
-    """Return the first difference of two values beyond the tolerance; None if there is none."""
+    """The first difference of two values beyond the tolerance; None if there is none."""
     if expected is actual:
         return None
     if expected is None or actual is None:
@@ -143,7 +143,7 @@ def _compare_sequences(name: str, expected: Value, actual: Value, tolerance: Tol
 
 
 def compare_tensors(name: str, expected: Tensor, actual: Tensor, tolerance: Tolerance) -> Difference | None:
-    """Return the difference of two tensors: of dtype, of shape, or of elements."""
+    """The difference of two tensors: of dtype, of shape, or of elements."""
     expected, actual = np.asarray(expected), np.asarray(actual)
     if _kind(expected) != _kind(actual):
         return Difference("dtype", name, f"dtype {actual.dtype} against {expected.dtype} expected")
@@ -219,7 +219,7 @@ def distance(expected: Tensor, actual: Tensor) -> NDArray[np.float64]:
 
 
 def describe(name: str, expected: Tensor, actual: Tensor, mask: Mask) -> Difference:
-    """Return the difference at the elements of a mask, told by the greatest."""
+    """The difference at the elements of a mask, told by the greatest."""
     apart = np.where(mask, distance(expected, actual), -1.0)
     where = _index(int(np.argmax(apart)), mask.shape)
     count, size = int(mask.sum()), int(mask.size)

@@ -40,7 +40,7 @@ def program_in_double(model: onnx.ModelProto) -> onnx.ModelProto | None:
 
 
 def inputs_in_double(inputs: Mapping[str, Value]) -> dict[str, Value]:
-    """Return the inputs with their floats in float64."""
+    """The inputs with their floats in float64."""
     return {name: _widen_value(value) for name, value in inputs.items()}
 
 

@@ -40,7 +40,7 @@ class FloorQuotient:
 
 
 def floor_quotient(binding: Binding) -> FloorQuotient | None:
-    """Return what a binding divides if it gives the floor of a quotient; else None."""
+    """What a binding divides if it gives the floor of a quotient; else None."""
     is_floor = _FLOORED.search(binding.op) is not None
     is_floor |= _DIVIDED.search(binding.op) is not None and binding.kwargs.get("rounding_mode") == "floor"
     operands = tuple(_operand(item) for item in binding.args)
@@ -61,7 +61,7 @@ def is_wrong_floor(
     other: Mapping[str, Value],
     true: Mapping[str, Value],
 ) -> Mask | None:
-    """Return where `other` has another whole number than the exact floor, and `plain` has that one.
+    """Where `other` has another whole number than the exact floor, and `plain` has that one.
 
     The operands must be equal to the bit in both; `true` has values in float64, as far as they are known.
     None if that is nowhere.
@@ -84,7 +84,7 @@ def is_wrong_floor(
 def _array(
     operand: Operand, plain: Mapping[str, Value], other: Mapping[str, Value], like: Value
 ) -> Tensor | None:
-    """Return an operand's value where both runs have the same one, to the bit; else None."""
+    """An operand's value where both runs have the same one, to the bit; else None."""
     if not isinstance(operand, str):
         return _number(operand, like)
     value, same = plain.get(operand), other.get(operand)
@@ -95,7 +95,7 @@ def _array(
 
 
 def _number(number: float, like: Value) -> Tensor | None:
-    """Return a number of the program that the result's type holds exactly; others are rounded somewhere."""
+    """A number of the program that the result's type holds exactly; others are rounded somewhere."""
     if not isinstance(like, np.ndarray) or not math.isfinite(number):
         return None
     held = np.asarray(number).astype(like.dtype)
@@ -103,7 +103,7 @@ def _number(number: float, like: Value) -> Tensor | None:
 
 
 def _is_exact(operand: Operand, plain: Mapping[str, Value], true: Mapping[str, Value]) -> bool:
-    """Return whether an operand is what float64 gives, so that nothing before it was rounded."""
+    """Whether an operand is what float64 gives, so that nothing before it was rounded."""
     if not isinstance(operand, str):
         return True
     value, wide = plain[operand], true.get(operand)
@@ -124,7 +124,7 @@ def _whole_steps(expected: Tensor, actual: Tensor) -> Iterator[tuple[int, ...]]:
 def _floor(
     left: Tensor, right: Tensor, place: tuple[int, ...], shape: tuple[int, ...], slack: float
 ) -> int | None:
-    """Return the exact floor at a place; None if it is not told, or a whole number is too near."""
+    """The exact floor at a place; None if it is not told, or a whole number is too near."""
     one, two = (float(widen(np.broadcast_to(each, shape))[place]) for each in (left, right))
     if not math.isfinite(one) or not math.isfinite(two) or two == 0:
         return None
@@ -135,7 +135,7 @@ def _floor(
 
 
 def _slack(result: Tensor) -> float:
-    """Return how far noise moves a quotient, relative to it: both operands move."""
+    """How far noise moves a quotient, relative to it: both operands move."""
     element = element_of(result.dtype) if is_float(result) else None
     return 2 * NOISE_ULPS * EPSILON[element] if element is not None else math.ulp(1.0)
 

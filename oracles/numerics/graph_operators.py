@@ -38,7 +38,7 @@ RANDOM = re.compile(r"rand|dropout|bernoulli|multinomial|normal_|exponential", r
 
 
 def writes(binding: Binding) -> bool:
-    """Return whether an operator's name, or an operand of it, says that it writes to what it reads."""
+    """Whether an operator's name, or an operand of it, says that it writes to what it reads."""
     words = binding.op.split(".")
     has_mark = any(word.endswith("_") and not word.endswith("__") for word in words)
     return has_mark or words[-1] in ("setitem", "out") or "out" in binding.kwargs

@@ -37,7 +37,7 @@ class Cut:
         self.gives = [each.name for each in self.inside if each.name in later]
 
     def fits(self, types: Types) -> bool:
-        """Return whether all that crosses the border has a type, and no symbol is named within."""
+        """Whether all that crosses the border has a type, and no symbol is named within."""
         crossing = [*self.reads, *self.gives]
         text = str([(each.args, dict(each.kwargs)) for each in self.inside])
         return bool(self.gives) and all(name in types for name in crossing) and not _names_symbol(text)
@@ -49,7 +49,7 @@ def _names_symbol(text: str) -> bool:
 
 
 def longest_cut(program: GraphProgram, types: Types) -> Cut | None:
-    """Return the longest run that can move; the first of several."""
+    """The longest run that can move; the first of several."""
     count = len(program.main.bindings)
     for length in range(min(count, _MOST), _LEAST - 1, -1):
         for first in range(count - length + 1):
@@ -65,7 +65,7 @@ def is_plain(binding: Binding, types: Types) -> bool:
 
 
 def body_of(cut: Cut, types: Types, names: Callable[[str], str]) -> Graph:
-    """Return the run as a graph with inputs of its own."""
+    """The run as a graph with inputs of its own."""
     inputs = tuple(Input(names(name), *types[name]) for name in cut.reads)
     moved = tuple(_block(each, 2 * _APART) for each in cut.inside)
     graph = Graph(inputs, moved, tuple(cut.gives), {"pure": True})
@@ -81,7 +81,7 @@ def _block(binding: Binding, apart: int) -> Binding:
 
 
 def joined(cut: Cut, calls: Sequence[Binding], result: str, functions: Mapping[str, Graph]) -> GraphProgram:
-    """Return the program with these calls in place of the run; the run's names are fields of their result."""
+    """The program with these calls in place of the run; the run's names are fields of their result."""
     main = cut.program.main
     fields: Iterator[Binding] = (
         Binding(name, "getitem", ({REF: result}, place)) for place, name in enumerate(cut.gives)
@@ -111,7 +111,7 @@ def _fresh(program: GraphProgram) -> Callable[[str], str]:
 
 
 def outline(program: GraphProgram, types: Types) -> GraphProgram | None:
-    """Return the run as a function of the module, and a call of it."""
+    """The run as a function of the module, and a call of it."""
     cut = longest_cut(program, types)
     if cut is None:
         return None

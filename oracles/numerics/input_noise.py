@@ -61,12 +61,12 @@ _ELEMENTS: dict[np.dtype, int] = {
 
 
 def element_of(dtype: np.dtype) -> int | None:
-    """Return the ONNX element type of a float dtype that has an `EPSILON`."""
+    """The ONNX element type of a float dtype that has an `EPSILON`."""
     return _ELEMENTS.get(dtype)
 
 
 def is_near_limits(value: Value) -> bool:
-    """Return whether a tensor is finite and holds a number near the greatest one of its type."""
+    """Whether a tensor is finite and holds a number near the greatest one of its type."""
     element = element_of(value.dtype) if isinstance(value, np.ndarray) else None
     if element is None or not isinstance(value, np.ndarray) or not value.size:
         return False
@@ -75,7 +75,7 @@ def is_near_limits(value: Value) -> bool:
 
 
 def stand_ins(seed: int, element: int) -> tuple[float, float]:
-    """Return the numbers that replace an infinity and a NaN under a seed."""
+    """The numbers that replace an infinity and a NaN under a seed."""
     huge = HUGE[element] * (1.0 - 0.5 * (seed % 2))
     return huge, (0.0, huge, -huge, 1.0)[seed % 4]
 
@@ -88,7 +88,7 @@ def perturb_inputs(
     size: float = NOISE_ULPS,
     is_wide: bool = False,
 ) -> dict[str, Value]:
-    """Return the inputs with noise of this size, and `finite`; whole numbers stay, they are exact on purpose.
+    """The inputs with noise of this size, and `finite`; whole numbers stay, they are exact on purpose.
 
     As in the model, an even seed moves everything the other way than the odd one before it. `is_wide`: one
     unit in the last place for floats of 16 bits.
@@ -123,6 +123,6 @@ def _perturb_tensor(value: Tensor, rng: np.random.Generator, seed: int, finite: 
 
 
 def grid_factor(ulps: float, element: int, snaps: float) -> float:
-    """Return the factor that makes a size the number that rounds to a grid of this width."""
+    """The factor that makes a size the number that rounds to a grid of this width."""
     narrow = 2 * min(ulps, MOST_NOISE / EPSILON[element])
     return max(narrow, min(narrow * snaps, MOST_NOISE / 2 / EPSILON[element]))

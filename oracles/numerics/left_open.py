@@ -20,7 +20,7 @@ def left_open(node: NodeProto, operands: Sequence[Value]) -> str:
 
 
 def has_no_scale(node: NodeProto, values: Mapping[str, Value]) -> bool:
-    """Return whether a node quantises in steps of no width, or of one below 0; `values` by name.
+    """Whether a node quantises in steps of no width, or of one below 0; `values` by name.
 
     Nobody means that, and rewrites that move quantisation divide by it: everything after it is open.
     """
@@ -31,6 +31,6 @@ def has_no_scale(node: NodeProto, values: Mapping[str, Value]) -> bool:
 
 
 def is_scale(array: Tensor) -> bool:
-    """Return whether all of it is finite and above 0."""
+    """Whether all of it is finite and above 0."""
     wide = widen(array).astype(np.float64)
     return bool((np.isfinite(wide) & (wide > 0)).all())

@@ -13,7 +13,7 @@ from oracles.numerics.input_noise import EPSILON, element_of
 
 
 def mismatch_kind(expected: Mapping[str, Value], actual: Mapping[str, Value], tolerance: Tolerance) -> str:
-    """Return the kind of the first difference; `value` where no word fits, empty where nothing differs."""
+    """The kind of the first difference; `value` where no word fits, empty where nothing differs."""
     for name, value in expected.items():
         difference = compare(name, value, actual.get(name), tolerance)
         if difference is None:
@@ -61,7 +61,7 @@ def _integer_kind(expected: Tensor, left: Tensor, right: Tensor) -> str:
 
 
 def ulp_band(expected: Tensor, actual: Tensor, where: Mask) -> str:
-    """Return the greatest distance of floats in ulps of the expected value, as a power of two."""
+    """The greatest distance of floats in ulps of the expected value, as a power of two."""
     element = element_of(expected.dtype)
     if element is None or not where.any():
         return "value"
@@ -72,7 +72,7 @@ def ulp_band(expected: Tensor, actual: Tensor, where: Mask) -> str:
 
 
 def finest_kind(difference: Difference, expected: Value, actual: Value) -> str:
-    """Return the kind of one difference, of plain float values the band of its size."""
+    """The kind of one difference, of plain float values the band of its size."""
     mask = difference.mask
     if difference.kind != "value" or mask is None:
         return difference.kind

@@ -35,7 +35,7 @@ def commute(model: ModelProto, inputs: Inputs) -> tuple[ModelProto, Inputs] | No
 
 
 def insert_identities(model: ModelProto, inputs: Inputs) -> tuple[ModelProto, Inputs] | None:
-    """Return an Identity after every node."""
+    """An Identity after every node."""
     return _after_each(model, inputs, lambda name, types: ["Identity"])
 
 
@@ -118,7 +118,7 @@ def _after_each(
     inputs: Inputs,
     chain: Chain,
 ) -> tuple[ModelProto, Inputs] | None:
-    """Return a chain of nodes after every tensor that a node of the main graph makes."""
+    """A chain of nodes after every tensor that a node of the main graph makes."""
     types = tensor_types(model, inputs)
     changed = _copy(model)
     nodes = [new for node in changed.graph.node for new in _with_chains(node, types, chain)]

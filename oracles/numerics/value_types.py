@@ -43,7 +43,7 @@ def _pin_dims(graph: GraphProto, inputs: Mapping[str, Value]) -> None:
 
 
 def static_dims(declared: TypeProto.Tensor) -> tuple[int, ...] | None:
-    """Return the shape when every size is known, else None."""
+    """The shape when every size is known, else None."""
     if not declared.HasField("shape") or not all(dim.HasField("dim_value") for dim in declared.shape.dim):
         return None
     return tuple(dim.dim_value for dim in declared.shape.dim)
@@ -105,7 +105,7 @@ def contradiction(declared: TypeProto.Tensor, value: Value) -> Contradiction | N
 
 
 def keeps_to(declared: TypeProto.Tensor, value: Value, kind: str) -> bool:
-    """Return whether a tensor has the declared `shape`, or is of the whole type where `kind` is `dtype`.
+    """Whether a tensor has the declared `shape`, or is of the whole type where `kind` is `dtype`.
 
     The reference evaluator's dtypes are often numpy's own, its shapes are to be trusted.
     """
@@ -115,7 +115,7 @@ def keeps_to(declared: TypeProto.Tensor, value: Value, kind: str) -> bool:
 
 
 def outputs_contradict(model: ModelProto, outputs: Mapping[str, Value]) -> bool:
-    """Return whether an output contradicts the model's own declaration of it."""
+    """Whether an output contradicts the model's own declaration of it."""
     return any(
         contradiction(output.type.tensor_type, outputs.get(output.name)) is not None
         for output in model.graph.output

@@ -20,28 +20,28 @@ from oracles.relation.program import DTypeFamily
 
 @cache
 def all_operators() -> tuple[Operator, ...]:
-    """Return every ONNX operator by name; torch's own operators are not among them."""
+    """Every ONNX operator by name; torch's own operators are not among them."""
     return tuple(operator for operator in _drawn() if operator.realm is not DTypeFamily.ATEN)
 
 
 @cache
 def aten_operators() -> tuple[Operator, ...]:
-    """Return every operator of torch itself, by name."""
+    """Every operator of torch itself, by name."""
     return tuple(operator for operator in _drawn() if operator.realm is DTypeFamily.ATEN)
 
 
 def find_operator(name: str) -> Operator:
-    """Return the operator of this name; raises KeyError."""
+    """The operator of this name; raises KeyError."""
     return _known()[name]
 
 
 def known_operator(name: str) -> Operator | None:
-    """Return the operator of this name, drawn or not; None if nobody has declared it."""
+    """The operator of this name, drawn or not; None if nobody has declared it."""
     return _known().get(name)
 
 
 def arithmetic_of(node: NodeProto) -> Arithmetic:
-    """Return how a node's operator rounds and what it leaves open, for its attributes.
+    """How a node's operator rounds and what it leaves open, for its attributes.
 
     `UNKNOWN` if nobody has said, as of calls of a model's own functions.
     """

@@ -45,7 +45,7 @@ def _function(
     domain: Range | None = None,
     dtypes: tuple[DType, ...] = NUMBERS,
 ) -> Operator:
-    """Return a function of floats, which makes floats of integers where its domain leaves some."""
+    """A function of floats, which makes floats of integers where its domain leaves some."""
     if domain and 0 < domain.low < 1:
         dtypes = tuple(dtype for dtype in dtypes if is_float(dtype))
     return aten(name, Kind.MATH, arithmetic, dtypes, infer=_FLOAT, bound=bound, domain=domain)

@@ -87,7 +87,7 @@ def _with_source(distinct: bool) -> Sampler:
 
 
 def _sample_scatter(scope: Scope, focus: Operand) -> Call | None:
-    """Return an index as large as the source, which is smaller than the focus or as large."""
+    """An index as large as the source, which is smaller than the focus or as large."""
     if not is_filled(focus.shape):
         return None
     axis = scope.draws.below(focus.rank)

@@ -39,7 +39,7 @@ def _move(
     kind: Kind = Kind.LAYOUT,
     dtypes: tuple[DType, ...] = EVERY,
 ) -> Operator:
-    """Return the focus alone, its elements in other places; `draw` may decline."""
+    """The focus alone, its elements in other places; `draw` may decline."""
 
     return aten(name, kind, MOVES, dtypes, sampled_with(draw), shaped(shape), moved_elements, ranks=ranks)
 

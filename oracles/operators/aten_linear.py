@@ -43,7 +43,7 @@ def _sample_product(scope: Scope, focus: Operand) -> Call:
 
 
 def _sample_added(scope: Scope, focus: Operand, drop: int = 0) -> Call:
-    """Return a product and its addend, which has the product's shape or broadcasts to it."""
+    """A product and its addend, which has the product's shape or broadcasts to it."""
     call = _sample_product(scope, focus)
     shape = _product_shape(call.operand(0).shape, call.operand(1).shape)[drop:]
     addend = shape if scope.draws.chance(0.6) else shape[-1:]

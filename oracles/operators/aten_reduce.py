@@ -32,7 +32,7 @@ Dtype = Callable[[Call], DType]
 
 
 def _axes(call: Call) -> set[int]:
-    """Return the dims that a reduction reduces, counted from the front: all where none is named."""
+    """The dims that a reduction reduces, counted from the front: all where none is named."""
     rank = call.operand(0).rank
     dim = call.attributes.get("dim")
     named = (dim,) if isinstance(dim, int) else dim
@@ -70,7 +70,7 @@ def _sampler(several: bool = True, least: int = 0, may_keep: bool = True) -> Sam
 
 
 def _add(sample: Sampler, draw: Callable[[Scope, Operand], dict[str, Attribute]]) -> Sampler:
-    """Return the same call with more attributes."""
+    """The same call with more attributes."""
 
     def sampled(scope: Scope, focus: Operand) -> Call | None:
         call = sample(scope, focus)
@@ -89,7 +89,7 @@ def _own(call: Call) -> DType:
 
 
 def _any_type(call: Call) -> DType:
-    """Return the result type of `any`: bool, but uint8 for uint8."""
+    """The result type of `any`: bool, but uint8 for uint8."""
     return U8 if call.operand(0).dtype is U8 else BOOL
 
 

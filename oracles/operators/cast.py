@@ -61,7 +61,7 @@ _EIGHT_BITS = (F32, F16, BF16, *FLOAT8)
 
 
 def _must_hold(source: DType, wanted: DType) -> Range | None:
-    """Return the range of defined casts: a float outside an integer's range is undefined; so is text."""
+    """The range of defined casts: a float outside an integer's range is undefined; so is text."""
     is_whole = not is_float(wanted) and wanted not in (BOOL, TEXT)
     if (is_whole and is_float(source)) or source is TEXT or wanted in FLOAT8:
         return None if wanted is TEXT else extent(wanted)._replace(away=0.0)
@@ -69,7 +69,7 @@ def _must_hold(source: DType, wanted: DType) -> Range | None:
 
 
 def _target(scope: Scope, focus: Operand) -> DType | None:
-    """Return a type that holds every value of the focus."""
+    """A type that holds every value of the focus."""
     rare = _rare(scope)
     if rare and scope.draws.chance(0.4):
         wanted = scope.draws.pick(rare)
@@ -103,7 +103,7 @@ def _recognise(operator: Operator, wanted: TensorType, opset: int) -> bool:
 
 
 def _source(scope: Scope, wanted: TensorType) -> Operand:
-    """Return a value of any type that the wanted type holds."""
+    """A value of any type that the wanted type holds."""
     found = [dtype for dtype in (*ALL, *_rare(scope)) if _converts(dtype, wanted.dtype)]
     dtype = scope.draws.pick(found)
     return scope.supply(dtype, wanted.shape, _must_hold(dtype, wanted.dtype))

@@ -202,7 +202,7 @@ def _infer_split(call: Call) -> tuple[TensorType, ...]:
 
 
 def _cut_axis(part: Shape) -> int | None:
-    """Return the first axis along which parts like this can have been cut."""
+    """The first axis along which parts like this can have been cut."""
     return next((axis for axis, dim in enumerate(part) if dim), None)
 
 
@@ -284,7 +284,7 @@ def container_entry(
     content: ContentRule | None = None,
     is_source: bool = False,
 ) -> Operator:
-    """Return the entry of an operator on sequences or optionals."""
+    """The entry of an operator on sequences or optionals."""
     return Operator(
         name,
         Kind.CONTAINER,

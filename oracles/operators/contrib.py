@@ -43,7 +43,7 @@ def _sample_quick(scope: Scope, focus: Operand) -> Call:
 
 
 def _sample_skip(scope: Scope, focus: Operand) -> Call | None:
-    """Return the sum of two tensors, normalised along the last axis; with a shift and a bias or without."""
+    """The sum of two tensors, normalised along the last axis; with a shift and a bias or without."""
     return _skip(scope, focus, 4) if is_filled(focus.shape) else None
 
 

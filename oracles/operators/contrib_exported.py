@@ -142,7 +142,7 @@ def _solve_nbits(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
 
 
 def _is_product(shape: Shape) -> bool:
-    """Return the packed weight of one block a column fits too."""
+    """The packed weight of one block a column fits too."""
     return 2 <= len(shape) <= MAX_RANK and is_filled(shape) and fits((shape[-1], 32))
 
 

@@ -22,7 +22,7 @@ def _with_scale(scope: Scope, operand: Operand) -> tuple[Operand, Operand, Opera
 
 
 def _scaled(scope: Scope, dtype: DType, magnitude: float = 1.0) -> tuple[Operand, Operand]:
-    """Return a scale and a zero point."""
+    """A scale and a zero point."""
     return fix_scale(scope, (), magnitude), fix_zero_point(scope, dtype, ())
 
 
@@ -65,7 +65,7 @@ def _sample_softmax(scope: Scope, focus: Operand) -> Call | None:
 
 
 def _sample_where(scope: Scope, focus: Operand) -> Call | None:
-    """Return a condition, and two branches with scales of their own."""
+    """A condition, and two branches with scales of their own."""
     condition, other = scope.partner(focus, dtype=BOOL), scope.partner(focus)
     if broadcast(condition.shape, focus.shape, other.shape) is None:
         return None
@@ -138,7 +138,7 @@ def _is_pooled(shape: Shape) -> bool:
 
 
 def _dynamic(scope: Scope, focus: Operand, columns: int) -> Call:
-    """Return a float matrix by a quantised one."""
+    """A float matrix by a quantised one."""
     dtype = scope.draws.pick(_QUANTISED)
     weight = scope.supply(dtype, (focus.shape[-1], columns))
     operands: tuple[Operand, ...] = (focus, weight, fix_scale(scope, (), 1.0))

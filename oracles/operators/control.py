@@ -77,7 +77,7 @@ def _solve_if(operator: Operator, scope: Scope, wanted: TensorType) -> Call | No
 
 
 def _argument(inner: Scope, dtype: DType, shape: Shape, bounds: Range) -> Operand:
-    """Return an input of a body."""
+    """An input of a body."""
     operand = Operand(inner.fresh_name(), dtype, shape, bounds)
     inner.pool.append(operand)
     return operand
@@ -91,7 +91,7 @@ def _invariant(value: Operand) -> Range:
 
 
 def _round(inner: Scope, state: Operand, bounds: Range, nodes: int) -> tuple[Operand, list[Operand]]:
-    """Return the loop's next state, and the nodes that were grown to compute it."""
+    """The loop's next state, and the nodes that were grown to compute it."""
     grown = inner.grow(state, nodes)
     same = [value for value in grown if value.type == state.type]
     following = same[-1] if same else inner.wanted(state.type)
@@ -99,7 +99,7 @@ def _round(inner: Scope, state: Operand, bounds: Range, nodes: int) -> tuple[Ope
 
 
 def _collected(inner: Scope, grown: list[Operand], state: Operand, steps: int) -> list[Operand]:
-    """Return a value of each step; the state itself as often as an inner value is an output too."""
+    """A value of each step; the state itself as often as an inner value is an output too."""
     found = [one for one in grown if one.rank < MAX_RANK and volume(one.shape) * steps <= MAX_ELEMENTS]
     if not inner.draws.chance(inner.profile.shared):
         found = [one for one in found if one.name != state.name]

@@ -28,7 +28,7 @@ RATES = (0.25, 0.25, 0.8)
 
 
 def draw_window(scope: Scope, focus: Operand, rate: float) -> tuple[Shape, dict[str, Attribute]] | None:
-    """Return a window that fits the image: its size, and the strides and pads that are not left out."""
+    """A window that fits the image: its size, and the strides and pads that are not left out."""
     draws = scope.draws
     spatial = focus.shape[2:]
     if 0 in focus.shape[1:]:
@@ -56,13 +56,13 @@ def dilate(
 
 
 def _gap(scope: Scope, size: int, dim: int) -> int:
-    """Return how far the elements of a window lie apart, so that the window fits without any pads."""
+    """How far the elements of a window lie apart, so that the window fits without any pads."""
     most = (dim - 1) // (size - 1) if size > 1 else 4
     return scope.amount((2,), most) if scope.profile.binned else 2
 
 
 def image_shape(call: Call, kernel: Shape) -> Shape:
-    """Return the spatial dims after a window has gone over the image."""
+    """The spatial dims after a window has gone over the image."""
     spatial = call.operand(0).shape[2:]
     strides = call.tuple_of("strides", (1,) * len(spatial))
     if call.attributes.get("auto_pad") in ("SAME_UPPER", "SAME_LOWER"):
@@ -86,13 +86,13 @@ def _rooms(call: Call, kernel: Shape) -> list[int]:
 
 
 def _divisor(scope: Scope, *counts: int) -> int:
-    """Return a number of groups: often 1, often every channel for itself."""
+    """A number of groups: often 1, often every channel for itself."""
     common = math.gcd(*counts)
     return scope.draws.pick([1, 1, common, *(n for n in range(2, common) if common % n == 0)])
 
 
 def sample_conv(scope: Scope, focus: Operand) -> Call | None:
-    """Return a weight, and the attributes of a convolution of the focus."""
+    """A weight, and the attributes of a convolution of the focus."""
     rate = scope.draws.pick(RATES)
     window = draw_window(scope, focus, rate)
     if window is None:
@@ -111,7 +111,7 @@ def sample_conv(scope: Scope, focus: Operand) -> Call | None:
 
 
 def with_bias(scope: Scope, call: Call) -> Call:
-    """Return the convolution with one more value a feature, or as it is."""
+    """The convolution with one more value a feature, or as it is."""
     weight = call.operand(1)
     if scope.draws.chance(0.5):
         return call
@@ -124,7 +124,7 @@ def _sample_biased(scope: Scope, focus: Operand) -> Call | None:
 
 
 def conv_shape(call: Call, weight: Operand) -> Shape:
-    """Return the shape that a convolution with this weight gives."""
+    """The shape that a convolution with this weight gives."""
     channels = weight.shape[1] * call.integer("group", 1)
     require(call.operand(0).shape[1] == channels, "each group has its channels")
     return (call.operand(0).shape[0], weight.shape[0], *image_shape(call, weight.shape[2:]))
@@ -200,12 +200,12 @@ Attributes = dict[str, Attribute]
 
 
 def is_image(shape: Shape) -> bool:
-    """Return a batch, which may be empty, of channels over one to three spatial axes."""
+    """A batch, which may be empty, of channels over one to three spatial axes."""
     return 3 <= len(shape) <= MAX_RANK and is_filled(shape[1:])
 
 
 def window_before(scope: Scope, spatial: Shape) -> tuple[Shape, Shape, Attributes]:
-    """Return a window, the spatial dims from which it leads to the wanted ones, and its strides and pads."""
+    """A window, the spatial dims from which it leads to the wanted ones, and its strides and pads."""
     draws = scope.draws
     kernel = tuple(scope.amount((1, 2, 3), 8) for _ in spatial)
     strides = tuple(scope.amount((1, 1, 2), 8) for _ in spatial)
@@ -229,7 +229,7 @@ def _bias(scope: Scope, wanted: TensorType) -> tuple[Operand, ...]:
 
 
 def solve_conv(scope: Scope, wanted: TensorType) -> Call:
-    """Return a convolution without a bias."""
+    """A convolution without a bias."""
     batch, features, *spatial = wanted.shape
     kernel, source, attributes = window_before(scope, tuple(spatial))
     groups, channels = _channels(scope, features)

@@ -55,7 +55,7 @@ def _joined_truth(call: Call) -> tuple[TensorType, ...]:
 
 
 def joined_shape(call: Call) -> tuple[int, ...]:
-    """Return the shape to which the operands broadcast."""
+    """The shape to which the operands broadcast."""
     shape = broadcast(*(value.shape for value in call.present))
     if shape is None:
         raise ValueError("operands do not broadcast")
@@ -225,7 +225,7 @@ def _test(
     dtypes: tuple[DType, ...],
     later: Mapping[int, tuple[DType, ...]] | None = None,
 ) -> Operator:
-    """Return a comparison or a connective: its results are true or false."""
+    """A comparison or a connective: its results are true or false."""
     return Operator(
         name,
         kind,

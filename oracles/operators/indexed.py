@@ -75,7 +75,7 @@ def _infer_like_indices(call: Call) -> tuple[TensorType, ...]:
 
 
 def _sample_gather_nd(scope: Scope, focus: Operand) -> Call | None:
-    """Return every index of a tuple fits the smallest of the axes that the tuple is for."""
+    """Every index of a tuple fits the smallest of the axes that the tuple is for."""
     if 0 in focus.shape:
         return None
     draws = scope.draws
@@ -228,7 +228,7 @@ _REDUCTIONS: Mapping[str, Arithmetic] = {
 
 
 def _scattering(node: NodeProto) -> Arithmetic:
-    """Return the row of a scatter: it sums or multiplies if its `reduction` says so."""
+    """The row of a scatter: it sums or multiplies if its `reduction` says so."""
     return _REDUCTIONS.get(text_attribute(node, "reduction", "none"), UNKNOWN)
 
 

@@ -14,7 +14,7 @@ from oracles.relation.types import F16, F32, F64, I32, I64, Range, Shape, Tensor
 
 
 def _sample_loss(scope: Scope, focus: Operand) -> Call | None:
-    """Return a class for each place; with or without weights of the classes."""
+    """A class for each place; with or without weights of the classes."""
     if 0 in focus.shape:
         return None
     return _loss(scope, focus, scope.draws.pick(("none", "none", "mean", "sum")))

@@ -35,7 +35,7 @@ def matmul_shape(left: Shape, right: Shape) -> Shape:
 
 
 def sample_matmul(scope: Scope, focus: Operand) -> Call | None:
-    """Return the focus on either side; the other is a matrix, a vector or a batch that broadcasts."""
+    """The focus on either side; the other is a matrix, a vector or a batch that broadcasts."""
     draws = scope.draws
     if 0 in focus.shape:
         return None
@@ -71,7 +71,7 @@ def _bound_matmul(call: Call) -> tuple[Range, ...]:
 
 
 def sample_gemm(scope: Scope, focus: Operand) -> Call:
-    """Return the focus as either factor, turned or not, and perhaps an addend."""
+    """The focus as either factor, turned or not, and perhaps an addend."""
     draws = scope.draws
     attributes: dict[str, Attribute] = {}
     for name in ("transA", "transB"):
@@ -93,7 +93,7 @@ def sample_gemm(scope: Scope, focus: Operand) -> Call:
 
 
 def _addend(scope: Scope, call: Call) -> tuple[Operand, ...]:
-    """Return the optional third operand broadcasts to the product in one direction."""
+    """The optional third operand broadcasts to the product in one direction."""
     if scope.draws.chance(0.25):
         return ()
     rows, columns = _gemm_shape(call)

@@ -117,7 +117,7 @@ def _sample_concat(scope: Scope, focus: Operand) -> Call:
 
 
 def _companion(scope: Scope, focus: Operand, axis: int) -> Operand:
-    """Return a tensor that differs from the focus along one axis at most."""
+    """A tensor that differs from the focus along one axis at most."""
 
     def fits(shape: Shape) -> bool:
         return len(shape) == focus.rank and all(
@@ -152,7 +152,7 @@ def sample_trilu(scope: Scope, focus: Operand) -> Call | None:
 
 
 def bound_with_zero(call: Call) -> tuple[Range, ...]:
-    """Return the first operand's range, 0 included."""
+    """The first operand's range, 0 included."""
     return (hull((call.operand(0).range, Range(0, 0))),)
 
 
@@ -234,7 +234,7 @@ _SPELT = (*ALL, TEXT)
 
 
 def longer_along(scope: Scope, shape: Shape, axis: int, least: int) -> int:
-    """Return a dim for the axis that is a little longer, within the budget."""
+    """A dim for the axis that is a little longer, within the budget."""
     return scope.draws.between(least, min(least + 3, room_beside(shape, axis, least)))
 
 

@@ -32,7 +32,7 @@ from oracles.relation.types import (
 
 
 def _starts_inside(call: Call, kernel: Shape) -> bool:
-    """Return whether no window starts in the end padding: opsets disagree whether such a window counts."""
+    """Whether no window starts in the end padding: opsets disagree whether such a window counts."""
     spatial = call.operand(0).shape[2:]
     rank = len(spatial)
     strides, pads = call.tuple_of("strides", (1,) * rank), call.tuple_of("pads", (0,) * rank)

@@ -41,7 +41,7 @@ def fix_scale(scope: Scope, size: tuple[int, ...], magnitude: float) -> Operand:
 
 
 def fix_zero_point(scope: Scope, dtype: DType, size: tuple[int, ...]) -> Operand:
-    """Return a constant zero point of that size within its type."""
+    """A constant zero point of that size within its type."""
     draws = scope.draws
     low, high, _ = extent(dtype)
     value = draws.pick((0, 0, 1, int(low + high + 1) // 2, int(low), int(high)))
@@ -67,7 +67,7 @@ def _sample_quantise(scope: Scope, focus: Operand) -> Call:
 
 
 def _results(scope: Scope) -> list[DType]:
-    """Return the quantised types that the program and the opset let in."""
+    """The quantised types that the program and the opset let in."""
     later = [dtype for first, more in _LATER.items() if scope.opset >= first for dtype in more]
     return [*_QUANTISED, *(dtype for dtype in later if scope.allows(dtype))]
 
@@ -85,13 +85,13 @@ def _solve_quantise(operator: Operator, scope: Scope, wanted: TensorType) -> Cal
 
 
 def infer_quantise(call: Call) -> tuple[TensorType, ...]:
-    """Return the zero point's type, uint8 if there is none."""
+    """The zero point's type, uint8 if there is none."""
     zero = call.optional(2)
     return (TensorType(zero.dtype if zero else U8, call.operand(0).shape),)
 
 
 def _bound_by_type(call: Call) -> tuple[Range, ...]:
-    """Return a float of eight bits saturates far outside what the scale is for."""
+    """A float of eight bits saturates far outside what the scale is for."""
     dtype = infer_quantise(call)[0].dtype
     if dtype not in FLOAT8:
         return (extent(dtype),)
@@ -114,7 +114,7 @@ def infer_dequantise(call: Call) -> tuple[TensorType, ...]:
 
 
 def bound_dequantise(call: Call) -> tuple[Range, ...]:
-    """Return the range of the steps from the zero point, times the scale."""
+    """The range of the steps from the zero point, times the scale."""
     zero = call.optional(2)
     steps = sub(call.operand(0).range, zero.range) if zero else call.operand(0).range
     return (mul(steps, call.operand(1).range),)
@@ -189,7 +189,7 @@ def _bound_matmul_integer(call: Call) -> tuple[Range, ...]:
 
 
 def _matrix_back(scope: Scope, dtype: DType, shape: tuple[int, ...]) -> Operand:
-    """Return a left factor for a result of this shape."""
+    """A left factor for a result of this shape."""
     return scope.supply(dtype, (*shape[:-1], another_dim(scope, (*shape[:-1], max(shape[-1], 1)))))
 
 

@@ -82,7 +82,7 @@ def _is_layer(shape: Shape) -> bool:
 def _start(
     scope: Scope, dtype: DType, shape: tuple[int, int, int], length: int, states: int
 ) -> list[Operand | None]:
-    """Return the lengths of the sequences, and the states to start from."""
+    """The lengths of the sequences, and the states to start from."""
     draws = scope.draws
     if draws.chance(0.5):
         return []

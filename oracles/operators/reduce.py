@@ -41,7 +41,7 @@ _SUMMED = (F32, F64, F16, I32, I64)
 
 
 def _whole_axes(call: Call) -> tuple[int, ...]:
-    """Return the axes that a reduction reduces, counted from the front."""
+    """The axes that a reduction reduces, counted from the front."""
     rank = call.operand(0).rank
     axes = call.ints(1) or call.tuple_of("axes", ())
     if not axes:

@@ -133,7 +133,7 @@ def _solve_columns(operator: Operator, scope: Scope, wanted: TensorType) -> Call
 
 
 def _sample_crop(scope: Scope, focus: Operand) -> Call | None:
-    """Return a shape around the middle, larger or smaller along each axis."""
+    """A shape around the middle, larger or smaller along each axis."""
     if 0 in focus.shape:
         return None
     wanted = [max(1, dim + scope.draws.between(-2, 2)) for dim in focus.shape]

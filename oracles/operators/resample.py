@@ -60,7 +60,7 @@ def _is_resized(shape: Shape) -> bool:
 
 
 def _is_exact(scales: np.ndarray[tuple[int, ...], np.dtype[np.float32]]) -> bool:
-    """Return whether no size depends on how its product is rounded."""
+    """Whether no size depends on how its product is rounded."""
     return bool(np.isin(scales, (0.5, 1.0, 2.0)).all())
 
 

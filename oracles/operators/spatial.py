@@ -102,7 +102,7 @@ def _is_image(shape: Shape) -> bool:
 
 
 def _solve_deform(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    """Return a window of one place in each channel."""
+    """A window of one place in each channel."""
     batch, made, *size = wanted.shape
     channels = 2 * another_dim(scope, (batch, 2, *size)) // 2
     channels = channels if channels % 2 else 1

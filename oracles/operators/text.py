@@ -64,7 +64,7 @@ def _sample_split(scope: Scope, focus: Operand) -> Call | None:
 
 
 def _most_pieces(call: Call) -> int:
-    """Return the length of the longest list of pieces."""
+    """The length of the longest list of pieces."""
     known, delimiter = call.operand(0).content, call.attributes["delimiter"]
     assert known is not None
     words = [str(word) for word in known.reshape(-1).tolist()]

@@ -58,12 +58,12 @@ def _activation(
     since: int = 13,
     **choices: tuple[Attribute, ...],
 ) -> Operator:
-    """Return an activation with attributes."""
+    """An activation with attributes."""
     return Operator(name, Kind.ACTIVATION, arithmetic, dtypes, _choosing(**choices), bound=bound, since=since)
 
 
 def _choosing(**choices: tuple[Attribute, ...]) -> Sampler:
-    """Return the sampler of one operand with attributes: each is left out, or one of its choices."""
+    """The sampler of one operand with attributes: each is left out, or one of its choices."""
 
     def sample(scope: Scope, focus: Operand) -> Call:
         attributes: dict[str, Attribute] = {}

@@ -83,7 +83,7 @@ _MODES: Mapping[str, Arithmetic] = {
 
 
 def _upsampling(node: NodeProto) -> Arithmetic:
-    """Return the row of an upsampling: it weighs corners if its `mode` says so."""
+    """The row of an upsampling: it weighs corners if its `mode` says so."""
     return _MODES.get(text_attribute(node, "mode", "nearest"), UNKNOWN)
 
 

@@ -46,7 +46,7 @@ def _is_nonzero(shape: Shape) -> bool:
 
 
 def _sample_constant(scope: Scope, focus: Operand) -> Call | None:
-    """Return a tensor of one value; its shape is the known content of the focus."""
+    """A tensor of one value; its shape is the known content of the focus."""
     shape = _known(focus)
     if shape is None or len(shape) > MAX_RANK or not all(0 <= dim <= MAX_ELEMENTS for dim in shape):
         return None

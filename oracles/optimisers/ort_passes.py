@@ -73,7 +73,7 @@ APPLIED = re.compile(r"GraphTransformer (\S+) modified: (\d) with status: (\S+)"
 
 
 def applied(run: Run) -> tuple[tuple[str, bool], ...]:
-    """Return the transformers of a run with its log, in order, and whether each modified the graph.
+    """The transformers of a run with its log, in order, and whether each modified the graph.
 
     One that fails, or that is not known to have come to its end, counts as having done so.
     """
@@ -90,7 +90,7 @@ def applied(run: Run) -> tuple[tuple[str, bool], ...]:
 
 
 def fired(run: Run) -> tuple[str, ...]:
-    """Return the transformers that modified the graph, by the log, and the one in which the run died."""
+    """The transformers that modified the graph, by the log, and the one in which the run died."""
     return tuple(dict.fromkeys(name for name, modified in applied(run) if modified))
 
 
@@ -112,7 +112,7 @@ def told_with(name: str) -> tuple[str, ...]:
 
 
 def has_fired(run: Run, name: str) -> bool:
-    """Return whether the transformer, or one that applies the rule, modified the graph."""
+    """Whether the transformer, or one that applies the rule, modified the graph."""
     return any(step == name or name in RULES.get(step, ()) for step in fired(run))
 
 
@@ -129,7 +129,7 @@ def likely(names: Iterable[str], operators: Set[str]) -> tuple[str, ...]:
 
 
 def without(config: Config, disabled: Iterable[str]) -> Config:
-    """Return the configuration with these passes disabled besides those that it disables already."""
+    """The configuration with these passes disabled besides those that it disables already."""
     return config.adding("disabled_optimizers", disabled)
 
 

@@ -19,7 +19,7 @@ UNNAMED = re.compile(r"_?\w*_?pipeline|sequential|tirx\.Filter|tirx\.BindTarget"
 
 
 def fired(run: Run) -> tuple[str, ...]:
-    """Return the passes that changed the module, the code generator's included, and where the run died."""
+    """The passes that changed the module, the code generator's included, and where the run died."""
     begun = [line.removeprefix(BEGINS) for line in run.log if line.startswith(BEGINS)]
     changed = [line.removeprefix(CHANGED) for line in run.log if line.startswith(CHANGED)]
     died_in = begun[-1:] if run.phase in ("optimise", "codegen") and not run.is_ok else []
@@ -38,7 +38,7 @@ def told_with(name: str) -> tuple[str, ...]:
 
 
 def has_fired(run: Run, name: str) -> bool:
-    """Return whether a pass changed the program."""
+    """Whether a pass changed the program."""
     return name in fired(run)
 
 
@@ -57,7 +57,7 @@ def replaced(run: Run, name: str) -> str:
 
 
 def likely(names: Iterable[str], operators: Set[str]) -> tuple[str, ...]:
-    """Return all of them: no pass starts at one operator."""
+    """All of them: no pass starts at one operator."""
     return tuple(names)
 
 

@@ -21,7 +21,7 @@ LEVELS = ("0", "1", "2", "3")
 
 
 def configs(target: Target) -> tuple[Config, ...]:
-    """Return the default compilation, then others with some settings changed.
+    """The default compilation, then others with some settings changed.
 
     Settings: `@pipeline=default|zero|target`, `@opt-level=0…3` of LLVM, `@executor=bytecode|compiled`; if any
     of them is given, that configuration only. `@run=off` compiles only.
@@ -76,7 +76,7 @@ def configs_of_tir(target: Target) -> tuple[Config, ...]:
 
 
 def _apart(way: Config, baseline: Config) -> Config:
-    """Return the way under a label of its own: by the baseline's settings it runs the case's passes first."""
+    """The way under a label of its own: by the baseline's settings it runs the case's passes first."""
     return replace(way, label=f"{way.label} with its passes") if way == baseline else way
 
 
@@ -90,7 +90,7 @@ WAYS = ("pipeline", "opt-level", "executor")
 
 
 def _written_out(target: Target, ways: list[tuple[str, str, str]]) -> tuple[Config, ...]:
-    """Return each way as a configuration on the target's device."""
+    """Each way as a configuration on the target's device."""
     return tuple(
         Config(
             f"{pipeline} -O{level} {executor}",
@@ -116,7 +116,7 @@ SEQUENCEABLE = tuple(name for name in tvm_passes.PASSES if name not in tvm_passe
 
 
 def code_of_least() -> tuple[str, ...]:
-    """Return the expressions that make the passes of the pipeline `least`."""
+    """The expressions that make the passes of the pipeline `least`."""
     return tuple(f"tvm.{code}" for code in tvm_passes.LEAST)
 
 
@@ -127,7 +127,7 @@ def facts_of(format: str, program: bytes) -> frozenset[str]:
 
 
 def sequences_on_loops(facts: frozenset[str]) -> Sequences:
-    """Return the sequences of passes for modules of PrimFuncs of which these facts hold."""
+    """The sequences of passes for modules of PrimFuncs of which these facts hold."""
     all_of_them = sequences()
     names = tuple(name for name in all_of_them.names if name.startswith(LOOP_PASSES))
     fitting = partial(tvm_passes.repaired, facts=facts)
@@ -147,17 +147,17 @@ def misplaced(names: Iterable[str], facts: frozenset[str] = tvm_passes.START) ->
 
 
 def code_of(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the expressions that make these passes; options among them are none."""
+    """The expressions that make these passes; options among them are none."""
     return tuple(tvm_passes.PASSES[name].code for name in names if not is_option(name))
 
 
 def options_of(names: Iterable[str]) -> dict[str, Any]:
-    """Return the configuration of the pass context that the options among these make."""
+    """The configuration of the pass context that the options among these make."""
     return config_of(names)
 
 
 def sequences() -> Sequences:
-    """Return what sequences of passes are made of, and which orders there are."""
+    """What sequences of passes are made of, and which orders there are."""
     return Sequences(
         SEQUENCEABLE,
         (*tvm_passes.ASKED_ABOUT, *sorted(tvm_passes.UNDRAWN)),

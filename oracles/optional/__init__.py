@@ -62,7 +62,7 @@ class Asked(Protocol):
 
 
 def named(oracle: str, config: Config, what: str = "") -> Config:
-    """Return the configuration as this oracle runs it."""
+    """The configuration as this oracle runs it."""
     label = f"{config.label}, {what}" if what else config.label
     return replace(config, label=label, asked_by=f"{oracle}: {what}" if what else oracle)
 
@@ -79,7 +79,7 @@ def instrumented(oracle: str, asking: Asking, setting: str) -> Iterator[VariantR
 
 @cache
 def asked_oracles() -> dict[str, Asked]:
-    """Return every oracle of this package by its name."""
+    """Every oracle of this package by its name."""
     modules = [
         importlib.import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__)
     ]
@@ -97,5 +97,5 @@ def find_asked(names: str) -> tuple[Asked, ...]:
 
 
 def own_judge(oracle: Asked) -> Callable[[Case, tuple[Run, ...], Context], Verdict | None] | None:
-    """Return the oracle's own way to judge; None where the rules do."""
+    """The oracle's own way to judge; None where the rules do."""
     return getattr(oracle, "judge", None)

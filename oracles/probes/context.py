@@ -123,7 +123,7 @@ class Context(ABC):
     @property
     @abstractmethod
     def noise(self) -> Noise:
-        """Return the effect of rounding on the program's results."""
+        """The effect of rounding on the program's results."""
 
     @property
     def undefined(self) -> str:
@@ -150,11 +150,11 @@ class Context(ABC):
         return False
 
     def shape_of(self, name: str) -> tuple[int, ...] | None:
-        """Return the shape that inference gives a value on these inputs; None if it is not known."""
+        """The shape that inference gives a value on these inputs; None if it is not known."""
         return None
 
     def declared(self, name: str) -> onnx.TypeProto.Tensor | None:
-        """Return the type that a value of the main graph must have; None if nothing says so."""
+        """The type that a value of the main graph must have; None if nothing says so."""
         return None
 
     def alone(self, node: onnx.NodeProto, name: str) -> tuple[onnx.ModelProto, Job] | None:
@@ -162,7 +162,7 @@ class Context(ABC):
         return None
 
     def written_out(self) -> tuple[Job, Noise] | None:
-        """Return the program with its functions inlined, and its noise; None if it calls none."""
+        """The program with its functions inlined, and its noise; None if it calls none."""
         return None
 
     def left_open(self, output: str) -> str:
@@ -186,7 +186,7 @@ class Context(ABC):
         return ()
 
     def recorded_as(self, config: Config) -> Mapping[str, Value]:
-        """Return what flows in and every result under a configuration; none where that is not told."""
+        """What flows in and every result under a configuration; none where that is not told."""
         return {}
 
     @property
@@ -195,11 +195,11 @@ class Context(ABC):
         return {}
 
     def located(self, divergence: Divergence) -> Located | None:
-        """Return a parting for a verdict, in the names of the program; None if these are not known."""
+        """A parting for a verdict, in the names of the program; None if these are not known."""
         return None
 
     def is_refused_alone(self, config: Config) -> bool:
-        """Return whether the configuration lacks what some node of the main graph needs by itself, too."""
+        """Whether the configuration lacks what some node of the main graph needs by itself, too."""
         return False
 
     @cached_property
@@ -260,7 +260,7 @@ def other_values(runs: tuple[Run, ...], context: Context) -> Iterator[tuple[str,
 
 
 def own(runs: tuple[Run, ...]) -> tuple[Run, ...]:
-    """Return the runs of the target itself: not a baseline that is another backend's."""
+    """The runs of the target itself: not a baseline that is another backend's."""
     return tuple(run for run in runs if not run.config.backend)
 
 

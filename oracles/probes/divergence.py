@@ -38,7 +38,7 @@ class Divergence:
 
     @property
     def error(self) -> float:
-        """Return the greatest distance of the two values; infinite if their shapes differ."""
+        """The greatest distance of the two values; infinite if their shapes differ."""
         if not isinstance(self.expected, np.ndarray) or not isinstance(self.actual, np.ndarray):
             return float("inf")
         if self.expected.shape != self.actual.shape or self.expected.dtype != self.actual.dtype:
@@ -46,12 +46,12 @@ class Divergence:
         return float(distance(self.expected, self.actual).max(initial=0.0))
 
     def located(self, model: onnx.ModelProto) -> Located:
-        """Return the same for a verdict, in the names of the model."""
+        """The same for a verdict, in the names of the model."""
         name = self.node.name or self.name
         return Located(self.name, name, self.node.op_type, self.error, self.right_until(model))
 
     def right_until(self, model: onnx.ModelProto) -> tuple[str, ...]:
-        """Return the tensors that flow into the node and are right, computed ones first, weights left out."""
+        """The tensors that flow into the node and are right, computed ones first, weights left out."""
         weights = {tensor.name for tensor in model.graph.initializer}
         makers = producers(model.graph)
         read = [name for name in (*self.node.input, *sorted(free_names(self.node))) if name not in weights]
@@ -69,13 +69,13 @@ class FirstDivergence:
     differs: Differs
 
     def first(self, output: str, ancestors: set[str]) -> Divergence | None:
-        """Return the first of the tensors that `output` is computed from to differ; None where none tells."""
+        """The first of the tensors that `output` is computed from to differ; None where none tells."""
         names = self._visible(ancestors)
         found = self._of(names)
         return replace(found, together=True) if found is not None else self._bisected(names, output)
 
     def _visible(self, ancestors: set[str]) -> list[str]:
-        """Return the recorded tensors among those, in topological order."""
+        """The recorded tensors among those, in topological order."""
         outer = outer_names(self.model.graph)
         return [
             name
@@ -85,7 +85,7 @@ class FirstDivergence:
         ]
 
     def _of(self, names: Sequence[str]) -> Divergence | None:
-        """Return the first of several tensors that differs while all of them are outputs."""
+        """The first of several tensors that differs while all of them are outputs."""
         seen, makers = self._seen(names), producers(self.model.graph)
         for name in names if seen else ():
             expected, actual = self.values[name], seen.get(name)

@@ -50,7 +50,7 @@ class Firing:
         self._sandbox.close()
 
     def passes(self, program: bytes) -> tuple[str, ...]:
-        """Return the passes that change the program, in order; none where it does not compile.
+        """The passes that change the program, in order; none where it does not compile.
 
         Of passes of which the log tells only together, each is asked by itself.
         """
@@ -62,7 +62,7 @@ class Firing:
         return tuple(name for name in names if not self._telling.told_with(name) or self.fires(program, name))
 
     def fires(self, program: bytes, name: str) -> bool:
-        """Return whether this pass changes the program, which compiles."""
+        """Whether this pass changes the program, which compiles."""
         if self._sequences is not None and name in self._sequences.names:
             return self._fires_by_name(program, name, self._sequences.repaired([name]))
         config = self._passes.without(self.config, self._telling.told_with(name))
@@ -85,7 +85,7 @@ class Firing:
 
 
 def backend_configs(target: Target) -> Config:
-    """Return the configuration in which a target optimises as it does for its users."""
+    """The configuration in which a target optimises as it does for its users."""
     configs = find_backend(target.backend).configs(target)
     return configs[1] if configs[0].get("level") == "none" else configs[0]
 

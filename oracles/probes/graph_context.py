@@ -57,7 +57,7 @@ class GraphContext(Context):
 
     @cached_property
     def complaint(self) -> str | None:
-        """Return the framework's reason for calling the program ill-formed; None if it is well-formed."""
+        """The framework's reason for calling the program ill-formed; None if it is well-formed."""
         answer = self.executor.describe(self.job.program, self.job.inputs)
         return str(answer["error"]) if "error" in answer else None
 
@@ -73,7 +73,7 @@ class GraphContext(Context):
 
     @cached_property
     def noise(self) -> GraphNoise:
-        """Return the effect of rounding on the program's results."""
+        """The effect of rounding on the program's results."""
         return GraphNoise(self.program, self.job, self.rerun)
 
     @cached_property
@@ -92,7 +92,7 @@ class GraphContext(Context):
         return tuple(filter(None, map(floor_quotient, self.program.main.bindings)))
 
     def recorded_as(self, config: Config) -> Mapping[str, Value]:
-        """Return what flows in and every binding's tensor under a configuration; none if that fails."""
+        """What flows in and every binding's tensor under a configuration; none if that fails."""
         job = replace(self.job, configs=(config,))
         found = recorded_outputs(self.program, job, self.executor.run)
         return {**self.program.constants, **self.job.inputs, **found} if found else {}
@@ -108,7 +108,7 @@ class GraphContext(Context):
         return iter([Truth("float64", self.referee.outputs)] if is_told else [])
 
     def ask_referee(self, job: Job) -> Run:
-        """Return the program in float64; a run that is well if the backend cannot do that."""
+        """The program in float64; a run that is well if the backend cannot do that."""
         well_formed = Run(Config("well-formed"), Status.OK, Phase.EXECUTE)
         if self._double is None:
             return well_formed

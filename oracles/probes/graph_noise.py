@@ -53,7 +53,7 @@ class GraphNoise(SampledNoise):
         return True
 
     def ancestors(self, name: str) -> set[str]:
-        """Return the names that a binding is computed from, itself included."""
+        """The names that a binding is computed from, itself included."""
         makers = {binding.name: binding for binding in self.program.main.bindings}
         found, waiting = {name}, [name]
         while waiting:
@@ -64,7 +64,7 @@ class GraphNoise(SampledNoise):
         return found
 
     def _can_move(self, name: str) -> bool:
-        """Return whether anything before an output is a float that was computed, or was not seen."""
+        """Whether anything before an output is a float that was computed, or was not seen."""
         made = {binding.name for binding in self.program.main.bindings} & self.ancestors(name)
         values = (self.recording.values.get(each) for each in made)
         return any(not isinstance(value, np.ndarray) or is_float(value) for value in values)
@@ -104,7 +104,7 @@ def noisy_program(program: GraphProgram, values: Mapping[str, Value], seed: int)
 
 
 def snapped_program(program: GraphProgram, values: Mapping[str, Value], snaps: float) -> GraphProgram:
-    """Return the program with each result on a grid of round numbers, as `Perturbation` snaps them."""
+    """The program with each result on a grid of round numbers, as `Perturbation` snaps them."""
     _, add, subtract = language_of(program.format).arithmetic
 
     def through(value: Tensor) -> list[Step]:
@@ -127,7 +127,7 @@ def _moved(
     budget = MOST_ELEMENTS
 
     def add_steps(name: str, source: str) -> str:
-        """Return the name of the moved value, or of the value itself where it cannot be moved."""
+        """The name of the moved value, or of the value itself where it cannot be moved."""
         nonlocal budget
         value = values.get(name)
         if name in mutated or not isinstance(value, np.ndarray) or not is_float(value) or not value.size:
@@ -157,7 +157,7 @@ def _moved(
 
 
 def redirected(binding: Binding, instead: Mapping[str, str]) -> Binding:
-    """Return the binding with what it reads taken from elsewhere; bodies keep what they captured."""
+    """The binding with what it reads taken from elsewhere; bodies keep what they captured."""
 
     def change(item: Json) -> Json:
         if isinstance(item, dict) and item.get(REF) in instead and len(item) == 1:
@@ -176,7 +176,7 @@ def _factor(value: Tensor, rng: np.random.Generator, sign: int) -> Tensor:
 
 
 def _large(value: Tensor, snaps: float) -> Tensor:
-    """Return the number that rounds a value to a grid if added and taken away; 0 if it is not near."""
+    """The number that rounds a value to a grid if added and taken away; 0 if it is not near."""
     element = element_of(value.dtype)
     if element is None:
         return np.zeros_like(value)

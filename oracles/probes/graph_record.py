@@ -21,7 +21,7 @@ Rerun = Callable[[Job], tuple[Run, ...]]
 
 
 def record_graph(program: GraphProgram, job: Job, rerun: Rerun) -> Recording:
-    """Return the un-optimised run with every binding as an output; of one that breaks, the longest prefix."""
+    """The un-optimised run with every binding as an output; of one that breaks, the longest prefix."""
     known: dict[str, Value] = {**program.constants, **job.inputs}
     count = len(program.main.bindings)
     prefix = partial(_prefix, program, job, rerun)
@@ -38,7 +38,7 @@ def record_graph(program: GraphProgram, job: Job, rerun: Rerun) -> Recording:
 
 
 def recorded_outputs(program: GraphProgram, job: Job, run: Rerun) -> dict[str, Value]:
-    """Return every binding's value under the job's own configuration; empty where that does not run."""
+    """Every binding's value under the job's own configuration; empty where that does not run."""
     whole = _prefix(program, job, run, len(program.main.bindings))
     return _tensors(whole) if whole.is_ok else {}
 
@@ -51,5 +51,5 @@ def _prefix(program: GraphProgram, job: Job, rerun: Rerun, count: int) -> Run:
 
 
 def _tensors(run: Run) -> dict[str, Value]:
-    """Return the tensors of a run; a tuple's members take the names of the bindings that use them."""
+    """The tensors of a run; a tuple's members take the names of the bindings that use them."""
     return {name: value for name, value in run.outputs.items() if isinstance(value, np.ndarray)}

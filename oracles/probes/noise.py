@@ -62,15 +62,15 @@ class Noise(ABC):
 
     @abstractmethod
     def ancestors(self, name: str) -> set[str]:
-        """Return the names that a value is computed from, itself included."""
+        """The names that a value is computed from, itself included."""
 
     @abstractmethod
     def unknown_before(self, name: str) -> str:
-        """Return the first operator before a value of unknown rounding; empty if there is none."""
+        """The first operator before a value of unknown rounding; empty if there is none."""
 
     @abstractmethod
     def widens(self, name: str) -> bool:
-        """Return whether any value before an output is a float narrower than float64, or of unknown type."""
+        """Whether any value before an output is a float narrower than float64, or of unknown type."""
 
     @abstractmethod
     def beyond_noise(
@@ -116,15 +116,15 @@ class SampledNoise(Noise):
 
     @abstractmethod
     def _can_move(self, name: str) -> bool:
-        """Return whether noise can reach an output."""
+        """Whether noise can reach an output."""
 
     @abstractmethod
     def _is_defined(self, name: str) -> bool:
-        """Return whether NaN and infinity enter only operators that define how to treat them."""
+        """Whether NaN and infinity enter only operators that define how to treat them."""
 
     @abstractmethod
     def _only_passes(self, name: str) -> bool:
-        """Return whether NaN and infinity come in from outside, and no other node makes one."""
+        """Whether NaN and infinity come in from outside, and no other node makes one."""
 
     def beyond_noise(
         self,
@@ -191,7 +191,7 @@ class SampledNoise(Noise):
         return None
 
     def _unconfirmed(self, name: str, expected: Tensor, tolerance: Tolerance, steps: bool) -> Mask | None:
-        """Return the elements that depend on a value that a node made not finite from finite ones.
+        """The elements that depend on a value that a node made not finite from finite ones.
 
         No text fixes those: another implementation must make the same of them.
         """
@@ -205,7 +205,7 @@ class SampledNoise(Noise):
     def _moved(
         self, expected: Tensor, sample: Value, tolerance: Tolerance, *, wild: bool = False
     ) -> NDArray[np.float64]:
-        """Return how far one sample moved each element; infinite if it depends on something not finite.
+        """How far one sample moved each element; infinite if it depends on something not finite.
 
         NaN marks an element whose noise itself left the range of the type: the sample says nothing of it. In
         a `wild` sample nothing was made finite, so that it may be compared as it is.
@@ -238,7 +238,7 @@ class SampledNoise(Noise):
 
 
 def _is_like(left: NDArray[np.float64], explained: NDArray[np.float64]) -> bool:
-    """Return whether the elements left are no more, and no further away, than those that noise explains.
+    """Whether the elements left are no more, and no further away, than those that noise explains.
 
     Of a tie of many (Hardmax, a maximum's index) a few samples show that it is one, but not each of its ends.
     """

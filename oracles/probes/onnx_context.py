@@ -130,7 +130,7 @@ class OnnxContext(Context):
         return names_of(self.model)
 
     def shape_of(self, name: str) -> tuple[int, ...] | None:
-        """Return the shape that inference gives a value on these inputs; None where it is not known."""
+        """The shape that inference gives a value on these inputs; None where it is not known."""
         declared = self._types.get(name)
         return static_dims(declared) if declared is not None else None
 
@@ -200,7 +200,7 @@ class OnnxContext(Context):
         return Segments(self.model, self.job, seen, self.rerun, self._is_wide) if run.is_ok else None
 
     def _parter(self, config: Config) -> Differs:
-        """Return the test that tells a wrong tensor of a configuration from a tensor with other rounding."""
+        """The test that tells a wrong tensor of a configuration from a tensor with other rounding."""
         steps = config.get("level") not in EXACT_LEVELS
 
         def differs(name: str, expected: Value, actual: Value) -> bool:
@@ -219,11 +219,11 @@ class OnnxContext(Context):
         return differs
 
     def located(self, divergence: Divergence) -> Located:
-        """Return a parting for a verdict, in the names of the model."""
+        """A parting for a verdict, in the names of the model."""
         return divergence.located(self.model)
 
     def is_refused_alone(self, config: Config) -> bool:
-        """Return whether the configuration lacks what a node or a container that flows in needs by itself."""
+        """Whether the configuration lacks what a node or a container that flows in needs by itself."""
         graph = self.model.graph
         containers = (value for value in graph.input if not value.type.HasField("tensor_type"))
         return any(self._lacks(node, config) for node in graph.node) or any(
@@ -231,7 +231,7 @@ class OnnxContext(Context):
         )
 
     def _lacks_input(self, value: onnx.ValueInfoProto, config: Config) -> bool:
-        """Return whether the configuration refuses a model that only passes this input on."""
+        """Whether the configuration refuses a model that only passes this input on."""
         passed = onnx.ValueInfoProto(name=f"{value.name}_passed", type=value.type)
         node = onnx.helper.make_node("Identity", [value.name], [passed.name])
         model = onnx.ModelProto(ir_version=self.model.ir_version, opset_import=self.model.opset_import)
@@ -273,10 +273,13 @@ class OnnxContext(Context):
         return node_alone(self.model, node, name, self.noise.recording.values, self.job)
 
     def written_out(self) -> tuple[Job, OnnxNoise] | None:
-        """Return the model with its functions inlined, and its noise; None if it has no functions."""
+        """The model with its functions inlined, and its noise; None without any, or with endless ones."""
         if not self.model.functions:
             return None
-        plain = written_out(self.model)
+        try:
+            plain = written_out(self.model)
+        except ValueError:
+            return None
         job = replace(self.job, program=plain.SerializeToString())
         return job, OnnxNoise(plain, job, self.rerun)
 
@@ -287,10 +290,10 @@ class OnnxContext(Context):
 
     @cached_property
     def noise(self) -> OnnxNoise:
-        """Return the effect of rounding on the model's results."""
+        """The effect of rounding on the model's results."""
         return OnnxNoise(self.model, self.job, self.rerun, is_wide=self._is_wide)
 
 
 def _is_training(node: onnx.NodeProto) -> bool:
-    """Return whether it is a Dropout that may drop: only an input of its own can tell it to."""
+    """Whether it is a Dropout that may drop: only an input of its own can tell it to."""
     return node.op_type == "Dropout" and len(node.input) > 2 and bool(node.input[2])

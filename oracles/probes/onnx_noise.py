@@ -83,7 +83,7 @@ class OnnxNoise(SampledNoise):
         return perturb_inputs(self._job.inputs, seed, finite=finite, size=size, is_wide=self._is_wide)
 
     def _snapped(self, seed: int, replaced: frozenset[str]) -> Mapping[str, Value] | None:
-        """Return the run on round numbers; None where the backend cannot do that."""
+        """The run on round numbers; None where the backend cannot do that."""
         snapping = replace(self._perturbation(seed, replaced, True), snaps=SNAPPING[seed])
         program = snapping.apply(self._model).SerializeToString()
         run = self._rerun(replace(self._job, program=program))[0]
@@ -174,7 +174,7 @@ class OnnxNoise(SampledNoise):
 
     @cached_property
     def _replaced(self) -> frozenset[str]:
-        """Return the tensors that the perturbation makes finite; in bodies all, since no run shows them."""
+        """The tensors that the perturbation makes finite; in bodies all, since no run shows them."""
         if not self.nonfinite:
             return frozenset()
         return self.nonfinite | (self.types.keys() - self.recording.values.keys())
@@ -185,22 +185,22 @@ class OnnxNoise(SampledNoise):
         return frozenset(name for name, value in self.recording.values.items() if is_near_limits(value))
 
     def _is_defined(self, name: str) -> bool:
-        """Return whether NaN and infinity enter only operators that define how to treat them."""
+        """Whether NaN and infinity enter only operators that define how to treat them."""
         entered = (node for node in self._makers(name) if self.nonfinite.intersection(free_names(node)))
         return all(arithmetic_of(node).defines_nonfinite for node in entered)
 
     def _only_passes(self, name: str) -> bool:
-        """Return whether NaN and infinity come in from outside: only operators that define them make one."""
+        """Whether NaN and infinity come in from outside: only operators that define them make one."""
         made = (node for node in self._makers(name) if self.nonfinite.intersection(node.output))
         return all(arithmetic_of(node).defines_nonfinite for node in made)
 
     def _makers(self, name: str) -> Iterator[NodeProto]:
-        """Return the nodes of the main graph that a value is computed by."""
+        """The nodes of the main graph that a value is computed by."""
         wanted = self.ancestors(name)
         return (node for node in self._model.graph.node if wanted.intersection(node.output))
 
     def ancestors(self, name: str) -> set[str]:
-        """Return the names that a value of the main graph is computed from, itself included.
+        """The names that a value of the main graph is computed from, itself included.
 
         Of a tensor of a sequence (`compare.in_parts`) they are those of the whole.
         """
@@ -234,12 +234,12 @@ class OnnxNoise(SampledNoise):
         return ""
 
     def widens(self, name: str) -> bool:
-        """Return whether any value before an output is a float narrower than float64, or of unknown type."""
+        """Whether any value before an output is a float narrower than float64, or of unknown type."""
         types = (self.types.get(value) for value in self.ancestors(name))
         return any(declared is None or declared.elem_type in NARROW for declared in types)
 
     def _can_move(self, name: str) -> bool:
-        """Return whether anything before an output is a float, of unknown type, or random."""
+        """Whether anything before an output is a float, of unknown type, or random."""
         types = self.types
         wanted = self.ancestors(name)
         if any(value not in types or types[value].elem_type in EPSILON for value in wanted if value):

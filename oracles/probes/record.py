@@ -42,7 +42,7 @@ class Recording:
 
 
 def record(executor: Executor, case: Case, *, byte_budget: int = BYTE_BUDGET) -> Recording:
-    """Return the un-optimised run of a case with every intermediate of the main graph as an output."""
+    """The un-optimised run of a case with every intermediate of the main graph as an output."""
     model, _ = repair(case.parsed)
     job = Job(case.program, case.inputs, executor.configs[:1], case.external)
     return record_model(model, job, executor.run, byte_budget=byte_budget)
@@ -51,7 +51,7 @@ def record(executor: Executor, case: Case, *, byte_budget: int = BYTE_BUDGET) ->
 def record_whole(
     executor: Executor, case: Case, *, byte_budget: int = BYTE_BUDGET
 ) -> Mapping[str, Value] | None:
-    """Return the values of one un-optimised run by name; None where it does not end well."""
+    """The values of one un-optimised run by name; None where it does not end well."""
     model = _ordered(repair(case.parsed)[0])
     job = Job(case.program, case.inputs, executor.configs[:1], case.external)
     wanted, _ = _affordable(model, tensor_types(model, case.inputs), byte_budget)
@@ -98,7 +98,7 @@ def _initializers(model: onnx.ModelProto, external: Sequence[ExternalFile]) -> d
 
 
 def _affordable(model: onnx.ModelProto, types: Types, byte_budget: int) -> tuple[frozenset[str], bool]:
-    """Return the intermediates that fit the budget, smallest first; whether any was left out."""
+    """The intermediates that fit the budget, smallest first; whether any was left out."""
     sizes = {name: _bytes(types, name) for node in model.graph.node for name in node.output if name}
     wanted: set[str] = set()
     left = byte_budget

@@ -179,7 +179,7 @@ class Segments:
 
 
 def _are_few(left: Mask) -> bool:
-    """Return whether a few noisy runs may have missed elements that steps reach."""
+    """Whether a few noisy runs may have missed elements that steps reach."""
     return int(left.sum()) < max(LEAST_COUNT, LEAST_SHARE * left.size)
 
 

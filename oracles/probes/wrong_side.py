@@ -86,7 +86,7 @@ def judge_sides(difference: Difference, expected: Value, actual: Value, truths: 
 
 
 def _is_confirmed(found: Judgement) -> bool:
-    """Return whether the optimised side of a small difference is much further from the truth."""
+    """Whether the optimised side of a small difference is much further from the truth."""
     if found.side != OPTIMISED or found.errors is None:
         return False
     of_baseline, of_other = found.errors
@@ -145,7 +145,7 @@ def _by_values(
 
 
 def _distance(left: Tensor, right: Tensor) -> NDArray[np.float64]:
-    """Return the distance of two tensors; beside finite values an infinity counts as the type's greatest.
+    """The distance of two tensors; beside finite values an infinity counts as the type's greatest.
 
     A value at the end of the range may round to infinity, which is no great error.
     """
@@ -175,7 +175,7 @@ RUNNER = "what runs the exported model is at fault, not the exporter"
 
 
 def is_exported(verdict: Verdict) -> bool:
-    """Return whether a failure came after the program had been written: then either may be wrong."""
+    """Whether a failure came after the program had been written: then either may be wrong."""
     failing = verdict.runs[-1] if len(verdict.runs) > 1 else None
     is_told = verdict.outcome in (Outcome.MISMATCH, Outcome.EXCEPTION, Outcome.CRASH)
     return failing is not None and is_told and (failing.is_ok or failing.phase is Phase.EXECUTE)

@@ -54,7 +54,7 @@ def aten(
     ranks: range = range(MAX_RANK + 1),
     domain: Range | None = None,
 ) -> Operator:
-    """Return an entry; without `bound` results are as large as the first operand."""
+    """An entry; without `bound` results are as large as the first operand."""
     bound = bound or same_magnitude
     return Operator(
         f"{DOMAIN}.{name}",
@@ -83,7 +83,7 @@ def shaped(shapes: Callable[[Call], Shape], dtype: Callable[[Call], DType] | Non
 
 
 def joined(call: Call) -> Shape:
-    """Return the shape to which the operands broadcast."""
+    """The shape to which the operands broadcast."""
     shape = broadcast(*(value.shape for value in call.present))
     if shape is None:
         raise ValueError("operands do not broadcast")
@@ -91,12 +91,12 @@ def joined(call: Call) -> Shape:
 
 
 def truth(call: Call) -> DType:
-    """Return the type of results that are true or false."""
+    """The type of results that are true or false."""
     return BOOL
 
 
 def places(call: Call) -> DType:
-    """Return the type of indices."""
+    """The type of indices."""
     return I64
 
 
@@ -107,13 +107,13 @@ def summed(call: Call) -> DType:
 
 
 def floating(call: Call) -> DType:
-    """Return the result type of an operator that computes in floats: an integer gives float32."""
+    """The result type of an operator that computes in floats: an integer gives float32."""
     dtype = promoted(call.present)
     return dtype if is_float(dtype) else F32
 
 
 def promotion(call: Call) -> DType:
-    """Return the type to which torch promotes the operands."""
+    """The type to which torch promotes the operands."""
     return promoted(call.present)
 
 
@@ -158,23 +158,23 @@ def _pair(left: DType, right: DType) -> DType:
 
 
 def same_magnitude(call: Call) -> tuple[Range, ...]:
-    """Return the range of results no larger than the first operand."""
+    """The range of results no larger than the first operand."""
     first = call.operand(0)
     return (within_type(first.dtype, symmetric(first.range.magnitude)),)
 
 
 def whole_type(call: Call) -> tuple[Range, ...]:
-    """Return the range of all that the first operand's type holds."""
+    """The range of all that the first operand's type holds."""
     return (extent(call.operand(0).dtype),)
 
 
 def inside(low: float, high: float) -> RangeRule:
-    """Return a rule for results between two limits."""
+    """A rule for results between two limits."""
     return lambda call: (Range(low, high),)
 
 
 def by_type(types: TypeRule, magnitude: Callable[[Call], float]) -> RangeRule:
-    """Return the same magnitude for each result, as far as its type holds it."""
+    """The same magnitude for each result, as far as its type holds it."""
 
     def bound(call: Call) -> tuple[Range, ...]:
         try:
@@ -201,7 +201,7 @@ _LARGEST = 5000
 
 
 def magnitudes(call: Call) -> list[float]:
-    """Return the greatest magnitude of each operand."""
+    """The greatest magnitude of each operand."""
     return [value.range.magnitude for value in call.present]
 
 
@@ -209,7 +209,7 @@ def magnitudes(call: Call) -> list[float]:
 
 
 def sampled_with(draw: Callable[[Scope, Operand], Attributes | None]) -> Sampler:
-    """Return the focus alone, with attributes; `draw` may decline."""
+    """The focus alone, with attributes; `draw` may decline."""
 
     def sample(scope: Scope, focus: Operand) -> Call | None:
         attributes = draw(scope, focus)
@@ -219,7 +219,7 @@ def sampled_with(draw: Callable[[Scope, Operand], Attributes | None]) -> Sampler
 
 
 def paired(within: Callable[[DType], Range] | None = None) -> Sampler:
-    """Return the focus and what broadcasts with it, mostly in this order."""
+    """The focus and what broadcasts with it, mostly in this order."""
 
     def sample(scope: Scope, focus: Operand) -> Call:
         other = scope.partner(focus, within(focus.dtype) if within else None)
@@ -229,27 +229,27 @@ def paired(within: Callable[[DType], Range] | None = None) -> Sampler:
 
 
 def number(scope: Scope, dtype: DType, floats: Sequence[float], whole: Sequence[int]) -> float | int:
-    """Return an attribute that is a number of the kind of the type: another kind would promote it."""
+    """An attribute that is a number of the kind of the type: another kind would promote it."""
     return scope.draws.pick(floats) if is_float(dtype) else scope.draws.pick(whole)
 
 
 def axis_of(call: Call, name: str = "dim", default: int = -1) -> int:
-    """Return an axis that an attribute names, counted from the front; 0 of a tensor without dims."""
+    """An axis that an attribute names, counted from the front; 0 of a tensor without dims."""
     return call.integer(name, default) % max(call.operand(0).rank, 1)
 
 
 def replaced(shape: Shape, axis: int, *dims: int) -> Shape:
-    """Return the shape with other dims in place of one."""
+    """The shape with other dims in place of one."""
     return (*shape[:axis], *dims, *shape[axis + 1 :])
 
 
 def same_shape(call: Call) -> Shape:
-    """Return the shape of the first operand."""
+    """The shape of the first operand."""
     return call.operand(0).shape
 
 
 def moved_elements(call: Call) -> tuple[Range, ...]:
-    """Return the result's shape: that of the operands, or of the values filled in."""
+    """The result's shape: that of the operands, or of the values filled in."""
     filled = [
         abs(value)
         for name, value in call.attributes.items()

@@ -9,7 +9,7 @@ from oracles.relation.types import ANYTHING, BOOL, DType, Range, extent, is_floa
 
 
 def hull(ranges: Iterable[Range]) -> Range:
-    """Return the least range around several."""
+    """The least range around several."""
     parts = tuple(ranges)
     return Range(min(r.low for r in parts), max(r.high for r in parts), min(r.magnitude_floor for r in parts))
 
@@ -28,22 +28,22 @@ def rounded(value: float) -> float:
 
 
 def symmetric(magnitude: float) -> Range:
-    """Return the range from minus a magnitude to plus it."""
+    """The range from minus a magnitude to plus it."""
     return Range(-magnitude, magnitude)
 
 
 def add(a: Range, b: Range) -> Range:
-    """Return the range of sums."""
+    """The range of sums."""
     return Range(a.low + b.low, a.high + b.high)
 
 
 def sub(a: Range, b: Range) -> Range:
-    """Return the range of differences."""
+    """The range of differences."""
     return Range(a.low - b.high, a.high - b.low)
 
 
 def mul(a: Range, b: Range) -> Range:
-    """Return the range of products."""
+    """The range of products."""
     corners = (a.low * b.low, a.low * b.high, a.high * b.low, a.high * b.high)
     return Range(min(corners), max(corners), a.magnitude_floor * b.magnitude_floor)
 
@@ -76,7 +76,7 @@ def _power(base: float, exponent: float) -> float:
 
 
 def rising(function: Callable[[float], float]) -> Callable[[Range], Range]:
-    """Return the bound of a function that never falls; an overflow is infinite."""
+    """The bound of a function that never falls; an overflow is infinite."""
 
     def bound(a: Range) -> Range:
         return Range(_guarded(function, a.low), _guarded(function, a.high))
@@ -92,11 +92,11 @@ def _guarded(function: Callable[[float], float], x: float) -> float:
 
 
 def magnitude(a: Range) -> Range:
-    """Return the bound of the absolute value."""
+    """The bound of the absolute value."""
     low = 0 if a.low <= 0 <= a.high else min(abs(a.low), abs(a.high))
     return Range(low, a.magnitude, a.magnitude_floor)
 
 
 def clamp(a: Range, low: float, high: float) -> Range:
-    """Return the range within two limits."""
+    """The range within two limits."""
     return Range(min(max(a.low, low), high), max(min(a.high, high), low))

@@ -27,7 +27,7 @@ def another_dim(scope: Scope, shape: Shape, least: int = 1) -> int:
 
 
 def part_of(scope: Scope, shape: Shape) -> Shape:
-    """Return a shape that broadcasts to this one."""
+    """A shape that broadcasts to this one."""
     draws = scope.draws
     if draws.chance(0.35):
         return shape
@@ -36,12 +36,12 @@ def part_of(scope: Scope, shape: Shape) -> Shape:
 
 
 def gives_dtype(operator: Operator, wanted: TensorType, opset: int) -> bool:
-    """Return whether results can have the wanted element type."""
+    """Whether results can have the wanted element type."""
     return wanted.dtype in operator.dtypes_at(opset)
 
 
 def is_filled(shape: Shape) -> bool:
-    """Return whether there are elements."""
+    """Whether there are elements."""
     return 0 not in shape
 
 
@@ -136,22 +136,22 @@ def from_either_end(scope: Scope, axes: tuple[int, ...], rank: int) -> tuple[int
 
 
 def can_be_reduced(shape: Shape) -> bool:
-    """Return whether a result of that shape can come of a reduction."""
+    """Whether a result of that shape can come of a reduction."""
     return len(shape) < MAX_RANK or 1 in shape
 
 
 def split_off(shape: Shape, axis: int, dim: int) -> Shape:
-    """Return the shape with another dim at an axis."""
+    """The shape with another dim at an axis."""
     return (*shape[:axis], dim, *shape[axis + 1 :])
 
 
 def room_beside(shape: Shape, axis: int, least: int) -> int:
-    """Return the largest dim that the axis may have within the budget; at least `least`."""
+    """The largest dim that the axis may have within the budget; at least `least`."""
     return max(least, MAX_ELEMENTS // volume(split_off(shape, axis, 1)))
 
 
 def fits(*shapes: Shape) -> bool:
-    """Return whether no shape has more elements than programs may hold."""
+    """Whether no shape has more elements than programs may hold."""
     return all(volume(shape) <= MAX_ELEMENTS for shape in shapes)
 
 
@@ -166,5 +166,5 @@ def recogniser(check: Callable[[Shape], bool], *dtypes: DType) -> Recogniser:
 
 
 def with_supplied(scope: Scope, wanted: TensorType, shape: Shape, *others: Operand | None) -> Call:
-    """Return a call on an operand of the wanted element type and another shape."""
+    """A call on an operand of the wanted element type and another shape."""
     return Call((scope.supply(wanted.dtype, shape), *others))

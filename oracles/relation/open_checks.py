@@ -32,14 +32,14 @@ def _array(operands: Sequence[Value], index: int) -> Tensor | None:
 
 
 def is_out_of_range(node: NodeProto, operands: Sequence[Value]) -> bool:
-    """Return a float that the integers of the target type do not hold."""
+    """A float that the integers of the target type do not hold."""
     source, like = _array(operands, 0), _array(operands, 1)
     target = like.dtype if like is not None else DTYPES.get(_attribute(node, "to", TensorProto.FLOAT))
     return source is not None and target is not None and is_beyond(source, target)
 
 
 def is_beyond(source: Tensor, target: np.dtype[Any]) -> bool:
-    """Return whether some of these floats do not fit into the integers of a type."""
+    """Whether some of these floats do not fit into the integers of a type."""
     if target.kind not in "iu" or not is_float(source) or source.dtype.kind == "c":
         return False
     limits = np.iinfo(target)
@@ -57,13 +57,13 @@ def is_inexact(node: NodeProto, operands: Sequence[Value]) -> bool:
 
 
 def shifts_too_far(node: NodeProto, operands: Sequence[Value]) -> bool:
-    """Return whether a shift is by as many bits as there are, or more."""
+    """Whether a shift is by as many bits as there are, or more."""
     source, shift = _array(operands, 0), _array(operands, 1)
     return source is not None and shift is not None and bool((shift >= 8 * source.dtype.itemsize).any())
 
 
 def has_negative_exponent(node: NodeProto, operands: Sequence[Value]) -> bool:
-    """Return whether an integer is raised to a negative power."""
+    """Whether an integer is raised to a negative power."""
     base, exponent = _array(operands, 0), _array(operands, 1)
     if base is None or exponent is None or base.dtype.kind not in "iu":
         return False
@@ -71,7 +71,7 @@ def has_negative_exponent(node: NodeProto, operands: Sequence[Value]) -> bool:
 
 
 def writes_twice(node: NodeProto, operands: Sequence[Value]) -> bool:
-    """Return whether two updates go to one place."""
+    """Whether two updates go to one place."""
     data, indices = _array(operands, 0), _array(operands, 1)
     if data is None or indices is None or _attribute(node, "reduction", b"none") != b"none":
         return False
@@ -93,7 +93,7 @@ def _slice_places(node: NodeProto, data: Tensor, indices: Tensor) -> Tensor:
 
 
 def is_unsorted(node: NodeProto, operands: Sequence[Value]) -> bool:
-    """Return whether the order of the results is left open."""
+    """Whether the order of the results is left open."""
     return not _attribute(node, "sorted", 1)
 
 
@@ -118,7 +118,7 @@ def overflows(node: NodeProto, operands: Sequence[Value]) -> bool:
 
 
 def divides_least(node: NodeProto, operands: Sequence[Value]) -> bool:
-    """Return the least integer by -1: the quotient has no place in its type."""
+    """The least integer by -1: the quotient has no place in its type."""
     left, right = _array(operands, 0), _array(operands, 1)
     if left is None or right is None or left.dtype.kind != "i" or right.dtype.kind != "i":
         return False
@@ -126,19 +126,19 @@ def divides_least(node: NodeProto, operands: Sequence[Value]) -> bool:
 
 
 def shifts_backwards(node: NodeProto, operands: Sequence[Value]) -> bool:
-    """Return whether a shift is too far or by a negative number."""
+    """Whether a shift is too far or by a negative number."""
     shift = _array(operands, 1)
     return shifts_too_far(node, operands) or (shift is not None and bool((shift < 0).any()))
 
 
 def copies_twice(node: NodeProto, operands: Sequence[Value]) -> bool:
-    """Return whether one place is copied to twice."""
+    """Whether one place is copied to twice."""
     index = _array(operands, 1)
     return index is not None and len(np.unique(index)) < index.size
 
 
 def is_unordered(place: int) -> OpenCheck:
-    """Return whether what must be in order, the operand at this place, is not."""
+    """Whether what must be in order, the operand at this place, is not."""
 
     def check(node: NodeProto, operands: Sequence[Value]) -> bool:
         found = _array(operands, place)

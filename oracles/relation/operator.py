@@ -36,17 +36,17 @@ ContentRule = Callable[[Call], Tensor]
 
 
 def sample_alone(scope: Scope, focus: Operand) -> Call:
-    """Return the sampler of an operator with one operand and no attribute."""
+    """The sampler of an operator with one operand and no attribute."""
     return Call((focus,))
 
 
 def same_type(call: Call) -> tuple[TensorType, ...]:
-    """Return the type of the first operand."""
+    """The type of the first operand."""
     return (call.operand(0).type,)
 
 
 def same_range(call: Call) -> tuple[Range, ...]:
-    """Return the range of the first operand."""
+    """The range of the first operand."""
     return (call.operand(0).range,)
 
 
@@ -106,7 +106,7 @@ class Operator:
     is_drawn: bool = True
 
     def belongs(self, realms: frozenset[DTypeFamily]) -> bool:
-        """Return whether a program of these realms may hold it."""
+        """Whether a program of these realms may hold it."""
         realm = self.realm or (None if self.is_standard else DTypeFamily.CONTRIB)
         return realm is None or realm in realms
 
@@ -116,11 +116,11 @@ class Operator:
         return "." not in self.name
 
     def recognises(self, wanted: TensorType, opset: int) -> bool:
-        """Return whether its first result can have this type; then `solve` finds a call."""
+        """Whether its first result can have this type; then `solve` finds a call."""
         return self.since <= opset <= self.until and self.inverse.recognise(self, wanted, opset)
 
     def solve(self, scope: Scope, wanted: TensorType) -> Call:
-        """Return a call whose first result has the wanted type; the scope supplies its operands.
+        """A call whose first result has the wanted type; the scope supplies its operands.
 
         Raises ValueError for a type that is not recognised.
         """
@@ -130,12 +130,12 @@ class Operator:
         return call
 
     def dtypes_at(self, opset: int) -> tuple[DType, ...]:
-        """Return the element types of its focus at an opset."""
+        """The element types of its focus at an opset."""
         added = (dtype for first, more in self.later.items() if opset >= first for dtype in more)
         return (*self.dtypes, *added)
 
     def types_in(self, scope: Scope) -> list[DType]:
-        """Return the element types of its focus that the scope's program may hold."""
+        """The element types of its focus that the scope's program may hold."""
         return [dtype for dtype in self.dtypes_at(scope.opset) if scope.allows(dtype)]
 
     def emit(
@@ -146,7 +146,7 @@ class Operator:
         return scope.emit(self.name, self.kind, call, types, ranges, content)
 
     def takes(self, dtype: DType, rank: int, opset: int) -> bool:
-        """Return whether a value of this type may come into its focus."""
+        """Whether a value of this type may come into its focus."""
         if not (self.since <= opset <= self.until and rank in self.ranks):
             return False
         if dtype in SEQUENCES and not rank:

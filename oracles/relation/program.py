@@ -55,7 +55,7 @@ ONNX_REALMS = frozenset(DTypeFamily) - {DTypeFamily.ATEN}
 
 
 def dtype_family_of(dtype: DType) -> DTypeFamily | None:
-    """Return the realm of an element type; None if every program may hold the type."""
+    """The realm of an element type; None if every program may hold the type."""
     if dtype in NARROW:
         return DTypeFamily.NARROW
     if dtype is TEXT:
@@ -117,7 +117,7 @@ class Node(NamedTuple):
         return (*self.operands, *(name for body in self.bodies for name in body.captures))
 
     def reading(self, old: str, new: str) -> Node:
-        """Return the node with another operand in the place of one."""
+        """The node with another operand in the place of one."""
         return self._replace(operands=tuple(new if name == old else name for name in self.operands))
 
 
@@ -154,37 +154,37 @@ class Call(NamedTuple):
     results: int = 1
 
     def operand(self, index: int) -> Operand:
-        """Return the operand at an index where one must be."""
+        """The operand at an index where one must be."""
         value = self.operands[index]
         if value is None:
             raise ValueError(f"operand {index} is left out")
         return value
 
     def optional(self, index: int) -> Operand | None:
-        """Return the operand at a place; None where it is left out."""
+        """The operand at a place; None where it is left out."""
         return self.operands[index] if index < len(self.operands) else None
 
     def ints(self, index: int) -> tuple[int, ...] | None:
-        """Return the known content of an operand that steers, or None where it is left out."""
+        """The known content of an operand that steers, or None where it is left out."""
         value = self.optional(index)
         if value is None or value.content is None:
             return None
         return tuple(value.content.reshape(-1).tolist())
 
     def integer(self, name: str, default: int) -> int:
-        """Return an integer attribute, or the default."""
+        """An integer attribute, or the default."""
         value = self.attributes.get(name, default)
         assert isinstance(value, int)
         return value
 
     def body(self, name: str) -> Body:
-        """Return an attribute that is a graph."""
+        """An attribute that is a graph."""
         value = self.attributes[name]
         assert isinstance(value, Body)
         return value
 
     def tuple_of(self, name: str, default: tuple[int, ...]) -> tuple[int, ...]:
-        """Return an attribute that is a list of integers, or the default."""
+        """An attribute that is a list of integers, or the default."""
         value = self.attributes.get(name, default)
         assert isinstance(value, tuple)
         return tuple(item for item in value if isinstance(item, int))

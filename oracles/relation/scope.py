@@ -89,7 +89,7 @@ class Scope(Protocol):
         """Whether new operands may be inputs of the graph: not inside of a node."""
 
     def allows(self, dtype: DType) -> bool:
-        """Return whether the program may hold values of that element type."""
+        """Whether the program may hold values of that element type."""
 
     def fresh_name(self) -> str:
         """A name that was not given before."""
@@ -103,7 +103,7 @@ class Scope(Protocol):
         """A value of exactly this type: reused or created."""
 
     def partner(self, focus: Operand, within: Range | None = None, dtype: DType | None = None) -> Operand:
-        """Return the other operand of an elementwise operator: broadcasts with the focus."""
+        """The other operand of an elementwise operator: broadcasts with the focus."""
 
     def reuse(self, dtype: DType, fits: Callable[[Shape], bool], within: Range = ANYTHING) -> Operand | None:
         """A value that is there already and suits, or None."""
@@ -121,7 +121,7 @@ class Scope(Protocol):
         """An operand whose content decides the types of the results: never an input."""
 
     def content_of(self, operand: Operand) -> Tensor | None:
-        """Return the known content of an operand; None for a node's result."""
+        """The known content of an operand; None for a node's result."""
 
     def broadcasting_shape(self, shape: Shape) -> Shape:
         """A shape that broadcasts with this one: equal, a suffix, with ones, rarely of higher rank."""

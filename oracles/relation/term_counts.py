@@ -17,29 +17,29 @@ WINDOW_TERMS = 64
 
 
 def of_kernel(node: NodeProto, dims: Sequence[Dims | None]) -> int:
-    """Return the elements of a pooling window."""
+    """The elements of a pooling window."""
     kernel = _attribute(node, "kernel_shape")
     return math.prod(kernel) if isinstance(kernel, Sequence) else UNKNOWN_TERMS
 
 
 def of_conv(node: NodeProto, dims: Sequence[Dims | None]) -> int:
-    """Return the elements of one filter, whose weights are `[filters, channels / groups, *kernel]`."""
+    """The elements of one filter, whose weights are `[filters, channels / groups, *kernel]`."""
     return math.prod(_known(dims[1])[1:])
 
 
 def of_conv_transpose(node: NodeProto, dims: Sequence[Dims | None]) -> int:
-    """Return all input channels under the kernel: the weights are `[channels, filters / groups, *kernel]`."""
+    """All input channels under the kernel: the weights are `[channels, filters / groups, *kernel]`."""
     weight = _known(dims[1])
     return weight[0] * math.prod(weight[2:])
 
 
 def of_gemm(node: NodeProto, dims: Sequence[Dims | None]) -> int:
-    """Return the dim of the first matrix that a product contracts, transposed or not."""
+    """The dim of the first matrix that a product contracts, transposed or not."""
     return _known(dims[0])[0 if _attribute(node, "transA") else 1]
 
 
 def of_matmul(node: NodeProto, dims: Sequence[Dims | None]) -> int:
-    """Return the last dim of the first operand."""
+    """The last dim of the first operand."""
     return _known(dims[0])[-1]
 
 
@@ -49,7 +49,7 @@ def of_operands(node: NodeProto, dims: Sequence[Dims | None]) -> int:
 
 
 def of_window(node: NodeProto, dims: Sequence[Dims | None]) -> int:
-    """Return the corners that an interpolation weighs."""
+    """The corners that an interpolation weighs."""
     return WINDOW_TERMS
 
 
@@ -59,7 +59,7 @@ def of_updates(node: NodeProto, dims: Sequence[Dims | None]) -> int:
 
 
 def of_largest(node: NodeProto, dims: Sequence[Dims | None]) -> int:
-    """Return all elements of the larger of the first two inputs: no sum has more terms."""
+    """All elements of the larger of the first two inputs: no sum has more terms."""
     return max(math.prod(_known(each)) for each in dims[:2])
 
 

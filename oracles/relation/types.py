@@ -93,12 +93,12 @@ def has_dtype(array: Tensor) -> bool:
 
 
 def dtype_of(array: Tensor) -> DType:
-    """Return the element type of an array."""
+    """The element type of an array."""
     return TEXT if array.dtype.kind in "UO" else _OF_NUMPY[array.dtype]
 
 
 def element(dtype: DType) -> DType:
-    """Return the element of a sequence or an optional; any other type itself."""
+    """The element of a sequence or an optional; any other type itself."""
     return DType(int(dtype) % 100)
 
 
@@ -130,7 +130,7 @@ class Range(NamedTuple):
     away: float = 0.0
 
     def is_within(self, outer: Range) -> bool:
-        """Return whether every value of it is allowed by another range."""
+        """Whether every value of it is allowed by another range."""
         return outer.low <= self.low and self.high <= outer.high and self.magnitude_floor >= outer.away
 
     @property
@@ -161,7 +161,7 @@ _FLOATING = frozenset((*FLOATS, BF16, *FLOAT8))
 
 
 def extent(dtype: DType) -> Range:
-    """Return every integer that the type holds; for a float, the values that a program may compute.
+    """Every integer that the type holds; for a float, the values that a program may compute.
 
     Of text, the numbers that it may spell: anything, where it need not spell one.
     """
@@ -169,12 +169,12 @@ def extent(dtype: DType) -> Range:
 
 
 def is_float(dtype: DType) -> bool:
-    """Return whether it is a floating-point type."""
+    """Whether it is a floating-point type."""
     return dtype in _FLOATING
 
 
 def broadcast(*shapes: Shape) -> Shape | None:
-    """Return the multidirectional broadcast of the shapes, or None when they do not fit one another."""
+    """The multidirectional broadcast of the shapes, or None when they do not fit one another."""
     rank = max(map(len, shapes))
     result = [1] * rank
     for shape in shapes:

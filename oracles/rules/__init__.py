@@ -33,13 +33,13 @@ def _modules() -> tuple[ModuleType, ...]:
 
 @cache
 def find_rules() -> tuple[Rule, ...]:
-    """Return every rule of this package, in order."""
+    """Every rule of this package, in order."""
     return tuple(module.judge for module in _modules())
 
 
 @cache
 def sceptical_rules() -> tuple[Rule, ...]:
-    """Return the rules that have a word at first sight."""
+    """The rules that have a word at first sight."""
     return tuple(module.judge for module in _modules() if hasattr(module, "is_suspect"))
 
 
@@ -49,6 +49,6 @@ def _first_sights() -> tuple[FirstSight, ...]:
 
 
 def is_suspect(case: Case, runs: tuple[Run, ...]) -> bool | None:
-    """Return the answer of the first rule that judges the first runs; None if no rule does."""
+    """The answer of the first rule that judges the first runs; None if no rule does."""
     said = (ask(case, runs) for ask in _first_sights())
     return next((word for word in said if word is not None), None)

@@ -38,7 +38,7 @@ def _hands_on(case: Case) -> bool:
 
 
 def _is_unsupported(run: Run, baseline: Run, context: Context) -> bool:
-    """Return whether it lacks an operator by name, or a dtype that a node by itself cannot have either.
+    """Whether it lacks an operator by name, or a dtype that a node by itself cannot have either.
 
     What only shows within the program was brought about on the way there: that is no missing support.
     """

@@ -12,7 +12,7 @@ ORDER = 10
 
 
 def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
-    """Return a crash, if a process of the target died."""
+    """A crash, if a process of the target died."""
     crashed = next((run for run in own(runs) if run.status is Status.CRASH), None)
     if crashed is None:
         return None

@@ -37,7 +37,7 @@ class _Find:
 
 
 def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
-    """Return a wrong shape or dtype, if an un-optimised value contradicts its operator."""
+    """A wrong shape or dtype, if an un-optimised value contradicts its operator."""
     concerned = set().union(*(context.noise.ancestors(name) for name in _concerned(runs, context)))
     found = next((each for each in _finds(context) if each.name in concerned), None)
     if found is None or not _is_confirmed(found, context):
@@ -65,7 +65,7 @@ def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None
 
 
 def _site(node: onnx.NodeProto, functions: Sequence[onnx.FunctionProto]) -> str:
-    """Return the node's family; of a call of the model's own function the families that it is made of."""
+    """The node's family; of a call of the model's own function the families that it is made of."""
     within = {family(each) for each in _made_of(node, functions) if each.op_type not in _PASSED_ON}
     return REDUCTION if REDUCTION in within else " ".join(sorted(within or {family(node)}))
 
@@ -82,7 +82,7 @@ def _made_of(node: onnx.NodeProto, functions: Sequence[onnx.FunctionProto]) -> I
 
 
 def family(node: onnx.NodeProto) -> str:
-    """Return the operator, or for those that share their kernels' frame the word for all of them."""
+    """The operator, or for those that share their kernels' frame the word for all of them."""
     reduces = node.op_type.startswith("Reduce") or node.op_type in ("ArgMax", "ArgMin")
     return REDUCTION if reduces and not node.domain else node.op_type
 
@@ -122,7 +122,7 @@ def _finds(context: Context) -> Iterator[_Find]:
 
 
 def _is_confirmed(found: _Find, context: Context) -> bool:
-    """Return whether the node alone fails in the same way on the same operands while the referee gives the
+    """Whether the node alone fails in the same way on the same operands while the referee gives the
     declared type.
     """
     alone = context.alone(found.node, found.name)

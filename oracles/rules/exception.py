@@ -15,7 +15,7 @@ MOST_TEXT = 160
 
 
 def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
-    """Return an exception, if only some configurations raise one."""
+    """An exception, if only some configurations raise one."""
     baseline, others = runs[0], runs[1:]
     raised = [run for run in others if run.status is Status.EXCEPTION]
     if baseline.is_ok:
@@ -38,7 +38,7 @@ def _is_due(baseline: Run, context: Context) -> bool:
 
 
 def _without_exception_to_compare(runs: tuple[Run, ...], context: Context) -> Verdict:
-    """Return every configuration refuses a model that the checker accepts: another implementation decides."""
+    """Every configuration refuses a model that the checker accepts: another implementation decides."""
     if context.referee.is_ok:
         return _verdict(runs[0], "", runs, context)
     symptom = symptom_of_run(Outcome.INVALID, runs[0], context.names)

@@ -25,7 +25,7 @@ HANGING_TIMES = 20
 
 
 def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
-    """Return a timeout, if a run of the target did not end; undecided if the program may have no near end."""
+    """A timeout, if a run of the target did not end; undecided if the program may have no near end."""
     hung = next((run for run in own(runs) if run.status is Status.TIMEOUT), None)
     if hung is None:
         return None

@@ -25,7 +25,7 @@ def is_suspect(case: Case, runs: tuple[Run, ...]) -> bool | None:
 
 
 def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
-    """Return a mismatch on the un-optimised side, by the interpreter."""
+    """A mismatch on the un-optimised side, by the interpreter."""
     found = context.contradicted_by_interpreter(runs[0]) if runs[0].is_ok else None
     if found is None:
         return None

@@ -71,7 +71,7 @@ def _weigh(run: Run, runs: tuple[Run, ...], context: Context) -> Verdict | None:
 
 
 def _is_refuted(name: str, expected: Value, actual: Value, context: Context) -> bool:
-    """Return whether a small difference is none by the un-optimised backend's own results in float64.
+    """Whether a small difference is none by the un-optimised backend's own results in float64.
 
     That is one run, where noise takes ten: most small differences end here.
     """
@@ -90,7 +90,7 @@ def _is_refuted(name: str, expected: Value, actual: Value, context: Context) -> 
 
 
 def _why_neither(difference: Difference, judgement: Judgement) -> tuple[str, Mark | None]:
-    """Return the note for a difference where neither side is to blame, and what it means."""
+    """The note for a difference where neither side is to blame, and what it means."""
     if difference.unconfirmed is not None and difference.unconfirmed.any():
         return "nonfinite", Mark.NONFINITE
     if judgement.truth and difference.is_small:
@@ -117,13 +117,13 @@ def _parting(
 
 
 def _unknown(difference: Difference, judgement: Judgement, context: Context) -> str:
-    """Return the operator whose unknown rounding may explain a difference that no truth decides."""
+    """The operator whose unknown rounding may explain a difference that no truth decides."""
     is_decided = judgement.truth or difference.kind != "value"
     return "" if is_decided else context.noise.unknown_before(difference.output)
 
 
 def _hangs_on_no_scale(output: str, context: Context) -> bool:
-    """Return whether something on the way to an output is quantised by a scale that is not above 0."""
+    """Whether something on the way to an output is quantised by a scale that is not above 0."""
     scaled = [node for node in context.nodes if arithmetic_of(node).has_scale]
     if not scaled:
         return False

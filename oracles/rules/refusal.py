@@ -66,5 +66,5 @@ def _refused(outcome: Outcome, why: str, run: Run, runs: tuple[Run, ...], contex
 
 
 def _first_line(text: str) -> str:
-    """Return the first line of what is said, without the C++ function and file that say it."""
+    """The first line of what is said, without the C++ function and file that say it."""
     return (parse_message(text.strip()).rest or text).strip().split("\n")[0][:200]

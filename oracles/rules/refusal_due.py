@@ -20,7 +20,7 @@ SIDE = "un-optimised"
 
 
 def is_suspect(case: Case, runs: tuple[Run, ...]) -> bool | None:
-    """Return whether a process died, or one is due to refuse and hangs, or does not refuse at all."""
+    """Whether a process died, or one is due to refuse and hangs, or does not refuse at all."""
     if AGREEMENT in case.settings:
         refused = [run.status is Status.EXCEPTION for run in runs]
         return False if all(refused) or (refused[0] and runs[0].phase is Phase.EXECUTE) else None

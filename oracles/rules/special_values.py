@@ -38,7 +38,7 @@ def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None
 
 
 def _differs_specially(name: str, expected: Value, actual: Value, context: Context) -> bool:
-    """Return whether the values differ and one of them, or what it is computed from, is not finite."""
+    """Whether the values differ and one of them, or what it is computed from, is not finite."""
     if compare(name, expected, actual, context.tolerance) is None:
         return False
     return not (_is_finite(expected) and _is_finite(actual)) or not context.noise.nonfinite.isdisjoint(

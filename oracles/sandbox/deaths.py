@@ -88,7 +88,7 @@ def parse_maps(text: str) -> Iterator[Mapping]:
 
 
 def frames_of(evidence: Evidence) -> tuple[Frame, ...]:
-    """Return the frames from the fault outwards without glue (if there are others), recursion shown once."""
+    """The frames from the fault outwards without glue (if there are others), recursion shown once."""
     resolved = (resolve(address, evidence.mappings) for address in fault_first(evidence))
     found = [frame for frame in resolved if frame and not HANDLER.match(frame.library)]
     kept = [frame for frame in found if not _is_glue(frame)]
@@ -100,7 +100,7 @@ def _is_glue(frame: Frame) -> bool:
 
 
 def fault_first(evidence: Evidence) -> list[int]:
-    """Return the fault's own address, then the calls that led there (the byte before each return address)."""
+    """The fault's own address, then the calls that led there (the byte before each return address)."""
     frames = list(evidence.frames)
     if evidence.pc in frames:
         frames = frames[frames.index(evidence.pc) + 1 :]
@@ -108,7 +108,7 @@ def fault_first(evidence: Evidence) -> list[int]:
 
 
 def resolve(address: int, mappings: Sequence[Mapping]) -> Frame | None:
-    """Return the frame of an address; None for one outside of every file (code made at run time)."""
+    """The frame of an address; None for one outside of every file (code made at run time)."""
     mapping = next((found for found in mappings if found.start <= address < found.end), None)
     if mapping is None:
         return None
@@ -146,19 +146,19 @@ class Functions:
     symbols: tuple[tuple[int, int, str], ...]
 
     def virtual(self, offset: int) -> int:
-        """Return the address, as the file numbers them, of a position in the file."""
+        """The address, as the file numbers them, of a position in the file."""
         for position, size, address in self.segments:
             if position <= offset < position + size:
                 return offset - position + address
         return offset
 
     def start(self, address: int) -> int | None:
-        """Return the start of the function that holds an address."""
+        """The start of the function that holds an address."""
         index = int(np.searchsorted(self.starts, address, side="right")) - 1
         return int(self.starts[index]) if index >= 0 else None
 
     def name(self, address: int) -> str:
-        """Return the function's symbol, else `fn_` and the address of its start."""
+        """The function's symbol, else `fn_` and the address of its start."""
         index = bisect.bisect_right(self.symbols, (address, 1 << 63, "")) - 1
         if index >= 0:
             value, size, symbol = self.symbols[index]
@@ -224,7 +224,7 @@ def read_text(descriptor: int, offset: int = 0) -> str:
 
 
 def run_of_death(config: Config, end: End, remains: Remains, *, waited: bool, garbled: str = "") -> Run:
-    """Return the run that ended in a death; raises `SandboxError` where it was the worker itself that failed.
+    """The run that ended in a death; raises `SandboxError` where it was the worker itself that failed.
 
     `waited`: the wall limit was reached. `garbled`: why the worker's last message could not be read, if it
     was killed for that.
@@ -263,17 +263,17 @@ def status_of(number: int, stderr: str, *, waited: bool, garbled: bool) -> Statu
 
 
 def headline(end: End, number: int, garbled: str) -> str:
-    """Return the first line of a death that no signal explains."""
+    """The first line of a death that no signal explains."""
     if garbled:
         return f"the process wrote what is no reply: {garbled}"
     return "" if number else f"the process exited with code {os.WEXITSTATUS(end.status)}"
 
 
 def joined(*parts: str) -> str:
-    """Return the parts that are not blank, a line each."""
+    """The parts that are not blank, a line each."""
     return "\n".join(part.strip() for part in parts if part.strip())
 
 
 def str_of_frame(frame: Frame) -> str:
-    """Return a native frame on one line."""
+    """A native frame on one line."""
     return f"at {frame.library}+0x{frame.offset:x} {frame.function}"

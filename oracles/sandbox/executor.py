@@ -22,12 +22,12 @@ from corpus.values import Value
 from oracles.backends import find_backend
 from oracles.language import language_of
 from oracles.native.watching import Watch
-from oracles.run import Config, Limits, Run
+from oracles.run import Config, Limits, Phase, Run
 from oracles.sandbox.sandbox import RENEW_AFTER, Job, Sandbox, SandboxError
 
 
 def configs_of(target: Target, format: str) -> tuple[Config, ...]:
-    """Return the configurations of a target for programs of a format, the un-optimised baseline first.
+    """The configurations of a target for programs of a format, the un-optimised baseline first.
 
     The baseline may be another backend's. Raises `UserError` if the target runs no such programs.
     """
@@ -38,12 +38,12 @@ def configs_of(target: Target, format: str) -> tuple[Config, ...]:
 
 
 def unsequenced(config: Config, label: str) -> Config:
-    """Return the way without a case's own sequence of passes: OATest's oracle compares the two."""
+    """The way without a case's own sequence of passes: OATest's oracle compares the two."""
     return replace(config, label=label, settings=(*config.settings, ("passes", ())))
 
 
 def without_twins(configs: tuple[Config, ...], passes: tuple[str, ...]) -> tuple[Config, ...]:
-    """Return the ways without others that differ from the baseline by a case's passes, if it has none."""
+    """The ways without others that differ from the baseline by a case's passes, if it has none."""
     if passes:
         return configs
     baseline, *others = configs
@@ -67,6 +67,9 @@ def _configs_of(target: Target, format: str) -> tuple[Config, ...]:
 
 
 REFEREE_CPU_SECONDS = 5.0
+
+GUARDED_TIMES = 4
+"""How many times as long a guarded run may take."""
 
 OPTIMISED_BYTES = 64 << 20
 """Of a larger program the optimised form is not asked for."""
@@ -97,6 +100,7 @@ class Executor:
         )
         self._others: dict[str, Sandbox] = {}
         self._referee: Sandbox | None = None
+        self._guarded: Sandbox | None = None
 
     def begin(self) -> None:
         """Start the target's sandbox without waiting for it."""
@@ -155,6 +159,16 @@ class Executor:
             )
         )
 
+    def guarded(self, case: Case, config: Config, poison: int, start: Phase = Phase.EXECUTE) -> Run:
+        """Run the case in a way of the target itself that shows misuse of memory, fresh memory filled."""
+        if self._guarded is None:
+            limits = replace(self.limits, cpu_seconds=GUARDED_TIMES * self.limits.cpu_seconds)
+            python = self.target.get("python") or None
+            self._guarded = Sandbox(self.target.backend, python=python, limits=limits, guarded=True)
+        job = Job(case.program, case.inputs, (_with(config, {"guarded": 1}),), case.external)
+        job = replace(job, format=case.format, passes=case.passes, poison=poison, poisoned_from=start)
+        return self._guarded.run(job, fresh=True)[0]
+
     def rerun(self, job: Job) -> tuple[Run, ...]:
         """Run another program in the un-optimised configuration."""
         return self.run(replace(job, configs=self.configs[:1]))
@@ -200,7 +214,7 @@ class Executor:
         return str(self._sandbox.facts.get("version", ""))
 
     def optimised(self, case: Case | Job, config: Config) -> onnx.ModelProto | None:
-        """Return the program as the backend's optimiser leaves it; None where that cannot be had."""
+        """The program as the backend's optimiser leaves it; None where that cannot be had."""
         is_plain = not case.external and len(case.program) <= OPTIMISED_BYTES
         if not self.backend.shows_optimised or not is_plain:
             return None
@@ -223,7 +237,7 @@ class Executor:
         return answer
 
     def vocabulary(self) -> frozenset[str] | None:
-        """Return the ONNX operators that the target's own table has; None if it tells none."""
+        """The ONNX operators that the target's own table has; None if it tells none."""
         return frozenset(self._sandbox.ask("vocabulary")) if self.backend.tells_operators else None
 
     def changed_by(self, program: bytes, names: Sequence[str]) -> list[str]:
@@ -245,6 +259,8 @@ class Executor:
         yield self._sandbox
         if self._referee is not None:
             yield self._referee
+        if self._guarded is not None:
+            yield self._guarded
         yield from self._others.values()
 
 

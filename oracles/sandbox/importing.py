@@ -58,7 +58,7 @@ def imported(sandbox: Sandbox, name: str, path: Path, content: str, *, most: int
 
 
 def _imported(name: str, answer: dict[str, Any], where: str) -> Imported:
-    """Return the program as crux writes it, whatever the worker's dictionary looks like."""
+    """The program as crux writes it, whatever the worker's dictionary looks like."""
     other = answer.get("format", "")  # of another language than it was opened as: PrimFuncs alone
     program = find_format(other or name).from_worker(answer, where)
     inputs, notes = decode_values(answer.get("inputs", {})), tuple(answer.get("notes", ()))

@@ -43,7 +43,7 @@ class Scratch:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def lay_out(self, program: bytes, external: tuple[ExternalFile, ...]) -> dict[str, str]:
-        """Return the places of external data for a worker: the whole model's `path`, or its `folder`.
+        """The places of external data for a worker: the whole model's `path`, or its `folder`.
 
         Frameworks refuse links that leave the model's folder, so the files are hard-linked; where that is not
         possible they are used where they lie, and copied only when they lie in several folders.
@@ -78,7 +78,7 @@ def link_all(external: tuple[ExternalFile, ...], folder: Path) -> Path | None:
 
 
 def common_folder(external: tuple[ExternalFile, ...]) -> Path | None:
-    """Return the folder in which all files lie at their locations, if there is one."""
+    """The folder in which all files lie at their locations, if there is one."""
     folders = set()
     for file in external:
         location = Path(file.location)
@@ -90,7 +90,7 @@ def common_folder(external: tuple[ExternalFile, ...]) -> Path | None:
 
 
 def place_in(folder: Path, location: str) -> Path:
-    """Return the path of a location in the folder; raises `ValueError` when it leads out of it."""
+    """The path of a location in the folder; raises `ValueError` when it leads out of it."""
     place = Path(os.path.normpath(folder / location))
     if folder not in place.parents:
         raise ValueError(f"external data at {location!r} lies outside of the model's folder")

@@ -274,12 +274,12 @@ def end_orphans(living: Collection[int]) -> None:
 
 
 def processes() -> list[int]:
-    """Return every process that can be seen."""
+    """Every process that can be seen."""
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
 def stat_of(pid: int) -> list[str]:
-    """Return the fields of a process after its name, state and parent first; none where it is gone."""
+    """The fields of a process after its name, state and parent first; none where it is gone."""
     try:
         with open(f"/proc/{pid}/stat") as file:
             return file.read().rsplit(")", 1)[1].split()
@@ -407,7 +407,7 @@ def run_configs(
 
 
 def job_of(request: dict[str, Any], decoder: Decoder) -> dict[str, Any]:
-    """Return the request with its program and its inputs."""
+    """The request with its program and its inputs."""
     job = dict(request, program=request.get("path") or bytes(decoder.take(request["size"])))
     return {**job, "inputs": {name: decoder.value(spec) for name, spec in request["inputs"]}}
 
@@ -424,12 +424,40 @@ def attempt(
         feeds = {name: copied(value) for name, value in job["inputs"].items()}
         run = getattr(backend, f"run_{settings.get('format', '')}", backend.run)
         enter = marker.enter_unless_executed if settings.get("loads_only") else marker.enter
+        enter = poisoning(enter, job)
         outputs = run(job["program"], feeds, settings, job["outputs"], enter)
     except Loaded:
         return {"status": "ok"}, {}
     except BaseException as error:
         return failure(error, backend), {}
+    finally:
+        if job["poison"]:
+            poison(0)
     return {"status": "ok"}, outputs
+
+
+def poisoning(enter: Any, job: dict[str, Any]) -> Any:
+    """Let the memory that a program takes be guarded and filled, from the phase on that the job says."""
+    if not job["poison"]:
+        return enter
+    first = PHASES.index(job["poisoned_from"])
+
+    def enter_poisoned(phase: str) -> None:
+        enter(phase)
+        poison(job["poison"] if PHASES.index(phase) >= first else 0)
+
+    return enter_poisoned
+
+
+M_PERTURB = -6
+
+
+def poison(byte: int) -> None:
+    """Fill fresh memory with a byte, 0 to leave it: by the guarded allocator, or else by the C library's."""
+    if hasattr(libc, "crux_guard"):
+        libc.crux_guard(byte)
+    else:
+        libc.mallopt(M_PERTURB, byte)
 
 
 def failure(error: BaseException, backend: Any) -> dict[str, Any]:

@@ -56,7 +56,7 @@ def _set_out(text: str) -> str:
 
 
 def _without(stamp: re.Pattern[str], text: str) -> str:
-    """Return the lines without the stamp, where most of those that say anything have it."""
+    """The lines without the stamp, where most of those that say anything have it."""
     lines = text.splitlines()
     said = [line for line in lines if line.strip()]
     stamped = sum(1 for line in said if stamp.match(line))
@@ -66,7 +66,7 @@ def _without(stamp: re.Pattern[str], text: str) -> str:
 
 
 def _longest_string(text: str) -> str:
-    """Return the longest text of several lines in a structured log; empty where it is none."""
+    """The longest text of several lines in a structured log; empty where it is none."""
     if not text.lstrip().startswith("{"):
         return ""
     found: list[str] = []
@@ -79,7 +79,7 @@ def _longest_string(text: str) -> str:
 
 
 def _element(text: str) -> str:
-    """Return the words of a failure in an XML report of tests; empty if there is none."""
+    """The words of a failure in an XML report of tests; empty if there is none."""
     found = _ELEMENT.search(text)
     return html.unescape(found.group(2)).removeprefix("<![CDATA[").removesuffix("]]>") if found else ""
 
@@ -93,7 +93,7 @@ def _strings(value: object) -> Iterator[str]:
 
 
 def _of_pytest(text: str) -> str:
-    """Return the error that pytest shows, without the source around it."""
+    """The error that pytest shows, without the source around it."""
     marked = [line for line in text.splitlines() if _OF_PYTEST.match(line)]
     return "\n".join(line[4:] for line in marked) if len(marked) > 1 else text
 
@@ -140,7 +140,7 @@ _SIGNALS = {
 
 
 def signal_said(text: str) -> str:
-    """Return the signal that a debugger, a sanitizer, a handler or the shell names; "" where none does."""
+    """The signal that a debugger, a sanitizer, a handler or the shell names; "" where none does."""
     for pattern in _SAYS:
         if found := pattern.search(text):
             return signal_called(found.group(1))
@@ -148,7 +148,7 @@ def signal_said(text: str) -> str:
 
 
 def signal_called(words: str) -> str:
-    """Return the signal that goes by these words; other words are what they are."""
+    """The signal that goes by these words; other words are what they are."""
     return _SIGNALS.get(words, words)
 
 
@@ -212,7 +212,7 @@ class FailureText:
 
 
 def read_failure(text: str) -> FailureText:
-    """Return a failure read out of raw text: exception or signal, message, frames."""
+    """A failure read out of raw text: exception or signal, message, frames."""
     text = as_written(_ANSI.sub("", text))
     code = _EXIT.search(text)
     text = _EXIT.sub("", text)
@@ -227,7 +227,7 @@ def read_failure(text: str) -> FailureText:
 
 
 def _package(text: str) -> str:
-    """Return the framework whose files the text names last; most frameworks wrap others, not the reverse.
+    """The framework whose files the text names last; most frameworks wrap others, not the reverse.
 
     Where it names no file, the one whose classes or namespaces it mentions last.
     """
@@ -242,7 +242,7 @@ def _signal(text: str, code: int) -> str:
 
 
 def _current_function(text: str) -> str:
-    """Return the innermost Python function of the thread that died."""
+    """The innermost Python function of the thread that died."""
     block = _CURRENT_FRAME.search(text)
     frames = _FAULT_FRAME.findall(block.group(1)) if block else []
     return (
@@ -265,14 +265,14 @@ def _read_exception(text: str) -> FailureText:
 
 
 def _is_exception(match: re.Match[str], in_traceback: bool) -> bool:
-    """Return a heading such as `Output:` is none: an exception without words is printed without a colon."""
+    """A heading such as `Output:` is none: an exception without words is printed without a colon."""
     if match.group(2) is None:
         return in_traceback
     return bool(match.group(2)) or "." in match.group() or match.group(1).endswith(("Error", "Exception"))
 
 
 def _unwrap(kind: str, message: str) -> tuple[str, str]:
-    """Return the exception that a compiler's driver raised again under its own name."""
+    """The exception that a compiler's driver raised again under its own name."""
     inner = _INNER.fullmatch(message) if kind in _WRAPPERS else None
     return (inner.group(1), inner.group(2)) if inner else (kind, message)
 
@@ -292,7 +292,7 @@ def native_site(trace: str) -> str:
 
 
 def _words(message: str, tail: str) -> str:
-    """Return the words of the exception, or of the cause that it quotes."""
+    """The words of the exception, or of the cause that it quotes."""
     told = _TOLD.search(tail) or COMPILER.search(tail)
     told = told or (_CARET.search(tail) if _POINTED.search(message.split(": ", 1)[-1]) else None)
     if told:

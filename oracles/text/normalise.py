@@ -80,14 +80,14 @@ def template(text: str, names: Iterable[str] = ()) -> str:
 
 
 def unwrap(text: str) -> str:
-    """Return a message without its code, the node that was running and what else was put before it."""
+    """A message without its code, the node that was running and what else was put before it."""
     for pattern in _WRAPPING:
         text = pattern.sub("", text)
     return text
 
 
 def without_instructions(text: str) -> str:
-    """Return a message of LLVM's without the code that it quotes."""
+    """A message of LLVM's without the code that it quotes."""
     for pattern in _INSTRUCTIONS:
         text = re.sub(pattern, "", text)
     return text
@@ -189,7 +189,7 @@ def split_function(text: str) -> tuple[str, str]:
 
 
 def _end_of_signature(text: str) -> int | None:
-    """Return the end of a leading C++ signature's parameter list; None if the text starts with none."""
+    """The end of a leading C++ signature's parameter list; None if the text starts with none."""
     opening = text.find("(")
     if opening < 0 or not re.fullmatch(r"[\w:<>,&*~ \[\]=().{}]*", text[:opening]):
         return None

@@ -15,7 +15,7 @@ def encoded_array(array: Any) -> list[Any]:
 
 
 def decoded_array(dtype: str, shape: list[int], data: str) -> Any:
-    """Return the array; the types that numpy lacks are ml_dtypes' own."""
+    """The array; the types that numpy lacks are ml_dtypes' own."""
     try:
         kind = np.dtype(dtype)
     except TypeError:

@@ -31,7 +31,7 @@ class Breakpoints:
 
     @property
     def is_armed(self) -> bool:
-        """Return whether the code of some library is watched."""
+        """Whether the code of some library is watched."""
         return self._handler is not None
 
     def arm(self) -> int:

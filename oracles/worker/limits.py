@@ -27,7 +27,7 @@ _HEDGES = re.compile(r"\b(not|no|only|except|unless|unsupported|currently|yet|ca
 
 
 def form_of(message: str) -> str:
-    """Return the form that a refusal names: `dynamic pads`, `other than 3D`; empty if it names none.
+    """The form that a refusal names: `dynamic pads`, `other than 3D`; empty if it names none.
 
     What must be constant is dynamic where it is refused.
     """

@@ -7,7 +7,7 @@ from typing import Any, Callable  # noqa: UP035 (Python 3.8)
 
 
 def opened(capture: Callable[[str, bytes], dict[str, Any]], name: str, content: str) -> dict[str, Any]:
-    """Return what a framework captures of a file (in base64), or an `error` in words."""
+    """What a framework captures of a file (in base64), or an `error` in words."""
     try:
         return capture(name, base64.b64decode(content))
     except BaseException as error:

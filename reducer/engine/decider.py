@@ -59,7 +59,7 @@ class Flakiness:
         return math.ceil(math.log(missed) / math.log(1 - low))
 
     def after(self, shown: int, runs: int) -> Flakiness:
-        """Return the counts with more evaluations of a failing candidate."""
+        """The counts with more evaluations of a failing candidate."""
         return Flakiness(self.shown + shown, self.runs + runs)
 
 
@@ -77,7 +77,7 @@ class Refusals:
         self._held.append(subject.computed)
 
     def contradict(self, result: Subject) -> bool:
-        """Return whether a refused candidate held all that the result holds, and more."""
+        """Whether a refused candidate held all that the result holds, and more."""
         needed = result.computed
         return any(needed < held for held in self._held)
 
@@ -153,7 +153,7 @@ class Decider:
         return answer
 
     def measure(self, case: Case, times: int) -> float:
-        """Return the share of so many more evaluations in which the case fails; each counts as a check.
+        """The share of so many more evaluations in which the case fails; each counts as a check.
 
         Of fewer if the allowance ends in between.
         """
@@ -208,5 +208,5 @@ class Decider:
 
 
 def numbered(key: str, run: int) -> str:
-    """Return the key of a candidate's first evaluation, and of those after it."""
+    """The key of a candidate's first evaluation, and of those after it."""
     return f"{key}#{run}" if run else key

@@ -37,7 +37,7 @@ class SuccessRates:
     _seen: dict[tuple[str, Context | None], tuple[int, int]] = field(default_factory=dict)
 
     def of_yes(self, move: Move[Any], asked: Sequence[bool]) -> float:
-        """Return the chance that the next candidate of a search that was answered so is interesting."""
+        """The chance that the next candidate of a search that was answered so is interesting."""
         context = _context(asked)
         general = move.chance if context is None else self._share("", context, USUAL[context], TRUST)
         return self._share(move.name, context, general, OWN_TRUST)
@@ -85,7 +85,6 @@ class MoveBenefit:
 MEASURED: Mapping[str, MoveBenefit] = {
     "drop attributes": MoveBenefit(39, 19, 3),
     "drop axes": MoveBenefit(49, 34, 1),
-    "merge inputs of one type": MoveBenefit(82, 28, 2),
     "omit optional operands": MoveBenefit(50, 14, 3),
     "plainer element types": MoveBenefit(33, 12, 0),
     "plainer operators": MoveBenefit(55, 0, 1),

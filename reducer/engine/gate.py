@@ -38,7 +38,7 @@ class Gate:
         self._accepted: set[str] = set()
 
     def __call__(self, proposal: Proposal, ahead: Iterable[Question] = (), *, exact: bool = False) -> bool:
-        """Return whether the proposed candidate is interesting; `ahead` is what may be asked next.
+        """Whether the proposed candidate is interesting; `ahead` is what may be asked next.
 
         A candidate that equals one asked before but for its names, or for the versions of operator sets in
         which its operators mean the same, is not asked again, unless `exact`: then these are what is tried.
@@ -66,7 +66,7 @@ class Gate:
         self.decider.begin(subject.case(self.like))
 
     def known(self, proposal: Proposal, exact: bool) -> bool | None:
-        """Return the answer to a proposal if it is known; None if the gate would have to ask."""
+        """The answer to a proposal if it is known; None if the gate would have to ask."""
         subject = proposal()
         if subject is None:
             return False
@@ -79,7 +79,7 @@ class Gate:
         return None if self._passes_cheap_checks(subject, key) else False
 
     def is_settled(self, proposal: Proposal) -> bool:
-        """Return whether a proposal is known not to fail, or not to be valid; asks nothing."""
+        """Whether a proposal is known not to fail, or not to be valid; asks nothing."""
         subject = proposal()
         if subject is None:
             return True

@@ -130,7 +130,7 @@ class Journal:
         return json.dumps({**entry, SUM: self._sum(entry)}) + "\n"
 
     def _checked(self, line: str) -> dict[str, Any] | None:
-        """Return a line's entry; None where it is not, byte for byte, what was written."""
+        """A line's entry; None where it is not, byte for byte, what was written."""
         try:
             entry: dict[str, Any] = load_json(line)
             is_whole = entry.pop(SUM) == self._sum(entry)

@@ -123,7 +123,7 @@ class Speculation:
         return Question(proposal, move.renames, replace(at, answers=tuple(answers)))
 
     def _after(self, at: Position, found: Subject) -> Position | None:
-        """Return the position of the rounds after a move has ended; None at the end of the search."""
+        """The position of the rounds after a move has ended; None at the end of the search."""
         if size(found) < size(at.subject):
             return Position(at.place, found, has_changed=True, is_first=at.is_first)
         place = at.place + 1

@@ -40,7 +40,7 @@ class Pace:
     guesses: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
 
     def is_time_to_guess(self, elapsed: float) -> bool:
-        """Return whether to start a guess beside a question that has run so long.
+        """Whether to start a guess beside a question that has run so long.
 
         Beside one that is about to end it is better to wait: its answer may show the guess to be wrong. It
         must also cost less to find a guess than to wait.
@@ -53,7 +53,7 @@ class Pace:
         return not usual / 2 < elapsed < 1.5 * usual
 
     def patience(self, elapsed: float) -> float | None:
-        """Return the seconds to wait before the next attempt; None to wait without a limit."""
+        """The seconds to wait before the next attempt; None to wait without a limit."""
         usual = median(self.evaluations) if self.evaluations else float("inf")
         return 1.5 * usual - elapsed if usual / 2 < elapsed < 1.5 * usual else None
 
@@ -81,7 +81,7 @@ class Workers:
         return self._running[key].future
 
     def answer(self, key: str, case: Case, ahead: Iterable[Guess]) -> Answer:
-        """Return the answer of one candidate; while it is awaited, idle workers take what comes `ahead`."""
+        """The answer of one candidate; while it is awaited, idle workers take what comes `ahead`."""
         self._forget_answered()
         future = self.begin(key, case)
         guesses = self._guesses(ahead)

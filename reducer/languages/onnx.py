@@ -21,7 +21,7 @@ from reducer.subject.onnx.subject import OnnxSubject
 
 
 def _open(case: Case, pool: JudgePool) -> OnnxSubject:
-    """Return the whole case, repaired."""
+    """The whole case, repaired."""
     model, _ = repair(case.parsed)
     is_sound = checker_complaint(model) is None
     return OnnxSubject(

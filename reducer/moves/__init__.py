@@ -17,12 +17,17 @@ from reducer.subject.base import Subject
 
 
 def all_moves(kind: type[Subject]) -> tuple[Move[Any], ...]:
-    """Return the moves that make subjects of a kind smaller, in the order of a round."""
-    return tuple(move for move in _found() if not move.hides and issubclass(kind, move.on))
+    """The moves that make subjects of a kind smaller, in the order of a round."""
+    return tuple(move for move in _found() if not (move.hides or move.plain) and issubclass(kind, move.on))
+
+
+def plain_moves(kind: type[Subject]) -> tuple[Move[Any], ...]:
+    """The moves that make the smallest subject tell its cause, in their order."""
+    return tuple(move for move in _found() if move.plain and issubclass(kind, move.on))
 
 
 def anonymizing_moves() -> tuple[Move[Any], ...]:
-    """Return the moves that hide the original, in their order."""
+    """The moves that hide the original, in their order."""
     return tuple(move for move in _found() if move.hides)
 
 

@@ -149,7 +149,7 @@ class _Body:
 
     @cached_property
     def _own(self) -> frozenset[str]:
-        """Return the names that can be results without a node: the body's inputs and weights."""
+        """The names that can be results without a node: the body's inputs and weights."""
         return frozenset(item.name for item in (*self.graph.input, *self.graph.initializer))
 
     @cached_property
@@ -159,7 +159,7 @@ class _Body:
         return outer.op_type == "Loop" and not (outer.input and outer.input[0])
 
     def _ones(self, name: str) -> onnx.TensorProto | None:
-        """Return a weight of ones in a tensor's place; None where its type is not known or it ends a loop."""
+        """A weight of ones in a tensor's place; None where its type is not known or it ends a loop."""
         kind = self.types.get(name)
         if kind is None or self.subject.model.ir_version < 4 or len(kind) != 2:
             return None
@@ -327,7 +327,7 @@ def _lifted(subject: OnnxSubject) -> OnnxSubject:
 
 
 def _defined_once(graph: onnx.GraphProto) -> frozenset[str]:
-    """Return the names that mean one tensor in the whole model."""
+    """The names that mean one tensor in the whole model."""
     seen: set[str] = set()
     twice: set[str] = set()
     for inner in walk_graphs(graph):

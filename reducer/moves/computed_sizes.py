@@ -55,7 +55,7 @@ def _pairs(subject: OnnxSubject, node: onnx.NodeProto) -> Iterator[tuple[str, st
 
 
 def _ancestors(subject: OnnxSubject, name: str) -> list[str]:
-    """Return the tensors that one is computed from, the nearest first."""
+    """The tensors that one is computed from, the nearest first."""
     found: dict[str, None] = {}
     waiting = [name]
     while waiting:
@@ -95,7 +95,7 @@ def _bypassed(output: str, source: str, subject: OnnxSubject) -> OnnxSubject | N
 
 
 def _resized_below(output: str, source: str, subject: OnnxSubject) -> OnnxSubject | None:
-    """Return the subject in which `source` stands for `output` as it is: what follows has other sizes."""
+    """The subject in which `source` stands for `output` as it is: what follows has other sizes."""
     wanted, have = _sizes(subject, output), _sizes(subject, source)
     if wanted is None or have is None or np.array_equal(wanted, have):
         return None

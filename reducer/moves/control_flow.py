@@ -58,7 +58,7 @@ def _ways(subject: OnnxSubject, index: int, unfold_node: _Unfold) -> Iterator[_C
 
 
 def _branches(subject: OnnxSubject, node: NodeProto) -> tuple[str, str]:
-    """Return the branch that is taken comes first."""
+    """The branch that is taken comes first."""
     condition = subject.facts.values.get(node.input[0], subject.inputs.get(node.input[0]))
     taken = not isinstance(condition, np.ndarray) or bool(condition.all())
     return ("then_branch", "else_branch") if taken else ("else_branch", "then_branch")
@@ -67,7 +67,7 @@ def _branches(subject: OnnxSubject, node: NodeProto) -> tuple[str, str]:
 def _unfolded(
     subject: OnnxSubject, index: int, unfold_node: _Unfold, shows_unread: bool = False
 ) -> OnnxSubject | None:
-    """Return the subject with one node replaced by what `unfold_node` makes of it; dead nodes of it dropped.
+    """The subject with one node replaced by what `unfold_node` makes of it; dead nodes of it dropped.
 
     With `shows_unread` what nobody reads becomes an output instead; None where there is nothing of the kind.
     """
@@ -96,7 +96,7 @@ def _unfolded(
 
 
 def _unread(nodes: list[NodeProto], fresh: list[NodeProto], outputs: set[str]) -> list[str]:
-    """Return the results of the fresh nodes that nobody reads."""
+    """The results of the fresh nodes that nobody reads."""
     read = outputs.union(*map(free_names, nodes))
     return [name for node in fresh for name in node.output if name and name not in read]
 
@@ -137,7 +137,7 @@ class _Trip:
         return self._write_out(outer, {}, _Made(), list(self.node.output))
 
     def loop(self, outer: GraphProto) -> _Made | None:
-        """Return the first trip: counter 0, condition true, carried values as they come in."""
+        """The first trip: counter 0, condition true, carried values as they come in."""
         made = _Made()
         names = [info.name for info in self.body.input]
         carried = list(self.node.input[2:])
@@ -153,7 +153,7 @@ class _Trip:
         return self._write_out(outer, wiring, made, results, dict.fromkeys(stacked, 0))
 
     def scan(self, outer: GraphProto) -> _Made | None:
-        """Return the first slice of each scanned input."""
+        """The first slice of each scanned input."""
         made = _Made()
         attributes = {item.name: helper.get_attribute_value(item) for item in self.node.attribute}
         count = attributes["num_scan_inputs"]
@@ -229,7 +229,7 @@ class _Trip:
                 made.nodes.append(helper.make_node("Identity", [inner], [result]))
 
     def _fresh(self, outer: GraphProto, name: str) -> str:
-        """Return a name that the main graph does not use; it is the same for the same body."""
+        """A name that the main graph does not use; it is the same for the same body."""
         base = next(filter(None, self.node.output), self.node.name)
         taken = defined_names(outer)
         fresh = f"{base}/{name}"

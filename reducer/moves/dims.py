@@ -68,12 +68,12 @@ def _together(subject: NodeSubject, witness: Mapping[int, int]) -> SearchOf[Node
 
 
 def _counts(subject: NodeSubject) -> list[int]:
-    """Return the dims that an attribute of a node counts, largest first."""
+    """The dims that an attribute of a node counts, largest first."""
     return sorted(subject.counts.intersection(_sizes(subject)), reverse=True)
 
 
 def _with_multiples(subject: NodeSubject, dim: int, small: int, witness: Mapping[int, int]) -> list[Resize]:
-    """Return a dim with all of its multiples, in proportion; none where it has none."""
+    """A dim with all of its multiples, in proportion; none where it has none."""
     multiples = [size for size in _sizes(subject) if size % dim == 0]
     windows = tuple(_window(size, size // dim * small, witness) for size in multiples)
     return [Resize(windows)] if len(windows) > 1 else []
@@ -146,7 +146,7 @@ def _fits(subject: NodeSubject, choice: Resize) -> bool:
 
 
 def _sizes(subject: NodeSubject) -> list[int]:
-    """Return the dims above 1 of what flows in, largest first."""
+    """The dims above 1 of what flows in, largest first."""
     arrays = (subject.array(name) for name in subject.sources if not subject.is_shape(name))
     return sorted(
         {dim for array in arrays if array is not None for dim in array.shape if dim > 1}, reverse=True

@@ -74,13 +74,13 @@ def _subsets(subject: OnnxSubject, hints: Hints) -> Iterator[Items]:
 
 
 def _floats(subject: OnnxSubject) -> tuple[str, ...]:
-    """Return the tensors of floats that flow in."""
+    """The tensors of floats that flow in."""
     arrays = ((name, subject.array(name)) for name in subject.sources if not subject.is_shape(name))
     return tuple(name for name, array in arrays if array is not None and is_float(array))
 
 
 def _fed(subject: OnnxSubject, names: tuple[str, ...], signed: frozenset[str]) -> OnnxSubject | None:
-    """Return the subject with vectors that hold every combination; only `signed` ones may be 0 or below."""
+    """The subject with vectors that hold every combination; only `signed` ones may be 0 or below."""
     values = np.array(list(product(*(TELLING if name in signed else POSITIVE for name in names))))
     return subject.with_tensors(
         {name: _like(subject.array(name), values[:, place]) for place, name in enumerate(names)}

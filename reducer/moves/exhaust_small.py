@@ -89,7 +89,7 @@ def _ways(subject: OnnxSubject, keep: Items, name: str) -> Iterator[str]:
 
 
 def _fed(subject: OnnxSubject, keep: Items, ways: Mapping[str, str]) -> OnnxSubject | None:
-    """Return the subset with a way for each tensor that is cut: empty for an input, itself for a constant."""
+    """The subset with a way for each tensor that is cut: empty for an input, itself for a constant."""
     constants = frozenset(name for name, way in ways.items() if way == name)
     instead = {name: way for name, way in ways.items() if way not in ("", name)}
     nodes = [rename_reads(subject.nodes[index], instead) for index in sorted(keep)]
@@ -112,7 +112,7 @@ def _hangs_together(subject: OnnxSubject, keep: Items) -> bool:
 
 
 def _neighbours(subject: OnnxSubject) -> dict[int, set[int]]:
-    """Return the nodes that a node reads from or is read by, or with which it shares a tensor."""
+    """The nodes that a node reads from or is read by, or with which it shares a tensor."""
     pairs = zip(subject.reads, subject.nodes, strict=True)
     touched = [{*reads, *filter(None, node.output)} for reads, node in pairs]
     count = range(len(subject.nodes))

@@ -42,7 +42,7 @@ def _find(model: onnx.ModelProto, key: tuple[str, str, str]) -> FunctionProto | 
 
 
 def _bodies(function: FunctionProto) -> list[GraphProto]:
-    """Return the bodies in a function at any depth, an outer one before those in it."""
+    """The bodies in a function at any depth, an outer one before those in it."""
     outer = (body for node in function.node for body in subgraphs(node))
     return [inner for body in outer for inner in walk_graphs(body)]
 
@@ -65,7 +65,7 @@ def _shrink(subject: OnnxSubject, function: FunctionProto, place: int) -> Search
 
 
 def _keep(subject: OnnxSubject, function: FunctionProto, place: int, keep: Items) -> OnnxSubject | None:
-    """Return the subject with only these nodes in a function or body; None where the rest does not type."""
+    """The subject with only these nodes in a function or body; None where the rest does not type."""
     fresh = FunctionProto()
     fresh.CopyFrom(function)
     if not _keep_in(fresh if place < 0 else _bodies(fresh)[place], list(function.input), keep):
@@ -122,7 +122,7 @@ def _links(nodes: Iterable[NodeProto], inputs: list[str], keep: Items) -> dict[s
 def _with_outputs(
     results: list[str], kept: list[NodeProto], links: Mapping[str, str]
 ) -> list[NodeProto] | None:
-    """Return the kept nodes; where what must come out is gone, its stand-in gets its name, or an Identity."""
+    """The kept nodes; where what must come out is gone, its stand-in gets its name, or an Identity."""
     nodes, outputs = list(kept), set(results)
     for output in results:
         source = links.get(output)
@@ -153,11 +153,14 @@ def inline_functions(subject: OnnxSubject, hints: Hints) -> Search:
 
 
 def _inlined(only: tuple[str, str] | None, subject: OnnxSubject) -> OnnxSubject | None:
-    """Return the subject with one function, or all of them, written out."""
+    """The subject with one function, or all of them, written out."""
     names = [(function.domain, function.name) for function in subject.model.functions]
     if only is not None and only not in names:
         return None
-    whole = replace(subject, model=inlined(subject.model, only))
+    try:
+        whole = replace(subject, model=inlined(subject.model, only))
+    except ValueError:
+        return None
     return assemble(whole, list(whole.nodes)) or whole
 
 

@@ -136,7 +136,7 @@ def _keep_revalued(subject: OnnxSubject, keep: Items) -> OnnxSubject | None:
 
 
 def with_magnitudes(subject: OnnxSubject) -> OnnxSubject | None:
-    """Return the subject with every float input spread over both signs and several magnitudes."""
+    """The subject with every float input spread over both signs and several magnitudes."""
     arrays = {name: subject.array(name) for name in subject.graph_inputs if name not in subject.initializers}
     changed = {
         name: _magnitudes(array)

@@ -45,7 +45,7 @@ def _with_older_sets(subject: OnnxSubject) -> OnnxSubject:
 def renamed(
     subject: OnnxSubject, stay: frozenset[str] = frozenset(), *, functions: bool = True
 ) -> OnnxSubject:
-    """Return the subject under short names, but for those that are to stay."""
+    """The subject under short names, but for those that are to stay."""
     model = onnx.ModelProto()
     model.CopyFrom(subject.model)
     names = {old: old if old in stay else new for old, new in new_names(model.graph).items()}
@@ -53,7 +53,7 @@ def renamed(
     for info in (*graph.input, *graph.output, *graph.value_info, *graph.initializer):
         info.name = names[info.name]
     for sparse in graph.sparse_initializer:
-        sparse.values.name = names[sparse.values.name]
+        sparse.values.name = names.get(sparse.values.name, "")
     for node in graph.node:
         rename(node, lambda name: names[name])
     for node in walk_nodes(graph):
@@ -128,7 +128,7 @@ def hide_names(subject: OnnxSubject, hints: Hints) -> Search:
 
 
 def _all_of(edits: tuple[Edit, ...], subject: OnnxSubject) -> OnnxSubject | None:
-    """Return the subject after all edits; None where they change nothing."""
+    """The subject after all edits; None where they change nothing."""
     found = subject
     for edit in edits:
         found = edit(found) or found

@@ -65,7 +65,7 @@ def drop_operator_types(subject: NodeSubject, hints: Hints, *, link: bool) -> Se
 
 
 def _by_type(subject: NodeSubject) -> Groups:
-    """Return the nodes of each operator type, rare types first."""
+    """The nodes of each operator type, rare types first."""
     groups: dict[tuple[str, str], list[int]] = {}
     for index, node in enumerate(subject.nodes):
         groups.setdefault((node.domain, node.op_type), []).append(index)
@@ -129,7 +129,7 @@ def _bisection(subject: NodeSubject) -> SetSearch:
 
 
 def _producers(subject: NodeSubject, steps: int, nodes: Items) -> Items:
-    """Return the producers of these nodes' operands, up to this many steps away."""
+    """The producers of these nodes' operands, up to this many steps away."""
     found: set[int] = set()
     edge = nodes
     for _ in range(steps):

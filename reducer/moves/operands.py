@@ -1,9 +1,8 @@
-"""Optional operands are omitted; inputs of one type become one input."""
+"""Optional operands are omitted, operators and attributes become plainer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, MutableSequence, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, MutableSequence
 from functools import partial
 
 import onnx
@@ -13,7 +12,7 @@ from onnx.defs import OpSchema
 from corpus.onnx.graph import function_key, walk_function, walk_model, walk_nodes
 from reducer.move import Hints, Move, Search, over_sets, smaller_by
 from reducer.search import Items, drop_one_at_a_time, find_essentials
-from reducer.subject.onnx.nodesets import assemble, rename_reads
+from reducer.subject.onnx.nodesets import assemble
 from reducer.subject.onnx.retype import change_model
 from reducer.subject.onnx.subject import OnnxSubject, strangeness
 from reducer.subject.order import size
@@ -52,52 +51,6 @@ def _without(index: int, position: int, subject: OnnxSubject) -> OnnxSubject | N
     return assemble(changed, list(changed.nodes)) if changed is not None else None
 
 
-def merge_inputs(subject: OnnxSubject, hints: Hints) -> Search:
-    """Two tensors that flow in become the earlier one: of one type, or else of one element type.
-
-    All that can be at once, then one after the other.
-    """
-    names = subject.sources[1:]
-    ways: list[Callable[[OnnxSubject], OnnxSubject | None]] = [partial(_merged, name) for name in names]
-    return (yield from smaller_by(subject, [partial(_all_merged, names), *ways]))
-
-
-def _all_merged(names: Sequence[str], subject: OnnxSubject) -> OnnxSubject | None:
-    """Return each of them that can be; None where that is one or none."""
-    best, count = subject, 0
-    for name in names:
-        found = _merged(name, best)
-        if found is not None and size(found) < size(best):
-            best, count = found, count + 1
-    return best if count > 1 else None
-
-
-def _earlier(subject: OnnxSubject, name: str) -> str | None:
-    """Return the first earlier tensor of the same type; where there is none, of the same element type."""
-    kind = subject.kind(name)
-    earlier = subject.sources[: subject.sources.index(name)]
-    same = [other for other in earlier if kind is not None and subject.kind(other) == kind]
-    array = subject.array(name)
-    if same or array is None or subject.is_shape(name):
-        return next(iter(same), None)
-    arrays = {other: subject.array(other) for other in earlier if not subject.is_shape(other)}
-    alike = (other for other, value in arrays.items() if value is not None and value.dtype == array.dtype)
-    return next(alike, None)
-
-
-def _merged(name: str, subject: OnnxSubject) -> OnnxSubject | None:
-    into = _earlier(subject, name) if name in subject.sources else None
-    if into is None:
-        return None
-    nodes = [rename_reads(node, {name: into}) for node in subject.nodes]
-    model = onnx.ModelProto()
-    model.CopyFrom(subject.model)
-    del model.graph.node[:]
-    model.graph.node.extend(nodes)
-    merged = assemble(replace(subject, model=model), nodes)
-    return change_model(merged, lambda model: None) if merged is not None else None
-
-
 LOGICAL = (TensorProto.BOOL,)
 NUMERIC = (
     *(TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16),
@@ -131,7 +84,7 @@ def _replaced(subject: OnnxSubject, index: int) -> OnnxSubject | None:
 
 
 def _plainer(subject: OnnxSubject, node: NodeProto) -> NodeProto | None:
-    """Return a plainer node: a sum for two operands, an absolute value for one, the operand, or a Cast."""
+    """A plainer node: a sum for two operands, an absolute value for one, the operand, or a Cast."""
     used = [name for name in node.output if name]
     kind = subject.kind(used[0]) if len(used) == 1 else None
     if kind is None or len(kind) != 2 or not isinstance(kind[1], tuple):
@@ -168,7 +121,7 @@ def _broadcasts(subject: OnnxSubject, name: str, kind: tuple[object, ...]) -> bo
 def _cast(
     subject: OnnxSubject, operands: list[str], kind: tuple[object, ...], used: list[str]
 ) -> onnx.NodeProto | None:
-    """Return a Cast if the operand and the result differ in element type alone; else None."""
+    """A Cast if the operand and the result differ in element type alone; else None."""
     for name in operands:
         other = subject.kind(name)
         if other is not None and len(other) == 2 and other[1] == kind[1] and kind[0] in (*NUMERIC, *LOGICAL):
@@ -222,7 +175,7 @@ def _versions(model: onnx.ModelProto) -> Iterator[tuple[onnx.NodeProto, int]]:
 
 
 def _required(node: onnx.NodeProto, version: int) -> frozenset[str] | None:
-    """Return the attributes that must be there; for an operator without a schema any may be absent."""
+    """The attributes that must be there; for an operator without a schema any may be absent."""
     if node.op_type == "Constant":
         return None
     try:
@@ -273,7 +226,6 @@ def _copy(attribute: AttributeProto) -> AttributeProto:
 
 MOVES = (
     Move("omit optional operands", 460, omit_operands, reshapes=True, on=OnnxSubject),
-    Move("merge inputs of one type", 480, merge_inputs, reshapes=True, on=OnnxSubject),
     Move("plainer operators", 610, plainer_operators, reshapes=True, chance=0.1, late=True, on=OnnxSubject),
     Move("drop attributes", 450, drop_attributes, reshapes=True, on=OnnxSubject),
 )

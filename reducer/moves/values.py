@@ -65,7 +65,7 @@ def zero_values(subject: NodeSubject, hints: Hints) -> Search:
 
 
 def _free(subject: NodeSubject) -> tuple[str, ...]:
-    """Return the tensors whose values are data, not dims or axes."""
+    """The tensors whose values are data, not dims or axes."""
     return tuple(name for name in subject.sources if not subject.is_shape(name))
 
 
@@ -96,7 +96,7 @@ def _ones(array: Tensor) -> Tensor:
 
 
 def _splat(array: Tensor) -> Tensor:
-    """Return the first value throughout."""
+    """The first value throughout."""
     return np.full(array.shape, array.flat[0], array.dtype)
 
 
@@ -123,7 +123,7 @@ def _integers(array: Tensor) -> Tensor:
 
 
 def _extreme(array: Tensor) -> Tensor:
-    """Return an array filled with the value farthest from zero, or with NaN if the array holds one."""
+    """An array filled with the value farthest from zero, or with NaN if the array holds one."""
     return np.full(array.shape, array.flat[farthest(array)], array.dtype)
 
 
@@ -179,7 +179,7 @@ def _arrays(subject: OnnxSubject) -> list[Tensor]:
 
 
 def _retyped(subject: OnnxSubject, old: int, new: int) -> OnnxSubject | None:
-    """Return every tensor of type `old` that flows in, and every type attribute that says so, as `new`."""
+    """Every tensor of type `old` that flows in, and every type attribute that says so, as `new`."""
     target = onnx.helper.tensor_dtype_to_np_dtype(new)
     changed = {
         name: cast(array, target)
@@ -195,7 +195,7 @@ def _retyped(subject: OnnxSubject, old: int, new: int) -> OnnxSubject | None:
 
 
 def cast(array: Tensor, target: np.dtype[np.generic]) -> Tensor:
-    """Return the values as another type; whole numbers that do not fit become the nearest that do."""
+    """The values as another type; whole numbers that do not fit become the nearest that do."""
     if target.kind in "iu":
         limits = np.iinfo(target.name)
         wide = np.minimum(array, np.iinfo(np.int64).max) if array.dtype.name == "uint64" else array
@@ -318,7 +318,7 @@ def _without(subject: OnnxSubject, index: int) -> Items:
 
 
 def _may_be_constant(subject: OnnxSubject, name: str) -> bool:
-    """Return whether a node reads it where constants stand: after its first operand, or as integers."""
+    """Whether a node reads it where constants stand: after its first operand, or as integers."""
     after = any(name in node.input[1:] for node in subject.nodes)
     value = subject.facts.values.get(name)
     is_integers = isinstance(value, np.ndarray) and value.dtype.kind in "iu"
@@ -349,7 +349,7 @@ def _is_large(subject: OnnxSubject, name: str) -> bool:
 
 
 def _as_inputs(subject: OnnxSubject, names: list[str], keep: Items) -> OnnxSubject:
-    """Return the subject with these weights as inputs, but for those to keep."""
+    """The subject with these weights as inputs, but for those to keep."""
     changed = dict.fromkeys(name for at, name in enumerate(names) if at not in keep)
     model = onnx.ModelProto()
     model.CopyFrom(subject.model)

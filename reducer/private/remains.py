@@ -68,7 +68,7 @@ def _blank(char: str) -> str:
 
 
 def _counted(pattern: str, number: int) -> str:
-    """Return the pattern with a number in its letters and digits, the last one counting fastest."""
+    """The pattern with a number in its letters and digits, the last one counting fastest."""
     chars = list(pattern)
     for at in reversed(range(len(chars))):
         base = {"0": 10, "a": 26, "A": 26}.get(chars[at])
@@ -210,7 +210,7 @@ PLAIN = re.compile(r"[a-z]\d+|graph\d*|(?:custom|local|Op)\d+|ai\.onnx.*|com\.mi
 
 
 def words_left(original: Case, case: Case) -> tuple[str, ...]:
-    """Return the reduced case's strings that hold a word of the original, four characters or longer."""
+    """The reduced case's strings that hold a word of the original, four characters or longer."""
     own = {text for text in _all_words(case) if len(text) >= SHORTEST_WORD and not PLAIN.fullmatch(text)}
     if not own:
         return ()
@@ -292,7 +292,7 @@ def _has_run(array: Tensor) -> bool:
 
 
 def _runs(array: Tensor) -> set[bytes]:
-    """Return the runs of eight values that tell something, as bytes."""
+    """The runs of eight values that tell something, as bytes."""
     flat = np.ascontiguousarray(array).reshape(-1)
     width = flat.dtype.itemsize
     content = flat.tobytes()

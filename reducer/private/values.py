@@ -29,7 +29,7 @@ Change: TypeAlias = Callable[[Tensor], Tensor]
 
 
 def telling_places(subject: OnnxSubject) -> tuple[Place, ...]:
-    """Return the places of values that tell something and that we did not make ourselves."""
+    """The places of values that tell something and that we did not make ourselves."""
     return tuple(
         place
         for place, array in _arrays(subject)
@@ -38,7 +38,7 @@ def telling_places(subject: OnnxSubject) -> tuple[Place, ...]:
 
 
 def tells(array: Tensor) -> bool:
-    """Return whether an array holds a run of eight values, and not the same value throughout."""
+    """Whether an array holds a run of eight values, and not the same value throughout."""
     if array.dtype.kind in "USO" or array.size < RUN:
         return False
     flat = np.asarray(array).reshape(-1)
@@ -127,7 +127,7 @@ def _is_integer(array: Tensor) -> bool:
 
 
 def _power(most: float, dtype: np.dtype[np.generic]) -> float:
-    """Return the next power of two, as far as the type reaches."""
+    """The next power of two, as far as the type reaches."""
     if not most:
         return 0.0
     reach = float(ml_dtypes.finfo(dtype).max)
@@ -135,7 +135,7 @@ def _power(most: float, dtype: np.dtype[np.generic]) -> float:
 
 
 def alike(array: Tensor) -> Tensor:
-    """Return the same order of sizes and the same quarters, the values between them spread evenly.
+    """The same order of sizes and the same quarters, the values between them spread evenly.
 
     What is not finite stays where it is.
     """

@@ -51,7 +51,7 @@ class Subject(ABC):
     passes: tuple[str, ...] = ()
 
     def origin(self, name: str) -> str:
-        """Return the name that a tensor had in the original; empty for one that came later."""
+        """The name that a tensor had in the original; empty for one that came later."""
         return name if self.origins is None else self.origins.get(name, "")
 
     @cached_property
@@ -70,14 +70,14 @@ class Subject(ABC):
 
     @abstractmethod
     def case(self, like: Case) -> Case:
-        """Return this subject as a case with the target, settings and origin of `like`."""
+        """This subject as a case with the target, settings and origin of `like`."""
 
     @abstractmethod
     def embedded(self) -> Self:
-        """Return the subject with what it needs from outside taken in, where that is not too large."""
+        """The subject with what it needs from outside taken in, where that is not too large."""
 
     def plainest(self) -> Self:
-        """Return the form by which candidates are told apart; the very object where it has that form."""
+        """The form by which candidates are told apart; the very object where it has that form."""
         return self
 
     @property
@@ -95,12 +95,17 @@ class Subject(ABC):
         """The operators of its nodes, bodies and functions included; empty where nobody asks for these."""
         return frozenset()
 
+    @property
+    def operands(self) -> Mapping[str, tuple[str, ...]]:
+        """What each node of the main graph reads, by its first result; empty of what has no nodes."""
+        return {}
+
     def operator_of(self, name: str) -> str:
         """The operator of the node that makes a tensor; empty where there is no such node."""
         return ""
 
     def sequenced(self, case: Case) -> Case:
-        """Return a case with the sequence of passes that is left."""
+        """A case with the sequence of passes that is left."""
         return case.with_passes(self.passes)
 
 
@@ -143,11 +148,11 @@ class NodeSubject(Subject):
 
     @abstractmethod
     def array(self, name: str) -> Tensor | None:
-        """Return the values of an input or weight; external weights are mapped, not read."""
+        """The values of an input or weight; external weights are mapped, not read."""
 
     @abstractmethod
     def type_of(self, name: str) -> onnx.TypeProto | None:
-        """Return a tensor's type, static where its value was recorded, declared or inferred elsewhere."""
+        """A tensor's type, static where its value was recorded, declared or inferred elsewhere."""
 
     @abstractmethod
     def keep_nodes(self, keep: Items, *, link: bool = False) -> Self | None:
@@ -165,19 +170,24 @@ class NodeSubject(Subject):
     def with_tensors(
         self, changed: Mapping[str, Tensor], also: Callable[[onnx.ModelProto], None] | None = None
     ) -> Self | None:
-        """Return the subject with these values for some of its inputs and weights.
+        """The subject with these values for some of its inputs and weights.
 
         `also` is an edit that belongs to the same change, for those that are ONNX models.
         """
 
     @abstractmethod
     def resized(self, changed: Mapping[str, Tensor], choice: Resize) -> Self | None:
-        """Return the subject with tensors cut to windows, the sizes that stand elsewhere carried along."""
+        """The subject with tensors cut to windows, the sizes that stand elsewhere carried along."""
 
     @property
     def computed(self) -> frozenset[str]:
         """The original's names of what the nodes of the main graph compute."""
         return frozenset(self.origin(name) for node in self.nodes for name in node.output)
+
+    @property
+    def operands(self) -> Mapping[str, tuple[str, ...]]:
+        """What each node of the main graph reads, by its first result."""
+        return {node.output[0]: tuple(node.input) for node in self.nodes if node.output}
 
     def operator_of(self, name: str) -> str:
         """The operator of the node of the main graph that makes a tensor; empty where there is none."""
@@ -214,14 +224,14 @@ class NodeSubject(Subject):
         return frozenset(names)
 
     def _has_fixed_dims(self, name: str) -> bool:
-        """Return whether the program itself says every dim of a tensor."""
+        """Whether the program itself says every dim of a tensor."""
         declared = self.graph_inputs[name].type if name in self.graph_inputs else self.facts.types.get(name)
         if declared is None or not declared.tensor_type.HasField("shape"):
             return name in self.initializers
         return all(dim.HasField("dim_value") for dim in declared.tensor_type.shape.dim)
 
     def kind(self, name: str) -> tuple[object, ...] | None:
-        """Return the element type and dims that a replacement must share; None if unknown."""
+        """The element type and dims that a replacement must share; None if unknown."""
         if name not in self._kinds:
             self._kinds[name] = shape_key(self.type_of(name))
         return self._kinds[name]

@@ -12,7 +12,7 @@ from reducer.subject.tensors import real_parts
 
 
 def size(subject: Subject) -> Size:
-    """Return the subject's place in the total order, smallest first.
+    """The subject's place in the total order, smallest first.
 
     A person reads nodes, so fewer nodes come first, those of bodies and functions included; of two with as
     many nodes the one with fewer bodies, weights in bodies and functions to look into; then the one with
@@ -37,7 +37,7 @@ def strange_types(arrays: Iterable[Tensor]) -> int:
 
 
 def elements(value: object) -> int:
-    """Return the elements of a value; a sequence counts one more for each member."""
+    """The elements of a value; a sequence counts one more for each member."""
     if isinstance(value, list):
         return sum(elements(member) for member in value) + len(value)
     return int(getattr(value, "size", 0))

@@ -17,7 +17,7 @@ from corpus.values import Tensor, Value
 
 
 def type_of(value: Value) -> onnx.TypeProto | None:
-    """Return the static type of a value; None for an absent optional, an empty sequence and one of maps."""
+    """The static type of a value; None for an absent optional, an empty sequence and one of maps."""
     if isinstance(value, list):
         if not value or not all(isinstance(member, np.ndarray) for member in value):
             return None
@@ -35,7 +35,7 @@ def farthest(array: Tensor) -> int:
 
 
 def real_parts(array: Tensor) -> Tensor:
-    """Return the numbers of a tensor in a row; of a complex one both parts of each."""
+    """The numbers of a tensor in a row; of a complex one both parts of each."""
     row = np.ascontiguousarray(array).ravel()
     return row.view(row.real.dtype) if row.dtype.kind == "c" else row
 
@@ -54,7 +54,7 @@ def agrees(declared: onnx.TypeProto, value: Value) -> bool:
 
 
 def _member_type(members: list[Tensor]) -> onnx.TypeProto:
-    """Return the common type of a sequence's members; dims or ranks that differ are left open."""
+    """The common type of a sequence's members; dims or ranks that differ are left open."""
     ranks = {member.ndim for member in members}
     if len(ranks) > 1:
         return helper.make_tensor_type_proto(element_type(members[0].dtype), None)
@@ -64,7 +64,7 @@ def _member_type(members: list[Tensor]) -> onnx.TypeProto:
 
 
 def initializer(name: str, array: Tensor) -> onnx.TensorProto:
-    """Return an initializer that holds `array`."""
+    """An initializer that holds `array`."""
     if array.dtype.kind in "US":
         array = array.astype(object)
     return numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)
@@ -76,7 +76,7 @@ def read_tensor(tensor: onnx.TensorProto, external: Iterable[ExternalFile]) -> T
 
 
 def shape_key(type_proto: onnx.TypeProto | None) -> tuple[object, ...] | None:
-    """Return the element type and dims, with symbols, that a stand-in must share; None if unknown."""
+    """The element type and dims, with symbols, that a stand-in must share; None if unknown."""
     if type_proto is None:
         return None
     kind = type_proto.WhichOneof("value")
@@ -110,17 +110,17 @@ class Resize:
     only: tuple[str, int] | None = None
 
     def window(self, name: str, axis: int, dim: int) -> Window | None:
-        """Return the part of a dim that is left, for the axis that is being shrunk; None for the whole."""
+        """The part of a dim that is left, for the axis that is being shrunk; None for the whole."""
         if self.only is not None and self.only != (name, axis):
             return None
         return dict(self.windows).get(dim)
 
     def size_of(self, dim: int) -> int:
-        """Return the size that a dim has under these windows."""
+        """The size that a dim has under these windows."""
         low, high = dict(self.windows).get(dim, (0, dim))
         return high - low
 
     def index(self, name: str, shape: tuple[int, ...]) -> tuple[slice, ...]:
-        """Return the slices that cut a tensor of this name and shape."""
+        """The slices that cut a tensor of this name and shape."""
         windows = [self.window(name, axis, dim) or (0, dim) for axis, dim in enumerate(shape)]
         return tuple(slice(low, high) for low, high in windows)

@@ -88,7 +88,7 @@ class TirSubject(Subject):
         return self.document
 
     def case(self, like: Case) -> Case:
-        """Return this subject as a case with the target, settings and origin of `like`."""
+        """This subject as a case with the target, settings and origin of `like`."""
         return self.sequenced(replace(like, program=self.document, inputs=self.inputs))
 
     @cached_property

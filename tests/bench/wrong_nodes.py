@@ -1,6 +1,6 @@
 """One node of a model changed, as a wrong optimiser changes it, or as a right one may.
 
-`options` lists what a model allows, `apply` carries out a plan of a kind, a node's index and the count of nodes.
+`options` lists what a model allows, `apply` carries out a plan: a kind, a node's index, the count of nodes.
 The file is copied into an interpreter of its own, so it imports nothing of crux.
 """
 

@@ -61,7 +61,9 @@ def test_only_the_rounding_of_its_own_nodes_explains_a_value(
 
 
 def test_the_reference_dequantises_below_opset_19() -> None:
-    text = "g (uint8[3] x) => (double[3] y) <double s = {0.5}, uint8 z = {1}> { y = DequantizeLinear(x, s, z) }"
+    text = (
+        "g (uint8[3] x) => (double[3] y) <double s = {0.5}, uint8 z = {1}> { y = DequantizeLinear(x, s, z) }"
+    )
     case = case_of(text, opset=13, x=np.array([0, 1, 5], np.uint8))
     found = evaluate(case.program, dict(case.inputs), {}, None, lambda phase: None)
     assert found["y"].tolist() == [-0.5, 0.0, 2.0]

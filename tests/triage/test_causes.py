@@ -1,7 +1,5 @@
 """Faces of one bug stand under their root, and what a known bug explains is not reduced."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from dataclasses import replace
@@ -298,6 +296,8 @@ def test_what_names_itself_needs_no_check():
     assert not names_itself("timeout | execute | timeout")
     assert not names_itself("mismatch | compare | value | un-optimised | golden")
     assert not names_itself("mismatch | compare | nondeterministic | un-optimised")
+    assert not names_itself("crash | execute | SIGSEGV | optimised")  # a side is no place
+    assert not names_itself("crash | execute | SIGSEGV | un-optimised")
 
 
 @pytest.mark.parametrize(

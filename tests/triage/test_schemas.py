@@ -1,7 +1,5 @@
 """What commands print with `--json` is what `crux schema` says, and each field is described."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,11 +9,13 @@ import pytest
 
 from tests.helpers.failing import clip_exception, healthy, verdict
 from tests.house.reference import commands
+from tests.triage.test_newest import with_a_bug
 from triage.bisection.bisection import Bisection, document
 from triage.bisection.release_results import GOOD, ReleaseResult
 from triage.bugs.failures import record_failure
-from triage.campaigns.reporting import Bug
+from triage.bugs.overview import overview_with_states
 from triage.cli import run
+from triage.commands.hunt import bug_document
 from triage.console.schemas import BUG, SCHEMAS, schema_of
 from triage.store.database import Store
 
@@ -88,9 +88,7 @@ CALLS = [
 
 
 @pytest.mark.parametrize("line", CALLS)
-def test_real_output_has_the_form_of_its_schema(
-    line: str, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_real_output_has_the_form_of_its_schema(line, folder, capsys):
     if line.startswith("replay"):
         run(["replay", str(folder / "clip"), "--record", "--json"])
         line = "replay clip"
@@ -104,9 +102,10 @@ def test_real_output_has_the_form_of_its_schema(
     assert list(misfits(json.loads(printed), schema_of(name))) == []
 
 
-def test_documents_that_take_long_to_make_have_the_form_of_their_schema() -> None:
-    bug = Bug("C0001", "a title", 3, 1, True, 2, "here", True)
-    assert list(misfits(bug.document(), BUG)) == []
+def test_documents_that_take_long_to_make_have_the_form_of_their_schema(tmp_path: Path):
+    with Store(with_a_bug(tmp_path)) as store:
+        (bug,) = overview_with_states(store)
+        assert list(misfits(bug_document(store, bug), BUG)) == []
     seen = {each: ReleaseResult(each, "crash", "execute", "s", "t", 1, (), "3.11", "2.0") for each in "123"}
     faces = {0: GOOD, 1: "A", 2: GOOD}
     found = document(Bisection(("1", "2", "3"), faces, seen, {"A": seen["2"]}, {}, "A"), {"4": "no wheel"})
@@ -115,7 +114,7 @@ def test_documents_that_take_long_to_make_have_the_form_of_their_schema() -> Non
     assert list(misfits(found | given, schema_of("bisect"))) == []
 
 
-def test_the_validator_of_these_tests_sees_what_is_wrong() -> None:
+def test_the_validator_of_these_tests_sees_what_is_wrong():
     good: dict[str, Any] = {"name": "seed", "value": 1, "from": "default"}
     schema = schema_of("config")
     assert list(misfits([good], schema)) == []
@@ -124,7 +123,7 @@ def test_the_validator_of_these_tests_sees_what_is_wrong() -> None:
         assert list(misfits([bad], schema))
 
 
-def test_each_schema_is_of_a_command_and_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_schema_is_of_a_command_and_is_printed(capsys):
     assert run(["schema"]) == 0
     names = capsys.readouterr().out.splitlines()
     assert names == [*SCHEMAS]

@@ -24,7 +24,7 @@ from triage.bisection.release_results import SILENT, ReleaseResult, ReleaseRunne
 from triage.console.options import CaseOptions
 from triage.console.progress import Progress
 from triage.store.artifacts import note_check
-from triage.store.database import Store, open_existing
+from triage.store.database import Store, open_to_read
 from triage.store.failures import get_failure
 from triage.store.names import find_cluster, find_failure, is_name, representative
 
@@ -96,7 +96,7 @@ class Interval:
 
 
 def intervals(seen: Sequence[tuple[str, str]], wanted: str, silent: frozenset[str]) -> list[Interval]:
-    """Return the runs of releases, oldest first, that show what is wanted.
+    """The runs of releases, oldest first, that show what is wanted.
 
     `seen` are releases with what they show, in their order; what is `silent` is passed over: it says neither
     that it is there nor that it is gone.
@@ -115,7 +115,7 @@ def intervals(seen: Sequence[tuple[str, str]], wanted: str, silent: frozenset[st
 
 
 def changes(seen: Mapping[int, str | None]) -> list[tuple[int, int]]:
-    """Return the neighbouring places that show different things, the older one first."""
+    """The neighbouring places that show different things, the older one first."""
     told = sorted(place for place, what in seen.items() if what is not None)
     return [(one, other) for one, other in pairwise(told) if seen[one] != seen[other]]
 
@@ -138,7 +138,7 @@ class Bisection:
     wanted: str
 
     def intervals(self, face: str) -> list[Interval]:
-        """Return the intervals of releases on which a failure shows, by what was seen so far."""
+        """The intervals of releases on which a failure shows, by what was seen so far."""
         told = [(self.releases[at], what) for at, what in sorted(self.faces.items()) if what is not None]
         return intervals(told, face, SILENT)
 
@@ -178,7 +178,7 @@ def bisect_releases(
 
 
 def bisect_case(case: Case, options: CaseOptions, settings: Settings, shown: Progress) -> dict[str, Any]:
-    """Return the JSON document of `crux bisect`."""
+    """The JSON document of `crux bisect`."""
     offer = list_releases(settings.package, settings.versions)
     releases = [each for each in offer.runnable if settings.versions.holds(each)]
     others = {each: why for each, why in offer.others.items() if settings.versions.holds(each)}
@@ -208,7 +208,7 @@ def found_on(word: str, options: CaseOptions) -> str:
     """The release on which the database saw the failure or cluster of that name; "" for any other word."""
     if Path(word).exists() or not is_name(word):
         return ""
-    with open_existing(options.database) as store:
+    with open_to_read(options.database) as store:
         number, cluster = find_failure(store, word), None
         if number is None:
             cluster = find_cluster(store, word)
@@ -218,7 +218,7 @@ def found_on(word: str, options: CaseOptions) -> str:
 
 
 def target_for(package: str, target: Target) -> Target:
-    """Return the target on which a package is looked at: the case's own where that runs the package."""
+    """The target on which a package is looked at: the case's own where that runs the package."""
     if _runs(target.backend, package):
         return target
     found = [name for name in sorted(backends()) if _runs(name, package)]
@@ -229,7 +229,7 @@ def target_for(package: str, target: Target) -> Target:
 
 
 def _runs(backend: str, package: str) -> bool:
-    """Return whether a backend runs a package or, such as `onnxruntime-gpu`, another build of it."""
+    """Whether a backend runs a package or, such as `onnxruntime-gpu`, another build of it."""
     own = find_backend(backend).package
     return package == own or package.startswith(f"{own}-")
 
@@ -262,14 +262,14 @@ def _face_document(found: Bisection, face: str) -> dict[str, Any]:
 
 
 def _reworded(found: Bisection, face: str) -> list[dict[str, str]]:
-    """Return the releases, oldest first, that show the failure in other words than it is named by."""
+    """The releases, oldest first, that show the failure in other words than it is named by."""
     showing = [found.releases[at] for at, what in sorted(found.faces.items()) if what == face]
     others = [each for each in showing if found.sightings[each].symptom != found.shown[face].symptom]
     return [{"release": each, "symptom": found.sightings[each].symptom} for each in others]
 
 
 def _change_document(found: Bisection, one: int, other: int) -> dict[str, Any]:
-    """Return a change, and the releases between that could not be looked at."""
+    """A change, and the releases between that could not be looked at."""
     return {
         "from": found.releases[one],
         "to": found.releases[other],

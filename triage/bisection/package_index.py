@@ -55,7 +55,7 @@ class Offer:
 
 
 def list_releases(package: str, wanted: Range) -> Offer:
-    """Return every release with a wheel for this machine; raises `UserError` where the index has none at all.
+    """Every release with a wheel for this machine; raises `UserError` where the index has none at all.
 
     Where crux's own interpreter can run both ends of the range, no other one is looked for.
     """
@@ -143,7 +143,7 @@ def newest_releases(package: str, sources: Sequence[str] = (), *, nightly: bool 
 
 
 def own_interpreter() -> Interpreter:
-    """Return the Python that runs crux, as one that makes environments; raises `UserError`."""
+    """The Python that runs crux, as one that makes environments; raises `UserError`."""
     found = _examine(Path(sys.executable))
     if found is None:
         raise UserError(

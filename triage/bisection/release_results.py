@@ -51,7 +51,7 @@ class ReleaseResult:
 
     @property
     def signature(self) -> Signature:
-        """Return the name of the bug, for comparison with others."""
+        """The name of the bug, for comparison with others."""
         return Signature(self.version, self.components, "")
 
     @property
@@ -62,7 +62,7 @@ class ReleaseResult:
 
 
 def release_result(release: str, case: Case, verdict: Verdict, python: str, numpy: str) -> ReleaseResult:
-    """Return a case's behaviour on a release, with the bug's name if it shows one."""
+    """A case's behaviour on a release, with the bug's name if it shows one."""
     found = None
     if verdict.is_bug:
         found = signature(verdict, case.measure, case)
@@ -89,7 +89,7 @@ class SymptomClasses:
         self.shown: dict[str, ReleaseResult] = {}
 
     def of(self, seen: ReleaseResult) -> str:
-        """Return the word for a sighting: that of an earlier one that is alike, or a new one."""
+        """The word for a sighting: that of an earlier one that is alike, or a new one."""
         if not Outcome(seen.outcome).is_bug:
             return NO_BUG.get(Outcome(seen.outcome), GOOD)
         for face, other in self.shown.items():
@@ -220,7 +220,7 @@ class ReleaseRunner:
         return seen
 
     def _works(self, python: Path) -> tuple[str, str]:
-        """Return what is wrong with an environment, by the worker under it, and its numpy."""
+        """What is wrong with an environment, by the worker under it, and its numpy."""
         assert self.case.target is not None
         with Sandbox(self.case.target.backend, python=str(python)) as sandbox:
             try:
@@ -229,7 +229,7 @@ class ReleaseRunner:
                 return " ".join(str(error).split())[-200:], ""
 
     def _circumstances(self) -> str:
-        """Return a digest of all that a verdict depends on besides case and release."""
+        """A digest of all that a verdict depends on besides case and release."""
         chosen = asdict(replace(self.options, db=None, json=False, inputs=None, jobs=1, seed=None))
         chosen = {key: str(value) if isinstance(value, Path) else value for key, value in chosen.items()}
         words = [self.settings.package, self.settings.repeat, str(self.case.target), chosen, edition()]

@@ -126,6 +126,6 @@ def note_bisection(store: Store, name: str, document: Mapping[str, Any]) -> None
 
 
 def bisection_of(store: Store, names: Sequence[str]) -> dict[str, Any]:
-    """Return the newest answer of `crux bisect` for any of these names; empty if none was asked."""
+    """The newest answer of `crux bisect` for any of these names; empty if none was asked."""
     found = last_event(store, BISECTED, names)
     return _bisection(found, f"{store.path}: bisection of {names[0]}") if found else {}

@@ -36,7 +36,7 @@ class DeclaredLimit:
     release: str
 
     def document(self) -> dict[str, Any]:
-        """Return the limit as a row of `crux triage limits --json`."""
+        """The limit as a row of `crux triage limits --json`."""
         return {
             "target": self.target,
             "operator": self.operator,
@@ -51,7 +51,7 @@ class DeclaredLimit:
 
 
 def limits(store: Store) -> list[DeclaredLimit]:
-    """Return the limits of all targets, by target, operator and form."""
+    """The limits of all targets, by target, operator and form."""
     found: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
     for row in declared_rows(store):
         found[str(row["target"]), _operator(row), _form(str(row["words"]))].append(row)
@@ -64,7 +64,7 @@ def _operator(row: Row) -> str:
 
 
 def _form(words: str) -> str:
-    """Return the form that the words name, or their first line where they name none."""
+    """The form that the words name, or their first line where they name none."""
     return form_of(words) or words.strip().partition("\n")[0].rstrip(".")
 
 

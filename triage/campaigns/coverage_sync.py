@@ -74,17 +74,17 @@ class CoverageSync:
         return len(self._course.folded.covered) + len(self._fresh)
 
     def shares(self) -> Mapping[str, float]:
-        """Return each arm's share of the tests in the last lesson."""
+        """Each arm's share of the tests in the last lesson."""
         tried = self._course.folded.tried
         whole = sum(tried.values())
         return {name: times / whole for name, times in tried.items()} if whole else {}
 
     def earned(self) -> Mapping[str, float]:
-        """Return the part that each arm had in the symptoms that were met."""
+        """The part that each arm had in the symptoms that were met."""
         return earned(self._course.folded)
 
     def lesson(self, block: range) -> CoverageSnapshot | None:
-        """Return the lesson that a block draws from; keep what is folded on the way."""
+        """The lesson that a block draws from; keep what is folded on the way."""
         number, before = self._number(block.start), self._course.blocks
         found = self._course.lesson(number)
         if found is not None:
@@ -96,7 +96,7 @@ class CoverageSync:
         return found
 
     def lesson_of_seed(self, seed: int) -> CoverageSnapshot:
-        """Return the lesson from which a seed's program was drawn, if its block has not ended."""
+        """The lesson from which a seed's program was drawn, if its block has not ended."""
         return self._drawn[self._number(seed)]
 
     def learn(self, block: range, tests: Sequence[Tested]) -> None:
@@ -129,7 +129,7 @@ class CoverageSync:
         self._unkept = {}
 
     def _not_folded(self) -> set[str]:
-        """Return the pieces of coverage of blocks that are not folded yet and that are new."""
+        """The pieces of coverage of blocks that are not folded yet and that are new."""
         folded = self._course.folded.covered
         return {key for part in self._parts.values() for key in part.covered if key not in folded}
 
@@ -153,7 +153,7 @@ class CoverageSync:
             self.costs[each.arm] = StrategyCost(old.tests + 1, old.cpu + each.cpu, failures)
 
     def refusals(self) -> frozenset[str]:
-        """Return what the target seems to refuse, by all tests so far."""
+        """What the target seems to refuse, by all tests so far."""
         whole = [self._course.folded, *self._parts.values()]
         refused = Counter[str]()
         for each in whole:

@@ -55,15 +55,15 @@ class Step:
 
 
 def dialect_of(target: Target) -> str:
-    """Return the strategy that makes programs of the target's own operators; empty where it has none."""
+    """The strategy that makes programs of the target's own operators; empty where it has none."""
     backend = find_backend(target.backend)
     return backend.dialect
 
 
-def strategy_beside(target: Target) -> str:
-    """The strategy that gets some blocks of a mixture, for further programs that the target runs; or none."""
+def strategies_beside(target: Target) -> Mapping[str, Mapping[str, float]]:
+    """By language that the target runs besides ONNX the strategies of its blocks of a mixture."""
     formats = (name for graphs in find_backend(target.backend).graphs for name in graphs.formats)
-    return next(filter(None, (language_of(name).strategy for name in formats)), "")
+    return {name: found for name in formats if (found := language_of(name).strategies)}
 
 
 class Fuzzer:
@@ -100,7 +100,7 @@ class Fuzzer:
             given=given,
             dialect=dialect_of(target),
             legality=Legality(None, self._known_refusals()),
-            beside=strategy_beside(target),
+            beside=strategies_beside(target),
         )
         self._avoided = avoided
         self._is_native = native
@@ -169,7 +169,7 @@ class Fuzzer:
         return self._teaching.costs
 
     def earned(self) -> Mapping[str, float]:
-        """Return the part that each arm had in the symptoms that were met."""
+        """The part that each arm had in the symptoms that were met."""
         return self._teaching.earned()
 
     def _keep(self, tested: Tested) -> Failure:
@@ -188,12 +188,12 @@ class Fuzzer:
         return record_failure(self.store, case, tested.verdict, run=self.run, release=release)
 
     def _made_again(self, seed: int) -> Case:
-        """Return the case of a seed that was tested in another process."""
+        """The case of a seed that was tested in another process."""
         (made,) = make_tests(self.plan, range(seed, seed + 1), self._teaching.lesson_of_seed(seed))
         return made.case
 
     def _known_refusals(self) -> frozenset[str]:
-        """Return what the release is known to refuse; with a seed given, only the shipped list counts."""
+        """What the release is known to refuse; with a seed given, only the shipped list counts."""
         shipped = known_refusals(self._package, self._installed)
         is_given = self.options.seed is not None
         return shipped if is_given else shipped | load_refusals(self.store, self._package, self._installed)

@@ -58,12 +58,12 @@ class WorkerActor:
         self._open = partial(open_testers, options, target, plan, issues, native=native)
 
     def greeting(self) -> Greeting:
-        """Return the release of the package, what the start met of its code, and what programs keep to."""
+        """The release of the package, what the start met of its code, and what programs keep to."""
         self._testers = self._stack.enter_context(self._open())
         return self._testers.release, self._testers.begun, self._testers.legality
 
     def test(self, seeds: range, seconds: float, lesson: CoverageSnapshot | None) -> list[Tested]:
-        """Return the tests of some seeds."""
+        """The tests of some seeds."""
         (tester,) = self._testers.all
         return [each.without_case() for each in tester(seeds, seconds, lesson)]
 
@@ -106,7 +106,7 @@ class ActorPool:
         self._free.put(self._one(float("inf")))
 
     def test(self, seeds: range, seconds: float, lesson: CoverageSnapshot | None) -> Sequence[Tested]:
-        """Return the tests of some seeds, by whichever actor is free; another one's where it is lost."""
+        """The tests of some seeds, by whichever actor is free; another one's where it is lost."""
         lost, deadline = None, time.monotonic() + seconds
         for _ in range(_MOST_LOST):
             actor = self._one(deadline)
@@ -214,6 +214,6 @@ def _must_answer(address: str) -> None:
 
 
 def _cause(error: BaseException) -> Exception:
-    """Return the `UserError` that an actor met, or else what Ray says."""
+    """The `UserError` that an actor met, or else what Ray says."""
     cause = getattr(error, "cause", None)
     return cause if isinstance(cause, UserError) else RuntimeError(str(error))

@@ -39,7 +39,7 @@ class TargetCampaign:
         self.selection = Selection(self.store, self.target, self.explainer.is_refuted)
 
     def waiting(self, *, urgent: bool) -> Failure | None:
-        """Return the failure to reduce next; `urgent` ones are the first of their symptom, and end."""
+        """The failure to reduce next; `urgent` ones are the first of their symptom, and end."""
         return self.selection.next(urgent=urgent)
 
     def cpu(self) -> float:

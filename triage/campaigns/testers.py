@@ -63,7 +63,7 @@ def chains(issues: Iterable[KnownIssue], backend: str, release: str) -> Mapping[
 
 
 def avoiding(judgement: Judgement, avoided: Mapping[str, Chain]) -> Judgement:
-    """Return the judgement, but a program that holds one of the chains is *unsupported*, and not run."""
+    """The judgement, but a program that holds one of the chains is *unsupported*, and not run."""
     if not avoided:
         return judgement
 
@@ -78,7 +78,7 @@ def avoiding(judgement: Judgement, avoided: Mapping[str, Chain]) -> Judgement:
 
 
 def found_in(case: Case, avoided: Mapping[str, Chain]) -> str:
-    """Return the first issue whose chain of nodes is in the program's main graph; empty where none is."""
+    """The first issue whose chain of nodes is in the program's main graph; empty where none is."""
     model = model_of(case)
     types = tensor_types(model)
     readers: dict[str, list[onnx.NodeProto]] = {}
@@ -94,7 +94,7 @@ def found_in(case: Case, avoided: Mapping[str, Chain]) -> str:
 def _leads(
     node: onnx.NodeProto, chain: Chain, types: Types, readers: Mapping[str, list[onnx.NodeProto]]
 ) -> bool:
-    """Return whether the chain begins at a node and goes on along its readers."""
+    """Whether the chain begins at a node and goes on along its readers."""
     first, *rest = chain
     if not first.fullmatch(_face(node, types)):
         return False
@@ -154,12 +154,12 @@ def open_testers(
 
 
 def legality_of(judge: Judge, plan: Plan) -> Legality:
-    """Return the operators and types of a target: its own table without known refusals."""
+    """The operators and types of a target: its own table without known refusals."""
     return replace(plan.legality, operators=judge.executor.vocabulary())
 
 
 def begun(watch: Watch | None) -> Met | None:
-    """Return what was reached before the first test."""
+    """What was reached before the first test."""
     return Met(watch.ever(), watch.ever()[:0]) if watch else None
 
 

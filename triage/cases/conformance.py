@@ -78,7 +78,7 @@ def _read(test: Any) -> Iterator[StandardTest]:
 
 
 def _stored(folder: Path, model: ModelProto) -> tuple[list[Any], list[Any]]:
-    """Return the inputs and outputs of a folder `test_data_set_N`, in the order of their numbers."""
+    """The inputs and outputs of a folder `test_data_set_N`, in the order of their numbers."""
     return (
         [_from_file(folder / f"input_{at}.pb", each.type) for at, each in enumerate(model.graph.input)],
         [_from_file(folder / f"output_{at}.pb", each.type) for at, each in enumerate(model.graph.output)],
@@ -157,7 +157,7 @@ def _said_of(test: StandardTest, runs: tuple[Run, ...], judge: Judge) -> tuple[s
 
 
 def _is_drawn(found: Difference, test: StandardTest, judge: Judge) -> bool:
-    """Return whether values differ of a model that draws random numbers: only their types are fixed."""
+    """Whether values differ of a model that draws random numbers: only their types are fixed."""
     return found.kind in ("nan", "value") and judge.open(test.case).is_random
 
 

@@ -110,7 +110,7 @@ class GraphExtraction:
                 yield candidate
 
     def holds(self, pattern: GraphPattern) -> bool:
-        """Return whether its pass fires on programs that grew around it, on all but one at most."""
+        """Whether its pass fires on programs that grew around it, on all but one at most."""
         policy = policy_of({pattern.fires: (pattern,)})
         made = (make_program(seed, CONTEXT, policy) for seed in range(SEEDS))
         placed = [each.program for each in islice((one for one in made if one.fires), CONTEXTS)]
@@ -124,7 +124,7 @@ class GraphExtraction:
         return self.judge.executor.changed_by(program.to_bytes(), names)
 
     def _least(self, subject: GraphSubject, name: str) -> GraphSubject:
-        """Return the fewest bindings on which the pass fires: halves go first, then each by itself."""
+        """The fewest bindings on which the pass fires: halves go first, then each by itself."""
         kept = list(subject.program.main.bindings)
         best = subject
         size = max(1, len(kept) // 2)
@@ -190,7 +190,7 @@ def parts_of(bindings: Sequence[Binding]) -> Iterator[tuple[Binding, ...]]:
 
 
 def is_connected(bindings: Sequence[Binding], places: Set[int]) -> bool:
-    """Return whether these bindings hang together, by what they read of one another."""
+    """Whether these bindings hang together, by what they read of one another."""
     by_name = {bindings[place].name: place for place in places}
     links: dict[int, set[int]] = {place: set() for place in places}
     for place in places:
@@ -208,7 +208,7 @@ def is_connected(bindings: Sequence[Binding], places: Set[int]) -> bool:
 
 
 def spread(value: Tensor) -> tuple[float, float]:
-    """Return the least and the greatest element; of none, 0."""
+    """The least and the greatest element; of none, 0."""
     numbers = value.astype(np.float64)
     return (float(numbers.min()), float(numbers.max())) if numbers.size else (0.0, 0.0)
 

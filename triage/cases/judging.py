@@ -73,7 +73,7 @@ def waits_shown() -> Iterator[None]:
 
 
 def judge_often(judge: Judge, case: Case, repeat: int) -> tuple[Verdict, dict[str, Any]]:
-    """Return the verdict that counts, and its document: the first that shows a bug, else the first.
+    """The verdict that counts, and its document: the first that shows a bug, else the first.
 
     Repeated judging also says how often that symptom came.
     """
@@ -99,7 +99,7 @@ def judge_often(judge: Judge, case: Case, repeat: int) -> tuple[Verdict, dict[st
 
 
 def rewrites(target: Target) -> bool:
-    """Return whether an oracle of the target runs other programs than a case's own."""
+    """Whether an oracle of the target runs other programs than a case's own."""
     return NAME in target.get(SETTING, "").split(",")
 
 

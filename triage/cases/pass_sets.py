@@ -11,7 +11,7 @@ from triage.console.options import CaseOptions
 
 
 def find_passes(word: str, options: CaseOptions) -> dict[str, Any] | None:
-    """Return the JSON document of `crux passes`; None when the case shows no failure."""
+    """The JSON document of `crux passes`; None when the case shows no failure."""
     case = open_to_run(word, options)
     assert case.target is not None
     with options.judge(case.target, format=case.format) as judge:

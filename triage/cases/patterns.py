@@ -84,7 +84,7 @@ class Extraction:
                 yield kept
 
     def holds(self, pattern: Pattern) -> bool:
-        """Return whether its pass fires on programs that grew around it, on all but one at most."""
+        """Whether its pass fires on programs that grew around it, on all but one at most."""
         recipe = recipe_of(pattern)
         if recipe is None:
             return False
@@ -121,7 +121,7 @@ class Extraction:
         return None if loosened is None else self._named(model, loosened, name, case.origin)
 
     def _runs(self, case: Case) -> bool:
-        """Return whether it runs un-optimised: not every kernel's condition is one of the checker's."""
+        """Whether it runs un-optimised: not every kernel's condition is one of the checker's."""
         inputs = make_inputs(case.parsed, 0)
         return self.judge.runs(replace(case, inputs=inputs), self.judge.configs[:1])[0].is_ok
 
@@ -144,7 +144,7 @@ class Extraction:
 
 
 def is_placeable(pattern: Pattern) -> bool:
-    """Return whether programs are made of what a pattern holds, and their types come out right."""
+    """Whether programs are made of what a pattern holds, and their types come out right."""
     recipe = recipe_of(pattern)
     return recipe is not None and is_sound(recipe)
 

@@ -91,7 +91,7 @@ def finite_source(plan: Plan, options: CaseOptions) -> Iterator[Plan]:
 
 
 def open_one(word: str, options: CaseOptions, judges: Judges | None = None) -> Case:
-    """Return the case that a path or an id names; a path that exists goes first.
+    """The case that a path or an id names; a path that exists goes first.
 
     With judges to run it, inputs that are made from the seed are changed where they lead to NaN or infinity.
     """
@@ -130,9 +130,9 @@ def _opened(word: str, options: CaseOptions) -> Case:
             importer=partial(open_foreign, options.target_of(None), options.limits),
         )
     else:
-        from triage.store.database import open_existing
+        from triage.store.database import open_to_read
 
-        with open_existing(options.database) as store:
+        with open_to_read(options.database) as store:
             case = store.load_case(find_case(store, word))
             case = case.for_loading() if options.load_only else case
         must_be_known(case, word, trust=options.trust)

@@ -95,7 +95,7 @@ class Finding:
     checks: int
 
     def evidence(self) -> dict[str, Any]:
-        """Return the finding as it is kept beside the failure."""
+        """The finding as it is kept beside the failure."""
         known: dict[str, Any] = {"version": VERSION, "checks": self.checks, "why": self.why}
         if self.root is not None:
             known |= {"root": self.root.case.case_id, "root_title": self.root.verdict.title}
@@ -103,7 +103,7 @@ class Finding:
 
 
 def find_root(case: Case, verdict: Verdict, passes: tuple[str, ...], judge: Judge) -> Finding:
-    """Return the root of a reduced failure, by at most `MOST_CHECKS` verdicts.
+    """The root of a reduced failure, by at most `MOST_CHECKS` verdicts.
 
     A failure of one node is its own root. So is one whose part before the failing node is right.
     """
@@ -165,7 +165,7 @@ def _parts(subject: NodeSubject, verdict: Verdict) -> Iterator[Items]:
 
 
 def _leading(subject: NodeSubject, verdict: Verdict) -> frozenset[int]:
-    """Return the nodes that lead to the output of a wrong result; none where no output is wrong."""
+    """The nodes that lead to the output of a wrong result; none where no output is wrong."""
     output = verdict.wrong.output if verdict.wrong is not None else ""
     found: set[int] = set()
     waiting = [output] if output in subject.producer else []
@@ -178,7 +178,7 @@ def _leading(subject: NodeSubject, verdict: Verdict) -> frozenset[int]:
 
 
 def _named(subject: NodeSubject, verdict: Verdict) -> frozenset[int]:
-    """Return the nodes that the failure names; of several of one kind the last."""
+    """The nodes that the failure names; of several of one kind the last."""
     if verdict.outcome is Outcome.MISMATCH:
         return frozenset()
     hints = read_hints(verdict)
@@ -189,7 +189,7 @@ def _named(subject: NodeSubject, verdict: Verdict) -> frozenset[int]:
 
 
 def _last(subject: NodeSubject, users: Mapping[int, frozenset[int]]) -> frozenset[int]:
-    """Return the nodes whose results no other node reads."""
+    """The nodes whose results no other node reads."""
     return frozenset(index for index in range(len(subject.nodes)) if not users[index])
 
 
@@ -204,7 +204,7 @@ def _users(subject: NodeSubject) -> dict[int, frozenset[int]]:
 
 
 def _downstream(start: frozenset[int], users: Mapping[int, frozenset[int]]) -> frozenset[int]:
-    """Return the nodes and all that is computed from them."""
+    """The nodes and all that is computed from them."""
     found: set[int] = set()
     waiting = list(start)
     while waiting:
@@ -226,7 +226,7 @@ class _Experiment:
     checks: int = 0
 
     def fails(self, part: Case) -> Root | None:
-        """Return the part as a root where it fails, and only with the passes that the whole needs."""
+        """The part as a root where it fails, and only with the passes that the whole needs."""
         verdict = self._verdict(part)
         if not verdict.is_bug:
             return None
@@ -236,7 +236,7 @@ class _Experiment:
         return Root(part, verdict, passes)
 
     def _is_cured(self, part: Case, verdict: Verdict) -> bool:
-        """Return whether the failure goes away with the passes disabled."""
+        """Whether the failure goes away with the passes disabled."""
         config = failing_config(verdict, self.judge)
         if config is None or self.judge.backend.passes is None:
             return False
@@ -250,7 +250,7 @@ class _Experiment:
 
 
 def _is_unoptimised(verdict: Verdict) -> bool:
-    """Return whether the un-optimised result is the wrong one, so that no pass is to blame."""
+    """Whether the un-optimised result is the wrong one, so that no pass is to blame."""
     return verdict.wrong is not None and verdict.wrong.side == "un-optimised"
 
 

@@ -27,7 +27,7 @@ from triage.language import language_of, model_of
 
 
 def core_of(case: Case, verdict: Verdict, passes: tuple[str, ...], judge: Judge) -> str:
-    """Return the operators that go and come, such as `-Div -Mul +Div`; empty where that cannot be seen.
+    """The operators that go and come, such as `-Div -Mul +Div`; empty where that cannot be seen.
 
     It cannot where the optimised program does not come to be, as with a kernel that does not exist. Whose
     operators they are does not count: QuantizeLinear is one in either of its domains. Of a compiler whose log
@@ -65,7 +65,7 @@ _OF_TYPES = re.compile(
 
 
 def ill_typed(case: Case, verdict: Verdict, passes: tuple[str, ...]) -> str:
-    """Return the passes with the operator that they put in and that is refused for its types; else empty.
+    """The passes with the operator that they put in and that is refused for its types; else empty.
 
     One text says that there is no kernel, another that types do not fit: the operator set decides which.
     If the program has the operator itself, the passes gave it operands of other types, whatever it is.
@@ -124,7 +124,7 @@ def _weight_of(tensor: onnx.TensorProto) -> tuple[Any, ...]:
 
 
 def _needed(node: onnx.NodeProto) -> Sequence[str]:
-    """Return the operands that the operator's schema asks for; all of an operator that it lacks."""
+    """The operands that the operator's schema asks for; all of an operator that it lacks."""
     if not onnx.defs.has(node.op_type, node.domain):
         return list(node.input)
     formal = onnx.defs.get_schema(node.op_type, domain=node.domain).inputs

@@ -24,6 +24,7 @@ from oracles.run import Config
 from oracles.verdict import Outcome, Verdict
 from reducer.language import open_nodes
 from reducer.pass_sets import failing_config
+from triage.causes.cores import core_of
 from triage.causes.sites import Sites, share_a_kernel
 from triage.language import model_of
 
@@ -48,7 +49,7 @@ _STRUCTURAL = ("shape", "dtype")
 
 
 def names_itself(symptom: str, passes: tuple[str, ...] = ()) -> bool:
-    """Return whether an equal symptom of an equal release is the same bug, before anything is reduced.
+    """Whether an equal symptom of an equal release is the same bug, before anything is reduced.
 
     It is where the un-optimised program or an importer says it: what an operator gives against what it
     declares, an exception, the native function of a crash. What only optimised programs show may follow from
@@ -58,7 +59,8 @@ def names_itself(symptom: str, passes: tuple[str, ...] = ()) -> bool:
     is_optimised = "optimised" in rest
     if outcome == "mismatch":  # kind, operator, side; another wrong value has its wrong side for an operator
         return len(rest) == len(("kind", "operator", "side", "")) and rest[2] == "un-optimised"
-    is_told = outcome in ("exception", "crash") and len(rest) > 2
+    said = [word for word in rest if word not in ("", "optimised", "un-optimised")]
+    is_told = outcome in ("exception", "crash") and len(said) > 1
     return is_told and (phase == "import" or not is_optimised or not passes)
 
 
@@ -66,7 +68,7 @@ _DTYPE = re.compile(r"\b(?:bfloat|float|u?int|complex)\d+\b|\bbool\b")
 
 
 def says_the_same(symptom: str, known: str) -> bool:
-    """Return whether two symptoms are equal.
+    """Whether two symptoms are equal.
 
     Exceptions may name other dtypes, as one check does of each. They may show un-optimised alone or
     everywhere: an optimiser that drops what fails is no other bug.
@@ -91,7 +93,7 @@ def is_of_any_operator(symptom: str) -> bool:
 
 
 def may_follow(symptom: str, known: str) -> bool:
-    """Return whether a failure may be the effect of a bug that shows as `known`, the passes being the same.
+    """Whether a failure may be the effect of a bug that shows as `known`, the passes being the same.
 
     Equal symptoms may; so may two kinds of wrong values, and what raises or dies over a wrong shape or dtype.
     """
@@ -106,19 +108,19 @@ def may_follow(symptom: str, known: str) -> bool:
 
 
 def is_same_or_stumbles(symptom: str, known: str) -> bool:
-    """Return whether two wrong results show alike, or an exception may stumble over a known one."""
+    """Whether two wrong results show alike, or an exception may stumble over a known one."""
     is_wrong = symptom.startswith("mismatch")
     return symptom == known if is_wrong else symptom != known and may_follow(symptom, known)
 
 
 def is_one_damage(symptom: str, known: str) -> bool:
-    """Return whether two crashes ended in one signal, or in any of those by which damaged memory shows."""
+    """Whether two crashes ended in one signal, or in any of those by which damaged memory shows."""
     (_, signal), (_, other) = _read(symptom), _read(known)
     return signal == other or {signal, other} <= _OF_MEMORY
 
 
 def _read(symptom: str) -> tuple[str, str]:
-    """Return the outcome and the kind of a symptom."""
+    """The outcome and the kind of a symptom."""
     parts = [*symptom.split(SEPARATOR), "", ""]
     return parts[0], parts[2]
 
@@ -155,6 +157,13 @@ class Bug:
         gone = Counter(word[1:] for word in self.core.split() if word.startswith("-"))
         return gone if self.core and gone <= self.operators else self.operators
 
+    def may_rewrite(self, core: str) -> bool:
+        """Whether what the passes replace in a program holds what they replace in this bug.
+
+        One pass may be wrong in two ways. True where nothing shows what is replaced.
+        """
+        return not (self.core and core) or Counter(self.core.split()) <= Counter(core.split())
+
     @property
     def is_of_an_operator(self) -> bool:
         """Whether one operator is all that is left, and none that runs a body of others."""
@@ -163,7 +172,7 @@ class Bug:
         return self.operators.total() == 1 and not has_body
 
     def is_in(self, held: Counter[str]) -> bool:
-        """Return whether a program of these operators holds what the bug needs."""
+        """Whether a program of these operators holds what the bug needs."""
         return self.needed <= held
 
     def may_be_in(self, held: Counter[str], symptom: str) -> bool:
@@ -181,12 +190,12 @@ class Explanation:
     checks: int
 
     def evidence(self) -> dict[str, Any]:
-        """Return the explanation as it is kept beside the failure."""
+        """The explanation as it is kept beside the failure."""
         return {"version": VERSION, "checks": self.checks, "why": self.why}
 
 
 def operators_of(case: Case) -> Counter[str]:
-    """Return the operators of a program, those within a model's own functions included."""
+    """The operators of a program, those within a model's own functions included."""
     held = Counter(case.measure.ops)
     held.update(node.op_type for function in model_of(case).functions for node in function.node)
     return held
@@ -213,7 +222,7 @@ def _holds(held: Counter[str], bug: Bug) -> bool:
 def explain(
     case: Case, verdict: Verdict, bugs: Sequence[Bug], judge: Judge, sites: Sites | None = None
 ) -> Explanation:
-    """Return the bug that explains a failing case, by at most `MOST_CHECKS` verdicts.
+    """The bug that explains a failing case, by at most `MOST_CHECKS` verdicts.
 
     Bugs of the failure's own outcome go before others, larger ones before smaller ones: they say more.
     """
@@ -236,7 +245,7 @@ def _dies_alike(symptom: str, bug: Bug) -> bool:
 
 
 def _by_passes(case: Case, verdict: Verdict, bugs: Sequence[Bug], judge: Judge) -> Explanation:
-    """Return the passes of what may have this effect, of those that changed the program, set by set."""
+    """The passes of what may have this effect, of those that changed the program, set by set."""
     config, symptom = failing_config(verdict, judge), str(verdict.symptom or "")
     fitting = [
         bug for bug in bugs if not bug.shown or any(may_follow(symptom, each) for each, _ in bug.shown)
@@ -251,8 +260,11 @@ def _by_passes(case: Case, verdict: Verdict, bugs: Sequence[Bug], judge: Judge) 
         sets = [passes for passes in sets if changed.issuperset(passes)]
     for passes in sets[: MOST_CHECKS - checks]:
         checks += 1
-        if not _shows(case, verdict, config, passes, judge):
-            bug = next(bug for bug in fitting if bug.passes == passes)
+        if _shows(case, verdict, config, passes, judge):
+            continue
+        core = core_of(case, verdict, passes, judge)
+        bug = next((bug for bug in fitting if bug.passes == passes and bug.may_rewrite(core)), None)
+        if bug is not None:
             why = f"it goes away with {' + '.join(passes)} disabled, as {bug.name} does"
             return Explanation(bug, why, checks)
     return Explanation(None, "it shows with the passes of the likeliest known bugs disabled", checks)

@@ -32,7 +32,7 @@ class Site:
     special: frozenset[str]
 
     def is_like(self, known: Site | None) -> bool:
-        """Return whether a known site is the same one: all that matters of the values there holds here.
+        """Whether a known site is the same one: all that matters of the values there holds here.
 
         Kernels are made from one text for all types, so that these make no two sites. A known case may hold
         more that is special than it needs, as long as it holds what is special here.
@@ -64,12 +64,12 @@ class Sites:
         return self.known[case.case_id]
 
     def costs(self, case: Case) -> int:
-        """Return the checks that it takes to say so: none where it was asked before."""
+        """The checks that it takes to say so: none where it was asked before."""
         return int(case.case_id not in self.known)
 
 
 def site_of_crash(case: Case, judge: Judge) -> Site | None:
-    """Return the node that kills the un-optimised program when it runs node by node; None if none does."""
+    """The node that kills the un-optimised program when it runs node by node; None if none does."""
     opened = open_nodes(case, judge) if language_of(case.format).has_model else None
     if opened is None:
         return None
@@ -86,7 +86,7 @@ def site_of_crash(case: Case, judge: Judge) -> Site | None:
 
 
 def share_a_kernel(one: str, two: str) -> bool:
-    """Return whether two operators that die in one native function may share the kernel's base.
+    """Whether two operators that die in one native function may share the kernel's base.
 
     A helper such as a check of an axis serves any operator; a base serves those that take and give the same:
     Min, Sum and Mean any number of operands of one type.
@@ -95,7 +95,7 @@ def share_a_kernel(one: str, two: str) -> bool:
 
 
 def _form(operator: str) -> tuple[tuple[str, ...], ...] | None:
-    """Return an operator's schema without names; None if the standard lacks the operator."""
+    """An operator's schema without names; None if the standard lacks the operator."""
     if not onnx.defs.has(operator):
         return None
     schema = onnx.defs.get_schema(operator)

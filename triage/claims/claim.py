@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 
 from corpus.errors import UserError
 from oracles.numerics.compare import Tolerance, compare_outputs
+from oracles.probes.memory import UNINITIALISED
 from oracles.run import Config, Run, Status
 from oracles.text.normalise import name_operators, parse_message, template, unwrap, without_instructions
-from oracles.verdict import Outcome, Verdict
+from oracles.verdict import Mark, Outcome, Verdict
 from triage.projects import ClaimedRun, Project
 from triage.views.rendering import scrub
 
@@ -42,7 +43,7 @@ WRONG = {
 
 
 def essence(message: str) -> str:
-    """Return the C++ site and what stands after it; the wrapping before it is left out."""
+    """The C++ site and what stands after it; the wrapping before it is left out."""
     parsed = parse_message(name_operators(without_instructions(message)))
     text = f"{parsed.site}: {parsed.rest}" if parsed.site else unwrap(parsed.rest)
     rest = " ".join(scrub(text).split())
@@ -50,7 +51,7 @@ def essence(message: str) -> str:
 
 
 def signal_text(run: Run) -> str:
-    """Return the signal that ended a run, such as `SIGSEGV (Segmentation fault)`."""
+    """The signal that ended a run, such as `SIGSEGV (Segmentation fault)`."""
     try:
         found = signal.Signals(run.signal)
     except ValueError:
@@ -72,7 +73,8 @@ class Expectation:
     `failing` is the run that fails (of a mismatch: that differs), `passing` the one that does not, if there
     is one. `fragment` is a part of the failing run's message that holds no names, numbers or paths. `wrong`
     says which side of a mismatch is wrong; `contradiction` what a result is and what its operator fixes, in
-    words, where that is the failure.
+    words, where that is the failure. `memory` is how the failing run misuses
+    memory, if a guarded run shows it.
     """
 
     project: Project
@@ -83,6 +85,7 @@ class Expectation:
     kind: str = ""
     wrong: str = ""
     contradiction: str = ""
+    memory: str = ""
 
     @property
     def configs(self) -> dict[str, Config]:
@@ -92,11 +95,11 @@ class Expectation:
 
     @property
     def own(self) -> dict[str, Config]:
-        """Return the target's own configurations, without another package's baseline."""
+        """The target's own configurations, without another package's baseline."""
         return {label: config for label, config in self.configs.items() if not config.backend}
 
     def to_show(self, passes: tuple[str, ...]) -> ClaimedRun:
-        """Return what a script shows of a case that runs these passes itself."""
+        """What a script shows of a case that runs these passes itself."""
         return ClaimedRun(self.failing.config, self.own, passes, self.compares_floats, self.failing.phase)
 
     @property
@@ -109,18 +112,23 @@ class Expectation:
         return any(each is not None and each.dtype.kind not in "biuU" for each in tensors)
 
     @property
+    def is_by_chance(self) -> bool:
+        """Whether it hangs on what fresh memory holds, so that a run without the failure says nothing."""
+        return self.memory == UNINITIALISED
+
+    @property
     def is_unstable(self) -> bool:
         """Whether one configuration gives different results in two runs."""
         return self.passing is not None and self.passing.config == self.failing.config
 
     @property
     def failing_label(self) -> str:
-        """Return a report's name for the failing run."""
+        """A report's name for the failing run."""
         return self.failing.config.label + (AGAIN if self.is_unstable else "")
 
     @property
     def passing_label(self) -> str:
-        """Return a report's name for the run that does not fail; empty if there is none."""
+        """A report's name for the run that does not fail; empty if there is none."""
         return self.passing.config.label if self.passing else ""
 
 
@@ -146,6 +154,19 @@ def expect(
     names: frozenset[str] = frozenset(),
     tells: frozenset[str] = frozenset(),
     told: Run | None = None,
+) -> Expectation:
+    """The claim of a verdict that is a bug of a project, with what a guarded run shows of memory."""
+    memory = verdict.marks.get(Mark.MEMORY, "").removeprefix("memory: ")
+    return replace(_expected(verdict, tolerance, project, names, tells, told), memory=memory)
+
+
+def _expected(
+    verdict: Verdict,
+    tolerance: Tolerance,
+    project: Project,
+    names: frozenset[str],
+    tells: frozenset[str],
+    told: Run | None,
 ) -> Expectation:
     """The claim of a verdict that is a bug of a project; `names`, the model's own, stay out of the fragment.
 
@@ -231,6 +252,6 @@ def _long(pieces: Iterable[str]) -> list[str]:
 
 
 def _shared(piece: str, message: str) -> str:
-    """Return the longest part of a piece that the message has, where the template has rewritten the rest."""
+    """The longest part of a piece that the message has, where the template has rewritten the rest."""
     found = SequenceMatcher(None, piece, message, autojunk=False).find_longest_match()
     return piece[found.a : found.a + found.size].strip(PUNCTUATION)

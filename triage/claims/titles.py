@@ -72,7 +72,7 @@ REFERENCES = {
 
 
 def is_reference(config: Config) -> bool:
-    """Return whether a run is no compiler's."""
+    """Whether a run is no compiler's."""
     return config.backend in REFERENCES
 
 
@@ -143,7 +143,7 @@ def bracketed(head: str, effect: str, *when: str) -> str:
 
 
 def _cut(text: str, most: int) -> str:
-    """Return the text, cut between words where it is longer."""
+    """The text, cut between words where it is longer."""
     return text if len(text) <= most else f"{text[: most - 2].rpartition(' ')[0] or text[: most - 2]} …"
 
 
@@ -161,9 +161,8 @@ def passes_tried(reduction: Mapping[str, Any]) -> tuple[str, ...]:
 def _needed(expectation: Expectation, passes: Sequence[str]) -> tuple[str, ...]:
     """The passes that a title names: one or two without which an optimised result is right."""
     is_other = expectation.outcome is Outcome.MISMATCH and expectation.wrong == UNOPTIMISED
-    return (
-        tuple(passes) if 0 < len(passes) <= MOST_PASSES and not (is_other or expectation.is_unstable) else ()
-    )
+    is_told = not (is_other or expectation.is_unstable or expectation.is_by_chance)
+    return tuple(passes) if 0 < len(passes) <= MOST_PASSES and is_told else ()
 
 
 def operators_of(case: Case) -> tuple[str, ...]:
@@ -183,7 +182,7 @@ def _attribute(attribute: onnx.AttributeProto) -> str:
 
 
 def bug_title(verdict: Verdict, case: Case, passes: Sequence[str], tolerance: Tolerance = _TOLERANCE) -> str:
-    """Return the title of a reduced case's bug; of what no plain runs show, the verdict's own line."""
+    """The title of a reduced case's bug; of what no plain runs show, the verdict's own line."""
     backend = case.target.backend if case.target else ""
     try:
         tolerance = tolerance_showing(verdict, tolerance)
@@ -203,6 +202,8 @@ def bug_title(verdict: Verdict, case: Case, passes: Sequence[str], tolerance: To
 
 def _effect(expectation: Expectation, tolerance: Tolerance, needed: Sequence[str]) -> str:
     run = expectation.failing
+    if expectation.memory:
+        return f"{expectation.memory} {while_doing(run, expectation.project)}"
     if expectation.outcome is Outcome.CRASH:
         return f"{signal_text(run).partition(' ')[0]} {while_doing(run, expectation.project)}"
     if expectation.outcome is Outcome.EXCEPTION:
@@ -213,7 +214,7 @@ def _effect(expectation: Expectation, tolerance: Tolerance, needed: Sequence[str
 
 
 def _said(error: str, message: str, needed: Sequence[str]) -> str:
-    """Return the function that throws, or the exception, and what it says; a needed pass is in the head."""
+    """The function that throws, or the exception, and what it says; a needed pass is in the head."""
     parsed = parse_message(name_operators(without_instructions(message)))
     text = " ".join(scrub(parsed.rest if parsed.site else unwrap(parsed.rest)).split())
     text = CHECKED.sub("", PREAMBLE.sub("", text))
@@ -225,7 +226,7 @@ def _said(error: str, message: str, needed: Sequence[str]) -> str:
 
 
 def _difference(expectation: Expectation, tolerance: Tolerance) -> str:
-    """Return the first two values that differ, or their types or shapes; the right one last."""
+    """The first two values that differ, or their types or shapes; the right one last."""
     passing = expectation.passing
     if passing is None or expectation.is_unstable:
         return WRONG.get(expectation.kind, f"wrong {expectation.kind}")
@@ -270,20 +271,20 @@ def _number(value: object) -> str:
 
 
 def _failing_of(run: Run, kinds: Sequence[str]) -> str:
-    """Return the operator of the case that fails, as the message or the first line of the trace names it."""
+    """The operator of the case that fails, as the message or the first line of the trace names it."""
     named = parse_message(run.message).op or parse_message(run.trace.partition("\n")[0]).op
     return named if named in kinds else _named_in(run.message, kinds)
 
 
 def _named_in(message: str, kinds: Sequence[str]) -> str:
-    """Return the one operator of the case that a message names; empty where it names none or several."""
+    """The one operator of the case that a message names; empty where it names none or several."""
     named = [kind for kind in kinds if re.search(rf"(?<![\w.]){re.escape(kind)}(?!\w)", message)]
     return named[0] if len(named) == 1 else ""
 
 
 def _where(expectation: Expectation) -> str:
-    """Return the configuration that the failure shows in, beside one without; empty where that is plain."""
-    if expectation.is_unstable or expectation.passing is None:
+    """The configuration that the failure shows in, beside one without; empty where that is plain."""
+    if expectation.is_unstable or expectation.is_by_chance or expectation.passing is None:
         return ""
     if expectation.outcome is Outcome.MISMATCH and expectation.wrong == UNOPTIMISED:
         return " without optimisation"

@@ -80,7 +80,7 @@ def regroup(store: Store, signature: Signature) -> None:
 
 
 def _neighbours(store: Store, signature: Signature) -> frozenset[str]:
-    """Return the signatures that chains of distances within the cut join with this one, and itself."""
+    """The signatures that chains of distances within the cut join with this one, and itself."""
     _keep_distances(store, signature)
     return neighbours(store, signature.digest, MERGE)
 
@@ -110,7 +110,7 @@ def _keep_distances(store: Store, signature: Signature) -> None:
 
 
 def _distance(store: Store, first: str, second: str) -> float:
-    """Return the distance of two signatures: the noted one where they are near."""
+    """The distance of two signatures: the noted one where they are near."""
     kept = kept_distance(store, first, second)
     if kept is not None:
         return kept
@@ -118,14 +118,14 @@ def _distance(store: Store, first: str, second: str) -> float:
 
 
 def _homes(store: Store, near: Iterable[str]) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the clusters of the signatures, oldest first; and those that a person has pinned."""
+    """The clusters of the signatures, oldest first; and those that a person has pinned."""
     homes = homes_of(store, near)
     pins = {digest: home.cluster for digest, home in homes.items() if home.pinned}
     return {digest: home.cluster for digest, home in homes.items()}, pins
 
 
 def _owned(groups: Iterable[tuple[str, ...]], homes: Mapping[str, int]) -> dict[tuple[str, ...], list[int]]:
-    """Return the cluster that each group keeps: the one that holds its oldest signature."""
+    """The cluster that each group keeps: the one that holds its oldest signature."""
     firsts: dict[int, str] = {}
     for digest, cluster in homes.items():
         firsts.setdefault(cluster, digest)
@@ -149,7 +149,7 @@ def _title(store: Store, digest: str) -> str:
 
 
 def by_symptom(case: Case, verdict: Verdict) -> Signature:
-    """Return a failure's signature before its reduction: its symptom on its backend."""
+    """A failure's signature before its reduction: its symptom on its backend."""
     backend = case.target.backend if case.target else ""
     return Signature.of(("backend", backend), ("symptom before reduction", str(verdict.symptom)))
 
@@ -157,7 +157,7 @@ def by_symptom(case: Case, verdict: Verdict) -> Signature:
 def assign(
     store: Store, signature: Signature, title: str, *, reduced: bool, inside: int | None = None
 ) -> int:
-    """Return the cluster of a signature, made when it is new; must run inside a transaction.
+    """The cluster of a signature, made when it is new; must run inside a transaction.
 
     `inside` is the cluster in which the failure stands until now: a first reduced signature attaches to it.
     """

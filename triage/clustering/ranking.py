@@ -37,7 +37,7 @@ class Candidate:
 
 
 def ranked(candidates: Iterable[Candidate]) -> list[int]:
-    """Return the ids in the order in which to show them; the same for any order of the candidates."""
+    """The ids in the order in which to show them; the same for any order of the candidates."""
     order: list[int] = []
     by_worth = sorted(candidates, key=lambda each: (each.tier, each.worth, each.id))
     for tier in sorted({each.tier for each in by_worth}):
@@ -71,7 +71,7 @@ def _spread(
 
 
 def _distance(one: Signature, two: Signature, cut: float) -> float:
-    """Return the clusters' distance if there is one, else the share of words that differ."""
+    """The clusters' distance if there is one, else the share of words that differ."""
     apart = distance_within(one, two, cut)
     if apart is not None:
         return apart
@@ -88,7 +88,7 @@ Related = dict[int, dict[str, str]]
 
 
 def related_clusters(store: Store) -> Related:
-    """Return every pair of clusters that is worth a look, in both directions."""
+    """Every pair of clusters that is worth a look, in both directions."""
     found: Related = defaultdict(dict)
     _add_near(store, found)
     _add_same_rewrite(store, found)

@@ -69,7 +69,7 @@ class Comparison:
 
 
 def compare(first: Signature, second: Signature) -> Comparison:
-    """Return the weighted distance of two signatures, part by part; 1 with an obstacle for two kinds."""
+    """The weighted distance of two signatures, part by part; 1 with an obstacle for two kinds."""
     if first.components == second.components:
         return Comparison(0.0)
     one, two = _facts(first), _facts(second)
@@ -119,7 +119,7 @@ def distance_within(first: Signature, second: Signature, cut: float) -> float | 
 
 
 def _is_one_refusal(one: Mapping[str, str], two: Mapping[str, str]) -> bool:
-    """Return whether a node that the same passes put in is refused for its types, in whatever words."""
+    """Whether a node that the same passes put in is refused for its types, in whatever words."""
     return bool(one.get("ill-typed")) and one.get("ill-typed") == two.get("ill-typed")
 
 
@@ -198,7 +198,7 @@ def _obstacle(one: Mapping[str, str], two: Mapping[str, str]) -> str:
 
 
 def _fail_unoptimised(name: str, one: Mapping[str, str], two: Mapping[str, str]) -> bool:
-    """Return whether two sides are those of one failure: another optimiser only drops what fails."""
+    """Whether two sides are those of one failure: another optimiser only drops what fails."""
     return name == "side" and {one.get(name, ""), two.get(name, "")} == {"", UN_OPTIMISED}
 
 
@@ -216,7 +216,7 @@ def _other_operands(one: Mapping[str, str], two: Mapping[str, str]) -> str:
 
 
 def _is_one_damage(one: Mapping[str, str], two: Mapping[str, str]) -> bool:
-    """Return whether two crashes at equal operators differ in how the system noticed damaged memory."""
+    """Whether two crashes at equal operators differ in how the system noticed damaged memory."""
     signals = {one.get("signal", ""), two.get("signal", "")}
     return (
         signals <= _OF_MEMORY
@@ -227,7 +227,7 @@ def _is_one_damage(one: Mapping[str, str], two: Mapping[str, str]) -> bool:
 
 
 def _is_one_check(one: Mapping[str, str], two: Mapping[str, str]) -> bool:
-    """Return whether one check at one site says the same in both: then it does not matter which ways meet it.
+    """Whether one check at one site says the same in both: then it does not matter which ways meet it.
 
     Programs of one bug differ in what else they hold, and so in the ways of compiling that come so far.
     """
@@ -235,7 +235,7 @@ def _is_one_check(one: Mapping[str, str], two: Mapping[str, str]) -> bool:
 
 
 def _weights(one: Mapping[str, str], two: Mapping[str, str]) -> dict[str, float]:
-    """Return the share of each component, moved away from those that neither side has."""
+    """The share of each component, moved away from those that neither side has."""
     if one.get("outcome") == "crash":
         left_out = (
             "ops" if one.get("site", "").startswith(_MACHINE) and one["site"] == two.get("site") else ""
@@ -258,7 +258,7 @@ def _weights(one: Mapping[str, str], two: Mapping[str, str]) -> dict[str, float]
 
 
 def _distance(name: str, one: str, two: str, cut: float = 1.0) -> float:
-    """Return the distance of two texts; above the cut it may be given as 1."""
+    """The distance of two texts; above the cut it may be given as 1."""
     if name == "site":
         return _between_sites(one, two)
     if name in ("op", "signal"):

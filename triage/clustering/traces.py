@@ -28,7 +28,7 @@ MOST_BYTES = 4 << 20
 
 
 def read_traces(folder: Path) -> dict[str, str]:
-    """Return the texts in a folder, by file name; raises `UserError` where there are none."""
+    """The texts in a folder, by file name; raises `UserError` where there are none."""
     if not folder.is_dir():
         raise UserError(f"{folder}: not a folder; name one that holds trace texts")
     found = sorted(path for path in folder.iterdir() if path.is_file() and _is_trace(path))
@@ -49,7 +49,7 @@ def _read(path: Path) -> str:
 
 
 def cluster_traces(texts: Mapping[str, str]) -> dict[str, str]:
-    """Return the cluster of each text, named after the smallest digest of the signatures in it."""
+    """The cluster of each text, named after the smallest digest of the signatures in it."""
     signed = {name: trace_signature(text) for name, text in texts.items()}
     distinct = {each.digest: each for each in signed.values()}
     cluster_of = {digest: f"T{group[0]}" for group in partition(distinct) for digest in group}
@@ -67,7 +67,7 @@ def partition(signatures: Mapping[str, Signature]) -> Iterator[tuple[str, ...]]:
 
 
 def trace_signature(text: str) -> Signature:
-    """Return the signature of a text. A crash without a native frame is named by its caller."""
+    """The signature of a text. A crash without a native frame is named by its caller."""
     text = as_written(text)
     found = signature_of_text(text)
     if ("outcome", "crash") not in found.components:
@@ -77,7 +77,7 @@ def trace_signature(text: str) -> Signature:
 
 
 def _last_words(text: str) -> str:
-    """Return a process's last words: a C++ exception, a failed check, the C library's complaint."""
+    """A process's last words: a C++ exception, a failed check, the C library's complaint."""
     found = _LAST_WORDS.findall(text)
     return template(found[-1]) if found else ""
 

@@ -27,7 +27,7 @@ class Side:
 
 
 def why(store: Store, first: str, second: str) -> dict[str, Any]:
-    """Return the closest pair of signatures of two names, part by part, and what follows from it."""
+    """The closest pair of signatures of two names, part by part, and what follows from it."""
     one, two = _side(store, first), _side(store, second)
     pairs = [(compare(a, b), a, b) for a in one.signatures for b in two.signatures]
     compared, a, b = min(pairs, key=lambda pair: pair[0].distance)
@@ -135,7 +135,7 @@ def _number_of(checks: int) -> str:
 
 
 def _parts(compared: Comparison) -> list[str]:
-    """Return a line for each part, what differs most first."""
+    """A line for each part, what differs most first."""
     ordered = sorted(compared.parts, key=lambda part: -part.weight * part.distance)
     return [_part(each) for each in ordered]
 

@@ -51,7 +51,7 @@ def _site(facts: Facts) -> str:
 
 
 def distance(name: str, one: Facts, two: Facts) -> float:
-    """Return the distance of two wrong results in one of `WEIGHTS`."""
+    """The distance of two wrong results in one of `WEIGHTS`."""
     if name == "ops":
         return 0.0 if _is_one_core(one, two) else _between_operators(names(one), names(two))
     if name == "dtypes":
@@ -64,12 +64,12 @@ def distance(name: str, one: Facts, two: Facts) -> float:
 
 
 def passes_of(facts: Facts) -> frozenset[str]:
-    """Return the minimal passes; one that runs at two levels of optimisation, or for a provider, is one."""
+    """The minimal passes; one that runs at two levels of optimisation, or for a provider, is one."""
     return frozenset(_LEVEL.sub("", name) for name in facts.get("passes", "").split())
 
 
 def _is_one_core(one: Facts, two: Facts) -> bool:
-    """Return whether the same passes took away and put in the same nodes.
+    """Whether the same passes took away and put in the same nodes.
 
     Where they put in the same, one of what they take away is enough: Mul and Div both become the factor of
     a fused MatMul.
@@ -88,7 +88,7 @@ def _gone_and_come(core: str) -> tuple[Counter[str], Counter[str]]:
 
 
 def names(facts: Facts) -> list[str]:
-    """Return the operators of a pattern such as `Pad:float32 MaxPool:float32`, or of `float32 relu add`.
+    """The operators of a pattern such as `Pad:float32 MaxPool:float32`, or of `float32 relu add`.
 
     Identity computes nothing, and names nothing beside an operator that does.
     """
@@ -98,7 +98,7 @@ def names(facts: Facts) -> list[str]:
 
 
 def dtypes(facts: Facts) -> frozenset[str]:
-    """Return the dtypes of a pattern."""
+    """The dtypes of a pattern."""
     words = facts.get("ops", "").split()
     return frozenset(
         filter(None, (word if _DTYPE.fullmatch(word) else word.partition(":")[2] for word in words))
@@ -155,7 +155,7 @@ def _between_dtypes(one: frozenset[str], two: frozenset[str], is_one_rewrite: bo
 
 
 def _between_kinds(one: str, two: str, is_one_core: bool) -> float:
-    """Return the distance of two kinds of mismatch; within one rewrite a NaN is one more wrong value."""
+    """The distance of two kinds of mismatch; within one rewrite a NaN is one more wrong value."""
     if one == two:
         return 0.0
     if is_one_core and {one, two} <= PLAIN_KINDS | {"nan", "inf"}:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.console.options import CaseOptions, as_command
-from triage.console.output import Document, emit, table
+from triage.console.options import CaseOptions, Known, as_command
+from triage.console.output import Document, emit, quoted, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -28,9 +28,6 @@ For = Annotated[
         metavar="PROJECT",
         help="Whose form: onnxruntime, tvm, pytorch or general. (default: the target's)",
     ),
-]
-Known = Annotated[
-    Path | None, typer.Option("--known", metavar="FILE", help="Known issues of your own, a .toml file.")
 ]
 AsTest = Annotated[
     bool, typer.Option("--as-test", help="Write the bug as a test in the project's own style, too.")
@@ -58,7 +55,7 @@ def report(
     ids: Ids = None,
     out: Out = Path("crux-reports"),
     for_: For = "",
-    known: Known = None,
+    known: Known = "",
     as_test: AsTest = False,
     html: Html = False,
     sarif: Sarif = None,
@@ -87,19 +84,25 @@ def report(
 
 
 def _reports(
-    options: CaseOptions, words: list[str], out: Path, form: str, known: Path | None, as_test: bool
+    options: CaseOptions, words: list[str], out: Path, form: str, known: str, as_test: bool
 ) -> Iterator[Document]:
     from functools import partial
 
     from triage.cases.judging import Judges
     from triage.console.progress import progress
     from triage.reports.by_name import report_word
+    from triage.reports.newest_release import NewestReleases
     from triage.setup.short_run import in_short
 
-    with in_short(len(words)), Judges(options) as judges, progress() as shown:
+    with (
+        in_short(len(words)),
+        Judges(options) as judges,
+        progress() as shown,
+        NewestReleases(options, shown) as releases,
+    ):
         for word in words:
             said = partial(_say_step, shown, word)
-            document = report_word(word, options, judges, out, form, known, said, as_test)
+            document = report_word(word, options, judges, out, form, known, said, as_test, releases)
             shown.note(_what_next(word, document))
             yield document
 
@@ -119,7 +122,8 @@ def _requests(options: CaseOptions, out: Path) -> Iterator[Document]:
             raise UserError(f"{options.database}: no compiler declared a limit here")
         for found in by_target.values():
             document = write_request(store, found, judges.of, out)
-            shown.note(f"{document['target']}: next: read {document['folder']}/issue.md, file it once")
+            issue = quoted(f"{document['folder']}/issue.md")
+            shown.note(f"{document['target']}: next: read {issue}, file it once")
             yield document
 
 
@@ -131,17 +135,19 @@ def _what_next(word: str, document: Document) -> str:
     """Say what to do with the report."""
     if document["state"] == "not a bug":
         return f"{word}: no bug, the model is invalid; {document['page']} says what to change"
-    issue = f"{document['folder']}/issue.md"
+    issue = quoted(f"{document['folder']}/issue.md")
+    if document.get("fixed"):
+        return f"{word}: {document['state']}, nothing to file; {issue} says what it was"
     if document["state"] == "known":
         where = document["issue"] or f"as {document['known']}"
         return f"{word}: known; next: read {issue}, comment at {where} if it says more"
     if document["state"] == "ready":
-        return f"{word}: ready; next: read {issue}, file it and attach {document['zip']}"
+        return f"{word}: ready; next: read {issue}, file it and attach {quoted(document['zip'])}"
     return f"{word}: not ready, the list in {issue} says why"
 
 
 def _written(
-    options: CaseOptions, ids: list[str], page: Path | None, sarif: Path | None, known: Path | None
+    options: CaseOptions, ids: list[str], page: Path | None, sarif: Path | None, known: str
 ) -> Document:
     """Write what the database holds, without a run."""
     from importlib.metadata import version
@@ -150,15 +156,15 @@ def _written(
     from triage.pages.bugs import write_bug_page
     from triage.pages.campaign import write_campaign_page
     from triage.pages.sarif import write_sarif
-    from triage.store.database import open_existing
+    from triage.store.database import open_to_read
     from triage.store.names import cluster_name, live_cluster
 
-    with open_existing(options.database) as store:
+    with open_to_read(options.database) as store:
         chosen = [cluster_name(live_cluster(store, each)) for each in ids]
         issues = load_known(store.path, known)
         found = {"page": str(write_bug_page(store, page, issues, chosen)) if page else ""}
         if page and not chosen:
-            found["campaign"] = str(write_campaign_page(store, page) or "")
+            found["campaign"] = str(write_campaign_page(store, page, issues) or "")
         if sarif:
             write_sarif(store, sarif, issues, version("tensorcrux"), chosen)
         return {**found, "sarif": str(sarif or "")}

@@ -138,7 +138,7 @@ def _table(columns: Cells, rows: Iterable[Cells]) -> RenderableType:
 
 
 def _last(now: HuntStatus, width: int) -> Text:
-    """Return the failure of which something was learned last, and what: in one line."""
+    """The failure of which something was learned last, and what: in one line."""
     from rich.text import Text
 
     if now.last is None:

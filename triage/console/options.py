@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
 
-from triage.console.output import appearance, quoted
+from triage.console.output import appearance
 
 if TYPE_CHECKING:
     from corpus.target import Target
@@ -27,6 +27,8 @@ RARE = "Rare options"
 """Where a command declares what its first screen of help leaves out."""
 DEFAULT_DATABASE = Path("crux.db")
 WALL_PER_CPU = 3
+MARKER = "environment.json"
+"""The file in an environment that says that it is complete."""
 
 
 def _option(*names: str, text: str = "", **settings: Any) -> Any:
@@ -51,6 +53,9 @@ class StoreOptions:
         Color, _option("--color", text="Colours: auto: on a terminal, unless NO_COLOR is set.")
     ] = Color.AUTO
     quiet: Annotated[bool, _option("--quiet", text="No progress and no hints on stderr.")] = False
+    offline: Annotated[bool, _option("--offline", text="Ask no package index for the newest release.")] = (
+        False
+    )
     usual_database: Annotated[Path, _option("--usual-database", hidden=True)] = DEFAULT_DATABASE
     """From the settings."""
 
@@ -115,7 +120,7 @@ class CaseOptions(StoreOptions):
     ] = False
 
     def target_of(self, case_target: Target | None, usual: str = "ort") -> Target:
-        """Return the target asked for, else the case's own, else the `usual` one of its format."""
+        """The target asked for, else the case's own, else the `usual` one of its format."""
         from corpus.target import Target
         from oracles.backends import find_backend
         from oracles.optional import SETTING, find_asked
@@ -146,13 +151,18 @@ class CaseOptions(StoreOptions):
     def trusted(self, target: Target) -> Target:
         """The target, as one that may be run; `UserError` if it is of a file or database and says what runs.
 
-        What the command line names itself is not in question.
+        What the command line names itself is not in question, nor an interpreter that crux has installed.
         """
         from dataclasses import replace
 
         from corpus.errors import UserError
 
-        if target.complaint and not self.trust and self.target != str(target):
+        is_own = is_own_environment(target.get("python"))
+        if (
+            (target.without_setting("python") if is_own else target).complaint
+            and not self.trust
+            and self.target != str(target)
+        ):
             raise UserError(
                 f"target {str(target)[:200]!r}: comes with the case and says what to run"
                 f" ({target.complaint}); give it as --target yourself, or --trust"
@@ -176,7 +186,7 @@ class CaseOptions(StoreOptions):
 
     @property
     def limits(self) -> Limits:
-        """Return the bounds of one run."""
+        """The bounds of one run."""
         from oracles.run import Limits
 
         return Limits(self.timeout, self.timeout * WALL_PER_CPU, self.memory << 20)
@@ -203,9 +213,12 @@ class CaseOptions(StoreOptions):
         )
 
 
-def next_command(words: str, options: StoreOptions) -> str:
-    """Write a command for the same database."""
-    return f"crux {words}{f' --db {quoted(str(options.db))}' if options.db else ''}"
+def is_own_environment(python: str) -> bool:
+    """Whether an interpreter is that of an environment in crux's cache, which holds what crux installed."""
+    from corpus.reading import cache_folder
+
+    path, root = Path(python), cache_folder() / "environments"
+    return path.parent.name == "bin" and path.parents[2] == root and (path.parents[1] / MARKER).is_file()
 
 
 class Command:
@@ -252,7 +265,7 @@ def as_command(
 
 
 def _hidden(parameter: inspect.Parameter) -> inspect.Parameter:
-    """Return the parameter with an option of the same names that no help shows."""
+    """The parameter with an option of the same names that no help shows."""
     kind, option = get_args(parameter.annotation)
     return parameter.replace(annotation=Annotated[kind, typer.Option(*option.param_decls, hidden=True)])
 
@@ -267,7 +280,7 @@ def _parameters(options: type[StoreOptions]) -> list[inspect.Parameter]:
 
 
 def _flowing(text: str) -> str:
-    """Return the text with each paragraph in one line, which a terminal breaks where it ends."""
+    """The text with each paragraph in one line, which a terminal breaks where it ends."""
     return "\n\n".join(" ".join(each.split("\n")) for each in text.split("\n\n"))
 
 
@@ -288,6 +301,12 @@ class Mode(StrEnum):
     MIXED = "mixed"
 
 
+Known = Annotated[
+    str,
+    typer.Option(
+        "--known", metavar="FILE", help="Known issues of your own or of others: a .toml file or its address."
+    ),
+]
 Strategy = Annotated[
     str,
     typer.Option(

@@ -123,7 +123,7 @@ def quoted(name: str) -> str:
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Return whether a stream is a terminal; a closed one is not."""
+    """Whether a stream is a terminal; a closed one is not."""
     return stream is not None and not stream.closed and stream.isatty()
 
 
@@ -134,17 +134,17 @@ def leave_off(stream: TextIO) -> None:
 
 
 def why_not(error: Exception) -> str:
-    """Return the system's word for what went wrong."""
+    """The system's word for what went wrong."""
     return str(getattr(error, "strerror", None) or error)
 
 
 def printable(text: str) -> str:
-    """Return the text with everything but plain characters written out: names come from strangers' files."""
+    """The text with everything but plain characters written out: names come from strangers' files."""
     return "".join(sign if sign.isprintable() or sign in "\n\t" else escaped(sign) for sign in text)
 
 
 def escaped(sign: str) -> str:
-    """Return a character by its number, as Python writes it in a string."""
+    """A character by its number, as Python writes it in a string."""
     return sign.encode("unicode_escape").decode("ascii")
 
 
@@ -198,14 +198,14 @@ def stdout_console() -> Console:
 
 
 def stderr_console() -> Console:
-    """Return the same on stderr."""
+    """The same on stderr."""
     from rich.console import Console
 
     return Console(stderr=True, highlight=False, force_terminal=False if is_plain() else None)
 
 
 def is_plain() -> bool:
-    """Return whether escapes are forbidden (NO_COLOR, https://no-color.org)."""
+    """Whether escapes are forbidden (NO_COLOR, https://no-color.org)."""
     return bool(os.environ.get("NO_COLOR"))
 
 
@@ -250,6 +250,7 @@ DISK = {
 """What a person can do about an error of the system."""
 DATABASE = re.compile(
     r"is full|readonly|read-only|is locked|disk I/O|unable to open|malformed|not a database|too big|encrypted"
+    r"|Could not decode"
 )
 """What SQLite says of the machine or the file; anything else is our own mistake."""
 

@@ -34,6 +34,7 @@ KINDS: Mapping[str, tuple[type, ...]] = {
     "oracles": (str,),
     "color": (str,),
     "quiet": (bool,),
+    "offline": (bool,),
 }
 """Each setting, and what a file may say for it."""
 OPTIONS = {"target": "usual_target", "database": "usual_database"}
@@ -138,4 +139,7 @@ def defaults(command: Any, settings: Mapping[str, Setting]) -> dict[str, Any]:
 
 def here() -> dict[str, Setting]:
     """The settings of the working directory and the environment."""
-    return read_settings(Path.cwd(), os.environ)
+    try:
+        return read_settings(Path.cwd(), os.environ)
+    except FileNotFoundError as error:
+        raise UserError("the folder in which crux was started is gone; go to another") from error

@@ -69,7 +69,7 @@ class HuntStatus:
 
     @property
     def valid_share(self) -> float:
-        """Return the share of tests whose program was valid."""
+        """The share of tests whose program was valid."""
         return self.valid / self.tests if self.tests else 1.0
 
     @property
@@ -83,11 +83,11 @@ class HuntStatus:
         return self.bugs.get("known", 0)
 
     def document(self) -> dict[str, Any]:
-        """Return the situation as JSON has it."""
+        """The situation as JSON has it."""
         return {**asdict(self), "bugs": dict(self.bugs), "parts": dict(self.parts)}
 
     def line(self) -> str:
-        """Return all that matters in one line."""
+        """All that matters in one line."""
         parts = [
             f"{self.doing}: {self.tests:,} tests ({self.rate:.0f}/s)",
             f"{self.valid_share:.0%} valid",

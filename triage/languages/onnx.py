@@ -56,7 +56,7 @@ class OnnxEvidence:
 
     @cached_property
     def complaint(self) -> str | None:
-        """Return the words of the checker with strict shape inference."""
+        """The words of the checker with strict shape inference."""
         return checker_complaint(self.model)
 
     @cached_property

@@ -63,7 +63,7 @@ def _without_loops(case: Case) -> Case:
 
 
 def _with_loops(text: str, case: Case) -> str:
-    """Return a module's text with the PrimFuncs that `_without_loops` has left empty, as crux writes them."""
+    """A module's text with the PrimFuncs that `_without_loops` has left empty, as crux writes them."""
     program: GraphProgram = case.parsed
     for name, each in program.loops.items():
         printed = "\n".join(f"    {line}" if line else "" for line in function_lines(name, each.function))

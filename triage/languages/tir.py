@@ -60,14 +60,14 @@ class TirEvidence(GraphEvidence):
 
 
 def _source(case: Case, judge: Judge) -> Source:
-    """Return a module of PrimFuncs as TVMScript, and what its first function is called with, in order."""
+    """A module of PrimFuncs as TVMScript, and what its first function is called with, in order."""
     module = entered(parse(case.program))
     lines = [f"{_literal(case.inputs[item.name])},  # {item.name}" for item in module.main.params]
     return Source(print_text(module).rstrip(), "\n".join(lines), module.entry)
 
 
 def _literal(value: Value) -> str:
-    """Return an array's bits as an expression; a number as itself."""
+    """An array's bits as an expression; a number as itself."""
     array = np.asarray(value)
     name = array.dtype.name
     if not array.ndim and array.dtype.kind in "biuf":

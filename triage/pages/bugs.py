@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,16 @@ from oracles.naming.names import names_of_case
 from oracles.naming.signature import Signature
 from reducer.result import BLANK, result_of_json
 from triage.bugs.known import KnownIssue
-from triage.bugs.overview import COUNTED, KNOWN, READY, UNREDUCED, UNREPORTED, next_step, overview_with_states
+from triage.bugs.overview import (
+    KNOWN,
+    READY,
+    UNREDUCED,
+    UNREPORTED,
+    next_step,
+    overview_with_states,
+    totals_of,
+)
+from triage.console.options import StoreOptions
 from triage.language import list_case
 from triage.pages.reduction import MANY_NODES, curves
 from triage.store.artifacts import REDUCTION_KEPT, find_artifact, last_report
@@ -59,17 +67,8 @@ class Row:
     step: str
 
 
-@dataclass(frozen=True)
-class Total:
-    """One figure above the list: how many bugs are in that state."""
-
-    state: str
-    words: str
-    count: int
-
-
 def row_of(facts: Mapping[str, Any], signatures: Sequence[Signature]) -> Row:
-    """Return the row of a cluster with these facts and signatures, the last of which knows most."""
+    """The row of a cluster with these facts and signatures, the last of which knows most."""
     components = dict(signatures[-1].components) if signatures else {}
     outcome = next((str(each["outcome"]) for each in facts["failures"]), components.get("outcome", ""))
     part, blame = _blamed(components)
@@ -77,7 +76,7 @@ def row_of(facts: Mapping[str, Any], signatures: Sequence[Signature]) -> Row:
 
 
 def _blamed(components: Mapping[str, str]) -> tuple[str, str]:
-    """Return whether a pass, a kernel or the importer is to blame, and which one."""
+    """Whether a pass, a kernel or the importer is to blame, and which one."""
     ill_typed = components.get("ill-typed", "").rpartition(" of ")[2]
     if passes := components.get("passes", "") or components.get("rewritten", "") or ill_typed:
         return "pass", _short(passes)
@@ -99,7 +98,7 @@ def _short(text: str) -> str:
 
 
 def _step(facts: Mapping[str, Any]) -> str:
-    """Return a person's next step with a bug."""
+    """A person's next step with a bug."""
     name = facts["id"]
     return {
         READY: f"file its report, then crux triage mark {name} filed URL",
@@ -109,13 +108,6 @@ def _step(facts: Mapping[str, Any]) -> str:
         "regressed": f"crux report {name}",
         "filed": f"crux triage mark {name} fixed VERSION, once it is",
     }.get(str(facts["state"]), "")
-
-
-def totals_of(states: Iterable[str]) -> tuple[Total, ...]:
-    """The count of each state that occurs, in the order in which to look at them."""
-    found = Counter(states)
-    order = [*COUNTED, *sorted(found.keys() - COUNTED.keys())]
-    return tuple(Total(state, COUNTED.get(state, state), found[state]) for state in order if found[state])
 
 
 NAME = "index.html"
@@ -269,7 +261,7 @@ def write_bug_page(
         columns=columns,
         totals=_totals(store),
         figures=totals_of(str(facts["state"]) for facts in chosen),
-        step=next_step(chosen, Path(store.path.name)),
+        step=next_step(chosen, StoreOptions(Path(store.path.name))),
         time=_time(store, only),
         name=store.path.name,
         script=SCRIPT,
@@ -305,7 +297,7 @@ def _bug(store: Store, facts: Mapping[str, Any], *, is_whole: bool) -> Bug:
 
 
 def _why(store: Store, cluster: int) -> tuple[tuple[str, str], ...]:
-    """Return each signature in words, and how it came here."""
+    """Each signature in words, and how it came here."""
     return tuple(
         (" · ".join(f"{name}: {text}" for name, text in each.signature.components), each.why)
         for each in signatures_of(store, cluster)
@@ -353,7 +345,7 @@ def _before(original: Case, facts: Mapping[str, Any]) -> GraphPicture | None:
 
 
 def _text(verdict: Mapping[str, Any], names: frozenset[str]) -> list[Piece]:
-    """Return the failing run's message, or the verdict's line for a wrong result."""
+    """The failing run's message, or the verdict's line for a wrong result."""
     failing = next((run for run in verdict["runs"][::-1] if run["status"] != "ok"), None)
     text = (failing or {}).get("message") or verdict["title"]
     return shown_text(scrub(text.strip()), names)

@@ -42,7 +42,7 @@ class Described:
 
 
 def describe_differences(one: Case, other: Case) -> dict[str, Any]:
-    """Return the differences of two cases as plain data, `words` being all of them for a person."""
+    """The differences of two cases as plain data, `words` being all of them for a person."""
     words = [*_settings(one, other), *_inputs(one, other)]
     only: tuple[dict[str, int], dict[str, int]] = ({}, {})
     if _are_models(one, other):
@@ -147,7 +147,7 @@ def _aligned(
 
 
 def _marked(one: Sequence[Described], other: Sequence[Described]) -> tuple[frozenset[int], frozenset[int]]:
-    """Return the nodes of each main graph that have no equal in the other."""
+    """The nodes of each main graph that have no equal in the other."""
     found: tuple[list[Described], list[Described]] = ([], [])
     for tag, first, second in _aligned(one, other):
         if tag != "equal":
@@ -182,7 +182,7 @@ def _lines(one: Case, other: Case) -> Iterator[str]:
 
 
 def _nodes(case: Case) -> list[Described]:
-    """Return every node in order; a node's bodies follow it."""
+    """Every node in order; a node's bodies follow it."""
     model = _parse(case)
     types = inferred_types(model)
     return [each for place, node in enumerate(model.graph.node) for each in _described(node, types, place)]

@@ -62,7 +62,7 @@ def _page(facts: Mapping[str, Any], case: Case, original: Case | None, *, has_sc
 
 
 def _after(case: Case) -> Shown | None:
-    """Return the picture of a small program."""
+    """The picture of a small program."""
     shown = drawn(case)
     if len(shown.graph.node) > MOST_WHOLE:
         return None

@@ -46,7 +46,7 @@ def _rule(bug: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _result(bug: Mapping[str, Any], failure: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a failure; its place is the program that it was seen in."""
+    """A failure; its place is the program that it was seen in."""
     found: dict[str, Any] = {
         "ruleId": bug["id"],
         "level": "error",
@@ -63,7 +63,7 @@ def _result(bug: Mapping[str, Any], failure: Mapping[str, Any]) -> dict[str, Any
 
 
 def _location(origin: str) -> dict[str, Any]:
-    """Return a file where the case was one; else the seed that makes it, by name."""
+    """A file where the case was one; else the seed that makes it, by name."""
     if origin.startswith("seed:"):
         return {"logicalLocations": [{"fullyQualifiedName": origin, "kind": "resource"}]}
     return {"physicalLocation": {"artifactLocation": {"uri": quote(Path(origin).as_posix())}}}

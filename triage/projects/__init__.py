@@ -36,7 +36,7 @@ class ClaimedRun:
     phase: Phase = Phase.EXECUTE
 
     def passes_of(self, config: Config) -> tuple[str, ...]:
-        """Return the passes that a configuration runs first: its own, else those of the case."""
+        """The passes that a configuration runs first: its own, else those of the case."""
         own = config.get("passes")
         return own if isinstance(own, tuple) else self.passes
 
@@ -109,7 +109,7 @@ class Runner:
         return "onnx" in self.needs
 
     def takes(self, backend: str, format: str) -> bool:
-        """Return whether it is for programs of this format on this backend."""
+        """Whether it is for programs of this format on this backend."""
         return backend in (self.backends or (backend,)) and format in (self.formats or (format,))
 
 
@@ -120,12 +120,14 @@ class Installing:
     `alone` says that the package runs a model with numpy and nothing else that it declares; `needs` is what
     crux's worker needs besides numpy; `pinned` are companions that pip would choose wrongly, by the first
     numbers of the release; `built_with` are companions whose oldest declared release is the right one.
+    `is_huge` says that a release brings gigabytes, which are installed only if a command asks for them.
     """
 
     alone: bool = False
     needs: tuple[str, ...] = ()
     pinned: Mapping[Release, tuple[str, ...]] = field(default_factory=dict)
     built_with: tuple[str, ...] = ()
+    is_huge: bool = False
 
 
 @dataclass(frozen=True)
@@ -189,7 +191,7 @@ class Project:
         return (*self.packages, *(name for runner in self.runners for name in runner.needs))
 
     def runner(self, backend: str, format: str) -> Runner | None:
-        """Return the part of a script for such programs; None where there is none."""
+        """The part of a script for such programs; None where there is none."""
         return next((each for each in self.runners if each.takes(backend, format)), None)
 
 
@@ -199,18 +201,18 @@ GENERAL = Project("general")
 
 @cache
 def projects() -> dict[str, Project]:
-    """Return every project by its name."""
+    """Every project by its name."""
     found = (importlib.import_module(f"{__name__}.{info.name}") for info in pkgutil.iter_modules(__path__))
     return {module.PROJECT.name: module.PROJECT for module in found}
 
 
 def project_of(backend: str) -> Project:
-    """Return the project whose code a backend runs."""
+    """The project whose code a backend runs."""
     return next((each for each in projects().values() if backend in each.backends), GENERAL)
 
 
 def project_of_package(package: str) -> Project:
-    """Return the project that a package is of, a variant such as `onnxruntime-gpu` included."""
+    """The project that a package is of, a variant such as `onnxruntime-gpu` included."""
     every = projects().values()
     exact = (each for each in every if package in each.own_packages)
     alike = (each for each in every if package.startswith(f"{each.package}-"))
@@ -218,13 +220,13 @@ def project_of_package(package: str) -> Project:
 
 
 def project_of_module(module: str) -> Project:
-    """Return the project that is imported by that name."""
+    """The project that is imported by that name."""
     every = projects().values()
     return next((each for each in every if module in {one.module for one in each.runners}), GENERAL)
 
 
 def find_form(name: str, backend: str) -> Project:
-    """Return the project in whose form a report is written: the one asked for, else that of the backend.
+    """The project in whose form a report is written: the one asked for, else that of the backend.
 
     Raises `UserError` if there is no project of that name.
     """

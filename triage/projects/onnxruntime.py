@@ -179,7 +179,7 @@ import onnxruntime as ort
 
 
 def _settings(shown: ClaimedRun) -> Mapping[str, Any]:
-    """Return the settings of a session, in the words of its Python API."""
+    """The settings of a session, in the words of its Python API."""
     first = shown.failing
     return {
         "levels": {label: LEVELS[str(config.get("level"))] for label, config in shown.own.items()},

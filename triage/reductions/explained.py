@@ -122,7 +122,7 @@ class Explainer:
 
 
 def _is_sample(number: int) -> bool:
-    """Return whether the failure of that number, of those that one bug explains, is reduced anyway."""
+    """Whether the failure of that number, of those that one bug explains, is reduced anyway."""
     wanted = FIRST_SAMPLE
     while wanted < number:
         wanted *= BETWEEN_SAMPLES

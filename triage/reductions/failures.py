@@ -117,7 +117,7 @@ def alone(work: Path, seconds: float) -> Iterator[None]:
 
 
 def _locked(place: Path) -> int | None:
-    """Return the descriptor that holds the lock of that name; None while another process holds it."""
+    """The descriptor that holds the lock of that name; None while another process holds it."""
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(place, os.O_CREAT | os.O_RDWR, 0o600)
@@ -134,7 +134,7 @@ def _locked(place: Path) -> int | None:
 
 
 def work_folder(store: Store, failure: Failure) -> Path:
-    """Return the folder of a failure's reduction while it goes on; a later run resumes it."""
+    """The folder of a failure's reduction while it goes on; a later run resumes it."""
     return store.path.with_name(store.path.name + ".reducing") / failure.name
 
 
@@ -170,7 +170,7 @@ CHECKS_OF_A_LIMIT = 40
 
 
 def reduced_limits(store: Store, judges: Judges, shown: progress.Progress) -> dict[str, list[DeclaredLimit]]:
-    """Return the limits by target, after one failure of each form was reduced where none was."""
+    """The limits by target, after one failure of each form was reduced where none was."""
     every = limits(store)
     seen = {(each.target, each.form) for each in every if each.is_reduced}
     for each in every:

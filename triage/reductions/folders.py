@@ -73,7 +73,7 @@ def reduce_into(
     on_other: Callable[[Case, Verdict], None] = lambda case, verdict: None,
     judge: Judge | None = None,
 ) -> tuple[dict[str, Any], Reduction | None]:
-    """Return the JSON document of a reduction, and the reduction; None when the folder held a finished one.
+    """The JSON document of a reduction, and the reduction; None when the folder held a finished one.
 
     `judge` is one as the options have it, lent.
     """
@@ -95,7 +95,7 @@ def reduce_into(
 
 
 def _alone(case: Case, options: Options, shown: progress.Progress, judge: Judge | None) -> Case:
-    """Return the case, or what an oracle has rewritten it to, where that fails by itself."""
+    """The case, or what an oracle has rewritten it to, where that fails by itself."""
     if options.check is not None or not rewrites(options.target):
         return case
     with lent(judge, options, case.format) as asked:
@@ -130,7 +130,7 @@ def _must_be_the_same(case: Case, out: Path, options: Options) -> None:
 
 
 def _has_script(options: Options) -> bool:
-    """Return whether a reduction leaves a script: not where a user's command is what failed."""
+    """Whether a reduction leaves a script: not where a user's command is what failed."""
     return options.check is None and bool(project_of(options.target.backend).runners)
 
 

@@ -32,7 +32,7 @@ from triage.store.failures import ROOT, Failure, get_failure
 def name_reduced(
     case: Case, verdict: Verdict, passes: tuple[str, ...], judge: Judge | None = None
 ) -> Signature:
-    """Return the signature of what a reduction left; with a judge it says what only experiments tell.
+    """The signature of what a reduction left; with a judge it says what only experiments tell.
 
     Of passes it says what they replaced, of a crash what is special of the operands of the node that dies.
     """
@@ -120,7 +120,7 @@ def _operators(case: Case) -> list[str]:
 
 
 def _keep_root(store: Store, face: Failure, root: Root, settings: Options, judge: Judge) -> Failure | None:
-    """Return the failure that stands for a root: the known one of its signature, or the root reduced."""
+    """The failure that stands for a root: the known one of its signature, or the root reduced."""
     quick = name_reduced(root.case, root.verdict, root.passes, judge)
     known = reduced_with_signature(store, quick.digest)
     if known:

@@ -41,7 +41,7 @@ class Selection:
         self._operators: dict[str, Counter[str]] = {}
 
     def next(self, *, urgent: bool = False, without: Container[int] = ()) -> Failure | None:
-        """Return the most promising un-reduced failure: unlike the known ones, of a rare symptom, small.
+        """The most promising un-reduced failure: unlike the known ones, of a rare symptom, small.
 
         Those whose numbers are in `without` are not asked for.
 
@@ -66,7 +66,7 @@ class Selection:
         return min(worth, key=lambda failure: worth[failure]) if worth else None
 
     def _rank(self, failure: Failure, reduced: list[Failure], done: int) -> Rank | None:
-        """Return the less, the more promising; None where enough of its symptom are `done`."""
+        """The less, the more promising; None where enough of its symptom are `done`."""
         alike = not self._is_refuted(failure.id) and self._known_bugs_in(failure, reduced) > 0
         specific = _is_specific(failure)
         if done >= (MOST_PRESUMED if alike or specific else MOST_NOVEL):

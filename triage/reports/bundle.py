@@ -60,6 +60,8 @@ def _must_be_our_zip(path: Path, name: str) -> None:
     if not os.path.lexists(path):
         return
     try:
+        if not path.is_file():  # a pipe would be waited for
+            raise ValueError
         with zipfile.ZipFile(path) as archive:
             inside = archive.getinfo(f"{name}/{SUMS}")
             wanted = _sums(archive.read(inside).decode() if inside.file_size <= MOST_SUMS else "")
@@ -78,7 +80,7 @@ def _text_of(path: Path) -> str:
 
 
 def _sums(text: str) -> dict[str, str]:
-    """Return the digest of each file that a list names."""
+    """The digest of each file that a list names."""
     pairs = (line.partition("  ") for line in text.splitlines())
     return {name: digest for digest, _, name in pairs}
 

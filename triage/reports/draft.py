@@ -28,6 +28,7 @@ from triage.claims.titles import operators_of, title_of
 from triage.language import language_of
 from triage.projects import Project, project_of
 from triage.reports.limit_request import request_title
+from triage.reports.newest_release import NewestReleases, OnNewest
 from triage.reports.program_evidence import ProgramEvidence, exhibit
 from triage.reports.scripts import Scripts
 from triage.repro.model_code import messages
@@ -54,7 +55,7 @@ class Variation:
 
 
 def vary_dtypes(case: Case, verdict: Verdict, judge: Judge) -> tuple[Variation, ...]:
-    """Return the program in each other type of the family of the type that most of its inputs have."""
+    """The program in each other type of the family of the type that most of its inputs have."""
     model: onnx.ModelProto = case.parsed
     code = _main_type(case)
     family = next((each for each in FAMILIES if code in each), ())
@@ -91,7 +92,7 @@ def _face(verdict: Verdict) -> tuple[Outcome, str]:
 
 
 def retyped(model: onnx.ModelProto, code: int, other: int) -> onnx.ModelProto:
-    """Return the model with every value, weight and cast of one element type in another one."""
+    """The model with every value, weight and cast of one element type in another one."""
     made = onnx.ModelProto()
     made.CopyFrom(model)
     named = {("to", code), ("dtype", code)}
@@ -136,11 +137,13 @@ class Draft:
     claim: Claim
     source: Source | None
     scripts: Scripts
+    releases: NewestReleases | None = None
 
     def look(self) -> None:
         """Ask the backend all that the report says, which takes its time, while the scripts run."""
         shown = self.exhibit
         _ = self.runs, self.passes, self.variations, self.in_double, shown.reference, shown.complaint
+        _ = self.on_newest
 
     @property
     def script(self) -> str:
@@ -149,7 +152,7 @@ class Draft:
 
     @property
     def proof(self) -> Proof:
-        """Return how often the script was seen to show the bug."""
+        """How often the script was seen to show the bug."""
         return self.scripts.proven.proof
 
     @property
@@ -167,7 +170,7 @@ class Draft:
 
     @property
     def expectation(self) -> Expectation:
-        """Return the claim."""
+        """The claim."""
         return self.claim.expectation
 
     @cached_property
@@ -177,7 +180,7 @@ class Draft:
 
     @property
     def tolerance(self) -> Tolerance:
-        """Return the tolerance of every comparison in the report."""
+        """The tolerance of every comparison in the report."""
         return self.claim.tolerance
 
     @cached_property
@@ -224,6 +227,16 @@ class Draft:
         ):
             return ()
         return vary_dtypes(self.case, self.verdict, self.judge)
+
+    @cached_property
+    def on_newest(self) -> OnNewest | None:
+        """What the newest release shows; None if nobody asked for it."""
+        if self.releases is None:
+            return None
+        is_steady = (
+            self.history.reduction.get("failure_rate", 1.0) == 1.0 and not self.expectation.is_unstable
+        )
+        return self.releases.look(self.case, self.verdict, self.judge, is_steady=is_steady)
 
     @cached_property
     def known(self) -> KnownIssue | None:

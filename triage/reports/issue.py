@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from corpus.release import order_of
 from oracles.numerics.compare import compare_outputs
 from oracles.numerics.float64_model import outputs_like
 from oracles.run import Phase, Run
@@ -40,7 +41,7 @@ SHOWN_FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8", "amx
 
 
 def issue_text(draft: Draft, checks: Sequence[Check], extra: str = "") -> str:
-    """Return the filled form; `extra` is what the project's own tool says of the environment."""
+    """The filled form; `extra` is what the project's own tool says of the environment."""
     return render(draft.form.template, **issue_view(draft, checks, extra).names())
 
 
@@ -132,7 +133,7 @@ def _steps(draft: Draft) -> Steps:
 
 
 def _levels(draft: Draft) -> list[tuple[str, str]]:
-    """Return a row for each configuration; none where the importer fails, which comes before all of them."""
+    """A row for each configuration; none where the importer fails, which comes before all of them."""
     if draft.expectation.failing.phase is Phase.IMPORT:
         return []
     passing = draft.expectation.passing
@@ -176,12 +177,12 @@ def _witness(draft: Draft) -> RunEvidence:
 
 
 def _is_of_values(expectation: Expectation) -> bool:
-    """Return whether two results differ: then no run has a trace."""
+    """Whether two results differ: then no run has a trace."""
     return expectation.outcome is Outcome.MISMATCH and expectation.passing is not None
 
 
 def is_apt(note: str, expectation: Expectation) -> bool:
-    """Return whether a remark on a verdict says something of this claim; distances are of floats."""
+    """Whether a remark on a verdict says something of this claim; distances are of floats."""
     passing = expectation.passing
     is_of_sides = passing is None or not is_reference(passing.config)  # they are the target's own
     return "float64" not in note or (expectation.compares_floats and is_of_sides)
@@ -224,13 +225,13 @@ def _in_double(draft: Draft) -> Iterator[tuple[str, str]]:
 
 
 def _is_wide(run: Run) -> bool:
-    """Return whether a run gives float64: the same again in float64 says nothing more."""
+    """Whether a run gives float64: the same again in float64 says nothing more."""
     arrays = [value for value in run.outputs.values() if isinstance(value, np.ndarray)]
     return bool(arrays) and all(value.dtype == np.float64 for value in arrays)
 
 
 def _near(run: Run, wide: Run, draft: Draft) -> bool:
-    """Return whether a result is what float64 gives, to the tolerance."""
+    """Whether a result is what float64 gives, to the tolerance."""
     return compare_outputs(outputs_like(wide, run), run.outputs, draft.tolerance) is None
 
 
@@ -240,10 +241,10 @@ def _needs(draft: Draft) -> str:
 
 def _varies(draft: Draft) -> Iterator[tuple[str, str, str]]:
     """List what was varied: under what the failure shows, and under what it does not."""
-    ways = list(_shows_in(draft))
+    ways = list(_shows_in(draft)) if not draft.expectation.is_by_chance else []
     if len({shows for _, shows in ways}) == 2 and not _levels(draft):
         yield ("configuration", *_both(ways))
-    if draft.passes is not None and draft.passes.minimal:
+    if draft.passes is not None and draft.passes.minimal and not draft.expectation.is_by_chance:
         cures = ", ".join(f"without `{name}`" for name in draft.passes.cures) or "-"
         yield "passes", " and ".join(f"`{name}`" for name in draft.passes.minimal), cures
     if tried := tried_releases(draft.history.bisection):
@@ -254,7 +255,7 @@ def _varies(draft: Draft) -> Iterator[tuple[str, str, str]]:
 
 
 def tried_releases(bisection: Mapping[str, Any]) -> list[tuple[str, bool]]:
-    """Return the releases that bisection looked at, and whether what the first bad one shows is there."""
+    """The releases that bisection looked at, and whether what the first bad one shows is there."""
     tried = bisection.get("tried") or []
     first = bisection.get("first_bad")
     wanted = next((each["shows"] for each in tried if each["release"] == first), None)
@@ -299,8 +300,12 @@ def _releases(draft: Draft) -> list[tuple[str, str]]:
         "first fixed release": "first_fixed",
     }
     rows = [(words, str(found[key])) for words, key in names.items() if found.get(key)]
-    seen = ", ".join(sorted({*draft.history.releases, draft.judge.release} - {""}))
-    return [*rows, ("seen on", seen)]
+    newest = draft.on_newest
+    if newest is not None and newest.fixed:
+        rows.append(("gone on", newest.fixed))
+    showing = {each.release for each in newest.tried if each.shows} if newest is not None else set()
+    seen = sorted({*draft.history.releases, draft.judge.release, *showing} - {""}, key=order_of)
+    return [*rows, ("seen on", ", ".join(seen))]
 
 
 def _environment_rows(draft: Draft) -> Iterator[tuple[str, str]]:

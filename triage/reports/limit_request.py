@@ -119,17 +119,17 @@ ASKED = (
 
 
 def request_title(title: str, verdict: Verdict) -> str:
-    """Return the title as that of a request where the verdict is a declared limit."""
+    """The title as that of a request where the verdict is a declared limit."""
     return f"Feature request: {title}"[:MOST_TITLE] if is_limit(verdict) else title
 
 
 def request_labels(labels: Iterable[str], verdict: Verdict) -> tuple[str, ...]:
-    """Return the labels, the one of bugs being that of features where the verdict is a declared limit."""
+    """The labels, the one of bugs being that of features where the verdict is a declared limit."""
     if not is_limit(verdict):
         return tuple(labels)
     return tuple("type:feature" if label == "type:bug" else label for label in labels)
 
 
 def in_words(note: str) -> str:
-    """Return a remark on a verdict as a sentence for maintainers."""
+    """A remark on a verdict as a sentence for maintainers."""
     return ASKED if note == DECLARED else note

@@ -119,7 +119,7 @@ class GraphEvidence:
 
     @cached_property
     def complaint(self) -> str | None:
-        """Return the framework's words when it builds the program."""
+        """The framework's words when it builds the program."""
         return str(self._described["error"]) if "error" in self._described else None
 
     @cached_property
@@ -128,7 +128,7 @@ class GraphEvidence:
 
     @property
     def files(self) -> Mapping[str, bytes]:
-        """Return the program as a script that defines `model` and `inputs`, and in crux's own form."""
+        """The program as a script that defines `model` and `inputs`, and in crux's own form."""
         script = render("program.py.j2", source=self.source, imports=self.imports)
         return {"program.py": script.encode(), find_format(self.case.format).program_file: self.case.program}
 

@@ -89,7 +89,7 @@ class Scripts:
         return Proven(script, self._once_more(script, proof) if self._missing else proof)
 
     def _once_more(self, script: str, proof: Proof) -> Proof:
-        """Return the proof with as many processes as the short script would have been."""
+        """The proof with as many processes as the short script would have been."""
         other = self._begin(script, times=self._missing)[1].proof()
         text = proof.text if other.holds else other.text
         return replace(proof, shown=proof.shown + other.shown, times=proof.times + other.times, text=text)
@@ -123,20 +123,20 @@ class Scripts:
 
 
 def times_of(reduction: Mapping[str, Any]) -> int:
-    """Return in how many processes a script must show the bug: fewer if a reduction saw it every time."""
+    """In how many processes a script must show the bug: fewer if a reduction saw it every time."""
     is_steady = bool(reduction.get("minimal")) and reduction.get("failure_rate") == 1.0
     return TIMES_IF_STEADY if is_steady else TIMES
 
 
 def files_beside(case: Case) -> dict[str, bytes | Path]:
-    """Return the files that a script may read, at the places where the report has them."""
+    """The files that a script may read, at the places where the report has them."""
     program = find_format(case.format).program_file
     files: dict[str, bytes | Path] = {program: case.program, "inputs.npz": inputs_file(case)}
     return files | {file.location: file.path for file in case.external}
 
 
 def inputs_file(case: Case) -> bytes:
-    """Return the bytes of the case's `inputs.npz`."""
+    """The bytes of the case's `inputs.npz`."""
     buffer = BytesIO()
     write_inputs(buffer, case.inputs)
     return buffer.getvalue()

@@ -17,6 +17,7 @@ from triage.claims.titles import in_short, in_words, pairs_of, while_doing
 from triage.projects import Project
 from triage.views.rendering import scrub
 
+GUARDED = "With a page that may not be touched behind each block, and fresh memory filled with one byte:"
 FAR = ("nan", "inf")
 """Kinds of differences that no tolerance decides."""
 MOST_ROWS = 8
@@ -58,7 +59,12 @@ OF_ONNX = RunEvidence(
 
 
 def happened(expectation: Expectation, package: str) -> str:
-    """One sentence: what the package does, and in which configuration."""
+    """What the package does, and in which configuration; what a guarded run shows of memory."""
+    guarded = f" {GUARDED} {expectation.memory}." if expectation.memory else ""
+    return _happened(expectation, package) + guarded
+
+
+def _happened(expectation: Expectation, package: str) -> str:
     run = expectation.failing
     if expectation.is_unstable:
         return f"With {package} two runs {in_words(run.config, expectation.project)} give different results."
@@ -152,12 +158,12 @@ def _level_text(run: Run, baseline: Run, tolerance: Tolerance, project: Project)
 
 
 def differs(run: Run, other: Run, tolerance: Tolerance) -> bool:
-    """Return whether the results of two runs are not the same."""
+    """Whether the results of two runs are not the same."""
     return compare_outputs(other.outputs, run.outputs, tolerance) is not None
 
 
 def value_rows(expectation: Expectation, tolerance: Tolerance) -> list[Row]:
-    """Return the first differing elements of a mismatch, over all outputs; of a stable one only."""
+    """The first differing elements of a mismatch, over all outputs; of a stable one only."""
     if expectation.outcome is not Outcome.MISMATCH or expectation.passing is None or expectation.is_unstable:
         return []
     passing, failing = expectation.passing.outputs, expectation.failing.outputs
@@ -182,7 +188,7 @@ def _rows_of(name: str, passing: Value, failing: Value, tolerance: Tolerance) ->
 
 
 def trace_text(expectation: Expectation, rows: Sequence[Row]) -> str:
-    """Return the evidence in full: what the failing run wrote, its native frames, or the differing values."""
+    """The evidence in full: what the failing run wrote, its native frames, or the differing values."""
     run = expectation.failing
     parts = [f"{run.config.label}: {run.status.value} during {run.phase.value}"]
     if run.status is Status.CRASH:
@@ -197,7 +203,7 @@ def trace_text(expectation: Expectation, rows: Sequence[Row]) -> str:
 
 
 def without_worker(trace: str) -> str:
-    """Return the trace without the Python frames of crux's own worker."""
+    """The trace without the Python frames of crux's own worker."""
     trace = re.sub(r"(?s)Fatal Python error:.*?(?=\Z|\n\n(?!Stack|Extension|Current|Thread))", "", trace)
     trace = re.sub(r"(?m)^at \S+\+\S+[^\n]*\n?", "", trace)  # the frames follow with their places
     trace = re.sub(r"\n*Extension modules: [^\n]*", "", trace)
@@ -214,7 +220,7 @@ def frames_text(run: Run) -> str:
 
 
 def short_trace(text: str) -> str:
-    """Return the trace as the issue shows it; the whole stands in `trace.txt`."""
+    """The trace as the issue shows it; the whole stands in `trace.txt`."""
     lines = text.rstrip().splitlines()
     if len(lines) <= MOST_LINES:
         return "\n".join(lines)

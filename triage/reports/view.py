@@ -120,7 +120,7 @@ class IssueView:
     provenance: Provenance
 
     def names(self) -> dict[str, Any]:
-        """Return every field of every part by its name, as templates ask for them; no two parts share one."""
+        """Every field of every part by its name, as templates ask for them; no two parts share one."""
         parts = [getattr(self, part.name) for part in fields(self)]
         found = {each.name: getattr(part, each.name) for part in parts for each in fields(part)}
         assert len(found) == sum(len(fields(part)) for part in parts)

@@ -46,7 +46,7 @@ def helper_code(model: onnx.ModelProto) -> str:
 
 
 def array_code(array: Tensor) -> str:
-    """Return a numpy array as the expression that makes it."""
+    """A numpy array as the expression that makes it."""
     if array.dtype.kind not in "biufcU":
         raise NotExpressible(f"values of {array.dtype}")
     dtype = "" if array.dtype.kind == "U" else f", np.{_dtype(array.dtype)}"
@@ -79,7 +79,7 @@ def _nested(array: Tensor) -> str:
 
 
 def _number(number: Any) -> str:
-    """Return the shortest literal that gives the same value in the number's own type."""
+    """The shortest literal that gives the same value in the number's own type."""
     if number.dtype.kind == "U":
         return repr(str(number))
     if number.dtype.kind == "c":
@@ -104,7 +104,7 @@ def _node(node: NodeProto) -> str:
 
 
 def _attribute(attribute: AttributeProto) -> str:
-    """Return a literal from which `helper.make_node` makes the attribute of this type again."""
+    """A literal from which `helper.make_node` makes the attribute of this type again."""
     if attribute.ref_attr_name or not attribute.name.isidentifier():
         raise NotExpressible(f"attribute {attribute.name}")
     kind = attribute.type
@@ -135,7 +135,7 @@ def _many(attribute: AttributeProto) -> str:
 
 
 def _body(graph: GraphProto) -> str:
-    """Return a graph within a node, on one line."""
+    """A graph within a node, on one line."""
     parts = (
         ", ".join(map(_node, graph.node)),
         ", ".join(map(_value_info, graph.input)),

@@ -27,7 +27,7 @@ class NotExpressible(Exception):
 
 
 def model_code(model: onnx.ModelProto, indent: int = 0) -> str:
-    """Return the expression that builds the model."""
+    """The expression that builds the model."""
     if model.training_info or model.graph.sparse_initializer or model.graph.quantization_annotation:
         raise NotExpressible("training information, sparse or quantisation annotations")
     parts = {
@@ -40,12 +40,12 @@ def model_code(model: onnx.ModelProto, indent: int = 0) -> str:
 
 
 def array_code(element: str, array: Tensor, indent: int) -> str:
-    """Return the arguments (element type, shape, values) that give an array of inputs."""
+    """The arguments (element type, shape, values) that give an array of inputs."""
     return f"array({element!r}, {list(array.shape)}, {_values(element, array, indent)})"
 
 
 def element_name(code: int) -> str:
-    """Return an element type as the script calls it."""
+    """An element type as the script calls it."""
     if not 0 < code < len(ELEMENTS):
         raise NotExpressible(f"element type {code}")
     return ELEMENTS[code]
@@ -130,7 +130,7 @@ def _values(element: str, array: Tensor, indent: int) -> str:
 
 
 def _bits(element: str, array: Tensor) -> Tensor:
-    """Return the array as numpy can hold it: bit patterns for the types that numpy lacks."""
+    """The array as numpy can hold it: bit patterns for the types that numpy lacks."""
     array = np.ascontiguousarray(array).reshape(array.shape)
     if ELEMENTS.index(element) >= ELEMENTS.index("bfloat16"):
         return array.view(f"u{array.dtype.itemsize}").reshape(array.shape)
@@ -227,7 +227,7 @@ def _list(items: list[str], indent: int, *, force: bool = False) -> str:
 
 
 def _wrap(items: list[str], indent: int) -> str:
-    """Return a list filled into lines."""
+    """A list filled into lines."""
     line = f"[{', '.join(items)}]"
     if len(line) <= WIDTH - indent - 24:
         return line
@@ -256,7 +256,7 @@ DATA_FIELDS = ("float_data", "int32_data", "int64_data", "double_data", "uint64_
 
 
 def normal_form(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a copy with all weights as raw bytes and without fields that only spell out their default."""
+    """A copy with all weights as raw bytes and without fields that only spell out their default."""
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     for message in messages(copy):

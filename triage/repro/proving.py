@@ -172,7 +172,7 @@ class _Trial:
             )
 
     def end(self) -> tuple[int, str]:
-        """Return the script's exit code and text; -1 when it did not end in time."""
+        """The script's exit code and text; -1 when it did not end in time."""
         process = self.begin()
         try:
             if wait(process, max(0.0, self._deadline - time.monotonic())) is None:
@@ -190,14 +190,16 @@ class _Trial:
 
 
 def _quiet() -> dict[str, str]:
-    """Return the settings with which a script spends its time on the bug."""
+    """The settings with which a script spends its time on the bug."""
     return QUIET | FRESH | ({} if has_late_vectors() else VECTORS)
 
 
 def _confine(memory: int) -> None:
     """The limits of the script, and its launcher's end with crux's."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+    own = resource.getrlimit(resource.RLIMIT_DATA)[1]
+    most = memory if own == resource.RLIM_INFINITY else min(own, memory)
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
     kernel.die_with_parent()
 
 

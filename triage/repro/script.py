@@ -44,7 +44,7 @@ def part_source(modules: Sequence[ModuleType], users: str) -> str:
 
 
 def _definitions(source: str) -> dict[str, frozenset[str]]:
-    """Return the definitions of a module's text, and what each defines."""
+    """The definitions of a module's text, and what each defines."""
     lines = source.splitlines()
     return {
         "\n".join(lines[node.lineno - 1 : node.end_lineno]): _defined_names(node)
@@ -71,7 +71,7 @@ def _names_in(source: str) -> set[str]:
 
 
 def _closure(pieces: Mapping[str, frozenset[str]], users: str) -> set[str]:
-    """Return all names that a text needs, with those that the definitions of these need."""
+    """All names that a text needs, with those that the definitions of these need."""
     known = frozenset().union(*pieces.values())
     used: set[str] = set()
     waiting = [users]
@@ -100,7 +100,7 @@ FIRST_FOREIGN = 16
 
 
 def write_script(case: Case, claim: Claim, mode: str = "code", source: Source | None = None) -> str:
-    """Return the text of `repro.py`; `mode` is how an ONNX program gets in: `code`, `bytes` or `beside`."""
+    """The text of `repro.py`; `mode` is how an ONNX program gets in: `code`, `bytes` or `beside`."""
     runner = runner_of(case.target.backend if case.target else "ort", case.format)
     model = model_of(case)
     mode, code = _embedding(case, model, mode) if source is None else ("source", "")
@@ -142,7 +142,7 @@ def write_script(case: Case, claim: Claim, mode: str = "code", source: Source | 
 
 
 def _words(runner: Runner) -> tuple[ModuleType, ...]:
-    """Return the modules whose text builds the model in a script."""
+    """The modules whose text builds the model in a script."""
     if not runner.is_onnx:
         return (elements,)
     return (elements, onnx_words if runner.has_onnx else encode)
@@ -197,7 +197,7 @@ def _passing(expectation: Expectation) -> str | None:
 
 
 def _embedding(case: Case, model: onnx.ModelProto, mode: str) -> tuple[str, str]:
-    """Return the script's name of the model, and the code that makes it."""
+    """The script's name of the model, and the code that makes it."""
     if case.external or len(case.program) > MOST_BYTES:
         return "beside", ""
     if mode == "code":
@@ -210,7 +210,7 @@ def _embedding(case: Case, model: onnx.ModelProto, mode: str) -> tuple[str, str]
 
 
 def _inputs(inputs: Mapping[str, Value], plain: bool, beside: bool) -> dict[str, str]:
-    """Return each input's expression; absent optionals are left out."""
+    """Each input's expression; absent optionals are left out."""
     given = {name: value for name, value in inputs.items() if value is not None}
     return {name: _value_code(name, value, plain, beside) for name, value in given.items()}
 
@@ -230,14 +230,14 @@ def _tensor_code(name: str, tensor: Tensor, plain: bool, beside: bool) -> str:
 
 
 def _imports(script: str) -> str:
-    """Return the import statements of what the script uses of the standard library."""
+    """The import statements of what the script uses of the standard library."""
     used = [name for name in STANDARD if re.search(rf"(?<![.\w]){name}\.", script)]
     lines = [f"import {name}" for name in used]
     return "\n".join([*lines, *(["from importlib import metadata"] if " metadata." in script else [])])
 
 
 def _output_elements(expectation: Expectation, model: onnx.ModelProto) -> set[int]:
-    """Return the element types of the outputs: those seen, or those declared when nothing was seen."""
+    """The element types of the outputs: those seen, or those declared when nothing was seen."""
     seen = [run.outputs for run in (expectation.passing, expectation.failing) if run is not None]
     tensors = [each for outputs in seen for value in outputs.values() for each in _flat(value)]
     declared = {output.type.tensor_type.elem_type for output in model.graph.output}
@@ -245,7 +245,7 @@ def _output_elements(expectation: Expectation, model: onnx.ModelProto) -> set[in
 
 
 def _decode_table(code: int) -> str:
-    """Return the value of every bit pattern of a small element type, as a literal."""
+    """The value of every bit pattern of a small element type, as a literal."""
     bits = np.arange(256, dtype=np.uint8)
     if DTYPES[code].itemsize == 1 and dtype_name(code) in BITS:
         bits = bits[: 1 << BITS[dtype_name(code)]]

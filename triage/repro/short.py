@@ -170,7 +170,7 @@ def _imports(own: str, code: str) -> str:
 
 
 def _inputs(case: Case) -> str:
-    """Return the dictionary of inputs that a session takes; one on a line where they are long."""
+    """The dictionary of inputs that a session takes; one on a line where they are long."""
     given = {name: value for name, value in case.inputs.items() if value is not None}
     items = [f"{name!r}: {_value(value)}" for name, value in given.items()]
     line = f"{{{', '.join(items)}}}"
@@ -308,7 +308,7 @@ def _has_floats(outputs: Sequence[Value]) -> bool:
 
 
 def shows(claim: Claim) -> Callable[[int, str], bool]:
-    """Return the test of a short script's exit code and text for the claim."""
+    """The test of a short script's exit code and text for the claim."""
     expectation = claim.expectation
 
     def is_shown(code: int, text: str) -> bool:

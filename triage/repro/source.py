@@ -120,7 +120,7 @@ SHOW_SOURCE = Config("source", (("show", "source"),))
 
 
 def source_of(case: Case, judge: Judge) -> Source | None:
-    """Return the program as its framework's own code; None for a target that takes it as it is.
+    """The program as its framework's own code; None for a target that takes it as it is.
 
     Raises `NotWritten` where it cannot be had, or where names in it would make it do something else.
     """
@@ -141,7 +141,7 @@ def printed_source(case: Case, judge: Judge) -> Source:
 
 
 def _plain(case: Case, found: Source, printed: Printed) -> Source:
-    """Return the source, if reading it does nothing but describe a program; raises `NotWritten` elsewhere."""
+    """The source, if reading it does nothing but describe a program; raises `NotWritten` elsewhere."""
     code = f"{found.module}\n[\n{found.inputs}\n]"
     if why := surprise(code, printed):
         raise NotWritten(f"{case.case_id[:12]}: its code is not written down, since {why}")

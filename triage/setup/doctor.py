@@ -137,7 +137,7 @@ def try_targets(core_packages: Collection[str], deep: bool = False) -> Iterator[
 
 
 def _first_of_package(name: str) -> str:
-    """Return the target that stands for all of its package: the one that is called like the module."""
+    """The target that stands for all of its package: the one that is called like the module."""
     package = backends()[name].package
     module = _module_of(name)
     alike = [each for each, backend in backends().items() if backend.package == package and each != REFEREE]
@@ -216,7 +216,7 @@ def _tiny_case(target: Target) -> Case:
 
 
 def _tiny_graph(format: str) -> Case:
-    """Return the same in another format."""
+    """The same in another format."""
     main = Graph(
         (Input("x", "float32", (2,)),), (Binding("y", language_of(format).relu, ({REF: "x"},)),), ("y",)
     )

@@ -38,12 +38,12 @@ def files_of(text: str, where: str) -> dict[str, str]:
 
 
 def is_digest(digest: object) -> bool:
-    """Return whether it is a SHA-256 in lower-case hexadecimal."""
+    """Whether it is a SHA-256 in lower-case hexadecimal."""
     return isinstance(digest, str) and DIGEST.fullmatch(digest) is not None
 
 
 def is_clean(name: str) -> bool:
-    """Return whether a name stays in its folder, on any system, and is not that folder."""
+    """Whether a name stays in its folder, on any system, and is not that folder."""
     parts = PurePosixPath(name).parts
     return (
         0 < len(name) <= MOST_LENGTH
@@ -71,7 +71,7 @@ class Blobs:
         self.root = root
 
     def path(self, digest: str) -> Path:
-        """Return the path of a blob. Raises `UserError` for anything but a digest: it could lead anywhere."""
+        """The path of a blob. Raises `UserError` for anything but a digest: it could lead anywhere."""
         if not is_digest(digest):
             raise UserError(f"{self.root}: {str(digest)[:80]!r} is no SHA-256; the database is damaged")
         return self.root / digest[:2] / digest
@@ -111,7 +111,7 @@ class Blobs:
         os.sync()
 
     def get(self, digest: str) -> bytes:
-        """Return the content; `UserError` where it is not what its name says."""
+        """The content; `UserError` where it is not what its name says."""
         content = self.path(digest).read_bytes()
         if hashlib.sha256(content).hexdigest() != digest:
             raise self._damaged(digest)
@@ -159,7 +159,7 @@ class Blobs:
         return True
 
     def _is_used_again(self, digest: str) -> bool:
-        """Return whether the blob exists.
+        """Whether the blob exists.
 
         If so its age starts anew, so that a clean-up waits until a row names it.
         """
@@ -170,14 +170,14 @@ class Blobs:
         return True
 
     def is_intact(self, digest: str) -> bool:
-        """Return whether a blob is there and has the content that its name says."""
+        """Whether a blob is there and has the content that its name says."""
         if not is_digest(digest):
             return False
         path = self.path(digest)
         return path.is_file() and not path.is_symlink() and digest_file(path) == digest
 
     def _copy(self, other: Blobs, digest: str) -> Path:
-        """Return a temporary file with the content of another folder's blob."""
+        """A temporary file with the content of another folder's blob."""
         source = other.path(digest)
         if source.is_symlink() or not source.is_file() or digest_file(source) != digest:
             raise UserError(
@@ -213,7 +213,7 @@ class Blobs:
 
 
 def digest_file(path: Path) -> str:
-    """Return the SHA-256 of a file, read in pieces."""
+    """The SHA-256 of a file, read in pieces."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

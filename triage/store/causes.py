@@ -70,13 +70,13 @@ def note_explained(store: Store, failure: int, bug: int, evidence: dict[str, Any
 
 
 def root_of(store: Store, failure: int) -> Row | None:
-    """Return the root of a failure with the reason; None where it has none."""
+    """The root of a failure with the reason; None where it has none."""
     sql = "SELECT root, why, checks, version FROM faces WHERE failure = ? AND root IS NOT NULL"
     return store.row(sql, (failure,))
 
 
 def explanation_of(store: Store, failure: int) -> Row | None:
-    """Return the reduced failure that explains one, with the reason; None where nothing does."""
+    """The reduced failure that explains one, with the reason; None where nothing does."""
     return store.row("SELECT bug, why, checks, version FROM explanations WHERE failure = ?", (failure,))
 
 
@@ -94,7 +94,7 @@ def manifestations_of(store: Store, cluster: int) -> list[Manifestation]:
 
 
 def explained_in(store: Store, cluster: int) -> list[Explained]:
-    """Return why failures of a bug were not reduced, the most frequent reason first."""
+    """Why failures of a bug were not reduced, the most frequent reason first."""
     rows = store.rows(
         """SELECT why, count(*) AS failures, min(id) AS first FROM failures JOIN explanations ON failure = id
            WHERE cluster = ? AND status = 'explained' GROUP BY why ORDER BY 2 DESC, 3""",
@@ -104,7 +104,7 @@ def explained_in(store: Store, cluster: int) -> list[Explained]:
 
 
 def reduced_with_signature(store: Store, digest: str) -> int | None:
-    """Return the first reduced failure that has a signature of its own, not as a face."""
+    """The first reduced failure that has a signature of its own, not as a face."""
     row = store.row(
         """SELECT id FROM failures WHERE signature = ? AND status = 'reduced'
            AND id NOT IN (SELECT failure FROM faces WHERE root IS NOT NULL) ORDER BY id LIMIT 1""",
@@ -114,7 +114,7 @@ def reduced_with_signature(store: Store, digest: str) -> int | None:
 
 
 def reduced_bugs(store: Store, target: str) -> list[Reduced]:
-    """Return the roots of a target, oldest first, each signature once."""
+    """The roots of a target, oldest first, each signature once."""
     rows = store.rows(
         """SELECT min(failures.id) AS failure, cluster, failures.reduced_case AS case_id, outcome,
                   coalesce(json_extract(document, '$.passes'), '[]') AS passes,
@@ -152,7 +152,7 @@ class Rewritten:
 
 
 def rewritten_by(store: Store, target: str, passes: Iterable[str]) -> list[Rewritten]:
-    """Return the reduced failures of a target that need these passes, faces among them, oldest first."""
+    """The reduced failures of a target that need these passes, faces among them, oldest first."""
     rows = store.rows(
         """SELECT coalesce(root, failures.id) AS root, cluster, failures.reduced_case AS case_id, outcome,
                   json_extract(document, '$.passes') AS passes
@@ -171,13 +171,13 @@ def rewritten_by(store: Store, target: str, passes: Iterable[str]) -> list[Rewri
 
 
 def _shown(text: str) -> tuple[str, str]:
-    """Return the symptom and the release of `RELEASE SYMPTOM`."""
+    """The symptom and the release of `RELEASE SYMPTOM`."""
     release, _, symptom = text.partition(" ")
     return symptom, release
 
 
 def shown_alike(store: Store, symptom: str, release: str) -> list[Reduced]:
-    """Return the roots of all targets that showed with this symptom on this release, the first ones first."""
+    """The roots of all targets that showed with this symptom on this release, the first ones first."""
     targets = store.rows("SELECT DISTINCT target FROM failures WHERE symptom = ?", (symptom,))
     every = [bug for row in targets for bug in reduced_bugs(store, str(row["target"]))]
     return sorted((bug for bug in every if (symptom, release) in bug.shown), key=lambda bug: bug.failure)
@@ -197,13 +197,13 @@ def count_explained(store: Store, bug: int) -> int:
 
 
 def samples(store: Store) -> frozenset[int]:
-    """Return the failures that wait for reduction although a bug explains them."""
+    """The failures that wait for reduction although a bug explains them."""
     rows = store.rows("SELECT id FROM failures JOIN explanations ON failure = id WHERE status = 'new'")
     return frozenset(int(row["id"]) for row in rows)
 
 
 def explained_by(store: Store, bug: int, status: str) -> list[int]:
-    """Return the failures of a status that a reduced one explains."""
+    """The failures of a status that a reduced one explains."""
     rows = store.rows(
         "SELECT id FROM failures JOIN explanations ON failure = id WHERE bug = ? AND status = ? ORDER BY id",
         (bug, status),

@@ -38,7 +38,7 @@ class Cluster:
 
     @property
     def name(self) -> str:
-        """Return the name, such as `C0001`."""
+        """The name, such as `C0001`."""
         return cluster_name(self.id)
 
 
@@ -62,21 +62,21 @@ class Home:
 
 
 def clusters(store: Store, *, merged: bool = False) -> list[Cluster]:
-    """Return the clusters that have failures (with `merged`, emptied ones too), in order of their ids."""
+    """The clusters that have failures (with `merged`, emptied ones too), in order of their ids."""
     where = "" if merged else "WHERE status != 'merged'"
     rows = store.rows(f"SELECT id, title, status, created, note FROM clusters {where} ORDER BY id")
     return [Cluster(**row) for row in rows]
 
 
 def get_cluster(store: Store, number: int) -> Cluster:
-    """Return the cluster of that number, which must be there."""
+    """The cluster of that number, which must be there."""
     row = store.row("SELECT id, title, status, created, note FROM clusters WHERE id = ?", (number,))
     assert row is not None
     return Cluster(**row)
 
 
 def signatures_of(store: Store, cluster: int) -> list[Alias]:
-    """Return a cluster's signatures, oldest first."""
+    """A cluster's signatures, oldest first."""
     rows = store.rows(
         """SELECT digest, version, how, score, why, components
            FROM aliases JOIN signatures ON digest = signature
@@ -87,13 +87,13 @@ def signatures_of(store: Store, cluster: int) -> list[Alias]:
 
 
 def home_of(store: Store, digest: str) -> Home | None:
-    """Return a signature's place; None if it has no cluster."""
+    """A signature's place; None if it has no cluster."""
     row = store.row("SELECT cluster, how, pinned FROM aliases WHERE signature = ?", (digest,))
     return Home(int(row["cluster"]), str(row["how"]), bool(row["pinned"])) if row else None
 
 
 def homes_of(store: Store, digests: Iterable[str]) -> dict[str, Home]:
-    """Return the clusters of these signatures, oldest first; signatures without one are left out."""
+    """The clusters of these signatures, oldest first; signatures without one are left out."""
     wanted = sorted(digests)
     marks = ", ".join("?" * len(wanted))
     rows = store.rows(
@@ -106,7 +106,7 @@ def homes_of(store: Store, digests: Iterable[str]) -> dict[str, Home]:
 
 
 def load_signature(row: Row) -> Signature:
-    """Return a signature from its row: `digest`, `version` and `components` as JSON."""
+    """A signature from its row: `digest`, `version` and `components` as JSON."""
     return _load_signature(int(row["version"]), str(row["components"]), str(row["digest"]))
 
 
@@ -119,7 +119,7 @@ def _load_signature(version: int, document: str, digest: str) -> Signature:
 
 
 def get_signature(store: Store, digest: str) -> Signature:
-    """Return the signature of that digest, which must be there."""
+    """The signature of that digest, which must be there."""
     row = store.row("SELECT digest, version, components FROM signatures WHERE digest = ?", (digest,))
     assert row is not None
     return load_signature(row)
@@ -226,7 +226,7 @@ def list_apart(store: Store, cluster: int) -> None:
 
 
 def is_named(store: Store, cluster: int) -> bool:
-    """Return whether a reduced failure's signature stands for the cluster, not only symptoms."""
+    """Whether a reduced failure's signature stands for the cluster, not only symptoms."""
     sql = "SELECT 1 FROM aliases WHERE cluster = ? AND how != ?"
     return store.row(sql, (cluster, BY_SYMPTOM)) is not None
 
@@ -284,7 +284,7 @@ def counts_of_clusters(store: Store) -> dict[int, Counts]:
 
 
 def signatures_by_cluster(store: Store) -> Mapping[int, Sequence[Alias]]:
-    """Return the signatures of every cluster, oldest first."""
+    """The signatures of every cluster, oldest first."""
     found: dict[int, list[Alias]] = defaultdict(list)
     for row in store.rows(SIGNATURES):
         alias = Alias(load_signature(row), str(row["how"]), float(row["score"]), str(row["why"]))
@@ -293,7 +293,7 @@ def signatures_by_cluster(store: Store) -> Mapping[int, Sequence[Alias]]:
 
 
 def first_failures(store: Store, most: int) -> Mapping[int, Sequence[Listed]]:
-    """Return the oldest failures of every cluster, at most `most` of each."""
+    """The oldest failures of every cluster, at most `most` of each."""
     found: dict[int, list[Listed]] = defaultdict(list)
     for row in store.rows(FIRST_FAILURES, (most,)):
         listed = Listed(

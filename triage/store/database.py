@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sqlite3
 import tempfile
 import time
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def own_file(database: Path) -> Path:
-    """Return the file of known issues that a user keeps beside a database."""
+    """The file of known issues that a user keeps beside a database."""
     return database.with_name(database.name + ".known.toml")
 
 
@@ -68,6 +69,10 @@ class Store:
         """Close the connection."""
         self._connection.close()
 
+    def change_nothing(self) -> None:
+        """Refuse every write from now on."""
+        self._connection.execute("PRAGMA query_only = ON")
+
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """All of the block's writes or none; nested blocks join the outer one."""
@@ -83,7 +88,7 @@ class Store:
         self._connection.execute("COMMIT")
 
     def rows(self, sql: str, arguments: Iterator[Any] | tuple[Any, ...] = ()) -> list[Row]:
-        """Return every row that a statement gives, by the names of its columns."""
+        """Every row that a statement gives, by the names of its columns."""
         cursor = self._connection.execute(sql, tuple(arguments))
         names = [column[0] for column in cursor.description or ()]
         found = [dict(zip(names, row, strict=True)) for row in cursor]
@@ -93,7 +98,7 @@ class Store:
         return found
 
     def row(self, sql: str, arguments: tuple[Any, ...] = ()) -> Row | None:
-        """Return the first row that a statement gives; None where it gives none."""
+        """The first row that a statement gives; None where it gives none."""
         found = self.rows(sql, arguments)
         return found[0] if found else None
 
@@ -191,7 +196,7 @@ class Store:
             }
 
     def _scratch(self) -> Path:
-        """Return a folder on the blobs' own disk, so that a large file is linked instead of copied."""
+        """A folder on the blobs' own disk, so that a large file is linked instead of copied."""
         self.blobs.root.mkdir(parents=True, exist_ok=True)
         return self.blobs.root
 
@@ -210,21 +215,31 @@ def _is_number(value: object) -> bool:
 
 
 def open_existing(path: Path) -> Store:
-    """Return the store at a path that must be there already; raises `UserError` when it is not."""
+    """The store at a path that must be there already; raises `UserError` when it is not."""
     if not path.exists():
         raise UserError(f"{path}: no such database; name one with --db, or make one with `crux hunt`")
     return Store(path)
 
 
+def open_to_read(path: Path) -> Store:
+    """Return the store at a path that must be there, for a command that only asks: it changes no row.
+
+    So a database in a folder that may not be written can be asked too, if this release has made it.
+    """
+    store = open_existing(path)
+    store.change_nothing()
+    return store
+
+
 def blobs_beside(database: Path) -> Path:
-    """Return the folder of a database's blobs."""
+    """The folder of a database's blobs."""
     return database.with_name(database.name + ".blobs")
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    """Return a connection in autocommit mode, so that transactions are ours alone to begin."""
+    """A connection in autocommit mode, so that transactions are ours alone to begin."""
     try:
-        connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
+        connection = sqlite3.connect(_uri(path), timeout=BUSY_SECONDS, isolation_level=None, uri=True)
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.set_progress_handler(_look_up, STEPS)
         must_be_ours(connection, path)
@@ -236,6 +251,13 @@ def _connect(path: Path) -> sqlite3.Connection:
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA foreign_keys = ON")
     return connection
+
+
+def _uri(path: Path) -> str:
+    """The database, immutable where nobody can write to its folder: its log could not be opened otherwise."""
+    has_log = path.with_name(f"{path.name}-wal").exists()
+    is_fixed = path.exists() and not has_log and not os.access(path.parent, os.W_OK)
+    return path.absolute().as_uri() + ("?immutable=1" if is_fixed else "")
 
 
 def _look_up() -> int:
@@ -257,7 +279,7 @@ def _enter_wal(connection: sqlite3.Connection) -> None:
 
 
 def now() -> str:
-    """Return the time in UTC to the millisecond, in ISO 8601."""
+    """The time in UTC to the millisecond, in ISO 8601."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 

@@ -22,7 +22,7 @@ MOST_TEXT = 64 * 1024
 
 
 def symptom_document(symptom: Symptom) -> dict[str, str]:
-    """Return a symptom by the names of its parts; `side` only where one side alone shows it."""
+    """A symptom by the names of its parts; `side` only where one side alone shows it."""
     return {
         "outcome": symptom.outcome.value,
         "phase": symptom.phase.value,
@@ -51,7 +51,7 @@ def wrong_document(wrong: WrongResult) -> dict[str, Any]:
 
 
 def located_document(wrong: WrongResult | None) -> dict[str, Any] | None:
-    """Return the first wrong tensor and what was right before it; None where nothing tells."""
+    """The first wrong tensor and what was right before it; None where nothing tells."""
     found = wrong.located if wrong is not None else None
     return {**asdict(found), "error": _number(found.error)} if found is not None else None
 
@@ -76,7 +76,7 @@ def run_document(run: Run) -> dict[str, Any]:
 
 
 def verdict_document(verdict: Verdict) -> dict[str, Any]:
-    """Return a verdict with its symptom, what is wrong, and its runs."""
+    """A verdict with its symptom, what is wrong, and its runs."""
     return {
         "outcome": verdict.outcome.value,
         "phase": verdict.phase.value,

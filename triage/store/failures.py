@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from corpus.errors import UserError
 from corpus.reading import Fields
+from oracles.naming.signature import VERSION
 from oracles.verdict import Mark
 from reducer.result import result_of_json
 from triage.store.database import ADVICE, Row, Store, dump, now, parsed
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
     from corpus.case import Case
     from oracles.naming.signature import Signature
     from oracles.verdict import Verdict
+
+DECISIONS = 2
+"""Goes up with each change by which reductions, names or groups come out otherwise."""
+EDITION = f"{DECISIONS}.{VERSION}"
+"""What is kept with each decision, so that those of older editions can be made anew."""
 
 NEW = "new"
 REDUCED = "reduced"
@@ -59,12 +65,12 @@ class Failure:
 
     @property
     def name(self) -> str:
-        """Return the name, such as `F00012`."""
+        """The name, such as `F00012`."""
         return failure_name(self.id)
 
     @property
     def cluster_name(self) -> str:
-        """Return the cluster's name, such as `C0001`."""
+        """The cluster's name, such as `C0001`."""
         return cluster_name(self.cluster)
 
     @property
@@ -88,14 +94,14 @@ class ReleaseResults:
 
 
 def find_failure(store: Store, case: Case) -> int:
-    """Return the number of the failure of this case on its target; 0 when there is none."""
+    """The number of the failure of this case on its target; 0 when there is none."""
     sql = "SELECT id FROM failures WHERE case_id = ? AND target = ?"
     row = store.row(sql, (case.case_id, str(case.target or "")))
     return int(row["id"]) if row else 0
 
 
 def get_failure(store: Store, number: int) -> Failure:
-    """Return the failure of that number, which must be there."""
+    """The failure of that number, which must be there."""
     row = store.row(f"SELECT {COLUMNS} FROM failures WHERE id = ?", (number,))
     assert row is not None
     return Failure(**row)
@@ -125,7 +131,7 @@ def count_alike(store: Store, symptom: str, target: str) -> int:
 
 
 def first_alike(store: Store, symptom: str, target: str) -> int:
-    """Return the number of the first failure of a symptom on a target, which must be there."""
+    """The number of the first failure of a symptom on a target, which must be there."""
     row = store.row("SELECT min(id) AS id FROM failures WHERE symptom = ? AND target = ?", (symptom, target))
     assert row is not None
     return int(row["id"])
@@ -134,7 +140,7 @@ def first_alike(store: Store, symptom: str, target: str) -> int:
 def list_failures(
     store: Store, *, cluster: int | None = None, status: str | None = None, most: int = -1
 ) -> list[Failure]:
-    """Return the failures, oldest first, at most `most`; only those of a cluster or status, if given."""
+    """The failures, oldest first, at most `most`; only those of a cluster or status, if given."""
     wanted = {"cluster": cluster, "status": status}
     given = {name: value for name, value in wanted.items() if value is not None}
     where = "WHERE " + " AND ".join(f"{name} = ?" for name in given) if given else ""
@@ -143,13 +149,13 @@ def list_failures(
 
 
 def origins(store: Store, number: int) -> list[str]:
-    """Return the paths and seeds that a failure came from."""
+    """The paths and seeds that a failure came from."""
     rows = store.rows("SELECT origin FROM origins WHERE failure = ? ORDER BY origin", (number,))
     return [str(row["origin"]) for row in rows]
 
 
 def first_origins(store: Store, number: int) -> list[str]:
-    """Return where a failure came from in the end: where those came from in whose reductions it was met."""
+    """Where a failure came from in the end: where those came from in whose reductions it was met."""
     found: dict[str, None] = {}
     ways, seen = [number], {number}
     for each in ways:
@@ -164,13 +170,13 @@ def first_origins(store: Store, number: int) -> list[str]:
 
 
 def _in_whose_reduction(origin: str) -> int:
-    """Return the number of the failure that a derived origin names; 0 for any other origin."""
+    """The number of the failure that a derived origin names; 0 for any other origin."""
     match = _DERIVED.fullmatch(origin)
     return int(match[1] or match[2]) if match else 0
 
 
 def verdict_of(store: Store, number: int) -> dict[str, Any]:
-    """Return a failure's verdict as it was kept: of the reduced case if there is one."""
+    """A failure's verdict as it was kept: of the reduced case if there is one."""
     row = store.row("SELECT verdict FROM failures WHERE id = ?", (number,))
     assert row is not None
     document: dict[str, Any] = parsed(row["verdict"], VERDICT, "a verdict")
@@ -178,24 +184,29 @@ def verdict_of(store: Store, number: int) -> dict[str, Any]:
 
 
 def best_case_of(store: Store, number: int) -> str:
-    """Return the case that shows a failure best: reduced if it is."""
+    """The case that shows a failure best: reduced if it is."""
     return get_failure(store, number).best_case
 
 
 def title_of_signature(store: Store, digest: str) -> str | None:
-    """Return the title of the first failure of a signature; None where there is none."""
+    """The title of the first failure of a signature; None where there is none."""
     row = store.row("SELECT title FROM failures WHERE signature = ? ORDER BY id LIMIT 1", (digest,))
     return str(row["title"]) if row else None
 
 
+def targets_of(store: Store) -> list[str]:
+    """The targets that failures are of."""
+    return [str(row["target"]) for row in store.rows("SELECT DISTINCT target FROM failures ORDER BY target")]
+
+
 def releases_of(store: Store, cluster: int) -> tuple[str, ...]:
-    """Return the releases on which a cluster was seen."""
+    """The releases on which a cluster was seen."""
     rows = store.rows("SELECT DISTINCT release FROM failures WHERE cluster = ?", (cluster,))
     return tuple(sorted({str(row["release"]) for row in rows} - {""}))
 
 
 def release_results_of(store: Store, cluster: int) -> ReleaseResults:
-    """Return when and where a cluster was seen; it must have failures."""
+    """When and where a cluster was seen; it must have failures."""
     times = store.row(
         "SELECT min(first_seen) AS first, max(last_seen) AS last FROM failures WHERE cluster = ?", (cluster,)
     )
@@ -277,7 +288,7 @@ def point_at_reduced(
 
 
 def is_limit(verdict: Verdict) -> bool:
-    """Return whether the compiler itself declares that it does not do this yet."""
+    """Whether the compiler itself declares that it does not do this yet."""
     return Mark.LIMIT in verdict.marks
 
 
@@ -295,12 +306,12 @@ def keep_reduction(
     store: Store, number: int, case_id: str | None, status: str, document: Mapping[str, Any]
 ) -> None:
     """Keep what a reduction of a failure said of itself, inside the running transaction."""
-    values = {"failure": number, "reduced_case": case_id, "status": status}
+    values = {"failure": number, "reduced_case": case_id, "status": status, "edition": EDITION}
     store.insert("reductions", {**values, "document": dump(dict(document)), "finished": now()})
 
 
 def why_set_aside(store: Store, number: int) -> str:
-    """Return why a failure was left unreduced the last time; empty if it was not."""
+    """Why a failure was left unreduced the last time; empty if it was not."""
     row = store.row(
         "SELECT document FROM reductions WHERE failure = ? AND reduced_case IS NULL ORDER BY id DESC",
         (number,),
@@ -326,7 +337,7 @@ def declared_rows(store: Store) -> list[Row]:
 
 
 def find_clusters(store: Store, words: str) -> frozenset[int]:
-    """Return the clusters of the failures that hold all the words, or words that begin so."""
+    """The clusters of the failures that hold all the words, or words that begin so."""
     sql = "SELECT DISTINCT cluster FROM failures WHERE id IN (SELECT rowid FROM failures_search(?))"
     return frozenset(int(row["cluster"]) for row in store.rows(sql, (_query(words),)))
 

@@ -16,22 +16,22 @@ CASE = re.compile(r"[0-9a-fA-F]{6,64}")
 
 
 def failure_name(number: int) -> str:
-    """Return a failure's name, such as `F00012`."""
+    """A failure's name, such as `F00012`."""
     return f"F{number:05d}"
 
 
 def cluster_name(number: int) -> str:
-    """Return a cluster's name, such as `C0001`."""
+    """A cluster's name, such as `C0001`."""
     return f"C{number:04d}"
 
 
 def is_name(text: str) -> bool:
-    """Return whether a word on the command line has the form of a name in the database."""
+    """Whether a word on the command line has the form of a name in the database."""
     return any(form.fullmatch(text) for form in (FAILURE, CLUSTER, CASE))
 
 
 def find_failure(store: Store, text: str) -> int | None:
-    """Return the failure of that name; None when the word is not a failure's name."""
+    """The failure of that name; None when the word is not a failure's name."""
     match = FAILURE.fullmatch(text)
     if not match:
         return None
@@ -41,7 +41,7 @@ def find_failure(store: Store, text: str) -> int | None:
 
 
 def find_cluster(store: Store, text: str) -> int | None:
-    """Return the cluster of that name; None when the word is not a cluster's name."""
+    """The cluster of that name; None when the word is not a cluster's name."""
     match = CLUSTER.fullmatch(text)
     if not match:
         return None
@@ -51,7 +51,7 @@ def find_cluster(store: Store, text: str) -> int | None:
 
 
 def live_cluster(store: Store, text: str) -> int:
-    """Return the cluster of that name, or the one that took it in; raises `UserError` for any other word."""
+    """The cluster of that name, or the one that took it in; raises `UserError` for any other word."""
     found = find_cluster(store, text)
     if found is None:
         raise UserError(f"{text}: not a cluster's name; they look like C0001, see `crux triage`")

@@ -67,7 +67,7 @@ def _read(opened: sqlite3.Connection, path: Path) -> Schema:
 
 
 def steps_of(opened: sqlite3.Connection) -> set[str]:
-    """Return the names of the steps that have made a database so far; none of an empty one."""
+    """The names of the steps that have made a database so far; none of an empty one."""
     try:
         asked = "SELECT name FROM _sqlite_migrations WHERE migration_set = ?"
         return {str(name) for (name,) in opened.execute(asked, (NAME,))}
@@ -76,7 +76,7 @@ def steps_of(opened: sqlite3.Connection) -> set[str]:
 
 
 def schema_of(opened: sqlite3.Connection) -> Schema:
-    """Return the schema by kind and name, without the indexes that SQLite makes of itself."""
+    """The schema by kind and name, without the indexes that SQLite makes of itself."""
     rows = opened.execute("SELECT type, name, sql FROM sqlite_master")
     return {
         (str(kind), str(name)): " ".join(str(sql).split())
@@ -92,7 +92,7 @@ def _own_tables(found: Schema) -> Schema:
 
 @cache
 def schema_after(count: int) -> Schema:
-    """Return the schema after the first `count` of our steps."""
+    """The schema after the first `count` of our steps."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as made:
         for step in MIGRATIONS[:count]:
             step(cast(Any, made))  # they only execute statements, which a plain connection does as well

@@ -32,12 +32,12 @@ class Rewrite:
 
 
 def neighbours(store: Store, digest: str, cut: float) -> frozenset[str]:
-    """Return the signatures that chains of kept distances up to a cut, and pins, join with this one."""
+    """The signatures that chains of kept distances up to a cut, and pins, join with this one."""
     return frozenset(str(row["digest"]) for row in store.rows(NEIGHBOURS, (digest, cut)))
 
 
 def same_kind(store: Store, digest: str) -> list[Signature]:
-    """Return the other signatures that stand in a cluster and are of its kind and version."""
+    """The other signatures that stand in a cluster and are of its kind and version."""
     rows = store.rows(
         """SELECT digest, version, components FROM signatures JOIN aliases ON signature = digest
            WHERE (kind, version) = (SELECT kind, version FROM signatures WHERE digest = ?)
@@ -54,7 +54,7 @@ def keep_distance(store: Store, first: str, second: str, distance: float) -> Non
 
 
 def kept_distance(store: Store, first: str, second: str) -> float | None:
-    """Return the distance of two signatures; None where it was not kept, since they are not near."""
+    """The distance of two signatures; None where it was not kept, since they are not near."""
     row = store.row("SELECT distance FROM similarities WHERE first = ? AND second = ?", (first, second))
     return float(row["distance"]) if row else None
 

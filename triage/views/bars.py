@@ -29,7 +29,7 @@ class Bars:
 
 
 def over_time(times: Sequence[str]) -> Bars | None:
-    """Return the chart of moments in ISO form; None of none."""
+    """The chart of moments in ISO form; None of none."""
     moments = sorted(datetime.fromisoformat(each) for each in times)
     if not moments:
         return None

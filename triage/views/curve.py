@@ -39,7 +39,7 @@ class Curve:
 
 
 def curve(points: Sequence[tuple[int, int]], checks: int) -> Curve:
-    """Return the chart of (check, size) pairs, the first at check 0, up to `checks`."""
+    """The chart of (check, size) pairs, the first at check 0, up to `checks`."""
     span = max(checks, 1)
     sizes = [max(size, 1) for _, size in points]
     high, low = max(sizes), min(sizes)
@@ -67,7 +67,7 @@ def curve(points: Sequence[tuple[int, int]], checks: int) -> Curve:
 
 
 def _bounds(low: int, high: int) -> tuple[float, float]:
-    """Return the powers of ten that the axis shows, a little beyond the data; never an empty range."""
+    """The powers of ten that the axis shows, a little beyond the data; never an empty range."""
     floor, ceiling = math.log10(low), math.log10(high)
     margin = max((ceiling - floor) * 0.06, 0.05)
     return max(floor - margin, 0.0 if low > 1 else -margin), ceiling + margin
@@ -95,7 +95,7 @@ def _steps(span: int) -> list[int]:
 
 
 def short(number: int) -> str:
-    """Return a number in few characters: `97`, `26.7k`, `1.2M`."""
+    """A number in few characters: `97`, `26.7k`, `1.2M`."""
     for size, letter in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
         if number >= size:
             return f"{number / size:.3g}{letter}"

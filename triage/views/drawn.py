@@ -43,7 +43,7 @@ class LoopsPicture:
 
     @classmethod
     def of(cls, module: Module) -> LoopsPicture:
-        """Return the picture of a module's first function."""
+        """The picture of a module's first function."""
         made = cls(module)
         made.graph.name = module.entry
         for item in module.main.params:
@@ -67,7 +67,7 @@ class LoopsPicture:
             self._body(inside, made)
 
     def _made(self, stmt: Stmt) -> str:
-        """Return the name of what a statement leaves: a buffer's next state, a variable, else its place."""
+        """The name of what a statement leaves: a buffer's next state, a variable, else its place."""
         place = f"statement {len(self.graph.node)}"
         match stmt:
             case Store():
@@ -99,7 +99,7 @@ class LoopsPicture:
 
 
 def _bodies(stmt: Stmt) -> tuple[Body, ...]:
-    """Return the bodies of a statement in the order of the text."""
+    """The bodies of a statement in the order of the text."""
     if isinstance(stmt, If):
         return (stmt.then, stmt.other or ())
     return (getattr(stmt, "init", None) or (), getattr(stmt, "body", None) or ())
@@ -138,7 +138,7 @@ def drawn(case: Case, seen: Seen | None = None) -> DrawnGraph:
 
 
 def drawn_loops(module: Module) -> DrawnGraph:
-    """Return the statements of a program of loops as nodes."""
+    """The statements of a program of loops as nodes."""
     picture = LoopsPicture.of(module)
     types = {name: made for name, kind in picture.known.items() if (made := _type(*kind)) is not None}
     return DrawnGraph(picture.graph, types)

@@ -112,7 +112,7 @@ def _mesh(boxes: Sequence[Box], edges: Sequence[tuple[int, int]], ranks: list[in
 
 
 def _straight(edges: Sequence[tuple[int, int]], ranks: list[int]) -> set[tuple[int, int]]:
-    """Return the longest edges, for which there are no bends left."""
+    """The longest edges, for which there are no bends left."""
     spans = sorted((ranks[target] - ranks[source] - 1, source, target) for source, target in edges)
     return {
         (source, target)
@@ -225,7 +225,7 @@ def _route(path: list[int], centres: list[Point], boxes: list[Box]) -> tuple[Poi
 
 
 def svg_path(points: Sequence[Point]) -> str:
-    """Return a smooth line through the points, vertical at each of them."""
+    """A smooth line through the points, vertical at each of them."""
     start, *rest = points
     pieces, before = [f"M{start.x:g} {start.y:g}"], start
     for point in rest:

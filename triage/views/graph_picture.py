@@ -103,7 +103,7 @@ class GraphPicture:
         return topological_order(len(self.nodes), dict(enumerate(self.sources)))
 
     def whole(self) -> Shown:
-        """Return every node, with the graph's inputs, outputs and, of a small one, weights."""
+        """Every node, with the graph's inputs, outputs and, of a small one, weights."""
         return self._show(range(len(self.nodes)), with_weights=len(self.nodes) <= MOST_WITH_WEIGHTS)
 
     def original(self) -> Shown:
@@ -118,7 +118,7 @@ class GraphPicture:
         return len(self.nodes) > MOST_WHOLE
 
     def _around(self) -> set[int]:
-        """Return the kept nodes and their neighbours, step by step while the picture stays readable."""
+        """The kept nodes and their neighbours, step by step while the picture stays readable."""
         near = set(self.kept) or set(self.order[: MOST_AROUND // 2])
         edge = sorted(near)
         for _ in range(STEPS):
@@ -184,7 +184,7 @@ class GraphPicture:
         return type_text(self.types[name]) if name in self.types else ""
 
     def dots(self) -> Dots:
-        """Return the overview: one dot a node."""
+        """The overview: one dot a node."""
         count = len(self.nodes)
         columns = max(40, math.ceil(math.sqrt(12 * count)))
         places = {index: Point(at % columns, at // columns) for at, index in enumerate(self.order)}
@@ -205,7 +205,7 @@ def _cut(text: str) -> str:
 
 
 def _focus(items: list[Item], drawing: Drawing) -> Point:
-    """Return the uppermost kept node; where none is kept, the first one."""
+    """The uppermost kept node; where none is kept, the first one."""
     for kind in ("kept", "node"):
         found = [centre for item, centre in zip(items, drawing.centres, strict=True) if item.kind == kind]
         if found:

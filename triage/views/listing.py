@@ -15,7 +15,7 @@ MOST_TEXT = 200
 
 
 def list_model(model: onnx.ModelProto) -> str:
-    """Return the model with the type of every value that inference can tell, a line a node."""
+    """The model with the type of every value that inference can tell, a line a node."""
     types = inferred_types(model)
     known = graph_types(model.graph)
     typed = onnx.ModelProto()
@@ -28,7 +28,7 @@ def list_model(model: onnx.ModelProto) -> str:
 
 
 def describe_value(value: Value) -> str:
-    """Return a value's type and, where there are few, its elements."""
+    """A value's type and, where there are few, its elements."""
     if value is None:
         return "absent"
     if isinstance(value, list):
@@ -55,7 +55,7 @@ def _nested(tensor: Tensor) -> str:
 
 
 def mermaid(drawn: DrawnGraph) -> str:
-    """Return a main graph as a Mermaid flow chart: inputs, weights, operators, outputs."""
+    """A main graph as a Mermaid flow chart: inputs, weights, operators, outputs."""
     graph = drawn.graph
     types = {name: type_text(declared) for name, declared in drawn.types.items()}
     makers: dict[str, str] = {}

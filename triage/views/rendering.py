@@ -26,7 +26,7 @@ def render(template: str, **values: Any) -> str:
 
 
 def template_of(text: str) -> Template:
-    """Return a template that is given as its text, to be included by another one."""
+    """A template that is given as its text, to be included by another one."""
     return _environment().from_string(text)
 
 
@@ -45,7 +45,7 @@ def _environment() -> Environment:
 
 
 def hash_of(script: str) -> str:
-    """Return the hash by which a page's policy lets one script run, and no other."""
+    """The hash by which a page's policy lets one script run, and no other."""
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
@@ -75,7 +75,7 @@ def as_row(text: object) -> str:
 
 
 def as_fence(text: str, language: str = "") -> str:
-    """Return a block of code in Markdown, whatever fences it holds; what is not plain is written out."""
+    """A block of code in Markdown, whatever fences it holds; what is not plain is written out."""
     text = "".join(char if char.isprintable() or char in "\n\t" else ascii(char)[1:-1] for char in text)
     longest = max((len(run) for run in re.findall("`{3,}", text)), default=2)
     ticks = "`" * (longest + 1)
@@ -133,7 +133,7 @@ PASSING = (
 
 
 def scrub(text: str) -> str:
-    """Return the text without private names and without what changes from run to run."""
+    """The text without private names and without what changes from run to run."""
     for word, replacement in _private_words():
         text = text.replace(word, replacement)
     for pattern, replacement in PASSING:
@@ -142,7 +142,7 @@ def scrub(text: str) -> str:
 
 
 def private_words_in(content: bytes) -> list[str]:
-    """Return the private names that a file holds."""
+    """The private names that a file holds."""
     return [word for word, _ in _private_words() if word.encode() in content]
 
 

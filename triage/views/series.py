@@ -42,7 +42,7 @@ class Series:
 
 
 def series(lines: Sequence[Line]) -> Series | None:
-    """Return the chart of some lines; None where there is nothing to draw."""
+    """The chart of some lines; None where there is nothing to draw."""
     shown = [each for each in lines if len(each.points) > 1]
     if not shown:
         return None
@@ -70,7 +70,7 @@ def _fewer(points: Sequence[Point]) -> Sequence[Point]:
 
 
 def _step(most: float) -> float:
-    """Return a round distance of the marks, so that there are two to five."""
+    """A round distance of the marks, so that there are two to five."""
     power = 10.0 ** (math.floor(math.log10(max(most, LEAST))) - 1)
     return next((power * each for each in _STEPS if most / (power * each) <= 4), power * 50)
 
@@ -81,7 +81,7 @@ def _moments(span: float) -> list[int]:
 
 
 def duration(seconds: float) -> str:
-    """Return a time in short: `40 s`, `5 min`, `2 h`, `3 d`."""
+    """A time in short: `40 s`, `5 min`, `2 h`, `3 d`."""
     for size, name in ((86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= size:
             return f"{seconds / size:g} {name}"

@@ -68,7 +68,7 @@ class Seen:
 
 
 def before(known: Iterable[Seen], release: str) -> Seen | None:
-    """Return the newest earlier release that says something of the case."""
+    """The newest earlier release that says something of the case."""
     own = order_of(release)
     telling = [each for each in known if not each.is_silent and order_of(each.release) < own]
     return max(telling, key=lambda each: order_of(each.release), default=None)
@@ -112,7 +112,7 @@ class Subject:
 def subjects(
     package: str, words: Iterable[str], options: CaseOptions, store: Store, *, corpus: bool = True
 ) -> list[Subject]:
-    """Return all cases of a package, with what the database remembers of them; each case once."""
+    """All cases of a package, with what the database remembers of them; each case once."""
     found: dict[str, Subject] = {}
     shipped = (_of_regression(each) for each in load_regressions() if each.package == package)
     for each in (
@@ -181,6 +181,6 @@ def seen_in(release: str, row: WatchedRow) -> Seen:
 
 
 def runs(backend: str, package: str) -> bool:
-    """Return whether a backend runs a package or another build of it, such as `onnxruntime-gpu`."""
+    """Whether a backend runs a package or another build of it, such as `onnxruntime-gpu`."""
     own = find_backend(backend).package
     return package == own or package.startswith(f"{own}-")

@@ -17,6 +17,7 @@ from oracles.sandbox.processes import SandboxError
 from oracles.verdict import Outcome
 from triage.bisection.bisection import target_for
 from triage.bisection.environments import Unavailable
+from triage.bisection.places import Place, Sources, chosen
 from triage.cases.judging import Judges, judge_often
 from triage.cases.replaying import shown_by
 from triage.console.options import CaseOptions
@@ -24,7 +25,6 @@ from triage.console.progress import Progress
 from triage.store.database import Store, dump
 from triage.store.jobs.watched import WatchedRow, keep_watch, watched_releases
 from triage.watching.changes import Change, Seen, Subject, before, change
-from triage.watching.places import Place, Sources, chosen
 
 SURE = 3
 """How often a case that failed before is judged before it counts as fixed: some failures come and go."""
@@ -45,7 +45,7 @@ class Watch:
     since: str = ""
 
     def releases(self) -> list[str]:
-        """Return the releases to look at, oldest first; what was watched already only where it is named."""
+        """The releases to look at, oldest first; what was watched already only where it is named."""
         if not self.sources.given:
             watched = watched_releases(self.store, self.sources.package)
             return chosen(self.sources.offered, self.wanted, watched, self.sources.package)
@@ -74,7 +74,7 @@ class Watch:
             raise UserError(why)
 
     def baseline(self, release: str) -> str:
-        """Return the release to compare with where nothing is known of a case; empty where there is none."""
+        """The release to compare with where nothing is known of a case; empty where there is none."""
         if self.since:
             return self.since
         own = order_of(release)
@@ -82,7 +82,7 @@ class Watch:
         return older[-1] if older else ""
 
     def target_at(self, place: Place, case: Case | None = None) -> Target:
-        """Return the target of a case in a place; without one the target of new programs."""
+        """The target of a case in a place; without one the target of new programs."""
         own = case and (case.target or Target(find_format(case.format).target))
         target = self.options.target_of(target_for(self.sources.package, own or Target(self.sources.backend)))
         return target.with_setting("python", place.python) if place.python else target
@@ -104,7 +104,7 @@ class Watch:
         return [told.get(each.case.case_id, each) for each in subjects]
 
     def _look(self, subjects: Sequence[Subject], place: Place) -> tuple[list[Subject], dict[str, Any]]:
-        """Return every case on one release: the cases with what was seen, and the document of the release."""
+        """Every case on one release: the cases with what was seen, and the document of the release."""
         told, rows, changes = [], [], []
         with Judges(self.options) as judges:
             for at, each in enumerate(subjects):

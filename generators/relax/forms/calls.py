@@ -98,7 +98,7 @@ def grow_primfunc(growth: Growth, frame: Frame, target: Tensor, within: Within, 
 
 
 def read_of(growth: Growth, target: Tensor, operand: int) -> tuple[tuple[Dim, ...], Json]:
-    """Return an operand's shape and the element that is read: axes in another order, shifted or left out."""
+    """An operand's shape and the element that is read: axes in another order, shifted or left out."""
     draws = growth.draws
     axes = draws.sample(range(target.rank), target.rank)
     axes = axes if draws.chance(0.3) else sorted(axes)
@@ -180,7 +180,7 @@ def grow_loops(growth: Growth, frame: Frame, target: Tensor, within: Within, fue
 
 
 def is_sound(function: Function) -> bool:
-    """Return whether a PrimFunc is well-formed and its result is defined for small operands."""
+    """Whether a PrimFunc is well-formed and its result is defined for small operands."""
     module = Module({"main": function})
     if not is_taken(function) or not is_well_formed(module):
         return False

@@ -19,7 +19,7 @@ _BRANCH_DEPTH = 3
 
 
 def grow_branch(growth: Growth, frame: Frame, target: Tensor, within: Within, fuel: int) -> Known | None:
-    """Return a condition, then each branch in a frame of its own."""
+    """A condition, then each branch in a frame of its own."""
     if frame.depth >= _BRANCH_DEPTH:
         return None
     condition = growth.grow(frame, Tensor(BOOL, ()), ANY, min(fuel - 1, 2))
@@ -74,7 +74,7 @@ def written(growth: Growth, frame: Frame, target: Tensor, fuel: int) -> Helper:
 
 
 def add_parameter(growth: Growth, frame: Frame, told: Type) -> Known:
-    """Return a further parameter of a function, with a value that stands for what it is called with."""
+    """A further parameter of a function, with a value that stands for what it is called with."""
     assert isinstance(told, Tensor)
     name = growth.fresh("p")
     array = drawn(growth.draws, told.dtype, concrete(told.shape, frame.all_sizes()), ANY)

@@ -47,7 +47,7 @@ def grow_loose(growth: Growth, frame: Frame, target: Tensor, within: Within, fue
 
 
 def grow_pair(growth: Growth, frame: Frame, target: Tensor, within: Within, fuel: int) -> Known | None:
-    """Return the target among other fields."""
+    """The target among other fields."""
     others = [any_tensor(growth.asking(frame)) for _ in range(growth.draws.between(0, 2))]
     at = growth.draws.below(len(others) + 1)
     types: list[Type] = [*others[:at], target, *others[at:]]
@@ -74,7 +74,7 @@ _READ_OFF = 0.5
 
 
 def grow_shape(growth: Growth, frame: Frame, target: Tensor, within: Within, fuel: int) -> Known | None:
-    """Return a reshape, a broadcast, or a filled tensor."""
+    """A reshape, a broadcast, or a filled tensor."""
     shape = _shape(growth, frame, target, fuel)
     ref = {"ref": shape.name}
     way = growth.draws.below(3)
@@ -110,7 +110,7 @@ def grow_unknown(growth: Growth, frame: Frame, target: Tensor, within: Within, f
 
 
 def _nonzero(growth: Growth, frame: Frame, fuel: int) -> Known:
-    """Return the first row of the places of what is not zero."""
+    """The first row of the places of what is not zero."""
     rank = growth.draws.between(1, 2)
     source = growth.grow(frame, Tensor("float32", growth.asking(frame).shape(rank, rank)), ANY, fuel // 2)
     found = _cast(growth, frame, "relax.nonzero", [{"ref": source.name}], "int64", rank)
@@ -120,7 +120,7 @@ def _nonzero(growth: Growth, frame: Frame, fuel: int) -> Known:
 
 
 def _unique(growth: Growth, frame: Frame, fuel: int) -> Known:
-    """Return the different elements of a tensor of integers."""
+    """The different elements of a tensor of integers."""
     dtype = growth.draws.pick(["int64", "int32"])
     source = growth.grow(frame, Tensor(dtype, growth.asking(frame).shape(1, 2)), ANY, fuel // 2)
     flags = [{"prim": ["bool", is_set]} for is_set in (1, 0, 0, 0)]
@@ -128,7 +128,7 @@ def _unique(growth: Growth, frame: Frame, fuel: int) -> Known:
 
 
 def _sliced(growth: Growth, frame: Frame, fuel: int) -> Known:
-    """Return a part of a vector whose ends are tensors."""
+    """A part of a vector whose ends are tensors."""
     draws, asking = growth.draws, growth.asking(frame)
     size = max(asking.static(), 2)
     source = growth.grow(frame, Tensor(asking.float(), (size,)), ANY, fuel // 2)
@@ -162,7 +162,7 @@ def _row(found: Known) -> Tensor:
 
 
 def reduced(growth: Growth, frame: Frame, row: Known, target: Tensor) -> Known:
-    """Return the row, of the target's dtype, beside each of the target's elements; its largest."""
+    """The row, of the target's dtype, beside each of the target's elements; its largest."""
     told = _row(row)
     if told.dtype != target.dtype:
         as_target = {"attributes": ["AstypeAttrs", {"dtype": target.dtype}]}

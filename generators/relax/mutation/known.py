@@ -85,7 +85,7 @@ def _reads(args: Json) -> tuple[str, ...]:
 
 
 def _certain(program: GraphProgram, known: Mapping[str, Any]) -> dict[str, Type]:
-    """Return the types of constants, of main's inputs, and of what follows from these."""
+    """The types of constants, of main's inputs, and of what follows from these."""
     types: dict[str, Type] = {
         name: Tensor(value.dtype.name, value.shape) for name, value in program.constants.items()
     }
@@ -106,7 +106,7 @@ def _of_input(item: Input) -> Tensor | None:
 
 
 def type_of(binding: Binding, types: Mapping[str, Type], value: Any) -> Type | None:
-    """Return the type of a binding of that value, if it is certain; of a tuple the types of its fields."""
+    """The type of a binding of that value, if it is certain; of a tuple the types of its fields."""
     if "type" in binding.kwargs:
         return _static(binding.kwargs["type"])
     if binding.op == "match_cast":
@@ -142,7 +142,7 @@ def _typed(value: Any, dtypes: Sequence[str], binding: Binding) -> Type | None:
 
 
 def _dtype(value: Any, dtypes: Sequence[str], binding: Binding) -> str:
-    """Return the dtype that is told, or that of the first operand of this kind."""
+    """The dtype that is told, or that of the first operand of this kind."""
     if value.dtype.kind == "b":
         return BOOL
     told = binding.kwargs.get("attributes", ["", {}])[1]
@@ -153,7 +153,7 @@ def _dtype(value: Any, dtypes: Sequence[str], binding: Binding) -> str:
 
 
 def names_symbol(item: Json) -> bool:
-    """Return whether a shape or a number among arguments is spelled by symbols."""
+    """Whether a shape or a number among arguments is spelled by symbols."""
     if isinstance(item, list | tuple):
         return any(map(names_symbol, item))
     if not isinstance(item, dict):
@@ -170,7 +170,7 @@ def _with_entries() -> frozenset[str]:
 
 
 def _static(told: Json) -> Tensor | None:
-    """Return the tensor of known sizes that a type of the document spells."""
+    """The tensor of known sizes that a type of the document spells."""
     if not isinstance(told, dict) or "tensor" not in told:
         return None
     dtype, shape, _ = told["tensor"]

@@ -58,7 +58,7 @@ class Mutant:
         return depths_of(self.bindings, {})
 
     def tensor(self, name: str) -> Tensor | None:
-        """Return the type of a name, if it is a tensor that growth may read."""
+        """The type of a name, if it is a tensor that growth may read."""
         told = self.learned.types.get(name)
         own = set(symbols(item.shape for item in self.program.main.inputs))
         fits = isinstance(told, Tensor) and name in self.learned.values and set(symbols([told.shape])) <= own
@@ -129,7 +129,7 @@ class Mutant:
     def grown(
         self, at: int, choices: Choices, target: Tensor, within: Within, near: str = ""
     ) -> Grown | None:
-        """Return a value of the type, made before the place; `near` is a name that it should rather read."""
+        """A value of the type, made before the place; `near` is a name that it should rather read."""
         growth = self.growth(at, choices)
         if near:  # leaves are drawn from what is known
             growth.main.known += [each for each in growth.main.known if each.name == near] * 3
@@ -141,7 +141,7 @@ class Mutant:
     # What stands there afterwards
 
     def with_grown(self, at: int, grown: Grown, rest: Sequence[Binding]) -> Mutant:
-        """Return the program with what was grown before the place, and these bindings from there on."""
+        """The program with what was grown before the place, and these bindings from there on."""
         growth = grown.growth
         made = tuple(
             Binding(name, op, tuple(args), dict(kwargs)) for name, op, args, kwargs in growth.main.bindings
@@ -169,7 +169,7 @@ class Mutant:
         return replace(self, program=program, inputs={**self.inputs, **growth.feeds}, given=given)
 
     def with_bindings(self, bindings: Sequence[Binding]) -> Mutant:
-        """Return the program with other bindings in main."""
+        """The program with other bindings in main."""
         main = replace(self.program.main, bindings=tuple(bindings))
         return replace(self, program=replace(self.program, main=main))
 
@@ -215,7 +215,7 @@ def _in(binding: Binding, block: int) -> Binding:
 
 
 def reading(binding: Binding, old: str, new: str) -> Binding:
-    """Return the binding with another operand in the place of one."""
+    """The binding with another operand in the place of one."""
 
     def change(item: Json) -> Json:
         return {REF: new} if item == {REF: old} else item
@@ -224,7 +224,7 @@ def reading(binding: Binding, old: str, new: str) -> Binding:
 
 
 def astype(name: str, source: str, dtype: str, like: Binding) -> Binding:
-    """Return a cast that stands where the other binding does."""
+    """A cast that stands where the other binding does."""
     told: dict[str, Json] = {"attributes": ["AstypeAttrs", {"dtype": dtype}]}
     if like.kwargs.get(BLOCK) is not None:
         told[BLOCK] = like.kwargs[BLOCK]

@@ -49,13 +49,13 @@ def insert(mutant: Mutant) -> Mutant | None:
 
 
 def _flat(binding: Binding) -> list[object]:
-    """Return the arguments, those in tuples included."""
+    """The arguments, those in tuples included."""
     tuples = [item["tuple"] for item in binding.args if tag_of(item) == "tuple"]
     return [*binding.args, *(item for each in tuples for item in each)]
 
 
 def _like(mutant: Mutant, at: int, name: str, choices: Choices) -> Grown | None:
-    """Return a value of the type of a name, within the bounds of its values, made before the place."""
+    """A value of the type of a name, within the bounds of its values, made before the place."""
     told = mutant.tensor(name)
     if told is None:
         return None
@@ -68,7 +68,7 @@ def substitute(mutant: Mutant) -> Mutant | None:
 
 
 def redraw(mutant: Mutant) -> Mutant | None:
-    """Return the same operator with the same type, its attributes and operands drawn anew."""
+    """The same operator with the same type, its attributes and operands drawn anew."""
     return _in_place(mutant, lambda binding: only(binding.op) if binding.op in _entries() else None)
 
 
@@ -114,7 +114,7 @@ def delete(mutant: Mutant) -> Mutant | None:
 
 
 def retype(mutant: Mutant) -> Mutant | None:
-    """Return an operator computes in another float dtype: casts go around it."""
+    """An operator computes in another float dtype: casts go around it."""
     for at, binding in _places(mutant):
         told = mutant.tensor(binding.name)
         operands = [mutant.tensor(name) or mutant.learned.types.get(name) for name in binding.reads]
@@ -127,7 +127,7 @@ def retype(mutant: Mutant) -> Mutant | None:
 
 
 def _is_uniform(binding: Binding) -> bool:
-    """Return whether an operator's result has the dtype of its operands, which are plain names."""
+    """Whether an operator's result has the dtype of its operands, which are plain names."""
     told = binding.kwargs.get("attributes", ["", {}])[1]
     has_dtype = any(isinstance(value, str) and value in FLOATS for value in told.values())
     plain = all(tag_of(item) in (REF, "shape") for item in binding.args)
@@ -183,7 +183,7 @@ def mutated(
     draws: RandomSource,
     budget: Budget = UNLIMITED,
 ) -> RelaxProgram:
-    """Return the program after one to four changes; one that no change fits comes back as it was."""
+    """The program after one to four changes; one that no change fits comes back as it was."""
     mutant = _begun(Mutant(program, inputs, types, draws, budget))
     for _ in range(draws.between(1, 4) if mutant else 0):
         for mutation in draws.sample(MUTATIONS, len(MUTATIONS)):
@@ -197,7 +197,7 @@ def mutated(
 
 
 def runs(mutant: Mutant) -> bool:
-    """Return whether its values can be computed, none of them too large."""
+    """Whether its values can be computed, none of them too large."""
     try:
         return bool(mutant.learned.values)
     except Unsound:

@@ -16,7 +16,7 @@ _MOST_TYPES = 4096
 
 @cache
 def operators() -> tuple[Operator, ...]:
-    """Return every operator that has an entry, by name."""
+    """Every operator that has an entry, by name."""
     found = [
         replace(each, family=info.name)
         for info in iter_modules(__path__)
@@ -27,7 +27,7 @@ def operators() -> tuple[Operator, ...]:
 
 @lru_cache(maxsize=_MOST_TYPES)
 def recognising(target: Tensor) -> tuple[Operator, ...]:
-    """Return the operators of which a call can have the type, by name.
+    """The operators of which a call can have the type, by name.
 
     The answers are kept (the RFC's caching): recognisers see nothing but the type. Solutions are not: a
     solver draws.

@@ -58,7 +58,7 @@ def anything(told: Tensor) -> bool:
 
 
 def narrowed(asking: Asking, shape: tuple[Dim, ...]) -> tuple[Dim, ...]:
-    """Return a shape that broadcasts to this one: some dims are 1, some of the first ones are left out."""
+    """A shape that broadcasts to this one: some dims are 1, some of the first ones are left out."""
     draws = asking.draws
     if draws.chance(0.5):
         return shape

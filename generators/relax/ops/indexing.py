@@ -132,7 +132,7 @@ def _take_backward(asking: Asking, target: Tensor) -> Call:
 
 
 def _steps(asking: Asking, target: Tensor, zero: str) -> tuple[Given, Given, int]:
-    """Return a scale and a zero point for each place of an axis; by no axis for all."""
+    """A scale and a zero point for each place of an axis; by no axis for all."""
     axis = asking.draws.below(target.rank)
     count = asking.size(target.shape[axis])
     scales = np.array([asking.draws.pick([0.125, 0.25, 0.5, 1.0]) for _ in range(count)], "float32")

@@ -266,7 +266,7 @@ def _shuffle(asking: Asking, target: Tensor) -> Call | None:
 
 
 def _collapsible(asking: Asking, target: Tensor) -> tuple[Dim, ...]:
-    """Return a shape that the target broadcasts to."""
+    """A shape that the target broadcasts to."""
     inner = tuple(asking.dim() if dim == 1 else dim for dim in target.shape)
     return (asking.dim(), *inner) if len(inner) < asking.most_rank and asking.draws.chance(0.6) else inner
 

@@ -10,7 +10,7 @@ _SMALL = Within(-4.0, 4.0)
 
 
 def fits(rank: int, least: int = 1) -> Recogniser:
-    """Return whether a type is that of floats over batch, channels and axes of space of known sizes."""
+    """Whether a type is that of floats over batch, channels and axes of space of known sizes."""
 
     def recognise(told: Tensor) -> bool:
         space = told.shape[1:]

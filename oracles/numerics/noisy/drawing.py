@@ -16,12 +16,12 @@ from oracles.numerics.value_types import Types, static_dims
 
 
 def constant(name: str, value: Tensor) -> NodeProto:
-    """Return a node that gives a constant tensor."""
+    """A node that gives a constant tensor."""
     return helper.make_node("Constant", [], [name], value=onnx.numpy_helper.from_array(value))
 
 
 def scalar(name: str, value: float, element: int) -> NodeProto:
-    """Return a node that gives a constant of rank 0."""
+    """A node that gives a constant of rank 0."""
     return helper.make_node("Constant", [], [name], value=helper.make_tensor(name, element, [], [value]))
 
 

@@ -80,7 +80,7 @@ class Perturbation(QuantisedNoise):
     is_wide: bool = field(default=False, kw_only=True)
 
     def apply(self, model: onnx.ModelProto) -> onnx.ModelProto:
-        """Return a noisy copy; the model itself stays as it is."""
+        """A noisy copy; the model itself stays as it is."""
         noisy = onnx.ModelProto()
         noisy.CopyFrom(model)
         self._count = 0

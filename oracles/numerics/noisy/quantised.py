@@ -110,7 +110,7 @@ class QuantisedNoise(Drawing):
             yield from self._shake_quantised(node, probe[1])
 
     def _becomes_blocks(self, node: NodeProto) -> bool:
-        """Return whether a product has floats beside constant weights that come out of integers."""
+        """Whether a product has floats beside constant weights that come out of integers."""
         if node.op_type == "MatMulNBits" and self._is_float(node.input[0]):
             return any(each.name == "accuracy_level" and each.i == INT8_LEVEL for each in node.attribute)
         if node.op_type not in BLOCK_PRODUCTS or node.domain or not self._is_float(node.input[0]):
@@ -230,14 +230,14 @@ class QuantisedNoise(Drawing):
         node.input[1] = rounded
 
     def _may_become_integers(self, node: NodeProto) -> bool:
-        """Return whether a product has float weights beside an operand that comes out of integers."""
+        """Whether a product has float weights beside an operand that comes out of integers."""
         if node.op_type not in QUANTISED_PRODUCTS or not self._is_float(node.input[1]):
             return False
         source, weights = node.input[:2]
         return source in self._scales and weights in self._weights and weights not in self._scales
 
     def _of_integer_weights(self, node: NodeProto, element: int) -> float:
-        """Return the error of a product whose float weights may become int8, in units of the last place."""
+        """The error of a product whose float weights may become int8, in units of the last place."""
         return INT8_STEP / EPSILON[element] if self._may_become_integers(node) else 0.0
 
     def _side(self, source: str, side: str) -> Iterator[NodeProto]:
@@ -267,7 +267,7 @@ class QuantisedNoise(Drawing):
 
 
 def only_moves(node: NodeProto) -> bool:
-    """Return whether a result holds the elements of the first operand: a Transpose, a Reshape, a Cast."""
+    """Whether a result holds the elements of the first operand: a Transpose, a Reshape, a Cast."""
     operator = arithmetic_of(node)
     moves = operator.rounding is Rounding.NOTHING and operator.nonfinite is Nonfinite.MOVED
     return len(node.output) == 1 and (moves or node.op_type == "Cast")

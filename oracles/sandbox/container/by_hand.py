@@ -245,7 +245,7 @@ def os_sethostname() -> None:
 
 
 def _place(root: str, path: str) -> str:
-    """Return a path's place in the new root; make it as an empty file or folder if it is absent."""
+    """A path's place in the new root; make it as an empty file or folder if it is absent."""
     target = root + path
     if os.path.isdir(path):
         os.makedirs(target, exist_ok=True)
@@ -256,7 +256,7 @@ def _place(root: str, path: str) -> str:
 
 
 def _lines(path: str) -> list[tuple[int, int]]:
-    """Return the ranges of users that this process knows: first number and how many."""
+    """The ranges of users that this process knows: first number and how many."""
     with open(path) as file:
         return [(int(first), int(count)) for first, _, count in (line.split() for line in file)]
 

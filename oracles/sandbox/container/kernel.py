@@ -36,7 +36,7 @@ libc: Any = ctypes.CDLL(None, use_errno=True)
 
 
 def report_of(facts: dict[str, str]) -> bytes:
-    """Return a line a layer: its name, and why it is not in force."""
+    """A line a layer: its name, and why it is not in force."""
     return "".join(f"{name}\t{complaint}\n" for name, complaint in facts.items()).encode()
 
 

@@ -115,7 +115,7 @@ def remove_one(path: str) -> None:
 
 
 def ended(pid: int) -> int | None:
-    """Return the exit code of the process, which is waited for then; None while it runs."""
+    """The exit code of the process, which is waited for then; None while it runs."""
     try:
         found, status = os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:
@@ -127,7 +127,7 @@ def ended(pid: int) -> int | None:
 
 
 def start_bubblewrap(plan: Plan) -> int:
-    """Return the running bubblewrap; 0 where it does not work here."""
+    """The running bubblewrap; 0 where it does not work here."""
     status_read, status = os.pipe()
     pid = os.fork()
     if not pid:
@@ -164,7 +164,7 @@ def run_bubblewrap(plan: Plan, status: int) -> None:
 
 
 def arguments(plan: Plan, status: int, filter_read: int) -> list[str]:
-    """Return the arguments of bubblewrap."""
+    """The arguments of bubblewrap."""
     found = ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-net", "--unshare-uts"]
     found += ["--hostname", "sandbox", "--die-with-parent", "--cap-drop", "ALL"]
     for path in plan.shown:

@@ -122,7 +122,7 @@ def program(machine: str = "") -> bytes:
 
 
 def refusal(error: int) -> Line:
-    """Return the line that answers a call with an error."""
+    """The line that answers a call with an error."""
     return (RETURN, 0, 0, ERRNO | error)
 
 
@@ -141,7 +141,7 @@ def among(number: int, argument: int, values: tuple[int, ...], *, refuse_others:
 
 
 def packed(lines: list[Line]) -> bytes:
-    """Return the lines as the kernel takes them."""
+    """The lines as the kernel takes them."""
     return b"".join(struct.pack("=HBBI", *line) for line in lines)
 
 

@@ -84,7 +84,7 @@ class Plan:
     inherited: tuple[int, ...] = ()
 
     def to_bytes(self) -> bytes:
-        """Return the plan as a launcher reads it, which the same interpreter runs."""
+        """The plan as a launcher reads it, which the same interpreter runs."""
         return marshal.dumps(asdict(self))
 
 
@@ -124,15 +124,16 @@ def start(
     gpu: bool = False,
     contained: bool = True,
     inherited: Sequence[int] = (),
+    preload: Sequence[str] = (),
 ) -> Contained:
     """Start a program that inherits `control` and `inherited`; raises `UserError` where it is not there.
 
     It may read the interpreter's and the system's files, the scratch folder and what is `shown`, and write to
-    the scratch folder's `work`.
+    the scratch folder's `work`. The libraries `preload` come before all others.
     """
     _must_have_descriptors()
     plan = replace(
-        _plan(command, scratch.folder, scratch.work, shown, gpu=gpu),
+        _plan(command, scratch.folder, scratch.work, shown, gpu=gpu, preload=preload),
         control=control,
         report=os.memfd_create("layers"),
         devices=device_files(gpu=gpu),
@@ -180,18 +181,25 @@ def command_in(
 
 
 def _plan(
-    command: Sequence[str], scratch: Path, work: Path, shown: Sequence[str], *, gpu: bool = False
+    command: Sequence[str],
+    scratch: Path,
+    work: Path,
+    shown: Sequence[str],
+    *,
+    gpu: bool = False,
+    preload: Sequence[str] = (),
 ) -> Plan:
-    """Return a program with what it may see, and nothing that it inherits."""
+    """A program with what it may see, and nothing that it inherits."""
     program = program_of(command[0])
+    preloaded = {"LD_PRELOAD": os.pathsep.join(preload)} if preload else {}
     return Plan(
         command=(program, *command[1:]),
-        environment=worker_environment(str(work)),
+        environment={**worker_environment(str(work)), **preloaded},
         scratch=str(scratch),
         work=str(work),
         control=-1,
         report=-1,
-        shown=shown_paths(program, shown, gpu=gpu),
+        shown=shown_paths(program, [*shown, *preload], gpu=gpu),
         links=links(),
         bubblewrap=bubblewrap(),
     )
@@ -206,14 +214,14 @@ def worker_environment(work: str) -> dict[str, str]:
 
 
 def launching(plan: Plan) -> list[str]:
-    """Return the launcher's command for a plan, which is written beside the folder to work in."""
+    """The launcher's command for a plan, which is written beside the folder to work in."""
     place = Path(plan.scratch) / "plan"
     place.write_bytes(plan.to_bytes())
     return [sys.executable, "-I", "-S", str(LAUNCHER), str(place)]
 
 
 def program_of(word: str) -> str:
-    """Return the full path of a program; raises `UserError` where there is none."""
+    """The full path of a program; raises `UserError` where there is none."""
     found = shutil.which(word)
     if found is None:
         raise UserError(f"{word}: this Python cannot be started: no such program, or none to be run")
@@ -239,12 +247,12 @@ def shown_paths(python: str, extra: Sequence[str] = (), *, gpu: bool = False) ->
 
 
 def links() -> dict[str, str]:
-    """Return the system's folders that are links, and where they lead."""
+    """The system's folders that are links, and where they lead."""
     return {name: os.readlink(name) for name in MERGED if os.path.islink(name)}
 
 
 def device_files(*, gpu: bool) -> tuple[str, ...]:
-    """Return the device files of GPUs, for a worker that is to use one."""
+    """The device files of GPUs, for a worker that is to use one."""
     return tuple(sorted(path for pattern in GPU for path in glob.glob(pattern))) if gpu else ()
 
 
@@ -274,7 +282,7 @@ def _steps(python: Path) -> Iterator[Path]:
 
 
 def _base_of(prefix: Path) -> Path | None:
-    """Return the installation that a virtual environment was made from."""
+    """The installation that a virtual environment was made from."""
     try:
         lines = (prefix / "pyvenv.cfg").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -285,14 +293,14 @@ def _base_of(prefix: Path) -> Path | None:
 
 
 def _of_prefix(prefix: Path) -> list[str]:
-    """Return an installation's folder; only its parts where the folder is a home, or holds one."""
+    """An installation's folder; only its parts where the folder is a home, or holds one."""
     if not _is_private(prefix):
         return [str(prefix)]
     return [str(prefix / name) for name in OF_A_PREFIX if (prefix / name).exists()]
 
 
 def _is_private(folder: Path) -> bool:
-    """Return whether more than an installation lies in a folder: the root, a home, what homes lie in."""
+    """Whether more than an installation lies in a folder: the root, a home, what homes lie in."""
     home = Path.home().resolve()
     real = folder.resolve()
     return real == home or real in home.parents or len(real.parts) <= 2

@@ -11,7 +11,7 @@ from oracles.worker.lowered.lowering import Function, Lowering, Op, folded, plai
 
 
 def divide(op: Op) -> Function:
-    """Return the function of ONNX's Div with these attributes."""
+    """The function of ONNX's Div with these attributes."""
     return torch.div if op.values[0].is_floating_point() else truncating
 
 
@@ -26,7 +26,7 @@ def power(left: Any, right: Any) -> Any:
 
 
 def clip(op: Op) -> Function:
-    """Return the function of ONNX's Clip with these attributes."""
+    """The function of ONNX's Clip with these attributes."""
     if op.opset < 11:
         low, high = op.get("min"), op.get("max")
         return lambda x: torch.clamp(x, low, high)
@@ -37,7 +37,7 @@ def clip(op: Op) -> Function:
 
 
 def is_inf(op: Op) -> Function:
-    """Return the function of ONNX's IsInf with these attributes."""
+    """The function of ONNX's IsInf with these attributes."""
     negative, positive = op.get("detect_negative", 1), op.get("detect_positive", 1)
     if negative and positive:
         return torch.isinf
@@ -47,19 +47,19 @@ def is_inf(op: Op) -> Function:
 
 
 def gelu(op: Op) -> Function:
-    """Return the function of ONNX's Gelu with these attributes."""
+    """The function of ONNX's Gelu with these attributes."""
     approximate = op.get("approximate", b"none").decode()
     return lambda x: F.gelu(x, approximate=approximate)
 
 
 def hard_sigmoid(op: Op) -> Function:
-    """Return the function of ONNX's HardSigmoid with these attributes."""
+    """The function of ONNX's HardSigmoid with these attributes."""
     alpha, beta = op.get("alpha", 0.2), op.get("beta", 0.5)
     return lambda x: torch.clamp(alpha * x + beta, 0, 1)
 
 
 def bit_shift(op: Op) -> Function:
-    """Return the function of ONNX's BitShift with these attributes."""
+    """The function of ONNX's BitShift with these attributes."""
     return torch.bitwise_left_shift if op.get("direction") == b"LEFT" else torch.bitwise_right_shift
 
 
@@ -83,14 +83,14 @@ DTYPES = {
 
 
 def cast(op: Op) -> Function:
-    """Return the function of ONNX's Cast with these attributes."""
+    """The function of ONNX's Cast with these attributes."""
     op.must(op.get("to") in DTYPES, f"dtype {op.get('to')}")
     dtype = DTYPES[op.get("to")]
     return lambda x: x.to(dtype)
 
 
 def shrink(op: Op) -> Function:
-    """Return the function of ONNX's Shrink with these attributes."""
+    """The function of ONNX's Shrink with these attributes."""
     bias, limit = op.get("bias", 0.0), op.get("lambd", 0.5)
     op.must(op.values[0].is_floating_point(), "integers")
 
@@ -101,7 +101,7 @@ def shrink(op: Op) -> Function:
 
 
 def selu(op: Op) -> Function:
-    """Return the function of ONNX's Selu with these attributes."""
+    """The function of ONNX's Selu with these attributes."""
     alpha, gamma = op.get("alpha", 1.67326319217681884765625), op.get("gamma", 1.05070102214813232421875)
     return lambda x: gamma * F.elu(x, alpha)
 

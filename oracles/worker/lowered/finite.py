@@ -51,7 +51,7 @@ LARGE = 10.0
 
 
 def search(model: Any, inputs: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the floating inputs of the best step: finite all the way if possible, else as far as they came.
+    """The floating inputs of the best step: finite all the way if possible, else as far as they came.
 
     `guards` maps operators to (operand, low, high, least magnitude), `steps` bounds the iterations, `rate` is
     the first step, in thousandths.
@@ -150,7 +150,7 @@ class Search:
         return any(broke)
 
     def rounded(self) -> dict[str, Any]:
-        """Return the best inputs, on the coarsest grid on which as many nodes are finite."""
+        """The best inputs, on the coarsest grid on which as many nodes are finite."""
         for bits in BITS:
             tried = {name: on_grid(value, bits) for name, value in self.best.items()}
             if int(self._depths(tried)[1].min()) >= self._reached[0]:
@@ -180,7 +180,7 @@ class Search:
                 leaf.copy_(best[0][name])
 
     def _depths(self, drawn: dict[str, Any]) -> tuple[tuple[int, ...], Any]:
-        """Return the shape that most nodes have, and by element how many nodes are finite there."""
+        """The shape that most nodes have, and by element how many nodes are finite there."""
         values = {**self.values, **drawn}
         shape = next((tuple(leaf.shape) for leaf in self.leaves.values()), ())
         depths = torch.full(shape, len(self.nodes))
@@ -229,7 +229,7 @@ class Search:
         return list(found) if isinstance(found, (tuple, list)) else [found]
 
     def _loss(self, node: Any, operands: list[Any]) -> Any:
-        """Return the distance of the operands from the guards; without a guard, their size."""
+        """The distance of the operands from the guards; without a guard, their size."""
         total = torch.zeros(())
         for place, low, high, away in self.guards.get(node.op_type, ()):
             if place < len(operands) and is_movable(operands[place]):
@@ -241,7 +241,7 @@ class Search:
 
 
 def _depth(found: Any) -> tuple[int, int]:
-    """Return how many nodes are finite in all of a draw, then in each of its elements together."""
+    """How many nodes are finite in all of a draw, then in each of its elements together."""
     depths = found[1][1]
     return int(depths.min()), int(depths.sum())
 

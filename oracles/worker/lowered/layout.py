@@ -13,7 +13,7 @@ from oracles.worker.lowered.lowering import Function, Lowering, Op, plain
 
 
 def eye(op: Op) -> Function:
-    """Return the function of ONNX's EyeLike with these attributes."""
+    """The function of ONNX's EyeLike with these attributes."""
     rows, columns = op.values[0].shape
     dtype = DTYPES.get(op.get("dtype", 0), op.values[0].dtype)
     offset = op.get("k", 0)
@@ -23,7 +23,7 @@ def eye(op: Op) -> Function:
 
 
 def depth_to_space(op: Op) -> Function:
-    """Return the function of ONNX's DepthToSpace with these attributes."""
+    """The function of ONNX's DepthToSpace with these attributes."""
     block, columns_first = op.get("blocksize"), op.get("mode", b"DCR") == b"CRD"
 
     def run(x: Any) -> Any:
@@ -37,7 +37,7 @@ def depth_to_space(op: Op) -> Function:
 
 
 def space_to_depth(op: Op) -> Function:
-    """Return the function of ONNX's SpaceToDepth with these attributes."""
+    """The function of ONNX's SpaceToDepth with these attributes."""
     block = op.get("blocksize")
 
     def run(x: Any) -> Any:
@@ -50,7 +50,7 @@ def space_to_depth(op: Op) -> Function:
 
 
 def one_hot(op: Op) -> Function:
-    """Return the function of ONNX's OneHot with these attributes."""
+    """The function of ONNX's OneHot with these attributes."""
     (depth,) = op.numbers(1) or [0]
     axis, rank = op.get("axis", -1), op.values[0].dim() + 1
     axis = axis % rank
@@ -64,7 +64,7 @@ def one_hot(op: Op) -> Function:
 
 
 def compress(op: Op) -> Function:
-    """Return the function of ONNX's Compress with these attributes."""
+    """The function of ONNX's Compress with these attributes."""
     chosen = [i for i, keep in enumerate(op.numbers(1) or []) if keep]
     axis = op.get("axis")
     places = torch.tensor(chosen, dtype=torch.int64)
@@ -74,14 +74,14 @@ def compress(op: Op) -> Function:
 
 
 def sequence_range(op: Op) -> Function:
-    """Return the function of ONNX's Range with these attributes."""
+    """The function of ONNX's Range with these attributes."""
     start, limit, delta = (value.item() for value in op.values)
     dtype, count = op.values[0].dtype, max(math.ceil((limit - start) / delta), 0)
     return lambda a, b, c: (a + torch.arange(count, dtype=dtype) * c).to(dtype)
 
 
 def scatter_nd(op: Op) -> Function:
-    """Return the function of ONNX's ScatterND with these attributes."""
+    """The function of ONNX's ScatterND with these attributes."""
     op.must(op.get("reduction", b"none") == b"none", "a reduction")
 
     def run(x: Any, indices: Any, new: Any) -> Any:
@@ -92,7 +92,7 @@ def scatter_nd(op: Op) -> Function:
 
 
 def reshape(op: Op) -> Function:
-    """Return the function of ONNX's Reshape with these attributes."""
+    """The function of ONNX's Reshape with these attributes."""
     sizes = op.numbers(1, "shape") or []
     if not op.get("allowzero", 0):
         sizes = [op.values[0].shape[i] if size == 0 else size for i, size in enumerate(sizes)]
@@ -100,19 +100,19 @@ def reshape(op: Op) -> Function:
 
 
 def transpose(op: Op) -> Function:
-    """Return the function of ONNX's Transpose with these attributes."""
+    """The function of ONNX's Transpose with these attributes."""
     order = op.get("perm") or tuple(reversed(range(op.values[0].dim())))
     return lambda x: torch.permute(x, tuple(order))
 
 
 def squeeze(op: Op) -> Function:
-    """Return the function of ONNX's Squeeze with these attributes."""
+    """The function of ONNX's Squeeze with these attributes."""
     axes = op.numbers(1, "axes")
     return lambda x, *rest: torch.squeeze(x) if axes is None else torch.squeeze(x, tuple(axes))
 
 
 def unsqueeze(op: Op) -> Function:
-    """Return the function of ONNX's Unsqueeze with these attributes."""
+    """The function of ONNX's Unsqueeze with these attributes."""
     axes = op.numbers(1, "axes") or []
     rank = op.values[0].dim() + len(axes)
     places = sorted(axis % rank for axis in axes)
@@ -126,7 +126,7 @@ def unsqueeze(op: Op) -> Function:
 
 
 def flatten(op: Op) -> Function:
-    """Return the function of ONNX's Flatten with these attributes."""
+    """The function of ONNX's Flatten with these attributes."""
     x = op.values[0]
     axis = op.get("axis", 1)
     axis = axis + x.dim() if axis < 0 else axis
@@ -135,13 +135,13 @@ def flatten(op: Op) -> Function:
 
 
 def concat(op: Op) -> Function:
-    """Return the function of ONNX's Concat with these attributes."""
+    """The function of ONNX's Concat with these attributes."""
     axis = op.get("axis")
     return lambda *parts: torch.cat(parts, axis)
 
 
 def split(op: Op) -> Function:
-    """Return the function of ONNX's Split with these attributes."""
+    """The function of ONNX's Split with these attributes."""
     axis = op.get("axis", 0)
     length = op.values[0].shape[axis]
     sizes = op.numbers(1, "split")
@@ -184,7 +184,7 @@ def wrapped(indices: Any, size: int) -> Any:
 
 
 def gather(op: Op) -> Function:
-    """Return the function of ONNX's Gather with these attributes."""
+    """The function of ONNX's Gather with these attributes."""
     axis = op.get("axis", 0) % op.values[0].dim()
 
     def run(x: Any, indices: Any) -> Any:
@@ -195,13 +195,13 @@ def gather(op: Op) -> Function:
 
 
 def gather_elements(op: Op) -> Function:
-    """Return the function of ONNX's GatherElements with these attributes."""
+    """The function of ONNX's GatherElements with these attributes."""
     axis = op.get("axis", 0)
     return lambda x, indices: torch.gather(x, axis, wrapped(indices, x.shape[axis]))
 
 
 def gather_nd(op: Op) -> Function:
-    """Return the function of ONNX's GatherND with these attributes."""
+    """The function of ONNX's GatherND with these attributes."""
     op.must(op.get("batch_dims", 0) == 0, "batch_dims")
 
     def run(x: Any, indices: Any) -> Any:
@@ -223,7 +223,7 @@ SCATTERED_BY = {b"add": "sum", b"mul": "prod", b"max": "amax", b"min": "amin"}
 
 
 def scatter_elements(op: Op) -> Function:
-    """Return the function of ONNX's ScatterElements with these attributes."""
+    """The function of ONNX's ScatterElements with these attributes."""
     axis, kind = op.get("axis", 0), SCATTERED_BY.get(op.get("reduction", b"none"))
     if kind is None:
         return lambda x, indices, new: torch.scatter(x, axis, wrapped(indices, x.shape[axis]), new)
@@ -233,19 +233,19 @@ def scatter_elements(op: Op) -> Function:
 
 
 def expand(op: Op) -> Function:
-    """Return the function of ONNX's Expand with these attributes."""
+    """The function of ONNX's Expand with these attributes."""
     sizes = torch.broadcast_shapes(op.values[0].shape, op.numbers(1) or ())
     return lambda x, *rest: x.expand(sizes)
 
 
 def tile(op: Op) -> Function:
-    """Return the function of ONNX's Tile with these attributes."""
+    """The function of ONNX's Tile with these attributes."""
     repeats = op.numbers(1) or []
     return lambda x, *rest: x.repeat(repeats)
 
 
 def pad(op: Op) -> Function:
-    """Return the function of ONNX's Pad with these attributes."""
+    """The function of ONNX's Pad with these attributes."""
     x = op.values[0]
     pads = op.numbers(1, "pads") or []
     axes = [axis % x.dim() for axis in op.numbers(3) or range(x.dim())]
@@ -278,27 +278,27 @@ def padded(size: int, before: int, after: int, mode: str) -> list[int]:
 
 
 def shape(op: Op) -> Function:
-    """Return the function of ONNX's Shape with these attributes."""
+    """The function of ONNX's Shape with these attributes."""
     chosen = list(op.values[0].shape)[op.get("start", 0) : op.get("end")]
     return lambda x: torch.tensor(chosen, dtype=torch.int64)
 
 
 def filled(op: Op) -> Function:
-    """Return the function of ONNX's ConstantOfShape with these attributes."""
+    """The function of ONNX's ConstantOfShape with these attributes."""
     sizes, value = op.numbers(0) or [], op.get("value")
     dtype, number = (value.dtype, value.item()) if value is not None else (torch.float32, 0.0)
     return lambda *rest: torch.full(sizes, number, dtype=dtype)
 
 
 def triangle(op: Op) -> Function:
-    """Return the function of ONNX's Trilu with these attributes."""
+    """The function of ONNX's Trilu with these attributes."""
     (offset,) = op.numbers(1) or [0]
     function = torch.triu if op.get("upper", 1) else torch.tril
     return lambda x, *rest: function(x, offset)
 
 
 def constant(op: Op) -> Function:
-    """Return the function of ONNX's Constant with these attributes."""
+    """The function of ONNX's Constant with these attributes."""
     op.must(op.get("value") is not None, "this form of value")
     value = op.get("value")
     return lambda: value.clone()

@@ -35,7 +35,7 @@ class Op:
         return index < len(self.values) and self.values[index] is not None
 
     def numbers(self, index: int, attribute: str = "") -> list[Any] | None:
-        """Return an operand as plain numbers, or the attribute that older opsets have for it, or None."""
+        """An operand as plain numbers, or the attribute that older opsets have for it, or None."""
         if self.has(index):
             return list(self.values[index].reshape(-1).tolist())
         found = self.get(attribute)
@@ -48,12 +48,12 @@ class Op:
 
 
 def plain(function: Function) -> Lowering:
-    """Return the same function whatever the attributes are."""
+    """The same function whatever the attributes are."""
     return lambda op: function
 
 
 def folded(function: Function) -> Lowering:
-    """Return a function of two tensors over any number of them."""
+    """A function of two tensors over any number of them."""
 
     def fold(first: Any, *others: Any) -> Any:
         for other in others:

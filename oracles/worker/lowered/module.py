@@ -49,7 +49,7 @@ def call(op: Op) -> Function:
 
 
 def overload_of(op: Op) -> Any:
-    """Return the overload for this number of tensors and attributes of these names."""
+    """The overload for this number of tensors and attributes of these names."""
     packet = getattr(torch.ops.aten, op.name, None)
     if packet is None:
         raise Unsupported(f"operator {op.name} has no lowering to torch: aten has none of this name")
@@ -61,7 +61,7 @@ def overload_of(op: Op) -> Any:
 
 
 def fits(schema: Any, op: Op) -> bool:
-    """Return whether each tensor and each attribute has a place, and each place that needs one a value."""
+    """Whether each tensor and each attribute has a place, and each place that needs one a value."""
     places = schema.arguments
     tensors = [place for place in places if is_tensor(place)]
     is_listed = any(map(is_list_of_tensors, places))
@@ -78,7 +78,7 @@ def fits(schema: Any, op: Op) -> bool:
 
 
 def holds(place: Any, value: Any) -> bool:
-    """Return whether a place takes such a value: a list only where it is of lists."""
+    """Whether a place takes such a value: a list only where it is of lists."""
     return "List" in str(place.type) or not isinstance(value, (list, tuple))
 
 
@@ -93,7 +93,7 @@ def is_list_of_tensors(place: Any) -> bool:
 
 
 def converted(place: Any, value: Any) -> Any:
-    """Return an attribute as the schema has it."""
+    """An attribute as the schema has it."""
     kind = str(place.type)
     if isinstance(value, bytes):
         return value.decode()
@@ -103,7 +103,7 @@ def converted(place: Any, value: Any) -> Any:
 
 
 def build(model: Any, inputs: dict[str, Any], *, lenient: bool = False) -> tuple[Any, list[Any]]:
-    """Return the module, and the values to call it with.
+    """The module, and the values to call it with.
 
     The nodes run once on the way: what decides a shape becomes a number of the program.
     """
@@ -123,7 +123,7 @@ def build(model: Any, inputs: dict[str, Any], *, lenient: bool = False) -> tuple
 
 
 def exported(module: Any, feeds: list[Any]) -> Any:
-    """Return the module as an exported program leaves it that was saved and loaded again."""
+    """The module as an exported program leaves it that was saved and loaded again."""
     file = io.BytesIO()
     torch.export.save(torch.export.export(module, tuple(feeds)), file)
     file.seek(0)
@@ -147,7 +147,7 @@ def add(
 
 
 def lowering_of(node: Any) -> Any:
-    """Return a node's lowering; raises `Unsupported`. Torch's own operators need none."""
+    """A node's lowering; raises `Unsupported`. Torch's own operators need none."""
     if node.domain == DOMAIN:
         return call
     if node.domain not in ("", "ai.onnx") or node.op_type not in TABLE:
@@ -156,7 +156,7 @@ def lowering_of(node: Any) -> Any:
 
 
 def evaluated(function: Any, operands: list[Any], *, lenient: bool) -> Any:
-    """Return a node's value; `lenient`, what torch itself fails on is for compiled code to find out.
+    """A node's value; `lenient`, what torch itself fails on is for compiled code to find out.
 
     Then it is the value on ones, of the same dtypes and shapes: what decides shapes is in `function` already.
     """
@@ -166,7 +166,7 @@ def evaluated(function: Any, operands: list[Any], *, lenient: bool) -> Any:
 
 
 def survives(function: Any, operands: list[Any]) -> bool:
-    """Return whether a call returns, tried in a process of its own where integers could end this one.
+    """Whether a call returns, tried in a process of its own where integers could end this one.
 
     A process that has started the GPU is never forked: there, what could end it is not tried.
     """

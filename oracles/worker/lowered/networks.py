@@ -25,7 +25,7 @@ def softmax(function: Function) -> Lowering:
 
 
 def hardmax(op: Op) -> Function:
-    """Return the function of ONNX's Hardmax with these attributes."""
+    """The function of ONNX's Hardmax with these attributes."""
     op.must(op.opset >= 13, "this opset")
     axis = op.get("axis", -1)
 
@@ -37,7 +37,7 @@ def hardmax(op: Op) -> Function:
 
 
 def gemm(op: Op) -> Function:
-    """Return the function of ONNX's Gemm with these attributes."""
+    """The function of ONNX's Gemm with these attributes."""
     alpha, beta = op.get("alpha", 1.0), op.get("beta", 1.0)
 
     def run(a: Any, b: Any, c: Any = None) -> Any:
@@ -72,14 +72,14 @@ def window(op: Op, kernel: Any) -> tuple[list[int], list[int], list[int]]:
 
 
 def by_rank(op: Op, functions: tuple[Function, ...]) -> Function:
-    """Return the function that suits the operand's rank: one, two or three dims in space."""
+    """The function that suits the operand's rank: one, two or three dims in space."""
     rank = op.values[0].dim() - 2
     op.must(1 <= rank <= len(functions), f"{rank} spatial dims")
     return functions[rank - 1]
 
 
 def convolution(op: Op) -> Function:
-    """Return the function of ONNX's Conv with these attributes."""
+    """The function of ONNX's Conv with these attributes."""
     function = by_rank(op, (F.conv1d, F.conv2d, F.conv3d))
     strides, dilations, order = window(op, op.values[1].shape[2:])
     groups = op.get("group", 1)
@@ -87,7 +87,7 @@ def convolution(op: Op) -> Function:
 
 
 def max_pool(op: Op) -> Function:
-    """Return the function of ONNX's MaxPool with these attributes."""
+    """The function of ONNX's MaxPool with these attributes."""
     function = by_rank(op, (F.max_pool1d, F.max_pool2d, F.max_pool3d))
     op.must(not op.get("ceil_mode", 0) and op.outputs == 1, "ceil_mode or indices")
     op.must(op.values[0].is_floating_point(), f"dtype {op.values[0].dtype}")
@@ -97,7 +97,7 @@ def max_pool(op: Op) -> Function:
 
 
 def average_pool(op: Op) -> Function:
-    """Return the function of ONNX's AveragePool with these attributes."""
+    """The function of ONNX's AveragePool with these attributes."""
     function = by_rank(op, (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d))
     kernel = list(op.get("kernel_shape"))
     strides, dilations, order = window(op, kernel)
@@ -116,14 +116,14 @@ def spatial(x: Any) -> tuple[int, ...]:
 
 
 def batch_norm(op: Op) -> Function:
-    """Return the function of ONNX's BatchNormalization with these attributes."""
+    """The function of ONNX's BatchNormalization with these attributes."""
     op.must(not op.get("training_mode", 0) and op.outputs == 1, "training")
     eps = op.get("epsilon", 1e-5)
     return lambda x, w, b, mean, var: F.batch_norm(x, mean, var, w, b, False, 0.0, eps)
 
 
 def layer_norm(op: Op) -> Function:
-    """Return the function of ONNX's LayerNormalization with these attributes."""
+    """The function of ONNX's LayerNormalization with these attributes."""
     op.must(op.outputs == 1, "its further outputs")
     sizes, eps = op.values[0].shape[op.get("axis", -1) :], op.get("epsilon", 1e-5)
     op.must(all(value is None or value.shape == sizes for value in op.values[1:]), "broadcast weights")
@@ -140,7 +140,7 @@ def instance_norm(op: Op) -> Function:
 
 
 def dropout(op: Op) -> Function:
-    """Return the function of ONNX's Dropout with these attributes."""
+    """The function of ONNX's Dropout with these attributes."""
     op.must(not (op.has(2) and op.values[2].item()), "training")
     if op.outputs == 1:
         return lambda x, *rest: x.clone()

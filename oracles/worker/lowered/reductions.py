@@ -13,7 +13,7 @@ from oracles.worker.torch.tensors import Unsupported
 
 
 def lp_norm(op: Op) -> Function:
-    """Return the function of ONNX's LpNormalization with these attributes."""
+    """The function of ONNX's LpNormalization with these attributes."""
     axis, p = op.get("axis", -1), op.get("p", 2)
 
     def run(x: Any) -> Any:
@@ -58,12 +58,12 @@ def product(x: Any, axes: Any, keep: bool) -> Any:
 
 
 def norm2(x: Any, axes: Any, keep: bool) -> Any:
-    """Return the root of the sum of squares, the root in float64."""
+    """The root of the sum of squares, the root in float64."""
     return torch.sqrt(total(x * x, axes, keep).to(torch.float64)).to(x.dtype)
 
 
 def log_sum(x: Any, axes: Any, keep: bool) -> Any:
-    """Return the logarithm of the sum, taken in float64."""
+    """The logarithm of the sum, taken in float64."""
     return torch.log(total(x, axes, keep).to(torch.float64)).to(x.dtype)
 
 
@@ -80,7 +80,7 @@ def largest(function: Function) -> Lowering:
 
 
 def cumulative(op: Op) -> Function:
-    """Return the function of ONNX's CumSum and CumProd with these attributes."""
+    """The function of ONNX's CumSum and CumProd with these attributes."""
     (axis,) = op.numbers(1) or [0]
     reverse, exclusive = op.get("reverse", 0), op.get("exclusive", 0)
 

@@ -49,7 +49,7 @@ class Recorder(TorchFunctionMode):  # type: ignore[misc, unused-ignore]
         return made
 
     def name(self, tensor: Any) -> str:
-        """Return a new name for what a call has made; kept alive, so that its id stays its own."""
+        """A new name for what a call has made; kept alive, so that its id stays its own."""
         if id(tensor) not in self.names:
             self.names[id(tensor)] = f"t{len(self.kept) - self.given}"
             self.kept.append(tensor)
@@ -84,7 +84,7 @@ class Recorder(TorchFunctionMode):  # type: ignore[misc, unused-ignore]
         return ":".join(ends if place.step in (None, 1) else [*ends, str(place.step)])
 
     def text(self, value: Any) -> str:
-        """Return an argument as Python: a tensor's name, or a literal."""
+        """An argument as Python: a tensor's name, or a literal."""
         if isinstance(value, torch.Tensor):
             name = self.names.get(id(value)) or self.constant(value)
             self.read.add(name)
@@ -96,7 +96,7 @@ class Recorder(TorchFunctionMode):  # type: ignore[misc, unused-ignore]
         return str(value) if isinstance(value, torch.dtype) else repr(value)
 
     def constant(self, value: Any) -> str:
-        """Return a tensor that no call has made: a lowering has brought it along."""
+        """A tensor that no call has made: a lowering has brought it along."""
         name = f"self.c{len(self.constants)}"
         self.constants[name] = value
         self.names[id(value)] = name

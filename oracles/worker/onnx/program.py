@@ -7,7 +7,7 @@ from typing import Any
 
 
 def read_model(program: Any) -> Any:
-    """Return the ModelProto of a program (bytes or a path), its external data put into it."""
+    """The ModelProto of a program (bytes or a path), its external data put into it."""
     import onnx
 
     if isinstance(program, str):
@@ -34,13 +34,13 @@ def read_external_data(model: Any, folder: str) -> None:
 
 
 def fed_names(graph: Any) -> list[str]:
-    """Return the names of the graph's inputs that are no initializers, in order."""
+    """The names of the graph's inputs that are no initializers, in order."""
     weights = {tensor.name for tensor in graph.initializer}
     return [value.name for value in graph.input if value.name not in weights]
 
 
 def to_array(value: Any) -> Any:
-    """Return the types that numpy lacks come as (name, bits); here they are arrays of ml_dtypes'."""
+    """The types that numpy lacks come as (name, bits); here they are arrays of ml_dtypes'."""
     if isinstance(value, list):
         return [to_array(item) for item in value]
     if isinstance(value, tuple):

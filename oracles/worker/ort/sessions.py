@@ -15,13 +15,15 @@ core: Any = onnxruntime_pybind11_state
 
 
 def session_options(settings: dict[str, Any]) -> Any:
-    """Return the options of a session with these settings."""
+    """The options of a session with these settings."""
     options = core.SessionOptions()
     level = LEVELS[settings.get("level", "all")]
     options.graph_optimization_level = getattr(core.GraphOptimizationLevel, level)
     options.intra_op_num_threads = int(settings.get("threads") or 1)
     options.inter_op_num_threads = 1
     options.log_severity_level = 0 if settings.get("log") else 4
+    if settings.get("guarded"):  # each tensor has a block of its own
+        options.enable_cpu_mem_arena = options.enable_mem_pattern = False
     return options
 
 
@@ -32,7 +34,7 @@ def signature_of(session: Any) -> dict[str, Any]:
 
 
 def run_small(program: bytes, feeds: dict[str, Any]) -> Any:
-    """Return the first result of a small model, un-optimised."""
+    """The first result of a small model, un-optimised."""
     session = core.InferenceSession(session_options({"level": "none"}), program, False, False)
     session.initialize_session(["CPUExecutionProvider"], [{}], set())
     return session.run_with_ort_values(feeds, ["y"], None)[0]
@@ -57,7 +59,7 @@ def small_model(operator: str, inputs: dict[str, tuple[int, str]], *, constant: 
 
 
 def _tensor(name: str, data: Any) -> bytes:
-    """Return a TensorProto without its name."""
+    """A TensorProto without its name."""
     dims = b"".join(_number(1, size) for size in data.shape)
     if name != "object":
         return dims + _number(2, CODES[name]) + _field(9, data.tobytes())
@@ -83,7 +85,7 @@ BORROWED: list[Any] = []
 
 
 def is_plain(inputs: Iterable[Any], types: list[str]) -> bool:
-    """Return whether numpy can hold every input and output, so that the usual call does."""
+    """Whether numpy can hold every input and output, so that the usual call does."""
     return not any(map(_has_bits, inputs)) and not any(text in STRANGE_TYPES for text in types)
 
 
@@ -92,13 +94,13 @@ def _has_bits(value: Any) -> bool:
 
 
 def as_map(value: Any) -> Any:
-    """Return a map that came as the list of its keys and its values."""
+    """A map that came as the list of its keys and its values."""
     keys, values = value
     return dict(zip(keys.tolist(), values.tolist()))  # noqa: B905 (Python 3.8)
 
 
 def dense(value: Any) -> Any:
-    """Return a value with a sparse tensor written out, since such an object is equal to itself alone."""
+    """A value with a sparse tensor written out, since such an object is equal to itself alone."""
     if not isinstance(value, core.SparseTensor):
         return value
     shape, kept = tuple(value.dense_shape()), np.asarray(value.values())
@@ -175,6 +177,6 @@ def pack(data: Any, width: int) -> Any:
 
 
 def unpack(raw: Any, width: int, count: int) -> Any:
-    """Return the elements of a few bits each that are packed into bytes."""
+    """The elements of a few bits each that are packed into bytes."""
     places = [(raw >> (place * width)) & ((1 << width) - 1) for place in range(8 // width)]
     return np.stack(places, axis=1).reshape(-1)[:count].copy()

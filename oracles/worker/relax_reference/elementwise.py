@@ -13,7 +13,7 @@ _erf = np.vectorize(math.erf, otypes=[np.float64])
 
 
 def erf(x: Any) -> Any:
-    """Return the error function; numpy has none."""
+    """The error function; numpy has none."""
     return _erf(x) if np.size(x) else np.asarray(x)
 
 
@@ -28,7 +28,7 @@ def _truncated(x: Any, y: Any) -> Any:
 
 
 def mod(x: Any, y: Any) -> Any:
-    """Return the remainder of a division towards zero: its sign is that of `x`."""
+    """The remainder of a division towards zero: its sign is that of `x`."""
     return np.fmod(x, y)
 
 
@@ -38,7 +38,7 @@ def floor_divide(x: Any, y: Any) -> Any:
 
 
 def floor_mod(x: Any, y: Any) -> Any:
-    """Return the remainder with the sign of the divisor."""
+    """The remainder with the sign of the divisor."""
     return x - np.floor(x / y) * y if is_float(x) else np.mod(x, y)
 
 

@@ -28,7 +28,7 @@ def take(args: Args, attrs: Attrs) -> Any:
 
 
 def places_in(shape: Sequence[int], indices: Sequence[Any]) -> tuple[Any, ...]:
-    """Return the indices of the first axes; NotKnown for masks, and for one that lies outside."""
+    """The indices of the first axes; NotKnown for masks, and for one that lies outside."""
     for size, index in zip(shape, indices):  # noqa: B905 (Python 3.8)
         is_mask = index.dtype.kind not in "iu"
         if is_mask or (index.size and (index.min() < 0 or index.max() >= size)):
@@ -117,7 +117,7 @@ def nonzero(x: Any) -> Any:
 
 
 def unique(x: Any, is_sorted: Any, *others: Any) -> Any:
-    """Return the different elements in order; NotKnown for another order, axes and further results."""
+    """The different elements in order; NotKnown for another order, axes and further results."""
     if not is_sorted or any(others):
         raise NotKnown("a form of unique")
     return np.unique(x)

@@ -13,7 +13,7 @@ Attrs = Mapping[str, Any]
 
 
 def reshape(x: Any, shape: Any) -> Any:
-    """Return a 0 copies the dim that stands there."""
+    """A 0 copies the dim that stands there."""
     return x.reshape([x.shape[at] if size == 0 and x.size else size for at, size in enumerate(shape)])
 
 
@@ -119,7 +119,7 @@ def pixel_shuffle(args: Args, attrs: Attrs) -> Any:
 
 
 def collapse_sum(x: Any, shape: Sequence[int]) -> Any:
-    """Return the sum that undoes a broadcast from the shape."""
+    """The sum that undoes a broadcast from the shape."""
     lead = x.ndim - len(shape)
     x = x.sum(axis=tuple(range(lead)))
     ones = tuple(at for at, size in enumerate(shape) if size == 1 and x.shape[at] != 1)
@@ -193,7 +193,7 @@ def _rank(x: Any) -> Any:
 
 
 def same(x: Any) -> Any:
-    """Return the operand: a change of layout or device changes no value."""
+    """The operand: a change of layout or device changes no value."""
     return x
 
 

@@ -22,7 +22,7 @@ OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def computed(item: Any) -> Callable[..., Any]:
-    """Return a callable for such a PrimFunc; NotKnown for one in TVM's own form."""
+    """A callable for such a PrimFunc; NotKnown for one in TVM's own form."""
     if not isinstance(item, dict) or "compute" not in item:
         raise NotKnown("a PrimFunc in TVM's own form")
     told: Mapping[str, Any] = item["compute"]
@@ -36,7 +36,7 @@ def computed(item: Any) -> Callable[..., Any]:
 
 
 def formula(item: Any, operands: Sequence[Any], places: Sequence[Any]) -> Any:
-    """Return the value at all places at once."""
+    """The value at all places at once."""
     if not isinstance(item, list):
         return item
     head, rest = item[0], item[1:]

@@ -63,7 +63,7 @@ class Evaluation:
         self.steps = 0
 
     def main(self, inputs: Mapping[str, Any]) -> list[Any]:
-        """Return the values of main's outputs."""
+        """The values of main's outputs."""
         graph = self.document["main"]
         given = [inputs[item[0]] for item in graph["inputs"]]
         known = dict(self.constants)
@@ -87,7 +87,7 @@ class Evaluation:
     def function(
         self, graph: Mapping[str, Any], known: Mapping[str, Any], sizes: Mapping[str, int]
     ) -> Callable[..., Any]:
-        """Return a callable for a function; it sees the names around it."""
+        """A callable for a function; it sees the names around it."""
 
         def call(*given: Any) -> Any:
             inside, own = dict(known), dict(sizes)
@@ -145,7 +145,7 @@ class Evaluation:
     def closure(
         self, name: str, graph: Mapping[str, Any], known: Mapping[str, Any], sizes: Mapping[str, int]
     ) -> Any:
-        """Return a local function; it may call itself."""
+        """A local function; it may call itself."""
         around = dict(known)
         made = self.function(graph, around, sizes)
         around[name] = made
@@ -179,7 +179,7 @@ class Evaluation:
 
 
 def plain_attributes(kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes that are told by name; NotKnown where TVM alone can read them."""
+    """The attributes that are told by name; NotKnown where TVM alone can read them."""
     if kwargs.get("attrs") is not None:
         raise NotKnown("attributes in TVM's own form")
     told = kwargs.get("attributes", ["", {}])[1]
@@ -216,7 +216,7 @@ def learn_type(declared: Any, value: Any, sizes: dict[str, int]) -> None:
 
 
 def truth_of(condition: Any) -> bool:
-    """Return the branch of an If as a bool; ValueError for anything but a single bool."""
+    """The branch of an If as a bool; ValueError for anything but a single bool."""
     array = np.asarray(condition)
     if array.shape or array.dtype != np.bool_:
         raise ValueError(f"a condition of {array.dtype}{list(array.shape)}")
@@ -239,14 +239,14 @@ def must_fit(declared: Any, value: Any) -> None:
 
 
 def as_declared(declared: Any, value: Any) -> Any:
-    """Return an array that is passed as a shape or a number is one here too."""
+    """An array that is passed as a shape or a number is one here too."""
     if "shape_type" in declared:
         return tuple(int(each) for each in value)
     return value[()].item() if "prim_type" in declared and isinstance(value, np.ndarray) else value
 
 
 def evaluated(dim: Any, sizes: Mapping[str, int]) -> int:
-    """Return a dim's size."""
+    """A dim's size."""
     if not isinstance(dim, str):
         return int(dim)
     return _term(ast.parse(dim, mode="eval").body, sizes)

@@ -94,7 +94,7 @@ def topk(args: Args, attrs: Attrs) -> Any:
 
 
 def median(args: Args, attrs: Attrs) -> Any:
-    """Return the lower of the two in the middle, and its place."""
+    """The lower of the two in the middle, and its place."""
     (x,) = args
     if attrs["axis"] is None or len(attrs["axis"]) != 1:
         raise NotKnown("a median over several axes")
@@ -203,7 +203,7 @@ def nll_loss(args: Args, attrs: Attrs) -> Any:
 
 
 def nll_loss_backward(args: Args, attrs: Attrs) -> Any:
-    """Return the gradient of `nll_loss` with respect to its predictions."""
+    """The gradient of `nll_loss` with respect to its predictions."""
     gradient, predictions, targets = args[:3]
     axis = 0 if predictions.ndim == 1 else 1
     classes = predictions.shape[axis]

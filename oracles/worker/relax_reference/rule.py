@@ -17,7 +17,7 @@ class NotKnown(NotImplementedError):
 
 
 def plain(function: Callable[..., Any]) -> Rule:
-    """Return a rule that has no attributes."""
+    """A rule that has no attributes."""
     return lambda args, attrs: function(*args)
 
 
@@ -27,17 +27,17 @@ def is_float(array: Any) -> bool:
 
 
 def axis_of(axis: int, rank: int) -> int:
-    """Return the axis counted from the front."""
+    """The axis counted from the front."""
     return axis + rank if axis < 0 else axis
 
 
 def axes_of(axes: Any, rank: int) -> tuple[int, ...]:
-    """Return the axes counted from the front; all where none are told."""
+    """The axes counted from the front; all where none are told."""
     return tuple(range(rank)) if axes is None else tuple(axis_of(int(each), rank) for each in axes)
 
 
 def element(name: str) -> Any:
-    """Return the element type in which the reference holds values of a Relax dtype."""
+    """The element type in which the reference holds values of a Relax dtype."""
     return np.dtype(np.float64) if name.startswith(("float", "bfloat")) else np.dtype(name)
 
 

@@ -38,7 +38,7 @@ def _place(at: Any, size: int, is_corner: bool) -> Any:
 
 
 def _within(at: Any, size: int, attrs: Attrs) -> Any:
-    """Return the places that padding leaves: as they are, reflected, or clipped."""
+    """The places that padding leaves: as they are, reflected, or clipped."""
     if attrs["padding_mode"] == "zeros":
         return at
     if attrs["padding_mode"] == "reflection":
@@ -51,7 +51,7 @@ def _within(at: Any, size: int, attrs: Attrs) -> Any:
 
 
 def _pixels(data: Any, rows: Any, columns: Any) -> Any:
-    """Return the elements at these places of each batch, for every channel; zero outside."""
+    """The elements at these places of each batch, for every channel; zero outside."""
     height, width = data.shape[2:]
     is_inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
     batch = np.arange(data.shape[0])[:, None, None]
@@ -83,7 +83,7 @@ def roi_align(args: Args, attrs: Attrs) -> Any:
 
 
 def _sample(image: Any, row: float, column: float) -> Any:
-    """Return the value of each channel between four elements; beyond the border its nearest."""
+    """The value of each channel between four elements; beyond the border its nearest."""
     height, width = image.shape[1:]
     if row < -1 or column < -1 or row > height or column > width:
         return np.zeros(len(image))
@@ -114,7 +114,7 @@ def roi_pool(args: Args, attrs: Attrs) -> Any:
 
 
 def _parts(first: int, last: int, count: int, size: int) -> list[tuple[int, int]]:
-    """Return where each of `count` parts begins and ends."""
+    """Where each of `count` parts begins and ends."""
     length = max(last - first + 1, 1)
     edges = [(at * length // count, -(-(at + 1) * length // count)) for at in range(count)]
     return [tuple(min(max(each + first, 0), size) for each in pair) for pair in edges]  # type: ignore[misc]

@@ -44,7 +44,7 @@ def attention(args: Args, attrs: Attrs) -> Any:
 
 
 def to_layout(x: Any, given: str, wanted: str) -> Any:
-    """Return the tensor with its axes in another order; only layouts of one letter an axis."""
+    """The tensor with its axes in another order; only layouts of one letter an axis."""
     if sorted(given) != sorted(wanted) or not given.isalpha() or not given.isupper():
         raise NotKnown(f"a layout {given}")
     return np.transpose(x, [given.index(letter) for letter in wanted])
@@ -104,7 +104,7 @@ def convolution(args: Args, attrs: Attrs) -> Any:
 
 
 def transposed(args: Args, attrs: Attrs) -> Any:
-    """Return each element spreads its kernel over the result."""
+    """Each element spreads its kernel over the result."""
     x, weight = args
     rank = x.ndim - 2
     space = PLAIN[rank]
@@ -135,7 +135,7 @@ def transposed(args: Args, attrs: Attrs) -> Any:
 
 
 def _pooled(x: Any, attrs: Attrs, fill: float) -> tuple[Any, Any]:
-    """Return all windows stacked along a first axis, and where they lie within the tensor or its padding."""
+    """All windows stacked along a first axis, and where they lie within the tensor or its padding."""
     rank = x.ndim - 2
     given = list(attrs["padding"])
     sides = given if len(given) == 2 * rank else (given * rank if len(given) == 1 else given) * 2

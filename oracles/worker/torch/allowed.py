@@ -208,7 +208,7 @@ BESIDE_OPERATORS = frozenset(
 
 
 def resolve(name: str) -> Any:
-    """Return the function of that name, or None where no program may name such a one."""
+    """The function of that name, or None where no program may name such a one."""
     if name.startswith("torch.ops."):
         return _operator(name[len("torch.ops.") :])
     root, _, rest = name.partition(".")
@@ -221,7 +221,7 @@ def resolve(name: str) -> Any:
 
 
 def is_method(name: str) -> bool:
-    """Return whether it is a method of tensors that computes."""
+    """Whether it is a method of tensors that computes."""
     if name in REFUSED or not isinstance(vars(torch._C.TensorBase).get(name), types.MethodDescriptorType):
         return name in BESIDE_OPERATORS and not name.startswith("__") and hasattr(torch.Tensor, name)
     return not name.startswith("__") and (name in BESIDE_OPERATORS or f"aten::{name}" in _operator_names())
@@ -229,12 +229,12 @@ def is_method(name: str) -> bool:
 
 @cache
 def _operator_names() -> frozenset[str]:
-    """Return every operator of torch's own, without its overload."""
+    """Every operator of torch's own, without its overload."""
     return frozenset(each.partition(".")[0] for each in torch._C._dispatch_get_all_op_names())
 
 
 def _operator(name: str) -> Any:
-    """Return an overload, or a packet of such, of one of torch's own namespaces."""
+    """An overload, or a packet of such, of one of torch's own namespaces."""
     space, _, rest = name.partition(".")
     short, _, overload = rest.partition(".")
     if space == "higher_order":

@@ -66,7 +66,7 @@ class Given:
 
 
 def capture(name: str, content: bytes) -> dict[str, Any]:
-    """Return the program and its inputs; NotData in words for a person where there is none."""
+    """The program and its inputs; NotData in words for a person where there is none."""
     torch.set_num_threads(1)
     given = exported(content) if name.endswith(".pt2") else scripted(name, content.decode())
     model = given.model = getattr(given.model, "_orig_mod", given.model)
@@ -124,7 +124,7 @@ def exported(content: bytes) -> Given:
 
 
 def scripted(name: str, text: str) -> Given:
-    """Return a script's `model` and `inputs`, or else the first compiled function that it calls."""
+    """A script's `model` and `inputs`, or else the first compiled function that it calls."""
     linecache.cache[name] = (len(text), None, text.splitlines(True), name)
     if is_of_aoti(text):
         with open(archive_of(name, text), "rb") as archive:
@@ -184,7 +184,7 @@ def is_keywords(item: Any) -> bool:
 
 
 def with_dims(given: Given, is_dynamic: bool) -> Given:
-    """Return the dims that the script marked as dynamic; all of two and more where it compiles for any."""
+    """The dims that the script marked as dynamic; all of two and more where it compiles for any."""
     for at, value in enumerate(given.tensors):
         if value.is_nested:
             continue
@@ -209,7 +209,7 @@ def compiling(model: Any = None, **settings: Any) -> Any:
 
 
 def by_dynamo_with_dims(given: Given) -> dict[str, Any]:
-    """Return a graph in which the dims named are of any size."""
+    """A graph in which the dims named are of any size."""
     tensors = given.tensors
     for value in tensors:
         forget_marks(value)
@@ -226,7 +226,7 @@ def forget_marks(value: Any) -> None:
 
 
 def by_dynamo(given: Given, dynamic: Any = False) -> dict[str, Any]:
-    """Return the one graph that dynamo makes of it."""
+    """The one graph that dynamo makes of it."""
     found: list[Any] = []
     for value in given.tensors if dynamic is False else ():
         forget_marks(value)
@@ -322,7 +322,7 @@ def look_again(found: dict[str, Any]) -> None:
 
 
 def document(module: Any, bound: list[Any], values: list[Any]) -> dict[str, Any]:
-    """Return the program, with what the user gave as inputs and everything else as constants."""
+    """The program, with what the user gave as inputs and everything else as constants."""
     given = {id(value) for value in values}
     program = to_data(module)
     places = [node for node in module.graph.nodes if node.op == "placeholder"]
@@ -347,7 +347,7 @@ def document(module: Any, bound: list[Any], values: list[Any]) -> dict[str, Any]
 
 
 def dims_of(place: Any, sizes: list[int]) -> list[Any]:
-    """Return the dims of a placeholder, those of any size by their names."""
+    """The dims of a placeholder, those of any size by their names."""
     known = place.meta.get("example_value")
     if not isinstance(known, torch.Tensor):
         return sizes

@@ -91,7 +91,7 @@ def flat(value: Any) -> list[Any]:
 
 
 def name_of(node: Any) -> str:
-    """Return the name under which `resolve` finds the operator again."""
+    """The name under which `resolve` finds the operator again."""
     if node.target is getattr and is_property(str(node.args[1])):
         return f"Tensor.{node.args[1]}"
     if node.op == "call_method":
@@ -109,7 +109,7 @@ def name_of(node: Any) -> str:
 
 
 def is_property(name: str) -> bool:
-    """Return whether a tensor shows part of itself under this name, as `.real` and `.T` do."""
+    """Whether a tensor shows part of itself under this name, as `.real` and `.T` do."""
     return name in ("real", "imag", "T", "mT", "H", "mH")
 
 
@@ -131,7 +131,7 @@ def qualified(function: Any) -> str:
 
 
 def resolve(name: str) -> Any:
-    """Return the function of that name; NotData for one that is none, or does more than compute."""
+    """The function of that name; NotData for one that is none, or does more than compute."""
     found = allowed.resolve(name)
     if found is None:
         raise NotData(f"{name[:80]!r} is no operator of torch that a program kept as data may use")
@@ -139,7 +139,7 @@ def resolve(name: str) -> Any:
 
 
 def literal(item: Any, prefix: str, bodies: Any) -> Any:
-    """Return an argument as JSON with tags; a node that holds a graph as that."""
+    """An argument as JSON with tags; a node that holds a graph as that."""
     if isinstance(item, torch.fx.Node):
         return bodies[item] if item in bodies else {"ref": prefix + item.name}
     if item is None or isinstance(item, (bool, str)):

@@ -23,12 +23,12 @@ SAVED = re.compile(r"save_dir=(?:r?'([^']*)'|r?\"([^\"]*)\")")
 
 
 def is_dump(text: str) -> bool:
-    """Return whether a script is one that torch has dumped."""
+    """Whether a script is one that torch has dumped."""
     return bool(MAKER.search(text) or INDENTED.search(text)) and "def load_args(" in text
 
 
 def read_dump(name: str, text: str) -> tuple[Any, list[Any]]:
-    """Return the module and the list of its inputs; random inputs are the same every time."""
+    """The module and the list of its inputs; random inputs are the same every time."""
     from torch._dynamo.debug_utils import InputReader
 
     space: dict[str, Any] = {"__name__": "dumped", "__file__": name}
@@ -41,7 +41,7 @@ def read_dump(name: str, text: str) -> tuple[Any, list[Any]]:
 
 
 def saved_beside(name: str, text: str) -> str | None:
-    """Return the folder of saved inputs: where the dump says, or of that name beside it; else None."""
+    """The folder of saved inputs: where the dump says, or of that name beside it; else None."""
     found = SAVED.search(text)
     if not found:
         return None
@@ -51,12 +51,12 @@ def saved_beside(name: str, text: str) -> str | None:
 
 
 def is_of_aoti(text: str) -> bool:
-    """Return whether a script is one that AOTInductor's minifier has written."""
+    """Whether a script is one that AOTInductor's minifier has written."""
     return bool(OF_AOTI.search(text) and ARCHIVE.search(text))
 
 
 def archive_of(name: str, text: str) -> str:
-    """Return the file of the exported program that such a script loads: where it says, or beside the script.
+    """The file of the exported program that such a script loads: where it says, or beside the script.
 
     Raises FileNotFoundError where it is at neither place.
     """

@@ -14,7 +14,7 @@ from oracles.worker.torch.tensors import Unsupported, from_torch
 
 
 def export(module: Any, feeds: list[Any], exporter: str, disabled: Iterable[str] = ()) -> bytes:
-    """Return the model's bytes; raises the exception that began it all where the exporter gives up.
+    """The model's bytes; raises the exception that began it all where the exporter gives up.
 
     What the exporter puts around that one says which step it was at, and nothing of the program. The
     arguments that are `disabled` are false.
@@ -60,12 +60,12 @@ def known_to_the_exporter() -> frozenset[str] | None:
 
 
 def _is_composite(name: str) -> bool:
-    """Return whether torch itself writes an operator by others."""
+    """Whether torch itself writes an operator by others."""
     return bool(torch._C._dispatch_has_kernel_for_dispatch_key(name, "CompositeImplicitAutograd"))
 
 
 def run_exported(model: bytes, feeds: list[Any], runner: str = "") -> list[Any]:
-    """Return the model's outputs, in order, by onnxruntime or, by name, ONNX's `reference` evaluator.
+    """The model's outputs, in order, by onnxruntime or, by name, ONNX's `reference` evaluator.
 
     An input that the exporter left out is not fed.
     """
@@ -83,7 +83,7 @@ def run_exported(model: bytes, feeds: list[Any], runner: str = "") -> list[Any]:
 
 
 def run_by_reference(model: bytes, given: dict[str, Any]) -> list[Any]:
-    """Return a valid model's outputs, in order, by ONNX's reference evaluator.
+    """A valid model's outputs, in order, by ONNX's reference evaluator.
 
     The evaluator does not look at types: whether the model keeps to the operators' says the checker.
     """
@@ -98,7 +98,7 @@ def run_by_reference(model: bytes, given: dict[str, Any]) -> list[Any]:
 
 
 def fed(tensor: Any) -> Any:
-    """Return the array of a tensor."""
+    """The array of a tensor."""
     value = from_torch(tensor)
     if isinstance(value, tuple):
         raise Unsupported(f"onnxruntime takes no {value[0]} from numpy")

@@ -16,7 +16,7 @@ from oracles.worker.torch.tensors import STORED, from_torch, to_torch
 
 
 def read_module(program: bytes, inputs: dict[str, Any]) -> tuple[Any, list[Any], list[str]]:
-    """Return the module of a program's bytes, what to call it with, and its outputs' names."""
+    """The module of a program's bytes, what to call it with, and its outputs' names."""
     document = json.loads(program)
     main = document["main"]
     return to_module(document)[0], feeds(inputs, main["inputs"]), main["outputs"]
@@ -60,14 +60,14 @@ def to_graph(graph_data: Any, held: dict[str, Any], constants: list[tuple[str, s
 
 
 def method(name: str) -> str:
-    """Return a method's name; NotData for one that does more than compute."""
+    """A method's name; NotData for one that does more than compute."""
     if not is_method(name):
         raise NotData(f"{name[:80]!r} is no method of tensors")
     return name
 
 
 def value_of(item: Any, places: dict[str, Any], double: bool, graph_node: Any) -> Any:
-    """Return the argument that a tagged JSON value spells; `graph_node` makes a node of a graph."""
+    """The argument that a tagged JSON value spells; `graph_node` makes a node of a graph."""
 
     def inside(value: Any) -> Any:
         return value_of(value, places, double, graph_node)
@@ -130,7 +130,7 @@ def widened(value: Any) -> Any:
 
 
 def encoded(value: Any) -> list[Any]:
-    """Return a tensor as a document keeps it."""
+    """A tensor as a document keeps it."""
     plain = value.detach().cpu().contiguous()
     raw = plain.reshape(-1).view(torch.uint8).numpy().tobytes() if plain.numel() else b""
     return [str(plain.dtype).split(".")[-1], list(plain.shape), base64.b64encode(raw).decode("ascii")]
@@ -199,13 +199,13 @@ def evaluate(module: Any, given: list[Any], fake: Any = None) -> list[Any]:
 
 
 def named(document: dict[str, Any], made: list[Any]) -> dict[str, Any]:
-    """Return the values of the first bindings by their names."""
+    """The values of the first bindings by their names."""
     bindings = document["main"]["bindings"]
     return {bindings[index][0]: value for index, value in enumerate(made)}
 
 
 def results(names: list[str], values: Any) -> dict[str, Any]:
-    """Return the results as tensors: a tuple's members by their names, numbers as tensors."""
+    """The results as tensors: a tuple's members by their names, numbers as tensors."""
     found: dict[str, Any] = {}
     for index, name in enumerate(names):
         value = values[index]
@@ -220,7 +220,7 @@ def results(names: list[str], values: Any) -> dict[str, Any]:
 
 
 def dynamic_dims(document: dict[str, Any]) -> list[tuple[int, int]]:
-    """Return the symbolic dims of inputs: (which input, which dim)."""
+    """The symbolic dims of inputs: (which input, which dim)."""
     shapes = [item[2] for item in document["main"]["inputs"]]
     return [(at, dim) for at, shape in enumerate(shapes) for dim, size in enumerate(shape) if is_text(size)]
 
@@ -231,12 +231,12 @@ def is_text(item: Any) -> bool:
 
 
 def held(document: dict[str, Any], module: Any) -> dict[str, Any]:
-    """Return the constants in a module by their names."""
+    """The constants in a module by their names."""
     return {name: getattr(module, f"w{index}") for index, name in enumerate(document["constants"])}
 
 
 def written(document: dict[str, Any], module: Any, given: list[Any]) -> list[str]:
-    """Return the inputs and constants that a program writes to, found out on fake tensors."""
+    """The inputs and constants that a program writes to, found out on fake tensors."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     if not any(may_write(op, kwargs) for _, op, _, kwargs in document["main"]["bindings"]):
@@ -255,7 +255,7 @@ def written(document: dict[str, Any], module: Any, given: list[Any]) -> list[str
 
 
 def may_write(op: str, kwargs: dict[str, Any]) -> bool:
-    """Return whether an operator's name leaves room for a change of what it reads."""
+    """Whether an operator's name leaves room for a change of what it reads."""
     parts = op.split(".")
     has_mark = any(part.endswith("_") and not part.endswith("__") for part in parts)
     return has_mark or parts[-1] in ("setitem", "out") or "out" in kwargs or "_norm" in op

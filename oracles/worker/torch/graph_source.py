@@ -29,7 +29,7 @@ WIDTH = 88
 
 
 def needed(calls: Any, results: list[str]) -> list[str]:
-    """Return the assignments that the results depend on."""
+    """The assignments that the results depend on."""
     wanted, kept = set(results), []
     for target, text, read in reversed(calls):
         if wanted & set(re.findall(r"\w+", target)):
@@ -39,7 +39,7 @@ def needed(calls: Any, results: list[str]) -> list[str]:
 
 
 def written(inputs: list[str], weights: dict[str, Any], calls: list[str], results: list[str]) -> str:
-    """Return the text of the class."""
+    """The text of the class."""
     body = "\n".join([*calls, *results])
     used = {name: tensor for name, tensor in weights.items() if re.search(rf"{name}\b", body)}
     lines = ["class Repro(torch.nn.Module):"]
@@ -57,7 +57,7 @@ def written(inputs: list[str], weights: dict[str, Any], calls: list[str], result
 
 
 def literal(tensor: Any, indent: int) -> str:
-    """Return an expression that gives the tensor's bits again."""
+    """An expression that gives the tensor's bits again."""
     tensor = tensor.detach().contiguous()
     dtype, sizes = str(tensor.dtype), list(tensor.shape)
     if tensor.numel() == 0:
@@ -92,7 +92,7 @@ def nested(tensor: Any) -> str:
 
 
 def number(tensor: Any) -> str:
-    """Return the shortest text of a number in its own type; `inf` and `nan` are names."""
+    """The shortest text of a number in its own type; `inf` and `nan` are names."""
     if tensor.dtype in (torch.float32, torch.float64, torch.float16):
         return str(tensor.numpy()[()])
     return repr(tensor.item())
@@ -147,7 +147,7 @@ def source(program: bytes, inputs: dict[str, Any]) -> dict[str, Any]:
 
 
 def placed(value: Any) -> str:
-    """Return an expression for an input, laid out in memory as it is."""
+    """An expression for an input, laid out in memory as it is."""
     if not layout_of(value):
         return literal(value, 8)
     base = value[tuple(slice(0, 1) if not stride else slice(None) for stride in value.stride())]
@@ -172,7 +172,7 @@ def lines_of(graph: dict[str, Any], names: dict[str, str]) -> list[str]:
 
 
 def function(graph: dict[str, Any], names: dict[str, str]) -> list[str]:
-    """Return a graph as a function of its own; its name stands for it from here on."""
+    """A graph as a function of its own; its name stands for it from here on."""
     name = names[key_of(graph)] = f"f{sum(other.startswith('f') for other in names.values())}"
     lines = lines_of(graph, names)
     results = [names[each] for each in graph["outputs"]]
@@ -183,12 +183,12 @@ def function(graph: dict[str, Any], names: dict[str, str]) -> list[str]:
 
 
 def key_of(graph: dict[str, Any]) -> str:
-    """Return the key of a graph among names: its own text."""
+    """The key of a graph among names: its own text."""
     return "graph " + json.dumps(graph)
 
 
 def bodies_in(item: Any) -> Any:
-    """Return the graphs in arguments."""
+    """The graphs in arguments."""
     if isinstance(item, dict) and "graph" in item:
         yield item["graph"]
     elif isinstance(item, (list, dict)):
@@ -197,7 +197,7 @@ def bodies_in(item: Any) -> Any:
 
 
 def call(op: str, args: list[Any], kwargs: dict[str, Any], names: dict[str, str]) -> str:
-    """Return an operator's call as a person would write it; NotData for one that no program may use."""
+    """An operator's call as a person would write it; NotData for one that no program may use."""
     must_be_allowed(op, kwargs)
     words = [text(item, names) for item in args]
     short = op.rpartition(".")[2]
@@ -242,7 +242,7 @@ def index(item: Any, names: dict[str, str]) -> str:
 
 
 def text(item: Any, names: dict[str, str]) -> str:
-    """Return an argument."""
+    """An argument."""
     if isinstance(item, list):
         return f"[{', '.join(text(each, names) for each in item)}]"
     if not isinstance(item, dict):
@@ -260,7 +260,7 @@ def text(item: Any, names: dict[str, str]) -> str:
 
 
 def literals_of(tag: str, inner: Any) -> str:
-    """Return a literal of torch's, or a number that JSON lacks; NotData for anything else."""
+    """A literal of torch's, or a number that JSON lacks; NotData for anything else."""
     if tag in KINDS:
         of_torch(inner, KINDS[tag])
         return f"torch.{inner}"

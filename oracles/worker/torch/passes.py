@@ -64,7 +64,7 @@ def _decider(disabled: frozenset[str], log: bool) -> Callable[..., bool]:
 
 
 def _word(debug_info: Any) -> str:
-    """Return the name in torch's note of an application (of a pass, a node, an operator) as one word."""
+    """The name in torch's note of an application (of a pass, a node, an operator) as one word."""
     text = str(debug_info()) if debug_info else "all"
     match = OPERATOR.fullmatch(text)
     return ".".join(match.groups()) if match else text.replace(" ", "")

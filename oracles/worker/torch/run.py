@@ -84,7 +84,7 @@ def run_program(
 
 
 def copied(value: Any) -> Any:
-    """Return an argument that a call may write to."""
+    """An argument that a call may write to."""
     return value.clone() if isinstance(value, torch.Tensor) else value
 
 

@@ -22,7 +22,7 @@ STORED = {**FOREIGN, **{name: getattr(torch, name) for name in SMALL if hasattr(
 
 
 def to_torch(value: Any, known: Any = FOREIGN) -> Any:
-    """Return a tensor of an array, or of (type name, bits)."""
+    """A tensor of an array, or of (type name, bits)."""
     if isinstance(value, tuple):
         name, bits = value
         if name not in known:
@@ -36,7 +36,7 @@ def to_torch(value: Any, known: Any = FOREIGN) -> Any:
 
 
 def from_torch(value: Any) -> Any:
-    """Return the array of a tensor, or (type name, bits); what is quantised or sparse is written out."""
+    """The array of a tensor, or (type name, bits); what is quantised or sparse is written out."""
     value = value.detach().cpu()
     value = value.dequantize() if value.is_quantized else value.to_dense() if not is_strided(value) else value
     value = value.contiguous().resolve_conj().resolve_neg()

@@ -9,6 +9,7 @@ import tvm
 from tvm import relax, te, tirx
 
 from oracles.worker.arrays import decoded_array
+from oracles.worker.tvm.inferred import misfit
 from oracles.worker.tvm.tir import build as loops
 from oracles.worker.tvm.types import NotData, Symbols, attributes_from, type_of
 from oracles.worker.tvm.walk import bound_symbols, called, reads
@@ -23,7 +24,7 @@ OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def primfunc_from(item: dict[str, Any]) -> Any:
-    """Return the PrimFunc of such a formula; see `oracles.worker.relax_reference.primfuncs`."""
+    """The PrimFunc of such a formula; see `oracles.worker.relax_reference.primfuncs`."""
     told = item["compute"]
     if told.get("inplace"):
         return tvm.script.from_source(script_of(told))["made"].without_attr("global_symbol")
@@ -40,7 +41,7 @@ def primfunc_from(item: dict[str, Any]) -> Any:
 
 
 def script_of(told: dict[str, Any]) -> str:
-    """Return the module of such a formula whose result goes where its first operand is."""
+    """The module of such a formula whose result goes where its first operand is."""
     params = ", ".join(
         f"a{at}: T.Buffer(({long_sizes(shape)}), {dtype!r})"
         for at, (dtype, shape) in enumerate(told["operands"])
@@ -59,12 +60,12 @@ class Module:
 
 
 def long_sizes(shape: list[int]) -> str:
-    """Return the dims as Relax has them, each with a comma after it."""
+    """The dims as Relax has them, each with a comma after it."""
     return " ".join(f"T.int64({size})," for size in shape)
 
 
 def text_of(item: Any, dtype: str) -> str:
-    """Return the formula as TVMScript; a number of an element's own type."""
+    """The formula as TVMScript; a number of an element's own type."""
     if not isinstance(item, list):
         return f"T.{dtype}({item})"
     head, rest = item[0], item[1:]
@@ -77,12 +78,12 @@ def text_of(item: Any, dtype: str) -> str:
 
 
 def sizes(shape: list[int]) -> tuple[Any, ...]:
-    """Return the dims as Relax has them: of 64 bits."""
+    """The dims as Relax has them: of 64 bits."""
     return tuple(tirx.IntImm("int64", size) for size in shape)
 
 
 def formula(item: Any, operands: list[Any], places: Any, dtype: str) -> Any:
-    """Return the expression at these places; a number of an element's own type."""
+    """The expression at these places; a number of an element's own type."""
     if not isinstance(item, list):
         return tirx.const(item, dtype)
     head, rest = item[0], item[1:]
@@ -147,7 +148,7 @@ class Builder:
         relax.expr._update_type(self.globals[name], ty)
 
     def function(self, graph: dict[str, Any], name: str) -> Any:
-        """Return a function of the module, over symbols of its own."""
+        """A function of the module, over symbols of its own."""
         self.symbols = Symbols()
         function = self.closure(graph)
         if unbound := set(self.symbols.known) - bound_symbols(graph):
@@ -156,7 +157,7 @@ class Builder:
         return function.with_attr("global_symbol", name) if is_named else function
 
     def closure(self, graph: dict[str, Any]) -> Any:
-        """Return a function over the symbols and names around it."""
+        """A function over the symbols and names around it."""
         params = self.parameters(graph)
         self.known.update({param.name: param for param in params})
         self.build.begin_scope(params)
@@ -261,21 +262,21 @@ class Builder:
 
 
 def outside_from(item: dict[str, Any]) -> Any:
-    """Return a function that is no graph: a formula, a tree of loops, or TVM's own JSON."""
+    """A function that is no graph: a formula, a tree of loops, or TVM's own JSON."""
     if "compute" in item:
         return primfunc_from(item)
     return loops.Builder({}).function(item["tir"]) if list(item) == ["tir"] else from_json(item)
 
 
 def told_attributes(kwargs: dict[str, Any]) -> Any:
-    """Return an operator's attributes, by name or in TVM's own form."""
+    """An operator's attributes, by name or in TVM's own form."""
     if "attributes" in kwargs:
         return attributes_from(kwargs["attributes"])
     return from_json(kwargs["attrs"]) if "attrs" in kwargs else None
 
 
 def declared(item: list[Any]) -> Any:
-    """Return the type of an input: its own where it has one, else a tensor of its dtype and dims."""
+    """The type of an input: its own where it has one, else a tensor of its dtype and dims."""
     return item[3] if len(item) > 3 else {"tensor": [item[1], item[2], len(item[2])]}
 
 
@@ -290,13 +291,13 @@ def from_json(item: Any) -> Any:
 
 
 def externs(document: dict[str, Any]) -> list[str]:
-    """Return the functions outside of the module that it calls by name."""
+    """The functions outside of the module that it calls by name."""
     graphs = [document["main"], *document["functions"].values()]
     return sorted({name for graph in graphs for name in called(graph, "extern")})
 
 
 def to_module(document: dict[str, Any]) -> Any:
-    """Return the module of a document; raises what TVM raises for one that is ill-typed."""
+    """The module of a document; raises what TVM raises for one that is ill-typed."""
     return Builder(document).module()
 
 
@@ -308,6 +309,8 @@ def describe(program: bytes) -> dict[str, Any]:
         module = builder.module()
         if relax.analysis.well_formed(module) is False:
             return {"error": "TVM finds the module ill-formed"}
+        if unfit := misfit(module):
+            return {"error": unfit}
         if missing := [name for name in externs(document) if tvm.get_global_func(name, True) is None]:
             return {"error": f"the module calls {missing[0]!r}, which this TVM does not have"}
     except Exception as error:

@@ -29,7 +29,7 @@ REWRITTEN = (
 
 
 def capture(name: str, content: bytes) -> dict[str, Any]:
-    """Return the module as data with the inputs that came along; NotData in words where there is none."""
+    """The module as data with the inputs that came along; NotData in words where there is none."""
     seen = kept(content.decode()) if name.endswith(".json") else scripted(name, content.decode())
     if holds_loops_alone(seen.module):
         return loops(seen)
@@ -43,13 +43,13 @@ def capture(name: str, content: bytes) -> dict[str, Any]:
 
 
 def holds_loops_alone(module: Any) -> bool:
-    """Return whether every function of a module is a PrimFunc."""
+    """Whether every function of a module is a PrimFunc."""
     functions = list(module.functions.values())
     return bool(functions) and all(isinstance(each, tvm.tirx.PrimFunc) for each in functions)
 
 
 def loops(seen: Scripted) -> dict[str, Any]:
-    """Return a module of PrimFuncs as a `tir` document; inputs are those of its first function, in order."""
+    """A module of PrimFuncs as a `tir` document; inputs are those of its first function, in order."""
     document = tir_read.read_module(seen.module)
     function = next(iter(document["functions"].values()))
     pairs = zip(function["params"], leaves(seen.inputs))  # noqa: B905 (Python 3.8)
@@ -60,14 +60,14 @@ def loops(seen: Scripted) -> dict[str, Any]:
 
 
 def fed(item: Any, value: Any) -> tuple[str, Any]:
-    """Return a parameter's name and its value; a number is of the type that the function declares."""
+    """A parameter's name and its value; a number is of the type that the function declares."""
     if isinstance(item, dict):
         return item["name"], encoded_array(np.asarray(value))
     return item[0], encoded_array(np.asarray(value, item[1]))
 
 
 def kept(text: str) -> Scripted:
-    """Return a module in TVM's own JSON."""
+    """A module in TVM's own JSON."""
     module = tvm.ir.load_json(text)
     if not isinstance(module, tvm.ir.IRModule):
         raise NotData("the JSON holds no module")
@@ -157,7 +157,7 @@ def documented(path: str, content: str) -> dict[str, Any]:
 
 
 def loops_document(function: Any, left_out: dict[str, int]) -> str | None:
-    """Return a module of this PrimFunc alone as data; None, with its reason counted, where there is none."""
+    """A module of this PrimFunc alone as data; None, with its reason counted, where there is none."""
     try:
         alone = tvm.ir.IRModule({"main": function.without_attr("global_symbol")})
         return json.dumps(read_loops(alone))
@@ -168,7 +168,7 @@ def loops_document(function: Any, left_out: dict[str, int]) -> str | None:
 
 
 def as_document(module: Any, left_out: dict[str, int]) -> str | None:
-    """Return the module as data; None, with its reason counted, where there is none."""
+    """The module as data; None, with its reason counted, where there is none."""
     try:
         document = {"format": "relax", "version": 1, **read_module(module)}
     except Exception as error:  # whatever a test makes; it is counted and told

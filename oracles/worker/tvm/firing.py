@@ -35,7 +35,7 @@ REWRITERS = ("AdjustMatmulOrder", "ExpandMatmulOfSum")
 
 
 def tidy(module: Any, rewriter: str) -> Any:
-    """Return the module without redundant casts, redundant names and dead bindings."""
+    """The module without redundant casts, redundant names and dead bindings."""
     for name in ("CanonicalizeBindings", "DeadCodeElimination", rewriter, "CanonicalizeBindings"):
         module = ALL[name].build()(module)
     return module
@@ -81,7 +81,7 @@ def changing(module: Any, names: list[str]) -> list[str]:
 
 
 def sequence_of(name: str) -> tuple[str, ...]:
-    """Return the pass with what it needs before it."""
+    """The pass with what it needs before it."""
     return (name,) if name in ASKED_ABOUT else tuple(repaired([name]))
 
 

@@ -138,7 +138,7 @@ class Writer:
         self.nodes.append(helper.make_node(operator, operands, [name], **attributes))
 
     def written(self, name: str, call: Any) -> tuple[str, list[str], dict[str, Any]]:
-        """Return the operator, its operands and its attributes."""
+        """The operator, its operands and its attributes."""
         if name in PLAIN:
             return PLAIN[name], [self.name(each) for each in call.args], {}
         if name in REDUCTIONS:

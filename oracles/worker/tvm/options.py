@@ -41,7 +41,7 @@ _NUMBERS = ("auto_max", "max_simplification", "hoisted_", "split_loop")
 
 
 def is_option(name: str) -> bool:
-    """Return whether a member of a sequence is an option and no pass."""
+    """Whether a member of a sequence is an option and no pass."""
     return "=" in name
 
 

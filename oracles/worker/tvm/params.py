@@ -42,7 +42,7 @@ def value_at(value: Any, place: int) -> Any:
 
 
 def members(ty: Any, value: Any, name: str, unique: Unique, inputs: list[Any]) -> Any:
-    """Return the argument that stands for a member of a tuple, whose inputs are added."""
+    """The argument that stands for a member of a tuple, whose inputs are added."""
     if isinstance(ty, tvm.ir.TupleType):
         return {
             "tuple": [members(each, value_at(value, at), name, unique, inputs) for at, each in fields(ty)]
@@ -53,7 +53,7 @@ def members(ty: Any, value: Any, name: str, unique: Unique, inputs: list[Any]) -
 
 
 def declaration(name: str, ty: Any, value: Any, cast: Any) -> list[Any]:
-    """Return an input: name, dtype, dims, and the parameter's own type where these do not say it."""
+    """An input: name, dtype, dims, and the parameter's own type where these do not say it."""
     if is_plain(ty):
         return [name, dtype_name(ty.dtype), dims(ty.shape.values)]
     if isinstance(ty, relax.ShapeType):
@@ -98,12 +98,12 @@ def cast_of(function: Any, param: Any) -> Any:
 
 
 def kind_of(item: list[Any]) -> str:
-    """Return how an input is passed: `shape_type`, `prim_type`, or as a tensor."""
+    """How an input is passed: `shape_type`, `prim_type`, or as a tensor."""
     return next(iter(item[3])) if len(item) > 3 else "tensor"
 
 
 def passed(array: Any, kind: str, device: Any) -> Any:
-    """Return the virtual machine's argument for an array."""
+    """The virtual machine's argument for an array."""
     import tvm_ffi
 
     if kind == "shape_type":

@@ -61,7 +61,7 @@ class Pass:
 
     @property
     def path(self) -> str:
-        """Return the full name of the pass's function, such as `tvm.relax.transform.FoldConstant`."""
+        """The full name of the pass's function, such as `tvm.relax.transform.FoldConstant`."""
         family, _, name = self.name.rpartition(".")
         return f"{_PLACES[family]}.{name}"
 
@@ -71,7 +71,7 @@ class Pass:
         return f"{self.path}({', '.join(map(repr, self.arguments))})"
 
     def build(self) -> Any:
-        """Return the pass itself; in the worker, within the scope of a target."""
+        """The pass itself; in the worker, within the scope of a target."""
         import tvm
 
         return operator.attrgetter(self.path[len("tvm.") :])(tvm)(*self.arguments)
@@ -153,7 +153,7 @@ of a block; lanes; and these of a loop that begins elsewhere than at 0.
 
 
 def _marks(name: str) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the marks that bar a pass, and those that it takes."""
+    """The marks that bar a pass, and those that it takes."""
     bars = frozenset(mark for mark, (_, later) in MARKED.items() if name in later.split())
     return bars, frozenset(mark for mark, (taker, _) in MARKED.items() if taker == name)
 
@@ -321,7 +321,7 @@ IDLE_ON_LOOPS = _words(
 
 
 def facts_after(names: Iterable[str], facts: frozenset[str] = START) -> frozenset[str]:
-    """Return the facts that hold of a module after these passes."""
+    """The facts that hold of a module after these passes."""
     for name in _passes_in(names):
         facts = facts - PASSES[name].takes | PASSES[name].gives
     return facts
@@ -355,7 +355,7 @@ def repaired(names: Iterable[str], facts: frozenset[str] = START) -> tuple[str, 
 
 
 def _passes_in(names: Iterable[str]) -> list[str]:
-    """Return the names without the options among them, which hold everywhere."""
+    """The names without the options among them, which hold everywhere."""
     return [name for name in names if not is_option(name)]
 
 

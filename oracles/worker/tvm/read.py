@@ -17,7 +17,7 @@ from oracles.worker.tvm.walk import in_circles
 
 
 def read_module(module: Any, given: Sequence[Any] = (), entry: str = "") -> dict[str, Any]:
-    """Return the document of a module; `given` is what came along to call its `entry` with, in order."""
+    """The document of a module; `given` is what came along to call its `entry` with, in order."""
     return Reader(module, given).read(entry)
 
 
@@ -98,7 +98,7 @@ class Reader:
         return {**graph, "facts": facts}
 
     def sequence(self, body: Any) -> dict[str, Any]:
-        """Return the bindings of a body; what it returns gets a name where it has none."""
+        """The bindings of a body; what it returns gets a name where it has none."""
         bindings: list[Any] = []
         blocks = body.blocks if isinstance(body, relax.SeqExpr) else []
         for block in blocks:
@@ -197,7 +197,7 @@ class Reader:
 
 
 def attribute_facts(attrs: Any) -> dict[str, Any]:
-    """Return an operator's attributes by name where data can say them, else in TVM's own form."""
+    """An operator's attributes by name where data can say them, else in TVM's own form."""
     told = attributes_of(attrs)
     return {"attrs": as_json(attrs)} if told is None else {"attributes": told}
 
@@ -208,7 +208,7 @@ def is_var(value: Any) -> bool:
 
 
 def outside(function: Any) -> Any:
-    """Return a function that is no graph: a PrimFunc as a tree of loops, where that says all of it."""
+    """A function that is no graph: a PrimFunc as a tree of loops, where that says all of it."""
     if isinstance(function, tvm.tirx.PrimFunc):
         try:
             told = LoopReader().function(function)

@@ -72,7 +72,7 @@ def completed(seen: Scripted, names: dict[str, Any]) -> Scripted:
 
 
 def modules(names: dict[str, Any]) -> dict[str, Any]:
-    """Return the modules among a script's names; a PrimFunc of its own is a module of one function."""
+    """The modules among a script's names; a PrimFunc of its own is a module of one function."""
     single = {
         key: tvm.IRModule({key: each}) for key, each in names.items() if isinstance(each, tvm.tirx.PrimFunc)
     }

@@ -57,7 +57,7 @@ def argument(item: list[Any], inputs: dict[str, Any]) -> str:
 
 
 def script(module: Any, has_data: bool = False) -> str:
-    """Return the text; the comments at its top, in which TVM says what it takes to read it, as statements."""
+    """The text; the comments at its top, in which TVM says what it takes to read it, as statements."""
     lines = module.script(show_meta=has_data).splitlines()
     imports = [line[2:] for line in lines if line.startswith(("# from ", "# import "))]
     kept = [line for line in lines if not line.startswith("#")]
@@ -65,7 +65,7 @@ def script(module: Any, has_data: bool = False) -> str:
 
 
 def literal(array: Any) -> str:
-    """Return an expression that gives the array's bits again."""
+    """An expression that gives the array's bits again."""
     name, sizes = array.dtype.name, list(array.shape)
     plain = array.dtype.kind in "biuf" and int(array.dtype.isbuiltin) == 1
     if plain and 0 < array.size <= MOST_VALUES:

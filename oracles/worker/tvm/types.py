@@ -29,14 +29,14 @@ def dims(values: Any) -> list[Any]:
 
 
 def dim(value: Any) -> Any:
-    """Return a number, or a dim's arithmetic as text."""
+    """A number, or a dim's arithmetic as text."""
     if isinstance(value, (tirx.IntImm, tirx.FloatImm)):
         return value.value
     return re.sub(r"T\.int(?:32|64)\((-?\d+)\)", r"\1", str(value))
 
 
 def type_of(ty: Any) -> Any:
-    """Return a type as JSON."""
+    """A type as JSON."""
     if isinstance(ty, relax.TensorType):
         shape = dims(ty.shape.values) if isinstance(ty.shape, relax.ShapeExpr) else None
         return {"tensor": [dtype_name(ty.dtype) if ty.dtype is not None else None, shape, int(ty.ndim)]}
@@ -73,7 +73,7 @@ class Symbols:
         return [self.dim(each) for each in items]
 
     def dim(self, item: Any) -> Any:
-        """Return a number, or the arithmetic that a text spells."""
+        """A number, or the arithmetic that a text spells."""
         if isinstance(item, int):
             return tirx.IntImm("int64", item)
         return self.term(ast.parse(item, mode="eval").body)
@@ -97,7 +97,7 @@ class Symbols:
         raise NotData(f"a dim holds {ast.dump(node)[:60]}")
 
     def type(self, item: Any) -> Any:
-        """Return the type that JSON spells."""
+        """The type that JSON spells."""
         ((tag, inner),) = item.items()
         if tag == "tensor":
             dtype, shape, rank = inner
@@ -139,12 +139,12 @@ def attributes_of(attrs: Any) -> list[Any] | None:
 
 
 def key_of(attrs: Any) -> str:
-    """Return the name under which TVM knows the class of an object."""
+    """The name under which TVM knows the class of an object."""
     return str(type(attrs).__tvm_ffi_type_info__.type_key)
 
 
 def plain(value: Any) -> Any:
-    """Return a field as JSON; TypeError for one that is none."""
+    """A field as JSON; TypeError for one that is none."""
     if value is None or isinstance(value, (bool, int, float)):
         return value
     if isinstance(value, str):
@@ -159,7 +159,7 @@ def plain(value: Any) -> Any:
 
 
 def attributes_from(told: list[Any]) -> Any:
-    """Return the attributes again; TVM raises where a field is missing or of another type."""
+    """The attributes again; TVM raises where a field is missing or of another type."""
     kind, fields = told
     return tvm.ir.make_node(PREFIX + kind, **{name: field_from(item) for name, item in fields.items()})
 

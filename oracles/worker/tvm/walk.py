@@ -13,7 +13,7 @@ def walk(item: Any) -> Iterator[Any]:
 
 
 def called(graph: dict[str, Any], tag: str = "function") -> set[str]:
-    """Return the functions that a graph names, nested bodies included.
+    """The functions that a graph names, nested bodies included.
 
     With `extern`, also those of other libraries.
     """
@@ -38,14 +38,14 @@ def alone(item: Any) -> Iterator[str]:
 
 
 def has_local_functions(document: dict[str, Any]) -> bool:
-    """Return whether a function of the program defines another one within it."""
+    """Whether a function of the program defines another one within it."""
     graphs = [document["main"], *document["functions"].values()]
     items = (item for graph in graphs for item in walk(graph["bindings"]))
     return any(isinstance(item, list) and len(item) == 4 and item[1] == "function" for item in items)
 
 
 def reads(args: list[Any]) -> set[str]:
-    """Return the names that arguments read; a body's results count as read."""
+    """The names that arguments read; a body's results count as read."""
     found = {item["ref"] for item in walk(args) if isinstance(item, dict) and set(item) == {"ref"}}
     for item in walk(args):
         if isinstance(item, dict) and "outputs" in item and "bindings" in item:
@@ -54,13 +54,13 @@ def reads(args: list[Any]) -> set[str]:
 
 
 def in_circles(graphs: Mapping[str, dict[str, Any]]) -> list[str]:
-    """Return the functions that call themselves, by way of others too."""
+    """The functions that call themselves, by way of others too."""
     calls = {name: called(graph) & graphs.keys() for name, graph in graphs.items()}
     return [name for name in graphs if name in reached(name, calls)]
 
 
 def reached(name: str, calls: Mapping[str, set[str]]) -> set[str]:
-    """Return all functions that a function calls, directly or not."""
+    """All functions that a function calls, directly or not."""
     found: set[str] = set()
     waiting = [name]
     while waiting:

@@ -119,7 +119,7 @@ class Watch:
 
 
 def complaint(module: Any) -> str:
-    """Return the last line of TVM's complaint about an ill-formed module; empty if it is well-formed."""
+    """The last line of TVM's complaint about an ill-formed module; empty if it is well-formed."""
     try:
         is_sound = relax.analysis.well_formed(module)  # older releases answer, newer ones raise
     except Exception as error:
@@ -177,7 +177,7 @@ def instrumented(make: Callable[[], Any]) -> Iterator[None]:
 
 
 def apply_passes(module: Any, settings: dict[str, Any]) -> Any:
-    """Return the module after the case's own sequence of passes, by their names in the table."""
+    """The module after the case's own sequence of passes, by their names in the table."""
     disabled, log = settings.get("disabled_passes") or (), settings.get("log")
     for name in settings.get("passes") or ():
         if name in disabled or is_option(name):

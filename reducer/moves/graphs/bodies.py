@@ -63,7 +63,7 @@ def _inside(graph: Graph) -> Iterator[Graph]:
 
 
 def binding_names(graph: Graph) -> tuple[str, ...]:
-    """Return the names of a graph's bindings, in order."""
+    """The names of a graph's bindings, in order."""
     return tuple(binding.name for binding in graph.bindings)
 
 
@@ -90,7 +90,7 @@ def _smaller(
 
 
 def _kinds(subject: GraphSubject) -> dict[str, Kind]:
-    """Return the types of tensors in every graph, by name."""
+    """The types of tensors in every graph, by name."""
     told = subject.describe(subject.document, subject.inputs).get("types", {})
     found = {name: (dtype, tuple(dims)) for name, (dtype, dims) in told.items() if dtype and dims is not None}
     graphs = [subject.program.main, *subject.program.functions.values(), *inner_graphs(subject.program)]
@@ -113,7 +113,7 @@ class _Thinned:
         self.constants: dict[str, Tensor] = {}
 
     def graph(self, graph: Graph, names: tuple[str, ...]) -> Graph:
-        """Return the graph of these names thinned; any other as it is."""
+        """The graph of these names thinned; any other as it is."""
         if not set(names).issubset(binding_names(graph)):
             return graph
         instead: dict[str, str] = {}
@@ -128,7 +128,7 @@ class _Thinned:
         return replace(graph, bindings=tuple(kept), outputs=outputs)
 
     def other(self, binding: Binding, instead: Mapping[str, str]) -> str:
-        """Return a name of the same type to read instead of a binding; empty if there is none."""
+        """A name of the same type to read instead of a binding; empty if there is none."""
         kind = self.kinds.get(binding.name)
         same = [name for name in binding.reads if kind is not None and self.kinds.get(name) == kind]
         if same:
@@ -215,7 +215,7 @@ def _with_body(name: str, subject: GraphSubject) -> GraphSubject | None:
 
 
 def _callee(program: GraphProgram, binding: Binding) -> Scope | None:
-    """Return the function that a binding calls, the program's own or a local one, where nothing else does."""
+    """The function that a binding calls, the program's own or a local one, where nothing else does."""
     if binding.op != "call" or not binding.args:
         return None
     tag, name = tag_of(binding.args[0]), ""
@@ -236,7 +236,7 @@ def _own(program: GraphProgram, name: str) -> Graph | None:
 
 
 def _local(program: GraphProgram, name: str) -> Graph | None:
-    """Return the function that a binding of the main graph makes, where one other reads it."""
+    """The function that a binding of the main graph makes, where one other reads it."""
     bindings = program.main.bindings
     maker = next((each for each in bindings if each.name == name and each.op == LOCAL), None)
     readers = [each for each in bindings if name in each.reads]
@@ -245,7 +245,7 @@ def _local(program: GraphProgram, name: str) -> Graph | None:
 
 
 def _replaced(subject: GraphSubject, name: str, scope: Scope) -> GraphSubject | None:
-    """Return the subject with a graph in place of one binding; of several results it makes a tuple."""
+    """The subject with a graph in place of one binding; of several results it makes a tuple."""
     graph, main = scope.graph, subject.program.main
     made = [scope.given.get(output, output) for output in graph.outputs]
     members = {each.name: each.args[1] for each in main.bindings if _takes_member(each, name)}
@@ -266,7 +266,7 @@ def _replaced(subject: GraphSubject, name: str, scope: Scope) -> GraphSubject | 
 
 
 def _takes_member(binding: Binding, name: str) -> bool:
-    """Return whether a binding takes one member of another one's tuple, as torch writes it."""
+    """Whether a binding takes one member of another one's tuple, as torch writes it."""
     is_whole = len(binding.args) == 2 and type(binding.args[1]) is int
     return binding.op == "operator.getitem" and is_whole and binding.args[0] == {REF: name}
 
@@ -320,7 +320,7 @@ def _seen_through(name: str, subject: GraphSubject) -> GraphSubject | None:
 
 
 def _source(subject: GraphSubject, args: tuple[Json, ...]) -> str:
-    """Return the name, or the member of a tuple, that a name stands for; empty for anything else."""
+    """The name, or the member of a tuple, that a name stands for; empty for anything else."""
     if tag_of(args[0]) != REF:
         return ""
     source = str(dict(args[0])[REF])

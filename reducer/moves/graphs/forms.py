@@ -29,7 +29,7 @@ def plain_graph_names(subject: GraphSubject, hints: Hints) -> Search:
 
 
 def under_plain_names(subject: GraphSubject) -> GraphSubject:
-    """Return the subject with what is known of it under plain names."""
+    """The subject with what is known of it under plain names."""
     names = plain_names(subject.program)
     values = {names[name]: value for name, value in subject.facts.values.items() if name in names}
     return replace(
@@ -96,7 +96,7 @@ def _declared_plain(name: str, subject: GraphSubject) -> GraphSubject | None:
 
 
 def _with_sizes(sizes: dict[str, int], item: Json) -> Json:
-    """Return a list of dims in a shape or a type, computed."""
+    """A list of dims in a shape or a type, computed."""
     if tag_of(item) not in ("shape", "tensor", "shape_type"):
         return item
     return {tag_of(item): _computed(sizes, item[tag_of(item)])}

@@ -61,7 +61,7 @@ def assemble_bindings(
 
 
 def _filled(binding: Binding, numbers: Mapping[str, float]) -> Binding:
-    """Return the binding with these numbers written where their names stood."""
+    """The binding with these numbers written where their names stood."""
     if not numbers:
         return binding
     return binding.mapped(lambda item: numbers.get(item[REF], item) if tag_of(item) == REF else item)
@@ -123,12 +123,12 @@ class _Edges:
 
 
 def _given(item: Input) -> set[str]:
-    """Return the symbols that an input's value tells: its dims, or those that it is a shape of."""
+    """The symbols that an input's value tells: its dims, or those that it is a shape of."""
     return {dim for dim in (*item.shape, *passed_dims(item)) if isinstance(dim, str) and dim.isidentifier()}
 
 
 def _words(binding: Binding) -> tuple[str, ...]:
-    """Return the names in a binding's literals, those of dims among them, in its bodies too."""
+    """The names in a binding's literals, those of dims among them, in its bodies too."""
     return symbols([_texts([*binding.args, *binding.kwargs.values()])])
 
 
@@ -216,7 +216,7 @@ def _is_kept(subject: GraphView, name: str, keep: frozenset[int]) -> bool:
 
 
 def redirect(binding: Binding, instead: Mapping[str, str]) -> Binding:
-    """Return the binding with what it reads taken from elsewhere, in its bodies too."""
+    """The binding with what it reads taken from elsewhere, in its bodies too."""
     if not instead.keys() & set(binding.reads):
         return binding
     return binding.mapped(partial(_redirected, instead))
@@ -239,7 +239,7 @@ def change_flow(
     edit: Callable[[Binding], Binding] | None = None,
     edit_function: Callable[[Graph], Graph] | None = None,
 ) -> S | None:
-    """Return the subject with these values for some of its inputs and constants; None where it does not type.
+    """The subject with these values for some of its inputs and constants; None where it does not type.
 
     `edit` and `edit_function` are what belongs to the same change in the bindings, and in the functions.
     """
@@ -265,7 +265,7 @@ def change_flow(
 
 
 def _fitted(item: Input, value: Tensor) -> Input:
-    """Return the declaration for a value: symbolic dims stay, static ones follow."""
+    """The declaration for a value: symbolic dims stay, static ones follow."""
     if len(item.shape) != value.ndim:
         return Input(item.name, value.dtype.name, value.shape)
     dims = tuple(

@@ -70,12 +70,12 @@ def _words(item: Json) -> Iterator[str]:
 
 
 def is_dtype(text: str) -> bool:
-    """Return whether a text is the name of an element type, and not a short form that numpy knows as well."""
+    """Whether a text is the name of an element type, and not a short form that numpy knows as well."""
     return text[-1:].isdigit() and text[:1] in "fibuc" and len(text) > 3 and dtype_of(text) is not None
 
 
 def with_dtype(old: str, new: str, binding: Binding) -> Binding:
-    """Return the binding with one element type in place of another, in its bodies too."""
+    """The binding with one element type in place of another, in its bodies too."""
     op = CASTS_TO.get(new, binding.op) if CASTS.get(binding.op) == old else binding.op
     change = partial(_worded, lambda word: new if word == old else word, partial(with_dtype, old, new))
     kwargs = {key: change(item) for key, item in binding.kwargs.items()}
@@ -113,7 +113,7 @@ class Counts:
 
 
 def measured(subject: GraphView) -> Size:
-    """Return the sizes of a graph program, in the order of `size`."""
+    """The sizes of a graph program, in the order of `size`."""
     found = counts(subject)
     arrays = subject.arrays
     axes = sum(array.ndim for array in arrays)
@@ -155,7 +155,7 @@ def counts(subject: GraphView) -> Counts:
 
 
 def symbolic(graph: Graph) -> list[str]:
-    """Return the dims of inputs that are names."""
+    """The dims of inputs that are names."""
     return [dim for item in graph.inputs for dim in item.shape if isinstance(dim, str)]
 
 
@@ -178,11 +178,11 @@ class GraphSubject(GraphView):
 
     @classmethod
     def of(cls, case: Case, program: GraphProgram, describe: Describe) -> GraphSubject:
-        """Return the subject of a case with its program parsed."""
+        """The subject of a case with its program parsed."""
         return cls(program, inputs=case.inputs, passes=case.passes, describe=describe)
 
     def measured(self) -> Size:
-        """Return the place in the total order."""
+        """The place in the total order."""
         return measured(self)
 
     def keep_nodes(self, keep: Items, *, link: bool = False) -> Self | None:
@@ -190,13 +190,13 @@ class GraphSubject(GraphView):
         return keep_bindings(self, keep, link)
 
     def assemble(self, nodes: Sequence[onnx.NodeProto], outputs: Sequence[str]) -> Self | None:
-        """Return a program of the bindings of these nodes, with these outputs."""
+        """A program of the bindings of these nodes, with these outputs."""
         return assemble_bindings(self, [self.bindings[node.name] for node in nodes], outputs)
 
     def with_tensors(
         self, changed: Mapping[str, Tensor], also: Callable[[onnx.ModelProto], None] | None = None
     ) -> Self | None:
-        """Return the program with these values for some of its inputs and constants; `also` is not for it."""
+        """The program with these values for some of its inputs and constants; `also` is not for it."""
         return change_flow(self, changed)
 
     def resized(self, changed: Mapping[str, Tensor], choice: Resize) -> Self | None:

@@ -73,19 +73,19 @@ class GraphView(NodeSubject):
         return frozenset()
 
     def array(self, name: str) -> Tensor | None:
-        """Return the values of an input or constant."""
+        """The values of an input or constant."""
         if name in self.program.constants:
             return self.program.constants[name]
         value = self.inputs.get(name)
         return None if isinstance(value, list) else value
 
     def type_of(self, name: str) -> onnx.TypeProto | None:
-        """Return a tensor's type, where its value is known."""
+        """A tensor's type, where its value is known."""
         known = self.array(name)
         return type_of(known if known is not None else self.facts.values.get(name))
 
     def case(self, like: Case) -> Case:
-        """Return a case of this program, otherwise like another one."""
+        """A case of this program, otherwise like another one."""
         return self.sequenced(replace(like, program=self.document, inputs=self.inputs))
 
     @cached_property
@@ -99,7 +99,7 @@ class GraphView(NodeSubject):
 
     @cached_property
     def complaint(self) -> str:
-        """Return the framework's reason for calling the program ill-formed; empty if it is well-formed."""
+        """The framework's reason for calling the program ill-formed; empty if it is well-formed."""
         return str(self.describe(self.document, self.inputs).get("error", ""))
 
     @property
@@ -108,12 +108,12 @@ class GraphView(NodeSubject):
         return not self.complaint
 
     def number(self, name: str) -> int | float | None:
-        """Return the number that a binding gives; None if it gives anything else."""
+        """The number that a binding gives; None if it gives anything else."""
         value = self.facts.values.get(name) if name in self.numbers else None
         return value.item() if isinstance(value, np.ndarray) and value.size == 1 else None
 
     def with_program(self, program: GraphProgram, inputs: Mapping[str, Value]) -> Self:
-        """Return this subject with another program and only the inputs that it takes."""
+        """This subject with another program and only the inputs that it takes."""
         taken = {item.name: inputs[item.name] for item in program.main.inputs if item.name in inputs}
         return replace(self, program=program, inputs=taken)
 

@@ -117,7 +117,7 @@ class _Runs:
         return Grade.EQUAL if is_equal else Grade.NEAR
 
     def sources(self, name: str) -> tuple[str, ...]:
-        """Return the tensors, known to both programs, from which an optimised tensor is computed."""
+        """The tensors, known to both programs, from which an optimised tensor is computed."""
         return tuple(dict.fromkeys(self._sources(name)))
 
     def _sources(self, name: str) -> Iterator[str]:
@@ -128,7 +128,7 @@ class _Runs:
                 yield operand
 
     def is_changed(self, name: str) -> bool:
-        """Return whether another node makes it, or the same one makes another value of the same operands."""
+        """Whether another node makes it, or the same one makes another value of the same operands."""
         old = self.subject.producer.get(name)
         new = self._makers[name]
         if old is None or not self._does_the_same(self.subject.nodes[old], new):
@@ -144,7 +144,7 @@ class _Runs:
         return (old.op_type, old.domain) == (new.op_type, new.domain) and reads[0] == reads[1] and not missing
 
     def remade(self, name: str) -> set[str]:
-        """Return the program's own tensors from the operands of the optimised node down to what it makes."""
+        """The program's own tensors from the operands of the optimised node down to what it makes."""
         stop, found, todo = set(self.sources(name)), set[str](), [name]
         while todo:
             tensor = todo.pop()

@@ -41,7 +41,7 @@ def learn(subject: S, record: Record, like: Case) -> tuple[S, str]:
 
 
 def can_be_kept(value: Any, known: onnx.TypeProto | None) -> bool:
-    """Return whether a value may flow into a case: a tensor, a sequence of tensors, or an absent optional.
+    """Whether a value may flow into a case: a tensor, a sequence of tensors, or an absent optional.
 
     Maps and sequences of maps or of sequences come out of operators, but no file of inputs holds them.
     """
@@ -59,7 +59,7 @@ def _has_rank(known: onnx.TypeProto | None, value: Value) -> bool:
 
 
 def _specified(subject: OnnxView, types: Types, sound: Types) -> Types:
-    """Return the types of the first results that do not keep to them, their operands being sound."""
+    """The types of the first results that do not keep to them, their operands being sound."""
     unsound = types.keys() - sound.keys()
     return {
         name: types[name]
@@ -70,5 +70,5 @@ def _specified(subject: OnnxView, types: Types, sound: Types) -> Types:
 
 
 def inferred(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a copy without large weights, with every type that shape inference finds, in bodies too."""
+    """A copy without large weights, with every type that shape inference finds, in bodies too."""
     return infer(untyped_copy(model))

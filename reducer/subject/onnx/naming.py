@@ -88,7 +88,7 @@ def numbered(names: Iterable[str], prefix: str) -> dict[str, str]:
 
 
 def attribute_names(functions: Iterable[FunctionProto]) -> list[str]:
-    """Return the attributes that functions take, those with a default last."""
+    """The attributes that functions take, those with a default last."""
     return [
         name
         for each in functions

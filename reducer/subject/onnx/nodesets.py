@@ -41,7 +41,7 @@ def assemble(
     *,
     constants: frozenset[str] = frozenset(),
 ) -> S | None:
-    """Return a model of these nodes, sorted, that may read any tensor of `subject`; the rest is cut away.
+    """A model of these nodes, sorted, that may read any tensor of `subject`; the rest is cut away.
 
     Unless they are given, the outputs are the subject's own that are still made, then what nobody reads
     any more. Of the tensors that are cut those among `constants` become initializers though they depend on an
@@ -122,7 +122,7 @@ def _outputs(
 
 
 def value_info(subject: OnnxView, name: str) -> onnx.ValueInfoProto:
-    """Return the declaration of a tensor, typed where its type is known."""
+    """The declaration of a tensor, typed where its type is known."""
     if name in subject.graph_outputs:
         return subject.graph_outputs[name]
     facts = subject.facts
@@ -171,7 +171,7 @@ def _type_outputs(model: onnx.ModelProto) -> None:
 
 
 def declaration(tensor: onnx.TensorProto) -> onnx.ValueInfoProto:
-    """Return the input that an initializer gives its default value."""
+    """The input that an initializer gives its default value."""
     return onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
 
 
@@ -193,7 +193,7 @@ def _kept_value_info(
 
 
 def _functions(model: onnx.ModelProto, nodes: Iterable[onnx.NodeProto]) -> list[onnx.FunctionProto]:
-    """Return the functions that the nodes call, directly or through one another, in the model's order."""
+    """The functions that the nodes call, directly or through one another, in the model's order."""
     if not model.functions:
         return []
     known = {(function.domain, function.name): function for function in model.functions}

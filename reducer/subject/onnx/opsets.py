@@ -83,7 +83,7 @@ def _least(
 
 
 def lowered(subject: S, versions: Mapping[str, int] | None = None) -> S:
-    """Return the subject without unused operator sets, the others in these versions or the least ones.
+    """The subject without unused operator sets, the others in these versions or the least ones.
 
     The very object where it has them.
     """
@@ -100,7 +100,7 @@ def lowered(subject: S, versions: Mapping[str, int] | None = None) -> S:
 
 
 def _has_more(model: ModelProto) -> bool:
-    """Return whether an import is not used or newer than it must be."""
+    """Whether an import is not used or newer than it must be."""
     least = least_versions(model)
     used = {*STANDARD, *(node.domain for node in walk_model(model))}
     imports = [item for holder in (model, *model.functions) for item in holder.opset_import]
@@ -110,5 +110,5 @@ def _has_more(model: ModelProto) -> bool:
 
 
 def _nodes(holder: Holder) -> Iterator[NodeProto]:
-    """Return the nodes that an import is for: a model's is for those of its functions too."""
+    """The nodes that an import is for: a model's is for those of its functions too."""
     return walk_model(holder) if isinstance(holder, ModelProto) else walk_function(holder)

@@ -68,7 +68,7 @@ def change_model(
 
 
 def are_sizes_at_odds(model: onnx.ModelProto, inputs: Mapping[str, Value]) -> bool:
-    """Return whether one symbol of the declared inputs stands for two sizes of those that are given."""
+    """Whether one symbol of the declared inputs stands for two sizes of those that are given."""
     sizes: dict[str, int] = {}
     for info in model.graph.input:
         value, dims = inputs.get(info.name), info.type.tensor_type.shape.dim
@@ -123,7 +123,7 @@ def retype_outputs(model: onnx.ModelProto) -> None:
 
 
 def _says_rank(found: onnx.TypeProto, declared: onnx.TypeProto) -> bool:
-    """Return whether inference tells as much as is declared: of what a Loop makes it knows no dims."""
+    """Whether inference tells as much as is declared: of what a Loop makes it knows no dims."""
     is_tensor = found.WhichOneof("value") == declared.WhichOneof("value") == "tensor_type"
     return not is_tensor or found.tensor_type.HasField("shape") or not declared.tensor_type.HasField("shape")
 

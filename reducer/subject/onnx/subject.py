@@ -37,7 +37,7 @@ def strangeness(node: NodeProto) -> int:
 
 
 def measured(subject: OnnxView) -> Size:
-    """Return the sizes of a model, in the order of `size`."""
+    """The sizes of a model, in the order of `size`."""
     model = subject.model
     graph = model.graph
     arrays = subject.arrays
@@ -102,7 +102,7 @@ def _resize(model: onnx.ModelProto, choice: Resize, attributes: bool) -> None:
 
 
 def _resized_constants(subject: OnnxView, choice: Resize) -> dict[str, Tensor]:
-    """Return the elements of shape constants that equal a dim that changes."""
+    """The elements of shape constants that equal a dim that changes."""
     found: dict[str, Tensor] = {}
     for node in subject.nodes:
         for position in arithmetic_of(node).dims_at:
@@ -134,7 +134,7 @@ class OnnxSubject(OnnxView):
     """The smallest failing model so far, as moves change it."""
 
     def measured(self) -> Size:
-        """Return the place in the total order."""
+        """The place in the total order."""
         return measured(self)
 
     @property
@@ -156,15 +156,15 @@ class OnnxSubject(OnnxView):
         return keep_nodes(self, keep, link=link)
 
     def assemble(self, nodes: Sequence[onnx.NodeProto], outputs: Sequence[str]) -> Self | None:
-        """Return a model of these nodes with these outputs that may read any tensor of this one."""
+        """A model of these nodes with these outputs that may read any tensor of this one."""
         return assemble(self, nodes, outputs)
 
     def with_tensors(
         self, changed: Mapping[str, Tensor], also: Callable[[onnx.ModelProto], None] | None = None
     ) -> Self | None:
-        """Return the model with these values for some of its inputs and weights, and another edit."""
+        """The model with these values for some of its inputs and weights, and another edit."""
         return change_tensors(self, changed, also)
 
     def resized(self, changed: Mapping[str, Tensor], choice: Resize) -> Self | None:
-        """Return the model with tensors cut to windows, sizes in constants and attributes carried along."""
+        """The model with tensors cut to windows, sizes in constants and attributes carried along."""
         return resize(self, changed, choice)

@@ -70,14 +70,14 @@ class OnnxView(NodeSubject):
         return frozenset(item.i for item in attributes if item.name in COUNT_ATTRIBUTES)
 
     def array(self, name: str) -> Tensor | None:
-        """Return the values of an input or initializer; external weights are mapped, not read."""
+        """The values of an input or initializer; external weights are mapped, not read."""
         if name in self.initializers:
             return read_tensor(self.initializers[name], self.external)
         value = self.inputs.get(name)
         return None if isinstance(value, list) else value
 
     def type_of(self, name: str) -> onnx.TypeProto | None:
-        """Return a tensor's type, static where its value was recorded, declared or inferred elsewhere."""
+        """A tensor's type, static where its value was recorded, declared or inferred elsewhere."""
         if name in self.initializers:
             return tensor_type(self.initializers[name])
         recorded = type_of(self.facts.values.get(name, self.inputs.get(name)))
@@ -86,7 +86,7 @@ class OnnxView(NodeSubject):
         return recorded or self.facts.types.get(name)
 
     def case(self, like: Case) -> Case:
-        """Return this subject as a case with the target, settings and origin of `like`."""
+        """This subject as a case with the target, settings and origin of `like`."""
         program = self.model.SerializeToString(deterministic=True)
         used = {external_entry(tensor, "location") for tensor in tensors(self.model) if is_external(tensor)}
         external = tuple(file for file in self.external if str(file.location) in used)

@@ -141,7 +141,7 @@ import onnxruntime
 
 
 def _settings(shown: ClaimedRun) -> Mapping[str, Any]:
-    """Return the arguments of `torch.onnx.export` by configuration; the failing one's model runs twice."""
+    """The arguments of `torch.onnx.export` by configuration; the failing one's model runs twice."""
     configs = {label: _arguments(config) for label, config in shown.own.items()}
     exporter = next((label for label, told in configs.items() if told), "")
     asks = shown.phase is Phase.EXECUTE and bool(exporter)

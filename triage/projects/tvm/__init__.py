@@ -19,7 +19,7 @@ def _words(config: Config) -> str:
 
 
 def _labels(run: Run, is_onnx: bool) -> tuple[str, ...]:
-    """Return the labels that TVM's triage asks for: the frontend, and the failing part of the compiler."""
+    """The labels that TVM's triage asks for: the frontend, and the failing part of the compiler."""
     parts = {Phase.IMPORT: "frontend", Phase.OPTIMISE: "relax:transform", Phase.CODEGEN: "codegen:llvm"}
     return (
         "needs-triage",

@@ -39,12 +39,12 @@ def run(config, path):
 
 
 def passes_part(parameters: str = "") -> str:
-    """Return the function `passes`, of these parameters: what the case runs before the pipeline."""
+    """The function `passes`, of these parameters: what the case runs before the pipeline."""
     return _PASSES.replace("ARGS", parameters)
 
 
 def run_part(does: str, given: str = "*CONFIGS[config]") -> str:
-    """Return the function `run`, which calls `compile_and_run` with what is `given` and saves the outputs.
+    """The function `run`, which calls `compile_and_run` with what is `given` and saves the outputs.
 
     `does` stands in its docstring.
     """

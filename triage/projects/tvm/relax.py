@@ -211,14 +211,14 @@ def _settings(shown: ClaimedRun) -> Mapping[str, Any]:
 
 
 def _checks(config: Config) -> str:
-    """Return the instrument that checks the module after each pass; empty for a configuration without."""
+    """The instrument that checks the module after each pass; empty for a configuration without."""
     if config.get("well-formed"):
         return WELL_FORMED
     return f"{_contradiction()}\n\n\n{TYPES}" if config.get("types") else ""
 
 
 def _contradiction() -> str:
-    """Return the functions by which the worker compares types, as they stand there."""
+    """The functions by which the worker compares types, as they stand there."""
     text = (Path(tvm_backend.__file__).parents[1] / "worker" / "tvm" / "inferred.py").read_text()
     functions = "\n\n\n".join(part.strip() for part in re.split(r"\n\n\n", text)[1:])
     functions = re.sub(r" +# .*", "", functions)

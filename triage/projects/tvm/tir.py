@@ -158,7 +158,7 @@ def watched(each, module):
 
 
 def _settings(shown: ClaimedRun) -> Mapping[str, Any]:
-    """Return each configuration as (pipeline, LLVM's level), and whether the case's passes run first."""
+    """Each configuration as (pipeline, LLVM's level), and whether the case's passes run first."""
     sequenced = {label for label, config in shown.own.items() if shown.passes_of(config)}
     configs = {
         label: (

@@ -31,14 +31,14 @@ class Campaign:
 
 
 def start_campaign(store: Store, target: str, first_seed: int) -> Campaign:
-    """Return a new campaign of a target."""
+    """A new campaign of a target."""
     with store.transaction():
         values = {"target": target, "first_seed": first_seed, "started": now()}
         return Campaign(store.insert("campaigns", values), first_seed, first_seed)
 
 
 def last_campaign(store: Store, target: str) -> Campaign | None:
-    """Return the campaign of a target that has come furthest; None where there is none."""
+    """The campaign of a target that has come furthest; None where there is none."""
     row = store.row(
         """SELECT id, first_seed, coalesce(max(next_seed), first_seed) AS next_seed
            FROM campaigns LEFT JOIN lessons ON campaign = id WHERE target = ?
@@ -144,7 +144,7 @@ def finish_run(store: Store, run: int, status: str) -> None:
 
 
 def next_seed(store: Store, target: str) -> int:
-    """Return the first seed that no earlier run of this target has tested; 0 in a new database."""
+    """The first seed that no earlier run of this target has tested; 0 in a new database."""
     row = store.row("SELECT max(next_seed) AS seed FROM runs WHERE target = ?", (target,))
     return int(row["seed"]) if row and row["seed"] is not None else 0
 

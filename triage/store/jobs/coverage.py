@@ -35,7 +35,7 @@ class FileRow:
 
 
 def load_met(store: Store, target: str, build: str) -> bytes:
-    """Return the bits of the blocks that were met of a build; empty where none were kept."""
+    """The bits of the blocks that were met of a build; empty where none were kept."""
     row = store.row("SELECT met FROM native_libraries WHERE target = ? AND build = ?", (target, build))
     return zlib.decompress(row["met"]) if row else b""
 

@@ -38,7 +38,7 @@ def keep_watch(
 
 
 def watched_releases(store: Store, package: str) -> list[str]:
-    """Return the releases of a package that were watched, in the order in which they were."""
+    """The releases of a package that were watched, in the order in which they were."""
     rows = store.rows("SELECT release FROM watches WHERE package = ? ORDER BY id", (package,))
     return list(dict.fromkeys(str(row["release"]) for row in rows))
 
@@ -55,7 +55,7 @@ def watched_case(store: Store, package: str, case_id: str) -> list[tuple[str, Wa
 
 
 def components_of(text: str) -> tuple[tuple[str, str], ...]:
-    """Return the components of a signature from their JSON."""
+    """The components of a signature from their JSON."""
     found = parsed(text, [[str]], "a signature")
     return tuple((each[0], each[1]) for each in found if len(each) == 2)
 

@@ -41,7 +41,7 @@ def take_in(store: Store, source: Path, settle: Callable[[Store, Signature], Non
 
 
 def _copy_of(source: Path, folder: Path) -> Path:
-    """Return a copy of a database with its blobs in reach: the source itself is left as it is."""
+    """A copy of a database with its blobs in reach: the source itself is left as it is."""
     if source.suffix == ".zip":
         unpack(source, folder / "unpacked")
         source = folder / "unpacked"
@@ -58,7 +58,7 @@ def _copy_of(source: Path, folder: Path) -> Path:
 
 
 def _last_id(store: Store, table: str) -> int:
-    """Return the highest id that a table has ever given away."""
+    """The highest id that a table has ever given away."""
     row = store.row("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,))
     return int(row["seq"]) if row else 0
 

@@ -52,7 +52,7 @@ def examine(store: Store) -> dict[str, Any]:
 
 
 def named_blobs(store: Store) -> dict[str, str]:
-    """Return each blob that a row names, with what needs it."""
+    """Each blob that a row names, with what needs it."""
     rows = store.rows("SELECT case_id, files FROM cases")
     found = {
         digest: f"case {row['case_id'][:12]}"
@@ -156,7 +156,7 @@ def datasette_metadata(database: Path) -> dict[str, Any]:
 
 
 def _export_folder(store: Store, out: Path) -> int:
-    """Return a snapshot first, then its blobs: whatever the snapshot names is on disk already."""
+    """A snapshot first, then its blobs: whatever the snapshot names is on disk already."""
     out.mkdir(parents=True, exist_ok=True)
     copy = out / store.path.name
     store.copy_to(copy)

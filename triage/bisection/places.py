@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -70,11 +70,17 @@ class Sources:
         if named or release == _installed(self.package):
             yield named or Place(release)
             return
-        made = EnvironmentCache(
-            self.cache / self._folder, self.package, self._works, say=shown.note, sources=self._words
-        )
-        with made.environment(release, own_interpreter()) as environment:
+        with self._made(shown.note).environment(release, own_interpreter()) as environment:
             yield Place(release, str(environment.python))
+
+    def has(self, release: str) -> bool:
+        """Whether nothing has to be installed for a release."""
+        return release == _installed(self.package) or self._made().has(release, own_interpreter())
+
+    def _made(self, say: Callable[[str], object] = lambda text: None) -> EnvironmentCache:
+        return EnvironmentCache(
+            self.cache / self._folder, self.package, self._works, say=say, sources=self._words
+        )
 
     @property
     def _words(self) -> tuple[str, ...]:
@@ -94,7 +100,7 @@ class Sources:
         return sorted(self.wheels.glob("*.whl")) if self.wheels else []
 
     def _in_folder(self, folder: Path) -> list[str]:
-        """Return the releases of the package whose wheels lie in a folder."""
+        """The releases of the package whose wheels lie in a folder."""
         found = [path.name.split("-")[1] for path in self._wheels() if _is_of(path, self.package)]
         if not found:
             raise UserError(f"--wheels {folder}: holds no wheel of {self.package}")
@@ -109,7 +115,7 @@ class Sources:
                 raise UserError(f"--python {python}: cannot run {self.package}: {why}") from None
 
     def _works(self, python: Path) -> tuple[str, str]:
-        """Return what is wrong with an environment, by the worker under it, and its numpy."""
+        """What is wrong with an environment, by the worker under it, and its numpy."""
         with Sandbox(self.backend, python=str(python)) as sandbox:
             try:
                 return "", str(sandbox.facts["numpy"])
@@ -137,7 +143,7 @@ def chosen(offered: Sequence[str], wanted: Sequence[str], watched: Sequence[str]
 
 
 def _installed(package: str) -> str:
-    """Return the release in crux's own environment; empty where there is none."""
+    """The release in crux's own environment; empty where there is none."""
     try:
         return version(package).partition("+")[0]
     except PackageNotFoundError:
@@ -149,5 +155,5 @@ def _is_of(wheel: Path, package: str) -> bool:
 
 
 def _plain(name: str) -> str:
-    """Return a package's name as indexes compare it."""
+    """A package's name as indexes compare it."""
     return re.sub(r"[-_.]+", "-", name).lower()
