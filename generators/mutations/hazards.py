@@ -22,6 +22,7 @@ from corpus.onnx.types import element_type
 from corpus.values import Tensor, Value
 from generators.growth.grow import Program
 from generators.language.random_source import RandomSource
+from generators.language.values import with_some_nonfinite
 from generators.mutations.disrupt import leave_shapes_open
 from oracles.operators import arithmetic_of
 from oracles.relation.arithmetic import Nonfinite
@@ -193,9 +194,6 @@ HAZARDS: tuple[Endanger, ...] = (_value, _value, _value, _attribute, _attribute,
 """The kinds, those of which there are many forms more than once."""
 
 
-VALUES = (np.nan, np.inf, -np.inf)
-MOST = 3
-"""Elements of one input that change."""
 _MAY_BE_NONFINITE = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16)
 
 
@@ -228,11 +226,3 @@ def _takers(program: Program, is_taker: Callable[[NodeProto], bool]) -> Iterator
         )
         if is_float and name in read:
             yield name
-
-
-def with_some_nonfinite(draws: RandomSource, array: Tensor) -> Tensor:
-    """The array with one to `MOST` elements that are NaN or infinite."""
-    changed = array.copy()
-    for _ in range(1 + draws.below(MOST)):
-        changed.reshape(-1)[draws.below(array.size)] = draws.pick(VALUES)
-    return changed

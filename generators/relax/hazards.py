@@ -16,7 +16,7 @@ from corpus.case import Case, Remark
 from corpus.graphs.program import REF, Binding
 from corpus.values import Tensor as Array
 from generators.language.random_source import RandomSource
-from generators.mutations.hazards import with_some_nonfinite
+from generators.language.values import with_some_nonfinite
 from generators.relax.programs import RelaxProgram
 from generators.relax.types import Tensor
 from oracles.run import SURVIVAL
