@@ -215,7 +215,7 @@ class Executor:
         """The version of the framework that runs the cases."""
         return str(self._sandbox.facts.get("version", ""))
 
-    def optimised(self, case: Case, config: Config) -> onnx.ModelProto | None:
+    def optimised(self, case: Case | Job, config: Config) -> onnx.ModelProto | None:
         """The program as the backend's optimiser leaves it; None where that cannot be had."""
         is_plain = not case.external and len(case.program) <= OPTIMISED_BYTES
         if not self.backend.shows_optimised or not is_plain:
