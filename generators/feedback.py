@@ -273,7 +273,7 @@ def shares_by_reach(usual: Mapping[str, float], reach: Reach) -> Mapping[str, fl
 def _by_yield(
     usual: Mapping[str, float], tried: Mapping[str, float], gains: Mapping[str, float], patience: float
 ) -> Mapping[str, float]:
-    spent = {name: tried.get(name, 0) * _cost(name) for name in usual}
+    spent = {name: tried.get(name, 0) * _COSTS.get(strategy_and_mode(name)[0], _OTHER) for name in usual}
     mean = sum(gains.get(name, 0.0) for name in usual) / max(sum(spent.values()), 1.0)
     if not mean:
         return usual
@@ -282,7 +282,3 @@ def _by_yield(
         own = (gains.get(name, 0.0) + mean * patience) / (spent[name] + patience)
         found[name] = share * min(max(own / mean, FLOOR), MOST)
     return found
-
-
-def _cost(name: str) -> float:
-    return _COSTS.get(strategy_and_mode(name)[0], _OTHER)

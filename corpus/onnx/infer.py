@@ -71,15 +71,11 @@ def _fill_nested(nodes: Iterable[NodeProto]) -> None:
         for body in subgraphs(node):
             for graph in walk_graphs(body):
                 for tensor in graph.initializer:
-                    _fill(tensor)
-
-
-def _fill(tensor: TensorProto) -> None:
-    size = packed_bytes(tensor.data_type, tensor.dims)
-    if is_external(tensor) and size is not None and size <= _FILL_BYTES:
-        tensor.ClearField("external_data")
-        tensor.ClearField("data_location")
-        tensor.raw_data = bytes(size)
+                    size = packed_bytes(tensor.data_type, tensor.dims)
+                    if is_external(tensor) and size is not None and size <= _FILL_BYTES:
+                        tensor.ClearField("external_data")
+                        tensor.ClearField("data_location")
+                        tensor.raw_data = bytes(size)
 
 
 def infer(light: ModelProto) -> ModelProto:

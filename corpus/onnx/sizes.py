@@ -325,10 +325,6 @@ def _rank_for(node: NodeProto, asked: list[bool], types: Shapes) -> int:
         return 2
     if "Pool" in node.op_type or node.op_type in ("Resize", "DepthToSpace", "SpaceToDepth"):
         return 4
-    return _rank_by_axes(node, lengths)
-
-
-def _rank_by_axes(node: NodeProto, lengths: list[int]) -> int:
     least = max(lengths, default=1) if node.op_type == "Concat" else 1
     for item in node.attribute:
         if item.name == "perm":

@@ -39,23 +39,19 @@ def read_test_data(folder: Path, types: Mapping[str, InputType], memory_bytes: i
 def _read(path: Path, declared: InputType, memory_bytes: int) -> Value:
     data = read_bytes(path, memory_bytes, "give smaller inputs or raise --memory")
     try:
-        return _decode(data, declared)
+        if declared.optional:
+            optional = OptionalProto.FromString(data)
+            if optional.elem_type == OptionalProto.UNDEFINED:
+                return None
+            if optional.HasField("sequence_value"):
+                return _sequence(optional.sequence_value)
+            return _tensor(optional.tensor_value)
+        if declared.sequence:
+            return _sequence(SequenceProto.FromString(data))
+        return _tensor(TensorProto.FromString(data))
     except (DecodeError, ValueError, TypeError, KeyError, OverflowError, MemoryError) as error:
         reason = " ".join(str(error).split())[:120]
         raise UserError(f"{path}: not a readable value ({reason}); write the test data again") from error
-
-
-def _decode(data: bytes, declared: InputType) -> Value:
-    if declared.optional:
-        optional = OptionalProto.FromString(data)
-        if optional.elem_type == OptionalProto.UNDEFINED:
-            return None
-        if optional.HasField("sequence_value"):
-            return _sequence(optional.sequence_value)
-        return _tensor(optional.tensor_value)
-    if declared.sequence:
-        return _sequence(SequenceProto.FromString(data))
-    return _tensor(TensorProto.FromString(data))
 
 
 def _sequence(sequence: SequenceProto) -> list[Tensor]:

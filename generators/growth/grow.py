@@ -120,7 +120,11 @@ def grow_to(scope: Scope, choose: Choose, nodes: int) -> None:
 
 def step(scope: Scope, choose: Choose, room: int) -> None:
     """Add a node, and perhaps a guard before it; or nothing when the operator declines."""
-    focus = _focus(scope)
+    # The latest result, one of the latest values, or any; now and then a constant
+    draws = scope.draws
+    constants = draws.chance(0.05)
+    found = scope.pool if constants else [value for value in scope.pool if not value.is_constant]
+    focus = draws.pick(found[-draws.pick(_REACH) :])
     if scope.draws.chance(scope.profile.composite) and _compose(scope, focus, room):
         return
     operator = choose(scope, focus)
@@ -139,14 +143,6 @@ def _compose(scope: Scope, focus: Operand, room: int) -> bool:
         return True
     scope.restore(mark)
     return False
-
-
-def _focus(scope: Scope) -> Operand:
-    """The latest result, one of the latest values, or any; now and then a constant."""
-    draws = scope.draws
-    constants = draws.chance(0.05)
-    found = scope.pool if constants else [value for value in scope.pool if not value.is_constant]
-    return draws.pick(found[-draws.pick(_REACH) :])
 
 
 def guard(scope: Scope, operator: Operator, focus: Operand, room: int) -> Operand | None:

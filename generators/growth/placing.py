@@ -37,15 +37,11 @@ def place_wanted(scope: Scope, operator: Operator, wanted: TensorType) -> Operan
     """
     try:
         call = operator.solve(scope, wanted)
-        if _is_undefined(operator, call.present):
+        operands = call.present
+        domain = operator.domain
+        if domain is not None and not any(operand.range.is_within(domain) for operand in operands):
             return None
         placed = place(scope, operator, call)
     except DoesNotFit:
         return None
     return placed[0] if placed else None
-
-
-def _is_undefined(operator: Operator, operands: list[Operand]) -> bool:
-    """Whether the focus may lie outside the operator's domain."""
-    domain = operator.domain
-    return domain is not None and not any(operand.range.is_within(domain) for operand in operands)

@@ -9,7 +9,6 @@ types that its sampler allows.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import cache
 
@@ -98,7 +97,7 @@ def _standing(step: Step) -> tuple[Operator, ...]:
 def place_path(place: Steps, focus: Operand) -> None:
     """Put a path after the focus, or beside it."""
     draws = place.scope.draws
-    path = draws.pick([path for path in PATHS if _least(path) <= place.room] or [()])
+    path = draws.pick([path for path in PATHS if sum("" not in step for step in path) <= place.room] or [()])
     if not path:
         raise DoesNotFit("no room")
     if draws.chance(_SUITED):
@@ -118,10 +117,6 @@ def _branch(place: Steps, value: Operand) -> None:
             _place_step(place, _ANY, value)
         except DoesNotFit:
             place.scope.restore(mark)
-
-
-def _least(path: Sequence[Step]) -> int:
-    return sum("" not in step for step in path)
 
 
 def _suited(place: Steps, step: Step, focus: Operand) -> Operand:

@@ -42,7 +42,10 @@ def write_model(
     for operand, _ in scope.inputs:
         _declare(graph.input.add(), operand)
         if names and operand.content is None and operand.dtype in TENSORS:
-            _name_dims(graph.input[-1].type.tensor_type.shape, names)
+            shape = graph.input[-1].type.tensor_type.shape
+            for dim in shape.dim:
+                if dim.dim_value in names:
+                    dim.dim_param = names[dim.dim_value]
     for operand in outputs:
         _declare(graph.output.add(), operand)
     _declare_contrib(graph, scope)
@@ -60,15 +63,6 @@ def _write_contents(graph: onnx.GraphProto, grown: Scope | Body) -> None:
         _fill(node.attribute.add(name="value", type=onnx.AttributeProto.TENSOR).t, array)
     for one in grown.nodes:
         _write_node(graph, one)
-
-
-def _write_body(graph: onnx.GraphProto, body: Body) -> None:
-    graph.name = "body"
-    for operand in body.inputs:
-        _declare(graph.input.add(), operand)
-    for operand in body.outputs:
-        _declare(graph.output.add(), operand)
-    _write_contents(graph, body)
 
 
 def _declare_contrib(graph: onnx.GraphProto, scope: Scope) -> None:
@@ -98,7 +92,13 @@ def _write_attribute(proto: onnx.AttributeProto, value: Attribute) -> None:
         proto.type, proto.s = onnx.AttributeProto.STRING, value.encode()
     elif isinstance(value, Body):
         proto.type = onnx.AttributeProto.GRAPH
-        _write_body(proto.g, value)
+        graph = proto.g
+        graph.name = "body"
+        for operand in value.inputs:
+            _declare(graph.input.add(), operand)
+        for operand in value.outputs:
+            _declare(graph.output.add(), operand)
+        _write_contents(graph, value)
     elif isinstance(value, tuple):
         _write_list(proto, value)
     else:
@@ -126,12 +126,6 @@ def _declare(info: onnx.ValueInfoProto, operand: Operand) -> None:
     _declare_type(info.type, operand.dtype, operand.shape)
 
 
-def _name_dims(shape: onnx.TensorShapeProto, names: Mapping[int, str]) -> None:
-    for dim in shape.dim:
-        if dim.dim_value in names:
-            dim.dim_param = names[dim.dim_value]
-
-
 def _declare_type(proto: onnx.TypeProto, dtype: DType, shape: Shape) -> None:
     """The elements of a sequence are declared without a shape where there is none that says it."""
     if dtype in SEQUENCES:
@@ -154,14 +148,10 @@ def _fill(tensor: onnx.TensorProto, array: Tensor) -> None:
     if dtype is TEXT:
         tensor.string_data.extend(str(item).encode() for item in array.reshape(-1).tolist())
     elif dtype in INT4:
-        tensor.raw_data = _packed(array)
+        # Return two elements a byte, the first one in the lower half
+        halves = array.reshape(-1).astype(np.int8).view(np.uint8) & 15
+        pairs = np.append(halves, np.zeros(halves.size % 2, np.uint8)).reshape(-1, 2)
+        packed: bytes = (pairs[:, 0] | (pairs[:, 1] << 4)).tobytes()
+        tensor.raw_data = packed
     else:
         tensor.raw_data = array.tobytes()
-
-
-def _packed(array: Tensor) -> bytes:
-    """Return two elements a byte, the first one in the lower half."""
-    halves = array.reshape(-1).astype(np.int8).view(np.uint8) & 15
-    pairs = np.append(halves, np.zeros(halves.size % 2, np.uint8)).reshape(-1, 2)
-    packed: bytes = (pairs[:, 0] | (pairs[:, 1] << 4)).tobytes()
-    return packed

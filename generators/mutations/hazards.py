@@ -207,7 +207,10 @@ def put_nonfinite(draws: RandomSource, program: Program) -> Program | None:
     name = draws.pick(names)
     array = program.inputs[name]
     assert isinstance(array, np.ndarray)
-    return replace(program, inputs={**program.inputs, name: _with_some(draws, array)})
+    changed = array.copy()
+    for _ in range(1 + draws.below(MOST)):
+        changed.reshape(-1)[draws.below(array.size)] = draws.pick(VALUES)
+    return replace(program, inputs={**program.inputs, name: changed})
 
 
 def _looks(node: NodeProto) -> bool:
@@ -228,10 +231,3 @@ def _takers(program: Program, is_taker: Callable[[NodeProto], bool]) -> Iterator
         )
         if is_float and name in read:
             yield name
-
-
-def _with_some(draws: RandomSource, array: Tensor) -> Tensor:
-    changed = array.copy()
-    for _ in range(1 + draws.below(MOST)):
-        changed.reshape(-1)[draws.below(array.size)] = draws.pick(VALUES)
-    return changed

@@ -102,7 +102,10 @@ class _Placing:
         for slot in sorted(slots, key=lambda slot: slot.steers):
             self.values[slot.name] = self._supply(slot)
         for name in self.recipe.constants:
-            self.values[name] = self._constant(name)
+            array = self.recipe.constants[name]
+            value = self.scope.constant(array, dtype_of(array))
+            self.scope.charge(0, [(value.dtype, value.shape)])
+            self.values[name] = value
         made: dict[str, Operand] = {}
         for use in self.recipe.uses:
             results = _emit(self.scope, use, [self.values.get(name) for name in use.operands])
@@ -115,7 +118,13 @@ class _Placing:
     def _supply(self, slot: Hole) -> Operand:
         draws = self.scope.draws
         if slot.steers:
-            return self._zeros(slot)
+            array = np.zeros(self._shape(slot.dims), NUMPY[slot.dtype])
+            self.scope.charge(0, [(slot.dtype, array.shape)])
+            operand = Operand(
+                self.scope.fresh_name(), slot.dtype, array.shape, Range(0, 0), None, array, is_constant=False
+            )
+            self.scope.inputs.append((operand, array))
+            return operand
         if self.eager and draws.chance(_REUSED):
             found = [value for value in self.scope.pool if not value.is_constant and self._suits(value, slot)]
             if found:
@@ -150,21 +159,6 @@ class _Placing:
                 usual = [size for size in self.scope.profile.dims if size >= least] if self.eager else []
                 self.sizes[dim] = self.scope.draws.pick(usual or range(least, least + 4))
         return tuple(self.sizes[dim] if isinstance(dim, str) else dim for dim in dims)
-
-    def _zeros(self, slot: Hole) -> Operand:
-        array = np.zeros(self._shape(slot.dims), NUMPY[slot.dtype])
-        self.scope.charge(0, [(slot.dtype, array.shape)])
-        operand = Operand(
-            self.scope.fresh_name(), slot.dtype, array.shape, Range(0, 0), None, array, is_constant=False
-        )
-        self.scope.inputs.append((operand, array))
-        return operand
-
-    def _constant(self, name: str) -> Operand:
-        array = self.recipe.constants[name]
-        value = self.scope.constant(array, dtype_of(array))
-        self.scope.charge(0, [(value.dtype, value.shape)])
-        return value
 
 
 # What it computes

@@ -27,7 +27,9 @@ def guarded(growth: Making, frame: Frame, found: Known, target: Tensor, within: 
     if within.low is not None or within.high is not None:
         is_index = not target.is_float and within.low == 0 and within.high is not None
         if is_index and growth.draws.chance(0.5):
-            found = _remainder(growth, frame, found, target, int(within.high or 0) + 1)
+            count = int(within.high or 0) + 1
+            args = [{"ref": found.name}, _scalar(growth, count, target.dtype)]
+            found = growth.bind(frame, "relax.floor_mod", args, target)
         else:
             found = _clipped(growth, frame, found, target, within)
     return _not_zero(growth, frame, found, target) if within.is_nonzero else found
@@ -35,11 +37,6 @@ def guarded(growth: Making, frame: Frame, found: Known, target: Tensor, within: 
 
 def _scalar(growth: Making, value: float, dtype: str) -> dict[str, str]:
     return {"ref": growth.constant(np.array(value).astype(dtype)).name}
-
-
-def _remainder(growth: Making, frame: Frame, found: Known, target: Tensor, count: int) -> Known:
-    args = [{"ref": found.name}, _scalar(growth, count, target.dtype)]
-    return growth.bind(frame, "relax.floor_mod", args, target)
 
 
 def _clipped(growth: Making, frame: Frame, found: Known, target: Tensor, within: Within) -> Known:
@@ -80,7 +77,12 @@ class Growth(Making):
 
     def grow(self, frame: Frame, target: Type, within: Within = ANY, fuel: int = 0) -> Known:
         """A value of the type within the bounds."""
-        self._measure(target, frame)
+        if isinstance(target, Tensor):
+            count = 1
+            for size in concrete(target.shape, frame.all_sizes()):
+                count *= max(size, 1)
+            if count > MOST_ELEMENTS:
+                raise TooLarge(str(target))
         if fuel > 0 and self.left > 0 and isinstance(target, Tensor):
             for _ in range(_TRIES):
                 name = self.draws.weighted(tuple(self.policy.forms), tuple(self.policy.forms.values()))
@@ -114,11 +116,3 @@ class Growth(Making):
                 grown = self.bind(frame, "alias", [{"ref": grown.name}], want.type)
             found.append(grown)
         return found
-
-    def _measure(self, target: Type, frame: Frame) -> None:
-        if isinstance(target, Tensor):
-            count = 1
-            for size in concrete(target.shape, frame.all_sizes()):
-                count *= max(size, 1)
-            if count > MOST_ELEMENTS:
-                raise TooLarge(str(target))

@@ -30,7 +30,7 @@ def place_pattern(growth: Growth) -> str:
     patterns = growth.policy.patterns
     fires = growth.draws.pick(sorted(patterns))
     pattern = growth.draws.pick(patterns[fires])
-    program = _with_fresh_names(growth, pattern.program)
+    program = renamed(pattern.program, {name: growth.fresh("q") for name in sorted(pattern.program.names)})
     for graph in program.functions.values():
         if not growth.budget.reaches(max(depths_of(graph.bindings, {}).values(), default=0)):
             raise TooLarge(fires)
@@ -107,10 +107,6 @@ def _has_shape(value: Any, dims: Any, sizes: Mapping[str, int]) -> bool:
         return isinstance(value, np.ndarray) and concrete(tuple(dims), sizes) == value.shape
     except UserError:  # a symbol that is not there
         return False
-
-
-def _with_fresh_names(growth: Growth, program: GraphProgram) -> GraphProgram:
-    return renamed(program, {name: growth.fresh("q") for name in sorted(program.names)})
 
 
 def _renaming(pattern: GraphPattern, program: GraphProgram) -> dict[str, str]:

@@ -47,13 +47,9 @@ def lineage_of(seed: int, nodes: int, lesson: CoverageSnapshot) -> Lineage:
 def made(lineage: Lineage, budget: Budget = UNLIMITED) -> Program:
     """The program of a lineage: its parent, changed once more."""
     if not lineage.changes:
-        return _grown(lineage, budget)
+        strategy = import_module(f"generators.strategies.{lineage.strategy}")
+        program: Program = next(strategy.programs([lineage.seed], lineage.nodes, None, budget))
+        return program
     *before, last = lineage.changes
     parent = made(replace(lineage, changes=tuple(before)), budget)
     return mutate(parent.model, parent.inputs, RandomSource(f"native/change/{last}"), budget)
-
-
-def _grown(lineage: Lineage, budget: Budget) -> Program:
-    strategy = import_module(f"generators.strategies.{lineage.strategy}")
-    program: Program = next(strategy.programs([lineage.seed], lineage.nodes, None, budget))
-    return program

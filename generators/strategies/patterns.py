@@ -47,7 +47,8 @@ def around(
 ) -> Iterator[Program]:
     """Yield one program a seed, grown around these patterns; without `more` it holds one of them."""
     for seed in seeds:
-        yield _program(RandomSource(f"patterns/{seed}/{nodes}"), nodes, recipes, budget, more)
+        draws = RandomSource(f"patterns/{seed}/{nodes}")
+        yield _Growth(draws, nodes, recipes, budget, more).program()
 
 
 @cache
@@ -71,10 +72,6 @@ def grown_on(seeds: Sequence[int], nodes: int, further: int, budget: Budget = UN
         growth.scope.draws = RandomSource(f"patterns/on/{seed}")
         growth.go_on(nodes + at * further, _MOSTLY)
     return growth.program()
-
-
-def _program(draws: RandomSource, nodes: int, recipes: Recipes, budget: Budget, more: float) -> Program:
-    return _Growth(draws, nodes, recipes, budget, more).program()
 
 
 class _Growth:

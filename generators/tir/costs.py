@@ -41,7 +41,8 @@ def is_within(module: Module, budget: Budget, seed: int) -> bool:
     if cost.flops is not None:
         return budget.holds(cost.flops, cost.memory, 0)
     return any(
-        budget.holds(steps * _costliest(module), cost.memory, 0) and _ends(module, seed, steps)
+        budget.holds(steps * _costliest(module), cost.memory, 0)
+        and interpret(module, make_inputs(module, seed), trials=0, steps=steps).is_modelled
         for steps in (20, 60, 200, 600, 3_000)
     )
 
@@ -91,11 +92,6 @@ def _own(stmt: Stmt) -> int:
 
 def _costliest(module: Module) -> int:
     return max((_own(each) for each in statements(module.main.body)), default=1) or 1
-
-
-def _ends(module: Module, seed: int, steps: int) -> bool:
-    """Whether a run takes at most so many statements."""
-    return interpret(module, make_inputs(module, seed), trials=0, steps=steps).is_modelled
 
 
 class _Chains:

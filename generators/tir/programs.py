@@ -179,14 +179,11 @@ def _stores(module: Module) -> bool:
 
 def is_sound(module: Module, seed: int) -> bool:
     """Whether it is well-formed and, with the inputs of a seed, defined throughout."""
-    if not is_well_formed(module) or not is_rightly_staged(module):
+    if not is_well_formed(module) or not all(
+        _has_its_stages(stmt) for stmt in statements(module.main.body) if isinstance(stmt, For)
+    ):
         return False
     return interpret(module, make_inputs(module, seed), trials=0, steps=_MOST_STEPS).is_defined
-
-
-def is_rightly_staged(module: Module) -> bool:
-    """Whether each loop that is annotated as a software pipeline has its stages, and nothing leaves it."""
-    return all(_has_its_stages(stmt) for stmt in statements(module.main.body) if isinstance(stmt, For))
 
 
 def _has_its_stages(loop: For) -> bool:

@@ -172,16 +172,13 @@ def _exception(
     """The class only where no C++ site tells more: releases rename classes, and one site throws one class."""
     parsed = parse_message(message)
     site = _own_site(site or parsed.site)
-    text = template(_without_condition(parsed.rest) if site else parsed.rest, names)
+    text = template(
+        re.sub(r"^.{1,300}? was false\. (?=\w)", "", parsed.rest, flags=re.S) if site else parsed.rest, names
+    )
     yield "error", "" if site else error
     yield "site", site
     yield "op", "" if site and not _is_generic(site) else parsed.op
     yield "message", text
-
-
-def _without_condition(text: str) -> str:
-    """Without the quoted C++ condition that failed, where words follow it: conditions are rewritten often."""
-    return re.sub(r"^.{1,300}? was false\. (?=\w)", "", text, flags=re.S)
 
 
 def _is_generic(site: str) -> bool:

@@ -63,10 +63,7 @@ def joined_shape(call: Call) -> tuple[int, ...]:
 
 
 def _sample_pair(scope: Scope, focus: Operand) -> Call:
-    return _in_any_order(scope, focus, scope.partner(focus))
-
-
-def _in_any_order(scope: Scope, focus: Operand, other: Operand) -> Call:
+    other = scope.partner(focus)
     return Call((focus, other) if scope.draws.chance(0.65) else (other, focus))
 
 

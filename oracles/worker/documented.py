@@ -31,7 +31,11 @@ def run_tests(path: str, text: str, after_each: Callable[[str], None]) -> str:
     sys.path.insert(0, os.path.dirname(path))
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         try:
-            module = _module(path, text)
+            module = types.ModuleType(MODULE)
+            module.__file__ = path
+            sys.modules[MODULE] = module
+            linecache.cache[path] = (len(text), None, text.splitlines(True), path)
+            exec(compile(text, path, "exec"), vars(module))
         except BaseException as error:
             return f"{type(error).__name__}: {error}"
         finally:
@@ -41,15 +45,6 @@ def run_tests(path: str, text: str, after_each: Callable[[str], None]) -> str:
                 test()
             after_each(name)
     return ""
-
-
-def _module(path: str, text: str) -> Any:
-    module = types.ModuleType(MODULE)
-    module.__file__ = path
-    sys.modules[MODULE] = module
-    linecache.cache[path] = (len(text), None, text.splitlines(True), path)
-    exec(compile(text, path, "exec"), vars(module))
-    return module
 
 
 def _tests(names: dict[str, Any]) -> Iterator[Any]:

@@ -88,7 +88,13 @@ class Workers:
         while not future.done():
             elapsed = time.monotonic() - self._running[key].since
             if self._count_busy() < self._jobs and self._pace.is_time_to_guess(elapsed):
-                if not self._guess(guesses):
+                # Begin the next guess; False where there is none
+                start = time.thread_time()
+                found = next(guesses, None)
+                self._pace.guesses.append(time.thread_time() - start)
+                if found is not None:
+                    self.begin(*found)
+                if not (found is not None):
                     break
             else:
                 busy = [each.future for each in self._running.values() if not each.future.done()]
@@ -104,15 +110,6 @@ class Workers:
         for key, case in islice(ahead, 4 * self._jobs):
             if key not in self._running and key not in self._journal.answers:
                 yield key, case
-
-    def _guess(self, guesses: Iterator[Guess]) -> bool:
-        """Begin the next guess; False where there is none."""
-        start = time.thread_time()
-        found = next(guesses, None)
-        self._pace.guesses.append(time.thread_time() - start)
-        if found is not None:
-            self.begin(*found)
-        return found is not None
 
     def _count_busy(self) -> int:
         return sum(not each.future.done() for each in self._running.values())

@@ -143,7 +143,11 @@ class _Body:
         graph.initializer.extend(ones)
         for info, name in zip(graph.output, outputs, strict=True):
             info.name = name
-        _drop_unread_tensors(graph)
+        read = {name for node in graph.node for name in free_names(node)}
+        read |= {info.name for info in graph.output}
+        kept = [tensor for tensor in graph.initializer if tensor.name in read]
+        del graph.initializer[:]
+        graph.initializer.extend(kept)
         whole = replace(self.subject, model=model)
         return assemble(whole, list(whole.nodes))
 
@@ -215,14 +219,6 @@ def _renamed(node: NodeProto, old: str, new: str) -> NodeProto:
     copy.CopyFrom(node)
     copy.output[:] = [new if name == old else name for name in node.output]
     return copy
-
-
-def _drop_unread_tensors(graph: GraphProto) -> None:
-    read = {name for node in graph.node for name in free_names(node)}
-    read |= {info.name for info in graph.output}
-    kept = [tensor for tensor in graph.initializer if tensor.name in read]
-    del graph.initializer[:]
-    graph.initializer.extend(kept)
 
 
 def drop_results(subject: OnnxSubject, hints: Hints) -> Search:

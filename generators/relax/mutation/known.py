@@ -69,7 +69,7 @@ def _computed(run: Watched, bindings: Json, known: dict[str, Any], sizes: dict[s
     """Compute what can be computed; yields the names of what cannot."""
     unknown: set[str] = set()
     for name, op, args, kwargs in bindings:
-        if unknown & set(_reads(args)):
+        if unknown & set(Binding("", "", tuple(args)).reads):
             unknown.add(name)
             yield name
             continue
@@ -78,10 +78,6 @@ def _computed(run: Watched, bindings: Json, known: dict[str, Any], sizes: dict[s
         except NotKnown:
             unknown.add(name)
             yield name
-
-
-def _reads(args: Json) -> tuple[str, ...]:
-    return Binding("", "", tuple(args)).reads
 
 
 def _certain(program: GraphProgram, known: Mapping[str, Any]) -> dict[str, Type]:
@@ -118,10 +114,6 @@ def type_of(binding: Binding, types: Mapping[str, Type], value: Any) -> Type | N
         return told.fields[int(binding.args[1])] if isinstance(told, Fields) else None
     if binding.op.startswith("relax.call_tir"):
         return _static(binding.kwargs.get("types", [None])[0])
-    return _of_operator(binding, types, value)
-
-
-def _of_operator(binding: Binding, types: Mapping[str, Type], value: Any) -> Type | None:
     operands = [types.get(name) for name in binding.reads]
     tensors = [told for told in operands if isinstance(told, Tensor) and told.is_static]
     is_certain = binding.op in _with_entries() and len(tensors) == len(operands)

@@ -9,7 +9,6 @@ from generators.relax.operator import (
     Likely,
     Operator,
     Recogniser,
-    Solver,
     Want,
     Within,
     number,
@@ -78,14 +77,12 @@ def pair(asking: Asking, shape: tuple[Dim, ...]) -> tuple[tuple[Dim, ...], tuple
     return (shape, other) if asking.draws.chance(0.6) else (other, shape)
 
 
-def _same(within: Within = ANY) -> Solver:
-    return lambda asking, target: Call((Want(target, within),), target)
-
-
 def _unary(
     name: str, within: Within = ANY, *, recognise: Recogniser = is_float, likely: Likely = Likely.FLOAT
 ) -> Operator:
-    return Operator(f"relax.{name}", recognise, _same(within), likely)
+    return Operator(
+        f"relax.{name}", recognise, lambda asking, target: Call((Want(target, within),), target), likely
+    )
 
 
 def _told(name: str, kind: str, told: dict[str, float]) -> Operator:

@@ -143,11 +143,8 @@ def name_value(draws: RandomSource, site: Site[Store]) -> Body | None:
     if draws.chance(_BEFORE):
         changed = replace_expressions(value, {at: var})
         return (Bind(var, part), replace(site.stmt, value=changed))
-    return (replace(site.stmt, value=_with_let(draws, value, at, Let(var, part, var))),)
-
-
-def _with_let(draws: RandomSource, value: Expr, at: int, let: Let) -> Expr:
-    """The value with a let around its part, or around one of the expressions that hold the part."""
+    let = Let(var, part, var)
+    # The value with a let around its part, or around one of the expressions that hold the part
     starts = [0]
     for place, each in enumerate(expressions((value,))):
         if place < at < place + len([*expressions((each,))]):
@@ -155,7 +152,7 @@ def _with_let(draws: RandomSource, value: Expr, at: int, let: Let) -> Expr:
     start = draws.pick([*starts, at])
     whole = next(each for place, each in enumerate(expressions((value,))) if place == start)
     body = replace_expressions(whole, {at - start: let.var})
-    return replace_expressions(value, {start: replace(let, body=body)})
+    return (replace(site.stmt, value=replace_expressions(value, {start: replace(let, body=body)})),)
 
 
 @mutator("name beside an expression")

@@ -32,13 +32,10 @@ def call_operator(op: str, args: Sequence[Any], attributes: Mapping[str, Any]) -
     if op not in RULES:
         raise NotKnown(f"no rule for {op}")
     with np.errstate(all="ignore"):
-        return _held(RULES[op](args, attributes))
-
-
-def _held(value: Any) -> Any:
-    if isinstance(value, tuple) and any(isinstance(each, np.ndarray) for each in value):
-        return tuple(np.asarray(each) for each in value)
-    return np.asarray(value) if isinstance(value, np.generic) else value
+        value = RULES[op](args, attributes)
+        if isinstance(value, tuple) and any(isinstance(each, np.ndarray) for each in value):
+            return tuple(np.asarray(each) for each in value)
+        return np.asarray(value) if isinstance(value, np.generic) else value
 
 
 def wide(array: Any) -> Any:
