@@ -28,15 +28,14 @@ from corpus.onnx.graph import outer_names, producers, topological
 from corpus.onnx.types import element_type
 from corpus.values import NO_DIMS, Tensor, Value, is_float
 from generators.fitting import fitted
-from generators.language.random_source import RandomSource
-from generators.language.record import language_of
-from generators.language.values import draw
+from generators.language.emit import language_of
+from generators.language.values import RandomSource, draw
 from oracles.judge import Judge
 from oracles.operators import all_operators
 from oracles.probes.record import record_whole
 from oracles.relation.types import Range, dtype_of
-from oracles.run import Config
 from oracles.sandbox.sandbox import Job
+from oracles.verdict import Config
 
 REPAIR_RUNS = 24
 STEPS = 200

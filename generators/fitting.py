@@ -19,7 +19,7 @@ from corpus.onnx.inputs import fit_inputs
 from corpus.onnx.sizes import Plan, Solved, solve
 from corpus.values import Value
 from oracles.judge import Judge
-from oracles.run import Phase, Run, Status
+from oracles.verdict import Phase, Run, Status
 
 ROUNDS = 5
 TRIES = 10

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
-from generators.language.record import Made, language_of
+from generators.language.emit import Made, language_of
 
 REFUSALS = Path(__file__).parents[1] / "corpus" / "refusals"
 """What releases were seen to refuse, one file each: `PACKAGE-RELEASE.json`, a list of forms."""

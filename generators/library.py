@@ -18,9 +18,8 @@ from corpus.case import Case
 from corpus.errors import UserError
 from corpus.formats import find_format
 from corpus.processes import call_apart
-from generators.language.budget import UNLIMITED, Budget
-from generators.language.counts import Counts
-from generators.language.record import language_of
+from generators.language.emit import language_of
+from generators.language.profile import UNLIMITED, Budget, Counts
 from generators.mutations.modes import Mode, mode_of
 from generators.strategies import DEFAULT, find_strategy
 from generators.strategies.coverage import Seen

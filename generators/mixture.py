@@ -23,9 +23,9 @@ from generators.feedback import (
     shares_by_reach,
     strategy_and_mode,
 )
-from generators.language.budget import UNLIMITED, Budget
-from generators.language.random_source import RandomSource
-from generators.language.record import Made, language_of
+from generators.language.emit import Made, language_of
+from generators.language.profile import UNLIMITED, Budget
+from generators.language.values import RandomSource
 from generators.legality import ANYTHING, Legality, forms_of
 from generators.mutations.modes import MODE_SHARES, Mode, mode_of
 from generators.pools import Bred

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from generators.language.random_source import RandomSource
+from generators.language.values import RandomSource
 from oracles.abilities import Sequences
 from oracles.backends import find_backend
 

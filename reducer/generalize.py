@@ -31,8 +31,8 @@ from reducer.engine.rounds import Engine
 from reducer.language import language_of
 from reducer.move import Hints, Move
 from reducer.moves import names, node_sets, outputs, values
+from reducer.subject.base import initializer, read_tensor
 from reducer.subject.onnx.nodesets import declaration
-from reducer.subject.tensors import initializer, read_tensor
 
 FOLDS = tuple(move for move in values.MOVES if move.search is values.fold_nodes)
 MOVES: tuple[Move[Any], ...] = tuple(

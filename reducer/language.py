@@ -11,7 +11,7 @@ from corpus.case import Case
 from corpus.errors import UserError
 from corpus.formats import language_in
 from oracles.judge import Judge
-from oracles.run import Config
+from oracles.verdict import Config
 from reducer.engine.predicates import JudgePool
 from reducer.move import Proposal
 from reducer.subject.base import NodeSubject, Subject

@@ -11,7 +11,7 @@ from corpus.case import Case
 from corpus.target import Target
 from oracles.judge import Judge
 from oracles.numerics.compare import AUTO, Tolerance
-from oracles.run import Limits
+from oracles.verdict import Limits
 from reducer.language import language_of
 from reducer.moves import all_moves
 

@@ -16,12 +16,11 @@ from typing import Any
 
 from corpus.case import Case
 from corpus.errors import UserError
-from oracles.language import language_of as judged_as
+from oracles.abilities import language_of as judged_as
 from oracles.naming.components import signature
-from oracles.run import Config, Run, Status
 from oracles.sandbox.sandbox import Job
 from oracles.sequence import misplaced
-from oracles.verdict import Mark, Outcome, Verdict
+from oracles.verdict import Config, Mark, Outcome, Run, Status, Verdict
 from reducer.course import FLAKY_RUNS, ReductionRun
 from reducer.engine.decider import Allowance, AllowanceSpent, Decider, Predicate
 from reducer.engine.gate import Gate

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from corpus.errors import UserError
-from corpus.graphs.names import canonical
+from corpus.graphs.format import canonical
 from corpus.graphs.program import GraphProgram, parse_program
 from corpus.outputs import put
 from corpus.reading import read_bytes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto
 
 from corpus.onnx.graph import rename, rename_graph, subgraphs, tensors, walk_graphs, walk_model, walk_nodes
-from corpus.onnx.infer import is_external
+from corpus.onnx.types import is_external
 
 _MODEL_DOCS = ("producer_name", "producer_version", "domain", "model_version", "doc_string", "metadata_props")
 _GRAPH_DOCS = ("name", "doc_string", "metadata_props", "value_info")

@@ -14,16 +14,16 @@ from onnx import GraphProto, ModelProto, TensorProto, TypeProto, ValueInfoProto
 
 from corpus.onnx.client import check
 from corpus.onnx.graph import outer_names, subgraphs, tensors, topological
-from corpus.onnx.infer import (
+from corpus.onnx.types import (
     graph_types,
     infer,
     is_external,
     is_typed,
     light_copy,
+    packed_bytes,
     propagates_well,
     untyped_copy,
 )
-from corpus.onnx.types import packed_bytes
 
 _LENGTH = 600
 

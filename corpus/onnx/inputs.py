@@ -13,10 +13,9 @@ from onnx import GraphProto, ModelProto, NodeProto
 
 from corpus.errors import UserError
 from corpus.onnx.graph import consumers, initializer_names
-from corpus.onnx.infer import graph_types
 from corpus.onnx.operand_values import Fill, extents, value_rule
 from corpus.onnx.sizes import Plan, Shapes, formula_size, solve
-from corpus.onnx.types import declared_shape, input_type
+from corpus.onnx.types import declared_shape, graph_types, input_type
 from corpus.values import NO_DIMS, InputType, Shape, Tensor, Value
 
 _SMALL = (2, 3, 4)

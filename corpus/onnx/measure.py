@@ -19,9 +19,8 @@ from corpus.onnx.graph import (
     walk_model,
     walk_nodes,
 )
-from corpus.onnx.infer import is_external
-from corpus.onnx.types import packed_bytes
-from corpus.onnx.weights import external_extent
+from corpus.onnx.model_file import external_extent
+from corpus.onnx.types import is_external, packed_bytes
 from corpus.values import Value
 
 

@@ -17,8 +17,7 @@ from itertools import pairwise
 from onnx import ModelProto, NodeProto, TypeProto, helper
 
 from corpus.onnx.graph import consumers, initializer_names
-from corpus.onnx.infer import graph_types, infer, untyped_copy
-from corpus.onnx.types import declared_shape, input_type
+from corpus.onnx.types import declared_shape, graph_types, infer, input_type, untyped_copy
 from corpus.values import Shape
 
 Dim = int | str

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
-from generators.language.random_source import RandomSource
+from generators.language.values import RandomSource
 from oracles.operators import all_operators, aten_operators
 from oracles.relation.operator import Operator
 from oracles.relation.program import LAST_OPSET, DTypeFamily, Kind

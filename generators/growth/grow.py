@@ -16,20 +16,16 @@ import onnx
 from corpus.case import Case, Remark
 from corpus.values import Value
 from generators.growth.affinity import Leaning, operators_for
-from generators.growth.bodies import new_scope
-from generators.growth.fragments import place_fragment
-from generators.growth.placing import apply, place
-from generators.language.budget import UNLIMITED, Budget
-from generators.language.counts import Counts, count
+from generators.growth.fragments import new_scope, place_fragment
+from generators.growth.steps import apply, place
 from generators.language.emit import write_model
-from generators.language.profile import draw_profile
-from generators.language.random_source import RandomSource
+from generators.language.profile import UNLIMITED, Budget, Counts, count, draw_profile
 from generators.language.scope import Scope
+from generators.language.values import RandomSource
 from generators.pools import Bred
 from oracles.operators import find_operator
 from oracles.relation.operator import Operator
-from oracles.relation.program import Call, DTypeFamily, Operand
-from oracles.relation.scope import DoesNotFit
+from oracles.relation.program import Call, DoesNotFit, DTypeFamily, Operand
 from oracles.relation.types import ALL, F32, Range, TensorType, dtype_of
 
 _RANKS, _RANK_WEIGHTS = (0, 1, 2, 3, 4, 5), (0.4, 1.0, 2.5, 2.5, 4.0, 0.5)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from generators.language.record import Language
+from generators.language.emit import Language
 from generators.relax.violations import violated
 from generators.strategies.relax_mutate import mutant_of
 

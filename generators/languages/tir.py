@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from generators.language.record import Language
+from generators.language.emit import Language
 
 LANGUAGE = Language(brings_passes=True, strategy="tir")

@@ -15,7 +15,7 @@ from onnx import AttributeProto, numpy_helper
 from onnx.defs import OpSchema
 
 from generators.growth.grow import Program
-from generators.language.random_source import RandomSource
+from generators.language.values import RandomSource
 from oracles.relation.types import ALL, NUMPY, DType, Shape, TensorType
 
 Violate = Callable[[RandomSource, onnx.GraphProto, Mapping[str, TensorType], int], str | None]

@@ -4,25 +4,30 @@ What the pattern reads is a value that is there already, where one has the type;
 bring a value to the type (§3.2.2) are left out: with them fewer passes fired. What it computes goes on into
 the program: its outputs always, the values within it now and then, by which a rewrite is given a user that it
 must not forget.
+
+A context is kept as the seeds that it was made of: the first grew a program around patterns, each further one
+put more into it. What made a pass fire together with another for the first time stays in the campaign's pool.
 """
 
 from __future__ import annotations
 
+import json
 import math
+import zlib
 from dataclasses import replace
 
 import numpy as np
 
 from corpus.onnx.check import checker_complaint
-from generators.growth.bodies import new_scope
+from generators.growth.fragments import new_scope
 from generators.growth.grow import finish
 from generators.language.profile import draw_profile
-from generators.language.random_source import RandomSource
 from generators.language.scope import Scope
+from generators.language.values import RandomSource
 from generators.patterns.recipes import Dims, Hole, Recipe, Use
+from generators.pools import PROGRAM, Bred, Pool
 from oracles.relation.operator import Operator
-from oracles.relation.program import MAX_RANK, Call, Operand
-from oracles.relation.scope import MAX_ELEMENTS, DoesNotFit
+from oracles.relation.program import MAX_ELEMENTS, MAX_RANK, Call, DoesNotFit, Operand
 from oracles.relation.types import (
     ANYTHING,
     NUMPY,
@@ -217,3 +222,32 @@ def leaning_dtypes(draws: RandomSource, recipe: Recipe, usual: tuple[DType, ...]
     """The element types that a program should hold for the pattern to meet values of its own."""
     own = [slot.dtype for slot in recipe.slots if not slot.steers]
     return (draws.pick(own), draws.pick(own), *usual[2:]) if own else usual
+
+
+DEEPEST = 4
+"""Seeds that a program is made of, at most: all are made again for each program that goes on from it."""
+_FRESH = 0.35
+"""How often a program begins anew, though there are contexts."""
+
+
+def bred_of(seed: int, pool: Pool) -> Bred:
+    """What the program of a seed is bred on.
+
+    Each context draws a lot for the seed and the best one wins, so that one context more or less in the pool
+    changes only the seeds that it wins.
+    """
+    if not pool.entries or RandomSource(f"context/{seed}").chance(_FRESH):
+        return Bred(made_of=json.dumps([seed]))
+    root = max(pool.entries, key=lambda each: (zlib.crc32(f"{seed}/{each.key}".encode()), each.key))
+    seeds = [*json.loads(root.program)[: DEEPEST - 1], seed]
+    return Bred(root.key, PROGRAM, json.dumps(seeds))
+
+
+def seeds_of(bred: Bred) -> tuple[int, ...]:
+    """The seeds that a program is made of, the first one first."""
+    return tuple(json.loads(bred.made_of))
+
+
+def further_nodes(nodes: int) -> int:
+    """How many nodes each further seed adds to a program of so many."""
+    return max(4, nodes // 2)

@@ -13,7 +13,7 @@ from onnx import AttributeProto, numpy_helper
 
 from corpus.pattern import Pattern
 from corpus.values import Tensor
-from generators.language.counts import qualified_name
+from generators.language.profile import qualified_name
 from oracles.operators import known_operator
 from oracles.relation.operator import Operator
 from oracles.relation.program import FIRST_OPSET, LAST_OPSET, Attribute, DTypeFamily, Kind

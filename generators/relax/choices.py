@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from corpus.graphs.pattern import GraphPattern
-from generators.relax.operator import Asking, Call, Operator
-from generators.relax.types import Tensor
+from generators.relax.operator import Asking, Call, Operator, Tensor
 
 Result = Callable[[Asking], Tensor]
 Accept = Callable[[Operator, Call], bool]

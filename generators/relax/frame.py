@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from generators.relax.types import Dim, Json, Type
+from generators.relax.operator import Dim, Json, Type
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,16 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from generators.language.budget import Budget
-from generators.language.random_source import RandomSource
+from generators.language.profile import Budget
+from generators.language.values import RandomSource
 from generators.relax.choices import Choices
-from generators.relax.costs import TooLarge
 from generators.relax.frame import Frame, Known
 from generators.relax.leaves import leaf
 from generators.relax.making import Making
-from generators.relax.operator import ANY, Want, Within
-from generators.relax.types import BOOL, Tensor, Type, concrete
-from generators.relax.watched import lies_within
+from generators.relax.operator import ANY, BOOL, Tensor, Type, Want, Within, concrete
+from generators.relax.watched import TooLarge, lies_within
 
 
 def guarded(growth: Making, frame: Frame, found: Known, target: Tensor, within: Within) -> Known:

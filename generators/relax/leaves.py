@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from corpus.values import Tensor as Array
-from generators.language.random_source import RandomSource
+from generators.language.values import RandomSource
 from generators.relax.frame import Frame, Known
 from generators.relax.making import Making
-from generators.relax.operator import Within
-from generators.relax.types import BOOL, Fields, Sizes, Tensor, Type, concrete
+from generators.relax.operator import BOOL, Fields, Sizes, Tensor, Type, Within, concrete
 from generators.relax.watched import lies_within
 from oracles.worker.relax_reference.program import wide
 

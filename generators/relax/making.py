@@ -14,14 +14,22 @@ from typing import Any
 import numpy as np
 
 from corpus.values import Tensor as Array
-from generators.language.budget import UNLIMITED, Budget
-from generators.language.random_source import RandomSource
+from generators.language.profile import UNLIMITED, Budget
+from generators.language.values import RandomSource
 from generators.relax.choices import Choices
-from generators.relax.costs import Cost, TooLarge, deepened, is_held, names_of
 from generators.relax.frame import Frame, Known
-from generators.relax.operator import Asking
-from generators.relax.types import Dim, Fields, Json, Tensor, Type, concrete
-from generators.relax.watched import MOST_FLOAT, MOST_HALF, Unsound, Watched
+from generators.relax.operator import Asking, Dim, Fields, Json, Tensor, Type, concrete
+from generators.relax.watched import (
+    MOST_FLOAT,
+    MOST_HALF,
+    Cost,
+    TooLarge,
+    Unsound,
+    Watched,
+    deepened,
+    is_held,
+    names_of,
+)
 from oracles.worker.relax_reference.program import wide
 from oracles.worker.relax_reference.rule import NotKnown
 

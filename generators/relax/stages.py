@@ -27,8 +27,8 @@ from corpus.tir.values import (
     type_of,
 )
 from corpus.tir.walk import expressions, map_statements, substituted
-from generators.language.random_source import RandomSource
-from generators.relax.types import Tensor
+from generators.language.values import RandomSource
+from generators.relax.operator import Tensor
 from generators.tir.blocks import accessed, whole
 from generators.tir.frame import Frame, Known, Names, static_shape
 from generators.tir.statements import Maker

@@ -16,8 +16,8 @@ from pkgutil import iter_modules
 
 from corpus.errors import UserError
 from generators.feedback import CoverageSnapshot
-from generators.language.budget import Budget
-from generators.language.record import Made
+from generators.language.emit import Made
+from generators.language.profile import Budget
 
 Strategy = Callable[[Sequence[int], int, Path | None, Budget], Iterator[Made]]
 """From seeds, a number of nodes, the file that `--from` names, and what a program may cost."""

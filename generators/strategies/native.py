@@ -13,8 +13,8 @@ from pathlib import Path
 
 from generators.feedback import NOTHING, CoverageSnapshot
 from generators.growth.grow import Program
-from generators.language.budget import UNLIMITED, Budget
-from generators.language.random_source import RandomSource
+from generators.language.profile import UNLIMITED, Budget
+from generators.language.values import RandomSource
 from generators.reach import DEEPEST, Lineage
 from generators.strategies.mutate import mutate
 

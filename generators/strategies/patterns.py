@@ -13,11 +13,10 @@ from pathlib import Path
 
 from corpus.errors import UserError
 from corpus.pattern import FOLDER, load_patterns
-from generators.growth.bodies import new_scope
+from generators.growth.fragments import new_scope
 from generators.growth.grow import Program, begin, finish, grow_to, leaning_choice
-from generators.language.budget import UNLIMITED, Budget
-from generators.language.profile import draw_profile, with_binned_dims
-from generators.language.random_source import RandomSource
+from generators.language.profile import UNLIMITED, Budget, draw_profile, with_binned_dims
+from generators.language.values import RandomSource
 from generators.patterns.joining import Hidden, is_sound, leaning_dtypes, place_recipe
 from generators.patterns.recipes import Recipe, recipe_of
 

@@ -10,9 +10,9 @@ import numpy as np
 from corpus.case import Case
 from corpus.errors import UserError
 from corpus.load import open_case
-from generators.language.budget import UNLIMITED, Budget
-from generators.language.random_source import RandomSource
-from generators.language.record import language_of
+from generators.language.emit import language_of
+from generators.language.profile import UNLIMITED, Budget
+from generators.language.values import RandomSource
 from generators.relax.mutation.mutations import mutated
 from generators.relax.programs import RelaxProgram, make_program
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from corpus.errors import UserError
 from corpus.graphs.pattern import FOLDER, GraphPattern, load_graph_patterns
-from generators.language.budget import UNLIMITED, Budget
+from generators.language.profile import UNLIMITED, Budget
 from generators.relax.programs import FORMS, Policy, RelaxProgram, make_program
 
 _PLAIN = ("operator", "variable", "alias", "pair", "cast", "helper", "branch", "primfunc")

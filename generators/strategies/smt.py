@@ -14,7 +14,7 @@ from pathlib import Path
 
 from corpus.errors import UserError
 from generators.growth.grow import Program
-from generators.language.budget import UNLIMITED, Budget
+from generators.language.profile import UNLIMITED, Budget
 from generators.solved.realising import solved_program
 from oracles.extras import how_to_install
 

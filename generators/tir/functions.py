@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from corpus.tir.values import Binary, Call, Const, Expr, literal
-from generators.language.random_source import RandomSource
+from generators.language.values import RandomSource
 
 Operand = Callable[[Expr, str], Expr]
 

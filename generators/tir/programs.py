@@ -18,14 +18,12 @@ from corpus.tir.tree import Block, Break, Continue, For, Function, Module, Store
 from corpus.tir.values import Buffer, Const, Var, type_of
 from corpus.tir.walk import expressions, statements, walk
 from corpus.values import Value
-from generators.language.budget import UNLIMITED, Budget
-from generators.language.counts import Counts
-from generators.language.random_source import RandomSource
+from generators.language.profile import UNLIMITED, Budget, Counts
+from generators.language.values import RandomSource
 from generators.pools import Bred
 from generators.sequences import Passes, draw_sequence
 from generators.tir.blocks import in_blocks, with_root
-from generators.tir.costs import is_within
-from generators.tir.frame import Names, start_of
+from generators.tir.frame import Names, is_within, start_of
 from generators.tir.mutators import all_mutators
 from generators.tir.sites import Mutator, is_serial
 from generators.tir.statements import USUAL, Limits, Maker

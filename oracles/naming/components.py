@@ -14,15 +14,14 @@ from collections.abc import Iterator, Sequence
 
 from corpus.case import Case
 from corpus.format import Measure
-from oracles.language import language_of
+from oracles.abilities import language_of
 from oracles.naming.names import names_of_case
 from oracles.naming.signature import Component, Signature
 from oracles.numerics.compare import Tolerance
 from oracles.numerics.mismatch_kind import mismatch_kind
-from oracles.run import Frame, Phase, Run
 from oracles.text.failure_text import as_written, read_failure
 from oracles.text.normalise import parse_message, template
-from oracles.verdict import Outcome, Verdict
+from oracles.verdict import Frame, Outcome, Phase, Run, Verdict
 from oracles.worker.onnx.domain import DOMAIN
 
 SHARED_FILES = (

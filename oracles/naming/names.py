@@ -11,7 +11,7 @@ from corpus.graphs.program import GraphProgram
 from corpus.onnx.graph import defined_names, walk_graphs, walk_model
 from corpus.tir.scopes import defined_names as defined_in_loops
 from corpus.tir.tree import Module
-from oracles.language import language_of
+from oracles.abilities import language_of
 
 _PLAIN_WORD = re.compile(r"[A-Za-z]+")
 

@@ -11,10 +11,9 @@ import signal
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from oracles.run import Frame, Phase, Run, Status
 from oracles.text.failure_text import native_site
 from oracles.text.normalise import parse_message, template
-from oracles.verdict import Outcome, Symptom
+from oracles.verdict import Frame, Outcome, Phase, Run, Status, Symptom
 
 VERSION = 1
 Component = tuple[str, str]

@@ -28,8 +28,7 @@ from numpy.typing import NDArray
 
 from corpus.errors import UserError
 from oracles.extras import how_to_install
-from oracles.native.elf import Addresses, Elf, NotElf
-from oracles.native.names import Named, name_functions
+from oracles.native.elf import Addresses, Elf, Named, NotElf, name_functions
 
 BREAKPOINT = 0xCC
 

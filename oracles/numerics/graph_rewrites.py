@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from corpus.graphs.names import renamed
+from corpus.graphs.format import renamed
 from corpus.graphs.program import GRAPH, REF, Binding, Graph, GraphProgram, Input, graph_to_json
 
 Types: TypeAlias = Mapping[str, tuple[str, tuple[int, ...]]]

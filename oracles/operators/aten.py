@@ -18,6 +18,7 @@ from oracles.relation.arithmetic import (
     WHOLE,
     Arithmetic,
     Rounding,
+    hull,
 )
 from oracles.relation.aten import (
     EVERY,
@@ -39,11 +40,9 @@ from oracles.relation.aten import (
     truth,
     whole_type,
 )
-from oracles.relation.intervals import hull
 from oracles.relation.open_checks import LEAST, overflows, shifts_backwards
 from oracles.relation.operator import Operator
-from oracles.relation.program import Call, Kind, Operand
-from oracles.relation.scope import Scope
+from oracles.relation.program import Call, Kind, Operand, Scope
 from oracles.relation.types import BOOL, I32, DType, Range, broadcast, is_float
 
 _SAME = shaped(lambda call: call.operand(0).shape)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Set
 
 from oracles.abilities import Passes, PassLog
-from oracles.run import Config, Run
+from oracles.verdict import Config, Run
 
 DISABLED_BY = '`disabled_optimizers=["{}"]` of `InferenceSession`'
 

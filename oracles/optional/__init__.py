@@ -19,8 +19,7 @@ from corpus.errors import UserError
 from corpus.target import Target
 from corpus.values import Value
 from oracles.probes.context import Context
-from oracles.run import Config, Run
-from oracles.verdict import Verdict
+from oracles.verdict import Config, Run, Verdict
 
 SETTING = "oracles"
 """The setting of a target that names them: `ort@oracles=metamorphic,perf`."""

@@ -17,8 +17,7 @@ from oracles.numerics.compare import compare
 from oracles.optional import Asking, VariantRun, named
 from oracles.probes.context import Context
 from oracles.rules import mismatch
-from oracles.run import Config, Run
-from oracles.verdict import Verdict
+from oracles.verdict import Config, Run, Verdict
 
 NAME = "golden"
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from corpus.case import Case
-from oracles.language import language_of
+from oracles.abilities import language_of
 from oracles.optional import Asking, VariantRun, named
 
 NAME = "passes"

@@ -15,8 +15,8 @@ from corpus.formats.onnx import parse
 from corpus.onnx.measure import measure
 from corpus.target import Target
 from oracles.backends import find_backend
-from oracles.run import Config, Limits, Run
 from oracles.sandbox.sandbox import Job, Sandbox
+from oracles.verdict import Config, Limits, Run
 
 _LIMITS = Limits()
 

@@ -16,15 +16,14 @@ from corpus.onnx.types import element_type
 from corpus.values import Value, is_float, widen
 from oracles.naming.names import names_of
 from oracles.numerics.compare import Tolerance, compare, distance
-from oracles.numerics.value_types import Types, static_dims, tensor_types, type_complaint
+from oracles.numerics.float64_model import Types, static_dims, tensor_types, type_complaint
 from oracles.operators import arithmetic_of
 from oracles.probes.context import EXACT_LEVELS, Context, Truth, truths
 from oracles.probes.divergence import Differs, Divergence, FirstDivergence
 from oracles.probes.onnx_noise import OnnxNoise
-from oracles.run import Config
 from oracles.sandbox.executor import Executor
 from oracles.sandbox.sandbox import Job
-from oracles.verdict import Located
+from oracles.verdict import Config, Located
 
 MOST_SHAPING = 64
 """Elements of an integer operand that may decide a shape: axes, dims, sizes."""

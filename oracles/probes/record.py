@@ -11,14 +11,13 @@ from corpus.case import Case
 from corpus.external import ExternalFile
 from corpus.onnx.check import repair
 from corpus.onnx.graph import outer_names, topological
-from corpus.onnx.infer import is_external
-from corpus.onnx.types import memory_bytes
-from corpus.onnx.weights import map_weight
+from corpus.onnx.model_file import map_weight
+from corpus.onnx.types import is_external, memory_bytes
 from corpus.values import Value
-from oracles.numerics.value_types import Types, static_dims, tensor_types
-from oracles.run import Run
+from oracles.numerics.float64_model import Types, static_dims, tensor_types
 from oracles.sandbox.executor import Executor
 from oracles.sandbox.sandbox import Job
+from oracles.verdict import Run
 
 BYTE_BUDGET = 1 << 30
 EXTERNAL_BYTES = 64 << 20

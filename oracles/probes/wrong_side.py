@@ -16,8 +16,7 @@ from corpus.values import Tensor, Value, is_float, widen
 from oracles.numerics.compare import Difference, Tolerance, compare_outputs, distance, part_of
 from oracles.numerics.input_noise import GREATEST, element_of
 from oracles.probes.context import Truth
-from oracles.run import Phase, Run
-from oracles.verdict import Mark, Notes, Outcome, Verdict
+from oracles.verdict import Mark, Notes, Outcome, Phase, Run, Verdict
 
 OPTIMISED, UN_OPTIMISED, NEITHER = "optimised", "un-optimised", "neither"
 

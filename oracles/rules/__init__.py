@@ -16,8 +16,7 @@ from types import ModuleType
 
 from corpus.case import Case
 from oracles.probes.context import Context
-from oracles.run import Run
-from oracles.verdict import Verdict
+from oracles.verdict import Run, Verdict
 
 Rule = Callable[[Case, tuple[Run, ...], Context], Verdict | None]
 FirstSight = Callable[[Case, tuple[Run, ...]], bool | None]

@@ -10,8 +10,7 @@ from corpus.case import Case
 from oracles.backends import find_backend
 from oracles.naming.signature import symptom_of_run
 from oracles.probes.context import Context, evidence, own
-from oracles.run import Run, Status
-from oracles.verdict import Outcome, Verdict
+from oracles.verdict import Outcome, Run, Status, Verdict
 
 ORDER = 35
 BY_NAME = frozenset(["OpNotImplemented", "NotImplementedError", "Unsupported"])

@@ -5,8 +5,7 @@ from __future__ import annotations
 from corpus.case import Case
 from oracles.naming.signature import signal_name, symptom_of_run
 from oracles.probes.context import Context, evidence, own, side_of
-from oracles.run import Run, Status
-from oracles.verdict import Outcome, Verdict
+from oracles.verdict import Outcome, Run, Status, Verdict
 
 ORDER = 10
 

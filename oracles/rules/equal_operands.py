@@ -13,8 +13,7 @@ from oracles.numerics.compare import Difference, compare
 from oracles.probes.context import Context, evidence, other_values
 from oracles.probes.divergence import Divergence
 from oracles.probes.wrong_side import OPTIMISED, Judgement, judge_sides
-from oracles.run import Phase, Run
-from oracles.verdict import Outcome, Verdict, WrongResult
+from oracles.verdict import Outcome, Phase, Run, Verdict, WrongResult
 
 ORDER = 64
 """After the ordinary comparison: only what that takes for rounding."""

@@ -6,9 +6,8 @@ from corpus.case import Case
 from oracles.backends import find_backend
 from oracles.naming.signature import symptom_of_run
 from oracles.probes.context import Context, evidence
-from oracles.run import Phase, Run, Status
 from oracles.text.normalise import name_operators, parse_message, unwrap
-from oracles.verdict import Outcome, Verdict
+from oracles.verdict import Outcome, Phase, Run, Status, Verdict
 
 ORDER = 50
 MOST_TEXT = 160

@@ -7,11 +7,10 @@ results. Whatever the form, inlining may not change anything, so the un-optimise
 from __future__ import annotations
 
 from corpus.case import Case
-from oracles.language import language_of
+from oracles.abilities import language_of
 from oracles.numerics.compare import compare_outputs
 from oracles.probes.context import Context
-from oracles.run import Phase, Run
-from oracles.verdict import Outcome, Symptom, Verdict, WrongResult
+from oracles.verdict import Outcome, Phase, Run, Symptom, Verdict, WrongResult
 
 ORDER = 57
 SIDE = "un-optimised"

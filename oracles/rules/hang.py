@@ -11,8 +11,7 @@ import math
 from corpus.case import Case
 from oracles.naming.signature import symptom_of_run
 from oracles.probes.context import Context, evidence, own, side_of
-from oracles.run import Run, Status
-from oracles.verdict import Outcome, Symptom, Verdict
+from oracles.verdict import Outcome, Run, Status, Symptom, Verdict
 
 ORDER = 20
 LONG = "may be long"

@@ -6,9 +6,8 @@ from corpus.case import Case
 from corpus.errors import UserError
 from oracles.naming.signature import symptom_of_run
 from oracles.probes.context import Context
-from oracles.run import Run, Status
 from oracles.text.normalise import parse_message
-from oracles.verdict import Outcome, Verdict
+from oracles.verdict import Outcome, Run, Status, Verdict
 
 ORDER = 40
 WHOM = {

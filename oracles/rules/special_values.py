@@ -16,8 +16,7 @@ from oracles.operators import arithmetic_of
 from oracles.probes.context import Context, evidence
 from oracles.probes.divergence import Divergence
 from oracles.probes.wrong_side import OPTIMISED
-from oracles.run import Phase, Run
-from oracles.verdict import Outcome, Verdict, WrongResult
+from oracles.verdict import Outcome, Phase, Run, Verdict, WrongResult
 
 ORDER = 62
 """After the ordinary comparison: only what that leaves open."""

@@ -9,8 +9,7 @@ from __future__ import annotations
 from corpus.case import Case
 from oracles.naming.signature import symptom_of_run
 from oracles.probes.context import Context
-from oracles.run import Phase, Run
-from oracles.verdict import Outcome, Verdict
+from oracles.verdict import Outcome, Phase, Run, Verdict
 
 ORDER = 5
 

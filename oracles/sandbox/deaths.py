@@ -19,12 +19,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from oracles.native.elf import Elf, NotElf
-from oracles.native.names import demangle
-from oracles.run import Config, Frame, Phase, Run, Status
+from oracles.native.elf import Elf, NotElf, demangle
 from oracles.sandbox import worker
 from oracles.sandbox.processes import End, SandboxError, Worker
 from oracles.text.normalise import plain_function
+from oracles.verdict import Config, Frame, Phase, Run, Status
 
 HANDLER = re.compile(r"crash_handler-")
 GLUE = re.compile(

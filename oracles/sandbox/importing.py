@@ -14,8 +14,8 @@ from corpus.graphs.program import decode_values
 from corpus.load import Imported
 from corpus.target import Target
 from oracles.backends import backends
-from oracles.run import Limits
 from oracles.sandbox.sandbox import Sandbox, SandboxError
+from oracles.verdict import Limits
 
 MOST_BYTES = 128 << 20
 

@@ -24,8 +24,10 @@ from corpus.tir.values import (
     Var,
     type_of,
 )
-from oracles.tir.intrinsics import EXACT, ROUGH, TYPED, noisy
 from oracles.tir.scalars import (
+    EXACT,
+    ROUGH,
+    TYPED,
     UNDEFINED,
     NotModelled,
     Scalar,
@@ -33,6 +35,7 @@ from oracles.tir.scalars import (
     binary,
     casting,
     checking,
+    noisy,
     reinterpreting,
     rounding,
 )

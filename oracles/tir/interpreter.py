@@ -14,8 +14,7 @@ from corpus.tir.tree import Function, Module
 from corpus.tir.types import is_float, numpy_dtype
 from corpus.tir.values import Buffer, Const, Var
 from corpus.values import Tensor, Value
-from oracles.tir.intrinsics import NOISE
-from oracles.tir.scalars import UNDEFINED, NotModelled, Undefined
+from oracles.tir.scalars import NOISE, UNDEFINED, NotModelled, Undefined
 from oracles.tir.state import Memory, State, View
 from oracles.tir.statements import Action, compact, compiled_body, view_of
 

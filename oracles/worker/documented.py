@@ -6,6 +6,7 @@ it raises.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import inspect
 import io
@@ -15,7 +16,7 @@ import os
 import sys
 import types
 import unittest
-from typing import Any, Callable, Iterator, Sequence  # noqa: UP035 (Python 3.8)
+from typing import Any, Callable, Iterator, Sequence  # noqa: UP035 (Python 3.8)  # noqa: UP035 (Python 3.8)
 
 MODULE = "crux_documented"
 """What the file's module is called; TVM's parser looks its source up by that."""
@@ -81,3 +82,11 @@ def _choices(names: Any, values: Sequence[Any]) -> list[dict[str, Any]]:
     rows = [getattr(value, "values", value) if hasattr(value, "marks") else value for value in values]
     several = len(keys) > 1 or any(hasattr(value, "marks") for value in values)
     return [dict(zip(keys, row if several else [row])) for row in rows]  # noqa: B905 (Python 3.8)
+
+
+def opened(capture: Callable[[str, bytes], dict[str, Any]], name: str, content: str) -> dict[str, Any]:
+    """What a framework captures of a file (in base64), or an `error` in words."""
+    try:
+        return capture(name, base64.b64decode(content))
+    except BaseException as error:
+        return {"error": f"{type(error).__name__}: {error}"}

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from corpus.case import Case
 from reducer.engine.decider import Decider, numbered
 from reducer.engine.journal import Answer, RunEvidence
-from reducer.engine.speculation import Question
-from reducer.engine.workers import Guess
+from reducer.engine.speculation import Guess, Question
 from reducer.move import Proposal
 from reducer.subject.base import Subject
 

@@ -20,11 +20,11 @@ from corpus.onnx.graph import body_weights, defined_names, free_names, rename_gr
 from corpus.onnx.types import DTYPES
 from reducer.move import Hints, Move, Search, SearchOf, over_sets, smaller_by
 from reducer.search import Items, drop_one_at_a_time, find_essentials
-from reducer.subject.onnx.facts import inferred
+from reducer.subject.base import initializer, shape_key, type_of
+from reducer.subject.onnx.divergence import inferred
 from reducer.subject.onnx.nodesets import assemble, rename_reads
 from reducer.subject.onnx.subject import OnnxSubject
 from reducer.subject.order import size
-from reducer.subject.tensors import initializer, shape_key, type_of
 
 Path: TypeAlias = tuple[tuple[int, int], ...]
 """The way to a body: at each level the index of the node and the number of its body."""

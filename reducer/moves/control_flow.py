@@ -14,11 +14,11 @@ from onnx import GraphProto, NodeProto, helper
 from corpus.onnx.graph import defined_names, free_names, rename
 from corpus.values import Value
 from reducer.move import Hints, Move, Search
+from reducer.subject.base import initializer
 from reducer.subject.onnx.nodesets import assemble
 from reducer.subject.onnx.retype import change_model
 from reducer.subject.onnx.subject import OnnxSubject
 from reducer.subject.order import size
-from reducer.subject.tensors import initializer
 
 _Choice: TypeAlias = Callable[[], OnnxSubject | None]
 

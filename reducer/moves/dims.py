@@ -16,9 +16,8 @@ from onnx import AttributeProto
 from corpus.onnx.graph import body_weights
 from corpus.values import Tensor
 from reducer.move import Hints, Move, Search, SearchOf
-from reducer.subject.base import NodeSubject
+from reducer.subject.base import NodeSubject, Resize, Window, farthest
 from reducer.subject.order import MANY, size
-from reducer.subject.tensors import Resize, Window, farthest
 
 
 def shrink_dims(subject: NodeSubject, hints: Hints) -> SearchOf[NodeSubject]:

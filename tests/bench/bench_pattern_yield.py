@@ -24,8 +24,7 @@ from generators.mixture import BLOCK, DrawnCase, Plan, make_tests
 from generators.mutations.modes import Mode
 from oracles.judge import Judge
 from oracles.probes.firing import Firing
-from oracles.run import Limits, Phase
-from oracles.verdict import Outcome, Verdict
+from oracles.verdict import Limits, Outcome, Phase, Verdict
 from triage.campaigns.testers import asker_of
 from triage.cases.documented_tests import Reader
 from triage.cases.patterns import Extraction

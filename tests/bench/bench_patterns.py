@@ -15,7 +15,7 @@ from generators.mixture import Plan, make_cases
 from generators.mutations.modes import Mode
 from oracles.judge import Judge
 from oracles.probes.firing import Firing
-from oracles.run import Limits
+from oracles.verdict import Limits
 from triage.cases.documented_tests import Reader
 from triage.cases.patterns import Extraction
 

@@ -15,7 +15,7 @@ from corpus.onnx.measure import measure
 from corpus.target import Target
 from oracles.judge import Judge
 from oracles.naming.components import signature
-from oracles.numerics.value_types import contradiction, outputs_contradict
+from oracles.numerics.float64_model import contradiction, outputs_contradict
 from oracles.verdict import Outcome
 from reducer.api import reduce_case
 from reducer.options import Options

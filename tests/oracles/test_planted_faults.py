@@ -20,9 +20,8 @@ from corpus.load import open_case
 from corpus.target import Target
 from corpus.values import Value
 from oracles.judge import Judge
-from oracles.run import Run
 from oracles.sandbox.sandbox import Job
-from oracles.verdict import Outcome, Verdict
+from oracles.verdict import Outcome, Run, Verdict
 
 Change = Callable[[onnx.NodeProto], None]
 

@@ -26,7 +26,7 @@ from reducer.engine.journal import Answer, Journal
 from reducer.engine.rounds import Engine
 from reducer.move import Hints, Move, Proposal
 from reducer.moves import all_moves
-from reducer.subject.onnx.facts import learn
+from reducer.subject.onnx.divergence import learn
 from reducer.subject.onnx.subject import OnnxSubject
 
 ORT = Target("ort")

@@ -354,7 +354,7 @@ OPENERS = {
     "corpus/outputs.py": "our own lists, opened without following links",
     "corpus/external.py": "hashes weights, which were looked at when the case was opened",
     "corpus/onnx/model_file.py": "maps a model into memory after it was looked at",
-    "corpus/onnx/weights.py": "maps weights into memory after they were looked at",
+    "corpus/onnx/model_file.py": "maps weights into memory after they were looked at",
     "generators/tir/programs.py": "shipped with crux",
     "triage/public/case.py": "in the caller's process, what crux has written just now",
     "generators/legality.py": "shipped with crux",

@@ -21,9 +21,8 @@ from corpus.errors import UserError
 from corpus.onnx.measure import steps
 from corpus.target import Target
 from oracles.judge import Judge
-from oracles.run import Config, Limits, Status
 from oracles.sandbox.sandbox import Job, Sandbox
-from oracles.verdict import Mark, Outcome
+from oracles.verdict import Config, Limits, Mark, Outcome, Status
 from tests.helpers.endless_models import ENDLESS, doubling_functions, endless_loop, many_nodes
 from triage.cases.sources import bounded
 

@@ -30,7 +30,7 @@ from triage.causes.cores import core_of, form_of
 from triage.causes.explaining import Bug, by_symptom, explain, may_follow, names_itself
 from triage.causes.sites import share_a_kernel, site_of_crash
 from triage.clustering.similarity import MERGE, compare
-from triage.reductions.roots import name_reduced
+from triage.reductions.explained import name_reduced
 from triage.reductions.selection import Selection, waiting
 from triage.reports.limit_request import request_labels, request_title
 from triage.store.causes import note_explained

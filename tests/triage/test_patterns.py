@@ -21,7 +21,7 @@ from corpus.graphs.pattern import GraphPattern, load_graph_patterns
 from corpus.graphs.program import REF, Binding, Graph, GraphProgram, Input
 from corpus.pattern import FOLDER, Pattern, load_pattern, load_patterns, read_pattern
 from corpus.target import Target
-from generators.language.budget import UNLIMITED
+from generators.language.profile import UNLIMITED
 from generators.patterns.joining import is_sound
 from generators.patterns.recipes import recipe_of
 from generators.relax.programs import make_program

@@ -26,7 +26,7 @@ from triage.bisection.package_index import Interpreter, Offer
 from triage.cases.judging import judge_often
 from triage.clustering.similarity import MERGE, compare
 from triage.console.options import CaseOptions
-from triage.console.progress import Progress
+from triage.console.status import Progress
 from triage.store.database import dump
 
 GOOD, REFUSED, UNSUPPORTED = "passes", "refused", "unsupported"

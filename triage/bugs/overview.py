@@ -16,8 +16,8 @@ from typing import Any
 
 from corpus.errors import UserError
 from triage.bugs.known import NOT_FILED, KnownIssue, known_issue
-from triage.clustering.decisions import CLOSED
-from triage.clustering.ranking import Candidate, ranked, related_clusters
+from triage.clustering.grouping import CLOSED
+from triage.clustering.why import Candidate, ranked, related_clusters
 from triage.store.artifacts import last_reports
 from triage.store.causes import Manifestation, explained_in, manifestations_of
 from triage.store.clusters import (

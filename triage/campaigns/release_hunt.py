@@ -15,9 +15,8 @@ from oracles.verdict import Verdict
 from triage.bisection.environments import Unavailable
 from triage.bugs.known import load_known
 from triage.bugs.overview import overview_with_states
-from triage.campaigns.fuzzing import Fuzzer
 from triage.campaigns.hunt import Hunt, Limits
-from triage.campaigns.target_campaigns import TargetCampaign
+from triage.campaigns.target_campaigns import Fuzzer, TargetCampaign
 from triage.cases.judging import Judges
 from triage.console.display import Display
 from triage.console.options import CaseOptions

@@ -10,7 +10,7 @@ from corpus.errors import UserError
 from oracles.judge import Judge
 from triage.bugs.history import history_of_name
 from triage.bugs.known import Library
-from triage.console.progress import Progress
+from triage.console.status import Progress
 from triage.reports.by_name import note_report
 from triage.reports.report import Report, write_report
 from triage.store.artifacts import last_reports, reported_case

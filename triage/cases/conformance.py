@@ -26,8 +26,7 @@ from corpus.target import Target
 from corpus.values import Value, write_inputs
 from oracles.judge import Judge
 from oracles.numerics.compare import Difference, Tolerance, compare_outputs
-from oracles.run import Run
-from oracles.verdict import Outcome
+from oracles.verdict import Outcome, Run
 from triage.console.output import Document
 
 KINDS = ("simple", "pytorch-operator", "pytorch-converted")

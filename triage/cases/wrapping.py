@@ -12,8 +12,8 @@ from corpus.errors import UserError
 from corpus.load import open_case
 from corpus.processes import NotRun, run_for_user
 from corpus.target import Target
-from oracles.run import Limits
 from oracles.sandbox.importing import open_foreign
+from oracles.verdict import Limits
 from triage.console.output import say
 
 LEVELS = {"errors": "2", "all": "3"}

@@ -19,9 +19,8 @@ import onnx
 from corpus.case import Case
 from corpus.onnx.graph import walk_nodes
 from oracles.judge import Judge
-from oracles.run import Config
 from oracles.text.normalise import parse_message
-from oracles.verdict import Verdict
+from oracles.verdict import Config, Verdict
 from reducer.pass_sets import failing_config
 from triage.language import language_of, model_of
 

@@ -10,9 +10,8 @@ from difflib import SequenceMatcher
 
 from corpus.errors import UserError
 from oracles.numerics.compare import Tolerance, compare_outputs
-from oracles.run import Config, Run, Status
 from oracles.text.normalise import name_operators, parse_message, template, unwrap, without_instructions
-from oracles.verdict import Outcome, Verdict
+from oracles.verdict import Config, Outcome, Run, Status, Verdict
 from triage.projects import ClaimedRun, Project
 from triage.views.rendering import scrub
 

@@ -128,7 +128,7 @@ def _compared(options: CaseOptions, words: list[str], names: str) -> Iterator[Do
     if len(targets) < 2:
         raise UserError(f"--targets {names!r}: name several, such as ort,tvm,reference")
     with Judges(options) as judges:
-        from triage.cases.sides import compare_sides
+        from triage.cases.replaying import compare_sides
         from triage.cases.sources import bounded, each_named, open_one
 
         for word in each_named(words):

@@ -69,7 +69,7 @@ def generate(
     """
     from generators import library
     from generators.mutations import modes
-    from triage.console.progress import progress
+    from triage.console.status import progress
 
     budget = budget_of(max_flops, max_bytes, max_dim, max_depth, max_ms)
     how = library.Options(strategy, source, modes.Mode(mode.value), budget, options.trust)

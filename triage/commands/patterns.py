@@ -41,7 +41,7 @@ def extract(options: CaseOptions, tests: Tests, out: Out = Path("crux-patterns")
 
     Example: crux patterns extract tests -o patterns --target ort
     """
-    from triage.console.progress import progress
+    from triage.console.status import progress
 
     with progress() as shown:
         facts = _extract(options, tests, out, most, shown.note, shown.status)

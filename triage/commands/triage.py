@@ -145,7 +145,7 @@ def mark_cluster(
     """
     from corpus.errors import UserError
     from triage.bugs.known import add_own, known_of_cluster
-    from triage.clustering.decisions import mark
+    from triage.clustering.grouping import mark
     from triage.store.clusters import get_cluster
     from triage.store.database import open_existing
     from triage.store.names import live_cluster
@@ -165,7 +165,7 @@ def merge_clusters(options: StoreOptions, cluster: ClusterId, other: Other, beca
 
     Example: crux triage merge C0001 C0004 --because "one kernel"
     """
-    from triage.clustering.decisions import merge
+    from triage.clustering.grouping import merge
     from triage.store.database import open_existing
     from triage.store.names import live_cluster
 
@@ -178,7 +178,7 @@ def split_cluster(options: StoreOptions, cluster: ClusterId, signature: Digest, 
 
     Example: crux triage split C0001 4750e08a --because "another dtype"
     """
-    from triage.clustering.decisions import split
+    from triage.clustering.grouping import split
     from triage.store.database import open_existing
     from triage.store.names import live_cluster
 
@@ -191,7 +191,7 @@ def rename_cluster(options: StoreOptions, cluster: ClusterId, title: Title) -> i
 
     Example: crux triage rename C0001 "Pad into MaxPool"
     """
-    from triage.clustering.decisions import rename
+    from triage.clustering.grouping import rename
     from triage.store.database import open_existing
     from triage.store.names import live_cluster
 

@@ -18,9 +18,9 @@ import onnx
 from corpus.case import Case
 from corpus.formats import find_format
 from corpus.onnx.graph import subgraphs, walk_graphs
-from corpus.onnx.infer import inferred_types
 from corpus.onnx.measure import op_name
 from corpus.onnx.text import attribute_text, tensor_text, type_text
+from corpus.onnx.types import inferred_types
 from corpus.outputs import put
 from triage.language import language_of
 from triage.views.drawn import drawn

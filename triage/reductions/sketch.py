@@ -20,8 +20,8 @@ from triage.bugs.failures import record_failure
 from triage.causes.sites import site_of_crash
 from triage.clustering.similarity import BEFORE_REDUCTION
 from triage.console.options import CaseOptions
+from triage.reductions.explained import name_reduced
 from triage.reductions.folders import Request, reducer_options
-from triage.reductions.roots import name_reduced
 from triage.store.database import Store
 from triage.store.failures import find_failure
 

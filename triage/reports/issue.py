@@ -11,8 +11,7 @@ import numpy as np
 
 from oracles.numerics.compare import compare_outputs
 from oracles.numerics.float64_model import outputs_like
-from oracles.run import Phase, Run
-from oracles.verdict import Outcome, WrongResult
+from oracles.verdict import Outcome, Phase, Run, WrongResult
 from triage.cases.pass_sets import advice
 from triage.claims.claim import UNOPTIMISED, Expectation
 from triage.claims.titles import in_short, in_words, is_reference

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Protocol
 from corpus.case import Case
 from corpus.formats import find_format
 from oracles.judge import Judge
-from oracles.run import Run
+from oracles.verdict import Run
 from triage.language import language_of, list_case
 from triage.reports.sentences import RunEvidence
 from triage.repro.source import Source

@@ -7,8 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from corpus.reading import Fields
-from oracles.run import Run
-from oracles.verdict import Symptom, Verdict, WrongResult
+from oracles.verdict import Run, Symptom, Verdict, WrongResult
 
 VERDICT = Fields(
     {

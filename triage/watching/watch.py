@@ -20,9 +20,9 @@ from triage.bisection.environments import Unavailable
 from triage.cases.judging import Judges, judge_often
 from triage.cases.replaying import shown_by
 from triage.console.options import CaseOptions
-from triage.console.progress import Progress
+from triage.console.status import Progress
 from triage.store.database import Store, dump
-from triage.store.jobs.watched import WatchedRow, keep_watch, watched_releases
+from triage.store.jobs.coverage import WatchedRow, keep_watch, watched_releases
 from triage.watching.changes import Change, Seen, Subject, before, change
 from triage.watching.places import Place, Sources, chosen
 

@@ -12,10 +12,23 @@ from corpus.tir.scopes import is_well_formed
 from corpus.tir.tree import Function, Module
 from generators.relax.frame import Frame, Known
 from generators.relax.growing import Form, Growth
-from generators.relax.operator import ANY, Argument, Given, Group, Literal, Want, Within, target_of
+from generators.relax.operator import (
+    ANY,
+    Argument,
+    Dim,
+    Fields,
+    Given,
+    Group,
+    Json,
+    Literal,
+    Tensor,
+    Want,
+    Within,
+    target_of,
+    type_to_json,
+)
 from generators.relax.ops import recognising
 from generators.relax.stages import DTYPES, is_taken, primfunc
-from generators.relax.types import Dim, Fields, Json, Tensor, type_to_json
 from oracles.tir.interpreter import interpret
 
 _TRIES = 6

@@ -11,8 +11,18 @@ from generators.relax.frame import Frame, Known, graph_json
 from generators.relax.growing import Form, Growth
 from generators.relax.leaves import drawn
 from generators.relax.making import Helper
-from generators.relax.operator import ANY, Within
-from generators.relax.types import BOOL, Arrow, Dim, Json, Tensor, Type, concrete, type_to_json
+from generators.relax.operator import (
+    ANY,
+    BOOL,
+    Arrow,
+    Dim,
+    Json,
+    Tensor,
+    Type,
+    Within,
+    concrete,
+    type_to_json,
+)
 from oracles.worker.relax_reference.program import wide
 
 _BRANCH_DEPTH = 3

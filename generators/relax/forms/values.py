@@ -8,8 +8,7 @@ from generators.relax.choices import any_tensor
 from generators.relax.frame import Frame, Known
 from generators.relax.growing import Form, Growth
 from generators.relax.leaves import fitting
-from generators.relax.operator import ANY, Within
-from generators.relax.types import Fields, Json, Sizes, Tensor, Type, type_to_json
+from generators.relax.operator import ANY, Fields, Json, Sizes, Tensor, Type, Within, type_to_json
 from generators.relax.watched import Unsound
 
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 import numpy as np
 
 from generators.relax.operator import (
+    BOOL,
     Asking,
     Call,
     Given,
     Likely,
     Literal,
     Operator,
+    Tensor,
     Want,
     Within,
     number,
     shape_literal,
+    size_of,
 )
-from generators.relax.types import BOOL, Tensor, size_of
 
 
 def _is_number(told: Tensor) -> bool:

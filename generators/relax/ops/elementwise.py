@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from generators.relax.operator import (
     ANY,
+    BOOL,
+    INTEGERS,
+    SIGNED,
     Asking,
     Call,
+    Dim,
     Likely,
     Operator,
     Recogniser,
+    Tensor,
     Want,
     Within,
     number,
 )
-from generators.relax.types import BOOL, INTEGERS, SIGNED, Dim, Tensor
 
 _POSITIVE, _NOT_NEGATIVE = Within(0.05, 100.0), Within(0.0, 100.0)
 _UNIT, _SMALL = Within(-0.95, 0.95), Within(-4.0, 4.0)

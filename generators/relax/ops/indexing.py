@@ -4,8 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from generators.relax.operator import Asking, Call, Given, Group, Likely, Operator, Want, Within
-from generators.relax.types import BOOL, Dim, Tensor
+from generators.relax.operator import (
+    BOOL,
+    Asking,
+    Call,
+    Dim,
+    Given,
+    Group,
+    Likely,
+    Operator,
+    Tensor,
+    Want,
+    Within,
+)
 
 
 def _ranked(told: Tensor) -> bool:

@@ -20,7 +20,7 @@ from corpus.tir.values import (
     type_of,
 )
 from corpus.tir.walk import expressions, replace_expressions, with_function
-from generators.language.random_source import RandomSource
+from generators.language.values import RandomSource
 from generators.tir.sites import Site, at_site, mutator, pick_site
 from generators.tir.values import Sampler
 

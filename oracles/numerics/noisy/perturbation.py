@@ -27,6 +27,7 @@ import onnx
 from onnx import GraphProto, NodeProto, helper
 
 from corpus.onnx.graph import subgraphs
+from oracles.numerics.float64_model import Types, static_dims
 from oracles.numerics.input_noise import (
     EPSILON,
     GREATEST,
@@ -38,10 +39,8 @@ from oracles.numerics.input_noise import (
 )
 from oracles.numerics.noisy.drawing import scalar
 from oracles.numerics.noisy.quantised import QuantisedNoise
-from oracles.numerics.value_types import Types, static_dims
 from oracles.operators import arithmetic_of
-from oracles.relation.arithmetic import Dims, Rounding
-from oracles.relation.term_counts import UNKNOWN_TERMS, of_largest
+from oracles.relation.arithmetic import UNKNOWN_TERMS, Dims, Rounding, of_largest
 
 
 def growth(terms: int) -> float:

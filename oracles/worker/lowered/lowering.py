@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Callable  # noqa: UP035 (Python 3.8)
 
-from oracles.worker.torch.tensors import Unsupported
+from oracles.worker.torch.data import Unsupported
 
 Function = Any
 """Of tensors; what torch offers has no types here."""

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from oracles.worker.torch.data import NotData, flat, to_data
-from oracles.worker.torch.dumps import archive_of, is_dump, is_of_aoti, read_dump
+from oracles.worker.torch.exported import archive_of, is_dump, is_of_aoti, read_dump
 from oracles.worker.torch.graph import constant, encoded, layout_of, to_module
 
 WANTED = (

@@ -9,10 +9,18 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
-from oracles.worker.tvm.params import declarations
 from oracles.worker.tvm.tir.build import Builder
 from oracles.worker.tvm.tir.read import Reader as LoopReader
-from oracles.worker.tvm.types import NotData, attributes_of, dim, dims, dtype_name, is_plain, type_of
+from oracles.worker.tvm.types import (
+    NotData,
+    attributes_of,
+    declarations,
+    dim,
+    dims,
+    dtype_name,
+    is_plain,
+    type_of,
+)
 from oracles.worker.tvm.walk import in_circles
 
 

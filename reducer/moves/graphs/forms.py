@@ -7,8 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
-from corpus.graphs.format import evaluate, passed_dims, symbols
-from corpus.graphs.names import plain_names, renamed
+from corpus.graphs.format import evaluate, passed_dims, plain_names, renamed, symbols
 from corpus.graphs.program import Binding, GraphProgram, Input, Json, tag_of
 from corpus.onnx.types import DTYPES
 from corpus.values import Tensor

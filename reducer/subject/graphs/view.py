@@ -13,8 +13,7 @@ import onnx
 from corpus.case import Case
 from corpus.graphs.program import Binding, GraphProgram
 from corpus.values import Shape, Tensor, Value
-from reducer.subject.base import NodeSubject
-from reducer.subject.tensors import type_of
+from reducer.subject.base import NodeSubject, type_of
 
 Describe: TypeAlias = Callable[[bytes, Mapping[str, Value]], Mapping[str, Any]]
 

@@ -15,11 +15,11 @@ from typing import TypeVar
 import onnx
 
 from corpus.onnx.graph import free_names, subgraphs
-from corpus.onnx.infer import inferred_types
+from corpus.onnx.types import inferred_types
 from corpus.values import Value
 from reducer.search import Items
+from reducer.subject.base import initializer, type_of
 from reducer.subject.onnx.view import OnnxView
-from reducer.subject.tensors import initializer, type_of
 
 S = TypeVar("S", bound=OnnxView)
 

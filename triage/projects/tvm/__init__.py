@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oracles.run import Config, Phase, Run
+from oracles.verdict import Config, Phase, Run
 from triage.projects import Installing, Project, Words
 from triage.projects.tvm import onnx, relax, tir
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from oracles.optimisers.tvm_pipelines import code_of
+from oracles.optimisers.tvm_log import code_of
 from triage.projects import ClaimedRun, Runner, ShortScript
 from triage.projects.tvm.parts import TEST, passes_part, run_part
 
