@@ -54,14 +54,11 @@ def longest_cut(program: GraphProgram, types: Types) -> Cut | None:
     for length in range(min(count, _MOST), _LEAST - 1, -1):
         for first in range(count - length + 1):
             cut = Cut(program, first, first + length)
-            if all(is_plain(each, types) for each in cut.inside) and cut.fits(types):
+            if all(
+                each.name in types and each.op not in ("if", "function", "match_cast") for each in cut.inside
+            ) and cut.fits(types):
                 return cut
     return None
-
-
-def is_plain(binding: Binding, types: Types) -> bool:
-    """Whether a binding is a call of an operator, or a tensor by another name, with sizes that are known."""
-    return binding.name in types and binding.op not in ("if", "function", "match_cast")
 
 
 def body_of(cut: Cut, types: Types, names: Callable[[str], str]) -> Graph:

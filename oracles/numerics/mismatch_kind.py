@@ -34,18 +34,14 @@ def kind_of_values(expected: Tensor, actual: Tensor, where: Mask) -> str:
         return "value"
     left, right = widen(expected)[where], widen(actual)[where]
     if is_float(expected):
-        return _float_kind(left, right)
+        if not (np.isfinite(left).all() and np.isfinite(right).all()):
+            return "inf"
+        if not right.any() or not left.any():
+            return "zeros"
+        if np.array_equal(left, -right):
+            return "sign"
+        return "value"
     return _integer_kind(expected, left.astype(np.float64), right.astype(np.float64))
-
-
-def _float_kind(left: Tensor, right: Tensor) -> str:
-    if not (np.isfinite(left).all() and np.isfinite(right).all()):
-        return "inf"
-    if not right.any() or not left.any():
-        return "zeros"
-    if np.array_equal(left, -right):
-        return "sign"
-    return "value"
 
 
 def _integer_kind(expected: Tensor, left: Tensor, right: Tensor) -> str:

@@ -10,7 +10,6 @@ from typing import Self
 import onnx
 
 from corpus.errors import UserError
-from corpus.format import Measure
 from corpus.formats.onnx import parse
 from corpus.onnx.measure import measure
 from corpus.target import Target
@@ -57,7 +56,7 @@ class Firing:
         run = self._run(program, self.config)
         if not run.is_ok:
             return ()
-        operators = frozenset(_measured(program).ops)
+        operators = frozenset(measure(parse(program)).ops)
         names = self._passes.likely(self._telling.may_have_fired(run), operators)
         return tuple(name for name in names if not self._telling.told_with(name) or self.fires(program, name))
 
@@ -72,7 +71,11 @@ class Firing:
     @cached_property
     def commonplace(self) -> frozenset[str]:
         """The passes that change a program of a single operator, which is to say any program."""
-        return frozenset(self.passes(_single_operator()))
+        x, y = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2, 3]) for name in "xy")
+        graph = onnx.helper.make_graph([onnx.helper.make_node("Exp", ["x"], ["y"])], "g", [x], [y])
+        opsets = [onnx.helper.make_opsetid("", 17)]
+        program: bytes = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
+        return frozenset(self.passes(program))
 
     def _fires_by_name(self, program: bytes, name: str, sequence: tuple[str, ...]) -> bool:
         alone = replace(self.config, settings=(*self.config.settings, ("run", "passes")))
@@ -95,15 +98,3 @@ def _without_execution(config: Config) -> Config:
     if config.get("pipeline") is None:
         return config
     return Config(config.label, (*config.settings, ("run", "off")))
-
-
-def _single_operator() -> bytes:
-    x, y = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2, 3]) for name in "xy")
-    graph = onnx.helper.make_graph([onnx.helper.make_node("Exp", ["x"], ["y"])], "g", [x], [y])
-    opsets = [onnx.helper.make_opsetid("", 17)]
-    program: bytes = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
-    return program
-
-
-def _measured(program: bytes) -> Measure:
-    return measure(parse(program))

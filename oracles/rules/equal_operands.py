@@ -9,10 +9,9 @@ from dataclasses import replace
 
 from corpus.case import Case
 from oracles.naming.signature import symptom_of_difference
-from oracles.numerics.compare import Difference, compare
+from oracles.numerics.compare import compare
 from oracles.probes.context import Context, evidence, other_values
-from oracles.probes.divergence import Divergence
-from oracles.probes.wrong_side import OPTIMISED, Judgement, judge_sides
+from oracles.probes.wrong_side import OPTIMISED, judge_sides
 from oracles.verdict import Outcome, Phase, Run, Verdict, WrongResult
 
 ORDER = 64
@@ -34,25 +33,15 @@ def _of_nodes(output: str, run: Run, runs: tuple[Run, ...], context: Context) ->
         given = divergence.expected, divergence.actual
         found = judge_sides(replace(difference, is_small=True), *given, context.truths_of(divergence))
         if found.side == OPTIMISED and found.truth and context.is_beyond_noise(run.config, divergence):
-            return _verdict(output, difference, found, divergence, run, runs, context)
+            words = f"{divergence.node.op_type} gives another result on equal operands"
+            title = (
+                f"wrong value of {difference}: {words} ({run.config.label} against {runs[0].config.label})"
+            )
+            wrong = WrongResult(
+                output, OPTIMISED, "value", difference.magnitude, found.truth, found.errors,
+                first=divergence.name, operator=divergence.node.op_type, located=context.located(divergence),
+            )  # fmt: skip
+            symptom = symptom_of_difference("value", OPTIMISED, run.config.asked_by)
+            notes = (found.note,) if found.note else ()
+            return Verdict(Outcome.MISMATCH, Phase.COMPARE, title, symptom, evidence(runs, run), notes, wrong)
     return None
-
-
-def _verdict(
-    output: str,
-    difference: Difference,
-    judgement: Judgement,
-    divergence: Divergence,
-    run: Run,
-    runs: tuple[Run, ...],
-    context: Context,
-) -> Verdict:
-    words = f"{divergence.node.op_type} gives another result on equal operands"
-    title = f"wrong value of {difference}: {words} ({run.config.label} against {runs[0].config.label})"
-    wrong = WrongResult(
-        output, OPTIMISED, "value", difference.magnitude, judgement.truth, judgement.errors,
-        first=divergence.name, operator=divergence.node.op_type, located=context.located(divergence),
-    )  # fmt: skip
-    symptom = symptom_of_difference("value", OPTIMISED, run.config.asked_by)
-    notes = (judgement.note,) if judgement.note else ()
-    return Verdict(Outcome.MISMATCH, Phase.COMPARE, title, symptom, evidence(runs, run), notes, wrong)

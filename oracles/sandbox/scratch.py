@@ -106,7 +106,10 @@ def sweep(parent: Path) -> None:
         try:
             lock = os.open(folder / LOCK, os.O_RDWR | os.O_NOFOLLOW)
         except OSError:
-            _remove_half_made(folder)
+            with suppress(OSError):
+                is_old = time.time() - folder.lstat().st_mtime > HALF_MADE
+                if is_old and not (folder / LOCK).exists():
+                    shutil.rmtree(folder, ignore_errors=True)
             continue
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -116,10 +119,3 @@ def sweep(parent: Path) -> None:
             shutil.rmtree(folder, ignore_errors=True)
         finally:
             os.close(lock)
-
-
-def _remove_half_made(folder: Path) -> None:
-    with suppress(OSError):
-        is_old = time.time() - folder.lstat().st_mtime > HALF_MADE
-        if is_old and not (folder / LOCK).exists():
-            shutil.rmtree(folder, ignore_errors=True)
