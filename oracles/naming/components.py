@@ -97,8 +97,10 @@ _TOLD_OF_A_PASS = ("InputChanged",)
 """Errors whose words name the pass at fault, whatever the program holds."""
 
 _FRAME = re.compile(
-    r'^  File "(?:.*/(?:site|dist)-packages/(\w+)/)?(?:.*/)?([\w.]+)", line \d+, in (\S+)$', re.M
+    r'^  File "(?!.*/oracles/)(?:.*/(?:site|dist)-packages/(\w+)/)?(?:.*/)?([\w.]+)", line \d+, in (\S+)$',
+    re.M,
 )
+"""A line of a traceback; our own worker's are left out, which call the importer and name no bug."""
 _OF_ONE_OPERATOR = re.compile(r"_impl\w*|convert|<\w+>|__\w+__|_?construct_nodes")
 """Functions of an importer that each operator has one of, or that all go through."""
 

@@ -235,6 +235,8 @@ def test_a_library_that_the_importer_calls_is_no_place() -> None:
     assert not importer_site(f"  {converter}\n  {library}\nValueError: not so")
     helper = packages.format("tvm/onnx.py", "_dims")
     assert importer_site(f"  {converter}\n  {helper}\n  {library}\nValueError: not so") == "onnx.py _dims"
+    ours = 'File "/any/oracles/backends/ort.py", line 72, in run\n    it'
+    assert not importer_site(f"  {ours}\nFail: not so"), "a file of ours names no bug, and may be renamed"
 
 
 def refused_plainly(site: str, words: str) -> Verdict:

@@ -357,7 +357,7 @@ def test_another_database_is_part_of_the_command():
             "Pool",
         ),
         ((("phase", "import"), ("site", "_convert_clip")), "importer", "_convert_clip"),
-        ((("phase", "import"), ("site", "onnxruntime.py run"), ("op", "Sub")), "importer", "Sub"),
+        ((("phase", "import"), ("site", "onnx.py run"), ("op", "Sub")), "importer", "Sub"),
         ((("phase", "optimise"), ("ops", "Cast MatMul")), "optimiser", "Cast MatMul"),
         ((("phase", "compare"), ("ops", "com.microsoft:Scan:int16")), "kernel", "com.microsoft:Scan"),
         ((("phase", "execute"), ("site", "Reduction")), "kernel", "Reduction"),
