@@ -11,10 +11,9 @@ from corpus.case import Case
 from corpus.errors import UserError
 from oracles.verdict import Mark, Verdict
 from reducer.engine.decider import Allowance, AllowanceSpent, Refusals
-from reducer.engine.gate import Gate
 from reducer.engine.journal import Answer
 from reducer.engine.predicates import JudgePool
-from reducer.engine.rounds import Engine
+from reducer.engine.rounds import Engine, Gate
 from reducer.moves import anonymizing_moves
 from reducer.options import DoesNotFail, Options, Progress
 from reducer.pass_sets import PassSet, find_pass_set

@@ -24,10 +24,9 @@ from corpus.onnx.check import checker_complaint
 from corpus.onnx.graph import initializer_names
 from oracles.judge import Judge
 from reducer.engine.decider import Allowance, AllowanceSpent, Decider
-from reducer.engine.gate import Gate
 from reducer.engine.journal import Answer, Journal
 from reducer.engine.predicates import JudgePool
-from reducer.engine.rounds import Engine
+from reducer.engine.rounds import Engine, Gate
 from reducer.language import language_of
 from reducer.move import Hints, Move
 from reducer.moves import names, node_sets, outputs, values

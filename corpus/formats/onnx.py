@@ -12,11 +12,10 @@ from onnx import ModelProto, OptionalProto, SequenceProto, TensorProto, numpy_he
 
 from corpus.errors import UserError
 from corpus.format import Format
-from corpus.onnx.canonical import canonical
+from corpus.onnx.canonical import canonical, measure
 from corpus.onnx.client import begin
 from corpus.onnx.graph import initializer_names
 from corpus.onnx.inputs import make_inputs
-from corpus.onnx.measure import measure
 from corpus.onnx.model_file import (
     check_limits,
     check_text,

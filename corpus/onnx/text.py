@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, numpy_helper
 
+from corpus.onnx.canonical import op_name
 from corpus.onnx.graph import subgraphs
-from corpus.onnx.measure import op_name
 from corpus.onnx.types import DTYPES, count, dtype_name, graph_types, is_external
 from corpus.values import Tensor
 

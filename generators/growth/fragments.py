@@ -9,9 +9,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from generators.growth.affinity import Leaning, recognising
 from generators.growth.rewrites import RECIPES, place_path
-from generators.growth.steps import Definition, Steps, apply, place, place_wanted
+from generators.growth.steps import Definition, Leaning, Steps, apply, place, place_wanted, recognising
 from generators.language.profile import Profile
 from generators.language.scope import Scope
 from generators.language.values import RandomSource

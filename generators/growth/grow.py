@@ -15,9 +15,8 @@ import onnx
 
 from corpus.case import Case, Remark
 from corpus.values import Value
-from generators.growth.affinity import Leaning, operators_for
 from generators.growth.fragments import new_scope, place_fragment
-from generators.growth.steps import apply, place
+from generators.growth.steps import Leaning, apply, operators_for, place
 from generators.language.emit import write_model
 from generators.language.profile import UNLIMITED, Budget, Counts, count, draw_profile
 from generators.language.scope import Scope

@@ -26,9 +26,8 @@ from generators.language.values import RandomSource
 from generators.pools import Bred
 from generators.relax.choices import FORMS, Choices
 from generators.relax.forms import forms
-from generators.relax.frame import Frame, graph_json
-from generators.relax.growing import Growth
-from generators.relax.leaves import new_input
+from generators.relax.leaves import Growth, new_input
+from generators.relax.making import Frame, graph_json
 from generators.relax.operator import ANY, Json, Tensor, Type, Want, Within, concrete
 from generators.relax.watched import TooLarge, Unsound, depths_of, names_of
 

@@ -11,10 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from generators.growth.affinity import recognising
 from generators.growth.fragments import Bodies
 from generators.growth.grow import Program, begin, finish, grow_to, leaning_choice
-from generators.growth.steps import place_wanted
+from generators.growth.steps import place_wanted, recognising
 from generators.language.profile import BINNED, UNLIMITED, Budget, Profile, depths_of, draw_profile
 from generators.language.scope import Scope
 from generators.language.values import RandomSource

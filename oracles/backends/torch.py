@@ -70,7 +70,7 @@ def run_torch(
 
 def open_program(name: str, content: str) -> dict[str, Any]:
     """A user's script or exported program as data, or an `error` in words."""
-    from oracles.worker.documented import opened
+    from oracles.worker.limits import opened
     from oracles.worker.torch.capture import capture
 
     return opened(capture, name, content)

@@ -75,7 +75,7 @@ def run_relax(
 
     with watched(settings), configured(settings):
         if settings.get("show") == "source":
-            from oracles.worker.tvm.script import source
+            from oracles.worker.tvm.documented import source
 
             return source(program, inputs)
         loaded = _relax_program(program, settings.get("via", ""))
@@ -174,7 +174,7 @@ def _relax_program(program: bytes, via: str) -> tuple[Any, str, list[tuple[str, 
 
 def open_program(name: str, content: str) -> dict[str, Any]:
     """A user's TVMScript or JSON as data, or an `error` in words."""
-    from oracles.worker.documented import opened
+    from oracles.worker.limits import opened
     from oracles.worker.tvm.documented import capture
 
     return opened(capture, name, content)

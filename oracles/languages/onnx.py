@@ -14,7 +14,7 @@ from corpus.values import Value
 from oracles.abilities import Describe, Language, Opened, Rewritten
 from oracles.naming.names import names_of
 from oracles.numerics.compare import Tolerance
-from oracles.numerics.float64_model import Types, outputs_contradict, tensor_types
+from oracles.numerics.input_noise import Types, outputs_contradict, tensor_types
 from oracles.numerics.rewrites import REWRITES
 from oracles.probes.onnx_context import OnnxContext
 from oracles.sandbox.executor import Executor

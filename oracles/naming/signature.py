@@ -1,4 +1,4 @@
-"""A signature: the printable name of a bug, and its digest; `oracles.naming.components` says what is in it.
+"""A signature: the printable name of a bug, and its digest; `oracles.naming.names` says what is in it.
 
 Kept apart because listing a thousand of them needs neither onnx nor numpy.
 """

@@ -19,7 +19,7 @@ from corpus.graphs.program import Binding, GraphProgram
 from corpus.onnx.graph import initializer_names
 from corpus.onnx.types import element_type
 from corpus.values import Value
-from oracles.numerics.float64_model import Types, static_dims, tensor_types
+from oracles.numerics.input_noise import Types, static_dims, tensor_types
 from oracles.operators import arithmetic_of
 from oracles.relation.open_checks import is_beyond
 

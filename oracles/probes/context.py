@@ -16,8 +16,8 @@ import onnx
 from corpus.onnx.model_file import with_weights
 from corpus.values import Value
 from oracles.numerics.compare import Difference, Tolerance, compare
-from oracles.numerics.float64_model import inputs_in_double, program_in_double
 from oracles.numerics.floor_quotients import FloorQuotient
+from oracles.numerics.input_noise import inputs_in_double, program_in_double
 from oracles.probes.divergence import Divergence
 from oracles.probes.noise import Noise
 from oracles.sandbox.executor import Executor

@@ -15,8 +15,14 @@ from corpus.onnx.graph import free_names, outer_names, producers, subgraphs, wal
 from corpus.onnx.types import element_type
 from corpus.values import Value
 from oracles.numerics.compare import distance
-from oracles.numerics.float64_model import NARROW, tensor_types
-from oracles.numerics.input_noise import EPSILON, NOISE_ULPS, is_near_limits, perturb_inputs
+from oracles.numerics.input_noise import (
+    EPSILON,
+    NARROW,
+    NOISE_ULPS,
+    is_near_limits,
+    perturb_inputs,
+    tensor_types,
+)
 from oracles.numerics.noisy.perturbation import Perturbation
 from oracles.operators import arithmetic_of
 from oracles.probes.noise import SNAPPING, SampledNoise

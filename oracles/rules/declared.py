@@ -15,7 +15,7 @@ from corpus.case import Case
 from corpus.onnx.graph import free_names
 from oracles.naming.signature import symptom_of_run
 from oracles.numerics.compare import compare
-from oracles.numerics.float64_model import Contradiction, contradiction, keeps_to
+from oracles.numerics.input_noise import Contradiction, contradiction, keeps_to
 from oracles.probes.context import Context
 from oracles.text.normalise import parse_message
 from oracles.verdict import Outcome, Phase, Run, Status, Symptom, Verdict, WrongResult

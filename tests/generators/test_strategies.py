@@ -20,8 +20,7 @@ from generators import Options, generate
 from generators.growth.grow import begin, grow, grow_to, leaning_choice
 from generators.language.profile import UNLIMITED, Budget, bytes_of, draw_profile, seconds_of
 from generators.language.values import RandomSource
-from generators.library import COVERAGE_FILE
-from generators.mixture import BLOCK, Plan, make_cases
+from generators.mixture import BLOCK, COVERAGE_FILE, Plan, make_cases
 from generators.mutations.modes import Mode, in_mode
 from generators.strategies import find_strategy, strategy_names
 from generators.strategies.backward import BackwardScope, grow_before

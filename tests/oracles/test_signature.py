@@ -12,11 +12,11 @@ import pytest
 
 from corpus.case import Case
 from corpus.formats.onnx import parse
-from corpus.onnx.measure import measure
+from corpus.onnx.canonical import measure
 from corpus.target import Target
 from corpus.tir.document import to_bytes
 from corpus.tir.tree import Function, Module
-from oracles.naming.components import importer_site, signature, signature_of_text
+from oracles.naming.names import importer_site, signature, signature_of_text
 from oracles.naming.signature import Signature, signal_name, symptom_of_difference, symptom_of_run
 from oracles.numerics.mismatch_kind import kind_of_values
 from oracles.text.failure_text import as_written, read_failure

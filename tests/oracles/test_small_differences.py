@@ -16,8 +16,8 @@ from corpus.target import Target
 from corpus.values import Value
 from oracles.judge import Judge
 from oracles.numerics.compare import AUTO, Tolerance, compare, small
-from oracles.numerics.float64_model import tensor_types
 from oracles.numerics.floor_quotients import FloorQuotient, floor_quotient, is_wrong_floor
+from oracles.numerics.input_noise import tensor_types
 from oracles.numerics.noisy.perturbation import growth, terms_of
 from oracles.probes.context import Context
 from oracles.relation.arithmetic import UNKNOWN_TERMS

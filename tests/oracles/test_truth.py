@@ -14,7 +14,7 @@ from corpus.case import Case
 from corpus.values import Value
 from oracles.judge import Judge
 from oracles.numerics.compare import Difference, Tolerance, compare
-from oracles.numerics.float64_model import inputs_in_double, program_in_double
+from oracles.numerics.input_noise import inputs_in_double, program_in_double
 from oracles.numerics.mismatch_kind import finest_kind, left_open
 from oracles.probes.context import Truth
 from oracles.probes.divergence import FirstDivergence

@@ -12,7 +12,7 @@ import pytest
 
 from corpus.case import Case
 from corpus.formats.onnx import parse
-from corpus.onnx.measure import measure
+from corpus.onnx.canonical import measure
 from corpus.values import Tensor
 from oracles.judge import Judge
 from oracles.verdict import Outcome, Phase, Verdict

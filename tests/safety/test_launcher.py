@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from corpus import processes
-from generators.library import generate
+from generators.mixture import generate
 from triage.bisection import package_index
 from triage.bisection.environments import _make_venv
 from triage.reports.report import _output_of

@@ -357,7 +357,7 @@ OPENERS = {
     "generators/tir/programs.py": "shipped with crux",
     "triage/public/case.py": "in the caller's process, what crux has written just now",
     "generators/legality.py": "shipped with crux",
-    "generators/library.py": "compares a program that it is about to write",
+    "generators/mixture.py": "compares a program that it is about to write",
     "oracles/edition.py": "crux's own code",
     "triage/bisection/environments.py": "what pip has installed",
     "triage/cases/conformance.py": "the tests that come with onnx",

@@ -18,7 +18,7 @@ from onnx import ModelProto
 from corpus.allowance import OutOfTime, allowance, allowed, is_short_of, left_of, take
 from corpus.case import Case
 from corpus.errors import UserError
-from corpus.onnx.measure import steps
+from corpus.onnx.canonical import steps
 from corpus.target import Target
 from oracles.judge import Judge
 from oracles.sandbox.sandbox import Job, Sandbox

@@ -37,10 +37,13 @@ from triage.pages.campaign import campaign_page, write_campaign_page
 from triage.store.database import Store
 from triage.store.jobs.campaigns import (
     MOST_ROWS,
+    FileRow,
+    LibraryRow,
     Sample,
     StrategyCost,
     keep_arms,
     keep_costs,
+    keep_coverage,
     keep_decision,
     keep_sample,
     load_costs,
@@ -48,7 +51,6 @@ from triage.store.jobs.campaigns import (
     start_campaign,
     start_run,
 )
-from triage.store.jobs.coverage import FileRow, LibraryRow, keep_coverage
 from triage.views.series import Line, series
 
 HOSTILE = "<script>alert(1)</script> \x1b[2J of shape {3,4}"

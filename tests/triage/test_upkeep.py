@@ -28,14 +28,15 @@ from triage.store.failures import find_clusters, get_failure, list_failures, ori
 from triage.store.jobs.campaigns import (
     Sample,
     StrategyCost,
+    WatchedRow,
     keep_arms,
     keep_costs,
     keep_decision,
     keep_sample,
+    keep_watch,
     start_campaign,
     start_run,
 )
-from triage.store.jobs.coverage import WatchedRow, keep_watch
 from triage.store.maintenance.merging import take_in
 from triage.store.maintenance.vacuum import collect_garbage, datasette_metadata, examine, export
 from triage.store.schema import migrations

@@ -33,8 +33,7 @@ from triage.console.display import PlainDisplay
 from triage.console.options import CaseOptions
 from triage.store.database import Store
 from triage.store.failures import REDUCED, get_failure
-from triage.watching.changes import Change, Seen, before, change
-from triage.watching.places import chosen
+from triage.watching.changes import Change, Seen, before, change, chosen
 
 INSTALLED = version("onnxruntime")
 RAISES: Shown = ("exception", "execute", "Fail")

@@ -16,7 +16,7 @@ from corpus.errors import UserError
 from corpus.reading import MOST_DOCUMENT, read_bytes, read_text
 from corpus.release import Range
 from oracles.edition import edition
-from oracles.naming.components import signature
+from oracles.naming.names import signature
 from oracles.naming.signature import Signature
 from oracles.sandbox.processes import SandboxError
 from oracles.sandbox.sandbox import Sandbox

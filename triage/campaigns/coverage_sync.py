@@ -21,19 +21,22 @@ from oracles.native.coverage import by_file, find_libraries
 from oracles.native.watching import Blocks, Met, Watch
 from triage.store.database import Store, open_existing
 from triage.store.jobs.campaigns import (
+    FileRow,
+    LibraryRow,
     StrategyCost,
     keep_arms,
     keep_costs,
+    keep_coverage,
     keep_folded,
     keep_lesson,
     last_campaign,
     load_costs,
     load_folded,
     load_lessons,
+    load_met,
     next_seed,
     start_campaign,
 )
-from triage.store.jobs.coverage import FileRow, LibraryRow, keep_coverage, load_met
 
 KEEP_SECONDS = 1.0
 """Between two writes of lessons: each one waits for the disk."""

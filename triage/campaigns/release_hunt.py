@@ -24,7 +24,7 @@ from triage.store.clusters import clusters
 from triage.store.database import Store
 from triage.store.failures import get_failure
 from triage.store.names import representative
-from triage.watching.places import Place
+from triage.watching.changes import Place
 from triage.watching.watch import Watch
 
 Before = Callable[[Case], Verdict | None]

@@ -28,8 +28,7 @@ from triage.campaigns.coverage_sync import CoverageSync, NativeCoverage, open_wa
 from triage.campaigns.ray_testers import cluster_testers
 from triage.campaigns.testers import Testers, open_testers
 from triage.console.options import CaseOptions
-from triage.reductions.explained import Explainer
-from triage.reductions.selection import Selection
+from triage.reductions.explained import Explainer, Selection
 from triage.setup.environment import describe_environment
 from triage.store.causes import explanation_of, root_of
 from triage.store.database import Store

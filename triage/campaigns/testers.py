@@ -41,7 +41,7 @@ from generators.mixture import BLOCK, Plan, make_tests
 from generators.reach import NATIVE, is_sampled
 from oracles.judge import Judge
 from oracles.native.watching import Met, Watch
-from oracles.numerics.float64_model import Types, tensor_types
+from oracles.numerics.input_noise import Types, tensor_types
 from oracles.screening import passing
 from oracles.verdict import Outcome, Phase, Symptom, Verdict
 from triage.bugs.known import KnownIssue

@@ -16,7 +16,7 @@ from corpus.values import Value
 from oracles.judge import Judge
 from oracles.numerics.compare import Tolerance, compare_outputs
 from oracles.optional import SETTING
-from oracles.probes.firing import backend_configs
+from oracles.probes.record import backend_configs
 from oracles.verdict import HARMLESS, Outcome, Verdict
 from triage.cases.judging import Judges
 from triage.console.options import CaseOptions

@@ -23,7 +23,7 @@ from oracles.judge import Judge
 from oracles.verdict import Config, Outcome, Verdict
 from reducer.language import open_nodes
 from reducer.pass_sets import failing_config
-from triage.causes.sites import Sites, share_a_kernel
+from triage.causes.cores import Sites, share_a_kernel
 from triage.language import model_of
 
 

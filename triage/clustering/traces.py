@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from corpus.errors import UserError
-from oracles.naming.components import signature_of_text
+from oracles.naming.names import signature_of_text
 from oracles.naming.signature import Signature
 from oracles.text.failure_text import as_written, crashed_function
 from oracles.text.normalise import template

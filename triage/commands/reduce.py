@@ -127,8 +127,8 @@ def _reduce_with(judges: Judges, word: str, out: Path, request: Request) -> int:
     from reducer.options import DoesNotFail
     from triage.cases.sources import open_one
     from triage.console.status import progress
-    from triage.pages.reduction import NAME as PAGE
-    from triage.pages.reduction import write_page
+    from triage.pages.differences import NAME as PAGE
+    from triage.pages.differences import write_page
     from triage.reductions.folders import reduce_into, reducer_options
 
     options = judges.options
@@ -156,9 +156,8 @@ def _reduce_all(options: CaseOptions, request: Request) -> Iterator[Document]:
     from corpus.target import Target
     from triage.cases.judging import Judges
     from triage.console.status import progress
-    from triage.reductions.explained import Explainer
+    from triage.reductions.explained import Explainer, waiting
     from triage.reductions.failures import reduce_failure
-    from triage.reductions.selection import waiting
     from triage.store.database import open_existing
     from triage.store.failures import NEW, get_failure, why_set_aside
 

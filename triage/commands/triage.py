@@ -107,7 +107,7 @@ def list_limits(options: StoreOptions) -> int:
 
     Example: crux triage limits --db crux.db
     """
-    from triage.bugs.limits import limits
+    from triage.bugs.failures import limits
     from triage.store.database import open_existing
 
     with open_existing(options.database) as store:
@@ -205,7 +205,7 @@ def show_coverage(options: StoreOptions) -> int:
     Example: crux triage coverage --json
     """
     from triage.store.database import open_existing
-    from triage.store.jobs.coverage import coverage_documents
+    from triage.store.jobs.campaigns import coverage_documents
 
     with open_existing(options.database) as store:
         emit(coverage_documents(store), as_json=options.json, show=_show_coverage)

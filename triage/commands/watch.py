@@ -76,8 +76,7 @@ def watch(
     from triage.bisection.environments import cache_folder
     from triage.console.display import display
     from triage.store.database import Store
-    from triage.watching.changes import subjects
-    from triage.watching.places import Sources
+    from triage.watching.changes import Sources, subjects
     from triage.watching.watch import Watch
 
     sources = Sources(

@@ -14,7 +14,7 @@ from corpus.onnx.check import checker_complaint
 from corpus.onnx.types import inferred_types
 from corpus.target import Target
 from oracles.judge import Judge
-from oracles.numerics.float64_model import inputs_in_double, program_in_double
+from oracles.numerics.input_noise import inputs_in_double, program_in_double
 from oracles.verdict import Run
 from triage.cases.patterns import Extraction
 from triage.language import Language

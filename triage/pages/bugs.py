@@ -18,7 +18,7 @@ from reducer.result import BLANK, result_of_json
 from triage.bugs.known import KnownIssue
 from triage.bugs.overview import COUNTED, KNOWN, READY, UNREDUCED, UNREPORTED, next_step, overview_with_states
 from triage.language import list_case
-from triage.pages.reduction import MANY_NODES, curves
+from triage.pages.differences import MANY_NODES, curves
 from triage.store.artifacts import REDUCTION_KEPT, find_artifact, last_report
 from triage.store.clusters import BY_SYMPTOM, clusters, signatures_of
 from triage.store.database import Store

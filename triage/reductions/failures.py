@@ -23,8 +23,7 @@ from oracles.verdict import Verdict
 from reducer.engine.journal import OtherReduction
 from reducer.options import DoesNotFail
 from reducer.result import NAME as REDUCTION
-from triage.bugs.failures import record_failure, set_aside
-from triage.bugs.limits import DeclaredLimit, limits
+from triage.bugs.failures import DeclaredLimit, limits, record_failure, set_aside
 from triage.cases.judging import Judges
 from triage.console import status
 from triage.console.options import CaseOptions

@@ -17,7 +17,7 @@ from oracles.verdict import Outcome, Verdict
 from reducer.api import reduce_case
 from reducer.options import DoesNotFail
 from triage.bugs.failures import record_failure
-from triage.causes.sites import site_of_crash
+from triage.causes.cores import site_of_crash
 from triage.clustering.similarity import BEFORE_REDUCTION
 from triage.console.options import CaseOptions
 from triage.reductions.explained import name_reduced

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from oracles.numerics.compare import compare_outputs
-from oracles.numerics.float64_model import outputs_like
+from oracles.numerics.input_noise import outputs_like
 from oracles.verdict import Outcome, Phase, Run, WrongResult
-from triage.cases.pass_sets import advice
+from triage.cases.patterns import advice
 from triage.claims.claim import UNOPTIMISED, Expectation
 from triage.claims.titles import in_short, in_words, is_reference
 from triage.language import language_of

@@ -14,7 +14,7 @@ from corpus.onnx.text import print_text
 from corpus.target import Target
 from oracles.judge import Judge
 from oracles.verdict import Verdict
-from triage.bugs.limits import DeclaredLimit
+from triage.bugs.failures import DeclaredLimit
 from triage.claims.titles import MOST_TITLE
 from triage.projects import project_of
 from triage.reports.bundle import write_bundle

@@ -9,8 +9,8 @@ from functools import cached_property
 
 import onnx
 
+from corpus.onnx.canonical import op_name
 from corpus.onnx.graph import free_names, initializer_names
-from corpus.onnx.measure import op_name
 from corpus.onnx.text import tensor_text, type_text
 from triage.views.graph_layout import Box, Drawing, Gaps, Point, draw, svg_path, topological_order
 

@@ -12,7 +12,7 @@ from corpus.errors import UserError
 from corpus.formats import find_format
 from corpus.release import order_of
 from corpus.target import Target
-from oracles.naming.components import signature
+from oracles.naming.names import signature
 from oracles.sandbox.processes import SandboxError
 from oracles.verdict import Outcome
 from triage.bisection.bisection import target_for
@@ -22,9 +22,8 @@ from triage.cases.replaying import shown_by
 from triage.console.options import CaseOptions
 from triage.console.status import Progress
 from triage.store.database import Store, dump
-from triage.store.jobs.coverage import WatchedRow, keep_watch, watched_releases
-from triage.watching.changes import Change, Seen, Subject, before, change
-from triage.watching.places import Place, Sources, chosen
+from triage.store.jobs.campaigns import WatchedRow, keep_watch, watched_releases
+from triage.watching.changes import Change, Place, Seen, Sources, Subject, before, change, chosen
 
 SURE = 3
 """How often a case that failed before is judged before it counts as fixed: some failures come and go."""

@@ -6,7 +6,7 @@ from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 
-from generators.relax.growing import Form
+from generators.relax.leaves import Form
 
 
 @cache

@@ -10,8 +10,8 @@ from corpus.graphs.loops import PrimFunc
 from corpus.tir.program import make_inputs
 from corpus.tir.scopes import is_well_formed
 from corpus.tir.tree import Function, Module
-from generators.relax.frame import Frame, Known
-from generators.relax.growing import Form, Growth
+from generators.relax.leaves import Form, Growth
+from generators.relax.making import Frame, Known
 from generators.relax.operator import (
     ANY,
     Argument,

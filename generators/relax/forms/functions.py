@@ -7,10 +7,8 @@ from typing import Any
 import numpy as np
 
 from generators.relax.choices import any_tensor
-from generators.relax.frame import Frame, Known, graph_json
-from generators.relax.growing import Form, Growth
-from generators.relax.leaves import drawn
-from generators.relax.making import Helper
+from generators.relax.leaves import Form, Growth, drawn
+from generators.relax.making import Frame, Helper, Known, graph_json
 from generators.relax.operator import (
     ANY,
     BOOL,

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from generators.relax.choices import any_tensor
-from generators.relax.frame import Frame, Known
-from generators.relax.growing import Form, Growth
-from generators.relax.leaves import fitting
+from generators.relax.leaves import Form, Growth, fitting
+from generators.relax.making import Frame, Known
 from generators.relax.operator import ANY, Fields, Json, Sizes, Tensor, Type, Within, type_to_json
 from generators.relax.watched import Unsound
 

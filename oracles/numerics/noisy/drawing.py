@@ -11,8 +11,7 @@ import onnx
 from onnx import NodeProto, TensorProto, helper
 
 from corpus.values import Tensor
-from oracles.numerics.float64_model import Types, static_dims
-from oracles.numerics.input_noise import EPSILON
+from oracles.numerics.input_noise import EPSILON, Types, static_dims
 
 
 def constant(name: str, value: Tensor) -> NodeProto:

@@ -27,15 +27,16 @@ import onnx
 from onnx import GraphProto, NodeProto, helper
 
 from corpus.onnx.graph import subgraphs
-from oracles.numerics.float64_model import Types, static_dims
 from oracles.numerics.input_noise import (
     EPSILON,
     GREATEST,
     MOST_NOISE,
     NOISE_ULPS,
     SHORT,
+    Types,
     grid_factor,
     stand_ins,
+    static_dims,
 )
 from oracles.numerics.noisy.drawing import scalar
 from oracles.numerics.noisy.quantised import QuantisedNoise

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from oracles.worker.lowered.elementwise import DTYPES
 from oracles.worker.lowered.lowering import Function, Lowering, Op, plain
+from oracles.worker.lowered.networks import DTYPES
 
 
 def eye(op: Op) -> Function:

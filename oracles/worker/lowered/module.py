@@ -18,10 +18,9 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.overrides import TorchFunctionMode, resolve_name
 
-from oracles.worker.lowered.elementwise import DTYPES, ELEMENTWISE, REDUCTIONS
 from oracles.worker.lowered.layout import LAYOUT
 from oracles.worker.lowered.lowering import Function, Lowering, Op
-from oracles.worker.lowered.networks import NETWORKS
+from oracles.worker.lowered.networks import DTYPES, ELEMENTWISE, NETWORKS, REDUCTIONS
 from oracles.worker.onnx.domain import DOMAIN
 from oracles.worker.onnx.program import fed_names
 from oracles.worker.torch.data import Unsupported, to_torch

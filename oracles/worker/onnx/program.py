@@ -7,7 +7,7 @@ import os
 from contextlib import contextmanager
 from typing import Any, Iterator  # noqa: UP035 (Python 3.8)
 
-from oracles.worker.documented import run_tests
+from oracles.worker.limits import run_tests
 
 
 def read_model(program: Any) -> Any:

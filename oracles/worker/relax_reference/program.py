@@ -8,12 +8,12 @@ from typing import Any, Callable, Mapping, Sequence  # noqa: UP035 (Python 3.8)
 import numpy as np
 
 from oracles.worker.arrays import decoded_array
-from oracles.worker.relax_reference import elementwise, images, indexing, layout, reductions, vision, windows
+from oracles.worker.relax_reference import images, indexing, layout, reductions, rule, vision, windows
 from oracles.worker.relax_reference.primfuncs import computed
 from oracles.worker.relax_reference.rule import NotKnown, Rules, element
 
 RULES: Rules = {
-    **elementwise.RULES,
+    **rule.RULES,
     **reductions.RULES,
     **layout.RULES,
     **indexing.RULES,

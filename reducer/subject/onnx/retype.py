@@ -15,7 +15,7 @@ from corpus.onnx.check import checker_complaint
 from corpus.onnx.graph import function_key, walk_all_graphs, walk_function, walk_model
 from corpus.onnx.types import element_type, graph_types, infer, tensor_type, untyped_copy
 from corpus.values import Tensor, Value
-from oracles.numerics.float64_model import static_dims
+from oracles.numerics.input_noise import static_dims
 from reducer.subject.base import initializer
 from reducer.subject.onnx.view import OnnxView
 

@@ -11,7 +11,7 @@ from oracles.backends import tvm as tvm_backend
 from oracles.optimisers.tvm_log import code_of
 from oracles.verdict import Config
 from triage.projects import ClaimedRun, Runner, ShortScript
-from triage.projects.tvm.parts import SCRIPT, TEST, call_by_position, passes_part, run_part
+from triage.projects.tvm.onnx import SCRIPT, TEST, call_by_position, passes_part, run_part
 
 PART = (
     """\

@@ -7,7 +7,7 @@ from typing import Any
 
 from oracles.optimisers.tvm_log import code_of, code_of_least, options_of
 from triage.projects import ClaimedRun, Runner, ShortScript
-from triage.projects.tvm.parts import SCRIPT, TEST, call_by_position, passes_part, run_part
+from triage.projects.tvm.onnx import SCRIPT, TEST, call_by_position, passes_part, run_part
 
 PART = (
     """\
