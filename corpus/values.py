@@ -213,8 +213,7 @@ def fit_value(name: str, value: Value, declared: InputType, where: str) -> Value
             raise _misfit(name, "an absent optional", declared, where)
         return None
     if declared.key is not None:
-        # Keys and values, as many of the one as of the other
-        key = InputType(declared.key or declared.dtype, (None,))
+        key = InputType(declared.key, (None,))
         if not isinstance(value, list) or len(value) != 2 or len({item.shape for item in value}) != 1:
             raise _misfit(name, "not the list of its keys and its values", declared, where)
         values = InputType(declared.dtype, (None,))

@@ -218,10 +218,10 @@ AFTER = 300
 def shorten_sizes(subject: TirSubject) -> Candidates:
     """Give every loop and dim of one size another size: a result must still be written in full."""
     dims = {dim.value for each in subject.main.buffers for dim in each.shape if isinstance(dim, Const)}
-    for size in sorted(dims, reverse=True):
-        for fewer in dict.fromkeys((1, 2, int(size) // 2)):
-            if 0 < fewer < size:
-                yield partial(_resized, subject, int(size), fewer)
+    for value in sorted(dims, reverse=True):
+        for fewer in dict.fromkeys((1, 2, int(value) // 2)):
+            if 0 < fewer < value:
+                yield partial(_resized, subject, int(value), fewer)
 
 
 def _resized(subject: TirSubject, size: int, fewer: int) -> TirSubject:
