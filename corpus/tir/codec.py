@@ -217,13 +217,17 @@ class Decoder:
             return thread
         return self.expression(item["expr"]) if isinstance(item, dict) and "expr" in item else item
 
+    def buffer_name(self, name: Json) -> str:
+        """The name of a buffer; ValueError if there is none."""
+        if name not in self._buffers:
+            raise ValueError(f"buffer {str(name)[:40]!r} is not there")
+        return str(name)
+
     def load(self, item: Json) -> Load:
         """A load, of a vector if the last index is a vector."""
         _, buffer, *indices = item
         places = self.expressions(indices)
-        if buffer not in self._buffers:
-            raise ValueError(f"buffer {str(buffer)[:40]!r} is not there")
-        dtype = self._buffers[str(buffer)]
+        dtype = self._buffers[self.buffer_name(buffer)]
         width = lanes(type_of(places[-1])) if places else 1
         return Load(buffer, places, with_lanes(dtype, lanes(dtype) * width) if width > 1 else dtype)
 
