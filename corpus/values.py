@@ -5,8 +5,6 @@ are read by the model's type; strings as `U`; a sequence as `name#0`, `name#1`, 
 absent optional as an empty marker `name#empty`, `name#absent`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Programs that are valid by construction: operator specs, graph growth, values."""
 
-from __future__ import annotations
-
 import onnx
 
 from corpus.case import Case

@@ -4,8 +4,6 @@ A program that holds anything else would be refused: a campaign draws another on
 operator with the element types of its operands and results.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence, Set

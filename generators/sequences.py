@@ -4,8 +4,6 @@ Tzer (section 3.3) mutates a sequence by points, by subsequences and by crossing
 it is put in afterwards, from the backend's table.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 

@@ -1,7 +1,5 @@
 """The oracles that are asked for by name: further ways to run a case that passes otherwise."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from corpus.case import Case

@@ -1,7 +1,5 @@
 """Takes a case's runs through the rules: what they may ask of the case is opened here, once for each."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from corpus.case import Case, Remark

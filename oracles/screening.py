@@ -5,8 +5,6 @@ one after the other. A program that ends well here gets its verdict from these r
 by itself, so no failure rests on what stood beside it.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

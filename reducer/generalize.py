@@ -6,8 +6,6 @@ OATest §3.2.1 removes all specific shapes and values and keeps what the operato
 seen not to matter is removed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass

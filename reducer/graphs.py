@@ -1,7 +1,5 @@
 """Graphs of bindings, to the reducer: what their languages share."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """A language of programs, to the reducer: the record that each module of `reducer/languages` makes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache

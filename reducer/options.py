@@ -1,7 +1,5 @@
 """What a reduction is asked for: settings, limits, and where its journal lies."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, field

@@ -1,7 +1,5 @@
 """ONNX models."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Relax modules of TVM: their bindings as data; TVMScript and TVM's JSON are read in a worker."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the formats of graphs have in common: their record, making inputs, limits."""
 
-from __future__ import annotations
-
 import ast
 import json
 import math

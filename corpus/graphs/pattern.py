@@ -4,8 +4,6 @@ A pattern is a document of its format (`NAME.relax.json`). What else is known of
 pass, where it came from, and by name the dtype and dims of what it gives.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """The canonical form of an ONNX model: blind to names, documentation and annotations."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from typing import TypeGuard

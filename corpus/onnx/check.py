@@ -4,8 +4,6 @@ Only annotations change: the types of outputs and value_info. What the operators
 a model whose operators contradict each other stays rejected.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal

@@ -1,7 +1,5 @@
 """Asking onnx's checker and shape inference, in a process of their own that may die of a model."""
 
-from __future__ import annotations
-
 import atexit
 import os
 import socket

@@ -1,7 +1,5 @@
 """Inputs for an ONNX model from a seed: small, sane, and the same on every machine."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace

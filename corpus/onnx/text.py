@@ -1,7 +1,5 @@
 """An ONNX model as text for a person: every line one value or one node, weights abbreviated."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -7,8 +7,6 @@ onnx's inference and checker are given a light copy of the model: large and exte
 inputs of the same type (their values never decide a shape), value_info and documentation are left out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import ml_dtypes

@@ -4,8 +4,6 @@ A fragment is the textbook definition of a composite: a recipe of steps over one
 same gate as a single operator (types, ranges, budget), with the scope's own constants, axes and reuse.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

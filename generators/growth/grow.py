@@ -4,8 +4,6 @@ Every step picks a value that is there (the focus), an operator for it, and the 
 operands; so a program is connected, and every result's type and range are known when it is made.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace

@@ -9,8 +9,6 @@ Each is an identity of arithmetic or of shapes that any optimiser may use, with 
 and on either side, so that the conditions under which it holds are tried as well.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from contextlib import nullcontext

@@ -5,8 +5,6 @@ activation after a linear operator, a chain of moves, a cast there and back. The
 within a class every operator that takes the type is as likely as any other.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any

@@ -1,7 +1,5 @@
 """From what has grown to an `onnx.ModelProto`, written field by field (`onnx.helper` is far slower)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache

@@ -1,7 +1,5 @@
 """What stands in inputs and initializers: plain values inside a range, or the hazards of the element type."""
 
-from __future__ import annotations
-
 import math
 import random
 from bisect import bisect_right

@@ -1,7 +1,5 @@
 """ONNX models, to what generates them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 

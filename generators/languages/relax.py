@@ -1,7 +1,5 @@
 """Relax programs of TVM, to what generates them."""
 
-from __future__ import annotations
-
 from generators.language.emit import Language
 from generators.relax.violations import violated
 from generators.strategies.relax_mutate import mutant_of

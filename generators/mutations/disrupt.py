@@ -4,8 +4,6 @@ What a backend owes such a program is a clean refusal. Every function here break
 how, or declines and leaves it as it is.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 

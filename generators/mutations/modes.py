@@ -9,8 +9,6 @@ out: nobody says whether it is allowed. What a backend owes such a program is to
 Where they enter others beside it, what these make of them is nobody's bug, which the judge knows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from enum import StrEnum

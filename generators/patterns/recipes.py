@@ -11,8 +11,6 @@ A context is kept as the seeds that it was made of: the first grew a program aro
 put more into it. What made a pass fire together with another for the first time stays in the campaign's pool.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import zlib

@@ -1,7 +1,5 @@
 """What programs of a policy look like: operators, forms of expressions, types, sizes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 

@@ -3,8 +3,6 @@
 The RFC's "Core Approach". An operand that must lie within bounds is guarded where it does not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

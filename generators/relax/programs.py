@@ -4,8 +4,6 @@ An operand is a value in scope or a new one; what the pattern gives may be read 
 patterns of other passes included.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count

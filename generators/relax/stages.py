@@ -4,8 +4,6 @@ A stage computes each element by itself, reduces over further loops, or runs any
 `tir` on copies. It reads operands and what earlier stages have filled.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod

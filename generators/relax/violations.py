@@ -3,8 +3,6 @@
 What a compiler owes such a program is a clean diagnostic: a crash, or a result, is the bug.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """The program of a sketch in the sizes that were found; what leaves its range is left out, with its users."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress

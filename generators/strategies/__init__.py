@@ -5,8 +5,6 @@ may use within that batch only, so that the programs are the same for any number
 `taught` as well may draw from what a campaign has learned.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib import import_module

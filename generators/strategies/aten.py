@@ -5,8 +5,6 @@ A program goes on from a new input every few nodes: whatever is compiled at once
 Only torch's own targets run such programs; for those a mixture holds them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path

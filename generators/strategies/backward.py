@@ -5,8 +5,6 @@ and reused or created afterwards. What is then missing of the size asked for gro
 are there, and back before inputs of the graph, in turns.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -3,8 +3,6 @@
 Whatever the form, the results must be those of the program as it was.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from enum import StrEnum

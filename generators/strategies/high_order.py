@@ -5,8 +5,6 @@ first time; where nothing is known yet programs are as those of `patterns`, of t
 Sizes are drawn from bins between powers of two, as the solver's are (NNSmith).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -6,8 +6,6 @@ leave the range in which a grown program keeps them. A Relax program that `--fro
 `relax_mutate`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace

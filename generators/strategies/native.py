@@ -4,8 +4,6 @@ A campaign that watches the code (`--native-coverage --strategy native`) knows w
 with the programs of all other strategies, by what each reaches. Where nothing is known programs are fresh.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from importlib import import_module

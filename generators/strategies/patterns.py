@@ -4,8 +4,6 @@ OATest (§3.2, §3.3): a pattern is joined to a graph that has grown, and more f
 `--from` names a folder of patterns; without it they are those that are shipped.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache

@@ -1,7 +1,5 @@
 """Forward, by weights between classes of operators that each program draws for itself."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Relax programs by type, with functions, branches, closures and symbolic dims: only `tvm` runs them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 

@@ -4,8 +4,6 @@ A campaign keeps programs that ran and on which passes fired together for the fi
 put into those. Where nothing is known yet programs are those of `relax_patterns`, of the shipped ones.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path

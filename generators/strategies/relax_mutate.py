@@ -1,7 +1,5 @@
 """Changes to Relax programs: to the one that `--from` names, or to programs grown by type."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 

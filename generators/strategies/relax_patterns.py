@@ -3,8 +3,6 @@
 `--from` names a folder of patterns (`crux patterns extract --target tvm`); without it they are those shipped.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path

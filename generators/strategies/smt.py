@@ -5,8 +5,6 @@ type rule compares; binning asks that each free number lies between two powers o
 ones, primes and large sizes all occur. Needs the extra `smt` (z3).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from importlib.util import find_spec

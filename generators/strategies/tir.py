@@ -1,7 +1,5 @@
 """TIR programs with sequences of passes, grown and mutated together: only `tvm` runs them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 

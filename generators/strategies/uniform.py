@@ -4,8 +4,6 @@ Every operator is as likely as any other, and so is every element type. Its oper
 there, where some fit, and new ones otherwise.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace

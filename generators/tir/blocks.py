@@ -1,7 +1,5 @@
 """Loops as blocks: what TVM's schedules work on, so that passes over blocks have something to do."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 

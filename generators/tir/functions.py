@@ -1,7 +1,5 @@
 """Intrinsics of floats that programs call: each with operands that keep its result finite."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

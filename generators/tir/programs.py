@@ -1,7 +1,5 @@
 """Whole programs: a function grown from a seed, mutated some times, with values and a sequence of passes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """What a mutator is, and the statement of the first function that most of them work on."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeAlias, TypeVar

@@ -4,8 +4,6 @@ Integers carry a range, so that indices lie within their buffers, divisors are n
 overflow; what the ranges cannot show the interpreter does, and the program is drawn again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

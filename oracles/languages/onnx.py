@@ -1,7 +1,5 @@
 """ONNX models, to the judge."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from onnx import ModelProto, NodeProto

@@ -1,7 +1,5 @@
 """Relax programs of TVM, to the judge."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from corpus.case import Case

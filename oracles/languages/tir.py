@@ -1,7 +1,5 @@
 """Modules of TVM's PrimFuncs, to the judge: an interpreter is their truth."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from corpus.case import Case

@@ -7,8 +7,6 @@ count. Timeouts: phase and operators. Wrong results: the minimal passes where th
 operators with their dtypes, the kind of difference. Never part of it: build ids, versions, shapes, names.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 

@@ -7,8 +7,6 @@ a breakpoint there is met whole or not at all. What a table of jumps leads to is
 that does not fall through.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -3,8 +3,6 @@
 All tests of a sandbox share one list in memory, which outlives every worker.
 """
 
-from __future__ import annotations
-
 import hashlib
 import mmap
 import os

@@ -4,8 +4,6 @@ Rounding moves an operand, and so a quotient that lies near a whole number to th
 no step to another whole number where the quotient lies clear of one, nor where no operand was rounded.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator, Mapping

@@ -4,8 +4,6 @@ A run of main's bindings moves into a function of the module, into a closure, or
 function of the module returns. Only tensors of known sizes cross the border.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias

@@ -1,7 +1,5 @@
 """In what way two results differ, in a word that tells bugs apart and not data."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

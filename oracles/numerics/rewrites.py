@@ -7,8 +7,6 @@ A float that becomes an integer which cannot hold it: C++, and so torch and TVM,
 processors wrap, saturate or give their least integer. Memory that nobody has written to.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 

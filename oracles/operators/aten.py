@@ -1,7 +1,5 @@
 """Operators of torch itself that work element by element, with its promotion of mixed types."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import partial

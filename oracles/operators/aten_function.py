@@ -1,7 +1,5 @@
 """Functions and activations of torch itself, element by element."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import partial

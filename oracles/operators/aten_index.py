@@ -1,7 +1,5 @@
 """Operators of torch itself that move elements to and from places that an operand names."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

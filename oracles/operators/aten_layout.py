@@ -1,7 +1,5 @@
 """Operators of torch itself that move elements: views and padding."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

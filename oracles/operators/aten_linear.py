@@ -1,7 +1,5 @@
 """Operators of torch itself that multiply matrices, and pools and resizing of images."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

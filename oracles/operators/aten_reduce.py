@@ -1,7 +1,5 @@
 """Operators of torch itself that look along dims: reductions, scans, sorting, norms and losses."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

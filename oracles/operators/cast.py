@@ -1,7 +1,5 @@
 """Changes of the element type."""
 
-from __future__ import annotations
-
 import math
 
 from oracles.relation.arithmetic import Arithmetic, Rounding, within_type

@@ -3,8 +3,6 @@
 All elements of a sequence that is grown have one shape: its type is (count, *shape of each).
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from corpus.values import Tensor

@@ -1,7 +1,5 @@
 """Operators of `com.microsoft` on floats: what onnxruntime's fusions put in place of several nodes."""
 
-from __future__ import annotations
-
 import math
 
 from oracles.operators.conv import CONV, conv_shape, sample_conv, with_bias

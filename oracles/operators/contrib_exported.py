@@ -1,7 +1,5 @@
 """Operators of `com.microsoft` that exporters and quantisers write, or that fusions of QDQ groups make."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from oracles.operators.part import bound_with_zero, sample_trilu

@@ -1,7 +1,5 @@
 """Operators of `com.microsoft` on quantised values: what onnxruntime puts in place of QDQ groups."""
 
-from __future__ import annotations
-
 import math
 
 from oracles.operators.conv import is_image

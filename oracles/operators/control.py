@@ -4,8 +4,6 @@ A float that goes round a loop keeps inside bounds that hold for every trip: whe
 there by itself, its last node clips it.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from oracles.operators.container import container_entry

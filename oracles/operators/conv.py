@@ -1,7 +1,5 @@
 """Convolutions, and what they share with pooling: windows, strides, dilations, pads."""
 
-from __future__ import annotations
-
 import math
 
 from oracles.relation.arithmetic import Arithmetic, Rounding, of_conv, of_conv_transpose, symmetric

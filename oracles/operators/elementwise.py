@@ -1,7 +1,5 @@
 """Elementwise operators of several operands: arithmetic, comparison, logic and selection."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from functools import reduce

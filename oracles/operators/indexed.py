@@ -1,7 +1,5 @@
 """Operators that read or write by indices: Gather, Scatter and their kin, OneHot."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Operators that move or repeat elements and compute nothing."""
 
-from __future__ import annotations
-
 import math
 
 from oracles.relation.arithmetic import MOVES, WHOLE, Arithmetic, Nonfinite, Rounding

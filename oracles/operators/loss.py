@@ -1,7 +1,5 @@
 """Losses, determinants, transforms, counts of n-grams, and what asks for optional values."""
 
-from __future__ import annotations
-
 import math
 
 from oracles.relation.arithmetic import LOGARITHM_OF_SUM, ROUNDS, SUMS, SUMS_INSIDE, Arithmetic, symmetric

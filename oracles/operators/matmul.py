@@ -1,7 +1,5 @@
 """Matrix products."""
 
-from __future__ import annotations
-
 from oracles.relation.arithmetic import SUMS, Arithmetic, Rounding, of_gemm, of_matmul, symmetric, within_type
 from oracles.relation.open_checks import another_dim, is_filled, recogniser
 from oracles.relation.operator import Inverse, Operator

@@ -1,7 +1,5 @@
 """Normalisations: along one axis, over a batch, an instance, a group, a layer, or a neighbourhood."""
 
-from __future__ import annotations
-
 import math
 
 from oracles.relation.arithmetic import LOGARITHM_OF_SUM, SUMS_INSIDE, hull, symmetric

@@ -1,7 +1,5 @@
 """Operators that take parts out of tensors, join them, or ask for their shape."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

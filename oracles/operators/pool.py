@@ -1,7 +1,5 @@
 """Pooling, global and by windows, and Pad."""
 
-from __future__ import annotations
-
 import math
 
 from oracles.operators.conv import IMAGES, RATES, dilate, draw_window, image_shape, is_image, window_before

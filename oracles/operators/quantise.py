@@ -1,7 +1,5 @@
 """Quantisation: to integers, back, and the operators on quantised values."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

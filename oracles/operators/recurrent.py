@@ -1,7 +1,5 @@
 """Recurrent layers over a sequence."""
 
-from __future__ import annotations
-
 import math
 
 from oracles.relation.arithmetic import SUMS_INSIDE, symmetric

@@ -1,7 +1,5 @@
 """Reductions along axes, and what else looks along one axis: sorting and scanning."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """Operators that look at regions of an image, lay grids over it or put it together."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

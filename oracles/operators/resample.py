@@ -1,7 +1,5 @@
 """Operators that sample an image at other places."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from oracles.relation.arithmetic import ROUNDS, SUMS_INSIDE, Arithmetic, Rounding, hull, of_window, symmetric

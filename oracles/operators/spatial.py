@@ -1,7 +1,5 @@
 """Images bent, boxed and laid over with grids."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

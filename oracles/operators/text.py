@@ -1,7 +1,5 @@
 """Operators on text. What depends on the words themselves is asked of words that are known."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from oracles.operators.elementwise import joined_shape

@@ -1,7 +1,5 @@
 """Elementwise functions of one operand: activations and mathematics."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

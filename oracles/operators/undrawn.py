@@ -3,8 +3,6 @@
 An operator of another domain that is not here is as unknown as one that is said to be.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from onnx import NodeProto

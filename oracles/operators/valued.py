@@ -1,7 +1,5 @@
 """Operators whose results have shapes that follow from values: known ones, or ones known not to be zero."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

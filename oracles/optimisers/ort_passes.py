@@ -1,7 +1,5 @@
 """ONNX Runtime's graph transformers and rules: which of them a log tells of, and how one is left out."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Set
 

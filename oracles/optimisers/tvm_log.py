@@ -1,7 +1,5 @@
 """What TVM says of its own passes in a log, and in the words of a refusal."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Set
 from dataclasses import replace

@@ -5,8 +5,6 @@ is compared with the un-optimised run by the same rules, or by `judge(case, runs
 has one.
 """
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping

@@ -3,8 +3,6 @@
 What all of a compiler's ways agree on may still be wrong: they share the lowering of operators.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Metamorphic rewrites: the same function written otherwise, optimised, gives the same results."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from corpus.case import Case

@@ -3,8 +3,6 @@
 Tzer, section 3.4, and its bugs of immutable modules (section 5.5.3).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

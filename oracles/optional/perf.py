@@ -1,7 +1,5 @@
 """Performance: the optimised program runs clearly longer than the un-optimised one, again and again."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

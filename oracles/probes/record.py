@@ -1,7 +1,5 @@
 """Recording a run: the value of every intermediate, and where the run breaks if it does."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property

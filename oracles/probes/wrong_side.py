@@ -4,8 +4,6 @@ An independent implementation runs what was written. If it does as the framework
 another program than it was given; if it gives what the target's own baseline gives, the framework is wrong.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 

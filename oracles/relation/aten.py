@@ -1,7 +1,5 @@
 """What entries for operators of torch itself share: element types, types of results, ranges."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 

@@ -4,8 +4,6 @@ Each gets a node and the values of its inputs, and says whether two implementati
 both be right.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

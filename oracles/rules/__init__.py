@@ -6,8 +6,6 @@ Rules are asked about runs that do not all end well and agree. A rule with `is_s
 otherwise at first sight: True has it asked whatever the runs are, False lets the case pass, None is no word.
 """
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 from collections.abc import Callable

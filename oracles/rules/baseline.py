@@ -4,8 +4,6 @@ Also what a target refuses there for want of a kernel, which says nothing about 
 programs for another framework, then also what it has no words for, or that framework no kernel.
 """
 
-from __future__ import annotations
-
 from corpus.case import Case
 from oracles.backends import find_backend
 from oracles.naming.signature import symptom_of_run

@@ -1,7 +1,5 @@
 """Contradicted: inputs that give one symbolic dim of the model two sizes; what fails of them is no bug."""
 
-from __future__ import annotations
-
 from corpus.case import Case
 from oracles.naming.signature import symptom_of_run
 from oracles.numerics.compare import compare_outputs

@@ -1,7 +1,5 @@
 """Crash: the process died of a signal, whatever the model was."""
 
-from __future__ import annotations
-
 from corpus.case import Case
 from oracles.naming.signature import signal_name, symptom_of_run
 from oracles.probes.context import Context, evidence, own, side_of

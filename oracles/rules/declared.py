@@ -4,8 +4,6 @@ The operator's own inference and the reference evaluator must both say so: each 
 Whatever complains further down, or differs because of it, follows from the first such value.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

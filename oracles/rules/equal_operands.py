@@ -3,8 +3,6 @@
 Where results are rounded to steps, steps explain much of what reaches the outputs. They do not explain this.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from corpus.case import Case

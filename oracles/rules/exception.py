@@ -1,7 +1,5 @@
 """Exception: an error that one configuration raises and another does not, or that no one should raise."""
 
-from __future__ import annotations
-
 from corpus.case import Case
 from oracles.backends import find_backend
 from oracles.naming.signature import symptom_of_run

@@ -4,8 +4,6 @@ Noise that comes from far above moves such a quotient as far as a bug does. What
 equal here, and the quotient of that is told by fractions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

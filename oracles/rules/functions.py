@@ -4,8 +4,6 @@ HirFuzz's equivalent variants (§3.3): a function in another one, a wrapper that
 results. Whatever the form, inlining may not change anything, so the un-optimised runs are compared.
 """
 
-from __future__ import annotations
-
 from corpus.case import Case
 from oracles.abilities import language_of
 from oracles.numerics.compare import compare_outputs

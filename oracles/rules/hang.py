@@ -4,8 +4,6 @@ A program that stands for a great many steps may just be long: nobody is to blam
 that takes long; the judge gives it more time before this rule sees its runs.
 """
 
-from __future__ import annotations
-
 import math
 
 from corpus.case import Case

@@ -3,8 +3,6 @@
 Where the ways differ among themselves, the mismatch rule tells which is wrong by the same truth.
 """
 
-from __future__ import annotations
-
 from corpus.case import Case
 from oracles.abilities import language_of
 from oracles.naming.signature import symptom_of_difference

@@ -1,7 +1,5 @@
 """Memory: a run passed its memory limit, or the backend said itself that it could not allocate."""
 
-from __future__ import annotations
-
 from corpus.case import Case
 from oracles.naming.signature import symptom_of_run
 from oracles.probes.context import Context, evidence, own, side_of

@@ -4,8 +4,6 @@ Memory that a kernel never wrote shows like this. Asked only where the runs do n
 several more of them.
 """
 
-from __future__ import annotations
-
 from corpus.case import Case
 from oracles.naming.signature import symptom_of_difference
 from oracles.numerics.compare import compare_outputs

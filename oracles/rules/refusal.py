@@ -1,7 +1,5 @@
 """Refusal: the un-optimised backend turned the case down, and it was right to."""
 
-from __future__ import annotations
-
 from corpus.case import Case
 from corpus.errors import UserError
 from oracles.naming.signature import symptom_of_run

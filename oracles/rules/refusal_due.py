@@ -5,8 +5,6 @@ down as well: many violations mean nothing to a backend that never looks at them
 only a death counts, which the rules before this one report.
 """
 
-from __future__ import annotations
-
 from corpus.case import Case
 from oracles.abilities import language_of
 from oracles.backends import find_backend

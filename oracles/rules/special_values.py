@@ -3,8 +3,6 @@
 It does not matter where they came from: the first tensor that differs is made from equal values.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from corpus.case import Case

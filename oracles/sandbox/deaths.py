@@ -4,8 +4,6 @@ Wheels are stripped, but the starts of functions are known (`oracles/native/elf.
 `.dynsym` that gives library and function for any address.
 """
 
-from __future__ import annotations
-
 import bisect
 import os
 import re

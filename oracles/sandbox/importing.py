@@ -1,7 +1,5 @@
 """Opening a foreign file where it can do no harm: its framework reads it, in a sandbox of its own."""
 
-from __future__ import annotations
-
 import base64
 from dataclasses import replace
 from pathlib import Path

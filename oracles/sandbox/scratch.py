@@ -1,7 +1,5 @@
 """Directories for workers and candidates, swept when their owner has died; external data laid out in them."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Expressions as Python functions of the state: compiled once, run for every element."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from typing import Any, Final, TypeAlias

@@ -1,7 +1,5 @@
 """TIR programs run: what their buffers hold, which of that is defined, how far rounding may move it."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field

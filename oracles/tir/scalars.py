@@ -7,8 +7,6 @@ What is not exact by definition is in `ROUGH`: implementations may differ in the
 interpreter puts noise of that size there. An intrinsic that is in neither table is not modelled.
 """
 
-from __future__ import annotations
-
 import ctypes
 import math
 import operator

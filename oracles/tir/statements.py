@@ -1,7 +1,5 @@
 """Statements as Python functions of the state. Each answers how it ended: on, or by a jump."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from enum import Enum, auto

@@ -4,8 +4,6 @@ What a test says of its programs does not matter, nor whether it passes: each is
 it raises.
 """
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import inspect

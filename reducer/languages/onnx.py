@@ -1,7 +1,5 @@
 """ONNX models, to the reducer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 

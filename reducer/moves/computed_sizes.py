@@ -5,8 +5,6 @@ another size, and what follows does not fit any more. So the input of the Shape 
 to give.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from functools import partial

@@ -4,8 +4,6 @@ Equal dims are taken for one class; shape inference, which costs no check, says 
 is left of an axis is a window of its positions, so that a value that the bug needs can stay.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from functools import partial
 

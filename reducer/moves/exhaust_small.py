@@ -4,8 +4,6 @@ A failure need not be monotone: two nodes may have to go together. Where a set o
 them makes, an input, a constant, or another tensor of the type may stand. Subsets asked before cost nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from functools import cache, partial
 from itertools import combinations, islice, product

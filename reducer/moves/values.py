@@ -5,8 +5,6 @@ is folded), the node is replaced by an initializer with its recorded value, and 
 needs. The other way round a weight whose values nobody needs to see becomes an input, which is smaller.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """What of an original a reduced case still tells: its words, and runs of its values."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Weights and inputs that could tell of their model, and values to stand in for them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TypeAlias

@@ -1,7 +1,5 @@
 """What every subject has, whatever its format; and what those have that are made of nodes."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """What "smaller" means: one total order over subjects."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import numpy as np

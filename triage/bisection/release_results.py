@@ -1,7 +1,5 @@
 """What releases show of one case: run in environments of their own, journaled, grouped by symptom."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import threading

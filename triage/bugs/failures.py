@@ -1,7 +1,5 @@
 """Recording failures: kept at once when they are found, pointed at their reduced case later."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """A campaign's teacher: lessons go into the database as blocks end, and come from there when it goes on."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence

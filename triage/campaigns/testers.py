@@ -4,8 +4,6 @@ A process of its own makes its programs and judges them, so that N jobs use N pr
 the seed, the case's id and the verdict. It ends when its pipe does, however this process ends.
 """
 
-from __future__ import annotations
-
 import re
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

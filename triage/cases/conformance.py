@@ -4,8 +4,6 @@ The installed `onnx` makes those of single operators itself and keeps the rest i
 from the network.
 """
 
-from __future__ import annotations
-
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence

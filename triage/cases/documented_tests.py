@@ -1,7 +1,5 @@
 """The programs in a directory of a compiler's documented tests: models in files, and what test code makes."""
 
-from __future__ import annotations
-
 import base64
 from collections import Counter
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Patterns out of documents: which passes fire, the least graph on which each does, what it can let go of."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace

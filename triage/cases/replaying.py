@@ -1,7 +1,5 @@
 """Replaying the regression corpus: what a case shows now against what its release should show."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A user's program run with torch's dumps switched on, and the cases that these are."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -12,8 +12,6 @@ similar, and distinct sketches (`triage.clustering.grouping`).
 Signatures of merged and split clusters are pinned: similarity never moves them again.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Clusters of raw trace texts, by their text alone: never by file name, neighbours or order."""
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Iterator, Mapping

@@ -5,8 +5,6 @@ next row is the one whose nearest row so far is furthest. What is open stands be
 not yet known before what is, what is reduced before what is not.
 """
 
-from __future__ import annotations
-
 import functools
 import heapq
 import itertools

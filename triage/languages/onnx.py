@@ -1,7 +1,5 @@
 """ONNX models, as people see them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Relax programs of TVM, as people see them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace

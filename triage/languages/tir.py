@@ -1,7 +1,5 @@
 """Modules of TVM's PrimFuncs, as people see them."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from collections import Counter

@@ -1,7 +1,5 @@
 """Programs of torch, as people see them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 

@@ -3,8 +3,6 @@
 Names of values say nothing: nodes are brought together by their operators, in order.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

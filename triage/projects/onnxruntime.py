@@ -1,7 +1,5 @@
 """ONNX Runtime as a project."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

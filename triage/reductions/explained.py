@@ -4,8 +4,6 @@ The root of a face is a failure of its own. It has but a few nodes and is reduce
 signature is known already.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Reducing into a folder, as the command line does it: settings, progress, and the script beside the case."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass

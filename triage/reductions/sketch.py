@@ -5,8 +5,6 @@ evidence of a failure mostly leads to its operators within ten checks; what they
 like only, never with a reduced case.
 """
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """One feature request for all that an importer declares not to do: a table, the smallest models, a script."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass

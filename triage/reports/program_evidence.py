@@ -1,7 +1,5 @@
 """A case's program as a report shows it and has it checked; each language says how."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """The words of `issue.md`: what happened, what was expected, and the evidence for it, from plain runs."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

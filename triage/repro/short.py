@@ -4,8 +4,6 @@ Both build the program, run it and assert what should hold, so they fail before 
 parts that run it are the project's (`ShortScript`); what is asserted is the same for all.
 """
 
-from __future__ import annotations
-
 import base64
 import re
 from collections.abc import Callable, Mapping, Sequence

@@ -3,8 +3,6 @@
 The text is made of literals only. What these calls do not say as plainly raises `NotExpressible`.
 """
 
-from __future__ import annotations
-
 import ast
 import base64
 import re

@@ -3,8 +3,6 @@
 Nothing that may be missing is imported before it was seen to be there.
 """
 
-from __future__ import annotations
-
 import importlib.metadata
 import platform
 import shutil

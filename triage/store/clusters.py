@@ -4,8 +4,6 @@ Every step must run inside a transaction and is logged as an event. An id is nev
 another one takes in stays known as `merged`.
 """
 
-from __future__ import annotations
-
 import functools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence

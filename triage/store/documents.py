@@ -1,7 +1,5 @@
 """Verdicts as JSON: what the store keeps of a verdict, without the runs' output values."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import asdict
 from typing import Any

@@ -1,7 +1,5 @@
 """Pictures of an ONNX graph: every box and line of one, or the surroundings of a few of its nodes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

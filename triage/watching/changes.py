@@ -1,7 +1,5 @@
 """What became of a case from one release to another."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Sequence

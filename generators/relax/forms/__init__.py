@@ -1,7 +1,5 @@
 """The forms of expressions, a file for each kind: a file here that names `FORMS` is found by itself."""
 
-from __future__ import annotations
-
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules

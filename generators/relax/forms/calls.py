@@ -1,7 +1,5 @@
 """Forms that call operators and PrimFuncs."""
 
-from __future__ import annotations
-
 from math import prod
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Forms with scopes of their own: branches, local functions, functions of the module, recursion."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

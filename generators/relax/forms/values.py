@@ -1,7 +1,5 @@
 """Forms that name, cast or take apart values: aliases, casts, tuples, shapes, sizes of the run."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from generators.relax.choices import any_tensor

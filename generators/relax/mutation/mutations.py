@@ -1,7 +1,5 @@
 """The changes, each by types: insert, replace, delete, draw anew, compute in another dtype, move, regroup."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache

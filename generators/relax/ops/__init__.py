@@ -1,7 +1,5 @@
 """The operators of Relax, one file a family. A file here that names `OPERATORS` is found by itself."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache, lru_cache
 from importlib import import_module

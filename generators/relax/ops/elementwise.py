@@ -1,7 +1,5 @@
 """Element by element: arithmetic with broadcasting, comparisons, logic, bits, activations, casts."""
 
-from __future__ import annotations
-
 from generators.relax.operator import (
     ANY,
     BOOL,

@@ -1,7 +1,5 @@
 """Reading and writing by indices; quantisation and its way back."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from generators.relax.operator import (

@@ -1,7 +1,5 @@
 """What moves or repeats elements: reshapes, transposes, slices, joins, pads."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Over axes: sums, extremes, moments, places of extremes."""
 
-from __future__ import annotations
-
 from generators.relax.operator import (
     ANY,
     BOOL,

@@ -1,7 +1,5 @@
 """Regions of images, boxes and scores: what detectors are made of."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from generators.relax.operator import (

@@ -1,7 +1,5 @@
 """Windows over one to three axes of space: convolutions, their transposes, pools."""
 
-from __future__ import annotations
-
 from generators.relax.operator import (
     ANY,
     BOOL,

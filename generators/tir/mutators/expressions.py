@@ -1,7 +1,5 @@
 """Expressions replaced, repeated and named."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from corpus.tir.tree import Bind, Body, If, Module, Stmt, Store

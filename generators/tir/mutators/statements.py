@@ -1,7 +1,5 @@
 """Statements inserted, deleted, replaced and wrapped."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any

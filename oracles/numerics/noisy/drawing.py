@@ -1,7 +1,5 @@
 """Nodes that give random numbers in a noisy program, and names for what such nodes make."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field

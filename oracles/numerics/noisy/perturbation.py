@@ -17,8 +17,6 @@ grows with their number K: at worst as K, as a rule as its square root (Higham, 
 Numerical Algorithms, 4.2).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Generator, Iterator
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ bears is the loss, lowered in steps whose lengths each element finds for itself 
 zero, or nearly so, a proxy stands in for it.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Lowerings of operators that move, pick and shape elements."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -5,8 +5,6 @@ tensors: whatever decides shapes (axes, sizes, pads) is a plain number by then, 
 written for torch.
 """
 
-from __future__ import annotations
-
 from typing import Any, Callable  # noqa: UP035 (Python 3.8)
 
 from oracles.worker.torch.data import Unsupported

@@ -6,8 +6,6 @@ The module runs once on fake tensors, which have shapes and no values, so that n
 end the process; every call of torch is recorded as it passes by, with plain numbers for what decides shapes.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import signal

@@ -1,7 +1,5 @@
 """Lowerings of linear algebra, pools, normalisations and the like."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Reading an ONNX program in a worker that has `onnx`."""
 
-from __future__ import annotations
-
 import base64
 import os
 from contextlib import contextmanager

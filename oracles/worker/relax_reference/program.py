@@ -1,7 +1,5 @@
 """A whole program evaluated: functions, branches, closures, tuples, casts, and calls of simple PrimFuncs."""
 
-from __future__ import annotations
-
 import ast
 from typing import Any, Callable, Mapping, Sequence  # noqa: UP035 (Python 3.8)
 

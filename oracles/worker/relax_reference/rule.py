@@ -1,7 +1,5 @@
 """What the rules of the golden reference share: their table's type, axes, and which forms they leave out."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, Callable, Dict, Mapping, Sequence  # noqa: UP035 (Python 3.8)  # noqa: UP035 (Python 3.8)
 

@@ -1,7 +1,5 @@
 """Opening a user's torch program in a worker: a script or an exported program becomes a graph as data."""
 
-from __future__ import annotations
-
 import io
 import linecache
 import os

@@ -5,8 +5,6 @@ functions of torch that compute are ever looked up by name. Graphs that an opera
 become bodies of its binding.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import operator

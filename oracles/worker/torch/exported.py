@@ -5,8 +5,6 @@ its inputs from the folder that was saved beside it, or else makes random ones. 
 a program. AOTInductor's minifier writes another kind: its graph and inputs are an exported program beside it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

@@ -1,7 +1,5 @@
 """A torch program that is data, turned into a module again and run (`torch_data` is the way there)."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

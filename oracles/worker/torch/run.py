@@ -4,8 +4,6 @@
 lowering of a node whether to leave that one out. Its answer is replaced by ours.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys

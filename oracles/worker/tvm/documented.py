@@ -1,7 +1,5 @@
 """The modules that the tests of a file give to TVM's passes, as ONNX models where ONNX can say them."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """Which of TVM's passes change a Relax program, each by itself after what it needs."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """A Relax module of TVM's own IR as data: functions as graphs of bindings, names made unique on the way."""
 
-from __future__ import annotations
-
 import json
 from typing import Any, Sequence  # noqa: UP035 (Python 3.8)
 

@@ -1,7 +1,5 @@
 """Relax's types and symbolic dims as data, and back."""
 
-from __future__ import annotations
-
 import ast
 import re
 from typing import Any, Callable, Sequence  # noqa: UP035 (Python 3.8)  # noqa: UP035 (Python 3.8)

@@ -4,8 +4,6 @@ A removed binding's uses go to an operand of the same type, else to a constant o
 not recorded. The framework tells the types.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Graphs of other formats than ONNX: plain names, layouts in memory, static dims, fewer arguments."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial

@@ -4,8 +4,6 @@ A PrimFunc's own values are not known here: small ones stand in for its paramete
 a candidate does is defined, and whether it still writes all that it gives.
 """
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """A graph of bindings as a subject, as far as it can be asked: its bindings look like nodes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property

@@ -6,8 +6,6 @@ text). *Link*: where a removed node stood between two kept ones, its use goes to
 that a kept node makes, so that data still flows from one to the other; everything else is cut.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """A subject with other tensors or attributes, its outputs typed again; what does not type is none."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice

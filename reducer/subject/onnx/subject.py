@@ -1,7 +1,5 @@
 """An ONNX model that is being reduced, with the edits that moves are made of."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """An ONNX model as a subject, as far as it can be asked; what can be made of it, `subject.py` adds."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property

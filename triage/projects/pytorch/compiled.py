@@ -1,7 +1,5 @@
 """Torch modules in a script, as they are and through `torch.compile`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Torch modules in a script, through torch's ONNX exporters: what they write, run by onnxruntime."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Models of ONNX in a script, through TVM's importer."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

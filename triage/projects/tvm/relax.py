@@ -1,7 +1,5 @@
 """Relax modules in a script, as TVMScript."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import Path

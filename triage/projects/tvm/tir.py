@@ -1,7 +1,5 @@
 """Modules of PrimFuncs in a script, as TVMScript."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -3,8 +3,6 @@
 Each of these stays small however long a campaign is: where a run has too many rows, every other one goes.
 """
 
-from __future__ import annotations
-
 import hashlib
 import zlib
 from collections.abc import Iterable, Mapping, Sequence

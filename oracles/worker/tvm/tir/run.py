@@ -11,8 +11,6 @@ what a pass leaves is well-formed, and what it has done once it can do again. Th
 wheel can tell (Tzer, section 3.1, counts edges of an instrumented build).
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import operator
