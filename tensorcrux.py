@@ -90,6 +90,10 @@ def _holds_our_names(folder: str) -> bool:
 
 def main() -> "NoReturn":
     """The console script."""
+    import signal
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # instead of a traceback, until `triage.start` says more
     prefer_own_packages()
     from triage.start import main as run
 
@@ -97,4 +101,6 @@ def main() -> "NoReturn":
 
 
 if __name__ == "__main__":
+    if not sys.flags.safe_path and os.path.realpath(sys.path[0]) != HOME:
+        del sys.path[0]  # the working directory, which may hold a `json.py` of anybody's
     main()

@@ -126,7 +126,7 @@ def start(
             start_new_session=True,
             preexec_fn=confine,
         )
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, subprocess.SubprocessError) as error:  # the last is of `confine`
         raise NotRun(_reason(command, error)) from None
     with suppress(ProcessLookupError):
         resource.prlimit(process.pid, resource.RLIMIT_CORE, (0, 0))
@@ -250,7 +250,7 @@ def empty_folder() -> str:
     return "/"
 
 
-def _reason(command: Sequence[str], error: OSError | ValueError) -> str:
+def _reason(command: Sequence[str], error: Exception) -> str:
     """Say in one line why a program did not start."""
     reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
     return f"{command[0]}: cannot be started ({' '.join(reason.split())})"

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import log2
 from typing import Any
@@ -223,7 +223,12 @@ PATIENCE = 96.0
 """Tests after which an arm's own yield weighs as much as the mean of all."""
 HASTE = 32.0
 """The same of new blocks, which nearly every test meets."""
-_COSTS = {"random": 1.0, "backward": 1.1, "coverage": 1.1, "mutate": 1.4, "uniform": 1.5, "functions": 2.1}
+LEAST = 0.1
+"""The least share of blocks of a mixture that a language gets."""
+_COSTS = {
+    **{"random": 1.0, "backward": 1.1, "coverage": 1.1, "mutate": 1.4, "uniform": 1.5, "functions": 2.1},
+    "tir": 0.5,
+}
 """Of a test by each strategy, one by `random` being 1; another strategy's is `_OTHER`."""
 _OTHER = 1.5
 _BETWEEN = "|"
@@ -257,6 +262,25 @@ def shares(usual: Mapping[str, float], lesson: CoverageSnapshot) -> Mapping[str,
     return _by_yield(usual, lesson.tried, earned(lesson), PATIENCE)
 
 
+def shares_of_languages(
+    beside: Mapping[str, Collection[str]], lesson: CoverageSnapshot
+) -> Mapping[str, float]:
+    """The share of each language of a mixture, by what its strategies yielded; "" is that of all the others.
+
+    None gets less than `LEAST` of all blocks, so that what it finds late still counts.
+    """
+    language = {strategy: name for name, strategies in beside.items() for strategy in strategies}
+    usual = {"": 1.0, **dict.fromkeys(beside, 1.0)}
+    tried, gains = dict.fromkeys(usual, 0.0), dict.fromkeys(usual, 0.0)
+    for name, tests in lesson.tried.items():
+        tried[language.get(strategy_and_mode(name)[0], "")] += tests * _cost(name)
+    for name, gain in earned(lesson).items():
+        gains[language.get(strategy_and_mode(name)[0], "")] += gain
+    found = _by_yield(usual, tried, gains, PATIENCE)
+    free = 1.0 - LEAST * len(found)
+    return {name: LEAST + free * share / sum(found.values()) for name, share in found.items()}
+
+
 def shares_by_reach(usual: Mapping[str, float], reach: Reach) -> Mapping[str, float]:
     """The share of each arm, by the new blocks of the target's code that it met of late for its cost.
 
@@ -273,7 +297,7 @@ def shares_by_reach(usual: Mapping[str, float], reach: Reach) -> Mapping[str, fl
 def _by_yield(
     usual: Mapping[str, float], tried: Mapping[str, float], gains: Mapping[str, float], patience: float
 ) -> Mapping[str, float]:
-    spent = {name: tried.get(name, 0) * _COSTS.get(strategy_and_mode(name)[0], _OTHER) for name in usual}
+    spent = {name: tried.get(name, 0) * _cost(name) for name in usual}
     mean = sum(gains.get(name, 0.0) for name in usual) / max(sum(spent.values()), 1.0)
     if not mean:
         return usual
@@ -282,3 +306,7 @@ def _by_yield(
         own = (gains.get(name, 0.0) + mean * patience) / (spent[name] + patience)
         found[name] = share * min(max(own / mean, FLOOR), MOST)
     return found
+
+
+def _cost(name: str) -> float:
+    return _COSTS.get(strategy_and_mode(name)[0], _OTHER)

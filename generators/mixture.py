@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from importlib.util import find_spec
 from multiprocessing.connection import Connection
@@ -31,6 +31,7 @@ from generators.feedback import (
     arm,
     shares,
     shares_by_reach,
+    shares_of_languages,
     strategy_and_mode,
 )
 from generators.language.emit import Made, language_of
@@ -77,8 +78,6 @@ _BRED = 0.25
 
 They cost twice as much as others, and at first reach less that is new.
 """
-_OF_OTHERS = 0.12
-"""The share of blocks of the strategy `beside`; all other blocks stay as they are."""
 SOLVED = "smt"
 _OF_SOLVED = 0.02
 """The share of blocks whose sizes a solver finds, if one is installed; all other blocks stay as they are."""
@@ -101,7 +100,7 @@ class Plan:
 
     With `sequences` half of the cases have one of the passes of the backend that `passes_of` names; with
     `given` each has that one. A mixture for a target with operators of its own holds the strategy `dialect`;
-    one for a target that runs programs of loops gives the strategy `beside` some blocks.
+    one for a target that runs further languages gives the strategies `beside` their blocks, by language.
     """
 
     strategy: str = MIXED
@@ -114,7 +113,7 @@ class Plan:
     given: tuple[str, ...] = ()
     dialect: str = ""
     legality: Legality = ANYTHING
-    beside: str = ""
+    beside: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     budget: Budget = UNLIMITED
 
 
@@ -195,9 +194,16 @@ def _turn(plan: Plan, block: range, lesson: CoverageSnapshot) -> _Turn:
         return _Turn(strategy, size, Mode(name))
     if plan.strategy == MIXED and not plan.dialect and has_solver():
         strategy = SOLVED if RandomSource(f"solved/{block.start}").chance(_OF_SOLVED) else strategy
-    if plan.strategy == MIXED and plan.beside and RandomSource(f"loops/{block.start}").chance(_OF_OTHERS):
-        strategy = plan.beside
+    if plan.strategy == MIXED and plan.beside:
+        strategy = _of_a_language(plan, strategy, lesson, RandomSource(f"language/{block.start}"))
     return _Turn(strategy if plan.strategy == MIXED else plan.strategy, size, plan.mode)
+
+
+def _of_a_language(plan: Plan, usual: str, lesson: CoverageSnapshot, draws: RandomSource) -> str:
+    """The strategy of a block where a target runs several languages; `usual` is what ONNX would get."""
+    found = shares_of_languages(plan.beside, lesson)
+    strategies = plan.beside.get(draws.weighted(tuple(found), tuple(found.values())), {usual: 1.0})
+    return draws.weighted(tuple(strategies), tuple(strategies.values()))
 
 
 def _by_arm(plan: Plan, usual: Mapping[str, float], lesson: CoverageSnapshot) -> Mapping[str, float]:
@@ -259,8 +265,6 @@ def _in_turn(plan: Plan, turn: _Turn, seed: int, program: Made) -> tuple[Mode, s
 def _case(mode: Mode, seed: int, program: Made, strategy: str, *, is_changed: bool) -> Case:
     language = language_of(program.format)
     case = language.in_mode(mode, seed, program)
-    if mode is Mode.DISRUPTIVE:
-        case = language.violated(seed, program) or case
     if is_changed:
         case = language.mutated(program, seed, case)
     return replace(case, notes=(Remark.STRATEGY.note(strategy), *case.notes))

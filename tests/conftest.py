@@ -1,7 +1,5 @@
 """What many tests share: judges that take a second to start, and an empty database."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -14,7 +14,10 @@ import pkgutil
 import select
 import signal
 import sys
+import threading
 from collections.abc import Sequence
+from contextlib import suppress
+from types import FrameType
 from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
@@ -27,6 +30,7 @@ from triage.console.settings import defaults, here
 
 HELP = "Finds, reduces, groups and reports failures of deep-learning compilers."
 OK, SHOWS, USAGE, OWN_FAILURE, INTERRUPTED = 0, 1, 2, 3, 130
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 HELP_ALL = "--help-all"
 HELP_OPTIONS = ("-h", "--help", HELP_ALL)
 COMPLETING = "_CRUX_COMPLETE"
@@ -82,21 +86,28 @@ def _group(app: typer.Typer) -> None:
 
 def main() -> NoReturn:
     """The console script."""
-    code = OK
+    code: int | None = None
 
     def leave() -> None:
-        """End at the very last with 130: Python ends itself by SIGINT after an interrupt in code from C."""
-        if code == INTERRUPTED:
+        """End before Python takes itself apart: a signal would end it then."""
+        if code is not None:
+            with suppress(OSError, ValueError, AttributeError):
+                sys.stderr.flush()
             os._exit(code)
 
     atexit.register(leave)
-    code = run(sys.argv[1:])
+    ended = run(sys.argv[1:])
     try:
         sys.stdout.flush()
     except (OSError, ValueError):  # nobody reads it any more, the disk is full, or it was closed
         leave_off(sys.stdout)
     except AttributeError:  # there was none to begin with
         pass
+    except KeyboardInterrupt:
+        ended = INTERRUPTED
+    for number in SIGNALS:  # all is done and said
+        signal.signal(number, signal.SIG_IGN)
+    code = ended
     sys.exit(code)
 
 
@@ -131,7 +142,8 @@ def _hides_an_interrupt(error: Exception) -> bool:
     import sqlite3
 
     is_query = isinstance(error, sqlite3.OperationalError) and "interrupted" in str(error)
-    return is_query or isinstance(error, (ImportError, RecursionError))
+    is_made_of_one = isinstance(error.__cause__ or error.__context__, KeyboardInterrupt)
+    return is_query or is_made_of_one or isinstance(error, (ImportError, RecursionError))
 
 
 def _code_of(error: Exception, arguments: Sequence[str]) -> int:
@@ -196,13 +208,27 @@ class Interrupts:
 
     def hear(self) -> None:
         """Listen from now on; a signal that is ignored stays so: `nohup` means to be left alone."""
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in SIGNALS:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self._interrupt)
 
-    def _interrupt(self, number: int, frame: object) -> NoReturn:
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
         self.came = True
-        raise KeyboardInterrupt
+        if _loads_native_code(frame):  # C++ ends the process where that is interrupted, so it comes again
+            threading.Timer(0.05, os.kill, (os.getpid(), number)).start()
+        else:
+            raise KeyboardInterrupt
+
+
+def _loads_native_code(frame: FrameType | None) -> bool:
+    """Whether Python is within a native module's own beginning."""
+    loads = ("create_dynamic", "exec_dynamic")
+    while frame is not None:
+        calls = frame.f_locals.get("f") if frame.f_code.co_name == "_call_with_frames_removed" else None
+        if getattr(calls, "__name__", "") in loads:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _is_for_nobody(error: Exception) -> bool:

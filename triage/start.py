@@ -16,6 +16,7 @@ def main() -> NoReturn:
     for number in SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _leave)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)  # `bin/crux` keeps them back until here
     open_missing()
     from triage.cli import main
 

@@ -12,6 +12,7 @@ from itertools import islice
 
 import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
+from onnx.checker import ValidationError
 from onnx.inliner import inline_local_functions
 
 
@@ -207,8 +208,12 @@ def written_out(model: ModelProto) -> ModelProto:
     """The model without functions of its own; what its inner values are called is left open.
 
     onnx's own inliner takes a hundredth of the time that `onnx_ir` takes to load; what it leaves is for that.
+    Raises `ValueError` where functions call themselves.
     """
-    made = inline_local_functions(model)
+    try:
+        made = inline_local_functions(model)
+    except ValidationError as error:
+        raise ValueError(str(error)) from None
     del made.graph.value_info[:]
     return inlined(model) if made.functions else made
 
@@ -216,12 +221,16 @@ def written_out(model: ModelProto) -> ModelProto:
 def inlined(model: ModelProto, only: tuple[str, str] | None = None) -> ModelProto:
     """The model without functions of its own, or without the one of that domain and name.
 
-    Types of inner values are left out.
+    Types of inner values are left out. Raises `ValueError` where functions call themselves.
     """
     from onnx_ir import from_proto, to_proto
+    from onnx_ir.passes import PreconditionError
     from onnx_ir.passes.common import InlinePass
 
     write_out = InlinePass(lambda each: only is None or (each.domain, each.name) == only)
-    made = to_proto(write_out(from_proto(model)).model)
+    try:
+        made = to_proto(write_out(from_proto(model)).model)
+    except PreconditionError as error:
+        raise ValueError(str(error)) from None
     del made.graph.value_info[:]
     return made

@@ -36,6 +36,8 @@ MAX_BYTES = (1 << 31) - 1
 
 _MAX_FIELD = 1000
 _MAX_STEPS = 1_000_000
+_MAX_VERSION = (1 << 31) - 1
+"""onnx's own functions take an `int`."""
 
 
 def read_model_bytes(path: Path, memory_bytes: int) -> bytes:
@@ -201,6 +203,9 @@ def check_limits(model: ModelProto, where: str, limit_bytes: int) -> None:
     Symbolic and unknown dims count as 1: what they will be is not known here.
     """
     check_calls(model, where)
+    for opset in (each for holder in (model, *model.functions) for each in holder.opset_import):
+        if abs(opset.version) > _MAX_VERSION:
+            raise UserError(f"{where}: no release has opset {opset.version}; export the model again")
     for tensor in tensors(model):
         _check(tensor.name, tensor.data_type, list(tensor.dims), where, limit_bytes)
     for types in (graph_types(model.graph), graph_types(infer(untyped_copy(model)).graph)):

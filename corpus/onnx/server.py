@@ -12,6 +12,8 @@ ten times as long to start and is of no use here.
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import importlib
 import importlib.machinery
 import mmap
@@ -19,6 +21,7 @@ import os
 import resource
 import signal
 import socket
+import struct
 import sys
 import types
 from typing import Any
@@ -42,6 +45,7 @@ def main() -> None:
         while True:
             child = os.fork()
             if not child:
+                shut_in()
                 serve(connection, onnx, asked)
                 os._exit(0)
             if os.waitpid(child, 0)[1] == 0:
@@ -49,6 +53,38 @@ def main() -> None:
             if asked[:] != NOBODY:
                 connection.sendall(framed(DIED, asked[:], b""))
                 asked[:] = NOBODY
+
+
+LEFT = {
+    "x86_64": (
+        *(0xC000003E, 0, 1, 3, 5, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 28, 38, 39, 44, 45, 60, 186, 202),
+        *(228, 231, 318),
+    ),
+    "aarch64": (
+        *(0xC00000B7, 63, 64, 57, 80, 62, 222, 226, 215, 214, 134, 135, 139, 124, 216, 233, 103, 172, 206),
+        *(207, 93, 178, 98, 113, 94, 278),
+    ),
+}
+"""The machine's own number, and those of read, write, close, fstat, lseek, mmap, mprotect, munmap, brk,
+rt_sigaction, rt_sigprocmask, rt_sigreturn, sched_yield, mremap, madvise, setitimer, getpid, sendto, recvfrom,
+exit, gettid, futex, clock_gettime, exit_group and getrandom."""
+
+
+def shut_in() -> None:
+    """Leave this process the calls that computing and answering take; to all others nothing is there.
+
+    A hostile model that takes over onnx's parser can open, connect, start and signal nothing. Where the
+    kernel has no such filters, the limits hold alone.
+    """
+    own, *numbers = LEFT[os.uname().machine]
+    load, equal, give, nothing, whatever = 0x20, 0x15, 0x06, 0x00050000 | errno.ENOENT, 0x7FFF0000
+    lines = [(load, 0, 0, 4), (equal, 1, 0, own), (give, 0, 0, nothing), (load, 0, 0, 0)]
+    lines += [(equal, len(numbers) - at, 0, number) for at, number in enumerate(numbers)]
+    lines += [(give, 0, 0, nothing), (give, 0, 0, whatever)]
+    code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *line) for line in lines))
+    libc = ctypes.CDLL(None)
+    libc.prctl(38, 1, 0, 0, 0)  # no new privileges
+    libc.prctl(22, 2, struct.pack("@HP", len(lines), ctypes.addressof(code)), 0, 0)
 
 
 def framed(kind: bytes, number: bytes, body: bytes) -> bytes:

@@ -171,8 +171,9 @@ class _Printer:
     def stop(self, first: Expr, extent: Expr) -> str:
         if isinstance(first, Const) and first.value == 0:
             return text_of(extent)
-        if isinstance(first, Const) and isinstance(extent, Const):
-            return text_of(Const(int(first.value) + int(extent.value), first.dtype))
+        ends = [item.value for item in (first, extent) if isinstance(item, Const)]
+        if len(ends) == 2 and not any(isinstance(end, float) for end in ends):
+            return text_of(Const(int(sum(ends)), type_of(first)))
         return text_of(Binary("add", first, extent))
 
     def mapping(self, items: Mapping[str, Any]) -> str:

@@ -1,7 +1,7 @@
 """From what has grown to an `onnx.ModelProto`, written field by field (`onnx.helper` is far slower)."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Protocol
 
@@ -192,9 +192,6 @@ class Language:
     in_mode: Callable[[str, int, Any], Case] = _as_it_is
     """The case of a program as a mode has it: what it owes is a setting, what was done to it a note."""
 
-    violated: Callable[[int, Any], Case | None] = lambda seed, program: None
-    """The case of a program that a campaign breaks; None where `in_mode` does that, or nothing fits it."""
-
     mutated: Callable[[Any, int, Case], Case] = lambda program, seed, case: case
     """The case of a valid program that was changed, so that what it declares may not hold."""
 
@@ -216,8 +213,8 @@ class Language:
     brings_passes: bool = False
     """Whether its programs come with the passes that suit their form, so that none are drawn for them."""
 
-    strategy: str = ""
-    """The strategy that gets some blocks of a mixture, for a target that runs such programs as well."""
+    strategies: Mapping[str, float] = field(default_factory=dict)
+    """The strategies of its blocks of a mixture, with shares, where a target runs such programs as well."""
 
     searches_inputs: bool = False
     """Whether inputs can be searched under which every value of a program is finite."""

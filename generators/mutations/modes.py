@@ -211,10 +211,15 @@ def put_nonfinite(draws: RandomSource, program: Program) -> Program | None:
     name = draws.pick(names)
     array = program.inputs[name]
     assert isinstance(array, np.ndarray)
+    return replace(program, inputs={**program.inputs, name: with_some_nonfinite(draws, array)})
+
+
+def with_some_nonfinite(draws: RandomSource, array: Tensor) -> Tensor:
+    """The array with one to `MOST` elements that are NaN or infinite."""
     changed = array.copy()
     for _ in range(1 + draws.below(MOST)):
         changed.reshape(-1)[draws.below(array.size)] = draws.pick(VALUES)
-    return replace(program, inputs={**program.inputs, name: changed})
+    return changed
 
 
 def _looks(node: NodeProto) -> bool:

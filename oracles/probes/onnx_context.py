@@ -266,10 +266,13 @@ class OnnxContext(Context):
         return node_alone(self.model, node, name, self.noise.recording.values, self.job)
 
     def written_out(self) -> tuple[Job, OnnxNoise] | None:
-        """The model with its functions inlined, and its noise; None if it has no functions."""
+        """The model with its functions inlined, and its noise; None without any, or with endless ones."""
         if not self.model.functions:
             return None
-        plain = written_out(self.model)
+        try:
+            plain = written_out(self.model)
+        except ValueError:
+            return None
         job = replace(self.job, program=plain.SerializeToString())
         return job, OnnxNoise(plain, job, self.rerun)
 

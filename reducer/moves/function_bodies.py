@@ -157,7 +157,10 @@ def _inlined(only: tuple[str, str] | None, subject: OnnxSubject) -> OnnxSubject 
     names = [(function.domain, function.name) for function in subject.model.functions]
     if only is not None and only not in names:
         return None
-    whole = replace(subject, model=inlined(subject.model, only))
+    try:
+        whole = replace(subject, model=inlined(subject.model, only))
+    except ValueError:
+        return None
     return assemble(whole, list(whole.nodes)) or whole
 
 

@@ -53,7 +53,7 @@ def renamed(
     for info in (*graph.input, *graph.output, *graph.value_info, *graph.initializer):
         info.name = names[info.name]
     for sparse in graph.sparse_initializer:
-        sparse.values.name = names[sparse.values.name]
+        sparse.values.name = names.get(sparse.values.name, "")
     for node in graph.node:
         rename(node, lambda name: names[name])
     for node in walk_nodes(graph):

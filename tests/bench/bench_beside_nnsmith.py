@@ -7,8 +7,6 @@ Making, running and judging count; reducing does not. Each one's failures go int
 `CRUX_BESIDE_SEED` the first seed, `CRUX_BESIDE_FOLDER` where the databases are kept.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections import Counter
@@ -93,7 +91,7 @@ Campaign = Callable[[Judge, Judgement, Clock], None]
 
 
 @pytest.mark.parametrize("campaign", [ours, theirs], ids=["crux", "nnsmith"])
-def test_same_cpu_time(campaign: Campaign, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_same_cpu_time(campaign, capsys, tmp_path):
     if campaign is theirs and not made_by_nnsmith.PYTHON:
         pytest.skip("CRUX_NNSMITH_PYTHON names no interpreter that has nnsmith")
     folder = Path(os.environ.get("CRUX_BESIDE_FOLDER", str(tmp_path)))

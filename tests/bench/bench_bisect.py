@@ -4,8 +4,6 @@
 package, version, verdict, confidence, and `by_version`: what some releases do with it (`same`: it shows).
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -4,8 +4,6 @@ The guide: HirFuzz's score over the programs of a campaign, as `crux fuzz` makes
 campaign has learned, guided anew in every block, unguided (`uniform`).
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from typing import Any
@@ -63,9 +61,7 @@ def only_hirfuzz(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("pool", ["all", "hirfuzz"])
 @pytest.mark.parametrize("tests", [208, 4000, 20000])
-def test_the_guide_of_a_campaign(
-    tests: int, pool: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_guide_of_a_campaign(tests, pool, capsys, monkeypatch):
     if pool == "hirfuzz":
         only_hirfuzz(monkeypatch)
     guided = Plan("coverage", Mode.STRICT)
@@ -84,7 +80,7 @@ def test_the_guide_of_a_campaign(
 
 
 @pytest.mark.parametrize(("name", "tests"), [("ort", 200)])
-def test_watching_the_code(name: str, tests: int, capsys: pytest.CaptureFixture[str]) -> None:
+def test_watching_the_code(name, tests, capsys):
     backend = find_backend(name)
     watch, cases = Watch(find_libraries(backend.libraries)), list(make_cases(PLAN, range(tests)))
     said, cost, functions = [], [], []

@@ -4,8 +4,6 @@
 `meta.json` that says the least operators known (`known_minimal_ops`, `reduced_ops`).
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os
@@ -64,7 +62,7 @@ def row(name: str, done: Reduction, least: list[str] | None) -> str:
 HEAD = "| Case | Nodes | Least known | Bytes | Checks | Sweep | Seconds |\n|---|---|---|---|---|---|---|"
 
 
-def test_cases(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_cases(tmp_path, capsys):
     chosen = [folder for folder in folders("CRUX_CASES_BENCH") if _meta(folder)["package"] == "onnxruntime"]
     with capsys.disabled():
         print(f"\n{HEAD}")
@@ -74,7 +72,7 @@ def test_cases(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
             print(row(name, done, least) if done else f"| {name} | is no bug of this release |")
 
 
-def test_fuzzed_failures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_fuzzed_failures(tmp_path, capsys):
     checks, more, yields = [], [], []
     for folder in folders("CRUX_FAILURES_BENCH"):
         meta = _meta(folder)
@@ -106,7 +104,7 @@ def yields_of(reductions: list[Mapping[str, MoveBenefit]]) -> Iterator[str]:
         yield f"{move}: {MoveBenefit(asked, found, run)} of {len(own)}, written: {MEASURED.get(move)}"
 
 
-def test_three_gigabytes_of_weights(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_three_gigabytes_of_weights(tmp_path, capsys):
     write_large_model(tmp_path)
     peak = [0]
     threading.Thread(target=_watch, args=(peak,), daemon=True).start()

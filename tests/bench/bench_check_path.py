@@ -6,8 +6,6 @@ A file is entered when a function of it runs in crux's own process, in any threa
 Depth counts our frames on the stack, comprehensions apart.
 """
 
-from __future__ import annotations
-
 import resource
 import subprocess
 import sys
@@ -75,7 +73,7 @@ def two_nodes(folder: Path, kind: str) -> Path:
 
 
 @pytest.mark.parametrize("kind", ["passing", "mismatching"])
-def test_the_path_of_a_check(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_path_of_a_check(kind, tmp_path, capsys):
     path = two_nodes(tmp_path, kind)
     command = [sys.executable, "-c", WALK, ROOT, "check", path]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
@@ -84,7 +82,7 @@ def test_the_path_of_a_check(kind: str, tmp_path: Path, capsys: pytest.CaptureFi
         print(f"\ncrux check, {kind}: {files} of our files entered, {deep} calls deep\n{done.stderr}")
 
 
-def test_the_time_of_help(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_time_of_help(capsys):
     times = []
     for _ in range(RUNS):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)

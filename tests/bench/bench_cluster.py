@@ -8,8 +8,6 @@ two workers at most; and workers whose tests wait instead of computing, as those
 this one, beside what the simulation says of them.
 """
 
-from __future__ import annotations
-
 import heapq
 import os
 import pickle
@@ -116,7 +114,7 @@ def simulated(workers: int, load: Load, *, epochs: bool = True) -> float:
     return load.blocks / known
 
 
-def test_what_a_cluster_comes_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_a_cluster_comes_to(tmp_path, capsys):
     writer, size, lesson = measured(tmp_path)
     with capsys.disabled():
         print(f"\nwriter {1000 * writer / BLOCK:.2f} ms a test, {size / BLOCK:.0f} bytes a test,", end=" ")
@@ -141,7 +139,7 @@ def timed(tests: Iterable[OneTest]) -> tuple[float, float, list[tuple[int, str, 
 
 
 @needs_ray
-def test_the_same_campaign_alone_and_on_a_cluster(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_same_campaign_alone_and_on_a_cluster(capsys):
     with open_testers(CaseOptions(), ORT, PLAN) as testers:
         seconds, own, alone = timed(fuzz(testers.all, tests=REAL, teacher=Remembering()))
     bugs = sum(not verdict.startswith(("pass", "unsupported", "invalid")) for *_, verdict in alone)
@@ -173,7 +171,7 @@ class Waiting:
 
 @needs_ray
 @pytest.mark.parametrize("first", [0, 512])
-def test_workers_that_wait(first: int, capsys: pytest.CaptureFixture[str]) -> None:
+def test_workers_that_wait(first, capsys):
     ray: Any = import_module("ray")
     blocks, one, said = 48, 0.0, []
     ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False)

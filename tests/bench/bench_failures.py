@@ -5,8 +5,6 @@ version, label, verdict, confidence). Models of other releases than the installe
 `CRUX_PYTHONS` names an interpreter that has them, as `1.20.1=PATH,1.15.0=PATH`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -3,8 +3,6 @@
 All CPU time counts: this process's and that of the sandboxes' processes; not what it takes to start them.
 """
 
-from __future__ import annotations
-
 import resource
 from collections import Counter
 
@@ -36,7 +34,7 @@ def own_seconds() -> float:
 
 
 @pytest.mark.parametrize(("strategy", "mode"), ROWS)
-def test_tests_per_cpu_second(strategy: str, mode: Mode, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tests_per_cpu_second(strategy, mode, capsys):
     outcomes: Counter[str] = Counter()
     with Judge(Target("ort")) as judge:
         ask = judgement(judge)

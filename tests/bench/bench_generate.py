@@ -1,7 +1,5 @@
 """How fast programs grow, how diverse they are and how well they run; printed, never asserted."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -42,7 +40,7 @@ def counted(programs: list[Program]) -> Counts:
 
 @pytest.mark.parametrize("nodes", [5, 10, 20])
 @pytest.mark.parametrize("strategy", [name for name in strategy_names() if name != "smt"])
-def test_programs_per_cpu_second(strategy: str, nodes: int, capsys: pytest.CaptureFixture[str]) -> None:
+def test_programs_per_cpu_second(strategy, nodes, capsys):
     find = find_strategy(strategy)
     list(find(range(20), nodes, None, UNLIMITED))
     start = time.process_time()
@@ -71,7 +69,7 @@ def is_finite(value: Value) -> bool:
 
 
 @pytest.mark.parametrize("nodes", [10, 20])
-def test_valid_and_finite_share(nodes: int, capsys: pytest.CaptureFixture[str]) -> None:
+def test_valid_and_finite_share(nodes, capsys):
     """Accepted by the checker, run un-optimised, all intermediates finite; and how many a CPU-second."""
     programs = [grow(seed, nodes) for seed in range(500)]
     accepted = sum(checker_complaint(program.model) is None for program in programs)
@@ -128,7 +126,7 @@ def score(capsys: pytest.CaptureFixture[str], name: str, programs: Iterator[Prog
 
 
 @pytest.mark.parametrize("strategy", ["uniform", "random", "coverage"])
-def test_diversity_score(strategy: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_diversity_score(strategy, capsys):
     score(capsys, strategy, find_strategy(strategy)(SCORED, 100, None, UNLIMITED))
 
 
@@ -157,9 +155,7 @@ def keeps_what_is_new(seen: Seen) -> Keep:
 @pytest.mark.parametrize("creates", [True, False], ids=["creates", "on-what-is-there"])
 @pytest.mark.parametrize("pool", ["all", "hirfuzz"])
 @pytest.mark.parametrize("is_guided", [True, False], ids=["guided", "unguided"])
-def test_the_papers_algorithm(
-    is_guided: bool, pool: str, creates: bool, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_papers_algorithm(is_guided, pool, creates, capsys):
     """HirFuzz's Algorithm 1 with and without its guide, on all operators and on those that it has."""
     chosen = [one for one in known_operators() if pool == "all" or one.name in HIRFUZZ]
     keep = {"keep": keeps_what_is_new(Seen())} if is_guided else {}
@@ -193,7 +189,7 @@ def shares(programs: list[Program]) -> str:
 
 
 @pytest.mark.parametrize("nodes", [10, 20])
-def test_beside_nnsmith(nodes: int, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_beside_nnsmith(nodes, capsys, tmp_path):
     """The same number of models with the same number of ONNX nodes, by the same measures in the same run."""
     if NNSMITH not in os.environ:
         pytest.skip(f"{NNSMITH} names no interpreter that has nnsmith")

@@ -4,8 +4,6 @@ Run with `pytest -s tests/bench/bench_kills.py -m bench`; `CRUX_KILLS` says how 
 default), `CRUX_KILLS_SEED` at which moments.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random
@@ -74,7 +72,7 @@ def victim(main: int, role: str) -> int:
 
 @pytest.mark.bench
 @pytest.mark.timeout(0)
-def test_kills_lose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kills_lose_nothing(tmp_path, monkeypatch):
     scratch = tmp_path / "tmp"
     scratch.mkdir()
     monkeypatch.setenv("TMPDIR", str(scratch))

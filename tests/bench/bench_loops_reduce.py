@@ -1,7 +1,5 @@
 """Measurement: ten wrong passes of our own in functions of 200 statements and sequences of 20 passes."""
 
-from __future__ import annotations
-
 import importlib
 import time
 

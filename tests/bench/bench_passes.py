@@ -5,8 +5,6 @@
 way), or with a `root_cause` that names the pass or a kernel.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os
@@ -65,7 +63,7 @@ class Row:
         )
 
 
-def test_agreement_with_labels(capsys: pytest.CaptureFixture[str]) -> None:
+def test_agreement_with_labels(capsys):
     if not FOLDERS:
         pytest.skip("CRUX_PASSES_BENCH names no folder of labelled cases")
     for folder in FOLDERS:

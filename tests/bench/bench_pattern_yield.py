@@ -4,8 +4,6 @@ For onnxruntime: distinct (pass, kinds of operators that it took away and put in
 and optimising. For TVM: `bench_relax.py`.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections import Counter
@@ -115,9 +113,7 @@ def whole_tests(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_what_each_part_of_the_synthesis_is_worth(
-    whole_tests: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_each_part_of_the_synthesis_is_worth(whole_tests, capsys, monkeypatch):
     lines = []
     with Judge(Target("ort")) as judge, Firing(Target("ort")) as firing:
 

@@ -1,7 +1,5 @@
 """How often passes fire on programs of the strategies, and what documented tests give; never asserted."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Iterator
@@ -33,7 +31,7 @@ def cases(strategy: str) -> Iterator[Case]:
     return make_cases(plan, range(7_000_000, 7_000_000 + PROGRAMS))
 
 
-def test_which_passes_fire(capsys: pytest.CaptureFixture[str]) -> None:
+def test_which_passes_fire(capsys):
     """Of one target and the same seeds; each rewrite rule counts by itself."""
     fired: dict[str, list[tuple[str, ...]]] = {}
     with Firing(Target("ort")) as firing:
@@ -56,7 +54,7 @@ def test_which_passes_fire(capsys: pytest.CaptureFixture[str]) -> None:
         print(f"fire in mixed and not in patterns: {', '.join(sorted(missing)) or 'none'}")
 
 
-def test_how_many_programs_are_valid(capsys: pytest.CaptureFixture[str]) -> None:
+def test_how_many_programs_are_valid(capsys):
     """Whether the target's un-optimised configuration runs them, and every output is finite."""
     with Judge(Target("ort")) as judge:
         outcomes = Counter(str(judge.verdict(case).outcome) for case in cases("patterns"))
@@ -65,7 +63,7 @@ def test_how_many_programs_are_valid(capsys: pytest.CaptureFixture[str]) -> None
 
 
 @pytest.mark.skipif(TESTS not in os.environ, reason=f"{TESTS} names no directory")
-def test_what_documented_tests_give(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_what_documented_tests_give(capsys, tmp_path):
     skipped: list[str] = []
     target, limits = Target(os.environ.get("CRUX_DOCUMENTED_TARGET", "ort")), Limits()
     reader = Reader(target, limits, 1 << 30, True, skipped.append)

@@ -3,8 +3,6 @@
 Each failing program is reduced, named and put into a database as any failure is. See BENCHMARKS.md.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections import Counter, defaultdict
 from pathlib import Path

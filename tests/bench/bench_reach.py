@@ -5,8 +5,6 @@
 `CRUX_NNSMITH_PYTHON` a Python that has NNSmith 0.1.0, whose models the same judge then runs.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -114,7 +112,7 @@ def at(curve: Curve, seconds: float) -> float:
     return float(np.interp(seconds, [moment for moment, _ in curve], [blocks for _, blocks in curve]))
 
 
-def test_blocks_over_cpu_time(capsys: pytest.CaptureFixture[str]) -> None:
+def test_blocks_over_cpu_time(capsys):
     names: list[str] = list(STRATEGIES)
     python = os.environ.get("CRUX_NNSMITH_PYTHON", "")
     names += ["nnsmith"] if python else []

@@ -7,8 +7,6 @@ folder. Polygraphy is installed into an environment of its own, and left out whe
 with an onnxruntime session in each check.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import resource
@@ -52,9 +50,7 @@ def run(out: Path, *command: object) -> None:
     subprocess.run([str(part) for part in command], env=environment, check=True, stdout=subprocess.DEVNULL)
 
 
-def test_crux_beside_polygraphy(
-    out: Path, polygraphy: Path | None, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_crux_beside_polygraphy(out, polygraphy, capsys):
     ours = run_crux(out)
     theirs = run_polygraphy(out, polygraphy) if polygraphy else []
     with capsys.disabled():
@@ -115,7 +111,7 @@ def _last_yes(out: Path, row: Row) -> int:
     return max((at for at, answer in enumerate(answers, 1) if answer), default=0)
 
 
-def test_crux_beside_the_fx_minifier(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_crux_beside_the_fx_minifier(out, capsys):
     """Translated to torch one to one; the case with a body is none that it can take."""
     run(out, sys.executable, BENCH / "run_fx.py", "--budget", FX_SECONDS)
     rows: list[Row] = json.loads((out / "results" / "fx_minifier.json").read_text())
@@ -127,9 +123,7 @@ def test_crux_beside_the_fx_minifier(out: Path, capsys: pytest.CaptureFixture[st
             print(*(f"{cell!s:>12}" for cell in (*cells, final.get("input_elems"), row.get("err"))))
 
 
-def test_times_with_a_session_in_each_check(
-    out: Path, polygraphy: Path | None, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_times_with_a_session_in_each_check(out, polygraphy, capsys):
     """Whole processes, from start to end, in turns: seconds by the wall and of CPU."""
     with capsys.disabled():
         print(f"\n{'case':>12} {'crux':>18} {'polygraphy bisect':>18}   times")

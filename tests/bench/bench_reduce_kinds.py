@@ -4,8 +4,6 @@ The predicates are answered in this process, so that what is measured are calls.
 to look at: nodes, inputs, attributes, classes of dims.
 """
 
-from __future__ import annotations
-
 import random
 import re
 import shlex
@@ -13,7 +11,6 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -164,9 +161,7 @@ def answering(planted: Planted, *settings: object) -> Callable[[Case], Answer]:
     return lambda case: Answer(planted.shows(parse(case.program), case.inputs))
 
 
-def test_kinds_of_bugs(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kinds_of_bugs(tmp_path, capsys, monkeypatch):
     with capsys.disabled():
         print(f"\n{HEAD}")
         for name, planted in CASES.items():
@@ -184,7 +179,7 @@ sys.exit("Erf" not in ops)
 """
 
 
-def test_candidates_that_hang(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_candidates_that_hang(tmp_path, capsys):
     script = tmp_path / "check.py"
     script.write_text(HANGS)
     case = Planted(2, "p = Erf (x) y = Sigmoid (p)", in_function).case()

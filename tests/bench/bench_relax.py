@@ -5,8 +5,6 @@ programs each, with those made a CPU-second; also of patterns without some part 
 how many programs run un-optimised.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import os
@@ -177,9 +175,7 @@ def whole_tests(folder: Path) -> Made:
     return of_patterns("whole tests, no extraction", folder)
 
 
-def test_what_programs_hold_and_which_passes_change_them(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_what_programs_hold_and_which_passes_change_them(capsys, tmp_path):
     pytest.importorskip("tvm_ffi", reason="tvm is not installed")
     ways: list[Callable[[], Made]] = [
         lambda: of_strategy("relax"),
@@ -200,7 +196,7 @@ def test_what_programs_hold_and_which_passes_change_them(
 
 
 @pytest.mark.parametrize("strategy", ["relax", "relax_patterns", "relax_high_order"])
-def test_how_many_programs_run(strategy: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_how_many_programs_run(strategy, capsys):
     plan = Plan(strategy, Mode.STRICT, nodes=NODES, sequences=False)
     with Judge(Target("tvm"), format="relax") as judge:
         cases = [each.case for each in make_tests(plan, range(SEED, SEED + COUNT))]

@@ -4,8 +4,6 @@ Run with `pytest -s tests/bench/bench_sandbox.py`. All CPU time counts: this pro
 workers'. Nothing is asserted of times.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import subprocess
@@ -129,7 +127,7 @@ def measure(
 
 
 @pytest.mark.bench
-def test_isolation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_isolation(tmp_path, capsys):
     samples = [make_sample(seed) for seed in range(TESTS)]
     rows: list[tuple[str, int, float, float]] = []
     with Sandbox("ort") as sandbox:

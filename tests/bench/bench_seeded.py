@@ -2,10 +2,8 @@
 
 `CRUX_SEEDED_BENCH` names the folder with `make_python.py` and `wrong_optimiser.py`; `CRUX_SEEDED_MODELS` the
 entries of the zoo (all), `CRUX_SEEDED_ZOO` a folder to keep them in, `CRUX_SEEDED_FAULTS` how many a model.
-`-k seen`, `-k reduced` and `-k benign` are the three measurements. See BENCHMARKS.md.
+`-k seen` and `-k reduced` are the two measurements. See BENCHMARKS.md.
 """
-
-from __future__ import annotations
 
 import importlib.util
 import os
@@ -66,22 +64,22 @@ def _wrong_optimiser() -> ModuleType:
     return module
 
 
-def cases(zoo: Path, *, graphs: bool) -> Iterator[tuple[str, Case]]:
-    """The chosen models, with those that the ONNX helpers write where `graphs`."""
+def cases(zoo: Path) -> Iterator[tuple[str, Case]]:
+    """The chosen models that torch has exported."""
     pytest.importorskip("onnxscript")
     from tests.zoo.models import ZOO, build
 
     for entry in ZOO:
-        if (graphs or entry.net is not None) and (NAMES == [""] or entry.name in NAMES):
+        if entry.net is not None and (NAMES == [""] or entry.name in NAMES):
             yield entry.name, open_case(build(entry, zoo))
 
 
 @needs_bench
-def test_seen(planter: Planter, zoo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_seen(planter, zoo, capsys):
     """How many faults are called a wrong result, and of how many the node is named."""
     seen: Counter[bool] = Counter()
     named: Counter[str] = Counter()
-    for name, case in cases(zoo, graphs=False):
+    for name, case in cases(zoo):
         for fault in islice(planter.faults(case, every=False), FAULTS):
             verdict = planter.judge.explain(case, planter.judge.verdict(case))
             is_seen = verdict.outcome is Outcome.MISMATCH
@@ -111,11 +109,11 @@ def _line(word: str, name: str, fault: Fault, verdict: Verdict, where: str) -> s
 
 
 @needs_bench
-def test_reduced(planter: Planter, zoo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reduced(planter, zoo, tmp_path, capsys):
     """Of a fault in every node of an operator: how many nodes are left, that operator among them."""
     good: Counter[bool] = Counter()
     checks = []
-    for name, case in cases(zoo, graphs=False):
+    for name, case in cases(zoo):
         fault = next(planter.faults(case, every=True), None)
         if fault is None:
             continue
@@ -138,17 +136,3 @@ def _reduced(planter: Planter, case: Case, out: Path) -> tuple[list[str], int]:
     except DoesNotFail:
         return [], 0
     return [node.op_type for node in onnx.load(out / "model.onnx").graph.node], done.checks
-
-
-def test_benign(zoo: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """No model of the zoo is called a bug: there is none in them."""
-    outcomes: Counter[str] = Counter()
-    with Judge(Target("ort")) as judge:
-        for name, case in cases(zoo, graphs=True):
-            verdict = judge.verdict(case)
-            outcomes[verdict.outcome] += 1
-            if verdict.outcome is not Outcome.PASS:
-                with capsys.disabled():
-                    print(f"{name}: {verdict.title} {verdict.notes}", flush=True)
-    with capsys.disabled():
-        print(f"benign: {dict(outcomes)}")

@@ -5,8 +5,6 @@ sleeps; then `crux reduce` with a real command, where the seconds include its st
 and the learning.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import shlex
@@ -43,7 +41,7 @@ sys.exit(not all(name.encode() in program for name in sys.argv[3:]))
 """
 
 
-def test_the_search_of_two_workers_beside_that_of_one(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_search_of_two_workers_beside_that_of_one(capsys):
     with Judge(ORT) as judge, capsys.disabled():
         rows = [search(judge, seed) for seed in SEEDS]
         print()
@@ -77,7 +75,7 @@ def print_rows(rows: Sequence[Row]) -> None:
         print(f"{name:>6} {row[0]:>6} {row[1]:>12} {row[2]:>8.1f} {row[3]:>8.1f} {row[2] / row[3]:>6.2f}")
 
 
-def test_two_workers_beside_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_workers_beside_one(tmp_path, capsys):
     (tmp_path / "check.py").write_text(CHECK)
     rows = [measure(tmp_path / str(seed), seed) for seed in SEEDS]
     with capsys.disabled():

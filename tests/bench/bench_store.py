@@ -3,8 +3,6 @@
 `CRUX_STORE_BENCH` is the number of failures, a million when unset.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import time

@@ -8,8 +8,6 @@ nothing is reduced. The clock is the CPU time of making, running and judging; th
 first seed.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -131,7 +129,7 @@ def noting(
     return verdict
 
 
-def test_first_sight_of_each_known_bug(capsys: pytest.CaptureFixture[str]) -> None:
+def test_first_sight_of_each_known_bug(capsys):
     marks = np.linspace(0, SECONDS, POINTS)
     bands, every = {}, {}
     with Judge(ORT) as judge, capsys.disabled():

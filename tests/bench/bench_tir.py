@@ -8,8 +8,6 @@ all that are there, so that seeds can be measured in several goes. Variants take
 else the machine does slows all of them alike.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import statistics

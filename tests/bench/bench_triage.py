@@ -4,8 +4,6 @@
 file's name, up to a dot, says which release it is of.
 """
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json

@@ -1,7 +1,5 @@
 """CPU time of a small TVM test in each mode, a fork per test; printed, never asserted."""
 
-from __future__ import annotations
-
 import pytest
 
 from corpus.target import Target
@@ -16,7 +14,7 @@ MODES = ["opt-level=0", "opt-level=0@run=off", "opt-level=3", "executor=compiled
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_cpu_time_of_a_test(mode: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_cpu_time_of_a_test(mode, capsys):
     cases = list(make_cases(Plan("random", Mode.STRICT, nodes=5), SEEDS))
     with Judge(Target.parse(f"tvm@{mode}"), lower_levels=False) as judge:
         judge.runs(cases[0], judge.configs[1:2])

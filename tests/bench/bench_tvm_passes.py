@@ -1,7 +1,5 @@
 """How many of TVM's passes in sequences change a module at all: alone after what each needs, and as drawn."""
 
-from __future__ import annotations
-
 import base64
 import json
 import subprocess
@@ -104,7 +102,7 @@ def lowered(name: str) -> bool:
 
 
 @pytest.mark.parametrize("way", ["alone", "drawn"])
-def test_how_many_passes_change_a_module(way: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_how_many_passes_change_a_module(way, capsys):
     plan = Plan("random", Mode.STRICT, nodes=10, passes_of="tvm")
     alone = [list(repaired([name])) for name in PASSES]
     items: list[dict[str, object]] = [

@@ -3,8 +3,6 @@
 Of some no inputs are finite: those for which intervals prove it are counted apart (`no_values.py`).
 """
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 
@@ -53,7 +51,7 @@ def unguarded(seed: int, nodes: int) -> onnx.ModelProto:
 
 
 @pytest.mark.parametrize("nodes", [5, 10])
-def test_finite_share(nodes: int, capsys: pytest.CaptureFixture[str]) -> None:
+def test_finite_share(nodes, capsys):
     """After repair, after gradients; with weights that may move; and how many have none at all."""
     count = int(os.environ.get("CRUX_VALUES", "100"))
     found: Counter[str] = Counter()

@@ -3,8 +3,6 @@
 Each maps {file: text} to {file: cluster} and is told nothing else.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 import re

@@ -1,7 +1,5 @@
 """Curves with bands, as a picture (SVG): the median of some runs, the least and the most behind it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 import numpy as np

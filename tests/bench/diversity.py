@@ -1,7 +1,5 @@
 """The same measures over any generator's models, from the models alone: types are inferred anew."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 

@@ -3,8 +3,6 @@
 `CRUX_NNSMITH_PYTHON` names that interpreter; `nnsmith_models.py` is what it runs.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -8,8 +8,6 @@ TorchScript exporter, and sampling from any collection. Its own probing of what 
 there and is left off.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import random

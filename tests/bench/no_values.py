@@ -4,8 +4,6 @@ Intervals go forward, by element; a result that is empty within an operator's do
 operator gets one value twice, only what is said of that case counts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Programs that meet the planted faults: a fragment for each fault, among operators drawn at random."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """More wrong rewrites for the small compiler: the set on which no rule of clustering was chosen."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from onnx import helper

@@ -1,7 +1,5 @@
 """Programs that meet the fresh set of planted faults: a fragment for each, as in `planted_cases`."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tests.bench.planted_cases import FLOATS, INTEGERS, Fragment, Program

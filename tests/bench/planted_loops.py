@@ -4,8 +4,6 @@ A backend like any other: TVM's, whose table has ten passes more. Each rewrites 
 wrongly, or refuses it; one is wrong only after another one has run.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Functions of two hundred statements, one of which holds an expression that a planted pass spoils."""
 
-from __future__ import annotations
-
 from corpus.case import Case
 from corpus.target import Target
 from corpus.tir.document import to_bytes

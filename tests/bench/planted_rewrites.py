@@ -3,8 +3,6 @@
 They look for a node and the node that makes one of its operands, as a compiler's patterns do.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any

@@ -3,8 +3,6 @@
 Arguments: the benchmark's folder, its case, the model, and the folder for the result.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path
@@ -15,7 +13,7 @@ from corpus.target import Target
 from oracles.judge import Judge
 
 JUDGE = Judge(Target("ort"))
-JUDGE.begin()  # early, as the command does
+JUDGE.executor.begin()  # early, as the command does
 corpus.onnx.client.begin()
 
 import onnx  # noqa: E402

@@ -6,8 +6,6 @@ the module the operators that it took away and put in. The neighbours of an oper
 operands, whatever names, tuples and casts lie between.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import os

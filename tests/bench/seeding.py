@@ -1,7 +1,5 @@
 """Faults of an optimiser in a case: which there are, whether they show, and whether a name tells one."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections import Counter

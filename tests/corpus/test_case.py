@@ -1,7 +1,5 @@
 """A case is its folder: what is saved is what is loaded, byte for byte, and its hashes say what it is."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 from collections.abc import Callable
@@ -38,7 +36,7 @@ def full_case(tmp_path: Path) -> Case:
     return dataclasses.replace(case, settings=(("passes", "a,b"),), notes=("noted",)).relocated
 
 
-def test_a_folder_round_trips_byte_for_byte(tmp_path: Path) -> None:
+def test_a_folder_round_trips_byte_for_byte(tmp_path):
     case = full_case(tmp_path)
     case.save(tmp_path / "one")
     loaded = Case.load(tmp_path / "one")
@@ -55,14 +53,14 @@ def test_a_folder_round_trips_byte_for_byte(tmp_path: Path) -> None:
     }
 
 
-def test_opening_a_saved_case_is_loading_it(tmp_path: Path) -> None:
+def test_opening_a_saved_case_is_loading_it(tmp_path):
     case = full_case(tmp_path)
     case.save(tmp_path / "one")
     assert open_case(tmp_path / "one") == case
     assert open_case(tmp_path / "one", target=Target("reference")).target == Target("reference")
 
 
-def test_saving_leaves_what_else_lies_in_a_folder_and_no_scratch(tmp_path: Path) -> None:
+def test_saving_leaves_what_else_lies_in_a_folder_and_no_scratch(tmp_path):
     folder = tmp_path / "out"
     folder.mkdir()
     (folder / "journal").write_text("kept")
@@ -75,7 +73,7 @@ def test_saving_leaves_what_else_lies_in_a_folder_and_no_scratch(tmp_path: Path)
     assert not [path for path in [*tmp_path.iterdir(), *folder.iterdir()] if path.name.startswith(SCRATCH)]
 
 
-def test_a_save_that_fails_leaves_nothing(tmp_path: Path) -> None:
+def test_a_save_that_fails_leaves_nothing(tmp_path):
     case = full_case(tmp_path)
     lost = dataclasses.replace(case, external=(ExternalFile("w", tmp_path / "gone", 1),))
     with pytest.raises(FileNotFoundError):
@@ -86,7 +84,7 @@ def test_a_save_that_fails_leaves_nothing(tmp_path: Path) -> None:
         case.save(tmp_path / "file")
 
 
-def test_a_case_is_cheap_to_make(tmp_path: Path) -> None:
+def test_a_case_is_cheap_to_make(tmp_path):
     case = full_case(tmp_path)
     assert calls_of(lambda: Case(case.format, case.program, case.inputs, case.target, case.external)) < 5
 
@@ -104,7 +102,7 @@ CHANGES: dict[str, Callable[[Case], Case]] = {
 }
 
 
-def test_case_id_tells_every_content_apart_and_nothing_else(tmp_path: Path) -> None:
+def test_case_id_tells_every_content_apart_and_nothing_else(tmp_path):
     case = dataclasses.replace(full_case(tmp_path), inputs={"x": np.zeros(1, np.float32)})
     ids = [case.case_id, *(change(case).case_id for change in CHANGES.values())]
     assert len(set(ids)) == len(ids)
@@ -142,7 +140,7 @@ def as_case(program: onnx.ModelProto, **inputs: np.ndarray) -> Case:
     return Case("onnx", program.SerializeToString(), dict(zip(names, inputs.values(), strict=True)))
 
 
-def test_canonical_hash_is_blind_to_names_docs_and_the_order_of_weights() -> None:
+def test_canonical_hash_is_blind_to_names_docs_and_the_order_of_weights():
     ones = np.ones((2, 3), np.float32)
     program = two_layers()
     other = renamed(program)
@@ -155,7 +153,7 @@ def test_canonical_hash_is_blind_to_names_docs_and_the_order_of_weights() -> Non
     assert as_case(program, x=ones).canonical_hash == as_case(other, x=ones).canonical_hash
 
 
-def test_canonical_hash_sees_operators_attributes_weights_and_inputs() -> None:
+def test_canonical_hash_sees_operators_attributes_weights_and_inputs():
     ones = np.ones((2, 3), np.float32)
     attribute, weight = two_layers(), two_layers()
     attribute.graph.node[0].attribute[0].f = 2.0
@@ -165,7 +163,7 @@ def test_canonical_hash_sees_operators_attributes_weights_and_inputs() -> None:
     assert len({case.canonical_hash for case in cases}) == len(cases)
 
 
-def test_canonical_hash_follows_functions_and_bodies() -> None:
+def test_canonical_hash_follows_functions_and_bodies():
     def program(function: str, inner: str) -> onnx.ModelProto:
         opsets = [helper.make_opsetid("", 17)]
         body = [helper.make_node("Relu", ["a"], [inner]), helper.make_node("Neg", [inner], ["r"])]
@@ -184,7 +182,7 @@ def test_canonical_hash_follows_functions_and_bodies() -> None:
     assert one.canonical_hash == two.canonical_hash
 
 
-def test_inputs_come_from_the_file_the_folder_or_the_seed(tmp_path: Path) -> None:
+def test_inputs_come_from_the_file_the_folder_or_the_seed(tmp_path):
     folder = tmp_path / "case"
     path = write(folder, relu([2]))
     assert np.array_equal(open_case(folder, seed=3).inputs["x"], open_case(path, seed=3).inputs["x"])
@@ -197,7 +195,7 @@ def test_inputs_come_from_the_file_the_folder_or_the_seed(tmp_path: Path) -> Non
     assert "extra" in given.notes[0]
 
 
-def test_onnx_test_data_is_read(tmp_path: Path) -> None:
+def test_onnx_test_data_is_read(tmp_path):
     kinds = [
         value("x", [2]),
         helper.make_tensor_sequence_value_info("s", TensorProto.INT64, None),
@@ -231,7 +229,7 @@ def test_onnx_test_data_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["script.py", "module.json", "program.pt2"])
-def test_a_program_that_runs_code_needs_trust(name: str, tmp_path: Path) -> None:
+def test_a_program_that_runs_code_needs_trust(name, tmp_path):
     path = tmp_path / name
     path.write_text("import torch")
     with pytest.raises(UserError, match="--trust"):

@@ -1,7 +1,5 @@
 """Every format keeps the contract; what a format prints and measures is what the program holds."""
 
-from __future__ import annotations
-
 import importlib
 import random
 from dataclasses import replace
@@ -42,14 +40,14 @@ from triage.views.drawn import drawn
 
 
 @pytest.mark.parametrize("name", format_names())
-def test_a_format_is_a_record_of_its_own_name(name: str) -> None:
+def test_a_format_is_a_record_of_its_own_name(name):
     found = find_format(name)
     assert isinstance(found, Format)
     assert name == found.name
     assert importlib.import_module(f"corpus.formats.{name}").__doc__
 
 
-def test_an_unknown_format_is_refused() -> None:
+def test_an_unknown_format_is_refused():
     with pytest.raises(UserError, match="onnx"):
         find_format("elf")
 
@@ -70,7 +68,7 @@ def sample() -> onnx.ModelProto:
     return model(nodes, inputs, [value("y", ["n"])], [weight], functions=[function], domains=["own"])
 
 
-def test_measure_counts_bodies_and_constants_and_functions_apart() -> None:
+def test_measure_counts_bodies_and_constants_and_functions_apart():
     found = measure(sample())
     assert found.ops == ("Constant", "If", "Neg", "Neg", "own:F", "Concat")
     assert (found.nodes, found.function_nodes, found.inputs, found.outputs) == (6, 2, 2, 1)
@@ -79,7 +77,7 @@ def test_measure_counts_bodies_and_constants_and_functions_apart() -> None:
     assert measure(external("w.bin", 1000)).initializer_bytes == 4000
 
 
-def test_the_text_names_every_value_and_node() -> None:
+def test_the_text_names_every_value_and_node():
     text = print_text(sample())
     for part in [
         "input x: float32[2]",
@@ -113,7 +111,7 @@ def bytes_of(case: Case) -> bytes:
 
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 10_000))
-def test_what_is_asked_of_a_case_leaves_its_parsed_program_as_it_is(seed: int) -> None:
+def test_what_is_asked_of_a_case_leaves_its_parsed_program_as_it_is(seed):
     (case,) = make_cases(Plan(strategy="random", sequences=False), range(seed, seed + 1))
     before = bytes_of(case)
     assert case.parsed is case.parsed
@@ -126,13 +124,13 @@ def test_what_is_asked_of_a_case_leaves_its_parsed_program_as_it_is(seed: int) -
     assert bytes_of(case) == before
 
 
-def test_bytes_that_are_no_program_are_the_users_mistake() -> None:
+def test_bytes_that_are_no_program_are_the_users_mistake():
     with pytest.raises(UserError):
         _ = Case("onnx", b"\xff\xff", {}, None).parsed
 
 
 @pytest.mark.parametrize("name", ["pad-into-maxpool-negative", "lstm-batch-0", "relu-clip-not-float"])
-def test_judging_and_naming_leave_the_parsed_program_as_it_is(name: str) -> None:
+def test_judging_and_naming_leave_the_parsed_program_as_it_is(name):
     target = Target("ort")
     case = replace(Case.load(REGRESSIONS / name), target=target)
     before = bytes_of(case)
@@ -166,7 +164,7 @@ def nested() -> onnx.ModelProto:
     return model(nodes, [value("c", [], TensorProto.BOOL), value("x", [2])], [value("y", [2])])
 
 
-def test_a_node_reads_what_its_bodies_capture_at_any_depth() -> None:
+def test_a_node_reads_what_its_bodies_capture_at_any_depth():
     graph = nested().graph
     branch = graph.node[1]
     assert free_names(branch) == {"c", "x", "h"}
@@ -179,7 +177,7 @@ def test_a_node_reads_what_its_bodies_capture_at_any_depth() -> None:
     }
 
 
-def test_walking_meets_every_node_and_tensor() -> None:
+def test_walking_meets_every_node_and_tensor():
     program = nested()
     assert [node.op_type for node in walk_nodes(program.graph)].count("Add") == 4
     assert list(walk_model(program)) == list(walk_nodes(program.graph))
@@ -187,7 +185,7 @@ def test_walking_meets_every_node_and_tensor() -> None:
     assert set(producers(program.graph)) == {"h", "y"}
 
 
-def test_order_is_kept_where_it_holds_and_found_where_it_does_not() -> None:
+def test_order_is_kept_where_it_holds_and_found_where_it_does_not():
     nodes = [helper.make_node("Relu", [f"v{i}"], [f"v{i + 1}"]) for i in range(200)]
     assert topological(nodes, {"v0"}) == nodes
     shuffled = random.Random(0).sample(nodes, len(nodes))
@@ -198,6 +196,6 @@ def test_order_is_kept_where_it_holds_and_found_where_it_does_not() -> None:
     assert topological(list(graph.node)[1:], outer_names(graph)) is None
 
 
-def test_a_cycle_has_no_order() -> None:
+def test_a_cycle_has_no_order():
     graph = cyclic().graph
     assert topological(graph.node, outer_names(graph)) is None

@@ -1,7 +1,5 @@
 """Made inputs: of the declared type, in range of what reads them, the same for the same seed."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import pytest
@@ -18,7 +16,7 @@ INT = TensorProto.INT64
 
 
 @pytest.mark.parametrize("code", DTYPES)
-def test_every_dtype_is_made_as_declared(code: int) -> None:
+def test_every_dtype_is_made_as_declared(code):
     kinds = [
         value("x", [2, "n"], code),
         value("scalar", [], code),
@@ -39,7 +37,7 @@ def test_every_dtype_is_made_as_declared(code: int) -> None:
             assert np.all(np.abs(array.astype(np.complex128)) <= 4)
 
 
-def test_the_seed_decides() -> None:
+def test_the_seed_decides():
     program = identity([value("x", ["a", "b"]), value("y", ["b", "a"])])
     one, again, other = make_inputs(program, 1), make_inputs(program, 1), make_inputs(program, -2)
     assert all(np.array_equal(one[name], again[name]) for name in one)
@@ -49,7 +47,7 @@ def test_the_seed_decides() -> None:
     assert one["x"].shape == one["y"].shape[::-1]
 
 
-def test_dims_are_consistent_by_name_and_formulas_hold() -> None:
+def test_dims_are_consistent_by_name_and_formulas_hold():
     program = identity(
         [value("x", ["n", "past"]), value("y", ["n", "past + 1"]), value("z", ["2*n", "now()"])]
     )
@@ -60,7 +58,7 @@ def test_dims_are_consistent_by_name_and_formulas_hold() -> None:
     assert inputs["z"].shape[1] in (2, 3, 4)
 
 
-def test_an_initializer_is_a_default_and_needs_no_value() -> None:
+def test_an_initializer_is_a_default_and_needs_no_value():
     weight = numpy_helper.from_array(np.ones(2, np.float32), "w")
     node = helper.make_node("Add", ["x", "w"], ["y"])
     program = model([node], [value("x", [2]), value("w", [2])], [value("y", [2])], [weight])
@@ -99,14 +97,14 @@ READERS = {
 
 @pytest.mark.parametrize("name", READERS)
 @pytest.mark.parametrize("seed", range(3))
-def test_integers_suit_what_reads_them(name: str, seed: int) -> None:
+def test_integers_suit_what_reads_them(name, seed):
     nodes, inputs, weights = READERS[name]
     program = model(nodes, inputs, [onnx.ValueInfoProto(name="y")], weights)
     (result,) = ReferenceEvaluator(program).run(None, make_inputs(program, seed))
     assert result.size
 
 
-def test_a_divisor_is_never_zero() -> None:
+def test_a_divisor_is_never_zero():
     nodes = [helper.make_node("Div", ["a", "b"], ["y"]), helper.make_node("Mod", ["a", "b"], ["z"])]
     program = model(nodes, [value("a", [99], INT), value("b", [99], INT)], [value("y", [99], INT)])
     assert all(np.all(make_inputs(program, seed)["b"] > 0) for seed in range(5))

@@ -1,7 +1,5 @@
 """Annotations are mended, operators never; what the checker says is about the model, not about its notes."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path
@@ -52,7 +50,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_missing_or_stale_annotation_is_mended_with_a_note(name: str) -> None:
+def test_a_missing_or_stale_annotation_is_mended_with_a_note(name):
     program, named = FAULTS[name]
     before = program.SerializeToString()
     mended, notes = repair(program)
@@ -82,14 +80,14 @@ SOUND = {
 
 
 @pytest.mark.parametrize("name", SOUND)
-def test_a_sound_model_is_left_untouched(name: str) -> None:
+def test_a_sound_model_is_left_untouched(name):
     mended, notes = repair(SOUND[name])
     assert mended is SOUND[name]
     assert notes == ()
     assert checker_complaint(mended) is None
 
 
-def test_stale_value_info_inside_a_body_is_mended() -> None:
+def test_stale_value_info_inside_a_body_is_mended():
     nodes = [
         helper.make_node("Cast", ["x"], ["h"], to=DOUBLE),
         helper.make_node("Cast", ["h"], ["r"], to=FLOAT),
@@ -103,7 +101,7 @@ def test_stale_value_info_inside_a_body_is_mended() -> None:
     assert [body.value_info[0].type.tensor_type.elem_type for body in bodies] == [DOUBLE, DOUBLE]
 
 
-def test_an_output_of_an_unknown_operator_stays_untyped_with_a_note() -> None:
+def test_an_output_of_an_unknown_operator_stays_untyped_with_a_note():
     node = helper.make_node("FusedThing", ["x"], ["y"], domain="com.microsoft")
     program = model([node], [value("x", [2])], [untyped("y")], domains=["com.microsoft"])
     mended, notes = repair(program)
@@ -118,7 +116,7 @@ def half_converted() -> onnx.ModelProto:
     return model(nodes, [value("x", [2], HALF)], [value("y", [2], HALF)], value_info=[value("h", [2], HALF)])
 
 
-def test_a_contradiction_between_operators_is_not_mended_away() -> None:
+def test_a_contradiction_between_operators_is_not_mended_away():
     program = half_converted()
     mended, notes = repair(program)
     assert "'h'" in notes[0]
@@ -127,13 +125,13 @@ def test_a_contradiction_between_operators_is_not_mended_away() -> None:
     assert "Add" in (checker_complaint(mended) or "")
 
 
-def test_repair_is_quick_on_a_small_model() -> None:
+def test_repair_is_quick_on_a_small_model():
     nodes = [helper.make_node("Relu", [f"v{i}"], [f"v{i + 1}"]) for i in range(10)]
     program = model(nodes, [value("v0", [2, 3])], [value("v10", [2, 3])])
     assert calls_of(lambda: repair(program)) < 2000
 
 
-def test_large_weights_are_not_sent_to_be_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_weights_are_not_sent_to_be_checked(monkeypatch):
     weight = numpy_helper.from_array(np.zeros((1 << 22, 4), np.float32), "w")
     program = model([helper.make_node("Add", ["x", "w"], ["y"])], [value("x", [1])], [untyped("y")], [weight])
     repair(relu())
@@ -190,7 +188,7 @@ COMPLAINTS = {
 
 
 @pytest.mark.parametrize("name", COMPLAINTS)
-def test_the_checker_says_what_is_wrong_in_one_line(name: str) -> None:
+def test_the_checker_says_what_is_wrong_in_one_line(name):
     program, word = COMPLAINTS[name]
     complaint = checker_complaint(repair(program)[0])
     assert complaint is not None
@@ -205,7 +203,7 @@ def deadly() -> onnx.ModelProto:
     return model([node], [value("x", [2, 0, 5])], [untyped("y")], [indices])
 
 
-def test_a_model_that_kills_onnx_is_no_fault_of_the_model_and_the_next_is_served() -> None:
+def test_a_model_that_kills_onnx_is_no_fault_of_the_model_and_the_next_is_served():
     assert infer_types(deadly().SerializeToString()) is None
     mended, notes = repair(deadly())
     assert mended.graph.output[0] == untyped("y")
@@ -214,7 +212,7 @@ def test_a_model_that_kills_onnx_is_no_fault_of_the_model_and_the_next_is_served
     assert checker_complaint(relu()) is None
 
 
-def test_the_server_gives_onnxs_own_answers_without_loading_what_they_do_not_need() -> None:
+def test_the_server_gives_onnxs_own_answers_without_loading_what_they_do_not_need():
     bad = model([helper.make_node("Relu", ["x"], ["y"], nothing=1)], [value("x", [2])], [value("y", [2])])
     script = """
 import sys

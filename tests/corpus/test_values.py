@@ -1,9 +1,6 @@
 """`inputs.npz`: every dtype, sequences, strings and odd names come back as they went in, byte for byte."""
 
-from __future__ import annotations
-
 import io
-from pathlib import Path
 
 import numpy as np
 import onnx
@@ -52,7 +49,7 @@ def assert_round_trip(inputs: dict[str, Value]) -> None:
 
 @pytest.mark.parametrize("code", DTYPES)
 @pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 0, 4), (2, 3)])
-def test_every_dtype_in_every_kind_of_shape(code: int, shape: tuple[int, ...]) -> None:
+def test_every_dtype_in_every_kind_of_shape(code, shape):
     rng = np.random.default_rng(code)
     if DTYPES[code].kind == "U":
         array: Tensor = np.array(["", "a", "βγ", "one\ntwo"])[rng.integers(0, 4, shape)]
@@ -63,7 +60,7 @@ def test_every_dtype_in_every_kind_of_shape(code: int, shape: tuple[int, ...]) -
     assert_round_trip({"x": array})
 
 
-def test_the_table_of_dtypes_is_onnxs() -> None:
+def test_the_table_of_dtypes_is_onnxs():
     known = {code for code in onnx.TensorProto.DataType.values() if code}
     assert known <= set(DTYPES)
     for code in known - {onnx.TensorProto.STRING}:
@@ -72,7 +69,7 @@ def test_the_table_of_dtypes_is_onnxs() -> None:
 
 
 @pytest.mark.parametrize("code", FOREIGN)
-def test_what_numpy_lacks_is_kept_as_unsigned_bits(code: int) -> None:
+def test_what_numpy_lacks_is_kept_as_unsigned_bits(code):
     array = np.array([0, 1, 1]).astype(DTYPES[code])
     with np.load(io.BytesIO(written({"x": array}))) as file:
         assert file["x"].dtype == np.dtype(f"u{DTYPES[code].itemsize}")
@@ -99,11 +96,11 @@ NAMES = [
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_odd_names(name: str) -> None:
+def test_odd_names(name):
     assert_round_trip({name: np.arange(3), "other": [np.ones(2)], "third": []})
 
 
-def test_numpy_reads_it_and_we_read_numpys(tmp_path: Path) -> None:
+def test_numpy_reads_it_and_we_read_numpys(tmp_path):
     path = tmp_path / "in.npz"
     write_inputs(path, {"file": np.arange(3), "s": [np.ones(2), np.zeros((0, 1))]})
     with np.load(path, allow_pickle=False) as file:
@@ -125,7 +122,7 @@ names = st.text(st.characters(exclude_characters="#\0", exclude_categories=("Cs"
 
 
 @given(st.dictionaries(names, values, max_size=4))
-def test_any_inputs_round_trip(inputs: dict[str, Value]) -> None:
+def test_any_inputs_round_trip(inputs):
     native = {
         name: item.astype(item.dtype.newbyteorder("=")) if isinstance(item, np.ndarray) else item
         for name, item in inputs.items()
@@ -133,7 +130,7 @@ def test_any_inputs_round_trip(inputs: dict[str, Value]) -> None:
     assert_round_trip(native)
 
 
-def test_equal_values_give_equal_bytes_however_they_lie_in_memory() -> None:
+def test_equal_values_give_equal_bytes_however_they_lie_in_memory():
     array = np.arange(6, dtype=np.int32).reshape(2, 3)
     assert (
         written({"x": array})
@@ -143,7 +140,7 @@ def test_equal_values_give_equal_bytes_however_they_lie_in_memory() -> None:
     assert written({"x": np.array(["a"], "U9")}) == written({"x": np.array(["a"], object)})
 
 
-def test_an_input_with_a_default_may_be_left_out_and_an_unknown_one_is_noted() -> None:
+def test_an_input_with_a_default_may_be_left_out_and_an_unknown_one_is_noted():
     types = {"x": InputType(np.dtype(int), (3,)), "w": InputType(np.dtype(float), (1,), required=False)}
     inputs, notes = read_inputs_noting(io.BytesIO(written({"x": np.arange(3), "z": np.ones(1)})), types)
     assert list(inputs) == ["x"]
@@ -151,7 +148,7 @@ def test_an_input_with_a_default_may_be_left_out_and_an_unknown_one_is_noted() -
     assert "'z'" in notes[0]
 
 
-def test_names_that_would_share_a_member_are_refused() -> None:
+def test_names_that_would_share_a_member_are_refused():
     with pytest.raises(UserError, match="x#0"):
         written({"x": [np.ones(1)], "x#0": np.ones(1)})
     with pytest.raises(UserError, match="rename"):

@@ -1,7 +1,5 @@
 """Weights in other files stay there: models of any size are opened, hashed and stripped in little memory."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import subprocess
@@ -47,7 +45,7 @@ print(json.dumps({
 
 
 @pytest.mark.slow
-def test_a_model_of_gigabytes_takes_little_memory(tmp_path: Path) -> None:
+def test_a_model_of_gigabytes_takes_little_memory(tmp_path):
     elements = GIGABYTES << 28
     path = write(tmp_path, external("w.bin", elements))
     with open(tmp_path / "w.bin", "wb") as file:
@@ -69,7 +67,7 @@ def small(tmp_path: Path) -> Path:
     return write(tmp_path, external("w.bin", 6, "4"))
 
 
-def test_a_file_of_weights_is_part_of_the_identity(tmp_path: Path) -> None:
+def test_a_file_of_weights_is_part_of_the_identity(tmp_path):
     path = small(tmp_path)
     first = open_case(path)
     assert first.external[0].digest == hashlib.sha256((tmp_path / "w.bin").read_bytes()).hexdigest()
@@ -80,7 +78,7 @@ def test_a_file_of_weights_is_part_of_the_identity(tmp_path: Path) -> None:
     assert hashes.isdisjoint({second.case_id, second.canonical_hash})
 
 
-def test_a_weight_is_a_view_of_its_file(tmp_path: Path) -> None:
+def test_a_weight_is_a_view_of_its_file(tmp_path):
     model = read(small(tmp_path))
     files = {file.location: file for file in external_files(model, tmp_path, "m")}
     array = map_weight(model.graph.initializer[0], files)
@@ -93,7 +91,7 @@ def read(path: Path) -> onnx.ModelProto:
     return onnx.load(path, load_external_data=False)
 
 
-def test_packed_weights_are_unpacked(tmp_path: Path) -> None:
+def test_packed_weights_are_unpacked(tmp_path):
     (tmp_path / "w.bin").write_bytes(bytes([0x21, 0x03]))
     model = external("w.bin", 3, "0", "2")
     model.graph.initializer[0].data_type = TensorProto.UINT4
@@ -101,7 +99,7 @@ def test_packed_weights_are_unpacked(tmp_path: Path) -> None:
     assert map_weight(model.graph.initializer[0], files).astype(int).tolist() == [1, 2, 3]
 
 
-def test_a_stripped_model_needs_no_files(tmp_path: Path) -> None:
+def test_a_stripped_model_needs_no_files(tmp_path):
     case = open_case(small(tmp_path))
     stripped = strip_weights(read(tmp_path / "model.onnx"))
     assert checker_complaint(stripped) is None

@@ -4,8 +4,6 @@
 of what an optimiser puts together, with one operator more here and there that the pattern can do without.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper, parser
@@ -23,7 +21,7 @@ def model(text: str, opset: int = 17, **weights: tuple[int, ...]) -> onnx.ModelP
     return made
 
 
-def test_bias_and_gelu() -> None:
+def test_bias_and_gelu():
     model(
         """g (float[2,3,4] x) => (float[2,3,4] y)
         <float root = {1.4142135}, float one = {1.0}, float half = {0.5}> {
@@ -32,7 +30,7 @@ def test_bias_and_gelu() -> None:
     )
 
 
-def test_sum_and_layer_norm() -> None:
+def test_sum_and_layer_norm():
     model(
         """g (float[2,3,4] x, float[2,3,4] z) => (float[2,3,4] y) {
         s = Add(x, z) y = LayerNormalization<axis = -1, epsilon = 0.00001>(s, w, b) }""",
@@ -50,7 +48,7 @@ def test_sum_and_layer_norm() -> None:
     )
 
 
-def test_layer_norm_written_out() -> None:
+def test_layer_norm_written_out():
     for opset in (13, 17):
         model(
             """g (float[2,3,4] x) => (float[2,3,4] y) <float two = {2.0}, float eps = {0.00001}> {
@@ -69,7 +67,7 @@ def test_layer_norm_written_out() -> None:
         )
 
 
-def test_skipped_and_simplified_layer_norm() -> None:
+def test_skipped_and_simplified_layer_norm():
     model(
         """g (float[2,3,4] x, float[2,3,4] z) => (float[2,3,4] y) <float two = {2.0}, float eps = {0.00001}> {
         s = Add(x, z) p = Pow(s, two) v = ReduceMean<axes = [-1]>(p) e = Add(v, eps) r = Sqrt(e)
@@ -78,7 +76,7 @@ def test_skipped_and_simplified_layer_norm() -> None:
     )
 
 
-def test_gathers_of_one_axis() -> None:
+def test_gathers_of_one_axis():
     model(
         """g (float[2,3,4] x) => (float[2,4] a1, float[2,4] b1, float[2,4] c1)
         <int64 i = {0}, int64 j = {1}, int64 k = {2}> {
@@ -87,7 +85,7 @@ def test_gathers_of_one_axis() -> None:
     )
 
 
-def test_slices_to_depth() -> None:
+def test_slices_to_depth():
     model(
         """g (float[1,3,8,8] x) => (float[1,12,4,4] y) <int64[1] h = {2}, int64[1] w = {3},
         int64[1] two = {2}, int64[1] zero = {0}, int64[1] one = {1}, int64[1] end = {9223372036854775807}> {
@@ -99,7 +97,7 @@ def test_slices_to_depth() -> None:
     )
 
 
-def test_quantised_product() -> None:
+def test_quantised_product():
     for scaled in ("", "t = Add(s, c) "):
         model(
             f"""g (float[2,4] x) => (float[2,3] y)
@@ -116,7 +114,7 @@ def test_quantised_product() -> None:
     )
 
 
-def test_convolution_and_what_follows() -> None:
+def test_convolution_and_what_follows():
     for tail in (
         "y = Add(c, a)",
         "y = Mul(c, a)",
@@ -139,7 +137,7 @@ def test_convolution_and_what_follows() -> None:
         )
 
 
-def test_padding_and_a_window() -> None:
+def test_padding_and_a_window():
     for tail in (
         "y = Conv<kernel_shape = [3, 3]>(p, w)",
         "y = MaxPool<kernel_shape = [3, 3]>(p)",
@@ -152,7 +150,7 @@ def test_padding_and_a_window() -> None:
         )
 
 
-def test_matrices_and_what_follows() -> None:
+def test_matrices_and_what_follows():
     for text in (
         "m = MatMul(x, w) y = Add(m, b)",
         "g = Gemm(x, w) y = Sum(g, b)",
@@ -173,7 +171,7 @@ def test_matrices_and_what_follows() -> None:
         )
 
 
-def test_what_changes_nothing() -> None:
+def test_what_changes_nothing():
     for text in (
         "a = Relu(x) y = Clip(a, low, high)",
         "n = Not(c) y = Where(n, x, z)",
@@ -202,7 +200,7 @@ def test_what_changes_nothing() -> None:
         )
 
 
-def test_shape_computed_from_the_input() -> None:
+def test_shape_computed_from_the_input():
     model(
         """g (float[2,3,4] x) => (float[2,12] y) <int64 i = {0}, int64[1] zero = {0}, int64[1] rest = {-1}> {
         s = Shape(x) d = Gather<axis = 0>(s, i) u = Unsqueeze(d, zero) c = Concat<axis = 0>(u, rest)
@@ -216,7 +214,7 @@ QUANTISED = (
 )
 
 
-def test_quantised_and_back() -> None:
+def test_quantised_and_back():
     for text in (
         "a = Relu(x) b = QuantizeLinear(a, s, z) y = DequantizeLinear(b, s, z)",
         "a = Clip(x, low, high) b = QuantizeLinear(a, s, z) y = DequantizeLinear(b, s, z)",
@@ -242,7 +240,7 @@ def test_quantised_and_back() -> None:
         model(f"g (float[3,4] x) => (float y) {quantised} {{ {text} }}", w=(4, 2))
 
 
-def test_quantised_convolution() -> None:
+def test_quantised_convolution():
     quantised = QUANTISED[:-1] + ", int8[1,2,1,1] wq = {1, 2}, int32[1] bias = {3}>"
     model(
         f"""g (float[1,2,4,4] x) => (float y) {quantised} {{
@@ -258,12 +256,12 @@ def test_quantised_convolution() -> None:
     )
 
 
-def test_swish_and_its_kin() -> None:
+def test_swish_and_its_kin():
     for text in ("a = Sigmoid(x) y = Mul(x, a)", "m = Mul(x, k) a = Sigmoid(m) y = Mul(x, a)"):
         model(f"g (float[2,3,4] x) => (float y) <float k = {{1.702}}> {{ {text} }}")
 
 
-def test_attention_written_out() -> None:
+def test_attention_written_out():
     model(
         """g (float[1,2,3,4] q, float[1,2,3,4] k, float[1,2,3,4] v) => (float y) <float scale = {2.0}> {
         t = Transpose<perm = [0, 1, 3, 2]>(k) m = MatMul(q, t) d = Div(m, scale)
@@ -271,13 +269,13 @@ def test_attention_written_out() -> None:
     )
 
 
-def test_halves_kept_as_constants() -> None:
+def test_halves_kept_as_constants():
     half = helper.make_tensor("h", onnx.TensorProto.FLOAT16, [4], [0.5, 1.0, 2.0, 4.0])
     made = model("g (float[3,4] x) => (float y) { f = Cast<to = 1>(h) y = Mul(x, f) }")
     made.graph.initializer.append(half)
 
 
-def test_nchw_kept_in_blocks() -> None:
+def test_nchw_kept_in_blocks():
     model(
         """g (float[1,8,6,6] x) => (float y) {
         a = Conv<pads = [1, 1, 1, 1], kernel_shape = [3, 3]>(x, w) b = Relu(a)
@@ -287,7 +285,7 @@ def test_nchw_kept_in_blocks() -> None:
     )
 
 
-def test_gelu_written_out() -> None:
+def test_gelu_written_out():
     model(
         """g (float[2,3,4] x) => (float y) <float root = {1.4142135}, float one = {1.0}, float half = {0.5}> {
         d = Div(x, root) e = Erf(d) f = Add(e, one) m = Mul(x, f) y = Mul(m, half) }""",
@@ -304,7 +302,7 @@ def test_gelu_written_out() -> None:
         )
 
 
-def test_pixels_to_channels() -> None:
+def test_pixels_to_channels():
     for order in ("a, b, c, d", "a, c, b, d"):
         model(
             f"""g (float[1,3,8,8] x) => (float y) <int64[2] axes = {{2, 3}}, int64[2] two = {{2, 2}},
@@ -316,14 +314,14 @@ def test_pixels_to_channels() -> None:
         )
 
 
-def test_rows_from_a_range() -> None:
+def test_rows_from_a_range():
     model(
         """g (float[2,6,4] x, int64 end) => (float y) <int64 start = {-3}, int64 one = {1}> {
         r = Range(start, end, one) a = Gather<axis = 1>(x, r) y = Neg(a) }"""
     )
 
 
-def test_convolution_of_weights_that_are_computed() -> None:
+def test_convolution_of_weights_that_are_computed():
     for last in ("Relu", "Sigmoid", "Tanh", "LeakyRelu"):
         model(
             f"""g (float[1,2,6,6] x, float[1,3,6,6] z, float[3,2,3,3] w, float[3] n) => (float y) {{
@@ -331,7 +329,7 @@ def test_convolution_of_weights_that_are_computed() -> None:
         )
 
 
-def test_bias_of_a_skipped_layer_norm() -> None:
+def test_bias_of_a_skipped_layer_norm():
     for operands in ("a, z", "z, a"):
         model(
             f"""g (float[2,3,4] x, float[2,3,4] z, float[2,4,4] k) => (float y) {{
@@ -343,7 +341,7 @@ def test_bias_of_a_skipped_layer_norm() -> None:
         )
 
 
-def test_packed_weights_and_a_bias() -> None:
+def test_packed_weights_and_a_bias():
     made = model(
         """g (float[2,32] x) => (float y) {
         c = com.microsoft.MatMulNBits<K = 32, N = 4, bits = 4, block_size = 32>(x, packed, s)
@@ -355,7 +353,7 @@ def test_packed_weights_and_a_bias() -> None:
     made.graph.initializer.append(numpy_helper.from_array(packed, "packed"))
 
 
-def test_embeddings() -> None:
+def test_embeddings():
     for ids in ("int64", "int32"):
         model(
             f"""g ({ids}[1,3] word, {ids}[1,3] segment) => (float y) <int64[1,3] place = {{0, 1, 2}}> {{
@@ -372,7 +370,7 @@ def test_embeddings() -> None:
         )
 
 
-def test_bounds_that_quantising_has_itself() -> None:
+def test_bounds_that_quantising_has_itself():
     for first in ("Clip(n, low, high)", "Relu(n)"):
         model(
             f"""g (float[3,4] x) => (float y)
@@ -381,7 +379,7 @@ def test_bounds_that_quantising_has_itself() -> None:
         )
 
 
-def test_a_choice_beside_what_is_quantised() -> None:
+def test_a_choice_beside_what_is_quantised():
     for operands in ("d, half", "half, d"):
         model(
             f"""g (bool[3,4] c, uint8[3,4] x) => (float y)
@@ -391,7 +389,7 @@ def test_a_choice_beside_what_is_quantised() -> None:
         )
 
 
-def test_back_and_quantised_again() -> None:
+def test_back_and_quantised_again():
     model(
         """g (uint8[3,4] x) => (float y) <float s = {0.05}, uint8 q = {128}> {
         d = DequantizeLinear(x, s, q) e = com.microsoft.QuantizeLinear(d, s, q)
@@ -399,7 +397,7 @@ def test_back_and_quantised_again() -> None:
     )
 
 
-def test_halves_without_a_kernel() -> None:
+def test_halves_without_a_kernel():
     for text in (
         "a = Softplus(x) y = Softplus(a)",
         "a = Softplus(x) b = Cast<to = 1>(a) c = Cast<to = 10>(b) y = Softplus(c)",
@@ -408,7 +406,7 @@ def test_halves_without_a_kernel() -> None:
         model(f"g (float16[3,4] x) => (float16 y) {{ {text} }}")
 
 
-def test_labels_of_labels() -> None:
+def test_labels_of_labels():
     for first, second in (
         ("values_int64s = [3, 4], default_int64 = 0", "keys_int64s = [3, 4], values_int64s = [5, 6]"),
         (

@@ -3,8 +3,6 @@
 `crux patterns extract tests/documented --target tvm --trust` takes patterns out of them.
 """
 
-from __future__ import annotations
-
 import tvm
 from tvm import relax
 
@@ -51,7 +49,7 @@ def run(name: str, *modules: tvm.IRModule, arguments: tuple[object, ...] = ()) -
             getattr(relax.transform, name)(*arguments)(each)
 
 
-def test_products_in_another_order() -> None:
+def test_products_in_another_order():
     run(
         "AdjustMatmulOrder",
         flow(
@@ -67,7 +65,7 @@ def test_products_in_another_order() -> None:
     )
 
 
-def test_a_product_of_a_sum() -> None:
+def test_a_product_of_a_sum():
     run(
         "ExpandMatmulOfSum",
         flow(
@@ -85,7 +83,7 @@ def test_a_product_of_a_sum() -> None:
     )
 
 
-def test_products_beside_each_other() -> None:
+def test_products_beside_each_other():
     weights = "a: R.Tensor((4, 3), 'float32'), b: R.Tensor((4, 2), 'float32')"
     run(
         "CombineParallelMatmul",
@@ -101,7 +99,7 @@ def test_products_beside_each_other() -> None:
     )
 
 
-def test_common_subexpressions() -> None:
+def test_common_subexpressions():
     run(
         "EliminateCommonSubexpr",
         flow(MATRIX, "a = R.exp(x)", "b = R.exp(x)", "gv = R.multiply(a, b)"),
@@ -116,7 +114,7 @@ def test_common_subexpressions() -> None:
     )
 
 
-def test_tuples_as_arguments() -> None:
+def test_tuples_as_arguments():
     helper = """
     @R.function(private=True)
     def helper(args: R.Tuple(R.Tensor((4, 4), "float32"), R.Tensor((4, 4), "float32"))):
@@ -131,7 +129,7 @@ def test_tuples_as_arguments() -> None:
     )
 
 
-def test_unused_parts_of_private_functions() -> None:
+def test_unused_parts_of_private_functions():
     helper = """
     @R.function(private=True)
     def helper(a: R.Tensor((4, 4), "float32"), b: R.Tensor((4, 4), "float32")):
@@ -145,7 +143,7 @@ def test_unused_parts_of_private_functions() -> None:
     run("InlinePrivateFunctions", made)
 
 
-def test_normalised_convolution() -> None:
+def test_normalised_convolution():
     norm = "{0} = R.nn.batch_norm({1}, g, b, m, v, axis=1)"
     params = ", ".join(f"{name}: R.Tensor((3,), 'float32')" for name in "gbmv")
     run(
@@ -167,7 +165,7 @@ def test_normalised_convolution() -> None:
     )
 
 
-def test_a_transposed_operand() -> None:
+def test_a_transposed_operand():
     run(
         "FuseTransposeMatmul",
         flow(f"{MATRIX}, w: R.Tensor((3, 4), 'float32')", "t = R.permute_dims(w)", "gv = R.matmul(x, t)"),
@@ -179,7 +177,7 @@ def test_a_transposed_operand() -> None:
     )
 
 
-def test_local_functions() -> None:
+def test_local_functions():
     inner = [
         "@R.function",
         "def inner(a: R.Tensor((4, 4), 'float32')) -> R.Tensor((4, 4), 'float32'):",
@@ -192,7 +190,7 @@ def test_local_functions() -> None:
         run("LambdaLift", plain(MATRIX, *(line.format(held) for line in inner)))
 
 
-def test_what_moves_behind_a_concatenation_or_a_product() -> None:
+def test_what_moves_behind_a_concatenation_or_a_product():
     run(
         "ReorderPermuteDimsAfterConcat",
         flow(
@@ -212,7 +210,7 @@ def test_what_moves_behind_a_concatenation_or_a_product() -> None:
     )
 
 
-def test_reshapes_and_casts() -> None:
+def test_reshapes_and_casts():
     run(
         "RemoveRedundantReshape",
         flow("x: R.Tensor((4, 6), 'float32')", "a = R.reshape(x, (2, 12))", "gv = R.reshape(a, (24,))"),
@@ -233,7 +231,7 @@ def test_reshapes_and_casts() -> None:
     run("Normalize", plain(MATRIX, "gv = R.exp(R.tanh(R.add(x, x)))", "return gv"))
 
 
-def test_constants() -> None:
+def test_constants():
     run(
         "FoldConstant",
         flow(MATRIX, "c = R.add(R.const(1.0, 'float32'), R.const(2.0, 'float32'))", "gv = R.multiply(x, c)"),
@@ -241,7 +239,7 @@ def test_constants() -> None:
     )
 
 
-def test_fast_mathematics_and_precision() -> None:
+def test_fast_mathematics_and_precision():
     for name in ("exp", "tanh", "erf"):
         run("FastMathTransform", flow(MATRIX, f"a = R.{name}(x)", "gv = R.add(a, x)"))
     run("FastMathTransform", flow(MATRIX, "gv = R.nn.softmax(x)"))
@@ -252,7 +250,7 @@ def test_fast_mathematics_and_precision() -> None:
     )
 
 
-def test_parameters_of_models() -> None:
+def test_parameters_of_models():
     made = plain(
         f"{MATRIX}, w: R.Tensor((3, 4), 'float32'), b: R.Tensor((3,), 'float32')",
         "R.func_attr({'num_input': 1})",
@@ -268,7 +266,7 @@ def test_parameters_of_models() -> None:
     run("LazySetOutput", plain(MATRIX, "a = R.exp(x)", "b = R.tanh(x)", "return (a, b)"))
 
 
-def test_layouts_of_convolutions() -> None:
+def test_layouts_of_convolutions():
     conv = flow(
         f"{IMAGE}, w: R.Tensor((3, 4, 3, 3), 'float32')",
         "a = R.nn.conv2d(x, w)",
@@ -278,7 +276,7 @@ def test_layouts_of_convolutions() -> None:
     run("ConvertLayout", conv, arguments=({"relax.nn.conv2d": ["NHWC", "OHWI"]},))
 
 
-def test_sorting_and_scanning() -> None:
+def test_sorting_and_scanning():
     for line in (
         "gv = R.sort(x, axis=-1)",
         "gv = R.argsort(x, axis=0)",
@@ -289,7 +287,7 @@ def test_sorting_and_scanning() -> None:
             tvm.relax.backend.DispatchSortScan()(flow(MATRIX, line))
 
 
-def test_sampling() -> None:
+def test_sampling():
     with tvm.target.Target("llvm"):
         tvm.relax.backend.DispatchSampling()(
             flow(
@@ -300,7 +298,7 @@ def test_sampling() -> None:
         )
 
 
-def test_calls_of_primfuncs() -> None:
+def test_calls_of_primfuncs():
     called = "R.call_tir(Module.twice, ({0},), out_ty=R.Tensor((4, 4), dtype='float32'))"
     once = flow(MATRIX, f"a = {called.format('x')}", f"gv = {called.format('a')}", rest=TWICE)
     run("AnnotateTIROpPattern", once)
@@ -324,7 +322,7 @@ def test_calls_of_primfuncs() -> None:
     )
 
 
-def test_order_and_names() -> None:
+def test_order_and_names():
     run(
         "TopologicalSort",
         flow(MATRIX, "a = R.exp(x)", "b = R.tanh(x)", "c = R.sqrt(R.abs(b))", "gv = R.add(a, c)"),
@@ -333,7 +331,7 @@ def test_order_and_names() -> None:
     run("DeadCodeElimination", flow(MATRIX, "a = R.exp(x)", "b = R.tanh(a)", "gv = R.add(x, x)"))
 
 
-def test_sizes_as_values() -> None:
+def test_sizes_as_values():
     run(
         "ComputePrimValue",
         plain(

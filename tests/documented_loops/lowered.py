@@ -3,8 +3,6 @@
 `crux patterns extract tests/documented_loops --target tvm --trust -o DIR` keeps them in `DIR/loops`.
 """
 
-from __future__ import annotations
-
 import pytest
 import torch
 import tvm
@@ -79,12 +77,12 @@ def lower(module: tvm.IRModule) -> None:
 
 
 @pytest.mark.parametrize(("net", "shape"), MODULES)
-def test_a_torch_module(net: nn.Module, shape: tuple[int, ...]) -> None:
+def test_a_torch_module(net, shape):
     lower(from_exported_program(torch.export.export(net.eval(), (torch.ones(shape),))))
 
 
 @pytest.mark.parametrize(("operator", "reads", "kind", "shape"), OPERATORS)
-def test_an_onnx_operator(operator: str, reads: list[str], kind: int, shape: list[int]) -> None:
+def test_an_onnx_operator(operator, reads, kind, shape):
     x = helper.make_tensor_value_info("x", kind, shape)
     y = helper.make_tensor_value_info("y", TensorProto.INT64 if operator == "ArgMin" else kind, None)
     graph = helper.make_graph([helper.make_node(operator, reads, ["y"])], "g", [x], [y])

@@ -1,7 +1,5 @@
 """Whether what inference says, and what a run gives, is what an operator's rules said."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 

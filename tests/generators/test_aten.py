@@ -1,7 +1,5 @@
 """Operators of torch itself: each entry's programs run in eager torch with the types and ranges it says."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from dataclasses import replace
@@ -20,7 +18,7 @@ from generators.strategies.aten import COMPANIONS
 from oracles.operators import all_operators, aten_operators
 from oracles.relation.operator import Operator
 from oracles.relation.program import DoesNotFit, DTypeFamily
-from oracles.sandbox.sandbox import Job, Sandbox
+from oracles.sandbox.sandbox import Job
 from oracles.verdict import Config
 from oracles.worker.onnx.domain import DOMAIN
 from tests.generators.agreement import is_within, value_agrees
@@ -53,9 +51,7 @@ def job_of(program: Program) -> Job:
 
 
 @pytest.mark.parametrize("operator", aten_operators(), ids=lambda operator: operator.name.rpartition(".")[2])
-def test_an_entry_runs_in_eager_torch_with_each_type_and_as_its_rules_say(
-    operator: Operator, torch_sandbox: Sandbox
-) -> None:
+def test_an_entry_runs_in_eager_torch_with_each_type_and_as_its_rules_say(operator, torch_sandbox):
     programs = list(programs_of(operator))
     assert len(programs) >= 0.7 * len(operator.dtypes)
     for program in programs:
@@ -66,7 +62,7 @@ def test_an_entry_runs_in_eager_torch_with_each_type_and_as_its_rules_say(
             assert is_within(value, program.ranges[name])
 
 
-def test_there_are_many_and_none_is_in_a_program_of_another_target() -> None:
+def test_there_are_many_and_none_is_in_a_program_of_another_target():
     assert len(SHORT) > 150
     assert not {operator.name for operator in aten_operators()} & {one.name for one in all_operators()}
     for case in make_cases(Plan(nodes=4), range(4 * BLOCK)):
@@ -74,7 +70,7 @@ def test_there_are_many_and_none_is_in_a_program_of_another_target() -> None:
         assert all(node.domain != DOMAIN for node in model.graph.node)
 
 
-def test_a_mixture_for_torch_is_mostly_of_them_and_the_checker_accepts_it() -> None:
+def test_a_mixture_for_torch_is_mostly_of_them_and_the_checker_accepts_it():
     holding, checked = 0, 0
     for case in make_cases(Plan(nodes=4, dialect="aten"), range(4 * BLOCK)):
         model = onnx.ModelProto.FromString(case.program)
@@ -89,5 +85,5 @@ def test_a_mixture_for_torch_is_mostly_of_them_and_the_checker_accepts_it() -> N
     assert checked == 8
 
 
-def test_companions_are_operators_of_onnx() -> None:
+def test_companions_are_operators_of_onnx():
     assert {operator.name for operator in all_operators()} >= COMPANIONS

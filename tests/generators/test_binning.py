@@ -1,7 +1,5 @@
 """Numbers of attributes by bins between powers of two: how they are spread, and who draws them."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest
@@ -15,7 +13,7 @@ from generators.relax.programs import Policy, make_program
 from generators.strategies import find_strategy
 
 
-def test_each_bin_is_as_likely_and_holds_all_its_numbers() -> None:
+def test_each_bin_is_as_likely_and_holds_all_its_numbers():
     draws = RandomSource("bins")
     drawn = Counter(draws.binned(0, 20) for _ in range(6000))
     bins = [(0, 0), (1, 1), (2, 3), (4, 7), (8, 15), (16, 20)]
@@ -25,13 +23,13 @@ def test_each_bin_is_as_likely_and_holds_all_its_numbers() -> None:
         assert abs(share - 1 / len(bins)) < 0.02
 
 
-def test_bins_below_zero_mirror_those_above_and_ends_are_kept() -> None:
+def test_bins_below_zero_mirror_those_above_and_ends_are_kept():
     draws = RandomSource("below")
     assert {draws.binned(-5, 2) for _ in range(500)} == set(range(-5, 3))
     assert {draws.binned(3, 3) for _ in range(9)} == {3}
 
 
-def test_without_a_rate_an_amount_is_one_of_the_usual_by_the_same_draw() -> None:
+def test_without_a_rate_an_amount_is_one_of_the_usual_by_the_same_draw():
     usual = (1, 1, 2, 3)
     one, other = RandomSource("same"), RandomSource("same")
     assert [one.amount(usual, 64, 0.0) for _ in range(50)] == [other.pick(usual) for _ in range(50)]
@@ -48,7 +46,7 @@ def strides(rate: float) -> Counter[int]:
     return found
 
 
-def test_operators_of_relax_draw_attributes_by_the_rate_of_the_policy() -> None:
+def test_operators_of_relax_draw_attributes_by_the_rate_of_the_policy():
     plain, binned = strides(0.0), strides(1.0)
     assert set(plain) == {1, 2}
     assert set(binned) == set(range(1, 9))
@@ -61,9 +59,7 @@ def test_operators_of_relax_draw_attributes_by_the_rate_of_the_policy() -> None:
 
 
 @pytest.mark.parametrize(("strategy", "are_binned"), [("backward", True), ("random", False)])
-def test_some_strategies_of_onnx_draw_attributes_by_bins_and_others_keep_their_programs(
-    strategy: str, are_binned: bool
-) -> None:
+def test_some_strategies_of_onnx_draw_attributes_by_bins_and_others_keep_their_programs(strategy, are_binned):
     found: set[int] = set()
     for made in find_strategy(strategy)(range(120), 8, None, UNLIMITED):
         for node in made.model.graph.node:  # type: ignore[union-attr]

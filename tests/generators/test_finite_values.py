@@ -1,7 +1,5 @@
 """Values of programs that were not grown here: repaired, by draws or by gradients, or left alone."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -38,7 +36,7 @@ def are_finite(judge: Judge, found: Case) -> bool:
     return recording.complete and all(np.isfinite(value).all() for value in values)
 
 
-def test_an_input_is_drawn_within_the_domain_of_the_operator_that_it_feeds(judge: Judge) -> None:
+def test_an_input_is_drawn_within_the_domain_of_the_operator_that_it_feeds(judge):
     chain = case("g (float[4] x) => (float[4] y) { a = Neg(x) y = Log(x) }")
     assert not are_finite(judge, chain)
     found = make_finite(chain, judge, gradients=False)
@@ -47,7 +45,7 @@ def test_an_input_is_drawn_within_the_domain_of_the_operator_that_it_feeds(judge
     assert len(found.steps) == 1
 
 
-def test_what_lies_within_the_domain_stays(judge: Judge) -> None:
+def test_what_lies_within_the_domain_stays(judge):
     given = np.array([0.5, -1, 0.25, -2], np.float32)
     found = make_finite(case("g (float[4] x) => (float[4] y) { y = Sqrt(x) }", x=given), judge)
     after = found.case.inputs["x"]
@@ -58,7 +56,7 @@ def test_what_lies_within_the_domain_stays(judge: Judge) -> None:
 
 
 @pytest.mark.parametrize("graph", [DEEP_LOG, FLAT_RECIPROCAL])
-def test_gradients_find_what_draws_do_not(judge: Judge, graph: str) -> None:
+def test_gradients_find_what_draws_do_not(judge, graph):
     """Also through a Relu, whose derivative is zero where the search begins."""
     chain = case(graph)
     drawn = make_finite(chain, judge, gradients=False)
@@ -79,9 +77,7 @@ FINE = (
 
 
 @pytest.mark.parametrize("graph", [TOGETHER, FINE])
-def test_draws_are_put_together_by_elements_and_what_is_small_keeps_its_bits(
-    judge: Judge, graph: str
-) -> None:
+def test_draws_are_put_together_by_elements_and_what_is_small_keeps_its_bits(judge, graph):
     found = make_finite(case(graph), judge)
     assert found.is_finite
     assert are_finite(judge, found.case)
@@ -93,7 +89,7 @@ OF_WEIGHTS = (
 )
 
 
-def test_weights_move_where_the_user_says_so_and_no_inputs_do(judge: Judge) -> None:
+def test_weights_move_where_the_user_says_so_and_no_inputs_do(judge):
     chain = case(OF_WEIGHTS)
     assert settled(chain, judge).program == chain.program
     assert not are_finite(judge, settled(chain, judge))
@@ -106,22 +102,22 @@ def test_weights_move_where_the_user_says_so_and_no_inputs_do(judge: Judge) -> N
     )
 
 
-def test_weights_stay_where_inputs_do(judge: Judge) -> None:
+def test_weights_stay_where_inputs_do(judge):
     chain = case(DEEP_LOG)
     assert settled(chain, judge, free_weights=True).program == chain.program
 
 
-def test_the_search_is_the_same_every_time(judge: Judge) -> None:
+def test_the_search_is_the_same_every_time(judge):
     assert make_finite(case(DEEP_LOG), judge).case == make_finite(case(DEEP_LOG), judge).case
 
 
-def test_a_program_that_no_value_suits_is_given_up(judge: Judge) -> None:
+def test_a_program_that_no_value_suits_is_given_up(judge):
     chain = case(NOT_TO_HAVE)
     found = make_finite(chain, judge)
     assert (found.is_finite, found.case, found.steps) == (False, chain, ())
 
 
 @pytest.mark.parametrize("graph", ["g (float[4] x) => (float[4] y) { y = Tanh(x) }", MASK])
-def test_values_that_are_finite_or_the_programs_own_are_left_alone(judge: Judge, graph: str) -> None:
+def test_values_that_are_finite_or_the_programs_own_are_left_alone(judge, graph):
     chain = case(graph)
     assert settled(chain, judge) is chain

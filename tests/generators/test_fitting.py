@@ -1,7 +1,5 @@
 """Inputs that fit: sizes on which a graph agrees, values that operators take, and what a refusal mends."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

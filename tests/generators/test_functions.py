@@ -1,7 +1,5 @@
 """A program keeps its results when some of its nodes go behind a call."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -12,13 +10,13 @@ from generators.language.values import RandomSource
 from generators.strategies.functions import Form, wrap, wrap_nodes
 from oracles.backends import find_backend
 from oracles.relation.program import DTypeFamily
-from oracles.sandbox.sandbox import Job, Sandbox
+from oracles.sandbox.sandbox import Job
 
 UNOPTIMISED = find_backend("ort").configs(Target("ort"))[:1]
 
 
 @pytest.mark.parametrize("form", list(Form))
-def test_every_form_is_valid_and_gives_equal_results(form: Form, ort_sandbox: Sandbox) -> None:
+def test_every_form_is_valid_and_gives_equal_results(form, ort_sandbox):
     for seed in range(12):
         program = grow(seed, 6, frozenset(DTypeFamily))
         nodes = program.model.graph.node
@@ -32,7 +30,7 @@ def test_every_form_is_valid_and_gives_equal_results(form: Form, ort_sandbox: Sa
             np.testing.assert_array_equal(value, runs[1].outputs[name])
 
 
-def test_wrapping_comes_in_every_form_and_leaves_the_model_alone() -> None:
+def test_wrapping_comes_in_every_form_and_leaves_the_model_alone():
     forms = set()
     for seed in range(40):
         program = grow(seed, 6, frozenset(DTypeFamily))

@@ -1,7 +1,5 @@
 """The inner loop, with judges that only look at the case."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator
@@ -43,13 +41,13 @@ def run(*judgements: Judgement, seed: int = 0, tests: int | None = None, seconds
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5])
-def test_any_number_of_workers_gives_the_same_results_in_the_same_order(workers: int) -> None:
+def test_any_number_of_workers_gives_the_same_results_in_the_same_order(workers):
     found = list(run(*[slowly] * workers, seed=10, tests=100))
     assert [tested.seed for tested in found] == list(range(10, 110))
     assert found == list(run(verdict_of, seed=10, tests=100))
 
 
-def test_a_run_that_begins_within_a_block_ends_it_with_the_others() -> None:
+def test_a_run_that_begins_within_a_block_ends_it_with_the_others():
     asked: list[range] = []
 
     def noting(seeds: range, seconds: float, lesson: CoverageSnapshot | None):
@@ -60,7 +58,7 @@ def test_a_run_that_begins_within_a_block_ends_it_with_the_others() -> None:
     assert asked == [range(BLOCK - 3, BLOCK), range(BLOCK, 2 * BLOCK), range(2 * BLOCK, 2 * BLOCK + 2)]
 
 
-def test_a_tester_is_used_by_one_thread_at_a_time() -> None:
+def test_a_tester_is_used_by_one_thread_at_a_time():
     busy = threading.Lock()
 
     def exclusive(case: Case, thorough: bool) -> Verdict:
@@ -72,20 +70,20 @@ def test_a_tester_is_used_by_one_thread_at_a_time() -> None:
     assert len(list(run(exclusive, verdict_of, tests=100))) == 100
 
 
-def test_a_share_of_the_cases_is_judged_at_the_lower_levels_too() -> None:
+def test_a_share_of_the_cases_is_judged_at_the_lower_levels_too():
     thorough = [tested.seed for tested in run(verdict_of, tests=40) if "True" in tested.verdict.title]
     assert thorough == list(range(0, 40, THOROUGH_EVERY))
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_it_ends_when_the_time_is_over_and_leaves_no_seed_out(workers: int) -> None:
+def test_it_ends_when_the_time_is_over_and_leaves_no_seed_out(workers):
     found = list(run(*[slowly] * workers, seconds=0.2))
     assert found
     assert [tested.seed for tested in found] == list(range(len(found)))
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_what_a_judge_raises_is_raised(workers: int) -> None:
+def test_what_a_judge_raises_is_raised(workers):
     def broken(case: Case, thorough: bool) -> Verdict:
         raise LookupError("planted")
 
@@ -93,7 +91,7 @@ def test_what_a_judge_raises_is_raised(workers: int) -> None:
         list(run(*[broken] * workers, tests=8))
 
 
-def test_the_tally_tells_failures_from_what_is_no_bug() -> None:
+def test_the_tally_tells_failures_from_what_is_no_bug():
     tally = Tally()
     for tested in run(verdict_of, tests=50):
         tally = tally.add(tested)

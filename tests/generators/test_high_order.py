@@ -1,7 +1,5 @@
 """The pool of contexts: what triggered becomes a context, bounded, the same for any number of workers."""
 
-from __future__ import annotations
-
 import json
 
 from corpus.case import Case, Remark
@@ -26,11 +24,11 @@ def pool_of(*chains: tuple[int, ...]) -> Pool:
     return Pool().after(trials)
 
 
-def test_where_nothing_is_known_programs_are_of_the_first_order() -> None:
+def test_where_nothing_is_known_programs_are_of_the_first_order():
     assert bred_of(7, Pool()) == Bred(made_of="[7]")
 
 
-def test_a_program_goes_on_from_a_context_and_is_made_of_its_seeds() -> None:
+def test_a_program_goes_on_from_a_context_and_is_made_of_its_seeds():
     pool = pool_of((1,), (2, 3))
     found = [bred_of(seed, pool) for seed in range(200)]
     assert {each.parent for each in found} == {"", "1", "3"}
@@ -39,17 +37,17 @@ def test_a_program_goes_on_from_a_context_and_is_made_of_its_seeds() -> None:
     assert len(seeds_of(deepest)) <= DEEPEST
 
 
-def test_one_context_more_changes_only_the_seeds_that_it_wins() -> None:
+def test_one_context_more_changes_only_the_seeds_that_it_wins():
     few, more = pool_of((1,), (2,), (3,)), pool_of((1,), (2,), (3,), (4,))
     for seed in range(200):
         assert bred_of(seed, more).parent in (bred_of(seed, few).parent, "4")
 
 
-def test_a_pool_keeps_no_more_than_it_may() -> None:
+def test_a_pool_keeps_no_more_than_it_may():
     assert len(pool_of(*((seed,) for seed in range(MOST + 50))).entries) == MOST
 
 
-def test_programs_of_higher_order_hold_more_patterns_and_follow_from_their_seeds() -> None:
+def test_programs_of_higher_order_hold_more_patterns_and_follow_from_their_seeds():
     taught = find_taught("high_order")
     assert taught is not None
     lesson = CoverageSnapshot(pool=pool_of((1,), (2,), (3,)))
@@ -86,7 +84,7 @@ def campaign(blocks: int, order: list[int]) -> list[str]:
     return [each for block in sorted(ids) for each in ids[block]]
 
 
-def test_a_campaign_makes_the_same_programs_whenever_its_blocks_end() -> None:
+def test_a_campaign_makes_the_same_programs_whenever_its_blocks_end():
     eager, lazy = campaign(4, [1, 1, 1, 1]), campaign(4, [0, 0, 0, 0])
     assert eager == lazy
     plain = campaign(1, [1])

@@ -1,7 +1,5 @@
 """The laws of recognisers and solvers, for every entry that is found."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -22,7 +20,7 @@ from oracles.relation.open_checks import volume
 from oracles.relation.operator import Operator
 from oracles.relation.program import MAX_ELEMENTS, ONNX_REALMS, Call, DoesNotFit
 from oracles.relation.types import BOOL, F32, I64, U8, DType, TensorType
-from oracles.sandbox.sandbox import Job, Sandbox
+from oracles.sandbox.sandbox import Job
 from tests.generators.agreement import inference_agrees, value_agrees
 
 UNOPTIMISED = find_backend("ort").configs(Target("ort"))[:1]
@@ -75,7 +73,7 @@ def solved(operator: Operator, wanted_programs: int = 12) -> Iterator[Program]:
 
 
 @OPERATORS
-def test_what_is_recognised_is_solved(operator: Operator) -> None:
+def test_what_is_recognised_is_solved(operator):
     found = 0
     for number in range(3000):
         scope = scope_of(operator, number)
@@ -91,7 +89,7 @@ def test_what_is_recognised_is_solved(operator: Operator) -> None:
 
 
 @OPERATORS
-def test_what_is_sampled_is_recognised(operator: Operator) -> None:
+def test_what_is_sampled_is_recognised(operator):
     found = 0
     for number in range(3000):
         scope = scope_of(operator, number)
@@ -106,7 +104,7 @@ def test_what_is_sampled_is_recognised(operator: Operator) -> None:
 
 
 @OPERATORS
-def test_onnx_and_a_run_agree_with_what_was_solved(operator: Operator, ort_sandbox: Sandbox) -> None:
+def test_onnx_and_a_run_agree_with_what_was_solved(operator, ort_sandbox):
     """The type that onnx infers where it infers one, and the type that the un-optimised backend returns."""
     found = 0
     for program in solved(operator):
@@ -141,6 +139,6 @@ def test_onnx_and_a_run_agree_with_what_was_solved(operator: Operator, ort_sandb
         ("ArgMax", TensorType(U8, (1,))),
     ],
 )
-def test_what_no_call_can_give_is_not_recognised(name: str, wanted: TensorType) -> None:
+def test_what_no_call_can_give_is_not_recognised(name, wanted):
     operator = find_operator(name)
     assert not any(operator.recognises(wanted, opset) for opset in range(operator.since, operator.until + 1))

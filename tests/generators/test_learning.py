@@ -1,7 +1,5 @@
 """What a campaign learns: in epochs, so that nobody's speed and no number of workers changes a program."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 
@@ -38,7 +36,7 @@ lessons = st.builds(CoverageSnapshot, counts, counts, counts, counts, counts)
 
 
 @given(counts, st.integers(1, 6))
-def test_what_is_forgotten_is_what_came_least_often(covered: dict[str, int], most: int) -> None:
+def test_what_is_forgotten_is_what_came_least_often(covered, most):
     lesson = CoverageSnapshot(covered)
     kept = bounded(lesson, most).covered
     assert len(kept) <= max(most, 0)
@@ -67,23 +65,23 @@ def score(tests: Sequence[loop.Tested]) -> int:
 
 
 @pytest.mark.parametrize("workers", [2, 4])
-def test_any_number_of_workers_makes_the_same_programs(workers: int) -> None:
+def test_any_number_of_workers_makes_the_same_programs(workers):
     assert cases([worker] * workers, 10 * BLOCK) == cases([worker], 10 * BLOCK)
 
 
-def test_a_campaign_that_learns_covers_more_than_one_that_forgets() -> None:
+def test_a_campaign_that_learns_covers_more_than_one_that_forgets():
     learning = list(fuzz([worker], tests=24 * BLOCK, teacher=Remembering()))
     forgetting = list(fuzz([worker], tests=24 * BLOCK))
     assert score(learning) > 1.05 * score(forgetting)
 
 
-def test_the_first_two_epochs_are_those_of_a_campaign_that_forgets() -> None:
+def test_the_first_two_epochs_are_those_of_a_campaign_that_forgets():
     first, second = (list(fuzz([worker], tests=2 * BLOCK, teacher=each)) for each in (Remembering(), None))
     assert [each.case_id for each in first] == [each.case_id for each in second]
 
 
 @given(st.integers(0, 20_000))
-def test_a_block_draws_from_all_epochs_but_its_own_and_the_one_before(block: int) -> None:
+def test_a_block_draws_from_all_epochs_but_its_own_and_the_one_before(block):
     starts = []
     for start in epoch_starts():
         starts.append(start)
@@ -95,18 +93,14 @@ def test_a_block_draws_from_all_epochs_but_its_own_and_the_one_before(block: int
 
 
 @given(st.lists(lessons, max_size=6), st.randoms())
-def test_in_which_order_lessons_are_put_together_does_not_matter(
-    found: list[CoverageSnapshot], random
-) -> None:
+def test_in_which_order_lessons_are_put_together_does_not_matter(found, random):
     mixed = list(found)
     random.shuffle(mixed)
     assert together(found) == together(mixed)
 
 
 @given(st.lists(lessons, min_size=3, max_size=40))
-def test_a_course_that_goes_on_from_what_was_folded_gives_the_same_lessons(
-    found: list[CoverageSnapshot],
-) -> None:
+def test_a_course_that_goes_on_from_what_was_folded_gives_the_same_lessons(found):
     whole, half = FeedbackSchedule(), len(found) // 2
     for block, lesson in enumerate(found):
         whole.add(block, lesson)
@@ -120,7 +114,7 @@ def test_a_course_that_goes_on_from_what_was_folded_gives_the_same_lessons(
     assert kept.lesson(len(found)) == whole.lesson(len(found))
 
 
-def test_a_block_waits_for_what_it_draws_from() -> None:
+def test_a_block_waits_for_what_it_draws_from():
     course = FeedbackSchedule()
     assert course.lesson(0) == course.lesson(1) == NOTHING
     assert course.lesson(2) is None
@@ -131,7 +125,7 @@ def test_a_block_waits_for_what_it_draws_from() -> None:
 USUAL = {"random|strict": 6.0, "uniform|strict": 1.0, "random|vulnerable": 1.0}
 
 
-def test_an_arm_that_finds_what_no_other_finds_gets_more_and_none_gets_nothing() -> None:
+def test_an_arm_that_finds_what_no_other_finds_gets_more_and_none_gets_nothing():
     lesson = CoverageSnapshot(
         tried={"random|strict": 900, "uniform|strict": 100, "random|vulnerable": 100},
         found={"uniform|strict\ta": 3, "uniform|strict\tb": 1, "random|strict\tc": 9},
@@ -142,18 +136,18 @@ def test_an_arm_that_finds_what_no_other_finds_gets_more_and_none_gets_nothing()
     assert found["random|vulnerable"] >= FLOOR * USUAL["random|vulnerable"]
 
 
-def test_a_symptom_that_all_arms_meet_earns_none_of_them_much() -> None:
+def test_a_symptom_that_all_arms_meet_earns_none_of_them_much():
     alone = CoverageSnapshot(found={"a|x\tone": 5})
     together = CoverageSnapshot(found={"a|x\tone": 5, "b|x\tone": 5})
     assert earned(alone) == {"a|x": 1.0}
     assert earned(together) == {"a|x": 0.5, "b|x": 0.5}
 
 
-def test_before_anything_is_found_every_arm_has_its_usual_share() -> None:
+def test_before_anything_is_found_every_arm_has_its_usual_share():
     assert shares(USUAL, CoverageSnapshot(tried={"random|strict": 100})) == USUAL
 
 
-def test_a_scheduled_campaign_leans_to_what_finds_more_for_any_number_of_workers() -> None:
+def test_a_scheduled_campaign_leans_to_what_finds_more_for_any_number_of_workers():
     plan = Plan(SCHEDULED, nodes=3)
 
     def work(seeds: range, seconds: float, lesson: CoverageSnapshot | None) -> list[loop.Tested]:
@@ -172,13 +166,13 @@ def test_a_scheduled_campaign_leans_to_what_finds_more_for_any_number_of_workers
     assert [each.case_id for each in again] == [each.case_id for each in found]
 
 
-def test_an_operator_that_is_refused_again_and_again_counts_as_refused() -> None:
+def test_an_operator_that_is_refused_again_and_again_counts_as_refused():
     refused = dict.fromkeys(("Odd", "Relu"), MANY_REFUSALS)
     assert CoverageSnapshot(ran={"Relu": 1}, refused=refused).refusals() == {"Odd"}
     assert CoverageSnapshot(refused={"Odd": MANY_REFUSALS - 1}).refusals() == frozenset()
 
 
-def test_what_is_refused_comes_seldom() -> None:
+def test_what_is_refused_comes_seldom():
     (first, *_) = Counter(
         key for made in make_tests(GUIDED, range(4 * BLOCK), NOTHING) for key in made.covered if key.isalnum()
     ).most_common(1)
@@ -188,7 +182,7 @@ def test_what_is_refused_comes_seldom() -> None:
     assert times < first[1] / 2
 
 
-def test_a_lesson_knows_what_ran_and_what_was_refused() -> None:
+def test_a_lesson_knows_what_ran_and_what_was_refused():
     unsupported = Verdict(Outcome.UNSUPPORTED, Phase.IMPORT, "no such operator")
     invalid = Verdict(Outcome.INVALID, Phase.IMPORT, "wrong")
     verdicts = (Verdict(Outcome.PASS, Phase.EXECUTE, ""), unsupported, invalid)

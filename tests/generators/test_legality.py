@@ -1,7 +1,5 @@
 """What a campaign tests is made of what the target has."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from corpus.formats.onnx import parse
@@ -22,7 +20,7 @@ def operators(program: bytes) -> set[str]:
     return {node.op_type for node in walk_nodes(parse(program).graph)} - {"Constant"}
 
 
-def test_a_mixture_for_a_small_table_holds_hardly_anything_else() -> None:
+def test_a_mixture_for_a_small_table_holds_hardly_anything_else():
     table = FEW | {
         "Sub",
         "Div",
@@ -45,7 +43,7 @@ def test_a_mixture_for_a_small_table_holds_hardly_anything_else() -> None:
     assert fit > 100
 
 
-def test_a_function_of_the_model_needs_a_target_that_takes_such() -> None:
+def test_a_function_of_the_model_needs_a_target_that_takes_such():
     (program,) = find_strategy("functions")(range(1), 5, None, UNLIMITED)
     names = {node.op_type for node in walk_nodes(program.model.graph)}  # type: ignore[union-attr]
     inside = {node.op_type for one in program.model.functions for node in one.node}  # type: ignore[union-attr]
@@ -53,19 +51,19 @@ def test_a_function_of_the_model_needs_a_target_that_takes_such() -> None:
     assert Legality(frozenset(names | inside | {CALLED})).allows(program)
 
 
-def test_without_a_table_every_seed_keeps_its_program() -> None:
+def test_without_a_table_every_seed_keeps_its_program():
     plain, bound = PLAN, replace(PLAN, legality=Legality(None, frozenset({"Add(1,1->1)"})))
     ids = [[case.case_id for case in make_cases(plan, range(32))] for plan in (plain, bound)]
     assert ids[0] == ids[1]
 
 
-def test_a_refusal_counts_against_the_operator_that_it_names() -> None:
+def test_a_refusal_counts_against_the_operator_that_it_names():
     forms = ("Add(1,1->1)", "com.microsoft.Gelu(1->1)")
     assert blamed(forms, "operators are not supported: Gelu") == {forms[1]: NAMED}
     assert blamed(forms, "no reason") == {forms[0]: 1, forms[1]: 1}
 
 
-def test_what_was_refused_often_and_never_ran_is_left_out_from_then_on() -> None:
+def test_what_was_refused_often_and_never_ran_is_left_out_from_then_on():
     plan = Plan(
         "random",
         nodes=4,
@@ -83,12 +81,12 @@ def test_what_was_refused_often_and_never_ran_is_left_out_from_then_on() -> None
     assert name not in again.forms
 
 
-def test_forms_tell_element_types() -> None:
+def test_forms_tell_element_types():
     (program,) = find_strategy("random")(range(1), 3, None, UNLIMITED)
     assert all("(" in form and "->" in form for form in forms_of(program))
     (loops,) = find_strategy("tir")(range(1), 3, None, UNLIMITED)
     assert forms_of(loops) == ()
 
 
-def test_a_release_that_nobody_looked_at_refuses_nothing() -> None:
+def test_a_release_that_nobody_looked_at_refuses_nothing():
     assert known_refusals("apache-tvm", "0.0.0") == frozenset()

@@ -1,7 +1,5 @@
 """What a campaign tests: the same case for a seed, whoever makes it and wherever a run begins."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -31,7 +29,7 @@ def ids(seeds: range, plan: Plan) -> list[str]:
 
 
 @pytest.mark.parametrize("strategy", ["mixed", *(name for name in strategy_names() if name != "smt")])
-def test_a_seed_gives_the_same_case_wherever_a_run_begins(strategy: str) -> None:
+def test_a_seed_gives_the_same_case_wherever_a_run_begins(strategy):
     plan = Plan(strategy, nodes=6)
     whole = ids(range(2 * BLOCK), plan)
     assert len(set(whole)) == len(whole)
@@ -39,11 +37,11 @@ def test_a_seed_gives_the_same_case_wherever_a_run_begins(strategy: str) -> None
     assert ids(range(BLOCK - 2, BLOCK + 2), plan) == whole[BLOCK - 2 : BLOCK + 2]
 
 
-@pytest.mark.parametrize("strategy", ["mixed", "patterns", "aten"])
-def test_a_seed_gives_the_same_case_however_python_hashes_its_strings(strategy: str) -> None:
+@pytest.mark.parametrize(("strategy", "count"), [("mixed", 64), ("patterns", 64), ("aten", 64), ("tir", 24)])
+def test_a_seed_gives_the_same_case_however_python_hashes_its_strings(strategy, count):
     script = f"""
 from generators.mixture import Plan, make_cases
-print(*(case.case_id for case in make_cases(Plan({strategy!r}), range(320, 384))))
+print(*(case.case_id for case in make_cases(Plan({strategy!r}), range(320, 320 + {count}))))
 """
     told = {
         subprocess.run(
@@ -54,12 +52,12 @@ print(*(case.case_id for case in make_cases(Plan({strategy!r}), range(320, 384))
             text=True,
             check=True,
         ).stdout
-        for hash_seed in ("1", "2", "3")
+        for hash_seed in ("1", "2")
     }
     assert len(told) == 1
 
 
-def test_a_mixture_holds_every_strategy_and_every_mode() -> None:
+def test_a_mixture_holds_every_strategy_and_every_mode():
     strategies: Counter[str] = Counter()
     modes: Counter[str] = Counter()
     for case in make_cases(Plan(nodes=4), range(60 * BLOCK)):
@@ -83,7 +81,7 @@ def test_a_mixture_holds_every_strategy_and_every_mode() -> None:
     assert min(modes["refusal"], modes["survival"]) > 0.02 * modes.total()
 
 
-def test_a_solver_gets_some_blocks_and_moves_no_other_program(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_solver_gets_some_blocks_and_moves_no_other_program(monkeypatch):
     pytest.importorskip("z3", reason="z3 is not installed")
     plan, seeds = Plan(nodes=4, mode=Mode.STRICT), range(120 * BLOCK)
     told = {}
@@ -96,7 +94,7 @@ def test_a_solver_gets_some_blocks_and_moves_no_other_program(monkeypatch: pytes
     assert all(told[True][first] == told[False][first] for first in told[True] if first not in solved)
 
 
-def test_a_mode_of_its_own_is_what_every_program_is_in() -> None:
+def test_a_mode_of_its_own_is_what_every_program_is_in():
     broken = list(make_cases(Plan("random", Mode.DISRUPTIVE, 8), range(60)))
     assert sum(REFUSAL in case.settings for case in broken) >= 55
     endangered = list(make_cases(Plan("random", Mode.VULNERABLE, 8), range(60)))
@@ -114,7 +112,7 @@ def tensors(case: Case) -> dict[str, np.ndarray]:
     return found | {name: value for name, value in case.inputs.items() if isinstance(value, np.ndarray)}
 
 
-def test_a_hazard_changes_one_thing_and_nothing_else() -> None:
+def test_a_hazard_changes_one_thing_and_nothing_else():
     kinds: Counter[str] = Counter()
     for seed in range(200):
         before = grow(seed, 6)
@@ -140,7 +138,7 @@ def test_a_hazard_changes_one_thing_and_nothing_else() -> None:
     assert min(kinds[kind] for kind in ("attribute", "left out", ", not ", "value")) > 8
 
 
-def test_an_unknown_strategy_is_the_users_mistake() -> None:
+def test_an_unknown_strategy_is_the_users_mistake():
     with pytest.raises(UserError, match="--strategy nothing"):
         plan_of("nothing", making.Mode.MIXED, None, False, UNLIMITED)
     assert plan_of("coverage", making.Mode.STRICT, Path("x"), False, Budget(dim=3)) == Plan(
@@ -148,13 +146,13 @@ def test_an_unknown_strategy_is_the_users_mistake() -> None:
     )
 
 
-def test_programs_of_a_campaign_keep_to_its_budget() -> None:
+def test_programs_of_a_campaign_keep_to_its_budget():
     plan = Plan(mode=Mode.STRICT, nodes=5, budget=Budget(dim=4))
     for case in make_cases(plan, range(4 * BLOCK)):
         assert all(max(np.shape(value), default=0) <= 4 for value in case.inputs.values()), case.origin
 
 
-def test_a_given_sequence_is_that_of_every_case() -> None:
+def test_a_given_sequence_is_that_of_every_case():
     given = ("LegalizeOps", "tirx.UnrollLoop")
     plan = Plan("random", nodes=3, passes_of="tvm", given=given)
     assert {case.passes for case in make_cases(plan, range(8))} == {given}

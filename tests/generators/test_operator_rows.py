@@ -1,7 +1,5 @@
 """Of whatever the generators draw and ONNX defines it is known how it rounds."""
 
-from __future__ import annotations
-
 import onnx
 import pytest
 from onnx import helper
@@ -15,22 +13,22 @@ SCHEMAS = sorted(f"{each.domain}.{each.name}".lstrip(".") for each in onnx.defs.
 
 
 @pytest.mark.parametrize("name", MADE)
-def test_every_operator_of_the_generators_is_known(name: str) -> None:
+def test_every_operator_of_the_generators_is_known(name):
     domain, _, short = name.rpartition(".")
     assert arithmetic_of(helper.make_node(short, [], [], domain=domain)).is_known
 
 
-def test_every_operator_of_onnx_has_its_arithmetic() -> None:
+def test_every_operator_of_onnx_has_its_arithmetic():
     missing = [name for name in SCHEMAS if name not in arithmetic()]
     assert not missing, "say how it rounds; UNKNOWN if nobody has looked"
 
 
-def test_what_is_declared_is_an_operator_that_there_is() -> None:
+def test_what_is_declared_is_an_operator_that_there_is():
     elsewhere = {name for name in arithmetic() if name.startswith("com.microsoft.")}
     assert arithmetic().keys() - elsewhere <= {*SCHEMAS, *MADE}
 
 
-def test_the_operators_that_nobody_has_looked_at_are_these() -> None:
+def test_the_operators_that_nobody_has_looked_at_are_these():
     unknown = {name for name, row in arithmetic().items() if "." not in name and not row.is_known}
     assert unknown == {"ImageDecoder"}
     assert arithmetic_of(helper.make_node("Add", [], [], domain="somebody.s")) is UNKNOWN
@@ -50,18 +48,18 @@ def test_the_operators_that_nobody_has_looked_at_are_these() -> None:
         (helper.make_node("Upsample", ["x", "s"], ["y"], mode="linear"), Rounding.INSIDE),
     ],
 )
-def test_attributes_decide_how_a_node_rounds(node: onnx.NodeProto, rounding: Rounding) -> None:
+def test_attributes_decide_how_a_node_rounds(node, rounding):
     assert arithmetic_of(node).rounding is rounding
 
 
-def test_a_scatter_sums_no_more_terms_than_it_has_updates() -> None:
+def test_a_scatter_sums_no_more_terms_than_it_has_updates():
     elements = helper.make_node("ScatterElements", ["x", "i", "u"], ["y"], reduction="add")
     slices = helper.make_node("ScatterND", ["x", "i", "u"], ["y"], reduction="add")
     dims = ((5, 4), (3, 2), (3, 2))
     assert [arithmetic_of(node).terms(node, dims) for node in (elements, slices)] == [7, 4]  # type: ignore[misc]
 
 
-def test_arithmetic_contradicts_itself_nowhere() -> None:
+def test_arithmetic_contradicts_itself_nowhere():
     for name, row in arithmetic().items():
         assert row.terms is None or row.is_sum or row.rounding is Rounding.INSIDE, name
         assert row.nonfinite is Nonfinite.OPEN or row.rounding is Rounding.NOTHING, name
@@ -69,6 +67,6 @@ def test_arithmetic_contradicts_itself_nowhere() -> None:
         assert not row.asks_dims or row.rounding is Rounding.NOTHING, name
 
 
-def test_torch_s_own_operators_share_no_name_with_onnx() -> None:
+def test_torch_s_own_operators_share_no_name_with_onnx():
     own = {name.removeprefix(f"{DOMAIN}.") for name in arithmetic() if name.startswith(DOMAIN)}
     assert not own & arithmetic().keys()

@@ -1,9 +1,6 @@
 """Programs around patterns: each holds one, still fires its pass, and is valid."""
 
-from __future__ import annotations
-
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
@@ -27,7 +24,7 @@ def scope_of(seed: str) -> Scope:
     return new_scope(draws, draw_profile(draws))
 
 
-def test_a_pattern_takes_values_that_are_there_and_hides_its_own_or_not() -> None:
+def test_a_pattern_takes_values_that_are_there_and_hides_its_own_or_not():
     recipes = [recipe for pattern in load_patterns(FOLDER) if (recipe := recipe_of(pattern))]
     taken = hidden = 0
     for number, recipe in enumerate(recipes):
@@ -44,7 +41,7 @@ def test_a_pattern_takes_values_that_are_there_and_hides_its_own_or_not() -> Non
     assert 0.5 * len(recipes) < hidden < len(recipes)
 
 
-def test_passes_fire_on_programs_around_patterns_that_run() -> None:
+def test_passes_fire_on_programs_around_patterns_that_run():
     programs = list(find_strategy("patterns")(range(60), 10, None, UNLIMITED))
     passes: Counter[str] = Counter()
     ran = placed = fired = 0
@@ -63,14 +60,14 @@ def test_passes_fire_on_programs_around_patterns_that_run() -> None:
     assert ran >= 0.95 * len(programs)
 
 
-def test_shipped_patterns_make_sixty_passes_fire_and_each_is_there_once() -> None:
+def test_shipped_patterns_make_sixty_passes_fire_and_each_is_there_once():
     shipped = list(load_patterns(FOLDER))
     assert len({pattern.fires for pattern in shipped}) >= 60
     assert len({pattern.digest for pattern in shipped}) == len(shipped)
     assert all(recipe_of(pattern) for pattern in shipped)
 
 
-def test_what_a_pattern_computes_within_is_no_output_unless_it_was_opened() -> None:
+def test_what_a_pattern_computes_within_is_no_output_unless_it_was_opened():
     recipe = next(
         found for pattern in load_patterns(FOLDER) if (found := recipe_of(pattern)) and found.nodes > 4
     )
@@ -83,6 +80,6 @@ def test_what_a_pattern_computes_within_is_no_output_unless_it_was_opened() -> N
             assert not outputs & {value.name for value in kept}
 
 
-def test_a_folder_without_usable_patterns_is_refused(tmp_path: Path) -> None:
+def test_a_folder_without_usable_patterns_is_refused(tmp_path):
     with pytest.raises(UserError, match="holds no patterns"):
         next(find_strategy("patterns")(range(1), 5, tmp_path, UNLIMITED))

@@ -1,7 +1,5 @@
 """What holds for every program that grows."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 
 import numpy as np
@@ -10,7 +8,7 @@ import pytest
 
 from corpus.onnx.graph import free_names
 from generators import make_case, make_model
-from generators.growth.fragments import FRAGMENTS, Fragment, Steps, new_scope
+from generators.growth.fragments import FRAGMENTS, Steps, new_scope
 from generators.growth.grow import finish, grow
 from generators.language.profile import Counts, count, draw_profile
 from generators.language.values import RandomSource
@@ -22,17 +20,17 @@ SEEDS = range(200)
 
 
 @pytest.mark.parametrize("nodes", [1, 5, 10, 40])
-def test_a_program_has_as_many_nodes_as_were_asked_for(nodes: int) -> None:
+def test_a_program_has_as_many_nodes_as_were_asked_for(nodes):
     for seed in range(10):
         operators = [node.op_type for node in make_model(seed, nodes).graph.node]
         assert len(operators) - operators.count("Constant") == nodes
 
 
-def test_other_seeds_give_other_programs() -> None:
+def test_other_seeds_give_other_programs():
     assert len({make_case(seed, 10).case_id for seed in SEEDS}) == len(SEEDS)
 
 
-def test_a_program_is_connected_and_every_input_is_used() -> None:
+def test_a_program_is_connected_and_every_input_is_used():
     for seed in SEEDS:
         graph = grow(seed, 12).model.graph
         roots: dict[str, str] = {}
@@ -53,7 +51,7 @@ def test_a_program_is_connected_and_every_input_is_used() -> None:
         assert len(parts) == 1
 
 
-def test_inputs_fit_the_model_and_are_finite() -> None:
+def test_inputs_fit_the_model_and_are_finite():
     for seed in SEEDS:
         program = grow(seed, 10)
         assert {info.name for info in program.model.graph.input} == set(program.inputs)
@@ -63,7 +61,7 @@ def test_inputs_fit_the_model_and_are_finite() -> None:
             assert numbers(value).size <= MAX_ELEMENTS
 
 
-def test_hazards_come_up_with_every_kind_of_operand() -> None:
+def test_hazards_come_up_with_every_kind_of_operand():
     """Zero-sized dims, rank 0 and 1, least integers, inner values as outputs: each in some programs."""
     seen: Counter[str] = Counter()
     for seed in range(400):
@@ -85,7 +83,7 @@ def test_hazards_come_up_with_every_kind_of_operand() -> None:
     ), seen
 
 
-def test_five_hundred_programs_hold_most_operators_with_two_tuples_of_types_each() -> None:
+def test_five_hundred_programs_hold_most_operators_with_two_tuples_of_types_each():
     counts = Counts()
     for seed in range(500):
         program = grow(seed, 10)
@@ -99,7 +97,7 @@ def test_five_hundred_programs_hold_most_operators_with_two_tuples_of_types_each
 
 
 @pytest.mark.parametrize("fragment", FRAGMENTS, ids=lambda fragment: fragment.define.__name__)
-def test_a_composite_is_placed_whole_and_valid(fragment: Fragment) -> None:
+def test_a_composite_is_placed_whole_and_valid(fragment):
     placed = 0
     for number in range(30):
         draws = RandomSource(f"composite/{number}")

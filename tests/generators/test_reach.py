@@ -1,7 +1,5 @@
 """What was reached of a target's code: nothing is counted twice, lineages give their programs again."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,7 +21,7 @@ def release_result(seed: int, *blocks: int) -> NewlyReached:
 
 
 @given(SIGHTINGS)
-def test_what_is_known_is_what_tests_on_the_last_build_met(sightings: list[NewlyReached]) -> None:
+def test_what_is_known_is_what_tests_on_the_last_build_met(sightings):
     reach = NOWHERE.after(sightings)
     builds = [each.build for each in sightings]
     last = len(builds)
@@ -35,14 +33,12 @@ def test_what_is_known_is_what_tests_on_the_last_build_met(sightings: list[Newly
 
 
 @given(SIGHTINGS, SIGHTINGS)
-def test_it_comes_from_the_database_as_it_went_there(
-    one: list[NewlyReached], two: list[NewlyReached]
-) -> None:
+def test_it_comes_from_the_database_as_it_went_there(one, two):
     lesson = CoverageSnapshot(reach=NOWHERE.after(one), sightings=tuple(two))
     assert CoverageSnapshot.of(lesson.document()) == lesson
 
 
-def test_a_program_is_kept_for_what_it_was_the_first_to_reach() -> None:
+def test_a_program_is_kept_for_what_it_was_the_first_to_reach():
     many = tuple(range(ENOUGH))
     reach = NOWHERE.after([release_result(1, *many), release_result(2, *many), release_result(3, 100, 101)])
     assert [(root.key, root.gain) for root in reach.roots] == [(1, ENOUGH)]
@@ -50,12 +46,12 @@ def test_a_program_is_kept_for_what_it_was_the_first_to_reach() -> None:
     assert reach.after([]).arms == {"random|strict": (FADING * 3, FADING * (ENOUGH + 2))}
 
 
-def test_a_pool_does_not_grow_without_bound() -> None:
+def test_a_pool_does_not_grow_without_bound():
     reach = NOWHERE.after(release_result(n, *range(ENOUGH * n, ENOUGH * (n + 1))) for n in range(MOST + 50))
     assert [root.key for root in reach.roots] == list(range(50, MOST + 50))
 
 
-def test_one_program_more_changes_only_the_seeds_that_it_wins() -> None:
+def test_one_program_more_changes_only_the_seeds_that_it_wins():
     some = [release_result(n, *range(ENOUGH * n, ENOUGH * (n + 1))) for n in range(40)]
     one, two = NOWHERE.after(some[1:]), NOWHERE.after(some)
     parted = [(one.choose(seed), two.choose(seed)) for seed in range(1000)]
@@ -81,7 +77,7 @@ def bred(lesson: CoverageSnapshot) -> list[DrawnCase]:
     raise AssertionError("no block breeds")
 
 
-def test_a_child_is_its_parent_changed_and_can_be_made_again(lesson: CoverageSnapshot) -> None:
+def test_a_child_is_its_parent_changed_and_can_be_made_again(lesson):
     tests = bred(lesson)
     parents = {root.lineage for root in lesson.reach.roots}
     whole = [each for each in tests if each.lineage is not None]
@@ -97,7 +93,7 @@ def test_a_child_is_its_parent_changed_and_can_be_made_again(lesson: CoverageSna
         }
 
 
-def test_grandchildren_are_no_deeper_than_the_deepest(lesson: CoverageSnapshot) -> None:
+def test_grandchildren_are_no_deeper_than_the_deepest(lesson):
     for _ in range(5):
         lineage = lineage_of(77, 5, lesson)
         lesson = CoverageSnapshot(reach=NOWHERE.after([NewlyReached("build", "", (1, 2, 3, 4), lineage)]))
@@ -105,13 +101,13 @@ def test_grandchildren_are_no_deeper_than_the_deepest(lesson: CoverageSnapshot) 
         assert made(lineage).model.graph.node
 
 
-def test_without_news_the_mixture_makes_fresh_programs() -> None:
+def test_without_news_the_mixture_makes_fresh_programs():
     tests = list(make_tests(Plan(NATIVE, nodes=4), range(20 * BLOCK), CoverageSnapshot()))
     assert not any(each.arm.startswith(NATIVE) for each in tests)
     assert len({each.arm for each in tests}) > 5
 
 
-def test_an_arm_that_reaches_more_is_drawn_more() -> None:
+def test_an_arm_that_reaches_more_is_drawn_more():
     usual = {"random|strict": 1.0, "uniform|strict": 1.0}
     reach = Reach("build", arms={"random|strict": (200.0, 50.0), "uniform|strict": (200.0, 900.0)})
     found = shares_by_reach(usual, reach)
@@ -119,7 +115,7 @@ def test_an_arm_that_reaches_more_is_drawn_more() -> None:
     assert shares_by_reach(usual, NOWHERE) == usual
 
 
-def test_lessons_in_order_give_one_reach() -> None:
+def test_lessons_in_order_give_one_reach():
     one, two = (
         CoverageSnapshot(sightings=(release_result(1, 1, 2, 3, 4),)),
         CoverageSnapshot(sightings=(release_result(2, 3, 4, 5, 6),)),

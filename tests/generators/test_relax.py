@@ -1,7 +1,5 @@
 """Relax programs by type: what the entries say is what TVM infers, and what programs are."""
 
-from __future__ import annotations
-
 import json
 import textwrap
 from collections.abc import Iterator
@@ -35,7 +33,6 @@ from generators.relax.ops import operators, recognising
 from generators.relax.programs import FORMS, POLICY, make_program
 from generators.relax.watched import ONE_TO_ONE, Unsound, Watched, depths_of, is_close, outside
 from generators.strategies import find_strategy
-from oracles.judge import Judge
 from oracles.numerics.graph_rewrites import REWRITES
 from oracles.worker.relax_reference.program import RULES, Evaluation
 
@@ -105,7 +102,7 @@ def at_size(dims: Any, size: int) -> list[int]:
 
 @pytest.mark.parametrize("family", sorted({each.family for each in operators()}))
 @pytest.mark.parametrize("count", [SAMPLES, pytest.param(MANY, marks=pytest.mark.slow)])
-def test_tvm_infers_the_types_that_the_solvers_promise(family: str, count: int, relax_judge: Judge) -> None:
+def test_tvm_infers_the_types_that_the_solvers_promise(family, count, relax_judge):
     calls = Calls()
     for operator in operators():
         if operator.family == family:
@@ -121,7 +118,7 @@ def test_tvm_infers_the_types_that_the_solvers_promise(family: str, count: int, 
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_a_sampler_gives_the_recogniser_takes(name: str) -> None:
+def test_what_a_sampler_gives_the_recogniser_takes(name):
     (operator,) = (each for each in operators() if each.name == name)
     found = list(samples(operator, SAMPLES))
     assert len(found) >= SAMPLES // 3
@@ -130,22 +127,22 @@ def test_what_a_sampler_gives_the_recogniser_takes(name: str) -> None:
         assert target_of(call) == target
 
 
-def test_the_reference_has_a_rule_for_every_operator() -> None:
+def test_the_reference_has_a_rule_for_every_operator():
     assert [name for name in NAMES if name not in RULES] == []
     assert len(NAMES) == len(set(NAMES)) >= 175
 
 
-def test_every_form_has_a_weight() -> None:
+def test_every_form_has_a_weight():
     assert set(forms()) == set(FORMS)
 
 
-def test_tvm_finds_the_programs_well_formed(relax_judge: Judge) -> None:
+def test_tvm_finds_the_programs_well_formed(relax_judge):
     for seed in range(60):
         program = make_program(seed, 10)
         assert "error" not in relax_judge.executor.describe(program.program.to_bytes(), program.inputs), seed
 
 
-def test_a_seed_gives_the_same_program_and_its_document_is_read_back() -> None:
+def test_a_seed_gives_the_same_program_and_its_document_is_read_back():
     for seed in range(40):
         program = make_program(seed, 12)
         text = program.program.to_bytes()
@@ -153,7 +150,7 @@ def test_a_seed_gives_the_same_program_and_its_document_is_read_back() -> None:
         assert parse_program(text, "relax", "program").to_bytes() == text
 
 
-def test_programs_hold_what_types_allow() -> None:
+def test_programs_hold_what_types_allow():
     held = {op for seed in range(150) for op in make_program(seed, 14).counts().op_types}
     assert {"if", "function", "call", "getitem", "match_cast", "relax.call_tir", "relax.nonzero"} <= held
     programs = [make_program(seed, 14).program for seed in range(150)]
@@ -163,7 +160,7 @@ def test_programs_hold_what_types_allow() -> None:
     assert any(isinstance(dim, str) for each in programs for item in each.main.inputs for dim in item.shape)
 
 
-def test_values_are_finite_and_no_integer_wraps() -> None:
+def test_values_are_finite_and_no_integer_wraps():
     for seed in range(60):
         program = make_program(seed, 12)
         for value in Counting(json.loads(program.program.to_bytes())).main(program.inputs):
@@ -171,7 +168,7 @@ def test_values_are_finite_and_no_integer_wraps() -> None:
 
 
 @pytest.mark.parametrize("op", ["relax.divide", "relax.floor_divide", "relax.floor_mod", "relax.mod"])
-def test_no_function_divides_an_integer_by_zero_with_what_it_is_called_with(op: str) -> None:
+def test_no_function_divides_an_integer_by_zero_with_what_it_is_called_with(op):
     body = {"inputs": [["p", "int32", []]], "bindings": [["r", op, [{"ref": "p"}, {"ref": "p"}], {}]]}
     functions = {"f": {**body, "outputs": ["r"]}}
     document = {"functions": functions, "opaque": {}, "constants": {}, "main": {"facts": {}}, "facts": {}}
@@ -182,7 +179,7 @@ def test_no_function_divides_an_integer_by_zero_with_what_it_is_called_with(op: 
         run.value("y", *call, {"x": np.array(0, "int32")}, {})
 
 
-def test_what_recognisers_say_is_kept_and_is_what_they_say() -> None:
+def test_what_recognisers_say_is_kept_and_is_what_they_say():
     """The memory of answers is bounded, and no program hangs on it."""
     types = {Tensor(dtype, shape) for dtype in ("float32", "bool") for shape in ((), (2,), (1, 3, 4, 4))}
     for told in types:
@@ -194,7 +191,7 @@ def test_what_recognisers_say_is_kept_and_is_what_they_say() -> None:
 
 
 @pytest.mark.parametrize("name", ["relax", "relax_mutate", "relax_patterns"])
-def test_a_budget_bounds_every_chain_of_operators(name: str) -> None:
+def test_a_budget_bounds_every_chain_of_operators(name):
     deepest, free = 0, 0
     for budget in (UNLIMITED, Budget(depth=3)):
         for made in find_strategy(name)(range(12), 8, None, budget):
@@ -207,7 +204,7 @@ def test_a_budget_bounds_every_chain_of_operators(name: str) -> None:
     assert deepest == 3 < free
 
 
-def test_a_budget_of_time_counts_what_a_recursion_runs() -> None:
+def test_a_budget_of_time_counts_what_a_recursion_runs():
     """Estimated anew: every operator that the run meets, in functions as often as they are called."""
     most = 2e-4
     for seed in range(30):
@@ -230,7 +227,7 @@ class Counting(Evaluation):
         return super().value(name, op, *rest)
 
 
-def test_no_comparison_of_a_program_is_left_to_rounding() -> None:
+def test_no_comparison_of_a_program_is_left_to_rounding():
     """`gelu_tanh` of -6 is 0 in float32 and -8.5e-11 in float64: neither is what a test may hold TVM to."""
     assert is_close(np.zeros(3), np.array([1.0, -8.5e-11, 2.0]))
     assert not is_close(np.zeros(3), np.array([1.0, 0.0, 0.001]))
@@ -249,7 +246,7 @@ class Compared(Evaluation):
         return super().value(name, op, args, kwargs, known, sizes)
 
 
-def test_a_budget_bounds_every_dim() -> None:
+def test_a_budget_bounds_every_dim():
     (program,) = find_strategy("relax")(range(7, 8), 12, None, Budget(dim=3))
     graphs = (program.program.main, *program.program.functions.values())  # type: ignore[union-attr]
     dims = [dim for graph in graphs for item in graph.inputs for dim in item.shape if isinstance(dim, int)]
@@ -257,7 +254,7 @@ def test_a_budget_bounds_every_dim() -> None:
 
 
 @pytest.mark.slow
-def test_a_budget_of_memory_makes_programs_smaller() -> None:
+def test_a_budget_of_memory_makes_programs_smaller():
     free, bound = (
         sum(
             value.nbytes
@@ -269,7 +266,7 @@ def test_a_budget_of_memory_makes_programs_smaller() -> None:
     assert bound < free
 
 
-def test_two_policies_grow_from_one_seed_apart() -> None:
+def test_two_policies_grow_from_one_seed_apart():
     other = replace(POLICY, name="other")
     assert make_program(1, 8).program.to_bytes() != make_program(1, 8, other).program.to_bytes()
 
@@ -280,7 +277,7 @@ def example() -> str:
     return text.split("```python\n")[1].split("```")[0]
 
 
-def test_the_documented_policy_makes_what_it_says(tmp_path: Path) -> None:
+def test_the_documented_policy_makes_what_it_says(tmp_path):
     path = tmp_path / "nhwc.py"
     path.write_text(textwrap.dedent(example()))
     for made in find_strategy(f"{path}", trust=True)(range(20), 5, None, UNLIMITED):
@@ -295,7 +292,7 @@ REWRITTEN = 40
 
 
 @pytest.mark.parametrize("what", tuple(REWRITES))
-def test_a_rewritten_program_is_well_formed_and_gives_the_same(what: str, relax_judge: Judge) -> None:
+def test_a_rewritten_program_is_well_formed_and_gives_the_same(what, relax_judge):
     done = 0
     for seed in range(REWRITTEN):
         made = make_program(seed, 10)
@@ -320,7 +317,7 @@ def test_a_rewritten_program_is_well_formed_and_gives_the_same(what: str, relax_
     assert done > REWRITTEN // 3
 
 
-def test_forms_that_are_seldom_come_up_in_three_hundred_programs() -> None:
+def test_forms_that_are_seldom_come_up_in_three_hundred_programs():
     names = ("match_cast", "relax.call_tir_inplace", "recursion", "mutual recursion")
     held = dict.fromkeys((*names, "relax.unique", "relax.dynamic_strided_slice"), 0)
     for seed in range(300):

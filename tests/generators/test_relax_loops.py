@@ -1,7 +1,5 @@
 """PrimFuncs of loops within Relax programs: what passes take, and what the interpreter says."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np
@@ -30,7 +28,7 @@ def functions() -> list[Function]:
     return [each for each in drawn if is_sound(each)]
 
 
-def test_most_draws_are_sound_functions_of_blocks_under_one_root() -> None:
+def test_most_draws_are_sound_functions_of_blocks_under_one_root():
     made = functions()
     assert len(made) >= 20
     for function in made:
@@ -41,7 +39,7 @@ def test_most_draws_are_sound_functions_of_blocks_under_one_root() -> None:
         assert not any(isinstance(item, Alloc) for item in walk(root))
 
 
-def test_a_function_writes_all_of_its_result_and_nothing_that_it_is_given() -> None:
+def test_a_function_writes_all_of_its_result_and_nothing_that_it_is_given():
     for function in functions():
         stored = {item.buffer for item in walk(function.body) if isinstance(item, Store)}
         *given, result = function.params
@@ -49,7 +47,7 @@ def test_a_function_writes_all_of_its_result_and_nothing_that_it_is_given() -> N
         assert stored.isdisjoint(each.name for each in given)
 
 
-def test_a_block_says_what_it_reads_and_writes() -> None:
+def test_a_block_says_what_it_reads_and_writes():
     for function in functions():
         for block in (each for each in walk(function.body) if isinstance(each, Block) and each.writes):
             own = {each.name for each in block.allocs}
@@ -58,13 +56,13 @@ def test_a_block_says_what_it_reads_and_writes() -> None:
             assert used - own <= told
 
 
-def test_reductions_and_blocks_of_any_statements_come() -> None:
+def test_reductions_and_blocks_of_any_statements_come():
     blocks = [item for each in functions() for item in walk(each) if isinstance(item, Block)]
     assert {axis.kind for block in blocks for axis in block.axes} == {"spatial", "reduce"}
     assert any(not block.axes and block.writes and len(block.body) > 1 for block in blocks)
 
 
-def test_the_golden_reference_calls_what_the_generator_called() -> None:
+def test_the_golden_reference_calls_what_the_generator_called():
     held = 0
     for seed in range(12):
         made = make_program(seed, 6, LOOPS)
@@ -75,13 +73,13 @@ def test_the_golden_reference_calls_what_the_generator_called() -> None:
     assert held >= 12
 
 
-def test_a_call_with_too_many_operands_is_not_known() -> None:
+def test_a_call_with_too_many_operands_is_not_known():
     function = functions()[0]
     with pytest.raises(NotDefined):
         called(function, [np.zeros((1,), np.float32)] * (len(function.params) + 1))
 
 
-def test_a_result_that_rounding_decides_is_refused() -> None:
+def test_a_result_that_rounding_decides_is_refused():
     """The floor of an operand that is a whole number but for rounding."""
     at = (Const(0),)
     a, r = (Buffer(name, (Const(1),), "float32") for name in "AR")

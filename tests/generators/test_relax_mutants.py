@@ -1,10 +1,7 @@
 """Mutants of Relax programs: still well typed, of finite values, the same for one seed; a user's too."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,13 +13,12 @@ from generators.language.profile import UNLIMITED, Budget
 from generators.language.values import RandomSource
 from generators.mixture import BLOCK, MUTANTS, Plan, make_cases
 from generators.relax.mutation.mutant import Mutant, learn
-from generators.relax.mutation.mutations import MUTATIONS, Mutation, mutated
+from generators.relax.mutation.mutations import MUTATIONS, mutated
 from generators.relax.operator import Tensor
 from generators.relax.programs import RelaxProgram, make_program
 from generators.relax.watched import Watched
 from generators.sequences import LONG
 from generators.strategies import find_strategy
-from oracles.judge import Judge
 
 COUNT = 40
 
@@ -54,7 +50,7 @@ INPUTS = {"x": np.ones((2, 4), "float32"), "w": np.ones((4, 3), "float32"), "b":
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda each: each.__name__)
-def test_each_change_fits_many_programs(mutation: Mutation) -> None:
+def test_each_change_fits_many_programs(mutation):
     changed = 0
     for seed in range(COUNT):
         mutant = mutant_of(make_program(seed, 8), seed)
@@ -64,13 +60,13 @@ def test_each_change_fits_many_programs(mutation: Mutation) -> None:
     assert changed > COUNT // 3
 
 
-def test_tvm_finds_the_mutants_well_formed(relax_judge: Judge) -> None:
+def test_tvm_finds_the_mutants_well_formed(relax_judge):
     for seed, made in enumerate(find_strategy("relax_mutate")(range(COUNT), 8, None, UNLIMITED)):
         case = made.as_case(seed)  # type: ignore[union-attr]
         assert "error" not in relax_judge.executor.describe(case.program, case.inputs), seed
 
 
-def test_types_that_are_certain_are_those_that_tvm_infers(relax_judge: Judge) -> None:
+def test_types_that_are_certain_are_those_that_tvm_infers(relax_judge):
     known = 0
     for seed in range(COUNT):
         made = make_program(seed, 10)
@@ -87,7 +83,7 @@ def test_types_that_are_certain_are_those_that_tvm_infers(relax_judge: Judge) ->
     assert known > 2 * COUNT
 
 
-def test_values_of_mutants_stay_finite() -> None:
+def test_values_of_mutants_stay_finite():
     for seed in range(COUNT):
         made = make_program(seed, 8)
         found = mutated(made.program, made.inputs, made.types, RandomSource(f"{seed}"))
@@ -95,16 +91,7 @@ def test_values_of_mutants_stay_finite() -> None:
             assert np.isfinite(np.asarray(value, np.float64)).all()
 
 
-def test_a_seed_gives_the_same_mutant() -> None:
-    first, again = (
-        [made.as_case(0).program for made in find_strategy("relax_mutate")(range(8), 8, None, UNLIMITED)]  # type: ignore[union-attr]
-        for _ in range(2)
-    )
-    assert first == again
-    assert len({*first}) == 8
-
-
-def test_a_users_program_of_symbolic_dims_is_mutated_as_it_is(tmp_path: Path, relax_judge: Judge) -> None:
+def test_a_users_program_of_symbolic_dims_is_mutated_as_it_is(tmp_path, relax_judge):
     case = Case("relax", a_users_program().to_bytes(), INPUTS)
     case.save(tmp_path / "case")
     seen = set()
@@ -116,7 +103,7 @@ def test_a_users_program_of_symbolic_dims_is_mutated_as_it_is(tmp_path: Path, re
     assert len(seen) > COUNT // 2
 
 
-def test_what_crux_cannot_compute_stays_as_it_is() -> None:
+def test_what_crux_cannot_compute_stays_as_it_is():
     program = a_users_program()
     unknown = Binding("z", "relax.of.a.user", ({"ref": "h4"},))
     main = replace(program.main, bindings=(*program.main.bindings, unknown), outputs=("z",))
@@ -125,19 +112,19 @@ def test_what_crux_cannot_compute_stays_as_it_is() -> None:
         assert "relax.of.a.user" in {each.op for each in found.program.main.bindings}
 
 
-def test_a_case_of_another_format_is_refused(tmp_path: Path) -> None:
+def test_a_case_of_another_format_is_refused(tmp_path):
     Case("torch", b"", {}).save(tmp_path / "case")
     with pytest.raises(UserError):
         list(find_strategy("relax_mutate")(range(1), 5, tmp_path / "case", UNLIMITED))
 
 
-def test_a_mutant_keeps_the_bound_on_dims() -> None:
+def test_a_mutant_keeps_the_bound_on_dims():
     for made in find_strategy("relax_mutate")(range(10), 8, None, Budget(dim=3)):
         items = made.program.main.inputs  # type: ignore[union-attr]
         assert all(dim <= 3 for item in items for dim in item.shape if isinstance(dim, int))
 
 
-def test_mutants_come_with_long_sequences_of_passes() -> None:
+def test_mutants_come_with_long_sequences_of_passes():
     pytest.importorskip("tvm_ffi", reason="tvm is not installed")
     cases = list(make_cases(Plan(MUTANTS, passes_of="tvm", nodes=6), range(BLOCK)))
     assert all(len(case.passes) >= LONG for case in cases)

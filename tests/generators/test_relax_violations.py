@@ -1,7 +1,5 @@
 """Relax programs that are known to be incorrect: one violation each, and what is owed to them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -28,7 +26,7 @@ def judge() -> Iterator[Judge]:
         yield found
 
 
-def test_a_broken_program_is_another_one_with_its_violation_named() -> None:
+def test_a_broken_program_is_another_one_with_its_violation_named():
     kinds: Counter[str] = Counter()
     for seed in range(120):
         made = make_program(seed, 8)
@@ -45,18 +43,18 @@ def test_a_broken_program_is_another_one_with_its_violation_named() -> None:
     assert sum(kinds.values()) > 90
 
 
-def test_a_campaign_breaks_a_share_of_them() -> None:
+def test_a_campaign_breaks_a_share_of_them():
     plan = Plan("relax", Mode.DISRUPTIVE, nodes=6, sequences=False)
     assert sum(REFUSAL in case.settings for case in make_cases(plan, range(32))) > 24
 
 
-def test_tvm_refuses_what_numpy_refuses_too_and_such_a_case_is_no_bug(judge: Judge) -> None:
+def test_tvm_refuses_what_numpy_refuses_too_and_such_a_case_is_no_bug(judge):
     found = ((seed, violated(seed, make_program(seed, 4))) for seed in range(60))
     seed, case = next((seed, case) for seed, case in found if case)
     assert judge.verdict(case).outcome is Outcome.INVALID, seed
 
 
-def test_a_result_of_a_program_that_is_incorrect_is_a_bug(judge: Judge) -> None:
+def test_a_result_of_a_program_that_is_incorrect_is_a_bug(judge):
     """A rule for what is generated: this one, which TVM 0.27 takes, is made by hand and promised nowhere."""
     inputs = Input("c", "int64", (1,)), Input("x", "float32", (2,))
     branch = {"graph": {"inputs": [], "bindings": [["t", "relax.exp", [{"ref": "x"}], {}]], "outputs": ["t"]}}

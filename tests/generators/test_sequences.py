@@ -1,7 +1,5 @@
 """Sequences of passes: valid, the same from the same seed, and mutated from those before."""
 
-from __future__ import annotations
-
 from collections import Counter
 from statistics import median
 
@@ -18,7 +16,7 @@ def drawn(count: int = 1600) -> list[tuple[str, ...]]:
     return [each for first in range(0, count, 16) for each in sequences(range(first, first + 16), "tvm")]
 
 
-def test_every_sequence_is_one_that_the_backend_can_run() -> None:
+def test_every_sequence_is_one_that_the_backend_can_run():
     assert PASSES is not None
     found = [each for each in drawn() if each]
     assert 600 < len(found) < 1000
@@ -26,11 +24,11 @@ def test_every_sequence_is_one_that_the_backend_can_run() -> None:
     assert max(map(len, found)) <= 3 * LONGEST
 
 
-def test_the_same_seeds_give_the_same_sequences() -> None:
+def test_the_same_seeds_give_the_same_sequences():
     assert drawn() == drawn()
 
 
-def test_every_pass_is_drawn() -> None:
+def test_every_pass_is_drawn():
     assert PASSES is not None
     counts = Counter(name for each in drawn(4800) for name in each)
     assert set(counts) == set(PASSES.names)
@@ -39,7 +37,7 @@ def test_every_pass_is_drawn() -> None:
     assert 2 * median(seldom) < median(others)
 
 
-def test_each_mutation_makes_something_else() -> None:
+def test_each_mutation_makes_something_else():
     assert PASSES is not None
     for mutate in MUTATIONS:
         draws = RandomSource(mutate.__name__)
@@ -52,13 +50,13 @@ def cases(plan: Plan, seeds: range) -> list[Case]:
     return list(make_cases(plan, seeds))
 
 
-def test_a_campaign_gives_half_of_its_cases_a_sequence_wherever_it_begins() -> None:
+def test_a_campaign_gives_half_of_its_cases_a_sequence_wherever_it_begins():
     plan = Plan(strategy="random", nodes=3, passes_of="tvm")
     found = cases(plan, range(0, 32))
     assert 8 < sum(bool(case.passes) for case in found) < 24
     assert [case.case_id for case in cases(plan, range(5, 32))] == [case.case_id for case in found[5:]]
 
 
-def test_a_backend_without_named_passes_gets_none() -> None:
+def test_a_backend_without_named_passes_gets_none():
     for plan in (Plan("random", passes_of="ort"), Plan("random", passes_of="tvm", sequences=False)):
         assert not any(case.passes for case in cases(plan, range(0, 8)))

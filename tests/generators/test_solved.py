@@ -1,10 +1,7 @@
 """Programs whose sizes a solver finds: type rules on sizes that note what is computed with them."""
 
-from __future__ import annotations
-
 import operator
 from collections import Counter
-from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
 
@@ -33,9 +30,7 @@ def free(*values: int) -> tuple[Trace, list[Dim]]:
 
 @settings(deadline=None, max_examples=30)
 @given(st.sampled_from(COMPUTES), st.integers(0, 40), st.integers(1, 9), st.booleans())
-def test_a_size_computes_as_its_number_and_its_term_is_that_number(
-    compute: Callable[[int, int], int], one: int, other: int, is_known: bool
-) -> None:
+def test_a_size_computes_as_its_number_and_its_term_is_that_number(compute, one, other, is_known):
     trace, (left, right) = free(one, other)
     for found in (compute(left, other if is_known else right), compute(one, right)):
         assert plain(found) == compute(one, other)
@@ -44,9 +39,7 @@ def test_a_size_computes_as_its_number_and_its_term_is_that_number(
 
 @settings(deadline=None, max_examples=30)
 @given(st.sampled_from(COMPARES), st.integers(0, 9), st.integers(0, 9))
-def test_a_comparison_has_its_outcome_in_all_sizes_that_are_found(
-    compare: Callable[[int, int], bool], one: int, other: int
-) -> None:
+def test_a_comparison_has_its_outcome_in_all_sizes_that_are_found(compare, one, other):
     trace, (left, right) = free(one, other)
     trace.free = [(term, (3, 6)) for term, _ in trace.free]
     holds = compare(left, right)
@@ -54,7 +47,7 @@ def test_a_comparison_has_its_outcome_in_all_sizes_that_are_found(
     assert holds is compare(one, other) is compare(size(left), size(right))
 
 
-def test_the_type_rule_of_a_convolution_is_what_the_solver_gets() -> None:
+def test_the_type_rule_of_a_convolution_is_what_the_solver_gets():
     trace, (high, wide, channels) = free(8, 8, 4)
     trace.free = [(trace.free[0][0], (30, 31)), (trace.free[1][0], (20, 20)), (trace.free[2][0], (6, 7))]
     image = Operand("x", F32, (1, channels, high, wide), Range(0, 1))
@@ -67,9 +60,7 @@ def test_the_type_rule_of_a_convolution_is_what_the_solver_gets() -> None:
     assert size(high) in (30, 31)
 
 
-def test_sizes_that_are_found_take_the_same_way_through_the_rules_of_over_a_hundred_operators(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_sizes_that_are_found_take_the_same_way_through_the_rules_of_over_a_hundred_operators(monkeypatch):
     kept, lost, changed = Counter[str](), Counter[str](), 0
     placed = Realising._placed
 
@@ -91,7 +82,7 @@ def test_sizes_that_are_found_take_the_same_way_through_the_rules_of_over_a_hund
     assert changed > 0.2 * kept.total()
 
 
-def test_an_element_type_that_numpy_lacks_comes_in_a_part_of_the_programs() -> None:
+def test_an_element_type_that_numpy_lacks_comes_in_a_part_of_the_programs():
     held = Counter[DType]()
     for program in find_strategy("smt")(range(100), 10, None, UNLIMITED):
         graph = program.model.graph  # type: ignore[union-attr]
@@ -101,7 +92,7 @@ def test_an_element_type_that_numpy_lacks_comes_in_a_part_of_the_programs() -> N
     assert len(held) >= 5, held
 
 
-def test_windows_have_sizes_strides_and_pads_of_the_solver() -> None:
+def test_windows_have_sizes_strides_and_pads_of_the_solver():
     kernels, pads = Counter[int](), Counter[int]()
     for program in find_strategy("smt")(range(150), 10, None, UNLIMITED):
         for node in program.model.graph.node:  # type: ignore[union-attr]

@@ -1,7 +1,5 @@
 """What holds for the programs of every strategy, and what each is for."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from dataclasses import replace
@@ -25,7 +23,7 @@ from generators.mutations.modes import Mode, in_mode
 from generators.strategies import find_strategy, strategy_names
 from generators.strategies.backward import BackwardScope, grow_before
 from generators.strategies.coverage import Seen
-from generators.strategies.mutate import MUTATIONS, Mutant, Mutation
+from generators.strategies.mutate import MUTATIONS, Mutant
 from oracles.operators import arithmetic_of
 from oracles.relation.program import DTypeFamily
 
@@ -40,7 +38,7 @@ STRATEGIES = pytest.mark.parametrize(
 )
 
 
-def test_the_strategies_are_found() -> None:
+def test_the_strategies_are_found():
     named = (
         "aten",
         "backward",
@@ -65,14 +63,14 @@ def test_the_strategies_are_found() -> None:
 
 
 @STRATEGIES
-def test_the_checker_accepts_every_program(name: str) -> None:
+def test_the_checker_accepts_every_program(name):
     for program in find_strategy(name)(range(40), 10, None, UNLIMITED):
         assert checker_complaint(program.model) is None
         assert {info.name for info in program.model.graph.input} == set(program.inputs)
 
 
 @STRATEGIES
-def test_two_processes_write_what_one_writes(name: str, tmp_path: Path) -> None:
+def test_two_processes_write_what_one_writes(name, tmp_path):
     options = Options(name)
     one = generate(tmp_path / "one", 60, 5, options=options)
     two = generate(tmp_path / "two", 60, 5, options=options, jobs=2)
@@ -82,7 +80,7 @@ def test_two_processes_write_what_one_writes(name: str, tmp_path: Path) -> None:
             assert path.read_bytes() == (tmp_path / "two" / path.relative_to(tmp_path / "one")).read_bytes()
 
 
-def test_guided_programs_cover_more_than_unguided_ones() -> None:
+def test_guided_programs_cover_more_than_unguided_ones():
     """HirFuzz's score (§5.5): every piece of coverage is worth one."""
     scores = {}
     for name in ("coverage", "random", "uniform"):
@@ -94,7 +92,7 @@ def test_guided_programs_cover_more_than_unguided_ones() -> None:
     assert scores["coverage"] > scores["uniform"]
 
 
-def test_coverage_is_saved_and_goes_on_from_there(tmp_path: Path) -> None:
+def test_coverage_is_saved_and_goes_on_from_there(tmp_path):
     generate(tmp_path / "first", 20, 5, options=Options("coverage"))
     saved = tmp_path / "first" / COVERAGE_FILE
     generate(tmp_path / "second", 20, 5, options=Options("coverage", saved))
@@ -104,19 +102,19 @@ def test_coverage_is_saved_and_goes_on_from_there(tmp_path: Path) -> None:
     assert Case.load(tmp_path / "second" / "seed-3").case_id != fresh
 
 
-def test_a_file_that_holds_no_coverage_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_holds_no_coverage_is_refused(tmp_path):
     (tmp_path / "broken.json").write_text("[1")
     with pytest.raises(UserError, match="name coverage that was saved"):
         next(find_strategy("coverage")(range(1), 3, tmp_path / "broken.json", UNLIMITED))
 
 
-def test_backward_and_random_have_the_size_that_was_asked_for() -> None:
+def test_backward_and_random_have_the_size_that_was_asked_for():
     for name in ("backward", "coverage"):
         for program in find_strategy(name)(range(20), 12, None, UNLIMITED):
             assert sum(node.op_type != "Constant" for node in program.model.graph.node) == 12
 
 
-def test_backward_also_grows_before_an_input_that_others_read() -> None:
+def test_backward_also_grows_before_an_input_that_others_read():
     """NNSmith's backward insertion: what is new stands before the old nodes, and takes the input's place."""
     grown = 0
     for seed in range(30):
@@ -138,7 +136,7 @@ def test_backward_also_grows_before_an_input_that_others_read() -> None:
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.__name__)
-def test_each_mutation_changes_some_model_and_keeps_it_valid(mutation: Mutation) -> None:
+def test_each_mutation_changes_some_model_and_keeps_it_valid(mutation):
     changed = 0
     for seed in range(30):
         program = grow(seed, 8)
@@ -150,7 +148,7 @@ def test_each_mutation_changes_some_model_and_keeps_it_valid(mutation: Mutation)
     assert changed >= 5
 
 
-def test_a_users_model_is_mutated(tmp_path: Path) -> None:
+def test_a_users_model_is_mutated(tmp_path):
     model = onnx.parser.parse_model(
         '<ir_version: 8, opset_import: ["" : 17]> g (float[2, 3] x) => (float[2, 3] y) '
         "{ a = Relu(x) b = Tanh(a) y = Add(a, b) }"
@@ -166,7 +164,7 @@ def test_a_users_model_is_mutated(tmp_path: Path) -> None:
 KINDS = {"dtype", "shape", "rank", "attribute", "arity", "cycle", "dangling name", "opset"}
 
 
-def test_a_disruptive_program_has_one_violation_that_its_notes_name_and_the_checker_finds() -> None:
+def test_a_disruptive_program_has_one_violation_that_its_notes_name_and_the_checker_finds():
     """But for values of attributes and operands of some operators, of which the checker knows little."""
     kinds: Counter[str] = Counter()
     for seed in range(200):
@@ -183,7 +181,7 @@ def test_a_disruptive_program_has_one_violation_that_its_notes_name_and_the_chec
 
 
 @pytest.mark.parametrize("plan", [Plan(nodes=1), Plan(nodes=1, dialect="aten")], ids=["onnx", "aten"])
-def test_every_disruptive_program_of_a_mixture_has_a_violation(plan: Plan) -> None:
+def test_every_disruptive_program_of_a_mixture_has_a_violation(plan):
     """Also where all operators are com.microsoft's or torch's own, of which ONNX has no schema."""
     disruptive = replace(plan, mode=Mode.DISRUPTIVE, strategy="mixed")
     foreign = 0
@@ -194,7 +192,7 @@ def test_every_disruptive_program_of_a_mixture_has_a_violation(plan: Plan) -> No
     assert foreign > 5
 
 
-def test_nan_and_infinity_enter_an_operator_that_defines_what_it_makes_of_them() -> None:
+def test_nan_and_infinity_enter_an_operator_that_defines_what_it_makes_of_them():
     changed = 0
     for seed in range(200):
         program = grow(seed, 8)
@@ -212,7 +210,7 @@ def test_nan_and_infinity_enter_an_operator_that_defines_what_it_makes_of_them()
 
 
 @pytest.mark.parametrize("name", ["random", "coverage", "backward", "uniform", "mutate"])
-def test_a_program_never_exceeds_its_budget(name: str) -> None:
+def test_a_program_never_exceeds_its_budget(name):
     """Arithmetic is counted anew here, for the operators of which the cost is plain."""
     budget = Budget(flops=40_000, memory=6_000, dim=9)
     largest = 0
@@ -231,7 +229,7 @@ def test_a_program_never_exceeds_its_budget(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["random", "backward", "uniform", "mutate"])
-def test_a_budget_bounds_chains_and_the_time_of_a_run(name: str) -> None:
+def test_a_budget_bounds_chains_and_the_time_of_a_run(name):
     """Chains and nodes are counted anew; a body's nodes count once here, so that this is a lower bound."""
     deepest = 0
     for program in find_strategy(name)(range(8), 10, None, Budget(depth=3)):
@@ -246,7 +244,7 @@ def test_a_budget_bounds_chains_and_the_time_of_a_run(name: str) -> None:
         assert 0 < seconds_of(0, sum(bytes_of(*one) for one in program.types.values()), count) <= 1e-4
 
 
-def test_a_budget_too_small_for_all_nodes_gives_fewer() -> None:
+def test_a_budget_too_small_for_all_nodes_gives_fewer():
     fewer = 0
     for program in find_strategy("random")(range(6), 90, None, Budget(memory=60)):
         fewer += sum(node.op_type != "Constant" for node in program.model.graph.node) < 90
@@ -254,7 +252,7 @@ def test_a_budget_too_small_for_all_nodes_gives_fewer() -> None:
     assert fewer
 
 
-def test_some_inputs_have_dims_with_names_that_fit_their_values() -> None:
+def test_some_inputs_have_dims_with_names_that_fit_their_values():
     named = 0
     for seed in range(150):
         program = grow(seed, 8)
@@ -268,7 +266,7 @@ def test_some_inputs_have_dims_with_names_that_fit_their_values() -> None:
     assert named >= 5
 
 
-def test_the_strategy_that_the_documents_show_runs(tmp_path: Path) -> None:
+def test_the_strategy_that_the_documents_show_runs(tmp_path):
     shown = (Path(__file__).parents[2] / "docs/own-backend.md").read_text()
     block = next(
         part for part in shown.split("```") if part.startswith("python\n") and "def programs(" in part
@@ -286,7 +284,7 @@ def test_the_strategy_that_the_documents_show_runs(tmp_path: Path) -> None:
 
 
 @needs_z3
-def test_the_solver_finds_sizes_from_every_bin_for_operators_that_belong_together() -> None:
+def test_the_solver_finds_sizes_from_every_bin_for_operators_that_belong_together():
     dims: Counter[int] = Counter()
     operators: Counter[str] = Counter()
     for program in find_strategy("smt")(range(40), 10, None, UNLIMITED):
@@ -299,7 +297,7 @@ def test_the_solver_finds_sizes_from_every_bin_for_operators_that_belong_togethe
         assert any(low <= dim <= high for dim in dims), (low, high)
 
 
-def test_without_the_solver_the_strategy_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_solver_the_strategy_says_what_to_install(monkeypatch):
     monkeypatch.setattr("generators.strategies.smt.find_spec", lambda name: None)
     with pytest.raises(UserError, match="z3 is not installed"):
         next(find_strategy("smt")(range(1), 5, None, UNLIMITED))

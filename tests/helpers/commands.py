@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -63,9 +63,27 @@ def hear_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def waited_for(condition: Callable[[], object], seconds: float = 240.0) -> bool:
+def waited_for(condition: Callable[[], object], seconds: float = 600.0) -> bool:
     """Whether a condition came to hold; the limit is for what hangs, not for what is slow."""
     deadline = time.monotonic() + seconds
     while not (holds := condition()) and time.monotonic() < deadline:
         time.sleep(0.02)
     return bool(holds)
+
+
+def is_gone(pid: int) -> bool:
+    """Whether a process has ended; one that nobody has waited for yet has."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def processes_with(word: str, of: str = "cmdline") -> list[int]:
+    """The processes among whose words this is; or among whose variables, of `environ`."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # another user's, or gone
+            if word.encode() in (folder / of).read_bytes().split(b"\0"):
+                found.append(int(folder.name))
+    return found

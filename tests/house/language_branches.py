@@ -1,7 +1,5 @@
 """Counts the places of the product that ask which language a program is in: by its name, or by its class."""
 
-from __future__ import annotations
-
 import ast
 import sys
 from collections.abc import Iterator

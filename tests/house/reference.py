@@ -4,8 +4,6 @@
 A list stands between `<!-- generated: NAME -->` and `<!-- end -->`, with NAME a key of `LISTS`.
 """
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 import re

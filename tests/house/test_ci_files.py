@@ -1,7 +1,5 @@
 """The Dockerfile, the action and its script: what a linter would ask, and that they name what is there."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -27,7 +25,7 @@ def given(name: str) -> list[str]:
     return [re.sub(r"\\\n\s*", "", text) for kind, text in INSTRUCTIONS if kind == name]
 
 
-def test_the_image_is_of_a_named_release_and_runs_as_nobody_special() -> None:
+def test_the_image_is_of_a_named_release_and_runs_as_nobody_special():
     (base,) = given("FROM")
     assert re.fullmatch(r"python:3\.1[12]-slim", base)
     assert given("USER") == ["crux"]
@@ -38,7 +36,7 @@ def test_the_image_is_of_a_named_release_and_runs_as_nobody_special() -> None:
     assert isinstance(json.loads(given("CMD")[0]), list)
 
 
-def test_layers_keep_no_lists_and_no_caches() -> None:
+def test_layers_keep_no_lists_and_no_caches():
     for text in given("RUN"):
         if "apt-get install" in text:
             assert "--no-install-recommends" in text
@@ -50,7 +48,7 @@ def test_layers_keep_no_lists_and_no_caches() -> None:
         assert "sudo" not in text
 
 
-def test_the_image_gets_all_that_the_wheel_holds_and_what_it_takes_is_there() -> None:
+def test_the_image_gets_all_that_the_wheel_holds_and_what_it_takes_is_there():
     sources = [word for text in given("COPY") for word in text.split()[:-1]]
     assert [name for name in sources if not (ROOT / name).exists()] == []
     assert set(SHIPPED["only-include"]) <= set(sources)
@@ -66,7 +64,7 @@ def has_docker() -> bool:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_the_image_is_built_and_runs() -> None:
+def test_the_image_is_built_and_runs():
     if not has_docker():
         pytest.skip("no docker daemon here")
     subprocess.run(["docker", "build", "-q", "-t", "crux-test", ROOT], check=True, capture_output=True)
@@ -82,7 +80,7 @@ def action() -> dict[str, Any]:
     return found
 
 
-def test_the_action_uses_what_it_declares(action: dict[str, Any]) -> None:
+def test_the_action_uses_what_it_declares(action):
     assert action["runs"]["using"] == "composite"
     steps = action["runs"]["steps"]
     text = json.dumps([steps, action["outputs"]])
@@ -92,7 +90,7 @@ def test_the_action_uses_what_it_declares(action: dict[str, Any]) -> None:
     assert [step["uses"] for step in steps if not re.search(r"@v\d+$", step.get("uses", "@v0"))] == []
 
 
-def test_the_scripts_of_the_action_parse_and_no_input_is_pasted_into_them(action: dict[str, Any]) -> None:
+def test_the_scripts_of_the_action_parse_and_no_input_is_pasted_into_them(action):
     for step in action["runs"]["steps"]:
         if "run" in step:
             assert step["shell"] == "bash"
@@ -101,14 +99,14 @@ def test_the_scripts_of_the_action_parse_and_no_input_is_pasted_into_them(action
     subprocess.run(["bash", "-n", ROOT / ".ci/judge-cases"], check=True)
 
 
-def test_the_action_gives_its_script_what_it_asks_for(action: dict[str, Any]) -> None:
+def test_the_action_gives_its_script_what_it_asks_for(action):
     (step,) = [each for each in action["runs"]["steps"] if "judge-cases" in each.get("run", "")]
     asked = set(re.findall(r"\$\{([A-Z]+)[:-]", (ROOT / ".ci/judge-cases").read_text()))
     assert {"CASES", "OUT", "TARGET"} <= asked <= set(step["env"])
 
 
 @pytest.mark.slow
-def test_the_script_of_the_action_judges_shrinks_and_reports(tmp_path: Path) -> None:
+def test_the_script_of_the_action_judges_shrinks_and_reports(tmp_path):
     clip_exception().save(tmp_path / "cases" / "clip")
     healthy().save(tmp_path / "cases" / "healthy")
     crux = tmp_path / "crux"

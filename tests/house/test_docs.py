@@ -1,7 +1,5 @@
 """The documents name everything that there is, and nothing that there is not."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import re
@@ -60,20 +58,20 @@ def words(path: Path) -> int:
     return len(path.read_text().split())
 
 
-def test_the_reference_of_commands_is_what_the_program_says() -> None:
+def test_the_reference_of_commands_is_what_the_program_says():
     assert COMMANDS_PAGE.read_text() == commands_page(), "run python -m tests.house.reference"
 
 
 @pytest.mark.parametrize("path", documents(), ids=lambda path: path.name)
-def test_the_lists_in_a_document_are_those_of_the_program(path: Path) -> None:
+def test_the_lists_in_a_document_are_those_of_the_program(path):
     assert path.read_text() == filled(path.read_text()), "run python -m tests.house.reference"
 
 
-def test_every_list_stands_in_a_document() -> None:
+def test_every_list_stands_in_a_document():
     assert {found[2] for found in MARKED.finditer(TEXT)} == set(LISTS)
 
 
-def test_the_documents_are_short() -> None:
+def test_the_documents_are_short():
     assert words(ROOT / "README.md") < 900
     assert words(ROOT / "ARCHITECTURE.md") <= 2_000
     examples = ROOT / "docs/examples"
@@ -81,7 +79,7 @@ def test_the_documents_are_short() -> None:
     assert sum(map(words, [*(ROOT / name for name in DOCUMENTS), *pages])) <= MOST_WORDS
 
 
-def test_every_command_and_option_is_named() -> None:
+def test_every_command_and_option_is_named():
     names = {*commands()} | {name for each in commands().values() for name in spellings(each)}
     assert len(names) > 60
     assert sorted(name for name in names if not is_named(name)) == []
@@ -93,12 +91,12 @@ def first_column(page: str, heading: str) -> list[str]:
     return re.findall(r"^\| `([^`]+)`", section, flags=re.MULTILINE)
 
 
-def test_the_tables_of_rules_and_oracles_are_those_of_the_program() -> None:
+def test_the_tables_of_rules_and_oracles_are_those_of_the_program():
     assert first_column("docs/verdicts.md", "Rules") == rule_names()
     assert first_column("docs/verdicts.md", "More oracles") == sorted(asked_oracles())
 
 
-def test_every_backend_and_strategy_has_a_row() -> None:
+def test_every_backend_and_strategy_has_a_row():
     targets = re.findall(r"^\| `([^`]+)` \|", (ROOT / "docs/targets.md").read_text(), flags=re.MULTILINE)
     assert {*backends()} <= {*targets}
     rows = " ".join(re.findall(r"^\|([^|]+)\|", (ROOT / "docs/campaigns.md").read_text(), flags=re.MULTILINE))
@@ -106,7 +104,7 @@ def test_every_backend_and_strategy_has_a_row() -> None:
 
 
 @pytest.mark.parametrize("line", sorted(set(shell_lines())))
-def test_every_command_shown_exists_with_its_options(line: str) -> None:
+def test_every_command_shown_exists_with_its_options(line):
     words = shlex.split(line, comments=True)[1:]
     two = " ".join(words[:2])
     name = two if two in commands() else words[0]
@@ -116,14 +114,14 @@ def test_every_command_shown_exists_with_its_options(line: str) -> None:
     assert shown <= spellings(commands()[name]) | {"--help"}
 
 
-def test_the_readme_opens_with_two_commands_that_exist() -> None:
+def test_the_readme_opens_with_two_commands_that_exist():
     lines = (ROOT / "README.md").read_text().splitlines()
     for command in FIRST_COMMANDS:
         assert command in [line.removeprefix("$ ") for line in lines]
         assert os.access(ROOT / command.split()[0], os.X_OK)
 
 
-def test_every_file_named_exists() -> None:
+def test_every_file_named_exists():
     top = "bin|corpus|oracles|reducer|generators|triage|tests|.ci"
     named = set(re.findall(rf"`((?:{top})/[\w./-]*)`", TEXT)) | set(
         re.findall(r"\]\((?!http|#)([^)#]+)", TEXT)
@@ -136,22 +134,20 @@ def test_every_file_named_exists() -> None:
 
 
 @pytest.mark.parametrize("words", [(), ("hunt",), ("triage", "mark"), ("check",)])
-def test_the_help_of_a_flag_asks_for_no_value(
-    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_help_of_a_flag_asks_for_no_value(words, capsys):
     assert run([*words, "--help"]) == 0
     shown = capsys.readouterr().out
     assert "Usage: crux" in shown
     assert "<bool>" not in shown
 
 
-def test_inputs_are_offered_where_a_case_is_named() -> None:
+def test_inputs_are_offered_where_a_case_is_named():
     assert "--inputs" in spellings(commands()["check"])
     makers = ("hunt", "fuzz", "generate", "replay", "wrap")
     assert [name for name in makers if "--inputs" in spellings(commands()[name])] == []
 
 
-def test_the_guide_to_a_backend_names_fields_that_there_are() -> None:
+def test_the_guide_to_a_backend_names_fields_that_there_are():
     named = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs/own-backend.md").read_text(), flags=re.MULTILINE)
     assert named
     assert {*named} <= {each.name for each in dataclasses.fields(Backend)}

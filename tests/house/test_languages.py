@@ -1,7 +1,5 @@
 """Nobody asks which language a program is in; its folders say all that there is to say of it."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 
@@ -13,11 +11,11 @@ from tests.house.language_branches import NAMES, asks_in, branches
 ROOT = Path(__file__).parents[2]
 
 
-def test_no_module_outside_of_the_languages_folders_asks_which_one_a_program_is_in() -> None:
+def test_no_module_outside_of_the_languages_folders_asks_which_one_a_program_is_in():
     assert list(branches(ROOT)) == []
 
 
-def test_the_languages_that_are_looked_for_are_those_that_there_are() -> None:
+def test_the_languages_that_are_looked_for_are_those_that_there_are():
     assert set(format_names()) == NAMES
 
 
@@ -33,12 +31,12 @@ def test_the_languages_that_are_looked_for_are_those_that_there_are() -> None:
         "match program:\n    case GraphProgram():\n        pass",
     ],
 )
-def test_a_question_is_seen_in_whatever_form(code: str) -> None:
+def test_a_question_is_seen_in_whatever_form(code):
     assert asks_in(ast.parse(code))
 
 
 @pytest.mark.parametrize(
     "code", ['parts[:2] == ["torch", "ops"]', 'needs = ("onnx",)', "isinstance(model, torch.nn.Module)"]
 )
-def test_names_of_packages_are_no_question(code: str) -> None:
+def test_names_of_packages_are_no_question(code):
     assert not asks_in(ast.parse(code))

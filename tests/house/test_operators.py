@@ -1,7 +1,5 @@
 """What is known of an operator stands in one place: its record among the families of `oracles/operators/`."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 from collections.abc import Iterator
@@ -54,7 +52,7 @@ def is_table(texts: list[str]) -> bool:
     return len(known) >= MANY and len(known) >= 0.8 * len(texts)
 
 
-def test_no_table_of_operators_stands_anywhere_else() -> None:
+def test_no_table_of_operators_stands_anywhere_else():
     packages = ("corpus", "oracles", "reducer", "generators", "triage")
     paths = (path for package in packages for path in (ROOT / package).rglob("*.py"))
     inside = {path.relative_to(ROOT).as_posix(): path for path in paths}
@@ -67,7 +65,7 @@ def test_no_table_of_operators_stands_anywhere_else() -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_family_holds_operators_with_all_that_is_known_of_them(family: str) -> None:
+def test_a_family_holds_operators_with_all_that_is_known_of_them(family):
     module = __import__(f"{oracles.operators.__name__}.{family}", fromlist=[family]).OPERATORS
     assert module
     for operator in module:
@@ -77,7 +75,7 @@ def test_a_family_holds_operators_with_all_that_is_known_of_them(family: str) ->
         assert operator.since <= operator.until
 
 
-def test_a_type_rule_is_written_once_so_the_generators_write_none() -> None:
+def test_a_type_rule_is_written_once_so_the_generators_write_none():
     rules = {operator.infer for operator in (*all_operators(), *aten_operators())}
     homes = {Path(inspect.getsourcefile(rule) or "").relative_to(ROOT).parts[:2] for rule in rules}
     assert homes == {("oracles", "operators"), ("oracles", "relation")}

@@ -1,7 +1,5 @@
 """The documents become a static site in which every link leads somewhere."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess
@@ -46,12 +44,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "site"
 
 
-def test_every_page_of_the_documents_is_in_the_site(site: Path) -> None:
+def test_every_page_of_the_documents_is_in_the_site(site):
     pages = [path.stem for path in (ROOT / "docs").glob("*.md")]
     assert [name for name in pages if not (site / f"{name}.html").is_file()] == []
 
 
-def test_every_link_leads_somewhere_and_no_page_loads_from_elsewhere(site: Path) -> None:
+def test_every_link_leads_somewhere_and_no_page_loads_from_elsewhere(site):
     pages = {path: Links(path) for path in site.rglob("*.html") if path.name != "404.html"}
     assert pages
     for page, found in pages.items():

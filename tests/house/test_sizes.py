@@ -1,7 +1,5 @@
 """No module, function or room outgrows what one can read: what is exempt is named, with its reason."""
 
-from __future__ import annotations
-
 import ast
 from collections import Counter
 from collections.abc import Iterator
@@ -41,22 +39,22 @@ def functions(path: Path) -> Iterator[tuple[str, int]]:
             yield f"{name(path)}:{node.name}", (node.end_lineno or node.lineno) - node.lineno + 1
 
 
-def test_no_module_is_too_long() -> None:
+def test_no_module_is_too_long():
     sizes = {name(path): len(path.read_text(encoding="utf-8").splitlines()) for path in FILES}
     assert {path for path, size in sizes.items() if size > MOST_LINES} == LONG.keys()
 
 
-def test_no_function_is_too_long() -> None:
+def test_no_function_is_too_long():
     sizes = dict(size for path in FILES for size in functions(path))
     assert {where for where, size in sizes.items() if size > MOST_LINES_OF_A_FUNCTION} == set()
 
 
-def test_no_room_holds_too_many_modules() -> None:
+def test_no_room_holds_too_many_modules():
     rooms = Counter(name(path.parent) for path in FILES if path.name != "__init__.py")
     assert {room for room, count in rooms.items() if count > MOST_MODULES} <= WIDE.keys()
 
 
-def test_every_room_has_a_door() -> None:
+def test_every_room_has_a_door():
     rooms = {path.parent for path in FILES}
     without = [
         name(room) for room in rooms if not ast.get_docstring(ast.parse((room / "__init__.py").read_text()))

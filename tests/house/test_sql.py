@@ -1,7 +1,5 @@
 """SQL stands in the store: what is asked of it elsewhere goes through typed functions."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator
@@ -22,7 +20,7 @@ def statements(path: Path) -> Iterator[str]:
             yield f"{path.relative_to(ROOT)}:{node.lineno}"
 
 
-def test_only_the_store_holds_sql() -> None:
+def test_only_the_store_holds_sql():
     found = {
         where: path
         for package in PACKAGES

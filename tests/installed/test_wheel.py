@@ -3,8 +3,6 @@
 Only the packages that it depends on are borrowed, as links, from the environment that runs the tests.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -91,7 +89,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_the_wheel_holds_the_packages_and_their_data_and_no_tests(wheel: Path) -> None:
+def test_the_wheel_holds_the_packages_and_their_data_and_no_tests(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     tops = {name.split("/")[0].removesuffix(".py") for name in names if ".dist-info" not in name}
     assert tops == {*OURS, "tensorcrux-stubs"}
@@ -102,20 +100,20 @@ def test_the_wheel_holds_the_packages_and_their_data_and_no_tests(wheel: Path) -
     assert sorted(set(kept) - set(names)) == []
 
 
-def test_our_package_names_are_of_our_distribution_alone(installed: Path, tmp_path: Path) -> None:
+def test_our_package_names_are_of_our_distribution_alone(installed, tmp_path):
     done = run(tmp_path, installed / "python", "-c", DISTRIBUTIONS % sorted(OURS))
     assert json.loads(done.stdout) == {name: ["tensorcrux"] for name in OURS}, done.stderr
 
 
 @pytest.mark.parametrize("module", [(), ("-m", "tensorcrux")], ids=["crux", "python -m tensorcrux"])
-def test_the_command_line_starts(installed: Path, tmp_path: Path, module: tuple[str, ...]) -> None:
+def test_the_command_line_starts(installed, tmp_path, module):
     start = [installed / "python", *module] if module else [installed / "crux"]
     done = run(tmp_path, *start, "--help")
     assert (done.returncode, done.stderr) == (0, "")
     assert "You have a failing model" in done.stdout
 
 
-def test_a_model_is_judged_and_reduced(installed: Path, tmp_path: Path, model: Path) -> None:
+def test_a_model_is_judged_and_reduced(installed, tmp_path, model):
     checked = run(tmp_path, installed / "crux", "check", model, "--json")
     assert checked.returncode in (0, 1), checked.stderr
     if checked.returncode == 0:
@@ -126,7 +124,7 @@ def test_a_model_is_judged_and_reduced(installed: Path, tmp_path: Path, model: P
     assert (tmp_path / "small" / "reduction.html").is_file()
 
 
-def test_a_type_checker_knows_the_library(installed: Path, tmp_path: Path) -> None:
+def test_a_type_checker_knows_the_library(installed, tmp_path):
     """One line of the file is wrong: a checker that knows nothing of the library would not see it."""
     (tmp_path / "test_typed.py").write_text(TYPED)
     command = [sys.executable, "-m", "mypy", "--strict", "--python-executable", installed / "python"]
@@ -137,9 +135,7 @@ def test_a_type_checker_knows_the_library(installed: Path, tmp_path: Path) -> No
     assert 'Unexpected keyword argument "rtoll" for "check"' in errors[0]
 
 
-def test_nothing_of_a_users_project_is_shadowed_and_nothing_of_it_shadows_us(
-    installed: Path, tmp_path: Path, model: Path
-) -> None:
+def test_nothing_of_a_users_project_is_shadowed_and_nothing_of_it_shadows_us(installed, tmp_path, model):
     """Its modules have our names; they are what the project's own code imports, and crux never does."""
     write_project(tmp_path, model)
     python, searched = installed / "python", {"PYTHONPATH": "."}
@@ -158,9 +154,7 @@ def test_nothing_of_a_users_project_is_shadowed_and_nothing_of_it_shadows_us(
     assert list(tmp_path.glob("bundles/*/case/case.json"))
 
 
-def test_a_package_of_our_name_that_is_imported_in_place_of_ours_is_named(
-    installed: Path, tmp_path: Path
-) -> None:
+def test_a_package_of_our_name_that_is_imported_in_place_of_ours_is_named(installed, tmp_path):
     (tmp_path / "corpus").mkdir()
     (tmp_path / "corpus" / "__init__.py").write_text("")
     started = run(tmp_path, installed / "python", "-m", "triage.cli", "doctor")

@@ -1,7 +1,5 @@
 """The oracles that are asked for by name: further ways to run a case that passes otherwise."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -49,7 +47,7 @@ def judge() -> Iterator[Judge]:
 
 
 @pytest.mark.parametrize("name", REWRITES)
-def test_a_rewrite_changes_the_program_and_no_bit_of_its_results(judge: Judge, name: str) -> None:
+def test_a_rewrite_changes_the_program_and_no_bit_of_its_results(judge, name):
     expected = judge.runs(PLAIN, judge.configs[:1])[0].outputs
     found = REWRITES[name](onnx.load_model_from_string(PLAIN.program), PLAIN.inputs)
     assert found is not None
@@ -71,9 +69,7 @@ def test_a_rewrite_changes_the_program_and_no_bit_of_its_results(judge: Judge, n
     ],
     ids=["exception", "wrong value"],
 )
-def test_a_bug_that_only_a_rewritten_program_shows_is_found_again(
-    judge: Judge, hidden: Case, symptom: str
-) -> None:
+def test_a_bug_that_only_a_rewritten_program_shows_is_found_again(judge, hidden, symptom):
     with Judge(Target("ort")) as plain:
         assert plain.verdict(hidden).outcome is Outcome.PASS
     verdict = judge.verdict(hidden)
@@ -82,7 +78,7 @@ def test_a_bug_that_only_a_rewritten_program_shows_is_found_again(
     assert judge.verdict(hidden, only=verdict.runs[-1].config).symptom == verdict.symptom
 
 
-def test_a_sound_case_passes_every_oracle(judge: Judge) -> None:
+def test_a_sound_case_passes_every_oracle(judge):
     assert judge.verdict(PLAIN).outcome is Outcome.PASS
 
 
@@ -93,7 +89,7 @@ def test_a_sound_case_passes_every_oracle(judge: Judge) -> None:
         "torch@oracles=round-trip",
     ],
 )
-def test_what_is_written_and_read_back_computes_the_same(text: str) -> None:
+def test_what_is_written_and_read_back_computes_the_same(text):
     with Judge(Target.parse(text)) as judge:
         assert judge.verdict(PLAIN).outcome is Outcome.PASS
         oracle = asked_oracles()["round-trip"]
@@ -101,7 +97,7 @@ def test_what_is_written_and_read_back_computes_the_same(text: str) -> None:
         assert forms == list(judge.backend.written_as)
 
 
-def test_an_unknown_oracle_is_named_with_the_known_ones() -> None:
+def test_an_unknown_oracle_is_named_with_the_known_ones():
     with pytest.raises(UserError, match=r"'nonsense'.*metamorphic"):
         find_asked("perf,nonsense")
 
@@ -119,7 +115,7 @@ def timed(label: str, seconds: float) -> Run:
     ],
     ids=["every time", "once quick", "too short to tell"],
 )
-def test_slower_means_clearly_and_every_time(times: list[float], is_slower: bool) -> None:
+def test_slower_means_clearly_and_every_time(times, is_slower):
     runs = tuple(timed("none" if index % 2 == 0 else "all", each) for index, each in enumerate(times))
     verdict = perf.judge(PLAIN, (timed("none", 0.1), *runs), None)  # type: ignore[arg-type]
     assert (verdict is not None) == is_slower
@@ -130,7 +126,7 @@ def test_slower_means_clearly_and_every_time(times: list[float], is_slower: bool
     ("text", "format"),
     [("ort", "onnx"), ("tvm", "onnx"), ("tvm", "relax"), ("tvm", "tir"), ("inductor", "onnx")],
 )
-def test_a_side_that_is_made_slow_is_seen_on_every_target(text: str, format: str) -> None:
+def test_a_side_that_is_made_slow_is_seen_on_every_target(text, format):
     target = Target.parse(text)
     configs = configs_of(target, format)
     ways = [way.config for way in perf.ways(PLAIN, Asking(target, configs))]
@@ -143,7 +139,7 @@ def test_a_side_that_is_made_slow_is_seen_on_every_target(text: str, format: str
     assert ways[0].settings != ways[1].settings
 
 
-def test_a_run_says_what_its_execution_took(judge: Judge) -> None:
+def test_a_run_says_what_its_execution_took(judge):
     big = case("g (float[600,600] x) => (float[600,600] y) { y = MatMul(x, x) }", x=np.ones((600, 600), F))
     (run,) = judge.runs(big, judge.configs[:1])
     assert 0 < run.execute_seconds <= run.cpu_seconds

@@ -1,7 +1,5 @@
 """Programs of torch's own operators: called as they are, judged on inductor, unsupported elsewhere."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -132,7 +130,7 @@ def test_what_rounding_or_the_text_leaves_open_is_no_bug(compiled, graph, inputs
 
 
 @pytest.mark.slow
-def test_a_wrong_quotient_is_reduced_to_one_node_with_a_script_that_shows_it(tmp_path: Path) -> None:
+def test_a_wrong_quotient_is_reduced_to_one_node_with_a_script_that_shows_it(tmp_path):
     pytest.importorskip("torch", reason="torch is not installed")
     case = case_of(
         "(float[2] a, float[2] b) => (float[2] y, float[2] z)"

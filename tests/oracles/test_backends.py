@@ -1,7 +1,5 @@
 """The backends: their configs, how they place a failure, and what they read in messages."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -69,7 +67,7 @@ def run_all(
 # Finding and configuring
 
 
-def test_every_file_is_a_backend_with_configs_of_its_own() -> None:
+def test_every_file_is_a_backend_with_configs_of_its_own():
     folder = Path(ort.__file__).parent
     files = {path.stem for path in folder.glob("*.py")} - {"__init__"}
 
@@ -80,7 +78,7 @@ def test_every_file_is_a_backend_with_configs_of_its_own() -> None:
         assert backend.classify(Run(configs[0], Status.OK, Phase.EXECUTE)) == ""
 
 
-def test_an_unknown_backend_is_the_users_mistake() -> None:
+def test_an_unknown_backend_is_the_users_mistake():
     with pytest.raises(UserError, match="ort"):
         find_backend("ortt")
 
@@ -93,14 +91,14 @@ def test_an_unknown_backend_is_the_users_mistake() -> None:
         ("ort@opt=basic", ["none", "basic"]),
     ],
 )
-def test_the_baseline_comes_first_then_the_target_then_lower_levels(target: str, labels: list[str]) -> None:
+def test_the_baseline_comes_first_then_the_target_then_lower_levels(target, labels):
     configs = find_backend("ort").configs(Target.parse(target))
 
     assert [config.label for config in configs] == labels
     assert {config.get("threads") for config in configs} == {1}
 
 
-def test_the_targets_settings_reach_every_config() -> None:
+def test_the_targets_settings_reach_every_config():
     target = Target.parse("ort:cuda@threads=4@disabled_optimizers=A,B")
     cpu, *others = find_backend("ort").configs(target)
     assert cpu.get("providers") == ("CPUExecutionProvider",)
@@ -112,7 +110,7 @@ def test_the_targets_settings_reach_every_config() -> None:
 
 
 @pytest.mark.parametrize("target", ["ort@opt=most", "ort@threads=many"])
-def test_a_wrong_setting_is_the_users_mistake(target: str) -> None:
+def test_a_wrong_setting_is_the_users_mistake(target):
     with pytest.raises(UserError, match=target):
         find_backend("ort").configs(Target.parse(target))
 
@@ -128,7 +126,7 @@ TYPES = [
 
 @pytest.mark.parametrize("shape", [(), (0, 2), (3,)], ids=str)
 @pytest.mark.parametrize("name", TYPES)
-def test_identity_of_every_type(sandbox: Sandbox, name: str, shape: tuple[int, ...]) -> None:
+def test_identity_of_every_type(sandbox, name, shape):
     value = np.ones(shape).astype(np.dtype(getattr(ml_dtypes, name, name)))
     model = program([node("Identity", "x")], [tensor("x", helper.np_dtype_to_tensor_dtype(value.dtype))])
     for run in run_all(sandbox, model, {"x": value}):
@@ -140,7 +138,7 @@ def test_identity_of_every_type(sandbox: Sandbox, name: str, shape: tuple[int, .
 
 @pytest.mark.parametrize("count", [0, 1, 2, 5, 1040])
 @pytest.mark.parametrize(("name", "kind"), [("int4", TensorProto.INT4), ("uint4", TensorProto.UINT4)])
-def test_packed_types_go_in_and_come_out(sandbox: Sandbox, name: str, kind: int, count: int) -> None:
+def test_packed_types_go_in_and_come_out(sandbox, name, kind, count):
     dtype = np.dtype(getattr(ml_dtypes, name))
     values = np.arange(count) % 7 - (2 if name == "int4" else 0)
     cast = helper.make_node("Cast", ["x"], ["y"], to=TensorProto.FLOAT)
@@ -158,7 +156,7 @@ def test_packed_types_go_in_and_come_out(sandbox: Sandbox, name: str, kind: int,
     assert np.asarray(out.outputs["y"]).dtype == dtype
 
 
-def test_strings_sequences_optionals_and_odd_types_side_by_side(sandbox: Sandbox) -> None:
+def test_strings_sequences_optionals_and_odd_types_side_by_side(sandbox):
     optional = helper.make_optional_type_proto(helper.make_tensor_type_proto(TensorProto.FLOAT, None))
     inputs = [
         tensor("text", TensorProto.STRING),
@@ -180,7 +178,7 @@ def test_strings_sequences_optionals_and_odd_types_side_by_side(sandbox: Sandbox
 
 
 @pytest.mark.parametrize("items", [0, 2])
-def test_sequences_go_in_and_come_out(sandbox: Sandbox, items: int) -> None:
+def test_sequences_go_in_and_come_out(sandbox, items):
     inputs = [
         helper.make_tensor_sequence_value_info("s", TensorProto.INT64, None),
         tensor("x", TensorProto.INT64),
@@ -191,7 +189,7 @@ def test_sequences_go_in_and_come_out(sandbox: Sandbox, items: int) -> None:
         assert repr(run.outputs["y"]) == repr([value] * (items + 1))
 
 
-def test_only_the_outputs_asked_for_come_back(sandbox: Sandbox) -> None:
+def test_only_the_outputs_asked_for_come_back(sandbox):
     nodes = [node("Neg", "x", to="a"), node("Abs", "x", to="b")]
     model = program(nodes, [tensor("x", TensorProto.FLOAT)], "a", "b")
     job = Job(model, {"x": np.ones(1, np.float32)}, CONFIGS[:1], outputs=("b",))
@@ -200,9 +198,7 @@ def test_only_the_outputs_asked_for_come_back(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.parametrize("can_link", [True, False])
-def test_external_data_is_read_from_the_models_folder(
-    sandbox: Sandbox, reference: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, can_link: bool
-) -> None:
+def test_external_data_is_read_from_the_models_folder(sandbox, reference, tmp_path, monkeypatch, can_link):
     if not can_link:
         monkeypatch.setattr(os, "link", refuse)
     weights = np.arange(300, dtype=np.float32)
@@ -228,13 +224,13 @@ def refuse(*arguments: object) -> None:
 # Phases and logs
 
 
-def test_what_cannot_be_loaded_fails_in_the_import(sandbox: Sandbox) -> None:
+def test_what_cannot_be_loaded_fails_in_the_import(sandbox):
     assert {run.phase for run in run_all(sandbox, b"no model", {})} == {Phase.IMPORT}
     model = program([node("NoSuchOperator", "x")], [tensor("x", TensorProto.FLOAT)])
     assert {run.phase for run in run_all(sandbox, model, {})} == {Phase.IMPORT}
 
 
-def test_what_only_the_optimiser_refuses_fails_while_optimising(sandbox: Sandbox) -> None:
+def test_what_only_the_optimiser_refuses_fails_while_optimising(sandbox):
     nodes = [node("Relu", "x", to="r"), node("Clip", "r", "low", "high")]
     bounds = [
         helper.make_tensor(name, TensorProto.DOUBLE, [], [float(name == "high")]) for name in ("low", "high")
@@ -249,7 +245,7 @@ def test_what_only_the_optimiser_refuses_fails_while_optimising(sandbox: Sandbox
     assert run_all(sandbox, model, {"x": np.ones(2)}, (without,))[0].is_ok
 
 
-def test_the_log_names_the_optimisers_that_ran(sandbox: Sandbox) -> None:
+def test_the_log_names_the_optimisers_that_ran(sandbox):
     model = program([node("Identity", "x", to="i"), node("Neg", "i")], [tensor("x", TensorProto.FLOAT)])
     job = Job(model, {"x": np.ones(1, np.float32)}, CONFIGS[:2], collect_log=True)
     plain, optimised = sandbox.run(job)
@@ -260,7 +256,7 @@ def test_the_log_names_the_optimisers_that_ran(sandbox: Sandbox) -> None:
     assert not any(run.log for run in quiet)
 
 
-def test_the_tables_name_kernels_and_their_types(sandbox: Sandbox) -> None:
+def test_the_tables_name_kernels_and_their_types(sandbox):
     rows = [row for row in sandbox.ask("tables") if row[1] == "Relu" and row[0] == ""]
 
     assert any("tensor(float)" in types for *_, parameters in rows for types in parameters.values())
@@ -269,7 +265,7 @@ def test_the_tables_name_kernels_and_their_types(sandbox: Sandbox) -> None:
 # Messages
 
 
-def test_an_operator_without_a_kernel_is_unsupported(sandbox: Sandbox) -> None:
+def test_an_operator_without_a_kernel_is_unsupported(sandbox):
     model = program([node("Sinh", "x")], [tensor("x", TensorProto.DOUBLE)], opset=18)
     run = run_all(sandbox, model, {"x": np.ones(1)})[0]
     if run.is_ok:
@@ -278,7 +274,7 @@ def test_an_operator_without_a_kernel_is_unsupported(sandbox: Sandbox) -> None:
     assert ort.classify(run) == "unsupported"
 
 
-def test_a_provider_that_is_not_there_is_unavailable(sandbox: Sandbox) -> None:
+def test_a_provider_that_is_not_there_is_unavailable(sandbox):
     configs = find_backend("ort").configs(Target("ort", "NoSuch"))
     model = program([node("Neg", "x")], [tensor("x", TensorProto.FLOAT)])
 
@@ -299,15 +295,13 @@ def test_a_provider_that_is_not_there_is_unavailable(sandbox: Sandbox) -> None:
     ],
     ids=["Div", "Mod", "Gather", "GatherElements", "GatherND", "ScatterElements", "type", "name"],
 )
-def test_a_refusal_of_the_data_is_no_bug(
-    sandbox: Sandbox, nodes: list[onnx.NodeProto], inputs: dict[str, Value]
-) -> None:
+def test_a_refusal_of_the_data_is_no_bug(sandbox, nodes, inputs):
     model = program(nodes, [tensor("x", TensorProto.INT64), tensor("z", TensorProto.INT64)])
     for run in run_all(sandbox, model, inputs):
         assert (run.status, ort.classify(run)) == (Status.EXCEPTION, "invalid-input"), run.message
 
 
-def test_more_memory_than_there_is_is_out_of_memory(sandbox: Sandbox) -> None:
+def test_more_memory_than_there_is_is_out_of_memory(sandbox):
     model = program([node("ConstantOfShape", "x")], [tensor("x", TensorProto.INT64, [1])])
     for run in run_all(sandbox, model, {"x": np.array([1 << 33])}):
         assert (run.status, ort.classify(run)) == (Status.OUT_OF_MEMORY, "out-of-memory"), run.message
@@ -316,7 +310,7 @@ def test_more_memory_than_there_is_is_out_of_memory(sandbox: Sandbox) -> None:
 # The reference
 
 
-def test_the_reference_evaluates(reference: Sandbox) -> None:
+def test_the_reference_evaluates(reference):
     configs = find_backend("reference").configs(Target("reference"))
     model = program([node("Add", "x", "x")], [tensor("x", TensorProto.BFLOAT16)])
     (run,) = run_all(reference, model, {"x": np.array([1, 2], ml_dtypes.bfloat16)}, configs)
@@ -324,7 +318,7 @@ def test_the_reference_evaluates(reference: Sandbox) -> None:
     assert repr(run.outputs["y"]) == repr(np.array([2, 4], ml_dtypes.bfloat16))
 
 
-def test_the_reference_says_what_it_lacks(reference: Sandbox) -> None:
+def test_the_reference_says_what_it_lacks(reference):
     backend = find_backend("reference")
     inputs = [tensor("x", TensorProto.FLOAT)]
     nodes = [helper.make_node("FusedGemm", ["x"], ["y"], domain="com.microsoft")]

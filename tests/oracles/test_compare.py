@@ -1,7 +1,5 @@
 """Comparing values: the order of kinds, the tolerance, what equals what."""
 
-from __future__ import annotations
-
 import ml_dtypes
 import numpy as np
 import pytest
@@ -36,7 +34,7 @@ F = np.float32
         ([np.zeros(1, F)], [np.ones(1, F)], "value"),
     ],
 )
-def test_what_differs_has_a_kind(expected: object, actual: object, kind: str) -> None:
+def test_what_differs_has_a_kind(expected, actual, kind):
     found = compare("y", expected, actual, LOOSE)  # type: ignore[arg-type]
     assert found is not None
     assert found.kind == kind
@@ -56,11 +54,11 @@ def test_what_differs_has_a_kind(expected: object, actual: object, kind: str) ->
         ([], []),
     ],
 )
-def test_what_lies_within_the_tolerance_is_equal(expected: object, actual: object) -> None:
+def test_what_lies_within_the_tolerance_is_equal(expected, actual):
     assert compare("y", expected, actual, LOOSE) is None  # type: ignore[arg-type]
 
 
-def test_a_difference_says_where_it_starts_and_where_it_is_greatest() -> None:
+def test_a_difference_says_where_it_starts_and_where_it_is_greatest():
     expected, actual = np.zeros((2, 3), F), np.zeros((2, 3), F)
     actual[0, 1], actual[1, 2] = 0.5, -7
     found = compare("y", expected, actual, LOOSE)
@@ -70,7 +68,7 @@ def test_a_difference_says_where_it_starts_and_where_it_is_greatest() -> None:
     assert "most at [1, 2]: -7.0 against 0.0" in str(found)
 
 
-def test_a_shape_counts_before_a_value_of_an_earlier_output() -> None:
+def test_a_shape_counts_before_a_value_of_an_earlier_output():
     expected = {"a": np.zeros(1, F), "b": np.zeros(1, F)}
     actual = {"a": np.ones(1, F), "b": np.zeros(2, F)}
     found = compare_outputs(expected, actual, LOOSE)
@@ -78,11 +76,11 @@ def test_a_shape_counts_before_a_value_of_an_earlier_output() -> None:
     assert (found.output, found.kind) == ("b", "shape")
 
 
-def test_a_run_that_only_compiled_has_nothing_to_compare() -> None:
+def test_a_run_that_only_compiled_has_nothing_to_compare():
     assert compare_outputs({"a": np.zeros(1, F)}, {}, LOOSE) is None
 
 
-def test_a_missing_output_differs() -> None:
+def test_a_missing_output_differs():
     found = compare_outputs({"a": np.zeros(1, F)}, {"b": np.zeros(1, F)}, LOOSE)
     assert found is not None
     assert found.kind == "presence"
@@ -94,13 +92,13 @@ numbers = arrays.arrays(
 
 
 @given(numbers)
-def test_a_value_equals_its_copy(value: np.ndarray) -> None:
+def test_a_value_equals_its_copy(value):
     assert compare("y", value, value.copy(), Tolerance(0, 0)) is None
     assert not distance(value, value.copy()).any()
 
 
 @given(numbers, st.data())
-def test_a_changed_element_is_found(value: np.ndarray, data: st.DataObject) -> None:
+def test_a_changed_element_is_found(value, data):
     place = tuple(data.draw(st.integers(0, size - 1)) for size in value.shape)
     other = value.copy()
     other[place] = 1.0 if not abs(value[place] - 1.0) < 0.5 else 3.0

@@ -1,9 +1,5 @@
 """Declared against actual: a result of another shape than its operator fixes is found where it arises."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import numpy as np
 import onnx
 import pytest
@@ -55,9 +51,7 @@ def alone() -> Case:
 
 @pytest.mark.usefixtures("_shows")
 @pytest.mark.parametrize("name", SHOWN)
-def test_whatever_follows_from_a_wrong_shape_is_one_bug_of_one_node(
-    judge: Judge, name: str, tmp_path: Path
-) -> None:
+def test_whatever_follows_from_a_wrong_shape_is_one_bug_of_one_node(judge, name, tmp_path):
     case = case_of(SHOWN[name], EMPTY)
     verdict = judge.verdict(case)
     assert verdict.outcome is Outcome.MISMATCH, verdict.title
@@ -69,7 +63,7 @@ def test_whatever_follows_from_a_wrong_shape_is_one_bug_of_one_node(
 
 
 @pytest.mark.usefixtures("_shows")
-def test_axes_that_flow_in_fix_a_shape_too(judge: Judge) -> None:
+def test_axes_that_flow_in_fix_a_shape_too(judge):
     graph = (
         "g (float[0,4] x, int64[1] a) => (y) <int64[2] s = {2, 2}>"
         " { t = ReduceSumSquare<keepdims = 1>(x, a) y = Reshape(t, s) }"
@@ -88,11 +82,11 @@ def test_axes_that_flow_in_fix_a_shape_too(judge: Judge) -> None:
         "t = Identity(x) y = Concat<axis = 0>(t, x)",
     ],
 )
-def test_what_keeps_to_its_types_is_left_alone(judge: Judge, nodes: str) -> None:
+def test_what_keeps_to_its_types_is_left_alone(judge, nodes):
     assert judge.verdict(case_of(nodes, np.ones((1, 4), F))).outcome is Outcome.PASS
 
 
-def test_an_output_that_the_model_itself_declares_wrongly_is_no_bug(judge: Judge) -> None:
+def test_an_output_that_the_model_itself_declares_wrongly_is_no_bug(judge):
     case = case_of("y = Neg(x)", np.ones((1, 4), F), "float[3,4] y")
     assert outputs_contradict(parse(case.program), {"y": np.ones((1, 4), F)})
     verdict = judge.verdict(case)
@@ -115,7 +109,7 @@ def test_an_output_that_the_model_itself_declares_wrongly_is_no_bug(judge: Judge
         ([2], None, ""),
     ],
 )
-def test_only_what_is_fixed_can_be_contradicted(declared: object, value: object, kind: str) -> None:
+def test_only_what_is_fixed_can_be_contradicted(declared, value, kind):
     tensor = helper.make_tensor_type_proto(TensorProto.FLOAT, declared).tensor_type  # type: ignore[arg-type]
     found = contradiction(tensor, value)  # type: ignore[arg-type]
     assert (found.kind if found else "") == kind

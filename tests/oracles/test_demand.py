@@ -1,7 +1,5 @@
 """Programs that must be refused or survived, judged by onnxruntime; and functions that change nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -33,13 +31,13 @@ TRANSPOSED = helper.make_node("Transpose", ["x"], ["y"], perm=[1, 0, 2])
 PLAIN = helper.make_node("Transpose", ["x"], ["y"], perm=[1, 0])
 
 
-def test_a_refusal_that_is_due_is_no_bug(judge: Judge) -> None:
+def test_a_refusal_that_is_due_is_no_bug(judge):
     verdict = judge.verdict(case_of(TRANSPOSED, settings=(REFUSAL,)))
     assert verdict.outcome is Outcome.INVALID
     assert verdict.title.startswith("refused")
 
 
-def test_what_is_accepted_with_good_reason_is_no_bug(judge: Judge) -> None:
+def test_what_is_accepted_with_good_reason_is_no_bug(judge):
     assert judge.verdict(case_of(PLAIN, settings=(REFUSAL,))).outcome is Outcome.PASS
 
 
@@ -56,7 +54,7 @@ def accepting(target: str) -> Iterator[Judge]:
         yield judge
 
 
-def test_silent_acceptance_of_what_all_others_refuse_is_a_bug() -> None:
+def test_silent_acceptance_of_what_all_others_refuse_is_a_bug():
     with accepting("ort") as judge:
         verdict = judge.verdict(case_of(TRANSPOSED, settings=(REFUSAL,)))
         assert verdict.outcome is Outcome.MISMATCH
@@ -66,14 +64,14 @@ def test_silent_acceptance_of_what_all_others_refuse_is_a_bug() -> None:
         assert judge.verdict(case_of(PLAIN, settings=(REFUSAL,))).outcome is Outcome.PASS
 
 
-def test_a_backend_that_reads_no_onnx_accepts_nothing() -> None:
+def test_a_backend_that_reads_no_onnx_accepts_nothing():
     pytest.importorskip("torch", reason="torch is not installed")
     case = replace(case_of(TRANSPOSED, settings=(REFUSAL,)), target=None)
     with accepting("torch") as judge:
         assert judge.verdict(case).outcome is Outcome.PASS
 
 
-def test_a_dangerous_value_may_be_refused_but_not_kill(judge: Judge) -> None:
+def test_a_dangerous_value_may_be_refused_but_not_kill(judge):
     far = helper.make_tensor("far", TensorProto.INT64, [1], [1000])
     gather = helper.make_node("Gather", ["x", "far"], ["y"])
     case = case_of(gather, initializers=[far], settings=(SURVIVAL,))
@@ -82,7 +80,7 @@ def test_a_dangerous_value_may_be_refused_but_not_kill(judge: Judge) -> None:
     assert refusal_due.is_suspect(case, (died,)) is True
 
 
-def test_what_every_configuration_refuses_of_values_that_nobody_knows_is_no_bug(judge: Judge) -> None:
+def test_what_every_configuration_refuses_of_values_that_nobody_knows_is_no_bug(judge):
     ratio = helper.make_tensor("ratio", TensorProto.FLOAT, [], [2.0])
     dropout = helper.make_node("Dropout", ["x", "ratio"], ["y"])
     case = case_of(dropout, initializers=[ratio])
@@ -93,7 +91,7 @@ def test_what_every_configuration_refuses_of_values_that_nobody_knows_is_no_bug(
     assert refusal_due.is_suspect(replace(case, settings=(AGREEMENT,)), (refused, ok)) is False
 
 
-def test_a_program_without_demands_is_left_to_the_other_rules() -> None:
+def test_a_program_without_demands_is_left_to_the_other_rules():
     ok = Run(Config("none"), Status.OK, Phase.EXECUTE)
     assert refusal_due.is_suspect(case_of(PLAIN), (ok, ok)) is None
     assert functions.is_suspect(case_of(PLAIN), (ok, ok)) is None
@@ -110,13 +108,13 @@ DOUBLE = helper.make_function(
 CALL = helper.make_node("double", ["x"], ["y"], domain="local")
 
 
-def test_functions_are_compared_with_themselves_written_out(judge: Judge) -> None:
+def test_functions_are_compared_with_themselves_written_out(judge):
     case = case_of(CALL, functions=[DOUBLE])
     assert functions.is_suspect(case, ()) is True
     assert judge.verdict(case).outcome is Outcome.PASS
 
 
-def test_a_call_that_gives_another_result_than_its_body_is_a_bug(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_that_gives_another_result_than_its_body_is_a_bug(monkeypatch):
     """The backend takes a call for the identity."""
     with Judge(Target("ort")) as wrong:
         run = wrong.executor.run

@@ -3,8 +3,6 @@
 Without a GPU, `cpu:0` stands for the device of torch; that it was used is seen from outside.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path
@@ -44,7 +42,7 @@ INPUTS = {"x": np.arange(6, dtype=np.float32).reshape(2, 3) / 6}
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_what_runs_on_a_gpu_is_compared_with_the_cpu(target: str) -> None:
+def test_what_runs_on_a_gpu_is_compared_with_the_cpu(target):
     first, *others = configs_of(Target.parse(target), "onnx")
     assert first.get("device") in (None, "cpu")
     assert first.get("providers") in (None, ("CPUExecutionProvider",))
@@ -72,7 +70,7 @@ def test_what_runs_on_a_gpu_is_compared_with_the_cpu(target: str) -> None:
         ("misaligned address", ""),
     ],
 )
-def test_errors_after_which_a_device_is_lost_have_names(text: str, name: str) -> None:
+def test_errors_after_which_a_device_is_lost_have_names(text, name):
     assert device_error(text) == name
     assert name in ("", *(each for each, _ in DEVICE_ERRORS))
 
@@ -80,11 +78,11 @@ def test_errors_after_which_a_device_is_lost_have_names(text: str, name: str) ->
 @pytest.mark.parametrize(
     "text", ["CUDA out of memory. Tried to allocate 2 GiB", "CUDA_ERROR_OUT_OF_MEMORY: out"]
 )
-def test_a_device_without_memory_is_out_of_memory(text: str) -> None:
+def test_a_device_without_memory_is_out_of_memory(text):
     assert OUT_OF_MEMORY.search(text)
 
 
-def test_a_lost_device_costs_one_worker_and_the_other_ways_run_in_a_new_one() -> None:
+def test_a_lost_device_costs_one_worker_and_the_other_ways_run_in_a_new_one():
     with Sandbox(ODD, limits=LIMITS) as sandbox:
         before = sandbox.ask("pid")
         runs = sandbox.run(Job(f"throw {ILLEGAL}".encode(), {}, WAYS))
@@ -101,9 +99,7 @@ def test_a_lost_device_costs_one_worker_and_the_other_ways_run_in_a_new_one() ->
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["torch", "inductor"])
-def test_a_graph_built_on_the_cpu_is_moved_to_the_device_with_its_weights_and_inputs(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_graph_built_on_the_cpu_is_moved_to_the_device_with_its_weights_and_inputs(name, monkeypatch):
     torch = pytest.importorskip("torch")
     from oracles.worker.torch import data
 
@@ -125,7 +121,7 @@ def test_a_graph_built_on_the_cpu_is_moved_to_the_device_with_its_weights_and_in
 
 
 @pytest.mark.slow
-def test_tvm_runs_a_graph_on_the_device_that_it_was_built_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tvm_runs_a_graph_on_the_device_that_it_was_built_for(monkeypatch):
     """The CPU under the name of the GPU: each argument goes to the device, and the machine is made for it."""
     tvm = pytest.importorskip("tvm")
     backend = find_worker_half("tvm")
@@ -144,7 +140,7 @@ def test_tvm_runs_a_graph_on_the_device_that_it_was_built_for(monkeypatch: pytes
     np.testing.assert_allclose(found["y"], np.exp(INPUTS["x"] + np.float32([1, 2, 3])), rtol=1e-6)
 
 
-def test_onnxruntime_is_asked_for_the_provider_of_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_onnxruntime_is_asked_for_the_provider_of_the_device(monkeypatch):
     """The CPU's provider under the name of the GPU's: all of a run but the kernels."""
     pytest.importorskip("onnxruntime")
     from oracles.worker.ort import sessions
@@ -178,7 +174,7 @@ def test_onnxruntime_is_asked_for_the_provider_of_the_device(monkeypatch: pytest
     np.testing.assert_allclose(found["y"], np.exp(INPUTS["x"] + np.float32([1, 2, 3])), rtol=1e-6)
 
 
-def test_a_zygote_that_has_opened_the_gpu_forks_no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_zygote_that_has_opened_the_gpu_forks_no_worker(monkeypatch):
     monkeypatch.setattr(os, "listdir", lambda path: ["7"])
     monkeypatch.setattr(os, "readlink", lambda path: "/dev/null")
     worker.must_be_forkable()
@@ -187,7 +183,7 @@ def test_a_zygote_that_has_opened_the_gpu_forks_no_worker(monkeypatch: pytest.Mo
         worker.must_be_forkable()
 
 
-def test_a_process_that_has_started_the_gpu_is_never_forked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_has_started_the_gpu_is_never_forked(monkeypatch):
     torch = pytest.importorskip("torch")
     from oracles.worker.lowered import module
 
@@ -205,7 +201,7 @@ def find_worker_half(name: str) -> Any:
 @pytest.mark.slow
 @pytest.mark.skipif(GPU, reason="there is a GPU here")
 @pytest.mark.parametrize("target", ["ort:cuda", "torch:cuda"])
-def test_a_device_that_is_not_there_is_no_verdict_but_the_users_to_mend(target: str) -> None:
+def test_a_device_that_is_not_there_is_no_verdict_but_the_users_to_mend(target):
     chosen = Target.parse(target)
     case = Case("onnx", model(), INPUTS, chosen)
     with Judge(chosen) as judge, pytest.raises(UserError, match="choose another target"):
@@ -215,7 +211,7 @@ def test_a_device_that_is_not_there_is_no_verdict_but_the_users_to_mend(target: 
 @pytest.mark.gpu
 @pytest.mark.skipif(not GPU, reason="there is no GPU here")
 @pytest.mark.parametrize("target", TARGETS)
-def test_a_gpu_comes_to_what_the_cpu_comes_to(target: str) -> None:
+def test_a_gpu_comes_to_what_the_cpu_comes_to(target):
     chosen = Target.parse(target)
     with Judge(chosen) as judge:
         verdict = judge.verdict(Case("onnx", model(), INPUTS, chosen))
@@ -242,7 +238,7 @@ def loops(kind: str) -> Case:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["thread", "serial"])
-def test_loops_are_compiled_for_a_device_that_is_not_there(kind: str) -> None:
+def test_loops_are_compiled_for_a_device_that_is_not_there(kind):
     pytest.importorskip("tvm_ffi", reason="TVM is not installed")
     with Judge(Target.parse("tvm:cuda@run=off"), format="tir") as judge:
         verdict = judge.verdict(loops(kind))
@@ -252,14 +248,14 @@ def test_loops_are_compiled_for_a_device_that_is_not_there(kind: str) -> None:
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not GPU, reason="there is no GPU here")
-def test_a_gpu_runs_loops_of_threads_as_the_interpreter_does() -> None:
+def test_a_gpu_runs_loops_of_threads_as_the_interpreter_does():
     with Judge(Target.parse("tvm:cuda"), format="tir") as judge:
         verdict = judge.verdict(loops("thread"))
     assert verdict.outcome is Outcome.PASS, verdict.title
     assert any(run.outputs for run in verdict.runs if run.config.get("device") == "cuda")
 
 
-def test_each_way_of_loops_has_a_name_of_its_own_and_a_program_without_passes_runs_none_twice() -> None:
+def test_each_way_of_loops_has_a_name_of_its_own_and_a_program_without_passes_runs_none_twice():
     ways = configs_of(Target("tvm"), "tir")
     assert len({way.label for way in ways}) == len(ways)
     assert without_twins(ways, ("tirx.UnrollLoop",)) == ways

@@ -1,7 +1,5 @@
 """Foreign files: what torch and TVM make of them in the sandbox, and what is refused there in one line."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Iterator
 from functools import partial
@@ -63,7 +61,7 @@ inputs = (torch.ones(2, 3), torch.full((2,), 2.0))
 """
 
 
-def test_a_script_with_model_and_inputs(torch: Sandbox) -> None:
+def test_a_script_with_model_and_inputs(torch):
     program, found = opened(torch, "torch", "s.py", MODEL)
     assert len(program.main.inputs) == 2
     assert len(program.constants) == 2
@@ -72,7 +70,7 @@ def test_a_script_with_model_and_inputs(torch: Sandbox) -> None:
     assert sorted(np.shape(value) for value in found.inputs.values()) == [(2,), (2, 3)]
 
 
-def test_a_script_that_compiles_something_itself(torch: Sandbox) -> None:
+def test_a_script_that_compiles_something_itself(torch):
     text = """
 import sys, torch
 def f(a, b):
@@ -86,7 +84,7 @@ sys.exit(1)
     assert len(found.inputs) == 2
 
 
-def test_what_dynamo_cannot_trace_is_dispatched(torch: Sandbox) -> None:
+def test_what_dynamo_cannot_trace_is_dispatched(torch):
     text = """
 import torch
 def model(x):
@@ -163,14 +161,14 @@ MORE_KINDS: list[tuple[str, str, list[str], str]] = [
 @pytest.mark.parametrize(
     ("text", "wanted", "note"), [kind[1:] for kind in MORE_KINDS], ids=[k[0] for k in MORE_KINDS]
 )
-def test_more_kinds_of_scripts(torch: Sandbox, text: str, wanted: list[str], note: str) -> None:
+def test_more_kinds_of_scripts(torch, text, wanted, note):
     program, found = opened(torch, "torch", "s.py", f"import torch\n{text}")
     words = [op.split(".")[3] if op.startswith("torch.ops.aten") else op for op in ops(program)]
     assert [word for word in words if word in wanted][: len(wanted)] == wanted
     assert any(note in each for each in found.notes) if note else not found.notes
 
 
-def test_dims_of_any_size_keep_their_names(torch: Sandbox) -> None:
+def test_dims_of_any_size_keep_their_names(torch):
     text = """
 import torch
 @torch.compile(dynamic=True)
@@ -192,7 +190,7 @@ f(torch.ones(4, 3), torch.ones(8, 3))
     assert told["numbers"]
 
 
-def test_how_an_input_lies_in_memory_is_kept(torch: Sandbox) -> None:
+def test_how_an_input_lies_in_memory_is_kept(torch):
     text = "import torch\nmodel = torch.exp\ninputs = (torch.ones(4, 6).t()[::2],)"
     program, _ = opened(torch, "torch", "s.py", text)
     assert program.main.inputs[0].declared == {"layout": [[1, 1], [0, 2]]}
@@ -200,7 +198,7 @@ def test_how_an_input_lies_in_memory_is_kept(torch: Sandbox) -> None:
     assert again.main.inputs == program.main.inputs
 
 
-def test_an_exported_program(torch: Sandbox, tmp_path: Path) -> None:
+def test_an_exported_program(torch, tmp_path):
     text = """
 import base64, io, torch
 class Net(torch.nn.Module):
@@ -255,7 +253,7 @@ inputs = [np.ones((2, 4), "float32"), np.array(True), np.ones(4, "float32")]
 """
 
 
-def test_tvmscript_with_functions_branches_and_symbols(tvm: Sandbox) -> None:
+def test_tvmscript_with_functions_branches_and_symbols(tvm):
     program, found = opened(tvm, "relax", "s.py", SCRIPT)
     assert found.notes == ()
     assert [item.shape for item in program.main.inputs] == [("n", 4), (), (4,)]
@@ -274,7 +272,7 @@ def test_tvmscript_with_functions_branches_and_symbols(tvm: Sandbox) -> None:
     assert len(found.inputs) == 3
 
 
-def test_what_tvm_infers_of_it_is_told(tvm: Sandbox) -> None:
+def test_what_tvm_infers_of_it_is_told(tvm):
     program, _ = opened(tvm, "relax", "s.py", SCRIPT)
     told = tvm.ask("describe", program.to_bytes().decode(), {})["types"]
     assert told["t"] == ["float32", ["n", 4]]
@@ -316,9 +314,7 @@ REFUSED: list[tuple[str, str, str, str]] = [
 
 
 @pytest.mark.parametrize(("format", "name", "text", "word"), REFUSED)
-def test_what_holds_no_program_is_refused_in_one_line(
-    format: str, name: str, text: str, word: str, request: pytest.FixtureRequest
-) -> None:
+def test_what_holds_no_program_is_refused_in_one_line(format, name, text, word, request):
     sandbox: Any = request.getfixturevalue("tvm" if format == "relax" else "torch")
     with pytest.raises(UserError) as refused:
         opened(sandbox, format, name, text)
@@ -330,7 +326,7 @@ def test_what_holds_no_program_is_refused_in_one_line(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("text", ["while True: pass", "import os; os._exit(0)"])
-def test_a_script_that_never_ends_or_ends_its_process_is_refused(text: str) -> None:
+def test_a_script_that_never_ends_or_ends_its_process_is_refused(text):
     with (
         Sandbox("torch", limits=Limits(5.0, 5.0, 4 << 30)) as sandbox,
         pytest.raises(UserError, match="did not end in 5 seconds or ended its process"),
@@ -338,7 +334,7 @@ def test_a_script_that_never_ends_or_ends_its_process_is_refused(text: str) -> N
         opened(sandbox, "torch", "s.py", text)
 
 
-def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
+def test_a_file_that_is_too_large_is_not_read(tmp_path):
     path = tmp_path / "module.json"
     with open(path, "wb") as file:
         file.truncate(1 << 30)
@@ -362,7 +358,7 @@ inputs = [np.ones(4, "float32"), np.zeros(4, "float32"), 3]
 
 
 @pytest.mark.slow
-def test_a_script_of_primfuncs_alone_is_a_program_of_loops(tvm: Sandbox, tmp_path: Path) -> None:
+def test_a_script_of_primfuncs_alone_is_a_program_of_loops(tvm, tmp_path):
     script = tmp_path / "scale.py"
     script.write_text(LOOPS)
 

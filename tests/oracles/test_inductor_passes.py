@@ -1,7 +1,5 @@
 """What of inductor a failure takes: by torch's own hooks, told by subsystem and application."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 
@@ -29,7 +27,7 @@ case_of = partial(on_any_target, target=INDUCTOR)
 
 
 @pytest.mark.slow
-def test_the_lowering_that_a_failure_takes_is_named_and_the_next_case_passes(judge: Judge) -> None:
+def test_the_lowering_that_a_failure_takes_is_named_and_the_next_case_passes(judge):
     graph = "g (int32[2] a, int32[2] b) => (int32[2] y) { s = Neg(a) y = Div(s, b) }"
     case = case_of(graph, a=np.array([6, 7], np.int32), b=np.array([0, 2], np.int32))
     verdict = judge.verdict(case)
@@ -44,7 +42,7 @@ def test_the_lowering_that_a_failure_takes_is_named_and_the_next_case_passes(jud
     assert judge.verdict(sound).outcome is Outcome.PASS
 
 
-def test_what_does_less_comes_first() -> None:
+def test_what_does_less_comes_first():
     backend = find_backend("inductor")
     assert backend.passes is not None
     stages = backend.passes.stages(Config("inductor", (("backend", "inductor"),)))

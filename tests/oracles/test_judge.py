@@ -1,7 +1,5 @@
 """Verdicts on small models in the real onnxruntime: what is called a bug, and what is not."""
 
-from __future__ import annotations
-
 import ml_dtypes
 import numpy as np
 import onnx
@@ -47,16 +45,14 @@ PAD_POOL = case(
 
 
 @pytest.mark.parametrize(("rows", "outcome"), [(4, Outcome.INVALID), (2, Outcome.PASS)])
-def test_inputs_that_give_one_dim_two_sizes_are_whom_to_ask(
-    judge: Judge, rows: int, outcome: Outcome
-) -> None:
+def test_inputs_that_give_one_dim_two_sizes_are_whom_to_ask(judge, rows, outcome):
     graph = "g (float[N,3] x, float[N,3] z) => (float[N,3] y) { y = Add(x, z) }"
     verdict = judge.verdict(case(graph, x=np.ones((2, 3), F), z=np.ones((rows, 3), F)))
     assert verdict.outcome is outcome
     assert ("dim 'N' is 2 in 'x' and 4 in 'z'" in verdict.title) == (outcome is Outcome.INVALID)
 
 
-def test_a_clean_case_passes_with_all_its_runs(judge: Judge) -> None:
+def test_a_clean_case_passes_with_all_its_runs(judge):
     verdict = judge.verdict(case("g (float[2] x) => (float[2] y) { y = Exp(x) }", x=np.ones(2, F)))
     assert verdict.outcome is Outcome.PASS
     assert verdict.symptom is None
@@ -64,14 +60,14 @@ def test_a_clean_case_passes_with_all_its_runs(judge: Judge) -> None:
     assert [run.is_ok for run in verdict.runs] == [True] * len(verdict.runs)
 
 
-def test_a_crash_is_a_crash_of_the_baseline(judge: Judge) -> None:
+def test_a_crash_is_a_crash_of_the_baseline(judge):
     verdict = judge.verdict(DIV_MIN)
     assert (verdict.outcome, verdict.phase) == (Outcome.CRASH, Phase.EXECUTE)
     assert verdict.symptom is not None
     assert verdict.symptom.kind == "SIGFPE"
 
 
-def test_an_optimiser_that_throws_is_an_exception_with_its_site(judge: Judge) -> None:
+def test_an_optimiser_that_throws_is_an_exception_with_its_site(judge):
     verdict = judge.verdict(RELU_CLIP)
     assert (verdict.outcome, verdict.phase) == (Outcome.EXCEPTION, Phase.OPTIMISE)
     assert verdict.symptom is not None
@@ -81,26 +77,26 @@ def test_an_optimiser_that_throws_is_an_exception_with_its_site(judge: Judge) ->
 
 
 @pytest.mark.parametrize("wrong", [DIV_MUL, PAD_POOL], ids=["integers", "floats"])
-def test_a_rewrite_that_changes_values_is_a_mismatch_of_the_optimised(judge: Judge, wrong: Case) -> None:
+def test_a_rewrite_that_changes_values_is_a_mismatch_of_the_optimised(judge, wrong):
     verdict = judge.verdict(wrong)
     assert verdict.outcome is Outcome.MISMATCH
     assert verdict.symptom is not None
     assert (verdict.symptom.kind, verdict.symptom.site) == ("value", "optimised")
 
 
-def test_one_level_alone_can_be_asked_for(judge: Judge) -> None:
+def test_one_level_alone_can_be_asked_for(judge):
     basic = next(config for config in judge.configs if config.label == "basic")
     verdict = judge.verdict(DIV_MUL, only=basic)
     assert [run.config for run in verdict.runs] == [judge.configs[0], basic]
 
 
-def test_missing_output_types_are_mended_and_change_no_symptom(judge: Judge) -> None:
+def test_missing_output_types_are_mended_and_change_no_symptom(judge):
     typed, untyped = judge.verdict(RELU_CLIP), judge.verdict(without_output_types(RELU_CLIP))
     assert untyped.symptom == typed.symptom
     assert any("typed by inference" in note for note in untyped.notes)
 
 
-def test_names_shapes_and_numbers_change_no_symptom(judge: Judge) -> None:
+def test_names_shapes_and_numbers_change_no_symptom(judge):
     other = case(
         "other (double[2,5] in_7) => (double[2,5] out_9) <double a_1 = {1.0}, double b_2 = {2.0}>"
         " { mid_3 = Abs(in_7) r_4 = Relu(mid_3) c_5 = Clip(r_4, a_1, b_2) out_9 = Neg(c_5) }",
@@ -109,7 +105,7 @@ def test_names_shapes_and_numbers_change_no_symptom(judge: Judge) -> None:
     assert judge.verdict(other).symptom == judge.verdict(RELU_CLIP).symptom
 
 
-def test_different_bugs_have_different_symptoms(judge: Judge) -> None:
+def test_different_bugs_have_different_symptoms(judge):
     symptoms = [judge.verdict(wrong).symptom for wrong in (RELU_CLIP, DIV_MUL, DIV_MIN)]
     assert len(set(symptoms)) == 3
 
@@ -150,7 +146,7 @@ def test_different_bugs_have_different_symptoms(judge: Judge) -> None:
     ],
     ids=["division by zero", "index", "shapes", "type", "cycle", "no kernel"],
 )
-def test_a_rightful_refusal_is_no_bug(judge: Judge, refused: Case, outcome: Outcome) -> None:
+def test_a_rightful_refusal_is_no_bug(judge, refused, outcome):
     verdict = judge.verdict(refused)
     assert verdict.outcome is outcome
     assert not verdict.is_bug
@@ -160,9 +156,7 @@ def test_a_rightful_refusal_is_no_bug(judge: Judge, refused: Case, outcome: Outc
 @pytest.mark.parametrize(
     ("body", "out", "is_bug"), [("Identity(a)", "uint4", False), ("Cast<to = 1>(a)", "float", True)]
 )
-def test_a_function_that_is_refused_shows_a_bug_only_if_its_body_runs(
-    judge: Judge, body: str, out: str, is_bug: bool
-) -> None:
+def test_a_function_that_is_refused_shows_a_bug_only_if_its_body_runs(judge, body, out, is_bug):
     """A function that calls another one knows no uint4; whether that matters hangs on the operators in it."""
     text = (
         '<ir_version: 10, opset_import: ["" : 21, "own" : 1]>'
@@ -175,13 +169,13 @@ def test_a_function_that_is_refused_shows_a_bug_only_if_its_body_runs(
     assert found.is_bug == is_bug, found.title
 
 
-def test_accept_invalid_goes_on() -> None:
+def test_accept_invalid_goes_on():
     model = case("g (int8[2] x) => (int8[2] y) { y = Sin(x) }", x=np.ones(2, np.int8))
     with Judge(Target("ort"), accept_invalid=True) as judge:
         assert "checker" not in judge.verdict(model).title
 
 
-def test_one_step_of_quantisation_is_no_bug(judge: Judge) -> None:
+def test_one_step_of_quantisation_is_no_bug(judge):
     """The product lies exactly between two steps: the integer kernel rounds it the other way."""
     halves = case(
         "g (uint8[4,1] a, uint8[1,4] b) => (uint8[4,4] y)"
@@ -199,20 +193,7 @@ def test_one_step_of_quantisation_is_no_bug(judge: Judge) -> None:
     assert "rounding" in verdict.notes
 
 
-def test_values_that_are_not_finite_are_no_bug(judge: Judge) -> None:
-    """A convolution in another layout adds its infinities in another order."""
-    data = np.ones((1, 16, 6, 6), F)
-    data[0, 3, 2, 2], data[0, 5, 2, 2] = np.inf, np.nan
-    pool = case(
-        "g (float[1,16,6,6] x, float[16,16,1,1] w) => (float[1,16,1,1] y)"
-        " { c = Conv(x, w) y = GlobalMaxPool(c) }",
-        x=data,
-        w=np.ones((16, 16, 1, 1), F),
-    )
-    assert not judge.verdict(pool).is_bug
-
-
-def test_the_reference_evaluator_can_be_the_target() -> None:
+def test_the_reference_evaluator_can_be_the_target():
     """GatherElements with fewer indices than much data: onnxruntime runs it, the evaluator does not."""
     gather = case(
         "g (float[2,200] x, int64[2,3] i) => (float[2,3] y) { y = GatherElements<axis = 1>(x, i) }",
@@ -228,7 +209,7 @@ def test_the_reference_evaluator_can_be_the_target() -> None:
     assert clean.outcome is Outcome.PASS
 
 
-def test_a_model_without_outputs_shows_nothing(judge: Judge) -> None:
+def test_a_model_without_outputs_shows_nothing(judge):
     whole = case("g (float[2] x) => (float[2] y) { y = Relu (x) }", x=np.ones(2, np.float32))
     model = onnx.load_from_string(whole.program)
     del model.graph.output[:]

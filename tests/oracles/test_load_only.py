@@ -1,7 +1,5 @@
 """Loading alone: what loads at every level passes, what does not is a bug, and nothing is executed."""
 
-from __future__ import annotations
-
 import json
 
 import onnx

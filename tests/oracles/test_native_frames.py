@@ -1,7 +1,5 @@
 """Native frames: addresses become functions, in stripped libraries too, and recursion shows once."""
 
-from __future__ import annotations
-
 import ctypes
 import shutil
 import subprocess
@@ -55,7 +53,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return product
 
 
-def test_an_exported_function_has_its_name_anywhere_inside_it(library: Path) -> None:
+def test_an_exported_function_has_its_name_anywhere_inside_it(library):
     functions = load_functions(str(library))
     assert functions is not None
     (symbol,) = [symbol for symbol in functions.symbols if symbol[2] == "shown"]
@@ -63,7 +61,7 @@ def test_an_exported_function_has_its_name_anywhere_inside_it(library: Path) -> 
     assert {functions.name(symbol[0] + offset) for offset in range(symbol[1])} == {"shown"}
 
 
-def test_a_hidden_function_has_its_start_for_a_name(library: Path) -> None:
+def test_a_hidden_function_has_its_start_for_a_name(library):
     functions = load_functions(str(library))
     assert functions is not None
     named = {symbol[0] for symbol in functions.symbols}
@@ -75,7 +73,7 @@ def test_a_hidden_function_has_its_start_for_a_name(library: Path) -> None:
         assert functions.name(start + 1) == f"fn_{start:x}"
 
 
-def test_this_process_own_addresses_resolve_to_the_c_librarys_names() -> None:
+def test_this_process_own_addresses_resolve_to_the_c_librarys_names():
     address = ctypes.cast(ctypes.CDLL("libm.so.6").sinh, ctypes.c_void_p).value
     assert address
     mappings = tuple(deaths.parse_maps(Path("/proc/self/maps").read_text()))
@@ -86,7 +84,7 @@ def test_this_process_own_addresses_resolve_to_the_c_librarys_names() -> None:
     assert "sinh" in found.function
 
 
-def test_what_is_no_library_has_no_functions(tmp_path: Path) -> None:
+def test_what_is_no_library_has_no_functions(tmp_path):
     for name, content in (("empty", b""), ("text", b"no library"), ("cut", b"\x7fELF\x02" + b"\0" * 20)):
         (tmp_path / name).write_bytes(content)
         assert load_functions(str(tmp_path / name)) is None
@@ -105,7 +103,7 @@ def test_what_is_no_library_has_no_functions(tmp_path: Path) -> None:
         ("", ""),
     ],
 )
-def test_recursion_shows_once(functions: str, shown: str) -> None:
+def test_recursion_shows_once(functions, shown):
     frames = [frame(function, offset) for offset, function in enumerate(functions)]
 
     assert "".join(found.function for found in collapse(frames)) == shown
@@ -126,7 +124,7 @@ maps
 """
 
 
-def test_frames_begin_at_the_fault_and_leave_the_glue_out() -> None:
+def test_frames_begin_at_the_fault_and_leave_the_glue_out():
     evidence = parse_evidence(EVIDENCE)
     assert evidence is not None
 
@@ -134,7 +132,7 @@ def test_frames_begin_at_the_fault_and_leave_the_glue_out() -> None:
     assert frames_of(evidence) == (Frame("kernels.so", 0x10), Frame("frame work.so", 0x52F))
 
 
-def test_a_fault_in_code_made_at_run_time_keeps_its_callers() -> None:
+def test_a_fault_in_code_made_at_run_time_keeps_its_callers():
     evidence = parse_evidence(EVIDENCE.replace("1010", "7770"))
     assert evidence is not None
 
@@ -142,18 +140,18 @@ def test_a_fault_in_code_made_at_run_time_keeps_its_callers() -> None:
 
 
 @pytest.mark.parametrize("length", range(0, len(EVIDENCE), 7))
-def test_evidence_that_breaks_off_is_read_as_far_as_it_goes(length: int) -> None:
+def test_evidence_that_breaks_off_is_read_as_far_as_it_goes(length):
     evidence = parse_evidence(EVIDENCE[:length])
 
     assert evidence is None or frames_of(evidence) is not None
 
 
-def test_cxx_names_are_shown_as_in_the_source() -> None:
+def test_cxx_names_are_shown_as_in_the_source():
     assert deaths.demangle("plain") == "plain"
     assert deaths.demangle("_ZN3ort3RunEi") in ("ort::Run(int)", "_ZN3ort3RunEi")
 
 
-def test_a_function_has_its_name_without_types_and_parameters() -> None:
+def test_a_function_has_its_name_without_types_and_parameters():
     generic = (
         "void c10::function_ref<void (long)>::callback_fn<at::native::f(int)::{lambda()#1}>(long, char**)"
     )
@@ -172,11 +170,11 @@ def test_a_function_has_its_name_without_types_and_parameters() -> None:
         ("tvm::relax::CallNode", False),
     ],
 )
-def test_what_calls_whatever_it_is_given_is_glue(function: str, is_glue: bool) -> None:
+def test_what_calls_whatever_it_is_given_is_glue(function, is_glue):
     assert bool(GLUE_FUNCTION.fullmatch(function)) is is_glue
 
 
-def test_the_handler_is_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_handler_is_built_once(tmp_path, monkeypatch):
     if crash_handler()[0] is None:
         pytest.skip(crash_handler()[1])
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -194,9 +192,7 @@ def test_the_handler_is_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     "obstacle", ["no compiler", "a compiler that fails", "a cache that cannot be written"]
 )
-def test_without_a_handler_there_is_a_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, obstacle: str
-) -> None:
+def test_without_a_handler_there_is_a_reason(tmp_path, monkeypatch, obstacle):
     tools = tmp_path / "bin"
     tools.mkdir()
     if obstacle != "no compiler":

@@ -1,7 +1,5 @@
 """The worker under other interpreters: older releases of onnxruntime, numpy 1 and 2, nothing else there."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tempfile
@@ -63,7 +61,7 @@ def model(operator: str, kind: int, arity: int, opset: int = 18) -> bytes:
 
 
 @pytest.mark.parametrize("name", ["float32", "int64", "bool", "float16", "bfloat16", "float8_e4m3fn"])
-def test_an_old_release_takes_and_gives_every_type(old: Sandbox, name: str) -> None:
+def test_an_old_release_takes_and_gives_every_type(old, name):
     value = np.ones(3).astype(np.dtype(getattr(ml_dtypes, name, name)))
     program = model("Identity", helper.np_dtype_to_tensor_dtype(value.dtype), 1, opset=19)
     for run in old.run(Job(program, {"x": value}, CONFIGS)):
@@ -73,13 +71,13 @@ def test_an_old_release_takes_and_gives_every_type(old: Sandbox, name: str) -> N
         assert (found.dtype, found.tobytes()) == (value.dtype, value.tobytes())
 
 
-def test_an_old_release_takes_and_gives_strings(old: Sandbox) -> None:
+def test_an_old_release_takes_and_gives_strings(old):
     runs = old.run(Job(model("Identity", TensorProto.STRING, 1), {"x": np.array(["ü", ""])}, CONFIGS))
 
     assert [np.asarray(run.outputs["y"]).tolist() for run in runs] == [["ü", ""]] * 2
 
 
-def test_an_old_release_crashes_in_its_own_process(old: Sandbox) -> None:
+def test_an_old_release_crashes_in_its_own_process(old):
     inputs = {"x": np.array([-(2**63)]), "z": np.array([-1])}
     runs = old.run(Job(model("Mod", TensorProto.INT64, 2), inputs, CONFIGS))
 
@@ -87,5 +85,5 @@ def test_an_old_release_crashes_in_its_own_process(old: Sandbox) -> None:
     assert all("onnxruntime" in run.frames[0].library for run in runs)
 
 
-def test_an_old_release_has_tables(old: Sandbox) -> None:
+def test_an_old_release_has_tables(old):
     assert any(row[:3] == ["", "Relu", "CPUExecutionProvider"] for row in old.ask("tables"))

@@ -3,11 +3,9 @@
 The runs are onnxruntime's own; only what its optimised sessions get is another program.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 
 import ml_dtypes
 import numpy as np
@@ -20,42 +18,13 @@ from corpus.load import open_case
 from corpus.target import Target
 from corpus.values import Value
 from oracles.judge import Judge
-from oracles.sandbox.sandbox import Job
-from oracles.verdict import Outcome, Run, Verdict
-
-Change = Callable[[onnx.NodeProto], None]
+from oracles.verdict import Outcome, Verdict
+from tests.helpers.planting import Change, plant_fault, reversed_operands
 
 
 @pytest.fixture
 def plant(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Change], None]:
-    """Has the optimised runs make something else of every node of an operator."""
-
-    def plant(operator: str, change: Change) -> None:
-        run = judge.executor.run
-
-        def wrongly(job: Job, *, fresh: bool = False) -> tuple[Run, ...]:
-            plain = judge.configs[0]
-            jobs = [
-                replace(
-                    job,
-                    configs=(config,),
-                    program=job.program if config == plain else changed(job.program, operator, change),
-                )
-                for config in job.configs
-            ]
-            return tuple(each for one in jobs for each in run(one, fresh=fresh))
-
-        monkeypatch.setattr(judge.executor, "run", wrongly)
-
-    return plant
-
-
-def changed(program: bytes, operator: str, change: Change) -> bytes:
-    model = onnx.load_from_string(program)
-    for node in model.graph.node:
-        if node.op_type == operator:
-            change(node)
-    return model.SerializeToString()
+    return partial(plant_fault, judge, monkeypatch)
 
 
 def becomes(operator: str) -> Change:
@@ -67,10 +36,6 @@ def becomes(operator: str) -> Change:
 
 def other_axis(node: onnx.NodeProto) -> None:
     node.attribute.append(helper.make_attribute("axis", 0))
-
-
-def reversed_operands(node: onnx.NodeProto) -> None:
-    node.input[:] = list(node.input)[::-1]
 
 
 def case_of(text: str, **inputs: Value) -> Case:
@@ -151,9 +116,7 @@ KINDS: dict[str, tuple[Case, str, Change]] = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_fault_is_seen_in_values_of_every_kind(
-    kind: str, judge: Judge, plant: Callable[[str, Change], None]
-) -> None:
+def test_a_fault_is_seen_in_values_of_every_kind(kind, judge, plant):
     case, operator, change = KINDS[kind]
     assert judge.verdict(case).outcome is Outcome.PASS
     plant(operator, change)
@@ -167,9 +130,7 @@ def assert_found(verdict: Verdict, operator: str) -> None:
     assert verdict.wrong.located.op == operator
 
 
-def test_the_order_of_a_sum_may_be_seen_in_a_sequence(
-    judge: Judge, plant: Callable[[str, Change], None]
-) -> None:
+def test_the_order_of_a_sum_may_be_seen_in_a_sequence(judge, plant):
     case = case_of(
         "g (float[4,6] x) => (seq(float[2,6]) y) <int64 n = {2}, float big = {10000}, float low = {-10000}> {"
         " a = Sum(x, big, low) y = SplitToSequence(a, n) }",
@@ -181,9 +142,7 @@ def test_the_order_of_a_sum_may_be_seen_in_a_sequence(
     assert "rounding" in verdict.notes
 
 
-def test_weights_in_a_file_are_known_to_the_truth(
-    judge: Judge, plant: Callable[[str, Change], None], tmp_path: Path
-) -> None:
+def test_weights_in_a_file_are_known_to_the_truth(judge, plant, tmp_path):
     """A difference so small that only float64 can confirm it."""
     weight = DRAWS.standard_normal((6, 6)).astype(np.float32)
     model = onnx.parser.parse_model(

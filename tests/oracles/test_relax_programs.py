@@ -1,7 +1,5 @@
 """TVMScript of every kind: what is read of it runs as the script's own module does."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Iterator
 from pathlib import Path
@@ -161,14 +159,12 @@ def outputs_of(judge: Judge, opener: Sandbox, script: str) -> list[np.ndarray]:
     return [np.asarray(value) for value in run.outputs.values()]
 
 
-def test_a_function_that_calls_itself_is_a_program(judge: Judge, opener: Sandbox) -> None:
+def test_a_function_that_calls_itself_is_a_program(judge, opener):
     (found,) = outputs_of(judge, opener, RECURSIVE)
     assert (found == 8).all()
 
 
-def test_shapes_numbers_tuples_and_types_left_open_are_passed_as_the_function_takes_them(
-    judge: Judge, opener: Sandbox
-) -> None:
+def test_shapes_numbers_tuples_and_types_left_open_are_passed_as_the_function_takes_them(judge, opener):
     program, found = opened(opener, PASSED)
     assert [item.name for item in program.main.inputs] == ["t_0", "t_1", "s", "c", "u", "o"]
     assert program.facts["main"] == "forward"
@@ -177,26 +173,26 @@ def test_shapes_numbers_tuples_and_types_left_open_are_passed_as_the_function_ta
     assert verdict.outcome is Outcome.PASS, verdict.title
 
 
-def test_constants_of_64_bits_keep_them(judge: Judge, opener: Sandbox) -> None:
+def test_constants_of_64_bits_keep_them(judge, opener):
     long, double = outputs_of(judge, opener, LONG)
     assert (long.dtype, long.tolist()) == (np.int64, [2**40, -3])
     assert (double.dtype, double.tolist()) == (np.float64, [1e-300, 2.0])
 
 
-def test_a_script_that_compiles_and_calls_its_module_is_not_run_beyond_that(opener: Sandbox) -> None:
+def test_a_script_that_compiles_and_calls_its_module_is_not_run_beyond_that(opener):
     program, found = opened(opener, COMPILES)
     assert program.facts["main"] == "decode"
     assert list(program.functions) == ["main"]
     assert np.shape(found.inputs["x"]) == (4, 3)
 
 
-def test_what_only_the_script_registers_is_no_bug_of_the_compiler(judge: Judge, opener: Sandbox) -> None:
+def test_what_only_the_script_registers_is_no_bug_of_the_compiler(judge, opener):
     verdict = verdict_of(judge, opener, REGISTERS)
     assert verdict.outcome is Outcome.INVALID
     assert "'test.of.the.script'" in verdict.title
 
 
-def test_a_constant_that_only_a_function_returns_is_written_with_it(judge: Judge) -> None:
+def test_a_constant_that_only_a_function_returns_is_written_with_it(judge):
     program = graph_of_json(
         {"inputs": [], "bindings": [["y", "call", [{"function": "f"}], {}]], "outputs": ["y"]}
     )
@@ -209,7 +205,7 @@ def test_a_constant_that_only_a_function_returns_is_written_with_it(judge: Judge
 
 
 @pytest.mark.slow
-def test_a_local_function_reduces_to_itself(judge: Judge, opener: Sandbox, tmp_path: Path) -> None:
+def test_a_local_function_reduces_to_itself(judge, opener, tmp_path):
     """TVM's pipeline lowers no local function, whatever is in it."""
     case = case_of(opener, LOCAL)
     if not judge.verdict(case).is_bug:

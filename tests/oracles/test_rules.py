@@ -1,7 +1,5 @@
 """The rules: found by themselves, in order, each deciding only what it is for."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -79,7 +77,7 @@ def decide(runs: tuple[Run, ...], facts: Facts) -> Verdict | None:
     return next((verdict for verdict in verdicts if verdict is not None), None)
 
 
-def test_every_file_of_the_package_is_a_rule() -> None:
+def test_every_file_of_the_package_is_a_rule():
     files = {path.stem for path in Path(oracles.rules.__path__[0]).glob("*.py")} - {"__init__"}
     assert {rule.__module__.rsplit(".", 1)[1] for rule in find_rules()} == files
     assert [rule.__module__.rpartition(".")[2] for rule in find_rules()[:2]] == ["undefined", "crash"]
@@ -110,22 +108,20 @@ def test_every_file_of_the_package_is_a_rule() -> None:
         ((THROWN,), Facts("unsupported"), Outcome.UNSUPPORTED, ""),
     ],
 )
-def test_runs_and_facts_make_an_outcome(
-    runs: tuple[Run, ...], facts: Facts, outcome: Outcome | None, side: str
-) -> None:
+def test_runs_and_facts_make_an_outcome(runs, facts, outcome, side):
     verdict = decide(runs, facts)
     assert (verdict and verdict.outcome) == outcome
     assert verdict is None or (verdict.symptom is not None and verdict.symptom.side == side)
 
 
-def test_a_verdict_rests_on_the_baseline_and_the_run_that_fails() -> None:
+def test_a_verdict_rests_on_the_baseline_and_the_run_that_fails():
     dead = ran(Status.CRASH, "extended")
     verdict = decide((OK, ran(Status.OK, "all"), dead), Facts())
     assert verdict is not None
     assert verdict.runs == (OK, dead)
 
 
-def test_another_result_on_every_run_is_a_mismatch_of_the_baseline() -> None:
+def test_another_result_on_every_run_is_a_mismatch_of_the_baseline():
     facts = Facts()
     one, other = (ran(Status.OK, outputs={"y": np.array([value])}) for value in (1, 2))
     facts.repeats = (one, other)  # type: ignore[assignment]

@@ -1,7 +1,5 @@
 """Noise: what rounding explains is no difference, what it does not explain is one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -111,9 +109,7 @@ LINE = np.linspace(0.1, 1.3, 64, dtype=F)
         *("eight bits of the other side", "more than that"),
     ],
 )
-def test_rounding_explains_what_it_can_do(
-    judge: Judge, graph: str, change: Any, inputs: dict[str, Any], left: str
-) -> None:
+def test_rounding_explains_what_it_can_do(judge, graph, change, inputs, left):
     assert weigh(judge, graph, change, **inputs) == left
 
 
@@ -132,13 +128,11 @@ PAIRS = np.repeat(np.array([[1.0, -1.0]], F) * np.linspace(0.1, 1.4, 256, dtype=
     ],
     ids=["a sum at a jump", "a sum far from one", "terms that cancel"],
 )
-def test_the_order_of_a_sum_may_take_it_across_a_jump(
-    judge: Judge, graph: str, x: np.ndarray, left: str
-) -> None:
+def test_the_order_of_a_sum_may_take_it_across_a_jump(judge, graph, x, left):
     assert weigh(judge, graph, lambda y: y - F(1), x=x) == left
 
 
-def test_a_tie_of_many_is_one_whichever_end_it_takes(judge: Judge) -> None:
+def test_a_tie_of_many_is_one_whichever_end_it_takes(judge):
     graph = "g (float[64,4] x) => (float[64,4] y) { e = Exp(x) y = Hardmax<axis = 0>(e) }"
     x = np.full((64, 4), 0.3, F)
     assert weigh(judge, graph, lambda y: np.roll(y, 41, axis=0), x=x) == ""
@@ -146,7 +140,7 @@ def test_a_tie_of_many_is_one_whichever_end_it_takes(judge: Judge) -> None:
     assert weigh(judge, graph, lambda y: np.roll(y, 41, axis=0), x=x) == "value"
 
 
-def test_a_pair_of_seeds_moves_every_element_both_ways(judge: Judge) -> None:
+def test_a_pair_of_seeds_moves_every_element_both_ways(judge):
     """At least half the noise at each: a jump that is nearer than that shows under one of the two."""
     model = model_of("g (float[200] x) => (float[200] y) { y = Exp(x) }")
     x = np.arange(200, dtype=F) % 3
@@ -162,7 +156,7 @@ def test_a_pair_of_seeds_moves_every_element_both_ways(judge: Judge) -> None:
     assert (np.abs(up - middle) / middle > 3 * 2.0**-23).all()
 
 
-def test_where_every_quantisation_rounds_alone_a_step_counts(judge: Judge) -> None:
+def test_where_every_quantisation_rounds_alone_a_step_counts(judge):
     on_the_grid = (np.arange(64) % 7 / 10).astype(F)
     assert weigh(judge, QUANTISE, lambda y: y + F(0.1), steps=False, x=np.arcsin(on_the_grid)) == "value"
 
@@ -177,9 +171,7 @@ WEIGHTS_BETWEEN_INTEGERS = (
 
 
 @pytest.mark.parametrize("steps", [True, False])
-def test_weights_that_become_integers_take_many_values_over_an_edge_at_once(
-    judge: Judge, steps: bool
-) -> None:
+def test_weights_that_become_integers_take_many_values_over_an_edge_at_once(judge, steps):
     """onnxruntime's WeightBiasQuantization: nine values fall to their neighbours, and their sum with them."""
     x = np.zeros((1, 2, 3, 3), np.uint8)
     assert weigh(judge, WEIGHTS_BETWEEN_INTEGERS, lambda y: y - np.uint8(1), steps, x=x) == ""
@@ -204,8 +196,8 @@ def of_integer_weights(operator: str, depth: int, weights: list[int], zero: int)
 @pytest.mark.parametrize("weights", ["of all sizes", "only the zero point"])
 @pytest.mark.parametrize("depth", [4, 64])
 def test_floats_that_an_optimiser_rounds_to_int8_beside_integer_weights_are_no_bug(
-    judge: Judge, operator: str, weights: str, depth: int
-) -> None:
+    judge, operator, weights, depth
+):
     """MatMulNBits: what rounds is relative to the greatest of a block, and a zero point cancels."""
     rng = np.random.default_rng(depth)
     x = rng.normal(size=(2, depth)).astype(F)
@@ -218,7 +210,7 @@ def test_floats_that_an_optimiser_rounds_to_int8_beside_integer_weights_are_no_b
     assert judge.verdict(case).outcome is Outcome.PASS
 
 
-def test_so_do_floats_whose_dims_no_inference_knows(judge: Judge) -> None:
+def test_so_do_floats_whose_dims_no_inference_knows(judge):
     model = of_integer_weights("MatMul", 4, [55, -128, 57, 55, 54, -1, 3, 9, 127, 0, 1, 2], 55)
     picked = onnx.helper.make_node("Compress", ["x", "which"], ["few"], axis=0)
     model.graph.node.insert(0, picked)
@@ -230,7 +222,7 @@ def test_so_do_floats_whose_dims_no_inference_knows(judge: Judge) -> None:
     assert judge.verdict(case).outcome is Outcome.PASS
 
 
-def test_a_wrong_product_with_integer_weights_is_told_from_their_rounding(judge: Judge) -> None:
+def test_a_wrong_product_with_integer_weights_is_told_from_their_rounding(judge):
     """A block's rounding moves this product by some hundredths; one row that is lost moves it by more."""
     rng = np.random.default_rng(1)
     model = of_integer_weights("MatMul", 64, rng.integers(-128, 128, 192).tolist(), 0)
@@ -248,7 +240,7 @@ def test_a_wrong_product_with_integer_weights_is_told_from_their_rounding(judge:
     assert left(1.3)
 
 
-def test_a_product_of_integers_on_both_sides_rounds_like_any_other(judge: Judge) -> None:
+def test_a_product_of_integers_on_both_sides_rounds_like_any_other(judge):
     """onnxruntime makes no MatMulNBits of it, and its weights are integers already."""
     rng = np.random.default_rng(2)
     model = of_integer_weights("MatMul", 64, rng.integers(-128, 128, 192).tolist(), 0)
@@ -262,7 +254,7 @@ def test_a_product_of_integers_on_both_sides_rounds_like_any_other(judge: Judge)
     assert next(noise.beyond_noise({"y": expected}, wrong, LOOSE), None) is not None
 
 
-def test_integers_have_no_noise_and_need_no_run() -> None:
+def test_integers_have_no_noise_and_need_no_run():
     model = model_of("g (int32[3] x) => (int32[3] y) { y = Mul(x, x) }")
     value = np.array([1, 2, 3], np.int32)
 
@@ -287,9 +279,7 @@ NAN = np.array([1.0, np.nan, 2.0, 3.0], F)
     ],
     ids=["hangs on a NaN", "defined", "defined up to there", "another element"],
 )
-def test_only_what_hangs_on_a_value_that_is_not_finite_is_set_aside(
-    judge: Judge, graph: str, left: str
-) -> None:
+def test_only_what_hangs_on_a_value_that_is_not_finite_is_set_aside(judge, graph, left):
     def change(y: np.ndarray) -> np.ndarray:
         changed = np.nan_to_num(y, nan=0.0).reshape(-1)
         changed[0] += 7
@@ -298,7 +288,7 @@ def test_only_what_hangs_on_a_value_that_is_not_finite_is_set_aside(
     assert weigh(judge, graph, change, x=NAN) == left
 
 
-def test_what_a_defined_operator_makes_of_an_infinity_is_fixed(judge: Judge) -> None:
+def test_what_a_defined_operator_makes_of_an_infinity_is_fixed(judge):
     graph = "g (float[4] x) => (bool[4] y) { y = IsInf(x) }"
     x = np.array([1.0, np.inf, -np.inf, 0.5], F)
     assert weigh(judge, graph, lambda y: y ^ np.array([False, False, True, False]), x=x) == "value"
@@ -309,9 +299,7 @@ def test_what_a_defined_operator_makes_of_an_infinity_is_fixed(judge: Judge) -> 
     [("y = Log(x)", True), ("l = Log(x) y = Max(l, x)", True), ("l = Log(x) y = Exp(l)", False)],
     ids=["made here", "and passed on", "entered another node"],
 )
-def test_what_a_node_makes_of_finite_values_is_to_be_confirmed(
-    judge: Judge, nodes: str, is_left: bool
-) -> None:
+def test_what_a_node_makes_of_finite_values_is_to_be_confirmed(judge, nodes, is_left):
     model = model_of(f"g (float[3] x) => (float[3] y) {{ {nodes} }}")
     x = np.array([-1.0, 1.0, 2.0], F)
     job = Job(model.SerializeToString(), {"x": x}, judge.configs[:1])
@@ -328,7 +316,7 @@ def test_what_a_node_makes_of_finite_values_is_to_be_confirmed(
         assert noise.notes.texts == ["nonfinite"]
 
 
-def test_a_perturbed_model_is_valid_and_stays_near(judge: Judge) -> None:
+def test_a_perturbed_model_is_valid_and_stays_near(judge):
     """Bodies, half floats, per-axis scales and dynamic quantisation included."""
     model = model_of(
         "g (float[2,3] x, bool c) => (float[2,3] y, float[2,3] d, float16[2,3] h)"
@@ -356,7 +344,7 @@ def test_a_perturbed_model_is_valid_and_stays_near(judge: Judge) -> None:
 
 @pytest.mark.parametrize("opset", [17, 21, 22, 23])
 @pytest.mark.parametrize("dims", ["2,3", "N,3"])
-def test_noise_comes_at_every_opset(judge: Judge, opset: int, dims: str) -> None:
+def test_noise_comes_at_every_opset(judge, opset, dims):
     """onnxruntime has no RandomUniformLike from opset 22 on."""
     model = onnx.parser.parse_model(
         f'<ir_version: 8, opset_import: ["" : {opset}]>'
@@ -370,14 +358,14 @@ def test_noise_comes_at_every_opset(judge: Judge, opset: int, dims: str) -> None
     assert (np.asarray(run.outputs["y"]) != np.asarray(expected)).all()
 
 
-def test_a_perturbation_is_decided_by_its_seed() -> None:
+def test_a_perturbation_is_decided_by_its_seed():
     model = model_of(CANCEL)
     types = tensor_types(model)
     programs = [Perturbation(types, seed).apply(model).SerializeToString() for seed in (1, 1, 2)]
     assert programs[0] == programs[1] != programs[2]
 
 
-def test_whole_numbers_in_the_inputs_stay() -> None:
+def test_whole_numbers_in_the_inputs_stay():
     moved = perturb_inputs({"x": np.array([1.0, 0.3, np.nan], F), "i": np.array([3])}, 1)
     assert moved["x"][0] == 1.0  # type: ignore[index]
     assert moved["x"][1] != F(0.3)  # type: ignore[index]
@@ -385,7 +373,7 @@ def test_whole_numbers_in_the_inputs_stay() -> None:
     assert moved["i"][0] == 3  # type: ignore[index]
 
 
-def test_of_other_formats_too_what_is_whole_but_for_rounding_becomes_whole() -> None:
+def test_of_other_formats_too_what_is_whole_but_for_rounding_becomes_whole():
     binding = Binding("y", "torch.mul", ({"ref": "x"}, {"ref": "x"}))
     program = GraphProgram("torch", Graph((Input("x", "float32", (2,)),), (binding,), ("y",)))
     value = np.nextafter(np.float32([2, 1.3]), F(3))
@@ -398,7 +386,7 @@ def test_of_other_formats_too_what_is_whole_but_for_rounding_becomes_whole() -> 
     assert found[1] == value[1]
 
 
-def test_what_draws_no_random_numbers_gets_its_noise_in_constants() -> None:
+def test_what_draws_no_random_numbers_gets_its_noise_in_constants():
     """Eager torch has no lowering for them: without inputs there was no noise at all."""
     pytest.importorskip("torch", reason="torch is not installed")
     graph = "g () => (float[2] y) <float[2] x = {1.5, 0.7}, float k = {2}> { m = Mul(x, k) y = Floor(m) }"
@@ -427,9 +415,7 @@ def test_what_draws_no_random_numbers_gets_its_noise_in_constants() -> None:
         ("z = other.Swirl(x) y = Relu(x)", ""),
     ],
 )
-def test_an_operator_without_a_row_is_told_through_calls_and_only_before_the_value(
-    nodes: str, unknown: str
-) -> None:
+def test_an_operator_without_a_row_is_told_through_calls_and_only_before_the_value(nodes, unknown):
     model = onnx.parser.parse_model(
         '<ir_version: 8, opset_import: ["" : 17, "own" : 1, "other" : 1]>'
         f" g (float[2] x) => (float[2] y) {{ {nodes} }}"

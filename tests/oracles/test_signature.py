@@ -1,7 +1,5 @@
 """Signatures: one bug has one, two bugs have two; texts alone can be signed too."""
 
-from __future__ import annotations
-
 import html
 import json
 from dataclasses import replace
@@ -18,7 +16,6 @@ from corpus.tir.document import to_bytes
 from corpus.tir.tree import Function, Module
 from oracles.naming.names import importer_site, signature, signature_of_text
 from oracles.naming.signature import Signature, signal_name, symptom_of_difference, symptom_of_run
-from oracles.numerics.mismatch_kind import kind_of_values
 from oracles.text.failure_text import as_written, read_failure
 from oracles.text.normalise import function_name, parse_message, template
 from oracles.verdict import Config, Frame, Outcome, Phase, Run, Status, Verdict
@@ -65,12 +62,12 @@ def sign(verdict: Verdict, on: Case, passes: tuple[str, ...] = ()) -> Signature:
     return signature(verdict, measure(parse(on.program)), on, passes)
 
 
-def test_an_exception_is_signed_alike_in_every_release() -> None:
+def test_an_exception_is_signed_alike_in_every_release():
     assert sign(thrown(OLD, "RuntimeException"), CLIP) == sign(thrown(NEW, "Fail"), OTHER_CLIP)
     assert ("site", "relu_clip_fusion.cc FuseReluClip::Apply") in sign(thrown(NEW), CLIP).components
 
 
-def test_a_text_about_the_whole_graph_is_signed_with_what_was_rewritten() -> None:
+def test_a_text_about_the_whole_graph_is_signed_with_what_was_rewritten():
     message = (
         "Invalid model. Node input 'v4' is not a graph input, initializer, or output of a previous node."
     )
@@ -78,19 +75,19 @@ def test_a_text_about_the_whole_graph_is_signed_with_what_was_rewritten() -> Non
     assert sign(thrown(message), CLIP, ("A",)) == sign(thrown(message), POOL, ("A",))
 
 
-def test_an_error_that_names_a_pass_is_signed_alike_on_every_program() -> None:
+def test_an_error_that_names_a_pass_is_signed_alike_on_every_program():
     verdict = thrown("tirx.Some changes the module that it is given", "InputChanged")
     assert sign(verdict, CLIP) == sign(verdict, POOL)
 
 
-def test_a_crash_in_a_stripped_library_is_known_by_its_operators() -> None:
+def test_a_crash_in_a_stripped_library_is_known_by_its_operators():
     assert sign(died("fn_1200"), CLIP) == sign(died("fn_7700"), CLIP)
     assert sign(died("fn_1200"), CLIP) != sign(died("fn_1200"), POOL)
     assert sign(died("mod_kernel"), CLIP) != sign(died("div_kernel"), CLIP)
     assert sign(died("fn_1200", 8), CLIP) != sign(died("fn_1200", 11), CLIP)
 
 
-def test_a_wrong_result_is_known_by_passes_pattern_and_kind() -> None:
+def test_a_wrong_result_is_known_by_passes_pattern_and_kind():
     one, two = np.array([1, 2, 3], F), np.array([5, 6, 9], F)
     signed = sign(differed(one, two), CLIP, ("B", "A"))
     assert signed == sign(differed(two, one + 9), OTHER_CLIP, ("A", "B"))
@@ -99,7 +96,7 @@ def test_a_wrong_result_is_known_by_passes_pattern_and_kind() -> None:
     assert signed != sign(differed(one, one * 0), CLIP, ("A", "B"))
 
 
-def test_what_a_rewrite_may_take_for_constants_and_is_none_tells_wrong_results_apart() -> None:
+def test_what_a_rewrite_may_take_for_constants_and_is_none_tells_wrong_results_apart():
     body = "{ p = Pow(x, c) s = Add(p, c) r = Sqrt(s) y = Div(x, r) }"
     fixed = case(f"g (float[2] x) => (float[2] y) <float c = {{2}}> {body}")
     given = case(f"g (float[2] x, float c) => (float[2] y) {body}")
@@ -110,7 +107,7 @@ def test_what_a_rewrite_may_take_for_constants_and_is_none_tells_wrong_results_a
     assert "computed" not in dict(sign(wrong, given).components)
 
 
-def test_what_serves_several_passes_is_no_site_and_the_pass_tells() -> None:
+def test_what_serves_several_passes_is_no_site_and_the_pass_tells():
     fused = symptom_of_run(Outcome.EXCEPTION, thrown("boom").runs[0], side="optimised")
     verdict = replace(
         thrown("boom"), symptom=replace(fused, site="fuse_ops.cc OperatorFusor::GetGroupFromVar")
@@ -119,33 +116,10 @@ def test_what_serves_several_passes_is_no_site_and_the_pass_tells() -> None:
     assert sign(verdict, CLIP, ("FuseOps",)) != sign(verdict, CLIP, ("MergeCompositeFunctions",))
 
 
-def test_a_pass_has_no_signature() -> None:
-    with pytest.raises(ValueError, match="passes"):
-        signature(Verdict(Outcome.PASS, Phase.COMPARE, ""), None, None)
-
-
-def test_a_signature_is_short_and_printable() -> None:
+def test_a_signature_is_short_and_printable():
     signed = sign(thrown(NEW), CLIP)
     assert len(signed.digest) == 12
     assert str(signed).startswith("backend: ort | outcome: exception | phase: optimise | side: optimised")
-
-
-@pytest.mark.parametrize(
-    ("expected", "actual", "kind"),
-    [
-        (np.array([1, 2]), np.array([2, 1]), "off by one"),
-        (np.array([5, 7], np.int8), np.array([127, -128], np.int8), "saturation"),
-        (np.array([5, 7]), np.array([0, 0]), "zeros"),
-        (np.array([5.0, 7.0], F), np.array([0.0, 0.0], F), "zeros"),
-        (np.array([5.0, 7.0], F), np.array([-5.0, -7.0], F), "sign"),
-        (np.array([5.0, 7.0], F), np.array([5.0, np.inf], F), "inf"),
-        (np.array([5.0, 7.0], F), np.array([6.0, 9.0], F), "value"),
-        (np.array([True]), np.array([False]), "value"),
-        (np.array(["a"]), np.array(["b"]), "value"),
-    ],
-)
-def test_values_differ_in_kinds(expected: np.ndarray, actual: np.ndarray, kind: str) -> None:
-    assert kind_of_values(expected, actual, np.asarray(expected != actual)) == kind
 
 
 TRACE = """Traceback (most recent call last):
@@ -162,14 +136,14 @@ def trace(error: str, user: str = "a", line: int = 3) -> str:
     return TRACE.format(error=error, user=user, line=line)
 
 
-def test_texts_of_one_failure_are_signed_alike() -> None:
+def test_texts_of_one_failure_are_signed_alike():
     one = signature_of_text(trace(f"RuntimeException: {OLD}"))
     other = signature_of_text(trace(f"Fail: {NEW}", "bob", 99))
     assert one == other
     assert ("package", "onnxruntime") in one.components
 
 
-def test_texts_of_two_failures_are_not() -> None:
+def test_texts_of_two_failures_are_not():
     texts = [
         trace(f"Fail: {NEW}"),
         trace("InvalidArgument: Got invalid dimensions for input: x"),
@@ -182,7 +156,7 @@ def test_texts_of_two_failures_are_not() -> None:
     assert len({signature_of_text(text).digest for text in texts}) == len(texts)
 
 
-def test_an_exit_code_stands_for_its_signal() -> None:
+def test_an_exit_code_stands_for_its_signal():
     assert ("signal", "SIGSEGV") in signature_of_text("[exit 139]").components
     assert ("outcome", "timeout") in signature_of_text("[exit 124]").components
 
@@ -196,13 +170,13 @@ def refused(operator: str, function: str, message: str) -> Verdict:
     return Verdict(Outcome.EXCEPTION, Phase.IMPORT, "", symptom, (run, run))
 
 
-def test_what_an_importers_helper_refuses_is_one_bug_whichever_operator_called_it() -> None:
+def test_what_an_importers_helper_refuses_is_one_bug_whichever_operator_called_it():
     one, two = (sign(refused(op, "_broadcast_dims", "not so"), CLIP) for op in ("Max", "Sum"))
     assert one == two
     assert dict(one.components)["site"] == "onnx_frontend.py _broadcast_dims"
 
 
-def test_what_an_operators_converter_refuses_is_told_apart_by_the_operator_not_by_its_neighbours() -> None:
+def test_what_an_operators_converter_refuses_is_told_apart_by_the_operator_not_by_its_neighbours():
     selu, elu = (sign(refused(op, "_impl_v1", "not so"), CLIP) for op in ("Selu", "Elu"))
     assert selu != elu
     assert dict(selu.components)["op"] == "Selu"
@@ -218,7 +192,7 @@ tvm.error.InternalError: Check failed: (value >= 0) is false: cannot make uint f
 """
 
 
-def test_a_text_names_the_operator_that_was_lowered_where_a_helper_of_any_operator_raised() -> None:
+def test_a_text_names_the_operator_that_was_lowered_where_a_helper_of_any_operator_raised():
     signs, negative = (
         dict(signature_of_text(LOWERING.format(name)).components) for name in ("sign", "negative")
     )
@@ -226,7 +200,7 @@ def test_a_text_names_the_operator_that_was_lowered_where_a_helper_of_any_operat
     assert "site" not in signs
 
 
-def test_a_library_that_the_importer_calls_is_no_place() -> None:
+def test_a_library_that_the_importer_calls_is_no_place():
     packages = 'File "/x/site-packages/{}", line 1, in {}\n    it'
     converter, library = (
         packages.format("tvm/onnx.py", "_impl_v1"),
@@ -293,23 +267,19 @@ def exception(message: str, error: str = "Fail") -> Run:
     return Run(Config("all"), Status.EXCEPTION, Phase.OPTIMISE, error=error, message=message)
 
 
-def test_the_innermost_frame_is_the_site() -> None:
+def test_the_innermost_frame_is_the_site():
     symptom = symptom_of_run(Outcome.CRASH, crash())
     assert (symptom.kind, symptom.site) == ("SIGFPE", "onnxruntime_pybind11_state fn_1200")
     assert symptom_of_run(Outcome.CRASH, crash(frames=())).site == ""
 
 
-def test_crashes_in_two_functions_are_two_symptoms() -> None:
-    other = crash(frames=(Frame(ORT, 0x7777, "fn_7000"),))
-    assert symptom_of_run(Outcome.CRASH, crash()) != symptom_of_run(Outcome.CRASH, other)
+@pytest.mark.parametrize(("frame", "is_one"), [((0x7777, "fn_7000"), False), ((0x1250, "fn_1200"), True)])
+def test_crashes_are_one_symptom_by_their_function_and_not_by_its_offset(frame, is_one):
+    other = crash(frames=(Frame(ORT, *frame),))
+    assert (symptom_of_run(Outcome.CRASH, crash()) == symptom_of_run(Outcome.CRASH, other)) == is_one
 
 
-def test_two_offsets_in_one_function_are_one_symptom() -> None:
-    other = crash(frames=(Frame(ORT, 0x1250, "fn_1200"),))
-    assert symptom_of_run(Outcome.CRASH, crash()) == symptom_of_run(Outcome.CRASH, other)
-
-
-def test_only_an_abort_keeps_its_last_words() -> None:
+def test_only_an_abort_keeps_its_last_words():
     words = "terminate called after throwing 'std::length_error' at 0x7f00"
     abort, fault = crash(signal=6, message=words), crash(signal=11, message=words)
     assert "terminate called after throwing" in symptom_of_run(Outcome.CRASH, abort).message
@@ -317,11 +287,11 @@ def test_only_an_abort_keeps_its_last_words() -> None:
 
 
 @pytest.mark.parametrize(("number", "name"), [(8, "SIGFPE"), (11, "SIGSEGV"), (6, "SIGABRT"), (0, "exit 0")])
-def test_signals_have_names(number: int, name: str) -> None:
+def test_signals_have_names(number, name):
     assert signal_name(number) == name
 
 
-def test_an_exception_keeps_class_site_operator_and_template() -> None:
+def test_an_exception_keeps_class_site_operator_and_template():
     message = (
         "Non-zero status code returned while running Mod node. Name:'m_1' Status Message: e.cc:9 Run no 7"
     )
@@ -330,13 +300,13 @@ def test_an_exception_keeps_class_site_operator_and_template() -> None:
     assert symptom.side == "optimised"
 
 
-def test_the_models_names_do_not_count() -> None:
+def test_the_models_names_do_not_count():
     one = symptom_of_run(Outcome.EXCEPTION, exception("edge out_a to in_b is bad"), {"out_a", "in_b"})
     other = symptom_of_run(Outcome.EXCEPTION, exception("edge enc/x to dec/y is bad"), {"enc/x", "dec/y"})
     assert one == other
 
 
-def test_the_side_tells_symptoms_apart() -> None:
+def test_the_side_tells_symptoms_apart():
     run = exception("broken")
     sides = {symptom_of_run(Outcome.EXCEPTION, run, side=side) for side in ("", "optimised", "un-optimised")}
     assert len(sides) == 3
@@ -505,9 +475,7 @@ SHORT = (
         ("cannot reshape array of size 4 into shape (2,3)", "", "", "cannot reshape"),
     ],
 )
-def test_a_message_gives_its_site_and_its_innermost_operator(
-    message: str, site: str, op: str, start: str
-) -> None:
+def test_a_message_gives_its_site_and_its_innermost_operator(message, site, op, start):
     parsed = parse_message(message)
     assert (parsed.site, parsed.op) == (site, op)
     assert parsed.rest.startswith(start) or start in parsed.rest[:200]
@@ -529,7 +497,7 @@ def test_a_message_gives_its_site_and_its_innermost_operator(
         ("The LHS x has", "The LHS y2 has"),
     ],
 )
-def test_what_changes_from_run_to_run_is_dropped(one: str, other: str) -> None:
+def test_what_changes_from_run_to_run_is_dropped(one, other):
     assert template(one) == template(other)
 
 
@@ -541,17 +509,17 @@ def test_what_changes_from_run_to_run_is_dropped(one: str, other: str) -> None:
         ("Pad should be smaller than kernel", "Pad should be smaller than input"),
     ],
 )
-def test_what_tells_bugs_apart_stays(one: str, other: str) -> None:
+def test_what_tells_bugs_apart_stays(one, other):
     assert template(one) != template(other)
 
 
-def test_the_models_own_names_are_dropped_wherever_they_stand() -> None:
+def test_the_models_own_names_are_dropped_wherever_they_stand():
     assert (
         template("merge of layer_a and layer_b failed", ["layer_a", "layer_b"]) == "merge of * and * failed"
     )
 
 
-def test_a_template_is_a_fixed_point() -> None:
+def test_a_template_is_a_fixed_point():
     for message in (APPLY, REFUSED_POOL, NESTED, SHORT):
         once = template(parse_message(message).rest)
         assert template(once) == once
@@ -566,11 +534,11 @@ def test_a_template_is_a_fixed_point() -> None:
         ("tvm::ffi::Optional<tvm::X> tvm::relax::CheckShape(const tvm::Call&)", "CheckShape"),
     ],
 )
-def test_a_function_is_known_by_its_class_and_name(signature: str, name: str) -> None:
+def test_a_function_is_known_by_its_class_and_name(signature, name):
     assert function_name(signature) == name
 
 
-def test_rendered_operators_and_code_leave_their_names() -> None:
+def test_rendered_operators_and_code_leave_their_names():
     text = (
         'ir.Op(span=None, ty=ir.Type(span=None), name="relax.sqrt", description="x", arguments=(), '
         "num_inputs=1, support_level=10) requires a float, but R.add(lv2, R.const(0, dtype)) is not\n"
@@ -579,7 +547,7 @@ def test_rendered_operators_and_code_leave_their_names() -> None:
     assert template(text) == "relax.sqrt requires a float, but R.add(*) is not"
 
 
-def test_of_what_a_compiler_writes_its_first_complaint_is_the_message() -> None:
+def test_of_what_a_compiler_writes_its_first_complaint_is_the_message():
     message = (
         "CppCompileError: C++ compile error\n\nCommand:\ng++ /tmp/x/c1.cpp -O3 -o /tmp/x/c1.so\n\nOutput:\n"
         "/tmp/x/c1.cpp: In function 'void kernel()':\n/tmp/x/c1.cpp:22:57: error: no match for 'f(int)'\n"

@@ -1,7 +1,5 @@
 """A compiler that takes long is no hang: it gets more time, and what it gives is compared as usual."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import cast
 

@@ -1,7 +1,5 @@
 """The oracle `perf` on programs that are really slow when they are optimised, on each kind of target."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Mapping
 
@@ -74,7 +72,7 @@ def slowed(monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.mark.parametrize("format", ["onnx", "relax", "tir"])
-def test_a_pass_of_tvm_that_makes_programs_slow_is_reported(format: str, slowed: str) -> None:
+def test_a_pass_of_tvm_that_makes_programs_slow_is_reported(format, slowed):
     x = np.linspace(-1, 1, SIZE, dtype="float32")
     if format == "relax":
         case = graph(format, {"x": x}, ("y",), Binding("y", "relax.exp", (ref("x"),)))
@@ -85,7 +83,7 @@ def test_a_pass_of_tvm_that_makes_programs_slow_is_reported(format: str, slowed:
 
 
 @pytest.mark.parametrize("target", ["inductor", "torch"])
-def test_a_model_that_inductor_makes_slow_is_reported_for_it_and_for_torch(target: str) -> None:
+def test_a_model_that_inductor_makes_slow_is_reported_for_it_and_for_torch(target):
     x, y = np.linspace(-1, 1, SIZE, dtype="float32")[None], np.ones((ROWS, 1), "float32")
     assert is_slower(verdict_on(Case("onnx", recomputed(), {"x0": x, "y": y}), f"{target}@oracles=perf"))
     few = Case("onnx", recomputed(2), {"x0": x, "y": y[:2]})
@@ -93,7 +91,7 @@ def test_a_model_that_inductor_makes_slow_is_reported_for_it_and_for_torch(targe
 
 
 @pytest.mark.parametrize("target", ["inductor", "torch"])
-def test_so_is_a_program_of_torch_itself(target: str) -> None:
+def test_so_is_a_program_of_torch_itself(target):
     x, y = np.linspace(-1, 1, SIZE, dtype="float32")[None], np.ones((ROWS, 1), "float32")
     steps = [Binding(f"x{at + 1}", "torch.tan", (ref(f"x{at}"),)) for at in range(TANGENTS)]
     steps += [

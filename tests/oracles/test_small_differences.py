@@ -1,7 +1,5 @@
 """What `--tolerance auto` calls a wrong value: of any size, but not what rounding or a range explains."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -53,7 +51,7 @@ MASKED = (
 ).replace("L", repr(LEAST))
 
 
-def test_a_mask_of_the_least_float_hides_no_wrong_value(judge: Judge) -> None:
+def test_a_mask_of_the_least_float_hides_no_wrong_value(judge):
     case = program(MASKED, x=np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4))
     found = verdict_of(judged(judge, case, lambda out: {"y": np.asarray(out["y"]) * np.float32(1.5)}))
     assert found is not None
@@ -61,15 +59,13 @@ def test_a_mask_of_the_least_float_hides_no_wrong_value(judge: Judge) -> None:
 
 
 @pytest.mark.parametrize(("factor", "is_wrong"), [(1 + 1e-3, True), (1 + 2e-7, False), (1.0, False)])
-def test_a_small_difference_counts_if_rounding_does_not_explain_it(
-    judge: Judge, factor: float, is_wrong: bool
-) -> None:
+def test_a_small_difference_counts_if_rounding_does_not_explain_it(judge, factor, is_wrong):
     case = program(MASKED, x=np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4))
     found = verdict_of(judged(judge, case, lambda out: {"y": np.asarray(out["y"]) * np.float32(factor)}))
     assert (found is not None) == is_wrong
 
 
-def test_a_result_that_cancels_may_move(judge: Judge) -> None:
+def test_a_result_that_cancels_may_move(judge):
     """The magnitudes sum up to 4e4: what is left after cancellation may be off by their last places."""
     case = program(
         "g (float[4] x) => (float y) <float[4] w = {10000, -10000, 10000, -10000}> { y = MatMul(x, w) }",
@@ -81,7 +77,7 @@ def test_a_result_that_cancels_may_move(judge: Judge) -> None:
     assert found is None
 
 
-def test_small_is_relative_to_the_greatest_finite_value() -> None:
+def test_small_is_relative_to_the_greatest_finite_value():
     values = np.array([100.0, 1e-3, np.inf], np.float32)
     assert small(values, AUTO) == pytest.approx(100 * 128 * 2.0**-23, rel=1e-6)
     near = values + np.array([0, 5e-4, 0], np.float32)
@@ -91,7 +87,7 @@ def test_small_is_relative_to_the_greatest_finite_value() -> None:
     assert compare("y", values, far, Tolerance()) is None
 
 
-def test_an_operator_that_defines_nan_answers_for_it(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_operator_that_defines_nan_answers_for_it(judge, monkeypatch):
     case = program(
         "g (float[3] x) => (float[3] y) { s = Sqrt(x) r = Relu(s) y = Neg(r) }",
         x=np.array([-1.0, 4.0, 9.0], np.float32),
@@ -121,7 +117,7 @@ def test_an_operator_that_defines_nan_answers_for_it(judge: Judge, monkeypatch: 
     assert found.wrong.located.right_until == ("s",)
 
 
-def test_what_is_not_there_is_no_verdict(judge: Judge) -> None:
+def test_what_is_not_there_is_no_verdict(judge):
     from corpus.errors import UserError
 
     case = program("g (float[1] x) => (float[1] y) { y = Neg(x) }", x=np.ones(1, np.float32))
@@ -129,7 +125,7 @@ def test_what_is_not_there_is_no_verdict(judge: Judge) -> None:
         cuda.verdict(case)
 
 
-def test_torch_is_told_nothing_below_its_usual_tolerances() -> None:
+def test_torch_is_told_nothing_below_its_usual_tolerances():
     """Its rule for fuzzers: tolerances no tighter than the defaults."""
     with Judge(Target("inductor")) as inductor, Judge(Target("ort")) as ort:
         assert inductor.screen == inductor.tolerance
@@ -157,17 +153,17 @@ def told(a: float, b: float, q: float) -> dict[str, np.ndarray]:
         (1.05, 1.05, 10, 10.5, False),  # no step to another whole number
     ],
 )
-def test_what_rounding_explains(a: float, true_a: float, right: float, wrong: float, is_wrong: bool) -> None:
+def test_what_rounding_explains(a, true_a, right, wrong, is_wrong):
     true = {"a": np.float64([np.float32(a) if true_a == a else true_a]), "b": TENTH}
     found = is_wrong_floor(Q, told(a, 0.1, right), told(a, 0.1, wrong), true)
     assert (found is not None) is is_wrong
 
 
-def test_operands_that_differ_tell_nothing() -> None:
+def test_operands_that_differ_tell_nothing():
     assert is_wrong_floor(Q, told(1.05, 0.1, 10), told(1.15, 0.1, 11), {}) is None
 
 
-def test_only_floors_of_quotients_are_looked_at() -> None:
+def test_only_floors_of_quotients_are_looked_at():
     a, b = {REF: "a"}, {REF: "b"}
     assert floor_quotient(Binding("q", "operator.floordiv", (a, 2))) is not None
     assert floor_quotient(Binding("q", "torch.div", (a, b), {"rounding_mode": "floor"})) is not None
@@ -190,7 +186,7 @@ def hidden_quotient() -> Case:
 
 
 @pytest.mark.slow
-def test_a_wrong_quotient_of_what_was_computed_exactly_is_a_bug() -> None:
+def test_a_wrong_quotient_of_what_was_computed_exactly_is_a_bug():
     pytest.importorskip("torch", reason="torch is not installed")
     with Judge(Target("inductor")) as judge:
         verdict = judge.verdict(hidden_quotient())
@@ -216,12 +212,12 @@ def test_a_wrong_quotient_of_what_was_computed_exactly_is_a_bug() -> None:
         ("g (float[2,N] a) => (y) { y = ReduceSum(a) }", UNKNOWN_TERMS),
     ],
 )
-def test_terms_are_counted_from_attributes_and_shapes(graph: str, terms: int) -> None:
+def test_terms_are_counted_from_attributes_and_shapes(graph, terms):
     model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {graph}')
     assert terms_of(model.graph.node[0], tensor_types(model)) == terms
 
 
-def test_error_grows_with_the_terms_and_then_with_their_root() -> None:
+def test_error_grows_with_the_terms_and_then_with_their_root():
     assert growth(1) == 1
     assert growth(16) == 16
     assert growth(10_000) == 800

@@ -1,7 +1,5 @@
 """The interpreter of TVM's loop IR: what each operator gives, what nothing defines, and that TVM agrees."""
 
-from __future__ import annotations
-
 import json
 import math
 import random
@@ -95,7 +93,7 @@ TABLE = [
 
 
 @pytest.mark.parametrize(("op", "dtype", "a", "b", "wanted"), TABLE)
-def test_an_operator_gives(op: str, dtype: str, a: float, b: float, wanted: Any) -> None:
+def test_an_operator_gives(op, dtype, a, b, wanted):
     found = binary(op, dtype, a, b)
     if isinstance(wanted, float) and math.isnan(wanted):
         assert math.isnan(found)
@@ -118,7 +116,7 @@ CASTS = [
 
 
 @pytest.mark.parametrize(("before", "value", "after", "wanted"), CASTS)
-def test_a_cast_gives(before: str, value: float, after: str, wanted: Any) -> None:
+def test_a_cast_gives(before, value, after, wanted):
     found = of_expr(Cast(after, Var("x", before)), x=np.array(value, before))
     got = found.outputs["out"][0] if found.defined["out"][0] else None
     assert got == wanted
@@ -138,11 +136,11 @@ CALLS = [
 
 
 @pytest.mark.parametrize(("expr", "wanted"), CALLS)
-def test_an_expression_gives(expr: Expr, wanted: Any) -> None:
+def test_an_expression_gives(expr, wanted):
     assert of_expr(expr).outputs["out"][0] == wanted
 
 
-def test_rough_results_have_slack_and_exact_ones_none() -> None:
+def test_rough_results_have_slack_and_exact_ones_none():
     x = np.array(1.5, "float32")
     rough = of_expr(Call("exp", (Var("x", "float32"),), "float32"), x=x)
     exact = of_expr(Binary("mul", Var("x", "float32"), Var("x", "float32")), x=x)
@@ -185,30 +183,30 @@ UNDEFINED = {
 
 
 @pytest.mark.parametrize("reason", UNDEFINED)
-def test_nothing_of_such_a_program_is_defined(reason: str) -> None:
+def test_nothing_of_such_a_program_is_defined(reason):
     stmt = UNDEFINED[reason]
     found = run(loop("serial", stmt) if isinstance(stmt, Block) else stmt)
     assert reason in found.reason
     assert found.is_modelled
 
 
-def test_fresh_memory_is_undefined_and_what_hangs_on_it() -> None:
+def test_fresh_memory_is_undefined_and_what_hangs_on_it():
     fresh = Alloc(Buffer("C", (Const(8),), "int32"))
     found = run(fresh, Store("A", (N,), Load("C", (N,), "int32")))
     assert found.defined["A"].tolist() == [place != 3 for place in range(8)]
     assert not found.is_defined
 
 
-def test_vectors_are_stored_lane_by_lane() -> None:
+def test_vectors_are_stored_lane_by_lane():
     found = run(Store("A", (Ramp(Const(1), Const(2), 3),), Ramp(N, Const(10), 3)))
     assert found.outputs["A"].tolist() == [0, 3, 0, 13, 0, 23, 0, 0]
 
 
-def test_iterations_that_do_not_meet_may_run_at_once() -> None:
+def test_iterations_that_do_not_meet_may_run_at_once():
     assert run(loop("parallel", Store("A", (I,), PLUS))).outputs["A"].tolist() == [1] * 8
 
 
-def test_what_is_not_known_is_not_modelled() -> None:
+def test_what_is_not_known_is_not_modelled():
     found = run(Evaluate(Call("tvm_warp_activemask", (), "int32")))
     assert not found.is_modelled
     assert "tvm_warp_activemask" in found.reason
@@ -227,7 +225,7 @@ NOT_RUN = {"Attributed", "External", "Symbolic", "Threads", "Launched", "Intrins
 
 
 @pytest.mark.parametrize("name", sorted(set(samples.SAMPLES) - NOT_RUN))
-def test_every_way_of_tvm_gives_what_the_interpreter_gives(name: str, judge: Judge) -> None:
+def test_every_way_of_tvm_gives_what_the_interpreter_gives(name, judge):
     from oracles.worker.tvm.tir.read import read_module
 
     module = from_json(json.loads(json.dumps(read_module(samples.SAMPLES[name]))))

@@ -2,8 +2,6 @@
 make.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterator
@@ -52,11 +50,11 @@ def assert_identity(module: Any) -> None:
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_each_construct_is_read_and_built_again(name: str) -> None:
+def test_each_construct_is_read_and_built_again(name):
     assert_identity(SAMPLES[name])
 
 
-def test_every_intrinsic_is_an_operator_of_tvm() -> None:
+def test_every_intrinsic_is_an_operator_of_tvm():
     known = set(tvm.ir.Op.list_op_names())
     assert {item.op for item in INTRINSICS.values()} <= known
     assert len(INTRINSICS) >= 90
@@ -67,13 +65,13 @@ EFFECTS = {"pure": {0, 1, None}, "read": {2}, "write": {3}, "note": {4, 5}, "jum
 
 
 @pytest.mark.parametrize("name", INTRINSICS)
-def test_an_intrinsics_effect_is_that_of_tvms_table(name: str) -> None:
+def test_an_intrinsics_effect_is_that_of_tvms_table(name):
     found = INTRINSICS[name]
     assert tvm.ir.Op.get(found.op).get_attr("TCallEffectKind") in EFFECTS[found.effect]
 
 
 @pytest.mark.parametrize("seed", [1, 4, 12, 16, 26, 40, 68])
-def test_tvms_text_says_what_is_made_of_blocks(seed: int) -> None:
+def test_tvms_text_says_what_is_made_of_blocks(seed):
     module = make_program(seed, 8).module
     assert has_blocks(module)
     assert "tirx as T" in print_text(module).split("@I.ir_module")[0]
@@ -111,7 +109,7 @@ EASY_TO_CHANGE = {
 
 
 @pytest.mark.parametrize("name", EASY_TO_CHANGE)
-def test_text_says_what_tvm_would_change_or_leave_out(name: str) -> None:
+def test_text_says_what_tvm_would_change_or_leave_out(name):
     attrs = {"global_symbol": "main", "s_tir": True}
     module = Module({"main": Function((A, B), EASY_TO_CHANGE[name], attrs=attrs)})
     assert tvm_ffi.structural_equal(said(module), build_module(json.loads(to_bytes(module))))
@@ -132,7 +130,7 @@ def calls_of(dtype: str) -> Iterator[Call]:
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-def test_text_says_each_call_in_each_type(dtype: str) -> None:
+def test_text_says_each_call_in_each_type(dtype):
     body = tuple(Evaluate(call) for call in calls_of(dtype))
     module = Module(
         {"main": Function((Buffer("X", (Const(1),), dtype),), body, attrs={"global_symbol": "main"})}
@@ -140,7 +138,7 @@ def test_text_says_each_call_in_each_type(dtype: str) -> None:
     assert tvm_ffi.structural_equal(said(module), build_module(json.loads(to_bytes(module))))
 
 
-def test_what_tvms_functions_spell_out_is_built_and_read_as_they_do() -> None:
+def test_what_tvms_functions_spell_out_is_built_and_read_as_they_do():
     found = build_module(json.loads(to_bytes(SPELLED_OUT)))
     assert "T.isinf(A[0])" in print_text(SPELLED_OUT)
     assert "isinf" not in json.dumps(read_module(found))
@@ -193,12 +191,12 @@ def assert_all_are_said(seeds: range, least: int) -> None:
     assert count > least
 
 
-def test_what_the_importer_and_legaliser_make_is_read_and_built_again() -> None:
+def test_what_the_importer_and_legaliser_make_is_read_and_built_again():
     assert_all_are_said(range(8), 20)
 
 
 @pytest.mark.slow
-def test_what_they_make_of_five_hundred_models_is_read_and_built_again() -> None:
+def test_what_they_make_of_five_hundred_models_is_read_and_built_again():
     assert_all_are_said(range(500), 2000)
 
 
@@ -208,18 +206,18 @@ REFUSED = {
 }
 
 
-def test_what_the_tree_cannot_say_is_refused_by_name() -> None:
+def test_what_the_tree_cannot_say_is_refused_by_name():
     for said, body in REFUSED.items():
         with pytest.raises(NotData, match=said):
             read_module(tvm.IRModule({"main": tirx.PrimFunc([], body)}))
 
 
-def test_the_worker_builds_and_reads_every_kind_of_statement() -> None:
+def test_the_worker_builds_and_reads_every_kind_of_statement():
     assert set(STATEMENTS) == set(codec._STATEMENTS)
     assert len(_STATEMENTS) == len(STATEMENTS)
 
 
-def test_a_relax_function_is_no_primfunc() -> None:
+def test_a_relax_function_is_no_primfunc():
     from tvm import relax
 
     build = relax.BlockBuilder()

@@ -1,7 +1,5 @@
 """torch and inductor as targets: lowerings that agree with onnxruntime, and what is no bug."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np
@@ -84,25 +82,25 @@ NAMES = "reduce slice conv average max pad gather integers argmax depth split ge
     ],
     ids=NAMES.split(),
 )  # fmt: skip
-def test_a_lowering_agrees_with_onnxruntime(eager: Judge, graph: str, inputs: dict[str, Value]) -> None:
+def test_a_lowering_agrees_with_onnxruntime(eager, graph, inputs):
     verdict = eager.verdict(case_of(graph, inputs))
     assert verdict.outcome is Outcome.PASS, verdict.title
     assert all(run.is_ok for run in verdict.runs)
 
 
-def test_what_has_no_lowering_is_unsupported_and_named(eager: Judge) -> None:
+def test_what_has_no_lowering_is_unsupported_and_named(eager):
     verdict = eager.verdict(case_of("(float[3] x) => (float[3] y) { y = Bernoulli(x) }", {"x": some(3)}))
     assert verdict.outcome is Outcome.UNSUPPORTED
     assert "Bernoulli" in verdict.title
 
 
-def test_foreign_floats_come_through(eager: Judge) -> None:
+def test_foreign_floats_come_through(eager):
     graph = "(float[2] x) => (bfloat16[2] y) { y = Cast<to = 16>(x) }"
     verdict = eager.verdict(case_of(graph, {"x": some(2)}))
     assert verdict.outcome is Outcome.PASS, verdict.title
 
 
-def test_a_compiled_program_is_compared_with_the_eager_one(compiled: Judge) -> None:
+def test_a_compiled_program_is_compared_with_the_eager_one(compiled):
     graph = "(float[2,3] x) => (float[2,3] y) { t = Softmax(x) u = Relu(t) y = Exp(u) }"
     verdict = compiled.verdict(case_of(graph, {"x": some(2, 3)}))
     assert verdict.outcome is Outcome.PASS, verdict.title
@@ -114,7 +112,7 @@ def test_a_compiled_program_is_compared_with_the_eager_one(compiled: Judge) -> N
     ]
 
 
-def test_compiled_code_that_divides_by_zero_is_a_crash(compiled: Judge) -> None:
+def test_compiled_code_that_divides_by_zero_is_a_crash(compiled):
     zero: dict[str, Value] = {"a": np.array([6], np.int32), "b": np.array([0], np.int32)}
     verdict = compiled.verdict(case_of("(int32[1] a, int32[1] b) => (int32[1] y) { y = Div(a, b) }", zero))
     assert verdict.outcome is Outcome.CRASH, verdict.title
@@ -134,13 +132,13 @@ def test_compiled_code_that_divides_by_zero_is_a_crash(compiled: Judge) -> None:
         ("inductor", "InductorError", "NotImplementedError: not implemented for this", ""),
     ],
 )
-def test_only_the_eager_run_may_refuse(way: str, error: str, message: str, kind: str) -> None:
+def test_only_the_eager_run_may_refuse(way, error, message, kind):
     run = Run(Config(way, (("backend", way),)), Status.EXCEPTION, Phase.EXECUTE, error=error, message=message)
     assert inductor.classify(run) == kind
 
 
 @pytest.mark.parametrize("text", ["torch:tpu", "inductor:tpu", "inductor@backend=best"])
-def test_what_cannot_be_had_is_one_clear_line(text: str) -> None:
+def test_what_cannot_be_had_is_one_clear_line(text):
     target = Target.parse(text)
     with pytest.raises(UserError, match=f"target {text}"):
         find_backend(target.backend).configs(target)

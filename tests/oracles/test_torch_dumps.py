@@ -1,9 +1,6 @@
 """What torch dumps of a failing graph is told from other scripts, and is a case."""
 
-from __future__ import annotations
-
 import importlib.util
-from pathlib import Path
 
 import pytest
 
@@ -41,34 +38,34 @@ if __name__ == '__main__':
 """
 
 
-def test_a_dump_is_told_from_a_script() -> None:
+def test_a_dump_is_told_from_a_script():
     assert is_dump(DUMP)
     assert not is_dump("import torch\nmodel = torch.nn.ReLU()\ninputs = (torch.ones(2),)\n")
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:could not load:UserWarning")  # torch says that it makes inputs
-def test_a_dump_gives_its_module_and_the_same_inputs_every_time() -> None:
+def test_a_dump_gives_its_module_and_the_same_inputs_every_time():
     (module, first), (_, second) = (read_dump("dump.py", DUMP) for _ in range(2))
     assert [tuple(each.shape) for each in first] == [(7,)]
     assert all((one == other).all() for one, other in zip(first, second, strict=True))
     assert (module(*first)[0] == 2 * first[0]).all()
 
 
-def test_saved_inputs_are_found_beside_the_dump(tmp_path: Path) -> None:
+def test_saved_inputs_are_found_beside_the_dump(tmp_path):
     assert saved_beside(str(tmp_path / "repro.py"), DUMP) is None
     (tmp_path / "checkpoints").mkdir()
     assert saved_beside(str(tmp_path / "repro.py"), DUMP) == str(tmp_path / "checkpoints")
 
 
 @pytest.mark.slow
-def test_a_dump_is_judged_as_a_case(tmp_path: Path) -> None:
+def test_a_dump_is_judged_as_a_case(tmp_path):
     (tmp_path / "fx_graph_runnable.py").write_text(DUMP)
     verdict = tensorcrux.check(tmp_path / "fx_graph_runnable.py", target="inductor", trust=True)
     assert verdict.outcome == "pass"
 
 
-def test_a_dump_of_aotinductor_is_its_exported_program(tmp_path: Path) -> None:
+def test_a_dump_of_aotinductor_is_its_exported_program(tmp_path):
     text = f"""exported_program = torch.export.load('{tmp_path}/gone/checkpoints/exported_program.pt2')
 config_patches=None
 if __name__ == '__main__':

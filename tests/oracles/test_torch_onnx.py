@@ -1,7 +1,5 @@
 """torch's ONNX exporters as a target: what they export gives what eager torch gives."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np
@@ -30,7 +28,7 @@ def case(text: str, **inputs: object) -> Case:
     return Case("onnx", model.SerializeToString(), {name: np.asarray(each) for name, each in inputs.items()})
 
 
-def test_eager_torch_comes_first_and_an_exporter_can_be_chosen() -> None:
+def test_eager_torch_comes_first_and_an_exporter_can_be_chosen():
     labels = [config.label for config in configs_of(Target.parse("torch-onnx"), "onnx")]
     assert labels == ["eager", "dynamo", "torchscript"]
     assert len(configs_of(Target.parse("torch-onnx@exporter=dynamo"), "onnx")) == 2
@@ -40,7 +38,7 @@ def test_eager_torch_comes_first_and_an_exporter_can_be_chosen() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("exporter", ["torchscript", "dynamo"])
-def test_what_is_exported_gives_the_same(exporter: str) -> None:
+def test_what_is_exported_gives_the_same(exporter):
     pytest.importorskip("torch")
     pytest.importorskip("onnxscript")
     text = "g (float[2,3] x) => (float[3,2] y) { a = Relu(x) b = Exp(a) y = Transpose(b) }"
@@ -51,7 +49,7 @@ def test_what_is_exported_gives_the_same(exporter: str) -> None:
 
 
 @pytest.mark.slow
-def test_what_the_exporter_has_no_words_for_is_no_bug() -> None:
+def test_what_the_exporter_has_no_words_for_is_no_bug():
     pytest.importorskip("torch")
     text = "g (float[2,3] x) => (float[2,3] y) { y = Asinh(x) }"
     with Judge(Target.parse("torch-onnx@exporter=torchscript")) as judge:
@@ -63,7 +61,7 @@ def test_what_the_exporter_has_no_words_for_is_no_bug() -> None:
 
 
 @pytest.mark.slow
-def test_the_exporter_tells_which_of_torchs_own_operators_it_knows() -> None:
+def test_the_exporter_tells_which_of_torchs_own_operators_it_knows():
     pytest.importorskip("torch")
     pytest.importorskip("onnxscript")
     with Judge(Target("torch-onnx")) as judge:
@@ -74,7 +72,7 @@ def test_the_exporter_tells_which_of_torchs_own_operators_it_knows() -> None:
 
 
 @pytest.mark.slow
-def test_a_program_of_torch_is_exported_as_well() -> None:
+def test_a_program_of_torch_is_exported_as_well():
     pytest.importorskip("torch")
     pytest.importorskip("onnxscript")
     main = Graph((Input("x", "float32", (3,)),), (Binding("a", "torch.neg", ({"ref": "x"},)),), ("a",))
@@ -103,8 +101,8 @@ def run(label: str, value: float | None, phase: Phase = Phase.EXECUTE) -> Run:
     ],
 )
 def test_an_independent_run_says_whether_the_exporter_or_the_runner_is_wrong(
-    failing: float | None, independent: float | None, said: str, is_elsewhere: bool
-) -> None:
+    failing, independent, said, is_elsewhere
+):
     outcome = Outcome.EXCEPTION if failing is None else Outcome.MISMATCH
     verdict = Verdict(outcome, Phase.EXECUTE, "t", runs=(run("eager", 1.0), run("dynamo", failing)))
     notes = say_whose(verdict, run("dynamo, by ONNX's reference evaluator", independent), Tolerance())
@@ -112,7 +110,7 @@ def test_an_independent_run_says_whether_the_exporter_or_the_runner_is_wrong(
     assert (Mark.ELSEWHERE in notes.marks) is is_elsewhere
 
 
-def test_what_the_exporter_itself_raises_is_asked_of_nobody_else() -> None:
+def test_what_the_exporter_itself_raises_is_asked_of_nobody_else():
     raised = (run("eager", 1.0), run("dynamo", None, Phase.OPTIMISE))
     assert not is_exported(Verdict(Outcome.EXCEPTION, Phase.OPTIMISE, "t", runs=raised))
     refused = (run("eager", 1.0), run("dynamo", None))

@@ -1,7 +1,5 @@
 """Programs of the format `torch` as they are run and judged: writes, memory, element types, what is open."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import ml_dtypes
@@ -52,7 +50,7 @@ def case_of(
 ONES: dict[str, Value] = {"x": np.ones((2, 3), np.float32)}
 
 
-def test_a_result_written_to_later_is_what_a_caller_gets(judge: Judge) -> None:
+def test_a_result_written_to_later_is_what_a_caller_gets(judge):
     steps = (
         Binding("y", "operator.add", (ref("x"), 1)),
         Binding("v", "Tensor.view", (ref("y"), 6)),
@@ -64,14 +62,14 @@ def test_a_result_written_to_later_is_what_a_caller_gets(judge: Judge) -> None:
     assert float(np.max(np.asarray(verdict.runs[0].outputs["y"]))) == 6
 
 
-def test_an_input_that_is_written_to_is_compared_too(judge: Judge) -> None:
+def test_an_input_that_is_written_to_is_compared_too(judge):
     case = case_of(ONES, Binding("y", "Tensor.add_", (ref("x"), 1)), outputs=("y",))
     for run in judge.runs(case, judge.configs):
         assert list(run.outputs) == ["y", "x afterwards"]
         assert float(np.min(np.asarray(run.outputs["x afterwards"]))) == 2
 
 
-def test_float8_and_conjugates_come_through(judge: Judge) -> None:
+def test_float8_and_conjugates_come_through(judge):
     inputs: dict[str, Value] = {"x": np.ones(2, ml_dtypes.float8_e5m2), "c": np.array([1 + 2j], np.complex64)}
     steps = (
         Binding("y", "Tensor.to", (ref("x"), {"dtype": "float32"})),
@@ -84,7 +82,7 @@ def test_float8_and_conjugates_come_through(judge: Judge) -> None:
     assert np.asarray(verdict.runs[0].outputs["d"]).tolist() == [1 - 2j]
 
 
-def test_inputs_lie_in_memory_as_the_program_says(judge: Judge) -> None:
+def test_inputs_lie_in_memory_as_the_program_says(judge):
     step = Binding("y", "torch.as_strided", (ref("x"), [6], [1]))
     inputs: dict[str, Value] = {"x": np.arange(6, dtype=np.float32).reshape(2, 3)}
     case = case_of(inputs, step, outputs=("y",), layout={"layout": [[1, 1], [0, 1]]})
@@ -101,9 +99,7 @@ def test_inputs_lie_in_memory_as_the_program_says(judge: Judge) -> None:
         (300.0, "Tensor.view", ""),
     ],
 )
-def test_a_float_beyond_the_integer_it_becomes_leaves_the_result_open(
-    value: float, op: str, word: str
-) -> None:
+def test_a_float_beyond_the_integer_it_becomes_leaves_the_result_open(value, op, word):
     kind = np.dtype(np.uint8 if op == "Tensor.byte" else np.int8)
     values: dict[str, Value] = {"x": np.array([value], np.float32), "y": np.zeros(1, kind)}
     program = program_of({"x": values["x"]}, Binding("y", op, (ref("x"),)), outputs=("y",))
@@ -112,7 +108,7 @@ def test_a_float_beyond_the_integer_it_becomes_leaves_the_result_open(
 
 
 @pytest.mark.slow
-def test_memory_that_nobody_wrote_to_leaves_the_result_open() -> None:
+def test_memory_that_nobody_wrote_to_leaves_the_result_open():
     made = Binding("y", "torch.empty", (3,))
     filled = Binding("z", "Tensor.fill_", (ref("y"), 1))
     for steps, is_open in [((made,), True), ((made, filled), False)]:
@@ -121,7 +117,7 @@ def test_memory_that_nobody_wrote_to_leaves_the_result_open() -> None:
 
 
 @pytest.mark.slow
-def test_a_cache_that_the_environment_names_is_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_that_the_environment_names_is_not_asked_for(monkeypatch):
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "/nowhere/that/can/be/made")
     with Sandbox("inductor") as own:
         assert own.facts["version"]

@@ -1,7 +1,5 @@
 """TVM as a target: what it is compared with, what its failures say, which refusals are no bugs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np
@@ -50,7 +48,7 @@ def verdict_of(judge: Judge, graph: str, **inputs: Value) -> Verdict:
     ],
     ids=["one output", "a shape as an output", "a weight"],
 )
-def test_a_sound_program_passes_in_every_way(judge: Judge, graph: str, inputs: dict[str, Value]) -> None:
+def test_a_sound_program_passes_in_every_way(judge, graph, inputs):
     verdict = verdict_of(judge, graph, **inputs)
     assert verdict.outcome is Outcome.PASS, verdict.title
     assert [run.config.label for run in judge.runs(case_of(graph, inputs), judge.configs)] == [
@@ -62,7 +60,7 @@ def test_a_sound_program_passes_in_every_way(judge: Judge, graph: str, inputs: d
     ]
 
 
-def test_a_division_by_zero_is_a_crash_although_the_baseline_refuses_it(judge: Judge) -> None:
+def test_a_division_by_zero_is_a_crash_although_the_baseline_refuses_it(judge):
     zero = {"a": np.array([6], np.int32), "b": np.array([0], np.int32)}
     verdict = verdict_of(judge, "g (int32[1] a, int32[1] b) => (int32[1] y) { y = Div(a, b) }", **zero)
     assert (verdict.outcome, verdict.phase) == (Outcome.CRASH, Phase.EXECUTE)
@@ -70,12 +68,12 @@ def test_a_division_by_zero_is_a_crash_although_the_baseline_refuses_it(judge: J
     assert verdict.symptom.kind == "SIGFPE"
 
 
-def test_what_is_wrong_on_every_level_of_its_own_is_seen(judge: Judge) -> None:
+def test_what_is_wrong_on_every_level_of_its_own_is_seen(judge):
     verdict = verdict_of(judge, "g (float[2] x) => (float[2] y) { y = Relu(x) }", x=floats(np.nan, 1))
     assert (verdict.outcome, verdict.symptom and verdict.symptom.kind) == (Outcome.MISMATCH, "nan")
 
 
-def test_an_error_of_the_code_generator_names_its_function_and_no_code(judge: Judge) -> None:
+def test_an_error_of_the_code_generator_names_its_function_and_no_code(judge):
     graph = "g (bool[1] a, bool[1] b) => (bool[1] y) { y = Equal(a, b) }"
     verdict = verdict_of(judge, graph, a=np.array([True]), b=np.array([True]))
     assert (verdict.outcome, verdict.phase) == (Outcome.EXCEPTION, Phase.CODEGEN)
@@ -84,7 +82,7 @@ def test_an_error_of_the_code_generator_names_its_function_and_no_code(judge: Ju
     assert verdict.symptom.message.endswith("Invalid operand types for FCmp instruction")
 
 
-def test_an_error_of_the_importer_names_the_operator_and_is_tagged(judge: Judge) -> None:
+def test_an_error_of_the_importer_names_the_operator_and_is_tagged(judge):
     graph = "g () => (int64[2] y) { y = Constant<value_ints = [1, 2]>() }"
     verdict = verdict_of(judge, graph)
     assert (verdict.outcome, verdict.phase) == (Outcome.EXCEPTION, Phase.IMPORT)
@@ -93,14 +91,14 @@ def test_an_error_of_the_importer_names_the_operator_and_is_tagged(judge: Judge)
     assert "importer-limit" in verdict.notes
 
 
-def test_an_operator_that_it_does_not_have_is_no_bug(judge: Judge) -> None:
+def test_an_operator_that_it_does_not_have_is_no_bug(judge):
     graph = "g (float[2] x) => (float[2] y) { y = Bernoulli<seed = 1.0>(x) }"
     verdict = verdict_of(judge, graph, x=floats(0, 1))
     assert verdict.outcome is Outcome.UNSUPPORTED
     assert "Bernoulli" in verdict.title
 
 
-def test_a_sequence_of_strings_that_flows_in_is_unsupported(judge: Judge) -> None:
+def test_a_sequence_of_strings_that_flows_in_is_unsupported(judge):
     text = "g (seq(string) s) => (seq(string) t) { t = SequenceInsert (s, w) }"
     model = model_of(text, w=np.array("w", object))
     verdict = judge.verdict(Case("onnx", model.SerializeToString(), {"s": [np.array("a")]}, TVM))
@@ -108,9 +106,7 @@ def test_a_sequence_of_strings_that_flows_in_is_unsupported(judge: Judge) -> Non
 
 
 @pytest.mark.parametrize("operator", ["SequenceLength", "SequenceErase"])
-def test_a_node_of_the_importer_that_stumbles_over_a_sequence_that_flows_in_is_unsupported(
-    judge: Judge, operator: str
-) -> None:
+def test_a_node_of_the_importer_that_stumbles_over_a_sequence_that_flows_in_is_unsupported(judge, operator):
     graph = f"g (seq(float[1]) s, float[2] x) => (n, float[2] y) {{ n = {operator}(s) y = Relu(x) }}"
     model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {graph}')
     inputs: dict[str, Value] = {"s": [np.zeros(1, np.float32)], "x": floats(1, 2)}
@@ -118,7 +114,7 @@ def test_a_node_of_the_importer_that_stumbles_over_a_sequence_that_flows_in_is_u
     assert verdict.outcome is Outcome.UNSUPPORTED, verdict.title
 
 
-def test_what_the_baseline_refuses_is_not_held_against_it(judge: Judge) -> None:
+def test_what_the_baseline_refuses_is_not_held_against_it(judge):
     graph = "g (float[2] x, float[3] y) => (float[k] z) { z = Add(x, y) }"
     verdict = verdict_of(judge, graph, x=floats(1, 2), y=floats(1, 2, 3))
     assert verdict.outcome is Outcome.INVALID
@@ -132,12 +128,12 @@ def test_what_the_baseline_refuses_is_not_held_against_it(judge: Judge) -> None:
         ("tvm@pipeline=zero@executor=compiled", ["zero -O3 compiled"]),
     ],
 )
-def test_settings_choose_the_way(text: str, labels: list[str]) -> None:
+def test_settings_choose_the_way(text, labels):
     assert [config.label for config in tvm.configs(Target.parse(text))] == labels
 
 
 @pytest.mark.parametrize("text", ["tvm@opt-level=9", "tvm@pipeline=best", "tvm@executor=graph", "tvm:tpu"])
-def test_an_unknown_setting_is_one_clear_line(text: str) -> None:
+def test_an_unknown_setting_is_one_clear_line(text):
     with pytest.raises(UserError, match="target tvm"):
         tvm.configs(Target.parse(text))
 
@@ -164,19 +160,19 @@ def test_an_unknown_setting_is_one_clear_line(text: str) -> None:
         ("InternalError", "LLVM module verification failed", ""),
     ],
 )
-def test_only_a_refusal_of_an_operator_or_dtype_is_unsupported(error: str, message: str, kind: str) -> None:
+def test_only_a_refusal_of_an_operator_or_dtype_is_unsupported(error, message, kind):
     run = Run(Config("c"), Status.EXCEPTION, Phase.IMPORT, error=error, message=message)
     assert tvm.classify(run) == kind
 
 
-def test_a_baseline_that_is_wrong_itself_is_not_held_against_it_either(judge: Judge) -> None:
+def test_a_baseline_that_is_wrong_itself_is_not_held_against_it_either(judge):
     """onnxruntime reduces no axis of an empty tensor; TVM does what was inferred."""
     graph = "g (float[0,12,1,2] x) => (float[0,1,1,2] y) { y = ReduceLogSumExp<axes = [-3]>(x) }"
     verdict = verdict_of(judge, graph, x=np.zeros((0, 12, 1, 2), np.float32))
     assert not verdict.is_bug, verdict.title
 
 
-def test_a_mean_of_integers_that_a_float_does_not_hold_is_left_open(judge: Judge) -> None:
+def test_a_mean_of_integers_that_a_float_does_not_hold_is_left_open(judge):
     """onnxruntime takes the mean of one integer through a float, and gives the next one."""
     graph = "g (int64 x) => (int64 y) { y = ReduceMean(x) }"
     verdict = verdict_of(judge, graph, x=np.array(2**63 - 2))
@@ -185,7 +181,7 @@ def test_a_mean_of_integers_that_a_float_does_not_hold_is_left_open(judge: Judge
 
 
 @pytest.mark.parametrize("text", ["tvm@run=off", pytest.param("tvm:cuda@run=off", marks=pytest.mark.slow)])
-def test_a_program_that_is_only_compiled_has_nothing_to_compare(text: str) -> None:
+def test_a_program_that_is_only_compiled_has_nothing_to_compare(text):
     pytest.importorskip("tvm", reason="TVM is not installed")
     graph = "g (float[2] x) => (float[2] y) { y = Relu(x) }"
     with Judge(Target.parse(text)) as compiling:

@@ -1,7 +1,5 @@
 """TVM's passes by name: the table and the installed TVM, sequences in cases, the log of what changed."""
 
-from __future__ import annotations
-
 import base64
 import json
 import random
@@ -80,7 +78,7 @@ def judge() -> Iterator[Judge]:
         yield found
 
 
-def test_the_table_is_as_large_as_it_should_be() -> None:
+def test_the_table_is_as_large_as_it_should_be():
     lowered = [name for name in PASSES if name.startswith(("tirx.", "s_tir."))]
     assert len(PASSES) - len(lowered) >= 40
     assert len(lowered) >= 25
@@ -90,7 +88,7 @@ def test_the_table_is_as_large_as_it_should_be() -> None:
 LOOPS = ("s_tir.LowerOpaqueBlock", "tirx.FlattenBuffer", "tirx.StorageRewrite", "tirx.CommonSubexprElim")
 
 
-def test_functions_of_plain_loops_go_through_what_suits_them(judge: Judge) -> None:
+def test_functions_of_plain_loops_go_through_what_suits_them(judge):
     case = case_of(*repaired([*LOOPS, "tirx.NarrowDataType", "s_tir.HoistIfThenElse", "tirx.StmtSimplify"]))
     verdict = judge.verdict(case)
     assert verdict.outcome is Outcome.PASS, verdict.title
@@ -99,12 +97,12 @@ def test_functions_of_plain_loops_go_through_what_suits_them(judge: Judge) -> No
 
 
 @pytest.mark.parametrize("name", ["ConvertToDataflow", "SplitLayoutRewritePreproc"])
-def test_what_takes_no_plain_loops_cannot_follow_what_makes_them(name: str) -> None:
+def test_what_takes_no_plain_loops_cannot_follow_what_makes_them(name):
     assert "leaves loops" in misplaced((*repaired(LOOPS[:1]), name))
     assert not misplaced(repaired([LOOPS[0], name, LOOPS[1]]))
 
 
-def test_every_pass_of_the_table_runs_and_leaves_a_well_formed_module() -> None:
+def test_every_pass_of_the_table_runs_and_leaves_a_well_formed_module():
     pytest.importorskip("tvm", reason="TVM is not installed")
     done = subprocess.run(
         [sys.executable, "-c", EACH_PASS],
@@ -153,13 +151,13 @@ FUSED = ["LegalizeOps", "AnnotateTIROpPattern", "FuseOps"]
         ([*FUSED, "RewriteDataflowReshape", "FuseTIR"], "leaves groups"),
     ],
 )
-def test_a_sequence_that_cannot_run_is_refused_in_words(names: list[str], words: str) -> None:
+def test_a_sequence_that_cannot_run_is_refused_in_words(names, words):
     assert words in misplaced(names)
     with pytest.raises(UserError, match="@passes="):
         with_sequence(Case("onnx", b"", {}, Target.parse(f"tvm@passes={','.join(names)}")))
 
 
-def test_lanes_of_a_loop_that_begins_elsewhere_are_made_canonical_first() -> None:
+def test_lanes_of_a_loop_that_begins_elsewhere_are_made_canonical_first():
     found = repaired(["tirx.VectorizeLoop"], PLAIN_LOOPS | {"lanes", "shifted"})
     assert found == ("s_tir.CanonicalizeLoop", "tirx.VectorizeLoop")
     shifted = For(Var("i"), Const(1), Const(4), "vectorized", ())
@@ -167,26 +165,26 @@ def test_lanes_of_a_loop_that_begins_elsewhere_are_made_canonical_first() -> Non
 
 
 @pytest.mark.parametrize("seed", range(100))
-def test_a_sequence_of_any_passes_is_valid_once_repaired(seed: int) -> None:
+def test_a_sequence_of_any_passes_is_valid_once_repaired(seed):
     draws = random.Random(seed)
     found = repaired(draws.choices(sorted(PASSES), k=40))
     assert not misplaced(found)
     assert repaired(found) == found
 
 
-def test_a_pass_is_left_out_where_what_would_make_room_for_it_bars_it_too() -> None:
+def test_a_pass_is_left_out_where_what_would_make_room_for_it_bars_it_too():
     assert "MergeCompositeFunctions" not in repaired(["CallTIRRewrite", "MergeCompositeFunctions"])
 
 
 @pytest.mark.parametrize("name", PASSES)
-def test_a_repaired_sequence_is_valid_and_keeps_the_pass(name: str) -> None:
+def test_a_repaired_sequence_is_valid_and_keeps_the_pass(name):
     found = repaired([name])
     assert not misplaced(found)
     assert found[-1] == name
     assert repaired(found) == found
 
 
-def test_a_target_hands_its_passes_to_the_case() -> None:
+def test_a_target_hands_its_passes_to_the_case():
     found = with_sequence(
         Case("onnx", b"", {}, Target.parse("tvm@opt-level=0@passes=LegalizeOps,FoldConstant"))
     )
@@ -194,12 +192,12 @@ def test_a_target_hands_its_passes_to_the_case() -> None:
     assert str(found.target) == "tvm@opt-level=0"
 
 
-def test_what_runs_no_passes_by_name_says_so() -> None:
+def test_what_runs_no_passes_by_name_says_so():
     with pytest.raises(UserError, match="runs no passes by name"):
         with_sequence(Case("onnx", b"", {}, Target.parse("ort@passes=LegalizeOps")))
 
 
-def test_a_sequence_changes_the_case_and_not_its_results(judge: Judge) -> None:
+def test_a_sequence_changes_the_case_and_not_its_results(judge):
     passes = ("LegalizeOps", "AnnotateTIROpPattern", "FuseOps", "FuseTIR", "s_tir.HoistIfThenElse")
     case = case_of(*passes)
     assert case.case_id != case_of().case_id
@@ -230,7 +228,7 @@ class Module:
 """
 
 
-def test_the_pass_that_breaks_a_module_is_named() -> None:
+def test_the_pass_that_breaks_a_module_is_named():
     """What a branch allocates, TVM 0.27's planner uses outside of it; no result shows that."""
     pytest.importorskip("tvm", reason="TVM is not installed")
     with Sandbox("tvm") as sandbox:
@@ -246,7 +244,7 @@ def test_the_pass_that_breaks_a_module_is_named() -> None:
     assert "ill-formed after StaticPlanBlockMemory: Var storage" in verdict.title
 
 
-def test_a_disabled_pass_runs_neither_in_the_sequence_nor_in_the_pipeline(judge: Judge) -> None:
+def test_a_disabled_pass_runs_neither_in_the_sequence_nor_in_the_pipeline(judge):
     case = case_of("LegalizeOps", "AnnotateTIROpPattern", "FuseOps", "FuseTIR")
     disabled = ("FuseOps", "FuseTIR", "tirx.CommonSubexprElim", "llvm")
     config = tvm_log.without(judge.configs[1], disabled)
@@ -256,7 +254,7 @@ def test_a_disabled_pass_runs_neither_in_the_sequence_nor_in_the_pipeline(judge:
 
 
 @pytest.mark.slow
-def test_the_passes_of_a_sequence_that_a_failure_takes_are_named_and_left(tmp_path: Path) -> None:
+def test_the_passes_of_a_sequence_that_a_failure_takes_are_named_and_left(tmp_path):
     pytest.importorskip("tvm", reason="TVM is not installed")
     passes = (
         "FoldConstant",
@@ -285,14 +283,14 @@ def test_the_passes_of_a_sequence_that_a_failure_takes_are_named_and_left(tmp_pa
     assert set(done.to_json()["passes"]) <= one_name_in_tvm
 
 
-def test_a_build_does_without_all_passes_that_are_called_optional(judge: Judge) -> None:
+def test_a_build_does_without_all_passes_that_are_called_optional(judge):
     case = case_of(*repaired(["FuseTIR"]))
     config = tvm_log.without(judge.configs[1], [*OPTIONAL, *AT_WILL])
     (run,) = judge.runs(case, (config,))
     assert run.is_ok, run.message
 
 
-def test_blocks_become_loops_only_after_groups_are_fused() -> None:
+def test_blocks_become_loops_only_after_groups_are_fused():
     """FuseTIR, which every pipeline has, takes only functions whose body is the root block."""
     opaque = ("LegalizeOps", "AnnotateTIROpPattern", "FuseOps", "ToNonDataflow", "s_tir.LowerInitBlock")
     names = (*opaque, "s_tir.ConvertBlocksToOpaque", "s_tir.LowerOpaqueBlock")

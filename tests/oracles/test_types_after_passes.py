@@ -1,7 +1,5 @@
 """Types after passes: what TVM infers anew must not contradict what a pass has left."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path
@@ -40,7 +38,7 @@ EXPECTED = (
 
 
 @pytest.mark.slow
-def test_a_type_that_contradicts_is_told_and_one_that_says_less_is_none() -> None:
+def test_a_type_that_contradicts_is_told_and_one_that_says_less_is_none():
     pytest.importorskip("tvm", reason="TVM is not installed")
     root = Path(__file__).parents[2]
     done = subprocess.run(

@@ -1,21 +1,18 @@
 """The library's process: one for many calls, gone with its parent, whatever either is at."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import threading
-import time
-from pathlib import Path
 
 import pytest
 
 import tensorcrux
 from tensorcrux import child
 from tensorcrux.errors import CruxFailed
+from tests.helpers.commands import is_gone, waited_for
 from tests.helpers.failing import healthy
 
 AT_WORK = """
@@ -32,21 +29,7 @@ def child_pid() -> int:
     return child._child._process.pid
 
 
-def is_gone(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return True
-
-
-def wait_until_gone(pid: int) -> None:
-    deadline = time.monotonic() + 60
-    while not is_gone(pid):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
-def test_calls_share_a_process_until_a_variable_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_share_a_process_until_a_variable_changes(monkeypatch):
     list(tensorcrux.generate(2, ops=1))
     first = child_pid()
     list(tensorcrux.generate(1, ops=1))
@@ -58,17 +41,17 @@ def test_calls_share_a_process_until_a_variable_changes(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=["killed", "interrupted"])
-def test_the_process_ends_with_its_parent_amid_a_call(number: int, tmp_path: Path) -> None:
+def test_the_process_ends_with_its_parent_amid_a_call(number, tmp_path):
     healthy().save(tmp_path / "case")
     command = [sys.executable, "-c", AT_WORK, str(tmp_path / "case")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as parent:
         assert parent.stdout is not None
         pid = int(parent.stdout.readline())
         parent.send_signal(number)
-    wait_until_gone(pid)
+    assert waited_for(lambda: is_gone(pid))
 
 
-def test_a_process_that_dies_is_said_and_the_next_call_has_another() -> None:
+def test_a_process_that_dies_is_said_and_the_next_call_has_another():
     list(tensorcrux.generate(1, ops=1))
     os.kill(child_pid(), signal.SIGKILL)
     with pytest.raises(CruxFailed, match="ended with -9"):
@@ -76,7 +59,7 @@ def test_a_process_that_dies_is_said_and_the_next_call_has_another() -> None:
     assert len(list(tensorcrux.generate(1, ops=1))) == 1
 
 
-def test_a_failure_of_its_own_has_its_traceback() -> None:
+def test_a_failure_of_its_own_has_its_traceback():
     with pytest.raises(CruxFailed, match="TypeError"):
         child.ask("generate", out=3)
 
@@ -85,7 +68,7 @@ def _case_id(number: int) -> str:
     return next(tensorcrux.generate(1, ops=2, seed=number)).case_id
 
 
-def test_threads_and_forks_do_not_mix_up_answers() -> None:
+def test_threads_and_forks_do_not_mix_up_answers():
     wanted = [_case_id(number) for number in range(6)]
     seen: dict[int, str] = {}
     threads = [

@@ -1,7 +1,5 @@
 """Every console block of the README and the documents runs, in a folder with what they talk about."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex
@@ -104,7 +102,7 @@ def command_of(line: str) -> str:
     return Path(words[1]).name if len(words) > 1 else words[0]
 
 
-def test_the_readme_shows_the_way_from_a_model_to_a_report() -> None:
+def test_the_readme_shows_the_way_from_a_model_to_a_report():
     words = [command_of(line) for line in blocks("README.md")]
     assert words[:4] == ["check", "reduce", "report", "repro.py"]
     assert len((ROOT / "README.md").read_text().splitlines()) <= 130
@@ -112,7 +110,7 @@ def test_the_readme_shows_the_way_from_a_model_to_a_report() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)])
-def test_every_console_block_runs(page: str, tmp_path: Path) -> None:
+def test_every_console_block_runs(page, tmp_path):
     usual_folder(tmp_path)
     if "crux.db" in (ROOT / page).read_text() or "triage" in (ROOT / page).read_text():
         run("crux check cases/clip --db crux.db", tmp_path)
@@ -125,7 +123,7 @@ def test_every_console_block_runs(page: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in PAGES if PYTHON.search((ROOT / page).read_text())])
-def test_every_python_block_runs(page: str, tmp_path: Path) -> None:
+def test_every_python_block_runs(page, tmp_path):
     """As a script, or in pytest where it is a test; a test may fail, since the model there may."""
     usual_folder(tmp_path)
     for at, text in enumerate(PYTHON.findall((ROOT / page).read_text())):

@@ -1,11 +1,8 @@
 """The library does what the commands do, for a model in memory as for a file."""
 
-from __future__ import annotations
-
 import doctest
 import subprocess
 import sys
-from enum import StrEnum
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -37,13 +34,13 @@ def needs_clip() -> None:
 
 @pytest.mark.usefixtures("needs_clip")
 @pytest.mark.parametrize("module", [calls, testing])
-def test_the_examples_of_the_documentation_hold(module: object) -> None:
+def test_the_examples_of_the_documentation_hold(module):
     failed, tried = doctest.testmod(module)  # type: ignore[arg-type]
     assert tried > 0
     assert failed == 0
 
 
-def test_a_model_is_judged_in_every_form_that_it_can_be_handed_in(tmp_path: Path) -> None:
+def test_a_model_is_judged_in_every_form_that_it_can_be_handed_in(tmp_path):
     clip_exception().save(tmp_path / "case")
     case = tensorcrux.Case.load(tmp_path / "case")
     (tmp_path / "model.onnx").write_bytes(case.program)
@@ -58,37 +55,37 @@ def test_a_model_is_judged_in_every_form_that_it_can_be_handed_in(tmp_path: Path
     assert found[0].symptom is not None
 
 
-def test_what_is_no_model_is_refused_in_one_line() -> None:
+def test_what_is_no_model_is_refused_in_one_line():
     with pytest.raises(tensorcrux.UserError, match="a int is no model"):
         tensorcrux.check(3)
     with pytest.raises(tensorcrux.UserError):
         tensorcrux.check(b"not a model")
 
 
-def test_an_input_that_does_not_fit_is_refused() -> None:
+def test_an_input_that_does_not_fit_is_refused():
     with pytest.raises(tensorcrux.UserError, match="x"):
         tensorcrux.check(healthy().program, {"x": np.zeros(7, np.float32)})
 
 
-def test_a_setting_that_does_not_exist_is_refused() -> None:
+def test_a_setting_that_does_not_exist_is_refused():
     with pytest.raises(TypeError, match="'rtoll' is no setting"):
         tensorcrux.check("model.onnx", rtoll=1)  # type: ignore[call-arg]
 
 
-def test_the_public_names_exist_and_are_documented() -> None:
+def test_the_public_names_exist_and_are_documented():
     for name in set(tensorcrux.__all__) - {"Outcome"}:
         assert getattr(tensorcrux, name).__doc__, name
     assert tensorcrux.testing.assert_agrees is assert_agrees
 
 
-def test_generated_cases_depend_on_the_seed_alone() -> None:
+def test_generated_cases_depend_on_the_seed_alone():
     first, second = (list(tensorcrux.generate(3, ops=5, seed=4)) for _ in range(2))
     assert [case.case_id for case in first] == [case.case_id for case in second]
     assert len({case.case_id for case in first}) == 3
 
 
 @pytest.mark.usefixtures("needs_clip")
-def test_a_reduced_folder_is_reported(tmp_path: Path) -> None:
+def test_a_reduced_folder_is_reported(tmp_path):
     clip_exception().save(tmp_path / "case")
     tensorcrux.reduce(tmp_path / "case", out=tmp_path / "small")
     written = tensorcrux.report(tmp_path / "small", tmp_path / "bundle")
@@ -96,7 +93,7 @@ def test_a_reduced_folder_is_reported(tmp_path: Path) -> None:
     assert written.archive.is_file()
 
 
-def test_the_module_is_the_command_line() -> None:
+def test_the_module_is_the_command_line():
     done = subprocess.run(
         [sys.executable, "-m", "tensorcrux", "--version"],
         cwd=ROOT,
@@ -107,7 +104,7 @@ def test_the_module_is_the_command_line() -> None:
     assert done.stdout.startswith("crux ")
 
 
-def test_the_import_is_light_and_brings_nothing_of_crux() -> None:
+def test_the_import_is_light_and_brings_nothing_of_crux():
     code = "import sys, tensorcrux; print(*sorted({name.split('.')[0] for name in sys.modules}))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     brought = set(done.stdout.split())
@@ -122,14 +119,14 @@ def test_the_import_is_light_and_brings_nothing_of_crux() -> None:
         (tensorcrux.results.Phase, oracles.verdict.Phase),
     ],
 )
-def test_the_words_of_a_verdict_are_those_of_the_oracles(public: type[StrEnum], own: type[StrEnum]) -> None:
+def test_the_words_of_a_verdict_are_those_of_the_oracles(public, own):
     assert [each.value for each in public] == [each.value for each in own]
     assert [getattr(each, "is_bug", None) for each in public] == [
         getattr(each, "is_bug", None) for each in own
     ]
 
 
-def test_a_case_keeps_the_values_of_every_type(tmp_path: Path) -> None:
+def test_a_case_keeps_the_values_of_every_type(tmp_path):
     """Values of ml_dtypes, texts, sequences and absent optionals cross as files; equal cases stay equal."""
     text = """<ir_version: 10, opset_import: ["": 21]>
         half (bfloat16[2] x, string[2] s, seq(float[1]) q, optional(float[1]) o) => (bfloat16[2] y)
@@ -169,7 +166,7 @@ def test_of_a_user():
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("needs_clip")
-def test_the_plugin_leaves_a_bundle_and_shows_no_frame_of_crux(pytester: pytest.Pytester) -> None:
+def test_the_plugin_leaves_a_bundle_and_shows_no_frame_of_crux(pytester):
     if not entry_points(group="pytest11", name="tensorcrux"):
         pytest.skip("this environment was installed before there was a plugin; bin/test refreshes it")
     pytester.makepyfile(USER_TEST)

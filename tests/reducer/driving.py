@@ -1,12 +1,11 @@
 """Models from text, subjects with recorded values, and a move driven by a predicate in Python."""
 
-from __future__ import annotations
-
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import onnx
 from onnx import parser, printer
@@ -81,7 +80,6 @@ def drive(
 ) -> Driven:
     """Run one move's search to its end; candidates that the checker rejects are not asked."""
     driven = Driven(subject)
-    search = move.search(subject, hints or Hints())
 
     def answer(proposal: Proposal) -> bool:
         candidate = proposal()
@@ -93,13 +91,18 @@ def drive(
         driven.asked += 1
         return is_interesting(candidate.model, candidate.inputs)
 
+    driven.subject = ended(move.search(subject, hints or Hints()), answer)
+    return driven
+
+
+def ended(search: Generator[Any, bool, Any], answer: Callable[[Any], bool]) -> Any:
+    """What a search ends with if `answer` says of each proposal whether it still fails."""
     try:
         proposal = next(search)
         while True:
             proposal = search.send(answer(proposal))
     except StopIteration as end:
-        driven.subject = end.value
-    return driven
+        return end.value
 
 
 def is_accepted(subject: OnnxSubject) -> bool:

@@ -5,8 +5,6 @@ N-th time, by whichever worker), `check` (right after the N-th check) or `file` 
 put in its place). A command finds the process id in `REDUCING`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,10 +1,7 @@
 """What costs no check: where the framework stopped, what runs un-optimised; what is given up, and said."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import onnx
@@ -15,7 +12,6 @@ from corpus.values import Tensor
 from oracles.judge import Judge
 from oracles.numerics.compare import Tolerance
 from oracles.probes.record import record
-from oracles.sandbox.sandbox import Job
 from oracles.verdict import Config, Outcome, Phase, Run, Status, Symptom, Verdict
 from reducer.api import reduce_case
 from reducer.engine.estimates import AGAIN, MARGIN, MEASURED, patience
@@ -32,6 +28,7 @@ from reducer.session import Bounds, PlainRuns
 from reducer.subject.onnx.divergence import DivergedTensors, find_divergence
 from reducer.subject.onnx.nodesets import keep_nodes
 from reducer.subject.onnx.subject import OnnxSubject
+from tests.helpers.planting import plant_fault, reversed_operands
 from tests.reducer.driving import ORT, case_of, drive, find_move, model_of, subject_of
 
 CHAIN = "g (float[4] x) => (float[4] y) { a = Neg(x) b = Abs(a) c = Exp(b) d = Sqrt(c) y = Neg(d) }"
@@ -43,7 +40,7 @@ def stopped(at: str, message: str) -> Verdict:
     return Verdict(Outcome.EXCEPTION, Phase.IMPORT, "fails", symptom, (run,))
 
 
-def test_the_node_at_which_the_framework_stopped_is_the_evidence(judge: Judge) -> None:
+def test_the_node_at_which_the_framework_stopped_is_the_evidence(judge):
     subject = subject_of(judge, case_of(model_of(CHAIN)))
     verdict = stopped("c", "Exp: does not know 'd'")
     hints = read_hints(verdict)
@@ -53,7 +50,7 @@ def test_the_node_at_which_the_framework_stopped_is_the_evidence(judge: Judge) -
     assert not needed_operator(stopped("gone", "Exp: …"), subject)
 
 
-def test_what_leads_to_it_is_kept_by_the_fewest_steps(judge: Judge) -> None:
+def test_what_leads_to_it_is_kept_by_the_fewest_steps(judge):
     nodes = " ".join(f"v{i + 1} = Neg(v{i})" for i in range(30))
     subject = subject_of(judge, case_of(model_of(f"g (float[2] v0) => (float[2] v30) {{ {nodes} }}")))
     assert above(subject, frozenset([9]), 2) == {7, 8, 9}
@@ -68,7 +65,7 @@ def test_what_leads_to_it_is_kept_by_the_fewest_steps(judge: Judge) -> None:
     assert found.asked == 5, "0, 1, 2, 4 and 3 steps"
 
 
-def test_a_candidate_that_does_not_run_is_not_asked_for(judge: Judge) -> None:
+def test_a_candidate_that_does_not_run_is_not_asked_for(judge):
     weights = "int64[2] two = {2, 3}, int64[2] four = {4, 5}"
     text = f"g (float[6] x) => (float[a,b] y) <{weights}> {{ y = Reshape(x, two) }}"
     case = case_of(model_of(text))
@@ -85,7 +82,7 @@ def test_a_candidate_that_does_not_run_is_not_asked_for(judge: Judge) -> None:
     pool.close()
 
 
-def test_patience_is_what_was_measured_and_less_after_a_search_in_vain() -> None:
+def test_patience_is_what_was_measured_and_less_after_a_search_in_vain():
     moves = {move.name: move for move in all_moves(OnnxSubject)}
     assert MEASURED.keys() <= moves.keys()
     for name, known in MEASURED.items():
@@ -94,7 +91,7 @@ def test_patience_is_what_was_measured_and_less_after_a_search_in_vain() -> None
     assert patience(moves["drop single nodes by link"], was_fruitless=True) is None
 
 
-def test_a_subset_is_looked_at_with_every_choice_of_what_it_reads(judge: Judge) -> None:
+def test_a_subset_is_looked_at_with_every_choice_of_what_it_reads(judge):
     text = "g (float[2] x) => (float[2] y) { a = Neg(x) b = Abs(a) y = Add(b, a) }"
     subject = subject_of(judge, case_of(model_of(text)))
     assert sorted(map(sorted, subsets(subject))) == [[0], [0, 1], [0, 2], [1], [1, 2], [2]]
@@ -107,7 +104,7 @@ def test_a_subset_is_looked_at_with_every_choice_of_what_it_reads(judge: Judge) 
     assert ways == [(2, 0, ["b", "a"]), (1, 1, ["b", "a"]), (1, 0, ["a", "a"])]
 
 
-def test_what_is_called_minimal_says_what_was_asked(tmp_path: Path) -> None:
+def test_what_is_called_minimal_says_what_was_asked(tmp_path):
     assert covered(False, (), (0, 0)) == ""
     assert (
         covered(True, (), (6, 6)) == "no single node can go; 6 of the 6 smaller sets of its nodes do not fail"
@@ -163,13 +160,11 @@ def part(judge: Judge, original: str, optimised: str) -> DivergedTensors:
         ),
     }.values(),
 )
-def test_a_parting_names_what_was_rewritten_and_what_shows_it(
-    judge: Judge, optimised: str, expected: DivergedTensors
-) -> None:
+def test_a_parting_names_what_was_rewritten_and_what_shows_it(judge, optimised, expected):
     assert part(judge, ORIGINAL, optimised) == expected
 
 
-def test_what_is_wrong_within_the_tolerance_is_named_with_what_makes_it_grow(judge: Judge) -> None:
+def test_what_is_wrong_within_the_tolerance_is_named_with_what_makes_it_grow(judge):
     grows = (
         "g (float[3] x) => (float[3] y) <float[3] w = {2,2,2}, float[1] k = {1.009}> {"
         " a = Mul (x, w) b = Neg (a) c = Identity (b) d = Exp (c) y = Abs (d) }"
@@ -202,7 +197,7 @@ def learned() -> Iterator[Callable[[str], OnnxSubject]]:
 
 
 @pytest.mark.parametrize("keep", [{0, 1, 2, 3, 4}, {1, 2}, {3}])
-def test_nodes_are_traced_through_cuts_and_renaming(keep: set[int], learned: Learned) -> None:
+def test_nodes_are_traced_through_cuts_and_renaming(keep, learned):
     original = learned(FIVE_NODES)
     cut = keep_nodes(original, frozenset(keep))
     assert cut is not None
@@ -210,7 +205,7 @@ def test_nodes_are_traced_through_cuts_and_renaming(keep: set[int], learned: Lea
     assert kept_nodes(original.model, renamed(cut)) == tuple(sorted(keep))
 
 
-def test_nodes_are_traced_through_a_second_renaming(learned: Learned) -> None:
+def test_nodes_are_traced_through_a_second_renaming(learned):
     original = learned(FIVE_NODES)
     first = renamed(original)
     cut = keep_nodes(first, frozenset({2, 3}))
@@ -218,21 +213,21 @@ def test_nodes_are_traced_through_a_second_renaming(learned: Learned) -> None:
     assert kept_nodes(original.model, renamed(cut)) == (2, 3)
 
 
-def test_a_node_in_a_body_counts_for_the_node_that_holds_it(learned: Learned) -> None:
+def test_a_node_in_a_body_counts_for_the_node_that_holds_it(learned):
     original = learned(BRANCHES)
     cut = keep_nodes(original, frozenset({1}))
     assert cut is not None
     assert kept_nodes(original.model, cut) == (1,)
 
 
-def test_what_was_unfolded_counts_for_the_node_that_held_it(learned: Learned) -> None:
+def test_what_was_unfolded_counts_for_the_node_that_held_it(learned):
     original = learned(BRANCHES)
     unfolded = drive(find_move("unfold control flow"), original, lambda model, inputs: True).subject
     assert all(node.op_type != "If" for node in unfolded.nodes)
     assert kept_nodes(original.model, renamed(unfolded)) == (0, 1, 2)
 
 
-def test_a_tensor_that_came_later_is_of_no_node(learned: Learned) -> None:
+def test_a_tensor_that_came_later_is_of_no_node(learned):
     original = learned(FIVE_NODES)
     made = learned("g (float[2] x) => (float[2] new) { new = Neg(x) }")
     assert kept_nodes(original.model, made) == ()
@@ -245,31 +240,11 @@ def test_a_tensor_that_came_later_is_of_no_node(learned: Learned) -> None:
 def swapping(monkeypatch: pytest.MonkeyPatch) -> Iterator[Judge]:
     """A judge whose optimiser swaps the operands of Pow."""
     with Judge(ORT) as judge:
-        run = judge.executor.run
-
-        def wrongly(job: Job, *, fresh: bool = False) -> tuple[Run, ...]:
-            plain = judge.configs[0]
-            programs = [job.program if config == plain else swapped(job.program) for config in job.configs]
-            jobs = [
-                replace(job, configs=(config,), program=program)
-                for config, program in zip(job.configs, programs, strict=True)
-            ]
-            return tuple(each for one in jobs for each in run(one, fresh=fresh))
-
-        monkeypatch.setattr(judge.executor, "run", wrongly)
+        plant_fault(judge, monkeypatch, "Pow", reversed_operands)
         yield judge
 
 
-def swapped(program: bytes) -> bytes:
-    model = onnx.load_from_string(program)
-    for node in model.graph.node:
-        if node.op_type == "Pow":
-            node.input[0], node.input[1] = node.input[1], node.input[0]
-    changed: bytes = model.SerializeToString()
-    return changed
-
-
-def test_a_wrong_node_whose_nan_shows_further_down_stands_alone(swapping: Judge, tmp_path: Path) -> None:
+def test_a_wrong_node_whose_nan_shows_further_down_stands_alone(swapping, tmp_path):
     text = (
         "g (float[1] a, float[1] b, float[1] z) => (float[1] y)"
         " { p = Pow(a, b) r = Reciprocal(p) n = Neg(r) y = Mul(n, z) }"

@@ -1,7 +1,5 @@
 """What is only the author's: names, remarks and newer operator sets than the operators need."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -21,7 +19,7 @@ from reducer.search import drop_runs
 from reducer.subject.onnx.retype import lowered, retype_outputs
 from reducer.subject.onnx.subject import OnnxSubject
 from reducer.subject.order import size
-from tests.reducer.driving import Driven, case_of, drive, find_move, model_of, subject_of
+from tests.reducer.driving import Driven, case_of, drive, ended, find_move, model_of, subject_of
 
 NAMES, OPSETS = "canonical names", "lower operator sets"
 STRIP = "strip annotations, documentation and Constant nodes"
@@ -77,9 +75,7 @@ BODY = (
         "ONNX's own stays": (GELU, {"": 17, "com.microsoft": 1}, bool, {"": 7, "com.microsoft": 1}),
     }.values(),
 )
-def test_operator_sets(
-    judge: Judge, text: str, sets: Mapping[str, int], keeps: IsInteresting, after: Mapping[str, int]
-) -> None:
+def test_operator_sets(judge, text, sets, keeps, after):
     header = ", ".join(f'"{domain}" : {version}' for domain, version in sets.items())
     model = model_of(text, f"<ir_version: 8, opset_import: [{header}]>")
     driven = _drive(judge, OPSETS, model, keeps)
@@ -87,7 +83,7 @@ def test_operator_sets(
     assert (size(driven.subject) < size(subject_of(judge, case_of(model)))) == (dict(sets) != dict(after))
 
 
-def test_lower_versions_mean_the_same(judge: Judge) -> None:
+def test_lower_versions_mean_the_same(judge):
     """Each operator has the very schema that it had, in functions and bodies too."""
     model = model_of(FUNCTIONS, "")
     versions = imports(model)[""], imports(lowered(subject_of(judge, case_of(model))).model)[""]
@@ -100,13 +96,13 @@ def test_lower_versions_mean_the_same(judge: Judge) -> None:
             assert before == after
 
 
-def test_names_and_operator_sets_are_one_question(judge: Judge) -> None:
+def test_names_and_operator_sets_are_one_question(judge):
     driven = _drive(judge, NAMES, model_of(CHAIN))
     assert (driven.asked, imports(driven.subject.model)) == (1, {"": 13})
     assert _drive(judge, OPSETS, driven.subject.model).asked == 0
 
 
-def test_where_the_operator_set_is_needed_names_are_canonical_all_the_same(judge: Judge) -> None:
+def test_where_the_operator_set_is_needed_names_are_canonical_all_the_same(judge):
     driven = _drive(judge, NAMES, model_of(CHAIN), newer_than(16))
     assert [info.name for info in driven.subject.model.graph.input] == ["x0"]
     assert imports(driven.subject.model)[""] == 17
@@ -134,7 +130,7 @@ def _function_texts(model: onnx.ModelProto) -> list[str]:
     return " ".join(" ".join(printer.to_text(each) for each in model.functions).split()).split()
 
 
-def test_names_in_functions(judge: Judge) -> None:
+def test_names_in_functions(judge):
     model = model_of(FUNCTIONS, "")
     reduced = _drive(judge, NAMES, model).subject.model
     assert set(imports(reduced)) == {"", "local0"}
@@ -148,7 +144,7 @@ def test_names_in_functions(judge: Judge) -> None:
     assert _drive(judge, NAMES, reduced).asked == 0
 
 
-def test_overloads_of_a_function_become_functions_of_their_own(judge: Judge) -> None:
+def test_overloads_of_a_function_become_functions_of_their_own(judge):
     model = model_of(
         """<ir_version: 10, opset_import: ["" : 17, "acme" : 1]>
         g (float[2] x) => (float[2] y) { a = acme.f (x) y = acme.f (a) }
@@ -165,20 +161,20 @@ def test_overloads_of_a_function_become_functions_of_their_own(judge: Judge) -> 
     assert not any(item.overload for item in (*reduced.functions, *reduced.graph.node))
 
 
-def test_the_name_of_a_function_that_the_failure_needs_stays_alone(judge: Judge) -> None:
+def test_the_name_of_a_function_that_the_failure_needs_stays_alone(judge):
     kept = _drive(judge, NAMES, model_of(FUNCTIONS, ""), lambda model: "Squash" in str(model)).subject.model
     assert [each.name for each in kept.functions] == ["Squash", "Lift"]
     assert [info.name for info in kept.graph.input] == ["x0", "x1"]
 
 
-def test_symbolic_dims_get_short_names(judge: Judge) -> None:
+def test_symbolic_dims_get_short_names(judge):
     model = model_of("g (float[batch_size, features] x) => (float[batch_size, features] y) { y = Erf (x) }")
     reduced = _drive(judge, NAMES, model).subject.model
     dims = [dim.dim_param for info in reduced.graph.input for dim in info.type.tensor_type.shape.dim]
     assert dims == ["d0", "d1"]
 
 
-def test_remarks_go_from_wherever_they_stand(judge: Judge) -> None:
+def test_remarks_go_from_wherever_they_stand(judge):
     model = model_of(FUNCTIONS, "")
     model.graph.initializer.append(helper.make_tensor("w", onnx.TensorProto.FLOAT, [1], [1]))
     typed = helper.make_tensor_value_info("scaled", onnx.TensorProto.FLOAT, [2])
@@ -203,17 +199,13 @@ def test_remarks_go_from_wherever_they_stand(judge: Judge) -> None:
 
 def driven(search: Search, keeps: set[str], judge: Judge, like: OnnxSubject) -> tuple[OnnxSubject, int]:
     """What a search finds that keeps these operators and runs; and how often it asked."""
-    asked, answer = 0, None
-    while True:
-        try:
-            proposal = next(search) if answer is None else search.send(answer)
-        except StopIteration as end:
-            found: OnnxSubject = end.value
-            return found, asked
-        asked += 1
-        candidate = proposal()
-        assert candidate is not None
-        answer = keeps <= {node.op_type for node in candidate.nodes} and runs(judge, candidate)
+    asked: list[OnnxSubject] = []
+
+    def answer(proposal: Callable[[], OnnxSubject]) -> bool:
+        asked.append(proposal())
+        return keeps <= {node.op_type for node in asked[-1].nodes} and runs(judge, asked[-1])
+
+    return ended(search, answer), len(asked)
 
 
 def runs(judge: Judge, subject: OnnxSubject) -> bool:
@@ -221,7 +213,7 @@ def runs(judge: Judge, subject: OnnxSubject) -> bool:
     return all(run.is_ok for run in judge.runs(case, judge.configs[:1]))
 
 
-def test_a_node_in_a_chain_of_sizes_goes(judge: Judge) -> None:
+def test_a_node_in_a_chain_of_sizes_goes(judge):
     text = (
         "g (float[2,3] x, float[4] d) => (float[m] y) <int64[1] one = {1}> {"
         " s = Shape(x) a = Gather(s, one) b = Sub(a, one) c = ConstantOfShape(b) y = Concat<axis = 0>(c, d) }"
@@ -234,7 +226,7 @@ def test_a_node_in_a_chain_of_sizes_goes(judge: Judge) -> None:
     assert dims == [2, 2], "the input of the Shape has the dim that the Sub gave"
 
 
-def test_two_nodes_go_together_where_neither_goes_alone(judge: Judge) -> None:
+def test_two_nodes_go_together_where_neither_goes_alone(judge):
     text = "g (float[2] x) => (float[2] y) { a = Neg(x) b = Abs(a) c = Exp(b) d = Log(c) y = Sqrt(d) }"
     subject = subject_of(judge, case_of(model_of(text)))
 
@@ -242,20 +234,14 @@ def test_two_nodes_go_together_where_neither_goes_alone(judge: Judge) -> None:
         operators = [node.op_type for node in model.graph.node]
         return operators in (["Neg", "Abs", "Exp", "Log", "Sqrt"], ["Neg", "Abs", "Sqrt"])
 
-    search = look_at_subsets(subject, Hints(is_thorough=True))
-    answer: bool | None = None
-    while True:
-        try:
-            proposal = next(search) if answer is None else search.send(answer)
-        except StopIteration as end:
-            found: OnnxSubject = end.value
-            break
-        candidate = proposal()
-        answer = candidate is not None and pairs(candidate.model)
+    found = ended(
+        look_at_subsets(subject, Hints(is_thorough=True)),
+        lambda proposal: (candidate := proposal()) is not None and pairs(candidate.model),
+    )
     assert [node.op_type for node in found.nodes] == ["Neg", "Abs", "Sqrt"]
 
 
-def test_the_usual_last_look_is_bounded(judge: Judge) -> None:
+def test_the_usual_last_look_is_bounded(judge):
     nodes = " ".join(f"v{i + 1} = Neg(v{i})" for i in range(8))
     text = f"g (float[2] v0) => (float[2] v8) {{ {nodes} }}"
     subject = subject_of(judge, case_of(model_of(text)))
@@ -263,23 +249,15 @@ def test_the_usual_last_look_is_bounded(judge: Judge) -> None:
     assert asked == 12
 
 
-def test_runs_of_a_chain_go_at_once() -> None:
-    search, asked, answer = drop_runs(range(24)), 0, None
-    needed = {3, 22}
-    while True:
-        try:
-            keep = next(search) if answer is None else search.send(answer)
-        except StopIteration as end:
-            left = end.value
-            break
-        asked += 1
-        answer = needed <= keep
+def test_runs_of_a_chain_go_at_once():
+    needed, asked = {3, 22}, []
+    left = ended(drop_runs(range(24)), lambda keep: asked.append(keep) or needed <= keep)
     assert needed <= left
     assert len(left) <= 6
-    assert asked <= 14
+    assert len(asked) <= 14
 
 
-def test_values_of_bodies_keep_a_shape_when_outputs_are_typed_again() -> None:
+def test_values_of_bodies_keep_a_shape_when_outputs_are_typed_again():
     body = (
         "step (int64[] i, bool[] go, float[2,3] state) => (bool[] on, float[2,3] next)"
         " { on = Identity(go) next = Add(state, state) }"

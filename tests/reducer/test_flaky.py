@@ -1,7 +1,5 @@
 """Failures that show in a share of their runs only, judged by real processes."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 from pathlib import Path
@@ -49,7 +47,7 @@ def is_right(reduction: Reduction) -> bool:
 
 
 @pytest.mark.slow
-def test_a_failure_that_shows_in_most_runs_is_measured_and_reduced(tmp_path: Path) -> None:
+def test_a_failure_that_shows_in_most_runs_is_measured_and_reduced(tmp_path):
     reduction = reduce(tmp_path / "run", 1, 60)
     assert is_right(reduction)
     assert reduction.is_minimal
@@ -58,7 +56,7 @@ def test_a_failure_that_shows_in_most_runs_is_measured_and_reduced(tmp_path: Pat
     assert reduction.checks == (tmp_path / "run" / "calls").stat().st_size
 
 
-def test_a_steady_failure_takes_one_run_a_decision(tmp_path: Path) -> None:
+def test_a_steady_failure_takes_one_run_a_decision(tmp_path):
     reduction = reduce(tmp_path / "run", 1, 100)
     assert is_right(reduction)
     assert (reduction.rate, reduction.runs_per_decision) == (1, 1)
@@ -66,7 +64,7 @@ def test_a_steady_failure_takes_one_run_a_decision(tmp_path: Path) -> None:
     assert 1 <= reduction.confirmations < reduction.sweep_checks
 
 
-def test_what_was_refused_with_all_nodes_of_the_result_and_more_contradicts_it() -> None:
+def test_what_was_refused_with_all_nodes_of_the_result_and_more_contradicts_it():
     more, result, other = (
         OnnxSubject(model_of(f"g (float x) => (float {made[-1]}) {{ {nodes} }}"), inputs={})
         for nodes, made in (("a = Abs (x) b = Erf (a)", "ab"), ("b = Erf (x)", "b"), ("c = Neg (x)", "c"))
@@ -82,9 +80,7 @@ def test_what_was_refused_with_all_nodes_of_the_result_and_more_contradicts_it()
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("percent", [60, 30])
-def test_nineteen_of_twenty_reductions_end_right(
-    tmp_path: Path, percent: int, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nineteen_of_twenty_reductions_end_right(tmp_path, percent, capsys):
     done = [reduce(tmp_path / str(seed), seed, percent) for seed in range(20)]
     with capsys.disabled():
         print(f"\n{percent} %: {sum(map(is_right, done))} of 20 right")
@@ -97,7 +93,7 @@ def test_nineteen_of_twenty_reductions_end_right(
 @pytest.mark.parametrize(
     ("shown", "runs"), [(10, 10), (9, 10), (6, 10), (3, 10), (60, 100), (30, 100), (1, 10)]
 )
-def test_the_rarer_the_failure_the_more_runs_a_decision_takes(shown: int, runs: int) -> None:
+def test_the_rarer_the_failure_the_more_runs_a_decision_takes(shown, runs):
     steadiness = Flakiness(shown, runs)
     assert (1 - shown / runs) ** steadiness.repeats <= MISSED or steadiness.repeats == MOST_RUNS
     missed_at_first = (1 - shown / runs) ** steadiness.repeats_at_first
@@ -105,7 +101,7 @@ def test_the_rarer_the_failure_the_more_runs_a_decision_takes(shown: int, runs: 
     assert steadiness.is_steady == (steadiness.repeats == 1) == (shown == runs)
 
 
-def test_a_failure_that_was_seen_once_is_neither_denied_nor_searched(tmp_path: Path) -> None:
+def test_a_failure_that_was_seen_once_is_neither_denied_nor_searched(tmp_path):
     """Its first run shows it, then none for a long time."""
     script = tmp_path / "check.py"
     script.write_text(
@@ -122,6 +118,6 @@ def test_a_failure_that_was_seen_once_is_neither_denied_nor_searched(tmp_path: P
     assert done.runs_per_decision == 1
 
 
-def test_a_failure_is_too_rare_where_the_most_runs_would_miss_it() -> None:
+def test_a_failure_is_too_rare_where_the_most_runs_would_miss_it():
     assert Flakiness(1, 41).is_too_rare
     assert not any(Flakiness(*seen).is_too_rare for seen in ((1, 11), (2, 41), (41, 41), (0, 0)))

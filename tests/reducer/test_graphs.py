@@ -1,7 +1,5 @@
 """Graphs of other formats: any set of bindings is a program, and real bugs of torch and TVM reduce to one."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -32,6 +30,7 @@ from reducer.subject.graphs.subject import GraphSubject
 from reducer.subject.onnx.subject import OnnxSubject
 from reducer.subject.order import size
 from tests.helpers.commands import needs
+from tests.reducer.driving import ended
 
 SEEDS = range(20)
 
@@ -72,7 +71,7 @@ def subject() -> GraphSubject:
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("link", [False, True])
-def test_every_set_of_bindings_is_a_program_with_its_inputs(seed: int, link: bool) -> None:
+def test_every_set_of_bindings_is_a_program_with_its_inputs(seed, link):
     draw = random.Random(seed)
     keep = frozenset(index for index in range(len(BINDINGS)) if draw.random() < 0.5)
     found = keep_bindings(subject(), keep, link)
@@ -86,21 +85,21 @@ def test_every_set_of_bindings_is_a_program_with_its_inputs(seed: int, link: boo
     assert ("f" in found.program.functions) == any(b.calls for b in found.program.main.bindings)
 
 
-def test_a_cut_becomes_an_input_only_where_an_input_had_a_part_in_it() -> None:
+def test_a_cut_becomes_an_input_only_where_an_input_had_a_part_in_it():
     found = keep_bindings(subject(), frozenset([7]), False)
     assert found is not None
     assert [item.name for item in found.program.main.inputs] == ["c"]
     assert list(found.program.constants) == ["k"]
 
 
-def test_a_binding_that_reads_a_tuple_goes_with_what_made_it() -> None:
+def test_a_binding_that_reads_a_tuple_goes_with_what_made_it():
     found = keep_bindings(subject(), frozenset([4, 6]), False)
     assert found is not None
     assert [binding.name for binding in found.program.main.bindings] == ["e"]
     assert list(found.inputs) == ["d"]
 
 
-def test_a_link_takes_an_operand_of_the_same_type() -> None:
+def test_a_link_takes_an_operand_of_the_same_type():
     found = keep_bindings(subject(), frozenset([0, 7]), True)
     assert found is not None
     assert found.program.main.bindings[1].reads == ("a", "k")
@@ -109,7 +108,7 @@ def test_a_link_takes_an_operand_of_the_same_type() -> None:
     assert same.document == found.document
 
 
-def test_an_input_that_alone_gives_a_dim_stays_with_what_writes_the_dim() -> None:
+def test_an_input_that_alone_gives_a_dim_stays_with_what_writes_the_dim():
     bindings = (
         Binding("dead", "relax.exp", (ref("y"),)),
         Binding("eye", "relax.eye", ({"prim": ["int32", "n"]},), {"attributes": {"dtype": "float32"}}),
@@ -126,7 +125,7 @@ def test_an_input_that_alone_gives_a_dim_stays_with_what_writes_the_dim() -> Non
         assert sorted(found.inputs) == sorted(each.name for each in found.program.main.inputs) == names
 
 
-def test_symbolic_dims_stay_at_a_cut_where_the_symbol_is_still_known() -> None:
+def test_symbolic_dims_stay_at_a_cut_where_the_symbol_is_still_known():
     both = keep_bindings(subject(), frozenset([0, 2]), False)
     alone = keep_bindings(subject(), frozenset([2]), False)
     assert both is not None
@@ -135,7 +134,7 @@ def test_symbolic_dims_stay_at_a_cut_where_the_symbol_is_still_known() -> None:
     assert alone.program.main.inputs[0].shape == (4, 2)
 
 
-def test_resized_tensors_carry_the_integers_of_arguments_along() -> None:
+def test_resized_tensors_carry_the_integers_of_arguments_along():
     bindings = (Binding("v", "Tensor.view", (ref("x"), 3, {"tuple": [5, 3]})),)
     program = GraphProgram("torch", Graph((Input("x", "float32", (5, 3)),), bindings, ("v",)))
     case = Case("torch", program.to_bytes(), {"x": np.ones((5, 3), np.float32)})
@@ -149,14 +148,14 @@ def test_resized_tensors_carry_the_integers_of_arguments_along() -> None:
     assert found.program.main.inputs[0].shape == (2, 3)
 
 
-def test_what_the_framework_finds_ill_formed_is_no_candidate() -> None:
+def test_what_the_framework_finds_ill_formed_is_no_candidate():
     grown = {"w": np.ones(3, np.float32)}
     refusing = replace(subject(), describe=lambda program, inputs: {"error": "no"})
     assert change_flow(refusing, grown) is None
     assert change_flow(subject(), grown) is not None
 
 
-def test_plain_names_and_static_dims_are_smaller() -> None:
+def test_plain_names_and_static_dims_are_smaller():
     for move in (plain_graph_names, static_dims):
         search = move(subject(), Hints())
         proposal = next(search)
@@ -168,7 +167,7 @@ def test_plain_names_and_static_dims_are_smaller() -> None:
         assert size(end.value.value) == size(candidate)
 
 
-def test_only_moves_for_graphs_are_made_on_graphs() -> None:
+def test_only_moves_for_graphs_are_made_on_graphs():
     names = [move.name for move in all_moves(GraphSubject)]
     assert {"bisect nodes by cut", "drop outputs", "shrink dims", "simplify values", "plain names"} <= set(
         names
@@ -226,7 +225,7 @@ inputs = [np.ones((2, 4), "float32"), np.ones((4, 4), "float32")]
         pytest.param(BOOLEAN_EQUAL, "tvm", "relax.equal", marks=needs("tvm")),
     ],
 )
-def test_a_real_bug_reduces_to_one_operator(script: str, target: str, op: str, tmp_path: Path) -> None:
+def test_a_real_bug_reduces_to_one_operator(script, target, op, tmp_path):
     case, checks = reduced(tmp_path, script, Target(target))
     assert case.measure.ops == (op,)
     assert checks <= 25
@@ -235,17 +234,10 @@ def test_a_real_bug_reduces_to_one_operator(script: str, target: str, op: str, t
 
 def accepting_all(search: Search, fails: Callable[[GraphSubject], bool] = lambda found: True) -> GraphSubject:
     """What a search ends with where every candidate, or each of a kind, still fails."""
-    try:
-        proposal = next(search)
-        while True:
-            candidate = proposal()
-            proposal = search.send(isinstance(candidate, GraphSubject) and fails(candidate))
-    except StopIteration as end:
-        found: GraphSubject = end.value
-        return found
+    return ended(search, lambda proposal: isinstance(found := proposal(), GraphSubject) and fails(found))
 
 
-def test_a_branch_takes_the_place_of_its_if_and_a_function_that_of_its_call() -> None:
+def test_a_branch_takes_the_place_of_its_if_and_a_function_that_of_its_call():
     branch = Graph((), (Binding("t", "relax.exp", (ref("e"),)),), ("t",))
     other = Graph((), (), ("e",))
     choice = Binding("r", "if", (ref("x"), {GRAPH: graph_to_json(branch)}, {GRAPH: graph_to_json(other)}))
@@ -276,7 +268,7 @@ def torch_subject(inputs: dict[str, Value], *bindings: Binding, layout: bool = F
     return GraphSubject.of(case, program, lambda program, inputs: {})
 
 
-def test_plainer_element_types_stand_in_tensors_arguments_and_names_alike() -> None:
+def test_plainer_element_types_stand_in_tensors_arguments_and_names_alike():
     start = torch_subject(
         {"x": np.ones(2, np.float64), "n": np.array([7, 250], np.uint8)},
         Binding("a", "Tensor.double", (ref("n"),)),
@@ -304,7 +296,7 @@ def test_plainer_element_types_stand_in_tensors_arguments_and_names_alike() -> N
     assert plain.bindings["a"].kwargs == {"attrs": {"nodes": [{"data": {"dtype": "float32"}}]}}
 
 
-def test_an_element_type_that_matters_in_one_place_becomes_plain_in_the_others() -> None:
+def test_an_element_type_that_matters_in_one_place_becomes_plain_in_the_others():
     start = torch_subject(
         {"x": np.ones(2, np.float64), "y": np.ones(2, np.float64)},
         Binding("a", "operator.add", (ref("x"), ref("y"))),
@@ -319,7 +311,7 @@ def test_an_element_type_that_matters_in_one_place_becomes_plain_in_the_others()
     ]
 
 
-def test_a_number_that_is_cut_is_written_where_it_was_read() -> None:
+def test_a_number_that_is_cut_is_written_where_it_was_read():
     start = torch_subject(
         {"x": np.ones((4, 3), np.float32)},
         Binding("n", "torch.ops.aten.sym_size.int", (ref("x"), 0)),
@@ -331,7 +323,7 @@ def test_a_number_that_is_cut_is_written_where_it_was_read() -> None:
     assert found.program.main.bindings[0].args == (ref("x"), 3, 4)
 
 
-def test_a_branch_with_several_results_takes_the_place_of_its_members() -> None:
+def test_a_branch_with_several_results_takes_the_place_of_its_members():
     taken = (Input("p", "float32", (2,)),)
     branch = Graph(taken, (Binding("q", "torch.exp", (ref("p"),)),), ("q", "p"))
     start = torch_subject(
@@ -353,7 +345,7 @@ def test_a_branch_with_several_results_takes_the_place_of_its_members() -> None:
     ]
 
 
-def test_an_input_lies_in_memory_as_usual_where_that_does_not_matter() -> None:
+def test_an_input_lies_in_memory_as_usual_where_that_does_not_matter():
     start = torch_subject({"x": np.ones(2, np.float32)}, Binding("y", "torch.exp", (ref("x"),)), layout=True)
     found = accepting_all(plain_types(start, Hints()))
     assert found.program.main.inputs[0].declared is None
@@ -394,13 +386,9 @@ def subject_of(
 
 def searched(search: Search, is_interesting: Callable[[GraphSubject], bool] = lambda _: True) -> GraphSubject:
     """What a search ends with, and that each of its programs has its names in order."""
-    answer: bool | None = None
-    try:
-        while True:
-            found = (next(search) if answer is None else search.send(answer))()
-            answer = found is not None and is_interesting(as_graph(found))
-    except StopIteration as end:
-        return as_graph(end.value)
+    return as_graph(
+        ended(search, lambda proposal: (found := proposal()) is not None and is_interesting(as_graph(found)))
+    )
 
 
 def as_graph(found: Subject) -> GraphSubject:
@@ -412,13 +400,13 @@ def as_graph(found: Subject) -> GraphSubject:
 P = Input("p", "float32", (4, 2))
 
 
-def test_a_local_function_stands_where_it_is_called() -> None:
+def test_a_local_function_stands_where_it_is_called():
     local = Binding("f", "function", (body(relu("a", "p"), inputs=(P,)),))
     found = searched(unfold(subject_of(local, Binding("y", "call", (ref("f"), ref("x")))), Hints()))
     assert [(each.op, each.reads) for each in found.program.main.bindings] == [("relax.nn.relu", ("x",))]
 
 
-def test_a_function_of_two_results_leaves_a_tuple_that_is_seen_through() -> None:
+def test_a_function_of_two_results_leaves_a_tuple_that_is_seen_through():
     helper = Graph((P,), (relu("a", "p"), relu("b", "a")), ("a", "b"))
     call = Binding("t", "call", ({"function": "h"}, ref("x")))
     start = subject_of(call, Binding("y", "getitem", (ref("t"), 1)), relu("z", "y"), functions={"h": helper})
@@ -430,7 +418,7 @@ def test_a_function_of_two_results_leaves_a_tuple_that_is_seen_through() -> None
 
 
 @pytest.mark.parametrize("op", ["relax.tanh", "relax.exp"])
-def test_a_function_that_stays_keeps_only_what_the_bug_needs(op: str) -> None:
+def test_a_function_that_stays_keeps_only_what_the_bug_needs(op):
     """The uses of the others go to what has the same type."""
     bindings = (relu("a", "p"), Binding("k", op, (ref("a"),)), relu("b", "k"), relu("c", "b"), relu("d", "c"))
     helper = Graph((P,), bindings, ("d",))
@@ -443,14 +431,14 @@ def test_a_function_that_stays_keeps_only_what_the_bug_needs(op: str) -> None:
     assert size(found) < size(start)
 
 
-def test_a_branch_that_stays_may_be_empty() -> None:
+def test_a_branch_that_stays_may_be_empty():
     branches = (body(relu("a", "x"), relu("b", "a")), body(relu("c", "x")))
     start = subject_of(Binding("y", "if", (ref("x"), *branches)))
     found = searched(shrink_graph_bodies(start, Hints()), lambda each: each.bindings["y"].op == "if")
     assert [len(each.bindings) for each in found.bindings["y"].bodies] == [0, 0]
 
 
-def test_constants_of_functions_stay_while_bindings_of_main_go() -> None:
+def test_constants_of_functions_stay_while_bindings_of_main_go():
     helper = Graph((P,), (Binding("a", "relax.add", (ref("p"), ref("w"))),), ("a",))
     call = Binding("y", "call", ({"function": "h"}, ref("x")))
     constants = {"w": np.ones(2, np.float32), "v": np.ones(2, np.float32)}
@@ -461,7 +449,7 @@ def test_constants_of_functions_stay_while_bindings_of_main_go() -> None:
     assert list(found.program.constants) == ["w"]
 
 
-def test_functions_and_bodies_are_resized_with_what_they_are_given() -> None:
+def test_functions_and_bodies_are_resized_with_what_they_are_given():
     inner = Binding("r", "relax.reshape", (ref("p"), {"shape": [2, 4]}))
     helper = Graph((P,), (Binding("i", "if", (ref("p"), body(inner), body(relu("q", "p")))),), ("i",))
     start = subject_of(Binding("y", "call", ({"function": "h"}, ref("x"))), functions={"h": helper})
@@ -476,7 +464,7 @@ SHAPE = Input("s", "int64", (2,), {"shape_type": [["n", "k * 2"], 2]})
 ANY = Input("x", "float32", ("n", 2), {"tensor": ["float32", None, 2]})
 
 
-def test_a_shape_that_is_passed_is_made_of_the_sizes_of_its_dims() -> None:
+def test_a_shape_that_is_passed_is_made_of_the_sizes_of_its_dims():
     program = subject_of(relu("y", "x"), inputs=(Input("x", "float32", ("n", 2)), SHAPE)).program
     made = FORMAT.make_inputs(FORMAT.parse(program.to_bytes()), seed=3)
     dims = made["s"]
@@ -485,7 +473,7 @@ def test_a_shape_that_is_passed_is_made_of_the_sizes_of_its_dims() -> None:
     assert dims[1] % 2 == 0
 
 
-def test_a_type_left_open_and_dims_that_are_passed_become_plain() -> None:
+def test_a_type_left_open_and_dims_that_are_passed_become_plain():
     start = replace(
         subject_of(relu("y", "x"), inputs=(ANY, SHAPE)),
         inputs={"x": np.ones((3, 2), np.float32), "s": np.array([3, 4])},

@@ -1,9 +1,6 @@
 """Models of every kind reduce to what the failure needs: sequences, strings, packed types, domains."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import onnx
@@ -14,7 +11,6 @@ from corpus.case import Case
 from corpus.formats.onnx import parse
 from corpus.onnx.graph import walk_nodes
 from corpus.values import Value
-from oracles.judge import Judge
 from reducer.api import reduce_case
 from reducer.options import Options
 from tests.helpers.models import model_of as weighted
@@ -116,7 +112,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_what_the_failure_needs_is_left(judge: Judge, name: str) -> None:
+def test_what_the_failure_needs_is_left(judge, name):
     kind = KINDS[name]()
     with engine_for(judge, kind.case, Counting(has(*kind.needs))) as engine:
         found = run_to_end(engine, subject_of(judge, kind.case))
@@ -124,7 +120,7 @@ def test_what_the_failure_needs_is_left(judge: Judge, name: str) -> None:
     assert (len(left), set(kind.needs) <= set(left), engine.is_minimal) == (kind.least, True, True)
 
 
-def test_a_model_that_no_backend_runs_is_reduced_by_structure(tmp_path: Path) -> None:
+def test_a_model_that_no_backend_runs_is_reduced_by_structure(tmp_path):
     kind = unknown_domain()
     check = "grep -q Twist {}"
     done = reduce_case(kind.case, tmp_path / "out", Options(check=check))
@@ -180,9 +176,7 @@ MODELS = {
 
 
 @pytest.mark.parametrize("within", MODELS)
-def test_a_bug_within_a_body_a_function_or_integers_meets_valid_candidates_alone(
-    judge: Judge, within: str
-) -> None:
+def test_a_bug_within_a_body_a_function_or_integers_meets_valid_candidates_alone(judge, within):
     """Tanh beside what it lies in: fewer nodes are left, and each that was asked about is strictly valid."""
     model = MODELS[within]()
     rejected = []

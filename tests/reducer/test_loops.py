@@ -1,13 +1,10 @@
 """Modules of loops become smaller: each move by a table, and whole reductions of failures of TVM."""
 
-from __future__ import annotations
-
 import importlib
 import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,6 +33,7 @@ from reducer.subject.order import size
 from reducer.subject.tir_subject import TirSubject
 from tests.bench.planted_loops import MARKING
 from tests.bench.planted_loops_cases import planted_case
+from tests.reducer.driving import ended
 
 A, B, C = (Buffer(name, (Const(8),), "float32") for name in "ABC")
 I, N = Var("i"), Var("n")  # noqa: E741
@@ -63,14 +61,10 @@ def subject_of(*body: Stmt) -> TirSubject:
 def found_by(name: str, subject: TirSubject, still_fails: Callable[[TirSubject], bool]) -> TirSubject:
     """What a move makes of a subject where this says which candidates still fail."""
     move: Move = next(each for each in all_moves(TirSubject) if each.name == name)
-    search = move.search(subject, Hints())
-    try:
-        proposal = next(search)
-        while True:
-            candidate: Any = proposal()
-            proposal = search.send(candidate is not None and still_fails(candidate))
-    except StopIteration as end:
-        result: TirSubject = end.value
+    result = ended(
+        move.search(subject, Hints()),
+        lambda proposal: (candidate := proposal()) is not None and still_fails(candidate),
+    )
     assert result.is_valid
     return result
 
@@ -210,7 +204,7 @@ MOVES: dict[str, tuple[str, tuple[Stmt, ...], str, str]] = {
 
 
 @pytest.mark.parametrize("claim", MOVES)
-def test_a_move(claim: str) -> None:
+def test_a_move(claim):
     name, body, needed, wanted = MOVES[claim]
     subject = subject_of(*body)
     found = found_by(name, subject, holds(needed))
@@ -218,7 +212,7 @@ def test_a_move(claim: str) -> None:
     assert size(found) < size(subject)
 
 
-def test_no_candidate_leaves_what_is_defined() -> None:
+def test_no_candidate_leaves_what_is_defined():
     inside = If(
         Binary("lt", Binary("add", I, Const(1)), Const(8)), (store("B", ONE, Binary("add", I, Const(1))),)
     )
@@ -258,7 +252,7 @@ BAD = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", BAD)
-def test_a_failure_of_tvm_becomes_one_statement_and_a_script(what: str, tmp_path: Path) -> None:
+def test_a_failure_of_tvm_becomes_one_statement_and_a_script(what, tmp_path):
     bad, word = BAD[what]
     case = big(bad)
     result = reduce_case(case, tmp_path / "out", Options(target=Target("tvm")))
@@ -272,7 +266,7 @@ def test_a_failure_of_tvm_becomes_one_statement_and_a_script(what: str, tmp_path
 
 
 @pytest.mark.slow
-def test_the_script_of_a_reduced_case_shows_the_bug(tmp_path: Path) -> None:
+def test_the_script_of_a_reduced_case_shows_the_bug(tmp_path):
     case = big(BAD["a cast out of range"][0], rounds=2)
     case.save(tmp_path / "case")
     command = [
@@ -290,14 +284,14 @@ def test_the_script_of_a_reduced_case_shows_the_bug(tmp_path: Path) -> None:
     assert subprocess.run([sys.executable, str(script)], capture_output=True).returncode == 1
 
 
-def test_memory_of_a_block_that_nothing_uses_may_matter() -> None:
+def test_memory_of_a_block_that_nothing_uses_may_matter():
     unused = replace(BLOCK, allocs=(Buffer("U", (Const(4),), "float32"),))
     found = found_by("drop statements", subject_of(loop(unused, store("C", ONE))), holds('"U"'))
     assert '"U"' in found.document.decode()
     assert '"store", "C"' not in found.document.decode() or '"exp"' not in found.document.decode()
 
 
-def test_sizes_count_statements_first() -> None:
+def test_sizes_count_statements_first():
     one = subject_of(store("B", Binary("add", load("A", N), ONE), N))
     two = subject_of(store("B", ONE, N), store("C", ONE, N))
     assert size(one) < size(two)
@@ -360,7 +354,7 @@ def _driven(search: Any, wanted: str) -> Any:
         return end.value
 
 
-def test_a_primfunc_shrinks_and_its_call_with_it() -> None:
+def test_a_primfunc_shrinks_and_its_call_with_it():
     found = smallest(subject(), "exp2").program
     (function,) = (each.function for each in found.loops.values())
     assert [type(stmt).__name__ for stmt in function.body] == ["Store"]
@@ -370,13 +364,13 @@ def test_a_primfunc_shrinks_and_its_call_with_it() -> None:
     assert call.kwargs["types"] == [{"tensor": ["float32", [1], 1]}]
 
 
-def test_what_is_given_back_is_still_written_in_full() -> None:
+def test_what_is_given_back_is_still_written_in_full():
     found = smallest(subject(), "call_tir").program  # anything will do
     (function,) = (each.function for each in found.loops.values())
     assert [stmt.buffer for stmt in function.body if isinstance(stmt, Put)] == [function.params[-1].name]
 
 
-def test_a_program_with_loops_is_read_again() -> None:
+def test_a_program_with_loops_is_read_again():
     program = subject().program
     again = FORMAT.parse(program.to_bytes(), "it")
     assert again == program
@@ -384,7 +378,7 @@ def test_a_program_with_loops_is_read_again() -> None:
 
 
 @pytest.mark.parametrize(("callee", "complains"), [("system", True), ("sqrtf", False)])
-def test_what_a_primfunc_calls_needs_trust(callee: str, complains: bool) -> None:
+def test_what_a_primfunc_calls_needs_trust(callee, complains):
     text = subject().program.to_bytes().decode()
     extern = f'["call", "call_extern", "float32", ["text", "{callee}"], '
     hostile = text.replace('["exp2", ', extern)
@@ -412,7 +406,7 @@ def planted(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
     ids=["a wrong result", "a refusal", "a pass that needs another"],
 )
-def test_a_wrong_pass_is_found_with_its_statement(name: str, passes: tuple[str, ...], tmp_path: Path) -> None:
+def test_a_wrong_pass_is_found_with_its_statement(name, passes, tmp_path):
     case = planted_case(name, rounds=10)
     result = reduce_case(case, tmp_path / "out", Options(target=case.target))
     assert result.is_minimal

@@ -1,7 +1,5 @@
 """A bug that only an old release of onnxruntime shows, reduced by a target and by a command."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 
@@ -47,16 +45,14 @@ def case() -> Case:
     return case_of(model_of(text), {"a0": np.linspace(-1, 1, 8).reshape(2, 4)})
 
 
-def test_it_reduces_on_a_target_with_the_old_interpreter(case: Case, python: Path, tmp_path: Path) -> None:
+def test_it_reduces_on_a_target_with_the_old_interpreter(case, python, tmp_path):
     reduction = reduce_case(case, tmp_path, Options(target=Target.parse(f"ort@python={python}")))
     assert sorted(reduction.after.ops) == ["Mul", "Mul", "Sigmoid"]
     assert reduction.is_minimal
     assert "QuickGelu" in reduction.verdict.title if reduction.verdict else False
 
 
-def test_it_reduces_by_a_command_that_calls_the_old_interpreter(
-    case: Case, python: Path, tmp_path: Path
-) -> None:
+def test_it_reduces_by_a_command_that_calls_the_old_interpreter(case, python, tmp_path):
     script = tmp_path / "check.py"
     script.write_text(CHECK)
     check = f"{shlex.quote(str(python))} {shlex.quote(str(script))} {{}}"
@@ -65,6 +61,6 @@ def test_it_reduces_by_a_command_that_calls_the_old_interpreter(
     assert reduction.is_minimal
 
 
-def test_the_installed_release_does_not_show_it(case: Case, tmp_path: Path) -> None:
+def test_the_installed_release_does_not_show_it(case, tmp_path):
     with pytest.raises(DoesNotFail):
         reduce_case(case, tmp_path, Options())

@@ -1,7 +1,5 @@
 """The passes that a failure takes: searched for in the installed onnxruntime, and in an optimiser made up."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -98,40 +96,35 @@ def search(judge: Judge, case: Case) -> PassSet:
 
 
 @pytest.mark.parametrize("name", FAILURES)
-def test_the_set_holds_what_the_failure_takes(judge: Judge, name: str) -> None:
+def test_the_set_holds_what_the_failure_takes(judge, name):
     row = FAILURES[name]
     found = search(judge, row.case)
     assert set(found.minimal) == row.minimal
     assert set(found.cures) == row.cures
     assert found.unique
     assert not found.beyond_passes
-
-
-@pytest.mark.parametrize("name", FAILURES)
-def test_the_checks_stay_within_the_bound(judge: Judge, name: str) -> None:
-    found = search(judge, FAILURES[name].case)
     assert found.checks + 1 <= bound(len(found.minimal), len(ort.OPTIMIZERS))
 
 
-def test_the_set_is_not_unique_where_another_pass_does_as_well(judge: Judge) -> None:
+def test_the_set_is_not_unique_where_another_pass_does_as_well(judge):
     found = search(judge, EITHER.case)
     assert EITHER.minimal < set(found.minimal) <= {"FuseReluClip", "CastElimination", "ConstantFolding"}
     assert set(found.cures) == EITHER.cures
     assert not found.unique
 
 
-def test_what_passes_has_no_pass_set(judge: Judge) -> None:
+def test_what_passes_has_no_pass_set(judge):
     case = case_of(model_of("g (float[2] x) => (float[2] y) { y = Neg(x) }"))
     assert find_pass_set(judge, case, judge.verdict(case)) is None
 
 
-def test_a_backend_without_passes_has_no_pass_set() -> None:
+def test_a_backend_without_passes_has_no_pass_set():
     judge = cast(Judge, _Made(("A",), frozenset("A"), backend=find_backend("reference")))
     case = FAILURES["a rule that throws"].case
     assert find_pass_set(judge, case, judge.verdict(case)) is None
 
 
-def test_a_reduction_ends_with_the_passes_and_its_signature_names_them(tmp_path: Path) -> None:
+def test_a_reduction_ends_with_the_passes_and_its_signature_names_them(tmp_path):
     row = FAILURES["a rule that needs another one first"]
     done = reduce_case(row.case, tmp_path / "out", Options())
     assert done.signature is not None
@@ -145,7 +138,7 @@ def test_a_reduction_ends_with_the_passes_and_its_signature_names_them(tmp_path:
 # What the log tells
 
 
-def test_every_pass_of_the_installed_release_can_be_disabled_by_a_name_of_ours(judge: Judge) -> None:
+def test_every_pass_of_the_installed_release_can_be_disabled_by_a_name_of_ours(judge):
     case = case_of(model_of("g (float[2] x) => (float[2] y) { y = Neg(x) }"))
     full = judge.configs[1]
     everything, nothing = judge.runs(case, (full, ort.without(full, ort.OPTIMIZERS)), collect_log=True)
@@ -173,12 +166,12 @@ LOG = {
 
 
 @pytest.mark.parametrize("name", LOG)
-def test_the_log_is_read(name: str) -> None:
+def test_the_log_is_read(name):
     lines, expected = LOG[name]
     assert ort.applied(Run(Config("all"), Status.OK, Phase.EXECUTE, log=tuple(lines))) == expected
 
 
-def test_what_applies_rules_is_replaced_by_its_rules() -> None:
+def test_what_applies_rules_is_replaced_by_its_rules():
     line = "GraphTransformer Level2_RuleBasedTransformer modified: 1 with status: OK"
     run = Run(Config("all"), Status.OK, Phase.EXECUTE, log=(line, line))
     assert ort.fired(run) == ("Level2_RuleBasedTransformer",)
@@ -186,7 +179,7 @@ def test_what_applies_rules_is_replaced_by_its_rules() -> None:
     assert ort.likely(ort.suspects(run), {"Relu", "Neg"}) == ("ReluQuantRewrite",)
 
 
-def test_disabling_adds_to_what_the_target_disables() -> None:
+def test_disabling_adds_to_what_the_target_disables():
     config = Config("all", (("level", "all"), ("disabled_optimizers", ("B",))))
     assert ort.without(config, ["A"]).get("disabled_optimizers") == ("A", "B")
     assert ort.without(config, ["A"]).get("level") == "all"
@@ -242,7 +235,7 @@ def bound(needed: int, fired: int) -> int:
 
 @given(st.integers(1, 60), st.data())
 @settings(max_examples=150, deadline=None)
-def test_any_set_is_found_within_the_bound(count: int, data: st.DataObject) -> None:
+def test_any_set_is_found_within_the_bound(count, data):
     fired = tuple(f"P{at:02}" for at in range(count))
     needed = data.draw(st.sets(st.sampled_from(fired), min_size=1, max_size=min(4, count)))
     found = found_by(_Made(fired, frozenset(needed)))
@@ -251,14 +244,14 @@ def test_any_set_is_found_within_the_bound(count: int, data: st.DataObject) -> N
     assert found.checks + 1 <= bound(len(needed), count)
 
 
-def test_a_pass_that_the_message_names_is_tried_first() -> None:
+def test_a_pass_that_the_message_names_is_tried_first():
     fired = tuple(f"P{at:02}" for at in range(64))
     found = found_by(_Made(fired, frozenset({"P40"}), message="P40::Apply: unexpected type"))
     assert found.minimal == ("P40",)
     assert found.checks == 2
 
 
-def test_a_wrong_hint_costs_one_check() -> None:
+def test_a_wrong_hint_costs_one_check():
     fired = tuple(f"P{at:02}" for at in range(64))
     right = found_by(_Made(fired, frozenset({"P40"})))
     wrong = found_by(_Made(fired, frozenset({"P40"}), message="P41::Apply: unexpected type"))
@@ -267,7 +260,7 @@ def test_a_wrong_hint_costs_one_check() -> None:
 
 
 @pytest.mark.parametrize("side", ["", "un-optimised"])
-def test_what_shows_without_optimisation_takes_no_pass_and_no_check(side: str) -> None:
+def test_what_shows_without_optimisation_takes_no_pass_and_no_check(side):
     found = found_by(_Made(("A", "B"), frozenset("A"), side=side))
     assert found.minimal == ()
     assert found.checks == 0
@@ -276,13 +269,13 @@ def test_what_shows_without_optimisation_takes_no_pass_and_no_check(side: str) -
 
 
 @pytest.mark.parametrize("fired", [(), ("A",), ("A", "B", "C")], ids=len)
-def test_what_shows_with_every_pass_disabled_is_said_to(fired: tuple[str, ...]) -> None:
+def test_what_shows_with_every_pass_disabled_is_said_to(fired):
     found = found_by(_Made(fired, frozenset(), beyond=True))
     assert found.minimal == ()
     assert found.beyond_passes
 
 
-def test_a_pass_that_the_log_does_not_name_is_found_all_the_same() -> None:
+def test_a_pass_that_the_log_does_not_name_is_found_all_the_same():
     found = found_by(_Made(("A", "B", "C"), frozenset({"ConstantFolding"})))
     assert found.minimal == ("ConstantFolding",)
     assert found.unique
@@ -292,9 +285,7 @@ class _Stopped(Exception):
     """Stands for Ctrl-C."""
 
 
-def test_an_interrupt_in_the_search_for_passes_leaves_the_best_case_and_resumes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupt_in_the_search_for_passes_leaves_the_best_case_and_resumes(tmp_path, monkeypatch):
     case = FAILURES["a rule that needs another one first"].case
 
     def stop(*arguments: object) -> None:

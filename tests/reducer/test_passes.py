@@ -1,10 +1,9 @@
 """What each move makes of a model: tables of before, what must stay, after."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import onnx
@@ -45,12 +44,16 @@ CUT, LINK = "drop single nodes by cut", "drop single nodes by link"
 class Row:
     """`after` is None where the move must leave the model as it is."""
 
-    move: str
     before: str
     keeps: IsInteresting
     after: str | None
     header: str = OPSETS
     hints: Hints = field(default_factory=Hints)
+    move: str = ""
+
+
+def of(move: str, *parts: Any, **more: Any) -> Row:
+    return Row(*parts, **more, move=move)
 
 
 def check(judge: Judge, row: Row) -> None:
@@ -77,8 +80,10 @@ def _drive(judge: Judge, row: Row, model: onnx.ModelProto) -> Driven:
     return driven
 
 
-def table(rows: dict[str, Row]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("row", rows.values(), ids=rows.keys())
+def table(rows: dict[str, Row], move: str = "") -> pytest.MarkDecorator:
+    """Rows that say their own move, or are all of one."""
+    own = [replace(row, move=row.move or move) for row in rows.values()]
+    return pytest.mark.parametrize("row", own, ids=rows.keys())
 
 
 def flows(above: str, below: str) -> IsInteresting:
@@ -117,7 +122,6 @@ def reads_an_output(model: onnx.ModelProto) -> bool:
 @table(
     {
         "constants become initializers": Row(
-            STRIP,
             "g (float[2] x) => (float[2] y) { c = Constant <value_floats = [1.0, 2.0]> ()"
             " d = Constant <value = float[1] {3.0}> () e = Add (x, c) y = Mul (e, d) }",
             has("Mul"),
@@ -125,14 +129,12 @@ def reads_an_output(model: onnx.ModelProto) -> bool:
             " e = Add (x, c) y = Mul (e, d) }",
         ),
         "before IR 4 the initializer is an input as well": Row(
-            STRIP,
             "g (float[2] x) => (float[2] y) { c = Constant <value_floats = [1.0, 2.0]> () y = Add (x, c) }",
             has("Add"),
             "g (float[2] x, float[2] c) => (float[2] y) <float[2] c = {1,2}> { y = Add (x, c) }",
             OLD,
         ),
         "a constant that is an output stays": Row(
-            STRIP,
             "g (float[2] x) => (float[2] y, int64 c) {"
             "c = Constant <value_int = 7> () k = Constant <value_float = 2.0> () y = Mul (x, k) }",
             has("Mul"),
@@ -140,7 +142,6 @@ def reads_an_output(model: onnx.ModelProto) -> bool:
             "c = Constant <value_int = 7> () y = Mul (x, k) }",
         ),
         "constants in bodies": Row(
-            STRIP,
             "g (bool b, float[1] x) => (float[1] y) { y = If (b) <"
             "then_branch = t () => (float[1] p) { k = Constant <value_floats = [1.0]> () p = Add (x, k) },"
             "else_branch = e () => (float[1] q) { q = Neg (x) }> }",
@@ -150,28 +151,15 @@ def reads_an_output(model: onnx.ModelProto) -> bool:
             "else_branch = e () => (float[1] q) { q = Neg (x) }> }",
         ),
         "a bug in the Constant node itself": Row(
-            STRIP,
             "g (float[2] x) => (float[2] y) { c = Constant <value_floats = [1.0, 2.0]> () y = Add (x, c) }",
             has("Constant"),
             None,
         ),
-    }
+    },
+    STRIP,
 )
-def test_strip(judge: Judge, row: Row) -> None:
+def test_strip(judge, row):
     check(judge, row)
-
-
-def test_strip_takes_all_documentation_and_stale_types(judge: Judge) -> None:
-    model = model_of("g (float[2] x) => (float[2] y) { a = Relu (x) y = Neg (a) }")
-    model.doc_string = model.graph.doc_string = model.graph.node[0].doc_string = "by /home/someone"
-    model.metadata_props.add(key="author", value="someone")
-    model.graph.node[1].metadata_props.add(key="trace", value="/home/someone/train.py")
-    model.graph.input[0].doc_string = "someone's input"
-    model.graph.value_info.append(onnx.helper.make_tensor_value_info("a", onnx.TensorProto.FLOAT, [2]))
-    row = Row(STRIP, "", always, None)
-    bare = _drive(judge, row, model).subject.model
-    assert b"some" not in bare.SerializeToString()
-    assert not bare.graph.value_info
 
 
 CHAIN = "g (float[2] x) => (float[2] y) { a = Relu (x) b = Erf (a) c = Exp (b) y = Neg (c) }"
@@ -191,31 +179,29 @@ LONGER = (
 @table(
     {
         "an operator that the message names": Row(
-            NAMED,
             CHAIN,
             has("Erf"),
             "g (float[2] a) => (float[2] b) { b = Erf (a) }",
             hints=Hints(operators=("Erf", "Tensor")),
         ),
         "a node, by its output": Row(
-            NAMED,
             CHAIN,
             has("Exp"),
             "g (float[2] b) => (float[2] c) { c = Exp (b) }",
             hints=Hints(nodes=("c",)),
         ),
         "what stands around the node": Row(
-            NAMED,
             LONG,
             has("Erf", "Exp"),
             "g (float[2] a) => (float[2] e) { b = Erf (a) c = Relu (b) d = Exp (c) e = Relu (d) }",
             hints=Hints(operators=("Exp",)),
         ),
-        "wrong evidence": Row(NAMED, CHAIN, has("Neg"), None, hints=Hints(operators=("Relu",))),
-        "evidence that names nothing here": Row(NAMED, CHAIN, has("Neg"), None, hints=Hints(("MatMul",))),
-    }
+        "wrong evidence": Row(CHAIN, has("Neg"), None, hints=Hints(operators=("Relu",))),
+        "evidence that names nothing here": Row(CHAIN, has("Neg"), None, hints=Hints(("MatMul",))),
+    },
+    NAMED,
 )
-def test_named_nodes(judge: Judge, row: Row) -> None:
+def test_named_nodes(judge, row):
     check(judge, row)
 
 
@@ -225,80 +211,76 @@ PARTED = "keep the nodes where values part"
 @table(
     {
         "what was rewritten": Row(
-            PARTED,
             CHAIN,
             has("Erf"),
             "g (float[2] a) => (float[2] b) { b = Erf (a) }",
             hints=Hints(divergence=DivergedTensors(("b",))),
         ),
         "and what stands around it": Row(
-            PARTED,
             LONG,
             has("Erf", "Exp"),
             "g (float[2] a) => (float[2] e) { b = Erf (a) c = Relu (b) d = Exp (c) e = Relu (d) }",
             hints=Hints(divergence=DivergedTensors(("d",))),
         ),
         "and what makes the difference grow": Row(
-            PARTED,
             LONG,
             has("Erf", "Exp"),
             "g (float[2] a) => (float[2] d) { b = Erf (a) c = Relu (b) d = Exp (c) }",
             hints=Hints(divergence=DivergedTensors(("b",), ("c", "d"))),
         ),
-        "wrong evidence": Row(
-            PARTED, CHAIN, has("Neg"), None, hints=Hints(divergence=DivergedTensors(("a",)))
-        ),
-        "no evidence": Row(PARTED, CHAIN, has("Neg"), None),
-    }
+        "wrong evidence": Row(CHAIN, has("Neg"), None, hints=Hints(divergence=DivergedTensors(("a",)))),
+        "no evidence": Row(CHAIN, has("Neg"), None),
+    },
+    PARTED,
 )
-def test_parting_nodes(judge: Judge, row: Row) -> None:
+def test_parting_nodes(judge, row):
     check(judge, row)
 
 
-def test_where_a_difference_is_small_the_nodes_get_values_of_many_magnitudes(judge: Judge) -> None:
+def test_where_a_difference_is_small_the_nodes_get_values_of_many_magnitudes(judge):
     hints = Hints(divergence=DivergedTensors(("b",), ("c",)))
-    driven = _drive(judge, Row(PARTED, CHAIN, has("Erf"), None, hints=hints), model_of(CHAIN))
+    driven = _drive(judge, of(PARTED, CHAIN, has("Erf"), None, hints=hints), model_of(CHAIN))
     assert operators(driven.subject.model) == ["Erf"]
     np.testing.assert_allclose(driven.subject.inputs["a"], [1, -3])
 
 
-def test_wrong_evidence_costs_two_checks(judge: Judge) -> None:
+def test_wrong_evidence_costs_two_checks(judge):
     text = LONG.replace("y = Relu (e)", "f = Cos (e) y = Tanh (f)")
-    row = Row(NAMED, text, has("Tanh"), None, hints=Hints(operators=("Erf",)))
+    row = of(NAMED, text, has("Tanh"), None, hints=Hints(operators=("Erf",)))
     assert _drive(judge, row, model_of(text)).asked == 2
 
 
 @table(
     {
-        "whole operator types by cut": Row(
+        "whole operator types by cut": of(
             "drop operator types by cut",
             LONGER,
             has("Erf", "Exp"),
             "g (float[2] a, float[2] c) => (float[2] b, float[2] d) { b = Erf (a) d = Exp (c) }",
         ),
-        "whole operator types by link": Row(
+        "whole operator types by link": of(
             "drop operator types by link",
             LONGER,
             flows("Erf", "Exp"),
             "g (float[2] a) => (float[2] d) { b = Erf (a) d = Exp (b) }",
         ),
-        "bisection by cut": Row(
+        "bisection by cut": of(
             "bisect nodes by cut", LONGER, has("Exp"), "g (float[2] c) => (float[2] d) { d = Exp (c) }"
         ),
-        "bisection by link": Row(
+        "bisection by link": of(
             "bisect nodes by link",
             LONGER,
             flows("Erf", "Exp"),
             "g (float[2] a) => (float[2] d) { b = Erf (a) d = Exp (b) }",
         ),
-        "single nodes by cut": Row(CUT, CHAIN, has("Erf"), "g (float[2] a) => (float[2] b) { b = Erf (a) }"),
-        "single nodes by link": Row(
+        "single nodes by cut": of(CUT, CHAIN, has("Erf"), "g (float[2] a) => (float[2] b) { b = Erf (a) }"),
+        "single nodes by link": of(
             LINK, CHAIN, flows("Relu", "Neg"), "g (float[2] x) => (float[2] y) { a = Relu (x) y = Neg (a) }"
         ),
-        "by cut alone data no longer flows": Row(CUT, CHAIN, flows("Relu", "Neg"), None),
+        "by cut alone data no longer flows": of(CUT, CHAIN, flows("Relu", "Neg"), None),
     }
 )
-def test_node_sets(judge: Judge, row: Row) -> None:
+def test_node_sets(judge, row):
     check(judge, row)
 
 
@@ -311,13 +293,11 @@ SEQUENCE = (
 @table(
     {
         "a value computed from constants is cut to an initializer": Row(
-            CUT,
             "g (float[2] x) => (float[2] y) <float[2] w = {1,2}> { a = Neg (w) b = Neg (a) y = Add (x, b) }",
             has("Add"),
             "g (float[2] x) => (float[2] y) <float[2] b = {1,2}> { y = Add (x, b) }",
         ),
         "which before IR 4 is an input with a default": Row(
-            CUT,
             "g (float[2] x, float[2] w) => (float[2] y) <float[2] w = {1,2}> {"
             " a = Neg (w) b = Neg (a) y = Add (x, b) }",
             has("Add"),
@@ -325,90 +305,76 @@ SEQUENCE = (
             OLD,
         ),
         "an initializer that is an input leaves with its reader": Row(
-            CUT,
             "g (float[2] x, float[2] w) => (float[2] y) <float[2] w = {1,2}> { a = Add (x, w) y = Neg (a) }",
             has("Neg"),
             "g (float[2] a) => (float[2] y) { y = Neg (a) }",
             OLD,
         ),
         "an initializer that is an input stays with its reader": Row(
-            CUT,
             "g (float[2] x, float[2] w) => (float[2] y) <float[2] w = {1,2}> { a = Add (x, w) y = Neg (a) }",
             has("Add"),
             "g (float[2] x, float[2] w) => (float[2] a) <float[2] w = {1,2}> { a = Add (x, w) }",
             OLD,
         ),
         "symbolic dims are kept where they were": Row(
-            CUT,
             "g (float[N, 3] x) => (float[N, 3] y) { a = Relu (x) b = Erf (a) y = Exp (b) }",
             has("Erf"),
             "g (float[N, 3] a) => (float[N, 3] b) { b = Erf (a) }",
         ),
         "a sequence is cut to an input": Row(
-            CUT,
             SEQUENCE,
             has("SequenceAt"),
             "g (int64 i, seq(float[2]) a) => (float[2] b) { b = SequenceAt (a, i) }",
         ),
         "a sequence flows in and out": Row(
-            CUT,
             SEQUENCE,
             has("SequenceInsert"),
             "g (float[2] x, seq(float[2]) s) => (seq(float[2]) a) { a = SequenceInsert (s, x) }",
         ),
         "an omitted optional operand stays omitted": Row(
-            CUT,
             "g (float[2] x, float m) => (float[2] y) { a = Relu (x) b = Clip (a, , m) y = Neg (b) }",
             has("Clip"),
             "g (float m, float[2] a) => (float[2] b) { b = Clip (a, , m) }",
         ),
         "an output that is read inside stays both": Row(
-            CUT,
             "g (float[2] x) => (float[2] a, float[2] y) { a = Erf (x) b = Neg (a) y = Exp (b) }",
             reads_an_output,
             "g (float[2] x) => (float[2] a, float[2] b) { a = Erf (x) b = Neg (a) }",
         ),
         "an output that is read inside, cut": Row(
-            CUT,
             "g (float[2] x) => (float[2] a, float[2] y) { a = Erf (x) y = Exp (a) }",
             has("Exp"),
             "g (float[2] a) => (float[2] y) { y = Exp (a) }",
         ),
         "of several results those once read remain outputs": Row(
-            CUT,
             "g (float[4] x) => (float[2] y) { a, b = Split (x) c = Neg (b) y = Exp (c) }",
             has("Split"),
             "g (float[4] x) => (float[2] b) { a, b = Split (x) }",
         ),
         "a node with a result that nobody reads": Row(
-            CUT,
             "g (float[4] x, int64[1] k) => (float[2] y, int64[2] z) {"
             " r = Relu (x) v, i = TopK (r, k) y = Neg (v) z = Neg (i) }",
             has("TopK"),
             "g (int64[1] k, float[4] r) => (float[unk__0] v, int64[unk__1] i) { v, i = TopK (r, k) }",
         ),
         "names with blanks, slashes and colons": Row(
-            CUT,
             'g (float[2] "a/b c") => (float[2] "out::put 1") {'
             ' "m/x y" = Relu ("a/b c") "n::z" = Erf ("m/x y") "out::put 1" = Exp ("n::z") }',
             has("Erf"),
             'g (float[2] "m/x y") => (float[2] "n::z") { "n::z" = Erf ("m/x y") }',
         ),
         "an operator that onnx does not know": Row(
-            CUT,
             "g (float[2,2] x) => (float[2,2] y) { a = Relu (x) b = com.microsoft.FusedMatMul"
             " (a, x) y = Exp (b) }",
             has("FusedMatMul"),
             "g (float[2,2] x, float[2,2] a) => (float[2,2] b) { b = com.microsoft.FusedMatMul (a, x) }",
         ),
         "what an unknown operator made": Row(
-            CUT,
             "g (float[2,2] x) => (float[2,2] y) { b = com.microsoft.FusedMatMul (x, x) y = Exp (b) }",
             has("Exp"),
             "g (float[2,2] b) => (float[2,2] y) { y = Exp (b) }",
         ),
         "a value that a body captures": Row(
-            CUT,
             "g (float[2] x, bool c) => (float[2] y) { a = Relu (x) y = If (c) <"
             "then_branch = t () => (float[2] p) { p = Erf (a) },"
             "else_branch = e () => (float[2] r) { r = Exp (a) }> }",
@@ -417,13 +383,14 @@ SEQUENCE = (
             "then_branch = t () => (float[2] p) { p = Erf (a) },"
             "else_branch = e () => (float[2] r) { r = Exp (a) }> }",
         ),
-    }
+    },
+    CUT,
 )
-def test_edges_of_what_is_kept(judge: Judge, row: Row) -> None:
+def test_edges_of_what_is_kept(judge, row):
     check(judge, row)
 
 
-def test_what_flows_in_at_a_cut_is_what_flowed_there(judge: Judge) -> None:
+def test_what_flows_in_at_a_cut_is_what_flowed_there(judge):
     model = model_of("g (float[3] x) => (float[3] y) { a = Relu (x) b = Exp (a) y = Neg (b) }")
     inputs = {"x": np.array([-1, 0, 1], np.float32)}
     driven = drive(
@@ -433,7 +400,7 @@ def test_what_flows_in_at_a_cut_is_what_flowed_there(judge: Judge) -> None:
     assert list(driven.subject.inputs) == ["b"]
 
 
-def test_a_tensor_of_which_inference_knows_no_rank_can_be_cut(judge: Judge) -> None:
+def test_a_tensor_of_which_inference_knows_no_rank_can_be_cut(judge):
     model = model_of(
         "g (float[2,3] x, int64[k] s) => (float[m,n] y) { a = Reshape (x, s) b = Relu (a) y = Neg (b) }"
     )
@@ -477,54 +444,48 @@ UNFOLD, BODIES = "unfold control flow", "shrink bodies"
 @table(
     {
         "If becomes its then-branch": Row(
-            UNFOLD,
             IF,
             has("Erf"),
             'g (float[2] x) => (float[2] y) { a = Relu (x) "y/q" = Erf (a) y = Neg ("y/q") }',
         ),
         "If becomes its else-branch": Row(
-            UNFOLD, IF, has("Exp"), "g (float[2] x) => (float[2] y) { a = Relu (x) y = Exp (a) }"
+            IF, has("Exp"), "g (float[2] x) => (float[2] y) { a = Relu (x) y = Exp (a) }"
         ),
-        "a bug of the If itself": Row(UNFOLD, IF, has("If"), None),
+        "a bug of the If itself": Row(IF, has("If"), None),
         "Loop becomes its first trip, not stacked where nobody reads the stack": Row(
-            UNFOLD,
             LOOP,
             has("Erf"),
             "g (float[2] x) => (float[2] y, float[2] s) { a = Relu (x)"
             ' "y/e" = Erf (x) y = Add ("y/e", a) s = Neg (y) }',
         ),
-        "a bug of the Loop itself": Row(UNFOLD, LOOP, has("Loop"), None),
+        "a bug of the Loop itself": Row(LOOP, has("Loop"), None),
         "Scan becomes its first trip on the first slice, stacked results with one slice": Row(
-            UNFOLD,
             SCAN,
             has("Erf"),
             'g (float[2] h, float[2] "y/xi") => (float[2] y, float[2,1] t) <int64[1] "y/axes1" = {1}> {'
             ' y = Add (h, "y/xi") "y/so" = Erf (y) s = Unsqueeze ("y/so", "y/axes1") t = Abs (s) }',
         ),
         "Scan, its body runs what nobody reads": Row(
-            UNFOLD,
             QUIET_SCAN,
             has("Erf"),
             'g (float[2] h, float[3] "y/xi") => (float[2] y, float[3] s) { y = Neg (h) s = Erf ("y/xi") }',
         ),
-        "a bug of the Scan itself": Row(UNFOLD, SCAN, has("Scan"), None),
-        "If in Loop: both go": Row(
-            UNFOLD, NESTED, has("Erf"), "g (float[2] x) => (float[2] y) { y = Erf (x) }"
-        ),
+        "a bug of the Scan itself": Row(SCAN, has("Scan"), None),
+        "If in Loop: both go": Row(NESTED, has("Erf"), "g (float[2] x) => (float[2] y) { y = Erf (x) }"),
         "If in Loop: the branch that reads from outside": Row(
-            UNFOLD, NESTED, has("Exp"), "g (float[2] x) => (float[2] y) { y = Exp (x) }"
+            NESTED, has("Exp"), "g (float[2] x) => (float[2] y) { y = Exp (x) }"
         ),
         "If in Loop: the If stays": Row(
-            UNFOLD,
             NESTED,
             has("If"),
             "g (float[2] x, bool c) => (float[2] y) { y = If (c) <"
             "then_branch = th () => (float[2] p) { p = Erf (x) },"
             "else_branch = el () => (float[2] r) { r = Exp (x) }> }",
         ),
-    }
+    },
+    UNFOLD,
 )
-def test_control_flow(judge: Judge, row: Row) -> None:
+def test_control_flow(judge, row):
     check(judge, row)
 
 
@@ -538,7 +499,6 @@ def flows_through(branch: str) -> IsInteresting:
 @table(
     {
         "both branches of an If": Row(
-            BODIES,
             IF.replace("r = Exp (a)", "s = Exp (a) r = Cos (s)"),
             has("If", "Erf"),
             "g (float[2] x, bool c) => (float[2] y) { a = Relu (x) y = If (c) <"
@@ -546,7 +506,6 @@ def flows_through(branch: str) -> IsInteresting:
             "else_branch = e () => (float[2] r) <float[2] r = {1,1}> { }> }",
         ),
         "the result of a body must flow in": Row(
-            BODIES,
             IF.replace("r = Exp (a)", "s = Exp (a) r = Cos (s)"),
             flows_through("else_branch"),
             "g (float[2] x, bool c) => (float[2] y) { a = Relu (x) y = If (c) <"
@@ -554,7 +513,6 @@ def flows_through(branch: str) -> IsInteresting:
             "else_branch = e () => (float[2] r) { r = Exp (a) }> }",
         ),
         "what the kept nodes read is cut": Row(
-            BODIES,
             IF.replace("q = Erf (a) p = Neg (q)", "k = Shape (a) q = ConstantOfShape (k) p = Erf (q)"),
             has("If", "Erf"),
             "g (float[2] x, bool c) => (float[2] y, float[2] a) { a = Relu (x) y = If (c) <"
@@ -562,7 +520,6 @@ def flows_through(branch: str) -> IsInteresting:
             "else_branch = e () => (float[2] r) <float[2] r = {1,1}> { }> }",
         ),
         "the body of a Loop; what it captured is cut": Row(
-            BODIES,
             LOOP,
             has("Loop", "Neg"),
             "g (float[2] x) => (float[2] y, float[3,2] s, float[2] a) <int64 n = {3}, bool t = {1}> {"
@@ -571,7 +528,6 @@ def flows_through(branch: str) -> IsInteresting:
             " so = Neg (v) }> }",
         ),
         "a body within a body": Row(
-            BODIES,
             NESTED.replace("p = Erf (v)", "k = Erf (v) p = Neg (k)").replace(
                 "co = Identity (ci)", "co = Not (ci)"
             ),
@@ -580,9 +536,10 @@ def flows_through(branch: str) -> IsInteresting:
             .replace("bool co,", "bool ci,")
             .replace("(float[2] r) { r = Exp (x) }", "(float[2] r) <float[2] r = {1,1}> { }"),
         ),
-    }
+    },
+    BODIES,
 )
-def test_bodies(judge: Judge, row: Row) -> None:
+def test_bodies(judge, row):
     check(judge, row)
 
 
@@ -592,7 +549,6 @@ LIFT = "lift weights out of bodies"
 @table(
     {
         "a weight of a body": Row(
-            LIFT,
             "g (float[2] x, bool c) => (float[2] y) { y = If (c) <"
             "then_branch = t () => (float[2] p) <float[2] w = {1,2}> { p = Add (x, w) },"
             "else_branch = e () => (float[2] r) <float[2] r = {3,4}> { }> }",
@@ -602,16 +558,16 @@ LIFT = "lift weights out of bodies"
             "else_branch = e () => (float[2] r) <float[2] r = {3,4}> { }> }",
         ),
         "weights of one name in two bodies stay": Row(
-            LIFT,
             "g (float[2] x, bool c) => (float[2] y) { y = If (c) <"
             "then_branch = t () => (float[2] p) <float[2] w = {1,2}> { p = Add (x, w) },"
             "else_branch = e () => (float[2] r) <float[2] w = {3,4}> { r = Mul (x, w) }> }",
             has("Add"),
             None,
         ),
-    }
+    },
+    LIFT,
 )
-def test_weights_in_bodies(judge: Judge, row: Row) -> None:
+def test_weights_in_bodies(judge, row):
     check(judge, row)
 
 
@@ -624,15 +580,15 @@ FUNCTIONS = (
 )
 
 
-def test_nested_functions_are_written_out_where_they_are_called(judge: Judge) -> None:
-    inlined = _drive(judge, Row("inline functions", FUNCTIONS, always, None, ""), model_of(FUNCTIONS, ""))
+def test_nested_functions_are_written_out_where_they_are_called(judge):
+    inlined = _drive(judge, of("inline functions", FUNCTIONS, always, None, ""), model_of(FUNCTIONS, ""))
     assert [node.op_type for node in inlined.subject.nodes] == ["Relu", "Erf", "Neg", "Exp"]
     assert not inlined.subject.model.functions
 
 
 @pytest.mark.parametrize(("kept", "functions"), [("Relu", []), ("outer", ["outer", "inner"])])
-def test_functions_stay_while_something_calls_them(judge: Judge, kept: str, functions: list[str]) -> None:
-    driven = _drive(judge, Row(CUT, FUNCTIONS, has(kept), None, ""), model_of(FUNCTIONS, ""))
+def test_functions_stay_while_something_calls_them(judge, kept, functions):
+    driven = _drive(judge, of(CUT, FUNCTIONS, has(kept), None, ""), model_of(FUNCTIONS, ""))
     assert [function.name for function in driven.subject.model.functions] == functions
 
 
@@ -665,22 +621,22 @@ SHRINK_FUNCTIONS = "shrink functions"
         ),
     }.values(),
 )
-def test_function_bodies(judge: Judge, before: str, kept: str, after: str) -> None:
+def test_function_bodies(judge, before, kept, after):
     """The call stays, and with it the operator in the function."""
 
     def is_interesting(model: onnx.ModelProto) -> bool:
         return has("f")(model) and kept in [node.op_type for each in model.functions for node in each.node]
 
     model = model_of(before, LOCAL)
-    reduced = _drive(judge, Row(SHRINK_FUNCTIONS, "", is_interesting, None), model).subject.model
+    reduced = _drive(judge, of(SHRINK_FUNCTIONS, "", is_interesting, None), model).subject.model
     (function,) = reduced.functions
     assert " ".join(printer.to_text(function).split()).endswith(after)
     assert [len(node.input) for node in reduced.graph.node if node.op_type == "f"] == [1]
 
 
-def test_functions_are_written_out_one_by_one_where_a_call_must_stay(judge: Judge) -> None:
+def test_functions_are_written_out_one_by_one_where_a_call_must_stay(judge):
     model = model_of(FUNCTIONS, "")
-    driven = _drive(judge, Row("inline functions", "", has("outer"), None), model)
+    driven = _drive(judge, of("inline functions", "", has("outer"), None), model)
     (outer,) = driven.subject.model.functions
     assert [node.op_type for node in outer.node] == ["Erf", "Neg", "Exp"]
 
@@ -691,109 +647,103 @@ PLAINER = "plainer operators"
 @table(
     {
         "two operands must stay: a sum": Row(
-            PLAINER,
             "g (float[2] x, float[1] w) => (float[2] y) { a = Div (x, w) y = Erf (a) }",
             lambda model: has("Erf")(model) and len(model.graph.input) == 2,
             "g (float[2] x, float[1] w) => (float[2] y) { a = Add (x, w) y = Erf (a) }",
         ),
         "a sum, and what follows": Row(
-            PLAINER,
             "g (float[2] x, float[1] w) => (float[2] y) { a = Div (x, w) b = Erf (a) y = Neg (b) }",
             has("Erf"),
             "g (float[2] x) => (float[2] y) { a = Identity (x) b = Erf (a) y = Identity (b) }",
         ),
         "truth values": Row(
-            PLAINER,
             "g (bool[2] x, bool[2] z) => (bool[2] y) { a = Xor (x, z) y = Not (a) }",
             has("Not"),
             "g (bool[2] x) => (bool[2] y) { a = Identity (x) y = Not (a) }",
         ),
         "another element type: a Cast": Row(
-            PLAINER,
             "g (float[2] x) => (bool[2] y) { a = IsNaN (x) y = Not (a) }",
             has("Not"),
             "g (float[2] x) => (bool[2] y) { a = Cast <to = 9> (x) y = Not (a) }",
         ),
-        "other dims: nothing": Row(
-            PLAINER, "g (float[2,3] x) => (float[3,2] y) { y = Transpose (x) }", always, None
-        ),
+        "other dims: nothing": Row("g (float[2,3] x) => (float[3,2] y) { y = Transpose (x) }", always, None),
         "an operator that the failure names": Row(
-            PLAINER,
             "g (float[2] x) => (float[2] y) { y = Erf (x) }",
             always,
             None,
             hints=Hints(operators=("Erf",)),
         ),
-    }
+    },
+    PLAINER,
 )
-def test_plainer_operators(judge: Judge, row: Row) -> None:
+def test_plainer_operators(judge, row):
     check(judge, row)
 
 
 @table(
     {
-        "outputs that nobody needs, and what made them": Row(
+        "outputs that nobody needs, and what made them": of(
             "drop outputs",
             "g (float[2] x) => (float[2] a, float[2] b, float[2] c) { a = Erf (x) b = Neg (a) c = Exp (b) }",
             has("Erf"),
             "g (float[2] x) => (float[2] a) { a = Erf (x) }",
         ),
-        "two of three outputs": Row(
+        "two of three outputs": of(
             "drop outputs",
             "g (float[2] x) => (float[2] a, float[2] b, float[2] c) { a = Erf (x) b = Neg (a) c = Exp (b) }",
             lambda model: len(model.graph.output) >= 2,
             "g (float[2] x) => (float[2] a, float[2] b) { a = Erf (x) b = Neg (a) }",
         ),
-        "optional attributes, but those that fix a type": Row(
+        "optional attributes, but those that fix a type": of(
             "drop attributes",
             "g (float[2,3] x) => (float[3,3] y) {"
             " a = Gemm <transA=1, alpha=2.0, beta=0.5> (x, x) y = Softmax <axis=0> (a) }",
             has("Gemm"),
             "g (float[2,3] x) => (float[3,3] y) { a = Gemm <transA=1> (x, x) y = Softmax (a) }",
         ),
-        "attributes that the bug needs": Row(
+        "attributes that the bug needs": of(
             "drop attributes",
             "g (float[2,3] x) => (float[2,3] y) {"
             " a = LeakyRelu <alpha=0.5> (x) b = Elu <alpha=0.5> (a) y = Softmax <axis=0> (b) }",
             attribute("Softmax", "axis"),
             "g (float[2,3] x) => (float[2,3] y) { a = LeakyRelu (x) b = Elu (a) y = Softmax <axis=0> (b) }",
         ),
-        "a required attribute": Row(
+        "a required attribute": of(
             "drop attributes", "g (float[2] x) => (double[2] y) { y = Cast <to=11> (x) }", has("Cast"), None
         ),
-        "attributes of an operator that onnx does not know": Row(
+        "attributes of an operator that onnx does not know": of(
             "drop attributes",
             "g (float[2,2] x) => (float[2,2] y) { a = com.microsoft.FusedMatMul <alpha=2.0>"
             " (x, x) y = Neg (a) }",
             has("FusedMatMul"),
             "g (float[2,2] x) => (float[?,?] y) { a = com.microsoft.FusedMatMul (x, x) y = Neg (a) }",
         ),
-        "optional operands": Row(
+        "optional operands": of(
             "omit optional operands",
             "g (float[2] x, float lo, float hi) => (float[2] y) { y = Clip (x, lo, hi) }",
             has("Clip"),
             "g (float[2] x) => (float[2] y) { y = Clip (x) }",
         ),
-        "an optional operand before one that is needed": Row(
+        "an optional operand before one that is needed": of(
             "omit optional operands",
             "g (float[2] x, float lo, float hi) => (float[2] y) { y = Clip (x, lo, hi) }",
             lambda model: len(model.graph.node[0].input) == 3,
             "g (float[2] x, float hi) => (float[2] y) { y = Clip (x, , hi) }",
         ),
-        "all but one of variadic operands": Row(
+        "all but one of variadic operands": of(
             "omit optional operands",
             "g (float[2] x, float[3] z, float[1] w) => (float[6] y) { y = Concat <axis=0> (x, z, w) }",
             has("Concat"),
             "g (float[2] x) => (float[2] y) { y = Concat <axis=0> (x) }",
         ),
-        "inputs of one type": Row(
+        "inputs of one type": of(
             "merge inputs of one type",
             "g (float[2] x, float[2] z, float[3] q) => (float[2] y, float[3] r) { y = Add"
             " (x, z) r = Neg (q) }",
             has("Add"),
             "g (float[2] x) => (float[2] y, float[2] r) { y = Add (x, x) r = Neg (x) }",
         ),
-        "inputs of one element type, where that types": Row(
+        "inputs of one element type, where that types": of(
             "merge inputs of one type",
             "g (float[1,1,5,5] x, float[1,1,3,3] w, float[2] b) => (float[1,1,3,3] y, float[2] r) {"
             " y = Conv (x, w) r = Neg (b) }",
@@ -801,25 +751,25 @@ def test_plainer_operators(judge: Judge, row: Row) -> None:
             "g (float[1,1,5,5] x, float[2] b) => (float[1,1,1,1] y, float[2] r) {"
             " y = Conv (x, x) r = Neg (b) }",
         ),
-        "inputs that must differ": Row(
+        "inputs that must differ": of(
             "merge inputs of one type",
             "g (float[2] x, float[2] z) => (float[2] y) { y = Add (x, z) }",
             lambda model: len(model.graph.input) == 2,
             None,
         ),
-        "weights to zeros": Row(
+        "weights to zeros": of(
             "simplify values",
             "g (float[2] x) => (float[2] y) <float[2] w = {1.5,-2.5}> { y = Add (x, w) }",
             has("Add"),
             "g (float[2] x) => (float[2] y) <float[2] w = {0,0}> { y = Add (x, w) }",
         ),
-        "weights that must not be zero": Row(
+        "weights that must not be zero": of(
             "simplify values",
             "g (float[2] x) => (float[2] y) <float[2] w = {1.5,-2.5}> { y = Add (x, w) }",
             lambda model: all(onnx.numpy_helper.to_array(model.graph.initializer[0])),
             "g (float[2] x) => (float[2] y) <float[2] w = {1,1}> { y = Add (x, w) }",
         ),
-        "a scale stays one": Row(
+        "a scale stays one": of(
             "simplify values",
             "g (float[2] x) => (uint8[2] y) <float[2] w = {1.5,-2.5}, float s = {0.3}>"
             " { t = Add (x, w) y = QuantizeLinear (t, s) }",
@@ -827,26 +777,26 @@ def test_plainer_operators(judge: Judge, row: Row) -> None:
             "g (float[2] x) => (uint8[2] y) <float[2] w = {0,0}, float s = {1}>"
             " { t = Add (x, w) y = QuantizeLinear (t, s) }",
         ),
-        "weights of both signs": Row(
+        "weights of both signs": of(
             "simplify values",
             "g (float[2] x) => (float[2] y) <float[2] w = {1.5,-2.5}> { y = Add (x, w) }",
             lambda model: onnx.numpy_helper.to_array(model.graph.initializer[0]).prod() < 0,
             "g (float[2] x) => (float[2] y) <float[2] w = {2,-3}> { y = Add (x, w) }",
         ),
-        "axes are not simplified": Row(
+        "axes are not simplified": of(
             "simplify values",
             "g (float[1,2] x) => (float[2] y) <int64[1] axes = {0}> { y = Squeeze (x, axes) }",
             lambda model: onnx.numpy_helper.to_array(model.graph.initializer[0]) == 0,
             "g (float[1,2] x) => (float[2] y) <int64[1] axes = {0}> { y = Squeeze (x, axes) }",
         ),
-        "names": Row(
+        "names": of(
             "canonical names",
             'g (float[2] "in/put") => (float[2] "out put") <float[2] "w::1" = {1,2}> {'
             ' ["n/1"] t = Add ("in/put", "w::1") "out put" = Neg (t) }',
             has("Add"),
             "g (float[2] x0) => (float[2] y0) <float[2] w0 = {1,2}> { t0 = Add (x0, w0) y0 = Neg (t0) }",
         ),
-        "names in bodies": Row(
+        "names in bodies": of(
             "canonical names",
             re.sub(r"\bx\b", "the_very_first_input", NESTED),
             has("Loop"),
@@ -857,7 +807,7 @@ def test_plainer_operators(judge: Judge, row: Row) -> None:
             "then_branch = g2 () => (float[2] t2) { t2 = Erf (b2) },"
             "else_branch = g3 () => (float[2] t3) { t3 = Exp (x0) }> }> }",
         ),
-        "a bug that a name makes": Row(
+        "a bug that a name makes": of(
             "canonical names",
             'g (float[2] "in/put") => (float[2] y) { y = Neg ("in/put") }',
             lambda model: "/" in model.graph.input[0].name,
@@ -865,7 +815,7 @@ def test_plainer_operators(judge: Judge, row: Row) -> None:
         ),
     }
 )
-def test_what_nodes_carry(judge: Judge, row: Row) -> None:
+def test_what_nodes_carry(judge, row):
     check(judge, row)
 
 
@@ -875,25 +825,21 @@ DIMS = "shrink dims"
 @table(
     {
         "a broadcast": Row(
-            DIMS,
             "g (float[4,6] x) => (float[4,6] y) <float[6] w = {1,1,1,1,1,1}> { y = Add (x, w) }",
             has("Add"),
             "g (float[1,1] x) => (float[1,1] y) <float[1] w = {1}> { y = Add (x, w) }",
         ),
         "one class must stay above 1": Row(
-            DIMS,
             "g (float[4,6] x, float[6,5] w) => (float[4,5] y) { y = MatMul (x, w) }",
             dim_of(0, 1, 2),
             "g (float[1,2] x, float[2,1] w) => (float[1,1] y) { y = MatMul (x, w) }",
         ),
         "no less than seven": Row(
-            DIMS,
             "g (float[16] x) => (float[16] y) { y = Relu (x) }",
             dim_of(0, 0, 7),
             "g (float[7] x) => (float[7] y) { y = Relu (x) }",
         ),
         "weights in bodies follow": Row(
-            DIMS,
             "g (bool c, float[4,6] x) => (float[4,6] y) { y = If (c) <"
             "then_branch = t () => (float[4,6] p) { p = Neg (x) },"
             "else_branch = e () => (float[1,6] r) <float[1,6] r = {2,2,2,2,2,2}> { }> }",
@@ -903,13 +849,11 @@ DIMS = "shrink dims"
             "else_branch = e () => (float[1,2] r) <float[1,2] r = {2,2}> { }> }",
         ),
         "the shape constant of a Reshape": Row(
-            DIMS,
             "g (float[4,6] x) => (float[6,4] y) <int64[2] s = {6,4}> { y = Reshape (x, s) }",
             dim_of(0, 0, 2),
             "g (float[2,1] x) => (float[1,2] y) <int64[2] s = {1,2}> { y = Reshape (x, s) }",
         ),
         "the shape constant of an Expand": Row(
-            DIMS,
             "g (float[4,1] x, float[7] z) => (float[4,7] y) <int64[2] s = {4,7}> {"
             " a = Expand (x, s) y = Add (a, z) }",
             has("Expand"),
@@ -917,7 +861,6 @@ DIMS = "shrink dims"
             " a = Expand (x, s) y = Add (a, z) }",
         ),
         "channels and kernel of a Conv with their attributes": Row(
-            DIMS,
             "g (float[2,8,5,5] x, float[4,8,3,3] w) => (float[2,4,3,3] y) { y = Conv"
             " <kernel_shape=[3,3]> (x, w) }",
             has("Conv"),
@@ -925,7 +868,6 @@ DIMS = "shrink dims"
             " <kernel_shape=[1,1]> (x, w) }",
         ),
         "the kernel must stay": Row(
-            DIMS,
             "g (float[2,8,5,5] x, float[4,8,3,3] w) => (float[2,4,3,3] y) { y = Conv"
             " <kernel_shape=[3,3]> (x, w) }",
             dim_of(1, 3, 3),
@@ -933,19 +875,16 @@ DIMS = "shrink dims"
             " <kernel_shape=[3,3]> (x, w) }",
         ),
         "the groups of a Conv": Row(
-            DIMS,
             "g (float[1,8,4,4] x, float[8,1,3,3] w) => (float[1,8,2,2] y) { y = Conv <group=8> (x, w) }",
             lambda model: model.graph.node[0].attribute[0].i >= 2,
             "g (float[1,2,1,1] x, float[2,1,1,1] w) => (float[1,2,1,1] y) { y = Conv <group=2> (x, w) }",
         ),
         "channels that are a multiple of the groups": Row(
-            DIMS,
             "g (float[1,8,4,4] x, float[8,2,3,3] w) => (float[1,8,2,2] y) { y = Conv <group=4> (x, w) }",
             has("Conv"),
             "g (float[1,1,1,1] x, float[1,1,1,1] w) => (float[1,1,1,1] y) { y = Conv <group=1> (x, w) }",
         ),
         "the gates of an LSTM in both directions": Row(
-            DIMS,
             "g (float[7,3,5] x, float[2,32,5] w, float[2,32,8] r) => (float[7,2,3,8] y) {"
             ' y = LSTM <hidden_size=8, direction="bidirectional"> (x, w, r) }',
             has("LSTM"),
@@ -953,28 +892,28 @@ DIMS = "shrink dims"
             ' y = LSTM <hidden_size=1, direction="forward"> (x, w, r) }',
         ),
         "a symbolic dim stays symbolic": Row(
-            DIMS,
             "g (float[N,6] x) => (float[N,6] y) { y = Relu (x) }",
             has("Relu"),
             "g (float[N,1] x) => (float[N,1] y) { y = Relu (x) }",
         ),
-    }
+    },
+    DIMS,
 )
-def test_dims(judge: Judge, row: Row) -> None:
+def test_dims(judge, row):
     check(judge, row)
 
 
-def test_weights_of_a_recurrent_network_are_not_asked_about_one_axis_at_a_time(judge: Judge) -> None:
+def test_weights_of_a_recurrent_network_are_not_asked_about_one_axis_at_a_time(judge):
     model = model_of(
         "g (float[7,3,5] x, float[2,32,5] w, float[2,32,8] r) => (float[7,2,3,8] y) {"
         ' y = LSTM <hidden_size=8, direction="bidirectional"> (x, w, r) }'
     )
-    driven = _drive(judge, Row(DIMS, "", has("LSTM"), ""), model)
+    driven = _drive(judge, of(DIMS, "", has("LSTM"), ""), model)
     assert np.asarray(driven.subject.inputs["w"]).shape == (1, 4, 1)
     assert len(driven.candidates) <= 6
 
 
-def test_a_symbol_that_stands_for_two_axes_keeps_one_size(judge: Judge) -> None:
+def test_a_symbol_that_stands_for_two_axes_keeps_one_size(judge):
     model = model_of("g (float[N,N] x) => (float[N,N] y) { y = Relu (x) }")
     subject = subject_of(judge, case_of(model, {"x": np.ones((4, 4), np.float32)}))
     of_four_rows = lambda model, inputs: len(inputs["x"]) == 4  # noqa: E731
@@ -985,7 +924,7 @@ def test_a_symbol_that_stands_for_two_axes_keeps_one_size(judge: Judge) -> None:
 
 
 @pytest.mark.parametrize("length", [2, 3, 4, 7])
-def test_the_position_that_matters_may_be_the_last(judge: Judge, length: int) -> None:
+def test_the_position_that_matters_may_be_the_last(judge, length):
     subject = subject_of(
         judge,
         case_of(
@@ -997,26 +936,7 @@ def test_the_position_that_matters_may_be_the_last(judge: Judge, length: int) ->
     assert np.asarray(driven.subject.inputs["x"]).tolist() == [length]
 
 
-def test_every_move_leaves_its_own_result_as_it_is(judge: Judge) -> None:
-    """A move run again on what it made, with the same predicate, changes nothing."""
-    model = model_of(NESTED.replace("p = Erf (v)", "k = Erf (v) p = Neg (k)"))
-    subject = subject_of(judge, case_of(model))
-    for move in all_moves(OnnxSubject):
-        once = drive(move, subject, lambda model, inputs: has("Erf")(model)).subject
-        if size(once) < size(subject):
-            again = drive(move, once, lambda model, inputs: has("Erf")(model)).subject
-            assert not size(again) < size(once), move.name
-
-
-def test_a_model_in_canonical_form_is_not_asked_about(judge: Judge) -> None:
-    move = find_move("canonical names")
-    model = model_of('g (float[2] "an/input") => (float[2] result) { result = Neg ("an/input") }')
-    first = drive(move, subject_of(judge, case_of(model)), lambda model, inputs: True)
-    second = drive(move, first.subject, lambda model, inputs: True)
-    assert (first.asked, second.asked) == (1, 0)
-
-
-def test_moves_have_names_of_their_own_and_an_order() -> None:
+def test_moves_have_names_of_their_own_and_an_order():
     moves = all_moves(OnnxSubject)
     assert len({move.name for move in moves}) == len(moves)
     assert [move.order for move in moves] == sorted(move.order for move in moves)

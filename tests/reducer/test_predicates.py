@@ -1,7 +1,5 @@
 """What a user's command and a target say of a candidate."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex
@@ -29,7 +27,7 @@ from reducer.api import reduce_case
 from reducer.engine.journal import Answer
 from reducer.engine.predicates import FLOOR, AdaptiveTimeout, Both, Command, JudgePool, SameSymptom
 from reducer.options import Options
-from tests.helpers.commands import waited_for
+from tests.helpers.commands import is_gone, processes_with, waited_for
 from tests.reducer.driving import ORT, case_of, model_of
 
 
@@ -51,12 +49,12 @@ def small_case() -> Case:
         ("no-such-command-anywhere", 0, False),
     ],
 )
-def test_the_exit_code_decides(command: str, wanted: int, interesting: bool) -> None:
+def test_the_exit_code_decides(command, wanted, interesting):
     line = command if command.startswith("no-such") else f"test -f {{}}; {command}"
     assert Command(line, wanted)(small_case()).interesting is interesting
 
 
-def test_the_candidate_and_its_inputs_lie_side_by_side(tmp_path: Path) -> None:
+def test_the_candidate_and_its_inputs_lie_side_by_side(tmp_path):
     case = small_case()
     copy = shlex.quote(str(tmp_path / "seen"))
     assert Command(f"cp -r $(dirname {{}}) {copy}")(case).interesting
@@ -65,17 +63,17 @@ def test_the_candidate_and_its_inputs_lie_side_by_side(tmp_path: Path) -> None:
     assert np.load(tmp_path / "seen" / "inputs.npz")["x"].tolist() == [1, 2, 3]
 
 
-def test_without_braces_the_model_comes_last(tmp_path: Path) -> None:
+def test_without_braces_the_model_comes_last(tmp_path):
     copy = shlex.quote(str(tmp_path / "seen.onnx"))
     assert Command(f"copy() {{ cp $1 {copy}; }}; copy")(small_case()).interesting
     assert (tmp_path / "seen.onnx").read_bytes() == small_case().program
 
 
-def test_every_pair_of_braces_is_replaced() -> None:
+def test_every_pair_of_braces_is_replaced():
     assert Command("cmp {} {}")(small_case()).interesting
 
 
-def test_the_path_is_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_path_is_quoted(tmp_path, monkeypatch):
     odd = tmp_path / 'a folder\'s "$(touch harm)" & name'
     odd.mkdir()
     monkeypatch.setenv("TMPDIR", str(odd))
@@ -86,9 +84,7 @@ def test_the_path_is_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert list(odd.iterdir()) == []
 
 
-def test_it_runs_in_the_callers_folder_and_environment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_runs_in_the_callers_folder_and_environment(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GREETING", "hello")
     assert Command(': {}; test "$GREETING" = hello && test "$PWD" = ' + shlex.quote(str(tmp_path)))(
@@ -96,37 +92,25 @@ def test_it_runs_in_the_callers_folder_and_environment(
     ).interesting
 
 
-def test_it_reads_nothing_and_says_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+def test_it_reads_nothing_and_says_nothing(capfd):
     assert Command("cat; echo out; echo err >&2")(small_case()).interesting
     assert capfd.readouterr() == ("", "")
 
 
-def test_out_of_time_is_not_interesting_and_takes_grandchildren_along(tmp_path: Path) -> None:
+def test_out_of_time_is_not_interesting_and_takes_grandchildren_along(tmp_path):
     pid = tmp_path / "pid"
     line = f": {{}}; (sleep 600 & echo $! > {shlex.quote(str(pid))}; wait) & wait"
     assert Command(line, timeout=0.5)(small_case()) == Answer(False, "timeout")
-    assert is_gone(int(pid.read_text()))
+    assert waited_for(lambda: is_gone(int(pid.read_text())))
 
 
-def test_what_a_command_leaves_running_ends_with_it(tmp_path: Path) -> None:
+def test_what_a_command_leaves_running_ends_with_it(tmp_path):
     pid = tmp_path / "pid"
     assert Command(f": {{}}; sleep 60 & echo $! > {shlex.quote(str(pid))}")(small_case()).interesting
-    assert is_gone(int(pid.read_text()))
+    assert waited_for(lambda: is_gone(int(pid.read_text())))
 
 
-def is_gone(pid: int) -> bool:
-    """A process that was killed may be a zombie for a moment, until init reaps it."""
-
-    def has_ended() -> bool:
-        try:
-            return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-        except FileNotFoundError:
-            return True
-
-    return waited_for(has_ended)
-
-
-def test_both_asks_the_second_only_where_the_first_holds() -> None:
+def test_both_asks_the_second_only_where_the_first_holds():
     asked: list[str] = []
 
     def predicate(name: str, interesting: bool):
@@ -143,19 +127,19 @@ def test_both_asks_the_second_only_where_the_first_holds() -> None:
     assert asked == ["no", "yes", "not", "yes", "also"]
 
 
-def test_also_keeps_what_a_second_command_needs(tmp_path: Path) -> None:
+def test_also_keeps_what_a_second_command_needs(tmp_path):
     case = case_of(model_of("g (float[2] x) => (float[2] y) { a = Erf (x) b = Neg (a) y = Exp (b) }"))
     options = Options(check="grep -q Erf", also="grep -q Neg")
     assert sorted(reduce_case(case, tmp_path, options).after.ops) == ["Erf", "Neg"]
 
 
-def test_check_exit_reverses_a_command(tmp_path: Path) -> None:
+def test_check_exit_reverses_a_command(tmp_path):
     case = case_of(model_of("g (float[2] x) => (float[2] y) { a = Erf (x) y = Exp (a) }"))
     options = Options(check="! grep -q Exp", check_exit=1)
     assert reduce_case(case, tmp_path, options).after.ops == ("Exp",)
 
 
-def test_a_pool_lends_each_judge_to_one_thread_at_a_time() -> None:
+def test_a_pool_lends_each_judge_to_one_thread_at_a_time():
     made: list[object] = []
 
     class Counted(Judge):
@@ -195,7 +179,7 @@ def division() -> Case:
     return case_of(model, {"a": lowest, "b": np.array([-1, 3], np.int32)})
 
 
-def test_a_target_is_interesting_with_the_same_symptom_only() -> None:
+def test_a_target_is_interesting_with_the_same_symptom_only():
     pool = JudgePool(lambda: Judge(Target("ort")))
     others: list[Case] = []
     with pool.one() as judge:
@@ -214,26 +198,27 @@ def test_a_target_is_interesting_with_the_same_symptom_only() -> None:
     assert [parse(case.program).graph.node[0].op_type for case in others] == ["Relu"]
 
 
-def test_no_process_outlives_a_reduction(tmp_path: Path) -> None:
+def test_no_process_outlives_a_reduction(tmp_path):
     """Two workers of the target, killed amid a check."""
     marker = start_reduction(tmp_path, {"jobs": 2}, "call", "3")[1]
     assert all_gone(marker)
 
 
-def test_no_process_outlives_a_kill_while_commands_run(tmp_path: Path) -> None:
+def test_no_process_outlives_a_kill_while_commands_run(tmp_path):
     """Nor what the commands have started, in the background too."""
     begun = shlex.quote(str(tmp_path / "begun"))
     check = f": {{}}; echo >> {begun}; sleep 600 & (sleep 600; :); :"
     process, marker = start_reduction(tmp_path, {"jobs": 2, "check": check}, "never", "0")
-    deadline = time.monotonic() + 60
-    while not (tmp_path / "begun").exists() or (tmp_path / "begun").stat().st_size < 2:
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    assert len(with_environment(marker)) > 4
+    assert waited_for(lambda: process.poll() is not None or both_began(tmp_path / "begun"))
+    assert process.poll() is None
+    assert len(processes_with(marker, "environ")) > 4
     process.kill()
     process.wait()
     assert all_gone(marker)
+
+
+def both_began(path: Path) -> bool:
+    return path.exists() and path.stat().st_size >= 2
 
 
 def start_reduction(
@@ -253,21 +238,10 @@ def start_reduction(
 
 
 def all_gone(marker: str) -> bool:
-    return waited_for(lambda: not with_environment(marker))
+    return waited_for(lambda: not processes_with(marker, "environ"))
 
 
-def with_environment(marker: str) -> list[int]:
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            if marker.encode() in (folder / "environ").read_bytes().split(b"\0"):
-                found.append(int(folder.name))
-        except OSError:
-            continue  # another user's, or gone
-    return found
-
-
-def test_a_candidate_gets_a_multiple_of_what_the_others_took_and_no_less_than_a_stall() -> None:
+def test_a_candidate_gets_a_multiple_of_what_the_others_took_and_no_less_than_a_stall():
     patience = AdaptiveTimeout(300)
     assert patience.limit == 300
     for seconds in (1.0, 2.0, 3.0, 2.0):
@@ -278,14 +252,14 @@ def test_a_candidate_gets_a_multiple_of_what_the_others_took_and_no_less_than_a_
     assert patience.limit == FLOOR
 
 
-def test_what_ran_out_of_time_says_nothing_of_the_others() -> None:
+def test_what_ran_out_of_time_says_nothing_of_the_others():
     command = Command("sleep 60; :", timeout=0.2, patience=AdaptiveTimeout(0.2))
     assert command(small_case()) == Answer(False, "timeout")
     assert command.patience is not None
     assert not command.patience.taken
 
 
-def test_what_ended_in_time_counts() -> None:
+def test_what_ended_in_time_counts():
     command = Command("true", patience=AdaptiveTimeout(300))
     assert command(small_case()).interesting
     assert command.patience is not None
@@ -326,9 +300,7 @@ class Showing:
         (Status.OUT_OF_MEMORY, False),
     ],
 )
-def test_what_the_baseline_refuses_or_dies_of_is_not_the_same_crash(
-    baseline: Status, interesting: bool
-) -> None:
+def test_what_the_baseline_refuses_or_dies_of_is_not_the_same_crash(baseline, interesting):
     first = Showing(Status.OK, Status.CRASH).verdict(small_case())
     assert first.symptom is not None
     pool = JudgePool(lambda: cast(Judge, Showing(baseline, Status.CRASH)))
@@ -337,7 +309,7 @@ def test_what_the_baseline_refuses_or_dies_of_is_not_the_same_crash(
     assert asked(small_case()).interesting is interesting
 
 
-def test_a_crash_that_the_baseline_shows_as_well_needs_no_sound_baseline() -> None:
+def test_a_crash_that_the_baseline_shows_as_well_needs_no_sound_baseline():
     first = Showing(Status.CRASH, Status.CRASH).verdict(small_case())
     assert first.symptom is not None
     pool = JudgePool(lambda: cast(Judge, Showing(Status.CRASH, Status.CRASH)))

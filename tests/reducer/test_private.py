@@ -1,7 +1,5 @@
 """`--private`: the result holds nothing of the original, and still fails."""
 
-from __future__ import annotations
-
 import json
 import re
 import zipfile
@@ -20,7 +18,6 @@ from corpus.errors import UserError
 from corpus.formats.onnx import parse
 from corpus.values import Tensor, Value
 from reducer.api import Reduction, reduce_case
-from reducer.move import Move
 from reducer.moves import anonymizing_moves
 from reducer.options import Options
 from reducer.private.remains import holds_run, placeholders, words_left
@@ -116,7 +113,7 @@ def reduced(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_no_string_of_the_original_is_in_any_file(reduced: Path) -> None:
+def test_no_string_of_the_original_is_in_any_file(reduced):
     files = dict(contents(reduced / "shared"))
     assert {
         "model.onnx",
@@ -131,7 +128,7 @@ def test_no_string_of_the_original_is_in_any_file(reduced: Path) -> None:
     assert [name for name, content in files.items() if b"hush" in content.lower()] == []
 
 
-def test_no_run_of_eight_values_of_the_original_is_in_any_file(reduced: Path) -> None:
+def test_no_run_of_eight_values_of_the_original_is_in_any_file(reduced):
     original = parse((reduced / "hush-file" / "hush-file.onnx").read_bytes())
     with np.load(reduced / "hush-file" / "inputs.npz") as inputs:
         wanted = runs(numpy_helper.to_array(original.graph.initializer[0]), inputs["hush-input"])
@@ -139,7 +136,7 @@ def test_no_run_of_eight_values_of_the_original_is_in_any_file(reduced: Path) ->
         assert not any(run in content for run in wanted), name
 
 
-def test_the_result_still_shows_the_failure_and_is_minimal(reduced: Path) -> None:
+def test_the_result_still_shows_the_failure_and_is_minimal(reduced):
     told = json.loads((reduced / "shared" / "reduction.json").read_text())
     assert told["minimal"]
     assert told["private"]
@@ -149,7 +146,7 @@ def test_the_result_still_shows_the_failure_and_is_minimal(reduced: Path) -> Non
     assert "relu_clip" in checked.stdout
 
 
-def test_the_original_is_not_drawn(reduced: Path) -> None:
+def test_the_original_is_not_drawn(reduced):
     assert "MatMul" not in (reduced / "shared" / "reduction.html").read_text()
 
 
@@ -193,7 +190,7 @@ def reduce(monkeypatch: pytest.MonkeyPatch) -> Reduce:
     return run
 
 
-def test_weights_and_strings_that_the_failure_needs_are_others(tmp_path: Path, reduce: Reduce) -> None:
+def test_weights_and_strings_that_the_failure_needs_are_others(tmp_path, reduce):
     case = weights_case()
     done = reduce(case, tmp_path, lambda model: has_many_numbers(model) and len(texts(model)) > 2)
     assert done.is_minimal
@@ -205,12 +202,12 @@ def test_weights_and_strings_that_the_failure_needs_are_others(tmp_path: Path, r
         assert not any(run in content for run in wanted), name
 
 
-def test_a_word_that_the_failure_needs_stays_and_is_told(tmp_path: Path, reduce: Reduce) -> None:
+def test_a_word_that_the_failure_needs_stays_and_is_told(tmp_path, reduce):
     done = reduce(weights_case(), tmp_path, lambda model: b"hush-two" in texts(model))
     assert done.words_left == ("hush-two",)
 
 
-def test_a_run_that_the_failure_needs_is_never_written(tmp_path: Path, reduce: Reduce) -> None:
+def test_a_run_that_the_failure_needs_is_never_written(tmp_path, reduce):
     case = weights_case()
     run = str(numbers(parse(case.program))[0][4:12])[1:-1]
     with pytest.raises(UserError, match="run of eight values"):
@@ -218,7 +215,7 @@ def test_a_run_that_the_failure_needs_is_never_written(tmp_path: Path, reduce: R
     assert [path.name for path in tmp_path.iterdir()] == ["journal.jsonl"]
 
 
-def test_an_interrupted_reduction_leaves_the_journal_alone(tmp_path: Path, reduce: Reduce) -> None:
+def test_an_interrupted_reduction_leaves_the_journal_alone(tmp_path, reduce):
     asked: list[int] = []
 
     def stop_at_the_fifth(model: onnx.ModelProto) -> bool:
@@ -243,7 +240,7 @@ def test_an_interrupted_reduction_leaves_the_journal_alone(tmp_path: Path, reduc
         (["", "--"], {"": "", "--": "--"}),
     ],
 )
-def test_strings_become_plain_ones_of_their_pattern(texts: list[str], plain: dict[str, str]) -> None:
+def test_strings_become_plain_ones_of_their_pattern(texts, plain):
     subject = OnnxSubject(onnx.ModelProto(), inputs={"x": np.array(texts)})
     assert placeholders(subject) == plain
     again = OnnxSubject(onnx.ModelProto(), inputs={"x": np.array(sorted(plain.values()))})
@@ -263,7 +260,7 @@ ARRAYS = [
 
 @pytest.mark.parametrize("array", ARRAYS, ids=lambda array: str(array.dtype))
 @pytest.mark.parametrize("change", CHANGES)
-def test_changed_values_keep_type_and_range_but_no_run(change, array) -> None:
+def test_changed_values_keep_type_and_range_but_no_run(change, array):
     made = change(array)
     assert (made.dtype, made.shape) == (array.dtype, array.shape)
     flat, old = made.reshape(-1), array.reshape(-1)
@@ -276,11 +273,11 @@ def test_changed_values_keep_type_and_range_but_no_run(change, array) -> None:
 
 
 @pytest.mark.parametrize("array", ARRAYS, ids=lambda array: str(array.dtype))
-def test_fresh_values_stay_when_they_are_made_again(array) -> None:
+def test_fresh_values_stay_when_they_are_made_again(array):
     assert fresh(fresh(array)).tobytes() == fresh(array).tobytes()
 
 
-def test_values_alike_keep_their_order_and_their_quarters() -> None:
+def test_values_alike_keep_their_order_and_their_quarters():
     array = RANDOM.normal(size=101)
     made = alike(array)
     assert (np.argsort(made) == np.argsort(array)).all()
@@ -289,7 +286,7 @@ def test_values_alike_keep_their_order_and_their_quarters() -> None:
     )
 
 
-def test_what_is_not_finite_stays_where_values_are_alike() -> None:
+def test_what_is_not_finite_stays_where_values_are_alike():
     array = np.r_[RANDOM.normal(size=9), np.nan, np.inf]
     assert np.isnan(alike(array)[9])
     assert alike(array)[10] == np.inf
@@ -298,12 +295,12 @@ def test_what_is_not_finite_stays_where_values_are_alike() -> None:
 @pytest.mark.parametrize(
     ("array", "expected"), [(np.ones(20), False), (np.arange(7), False), (np.arange(8), True)]
 )
-def test_only_a_run_of_different_values_tells(array: Tensor, expected: bool) -> None:
+def test_only_a_run_of_different_values_tells(array, expected):
     assert tells(array) is expected
 
 
 @pytest.mark.parametrize("move", anonymizing_moves(), ids=lambda move: move.name)
-def test_a_hiding_move_proposes_nothing_where_nothing_is_left_to_hide(move: Move) -> None:
+def test_a_hiding_move_proposes_nothing_where_nothing_is_left_to_hide(move):
     case = weights_case()
     subject = OnnxSubject(parse(case.program), inputs=case.inputs)
     for each in anonymizing_moves():
@@ -313,7 +310,7 @@ def test_a_hiding_move_proposes_nothing_where_nothing_is_left_to_hide(move: Move
     assert driven.subject is subject
 
 
-def test_names_that_matter_stay_and_the_others_go() -> None:
+def test_names_that_matter_stay_and_the_others_go():
     case = weights_case()
     subject = OnnxSubject(parse(case.program), inputs=case.inputs)
     hide_names = anonymizing_moves()[0]
@@ -323,7 +320,7 @@ def test_names_that_matter_stay_and_the_others_go() -> None:
     assert sorted(hidden) == [b"hush-input", b"hush-input", b"hush-one", b"hush-one", b"hush-two"]
 
 
-def test_what_is_left_of_an_original_is_found() -> None:
+def test_what_is_left_of_an_original_is_found():
     case = weights_case()
     assert "hush-weight" in words_left(case, case)
     assert holds_run(case, case)
@@ -333,13 +330,13 @@ def test_what_is_left_of_an_original_is_found() -> None:
     assert holds_run(case, Case("onnx", halved.SerializeToString(), {}, ORT))
 
 
-def test_one_worker_and_two_give_the_same_bytes(tmp_path: Path, reduce: Reduce) -> None:
+def test_one_worker_and_two_give_the_same_bytes(tmp_path, reduce):
     for jobs in (1, 2):
         reduce(weights_case(), tmp_path / str(jobs), has_many_numbers, jobs)
     assert dict(contents(tmp_path / "1")) == dict(contents(tmp_path / "2"))
 
 
-def test_a_model_that_tells_nothing_is_left_as_it_is() -> None:
+def test_a_model_that_tells_nothing_is_left_as_it_is():
     model = model_of("g (float[8] x0) => (float[8] y0) { y0 = Neg(x0) }")
     model.graph.name = "g"
     for item in (model.opset_import[0], model.graph.node[0]):

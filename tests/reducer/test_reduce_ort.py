@@ -1,10 +1,7 @@
 """Known bugs of onnxruntime, each within a network of sixty nodes: the least nodes, in few checks."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import onnx
@@ -93,7 +90,7 @@ def network(bug: Bug) -> Case:
 
 
 @pytest.mark.parametrize("make", BUGS, ids=lambda make: make.__name__)
-def test_a_known_bug_is_reduced_to_its_least_nodes(make: Callable[[], Bug], tmp_path: Path) -> None:
+def test_a_known_bug_is_reduced_to_its_least_nodes(make, tmp_path):
     bug = make()
     case = network(bug)
     with Judge(ORT) as judge:
@@ -110,9 +107,7 @@ def test_a_known_bug_is_reduced_to_its_least_nodes(make: Callable[[], Bug], tmp_
     print(f"{reduction.checks} checks, {reduction.after.bytes} bytes, {reduction.seconds:.1f} s")
 
 
-def test_a_result_that_does_not_show_at_the_end_has_the_verdict_of_what_it_came_from(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_result_that_does_not_show_at_the_end_has_the_verdict_of_what_it_came_from(tmp_path, monkeypatch):
     """As of a failure that shows in some runs only: the target does not say so at the first look."""
     true_verdict, calls = Judge.verdict, list[str]()
 
@@ -131,7 +126,7 @@ def test_a_result_that_does_not_show_at_the_end_has_the_verdict_of_what_it_came_
     assert reduction.verdict.outcome is Outcome.EXCEPTION
 
 
-def test_an_annotation_stays_if_the_failure_needs_it(tmp_path: Path) -> None:
+def test_an_annotation_stays_if_the_failure_needs_it(tmp_path):
     """Attention's shape inference takes a symbolic bias for an empty one; the annotation says better."""
     model = onnx.parser.parse_model("""
         <ir_version: 10, opset_import: ["" : 17, "com.microsoft" : 1]>

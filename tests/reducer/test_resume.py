@@ -1,7 +1,5 @@
 """A reduction that is killed goes on where it was, and ends with the same bytes."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import signal
@@ -130,7 +128,7 @@ LEAST = {"command": ["Exp", "Sin"], "ort": ["Clip", "Relu"], "mismatch": ["MaxPo
 
 
 @pytest.mark.parametrize("kind", LEAST)
-def test_the_reduction_is_the_least_and_its_folder_complete(undisturbed: Undisturbed, kind: str) -> None:
+def test_the_reduction_is_the_least_and_its_folder_complete(undisturbed, kind):
     written, said, _ = undisturbed[kind]
     assert set(written) == {"model.onnx", "inputs.npz", "case.json", "reduction.json", "journal.jsonl"}
     assert said["minimal"]
@@ -146,9 +144,7 @@ def test_the_reduction_is_the_least_and_its_folder_complete(undisturbed: Undistu
         pytest.param("ort", 2, marks=pytest.mark.slow),
     ],
 )
-def test_killed_after_some_checks_again_and_again(
-    case: Path, settings: Mapping[str, Any], undisturbed: Undisturbed, tmp_path: Path, kind: str, jobs: int
-) -> None:
+def test_killed_after_some_checks_again_and_again(case, settings, undisturbed, tmp_path, kind, jobs):
     expected, said, _ = undisturbed[kind]
     options = {**settings[kind], "jobs": jobs}
     for number in (1, max(2, said["checks"] // 2)):
@@ -160,13 +156,7 @@ def test_killed_after_some_checks_again_and_again(
 
 
 @pytest.mark.parametrize("kind", ["command", "mismatch"])
-def test_killed_at_a_call_of_the_predicate(
-    cases: Mapping[str, Path],
-    settings: Mapping[str, Any],
-    undisturbed: Undisturbed,
-    tmp_path: Path,
-    kind: str,
-) -> None:
+def test_killed_at_a_call_of_the_predicate(cases, settings, undisturbed, tmp_path, kind):
     """A sample of the sweep below."""
     expected, said, _ = undisturbed[kind]
     killed_at(said["checks"] - 3, cases[kind], tmp_path / "out", {**settings[kind], "jobs": 2}, expected)
@@ -176,14 +166,7 @@ def test_killed_at_a_call_of_the_predicate(
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("jobs", [1, 2])
 @pytest.mark.parametrize("kind", LEAST)
-def test_killed_at_every_single_call_of_the_predicate(
-    cases: Mapping[str, Path],
-    settings: Mapping[str, Any],
-    undisturbed: Undisturbed,
-    tmp_path: Path,
-    kind: str,
-    jobs: int,
-) -> None:
+def test_killed_at_every_single_call_of_the_predicate(cases, settings, undisturbed, tmp_path, kind, jobs):
     expected, said, _ = undisturbed[kind]
     for number in range(1, said["checks"] + 1):
         out = tmp_path / str(number)
@@ -214,14 +197,14 @@ KILLS = (3, 12)
 """After how many calls in all; a line of what is noted has 65 bytes."""
 
 
-def test_after_kills_all_runs_together_ask_at_most_a_call_more_for_each(case: Path, tmp_path: Path) -> None:
+def test_after_kills_all_runs_together_ask_at_most_a_call_more_for_each(case, tmp_path):
     """And one more in the end: what a journal led to is proved outside of it."""
     calm = calls(case, tmp_path / "calm", 1, ())
     killed = calls(case, tmp_path / "killed", 1, KILLS)
     assert len(calm) < len(killed) <= len(calm) + len(KILLS) + 1
 
 
-def test_after_kills_nothing_is_asked_again_but_what_each_worker_was_at(case: Path, tmp_path: Path) -> None:
+def test_after_kills_nothing_is_asked_again_but_what_each_worker_was_at(case, tmp_path):
     """At each kill, and when the search ends, each worker is at one call; the result is asked again then.
 
     What is guessed may depend on how quick the answers come.
@@ -245,9 +228,7 @@ def calls(case: Path, folder: Path, jobs: int, kills: tuple[int, ...]) -> list[s
 
 
 @pytest.mark.slow
-def test_killed_while_files_are_written(
-    case: Path, settings: Mapping[str, Any], undisturbed: Undisturbed, tmp_path: Path
-) -> None:
+def test_killed_while_files_are_written(case, settings, undisturbed, tmp_path):
     """Whatever file was to be put in its place next, the one more run that follows ends the same."""
     expected, *_ = undisturbed["ort"]
     options = {**settings["ort"], "jobs": 2}
@@ -264,8 +245,8 @@ def test_killed_while_files_are_written(
 
 
 def test_a_finished_reduction_run_again_asks_nothing_and_changes_nothing(
-    case: Path, settings: Mapping[str, Any], undisturbed: Undisturbed, tmp_path: Path
-) -> None:
+    case, settings, undisturbed, tmp_path
+):
     expected, said, _ = undisturbed["command"]
     for name, content in expected.items():
         (tmp_path / name).write_bytes(content)
@@ -280,7 +261,7 @@ def test_a_finished_reduction_run_again_asks_nothing_and_changes_nothing(
     same_as(tmp_path, expected)
 
 
-def test_the_journal_of_another_case_is_refused(undisturbed: Undisturbed, tmp_path: Path) -> None:
+def test_the_journal_of_another_case_is_refused(undisturbed, tmp_path):
     (tmp_path / "journal.jsonl").write_bytes(undisturbed["command"][0]["journal.jsonl"])
     other = case_of(model_of("g (float[2] x) => (float[2] y) { y = Sin (x) }"))
     with pytest.raises(UserError, match="another case or with other options"):
@@ -288,17 +269,13 @@ def test_the_journal_of_another_case_is_refused(undisturbed: Undisturbed, tmp_pa
     assert files(tmp_path) == {"journal.jsonl": undisturbed["command"][0]["journal.jsonl"]}
 
 
-def test_a_journal_with_other_options_is_refused(
-    case: Path, undisturbed: Undisturbed, tmp_path: Path
-) -> None:
+def test_a_journal_with_other_options_is_refused(case, undisturbed, tmp_path):
     (tmp_path / "journal.jsonl").write_bytes(undisturbed["command"][0]["journal.jsonl"])
     with pytest.raises(UserError, match="another case or with other options"):
         reduce_case(Case.load(case), tmp_path, Options(check="false"))
 
 
-def test_a_line_cut_short_by_a_kill_is_asked_again(
-    case: Path, settings: Mapping[str, Any], undisturbed: Undisturbed, tmp_path: Path
-) -> None:
+def test_a_line_cut_short_by_a_kill_is_asked_again(case, settings, undisturbed, tmp_path):
     expected, *_ = undisturbed["command"]
     journal = expected["journal.jsonl"]
     (tmp_path / "journal.jsonl").write_bytes(journal[: len(journal) - 20])
@@ -306,7 +283,7 @@ def test_a_line_cut_short_by_a_kill_is_asked_again(
     same_as(tmp_path, expected)
 
 
-def test_a_case_that_does_not_fail_leaves_no_result(tmp_path: Path) -> None:
+def test_a_case_that_does_not_fail_leaves_no_result(tmp_path):
     with pytest.raises(DoesNotFail):
         reduce_case(network(), tmp_path / "out", Options(check="false"))
     assert finished(tmp_path / "out") is None
@@ -314,8 +291,8 @@ def test_a_case_that_does_not_fail_leaves_no_result(tmp_path: Path) -> None:
 
 
 def test_a_spent_budget_leaves_the_best_so_far_and_more_budget_goes_on_from_there(
-    case: Path, settings: Mapping[str, Any], undisturbed: Undisturbed, tmp_path: Path
-) -> None:
+    case, settings, undisturbed, tmp_path
+):
     expected, said, _ = undisturbed["command"]
     half = said["checks"] // 2
     early = reduce_case(Case.load(case), tmp_path, Options(**settings["command"], max_checks=half))

@@ -1,7 +1,5 @@
 """Searches over sets: what they return, how small it is, how often they ask."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reducer.search import Items, SetSearch, counter_dd, drop_one_at_a_time, find_essentials
+from tests.reducer.driving import ended
 
 IsInteresting = Callable[[Items], bool]
 SEARCHES = {
@@ -36,16 +35,15 @@ class Found:
 
 def drive(search: SetSearch, start: Items, is_interesting: IsInteresting) -> Found:
     found = Found(start)
-    try:
-        keep = next(search)
-        while True:
-            found.asked.append(keep)
-            answer = is_interesting(keep)
-            if answer:
-                found.accepted.append(keep)
-            keep = search.send(answer)
-    except StopIteration as end:
-        found.items = end.value
+
+    def answer(keep: Items) -> bool:
+        found.asked.append(keep)
+        if is_interesting(keep):
+            found.accepted.append(keep)
+            return True
+        return False
+
+    found.items = ended(search, answer)
     return found
 
 
@@ -61,7 +59,7 @@ def checks_at_most(essentials: int, items: int) -> int:
 
 
 @given(needles())
-def test_bisection_finds_exactly_the_essentials_within_the_bound(case: tuple[int, Items]) -> None:
+def test_bisection_finds_exactly_the_essentials_within_the_bound(case):
     count, essentials = case
     search = find_essentials(range(count), patience=count)
     found = drive(search, frozenset(range(count)), essentials.issubset)
@@ -70,7 +68,7 @@ def test_bisection_finds_exactly_the_essentials_within_the_bound(case: tuple[int
 
 
 @given(needles())
-def test_an_impatient_bisection_keeps_the_essentials_and_asks_no_more(case: tuple[int, Items]) -> None:
+def test_an_impatient_bisection_keeps_the_essentials_and_asks_no_more(case):
     count, essentials = case
     found = drive(find_essentials(range(count)), frozenset(range(count)), essentials.issubset)
     assert essentials <= found.items
@@ -79,23 +77,21 @@ def test_an_impatient_bisection_keeps_the_essentials_and_asks_no_more(case: tupl
 
 @pytest.mark.parametrize("weight", [lambda item: 1.0, lambda item: 1000.0 if item == 3 else 0.001])
 @given(case=needles())
-def test_weights_change_the_order_of_questions_not_the_answer(
-    weight: Callable[[int], float], case: tuple[int, Items]
-) -> None:
+def test_weights_change_the_order_of_questions_not_the_answer(weight, case):
     count, essentials = case
     search = find_essentials(range(count), weigh=weight, patience=count)
     assert drive(search, frozenset(range(count)), essentials.issubset).items == essentials
 
 
 @given(needles(), st.data())
-def test_neighbours_tried_first_never_lose_an_essential(case: tuple[int, Items], data: st.DataObject) -> None:
+def test_neighbours_tried_first_never_lose_an_essential(case, data):
     count, essentials = case
     around = data.draw(st.frozensets(st.integers(0, count - 1)))
     search = find_essentials(range(count), [lambda found: around - found], patience=count)
     assert drive(search, frozenset(range(count)), essentials.issubset).items == essentials
 
 
-def test_a_near_neighbour_saves_the_second_bisection() -> None:
+def test_a_near_neighbour_saves_the_second_bisection():
     essentials = frozenset({500, 498})
     near = drive(
         find_essentials(
@@ -111,9 +107,7 @@ def test_a_near_neighbour_saves_the_second_bisection() -> None:
 
 @pytest.mark.parametrize("search", [counter_dd, drop_one_at_a_time])
 @given(case=needles(most=40))
-def test_what_delta_debugging_returns_is_exactly_the_essentials(
-    search: Callable[[range], SetSearch], case: tuple[int, Items]
-) -> None:
+def test_what_delta_debugging_returns_is_exactly_the_essentials(search, case):
     count, essentials = case
     assert drive(search(range(count)), frozenset(range(count)), essentials.issubset).items == essentials
 
@@ -128,9 +122,7 @@ def alternatives(draw: st.DrawFn) -> tuple[int, tuple[Items, ...]]:
 
 @pytest.mark.parametrize("search", [counter_dd, drop_one_at_a_time])
 @given(case=alternatives())
-def test_from_what_delta_debugging_returns_no_single_item_can_go(
-    search: Callable[[range], SetSearch], case: tuple[int, tuple[Items, ...]]
-) -> None:
+def test_from_what_delta_debugging_returns_no_single_item_can_go(search, case):
     count, minimal_sets = case
 
     def is_interesting(keep: Items) -> bool:
@@ -143,9 +135,7 @@ def test_from_what_delta_debugging_returns_no_single_item_can_go(
 
 @pytest.mark.parametrize("name", BISECTIONS)
 @given(case=alternatives())
-def test_a_bisection_ends_with_one_of_several_minimal_sets_or_gives_up_above_one(
-    name: str, case: tuple[int, tuple[Items, ...]]
-) -> None:
+def test_a_bisection_ends_with_one_of_several_minimal_sets_or_gives_up_above_one(name, case):
     count, minimal_sets = case
     found = drive(
         BISECTIONS[name](range(count)),
@@ -158,9 +148,7 @@ def test_a_bisection_ends_with_one_of_several_minimal_sets_or_gives_up_above_one
 @pytest.mark.parametrize("name", SEARCHES)
 @settings(max_examples=60)
 @given(count=st.integers(1, 60), seed=st.randoms(use_true_random=False))
-def test_under_any_predicate_what_is_returned_was_accepted_and_nothing_grows(
-    name: str, count: int, seed: object
-) -> None:
+def test_under_any_predicate_what_is_returned_was_accepted_and_nothing_grows(name, count, seed):
     answers: dict[Items, bool] = {}
     start = frozenset(range(count))
 
@@ -176,7 +164,7 @@ def test_under_any_predicate_what_is_returned_was_accepted_and_nothing_grows(
 
 
 @pytest.mark.parametrize("name", SEARCHES)
-def test_a_search_asks_the_same_questions_again(name: str) -> None:
+def test_a_search_asks_the_same_questions_again(name):
     essentials = frozenset({3, 17, 30})
     first, second = (
         drive(SEARCHES[name](range(40)), frozenset(range(40)), essentials.issubset).asked for _ in range(2)
@@ -185,13 +173,13 @@ def test_a_search_asks_the_same_questions_again(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SEARCHES)
-def test_no_search_proposes_to_keep_nothing(name: str) -> None:
+def test_no_search_proposes_to_keep_nothing(name):
     found = drive(SEARCHES[name](range(9)), frozenset(range(9)), lambda keep: True)
     assert frozenset() not in found.asked
     assert len(found.items) == 1
 
 
-def test_what_must_always_stay_is_in_every_question() -> None:
+def test_what_must_always_stay_is_in_every_question():
     found = drive(counter_dd(range(20), frozenset({99})), frozenset(range(20)) | {99}, lambda keep: True)
     assert found.items == {99}
     assert all(99 in keep for keep in found.asked)

@@ -1,7 +1,5 @@
 """What moves make of that which flows: inputs and constants, sequences, texts, values, results of bodies."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -78,7 +76,7 @@ def is_constant(position: int) -> IsInteresting:
     return shows
 
 
-def test_where_a_constant_is_needed_what_makes_it_becomes_one(judge: Judge) -> None:
+def test_where_a_constant_is_needed_what_makes_it_becomes_one(judge):
     """With all that only it needs."""
     inputs = {"x": np.ones((4, 10), np.float32), "s": np.array([2, 5], np.int64)}
     driven = _drive(judge, FOLD, RESHAPED, is_constant(1), **inputs)
@@ -86,11 +84,11 @@ def test_where_a_constant_is_needed_what_makes_it_becomes_one(judge: Judge) -> N
     assert (driven.asked, list(driven.subject.inputs)) == (1, ["x"])
 
 
-def test_what_is_only_an_operand_in_first_place_is_not_asked_for_as_a_constant(judge: Judge) -> None:
+def test_what_is_only_an_operand_in_first_place_is_not_asked_for_as_a_constant(judge):
     assert _drive(judge, FOLD, "g (float[2] x) => (float[2] y) { a = Erf (x) y = Exp (a) }").asked == 0
 
 
-def test_the_dims_of_a_tensor_are_constants_where_the_model_says_them(judge: Judge) -> None:
+def test_the_dims_of_a_tensor_are_constants_where_the_model_says_them(judge):
     text = "g (float[{dims}] x) => (float[p] y) {{ s = Shape (x) q = ReduceProd (s) y = Reshape (x, q) }}"
     cut = [
         _drive(
@@ -125,9 +123,7 @@ def _weighted(count: int) -> onnx.ModelProto:
     ],
     ids=["all", "one is needed", "both are needed", "small ones stay"],
 )
-def test_large_weights(
-    judge: Judge, count: int, keeps: Callable[[onnx.ModelProto], bool], after: list[str]
-) -> None:
+def test_large_weights(judge, count, keeps, after):
     subject = subject_of(judge, case_of(_weighted(count)))
     driven = drive(find_move(TO_INPUTS), subject, lambda model, inputs: keeps(model))
     assert [each.name for each in driven.subject.model.graph.initializer] == after
@@ -152,7 +148,7 @@ def _members(driven: Driven) -> Any:
     ],
     ids=["the least", "three members", "a long axis", "values"],
 )
-def test_sequences(judge: Judge, keeps: Callable[[Any], bool], shape: tuple[int, ...], zeros: bool) -> None:
+def test_sequences(judge, keeps, shape, zeros):
     members = [np.full((3, 2), 1 + number, np.float32) for number in range(5)]
     driven = _drive(judge, SEQUENCES, LISTED, lambda model, inputs: keeps(inputs["s"]), s=members)
     assert np.stack(_members(driven)).shape == shape
@@ -167,7 +163,7 @@ def test_sequences(judge: Judge, keeps: Callable[[Any], bool], shape: tuple[int,
     [(lambda words: True, ["", ""]), (lambda words: all(words), ["a", "a"])],
     ids=["empty", "a letter"],
 )
-def test_texts(judge: Judge, keeps: Callable[[Any], bool], after: list[str]) -> None:
+def test_texts(judge, keeps, after):
     words = np.array(["Hello", "world"], dtype=object)
     text = "g (string[2] x) => (string[2] y) { y = Identity (x) }"
     driven = _drive(judge, VALUES, text, lambda model, inputs: keeps(inputs["x"]), x=words)
@@ -186,9 +182,7 @@ ERF = "g (float[3,4] x) => (float[3,4] y) { y = Erf (x) }"
     ],
     ids=["NaN", "large", "negative"],
 )
-def test_one_value_that_matters(
-    judge: Judge, at: int, value: float, shows: Callable[[Any], Any], after: float
-) -> None:
+def test_one_value_that_matters(judge, at, value, shows, after):
     """It is found wherever it stands, and written plainly."""
     array = np.linspace(0.1, 9.7, 12, dtype=np.float32)
     array[at] = value
@@ -247,11 +241,11 @@ IF = (
     }.values(),
     ids=["Loop", "Scan", "If"],
 )
-def test_results_that_nobody_reads(judge: Judge, text: str, after: str) -> None:
+def test_results_that_nobody_reads(judge, text, after):
     _same(_drive(judge, RESULTS, text), after)
 
 
-def test_a_result_that_the_failure_needs_stays(judge: Judge) -> None:
+def test_a_result_that_the_failure_needs_stays(judge):
     driven = _drive(judge, RESULTS, IF, lambda model, inputs: has("Cos")(model))
     _same(driven, IF)
 
@@ -265,7 +259,7 @@ LOCAL = '<ir_version: 8, opset_import: ["" : 17, "local" : 1]>'
 @pytest.mark.parametrize(
     ("needs", "parameters"), [("", []), ("LeakyRelu", ["al"]), ("Elu", ["be"])], ids=["none", "one", "other"]
 )
-def test_attributes_in_functions(judge: Judge, needs: str, parameters: list[str]) -> None:
+def test_attributes_in_functions(judge, needs, parameters):
     """With those that the function takes for them, and its calls give."""
 
     def keeps(model: onnx.ModelProto, inputs: Mapping[str, Value]) -> bool:
@@ -277,7 +271,7 @@ def test_attributes_in_functions(judge: Judge, needs: str, parameters: list[str]
     assert [item.name for item in reduced.graph.node[0].attribute] == parameters
 
 
-def test_packed_integers_become_plain_ones(judge: Judge) -> None:
+def test_packed_integers_become_plain_ones(judge):
     weight = onnx.helper.make_tensor("w", onnx.TensorProto.INT4, [2], [1, -3])
     node = onnx.helper.make_node("DequantizeLinear", ["w", "s"], ["y"])
     result = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [2])
@@ -290,7 +284,7 @@ def test_packed_integers_become_plain_ones(judge: Judge) -> None:
     assert (found.dtype, found.tolist()) == (np.int32, [1, -3])
 
 
-def test_bodies_in_functions_have_fewer_nodes_and_smaller_dims(judge: Judge) -> None:
+def test_bodies_in_functions_have_fewer_nodes_and_smaller_dims(judge):
     text = """g (float[4] x, bool c) => (float[4] y) { y = local.f (x, c) }
     <opset_import: ["" : 17], domain: "local"> f (p, c) => (q)
     { q = If (c) <then_branch = t () => (float[4] u) { v = Erf (p) w = Exp (v) u = Neg (w) },

@@ -5,8 +5,6 @@
 Each input has a name, `SURFACE/SEED`, by which it is made again. What falls is printed with where it fell.
 """
 
-from __future__ import annotations
-
 import argparse
 import copy
 import io
@@ -44,6 +42,7 @@ from triage.bugs.failures import record_failure
 from triage.bugs.history import history_of_folder
 from triage.bugs.known import read_known
 from triage.bugs.overview import overview
+from triage.console.output import disk_complaint
 from triage.store.database import Store
 from triage.store.failures import verdict_of
 from triage.store.maintenance.import_archive import copy_foreign, must_hold_true, unpack
@@ -519,6 +518,8 @@ def try_one(surface: str, seed: int) -> Fall | None:
         except KeyboardInterrupt:
             raise
         except BaseException as error:
+            if isinstance(error, Exception) and disk_complaint(error):
+                return None
             frames = traceback.extract_tb(error.__traceback__)
             ours = [frame for frame in frames if "site-packages" not in frame.filename][-1]
             where = f"{Path(ours.filename).name}:{ours.lineno} {ours.name}"

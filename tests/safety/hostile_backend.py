@@ -1,7 +1,5 @@
 """A backend that tries what its program says: the attacks of the sandbox's own tests."""
 
-from __future__ import annotations
-
 import ctypes
 import json
 import mmap

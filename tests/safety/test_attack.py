@@ -1,7 +1,5 @@
 """An attack by further ways: links in a stranger's folders, hostile names on pages, files that change."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -16,7 +14,6 @@ from onnx import ModelProto, StringStringEntryProto, TensorProto, helper
 from corpus.case import Case
 from corpus.errors import UserError
 from corpus.load import open_case
-from corpus.reading import must_stay_within, write_fresh
 from corpus.target import Target
 from reducer.api import reduce_case
 from reducer.options import Options
@@ -72,9 +69,7 @@ NAMES = [
 @pytest.mark.parametrize(
     "kind", ["symlink", *(pytest.param(each, marks=pytest.mark.slow) for each in ("hard link", "dangling"))]
 )
-def test_a_reduction_into_a_strangers_folder_writes_nowhere_else(
-    tmp_path: Path, secret: Path, kind: str
-) -> None:
+def test_a_reduction_into_a_strangers_folder_writes_nowhere_else(tmp_path, secret, kind):
     """Every file that it writes, and every name that it writes for a moment, is a link there."""
     out = tmp_path / "out"
     out.mkdir()
@@ -94,15 +89,7 @@ def test_a_reduction_into_a_strangers_folder_writes_nowhere_else(
     assert not (tmp_path / "planted").exists()
 
 
-def test_a_folder_that_is_a_link_takes_no_file(tmp_path: Path) -> None:
-    (tmp_path / "out").mkdir()
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "out" / "weights").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(UserError, match="is a link"):
-        must_stay_within(tmp_path / "out", tmp_path / "out" / "weights" / "w")
-
-
-def test_weights_do_not_go_through_a_link(tmp_path: Path) -> None:
+def test_weights_do_not_go_through_a_link(tmp_path):
     weight = TensorProto(name="w", data_type=1, dims=[2], data_location=TensorProto.EXTERNAL)
     weight.external_data.append(StringStringEntryProto(key="location", value="sub/w.bin"))
     (tmp_path / "theirs" / "sub").mkdir(parents=True)
@@ -118,14 +105,6 @@ def test_weights_do_not_go_through_a_link(tmp_path: Path) -> None:
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
-def test_a_file_takes_the_place_of_whatever_was_there(tmp_path: Path, secret: Path) -> None:
-    (tmp_path / "file").symlink_to(secret)
-    write_fresh(tmp_path / "file", "text")
-    assert (tmp_path / "file").read_text() == "text"
-    assert not (tmp_path / "file").is_symlink()
-    assert secret.read_text() == SECRET
-
-
 WEIGHTS = [
     TensorProto(name="w", data_type=99, dims=[2], raw_data=bytes(8)),
     TensorProto(name="w", data_type=0, dims=[2]),
@@ -137,9 +116,7 @@ WEIGHTS = [
 
 
 @pytest.mark.parametrize("weight", WEIGHTS, ids=range(len(WEIGHTS)))
-def test_a_weight_that_is_not_what_it_says_ends_a_reduction_in_one_line(
-    tmp_path: Path, weight: TensorProto, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_weight_that_is_not_what_it_says_ends_a_reduction_in_one_line(tmp_path, weight, capsys):
     program = model(weight=weight).SerializeToString()
     Case("onnx", program, {"x": np.ones(2, np.float32)}, Target("ort")).save(tmp_path / "case")
     words = ["reduce", str(tmp_path / "case"), "-o", str(tmp_path / "out"), "--check", "true"]
@@ -204,7 +181,7 @@ def must_be_harmless(page: str, scripts: int) -> None:
 
 
 @pytest.mark.parametrize("name", DEAR)
-def test_a_name_runs_nothing_on_the_page_of_a_reduction(tmp_path: Path, name: str) -> None:
+def test_a_name_runs_nothing_on_the_page_of_a_reduction(tmp_path, name):
     found = case(name, f"{name}2", f"{name}3")
     reduce_case(found, tmp_path, Options(check="grep -q Erf {}", max_checks=3))
     write_page(tmp_path, found)
@@ -212,9 +189,7 @@ def test_a_name_runs_nothing_on_the_page_of_a_reduction(tmp_path: Path, name: st
 
 
 @pytest.mark.parametrize("name", DEAR)
-def test_a_name_runs_nothing_in_pictures_and_stays_a_name_in_the_database(
-    tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_name_runs_nothing_in_pictures_and_stays_a_name_in_the_database(tmp_path, name, capsys):
     case(name).save(tmp_path / "one")
     case(f"{name}!").save(tmp_path / "other")
     words = ["diff", str(tmp_path / "one"), str(tmp_path / "other"), "-o", str(tmp_path / "drawn")]
@@ -230,7 +205,7 @@ def test_a_name_runs_nothing_in_pictures_and_stays_a_name_in_the_database(
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_name_cannot_leave_its_place_in_markdown(name: str) -> None:
+def test_a_name_cannot_leave_its_place_in_markdown(name):
     inline, block = as_code(name), as_fence(name)
     assert "\n" not in inline
     ticks = len(inline) - len(inline.lstrip("`"))
@@ -242,14 +217,14 @@ def test_a_name_cannot_leave_its_place_in_markdown(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_json_steers_no_terminal_and_says_the_same(name: str) -> None:
+def test_json_steers_no_terminal_and_says_the_same(name):
     text = in_json({"name": name})
     assert text.isprintable()
     assert json.loads(text) == {"name": name}
 
 
 @pytest.mark.parametrize("name", [*HOSTILE, "--trust", "-o", "a b", "a;b"])
-def test_what_a_person_is_to_paste_is_one_word(name: str) -> None:
+def test_what_a_person_is_to_paste_is_one_word(name):
     word = quoted(name)
     shown = subprocess.run(["sh", "-c", f"printf %s {word}"], capture_output=True, text=True, check=True)
     assert shown.stdout.removeprefix("./") == name
@@ -263,7 +238,7 @@ def test_what_a_person_is_to_paste_is_one_word(name: str) -> None:
 
 
 @pytest.mark.slow
-def test_nothing_in_the_folder_where_crux_is_started_is_run(tmp_path: Path) -> None:
+def test_nothing_in_the_folder_where_crux_is_started_is_run(tmp_path):
     """Modules by the names of what is imported, settings, hooks."""
     trap = "open('it-ran', 'w').close()\n"
     for name in (

@@ -1,7 +1,5 @@
 """What a case, a database or a lesson says is parsed at one place, and says nothing about what runs."""
 
-from __future__ import annotations
-
 import ast
 import signal
 import sqlite3
@@ -11,42 +9,24 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-import numpy as np
 import pytest
-from onnx import TensorProto, helper
 
 import tensorcrux
-from corpus.case import Case
 from corpus.errors import UserError
 from corpus.target import Target
 from oracles.judge import Judge
 from tests.helpers.failing import verdict as made_up
 from tests.safety.test_launcher import sources
+from tests.safety.test_trust import small_case, trap
 from triage.bugs.failures import record_failure
 from triage.cli import run
-from triage.store.database import Store
-
-
-def small_case(target: Target | None = None) -> Case:
-    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xy")
-    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "small", [x], [y])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    return Case("onnx", model.SerializeToString(), {"x": np.array([-1, 2], np.float32)}, target)
-
-
-def trap(folder: Path) -> tuple[Path, Path]:
-    """A program that leaves a mark where it runs, and the mark."""
-    mark, program = folder / "it-ran", folder / "python"
-    program.write_text(f"#!/bin/sh\ntouch {mark}\n")
-    program.chmod(0o755)
-    return program, mark
-
+from triage.store.database import Store, open_to_read
 
 GIVEN = {"triage/console/options.py", "triage/commands/check.py", "corpus/target.py"}
 """Where the user's own command line names a target."""
 
 
-def test_only_the_command_line_makes_a_target_that_is_trusted() -> None:
+def test_only_the_command_line_makes_a_target_that_is_trusted():
     found = {
         path
         for path, tree in sources()
@@ -57,14 +37,14 @@ def test_only_the_command_line_makes_a_target_that_is_trusted() -> None:
     assert found == GIVEN
 
 
-def test_a_judge_takes_no_foreign_program(tmp_path: Path) -> None:
+def test_a_judge_takes_no_foreign_program(tmp_path):
     program, mark = trap(tmp_path)
     with pytest.raises(UserError, match="not trusted"):
         Judge(Target.of_data(f"ort@python={program}"))
     assert not mark.exists()
 
 
-def test_what_is_foreign_stays_so_when_it_is_changed() -> None:
+def test_what_is_foreign_stays_so_when_it_is_changed():
     target = Target.of_data("ort@opt=basic").with_setting("python", "x").without_setting("opt")
     assert target.is_foreign
     assert target.complaint == "@python=x"
@@ -98,9 +78,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_no_command_runs_what_a_database_names(
-    database: Path, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_command_runs_what_a_database_names(database, tmp_path, name, capsys):
     words = [word.format(out=tmp_path / "out") for word in COMMANDS[name]]
     assert run([*words, "--db", str(database)]) in (0, 1, 2)
     assert not (tmp_path / "it-ran").exists()
@@ -108,7 +86,7 @@ def test_no_command_runs_what_a_database_names(
 
 
 @pytest.mark.parametrize("call", ["check", "reduce", "report"])
-def test_the_library_runs_nothing_that_a_case_names(tmp_path: Path, call: str) -> None:
+def test_the_library_runs_nothing_that_a_case_names(tmp_path, call):
     program, mark = trap(tmp_path)
     small_case(Target.parse(f"ort@python={program}")).save(tmp_path / "case")
     more = {"check": {}, "reduce": {"out": tmp_path / "out"}, "report": {}}
@@ -139,9 +117,7 @@ def write_schema(path: Path, statement: str) -> None:
 
 
 @pytest.mark.parametrize("statement", FOREIGN)
-def test_an_object_named_like_sqlites_own_is_refused(
-    tmp_path: Path, statement: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_object_named_like_sqlites_own_is_refused(tmp_path, statement, capsys):
     path = tmp_path / "crux.db"
     with Store(path) as store:
         store.add_case(small_case())
@@ -158,7 +134,7 @@ ENDLESS = (
 )
 
 
-def test_the_list_of_steps_may_not_be_an_endless_view(tmp_path: Path) -> None:
+def test_the_list_of_steps_may_not_be_an_endless_view(tmp_path):
     path = tmp_path / "crux.db"
     with closing(sqlite3.connect(path)) as opened:
         opened.execute(f"CREATE VIEW _sqlite_migrations AS {ENDLESS}")
@@ -166,13 +142,13 @@ def test_the_list_of_steps_may_not_be_an_endless_view(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_query_without_end_ends_with_a_signal(tmp_path: Path, number: int) -> None:
+def test_a_query_without_end_ends_with_a_signal(tmp_path, number):
     """What is stored may take long to read; a signal ends it."""
     code = f"""
 import sys
 from pathlib import Path
 from triage import cli
-from triage.store.database import Store
+from triage.store.database import Store, open_to_read
 def asked(arguments):
     print("begun", flush=True)
     with Store(Path({str(tmp_path / "crux.db")!r})) as store:
@@ -191,5 +167,23 @@ sys.exit(cli.run([]))
         process.stdout.readline()
         time.sleep(0.5)
         process.send_signal(number)
-        assert process.wait(30) == 130
+        assert process.wait() == 130
         assert process.stderr.read().startswith("crux: interrupted")
+
+
+def test_a_command_that_asks_changes_no_row(tmp_path: Path) -> None:
+    path = tmp_path / "crux.db"
+    with Store(path) as store:
+        store.add_case(small_case())
+    with open_to_read(path) as store, pytest.raises(sqlite3.OperationalError, match="readonly"):
+        store.write("DELETE FROM cases")
+
+
+def test_a_database_in_a_folder_that_nobody_may_write_can_be_asked(tmp_path: Path) -> None:
+    from tests.safety.test_ends import no_permission
+
+    with Store(tmp_path / "crux.db") as store:
+        record_failure(store, small_case(), made_up())
+    for words in (["show", "F00001"], ["triage", "limits"], ["db", "check"]):
+        code, said = no_permission([*words, "--db", "crux.db"], tmp_path)
+        assert code == 0, said

@@ -2,8 +2,6 @@
 at most.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import os
@@ -480,14 +478,14 @@ def opened(path: Path) -> str:
     return OPENS if case.case_id and case.canonical_hash else "no names"
 
 
-def test_there_are_enough_of_them() -> None:
+def test_there_are_enough_of_them():
     assert len({name for name, _, _ in ENTRIES}) == len(ENTRIES) >= 300
 
 
 @pytest.mark.parametrize(
     ("wanted", "make"), [entry[1:] for entry in ENTRIES], ids=[entry[0] for entry in ENTRIES]
 )
-def test_a_hostile_file_has_its_right_answer(tmp_path: Path, wanted: str, make: Maker) -> None:
+def test_a_hostile_file_has_its_right_answer(tmp_path, wanted, make):
     path = make(tmp_path)
     before = sorted(tmp_path.rglob("*"))
     with cpu_limit():

@@ -1,11 +1,8 @@
 """Processes start in one place, and none of them takes its code from the working directory."""
 
-from __future__ import annotations
-
 import ast
 import os
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +10,7 @@ import pytest
 
 from corpus import processes
 from generators.mixture import generate
+from tests.helpers.commands import processes_with, waited_for
 from triage.bisection import package_index
 from triage.bisection.environments import _make_venv
 from triage.reports.report import _output_of
@@ -81,7 +79,7 @@ def _is_start(name: str) -> bool:
     return name in STARTS or name.startswith(("exec", "spawn"))
 
 
-def test_nothing_but_the_launcher_starts_processes() -> None:
+def test_nothing_but_the_launcher_starts_processes():
     found = {path: set(_started(tree)) for path, tree in sources() if path != LAUNCHER}
     assert {path: names for path, names in found.items() if names} == INSIDE
 
@@ -103,12 +101,12 @@ def trapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.mark.usefixtures("trapped")
-def test_the_package_index_is_asked_by_the_installed_pip() -> None:
+def test_the_package_index_is_asked_by_the_installed_pip():
     assert package_index._run_pip("--version").startswith("pip ")
 
 
 @pytest.mark.usefixtures("trapped")
-def test_an_environment_is_made_by_the_installed_venv(tmp_path: Path) -> None:
+def test_an_environment_is_made_by_the_installed_venv(tmp_path):
     own = package_index.own_interpreter()
     pip = _make_venv(tmp_path / "made", own)
     assert (tmp_path / "made" / "bin" / "python").exists()
@@ -116,25 +114,25 @@ def test_an_environment_is_made_by_the_installed_venv(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("trapped")
-def test_the_tool_of_a_project_is_the_installed_one() -> None:
+def test_the_tool_of_a_project_is_the_installed_one():
     assert "sys.path" in _output_of("site", sys.executable)
 
 
 @pytest.mark.usefixtures("trapped")
-def test_programs_are_written_by_processes_that_ignore_the_folder(tmp_path: Path) -> None:
+def test_programs_are_written_by_processes_that_ignore_the_folder(tmp_path):
     assert generate(tmp_path / "out", 51, 2, jobs=2).counts.models == 51
 
 
 @pytest.mark.usefixtures("trapped")
 @pytest.mark.parametrize("variable", ["PYTHONPATH", "PYTHONSTARTUP", "PYTHONHOME", "LD_PRELOAD", "A_TOKEN"])
-def test_a_process_of_ours_gets_only_what_is_listed(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_of_ours_gets_only_what_is_listed(variable, monkeypatch):
     monkeypatch.setenv(variable, "")
     told = processes.run([*processes.python(), "-c", "import os; print(*os.environ, sep=',')"], 60)
     assert variable not in told.output.split(",")
 
 
 @pytest.mark.usefixtures("trapped")
-def test_a_process_of_ours_starts_where_nothing_lies_and_leads_its_group() -> None:
+def test_a_process_of_ours_starts_where_nothing_lies_and_leads_its_group():
     asked = "os.getcwd(), os.listdir(), os.getsid(0) == os.getpid(), sorted(os.listdir('/proc/self/fd'))"
     question = f"import os; print({asked})"
     leak = os.open("/dev/null", os.O_RDONLY)
@@ -146,7 +144,7 @@ def test_a_process_of_ours_starts_where_nothing_lies_and_leads_its_group() -> No
     assert told.output.split(" ", 1)[1] == "[] True ['0', '1', '2', '3']\n"
 
 
-def test_a_process_of_ours_leaves_no_core() -> None:
+def test_a_process_of_ours_leaves_no_core():
     question = "import resource, time; time.sleep(.2); print(resource.getrlimit(resource.RLIMIT_CORE)[0])"
     assert processes.run([*processes.python(), "-c", question], 60).output == "0\n"
 
@@ -160,41 +158,34 @@ def test_a_process_of_ours_leaves_no_core() -> None:
         (["sleep", "60"], "sleep: did not end within 0.1 s"),
     ],
 )
-def test_what_does_not_run_says_why_in_one_line(command: list[str], reason: str) -> None:
+def test_what_does_not_run_says_why_in_one_line(command, reason):
     with pytest.raises(processes.NotRun) as told:
         processes.run(command, 0.1)
     assert str(told.value) == reason
 
 
-def test_nothing_of_a_group_survives_its_time() -> None:
+def test_what_cannot_be_confined_says_why_in_one_line():
+    def confine():
+        raise MemoryError
+
+    with pytest.raises(processes.NotRun, match="cannot be started"):
+        processes.start(["true"], confine=confine)
+
+
+def test_nothing_of_a_group_survives_its_time():
     mark = f"{os.getpid()}7"
     with pytest.raises(processes.NotRun):
         processes.run(["sh", "-c", f"sleep {mark} & sleep {mark}"], 0.3)
-    for _ in range(200):  # a kill is only a request
-        if not any(mark in _command(path) for path in Path("/proc").glob("[0-9]*")):
-            return
-        time.sleep(0.02)
-    pytest.fail("its child still runs")
+    assert waited_for(lambda: not processes_with(mark))
 
 
-def _command(process: Path) -> str:
-    try:
-        return (process / "cmdline").read_text()
-    except OSError:
-        return ""
-
-
-def test_an_interpreter_may_lie_below_the_working_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interpreter_may_lie_below_the_working_directory(tmp_path, monkeypatch):
     (tmp_path / "python").symlink_to(sys.executable)
     monkeypatch.chdir(tmp_path)
     assert processes.run([*processes.python("./python"), "-c", "print(1)"], 60).output == "1\n"
 
 
-def test_the_empty_folder_is_given_up_once_it_is_not_empty(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_empty_folder_is_given_up_once_it_is_not_empty(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     folder = tmp_path / "tensorcrux" / "empty"
     folder.mkdir(parents=True)

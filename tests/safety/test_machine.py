@@ -1,7 +1,5 @@
 """What the machine refuses and what lies damaged on it: one line, the right exit code, no verdict lost."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os
@@ -72,7 +70,7 @@ FULL = "head -c 1M /dev/zero > small/filling 2>/dev/null;"
         ("64k", "crux check case --db /dev/full", 2, True),
     ],
 )
-def test_a_full_disk_is_one_line(folder: Path, size: str, line: str, code: int, is_told: bool) -> None:
+def test_a_full_disk_is_one_line(folder, size, line, code, is_told):
     done = on_a_small_disk(folder, size, line)
 
     assert done.returncode == code, (done.stdout, done.stderr)
@@ -86,7 +84,7 @@ def test_a_full_disk_is_one_line(folder: Path, size: str, line: str, code: int, 
 @pytest.mark.slow
 @pytest.mark.parametrize("limit", ["-f 8", "-f 64", "-d 400000", "-n 64", "-s 256", "-c 0"])
 @pytest.mark.parametrize(("line", "codes"), [("check case", {0}), ("check case --db limited.db", {0, 2})])
-def test_small_limits_leave_the_verdict(folder: Path, limit: str, line: str, codes: set[int]) -> None:
+def test_small_limits_leave_the_verdict(folder, limit, line, codes):
     (folder / "limited.db").unlink(missing_ok=True)
     done = crux(folder, f"ulimit {limit}; crux {line}")
 
@@ -96,7 +94,7 @@ def test_small_limits_leave_the_verdict(folder: Path, limit: str, line: str, cod
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO])
-def test_a_disk_that_takes_no_more_is_told_as_such(code: int) -> None:
+def test_a_disk_that_takes_no_more_is_told_as_such(code):
     from triage.console.output import disk_complaint
 
     assert disk_complaint(OSError(code, os.strerror(code), "here")).startswith("here: ")
@@ -121,12 +119,12 @@ def problems(database: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, l
     return code, json.loads(text)["problems"]
 
 
-def test_a_sound_database_is_called_sound(database: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_sound_database_is_called_sound(database, capsys):
     assert problems(database, capsys) == (0, [])
 
 
 @pytest.mark.parametrize("share", [0.2, 0.4, 0.6, 0.8])
-def test_a_damaged_page_is_told(database: Path, capsys: pytest.CaptureFixture[str], share: float) -> None:
+def test_a_damaged_page_is_told(database, capsys, share):
     """Page by page from there on: some hold nothing."""
     content = bytearray(database.read_bytes())
     for page in range(int(share * len(content)) // 4096, len(content) // 4096):
@@ -141,12 +139,12 @@ def test_a_damaged_page_is_told(database: Path, capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.parametrize("size", [0, 50, 4096, 20000])
-def test_a_cut_database_is_told(database: Path, capsys: pytest.CaptureFixture[str], size: int) -> None:
+def test_a_cut_database_is_told(database, capsys, size):
     os.truncate(database, size)
     assert run(["db", "check", "--db", str(database)]) in ((1,) if size else (0, 1))
 
 
-def test_a_newer_schema_is_told(database: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_newer_schema_is_told(database, capsys):
     with sqlite3.connect(database) as connection:
         connection.execute(
             "INSERT INTO _sqlite_migrations (migration_set, name, applied_at) VALUES (?, 'm9999', 'now')",
@@ -159,9 +157,7 @@ def test_a_newer_schema_is_told(database: Path, capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.parametrize("content", [None, b"", b"another"])
-def test_a_missing_or_changed_blob_is_told(
-    database: Path, capsys: pytest.CaptureFixture[str], content: bytes | None
-) -> None:
+def test_a_missing_or_changed_blob_is_told(database, capsys, content):
     with Store(database) as store:
         digest = next(iter(store.blobs.digests()))
         path = store.blobs.path(digest)
@@ -224,7 +220,7 @@ LINES = [
 
 
 @pytest.mark.parametrize("words", [["--help"]], ids=" ".join)
-def test_no_escape_reaches_a_terminal_that_wants_none(folder: Path, words: list[str]) -> None:
+def test_no_escape_reaches_a_terminal_that_wants_none(folder, words):
     written = on_a_terminal(folder, words)
     assert written
     assert b"\x1b" not in written
@@ -233,5 +229,5 @@ def test_no_escape_reaches_a_terminal_that_wants_none(folder: Path, words: list[
 
 @pytest.mark.slow
 @pytest.mark.parametrize("words", LINES, ids=" ".join)
-def test_no_command_writes_an_escape_where_none_is_wanted(folder: Path, words: list[str]) -> None:
+def test_no_command_writes_an_escape_where_none_is_wanted(folder, words):
     test_no_escape_reaches_a_terminal_that_wants_none(folder, words)

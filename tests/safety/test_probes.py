@@ -1,7 +1,5 @@
 """A worker that means harm, run as root and as an unprivileged user: what it tries fails, and is told."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import socket
@@ -21,7 +19,7 @@ from oracles.verdict import Config, Limits, Run, Status
 from tests.helpers.commands import waited_for
 
 HOSTILE = str(Path(__file__).with_name("hostile_backend.py"))
-LIMITS = Limits(cpu_seconds=5.0, wall_seconds=5.0, memory_bytes=256 << 20)
+LIMITS = Limits(cpu_seconds=5.0, wall_seconds=60.0, memory_bytes=256 << 20)
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +41,7 @@ def answer(sandbox: Sandbox, action: str) -> str:
     return str(np.asarray(run.outputs["y"]))
 
 
-def test_a_file_of_the_users_home_is_not_there(sandbox: Sandbox, tmp_path: Path) -> None:
+def test_a_file_of_the_users_home_is_not_there(sandbox, tmp_path):
     (tmp_path / "secret").write_text("secret")
 
     assert answer(sandbox, f"read {tmp_path}/secret") == "FileNotFoundError"
@@ -52,12 +50,12 @@ def test_a_file_of_the_users_home_is_not_there(sandbox: Sandbox, tmp_path: Path)
     assert answer(sandbox, "read /etc/passwd") == "FileNotFoundError"
 
 
-def test_nothing_of_the_machine_is_there_but_what_an_interpreter_needs(sandbox: Sandbox) -> None:
+def test_nothing_of_the_machine_is_there_but_what_an_interpreter_needs(sandbox):
     assert set(answer(sandbox, "list /dev").split()) == {"fd", "full", "null", "random", "urandom", "zero"}
     assert {"home", "run", "var", "mnt", "media", "boot", "srv"}.isdisjoint(answer(sandbox, "list /").split())
 
 
-def test_no_socket_of_the_machine_can_be_reached(sandbox: Sandbox, tmp_path: Path) -> None:
+def test_no_socket_of_the_machine_can_be_reached(sandbox, tmp_path):
     path = tmp_path / "socket"
     with socket.socket(socket.AF_UNIX) as listening, socket.create_server(("127.0.0.1", 0)) as server:
         listening.bind(str(path))
@@ -68,7 +66,7 @@ def test_no_socket_of_the_machine_can_be_reached(sandbox: Sandbox, tmp_path: Pat
 
 
 @pytest.mark.parametrize("who", ["parent", "first", "group", "all"])
-def test_no_other_process_can_be_signalled(sandbox: Sandbox, who: str) -> None:
+def test_no_other_process_can_be_signalled(sandbox, who):
     assert answer(sandbox, f"signal {who}") == "PermissionError"
     assert answer(sandbox, "nothing") == "done"
 
@@ -78,11 +76,11 @@ def test_no_other_process_can_be_signalled(sandbox: Sandbox, who: str) -> None:
     ["unshare", "mount", "ptrace", "memory-of-parent", "descriptors-of-parent", "limits-of-parent", "kmsg",
      "chroot", "sethostname", "bpf", "keyctl", "userns-by-clone"],
 )  # fmt: skip
-def test_what_reaches_past_a_process_is_refused(sandbox: Sandbox, action: str) -> None:
+def test_what_reaches_past_a_process_is_refused(sandbox, action):
     assert answer(sandbox, action) in ("PermissionError", "FileNotFoundError", "OSError")
 
 
-def test_no_token_is_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_token_is_in_the_environment(monkeypatch):
     for name in (
         "GITHUB_TOKEN",
         "AWS_SECRET_ACCESS_KEY",
@@ -99,11 +97,11 @@ def test_no_token_is_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize("name", ["HOME", "SSH_AUTH_SOCK", "TVM_KEY", "TORCH_TOKEN", "PASSWORD", "CUDA_AUTH"])
-def test_secrets_and_places_stay_outside(name: str) -> None:
+def test_secrets_and_places_stay_outside(name):
     assert not is_allowed(name)
 
 
-def test_forking_without_end_meets_a_limit(sandbox: Sandbox) -> None:
+def test_forking_without_end_meets_a_limit(sandbox):
     """On processes, or before that on the memory that all of them have together."""
     run = attempt(sandbox, "fork")
     forks, _, what = str(np.asarray(run.outputs.get("y", "0 memory"))).partition(" ")
@@ -114,7 +112,7 @@ def test_forking_without_end_meets_a_limit(sandbox: Sandbox) -> None:
     assert answer(sandbox, "nothing") == "done"
 
 
-def test_a_daemon_does_not_outlive_its_worker(sandbox: Sandbox) -> None:
+def test_a_daemon_does_not_outlive_its_worker(sandbox):
     before = len(answer(sandbox, "processes").split())
     attempt(sandbox, "daemon")
     attempt(sandbox, "die")
@@ -122,11 +120,11 @@ def test_a_daemon_does_not_outlive_its_worker(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.parametrize("kind", ["private", "shared"])
-def test_filling_memory_is_running_out_of_it(sandbox: Sandbox, kind: str) -> None:
+def test_filling_memory_is_running_out_of_it(sandbox, kind):
     assert attempt(sandbox, f"memory {kind}").status is Status.OUT_OF_MEMORY
 
 
-def test_filling_the_disk_fills_only_its_own(sandbox: Sandbox) -> None:
+def test_filling_the_disk_fills_only_its_own(sandbox):
     size, what = answer(sandbox, "disk").split()
 
     assert int(size) <= LIMITS.memory_bytes
@@ -135,19 +133,19 @@ def test_filling_the_disk_fills_only_its_own(sandbox: Sandbox) -> None:
     assert answer(sandbox, "list .") == ""
 
 
-def test_descriptors_run_out_early(sandbox: Sandbox) -> None:
+def test_descriptors_run_out_early(sandbox):
     count, what = answer(sandbox, "descriptors").split()
 
     assert int(count) < 1024
     assert what == "OSError"
 
 
-def test_output_has_an_end(sandbox: Sandbox) -> None:
+def test_output_has_an_end(sandbox):
     assert int(answer(sandbox, "output")) <= LIMITS.memory_bytes
 
 
 @pytest.mark.parametrize("action", ["garbage", "forge", "swell 0", "swell 1", "swell 2"])
-def test_what_is_no_reply_is_a_crash_that_says_so(sandbox: Sandbox, action: str) -> None:
+def test_what_is_no_reply_is_a_crash_that_says_so(sandbox, action):
     run = attempt(sandbox, action)
 
     assert run.status is Status.CRASH
@@ -155,7 +153,7 @@ def test_what_is_no_reply_is_a_crash_that_says_so(sandbox: Sandbox, action: str)
     assert answer(sandbox, "nothing") == "done"
 
 
-def test_the_launcher_of_a_sandbox_ends_with_it(tmp_path: Path) -> None:
+def test_the_launcher_of_a_sandbox_ends_with_it(tmp_path):
     with Sandbox(HOSTILE, limits=LIMITS) as own:
         folder = Path(answer(own, "cwd")).parent
         assert folder.exists()
@@ -166,7 +164,7 @@ INSIDE = "import os; print(os.getuid(), sorted(os.listdir('/')), os.path.exists(
 
 
 @pytest.mark.parametrize("bubblewrap", ["", "bwrap"])
-def test_as_an_unprivileged_user_too(bubblewrap: str) -> None:
+def test_as_an_unprivileged_user_too(bubblewrap):
     """The launcher as a user without rights, by hand and with bubblewrap, where root runs the tests."""
     python, tool = "/usr/bin/python3", shutil.which("bwrap") if bubblewrap else ""
     if os.getuid() or not os.access(python, os.X_OK) or (bubblewrap and not tool):

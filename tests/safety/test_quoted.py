@@ -1,7 +1,5 @@
 """What crux gives to be pasted is quoted; what it says of a stranger's names is escaped."""
 
-from __future__ import annotations
-
 import ast
 import os
 import re
@@ -57,7 +55,7 @@ def _is_quoted(value: ast.expr) -> bool:
     return name in (QUOTES if isinstance(value, ast.Call) else SAFE)
 
 
-def test_every_command_that_is_given_to_be_pasted_is_quoted() -> None:
+def test_every_command_that_is_given_to_be_pasted_is_quoted():
     assert [*pasted()] == []
 
 
@@ -65,9 +63,7 @@ HOSTILE = "$(touch ran) `touch ran`;touch ran\n--trust.onnx"
 
 
 @pytest.mark.parametrize("command", ["show", "passes", "diff", "check"])
-def test_the_next_command_can_be_pasted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
-) -> None:
+def test_the_next_command_can_be_pasted(tmp_path, monkeypatch, capsys, command):
     monkeypatch.chdir(tmp_path)
     write(tmp_path, relu()).rename(tmp_path / HOSTILE)
     run([command, HOSTILE, *([HOSTILE] if command == "diff" else [])])
@@ -76,9 +72,7 @@ def test_the_next_command_can_be_pasted(
     assert not (tmp_path / "ran").exists()
 
 
-def test_the_page_for_an_invalid_model_quotes_its_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_page_for_an_invalid_model_quotes_its_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write(tmp_path, cyclic()).rename(tmp_path / "a`b $(touch ran).onnx")
     assert run(["report", "a`b $(touch ran).onnx", "-o", "out"]) in (0, 1, 2)
@@ -86,7 +80,7 @@ def test_the_page_for_an_invalid_model_quotes_its_name(
         assert "crux check 'a`b $(touch ran).onnx'" in path.read_text()
 
 
-def test_a_name_with_a_newline_adds_no_option_to_the_actions_command(tmp_path: Path) -> None:
+def test_a_name_with_a_newline_adds_no_option_to_the_actions_command(tmp_path):
     cases = tmp_path / "cases"
     for name in ("one\n--trust", "two\n-x", "--three"):
         write(cases / name, relu())
@@ -109,9 +103,7 @@ def test_a_name_with_a_newline_adds_no_option_to_the_actions_command(tmp_path: P
     }
 
 
-def test_a_torch_program_that_names_no_operator_is_a_mistake_in_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_torch_program_that_names_no_operator_is_a_mistake_in_one_line(tmp_path, capsys):
     from tests.safety.test_trust import torch_program
 
     (tmp_path / "program.torch.json").write_bytes(torch_program("torch.os.system", ["touch mark"]))
@@ -122,7 +114,7 @@ def test_a_torch_program_that_names_no_operator_is_a_mistake_in_one_line(
     assert "--trust" in line
 
 
-def test_a_path_that_is_no_text_is_written_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_path_that_is_no_text_is_written_out(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     name = os.fsdecode(b"\xff.onnx")
     write(tmp_path, relu()).rename(tmp_path / name)
@@ -131,9 +123,7 @@ def test_a_path_that_is_no_text_is_written_out(tmp_path: Path, monkeypatch: pyte
     assert Case.load(tmp_path / "out").origin == "\\udcff.onnx"
 
 
-def test_a_bisection_that_could_try_nothing_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_bisection_that_could_try_nothing_says_so(tmp_path, monkeypatch, capsys):
     path = write(tmp_path, relu())
     told = {"tried": [], "first_bad": None, "skipped": [{"release": "1.0", "why": "no wheel"}]}
     monkeypatch.setattr("triage.bisection.bisection.bisect_case", lambda *words: told)
@@ -143,7 +133,7 @@ def test_a_bisection_that_could_try_nothing_says_so(
     assert "--versions" in line
 
 
-def test_a_junit_report_can_be_read_whatever_names_hold(tmp_path: Path) -> None:
+def test_a_junit_report_can_be_read_whatever_names_hold(tmp_path):
     document = {"case": "a\x00\x1b[2J\ud800<&", "title": "]]>\x07", "target": "ort", "status": "differs"}
     write_junit(tmp_path / "junit.xml", [{**document, "expected": "\ufffe", "seen": "x"}])
     (test,) = ElementTree.parse(tmp_path / "junit.xml").getroot()

@@ -1,7 +1,5 @@
 """`--timeout` bounds a whole check: opening, inference, every run, and what crux computes itself."""
 
-from __future__ import annotations
-
 import json
 import resource
 import subprocess
@@ -13,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import ModelProto
 
 from corpus.allowance import OutOfTime, allowance, allowed, is_short_of, left_of, take
 from corpus.case import Case
@@ -52,7 +49,7 @@ def overdraw() -> None:
     left_of(1)
 
 
-def test_what_crux_itself_computes_has_an_end() -> None:
+def test_what_crux_itself_computes_has_an_end():
     with pytest.raises(OutOfTime), allowed(0.05):
         compute_without_end()
     with allowed(0.05):
@@ -60,12 +57,12 @@ def test_what_crux_itself_computes_has_an_end() -> None:
     assert allowance() is None
 
 
-def test_an_end_that_was_taken_for_something_else_comes_again() -> None:
+def test_an_end_that_was_taken_for_something_else_comes_again():
     with pytest.raises(OutOfTime), allowed(0.05):
         compute_twice()
 
 
-def test_an_inner_allowance_draws_on_the_outer_one() -> None:
+def test_an_inner_allowance_draws_on_the_outer_one():
     with allowed(10) as outer, allowed(100) as inner:
         take(4)
         assert inner.left == pytest.approx(outer.left, abs=0.5) == pytest.approx(6, abs=0.5)
@@ -80,7 +77,7 @@ def test_an_inner_allowance_draws_on_the_outer_one() -> None:
         take(-7)
 
 
-def test_what_a_thread_is_allowed_is_its_own() -> None:
+def test_what_a_thread_is_allowed_is_its_own():
     seen: list[object] = []
     with allowed(10):
         thread = threading.Thread(target=lambda: seen.append((allowance(), left_of(3), is_short_of(99))))
@@ -89,7 +86,7 @@ def test_what_a_thread_is_allowed_is_its_own() -> None:
     assert seen == [(None, 3, False)]
 
 
-def test_a_command_says_in_one_line_that_it_gives_up() -> None:
+def test_a_command_says_in_one_line_that_it_gives_up():
     with pytest.raises(UserError, match=r"m.onnx: .*raise --timeout"), bounded(0.1, "m.onnx"):
         overdraw()
 
@@ -106,17 +103,17 @@ def test_a_command_says_in_one_line_that_it_gives_up() -> None:
         (many_nodes(10), 10, 10),
     ],
 )
-def test_the_steps_of_a_model_are_counted(model: ModelProto, least: float, most: float) -> None:
+def test_the_steps_of_a_model_are_counted(model, least, most):
     assert least <= steps(model, {"x": np.ones(2, np.float32)}) <= most
 
 
-def test_a_function_that_calls_itself_has_no_end() -> None:
+def test_a_function_that_calls_itself_has_no_end():
     model = doubling_functions(1)
     model.functions[0].node[0].op_type, model.functions[0].node[0].domain = "f0", "own"
     assert steps(model, {}) == float("inf")
 
 
-def test_rounds_come_from_the_inputs_too() -> None:
+def test_rounds_come_from_the_inputs_too():
     assert 3 <= steps(endless_loop("most"), {"most": np.array(3)}) < 20
 
 
@@ -125,12 +122,12 @@ def test_rounds_come_from_the_inputs_too() -> None:
 
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[Sandbox]:
-    with Sandbox(HOSTILE, limits=Limits(cpu_seconds=0.4, wall_seconds=2.4)) as found:
+    with Sandbox(HOSTILE, limits=Limits(cpu_seconds=0.4, wall_seconds=60.0)) as found:
         found.run(Job(b"nothing", {}, (Config("plain"),)))
         yield found
 
 
-def test_a_run_gets_no_more_than_the_check_has_left(sandbox: Sandbox) -> None:
+def test_a_run_gets_no_more_than_the_check_has_left(sandbox):
     job = Job(b"compute", {}, (Config("one"), Config("two"), Config("three")))
     with pytest.raises(OutOfTime) as caught, allowed(1.5):
         sandbox.run(job)
@@ -139,12 +136,12 @@ def test_a_run_gets_no_more_than_the_check_has_left(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.slow
-def test_a_worker_that_gets_rid_of_its_limit_ends_all_the_same(sandbox: Sandbox) -> None:
+def test_a_worker_that_gets_rid_of_its_limit_ends_all_the_same(sandbox):
     (run,) = sandbox.run(Job(b"stubborn", {}, (Config("plain"),)))
     assert run.status is Status.TIMEOUT
 
 
-def test_a_case_that_takes_too_long_in_all_is_undecided() -> None:
+def test_a_case_that_takes_too_long_in_all_is_undecided():
     """Not one run of it hangs: what it takes in all counts."""
     model = many_nodes(3)
     case = Case("onnx", model.SerializeToString(), {"x": np.ones(2, np.float32)}, Target("ort"))
@@ -176,7 +173,7 @@ def check(folder: Path, name: str) -> tuple[int, dict[str, object], str, float]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ENDLESS)
-def test_a_model_without_an_end_is_no_bug_of_the_compiler(tmp_path: Path, name: str) -> None:
+def test_a_model_without_an_end_is_no_bug_of_the_compiler(tmp_path, name):
     code, found, said, took = check(tmp_path, name)
 
     assert code in (0, 2), (found, said)
@@ -188,7 +185,7 @@ def test_a_model_without_an_end_is_no_bug_of_the_compiler(tmp_path: Path, name: 
 
 
 @pytest.mark.slow
-def test_a_hang_of_a_short_program_is_still_a_bug() -> None:
+def test_a_hang_of_a_short_program_is_still_a_bug():
     """The time for the whole check suffices to see it twice."""
     limits = Limits(cpu_seconds=1.0, wall_seconds=3.0)
     with Sandbox(HOSTILE, limits=limits) as sandbox, allowed(limits.check_seconds):

@@ -1,10 +1,7 @@
 """Every kind of value that ONNX has goes through every move: none of them fails."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -129,7 +126,7 @@ def now_and_then(model: ModelProto, inputs: Mapping[str, Value]) -> bool:
 
 
 @pytest.mark.parametrize("kind", ROWS)
-def test_a_kind_of_value_goes_through_every_move(kind: str) -> None:
+def test_a_kind_of_value_goes_through_every_move(kind):
     subject = through(kind)
     for move in MOVES.values():
         for is_interesting in (always, never, now_and_then):
@@ -162,7 +159,7 @@ def classifier() -> Case:
 @pytest.mark.parametrize(
     ("check", "left"), [("grep -q ZipMap {}", "ai.onnx.ml:ZipMap"), ("grep -q Div {}", "Div"), ("", "Div")]
 )
-def test_a_reduction_of_sequences_of_maps_ends_well(tmp_path: Path, check: str, left: str) -> None:
+def test_a_reduction_of_sequences_of_maps_ends_well(tmp_path, check, left):
     done = reduce_case(classifier(), tmp_path / "out", Options(check=check or None))
 
     assert done.is_minimal

@@ -1,7 +1,5 @@
 """Real releases of onnxruntime, installed from the configured package index and kept between runs."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

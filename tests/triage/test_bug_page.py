@@ -1,7 +1,5 @@
 """The page of all bugs, and their SARIF: made of what the database holds, without running anything."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

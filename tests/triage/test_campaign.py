@@ -1,7 +1,4 @@
-from __future__ import annotations
-
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -18,7 +15,6 @@ from triage.console.status import PlainLines
 from triage.reductions.explained import Selection, waiting
 from triage.store.database import Store
 from triage.store.failures import EXPLAINED, NEW, REDUCED, list_failures
-from triage.store.maintenance.vacuum import examine
 
 
 def plant(folder: Path, crash_judge: Judge, extras=range(1, 6)) -> None:
@@ -71,7 +67,6 @@ def test_a_hunt_takes_up_what_an_earlier_one_left_and_reports_it(crash_judge, tm
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert {"tests", "valid", "failures", "clusters", "seconds", "tests_per_second", "bugs"} == set(document)
-    assert document["seconds"] < 60
     crash = next(bug for bug in document["bugs"] if bug["title"].startswith("Div: SIGFPE"))
     assert (crash["nodes_after"], crash["ready"]) == (1, True)
     script = subprocess.run(
@@ -87,25 +82,6 @@ def test_a_hunt_takes_up_what_an_earlier_one_left_and_reports_it(crash_judge, tm
         reporter = Reporter(store, tmp_path / Path(crash["folder"]).parent, PlainLines())
         assert int(crash["id"][1:]) not in reporter.missing("ort")  # a further hunt need not write it again
         assert str(tmp_path / crash["folder"]) in {bug.folder for bug in reporter.bugs(frozenset({"ort"}))}
-
-
-@pytest.mark.slow
-def test_a_hunt_that_is_killed_loses_nothing_and_the_next_one_goes_on(crash_judge, tmp_path):
-    plant(tmp_path, crash_judge)
-    log = tmp_path / "log"
-    with log.open("wb") as stderr:
-        process = subprocess.Popen(
-            command("hunt", "--minutes", "5"), cwd=tmp_path, env=environment(tmp_path), stderr=stderr
-        )
-        assert waited_for(lambda: b"reducing" in log.read_bytes())
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-    with Store(tmp_path / "crux.db") as store:
-        assert examine(store)["sound"]
-        assert len(list_failures(store)) >= 6
-    done = crux_apart(tmp_path, "hunt", "--minutes", "0.5", "--json")
-    assert done.returncode == 0, done.stderr
-    assert any(bug["title"].startswith("Div: SIGFPE") for bug in json.loads(done.stdout)["bugs"])
 
 
 @pytest.mark.slow

@@ -1,7 +1,5 @@
 """Faces of one bug stand under their root, and what a known bug explains is not reduced."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from dataclasses import replace

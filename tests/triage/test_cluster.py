@@ -1,7 +1,5 @@
 """Testers on a Ray cluster that is started here: the same tests as without, also when one is killed."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading
@@ -43,7 +41,7 @@ def stations() -> list[int]:
     return found
 
 
-def test_a_cluster_tests_the_same_and_a_lost_worker_costs_its_running_tests_only() -> None:
+def test_a_cluster_tests_the_same_and_a_lost_worker_costs_its_running_tests_only():
     with open_testers(CaseOptions(), ORT, PLAN) as testers:
         alone = [(each.seed, each.case_id, each.verdict.outcome) for each in fuzz(testers.all, tests=TESTS)]
     before = set(stations())
@@ -57,7 +55,7 @@ def test_a_cluster_tests_the_same_and_a_lost_worker_costs_its_running_tests_only
     assert found == alone
 
 
-def test_a_machine_that_is_lost_for_good_costs_its_running_tests_only() -> None:
+def test_a_machine_that_is_lost_for_good_costs_its_running_tests_only():
     """Two nodes of one processor each: nobody can take the place of the tester that goes with its node."""
     tools: Any = import_module("ray.cluster_utils")
     with open_testers(CaseOptions(), ORT, PLAN) as testers:
@@ -76,7 +74,7 @@ def test_a_machine_that_is_lost_for_good_costs_its_running_tests_only() -> None:
     assert found == alone
 
 
-def test_failures_and_clusters_in_the_database_are_those_of_one_machine(tmp_path: Path) -> None:
+def test_failures_and_clusters_in_the_database_are_those_of_one_machine(tmp_path):
     found = []
     for name, how in (("alone", ()), ("cluster", ("--cluster", "local", "-j", "2"))):
         words = ("fuzz", "--tests", str(TESTS), "--seed", "4080", "--db", f"{name}.db", *how)
@@ -88,7 +86,7 @@ def test_failures_and_clusters_in_the_database_are_those_of_one_machine(tmp_path
     assert found[0]
 
 
-def test_an_address_where_nobody_is_is_one_clear_line() -> None:
+def test_an_address_where_nobody_is_is_one_clear_line():
     with (
         pytest.raises(UserError, match="--cluster"),
         cluster_testers("127.0.0.1:1", CaseOptions(), ORT, PLAN),

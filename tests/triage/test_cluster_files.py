@@ -1,7 +1,5 @@
 """The files for clusters in the documents: what they say is well-formed, and they start what there is."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -33,7 +31,7 @@ def crux_words(text: str) -> list[str]:
     return shlex.split(line.replace("$", ""))
 
 
-def test_both_start_a_hunt_with_options_that_there_are() -> None:
+def test_both_start_a_hunt_with_options_that_there_are():
     for path in (SLURM, KUBERAY):
         words = crux_words(path.read_text(encoding="utf-8"))
         assert words[0] == "hunt"
@@ -42,7 +40,7 @@ def test_both_start_a_hunt_with_options_that_there_are() -> None:
         assert {word for word in words if re.match(r"--?[a-z]", word)} <= known
 
 
-def test_the_cluster_of_kuberay_has_what_kuberay_needs() -> None:
+def test_the_cluster_of_kuberay_has_what_kuberay_needs():
     claim, cluster = yaml.safe_load_all(KUBERAY.read_text(encoding="utf-8"))
     assert (claim["kind"], cluster["kind"], cluster["apiVersion"]) == (
         "PersistentVolumeClaim",
@@ -58,7 +56,7 @@ def test_the_cluster_of_kuberay_has_what_kuberay_needs() -> None:
     assert mounted == {each["name"] for each in pod["volumes"]}
 
 
-def test_the_script_of_slurm_starts_a_head_workers_and_a_hunt_that_ends_in_good_order(tmp_path: Path) -> None:
+def test_the_script_of_slurm_starts_a_head_workers_and_a_hunt_that_ends_in_good_order(tmp_path):
     """On commands of our own that write down how they are called."""
     tools = tmp_path / "bin"
     tools.mkdir()
@@ -76,9 +74,8 @@ def test_the_script_of_slurm_starts_a_head_workers_and_a_hunt_that_ends_in_good_
     env = {"PATH": f"{tools}:{os.environ['PATH']}", "HOME": str(tmp_path), "ENVIRONMENT": str(tmp_path)}
     env |= {"SLURM_JOB_NODELIST": "x[1-3]", "SLURM_JOB_ID": "7", "SLURM_CPUS_PER_TASK": "32"}
     script = subprocess.Popen(["bash", str(SLURM)], env=env, cwd=tmp_path, start_new_session=True)
-    calls, deadline = tmp_path / "calls", time.monotonic() + 30
-    while time.monotonic() < deadline and "crux hunt" not in (calls.read_text() if calls.exists() else ""):
-        time.sleep(0.05)
+    calls = tmp_path / "calls"
+    assert waited_for(lambda: calls.exists() and "crux hunt" in calls.read_text())
     script.terminate()
     script.wait()
     found = calls.read_text()
@@ -95,7 +92,7 @@ def has_tested(log: Path) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not find_spec("ray"), reason="Ray is not installed")
-def test_the_script_of_slurm_starts_ray_and_a_second_job_goes_on(tmp_path: Path) -> None:
+def test_the_script_of_slurm_starts_ray_and_a_second_job_goes_on(tmp_path):
     """Ray and crux as they are, on this machine; SLURM's commands alone are ours: two nodes that are one."""
     tools = tmp_path / "bin"
     tools.mkdir()

@@ -1,7 +1,5 @@
 """ONNX's own backend tests: each passes, fails or is refused, and the standard's values are what counts."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace
@@ -15,7 +13,6 @@ import pytest
 from corpus.case import Case
 from corpus.target import Target
 from generators.mixture import Plan
-from oracles.judge import Judge
 from oracles.numerics.compare import Tolerance
 from oracles.verdict import Outcome, Phase, Verdict
 from tests.helpers.commands import crux
@@ -49,26 +46,26 @@ def standard(text: str, *expected: float) -> StandardTest:
         (standard(NEWER, 2, 4), "refused"),
     ],
 )
-def test_a_target_is_held_to_what_the_standard_gives(test: StandardTest, status: str, judge: Judge) -> None:
+def test_a_target_is_held_to_what_the_standard_gives(test, status, judge):
     found = conform_one(test, judge)
     assert found["status"] == status, found
     assert bool(found["seen"]) == (status != "passes")
 
 
-def test_a_test_is_kept_with_the_values_that_the_standard_gives(tmp_path: Path) -> None:
+def test_a_test_is_kept_with_the_values_that_the_standard_gives(tmp_path):
     save(replace(standard(ADD, 2, 4), name="test_add"), tmp_path, Target("ort"))
     assert Case.load(tmp_path / "test_add").target == Target("ort")
     with np.load(tmp_path / "test_add/expected.npz") as kept:
         assert kept["y"].tolist() == [2, 4]
 
 
-def test_a_bad_expression_is_bad_usage(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bad_expression_is_bad_usage(capsys):
     assert run(["conformance", "--only", "("]) == 2
     assert "no regular expression" in capsys.readouterr().err
 
 
 @pytest.mark.slow
-def test_onnxruntime_fails_no_test_of_arithmetic(capsys: pytest.CaptureFixture[str]) -> None:
+def test_onnxruntime_fails_no_test_of_arithmetic(capsys):
     assert run(["conformance", "--only", "^test_(add|sub|mul|div)(_bcast)?$|^test_operator_", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert len(found) > 30
@@ -77,7 +74,7 @@ def test_onnxruntime_fails_no_test_of_arithmetic(capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.slow
-def test_every_test_is_a_case_with_inputs_that_fit() -> None:
+def test_every_test_is_a_case_with_inputs_that_fit():
     found = list(standard_tests(re.compile("")))
     assert len(found) > 1500
     assert len({each.name for each in found}) == len(found)
@@ -114,18 +111,18 @@ def side(name: str, value: float | None, outcome: Outcome = Outcome.PASS) -> Sid
         ((1, 1, 1, 2), "d"),
     ],
 )
-def test_one_stands_alone_if_all_others_agree(values: tuple[float | None, ...], lonely: str | None) -> None:
+def test_one_stands_alone_if_all_others_agree(values, lonely):
     sides = [side(name, value) for name, value in zip("abcd", values, strict=False)]
     found = alone(sides, Tolerance())
     assert (found and found.target.backend) == lonely
 
 
-def test_a_target_that_lacks_the_operator_says_nothing() -> None:
+def test_a_target_that_lacks_the_operator_says_nothing():
     assert not side("a", None, Outcome.UNSUPPORTED).says
     assert side("a", None, Outcome.CRASH).says
 
 
-def test_the_target_with_the_bug_stands_alone(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_target_with_the_bug_stands_alone(capsys):
     assert run(["check", CASE, "--targets", "torch,ort,reference", "--json"]) == 1
     captured = capsys.readouterr()
     found = json.loads(captured.out)
@@ -136,14 +133,12 @@ def test_the_target_with_the_bug_stands_alone(capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize("words", [["--targets", "ort"], ["--targets", "ort,tvm", "--target", "ort"]])
-def test_targets_are_several_and_named_once(
-    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_targets_are_several_and_named_once(words, tmp_path, capsys):
     assert run(["check", CASE, *words]) == 2
     assert "--targets" in capsys.readouterr().err
 
 
-def test_targets_that_agree_are_no_bug(capsys: pytest.CaptureFixture[str]) -> None:
+def test_targets_that_agree_are_no_bug(capsys):
     assert run(["check", CASE, "--targets", "torch,reference", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["alone"] == ""
 
@@ -162,7 +157,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_verdict_says_what_was_changed_and_given_inputs_are_never_changed(file: Path) -> None:
+def test_a_verdict_says_what_was_changed_and_given_inputs_are_never_changed(file):
     np.savez(file.parent / "given.npz", x=np.zeros(4, np.float32))
     made = crux(file.parent, "check", "model.onnx", "--json")
     given = crux(file.parent, "check", "model.onnx", "--inputs", "given.npz", "--json")
@@ -171,7 +166,7 @@ def test_a_verdict_says_what_was_changed_and_given_inputs_are_never_changed(file
     assert note.startswith("inputs from the seed, changed so that every value is finite (Sqrt y: ")
 
 
-def test_what_only_looks_at_a_case_runs_nothing(file: Path) -> None:
+def test_what_only_looks_at_a_case_runs_nothing(file):
     options = CaseOptions()
     assert open_one(str(file), options).notes == ()
     changed = open_to_run(str(file), options)
@@ -179,13 +174,13 @@ def test_what_only_looks_at_a_case_runs_nothing(file: Path) -> None:
     assert open_to_run(str(file), options).case_id == changed.case_id
 
 
-def test_a_kept_case_is_never_changed(file: Path) -> None:
+def test_a_kept_case_is_never_changed(file):
     kept = Case("onnx", file.read_bytes(), {"x": np.zeros(4, np.float32)})
     kept.save(file.parent / "kept")
     assert open_to_run(str(file.parent / "kept"), CaseOptions()).case_id == kept.case_id
 
 
-def test_a_model_to_mutate_brings_changed_inputs_the_same_for_any_seed(file: Path) -> None:
+def test_a_model_to_mutate_brings_changed_inputs_the_same_for_any_seed(file):
     plan = Plan(strategy="mutate", source=file)
     found = []
     for seed in (0, 5):

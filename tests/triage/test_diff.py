@@ -1,7 +1,5 @@
 """Two cases side by side."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from xml.etree import ElementTree

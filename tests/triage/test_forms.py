@@ -1,7 +1,5 @@
 """Whose form a report fills, what it calls a configuration, and what it varies."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Sizes of dims that are asked for, and a folder of samples judged in one go."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Known issues, each of which tags its own bug; what a compiler declares as its limit; what to do next."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import re

@@ -1,7 +1,5 @@
 """The server for assistants, driven by the client of the official SDK."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Awaitable, Callable
@@ -54,7 +52,7 @@ async def call(client: Client, name: str, **words: Any) -> tuple[bool, Any]:
     return bool(result.is_error), text if result.is_error else json.loads(text)
 
 
-def test_an_assistant_gets_from_a_model_to_a_report(folder: Path) -> None:
+def test_an_assistant_gets_from_a_model_to_a_report(folder):
     async def work(client: Client) -> None:
         tools = {each.name for each in (await client.list_tools()).tools}
         assert tools == {"check", "reduce", "report", "triage", "explain"}
@@ -76,7 +74,7 @@ def test_an_assistant_gets_from_a_model_to_a_report(folder: Path) -> None:
     with_client(folder, work)
 
 
-def test_nothing_leaves_the_folders_and_nothing_runs_code(folder: Path) -> None:
+def test_nothing_leaves_the_folders_and_nothing_runs_code(folder):
     refused = [
         ("check", {"case": "../out"}, "outside"),
         ("check", {"case": "link"}, "outside"),
@@ -99,7 +97,7 @@ def test_nothing_leaves_the_folders_and_nothing_runs_code(folder: Path) -> None:
     with_client(folder, work)
 
 
-def test_a_long_call_tells_its_progress_and_can_be_cancelled(folder: Path) -> None:
+def test_a_long_call_tells_its_progress_and_can_be_cancelled(folder):
     told: list[str] = []
 
     async def hear(progress: float, total: float | None, message: str | None) -> None:

@@ -1,7 +1,5 @@
 """`--native-coverage` on a real onnxruntime: what was met is in the database, and grows from run to run."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -28,7 +26,7 @@ def printed(folder: Path, *words: str) -> Any:
 
 
 @pytest.mark.slow
-def test_what_tests_met_of_the_code_is_told_by_pass_and_grows(tmp_path: Path, store: Store) -> None:
+def test_what_tests_met_of_the_code_is_told_by_pass_and_grows(tmp_path, store):
     first = printed(tmp_path, "fuzz", "--tests", "6", "--native-coverage")
     second = printed(tmp_path, "fuzz", "--tests", "40", "-j", "2", "--native-coverage")
     assert second["native_blocks"] > first["native_blocks"] > 10_000
@@ -41,7 +39,7 @@ def test_what_tests_met_of_the_code_is_told_by_pass_and_grows(tmp_path: Path, st
 
 
 @pytest.mark.slow
-def test_a_campaign_that_is_led_by_the_code_remembers_what_reached_it(tmp_path: Path) -> None:
+def test_a_campaign_that_is_led_by_the_code_remembers_what_reached_it(tmp_path):
     words = ("--strategy", "native", "--native-coverage")
     printed(tmp_path, "fuzz", "--tests", "64", *words)
     printed(tmp_path, "fuzz", "--tests", "192", *words)
@@ -55,7 +53,7 @@ def test_a_campaign_that_is_led_by_the_code_remembers_what_reached_it(tmp_path: 
 
 
 @pytest.mark.slow
-def test_a_campaign_that_is_led_by_the_code_is_the_same_for_any_number_of_workers() -> None:
+def test_a_campaign_that_is_led_by_the_code_is_the_same_for_any_number_of_workers():
     """Its programs are; of what each test met a few blocks hang on where the memory of its worker lies."""
     found = []
     for jobs in (1, 2):
@@ -68,13 +66,13 @@ def test_a_campaign_that_is_led_by_the_code_is_the_same_for_any_number_of_worker
     assert same >= 0.95 * len(one)
 
 
-def test_what_is_led_by_the_code_must_watch_it(tmp_path: Path) -> None:
+def test_what_is_led_by_the_code_must_watch_it(tmp_path):
     result = crux_apart(tmp_path, "fuzz", "--tests", "2", "--strategy", "native")
     assert result.returncode == 2
     assert "add --native-coverage" in result.stderr
 
 
-def test_a_target_whose_code_cannot_be_watched_is_one_clear_line(tmp_path: Path) -> None:
+def test_a_target_whose_code_cannot_be_watched_is_one_clear_line(tmp_path):
     result = crux_apart(tmp_path, "fuzz", "--tests", "2", "--native-coverage", "--target", "reference")
     assert result.returncode == 2
     assert "cannot be watched" in result.stderr

@@ -1,7 +1,5 @@
 """Patterns: taken out of documents, kept as files, and still firing on the installed release."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import replace
@@ -83,9 +81,7 @@ def fusion(folder: Path) -> Pattern:
     return found
 
 
-def test_two_models_give_the_fusion_once_and_without_what_it_does_not_need(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], firing: Firing
-) -> None:
+def test_two_models_give_the_fusion_once_and_without_what_it_does_not_need(tmp_path, capsys, firing):
     save(tmp_path / "tests" / "first.onnx", FUSED)
     save(tmp_path / "tests" / "deeper" / "second.onnx", RENAMED)
     facts, _ = extracted(capsys, tmp_path / "tests", "-o", tmp_path / "patterns")
@@ -98,9 +94,7 @@ def test_two_models_give_the_fusion_once_and_without_what_it_does_not_need(
     assert firing.fires(found.sized_model().SerializeToString(), PASS)
 
 
-def test_the_tests_of_a_file_are_run_only_where_it_is_trusted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_tests_of_a_file_are_run_only_where_it_is_trusted(tmp_path, capsys):
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_fusions.py").write_text(CODE)
     facts, told = extracted(capsys, tmp_path / "tests", "-o", tmp_path / "patterns")
@@ -111,9 +105,7 @@ def test_the_tests_of_a_file_are_run_only_where_it_is_trusted(
     assert fusion(tmp_path / "patterns").origin == "test_fusions.py::Fusions::test_of_a_product_and_a_sum"
 
 
-def test_what_cannot_be_read_is_left_out_with_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_read_is_left_out_with_one_line(tmp_path, capsys):
     tests = tmp_path / "tests"
     save(tests / "good.onnx", FUSED)
     (tests / "cut.onnx").write_bytes((tests / "good.onnx").read_bytes()[:-9])
@@ -132,7 +124,7 @@ def test_what_cannot_be_read_is_left_out_with_one_line(
     assert fusion(tmp_path / "patterns").origin == "good.onnx"
 
 
-def test_a_folder_without_tests_or_patterns_is_a_users_mistake(tmp_path: Path) -> None:
+def test_a_folder_without_tests_or_patterns_is_a_users_mistake(tmp_path):
     assert run(["patterns", "extract", str(tmp_path / "nowhere")]) == 2
     assert run(["patterns", "list", "--from", str(tmp_path)]) == 2
     save(tmp_path / "model.onnx", FUSED)
@@ -143,7 +135,7 @@ def test_a_folder_without_tests_or_patterns_is_a_users_mistake(tmp_path: Path) -
 SHIPPED = sorted(FOLDER.glob("*.onnx"))
 
 
-def test_a_pattern_keeps_its_bytes_and_its_name() -> None:
+def test_a_pattern_keeps_its_bytes_and_its_name():
     assert len(SHIPPED) > 100
     for path in SHIPPED:
         pattern = load_pattern(path)
@@ -151,7 +143,7 @@ def test_a_pattern_keeps_its_bytes_and_its_name() -> None:
         assert path.stem == pattern.name
 
 
-def test_names_and_origin_have_no_part_in_what_a_pattern_is_called() -> None:
+def test_names_and_origin_have_no_part_in_what_a_pattern_is_called():
     for path in SHIPPED[::20]:
         model = onnx.ModelProto.FromString(path.read_bytes())
         model.producer_name = model.graph.name = "another"
@@ -161,7 +153,7 @@ def test_names_and_origin_have_no_part_in_what_a_pattern_is_called() -> None:
 
 
 @pytest.mark.parametrize("path", SHIPPED[::3], ids=lambda path: path.stem)
-def test_a_shipped_pattern_makes_its_pass_fire_and_can_be_grown(path: Path, firing: Firing) -> None:
+def test_a_shipped_pattern_makes_its_pass_fire_and_can_be_grown(path, firing):
     pattern = load_pattern(path)
     assert firing.fires(pattern.sized_model().SerializeToString(), pattern.fires)
     recipe = recipe_of(pattern)
@@ -169,14 +161,14 @@ def test_a_shipped_pattern_makes_its_pass_fire_and_can_be_grown(path: Path, firi
     assert is_sound(recipe)
 
 
-def test_a_pass_of_any_name_is_kept_inside_the_folder(tmp_path: Path) -> None:
+def test_a_pass_of_any_name_is_kept_inside_the_folder(tmp_path):
     pattern = replace(load_pattern(SHIPPED[0]), fires="../../relax/pass of mine")
     path = pattern.save(tmp_path / "patterns")
     assert path.parent == tmp_path / "patterns"
     assert load_pattern(path) == pattern
 
 
-def test_patterns_are_listed_with_their_passes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_patterns_are_listed_with_their_passes(capsys):
     assert run(["patterns", "list", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
     assert len(listed) == len(SHIPPED)
@@ -222,9 +214,7 @@ def test_what_onnx_has_no_word_for(size, kind):
 
 @pytest.mark.skipif(find_spec("tvm") is None, reason="TVM is not installed")
 @pytest.mark.slow
-def test_a_relax_test_gives_the_module_that_its_pass_changes(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_relax_test_gives_the_module_that_its_pass_changes(tmp_path, capsys):
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_order.py").write_text(RELAX.replace("{pass_}", "AdjustMatmulOrder"))
     facts, told = extracted(
@@ -277,9 +267,7 @@ def test_that_unrolls():
 
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("tvm") is None, reason="tvm is not installed")
-def test_primfuncs_of_a_test_are_kept_once_and_programs_start_from_them(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_primfuncs_of_a_test_are_kept_once_and_programs_start_from_them(tmp_path, capsys):
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_loops.py").write_text(LOOPS)
     words = (tmp_path / "tests", "--target", "tvm", "--trust", "-o", tmp_path / "found")
@@ -295,9 +283,7 @@ def test_primfuncs_of_a_test_are_kept_once_and_programs_start_from_them(
 
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("tvm") is None or find_spec("torch") is None, reason="needs TVM and torch")
-def test_lowered_operators_of_models_are_made_anew(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_lowered_operators_of_models_are_made_anew(tmp_path, capsys):
     tests = Path(__file__).parents[1] / "documented_loops"
     words = ("--target", "tvm", "--trust", "--most", "1", "--timeout", "60", "-o", tmp_path)
     facts, _ = extracted(capsys, tests, *words)
@@ -336,18 +322,18 @@ def extracted_patterns(relax_judge: Judge, made: GraphProgram, fires: str = "") 
     return list(GraphExtraction(relax_judge, 1).of([Document(case_of(made), fires)]))
 
 
-def test_the_pattern_of_a_pass_is_what_it_fires_on(relax_judge: Judge) -> None:
+def test_the_pattern_of_a_pass_is_what_it_fires_on(relax_judge):
     (found,) = extracted_patterns(relax_judge, FOLDABLE, "FoldConstant")
     assert [each.op for each in found.program.main.bindings] == ["relax.add"]
     assert found.fires == "FoldConstant"
     assert relax_judge.executor.changed_by(found.program.to_bytes(), ["FoldConstant"]) == ["FoldConstant"]
 
 
-def test_a_pass_that_finds_nothing_gives_no_pattern(relax_judge: Judge) -> None:
+def test_a_pass_that_finds_nothing_gives_no_pattern(relax_judge):
     assert extracted_patterns(relax_judge, program(call("t", "exp", "x")), "FoldConstant") == []
 
 
-def test_two_programs_of_one_structure_give_one_pattern(relax_judge: Judge) -> None:
+def test_two_programs_of_one_structure_give_one_pattern(relax_judge):
     twice = [Document(case_of(FOLDABLE), "FoldConstant")] * 2
     extraction = GraphExtraction(relax_judge, 5, is_whole=True)
     assert len(list(extraction.of(twice))) == 1
@@ -355,21 +341,21 @@ def test_two_programs_of_one_structure_give_one_pattern(relax_judge: Judge) -> N
 
 
 @pytest.mark.slow
-def test_parts_of_a_program_on_which_a_pass_fires_are_patterns_too(relax_judge: Judge) -> None:
+def test_parts_of_a_program_on_which_a_pass_fires_are_patterns_too(relax_judge):
     extraction = GraphExtraction(relax_judge, 5)
     found = list(extraction.of([Document(case_of(FOLDABLE), "FoldConstant")]))
     assert len(found) > 1
     assert len({each.digest for each in found}) == len(found)
 
 
-def test_a_pattern_is_read_back_as_it_was_written(relax_judge: Judge, tmp_path: Path) -> None:
+def test_a_pattern_is_read_back_as_it_was_written(relax_judge, tmp_path):
     (found,) = extracted_patterns(relax_judge, FOLDABLE, "FoldConstant")
     found.save(tmp_path)
     (again,) = load_graph_patterns(tmp_path)
     assert (again.digest, again.types, again.origin) == (found.digest, found.types, "a test")
 
 
-def test_a_file_that_is_no_pattern_is_a_mistake_of_the_user(tmp_path: Path) -> None:
+def test_a_file_that_is_no_pattern_is_a_mistake_of_the_user(tmp_path):
     (tmp_path / "a.relax.json").write_bytes(FOLDABLE.to_bytes())
     with pytest.raises(UserError, match="no pattern"):
         list(load_graph_patterns(tmp_path))
@@ -377,13 +363,13 @@ def test_a_file_that_is_no_pattern_is_a_mistake_of_the_user(tmp_path: Path) -> N
         next(find_strategy("relax_patterns")(range(1), 5, tmp_path / "none", UNLIMITED))
 
 
-def test_shipped_patterns_are_many_and_each_is_there_once() -> None:
+def test_shipped_patterns_are_many_and_each_is_there_once():
     shipped = list(load_graph_patterns(GRAPHS))
     assert len({each.fires for each in shipped}) >= 60
     assert len({each.digest for each in shipped}) == len(shipped)
 
 
-def test_programs_around_patterns_are_well_formed_and_mostly_trigger(relax_judge: Judge) -> None:
+def test_programs_around_patterns_are_well_formed_and_mostly_trigger(relax_judge):
     placed, fired = 0, 0
     for made in find_strategy("relax_patterns")(range(40), 8, None, UNLIMITED):
         text = made.program.to_bytes()  # type: ignore[union-attr]
@@ -396,7 +382,7 @@ def test_programs_around_patterns_are_well_formed_and_mostly_trigger(relax_judge
 
 
 @pytest.mark.slow
-def test_patterns_leave_the_programs_of_the_plain_strategy_as_they_are() -> None:
+def test_patterns_leave_the_programs_of_the_plain_strategy_as_they_are():
     (plain,) = find_strategy("relax")(range(3, 4), 10, None, UNLIMITED)
     bare = make_program(3, 10)
     assert plain.program.to_bytes() == bare.program.to_bytes()  # type: ignore[union-attr]

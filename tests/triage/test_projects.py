@@ -1,7 +1,5 @@
 """A compiler as a project is one file; with its backend it is all that a ready report takes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from onnx import TensorProto
@@ -17,7 +15,6 @@ from tests.triage.new_compiler import backend, project
 from triage.bugs.history import History
 from triage.projects import (
     GENERAL,
-    Project,
     project_of,
     project_of_module,
     project_of_package,
@@ -44,7 +41,7 @@ def test_every_backend_that_runs_a_compiler_has_a_project():
 
 
 @pytest.mark.parametrize("project", EVERY, ids=lambda each: each.name)
-def test_a_project_names_its_package_its_issues_and_its_own_backends(project: Project):
+def test_a_project_names_its_package_its_issues_and_its_own_backends(project):
     assert projects()[project.name] is project
     assert {backends()[name].package for name in project.backends} == {project.package}
     assert project_of_package(project.package) is project
@@ -55,7 +52,7 @@ def test_a_project_names_its_package_its_issues_and_its_own_backends(project: Pr
 
 
 @pytest.mark.parametrize("project", EVERY, ids=lambda each: each.name)
-def test_a_project_has_a_part_of_a_script_for_every_backend_and_says_what_it_is_imported_as(project: Project):
+def test_a_project_has_a_part_of_a_script_for_every_backend_and_says_what_it_is_imported_as(project):
     for name in project.backends:
         runner = runner_of(name, "onnx")
         assert runner.takes(name, "onnx")

@@ -1,7 +1,5 @@
 """What `reduction.html` shows, that it stands alone, and that its drawings are sound."""
 
-from __future__ import annotations
-
 import json
 import re
 from html.parser import HTMLParser
@@ -85,7 +83,7 @@ class Outline(HTMLParser):
         assert self.open.pop() == tag
 
 
-def test_the_page_is_whole_and_asks_for_nothing_from_elsewhere(tmp_path: Path) -> None:
+def test_the_page_is_whole_and_asks_for_nothing_from_elsewhere(tmp_path):
     text = page(tmp_path, chain(40), facts(40, [17]))
     outline = Outline()
     outline.feed(text)
@@ -94,7 +92,7 @@ def test_the_page_is_whole_and_asks_for_nothing_from_elsewhere(tmp_path: Path) -
     assert not re.search(r"https?:|url\(|@import", text)
 
 
-def test_the_page_tells_what_the_folder_tells(tmp_path: Path) -> None:
+def test_the_page_tells_what_the_folder_tells(tmp_path):
     text = page(tmp_path, chain(40), facts(40, [17]))
     for told in (
         "40 nodes reduced to 1: Neg",
@@ -106,7 +104,7 @@ def test_the_page_tells_what_the_folder_tells(tmp_path: Path) -> None:
         assert told in text
 
 
-def test_foreign_text_stays_text(tmp_path: Path) -> None:
+def test_foreign_text_stays_text(tmp_path):
     text = page(tmp_path, chain(2), facts(2, [0]))
     assert "bisect &lt;nodes&gt; by cut" in text
     assert "type &lt;T&gt; &amp; more" in text
@@ -114,31 +112,31 @@ def test_foreign_text_stays_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("count", "kept"), [(5, [2]), (MOST_WHOLE, [0, 149]), (2000, [3, 1200])])
-def test_each_kept_node_is_highlighted_once(tmp_path: Path, count: int, kept: list[int]) -> None:
+def test_each_kept_node_is_highlighted_once(tmp_path, count, kept):
     text = page(tmp_path, chain(count), facts(count, kept))
     assert text.count('<g class="kept">') == len(kept)
 
 
-def test_a_large_original_is_drawn_by_what_is_near_the_kept_nodes(tmp_path: Path) -> None:
+def test_a_large_original_is_drawn_by_what_is_near_the_kept_nodes(tmp_path):
     text = page(tmp_path, chain(5000), facts(5000, [2500]))
     assert text.count('<g class="node">') == 3 + 3 + 1  # steps up, steps down, what is left
     assert text.count('class="mark"') == 1
     assert len(text) < 150_000
 
 
-def test_the_same_reduction_gives_the_same_bytes(tmp_path: Path) -> None:
+def test_the_same_reduction_gives_the_same_bytes(tmp_path):
     pages = [page(tmp_path / name, chain(60), facts(60, [17])) for name in ("one", "two")]
     assert pages[0] == pages[1]
     assert str(tmp_path) not in pages[0]
 
 
-def test_without_the_original_only_what_is_left_is_shown(tmp_path: Path) -> None:
+def test_without_the_original_only_what_is_left_is_shown(tmp_path):
     text = page(tmp_path, None, facts(40, []))
     assert "Where it was in the original" not in text
     assert "What is left" in text
 
 
-def test_a_script_is_named_only_where_it_is(tmp_path: Path) -> None:
+def test_a_script_is_named_only_where_it_is(tmp_path):
     assert "python repro.py" not in page(tmp_path, None, facts(2, []))
     (tmp_path / "repro.py").write_text("")
     assert "python repro.py" in page(tmp_path, None, facts(2, []))
@@ -147,7 +145,7 @@ def test_a_script_is_named_only_where_it_is(tmp_path: Path) -> None:
 DIAMOND = [(0, 1), (0, 2), (1, 3), (2, 3), (0, 3)]
 
 
-def test_boxes_of_a_layer_stay_apart_and_layers_go_down() -> None:
+def test_boxes_of_a_layer_stay_apart_and_layers_go_down():
     boxes = [Box(60, 20), Box(200, 30), Box(80, 20), Box(40, 20)]
     gaps = Gaps()
     drawing = draw(boxes, DIAMOND, gaps)
@@ -161,27 +159,27 @@ def test_boxes_of_a_layer_stay_apart_and_layers_go_down() -> None:
         assert centre.y + box.height / 2 <= drawing.height
 
 
-def test_a_line_past_a_layer_does_not_run_through_its_boxes() -> None:
+def test_a_line_past_a_layer_does_not_run_through_its_boxes():
     boxes = [Box(60, 20)] * 4
     drawing = draw(boxes, DIAMOND)
     bend = drawing.routes[DIAMOND.index((0, 3))][1]
     assert all(abs(bend.x - drawing.centres[at].x) > 30 for at in (1, 2))
 
 
-def test_crossings_that_need_not_be_are_untangled() -> None:
+def test_crossings_that_need_not_be_are_untangled():
     drawing = draw([Box(40, 20)] * 4, [(0, 3), (1, 2)])
     xs = [point.x for point in drawing.centres]
     assert (xs[0] - xs[1]) * (xs[3] - xs[2]) > 0
 
 
-def test_an_order_has_what_is_read_before_its_reader() -> None:
+def test_an_order_has_what_is_read_before_its_reader():
     reads = {0: [2, 3], 1: [0], 2: [3], 3: []}
     order = topological_order(4, reads)
     assert sorted(order) == [0, 1, 2, 3]
     assert all(order.index(source) < order.index(at) for at, sources in reads.items() for source in sources)
 
 
-def test_a_body_s_reads_are_lines_of_its_node() -> None:
+def test_a_body_s_reads_are_lines_of_its_node():
     branch = "b () => (float[2] b) { b = Neg (a) }"
     text = f"a = Abs (x) y = If (c) <then_branch = {branch}, else_branch = {branch}>"
     graph = model_of(f"g (float[2] x, bool c) => (float[2] y) {{ {text} }}").graph
@@ -191,7 +189,7 @@ def test_a_body_s_reads_are_lines_of_its_node() -> None:
 @pytest.mark.parametrize(
     "points", [[(0, 5489), (4, 40), (9, 2)], [(0, 1)], [(0, 7), (3, 7)], [(0, 10**9), (900, 0)]]
 )
-def test_a_curve_falls_and_stays_within_its_frame(points: list[tuple[int, int]]) -> None:
+def test_a_curve_falls_and_stays_within_its_frame(points):
     chart = curve(points, points[-1][0] + 20)
     ys = [float(y) for y in re.findall(r"V([\d.]+)", chart.line)]
     assert ys == sorted(ys)
@@ -200,7 +198,7 @@ def test_a_curve_falls_and_stays_within_its_frame(points: list[tuple[int, int]])
     assert chart.left <= chart.sweep < chart.right
 
 
-def test_a_graph_in_which_everything_reads_everything_is_drawn_in_so_many_calls() -> None:
+def test_a_graph_in_which_everything_reads_everything_is_drawn_in_so_many_calls():
     edges = [(source, target) for target in range(150) for source in range(target)]
     drawn: list[Drawing] = []
     calls = calls_of(lambda: drawn.append(draw([Box(60, 40)] * 150, edges)))

@@ -1,6 +1,3 @@
-from __future__ import annotations
-
-import contextlib
 import getpass
 import hashlib
 import json
@@ -23,7 +20,7 @@ from oracles.numerics.compare import Tolerance
 from oracles.sandbox.sandbox import Sandbox
 from oracles.verdict import Config, Frame, Outcome, Phase, Run, Status, Symptom, Verdict, WrongResult
 from reducer.pass_sets import PassSet
-from tests.helpers.commands import waited_for
+from tests.helpers.commands import processes_with, waited_for
 from tests.helpers.failing import ORT, clip_exception, division_crash, healthy, model
 from triage.bugs.history import History
 from triage.claims.claim import essence, expect
@@ -446,17 +443,7 @@ def test_a_script_that_does_not_end_is_ended_with_all_its_children(tmp_path, mon
     script = f"import subprocess\nsubprocess.run(['sleep', '{marker}'])"
     proof = prove(script, {}, "", seconds=0.1, memory=1 << 30)
     assert (proof.shown, proof.holds) == (0, False)
-    assert waited_for(lambda: not running(marker))
-
-
-def running(argument: str) -> list[str]:
-    """Who was started with this as the last argument; who has ended has no command line any more."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):  # gone meanwhile
-            if (folder / "cmdline").read_bytes().endswith(f"\0{argument}\0".encode()):
-                found.append(folder.name)
-    return found
+    assert waited_for(lambda: not processes_with(marker))
 
 
 def test_results_that_change_from_run_to_run_are_said_to_do_so():

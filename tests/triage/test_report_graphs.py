@@ -1,7 +1,5 @@
 """Reports of torch and Relax programs: as whole as those of ONNX models."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys
@@ -195,7 +193,7 @@ def test_code_that_does_more_than_describe_a_program_is_told(code, format, told)
 
 @needs("tvm")
 @pytest.mark.slow
-def test_what_all_of_the_ways_of_tvm_get_wrong_alike_is_reported_beside_numpy(tmp_path: Path) -> None:
+def test_what_all_of_the_ways_of_tvm_get_wrong_alike_is_reported_beside_numpy(tmp_path):
     case = Case.load(Path(__file__).parents[2] / "corpus" / "regressions" / "relax-group-norm-scale")
     report = reported(replace(case, target=Target("tvm")), tmp_path / "it")
     assert report.ready, report.missing
@@ -227,7 +225,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize("oracle", WAYS)
-def test_the_script_runs_the_program_as_the_oracle_did(oracle: str) -> None:
+def test_the_script_runs_the_program_as_the_oracle_did(oracle):
     config, does = WAYS[oracle]
     runner = runner_of("tvm", "relax")
     assert oracle in runner.tells
@@ -255,7 +253,7 @@ def returning(op: str, dtype: str) -> Case:
 
 
 @pytest.mark.slow
-def test_what_fails_as_it_was_rewritten_is_reported_as_a_program_of_its_own(tmp_path: Path) -> None:
+def test_what_fails_as_it_was_rewritten_is_reported_as_a_program_of_its_own(tmp_path):
     pytest.importorskip("tvm", reason="TVM is not installed")
     case = returning("relax.tril", "int32")
     assert case.target is not None
@@ -276,7 +274,7 @@ def test_what_fails_as_it_was_rewritten_is_reported_as_a_program_of_its_own(tmp_
 # Of an invalid model a report says which node breaks which rule, by the path that the user gave
 
 
-def test_an_invalid_model_gets_a_page_for_its_owner(tmp_path: Path) -> None:
+def test_an_invalid_model_gets_a_page_for_its_owner(tmp_path):
     text = 'g (float[2,3] x) => (float[2,4] y) { ["proj"] y = MatMul (x, w) }'
     model = model_of(text, w=np.zeros((5, 4), np.float32))
     path = tmp_path / "mine.onnx"
@@ -290,7 +288,7 @@ def test_an_invalid_model_gets_a_page_for_its_owner(tmp_path: Path) -> None:
         assert words in text
 
 
-def test_a_healthy_case_is_refused_by_the_word_that_named_it(tmp_path: Path) -> None:
+def test_a_healthy_case_is_refused_by_the_word_that_named_it(tmp_path):
     healthy().save(tmp_path / "fine")
     options = CaseOptions()
     with Judges(options) as judges, pytest.raises(UserError, match="fine: shows no bug on ort"):

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import base64
 import math
 import subprocess
@@ -309,12 +307,6 @@ def test_a_fragment_is_found_in_a_message_that_its_template_rewrites(message, wa
     assert fragment in message
 
 
-def test_the_same_case_gives_the_same_script():
-    assert write_script(healthy(), claim_of(Outcome.CRASH)) == write_script(
-        healthy(), claim_of(Outcome.CRASH)
-    )
-
-
 # A result that every run of a program of loops gets wrong alike is told against the interpreter's
 
 
@@ -334,7 +326,7 @@ VERDICT = Verdict(
 )
 
 
-def test_the_interpreters_result_is_what_a_script_compares_with() -> None:
+def test_the_interpreters_result_is_what_a_script_compares_with():
     told = language_of("tir").interpreted(CASE, VERDICT)
     found = expect(VERDICT, Tolerance(), project_of("tvm"), told=told)
     assert found.failing is RUN
@@ -343,11 +335,11 @@ def test_the_interpreters_result_is_what_a_script_compares_with() -> None:
     assert whose(found.passing.config) == "an interpreter of the loops in Python"
 
 
-def test_where_runs_differ_they_are_told_against_each_other() -> None:
+def test_where_runs_differ_they_are_told_against_each_other():
     assert language_of("tir").interpreted(CASE, replace(VERDICT, runs=(RUN, RUN))) is None
 
 
-def test_what_is_not_defined_throughout_is_not_told() -> None:
+def test_what_is_not_defined_throughout_is_not_told():
     wild = (*BODY, Store("A", (Const(0),), Binary("shl", Const(1), Const(40))))
     case = replace(CASE, program=to_bytes(Module({"main": Function((A,), wild)})))
     assert language_of("tir").interpreted(case, VERDICT) is None

@@ -1,7 +1,5 @@
 """Scripts for TVM and torch: seen to exit with 1 on a real bug, and with 0 on a model without one."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What commands print with `--json` is what `crux schema` says, and each field is described."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -88,9 +86,7 @@ CALLS = [
 
 
 @pytest.mark.parametrize("line", CALLS)
-def test_real_output_has_the_form_of_its_schema(
-    line: str, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_real_output_has_the_form_of_its_schema(line, folder, capsys):
     if line.startswith("replay"):
         run(["replay", str(folder / "clip"), "--record", "--json"])
         line = "replay clip"
@@ -104,7 +100,7 @@ def test_real_output_has_the_form_of_its_schema(
     assert list(misfits(json.loads(printed), schema_of(name))) == []
 
 
-def test_documents_that_take_long_to_make_have_the_form_of_their_schema() -> None:
+def test_documents_that_take_long_to_make_have_the_form_of_their_schema():
     bug = Bug("C0001", "a title", 3, 1, True, 2, "here", True)
     assert list(misfits(bug.document(), BUG)) == []
     seen = {each: ReleaseResult(each, "crash", "execute", "s", "t", 1, (), "3.11", "2.0") for each in "123"}
@@ -115,7 +111,7 @@ def test_documents_that_take_long_to_make_have_the_form_of_their_schema() -> Non
     assert list(misfits(found | given, schema_of("bisect"))) == []
 
 
-def test_the_validator_of_these_tests_sees_what_is_wrong() -> None:
+def test_the_validator_of_these_tests_sees_what_is_wrong():
     good: dict[str, Any] = {"name": "seed", "value": 1, "from": "default"}
     schema = schema_of("config")
     assert list(misfits([good], schema)) == []
@@ -124,7 +120,7 @@ def test_the_validator_of_these_tests_sees_what_is_wrong() -> None:
         assert list(misfits([bad], schema))
 
 
-def test_each_schema_is_of_a_command_and_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_schema_is_of_a_command_and_is_printed(capsys):
     assert run(["schema"]) == 0
     names = capsys.readouterr().out.splitlines()
     assert names == [*SCHEMAS]

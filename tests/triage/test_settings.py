@@ -1,7 +1,5 @@
 """The nearest file of settings, the environment, the command line; a file is data and runs nothing."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -28,9 +26,7 @@ def configured(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, tup
     return {each["name"]: (each["value"], each["from"]) for each in json.loads(capsys.readouterr().out)}
 
 
-def test_each_setting_says_where_it_comes_from(
-    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_setting_says_where_it_comes_from(project, capsys, monkeypatch):
     path = project / "pyproject.toml"
     path.write_text('[tool.crux]\ntarget = "reference"\ntimeout = 7\nmemory = 512\ndatabase = "found.db"\n')
     monkeypatch.setenv("CRUX_MEMORY", "1024")
@@ -44,9 +40,7 @@ def test_each_setting_says_where_it_comes_from(
     assert found.keys() == KINDS.keys()
 
 
-def test_the_nearest_file_with_settings_counts_and_none_outside_the_repository(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_nearest_file_with_settings_counts_and_none_outside_the_repository(project, capsys):
     (project.parent / "crux.toml").write_text("seed = 1\n")
     assert configured(capsys)["seed"] == (None, "default")
     (project / "crux.toml").write_text("seed = 2\n")
@@ -71,9 +65,7 @@ def test_the_nearest_file_with_settings_counts_and_none_outside_the_repository(
         ("nonsense", "cannot be read as settings"),
     ],
 )
-def test_what_a_file_may_not_say_is_one_line(
-    project: Path, capsys: pytest.CaptureFixture[str], text: str, said: str
-) -> None:
+def test_what_a_file_may_not_say_is_one_line(project, capsys, text, said):
     (project / "crux.toml").write_text(text + "\n")
     assert run(["check", "missing.onnx"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
@@ -81,9 +73,7 @@ def test_what_a_file_may_not_say_is_one_line(
     assert run(["check", "--help"]) == 0  # help is there all the same
 
 
-def test_a_target_of_the_settings_stands_in_for_cases_that_say_none(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_target_of_the_settings_stands_in_for_cases_that_say_none(project, capsys):
     (project / "crux.toml").write_text('target = "reference"\n')
     healthy().save(Path("own"))
     Path("bare.onnx").write_bytes(healthy().program)

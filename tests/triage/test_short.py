@@ -1,7 +1,5 @@
 """The short script builds the model that it claims to build and asserts: red before a fix, green after."""
 
-from __future__ import annotations
-
 import base64
 import subprocess
 import sys
@@ -111,7 +109,7 @@ def claimed(failing: Run, passing: Run | None, backend: str, **facts: str) -> Cl
     )
 
 
-def test_values_that_a_reference_gives_are_held_and_asserted() -> None:
+def test_values_that_a_reference_gives_are_held_and_asserted():
     claim = claimed(WRONG, RIGHT, "tvm", kind="value")
     program = GraphProgram("relax", Graph((Input("x", "float32", (2,)),), (), ("x",))).to_bytes()
     text = short_scripts(Case("relax", program, {}, Target("tvm")), claim, Source("# a module", "")).script
@@ -142,7 +140,7 @@ def run(text: str, folder: Path, *before: str) -> subprocess.CompletedProcess[st
     )
 
 
-def test_the_script_and_the_test_fail_before_a_fix_and_pass_after_it(tmp_path: Path) -> None:
+def test_the_script_and_the_test_fail_before_a_fix_and_pass_after_it(tmp_path):
     case, claim = of_clip()
     found = short_scripts(case, claim, None)
     assert found.script.splitlines()[0] == "# Needs onnxruntime, numpy, onnx to build the model"
@@ -158,14 +156,14 @@ def test_the_script_and_the_test_fail_before_a_fix_and_pass_after_it(tmp_path: P
     assert run(fixed[1], tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider").returncode == 0
 
 
-def test_without_a_short_script_the_test_runs_the_long_one(tmp_path: Path) -> None:
+def test_without_a_short_script_the_test_runs_the_long_one(tmp_path):
     text = render("test_repro.py.j2", name="test_div_timeout", title='[Div] "quoted" \\')
     for code in (0, 1):
         (tmp_path / "repro.py").write_text(f"raise SystemExit({code})")
         assert run(text, tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider").returncode == code
 
 
-def test_a_model_that_the_helper_cannot_say_stands_as_bytes_and_needs_no_onnx() -> None:
+def test_a_model_that_the_helper_cannot_say_stands_as_bytes_and_needs_no_onnx():
     case, claim = of_clip()
     made = parse(case.program)
     made.functions.add(name="F", domain="d", output=[])
@@ -175,7 +173,7 @@ def test_a_model_that_the_helper_cannot_say_stands_as_bytes_and_needs_no_onnx() 
     assert "model = base64.b64decode(" in found.script
 
 
-def test_of_an_exception_the_result_after_a_fix_is_asserted_too() -> None:
+def test_of_an_exception_the_result_after_a_fix_is_asserted_too():
     case, claim = of_clip()
     failing = replace(
         claim.expectation.failing, status=Status.EXCEPTION, error="RuntimeException", outputs={}

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import multiprocessing
 import os
 import shutil
@@ -74,16 +72,6 @@ def test_the_same_case_on_another_target_is_another_failure(store):
     assert record_failure(store, case, verdict()).id != record_failure(store, other, verdict()).id
 
 
-def test_a_damaged_blob_is_told(store):
-    store.add_case(healthy())
-    assert examine(store)["sound"]
-    digest = next(iter(store.blobs.digests()))
-    store.blobs.path(digest).write_bytes(b"damaged")
-    found = examine(store)
-    assert not found["sound"]
-    assert digest[:12] in found["problems"][0]
-
-
 def test_a_file_that_is_no_database_is_the_users_mistake(tmp_path):
     path = tmp_path / "crux.db"
     path.write_text("this is not a database, it is far too long a text for that, and it has no header")
@@ -103,10 +91,6 @@ def test_nothing_of_a_failed_transaction_stays(store):
     with pytest.raises(RuntimeError):
         _fail_halfway(store)
     assert store.rows("SELECT * FROM events") == []
-
-
-def test_the_write_ahead_log_is_in_use(store):
-    assert store.row("PRAGMA journal_mode") == {"journal_mode": "wal"}
 
 
 def _write_failures(path: Path, first: int, count: int) -> None:

@@ -38,7 +38,7 @@ def outcomes(jobs: int, plan: Plan) -> list[tuple[int, str, str]]:
         return [(each.seed, each.case_id, each.verdict.outcome.value) for each in found]
 
 
-def test_one_and_two_processes_test_the_same_cases_with_the_same_outcomes() -> None:
+def test_one_and_two_processes_test_the_same_cases_with_the_same_outcomes():
     plan = Plan(nodes=5)
     alone = outcomes(1, plan)
     assert [seed for seed, _, _ in alone] == list(range(7, 107))
@@ -56,14 +56,14 @@ def bred(jobs: int) -> list[tuple[int, str, str]]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_one_and_two_processes_breed_the_same_programs_of_loops() -> None:
+def test_one_and_two_processes_breed_the_same_programs_of_loops():
     assert bred(2) == bred(1)
 
 
 @pytest.mark.parametrize(
     ("source", "error"), [(Path("none"), UserError), (cast(Path, object()), RemoteError)], ids=["user", "own"]
 )
-def test_what_fails_in_a_process_is_told_here(source: Path, error: type[Exception]) -> None:
+def test_what_fails_in_a_process_is_told_here(source, error):
     plan = Plan("coverage", Mode.STRICT, source=source)
     with open_testers(CaseOptions(jobs=2), ORT, plan) as testers, pytest.raises(error):
         list(fuzz(testers.all, tests=20))
@@ -91,7 +91,7 @@ def ran(path: Path, tests: int, seed: int | None) -> list[tuple[int, str]]:
         return told
 
 
-def test_a_campaign_in_parts_is_the_same_as_in_one(tmp_path: Path) -> None:
+def test_a_campaign_in_parts_is_the_same_as_in_one(tmp_path):
     whole = ran(tmp_path / "whole.db", TESTS, None)
     parts = []
     for tests in (5, BLOCK, 40, TESTS):
@@ -99,20 +99,20 @@ def test_a_campaign_in_parts_is_the_same_as_in_one(tmp_path: Path) -> None:
     assert parts == whole
 
 
-def test_a_seed_that_is_given_begins_anew(tmp_path: Path) -> None:
+def test_a_seed_that_is_given_begins_anew(tmp_path):
     first = ran(tmp_path / "crux.db", 6 * BLOCK, seed=0)
     assert ran(tmp_path / "crux.db", 6 * BLOCK, seed=0) == first
     assert ran(tmp_path / "crux.db", 1, None)[0][0] == 6 * BLOCK
 
 
-def test_the_case_of_a_seed_under_way_is_made_again(store: Store) -> None:
+def test_the_case_of_a_seed_under_way_is_made_again(store):
     teaching = CoverageSync(store, "ort", 0)
     for each in fuzz([worker], seed=0, tests=TESTS, teacher=teaching):
         (made,) = make_tests(GUIDED, range(each.seed, each.seed + 1), teaching.lesson_of_seed(each.seed))
         assert made.case.case_id == each.case_id
 
 
-def test_lessons_are_folded_so_that_the_table_stays_small(tmp_path: Path, store: Store) -> None:
+def test_lessons_are_folded_so_that_the_table_stays_small(tmp_path, store):
     ran(tmp_path / "crux.db", 30 * BLOCK, None)
     campaign = last_campaign(store, "ort")
     assert campaign is not None
@@ -124,7 +124,7 @@ def test_lessons_are_folded_so_that_the_table_stays_small(tmp_path: Path, store:
     assert last == {"arm": "coverage|strict", "tests": BLOCK * blocks}
 
 
-def test_a_campaign_that_is_killed_goes_on_with_what_it_learned(tmp_path: Path) -> None:
+def test_a_campaign_that_is_killed_goes_on_with_what_it_learned(tmp_path):
     path = tmp_path / "crux.db"
     command = "import sys; from pathlib import Path; from tests.triage.test_testers import ran;"
     command += "ran(Path(sys.argv[1]), 100_000, None)"
@@ -160,7 +160,7 @@ def interrupted(path: Path, after: int) -> None:
                 raise KeyboardInterrupt
 
 
-def test_an_interrupted_run_has_kept_what_each_test_taught(tmp_path: Path) -> None:
+def test_an_interrupted_run_has_kept_what_each_test_taught(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         interrupted(tmp_path / "crux.db", BLOCK + 3)
     with Store(tmp_path / "crux.db") as store:
@@ -168,7 +168,7 @@ def test_an_interrupted_run_has_kept_what_each_test_taught(tmp_path: Path) -> No
         assert sum(each.tests for each in load_costs(store, 1).values()) == BLOCK + 3
 
 
-def test_what_cannot_be_resumed_is_one_clear_line(tmp_path: Path) -> None:
+def test_what_cannot_be_resumed_is_one_clear_line(tmp_path):
     path = tmp_path / "crux.db"
     with pytest.raises(UserError, match="no such database"):
         must_go_on(path, "ort", None)

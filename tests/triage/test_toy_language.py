@@ -1,9 +1,6 @@
 """A language is what its folders say: a toy one goes from generation to a report by these alone."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -31,7 +28,7 @@ def toy() -> Iterator[None]:
         yield
 
 
-def test_a_generated_program_is_judged_reduced_and_reported(tmp_path: Path) -> None:
+def test_a_generated_program_is_judged_reduced_and_reported(tmp_path):
     cases = list(make_cases(Plan(strategy="toy", nodes=8), range(48)))
     with Judge(TOY) as judge:
         verdicts = [judge.verdict(case) for case in cases]
@@ -49,13 +46,13 @@ def test_a_generated_program_is_judged_reduced_and_reported(tmp_path: Path) -> N
     assert issue.startswith("# [neg + abs] -3 instead of 3 with fast, not plain")
 
 
-def test_a_case_of_it_is_saved_and_opened_as_any_other(tmp_path: Path) -> None:
+def test_a_case_of_it_is_saved_and_opened_as_any_other(tmp_path):
     (case,) = make_cases(Plan(strategy="toy", nodes=3), range(1))
     case.save(tmp_path / "case")
     assert Case.load(tmp_path / "case").case_id == case.case_id
     assert open_case(tmp_path / "case" / find_format("toy").program_file).format == "toy"
 
 
-def test_a_compiler_that_does_not_run_it_is_a_users_mistake() -> None:
+def test_a_compiler_that_does_not_run_it_is_a_users_mistake():
     with pytest.raises(UserError, match="target ort: runs no toy programs; choose another, such as toy"):
         Judge(Target("ort"), format="toy")

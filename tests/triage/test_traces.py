@@ -1,7 +1,5 @@
 """Raw traces are clustered by what they say, and by nothing else."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import random

@@ -1,7 +1,5 @@
 """Databases checked, packed, copied, merged, and opened again by a later version."""
 
-from __future__ import annotations
-
 import json
 import os
 import sqlite3

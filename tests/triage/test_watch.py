@@ -1,7 +1,5 @@
 """What new releases change: by tables, on the installed release, and on releases from wheels made here."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -70,7 +68,7 @@ def row(text: str) -> list[Seen]:
         ("x?", Change.SILENT),
     ],
 )
-def test_what_became_of_a_case(text: str, expected: Change) -> None:
+def test_what_became_of_a_case(text, expected):
     *known, now = row(text)
     assert change(known, now) is expected
     assert (
@@ -78,13 +76,13 @@ def test_what_became_of_a_case(text: str, expected: Change) -> None:
     )  # later ones say nothing
 
 
-def test_where_only_the_face_of_a_failure_is_known_it_counts() -> None:
+def test_where_only_the_face_of_a_failure_is_known_it_counts():
     assert change([Seen("1.0", RAISES)], Seen("1.1", RAISES, "words")) is Change.FAILS
     assert change([Seen("1.0", RAISES)], Seen("1.1", ("crash", "execute", ""), "SIGSEGV")) is Change.NEW
     assert before([], "1.0") is None
 
 
-def test_early_builds_come_before_the_release_and_late_ones_after_it() -> None:
+def test_early_builds_come_before_the_release_and_late_ones_after_it():
     wanted = [
         "1.9",
         "1.31.1",
@@ -98,7 +96,7 @@ def test_early_builds_come_before_the_release_and_late_ones_after_it() -> None:
     assert order_of("2.13.0+cpu") == order_of("2.13")
 
 
-def test_releases_are_those_that_are_newer_than_what_was_watched() -> None:
+def test_releases_are_those_that_are_newer_than_what_was_watched():
     offered = ["1.30.0", "1.31.0", "1.31.1", "1.32.0"]
     assert chosen(offered, (), (), "p") == ["1.32.0"]
     assert chosen(offered, (), ("1.31.0",), "p") == ["1.31.1", "1.32.0"]
@@ -118,9 +116,7 @@ def cases(tmp_path: Path) -> Path:
     return tmp_path / "cases"
 
 
-def test_each_word_is_said_of_cases_on_the_installed_release_and_remembered(
-    tmp_path: Path, cases: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_each_word_is_said_of_cases_on_the_installed_release_and_remembered(tmp_path, cases, capsys):
     common = ["--python", sys.executable, "--no-corpus", "--json", "--db", str(tmp_path / "w.db")]
     found = {}
     for name in ("regressed", "fails", "new"):
@@ -135,7 +131,7 @@ def test_each_word_is_said_of_cases_on_the_installed_release_and_remembered(
     assert json.loads(capsys.readouterr().out)[0]["passes"] == 1
 
 
-def test_bugs_of_the_database_are_watched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bugs_of_the_database_are_watched(tmp_path, capsys):
     clip_exception().save(tmp_path / "clip")
     database = ["--db", str(tmp_path / "w.db"), "--json"]
     assert run(["check", str(tmp_path / "clip"), *database]) == 1
@@ -145,9 +141,7 @@ def test_bugs_of_the_database_are_watched(tmp_path: Path, capsys: pytest.Capture
     assert document["cases"] == 1
 
 
-def test_what_cannot_be_asked_is_the_users_to_mend(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_asked_is_the_users_to_mend(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for words, told in {
         ("--python", "/bin/false"): "cannot run onnxruntime",
@@ -162,7 +156,7 @@ def test_what_cannot_be_asked_is_the_users_to_mend(
 
 
 @pytest.mark.slow
-def test_without_a_network_there_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
+def test_without_a_network_there_is_one_line_and_exit_code_2(tmp_path):
     nowhere = "import os; os.environ.update(PIP_INDEX_URL='http://127.0.0.1:9/', PIP_EXTRA_INDEX_URL='')"
     done = crux_apart(tmp_path, "watch", setup=nowhere)
     assert done.returncode == 2
@@ -193,9 +187,7 @@ core.InferenceSession = session
 
 
 @pytest.mark.slow
-def test_two_builds_in_a_folder_of_wheels_are_told_apart(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_builds_in_a_folder_of_wheels_are_told_apart(tmp_path, capsys, monkeypatch):
     site = Path(sysconfig.get_path("purelib"))
     wheels = tmp_path / "wheels"
     wheels.mkdir()
@@ -218,7 +210,7 @@ def test_two_builds_in_a_folder_of_wheels_are_told_apart(
     assert run([*words, "--release", "99.0"]) == 1
 
 
-def test_the_workflow_runs_commands_that_there_are() -> None:
+def test_the_workflow_runs_commands_that_there_are():
     facts = yaml.safe_load((ROOT / "docs/watch/crux-watch.yml").read_text(encoding="utf-8"))
     assert set(facts[True]) == {"schedule", "workflow_dispatch"}  # `on` is a yes in YAML 1.1
     steps = facts["jobs"]["watch"]["steps"]
@@ -228,7 +220,7 @@ def test_the_workflow_runs_commands_that_there_are() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_the_workflow_s_step_ends_as_the_watch_does(tmp_path: Path) -> None:
+def test_the_workflow_s_step_ends_as_the_watch_does(tmp_path):
     facts = yaml.safe_load((ROOT / "docs/watch/crux-watch.yml").read_text(encoding="utf-8"))
     script = next(each["run"] for each in facts["jobs"]["watch"]["steps"] if each.get("name") == "Watch")
     tool = tmp_path / "bin" / "crux"
@@ -244,7 +236,7 @@ def test_the_workflow_s_step_ends_as_the_watch_does(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_hunt_on_a_release_reduces_and_reports_what_it_meets(tmp_path: Path) -> None:
+def test_a_hunt_on_a_release_reduces_and_reports_what_it_meets(tmp_path):
     """Under the Python of an environment that crux made: nobody has to trust what it named itself."""
     target = Target.parse(f"ort@python={sys.executable}")
     with Store(tmp_path / "crux.db") as store, Judge(target) as judge:
@@ -259,7 +251,7 @@ def test_a_hunt_on_a_release_reduces_and_reports_what_it_meets(tmp_path: Path) -
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd here")
-def test_the_units_are_ones_that_systemd_takes(tmp_path: Path) -> None:
+def test_the_units_are_ones_that_systemd_takes(tmp_path):
     for name in ("crux-watch.service", "crux-watch.timer"):
         text = (ROOT / "docs/watch" / name).read_text(encoding="utf-8")
         (tmp_path / name).write_text(text.replace("%h/.local/bin/crux", "/bin/true"), encoding="utf-8")
@@ -281,7 +273,7 @@ def _is_of_torch(regression: Regression) -> bool:
 
 
 @pytest.mark.parametrize("regression", CASES, ids=lambda regression: regression.name)
-def test_every_case_of_the_corpus_is_small_and_sound(regression: Regression) -> None:
+def test_every_case_of_the_corpus_is_small_and_sound(regression):
     if regression.case.format == "onnx":
         assert checker_complaint(parse(regression.case.program)) is None
     assert regression.case.measure.nodes <= 9  # the longest pattern of a fusion that is in the corpus
@@ -297,9 +289,7 @@ def test_every_case_of_the_corpus_is_small_and_sound(regression: Regression) -> 
     ],
     ids=["without torch", "torch"],
 )
-def test_the_installed_release_shows_what_the_corpus_says_of_it(
-    cases: list[Regression], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_installed_release_shows_what_the_corpus_says_of_it(cases, tmp_path, capsys):
     report = tmp_path / "replay.xml"
     folders = [str(FOLDER / each.name) for each in cases]
     assert run(["replay", *folders, "--json", "--junit", str(report)]) == 0
@@ -312,9 +302,7 @@ def test_the_installed_release_shows_what_the_corpus_says_of_it(
     assert suite.get("failures") == "0"
 
 
-def test_a_case_that_shows_something_else_is_a_difference_and_exit_code_1(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_case_that_shows_something_else_is_a_difference_and_exit_code_1(tmp_path, capsys):
     folder = tmp_path / "mended"
     shutil.copytree(FOLDER / "relu-clip-not-float", folder)
     expected = folder / "expected.json"
@@ -325,9 +313,7 @@ def test_a_case_that_shows_something_else_is_a_difference_and_exit_code_1(
     assert json.loads(capsys.readouterr().out)[0]["status"] == "differs"
 
 
-def test_a_folder_without_an_expectation_is_the_users_to_mend(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_without_an_expectation_is_the_users_to_mend(tmp_path, capsys):
     folder = tmp_path / "case"
     shutil.copytree(FOLDER / "relu-clip-not-float", folder)
     (folder / "expected.json").unlink()

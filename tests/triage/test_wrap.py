@@ -1,7 +1,5 @@
 """`crux wrap` runs a program of the user's, and takes the graphs that torch keeps of it as cases."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os
@@ -28,7 +26,7 @@ torch.compile(moved)(torch.randn(64), torch.randperm(64))
 """
 
 
-def test_the_program_runs_with_its_own_output_and_torch_keeps_graphs_in_the_folder(tmp_path: Path) -> None:
+def test_the_program_runs_with_its_own_output_and_torch_keeps_graphs_in_the_folder(tmp_path):
     told = tmp_path / "told"
     code = f"import os; open({str(told)!r}, 'w').write(os.environ['TORCH_COMPILE_DEBUG_DIR']); os._exit(3)"
     ended = run_wrapped([sys.executable, "-c", code], tmp_path / "out", "errors")
@@ -36,7 +34,7 @@ def test_the_program_runs_with_its_own_output_and_torch_keeps_graphs_in_the_fold
     assert ended.sentence(0) == "the program ended with 3; no graph failed to compile"
 
 
-def test_a_program_that_a_signal_ends_is_told_of(tmp_path: Path) -> None:
+def test_a_program_that_a_signal_ends_is_told_of(tmp_path):
     ended = run_wrapped(
         [sys.executable, "-c", "import os; os.kill(os.getpid(), 11)"], tmp_path / "o", "errors"
     )
@@ -51,14 +49,14 @@ def test_a_program_that_a_signal_ends_is_told_of(tmp_path: Path) -> None:
         ([sys.executable], "none", "--catch none: one of"),
     ],
 )
-def test_what_cannot_be_run_is_one_line(command: list[str], catch: str, said: str, tmp_path: Path) -> None:
+def test_what_cannot_be_run_is_one_line(command, catch, said, tmp_path):
     with pytest.raises(UserError, match=said):
         run_wrapped(command, tmp_path / "out", catch)
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
-def test_a_graph_with_wrong_values_in_a_program_becomes_a_failing_case(tmp_path: Path) -> None:
+def test_a_graph_with_wrong_values_in_a_program_becomes_a_failing_case(tmp_path):
     (tmp_path / "train.py").write_text(WRONG)
     command = [sys.executable, "-m", "triage.cli", "wrap", "--catch", "all", "--json", "-o", "caught"]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}

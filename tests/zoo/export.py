@@ -1,7 +1,5 @@
 """Writes the networks of the zoo by real exporters."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import logging

@@ -1,7 +1,5 @@
 """Networks on tokens: encoders, decoders, and what stands between."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F

@@ -1,7 +1,5 @@
 """`python -m tests.zoo.make FOLDER [NAME…]` writes the models of the zoo as case folders."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The list of the zoo: name, network or graph, exporter; `build` writes one as a case folder."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The parts that several networks of the zoo share."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,7 +1,5 @@
 """Networks along time: recurrent ones, state spaces, convolutions, sound, events."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F

@@ -1,14 +1,11 @@
 """No model that an exporter wrote is called a bug, at any level: there is none in them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("torch")
 from corpus.load import open_case
-from oracles.judge import Judge
 from oracles.verdict import Outcome
 from tests.zoo.models import ZOO, Entry, build
 
@@ -25,7 +22,7 @@ def marked(entry: Entry) -> object:
 
 
 @pytest.mark.parametrize("entry", [marked(entry) for entry in ZOO])
-def test_a_model_of_an_exporter_is_no_bug(entry: Entry, judge: Judge, folder: Path) -> None:
+def test_a_model_of_an_exporter_is_no_bug(entry, judge, folder):
     if entry.net is not None and entry.dynamo:
         pytest.importorskip("onnxscript")
     verdict = judge.verdict(open_case(build(entry, folder)))

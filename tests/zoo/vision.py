@@ -1,7 +1,5 @@
 """Networks on images: classifiers, windows, U-shapes, detectors."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F

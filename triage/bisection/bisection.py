@@ -24,7 +24,7 @@ from triage.bisection.release_results import SILENT, ReleaseResult, ReleaseRunne
 from triage.console.options import CaseOptions
 from triage.console.status import Progress
 from triage.store.artifacts import note_check
-from triage.store.database import Store, open_existing
+from triage.store.database import Store, open_to_read
 from triage.store.failures import get_failure
 from triage.store.names import find_cluster, find_failure, is_name, representative
 
@@ -208,7 +208,7 @@ def found_on(word: str, options: CaseOptions) -> str:
     """The release on which the database saw the failure or cluster of that name; "" for any other word."""
     if Path(word).exists() or not is_name(word):
         return ""
-    with open_existing(options.database) as store:
+    with open_to_read(options.database) as store:
         number, cluster = find_failure(store, word), None
         if number is None:
             cluster = find_cluster(store, word)

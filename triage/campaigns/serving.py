@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -44,6 +44,11 @@ class _Handler(BaseHTTPRequestHandler):
     def __init__(self, database: Path, *rest: object) -> None:
         self._database = database
         super().__init__(*rest)  # type: ignore[arg-type]
+
+    def handle(self) -> None:
+        """Whoever asked may leave at any time."""
+        with suppress(ConnectionError):
+            super().handle()
 
     def do_GET(self) -> None:
         """The page at `/`; an error for any other path, and for a request by another name."""

@@ -74,10 +74,10 @@ def dialect_of(target: Target) -> str:
     return backend.dialect
 
 
-def strategy_beside(target: Target) -> str:
-    """The strategy that gets some blocks of a mixture, for further programs that the target runs; or none."""
+def strategies_beside(target: Target) -> Mapping[str, Mapping[str, float]]:
+    """By language that the target runs besides ONNX the strategies of its blocks of a mixture."""
     formats = (name for graphs in find_backend(target.backend).graphs for name in graphs.formats)
-    return next(filter(None, (language_of(name).strategy for name in formats)), "")
+    return {name: found for name in formats if (found := language_of(name).strategies)}
 
 
 class Fuzzer:
@@ -114,7 +114,7 @@ class Fuzzer:
             given=given,
             dialect=dialect_of(target),
             legality=Legality(None, self._known_refusals()),
-            beside=strategy_beside(target),
+            beside=strategies_beside(target),
         )
         self._avoided = avoided
         self._is_native = native

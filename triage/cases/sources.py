@@ -130,9 +130,9 @@ def _opened(word: str, options: CaseOptions) -> Case:
             importer=partial(open_foreign, options.target_of(None), options.limits),
         )
     else:
-        from triage.store.database import open_existing
+        from triage.store.database import open_to_read
 
-        with open_existing(options.database) as store:
+        with open_to_read(options.database) as store:
             case = store.load_case(find_case(store, word))
             case = case.for_loading() if options.load_only else case
         must_be_known(case, word, trust=options.trust)

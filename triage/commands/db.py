@@ -39,11 +39,11 @@ def check(options: StoreOptions) -> int:
     import sqlite3
 
     from corpus.errors import UserError
-    from triage.store.database import open_existing
+    from triage.store.database import open_to_read
     from triage.store.maintenance.vacuum import examine
 
     try:
-        with open_existing(options.database) as store:
+        with open_to_read(options.database) as store:
             found = examine(store)
     except (UserError, sqlite3.DatabaseError) as error:
         if not options.database.exists():
@@ -76,10 +76,10 @@ def export(options: StoreOptions, out: Out) -> int:
 
     Example: crux db export tuesday.zip --db crux.db
     """
-    from triage.store.database import open_existing
+    from triage.store.database import open_to_read
     from triage.store.maintenance.vacuum import export
 
-    with open_existing(options.database) as store:
+    with open_to_read(options.database) as store:
         _tell(options, export(store, out))
     say(f"next: crux db import {quoted(str(out))} --db OTHER.db")
     return 0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from triage.console.options import CaseOptions, as_command
-from triage.console.output import Document, emit, table
+from triage.console.output import Document, emit, quoted, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -119,7 +119,8 @@ def _requests(options: CaseOptions, out: Path) -> Iterator[Document]:
             raise UserError(f"{options.database}: no compiler declared a limit here")
         for found in by_target.values():
             document = write_request(store, found, judges.of, out)
-            shown.note(f"{document['target']}: next: read {document['folder']}/issue.md, file it once")
+            issue = quoted(f"{document['folder']}/issue.md")
+            shown.note(f"{document['target']}: next: read {issue}, file it once")
             yield document
 
 
@@ -131,12 +132,12 @@ def _what_next(word: str, document: Document) -> str:
     """Say what to do with the report."""
     if document["state"] == "not a bug":
         return f"{word}: no bug, the model is invalid; {document['page']} says what to change"
-    issue = f"{document['folder']}/issue.md"
+    issue = quoted(f"{document['folder']}/issue.md")
     if document["state"] == "known":
         where = document["issue"] or f"as {document['known']}"
         return f"{word}: known; next: read {issue}, comment at {where} if it says more"
     if document["state"] == "ready":
-        return f"{word}: ready; next: read {issue}, file it and attach {document['zip']}"
+        return f"{word}: ready; next: read {issue}, file it and attach {quoted(document['zip'])}"
     return f"{word}: not ready, the list in {issue} says why"
 
 
@@ -150,10 +151,10 @@ def _written(
     from triage.pages.bugs import write_bug_page
     from triage.pages.campaign import write_campaign_page
     from triage.pages.sarif import write_sarif
-    from triage.store.database import open_existing
+    from triage.store.database import open_to_read
     from triage.store.names import cluster_name, live_cluster
 
-    with open_existing(options.database) as store:
+    with open_to_read(options.database) as store:
         chosen = [cluster_name(live_cluster(store, each)) for each in ids]
         issues = load_known(store.path, known)
         found = {"page": str(write_bug_page(store, page, issues, chosen)) if page else ""}

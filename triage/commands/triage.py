@@ -108,9 +108,9 @@ def list_limits(options: StoreOptions) -> int:
     Example: crux triage limits --db crux.db
     """
     from triage.bugs.failures import limits
-    from triage.store.database import open_existing
+    from triage.store.database import open_to_read
 
-    with open_existing(options.database) as store:
+    with open_to_read(options.database) as store:
         found = limits(store)
     emit([each.document() for each in found], as_json=options.json, show=_show_limits)
     if found:
@@ -125,9 +125,9 @@ def explain(options: StoreOptions, first: First, second: Second) -> int:
     Example: crux triage why C0001 C0002
     """
     from triage.clustering.why import why
-    from triage.store.database import open_existing
+    from triage.store.database import open_to_read
 
-    with open_existing(options.database) as store:
+    with open_to_read(options.database) as store:
         emit([why(store, first, second)], as_json=options.json, show=_show_why, single=True)
     words = f"triage merge {quoted(first)} {quoted(second)}"
     say(f"next: {next_command(words, options)}, if they are one bug")
@@ -204,10 +204,10 @@ def show_coverage(options: StoreOptions) -> int:
 
     Example: crux triage coverage --json
     """
-    from triage.store.database import open_existing
+    from triage.store.database import open_to_read
     from triage.store.jobs.campaigns import coverage_documents
 
-    with open_existing(options.database) as store:
+    with open_to_read(options.database) as store:
         emit(coverage_documents(store), as_json=options.json, show=_show_coverage)
     say(f"next: {next_command('hunt --native-coverage', options)}")
     return 0

@@ -250,6 +250,7 @@ DISK = {
 """What a person can do about an error of the system."""
 DATABASE = re.compile(
     r"is full|readonly|read-only|is locked|disk I/O|unable to open|malformed|not a database|too big|encrypted"
+    r"|Could not decode"
 )
 """What SQLite says of the machine or the file; anything else is our own mistake."""
 

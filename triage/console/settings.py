@@ -138,4 +138,7 @@ def defaults(command: Any, settings: Mapping[str, Setting]) -> dict[str, Any]:
 
 def here() -> dict[str, Setting]:
     """The settings of the working directory and the environment."""
-    return read_settings(Path.cwd(), os.environ)
+    try:
+        return read_settings(Path.cwd(), os.environ)
+    except FileNotFoundError as error:
+        raise UserError("the folder in which crux was started is gone; go to another") from error

@@ -60,6 +60,8 @@ def _must_be_our_zip(path: Path, name: str) -> None:
     if not os.path.lexists(path):
         return
     try:
+        if not path.is_file():  # a pipe would be waited for
+            raise ValueError
         with zipfile.ZipFile(path) as archive:
             inside = archive.getinfo(f"{name}/{SUMS}")
             wanted = _sums(archive.read(inside).decode() if inside.file_size <= MOST_SUMS else "")

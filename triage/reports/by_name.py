@@ -25,7 +25,7 @@ from triage.language import language_of, model_of
 from triage.reports.report import NoBug, Report, write_report
 from triage.store.artifacts import keep_report
 from triage.store.clusters import set_title
-from triage.store.database import Store, open_existing
+from triage.store.database import Store, open_existing, open_to_read
 from triage.store.names import find_cluster, is_name
 from triage.views.rendering import as_code, as_comment, as_fence, scrub
 
@@ -153,7 +153,7 @@ def _library(database: Path, known: Path | None) -> Library:
     """Collect what is known, with the database's bugs if there is one."""
     if not database.exists():
         return Library(load_known(database, known))
-    with open_existing(database) as store:
+    with open_to_read(database) as store:
         return Library.of_store(store, known)
 
 

@@ -197,7 +197,9 @@ def _quiet() -> dict[str, str]:
 def _confine(memory: int) -> None:
     """The limits of the script, and its launcher's end with crux's."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+    own = resource.getrlimit(resource.RLIMIT_DATA)[1]
+    most = memory if own == resource.RLIM_INFINITY else min(own, memory)
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
     kernel.die_with_parent()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sqlite3
 import tempfile
 import time
@@ -67,6 +68,10 @@ class Store:
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
+
+    def change_nothing(self) -> None:
+        """Refuse every write from now on."""
+        self._connection.execute("PRAGMA query_only = ON")
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -216,6 +221,16 @@ def open_existing(path: Path) -> Store:
     return Store(path)
 
 
+def open_to_read(path: Path) -> Store:
+    """Return the store at a path that must be there, for a command that only asks: it changes no row.
+
+    So a database in a folder that may not be written can be asked too, if this release has made it.
+    """
+    store = open_existing(path)
+    store.change_nothing()
+    return store
+
+
 def blobs_beside(database: Path) -> Path:
     """The folder of a database's blobs."""
     return database.with_name(database.name + ".blobs")
@@ -224,7 +239,7 @@ def blobs_beside(database: Path) -> Path:
 def _connect(path: Path) -> sqlite3.Connection:
     """A connection in autocommit mode, so that transactions are ours alone to begin."""
     try:
-        connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
+        connection = sqlite3.connect(_uri(path), timeout=BUSY_SECONDS, isolation_level=None, uri=True)
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.set_progress_handler(_look_up, STEPS)
         must_be_ours(connection, path)
@@ -236,6 +251,13 @@ def _connect(path: Path) -> sqlite3.Connection:
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA foreign_keys = ON")
     return connection
+
+
+def _uri(path: Path) -> str:
+    """The database, immutable where nobody can write to its folder: its log could not be opened otherwise."""
+    has_log = path.with_name(f"{path.name}-wal").exists()
+    is_fixed = path.exists() and not has_log and not os.access(path.parent, os.W_OK)
+    return path.absolute().as_uri() + ("?immutable=1" if is_fixed else "")
 
 
 def _look_up() -> int:

@@ -1,7 +1,5 @@
 """Trees of PrimFuncs: the document keeps them, the rules find what is wrong in them."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace
@@ -64,21 +62,21 @@ SAMPLE = module_of(
 )
 
 
-def test_a_document_says_the_whole_tree() -> None:
+def test_a_document_says_the_whole_tree():
     text = to_bytes(SAMPLE)
     assert from_bytes(text) == SAMPLE
     assert to_bytes(from_bytes(text)) == text
     assert from_json(json.loads(json.dumps(to_json(SAMPLE)))) == SAMPLE
 
 
-def test_a_document_has_a_line_for_each_statement() -> None:
+def test_a_document_has_a_line_for_each_statement():
     lines = [line.strip() for line in to_bytes(SAMPLE).decode().splitlines()]
     kinds = ("bind", "alloc", "for", "if", "store", "while", "break", "seq")
     begun = [line for line in lines if line.startswith(tuple(f'["{kind}"' for kind in kinds))]
     assert len(begun) == len([*statements(SAMPLE.main.body)])
 
 
-def test_every_kind_of_node_can_be_written_and_read() -> None:
+def test_every_kind_of_node_can_be_written_and_read():
     everything = {**vars(tree), **vars(values)}.values()
     kinds = {one for one in everything if isinstance(one, type)}
     exprs = {one for one in kinds if issubclass(one, Expr) and one is not Expr}
@@ -89,7 +87,7 @@ def test_every_kind_of_node_can_be_written_and_read() -> None:
     assert stmts == set(run._KINDS)
 
 
-def test_a_well_formed_module_has_no_problem() -> None:
+def test_a_well_formed_module_has_no_problem():
     assert problems(SAMPLE) == []
 
 
@@ -118,13 +116,13 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("said", FAULTS)
-def test_a_fault_is_named(said: str) -> None:
+def test_a_fault_is_named(said):
     found = problems(FAULTS[said])
     assert len(found) == 1
     assert said in found[0]
 
 
-def test_names_end_with_their_body() -> None:
+def test_names_end_with_their_body():
     inner = looped(Bind(Var("x"), I), Alloc(C))
     assert is_well_formed(module_of(inner))
     assert not is_well_formed(module_of(inner, Bind(Var("y"), Var("x"))))
@@ -133,7 +131,7 @@ def test_names_end_with_their_body() -> None:
     assert not is_well_formed(module_of(Bind(Var("x"), Binary("add", let, Var("t")))))
 
 
-def test_a_region_and_its_block_are_checked_in_the_blocks_scope() -> None:
+def test_a_region_and_its_block_are_checked_in_the_blocks_scope():
     axis = tree.Axis(Var("v"), Range(Const(0), Const(8)), "spatial", I)
     region = Region("B", (Range(Var("v"), Const(1)),))
     block = Block("b", (axis,), (), (region,), (Store("B", (Var("v"),), Const(1.0, "float32")),))
@@ -141,7 +139,7 @@ def test_a_region_and_its_block_are_checked_in_the_blocks_scope() -> None:
     assert not is_well_formed(module_of(looped(replace(block, axes=()))))
 
 
-def test_callees_outside_of_the_list_are_named() -> None:
+def test_callees_outside_of_the_list_are_named():
     safe = Call("call_pure_extern", (Text("sinf"), LOAD), "float32")
     foreign = Call("tvm_call_packed", (Text("os.system"), Text("ls")), "int32")
     native = Call("call_llvm_pure_intrin", (Const(3), LOAD), "float32")
@@ -149,7 +147,7 @@ def test_callees_outside_of_the_list_are_named() -> None:
     assert untrusted_callees(module_of(looped(*calls))) == ("call_llvm_pure_intrin", "os.system")
 
 
-def test_attributes_that_carry_code_are_named() -> None:
+def test_attributes_that_carry_code_are_named():
     carrying = tree.Attr(0, "pragma_import_llvm", Const(1), (Store("B", (Const(0),), Const(1.0, "float32")),))
     assert untrusted_callees(module_of(carrying)) == ("pragma_import_llvm",)
 
@@ -163,12 +161,12 @@ BROKEN = [
 
 
 @pytest.mark.parametrize("text", BROKEN)
-def test_what_is_no_document_is_refused(text: bytes) -> None:
+def test_what_is_no_document_is_refused(text):
     with pytest.raises((ValueError, LookupError, TypeError)):
         from_bytes(text)
 
 
-def test_positions_name_statements_and_expressions() -> None:
+def test_positions_name_statements_and_expressions():
     body = SAMPLE.main.body
     found = [*statements(body)]
     for position in range(len(found)):
@@ -180,5 +178,5 @@ def test_positions_name_statements_and_expressions() -> None:
         assert other in [*expressions(replace_expressions(body, {position: other}))]
 
 
-def test_nothing_changed_is_the_same_tree() -> None:
+def test_nothing_changed_is_the_same_tree():
     assert map_expressions(SAMPLE.main, lambda expr: expr) is SAMPLE.main

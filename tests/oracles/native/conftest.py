@@ -1,7 +1,5 @@
 """A library of which everything is known, built once."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Breakpoints in running code: they tell what is met, cost once, and change no result."""
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os
@@ -90,11 +88,11 @@ def names(watch: Watch, met: Met) -> set[str]:
 Start = Callable[..., Watched]
 
 
-def test_every_block_is_armed(watched: Start, watch: Watch) -> None:
+def test_every_block_is_armed(watched, watch):
     assert watched().step() == {"armed": watch.total, "complaint": ""}
 
 
-def test_results_are_those_without_breakpoints(watched: Start, sample: Path) -> None:
+def test_results_are_those_without_breakpoints(watched, sample):
     library = ctypes.CDLL(str(sample))
     calls = [
         ("loop", 20),
@@ -111,7 +109,7 @@ def test_results_are_those_without_breakpoints(watched: Start, sample: Path) -> 
     assert [process.go()["result"] for _ in calls] == plain
 
 
-def test_each_test_tells_its_own_functions(watched: Start, watch: Watch) -> None:
+def test_each_test_tells_its_own_functions(watched, watch):
     process = watched("branch:3", "branch:30", "loop:2")
     process.step()
     found = []
@@ -121,7 +119,7 @@ def test_each_test_tells_its_own_functions(watched: Start, watch: Watch) -> None
     assert found == [{"branch", "crux::hidden"}, {"branch"}, {"loop", "branch", "crux::hidden"}]
 
 
-def test_a_block_is_told_once(watched: Start, watch: Watch) -> None:
+def test_a_block_is_told_once(watched, watch):
     process = watched("branch:30", "branch:30", "branch:3")
     process.step()
     process.go()
@@ -134,7 +132,7 @@ def test_a_block_is_told_once(watched: Start, watch: Watch) -> None:
     assert len(watch.ever()) > len(first)
 
 
-def test_functions_too_are_told_once_unless_each_test_is_to_tell_them(sample: Path, once: Watch) -> None:
+def test_functions_too_are_told_once_unless_each_test_is_to_tell_them(sample, once):
     process = Watched(sample, once, "branch:3", "branch:3")
     process.step()
     process.go()
@@ -146,9 +144,7 @@ def test_functions_too_are_told_once_unless_each_test_is_to_tell_them(sample: Pa
 
 
 @pytest.mark.parametrize("between", [(), ("settle",)])
-def test_what_is_asked_again_is_told_again_and_nothing_else(
-    sample: Path, once: Watch, between: tuple[str, ...]
-) -> None:
+def test_what_is_asked_again_is_told_again_and_nothing_else(sample, once, between):
     """By the process that met it, and by a child of one that settled what others had met."""
     call = "+branch:3" if between else "branch:3"
     process = Watched(sample, once, call, *between, call)
@@ -169,7 +165,7 @@ def test_what_is_asked_again_is_told_again_and_nothing_else(
     process.process.communicate()
 
 
-def test_a_child_tells_through_the_same_list(watched: Start, watch: Watch) -> None:
+def test_a_child_tells_through_the_same_list(watched, watch):
     process = watched("+branch:3", "settle", "+branch:3")
     process.step()
     process.go()
@@ -181,7 +177,7 @@ def test_a_child_tells_through_the_same_list(watched: Start, watch: Watch) -> No
     assert not len(watch.met().blocks), "what one child has met is settled before the next one is forked"
 
 
-def test_what_the_warm_up_enters_is_left_out(watched: Start, watch: Watch) -> None:
+def test_what_the_warm_up_enters_is_left_out(watched, watch):
     process = watched("branch:3", "leave_out", "loop:2")
     process.step()
     process.go()
@@ -190,16 +186,14 @@ def test_what_the_warm_up_enters_is_left_out(watched: Start, watch: Watch) -> No
 
 
 @pytest.mark.parametrize(("test", "number"), [("trap:0", signal.SIGTRAP), ("crash:8", signal.SIGSEGV)])
-def test_a_signal_of_the_program_ends_it_as_ever(
-    watched: Start, watch: Watch, test: str, number: signal.Signals
-) -> None:
+def test_a_signal_of_the_program_ends_it_as_ever(watched, watch, test, number):
     process = watched(f"+{test}")
     process.step()
     assert process.go()["status"] & 127 == number
     assert names(watch, watch.met()) == {test.partition(":")[0]}
 
 
-def test_another_build_is_left_alone(sample: Path, tmp_path: Path, watch: Watch) -> None:
+def test_another_build_is_left_alone(sample, tmp_path, watch):
     other = tmp_path / "other.so"
     source = str(HERE / "sample.cpp")
     options = ["-O2", "-fPIC", "-shared", "-s", "-Wl,--build-id=sha1"]

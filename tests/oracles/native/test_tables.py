@@ -1,7 +1,5 @@
 """What a stripped library tells of itself: its functions, their blocks, names and files."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 
@@ -25,7 +23,7 @@ def disassembly(library: Path) -> dict[int, str]:
     return {int(row[0].strip(" :"), 16): row[2] for row in rows if len(row) > 2}
 
 
-def test_functions_do_not_overlap_and_hold_the_exported_ones(sample: Path) -> None:
+def test_functions_do_not_overlap_and_hold_the_exported_ones(sample):
     with Elf(sample) as elf:
         starts, ends = elf.functions()
         exported = {symbol.address for symbol in elf.symbols()}
@@ -34,12 +32,12 @@ def test_functions_do_not_overlap_and_hold_the_exported_ones(sample: Path) -> No
     assert exported <= set(starts.tolist())
 
 
-def test_every_block_starts_an_instruction(sample: Path, table: Table) -> None:
+def test_every_block_starts_an_instruction(sample, table):
     known = disassembly(sample)
     assert set(table.blocks.tolist()) <= set(known)
 
 
-def test_what_a_conditional_jump_leads_to_is_a_block(sample: Path, table: Table) -> None:
+def test_what_a_conditional_jump_leads_to_is_a_block(sample, table):
     known = disassembly(sample)
     blocks, addresses = set(table.blocks.tolist()), sorted(known)
     with Elf(sample) as elf:
@@ -51,32 +49,32 @@ def test_what_a_conditional_jump_leads_to_is_a_block(sample: Path, table: Table)
     assert {addresses[addresses.index(at) + 1] for at in jumps} <= blocks
 
 
-def test_a_table_of_jumps_leads_to_blocks(sample: Path, table: Table) -> None:
+def test_a_table_of_jumps_leads_to_blocks(sample, table):
     with Elf(sample) as elf:
         choose = next(symbol for symbol in elf.symbols() if symbol.name == "choose")
     inside = (table.blocks >= choose.address) & (table.blocks < choose.address + choose.size)
     assert inside.sum() >= 7
 
 
-def test_the_first_bytes_are_those_of_the_file(sample: Path, table: Table) -> None:
+def test_the_first_bytes_are_those_of_the_file(sample, table):
     with Elf(sample) as elf:
         found = [elf.bytes_at(address, 1)[0] for address in table.blocks.tolist()]
     assert found == table.originals.tolist()
 
 
-def test_functions_are_named_by_exports_by_their_texts_and_by_their_class(table: Table) -> None:
+def test_functions_are_named_by_exports_by_their_texts_and_by_their_class(table):
     by = {each.name: each.by for each in table.named}
     assert by["branch"] == "export"
     assert by["crux::hidden"] == "text"
     assert any(name.startswith("crux::Square::virtual") for name in by)
 
 
-def test_a_function_is_of_the_file_that_it_mentions(table: Table) -> None:
+def test_a_function_is_of_the_file_that_it_mentions(table):
     (hidden,) = (each for each in table.named if each.name == "crux::hidden")
     assert hidden.file == "src/crux/hidden.cc"
 
 
-def test_a_table_is_kept_by_the_build(sample: Path, tmp_path: Path) -> None:
+def test_a_table_is_kept_by_the_build(sample, tmp_path):
     first = load_table(Library(sample), tmp_path)
     (kept,) = tmp_path.iterdir()
     before = kept.stat().st_mtime_ns
@@ -86,19 +84,19 @@ def test_a_table_is_kept_by_the_build(sample: Path, tmp_path: Path) -> None:
     assert first.named == second.named
 
 
-def test_a_damaged_table_is_made_again(sample: Path, tmp_path: Path) -> None:
+def test_a_damaged_table_is_made_again(sample, tmp_path):
     first = load_table(Library(sample), tmp_path)
     (kept,) = tmp_path.iterdir()
     kept.write_bytes(kept.read_bytes()[:100])
     assert np.array_equal(load_table(Library(sample), tmp_path).blocks, first.blocks)
 
 
-def test_a_namespace_leaves_the_rest_out(sample: Path, tmp_path: Path) -> None:
+def test_a_namespace_leaves_the_rest_out(sample, tmp_path):
     own = load_table(Library(sample, "crux"), tmp_path)
     assert 0 < len(own.blocks) < len(load_table(Library(sample), tmp_path).blocks)
 
 
-def test_what_is_no_library_is_one_clear_line(tmp_path: Path) -> None:
+def test_what_is_no_library_is_one_clear_line(tmp_path):
     path = tmp_path / "x.so"
     path.write_bytes(b"no library at all")
     with pytest.raises(UserError, match=r"x\.so: cannot be read"):
@@ -117,9 +115,9 @@ def test_what_is_no_library_is_one_clear_line(tmp_path: Path) -> None:
         ("a::(anonymous namespace)::f(int)", "a::anonymous::f"),
     ],
 )
-def test_a_signature_is_named_without_what_it_takes(signature: str, name: str) -> None:
+def test_a_signature_is_named_without_what_it_takes(signature, name):
     assert qualified(signature) == name
 
 
-def test_template_arguments_are_left_out() -> None:
+def test_template_arguments_are_left_out():
     assert plain("a::B<c<d>, e>::f") == "a::B::f"

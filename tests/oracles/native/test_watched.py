@@ -1,10 +1,7 @@
 """A real backend with its code watched: the same verdicts and functions each time, also after a crash."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -46,7 +43,7 @@ def verdicts(watch: Watch | None) -> tuple[list[str], list[list[int]]]:
     return said, met
 
 
-def test_verdicts_are_those_of_code_without_breakpoints(watch: Watch) -> None:
+def test_verdicts_are_those_of_code_without_breakpoints(watch):
     said, met = verdicts(watch)
     assert said == verdicts(None)[0]
     assert all(met)
@@ -55,7 +52,7 @@ def test_verdicts_are_those_of_code_without_breakpoints(watch: Watch) -> None:
     assert any(each.pass_name == "constant_folding" and each.blocks_met for each in files)
 
 
-def test_a_program_meets_nearly_the_same_functions_each_time() -> None:
+def test_a_program_meets_nearly_the_same_functions_each_time():
     """All but what hangs on the moment, such as a collision in a table that is hashed by addresses."""
     found = []
     for _ in range(2):
@@ -86,7 +83,7 @@ def run(program, inputs, settings, outputs, enter):
 """
 
 
-def test_a_worker_that_crashes_has_told_what_it_met_and_where_it_died(sample: Path, tmp_path: Path) -> None:
+def test_a_worker_that_crashes_has_told_what_it_met_and_where_it_died(sample, tmp_path):
     file = tmp_path / "backend.py"
     file.write_text(BACKEND.format(path=str(sample)))
     watch = Watch([Library(sample)], tmp_path, each_test=True)
@@ -121,7 +118,7 @@ def run(program, inputs, settings, outputs, enter):
 """
 
 
-def test_what_is_watched_lies_at_the_same_addresses_on_each_start(sample: Path, tmp_path: Path) -> None:
+def test_what_is_watched_lies_at_the_same_addresses_on_each_start(sample, tmp_path):
     """Hash tables of C++ libraries are seeded by them."""
     file = tmp_path / "backend.py"
     file.write_text(ADDRESSES.format(path=str(sample)))
@@ -135,7 +132,7 @@ def test_what_is_watched_lies_at_the_same_addresses_on_each_start(sample: Path, 
     assert found[0] == found[1]
 
 
-def test_a_breakpoint_of_the_program_is_its_own(sample: Path, tmp_path: Path) -> None:
+def test_a_breakpoint_of_the_program_is_its_own(sample, tmp_path):
     file = tmp_path / "backend.py"
     file.write_text(BACKEND.format(path=str(sample)))
     watch = Watch([Library(sample)], tmp_path, each_test=True)

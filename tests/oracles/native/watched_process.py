@@ -4,8 +4,6 @@ Arguments: the library, the option of the breakpoints, then for each test `funct
 `+function:argument` (in a forked child), `settle` or `leave_out`.
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os

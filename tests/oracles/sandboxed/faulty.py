@@ -3,8 +3,6 @@
 A backend like any other, given to the sandbox by its path. The code is for x86-64.
 """
 
-from __future__ import annotations
-
 import ctypes
 import importlib.util
 import mmap

@@ -1,7 +1,5 @@
 """A backend that does what its program says: the sandbox's own tests need a framework that misbehaves."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import resource

@@ -4,8 +4,6 @@ A backend like any other, for tests of the oracle `perf`. Only code for LLVM's l
 un-optimised side stays as it was; the functions of the tests may run twice without another result.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The imaginary compiler as a project: how its scripts run a model, where its issues go."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

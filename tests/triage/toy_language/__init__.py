@@ -3,8 +3,6 @@
 Each folder here stands for the one of that name in a package; `installed` puts them beside those.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Programs of the toy language: what they are made of, their document, and what they mean."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The toy compiler as a project: how its scripts run a program."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

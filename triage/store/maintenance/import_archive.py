@@ -34,6 +34,7 @@ DIGESTS = (("cases", "case_id"), ("artifacts", "digest"))
 def copy_foreign(source: Path, copy: Path) -> None:
     """Copy a database to a new file; UserError, one line, for one that is damaged or not of this kind."""
     _must_be_a_file(source)
+    _must_begin_as_one(source)
     try:
         with (
             closing(
@@ -107,11 +108,14 @@ def interruptible(connection: sqlite3.Connection) -> Iterator[None]:
 def _must_be_a_file(source: Path) -> None:
     if not source.is_file():
         raise UserError(f"{source}: not a regular file; name a database")
+    if source.stat().st_size > MOST_BYTES:
+        raise UserError(f"{source}: {source.stat().st_size} bytes, over {MOST_BYTES} for a database")
+
+
+def _must_begin_as_one(source: Path) -> None:
     with open(source, "rb") as file:
         if file.read(len(MAGIC)) != MAGIC:
             raise UserError(f"{source}: not a database (it does not begin as SQLite's do)")
-    if source.stat().st_size > MOST_BYTES:
-        raise UserError(f"{source}: {source.stat().st_size} bytes, over {MOST_BYTES} for a database")
 
 
 def _must_be_typed(opened: sqlite3.Connection, source: Path) -> None:
@@ -155,9 +159,10 @@ BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, Runtime
 
 def unpack(source: Path, folder: Path) -> None:
     """Unpack a zip into a new folder; UserError for one that is damaged, too large, or leaves the folder."""
+    _must_be_a_file(source)
     try:
         with zipfile.ZipFile(source) as archive:
-            members = [member for member in archive.infolist() if not member.is_dir()]
+            members = [member for member in archive.infolist() if member.filename[-1:] != "/"]
             _must_fit(source, members, folder)
             for member in members:
                 _unpack_one(archive, member, folder / member.filename)

@@ -1,7 +1,5 @@
 """The toy language to `corpus`: what a case holds."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Fewer lines."""
 
-from __future__ import annotations
-
 from reducer.language import language_of
 from reducer.move import Hints, Move, Search, over_sets
 from reducer.search import drop_one_at_a_time

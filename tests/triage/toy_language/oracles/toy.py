@@ -1,7 +1,5 @@
 """The toy language to the judge: numpy says what is right, and nothing rounds."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any

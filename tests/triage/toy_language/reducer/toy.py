@@ -1,7 +1,5 @@
 """The toy language to the reducer."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Self
 

@@ -1,7 +1,5 @@
 """Toy programs, each line mostly over the one before."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The toy language as people see it: its source is a table of lines."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from corpus.case import Case
