@@ -23,6 +23,7 @@ MOST_TEXT = 1 << 20
 MOST_ITEMS = 1_000_000
 MOST_NUMBER = 1 << 63
 ANOTHER = "name another file"
+ADDRESS_SECONDS = 30.0
 
 
 def read_bytes(path: Path, most: int, advice: str = ANOTHER, *, by_link: bool = True) -> bytes:
@@ -60,6 +61,21 @@ def read_text(path: Path, most: int = MOST_DOCUMENT, advice: str = ANOTHER) -> s
 def read_json(path: Path, most: int = MOST_DOCUMENT, advice: str = ANOTHER) -> Any:
     """The document in a file; raises `UserError`."""
     return parse_json(read_text(path, most, advice), str(path), advice)
+
+
+def read_address(address: str, most: int) -> str:
+    """The text at an address of the web, of at most so many bytes; raises `UserError`."""
+    from http.client import HTTPException
+    from urllib.request import urlopen
+
+    try:
+        with urlopen(address, timeout=ADDRESS_SECONDS) as answer:
+            data = answer.read(most + 1)
+        if len(data) > most:
+            raise UserError(f"{address}: more than {most:,} bytes")
+        return str(data, "utf-8")
+    except (OSError, ValueError, HTTPException) as error:
+        raise UserError(f"{address}: cannot be read ({_line(error)})") from None
 
 
 def parse_json(text: str | bytes, where: str, advice: str = ANOTHER) -> Any:
@@ -101,12 +117,17 @@ def _no_number(word: str) -> float:
 
 def read_toml(path: Path, most: int = MOST_DOCUMENT, advice: str = ANOTHER) -> dict[str, Any]:
     """The tables of a TOML file; raises `UserError`."""
+    return parse_toml(read_text(path, most, advice), str(path), advice)
+
+
+def parse_toml(text: str, where: str, advice: str = ANOTHER) -> dict[str, Any]:
+    """The tables that a text spells; raises `UserError` where it is no TOML."""
     import tomllib
 
     try:
-        return tomllib.loads(read_text(path, most, advice))
+        return tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UserError(f"{path}: no TOML ({_line(error)}); {advice}") from None
+        raise UserError(f"{where}: no TOML ({_line(error)}); {advice}") from None
 
 
 def unpack(content: bytes, most: int, where: str) -> bytes:
@@ -243,6 +264,8 @@ def write_fresh(path: Path, content: str | bytes) -> None:
         with fresh.open("xb") as file:
             file.write(data)
         os.replace(fresh, path)
+    except FileNotFoundError as error:
+        raise UserError(f"{path.parent}: is gone while crux writes there; run it again") from error
     except BaseException:
         fresh.unlink(missing_ok=True)
         raise

@@ -31,6 +31,11 @@ def order_of(release: str) -> tuple[tuple[int, ...], int, int]:
     return _main(staged["main"]), _STAGES[staged["stage"]], int(staged["number"] or 0)
 
 
+def is_early(release: str) -> bool:
+    """Whether it comes before the release of its number: a nightly build, a candidate."""
+    return order_of(release)[1] < 0
+
+
 def _main(release: str) -> tuple[int, ...]:
     """The numbers without zeros at their end: 1.32 is 1.32.0."""
     found = numbers(release)

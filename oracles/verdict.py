@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -170,6 +171,9 @@ class Mark(StrEnum):
     LIMIT = "importer-limit"
     """The compiler itself declares that it does not do this yet."""
 
+    MEMORY = "memory"
+    """A guarded run shows how the failing one misuses memory."""
+
     ELSEWHERE = "another framework's"
     """What runs the program that the target has written is wrong, and not the target."""
 
@@ -192,6 +196,14 @@ NO_DATA = "NotData"
 """How a worker calls its refusal of a program that names what is no operator."""
 
 
+_OF_THE_HEAP = re.compile(
+    r"double free|corrupted|invalid (?:pointer|size|next size|chunk)|malloc|free\(\)|stack smashing"
+    r"|^memory: ",
+    re.MULTILINE,
+)
+"""What the C library, or the guarded allocator, says before it aborts."""
+
+
 @dataclass(frozen=True, slots=True)
 class Symptom:
     """The part of a failure that must stay while a case shrinks: no names, numbers, shapes or versions.
@@ -209,6 +221,12 @@ class Symptom:
     site: str = ""
     message: str = ""
     side: str = ""
+
+    @property
+    def is_of_memory(self) -> bool:
+        """Whether it is a way in which damaged memory ends a process."""
+        is_heap = self.kind == "SIGABRT" and _OF_THE_HEAP.search(self.message) is not None
+        return self.outcome is Outcome.CRASH and (self.kind in ("SIGSEGV", "SIGBUS") or is_heap)
 
     def __str__(self) -> str:
         parts = (self.outcome.value, self.phase.value, self.kind, self.site, self.message, self.side)

@@ -5,16 +5,18 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from corpus.case import Case
 from corpus.errors import UserError
 from oracles.verdict import Mark, Verdict
 from reducer.engine.decider import Allowance, AllowanceSpent, Refusals
+from reducer.engine.estimates import MEASURED
 from reducer.engine.journal import Answer
 from reducer.engine.predicates import JudgePool
 from reducer.engine.rounds import Engine, Gate
-from reducer.moves import anonymizing_moves
+from reducer.move import Hints
+from reducer.moves import anonymizing_moves, plain_moves
 from reducer.options import DoesNotFail, Options, Progress
 from reducer.pass_sets import PassSet, find_pass_set
 from reducer.private.remains import holds_run, words_left
@@ -23,6 +25,8 @@ from reducer.subject.base import Subject
 from reducer.subject.order import size
 
 MOST_ROUNDS = 3
+LEAST_NODES = 4
+"""Of fewer nodes nearly every subset was asked for."""
 
 
 def hide(engine: Engine, subject: Subject) -> Subject:
@@ -68,7 +72,8 @@ class ReductionRun:
 
     `subject` is the original as its engine sees it, `best` the smallest failing one so far. `rate` is the
     share of runs in which the failure shows. `passes` is the minimal pass set, which the reducer looks for
-    last. `has_ended` says that the search has ended. `words_left` are the original's words in a result that
+    last. `has_ended` says that the search has ended, `is_asked_again` that so has a second one, in the other
+    order. `words_left` are the original's words in a result that
     must hide the original.
     """
 
@@ -86,6 +91,7 @@ class ReductionRun:
     passes: PassSet | None = None
     release: str = ""
     has_ended: bool = False
+    is_asked_again: bool = False
     words_left: tuple[str, ...] | None = None
     refusals: Refusals = field(default_factory=Refusals)
 
@@ -109,6 +115,7 @@ class ReductionRun:
         """
         with suppress(AllowanceSpent):
             self._shrink()
+            self._make_plain()
         if self.options.private:
             self._hide()
         with suppress(AllowanceSpent):
@@ -175,6 +182,34 @@ class ReductionRun:
         is_doubtful = is_suspect or self.refusals.contradict(self.best)
         return MORE_CONFIRMATIONS if is_doubtful else CONFIRMATIONS
 
+    def _make_plain(self) -> None:
+        """Let the smallest subject tell its cause; a steady failure of a target, searched to the end.
+
+        Of what is plain it is asked once more, in the other order, whether a node can go.
+        """
+        engine, is_steady = self.engine, self.gate.decider.steadiness.is_steady
+        if self.verdict is None or self.options.private or not (is_steady and engine.is_minimal):
+            return
+        self._run_plain_moves()
+        others = [move for move in reversed(engine.moves) if move.late and move.name not in MEASURED]
+        if size(self.best)[0] < LEAST_NODES or not others:
+            return
+        before = self.best
+        self._run_over(Engine(self.gate, others, Hints(), engine.learn, steps=engine.steps))
+        if self.best is not before:
+            self._run_over(engine)
+            self._run_plain_moves()
+        self.is_asked_again = True
+
+    def _run_plain_moves(self) -> None:
+        engine, moves = self.engine, plain_moves(type(self.best))
+        hints = replace(engine.hints, operands=self.subject.operands)
+        self.best = Engine(self.gate, moves, hints, engine.learn, steps=engine.steps).run_once(self.best)
+
+    def _run_over(self, engine: Engine) -> None:
+        for better in engine.run(self.best):
+            self.best = better
+
     def _hide(self) -> None:
         """Replace private words and values, even if no check is left: only the journal comes before."""
         self.gate.decider.allowance = Allowance()
@@ -193,14 +228,15 @@ class ReductionRun:
             return None
         case, decider = self.best.case(self.case), self.gate.decider
 
-        def ask(key: str, question: Callable[[], bool]) -> bool:
-            digest = hashlib.sha256(key.encode()).hexdigest()
-            if digest not in decider.journal.answers:
-                decider.allowance.spend(0)  # the minutes only
-                decider.journal.add(digest, Answer(question()))
-            decider.used.append(digest)
-            return decider.journal.answers[digest].interesting
-
         with self.pool.one() as judge:
             self.release = judge.release
-            return find_pass_set(judge, case, judge.verdict(case), ask, decider.steadiness.repeats)
+            return find_pass_set(judge, case, judge.verdict(case), self.ask, decider.steadiness.repeats)
+
+    def ask(self, key: str, question: Callable[[], bool]) -> bool:
+        """A question beside the search, answered from the journal where it was asked before."""
+        decider, digest = self.gate.decider, hashlib.sha256(key.encode()).hexdigest()
+        if digest not in decider.journal.answers:
+            decider.allowance.spend(0)  # the minutes only
+            decider.journal.add(digest, Answer(question()))
+        decider.used.append(digest)
+        return decider.journal.answers[digest].interesting

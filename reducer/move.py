@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Generic, TypeAlias, TypeVar
@@ -31,7 +31,8 @@ class Hints:
     `stopped_at` is the result of the node at which the framework's own stack says that it stopped.
     `divergence` is where the optimised run first differs from the un-optimised one. `witness` belongs to
     the last interesting candidate: pairs of a dim and a position along it.
-    `is_thorough` lifts the bounds of searches.
+    `operands` are those of the original's nodes, each by its first result. `is_thorough` lifts the bounds of
+    searches.
     """
 
     operators: tuple[str, ...] = ()
@@ -39,6 +40,7 @@ class Hints:
     stopped_at: str = ""
     divergence: DivergedTensors = field(default_factory=DivergedTensors)
     witness: tuple[tuple[int, int], ...] = ()
+    operands: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     is_thorough: bool = False
 
 
@@ -52,9 +54,9 @@ class Move(Generic[S]):
     otherwise. One that is `late` seldom finds anything: it is not asked before a round of the others has
     changed nothing. One that is asked `once` prepares the ground: what it asks later ones ask again, so it
     has no place but in the first round. A move that `hides` only runs where the original is to be hidden;
-    what it leaves need not be smaller. `chance` is how often its first candidate still fails, roughly: it
-    decides what idle workers guess, and nothing else. It works on
-    subjects of the class `on`, and of those below it.
+    what it leaves need not be smaller. Nor need what a `plain` one leaves, which runs once after the others.
+    `chance` is how often its first candidate still fails, roughly: it decides what idle workers guess, and
+    nothing else. It works on subjects of the class `on`, and of those below it.
     """
 
     name: str
@@ -66,6 +68,7 @@ class Move(Generic[S]):
     late: bool = field(default=False, kw_only=True)
     once: bool = field(default=False, kw_only=True)
     hides: bool = field(default=False, kw_only=True)
+    plain: bool = field(default=False, kw_only=True)
     chance: float = field(default=0.8, kw_only=True)
 
 

@@ -93,6 +93,27 @@ def find_pass_set(
     return counted(_Search(judge, case, verdict, run, ask, repeats).find(), checks)
 
 
+def is_of_passes(
+    judge: Judge,
+    case: Case,
+    verdict: Verdict,
+    passes: Sequence[str],
+    ask: Asking = lambda key, question: question(),
+    repeats: int = 1,
+) -> bool:
+    """Whether these passes are at fault in a failing case: it fails with them alone, or not without them.
+
+    True where no run can tell. What a reduction left is of another bug if its passes are not at fault in the
+    original.
+    """
+    config = failing_config(verdict, judge)
+    if not passes or judge.backend.passes is None or config is None:
+        return True
+    run = judge.runs(case, (config,), collect_log=True)[0]
+    search = _Search(judge, case, verdict, run, ask, repeats)
+    return search.shows_with(frozenset(passes)) or not search.shows_without(passes)
+
+
 def _earliest(judge: Judge, case: Case, verdict: Verdict, config: Config, ask: Asking) -> tuple[Config, int]:
     """The configuration that does the least and fails, of those that do a part of what this one does."""
     passes = judge.backend.passes

@@ -118,7 +118,8 @@ class Reduction:
     `words_left` is None where nothing had to be hidden, else the original's words that the failure needs.
     `asked` has for each move what it asked and found. `cut_short` are the moves
     that were given up in the last round before they had asked for everything; `subsets` says of how many of
-    the subsets of the nodes that are left it is known that they do not fail. `release` is the one of the
+    the subsets of the nodes that are left it is known that they do not fail; `is_asked_again`, that a second
+    search in the other order found nothing more. `release` is the one of the
     target's package that was judged; empty where a command decides.
     """
 
@@ -146,11 +147,12 @@ class Reduction:
     cut_short: tuple[str, ...] = ()
     subsets: tuple[int, int] = (0, 0)
     release: str = ""
+    is_asked_again: bool = False
 
     @property
     def covers(self) -> str:
         """Say in words what "1-minimal" covers; empty if the result is not minimal."""
-        return covered(self.is_minimal, self.cut_short, self.subsets)
+        return covered(self.is_minimal, self.cut_short, self.subsets, self.is_asked_again)
 
     @property
     def is_minimal_in_full(self) -> bool:
@@ -228,11 +230,11 @@ def files_of(case: Case) -> tuple[str, ...]:
     return (*case.file_names, NAME, *BESIDE)
 
 
-def covered(is_minimal: bool, cut_short: Sequence[str], subsets: tuple[int, int]) -> str:
+def covered(is_minimal: bool, cut_short: Sequence[str], subsets: tuple[int, int], again: bool = False) -> str:
     """Say in words which questions precede the claim of minimality, and which were not asked."""
     if not is_minimal:
         return ""
-    parts = ["no single node can go"]
+    parts = ["no single node can go" + (", asked again in another order" if again else "")]
     asked, count = subsets
     if count:
         rest = "" if asked == count else ", the others were not asked"

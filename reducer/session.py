@@ -18,20 +18,30 @@ from corpus.case import Case
 from corpus.errors import UserError
 from oracles.abilities import language_of as judged_as
 from oracles.naming.names import signature
+from oracles.probes.memory import with_misuse
 from oracles.sandbox.sandbox import Job
 from oracles.sequence import misplaced
 from oracles.verdict import Config, Mark, Outcome, Run, Status, Verdict
 from reducer.course import FLAKY_RUNS, ReductionRun
 from reducer.engine.decider import Allowance, AllowanceSpent, Decider, Predicate
 from reducer.engine.journal import Journal
-from reducer.engine.predicates import AdaptiveTimeout, Both, Command, JudgePool, SameSymptom, Silent
+from reducer.engine.memory import MemoryFault, SameMisuse, memory_fault
+from reducer.engine.predicates import (
+    AdaptiveTimeout,
+    Both,
+    Command,
+    CuredWithout,
+    JudgePool,
+    SameSymptom,
+    Silent,
+)
 from reducer.engine.rounds import Engine, Gate
 from reducer.evidence import needed_operator, read_hints
 from reducer.language import Language, language_of
 from reducer.move import Hints
 from reducer.moves import all_moves
 from reducer.options import DoesNotFail, Options, Progress
-from reducer.pass_sets import failing_config
+from reducer.pass_sets import failing_config, find_pass_set, is_of_passes
 from reducer.result import Reduction, finished
 from reducer.subject.base import Subject
 
@@ -84,7 +94,10 @@ class Session:
     """One reduction in a folder, from the first verdict to the written result.
 
     `on_other` is given the candidates that showed another failure. A `quick` one has candidates judged where
-    that is cheap, and starts anew where the result does not show in full.
+    that is cheap, and starts anew where the result does not show in full. So does one whose result is another
+    bug of passes than the original: then the original's, `held`, must be at fault in every candidate. With
+    `guarded` a misuse of memory is kept that guarded runs show; if the result then shows nothing without
+    guard, it starts anew as well.
     """
 
     case: Case
@@ -94,6 +107,8 @@ class Session:
     on_progress: Callable[[Progress], None]
     on_other: Callable[[Case, Verdict], None]
     quick: bool = True
+    held: tuple[str, ...] = ()
+    guarded: bool = True
 
     @property
     def _language(self) -> Language[Any]:
@@ -108,9 +123,11 @@ class Session:
         started = time.monotonic()
         proven = self._case_of_a_finished_one()
         verdict = self._first_verdict()
+        fault = self._memory_fault(verdict)
         subject = self._language.open(self.case, self.pool)
         only = self._failing_config(verdict)
-        gate = self._gate(self._predicate(verdict, only), journal, started, self._bounds(verdict, subject))
+        predicate, bounds = self._predicate(verdict, only, fault), self._bounds(verdict, subject)
+        gate = self._gate(predicate, journal, started, bounds)
         course = self._course_of(gate, subject, verdict, Hints())
         try:
             with suppress(AllowanceSpent):
@@ -128,15 +145,27 @@ class Session:
             raise
         try:
             shown = self._last_verdict(course.best.case(self.case), verdict)
-            if self._is_misled(course, shown):
+            if anew := self._anew(course, fault, shown):
                 journal.forget()
-                return replace(self, quick=False).run(journal)
+                return anew.run(journal)
             if self._is_proven(course, shown, proven):
                 return self._finish(course, shown or verdict, started, journal)
         finally:
             gate.decider.close()
         journal.forget()
         return self.run(journal)
+
+    def _anew(self, course: ReductionRun, fault: MemoryFault | None, shown: Verdict | None) -> Session | None:
+        """The session that starts anew where the result shows another failure; None where it does not."""
+        if fault is None:
+            held = self._lost_passes(course) if not self._is_misled(course, shown) else ()
+            if held:
+                return replace(self, held=held)
+        elif self.guarded and fault.words and shown is None:
+            return replace(self, guarded=False)
+        elif shown is not None and fault.shows_as(shown.symptom):
+            course.verdict = shown  # one fault, whichever way it ends
+        return replace(self, quick=False) if self._is_misled(course, shown) else None
 
     def _finish(
         self, course: ReductionRun, verdict: Verdict | None, started: float, journal: Journal
@@ -166,6 +195,18 @@ class Session:
         if not self._is_quick(first) or first is None:
             return False
         return shown is None or shown.symptom != first.symptom
+
+    def _lost_passes(self, course: ReductionRun) -> tuple[str, ...]:
+        """The original's passes, if those of the result are not at fault in the original; else none."""
+        first, found, decider = course.verdict, course.passes, course.gate.decider
+        if self.held or first is None or found is None or not course.is_minimal:
+            return ()
+        with self.pool.one() as judge, suppress(AllowanceSpent):
+            repeats = decider.steadiness.repeats
+            if not is_of_passes(judge, self.case, first, found.minimal, course.ask, repeats):
+                own = find_pass_set(judge, self.case, first, course.ask, repeats)
+                return own.cures or own.minimal if own is not None else ()
+        return ()
 
     def _is_quick(self, first: Verdict | None) -> bool:
         """Whether candidates are judged quickly: none whose failure is one of time or of memory."""
@@ -208,6 +249,13 @@ class Session:
             raise UserError(f"{self.case.origin or 'the case'}: {verdict.title}")
         return verdict
 
+    def _memory_fault(self, verdict: Verdict | None) -> MemoryFault | None:
+        """The memory fault behind the first verdict, if it is one."""
+        if verdict is None:
+            return None
+        with self.pool.one() as judge:
+            return memory_fault(judge, self.case, verdict)
+
     def _failing_config(self, verdict: Verdict | None) -> Config | None:
         """The one configuration that is to fail again; None if each may, or a command decides."""
         if verdict is None:
@@ -215,10 +263,14 @@ class Session:
         with self.pool.one() as judge:
             return failing_config(verdict, judge)
 
-    def _predicate(self, verdict: Verdict | None, only: Config | None) -> Predicate:
+    def _predicate(
+        self, verdict: Verdict | None, only: Config | None, fault: MemoryFault | None
+    ) -> Predicate:
         options = self.options
         predicate: Predicate
-        if verdict is not None and verdict.symptom is not None:
+        if verdict is not None and fault is not None and fault.words and self.guarded:
+            predicate = self._same_misuse(verdict, fault)
+        elif verdict is not None and verdict.symptom is not None:
             patience = AdaptiveTimeout(options.limits.wall_seconds)
             is_crash = verdict.outcome is Outcome.CRASH
             needs_baseline = is_crash and len(verdict.runs) > 1 and verdict.runs[0].is_ok
@@ -230,8 +282,11 @@ class Session:
                 patience,
                 needs_baseline,
                 self._is_quick(verdict),
+                also=fault.shows_as if fault is not None else lambda symptom: False,
             )
             predicate = self._plainer(predicate)
+            if self.held and only is not None:
+                predicate = Both(predicate, CuredWithout(self.pool, verdict.symptom, only, self.held))
         else:
             predicate = self._command(options.check or "", options.check_exit)
         if options.also is not None:
@@ -239,6 +294,16 @@ class Session:
         if options.private:
             predicate = Silent(predicate)
         return predicate
+
+    def _same_misuse(self, verdict: Verdict, fault: MemoryFault) -> SameMisuse:
+        is_optimised = verdict.symptom is not None and "optimised" in (
+            verdict.symptom.side,
+            verdict.symptom.site,
+        )
+        baseline, failing = verdict.runs[0].config, verdict.failing
+        config = failing.config if failing is not None else baseline
+        own = baseline if is_optimised and config != baseline and not baseline.backend else None
+        return SameMisuse(self.pool, config, fault.words, verdict.phase, own)
 
     def _plainer(self, predicate: SameSymptom) -> SameSymptom:
         """The predicate with LLVM left out of its quick answers, if the case fails without it as well."""
@@ -330,6 +395,7 @@ class Session:
             cut_short=tuple(sorted(engine.cut_short)),
             subsets=self._settled_subsets(course) if course.is_minimal else (0, 0),
             release=course.release,
+            is_asked_again=course.is_asked_again,
         )
 
     def _settled_subsets(self, course: ReductionRun) -> tuple[int, int]:
@@ -343,4 +409,5 @@ class Session:
             return None
         with self.pool.one() as judge:
             verdicts = (judge.verdict(case) for _ in range(FLAKY_RUNS))
-            return next((verdict for verdict in verdicts if verdict.symptom is not None), None)
+            found = next((verdict for verdict in verdicts if verdict.symptom is not None), None)
+            return with_misuse(judge.executor, case, found) if found is not None else None

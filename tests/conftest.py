@@ -1,15 +1,44 @@
 """What many tests share: judges that take a second to start, and an empty database."""
 
+import json
+import time
 from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pytest
 
+from corpus.reading import cache_folder
 from corpus.target import Target
 from oracles.judge import Judge
 from oracles.sandbox.sandbox import Sandbox
 from tests.helpers.failing import division_crash
 from triage.store.database import Store
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _newest_is_installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A cache for the tests that holds what the user's own does, and says that nothing newer is offered."""
+    cache, own = tmp_path_factory.mktemp("cache") / "tensorcrux", cache_folder()
+    (cache / "newest").mkdir(parents=True)
+    for path in own.iterdir() if own.is_dir() else ():
+        if path.name != "newest":
+            (cache / path.name).symlink_to(path)
+    for package in ("onnxruntime", "apache-tvm", "torch"):
+        note_newest(cache, package)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(cache.parent))
+        yield
+
+
+def note_newest(cache: Path, package: str, release: str = "") -> None:
+    """Let the answer of the package index be this release, or the one that is installed."""
+    try:
+        release = release or version(package)
+    except PackageNotFoundError:
+        return
+    facts = {"asked": time.time(), "release": release, "early": "", "why": ""}
+    (cache / "newest" / f"{package}.json").write_text(json.dumps(facts))
 
 
 @pytest.fixture(scope="session")

@@ -32,7 +32,9 @@ from triage.bugs.known import Library, load_known
 from triage.cases.judging import Judges
 from triage.cases.sources import open_one
 from triage.console.options import DEFAULT_DATABASE, CaseOptions
+from triage.console.status import PlainLines
 from triage.reductions.folders import Request, reducer_options
+from triage.reports.newest_release import NewestReleases
 from triage.reports.report import write_report
 from triage.store.documents import verdict_document
 
@@ -113,8 +115,9 @@ def _reduce(out: str, request: Words, **opening: Any) -> Words:
 def _report(out: str, project: str, known: str | None, **opening: Any) -> Words:
     history = History() if opening["is_own"] else history_of_folder(Path(opening["model"]))
     with _opened(**opening) as (case, judge, options):
-        issues = load_known(options.db or DEFAULT_DATABASE, Path(known) if known else None)
-        made = write_report(case, judge, Path(out), history, Library(issues), project)
+        issues = load_known(options.db or DEFAULT_DATABASE, known or "")
+        with NewestReleases(options, PlainLines()) as releases:
+            made = write_report(case, judge, Path(out), history, Library(issues), project, releases=releases)
         return {**asdict(made), "folder": str(made.folder), "archive": str(made.archive)}
 
 

@@ -18,6 +18,9 @@ def main() -> NoReturn:
             signal.signal(number, _leave)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)  # `bin/crux` keeps them back until here
     open_missing()
+    if sys.getfilesystemencoding() != "utf-8" and os.environ.get("PYTHONUTF8") != "1":
+        # names and reports are in UTF-8, whatever the terminal speaks
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**os.environ, "PYTHONUTF8": "1"})
     from triage.cli import main
 
     main()

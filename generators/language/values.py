@@ -249,3 +249,15 @@ def _draw_floats(draws: RandomSource, dtype: DType, shape: Shape, bounds: Range)
     if away:
         array[np.abs(array) < away] = high if high >= away else low
     return Content(np.asarray(array, dtype=NUMPY[dtype]).reshape(shape), bounds)
+
+
+_NONFINITE = (np.nan, np.inf, -np.inf)
+_MOST_NONFINITE = 3
+
+
+def with_some_nonfinite(draws: RandomSource, array: Tensor) -> Tensor:
+    """The array with one to three elements that are NaN or infinite."""
+    changed = array.copy()
+    for _ in range(1 + draws.below(_MOST_NONFINITE)):
+        changed.reshape(-1)[draws.below(array.size)] = draws.pick(_NONFINITE)
+    return changed

@@ -24,7 +24,7 @@ from corpus.case import Case, Remark
 from corpus.onnx.types import element_type
 from corpus.values import Tensor, Value
 from generators.growth.grow import Program
-from generators.language.values import RandomSource
+from generators.language.values import RandomSource, with_some_nonfinite
 from generators.mutations.disrupt import disrupt, leave_shapes_open
 from oracles.operators import arithmetic_of
 from oracles.relation.arithmetic import Nonfinite
@@ -197,9 +197,6 @@ HAZARDS: tuple[Endanger, ...] = (_value, _value, _value, _attribute, _attribute,
 """The kinds, those of which there are many forms more than once."""
 
 
-VALUES = (np.nan, np.inf, -np.inf)
-MOST = 3
-"""Elements of one input that change."""
 _MAY_BE_NONFINITE = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16)
 
 
@@ -212,14 +209,6 @@ def put_nonfinite(draws: RandomSource, program: Program) -> Program | None:
     array = program.inputs[name]
     assert isinstance(array, np.ndarray)
     return replace(program, inputs={**program.inputs, name: with_some_nonfinite(draws, array)})
-
-
-def with_some_nonfinite(draws: RandomSource, array: Tensor) -> Tensor:
-    """The array with one to `MOST` elements that are NaN or infinite."""
-    changed = array.copy()
-    for _ in range(1 + draws.below(MOST)):
-        changed.reshape(-1)[draws.below(array.size)] = draws.pick(VALUES)
-    return changed
 
 
 def _looks(node: NodeProto) -> bool:

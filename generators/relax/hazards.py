@@ -15,8 +15,7 @@ import numpy as np
 from corpus.case import Case, Remark
 from corpus.graphs.program import REF, Binding
 from corpus.values import Tensor as Array
-from generators.language.values import RandomSource
-from generators.mutations.modes import with_some_nonfinite
+from generators.language.values import RandomSource, with_some_nonfinite
 from generators.relax.operator import Tensor
 from generators.relax.programs import RelaxProgram
 from oracles.verdict import SURVIVAL

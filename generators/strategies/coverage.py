@@ -17,7 +17,7 @@ from corpus.outputs import put
 from corpus.reading import held_to, read_json
 from generators.feedback import CoverageSnapshot
 from generators.growth.fragments import Bodies
-from generators.growth.grow import Program, begin, finish, step
+from generators.growth.grow import Program, begin, finish, grow_to, leaning_choice, step
 from generators.growth.steps import operators_for
 from generators.language.profile import UNLIMITED, Budget, Profile, draw_profile, qualified_name
 from generators.language.scope import Mark, Scope
@@ -166,6 +166,8 @@ def guided(
     scope = GuidedScope(draws, _temper(draws, budget))
     begin(scope)
     _grow(scope, seen, nodes, refused)
+    if not scope.nodes:  # every step was taken back
+        grow_to(scope, leaning_choice(draws), 1)
     return finish(scope)
 
 

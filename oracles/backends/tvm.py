@@ -125,7 +125,7 @@ def _run(
     if settings.get("run") == "off" or not device.exist:
         return {}
     enter("execute")
-    machine = relax.VirtualMachine(executable, device)
+    machine = relax.VirtualMachine(executable, device, "naive" if settings.get("guarded") else None)
     if settings.get("warm"):
         machine[main](*[_to_tvm(inputs[name], kind, device) for name, kind in taken])
         enter("execute")

@@ -51,6 +51,17 @@ static uintptr_t program_counter(const ucontext_t *context) {
 #endif
 }
 
+/* The guarded allocator's, where one is preloaded. */
+extern void crux_guard_tell(const void *address, int is_write) __attribute__((weak));
+
+static int is_write(const ucontext_t *context) {
+#if defined(__x86_64__)
+    return (context->uc_mcontext.gregs[REG_ERR] & 2) != 0;
+#else
+    return 0;
+#endif
+}
+
 static void copy_maps(void) {
     static char block[1 << 14];
     int maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
@@ -64,6 +75,7 @@ static void copy_maps(void) {
 static void tell(int number, siginfo_t *info, void *context) {
     for (size_t i = 0; i < WATCHED; i++)
         if (watched[i] == number) sigaction(number, &earlier[i], NULL);
+    if (number == SIGSEGV && crux_guard_tell) crux_guard_tell(info->si_addr, is_write(context));
     put("signal ", (uintptr_t)number);
     put("address ", (uintptr_t)info->si_addr);
     put("pc ", program_counter(context));

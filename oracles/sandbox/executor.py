@@ -23,7 +23,7 @@ from oracles.abilities import language_of
 from oracles.backends import find_backend
 from oracles.native.watching import Watch
 from oracles.sandbox.sandbox import RENEW_AFTER, Job, Sandbox, SandboxError
-from oracles.verdict import Config, Limits, Run
+from oracles.verdict import Config, Limits, Phase, Run
 
 
 def configs_of(target: Target, format: str) -> tuple[Config, ...]:
@@ -68,6 +68,9 @@ def _configs_of(target: Target, format: str) -> tuple[Config, ...]:
 
 REFEREE_CPU_SECONDS = 5.0
 
+GUARDED_TIMES = 4
+"""How many times as long a guarded run may take."""
+
 OPTIMISED_BYTES = 64 << 20
 """Of a larger program the optimised form is not asked for."""
 
@@ -97,6 +100,7 @@ class Executor:
         )
         self._others: dict[str, Sandbox] = {}
         self._referee: Sandbox | None = None
+        self._guarded: Sandbox | None = None
 
     def begin(self) -> None:
         """Start the target's sandbox without waiting for it."""
@@ -154,6 +158,16 @@ class Executor:
                 **job_options,
             )
         )
+
+    def guarded(self, case: Case, config: Config, poison: int, start: Phase = Phase.EXECUTE) -> Run:
+        """Run the case in a way of the target itself that shows misuse of memory, fresh memory filled."""
+        if self._guarded is None:
+            limits = replace(self.limits, cpu_seconds=GUARDED_TIMES * self.limits.cpu_seconds)
+            python = self.target.get("python") or None
+            self._guarded = Sandbox(self.target.backend, python=python, limits=limits, guarded=True)
+        job = Job(case.program, case.inputs, (_with(config, {"guarded": 1}),), case.external)
+        job = replace(job, format=case.format, passes=case.passes, poison=poison, poisoned_from=start)
+        return self._guarded.run(job, fresh=True)[0]
 
     def rerun(self, job: Job) -> tuple[Run, ...]:
         """Run another program in the un-optimised configuration."""
@@ -245,6 +259,8 @@ class Executor:
         yield self._sandbox
         if self._referee is not None:
             yield self._referee
+        if self._guarded is not None:
+            yield self._guarded
         yield from self._others.values()
 
 

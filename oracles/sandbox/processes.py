@@ -26,6 +26,12 @@ SOURCE = Path(__file__).with_name("crash_handler.c")
 
 
 @cache
+def guard() -> tuple[Path | None, str]:
+    """The built allocator that shows misuse of memory, or None and why there is none."""
+    return compiled(SOURCE.with_name("guard.c"))
+
+
+@cache
 def crash_handler() -> tuple[Path | None, str]:
     """The built library, or None and why there is none."""
     library, reason = compiled(SOURCE)
@@ -136,6 +142,8 @@ class Zygote:
     (namespace → "" or why it is not in force), `crash_handler` ("" or why there is none).
     """
 
+    _facts: Mapping[str, Any] | None = None
+
     def __init__(
         self,
         backend_file: str,
@@ -147,10 +155,10 @@ class Zygote:
         gpu: bool = False,
         contained: bool = True,
         watch: Watch | None = None,
+        guarded: bool = False,
     ) -> None:
         self._control, theirs = socket.socketpair()
-        self._python = python
-        library, self._reason = crash_handler()
+        self._python, (library, self._reason) = python, crash_handler()
         command = [
             *(python, "-I", worker.__file__, "--backend", backend_file, "--control", f"{theirs.fileno():04}"),
             *("--work", str(scratch.work), "--handler", str(library or "")),
@@ -158,7 +166,6 @@ class Zygote:
             *("--contain", str(int(contained)), *(("--breakpoints", watch.option()) if watch else ())),
         ]
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the zygote)
-        self._facts: Mapping[str, Any] | None = None
         try:
             self._program = start(
                 command,
@@ -166,6 +173,7 @@ class Zygote:
                 theirs.fileno(),
                 self._log,
                 shown=[*_needed(backend_file, library, watch), *shown],
+                preload=[str(found) for found in (guard()[0],) if guarded and found],
                 memory_bytes=limits.memory_bytes,
                 gpu=gpu,
                 contained=contained,

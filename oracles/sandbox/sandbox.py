@@ -46,7 +46,8 @@ class Job:
 
     `format` is that of the program. `outputs` names the outputs wanted (None: all). With `collect_log` the
     backend's log comes back too. `passes` are the case's own sequence, for a backend that runs such. Jobs
-    that are `shared` may run in one process after the other. With `loads_only` nothing is executed.
+    that are `shared` may run in one process after the other. With `loads_only` nothing is executed. `poison`
+    is the byte that fills fresh memory in a guarded sandbox, from the phase `poisoned_from` on.
     """
 
     program: bytes
@@ -59,6 +60,8 @@ class Job:
     passes: tuple[str, ...] = ()
     shared: bool = False
     loads_only: bool = False
+    poison: int = 0
+    poisoned_from: Phase = Phase.EXECUTE
 
 
 TRIES = 2
@@ -75,7 +78,7 @@ class Sandbox:
     worker that runs the jobs is renewed after `renew_after` of them. `shown` are files and folders that it
     may read beside the interpreter's and the system's; with `gpu` the GPUs are there. `contained=False`
     leaves namespaces and privileges as they are. With `watch` the framework's code tells which blocks each
-    job met.
+    job met. A `guarded` one shows what a job does to memory that is not its own, where C can be compiled.
     """
 
     def __init__(
@@ -89,6 +92,7 @@ class Sandbox:
         gpu: bool = False,
         contained: bool = True,
         watch: Watch | None = None,
+        guarded: bool = False,
     ) -> None:
         self.backend_file = os.path.abspath(
             backend if backend.endswith(".py") else find_backend(backend).file
@@ -100,6 +104,7 @@ class Sandbox:
         self.gpu = gpu
         self._shown = tuple(shown)
         self.watch = watch
+        self.guarded = guarded
         self._scratch = Scratch()
         self._zygote: Zygote | None = None
         self._worker: Worker | None = None
@@ -256,6 +261,7 @@ class Sandbox:
         target.ticket = secrets.token_hex(8)
         header: dict[str, Any] = {"op": "run", "outputs": job.outputs, "log": job.collect_log, **laid_out}
         header |= {"test": target.tests, "ticket": target.ticket}
+        header |= {"poison": job.poison, "poisoned_from": job.poisoned_from.value}
         header["most"] = self.limits.cpu_seconds
         header["cpu"] = left_of(len(job.configs) * self.limits.cpu_seconds)
         if "path" not in header:
@@ -329,6 +335,7 @@ class Sandbox:
                 gpu=self.gpu,
                 contained=self.contained,
                 watch=self.watch,
+                guarded=self.guarded,
             )
         return self._zygote
 

@@ -424,12 +424,40 @@ def attempt(
         feeds = {name: copied(value) for name, value in job["inputs"].items()}
         run = getattr(backend, f"run_{settings.get('format', '')}", backend.run)
         enter = marker.enter_unless_executed if settings.get("loads_only") else marker.enter
+        enter = poisoning(enter, job)
         outputs = run(job["program"], feeds, settings, job["outputs"], enter)
     except Loaded:
         return {"status": "ok"}, {}
     except BaseException as error:
         return failure(error, backend), {}
+    finally:
+        if job["poison"]:
+            poison(0)
     return {"status": "ok"}, outputs
+
+
+def poisoning(enter: Any, job: dict[str, Any]) -> Any:
+    """Let the memory that a program takes be guarded and filled, from the phase on that the job says."""
+    if not job["poison"]:
+        return enter
+    first = PHASES.index(job["poisoned_from"])
+
+    def enter_poisoned(phase: str) -> None:
+        enter(phase)
+        poison(job["poison"] if PHASES.index(phase) >= first else 0)
+
+    return enter_poisoned
+
+
+M_PERTURB = -6
+
+
+def poison(byte: int) -> None:
+    """Fill fresh memory with a byte, 0 to leave it: by the guarded allocator, or else by the C library's."""
+    if hasattr(libc, "crux_guard"):
+        libc.crux_guard(byte)
+    else:
+        libc.mallopt(M_PERTURB, byte)
 
 
 def failure(error: BaseException, backend: Any) -> dict[str, Any]:

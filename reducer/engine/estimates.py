@@ -85,7 +85,6 @@ class MoveBenefit:
 MEASURED: Mapping[str, MoveBenefit] = {
     "drop attributes": MoveBenefit(39, 19, 3),
     "drop axes": MoveBenefit(49, 34, 1),
-    "merge inputs of one type": MoveBenefit(82, 28, 2),
     "omit optional operands": MoveBenefit(50, 14, 3),
     "plainer element types": MoveBenefit(33, 12, 0),
     "plainer operators": MoveBenefit(55, 0, 1),

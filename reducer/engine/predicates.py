@@ -70,7 +70,7 @@ class SameSymptom:
     With `needs_baseline` the un-optimised run must end well, as it did for the original: a model that it
     refuses, or dies of, crashes the optimiser for a reason of its own. A `quick` one asks where runs are
     cheap, with `plainly` by code that is not optimised; whoever takes its answers has the result judged in
-    full.
+    full. `also` says which other symptoms count.
     """
 
     judges: JudgePool
@@ -81,6 +81,7 @@ class SameSymptom:
     needs_baseline: bool = False
     quick: bool = False
     plainly: bool = False
+    also: Callable[[Symptom | None], bool] = lambda symptom: False
 
     def __call__(self, case: Case) -> Answer:
         """Ask whether a candidate is interesting, and what it showed."""
@@ -92,10 +93,9 @@ class SameSymptom:
                     judge.executor.hurry(limit)
                     verdict = judge.verdict(case, only=self.only, baseline=self._baseline(case, judge))
             witness = _witness(verdict, judge)
-        interesting = verdict.symptom == self.symptom and (
-            not self.needs_baseline or (bool(verdict.runs) and verdict.runs[0].is_ok)
-        )
-        if verdict.symptom != self.symptom and _is_a_find(verdict):
+        is_same = verdict.symptom == self.symptom or self.also(verdict.symptom)
+        interesting = is_same and (not self.needs_baseline or (bool(verdict.runs) and verdict.runs[0].is_ok))
+        if not is_same and _is_a_find(verdict):
             self.on_other(case, verdict)
         is_unsteady = interesting and Mark.STATE_DEPENDENT in verdict.marks
         return Answer(interesting, str(verdict.symptom or ""), witness, is_unsteady)
@@ -161,6 +161,25 @@ class Command:
     def _line(self, model: Path) -> str:
         quoted = shlex.quote(str(model))
         return self.command.replace("{}", quoted) if "{}" in self.command else f"{self.command} {quoted}"
+
+
+@dataclass(frozen=True)
+class CuredWithout:
+    """Interesting when the failure goes with these passes disabled: it is still the bug of the original."""
+
+    judges: JudgePool
+    symptom: Symptom
+    config: Config
+    passes: tuple[str, ...]
+
+    def __call__(self, case: Case) -> Answer:
+        """Ask whether a failing candidate is interesting, and what it showed."""
+        with self.judges.one() as judge:
+            known = judge.backend.passes
+            if known is None:
+                return Answer(True, str(self.symptom))
+            verdict = judge.verdict(case, only=known.without(self.config, self.passes))
+        return Answer(verdict.symptom != self.symptom, str(self.symptom))
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,12 @@ from reducer.subject.base import Subject
 
 def all_moves(kind: type[Subject]) -> tuple[Move[Any], ...]:
     """The moves that make subjects of a kind smaller, in the order of a round."""
-    return tuple(move for move in _found() if not move.hides and issubclass(kind, move.on))
+    return tuple(move for move in _found() if not (move.hides or move.plain) and issubclass(kind, move.on))
+
+
+def plain_moves(kind: type[Subject]) -> tuple[Move[Any], ...]:
+    """The moves that make the smallest subject tell its cause, in their order."""
+    return tuple(move for move in _found() if move.plain and issubclass(kind, move.on))
 
 
 def anonymizing_moves() -> tuple[Move[Any], ...]:

@@ -8,7 +8,7 @@ from functools import partial
 
 import onnx
 
-from corpus.onnx.graph import walk_all_graphs, walk_nodes
+from corpus.onnx.graph import walk_all_graphs, walk_graphs, walk_nodes
 from reducer.move import Hints, Move, Search, over_sets
 from reducer.search import Items, drop_one_at_a_time, find_essentials
 from reducer.subject.base import NodeSubject
@@ -49,7 +49,7 @@ def drop_many_outputs(subject: NodeSubject, hints: Hints) -> Search:
 
 def strip(subject: OnnxSubject, hints: Hints) -> Search:
     """Everything at once; where that is too much, one kind after the other."""
-    changes = (_constants_lifted, _without_annotations, _without_documentation)
+    changes = (_constants_lifted, _without_unread, _without_annotations, _without_documentation)
     proposal = partial(_apply, subject, changes)
     if size(proposal()) >= size(subject):
         return subject
@@ -68,7 +68,20 @@ def _apply(subject: OnnxSubject, changes: Iterable[Callable[[onnx.ModelProto], N
     model.CopyFrom(subject.model)
     for change in changes:
         change(model)
-    return replace(subject, model=model)
+    taken = {info.name for info in model.graph.input}
+    inputs = {name: value for name, value in subject.inputs.items() if name in taken}
+    return replace(subject, model=model, inputs=inputs)
+
+
+def _without_unread(model: onnx.ModelProto) -> None:
+    """Inputs and weights that no node reads and no graph gives."""
+    graph = model.graph
+    read = {name for node in walk_nodes(graph) for name in node.input}
+    read |= {info.name for each in walk_graphs(graph) for info in each.output}
+    for tensors in (graph.input, graph.initializer):
+        for place in reversed(range(len(tensors))):
+            if tensors[place].name not in read:
+                del tensors[place]
 
 
 def _without_annotations(model: onnx.ModelProto) -> None:

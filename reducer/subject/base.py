@@ -207,6 +207,11 @@ class Subject(ABC):
         """The operators of its nodes, bodies and functions included; empty where nobody asks for these."""
         return frozenset()
 
+    @property
+    def operands(self) -> Mapping[str, tuple[str, ...]]:
+        """What each node of the main graph reads, by its first result; empty of what has no nodes."""
+        return {}
+
     def operator_of(self, name: str) -> str:
         """The operator of the node that makes a tensor; empty where there is no such node."""
         return ""
@@ -290,6 +295,11 @@ class NodeSubject(Subject):
     def computed(self) -> frozenset[str]:
         """The original's names of what the nodes of the main graph compute."""
         return frozenset(self.origin(name) for node in self.nodes for name in node.output)
+
+    @property
+    def operands(self) -> Mapping[str, tuple[str, ...]]:
+        """What each node of the main graph reads, by its first result."""
+        return {node.output[0]: tuple(node.input) for node in self.nodes if node.output}
 
     def operator_of(self, name: str) -> str:
         """The operator of the node of the main graph that makes a tensor; empty where there is none."""

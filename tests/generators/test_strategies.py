@@ -20,7 +20,7 @@ from generators.language.profile import UNLIMITED, Budget, bytes_of, draw_profil
 from generators.language.values import RandomSource
 from generators.mixture import BLOCK, COVERAGE_FILE, Plan, make_cases
 from generators.mutations.modes import Mode, in_mode
-from generators.strategies import find_strategy, strategy_names
+from generators.strategies import coverage, find_strategy, strategy_names
 from generators.strategies.backward import BackwardScope, grow_before
 from generators.strategies.coverage import Seen
 from generators.strategies.mutate import MUTATIONS, Mutant
@@ -301,3 +301,11 @@ def test_without_the_solver_the_strategy_says_what_to_install(monkeypatch):
     monkeypatch.setattr("generators.strategies.smt.find_spec", lambda name: None)
     with pytest.raises(UserError, match="z3 is not installed"):
         next(find_strategy("smt")(range(1), 5, None, UNLIMITED))
+
+
+def test_a_guided_program_of_which_every_step_was_taken_back_still_has_a_node(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(coverage, "_grow", lambda *arguments: None)
+    for seed in range(20):
+        assert coverage.guided(seed, 10, coverage.Seen()).model.graph.node

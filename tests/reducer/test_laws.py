@@ -335,7 +335,9 @@ def test_what_is_planted_in_a_finished_case_is_removed_again(judge, regression, 
     assert reduction.steps
     assert reduction.is_minimal
     assert reduction.after.nodes <= len(parse(regression.case.program).graph.node)
-    assert _carried(reduction.case) <= _carried(regression.case)
+    # dims and values are as they tell most, not as small as they can be
+    assert _carried(reduction.case)[:2] <= _carried(regression.case)[:2]
+    assert _carried(reduction.case)[3:] <= _carried(regression.case)[3:]
 
 
 def _carried(case: Case) -> tuple[int, ...]:

@@ -736,27 +736,6 @@ def test_plainer_operators(judge, row):
             has("Concat"),
             "g (float[2] x) => (float[2] y) { y = Concat <axis=0> (x) }",
         ),
-        "inputs of one type": of(
-            "merge inputs of one type",
-            "g (float[2] x, float[2] z, float[3] q) => (float[2] y, float[3] r) { y = Add"
-            " (x, z) r = Neg (q) }",
-            has("Add"),
-            "g (float[2] x) => (float[2] y, float[2] r) { y = Add (x, x) r = Neg (x) }",
-        ),
-        "inputs of one element type, where that types": of(
-            "merge inputs of one type",
-            "g (float[1,1,5,5] x, float[1,1,3,3] w, float[2] b) => (float[1,1,3,3] y, float[2] r) {"
-            " y = Conv (x, w) r = Neg (b) }",
-            lambda model: len(model.graph.input) >= 2,
-            "g (float[1,1,5,5] x, float[2] b) => (float[1,1,1,1] y, float[2] r) {"
-            " y = Conv (x, x) r = Neg (b) }",
-        ),
-        "inputs that must differ": of(
-            "merge inputs of one type",
-            "g (float[2] x, float[2] z) => (float[2] y) { y = Add (x, z) }",
-            lambda model: len(model.graph.input) == 2,
-            None,
-        ),
         "weights to zeros": of(
             "simplify values",
             "g (float[2] x) => (float[2] y) <float[2] w = {1.5,-2.5}> { y = Add (x, w) }",

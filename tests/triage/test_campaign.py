@@ -10,6 +10,7 @@ from oracles.judge import Judge
 from tests.helpers.commands import command, crux_apart, environment, waited_for
 from tests.helpers.failing import clip_exception, division_crash
 from triage.bugs.failures import record_failure, set_aside
+from triage.bugs.overview import overview_with_states
 from triage.campaigns.reporting import Reporter
 from triage.console.status import PlainLines
 from triage.reductions.explained import Selection, waiting
@@ -81,7 +82,7 @@ def test_a_hunt_takes_up_what_an_earlier_one_left_and_reports_it(crash_judge, tm
     with Store(tmp_path / "crux.db") as store:
         reporter = Reporter(store, tmp_path / Path(crash["folder"]).parent, PlainLines())
         assert int(crash["id"][1:]) not in reporter.missing("ort")  # a further hunt need not write it again
-        assert str(tmp_path / crash["folder"]) in {bug.folder for bug in reporter.bugs(frozenset({"ort"}))}
+        assert str(tmp_path / crash["folder"]) in {bug["report"] for bug in overview_with_states(store)}
 
 
 @pytest.mark.slow

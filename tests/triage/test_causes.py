@@ -294,6 +294,8 @@ def test_what_names_itself_needs_no_check():
     assert not names_itself("timeout | execute | timeout")
     assert not names_itself("mismatch | compare | value | un-optimised | golden")
     assert not names_itself("mismatch | compare | nondeterministic | un-optimised")
+    assert not names_itself("crash | execute | SIGSEGV | optimised")  # a side is no place
+    assert not names_itself("crash | execute | SIGSEGV | un-optimised")
 
 
 @pytest.mark.parametrize(

@@ -34,12 +34,21 @@ from triage.bugs.known import (
     load_known,
     read_known,
 )
-from triage.bugs.overview import KNOWN, UNREPORTED, counted, next_step, overview_with_states, state_of
+from triage.bugs.overview import (
+    KNOWN,
+    UNREPORTED,
+    counted,
+    next_step,
+    overview_with_states,
+    state_of,
+    totals_of,
+)
 from triage.campaigns.testers import avoiding, chains, found_in
 from triage.commands.triage import mark_cluster
 from triage.console.options import StoreOptions
-from triage.pages.bugs import row_of, totals_of
+from triage.pages.bugs import row_of
 from triage.projects import project_of_package
+from triage.store.artifacts import LastReport
 from triage.store.database import Store, own_file
 from triage.store.names import cluster_name
 
@@ -269,8 +278,8 @@ def test_a_request_without_limits_is_the_users_mistake(tmp_path):
 DATABASE = Path("crux.db")
 
 
-def bug(name: str = "C0001", state: str = "new", report: str = "") -> dict[str, str]:
-    return {"id": name, "state": state, "report": report}
+def bug(name: str = "C0001", state: str = "new", report: str = "") -> dict[str, object]:
+    return {"id": name, "state": state, "report": report, "outdated": False}
 
 
 @pytest.mark.parametrize(
@@ -288,17 +297,17 @@ def test_what_a_person_decided_goes_before_what_is_known_and_that_before_what_is
     status, known, reduced, ready, state
 ):
     document = {"status": status, "known": known, "issue": "https://a.b/1", "reduced": reduced}
-    assert state_of(document, ready) == state
+    assert state_of(document, LastReport(ready=ready)) == state
 
 
 def test_a_known_bug_that_nobody_has_filed_is_one_to_file():
     document = {"status": "new", "known": "an-issue", "issue": NOT_FILED, "reduced": 1}
-    assert (state_of(document, False), state_of(document, True)) == ("new", "ready")
+    assert [state_of(document, LastReport(ready=ready)) for ready in (False, True)] == ["new", "ready"]
 
 
 def test_a_count_names_what_there_is_in_the_order_in_which_to_look():
     states = ["known", *["not reduced"] * 6, *["ready"] * 5, "known", "fixed"]
-    assert counted(states) == "14 bugs: 5 new and ready, 2 known, 6 not reduced yet, 1 fixed"
+    assert counted(states) == "14 bugs: 5 new and ready, 6 not reduced yet, 2 known, 1 fixed"
     assert counted(["new"]) == "1 bug: 1 new"
     assert counted([]) == "0 bugs"
     assert [(each.state, each.count) for each in totals_of(["known", "new"])] == [("new", 1), ("known", 1)]
@@ -319,11 +328,11 @@ def test_a_count_names_what_there_is_in_the_order_in_which_to_look():
     ],
 )
 def test_the_next_step_is_the_first_thing_left_to_do(bugs, step):
-    assert next_step(bugs, DATABASE) == step
+    assert next_step(bugs, StoreOptions()) == step
 
 
 def test_another_database_is_part_of_the_command():
-    assert next_step([bug()], Path("other.db")) == "crux report C0001 --db other.db"
+    assert next_step([bug()], StoreOptions(Path("other.db"))) == "crux report C0001 --db other.db"
 
 
 @pytest.mark.parametrize(
@@ -354,7 +363,7 @@ def test_another_database_is_part_of_the_command():
             "Pool",
         ),
         ((("phase", "import"), ("site", "_convert_clip")), "importer", "_convert_clip"),
-        ((("phase", "import"), ("site", "onnx.py run"), ("op", "Sub")), "importer", "Sub"),
+        ((("phase", "import"), ("site", "onnxruntime.py run"), ("op", "Sub")), "importer", "Sub"),
         ((("phase", "optimise"), ("ops", "Cast MatMul")), "optimiser", "Cast MatMul"),
         ((("phase", "compare"), ("ops", "com.microsoft:Scan:int16")), "kernel", "com.microsoft:Scan"),
         ((("phase", "execute"), ("site", "Reduction")), "kernel", "Reduction"),

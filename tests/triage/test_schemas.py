@@ -9,11 +9,13 @@ import pytest
 
 from tests.helpers.failing import clip_exception, healthy, verdict
 from tests.house.reference import commands
+from tests.triage.test_newest import with_a_bug
 from triage.bisection.bisection import Bisection, document
 from triage.bisection.release_results import GOOD, ReleaseResult
 from triage.bugs.failures import record_failure
-from triage.campaigns.reporting import Bug
+from triage.bugs.overview import overview_with_states
 from triage.cli import run
+from triage.commands.hunt import bug_document
 from triage.console.schemas import BUG, SCHEMAS, schema_of
 from triage.store.database import Store
 
@@ -100,9 +102,10 @@ def test_real_output_has_the_form_of_its_schema(line, folder, capsys):
     assert list(misfits(json.loads(printed), schema_of(name))) == []
 
 
-def test_documents_that_take_long_to_make_have_the_form_of_their_schema():
-    bug = Bug("C0001", "a title", 3, 1, True, 2, "here", True)
-    assert list(misfits(bug.document(), BUG)) == []
+def test_documents_that_take_long_to_make_have_the_form_of_their_schema(tmp_path: Path):
+    with Store(with_a_bug(tmp_path)) as store:
+        (bug,) = overview_with_states(store)
+        assert list(misfits(bug_document(store, bug), BUG)) == []
     seen = {each: ReleaseResult(each, "crash", "execute", "s", "t", 1, (), "3.11", "2.0") for each in "123"}
     faces = {0: GOOD, 1: "A", 2: GOOD}
     found = document(Bisection(("1", "2", "3"), faces, seen, {"A": seen["2"]}, {}, "A"), {"4": "no wheel"})

@@ -24,6 +24,7 @@ from oracles.naming.signature import Signature
 from tests.helpers.commands import ROOT, crux_apart
 from tests.helpers.failing import clip_exception, division_crash, healthy
 from tests.triage.test_bisect import write_wheel
+from triage.bisection.places import chosen
 from triage.bugs.failures import record_failure
 from triage.campaigns.release_hunt import hunt_on
 from triage.cli import run
@@ -31,7 +32,7 @@ from triage.console.display import PlainDisplay
 from triage.console.options import CaseOptions
 from triage.store.database import Store
 from triage.store.failures import REDUCED, get_failure
-from triage.watching.changes import Change, Seen, before, change, chosen
+from triage.watching.changes import Change, Seen, before, change
 
 INSTALLED = version("onnxruntime")
 RAISES: Shown = ("exception", "execute", "Fail")

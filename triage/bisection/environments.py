@@ -22,9 +22,9 @@ from corpus import processes, reading
 from corpus.reading import Fields, Text, held_to, read_json
 from corpus.release import numbers
 from triage.bisection.package_index import Interpreter
+from triage.console.options import MARKER
 from triage.projects import Installing, project_of_package
 
-MARKER = "environment.json"
 FACTS = Fields({"numpy": Text(), "bytes": int})
 INSTALL_SECONDS = 1800
 OLD_NUMPY = "numpy<2"
@@ -59,10 +59,17 @@ class EnvironmentCache:
     say: Callable[[str], object] = field(default=lambda text: None)
     sources: tuple[str, ...] = ()
 
+    def has(self, release: str, interpreter: Interpreter) -> bool:
+        """Whether the environment of a release is there already."""
+        return (self._folder(release, interpreter) / MARKER).exists()
+
+    def _folder(self, release: str, interpreter: Interpreter) -> Path:
+        return self.root / f"{self.package}-{release}-{interpreter.tag}"
+
     @contextlib.contextmanager
     def environment(self, release: str, interpreter: Interpreter) -> Iterator[Environment]:
         """An environment of the release while the block runs; raises `Unavailable`."""
-        folder = self.root / f"{self.package}-{release}-{interpreter.tag}"
+        folder = self._folder(release, interpreter)
         folder.parent.mkdir(parents=True, exist_ok=True)
         with _locked(folder, fcntl.LOCK_EX) as lock:
             if not (folder / MARKER).exists():

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from corpus.errors import UserError
-from corpus.reading import read_text, read_toml, write_fresh
+from corpus.reading import parse_toml, read_address, read_text, read_toml, write_fresh
 from corpus.release import is_before
 from oracles.naming.signature import Signature
 from triage.clustering.similarity import RELATED, compare, group_of
@@ -44,6 +44,7 @@ def note_known(store: Store, issues: Iterable[KnownIssue]) -> None:
 
 SHIPPED = Path(__file__).with_name("known_issues.toml")
 MOST_BYTES = 4 << 20
+WEB = ("https://", "http://")
 URL = re.compile(r"(https?://[^\s<>()\[\]`\"'|\\]{1,1000})?")
 ID = re.compile(r"[\w.#/-]{1,200}")
 FIELDS = {
@@ -106,8 +107,8 @@ def known_issue(
     return None
 
 
-def load_known(database: Path, named: Path | None = None) -> tuple[KnownIssue, ...]:
-    """The user's own entries (from a named file) first, then the shipped ones."""
+def load_known(database: Path, named: str = "") -> tuple[KnownIssue, ...]:
+    """The user's own entries (from a file or an address) first, then the shipped ones."""
     own = own_file(database)
     return (
         *(read_known(named) if named else ()),
@@ -116,9 +117,13 @@ def load_known(database: Path, named: Path | None = None) -> tuple[KnownIssue, .
     )
 
 
-def read_known(path: Path) -> tuple[KnownIssue, ...]:
-    """The entries of a file; raises `UserError` where one cannot be used."""
-    entries = read_toml(path, MOST_BYTES, "name a file of known issues")
+def read_known(place: Path | str) -> tuple[KnownIssue, ...]:
+    """The entries of a file, or of an address that begins with http; `UserError` where one cannot be used."""
+    path, advice = Path(place), "name a file of known issues"
+    if str(place).startswith(WEB):
+        entries = parse_toml(read_address(str(place), MOST_BYTES), str(place), advice)
+    else:
+        entries = read_toml(path, MOST_BYTES, advice)
     return tuple(_entry(path, name, facts) for name, facts in entries.items())
 
 
@@ -144,7 +149,7 @@ def _entry(path: Path, name: str, facts: Any) -> KnownIssue:
 
 def known_of_cluster(store: Store, cluster: int, issue: str) -> KnownIssue:
     """A cluster as a known issue of that address: whatever has its signature in every component is one."""
-    if issue != NOT_FILED and not issue.startswith(("https://", "http://")):
+    if issue != NOT_FILED and not issue.startswith(WEB):
         raise UserError(f"--issue {issue}: no address, and not '{NOT_FILED}'")
     named = [each.signature for each in signatures_of(store, cluster) if each.how != BY_SYMPTOM]
     if not named:
@@ -186,13 +191,13 @@ class Library:
         return cls(read_known(SHIPPED))
 
     @classmethod
-    def of_store(cls, store: Store, known: Path | None = None) -> Library:
-        """Collect the bugs of a store and the known issues; `known` is a file of more of these."""
+    def of_store(cls, store: Store, issues: tuple[KnownIssue, ...]) -> Library:
+        """The known issues, with the bugs of a store."""
         found = {
             each.name: tuple(alias.signature for alias in signatures_of(store, each.id))
             for each in clusters(store)
         }
-        return cls(load_known(store.path, known), found)
+        return cls(issues, found)
 
     def known(self, signature: Signature, release: str) -> KnownIssue | None:
         """The known issue that the signature is, on that release."""

@@ -9,19 +9,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from shlex import quote
 from typing import Any
 
 from corpus.errors import UserError
+from corpus.release import is_before
 from triage.bugs.known import NOT_FILED, KnownIssue, known_issue
 from triage.clustering.grouping import CLOSED
 from triage.clustering.why import Candidate, ranked, related_clusters
-from triage.store.artifacts import last_reports
+from triage.console.next_command import next_command
+from triage.console.options import CaseOptions, StoreOptions
+from triage.projects import project_of
+from triage.store.artifacts import LastReport, last_reports, newest_noted
 from triage.store.causes import Manifestation, explained_in, manifestations_of
 from triage.store.clusters import (
     BY_SYMPTOM,
+    FIXED,
+    LIMIT,
     NEW,
     REGRESSED,
     Alias,
@@ -84,6 +89,7 @@ def _document(
         "id": cluster.name,
         "title": cluster.title,
         "status": cluster.status,
+        "package": _package(aliases),
         "signatures": [each.signature.digest for each in aliases],
         "count": counts.failures,
         "reduced": counts.reduced,
@@ -91,6 +97,12 @@ def _document(
         "known": known.id if known else "",
         "issue": known.issue if known else "",
     }
+
+
+def _package(aliases: Sequence[Alias]) -> str:
+    """The package that has the bug, as its project is installed; empty where it is no project's."""
+    backends = (dict(each.signature.components).get("backend", "") for each in aliases)
+    return next((project_of(backend).package for backend in backends), "")
 
 
 def _failure_document(listed: Listed) -> Document:
@@ -120,39 +132,68 @@ def _candidate(document: Document, cluster: Cluster, aliases: Sequence[Alias]) -
 
 Summary = Mapping[str, Any]
 READY, UNREPORTED, KNOWN, UNREDUCED = "ready", "new", "known", "not reduced"
+FIXED_IN = "fixed in "
+"""What the state of a bug begins with that shows no more on the newest release, which follows."""
 COUNTED = {
     REGRESSED: "regressed",
     READY: "new and ready",
     UNREPORTED: "new",
-    KNOWN: "known",
     UNREDUCED: "not reduced yet",
+    KNOWN: "known",
+    LIMIT: "limits",
 }
 """The words of a count, in the order in which to look at them; other states follow by their own names."""
+TO_FILE, TO_REDUCE, FIXED_LIST, LIMITS, CLOSED_LIST = "to file", "to reduce", "fixed", "limits", "closed"
+LISTS = {
+    **dict.fromkeys((REGRESSED, READY, UNREPORTED), TO_FILE),
+    UNREDUCED: TO_REDUCE,
+    **dict.fromkeys((KNOWN, "filed", "duplicate"), KNOWN),
+    FIXED: FIXED_LIST,
+    LIMIT: LIMITS,
+}
+"""The list in which a bug of a state stands; `closed` for what a person decided otherwise."""
+ORDER = (TO_FILE, TO_REDUCE, KNOWN, FIXED_LIST, LIMITS, CLOSED_LIST)
 MOST_NAMED = 3
 
 
 def overview_with_states(
     store: Store, issues: tuple[KnownIssue, ...] = (), only: Any = None
 ) -> list[dict[str, Any]]:
-    """The overview's documents, each with its `state` and the folder of its last `report`."""
+    """The overview's documents by list, each with its `state`, its `list` and its last `report`.
+
+    `hunt`, `triage`, the monitor and the pages show these and no other states and counts.
+    """
     reports = last_reports(store)
     found = []
     for document in overview(store, issues, only):
-        folder, is_ready = reports.get(document["id"], ("", False))
-        state = state_of(document, is_ready)
-        found.append({**document, "state": state, "report": folder})
-    return found
+        report = reports.get(document["id"], LastReport())
+        newest = newest_noted(store, document["package"])
+        is_outdated = bool(report.folder and newest) and is_before(report.newest or "0", newest)
+        state = state_of(document, report, is_outdated=is_outdated)
+        facts = {"state": state, "list": list_of(state), "report": report.folder, "outdated": is_outdated}
+        found.append({**document, **facts})
+    return sorted(found, key=lambda each: ORDER.index(each["list"]))
 
 
-def state_of(document: Summary, is_ready: bool) -> str:
-    """A bug's state in a word; a person's decision comes first."""
+def state_of(document: Summary, report: LastReport, *, is_outdated: bool = False) -> str:
+    """A bug's state in a word; a person's decision comes first.
+
+    A report that has not tried the newest release is outdated, and does not make a bug ready.
+    """
     if document["status"] != NEW:
         return str(document["status"])
+    if report.fixed:
+        return FIXED_IN + report.fixed
     if is_filed(document):
         return KNOWN
     if not document["reduced"]:
         return UNREDUCED
-    return READY if is_ready else UNREPORTED
+    return READY if report.ready and not is_outdated else UNREPORTED
+
+
+def list_of(state: str) -> str:
+    """The list in which a bug of that state stands."""
+    return FIXED_LIST if state.startswith(FIXED_IN) else LISTS.get(state, CLOSED_LIST)
 
 
 def is_filed(document: Summary) -> bool:
@@ -160,29 +201,46 @@ def is_filed(document: Summary) -> bool:
     return bool(document["known"]) and document["issue"] != NOT_FILED
 
 
+@dataclass(frozen=True)
+class Total:
+    """One figure of a list: how many bugs are in that state."""
+
+    state: str
+    words: str
+    count: int
+
+
+def totals_of(states: Iterable[str]) -> tuple[Total, ...]:
+    """The count of each state that occurs, in the order in which to look at them."""
+    found = Counter(states)
+    order = [*COUNTED, *sorted(found.keys() - COUNTED.keys())]
+    return tuple(Total(state, COUNTED.get(state, state), found[state]) for state in order if found[state])
+
+
 def counted(states: Iterable[str]) -> str:
     """Count states in words, such as `13 bugs: 5 new and ready, 2 known, 6 not reduced yet`."""
-    found = Counter(states)
-    total = sum(found.values())
-    order = [*COUNTED, *sorted(found.keys() - COUNTED.keys())]
-    parts = [f"{found[state]} {COUNTED.get(state, state)}" for state in order if found[state]]
+    totals = totals_of(states)
+    total = sum(each.count for each in totals)
+    parts = [f"{each.count} {each.words}" for each in totals]
     return f"{total} bug{'' if total == 1 else 's'}{': ' if parts else ''}{', '.join(parts)}"
 
 
-def next_step(documents: Sequence[Summary], database: Path) -> str:
-    """The command to give next, for the user's database."""
-    at = f" --db {quote(str(database))}" if str(database) != "crux.db" else ""
+def next_step(documents: Sequence[Summary], options: StoreOptions, known: str = "") -> str:
+    """The command to give next, with the options of this one; `known` are more known issues."""
+    if isinstance(options, CaseOptions):  # a failure has its own target; seeds go on where they stopped
+        options = replace(options, target=None, seed=None)
     by_state = {state: [each for each in documents if each["state"] == state] for state in COUNTED}
     if by_state[UNREDUCED]:
-        return f"crux reduce --all{at}"
+        return next_command("reduce --all", options)
     if waiting := [*by_state[REGRESSED], *by_state[UNREPORTED]]:
-        names = [str(each["id"]) for each in waiting if not each["report"]]
+        names = [str(each["id"]) for each in waiting if not each["report"] or each["outdated"]]
         if names:
-            return f"crux report {' '.join(names[:MOST_NAMED])}{at}"
+            return next_command(f"report {' '.join(names[:MOST_NAMED])}", options, known=known)
     if ready := by_state[READY]:
         first = ready[0]
-        return f"file {_near(first['report'])}/issue.md, then: crux triage mark {first['id']} filed URL{at}"
-    return f"crux hunt{at}"
+        then = next_command(f"triage mark {first['id']} filed URL", StoreOptions(options.db))
+        return f"file {_near(first['report'])}/issue.md, then: {then}"
+    return next_command("hunt", options, known=known)
 
 
 def _near(folder: str) -> str:
@@ -191,6 +249,6 @@ def _near(folder: str) -> str:
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else folder
 
 
-def in_a_line(documents: Sequence[Summary], database: Path) -> str:
+def in_a_line(documents: Sequence[Summary], options: StoreOptions, known: str = "") -> str:
     """The count and the next step, as every list of bugs ends."""
-    return f"{counted(each['state'] for each in documents)}; next: {next_step(documents, database)}"
+    return f"{counted(each['state'] for each in documents)}; next: {next_step(documents, options, known)}"

@@ -11,13 +11,14 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from corpus.errors import UserError
 from triage.bugs.failures import set_aside
 from triage.bugs.known import KnownIssue, load_known
-from triage.bugs.overview import is_filed, overview
+from triage.bugs.overview import is_filed, overview, overview_with_states
 from triage.campaigns.monitor import FACE, HuntMonitor
-from triage.campaigns.reporting import Bug, Reporter
+from triage.campaigns.reporting import Reporter
 from triage.campaigns.target_campaigns import (
     FUZZING,
     Choice,
@@ -32,6 +33,7 @@ from triage.console.display import Display
 from triage.console.options import CaseOptions
 from triage.reductions.failures import BeingReduced, reduce_failure
 from triage.reductions.folders import Request
+from triage.reports.newest_release import NewestReleases
 from triage.store.causes import root_of
 from triage.store.clusters import LIMIT, clusters, get_cluster
 from triage.store.database import Store
@@ -63,7 +65,7 @@ class Limits:
 class Hunt:
     """One hunt over a store, on one target or several; `run` goes on until a limit is met.
 
-    `known` is a file of more known issues.
+    `known` is a file of more known issues, `releases` where the newest release of a package is asked.
     """
 
     store: Store
@@ -72,16 +74,18 @@ class Hunt:
     out: Path
     limits: Limits
     shown: Display
-    known: Path | None = None
+    known: str = ""
+    releases: NewestReleases | None = None
     shares: CpuShares = field(default_factory=CpuShares)
-    fuzzed: float = 0.0
     gained: ReductionBenefit = field(default_factory=ReductionBenefit)
 
     def __post_init__(self) -> None:
         self.start = time.monotonic()
-        self.reporter = Reporter(self.store, self.out, self.shown, self.known)
-        self.eye = HuntMonitor(self.store, self.fronts, self.shares, self.shown, self.limits.seconds)
         self._issues: tuple[KnownIssue, ...] = load_known(self.store.path, self.known)
+        self.reporter = Reporter(self.store, self.out, self.shown, self._issues, self.releases)
+        self.eye = HuntMonitor(
+            self.store, self.fronts, self.shares, self.shown, self.limits.seconds, self._issues
+        )
         self._clusters = {each.id for each in clusters(self.store)}
 
     @property
@@ -113,9 +117,9 @@ class Hunt:
             if not self._is_known(cluster) or self.left > 0:
                 self._report(front, cluster)
 
-    def bugs(self) -> list[Bug]:
-        """The bugs that the hunt's targets have, each with its report."""
-        return self.reporter.bugs(frozenset(front.target for front in self.fronts))
+    def bugs(self) -> list[dict[str, Any]]:
+        """Every bug of the database with its state, as `crux triage` lists them."""
+        return overview_with_states(self.store, self._issues)
 
     def _may_go_on(self) -> bool:
         """Whether more may be looked for: tests, CPU time and room are left."""
@@ -162,7 +166,7 @@ class Hunt:
         kept = min(self.limits.seconds * RESERVED_SHARE, MOST_RESERVED)
         room = max(self.left - kept, 1.0)
         tests = max(self.limits.tests - self.tests, 1) if self.limits.tests else None
-        before, cpu, gained = time.monotonic(), 0.0, 0
+        cpu, gained = 0.0, 0
         for step in front.fuzzer.stretch(tests=tests, seconds=min(seconds, room)):
             cpu += step.cpu
             if step.failure and step.failure.seen == 1:
@@ -172,7 +176,6 @@ class Hunt:
                 self.eye.found(step.failure.name, looks, step.failure.title)
             self.eye.tested()
             self.eye.look(f"fuzzing {front.label}")
-        self.fuzzed += time.monotonic() - before
         self._count(front, f"{FUZZING} {front.target}", chosen.why, cpu, gained)
 
     def _reduce_some(

@@ -7,7 +7,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Sequence
 
-from triage.bugs.known import load_known
+from triage.bugs.known import KnownIssue
 from triage.bugs.overview import overview_with_states
 from triage.campaigns.target_campaigns import FUZZING, CpuShares, TargetCampaign
 from triage.console.display import Display
@@ -38,9 +38,10 @@ class HuntMonitor:
         shares: CpuShares,
         shown: Display,
         seconds: float,
+        issues: tuple[KnownIssue, ...],
     ) -> None:
         self._store, self._fronts, self._shares, self._shown = store, fronts, shares, shown
-        self._seconds = seconds
+        self._seconds, self._issues = seconds, issues
         self._start = time.monotonic()
         self._looked = self._sampled = self._next_count = 0.0
         self._last: tuple[str, str, str, float] | None = None
@@ -122,6 +123,12 @@ class HuntMonitor:
             parts=dict(self._shares.whole),
         )
 
+    @property
+    def rate(self) -> float:
+        """Tests a second of all fuzzing of this run."""
+        tests = sum(front.fuzzer.tally.tests for front in self._fronts)
+        return tests / self._fuzzed if self._fuzzed else 0.0
+
     def _rate(self, tests: int) -> float:
         """Tests a second of fuzzing, over the last half minute of it."""
         self._seen.append((self._fuzzed, tests))
@@ -131,7 +138,7 @@ class HuntMonitor:
         return (after - before) / (end - start) if end > start else 0.0
 
     def _count(self) -> None:
-        known = overview_with_states(self._store, load_known(self._store.path))
+        known = overview_with_states(self._store, self._issues)
         self._bugs = Counter(str(each["state"]) for each in known)
         self._waiting = count_waiting(self._store)
 

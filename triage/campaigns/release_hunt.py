@@ -9,10 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from corpus.case import Case
+from corpus.errors import UserError
 from corpus.target import Target
+from oracles.backends import find_backend
 from oracles.sandbox.processes import SandboxError
 from oracles.verdict import Verdict
 from triage.bisection.environments import Unavailable
+from triage.bisection.newest import newest_of
+from triage.bisection.places import Place
 from triage.bugs.known import load_known
 from triage.bugs.overview import overview_with_states
 from triage.campaigns.hunt import Hunt, Limits
@@ -20,11 +24,12 @@ from triage.campaigns.target_campaigns import Fuzzer, TargetCampaign
 from triage.cases.judging import Judges
 from triage.console.display import Display
 from triage.console.options import CaseOptions
+from triage.console.status import PlainLines
+from triage.reports.newest_release import open_release
 from triage.store.clusters import clusters
 from triage.store.database import Store
 from triage.store.failures import get_failure
 from triage.store.names import representative
-from triage.watching.changes import Place
 from triage.watching.watch import Watch
 
 Before = Callable[[Case], Verdict | None]
@@ -75,6 +80,23 @@ def _said(before: Before, store: Store, cluster: int) -> str:
     target = case.target.without_setting("python") if case.target else None
     verdict = before(replace(case, target=target))
     return verdict.outcome.value if verdict else ""
+
+
+def on_newest(target: Target, stack: ExitStack) -> Target:
+    """The target with the newest release of its package, installed while the stack is open.
+
+    Raises `UserError` where nobody says which it is, or where it cannot be installed.
+    """
+    package = find_backend(target.backend).package
+    newest = newest_of(package)
+    if not newest.all:
+        raise UserError(f"--latest: {newest.why}")
+    opened = open_release(package, target.backend, newest.all[0], PlainLines(), may_be_huge=True)
+    try:
+        place = stack.enter_context(opened)
+    except Unavailable as error:
+        raise UserError(f"--latest: {package} {newest.all[0]}: {error}") from None
+    return target.with_setting("python", place.python) if place.python else target
 
 
 class ReleaseBefore:

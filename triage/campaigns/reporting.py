@@ -4,41 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from corpus.errors import UserError
 from oracles.judge import Judge
 from triage.bugs.history import history_of_name
-from triage.bugs.known import Library
+from triage.bugs.known import KnownIssue, Library
 from triage.console.status import Progress
 from triage.reports.by_name import note_report
-from triage.reports.report import Report, write_report
-from triage.store.artifacts import last_reports, reported_case
+from triage.reports.newest_release import NewestReleases
+from triage.reports.report import write_report
+from triage.store.artifacts import reported_case
 from triage.store.clusters import Cluster, clusters
 from triage.store.database import Store
-from triage.store.failures import REDUCED, get_failure, list_failures, reduction_of
+from triage.store.failures import REDUCED, get_failure, list_failures
 from triage.store.names import cluster_name, representative
-
-
-@dataclass(frozen=True)
-class Bug:
-    """The summary's line of one cluster."""
-
-    cluster: str
-    title: str
-    nodes_before: int
-    nodes_after: int
-    minimal: bool
-    failures: int
-    folder: str
-    ready: bool
-
-    def document(self) -> dict[str, Any]:
-        """The bug as `crux hunt --json` shows it."""
-        return {
-            "id": self.cluster,
-            **{name: value for name, value in vars(self).items() if name != "cluster"},
-        }
 
 
 @dataclass
@@ -48,33 +27,9 @@ class Reporter:
     store: Store
     out: Path
     shown: Progress
-    known: Path | None = None
-    reports: dict[int, Report] = field(default_factory=dict)
+    issues: tuple[KnownIssue, ...] = ()
+    releases: NewestReleases | None = None
     reported: dict[int, int] = field(default_factory=dict)
-
-    def bugs(self, targets: frozenset[str]) -> list[Bug]:
-        """The clusters that have a reduced failure on one of the targets, each with its report."""
-        found, earlier = [], last_reports(self.store)
-        for cluster in clusters(self.store):
-            failures = list_failures(self.store, cluster=cluster.id)
-            if not any(each.status == REDUCED and each.target in targets for each in failures):
-                continue
-            document = reduction_of(self.store, cluster.id)
-            report = self.reports.get(cluster.id)
-            folder, is_ready = earlier.get(cluster.name, ("", False))
-            found.append(
-                Bug(
-                    cluster.name,
-                    report.title if report else cluster.title,
-                    document["nodes_before"],
-                    document["nodes_after"],
-                    document["minimal"],
-                    len(failures),
-                    str(report.folder) if report else folder,
-                    report.ready if report else is_ready,
-                )
-            )
-        return found
 
     def missing(self, target: str) -> list[int]:
         """The clusters with a reduced failure on a target that no report shows as well as it could."""
@@ -109,12 +64,12 @@ class Reporter:
                 judge.of_format(case.format),
                 self.out / name,
                 history,
-                Library.of_store(self.store, self.known),
+                Library.of_store(self.store, self.issues),
+                releases=self.releases,
             )
         except UserError as error:
             self.shown.note(f"{name}: no report: {error}")
             return
-        note_report(self.store, case, report, history)
-        self.reports[cluster] = report
+        note_report(self.store, case, report, history, judge.backend.package)
         missing = f", not ready: {'; '.join(report.missing)}" if report.missing else ""
         self.shown.note(f"{name}: {report.title}; {report.folder}/repro.py shows it{missing}")

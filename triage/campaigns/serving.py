@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from corpus.errors import UserError
+from triage.bugs.known import KnownIssue, load_known
 from triage.pages.campaign import campaign_page
 from triage.store.database import Store
 
@@ -19,10 +20,15 @@ _NAMES = frozenset({LOOPBACK, "localhost"})
 
 
 @contextmanager
-def serving(database: Path, port: int) -> Iterator[str]:
-    """Serve the page of a database; its address. Raises `UserError` where the port is taken."""
+def serving(database: Path, port: int, known: str = "") -> Iterator[str]:
+    """Serve the page of a database; its address. Raises `UserError` where the port is taken.
+
+    `known` is a file of more known issues.
+    """
     try:
-        server = ThreadingHTTPServer((LOOPBACK, port), partial(_Handler, database))
+        server = ThreadingHTTPServer(
+            (LOOPBACK, port), partial(_Handler, database, load_known(database, known))
+        )
     except OSError as error:
         raise UserError(
             f"--port {port}: cannot be listened on ({error.strerror}); 0 is any free one"
@@ -41,8 +47,8 @@ def serving(database: Path, port: int) -> Iterator[str]:
 class _Handler(BaseHTTPRequestHandler):
     """Answers with the page as the database is now, and with nothing else."""
 
-    def __init__(self, database: Path, *rest: object) -> None:
-        self._database = database
+    def __init__(self, database: Path, issues: tuple[KnownIssue, ...], *rest: object) -> None:
+        self._database, self._issues = database, issues
         super().__init__(*rest)  # type: ignore[arg-type]
 
     def handle(self) -> None:
@@ -59,7 +65,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_error(404)
             return
         with Store(self._database) as store:
-            page = campaign_page(store, is_live=True).encode()
+            page = campaign_page(store, self._issues, is_live=True).encode()
         self.send_response(200)
         self.send_header("Content-Type", "text/html; charset=utf-8")
         self.send_header("Content-Length", str(len(page)))

@@ -23,7 +23,7 @@ from oracles.judge import Judge
 from oracles.verdict import Config, Outcome, Verdict
 from reducer.language import open_nodes
 from reducer.pass_sets import failing_config
-from triage.causes.cores import Sites, share_a_kernel
+from triage.causes.cores import Sites, core_of, share_a_kernel
 from triage.language import model_of
 
 
@@ -57,7 +57,8 @@ def names_itself(symptom: str, passes: tuple[str, ...] = ()) -> bool:
     is_optimised = "optimised" in rest
     if outcome == "mismatch":  # kind, operator, side; another wrong value has its wrong side for an operator
         return len(rest) == len(("kind", "operator", "side", "")) and rest[2] == "un-optimised"
-    is_told = outcome in ("exception", "crash") and len(rest) > 2
+    said = [word for word in rest if word not in ("", "optimised", "un-optimised")]
+    is_told = outcome in ("exception", "crash") and len(said) > 1
     return is_told and (phase == "import" or not is_optimised or not passes)
 
 
@@ -153,6 +154,13 @@ class Bug:
         """The operators that its passes take away, where that is known, else all: the rest is context."""
         gone = Counter(word[1:] for word in self.core.split() if word.startswith("-"))
         return gone if self.core and gone <= self.operators else self.operators
+
+    def may_rewrite(self, core: str) -> bool:
+        """Whether what the passes replace in a program holds what they replace in this bug.
+
+        One pass may be wrong in two ways. True where nothing shows what is replaced.
+        """
+        return not (self.core and core) or Counter(self.core.split()) <= Counter(core.split())
 
     @property
     def is_of_an_operator(self) -> bool:
@@ -250,8 +258,11 @@ def _by_passes(case: Case, verdict: Verdict, bugs: Sequence[Bug], judge: Judge) 
         sets = [passes for passes in sets if changed.issuperset(passes)]
     for passes in sets[: MOST_CHECKS - checks]:
         checks += 1
-        if not _shows(case, verdict, config, passes, judge):
-            bug = next(bug for bug in fitting if bug.passes == passes)
+        if _shows(case, verdict, config, passes, judge):
+            continue
+        core = core_of(case, verdict, passes, judge)
+        bug = next((bug for bug in fitting if bug.passes == passes and bug.may_rewrite(core)), None)
+        if bug is not None:
             why = f"it goes away with {' + '.join(passes)} disabled, as {bug.name} does"
             return Explanation(bug, why, checks)
     return Explanation(None, "it shows with the passes of the likeliest known bugs disabled", checks)

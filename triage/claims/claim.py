@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 
 from corpus.errors import UserError
 from oracles.numerics.compare import Tolerance, compare_outputs
+from oracles.probes.memory import UNINITIALISED
 from oracles.text.normalise import name_operators, parse_message, template, unwrap, without_instructions
-from oracles.verdict import Config, Outcome, Run, Status, Verdict
+from oracles.verdict import Config, Mark, Outcome, Run, Status, Verdict
 from triage.projects import ClaimedRun, Project
 from triage.views.rendering import scrub
 
@@ -71,7 +72,8 @@ class Expectation:
     `failing` is the run that fails (of a mismatch: that differs), `passing` the one that does not, if there
     is one. `fragment` is a part of the failing run's message that holds no names, numbers or paths. `wrong`
     says which side of a mismatch is wrong; `contradiction` what a result is and what its operator fixes, in
-    words, where that is the failure.
+    words, where that is the failure. `memory` is how the failing run misuses
+    memory, if a guarded run shows it.
     """
 
     project: Project
@@ -82,6 +84,7 @@ class Expectation:
     kind: str = ""
     wrong: str = ""
     contradiction: str = ""
+    memory: str = ""
 
     @property
     def configs(self) -> dict[str, Config]:
@@ -106,6 +109,11 @@ class Expectation:
         outputs = self.failing.outputs.values()
         tensors = [each for value in outputs for each in (value if isinstance(value, list) else [value])]
         return any(each is not None and each.dtype.kind not in "biuU" for each in tensors)
+
+    @property
+    def is_by_chance(self) -> bool:
+        """Whether it hangs on what fresh memory holds, so that a run without the failure says nothing."""
+        return self.memory == UNINITIALISED
 
     @property
     def is_unstable(self) -> bool:
@@ -145,6 +153,19 @@ def expect(
     names: frozenset[str] = frozenset(),
     tells: frozenset[str] = frozenset(),
     told: Run | None = None,
+) -> Expectation:
+    """The claim of a verdict that is a bug of a project, with what a guarded run shows of memory."""
+    memory = verdict.marks.get(Mark.MEMORY, "").removeprefix("memory: ")
+    return replace(_expected(verdict, tolerance, project, names, tells, told), memory=memory)
+
+
+def _expected(
+    verdict: Verdict,
+    tolerance: Tolerance,
+    project: Project,
+    names: frozenset[str],
+    tells: frozenset[str],
+    told: Run | None,
 ) -> Expectation:
     """The claim of a verdict that is a bug of a project; `names`, the model's own, stay out of the fragment.
 

@@ -160,9 +160,8 @@ def passes_tried(reduction: Mapping[str, Any]) -> tuple[str, ...]:
 def _needed(expectation: Expectation, passes: Sequence[str]) -> tuple[str, ...]:
     """The passes that a title names: one or two without which an optimised result is right."""
     is_other = expectation.outcome is Outcome.MISMATCH and expectation.wrong == UNOPTIMISED
-    return (
-        tuple(passes) if 0 < len(passes) <= MOST_PASSES and not (is_other or expectation.is_unstable) else ()
-    )
+    is_told = not (is_other or expectation.is_unstable or expectation.is_by_chance)
+    return tuple(passes) if 0 < len(passes) <= MOST_PASSES and is_told else ()
 
 
 def operators_of(case: Case) -> tuple[str, ...]:
@@ -202,6 +201,8 @@ def bug_title(verdict: Verdict, case: Case, passes: Sequence[str], tolerance: To
 
 def _effect(expectation: Expectation, tolerance: Tolerance, needed: Sequence[str]) -> str:
     run = expectation.failing
+    if expectation.memory:
+        return f"{expectation.memory} {while_doing(run, expectation.project)}"
     if expectation.outcome is Outcome.CRASH:
         return f"{signal_text(run).partition(' ')[0]} {while_doing(run, expectation.project)}"
     if expectation.outcome is Outcome.EXCEPTION:
@@ -282,7 +283,7 @@ def _named_in(message: str, kinds: Sequence[str]) -> str:
 
 def _where(expectation: Expectation) -> str:
     """The configuration that the failure shows in, beside one without; empty where that is plain."""
-    if expectation.is_unstable or expectation.passing is None:
+    if expectation.is_unstable or expectation.is_by_chance or expectation.passing is None:
         return ""
     if expectation.outcome is Outcome.MISMATCH and expectation.wrong == UNOPTIMISED:
         return " without optimisation"

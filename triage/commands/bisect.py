@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from triage.console.next_command import next_command
 from triage.console.options import CaseOptions, as_command
 from triage.console.output import Document, emit, quoted, say, table
 
@@ -70,7 +71,8 @@ def bisect(
         say(f"crux: {case}: it fails on none of the releases that were tried")
     _keep(options, case, document)
     emit(iter([{"case": case, **document}]), as_json=options.json, show=_show, single=True)
-    say(f"next: crux report {quoted(case)} -o crux-report")
+    words = f"report {quoted(case)} -o crux-report"
+    say(f"next: {next_command(words, options)}")
     return 0
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from triage.console.next_command import next_command
 from triage.console.options import CaseOptions, as_command
 from triage.console.output import Document, emit, quoted, say, table
 
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from corpus.case import Case
+    from oracles.judge import Judge
     from oracles.verdict import Verdict
 
 Cases = Annotated[
@@ -26,6 +29,10 @@ Locate = Annotated[
 ]
 
 
+Past = Annotated[
+    bool,
+    typer.Option("--past", help="Cut out what stops a model, such as a known bug, and judge what follows."),
+]
 Targets = Annotated[
     str, typer.Option("--targets", metavar="A,B,…", help="Several targets at once: which one stands alone?")
 ]
@@ -37,7 +44,12 @@ def add_to(app: typer.Typer) -> None:
 
 
 def check(
-    options: CaseOptions, cases: Cases, repeat: Repeat = 1, locate: Locate = False, targets: Targets = ""
+    options: CaseOptions,
+    cases: Cases,
+    repeat: Repeat = 1,
+    locate: Locate = False,
+    past: Past = False,
+    targets: Targets = "",
 ) -> int:
     """Judge cases; exit code 1 when one of them shows a bug.
 
@@ -50,19 +62,28 @@ def check(
     if targets:
         found = _compared(options, cases, targets)
     else:
-        found = _verdicts(options, cases, repeat, locate, troubles)
+        found = _verdicts(options, cases, repeat, locate, past, troubles)
     documents = emit(found, as_json=options.json, show=_show, single=single, lines_if_piped=True)
     for trouble in troubles:  # the verdicts are out by now
         say(f"crux: {trouble}")
     failing = [document for document in documents if document["bug"]]
     if failing:
-        target = f" --target {quoted(str(failing[0]['target']))}" if targets else ""
-        say(f"next: crux reduce {quoted(str(failing[0]['case']))}{target} -o crux-small")
+        words = f"reduce {quoted(str(failing[0]['case']))} -o crux-small"
+        say(f"next: {next_command(words, _as_judged(options, failing[0]))}")
     return 1 if failing else 2 if troubles else 0
 
 
+def _as_judged(options: CaseOptions, document: Document) -> CaseOptions:
+    """The options for one case by itself: its sample of inputs, the target of several that stands alone."""
+    from dataclasses import replace
+
+    sample = document.get("inputs")
+    target = str(document["target"]) if "targets" in document else options.target
+    return replace(options, inputs=Path(sample) if sample else options.inputs, target=target)
+
+
 def _verdicts(
-    options: CaseOptions, words: list[str], repeat: int, locate: bool, troubles: list[str]
+    options: CaseOptions, words: list[str], repeat: int, locate: bool, past: bool, troubles: list[str]
 ) -> Iterator[Document]:
     """Yield each case's document; say in `troubles` what cannot be stored, the verdict goes out all the
     same.
@@ -70,7 +91,6 @@ def _verdicts(
     import sqlite3
     from itertools import product
 
-    from corpus.case import Remark
     from corpus.errors import UserError
     from triage.cases.judging import Judges
     from triage.console.output import disk_complaint
@@ -91,8 +111,8 @@ def _verdicts(
                 from triage.store.documents import located_document
 
                 document["located"] = located_document(verdict.wrong)
-            for kind in (Remark.CHANGED, Remark.FREED, Remark.FITTED, Remark.UNFIT):
-                document["notes"] += map(kind.note, case.remarks(kind))
+            document |= _past(options, case, verdict, judge) if past else {}
+            document["notes"] += _remarks(case)
             try:
                 if options.db:
                     document |= _kept(options, case, verdict, judge.release)
@@ -101,6 +121,45 @@ def _verdicts(
             if sample is not options:
                 document["inputs"] = str(sample.inputs)
             yield {"case": word, **document}
+
+
+def _remarks(case: Case) -> Iterator[str]:
+    """What was changed about a case so that it can be judged."""
+    from corpus.case import Remark
+
+    for kind in (Remark.CHANGED, Remark.FREED, Remark.FITTED, Remark.UNFIT):
+        yield from map(kind.note, case.remarks(kind))
+
+
+def _past(options: CaseOptions, case: Case, verdict: Verdict, judge: Judge) -> Document:
+    """What stops the program, step by step, and what becomes of the rest; `bug` is that of any step."""
+    from oracles.naming.names import signature
+    from oracles.verdict import Outcome
+    from triage.bugs.known import known_issue, load_known
+    from triage.cases.past import Stop, stops_in
+
+    issues, steps, rest = load_known(options.database), [], verdict
+    for each in stops_in(case, judge, verdict):
+        if not isinstance(each, Stop):
+            rest = each
+            break
+        at = each.alone or each.case
+        found = each.verdict
+        named = (signature(found, at.measure, at),) if found.is_bug else ()
+        known = known_issue(issues, named, (judge.release,))
+        steps.append(
+            {
+                "node": each.node,
+                "op": each.operator,
+                "outcome": found.outcome.value,
+                "title": found.title,
+                "limit": each.is_limit,
+                "known": known.id if known else "",
+            }
+        )
+    is_bug = verdict.is_bug or rest.is_bug or any(Outcome(str(each["outcome"])).is_bug for each in steps)
+    behind = {"outcome": rest.outcome.value, "title": rest.title}
+    return {"past": steps, "behind": behind, "bug": is_bug}
 
 
 def _kept(options: CaseOptions, case: Case, verdict: Verdict, release: str) -> Document:
@@ -148,6 +207,9 @@ def _seen(document: Document) -> str:
     if "targets" in document:
         lines = [f"{each['target']}: {each['outcome']}, {each['title']}" for each in document["targets"]]
         return "\n".join([*lines, f"{document['alone']} stands alone"] if document["alone"] else lines)
+    if steps := document.get("past"):
+        lines = [f"{each['op']} ({each['node']}): {_words(each)}{each['title']}" for each in steps]
+        return "\n".join([*lines, f"behind: {document['behind']['title']}"])
     found = document.get("located")
     if not found:
         return str(document["title"])
@@ -155,3 +217,7 @@ def _seen(document: Document) -> str:
     error = found["error"] if isinstance(found["error"], str) else f"{found['error']:.3g}"
     maker = f"made by {found['op']} ({found['node']}), off by {error}"
     return f"{document['title']}\nright until {right}; first wrong: {found['tensor']}, {maker}"
+
+
+def _words(step: Document) -> str:
+    return "a limit, " if step["limit"] else f"known as {step['known']}, " if step["known"] else ""

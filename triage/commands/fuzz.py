@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from triage.console.next_command import next_command
 from triage.console.options import (
     MIXED,
     CaseOptions,
@@ -24,7 +25,6 @@ from triage.console.options import (
     Strategy,
     as_command,
     budget_of,
-    next_command,
     plan_of,
 )
 from triage.console.output import Document, emit, say, table

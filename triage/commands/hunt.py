@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +14,7 @@ from triage.console.options import (
     RARE,
     CaseOptions,
     Cluster,
+    Known,
     MaxBytes,
     MaxDepth,
     MaxDim,
@@ -30,8 +32,6 @@ from triage.console.options import (
 from triage.console.output import Document, emit, say, table
 
 if TYPE_CHECKING:
-    from contextlib import ExitStack
-
     from rich.console import RenderableType
 
     from corpus.target import Target
@@ -75,6 +75,10 @@ Disk = Annotated[
         min=0.0,
     ),
 ]
+Latest = Annotated[
+    bool,
+    typer.Option("--latest", help="Hunt on the newest release of the package index, which crux installs."),
+]
 Serve = Annotated[
     bool, typer.Option("--serve", help="Show the hunt on a page while it runs, to this machine only.")
 ]
@@ -90,9 +94,6 @@ Port = Annotated[
     ),
 ]
 Out = Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="Where the bundles go.")]
-Known = Annotated[
-    Path | None, typer.Option("--known", metavar="FILE", help="Known issues of your own, a .toml file.")
-]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -106,8 +107,9 @@ def hunt(
     tests: Tests = 0,
     cost: Cost = 0.0,
     out: Out = Path("crux-reports"),
-    known: Known = None,
+    known: Known = "",
     targets: Targets = "",
+    latest: Latest = False,
     strategy: Strategy = MIXED,
     mode: Modes = Mode.MIXED,
     source: Source = None,
@@ -129,15 +131,14 @@ def hunt(
 
     Example: crux hunt --minutes 2 --target ort
     """
-    from triage.campaigns.coverage_sync import must_go_on
     from triage.campaigns.hunt import Limits
 
     budget = budget_of(max_flops, max_bytes, max_dim, max_depth, max_ms)
-    chosen, plan = _targets(options, targets), plan_of(strategy, mode, source, options.trust, budget)
-    for target in chosen if resume else ():
-        must_go_on(options.database, str(target), options.seed)
-    limits = Limits(60 * minutes, tests, 60 * cost, int(disk * 1e9))
-    _hunt(options, chosen, plan, limits, out, known, (native_coverage, cluster), port if serve else None)
+    plan = plan_of(strategy, mode, source, options.trust, budget)
+    with ExitStack() as stack:
+        chosen = _targets(options, targets, stack if latest else None, resume)
+        limits = Limits(60 * minutes, tests, 60 * cost, int(disk * 1e9))
+        _hunt(options, chosen, plan, limits, out, known, (native_coverage, cluster), port if serve else None)
     return 0
 
 
@@ -147,29 +148,29 @@ def _hunt(
     plan: Plan,
     limits: Limits,
     out: Path,
-    known: Path | None,
+    known: str,
     how: tuple[bool, str],
     port: int | None,
 ) -> None:
     """Hunt on the targets with all that it takes open, and tell what came of it, interrupted or not."""
-    from contextlib import ExitStack
-
     from triage.campaigns.hunt import Hunt
     from triage.campaigns.serving import serving
     from triage.cases.sources import finite_source
     from triage.console.display import display
+    from triage.reports.newest_release import NewestReleases
     from triage.store.database import Store
 
     with ExitStack() as stack:
         settled = stack.enter_context(finite_source(plan, options))
         store = stack.enter_context(Store(options.database))
-        page = stack.enter_context(serving(options.database, port)) if port is not None else None
+        page = stack.enter_context(serving(options.database, port, known)) if port is not None else None
         fronts = [_front(stack, store, options, each, settled, *how) for each in chosen]
         interrupted: KeyboardInterrupt | None = None
         with display(options.json) as shown:
             if page:
                 shown.note(f"the hunt is shown at {page}")
-            hunting = Hunt(store, options, fronts, out, limits, shown, known)
+            releases = stack.enter_context(NewestReleases(options, shown))
+            hunting = Hunt(store, options, fronts, out, limits, shown, known, releases)
             try:
                 hunting.run()
             except KeyboardInterrupt as error:
@@ -179,7 +180,20 @@ def _hunt(
             raise interrupted
 
 
-def _targets(options: CaseOptions, words: str) -> list[Target]:
+def _targets(options: CaseOptions, words: str, latest: ExitStack | None, resume: bool) -> list[Target]:
+    """The targets of the hunt, in `latest` with the newest releases; to `resume`, each has a campaign."""
+    from triage.campaigns.coverage_sync import must_go_on
+    from triage.campaigns.release_hunt import on_newest
+
+    chosen = _named(options, words)
+    if latest is not None:
+        chosen = [on_newest(each, latest) for each in chosen]
+    for target in chosen if resume else ():
+        must_go_on(options.database, str(target), options.seed)
+    return chosen
+
+
+def _named(options: CaseOptions, words: str) -> list[Target]:
     """The targets of the hunt; raises `UserError` where they are named in two ways."""
     from dataclasses import replace
 
@@ -210,25 +224,38 @@ def _front(
 
 def _tell(options: CaseOptions, hunting: Hunt) -> None:
     """The summary, whether the hunt came to its end or not."""
-    from triage.bugs.known import load_known
-    from triage.bugs.overview import in_a_line, overview_with_states
+    from triage.bugs.overview import in_a_line
 
     seconds = time.monotonic() - hunting.start
     tallies, bugs = [front.fuzzer.tally for front in hunting.fronts], hunting.bugs()
-    tests, failures = hunting.tests, sum(each.failures for each in tallies)
     document: dict[str, Any] = {
-        "tests": tests,
+        "tests": hunting.tests,
         "valid": sum(each.valid for each in tallies),
-        "failures": failures,
+        "failures": sum(each.failures for each in tallies),
         "clusters": len(bugs),
         "seconds": round(seconds, 3),
-        "tests_per_second": round(tests / hunting.fuzzed, 1) if hunting.fuzzed else 0.0,
-        "bugs": [bug.document() for bug in bugs],
+        "tests_per_second": round(hunting.eye.rate, 1),
+        "bugs": [bug_document(hunting.store, bug) for bug in bugs if bug["reduced"]],
     }
     emit(iter([document]), as_json=options.json, show=_show, single=True)
-    say(f"{tests:,} tests in {seconds:.0f} s, {failures} of them failing; {hunting.gained}")
-    known = overview_with_states(hunting.store, load_known(options.database, hunting.known))
-    say(in_a_line(known, options.database))
+    tested = f"{hunting.tests:,} tests in {seconds:.0f} s ({hunting.eye.rate:.0f}/s while it fuzzed)"
+    say(f"{tested}, {document['failures']} of them failing; {hunting.gained}")
+    say(in_a_line(bugs, options, hunting.known))
+
+
+def bug_document(store: Store, bug: Document) -> Document:
+    """A reduced bug of the overview as the hunt shows it."""
+    from triage.store.failures import reduction_of
+    from triage.store.names import live_cluster
+
+    reduction = reduction_of(store, live_cluster(store, str(bug["id"])))
+    return {
+        **{name: bug[name] for name in ("id", "title", "state", "list", "known", "issue")},
+        **{name: reduction[name] for name in ("nodes_before", "nodes_after", "minimal")},
+        "failures": bug["count"],
+        "folder": bug["report"],
+        "ready": bug["state"] == "ready",
+    }
 
 
 def _show(documents: list[Document]) -> RenderableType:
@@ -240,11 +267,12 @@ def _show(documents: list[Document]) -> RenderableType:
     rows = [
         (
             bug["id"],
+            bug["state"],
             bug["title"],
             f"{bug['nodes_before']} → {bug['nodes_after']}",
             bug["failures"],
-            bug["folder"] + ("" if bug["ready"] else " (not ready)"),
+            bug["folder"],
         )
         for bug in found["bugs"]
     ]
-    return table(("id", "bug", "nodes", "failures", "bundle"), rows)
+    return table(("id", "state", "bug", "nodes", "failures", "bundle"), rows)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.console.options import RARE, CaseOptions, as_command
+from triage.console.next_command import next_command
+from triage.console.options import RARE, CaseOptions, StoreOptions, as_command
 from triage.console.output import Document, emit, quoted, say, table
 
 if TYPE_CHECKING:
@@ -23,6 +24,9 @@ Out = Annotated[
     Path | None, typer.Option("-o", "--out", metavar="DIR", help="Where the case and the journal go.")
 ]
 All = Annotated[bool, typer.Option("--all", help="Reduce every un-reduced failure of the database.")]
+Again = Annotated[
+    bool, typer.Option("--again", help="With --all: decide anew what an older crux decided; ids live on.")
+]
 Check = Annotated[
     str | None,
     typer.Option("--check", metavar="CMD", help="Judge by a command; {} is the candidate's model.onnx."),
@@ -77,6 +81,7 @@ def reduce(
     case: Case = None,
     out: Out = None,
     all_failures: All = False,
+    again: Again = False,
     check: Check = None,
     check_exit: CheckExit = 0,
     also: Also = None,
@@ -101,8 +106,11 @@ def reduce(
                 "reduce --all: takes no CASE, -o, --check, --also or --private;"
                 " results go into the database, beside the originals"
             )
-        emit(_reduce_all(options, request), as_json=options.json, show=_show, lines_if_piped=True)
+        found = _reduce_again(options, request) if again else _reduce_all(options, request)
+        emit(found, as_json=options.json, show=_show, lines_if_piped=True)
         return 0
+    if again:
+        raise UserError("reduce --again: goes with --all")
     if case is None or out is None:
         raise UserError("reduce: name a CASE and, with -o DIR, where the result goes (or give --all)")
     return _reduce_one(options, case, out, request)
@@ -147,7 +155,10 @@ def _reduce_with(judges: Judges, word: str, out: Path, request: Request) -> int:
         say(f"crux: the failure needs {text!r} of the original: look at it before you share {out}")
     emit(iter([document]), as_json=options.json, show=_show, single=True, lines_if_piped=True)
     if not request.check:
-        say(f"next: crux report {quoted(str(out))} -o crux-report")
+        from dataclasses import replace
+
+        words = f"report {quoted(str(out))} -o crux-report"
+        say(f"next: {next_command(words, replace(options, inputs=None, dims='', seed=None))}")
     return 0
 
 
@@ -190,6 +201,42 @@ def _reduce_all(options: CaseOptions, request: Request) -> Iterator[Document]:
                 shown.note(f"{failure.name} is left: {why_set_aside(store, failure.id)}")
             else:
                 yield {"id": failure.name, "cluster": after.cluster_name, **document}
+
+
+def _reduce_again(options: CaseOptions, request: Request) -> Iterator[Document]:
+    """Decide anew what older editions decided, cheap and frequent bugs first; tell at the end what moved."""
+    from corpus.errors import UserError
+    from corpus.target import Target
+    from triage.cases.judging import Judges
+    from triage.console.status import progress
+    from triage.reductions.again import Again
+    from triage.store.clusters import clusters
+    from triage.store.database import open_existing
+    from triage.store.editions import old_decisions
+    from triage.store.failures import get_failure
+
+    deadline = time.monotonic() + 60 * (request.minutes or float("inf"))
+    with open_existing(options.database) as store, Judges(options) as judges, progress() as shown:
+        before, anew = len(clusters(store)), Again(store, options, request, shown)
+        for old in old_decisions(store):
+            if time.monotonic() >= deadline:
+                break
+            failure = get_failure(store, old.failure)
+            try:
+                target = Target.of_data(failure.target)
+                judge = judges.of(target, store.load_case(failure.case_id).format)
+                document = anew.decide(old, judge)
+            except UserError as error:
+                shown.note(f"{failure.name} is left: {error}")
+                continue
+            if document is not None:
+                if document["before"] != document["cluster"]:
+                    shown.note(f"{failure.name} moved: {document['before']} → {document['cluster']}")
+                yield document
+        left = len(old_decisions(store))
+        rest = f", {left} signatures of an older crux are left" if left else ""
+        then = next_command("triage", StoreOptions(options.db))
+        say(f"{before} clusters before, {len(clusters(store))} now{rest}; next: {then}")
 
 
 def _show(documents: list[Document]) -> Table:

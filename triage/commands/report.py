@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.console.options import CaseOptions, as_command
+from triage.console.options import CaseOptions, Known, as_command
 from triage.console.output import Document, emit, quoted, table
 
 if TYPE_CHECKING:
@@ -28,9 +28,6 @@ For = Annotated[
         metavar="PROJECT",
         help="Whose form: onnxruntime, tvm, pytorch or general. (default: the target's)",
     ),
-]
-Known = Annotated[
-    Path | None, typer.Option("--known", metavar="FILE", help="Known issues of your own, a .toml file.")
 ]
 AsTest = Annotated[
     bool, typer.Option("--as-test", help="Write the bug as a test in the project's own style, too.")
@@ -58,7 +55,7 @@ def report(
     ids: Ids = None,
     out: Out = Path("crux-reports"),
     for_: For = "",
-    known: Known = None,
+    known: Known = "",
     as_test: AsTest = False,
     html: Html = False,
     sarif: Sarif = None,
@@ -87,19 +84,25 @@ def report(
 
 
 def _reports(
-    options: CaseOptions, words: list[str], out: Path, form: str, known: Path | None, as_test: bool
+    options: CaseOptions, words: list[str], out: Path, form: str, known: str, as_test: bool
 ) -> Iterator[Document]:
     from functools import partial
 
     from triage.cases.judging import Judges
     from triage.console.status import progress
     from triage.reports.by_name import report_word
+    from triage.reports.newest_release import NewestReleases
     from triage.setup.short_run import in_short
 
-    with in_short(len(words)), Judges(options) as judges, progress() as shown:
+    with (
+        in_short(len(words)),
+        Judges(options) as judges,
+        progress() as shown,
+        NewestReleases(options, shown) as releases,
+    ):
         for word in words:
             said = partial(_say_step, shown, word)
-            document = report_word(word, options, judges, out, form, known, said, as_test)
+            document = report_word(word, options, judges, out, form, known, said, as_test, releases)
             shown.note(_what_next(word, document))
             yield document
 
@@ -133,6 +136,8 @@ def _what_next(word: str, document: Document) -> str:
     if document["state"] == "not a bug":
         return f"{word}: no bug, the model is invalid; {document['page']} says what to change"
     issue = quoted(f"{document['folder']}/issue.md")
+    if document.get("fixed"):
+        return f"{word}: {document['state']}, nothing to file; {issue} says what it was"
     if document["state"] == "known":
         where = document["issue"] or f"as {document['known']}"
         return f"{word}: known; next: read {issue}, comment at {where} if it says more"
@@ -142,7 +147,7 @@ def _what_next(word: str, document: Document) -> str:
 
 
 def _written(
-    options: CaseOptions, ids: list[str], page: Path | None, sarif: Path | None, known: Path | None
+    options: CaseOptions, ids: list[str], page: Path | None, sarif: Path | None, known: str
 ) -> Document:
     """Write what the database holds, without a run."""
     from importlib.metadata import version
@@ -159,7 +164,7 @@ def _written(
         issues = load_known(store.path, known)
         found = {"page": str(write_bug_page(store, page, issues, chosen)) if page else ""}
         if page and not chosen:
-            found["campaign"] = str(write_campaign_page(store, page) or "")
+            found["campaign"] = str(write_campaign_page(store, page, issues) or "")
         if sarif:
             write_sarif(store, sarif, issues, version("tensorcrux"), chosen)
         return {**found, "sarif": str(sarif or "")}

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.console.options import StoreOptions, as_command, next_command
+from triage.console.next_command import next_command
+from triage.console.options import Known, StoreOptions, as_command
 from triage.console.output import Document, emit, quoted, say, table
 
 if TYPE_CHECKING:
@@ -38,9 +39,6 @@ Because = Annotated[
 Search = Annotated[
     str, typer.Option("--search", metavar="WORDS", help="Only those of which a failure has all these words.")
 ]
-Known = Annotated[
-    Path | None, typer.Option("--known", metavar="FILE", help="Known issues of your own, a .toml file.")
-]
 First = Annotated[str, typer.Argument(metavar="A", help="A failure or a cluster.")]
 Second = Annotated[str, typer.Argument(metavar="B", help="Another one.")]
 
@@ -64,7 +62,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def list_clusters(
-    options: StoreOptions, context: typer.Context, search: Search = "", known: Known = None
+    options: StoreOptions, context: typer.Context, search: Search = "", known: Known = ""
 ) -> int:
     """List the clusters of the database: one for each bug, the most different ones first.
 
@@ -74,16 +72,24 @@ def list_clusters(
         return 0
     from triage.bugs.known import load_known, note_known
     from triage.bugs.overview import in_a_line, overview_with_states
+    from triage.reports.newest_release import look_up_newest
     from triage.store.database import open_existing
+    from triage.store.editions import old_decisions
     from triage.store.failures import find_clusters
 
     with open_existing(options.database) as store:
         only = find_clusters(store, search) if search else None
         issues = load_known(options.database, known)
         note_known(store, issues)
+        newest = look_up_newest(store, offline=options.offline)
         documents = overview_with_states(store, issues, only)
         emit(documents, as_json=options.json, show=_show)
-        say(in_a_line(documents, options.database))
+        for package, found in newest:
+            say(f"newest {package}: {found.release or f'not looked up ({found.why})'}")
+        if old := old_decisions(store):
+            words = next_command("reduce --all --again", options)
+            say(f"{len(old)} signatures are an older crux's; to decide them anew, next: {words}")
+        say(in_a_line(documents, options, known))
     return 0
 
 
@@ -114,8 +120,7 @@ def list_limits(options: StoreOptions) -> int:
         found = limits(store)
     emit([each.document() for each in found], as_json=options.json, show=_show_limits)
     if found:
-        wanted = f"crux report --limits --db {quoted(str(options.database))}"
-        say(f"{len(found)} limits; next, one request for all: {wanted}")
+        say(f"{len(found)} limits; one request for all, next: {next_command('report --limits', options)}")
     return 0
 
 

@@ -74,9 +74,10 @@ def watch(
     Example: crux watch --package onnxruntime --release 1.31.1
     """
     from triage.bisection.environments import cache_folder
+    from triage.bisection.places import Sources
     from triage.console.display import display
     from triage.store.database import Store
-    from triage.watching.changes import Sources, subjects
+    from triage.watching.changes import subjects
     from triage.watching.watch import Watch
 
     sources = Sources(

@@ -37,7 +37,8 @@ def write_crash(arguments: Sequence[str]) -> tuple[Path, Path | None]:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             _rotate(folder)
-            log.write_text(text)
+            with log.open("x", encoding="utf-8", errors="backslashreplace") as file:
+                file.write(text)
         except OSError:
             continue
         return log, _bundle(log.with_suffix(".zip"), text, () if is_private else arguments)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
 
-from triage.console.output import appearance, quoted
+from triage.console.output import appearance
 
 if TYPE_CHECKING:
     from corpus.target import Target
@@ -27,6 +27,8 @@ RARE = "Rare options"
 """Where a command declares what its first screen of help leaves out."""
 DEFAULT_DATABASE = Path("crux.db")
 WALL_PER_CPU = 3
+MARKER = "environment.json"
+"""The file in an environment that says that it is complete."""
 
 
 def _option(*names: str, text: str = "", **settings: Any) -> Any:
@@ -51,6 +53,9 @@ class StoreOptions:
         Color, _option("--color", text="Colours: auto: on a terminal, unless NO_COLOR is set.")
     ] = Color.AUTO
     quiet: Annotated[bool, _option("--quiet", text="No progress and no hints on stderr.")] = False
+    offline: Annotated[bool, _option("--offline", text="Ask no package index for the newest release.")] = (
+        False
+    )
     usual_database: Annotated[Path, _option("--usual-database", hidden=True)] = DEFAULT_DATABASE
     """From the settings."""
 
@@ -146,13 +151,18 @@ class CaseOptions(StoreOptions):
     def trusted(self, target: Target) -> Target:
         """The target, as one that may be run; `UserError` if it is of a file or database and says what runs.
 
-        What the command line names itself is not in question.
+        What the command line names itself is not in question, nor an interpreter that crux has installed.
         """
         from dataclasses import replace
 
         from corpus.errors import UserError
 
-        if target.complaint and not self.trust and self.target != str(target):
+        is_own = is_own_environment(target.get("python"))
+        if (
+            (target.without_setting("python") if is_own else target).complaint
+            and not self.trust
+            and self.target != str(target)
+        ):
             raise UserError(
                 f"target {str(target)[:200]!r}: comes with the case and says what to run"
                 f" ({target.complaint}); give it as --target yourself, or --trust"
@@ -203,9 +213,12 @@ class CaseOptions(StoreOptions):
         )
 
 
-def next_command(words: str, options: StoreOptions) -> str:
-    """Write a command for the same database."""
-    return f"crux {words}{f' --db {quoted(str(options.db))}' if options.db else ''}"
+def is_own_environment(python: str) -> bool:
+    """Whether an interpreter is that of an environment in crux's cache, which holds what crux installed."""
+    from corpus.reading import cache_folder
+
+    path, root = Path(python), cache_folder() / "environments"
+    return path.parent.name == "bin" and path.parents[2] == root and (path.parents[1] / MARKER).is_file()
 
 
 class Command:
@@ -288,6 +301,12 @@ class Mode(StrEnum):
     MIXED = "mixed"
 
 
+Known = Annotated[
+    str,
+    typer.Option(
+        "--known", metavar="FILE", help="Known issues of your own or of others: a .toml file or its address."
+    ),
+]
 Strategy = Annotated[
     str,
     typer.Option(

@@ -83,6 +83,10 @@ CHECK = record(
         "repeats": COUNT,
         "same": COUNT,
         "id": words("the failure in the database of --db"),
+        "past": listed(
+            record({"node": TEXT, "op": TEXT, "outcome": TEXT, "title": TEXT, "limit": FLAG, "known": TEXT})
+        ),
+        "behind": record({"outcome": TEXT, "title": TEXT}),
         "located": maybe(LOCATED),
         "targets": listed(SIDE),
         "alone": words("of --targets, the one that stands alone; empty if none does"),
@@ -118,7 +122,14 @@ REDUCE = record(
         "pass_checks": COUNT,
         "timeouts": COUNT,
     },
-    {"private": FLAG, "words_left": listed(TEXT), "id": TEXT, "cluster": TEXT, "root": {"type": "object"}},
+    {
+        "private": FLAG,
+        "words_left": listed(TEXT),
+        "id": TEXT,
+        "cluster": TEXT,
+        "before": TEXT,
+        "root": {"type": "object"},
+    },
 )
 REPORT = record(
     {
@@ -129,8 +140,18 @@ REPORT = record(
         "folder": TEXT,
         "checks": listed(record({"holds": FLAG, "text": TEXT})),
     },
-    {"known": TEXT, "issue": TEXT, "zip": TEXT, "test": TEXT, "signature": TEXT, "page": TEXT},
+    {
+        "known": TEXT,
+        "issue": TEXT,
+        "newest": TEXT,
+        "fixed": TEXT,
+        "zip": TEXT,
+        "test": TEXT,
+        "signature": TEXT,
+        "page": TEXT,
+    },
 )
+LIST = one_of(("to file", "to reduce", "known", "fixed", "limits", "closed"))
 FAILURE = record(
     {
         "id": TEXT,
@@ -147,7 +168,9 @@ CLUSTER = record(
         "id": TEXT,
         "title": TEXT,
         "status": TEXT,
-        "state": words("regressed, new, ready, known, not reduced, or what a person decided"),
+        "state": words("regressed, new, ready, known, not reduced, fixed in X, or what a person decided"),
+        "list": LIST,
+        "package": TEXT,
         "signatures": listed(TEXT),
         "count": COUNT,
         "reduced": COUNT,
@@ -159,6 +182,7 @@ CLUSTER = record(
         "faces": listed(record({"title": TEXT, "failures": COUNT, "first": TEXT})),
         "explained": listed(record({"why": TEXT, "failures": COUNT, "first": TEXT})),
         "report": words("the folder of its last report"),
+        "outdated": {**FLAG, "description": "the report has not tried the newest release"},
     }
 )
 TESTED = {
@@ -183,6 +207,10 @@ BUG = record(
         "failures": COUNT,
         "folder": TEXT,
         "ready": FLAG,
+        "state": TEXT,
+        "list": LIST,
+        "known": TEXT,
+        "issue": TEXT,
     }
 )
 GENERATE = record(

@@ -34,6 +34,7 @@ KINDS: Mapping[str, tuple[type, ...]] = {
     "oracles": (str,),
     "color": (str,),
     "quiet": (bool,),
+    "offline": (bool,),
 }
 """Each setting, and what a file may say for it."""
 OPTIONS = {"target": "usual_target", "database": "usual_database"}

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,16 @@ from oracles.naming.names import names_of_case
 from oracles.naming.signature import Signature
 from reducer.result import BLANK, result_of_json
 from triage.bugs.known import KnownIssue
-from triage.bugs.overview import COUNTED, KNOWN, READY, UNREDUCED, UNREPORTED, next_step, overview_with_states
+from triage.bugs.overview import (
+    KNOWN,
+    READY,
+    UNREDUCED,
+    UNREPORTED,
+    next_step,
+    overview_with_states,
+    totals_of,
+)
+from triage.console.options import StoreOptions
 from triage.language import list_case
 from triage.pages.differences import MANY_NODES, curves
 from triage.store.artifacts import REDUCTION_KEPT, find_artifact, last_report
@@ -57,15 +65,6 @@ class Row:
     blame: str
     part: str
     step: str
-
-
-@dataclass(frozen=True)
-class Total:
-    """One figure above the list: how many bugs are in that state."""
-
-    state: str
-    words: str
-    count: int
 
 
 def row_of(facts: Mapping[str, Any], signatures: Sequence[Signature]) -> Row:
@@ -109,13 +108,6 @@ def _step(facts: Mapping[str, Any]) -> str:
         "regressed": f"crux report {name}",
         "filed": f"crux triage mark {name} fixed VERSION, once it is",
     }.get(str(facts["state"]), "")
-
-
-def totals_of(states: Iterable[str]) -> tuple[Total, ...]:
-    """The count of each state that occurs, in the order in which to look at them."""
-    found = Counter(states)
-    order = [*COUNTED, *sorted(found.keys() - COUNTED.keys())]
-    return tuple(Total(state, COUNTED.get(state, state), found[state]) for state in order if found[state])
 
 
 NAME = "index.html"
@@ -269,7 +261,7 @@ def write_bug_page(
         columns=columns,
         totals=_totals(store),
         figures=totals_of(str(facts["state"]) for facts in chosen),
-        step=next_step(chosen, Path(store.path.name)),
+        step=next_step(chosen, StoreOptions(Path(store.path.name))),
         time=_time(store, only),
         name=store.path.name,
         script=SCRIPT,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from corpus.outputs import put
-from triage.bugs.known import load_known
+from triage.bugs.known import KnownIssue
 from triage.bugs.overview import overview_with_states
 from triage.store.clusters import clusters
 from triage.store.database import Store
@@ -42,7 +42,7 @@ setTimeout(look, {1000 * SECONDS});"""
 """Looks for news; where nobody answers any more, the page says so and keeps what it has."""
 
 
-def campaign_page(store: Store, *, is_live: bool = False) -> str:
+def campaign_page(store: Store, issues: tuple[KnownIssue, ...] = (), *, is_live: bool = False) -> str:
     """The page as text; a live one looks for news by itself."""
     found = progress_document(store)
     timed = list(_timed(found["samples"]))
@@ -70,17 +70,17 @@ def campaign_page(store: Store, *, is_live: bool = False) -> str:
         choices=[{**each, "share": each["cpu_seconds"] / _whole(choices)} for each in choices],
         decisions=found["decisions"],
         runs=found["runs"][-10:][::-1],
-        bugs=_newest_first(store, ids),
+        bugs=_newest_first(store, issues, ids),
         older=len(ids) - min(len(ids), MOST_BUGS),
         coverage=[_covered(each) for each in coverage_documents(store)],
     )
 
 
-def write_campaign_page(store: Store, folder: Path) -> Path | None:
+def write_campaign_page(store: Store, folder: Path, issues: tuple[KnownIssue, ...] = ()) -> Path | None:
     """Write the page beside that of the bugs, whole or not at all; None where no campaign was seen."""
     if not store.count("samples"):
         return None
-    put(folder / NAME, campaign_page(store))
+    put(folder / NAME, campaign_page(store, issues))
     return folder / NAME
 
 
@@ -139,8 +139,8 @@ def _covered(document: Mapping[str, Any]) -> dict[str, Any]:
     return {**document, "passes": document["passes"][:MOST_PASSES], "files": files[:MOST_FILES]}
 
 
-def _newest_first(store: Store, ids: Sequence[int]) -> list[dict[str, Any]]:
+def _newest_first(store: Store, issues: tuple[KnownIssue, ...], ids: Sequence[int]) -> list[dict[str, Any]]:
     """The last bugs with their states; only those are looked at, since a live page asks again and again."""
     last = sorted(ids)[-MOST_BUGS:]
-    found = overview_with_states(store, load_known(store.path), last) if last else []
+    found = overview_with_states(store, issues, last) if last else []
     return sorted(found, key=lambda each: find_cluster(store, str(each["id"])) or 0, reverse=True)

@@ -120,12 +120,14 @@ class Installing:
     `alone` says that the package runs a model with numpy and nothing else that it declares; `needs` is what
     crux's worker needs besides numpy; `pinned` are companions that pip would choose wrongly, by the first
     numbers of the release; `built_with` are companions whose oldest declared release is the right one.
+    `is_huge` says that a release brings gigabytes, which are installed only if a command asks for them.
     """
 
     alone: bool = False
     needs: tuple[str, ...] = ()
     pinned: Mapping[Release, tuple[str, ...]] = field(default_factory=dict)
     built_with: tuple[str, ...] = ()
+    is_huge: bool = False
 
 
 @dataclass(frozen=True)

@@ -138,7 +138,8 @@ class Report:
     """A written report; `ready` when every check holds that is needed for that.
 
     `known` names the known issue that the bug is, `issue` is its thread's address: such a report is for a
-    comment there. With `not filed` for an address it is to file all the same.
+    comment there. With `not filed` for an address it is to file all the same. `newest` is the newest release
+    that was tried, `fixed` the one that does not show the bug any more.
     """
 
     folder: Path
@@ -149,11 +150,16 @@ class Report:
     signature: str
     known: str = ""
     issue: str = ""
+    newest: str = ""
+    fixed: str = ""
 
     @property
     def state(self) -> str:
-        """`ready`, `known` or `not ready`."""
-        return "known" if self.known and self.issue != "not filed" else "ready" if self.ready else "not ready"
+        """`ready`, `known`, `fixed in` a release, or `not ready`."""
+        if self.fixed:
+            return f"fixed in {self.fixed}"
+        is_filed = self.known and self.issue != "not filed"
+        return "known" if is_filed else "ready" if self.ready else "not ready"
 
     @property
     def missing(self) -> tuple[str, ...]:

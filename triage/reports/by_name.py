@@ -22,8 +22,9 @@ from triage.cases.sources import open_one
 from triage.console.options import CaseOptions
 from triage.console.output import quoted
 from triage.language import language_of, model_of
+from triage.reports.newest_release import NewestReleases
 from triage.reports.report import NoBug, Report, write_report
-from triage.store.artifacts import keep_report
+from triage.store.artifacts import keep_report, note_newest
 from triage.store.clusters import set_title
 from triage.store.database import Store, open_existing, open_to_read
 from triage.store.names import find_cluster, is_name
@@ -89,9 +90,10 @@ def report_word(
     judges: Judges,
     out: Path,
     form: str = "",
-    known: Path | None = None,
+    known: str = "",
     said: Callable[[str], None] = lambda text: None,
     as_test: bool = False,
+    releases: NewestReleases | None = None,
 ) -> dict[str, Any]:
     """Report one id or case folder into `out`, under its own name.
 
@@ -99,7 +101,7 @@ def report_word(
     invalid model a page for its owner is written. Raises `UserError` where the case shows no bug.
     """
     try:
-        return _reported(word, options, judges, out, form, known, said, as_test)
+        return _reported(word, options, judges, out, form, known, said, as_test, releases)
     except NoBug as error:
         if error.verdict.outcome is not Outcome.INVALID:
             raise UserError(f"{word}: shows no bug on {error.judge.target} ({error.verdict.title})") from None
@@ -118,9 +120,10 @@ def _reported(
     judges: Judges,
     out: Path,
     form: str,
-    known: Path | None,
+    known: str,
     said: Callable[[str], None],
     as_test: bool,
+    releases: NewestReleases | None,
 ) -> dict[str, Any]:
     case = open_one(word, options, judges)
     assert case.target is not None
@@ -128,33 +131,36 @@ def _reported(
     if Path(word).exists() or not is_name(word):
         library = _library(options.database, known)
         history = history_of_folder(Path(word))
-        report = write_report(case, judge, out / _folder_name(word), history, library, form, said, as_test)
+        folder = out / _folder_name(word)
+        report = write_report(case, judge, folder, history, library, form, said, as_test, releases)
         return _document(word, report)
     with open_existing(options.database) as store:
         history = history_of_name(store, word)
-        library = Library.of_store(store, known)
+        library = Library.of_store(store, load_known(store.path, known))
         report = write_report(
-            case, judge, out / (history.cluster or word), history, library, form, said, as_test
+            case, judge, out / (history.cluster or word), history, library, form, said, as_test, releases
         )
-        note_report(store, case, report, history)
+        note_report(store, case, report, history, judge.backend.package)
     return _document(word, report)
 
 
-def note_report(store: Store, case: Case, report: Report, history: History) -> None:
+def note_report(store: Store, case: Case, report: Report, history: History, package: str) -> None:
     """Keep where a report went, and what bytes it has."""
     cluster = find_cluster(store, history.cluster) if history.cluster else None
-    keep_report(store, cluster, case.case_id, report.folder, report.archive, ready=report.ready)
+    where = (cluster, case.case_id, report.folder, report.archive)
+    keep_report(store, *where, ready=report.ready, newest=report.newest, fixed=report.fixed)
+    note_newest(store, package, report.newest)
     if cluster is not None:
         with store.transaction():
             set_title(store, cluster, report.title)
 
 
-def _library(database: Path, known: Path | None) -> Library:
+def _library(database: Path, known: str) -> Library:
     """Collect what is known, with the database's bugs if there is one."""
     if not database.exists():
         return Library(load_known(database, known))
     with open_to_read(database) as store:
-        return Library.of_store(store, known)
+        return Library.of_store(store, load_known(database, known))
 
 
 def _folder_name(word: str) -> str:
@@ -170,6 +176,8 @@ def _document(word: str, report: Report) -> dict[str, Any]:
         "state": report.state,
         "known": report.known,
         "issue": report.issue,
+        "newest": report.newest,
+        "fixed": report.fixed,
         "folder": str(report.folder),
         "zip": str(report.archive),
         "test": str(report.test or ""),

@@ -27,6 +27,7 @@ from triage.claims.titles import operators_of, title_of
 from triage.language import language_of
 from triage.projects import Project, project_of
 from triage.reports.limit_request import request_title
+from triage.reports.newest_release import NewestReleases, OnNewest
 from triage.reports.program_evidence import ProgramEvidence, exhibit
 from triage.reports.scripts import Scripts
 from triage.repro.model_code import messages
@@ -135,11 +136,13 @@ class Draft:
     claim: Claim
     source: Source | None
     scripts: Scripts
+    releases: NewestReleases | None = None
 
     def look(self) -> None:
         """Ask the backend all that the report says, which takes its time, while the scripts run."""
         shown = self.exhibit
         _ = self.runs, self.passes, self.variations, self.in_double, shown.reference, shown.complaint
+        _ = self.on_newest
 
     @property
     def script(self) -> str:
@@ -223,6 +226,16 @@ class Draft:
         ):
             return ()
         return vary_dtypes(self.case, self.verdict, self.judge)
+
+    @cached_property
+    def on_newest(self) -> OnNewest | None:
+        """What the newest release shows; None if nobody asked for it."""
+        if self.releases is None:
+            return None
+        is_steady = (
+            self.history.reduction.get("failure_rate", 1.0) == 1.0 and not self.expectation.is_unstable
+        )
+        return self.releases.look(self.case, self.verdict, self.judge, is_steady=is_steady)
 
     @cached_property
     def known(self) -> KnownIssue | None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from corpus.release import order_of
 from oracles.numerics.compare import compare_outputs
 from oracles.numerics.input_noise import outputs_like
 from oracles.verdict import Outcome, Phase, Run, WrongResult
@@ -239,10 +240,10 @@ def _needs(draft: Draft) -> str:
 
 def _varies(draft: Draft) -> Iterator[tuple[str, str, str]]:
     """List what was varied: under what the failure shows, and under what it does not."""
-    ways = list(_shows_in(draft))
+    ways = list(_shows_in(draft)) if not draft.expectation.is_by_chance else []
     if len({shows for _, shows in ways}) == 2 and not _levels(draft):
         yield ("configuration", *_both(ways))
-    if draft.passes is not None and draft.passes.minimal:
+    if draft.passes is not None and draft.passes.minimal and not draft.expectation.is_by_chance:
         cures = ", ".join(f"without `{name}`" for name in draft.passes.cures) or "-"
         yield "passes", " and ".join(f"`{name}`" for name in draft.passes.minimal), cures
     if tried := tried_releases(draft.history.bisection):
@@ -298,8 +299,12 @@ def _releases(draft: Draft) -> list[tuple[str, str]]:
         "first fixed release": "first_fixed",
     }
     rows = [(words, str(found[key])) for words, key in names.items() if found.get(key)]
-    seen = ", ".join(sorted({*draft.history.releases, draft.judge.release} - {""}))
-    return [*rows, ("seen on", seen)]
+    newest = draft.on_newest
+    if newest is not None and newest.fixed:
+        rows.append(("gone on", newest.fixed))
+    showing = {each.release for each in newest.tried if each.shows} if newest is not None else set()
+    seen = sorted({*draft.history.releases, draft.judge.release, *showing} - {""}, key=order_of)
+    return [*rows, ("seen on", ", ".join(seen))]
 
 
 def _environment_rows(draft: Draft) -> Iterator[tuple[str, str]]:

@@ -15,9 +15,11 @@ from corpus.case import CASE_FILE, Case
 from corpus.errors import UserError
 from oracles.judge import Judge
 from oracles.naming.names import names_of_case
+from oracles.probes.memory import with_misuse
 from oracles.verdict import Verdict
 from triage.bugs.history import History
 from triage.bugs.known import NOT_FILED, Library
+from triage.bugs.overview import FIXED_IN
 from triage.cases.judging import alone
 from triage.claims.claim import Claim, expect, tolerance_showing
 from triage.claims.titles import operators_of, passes_tried, title_of
@@ -29,6 +31,7 @@ from triage.reports.checklist import Check, checks
 from triage.reports.draft import Draft
 from triage.reports.issue import issue_text, origin_text
 from triage.reports.limit_request import request_title
+from triage.reports.newest_release import NewestReleases
 from triage.reports.scripts import Scripts, inputs_file
 from triage.repro.short import name_of
 from triage.repro.source import source_of
@@ -44,7 +47,8 @@ class Report:
     """A written report; `ready` when every check holds that is needed for that.
 
     `known` names the known issue that the bug is, `issue` is its thread's address: such a report is for a
-    comment there. With `not filed` for an address it is to file all the same.
+    comment there. With `not filed` for an address it is to file all the same. `newest` is the newest release
+    that was tried, `fixed` the one that does not show the bug any more.
     """
 
     folder: Path
@@ -55,11 +59,16 @@ class Report:
     signature: str
     known: str = ""
     issue: str = ""
+    newest: str = ""
+    fixed: str = ""
 
     @property
     def state(self) -> str:
-        """`ready`, `known` or `not ready`."""
-        return "known" if self.known and self.issue != NOT_FILED else "ready" if self.ready else "not ready"
+        """`ready`, `known`, `fixed in` a release, or `not ready`."""
+        if self.fixed:
+            return f"{FIXED_IN}{self.fixed}"
+        is_filed = self.known and self.issue != NOT_FILED
+        return "known" if is_filed else "ready" if self.ready else "not ready"
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -81,11 +90,13 @@ def write_report(
     form: str = "",
     said: Callable[[str], None] = lambda text: None,
     as_test: bool = False,
+    releases: NewestReleases | None = None,
 ) -> Report:
     """Judge the case once more, prove its scripts, write the folder and its zip.
 
     `form` is the project whose form is filled, that of the target where it is empty; `said` hears what is
-    being done; with `as_test` the bug stands in the folder as a test of the project, too.
+    being done; with `as_test` the bug stands in the folder as a test of the project, too. `releases` is where
+    the newest release is asked.
     Raises `UserError` when the case shows no bug, or when its target has no script.
     """
     runner_of(judge.target.backend, case.format)  # raises for a target that no script is written for
@@ -93,6 +104,7 @@ def write_report(
     case = language_of(case.format).without_remarks(replace(case, origin="", notes=())).relocated
     said("judging it again")
     case, verdict = _shown(case, judge, said)
+    verdict = with_misuse(judge.executor, case, verdict)
     source = source_of(case, judge)
     claim = claim_of(case, verdict, judge, passes_tried(history.reduction))
     python = judge.target.get("python")
@@ -100,7 +112,7 @@ def write_report(
         collected = beside.submit(_output_of, chosen.environment_tool, python or sys.executable)
         explained = judge.explain(case, verdict)
         library = library or Library.shipped()
-        draft = Draft(case, explained, judge, history, library, chosen, claim, source, scripts)
+        draft = Draft(case, explained, judge, history, library, chosen, claim, source, scripts, releases)
         said("its scripts run in fresh processes; trying what it varies with")
         draft.look()
         files = {**_documents(draft), **_collected(collected.result())}
@@ -116,7 +128,9 @@ def _written(draft: Draft, folder: Path, files: dict[str, bytes]) -> Report:
     archive = write_bundle(folder, files, {file.location: file.path for file in draft.case.external})
     ready = all(check.holds for check in checked if check.is_needed)
     known, issue = (draft.known.id, draft.known.issue) if draft.known else ("", "")
-    return Report(folder, archive, draft.title, ready, checked, draft.signature.digest, known, issue)
+    newest = draft.on_newest
+    tried = (newest.newest.release, newest.fixed) if newest else ("", "")
+    return Report(folder, archive, draft.title, ready, checked, draft.signature.digest, known, issue, *tried)
 
 
 class NoBug(UserError):

@@ -14,6 +14,7 @@ from triage.claims.titles import in_short, in_words, pairs_of, while_doing
 from triage.projects import Project
 from triage.views.rendering import scrub
 
+GUARDED = "With a page that may not be touched behind each block, and fresh memory filled with one byte:"
 FAR = ("nan", "inf")
 """Kinds of differences that no tolerance decides."""
 MOST_ROWS = 8
@@ -55,7 +56,12 @@ OF_ONNX = RunEvidence(
 
 
 def happened(expectation: Expectation, package: str) -> str:
-    """One sentence: what the package does, and in which configuration."""
+    """What the package does, and in which configuration; what a guarded run shows of memory."""
+    guarded = f" {GUARDED} {expectation.memory}." if expectation.memory else ""
+    return _happened(expectation, package) + guarded
+
+
+def _happened(expectation: Expectation, package: str) -> str:
     run = expectation.failing
     if expectation.is_unstable:
         return f"With {package} two runs {in_words(run.config, expectation.project)} give different results."

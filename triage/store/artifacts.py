@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -73,9 +74,20 @@ def replace_known(store: Store, wanted: Sequence[Mapping[str, Any]]) -> None:
 
 
 def keep_report(
-    store: Store, cluster: int | None, case_id: str, folder: Path, archive: Path, *, ready: bool
+    store: Store,
+    cluster: int | None,
+    case_id: str,
+    folder: Path,
+    archive: Path,
+    *,
+    ready: bool,
+    newest: str = "",
+    fixed: str = "",
 ) -> None:
-    """Keep where a report of a cluster or a case went, and what bytes it has."""
+    """Keep where a report of a cluster or a case went, and what bytes it has.
+
+    `newest` is the newest release that it tried, `fixed` the one that no longer shows the bug.
+    """
     subject = case_id if cluster is None else cluster_name(cluster)
     with store.transaction():
         values = {
@@ -83,6 +95,8 @@ def keep_report(
             "case_id": case_id,
             "folder": str(folder.resolve()),
             "ready": int(ready),
+            "newest": newest,
+            "fixed": fixed,
             "sha256": hashlib.sha256(archive.read_bytes()).hexdigest(),
             "written": now(),
         }
@@ -91,10 +105,43 @@ def keep_report(
         store.log("reported", subject, ready=ready)
 
 
-def last_reports(store: Store) -> dict[str, tuple[str, bool]]:
-    """The folder of each cluster's last report, by the cluster's name, and whether it was ready."""
-    rows = store.rows("SELECT cluster, folder, ready FROM reports WHERE cluster IS NOT NULL ORDER BY id")
-    return {cluster_name(int(row["cluster"])): (str(row["folder"]), bool(row["ready"])) for row in rows}
+@dataclass(frozen=True, slots=True)
+class LastReport:
+    """A cluster's newest report: its folder, whether it was ready, what it says of the newest release."""
+
+    folder: str = ""
+    ready: bool = False
+    newest: str = ""
+    fixed: str = ""
+
+
+def last_reports(store: Store) -> dict[str, LastReport]:
+    """The newest report of each cluster that has one, by the cluster's name."""
+    rows = store.rows(
+        "SELECT cluster, folder, ready, newest, fixed FROM reports WHERE cluster IS NOT NULL ORDER BY id"
+    )
+    return {
+        cluster_name(int(row["cluster"])): LastReport(
+            str(row["folder"]), bool(row["ready"]), str(row["newest"]), str(row["fixed"])
+        )
+        for row in rows
+    }
+
+
+NEWEST = "newest"
+"""The event that a package's newest release was looked up."""
+
+
+def note_newest(store: Store, package: str, release: str) -> None:
+    """Note the newest release of a package, if it is another one than is noted."""
+    if release and release != newest_noted(store, package):
+        with store.transaction():
+            store.log(NEWEST, package, release=release)
+
+
+def newest_noted(store: Store, package: str) -> str:
+    """The newest release of a package as it was last looked up; empty if it never was."""
+    return str(last_event(store, NEWEST, (package,)).get("release", ""))
 
 
 def reported_case(store: Store, cluster: int, folder: Path) -> str:

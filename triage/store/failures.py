@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from corpus.errors import UserError
 from corpus.reading import Fields
+from oracles.naming.signature import VERSION
 from oracles.verdict import Mark
 from reducer.result import result_of_json
 from triage.store.database import ADVICE, Row, Store, dump, now, parsed
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
     from corpus.case import Case
     from oracles.naming.signature import Signature
     from oracles.verdict import Verdict
+
+DECISIONS = 2
+"""Goes up with each change by which reductions, names or groups come out otherwise."""
+EDITION = f"{DECISIONS}.{VERSION}"
+"""What is kept with each decision, so that those of older editions can be made anew."""
 
 NEW = "new"
 REDUCED = "reduced"
@@ -188,6 +194,11 @@ def title_of_signature(store: Store, digest: str) -> str | None:
     return str(row["title"]) if row else None
 
 
+def targets_of(store: Store) -> list[str]:
+    """The targets that failures are of."""
+    return [str(row["target"]) for row in store.rows("SELECT DISTINCT target FROM failures ORDER BY target")]
+
+
 def releases_of(store: Store, cluster: int) -> tuple[str, ...]:
     """The releases on which a cluster was seen."""
     rows = store.rows("SELECT DISTINCT release FROM failures WHERE cluster = ?", (cluster,))
@@ -295,7 +306,7 @@ def keep_reduction(
     store: Store, number: int, case_id: str | None, status: str, document: Mapping[str, Any]
 ) -> None:
     """Keep what a reduction of a failure said of itself, inside the running transaction."""
-    values = {"failure": number, "reduced_case": case_id, "status": status}
+    values = {"failure": number, "reduced_case": case_id, "status": status, "edition": EDITION}
     store.insert("reductions", {**values, "document": dump(dict(document)), "finished": now()})
 
 

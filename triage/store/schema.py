@@ -570,6 +570,20 @@ def see_campaigns(db: Database) -> None:
         db.execute(statement)
 
 
+NEWEST = (
+    "ALTER TABLE reports ADD COLUMN newest TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE reports ADD COLUMN fixed TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE reductions ADD COLUMN edition TEXT NOT NULL DEFAULT ''",
+)
+"""The newest release that a report tried, the one that shows the bug no more; what decided a reduction."""
+
+
+def follow_newest(db: Database) -> None:
+    """Add what reports say of the newest release, and by which algorithms a failure was reduced."""
+    for statement in NEWEST:
+        db.execute(statement)
+
+
 MIGRATIONS = (
     create_tables,
     compare_signatures,
@@ -583,6 +597,7 @@ MIGRATIONS = (
     watch_releases,
     remember_refusals,
     see_campaigns,
+    follow_newest,
 )
 
 

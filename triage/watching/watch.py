@@ -17,13 +17,14 @@ from oracles.sandbox.processes import SandboxError
 from oracles.verdict import Outcome
 from triage.bisection.bisection import target_for
 from triage.bisection.environments import Unavailable
+from triage.bisection.places import Place, Sources, chosen
 from triage.cases.judging import Judges, judge_often
 from triage.cases.replaying import shown_by
 from triage.console.options import CaseOptions
 from triage.console.status import Progress
 from triage.store.database import Store, dump
 from triage.store.jobs.campaigns import WatchedRow, keep_watch, watched_releases
-from triage.watching.changes import Change, Place, Seen, Sources, Subject, before, change, chosen
+from triage.watching.changes import Change, Seen, Subject, before, change
 
 SURE = 3
 """How often a case that failed before is judged before it counts as fixed: some failures come and go."""

@@ -124,15 +124,16 @@ def start(
     gpu: bool = False,
     contained: bool = True,
     inherited: Sequence[int] = (),
+    preload: Sequence[str] = (),
 ) -> Contained:
     """Start a program that inherits `control` and `inherited`; raises `UserError` where it is not there.
 
     It may read the interpreter's and the system's files, the scratch folder and what is `shown`, and write to
-    the scratch folder's `work`.
+    the scratch folder's `work`. The libraries `preload` come before all others.
     """
     _must_have_descriptors()
     plan = replace(
-        _plan(command, scratch.folder, scratch.work, shown, gpu=gpu),
+        _plan(command, scratch.folder, scratch.work, shown, gpu=gpu, preload=preload),
         control=control,
         report=os.memfd_create("layers"),
         devices=device_files(gpu=gpu),
@@ -180,18 +181,25 @@ def command_in(
 
 
 def _plan(
-    command: Sequence[str], scratch: Path, work: Path, shown: Sequence[str], *, gpu: bool = False
+    command: Sequence[str],
+    scratch: Path,
+    work: Path,
+    shown: Sequence[str],
+    *,
+    gpu: bool = False,
+    preload: Sequence[str] = (),
 ) -> Plan:
     """A program with what it may see, and nothing that it inherits."""
     program = program_of(command[0])
+    preloaded = {"LD_PRELOAD": os.pathsep.join(preload)} if preload else {}
     return Plan(
         command=(program, *command[1:]),
-        environment=worker_environment(str(work)),
+        environment={**worker_environment(str(work)), **preloaded},
         scratch=str(scratch),
         work=str(work),
         control=-1,
         report=-1,
-        shown=shown_paths(program, shown, gpu=gpu),
+        shown=shown_paths(program, [*shown, *preload], gpu=gpu),
         links=links(),
         bubblewrap=bubblewrap(),
     )

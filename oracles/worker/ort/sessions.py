@@ -22,6 +22,8 @@ def session_options(settings: dict[str, Any]) -> Any:
     options.intra_op_num_threads = int(settings.get("threads") or 1)
     options.inter_op_num_threads = 1
     options.log_severity_level = 0 if settings.get("log") else 4
+    if settings.get("guarded"):  # each tensor has a block of its own
+        options.enable_cpu_mem_arena = options.enable_mem_pattern = False
     return options
 
 

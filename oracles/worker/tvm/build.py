@@ -9,6 +9,7 @@ import tvm
 from tvm import relax, te, tirx
 
 from oracles.worker.arrays import decoded_array
+from oracles.worker.tvm.inferred import misfit
 from oracles.worker.tvm.tir import build as loops
 from oracles.worker.tvm.types import NotData, Symbols, attributes_from, type_of
 from oracles.worker.tvm.walk import bound_symbols, called, reads
@@ -308,6 +309,8 @@ def describe(program: bytes) -> dict[str, Any]:
         module = builder.module()
         if relax.analysis.well_formed(module) is False:
             return {"error": "TVM finds the module ill-formed"}
+        if unfit := misfit(module):
+            return {"error": unfit}
         if missing := [name for name in externs(document) if tvm.get_global_func(name, True) is None]:
             return {"error": f"the module calls {missing[0]!r}, which this TVM does not have"}
     except Exception as error:

@@ -37,5 +37,5 @@ PROJECT = Project(
     runners=(compiled.RUNNER, replace(compiled.RUNNER, backends=("inductor",), slow=210.0), exported.RUNNER),
     varied=("torch",),
     words=Words(_words, optimising=_optimising),
-    installing=Installing(needs=("onnx", "onnxruntime", "onnxscript")),
+    installing=Installing(needs=("onnx", "onnxruntime", "onnxscript"), is_huge=True),
 )

@@ -1,0 +1,79 @@
+"""Misuse of memory: what a failing run does to memory that is not its own, or that nothing was written to.
+
+A guarded run shows a write or a read beyond a block, or after its release, where it happens. A run whose
+result hangs on what fresh memory holds reads memory that nothing was written to.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from corpus.case import Case
+from oracles.numerics.compare import Tolerance, compare_outputs
+from oracles.sandbox.executor import Executor
+from oracles.verdict import Config, Mark, Outcome, Phase, Run, Status, Verdict
+
+POISONS = (0x3E, 0xC2)
+"""As floats 0.186 and -48.5; as integers far beyond any shape."""
+
+UNINITIALISED = "reads uninitialised memory"
+
+_TOLD = re.compile(r"^memory: (.+)$", re.MULTILINE)
+_SIZE = re.compile(r":? a block of \d+ bytes$")
+
+
+def misuse(
+    executor: Executor, case: Case, config: Config, start: Phase = Phase.EXECUTE, kind: str = ""
+) -> str:
+    """Return what a configuration does to memory, such as `write beyond a block of 40 bytes`; empty if right.
+
+    Guarded from a phase on; only misuse of a `kind` is looked for, if one is given.
+    """
+    if config.backend or executor.target.device != "cpu":
+        return ""
+    first = executor.guarded(case, config, POISONS[0], start)
+    if (told := _told_by(first)) or kind not in ("", UNINITIALISED):
+        return told
+    again, other = (executor.guarded(case, config, poison, start) for poison in POISONS)
+    if told := _told_by(other):
+        return told
+    is_same = _agree(first, again)
+    return UNINITIALISED if is_same and not _agree(first, other) else ""
+
+
+def with_misuse(executor: Executor, case: Case, verdict: Verdict) -> Verdict:
+    """The verdict with a note of how its runs misuse memory, if one dies or gives wrong values."""
+    symptom, failing = verdict.symptom, verdict.failing
+    if symptom is None or failing is None or failing.config.asked_by or Mark.MEMORY in verdict.marks:
+        return verdict
+    if symptom.outcome is not Outcome.MISMATCH and not symptom.is_of_memory:
+        return verdict
+    own = [failing.config, *(run.config for run in verdict.runs if run.is_ok and not run.config.backend)]
+    start = guarded_from(verdict.phase)
+    words = next(filter(None, (misuse(executor, case, config, start) for config in dict.fromkeys(own))), "")
+    if not words:
+        return verdict
+    note = f"memory: {words}"
+    return replace(verdict, notes=(*verdict.notes, note), marks={**verdict.marks, Mark.MEMORY: note})
+
+
+def guarded_from(phase: Phase) -> Phase:
+    """The phase from which on a failing run is guarded: compiling takes too many blocks for that."""
+    return phase if phase is Phase.OPTIMISE else Phase.EXECUTE
+
+
+def kind_of(words: str) -> str:
+    """The kind of a misuse, without the size of the block."""
+    return _SIZE.sub("", words)
+
+
+def _told_by(run: Run) -> str:
+    found = _TOLD.findall(run.message) if run.status is Status.CRASH else []
+    return str(found[-1]) if found else ""
+
+
+def _agree(one: Run, other: Run) -> bool:
+    if not (one.is_ok and other.is_ok):
+        return one.status is other.status
+    return compare_outputs(one.outputs, other.outputs, Tolerance(0.0, 0.0)) is None

@@ -1,0 +1,186 @@
+"""A reduction keeps the cause: misuse of memory whichever way it ends, passes, operands that are distinct."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from corpus.case import Case
+from corpus.formats.onnx import parse
+from corpus.target import Target
+from oracles.backends import backends
+from oracles.judge import Judge
+from oracles.probes.memory import kind_of, misuse
+from oracles.sandbox.processes import guard
+from oracles.verdict import Mark, Outcome, Phase, Symptom
+from reducer.api import reduce_case
+from reducer.move import Hints
+from reducer.moves import plain_moves
+from reducer.options import DoesNotFail, Options
+from reducer.pass_sets import is_of_passes
+from reducer.subject.onnx.subject import OnnxSubject
+from tests.reducer import corrupting
+from tests.reducer.driving import case_of, drive, model_of, operators, subject_of
+
+CORRUPTING = Options(target=Target(corrupting.NAME))
+CHAIN = """g (float[3] x) => (float[3] y) {
+    a = Neg (x) b = Sqrt (a) c = Abs (x) d = Erf (c) e = Exp (d) y = Tanh (e) }"""
+
+needs_guard = pytest.mark.skipif(guard()[0] is None, reason=guard()[1])
+
+
+@pytest.fixture
+def corrupting_judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[Judge]:
+    monkeypatch.setitem(backends(), corrupting.NAME, corrupting.backend())
+    with Judge(CORRUPTING.target) as judge:
+        yield judge
+
+
+def chain() -> Case:
+    return case_of(model_of(CHAIN), {"x": np.ones(3, np.float32)})
+
+
+@needs_guard
+def test_a_misuse_of_memory_that_ends_in_turns_is_reduced_by_what_the_guard_shows(
+    corrupting_judge: Judge, tmp_path: Path
+) -> None:
+    for number in range(20):
+        try:
+            reduction = reduce_case(chain(), tmp_path / str(number), CORRUPTING, judge=corrupting_judge)
+            break
+        except DoesNotFail:  # by chance nothing came of it
+            continue
+    assert operators(parse(reduction.case.program)) == ["Erf"]
+    assert reduction.is_minimal
+    assert reduction.verdict is not None
+    assert reduction.verdict.marks[Mark.MEMORY] == "memory: write beyond a block of 40 bytes"
+
+
+@needs_guard
+def test_the_guard_says_what_a_run_does_to_memory_and_nothing_of_one_that_is_right(
+    corrupting_judge: Judge,
+) -> None:
+    plain, fast = corrupting_judge.configs
+    assert misuse(corrupting_judge.executor, chain(), fast) == "write beyond a block of 40 bytes"
+    assert misuse(corrupting_judge.executor, chain(), plain) == ""
+    assert kind_of("write beyond a block of 40 bytes") == "write beyond"
+    assert kind_of("freed twice: a block of 40 bytes") == "freed twice"
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "is_of_memory"),
+    [
+        ("SIGSEGV", "", True),
+        ("SIGBUS", "", True),
+        ("SIGABRT", "double free or corruption (out)", True),
+        ("SIGABRT", "corrupted size vs. prev_size", True),
+        ("SIGABRT", "malloc_consolidate(): unaligned fastbin chunk detected", True),
+        ("SIGABRT", "free(): invalid pointer", True),
+        ("SIGABRT", "Check failed: dims.size() == 2", False),
+        ("SIGFPE", "", False),
+    ],
+)
+def test_the_ways_in_which_damaged_memory_ends_a_process(kind: str, message: str, is_of_memory: bool) -> None:
+    assert Symptom(Outcome.CRASH, Phase.EXECUTE, kind, message=message).is_of_memory is is_of_memory
+
+
+QUOTIENT = """g (int32[3] x, int32[3] z) => (int32[3] y) <int32[1] one = {1}> {
+    q = Div (one, x) y = Mul (q, z) }"""
+
+
+def test_the_passes_at_fault_are_told_from_others(judge: Judge) -> None:
+    inputs = {"x": np.array([2, 3, 4], np.int32), "z": np.array([10, 20, 30], np.int32)}
+    case = replace(case_of(model_of(QUOTIENT), inputs), target=Target("ort"))
+    verdict = judge.verdict(case)
+    assert is_of_passes(judge, case, verdict, ("DivMulFusion",))
+    assert not is_of_passes(judge, case, verdict, ("ReluClipFusion",))
+
+
+def plain(judge: Judge, text: str, name: str, still_fails: bool = True) -> OnnxSubject:
+    (move,) = [each for each in plain_moves(OnnxSubject) if each.name == name]
+    return drive(move, subject_of(judge, case_of(model_of(text))), lambda model, inputs: still_fails).subject
+
+
+def test_dims_that_all_became_1_become_distinct_primes_where_they_type(judge: Judge) -> None:
+    text = "g (float[1,1] x, float[1,1] w) => (float[1,1] y) { y = MatMul (x, w) }"
+    shapes = [value.shape for value in plain(judge, text, "spread dims").inputs.values()]
+    (rows, inner), (same, columns) = shapes
+    assert inner == same
+    assert len({rows, inner, columns}) == 3
+
+
+def test_operands_of_equal_values_get_values_of_their_own(judge: Judge) -> None:
+    text = "g (float[2] x, float[2] z) => (float[2] y) { y = Add (x, z) }"
+    case = case_of(model_of(text), {name: np.zeros(2, np.float32) for name in "xz"})
+    (move,) = [each for each in plain_moves(OnnxSubject) if each.name == "distinguish values"]
+    found = drive(move, subject_of(judge, case), lambda model, inputs: True).subject
+    assert {name: set(np.ravel(value)) for name, value in found.inputs.items()} == {"x": {0.0}, "z": {2.0}}
+
+
+def test_what_fails_only_as_it_is_stays_so(judge: Judge) -> None:
+    text = "g (float[1] x, float[1] z) => (float[1] y) { y = Add (x, z) }"
+    for name in ("spread dims", "distinguish values"):
+        found = plain(judge, text, name, still_fails=False)
+        assert [np.shape(value) for value in found.inputs.values()] == [(1,), (1,)]
+
+
+def test_a_gradient_of_another_shape_than_the_result_is_no_valid_program() -> None:
+    relax = pytest.importorskip("tvm.relax")
+    inferred = pytest.importorskip("oracles.worker.tvm.inferred")
+
+    def module(rows: int) -> object:
+        x, gradient = (
+            relax.Var(name, relax.TensorType(shape, "float32"))
+            for name, shape in (("x", (1, 2, 4, 4)), ("g", (1, 2, rows, 3)))
+        )
+        builder = relax.BlockBuilder()
+        with builder.function("main", [gradient, x]):
+            back = relax.op.grad.max_pool2d_backward(gradient, x, pool_size=(2, 2))
+            builder.emit_func_output(builder.emit(back))
+        return builder.get()
+
+    assert inferred.misfit(module(3)) == ""
+    assert inferred.misfit(module(5)).startswith("relax.grad.max_pool2d_backward takes a gradient of ")
+
+
+@pytest.mark.parametrize("still_fails", [True, False])
+def test_operands_that_were_distinct_are_so_again_unless_the_failure_needs_one_for_both(
+    judge: Judge, still_fails: bool
+) -> None:
+    merged = "g (float[2] x) => (float[2] y) { a = Neg (x) y = Add (a, a) }"
+    (move,) = [each for each in plain_moves(OnnxSubject) if each.name == "separate operands"]
+    hints = Hints(operands={"a": ("x",), "y": ("a", "b")})
+    subject = subject_of(judge, case_of(model_of(merged)))
+    found = drive(move, subject, lambda model, inputs: still_fails, hints).subject
+    left, right = found.nodes[-1].input
+    assert (left != right) is still_fails
+    assert set(found.inputs) == ({"x", "x0"} if still_fails else {"x"})
+
+
+def test_operands_that_the_original_shares_stay_shared(judge: Judge) -> None:
+    square = "g (float[2] x) => (float[2] y) { y = Mul (x, x) }"
+    (move,) = [each for each in plain_moves(OnnxSubject) if each.name == "separate operands"]
+    subject = subject_of(judge, case_of(model_of(square)))
+    driven = drive(move, subject, lambda model, inputs: True, Hints(operands={"y": ("x", "x")}))
+    assert not driven.candidates
+
+
+def test_a_result_keeps_the_passes_of_the_original_and_its_operands_apart(
+    judge: Judge, tmp_path: Path
+) -> None:
+    text = """g (int32[3] x, int32[3] z) => (int32[3] y) <int32[1] one = {1}> {
+        s = Abs (x) q = Div (one, s) m = Mul (q, z) y = Neg (m) }"""
+    inputs = {"x": np.array([2, 3, 4], np.int32), "z": np.array([10, 20, 30], np.int32)}
+    case = case_of(model_of(text), inputs)
+    reduction = reduce_case(case, tmp_path / "out", Options(), judge=judge)
+    program = parse(reduction.case.program)
+    assert operators(program) == ["Div", "Mul"]
+    assert reduction.passes is not None
+    assert is_of_passes(judge, case, judge.verdict(case), reduction.passes.minimal)
+    read = [name for node in program.graph.node for name in node.input]
+    assert len(set(read)) == len(read)
+    assert all(np.size(value) > 1 for value in reduction.case.inputs.values())

@@ -1,0 +1,189 @@
+"""What the newest release shows: by an index of wheels made here, and by answers that are kept."""
+
+from __future__ import annotations
+
+import json
+import sysconfig
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from corpus.errors import UserError
+from corpus.reading import cache_folder
+from corpus.target import Target
+from oracles.naming.names import signature
+from tests.helpers.failing import clip_exception
+from tests.triage.test_bisect import index as index  # a fixture
+from tests.triage.test_bisect import write_wheel
+from triage.bisection import newest
+from triage.bisection.newest import NOT_ASKED, Newest, newest_of
+from triage.bugs.failures import record_failure, record_reduction
+from triage.bugs.overview import overview_with_states, state_of
+from triage.campaigns.release_hunt import on_newest
+from triage.cli import run
+from triage.console.options import CaseOptions
+from triage.reports.newest_release import OnNewest, Tried
+from triage.store.artifacts import LastReport, keep_report, note_newest
+from triage.store.database import Store
+
+INSTALLED = version("onnxruntime")
+DOCUMENT = {"status": "new", "known": "", "issue": "", "reduced": 1}
+BUILD = """
+import pathlib
+_real = pathlib.Path({real!r})
+__path__ = [str(_real)]
+exec(compile((_real / "__init__.py").read_text(), str(_real / "__init__.py"), "exec"))
+__version__ = "99.0"
+from onnxruntime.capi import onnxruntime_pybind11_state as core
+_session = core.InferenceSession
+
+
+def session(options, model, *rest):
+    options.graph_optimization_level = core.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return _session(options, model, *rest)
+
+
+core.InferenceSession = session
+"""
+"""A release in which no optimiser runs, and so none of its bugs shows."""
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache with nothing in it."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return cache_folder()
+
+
+def test_the_index_names_the_newest_release_and_a_newer_early_one(index: Path, cache: Path) -> None:
+    for each in ("1.9.0", "1.10.0", "1.10.0rc1"):
+        write_wheel(index, "sample", each)
+    assert newest_of("sample") == Newest("1.10.0")
+    write_wheel(index, "other", "1.9.0")
+    write_wheel(index, "other", "1.11.0.dev20261101")
+    assert newest_of("other") == Newest("1.9.0", "1.11.0.dev20261101")
+
+
+def test_an_answer_holds_for_a_day_and_a_silence_for_an_hour(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def ask(package: str, *, nightly: bool) -> list[str]:
+        asked.append(package)
+        if package == "silent":
+            raise UserError("the package index cannot be reached")
+        return ["1.0", "2.0"]
+
+    monkeypatch.setattr(newest, "newest_releases", ask)
+    for package in ("sample", "silent"):
+        assert newest_of(package, offline=True).why == NOT_ASKED
+        assert newest_of(package) == newest_of(package) == newest_of(package, offline=True)
+    assert newest_of("sample").all == ("2.0",)
+    assert (newest_of("silent").all, newest_of("silent").why) == ((), "the package index cannot be reached")
+    start = time.time()
+    for hours in (2, 25):
+        monkeypatch.setattr(time, "time", lambda hours=hours: start + 3600 * hours)
+        for package in ("sample", "silent"):
+            newest_of(package)
+    assert asked == ["sample", "silent", "silent", "sample", "silent"]
+
+
+@pytest.mark.parametrize(
+    ("found", "words", "shows", "fixed"),
+    [
+        (OnNewest("p", Newest(why="no network")), "was not looked up (no network)", False, ""),
+        (OnNewest("p", Newest("2.0"), (Tried("2.0", True),)), "p 2.0, the newest release", True, ""),
+        (OnNewest("p", Newest("2.0"), (Tried("2.0", False),)), "p 2.0 does not show it", False, "2.0"),
+        (OnNewest("p", Newest("2.0"), (Tried("2.0", None, "dies"),)), "the newest release, dies", False, ""),
+        (
+            OnNewest("p", Newest("2.0", "3.0rc1"), (Tried("2.0", True), Tried("3.0rc1", False))),
+            "p 3.0rc1 does not show it",
+            False,
+            "3.0rc1",
+        ),
+        (
+            OnNewest("p", Newest("2.0", "3.0rc1"), (Tried("2.0", True), Tried("3.0rc1", None, "dies"))),
+            "p 2.0, the newest release of the index, shows it",
+            True,
+            "",
+        ),
+    ],
+)
+def test_a_bug_is_ready_if_the_newest_release_shows_it(
+    found: OnNewest, words: str, shows: bool, fixed: str
+) -> None:
+    assert words in found.words
+    assert (found.shows, found.fixed) == (shows, fixed)
+
+
+def test_what_the_newest_release_mended_leaves_the_list_and_an_old_report_makes_nothing_ready() -> None:
+    assert state_of(DOCUMENT, LastReport("r", ready=False, newest="2.0", fixed="2.0")) == "fixed in 2.0"
+    assert state_of(DOCUMENT, LastReport("r", ready=True, newest="2.0")) == "ready"
+    assert state_of(DOCUMENT, LastReport("r", ready=True, newest="2.0"), is_outdated=True) == "new"
+    assert state_of({**DOCUMENT, "status": "wontfix"}, LastReport("r", fixed="2.0")) == "wontfix"
+
+
+def with_a_bug(folder: Path) -> Path:
+    """A database with one reduced failure."""
+    from oracles.judge import Judge
+
+    case, document = clip_exception(), {"nodes_before": 2, "nodes_after": 2, "passes": [], "checks": 1}
+    with Store(folder / "crux.db") as store, Judge(Target("ort")) as judge:
+        verdict = judge.verdict(case)
+        failure = record_failure(store, case, verdict, release=INSTALLED)
+        named = signature(verdict, case.measure, case)
+        record_reduction(store, failure, case, verdict, named, {**document, "minimal": True})
+    return folder / "crux.db"
+
+
+def test_a_report_of_before_a_release_is_out_of_date(tmp_path: Path) -> None:
+    with Store(with_a_bug(tmp_path)) as store:
+        archive = tmp_path / "C0001.zip"
+        archive.write_bytes(b"")
+        keep_report(store, 1, "c" * 64, tmp_path, archive, ready=True, newest=INSTALLED)
+        assert overview_with_states(store)[0]["state"] == "ready"
+        note_newest(store, "onnxruntime", "99.0")
+        (document,) = overview_with_states(store)
+    assert (document["state"], document["list"], document["outdated"]) == ("new", "to file", True)
+
+
+@pytest.mark.slow
+def test_a_report_tries_the_newest_release_of_the_index(
+    index: Path, cache: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    site = Path(sysconfig.get_path("purelib"))
+    write_wheel(index, "numpy", "9.0", files={"real.pth": f"{site}\n"})
+    text = BUILD.format(real=str(site / "onnxruntime"))
+    write_wheel(index, "onnxruntime", "99.0", files={"onnxruntime/__init__.py": text})
+    at = ["--db", str(with_a_bug(tmp_path)), "--json"]
+    report = ["report", "C0001", "-o", str(tmp_path / "out"), *at]
+
+    assert run([*report, "--offline"]) == 0
+    written = json.loads(capsys.readouterr().out)
+    assert not written["ready"]
+    assert any(
+        "was not looked up (the package index was not asked" in each["text"] for each in written["checks"]
+    )
+
+    assert run(report) == 0
+    written = json.loads(capsys.readouterr().out)
+    assert (written["state"], written["newest"], written["fixed"]) == ("fixed in 99.0", "99.0", "99.0")
+    assert "99.0 does not show it" in (tmp_path / "out/C0001/issue.md").read_text()
+    assert run(["triage", *at]) == 0
+    told = capsys.readouterr()
+    (bug,) = json.loads(told.out)
+    assert (bug["state"], bug["list"]) == ("fixed in 99.0", "fixed")
+    assert "newest onnxruntime: 99.0" in told.err
+    assert "1 bug: 1 fixed in 99.0; next: crux hunt" in told.err
+
+    from contextlib import ExitStack
+
+    with ExitStack() as stack:
+        target = on_newest(Target("ort"), stack)
+        foreign = Target.of_data(str(target))
+        assert CaseOptions().trusted(foreign).get("python") == target.get("python")
+        with pytest.raises(UserError, match="comes with the case"):
+            CaseOptions().trusted(foreign.with_setting("python", target.get("python") + "3"))
