@@ -5,9 +5,12 @@ explains nothing here: the un-optimised run computes the same nodes from the ver
 """
 
 from corpus.case import Case
-from oracles.probes.context import Context, other_values
-from oracles.probes.wrong_side import OPTIMISED, judge_sides
-from oracles.verdict import Run, Verdict
+from oracles.naming.signature import symptom_of_difference
+from oracles.numerics.compare import Difference
+from oracles.probes.context import Context, evidence, other_values
+from oracles.probes.divergence import Divergence
+from oracles.probes.wrong_side import OPTIMISED, Judgement, judge_sides
+from oracles.verdict import Outcome, Phase, Run, Verdict, WrongResult
 
 ORDER = 64
 """After the ordinary comparison: only what that takes for rounding."""
