@@ -4,6 +4,7 @@ import ast
 import os
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -51,10 +52,11 @@ TRAPS = (
 )
 
 
-def sources() -> Iterator[tuple[str, ast.Module]]:
-    for package in PACKAGES:
-        for path in sorted((ROOT / package).rglob("*.py")):
-            yield str(path.relative_to(ROOT)), ast.parse(path.read_bytes())
+@cache
+def sources() -> tuple[tuple[str, ast.Module], ...]:
+    """Each module of the product, parsed once for all that look at it."""
+    paths = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+    return tuple((str(path.relative_to(ROOT)), ast.parse(path.read_bytes())) for path in paths)
 
 
 def _started(tree: ast.Module) -> Iterator[str]:
