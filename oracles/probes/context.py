@@ -173,18 +173,12 @@ class Context(ABC):
         """The first tensor before an output at which a configuration parts from the un-optimised run."""
         return None
 
-    @property
-    def quantises(self) -> bool:
-        """Whether some operator rounds its input to steps."""
-        return False
+    def wrong_segments(self, config: Config) -> Iterator[tuple[Difference, Divergence, Iterator[Truth]]]:
+        """The tensors that a configuration computes wrongly from what flows into their segment.
 
-    def divergences_on_equal_operands(self, config: Config, output: str) -> Iterator[Divergence]:
-        """The tensors before an output that a configuration makes otherwise, of operands equal to the bit."""
+        Each with its difference and the segment's results in float64.
+        """
         return iter(())
-
-    def is_beyond_noise(self, config: Config, divergence: Divergence) -> bool:
-        """Whether noise of rounding's size does not move a tensor as far as it is away."""
-        return False
 
     @property
     def floor_quotients(self) -> Sequence[FloorQuotient]:

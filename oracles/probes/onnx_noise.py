@@ -36,7 +36,9 @@ RECORDED_BYTES = 256 << 20
 class OnnxNoise(SampledNoise):
     """The effect of rounding on the results of one model.
 
-    `is_wide` says that the backend computes short floats in a longer type, so that they round once.
+    `is_wide` says that the backend computes short floats in a longer type, so that they round once. `lone`
+    says that the inputs are results of the run under judgement, so exact, and which quantised values reach
+    another step only near its edge.
     """
 
     def __init__(
@@ -46,10 +48,12 @@ class OnnxNoise(SampledNoise):
         rerun: Callable[[Job], tuple[Run, ...]],
         *,
         is_wide: bool = False,
+        lone: frozenset[str] | None = None,
     ) -> None:
         super().__init__(job, rerun)
         self._model = model
         self._is_wide = is_wide
+        self._lone = lone
         self._draws = False
         self._spreads: dict[bool, Mapping[str, NDArray[np.float64]]] = {}
 
@@ -62,12 +66,20 @@ class OnnxNoise(SampledNoise):
 
     def _perturbation(self, seed: int, replaced: frozenset[str], steps: bool) -> Perturbation:
         large, is_wide = self._large, self._is_wide
-        return Perturbation(self.types, seed, replaced=replaced, steps=steps, large=large, is_wide=is_wide)
+        return Perturbation(
+            self.types,
+            seed,
+            replaced=replaced,
+            steps=steps,
+            large=large,
+            is_wide=is_wide,
+            lone=self._lone or frozenset(),
+        )
 
     def _noisy_inputs(self, seed: int, *, finite: bool = True) -> dict[str, Value]:
         """Add noise to inputs, unless torch's own operators read them: there only results are rounded."""
         is_exact = any(node.domain == DOMAIN for node in self._model.graph.node)
-        size = 0.0 if is_exact else NOISE_ULPS
+        size = 0.0 if is_exact or self._lone is not None else NOISE_ULPS
         return perturb_inputs(self._job.inputs, seed, finite=finite, size=size, is_wide=self._is_wide)
 
     def _snapped(self, seed: int, replaced: frozenset[str]) -> Mapping[str, Value] | None:

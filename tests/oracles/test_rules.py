@@ -42,7 +42,7 @@ class Facts:
         self.is_random = False
         self.plain = None
         self.nodes: tuple[onnx.NodeProto, ...] = ()
-        self.has_open_operators = self.quantises = False
+        self.has_open_operators = False
         self.noise = Quiet()
         self.steps = 0.0
         self.contradiction = self.undefined = ""

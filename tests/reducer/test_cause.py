@@ -11,10 +11,10 @@ from corpus.formats.onnx import parse
 from corpus.target import Target
 from oracles.backends import backends
 from oracles.judge import Judge
-from oracles.probes.memory import kind_of, misuse
+from oracles.probes.memory import POISONS, UNINITIALISED, kind_of, misuse, with_misuse
 from oracles.run import Phase
 from oracles.sandbox.processes import guard
-from oracles.verdict import Mark, Outcome, Symptom
+from oracles.verdict import Mark, Outcome, Symptom, Verdict
 from reducer.api import reduce_case
 from reducer.move import Hints
 from reducer.moves import plain_moves
@@ -54,6 +54,10 @@ def test_a_misuse_of_memory_that_ends_in_turns_is_reduced_by_what_the_guard_show
     assert reduction.is_minimal
     assert reduction.verdict is not None
     assert reduction.verdict.marks[Mark.MEMORY] == "memory: write beyond a block of 40 bytes"
+    assert 0 < reduction.rate <= 1
+    if reduction.rate < 1:  # as good as always: three of five runs show it
+        assert reduction.signature is not None
+        assert dict(reduction.signature.components)["signal"] == "memory: write beyond"
 
 
 @needs_guard
@@ -63,6 +67,21 @@ def test_the_guard_says_what_a_run_does_to_memory_and_nothing_of_one_that_is_rig
     assert misuse(corrupting_judge.executor, chain(), plain) == ""
     assert kind_of("write beyond a block of 40 bytes") == "write beyond"
     assert kind_of("freed twice: a block of 40 bytes") == "freed twice"
+
+
+def test_a_result_that_hangs_on_what_fresh_memory_holds_is_said_to_read_uninitialised_memory(
+    corrupting_judge: Judge,
+) -> None:
+    case = case_of(model_of("g (float[3] x) => (float[3] y) { y = Sign (x) }"), {"x": np.ones(3, np.float32)})
+    plain, fast = corrupting_judge.configs
+    executor = corrupting_judge.executor
+    assert misuse(executor, case, fast) == UNINITIALISED
+    assert misuse(executor, case, plain) == ""
+    one, other = (executor.poisoned(case, fast, poison) for poison in POISONS)
+    verdict = Verdict(
+        Outcome.MISMATCH, Phase.COMPARE, "", Symptom(Outcome.MISMATCH, Phase.COMPARE, "value"), (one, other)
+    )
+    assert with_misuse(executor, case, verdict).marks[Mark.MEMORY] == f"memory: {UNINITIALISED}"
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,14 @@
-"""Equal operands: a node gets the same operands both ways, and plainly makes another thing of them.
+"""Segments: an optimised run makes plainly wrong results of the operands of a few nodes.
 
-Where results are rounded to steps, steps explain much of what reaches the outputs. They do not explain this.
+Rounding before these nodes explains much of what reaches the outputs, by what it grows to on its way. It
+explains nothing here: the un-optimised run computes the same nodes from the very same operands.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from corpus.case import Case
 from oracles.naming.signature import symptom_of_difference
-from oracles.numerics.compare import Difference, compare
+from oracles.numerics.compare import Difference
 from oracles.probes.context import Context, evidence, other_values
 from oracles.probes.divergence import Divergence
 from oracles.probes.wrong_side import OPTIMISED, Judgement, judge_sides
@@ -21,21 +20,17 @@ ORDER = 64
 
 
 def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
-    """Wrong values within a quantised model, if float64 confirms those of the one node alone."""
-    parted = (pair for pair in other_values(runs, context) if context.quantises)
-    found = (_of_nodes(output, run, runs, context) for output, run in parted)
-    return next(filter(None, found), None)
-
-
-def _of_nodes(output: str, run: Run, runs: tuple[Run, ...], context: Context) -> Verdict | None:
-    for divergence in context.divergences_on_equal_operands(run.config, output):
-        difference = compare(divergence.name, divergence.expected, divergence.actual, context.screen)
-        if difference is None or difference.kind != "value":
+    """Wrong values beyond the rounding of their own segment, if float64 confirms them."""
+    asked = set[str]()
+    for output, run in other_values(runs, context):
+        if run.config.label in asked:
             continue
-        given = divergence.expected, divergence.actual
-        found = judge_sides(replace(difference, is_small=True), *given, context.truths_of(divergence))
-        if found.side == OPTIMISED and found.truth and context.is_beyond_noise(run.config, divergence):
-            return _verdict(output, difference, found, divergence, run, runs, context)
+        asked.add(run.config.label)
+        for difference, divergence, truths in context.wrong_segments(run.config):
+            given = divergence.expected, divergence.actual
+            found = judge_sides(difference, *given, truths)
+            if found.side == OPTIMISED and found.truth:
+                return _verdict(output, difference, found, divergence, run, runs, context)
     return None
 
 
