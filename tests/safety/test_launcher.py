@@ -31,10 +31,11 @@ INSIDE = {
     "oracles/sandbox/container/launcher.py": {"fork", "execve"},
     "triage/public/child.py": {"subprocess"},
     "triage/mcp_server.py": {"subprocess"},
+    "triage/start.py": {"execve"},
 }
 """Files that run in a process which the launcher has started, contained, and what they may do there; and the
 library's part in its caller's process, which imports nothing of crux and starts an isolated one; and a server
-that starts `python -P -m triage.cli` asynchronously."""
+that starts `python -P -m triage.cli` asynchronously; and crux itself, started anew under UTF-8."""
 TRAPS = (
     *(
         "pip",
