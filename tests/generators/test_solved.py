@@ -9,11 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from generators.language.budget import UNLIMITED
-from generators.language.counts import qualified_name
+from generators.language.profile import UNLIMITED, qualified_name
 from generators.solved.dims import Dim, Trace, plain
-from generators.solved.realising import Realising
-from generators.solved.sketch import Used
+from generators.solved.realising import Realising, Used
 from generators.strategies import find_strategy
 from oracles.operators import find_operator
 from oracles.relation.program import Call, Operand

@@ -15,8 +15,8 @@ from corpus.tir.tree import Block, For, Match, Module, Store
 from corpus.tir.values import Binary, Buffer, Call, Cast, Expr, Select, Unary
 from corpus.tir.walk import children, statements, walk
 from generators.feedback import CoverageSnapshot
-from generators.language.budget import Budget
-from generators.language.random_source import RandomSource
+from generators.language.profile import Budget
+from generators.language.values import RandomSource
 from generators.mixture import Plan, make_cases
 from generators.pools import Entry, Pool
 from generators.strategies.tir import programs, taught

@@ -26,7 +26,7 @@ from reducer.engine.journal import Answer
 from reducer.engine.rounds import Engine
 from reducer.moves import all_moves
 from reducer.options import Options
-from reducer.subject.onnx.facts import learn
+from reducer.subject.onnx.divergence import learn
 from reducer.subject.onnx.subject import OnnxSubject
 from reducer.subject.order import size
 from tests.reducer.driving import (

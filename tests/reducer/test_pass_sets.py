@@ -16,8 +16,7 @@ from oracles.backends import find_backend
 from oracles.judge import Judge
 from oracles.numerics.compare import Tolerance
 from oracles.optimisers import ort_passes as ort
-from oracles.run import Config, Phase, Run, Status
-from oracles.verdict import Outcome, Symptom, Verdict
+from oracles.verdict import Config, Outcome, Phase, Run, Status, Symptom, Verdict
 from reducer.api import finished, reduce_case
 from reducer.options import Options
 from reducer.pass_sets import PassSet, find_pass_set

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from corpus import processes
-from generators.library import generate
+from generators.mixture import generate
 from tests.helpers.commands import processes_with, waited_for
 from triage.bisection import package_index
 from triage.bisection.environments import _make_venv
