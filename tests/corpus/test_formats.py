@@ -109,7 +109,7 @@ def bytes_of(case: Case) -> bytes:
     return bytes(parsed.SerializeToString(deterministic=True))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 10_000))
 def test_what_is_asked_of_a_case_leaves_its_parsed_program_as_it_is(seed):
     (case,) = make_cases(Plan(strategy="random", sequences=False), range(seed, seed + 1))

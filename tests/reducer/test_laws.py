@@ -47,7 +47,7 @@ NODE_SET_MOVES = [
 ]
 IsInteresting = Callable[[Case], bool]
 
-few = settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+few = settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def test_what_flowed_counts_where_a_kernel_does_not_keep_to_its_specification(judge):

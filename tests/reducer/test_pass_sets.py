@@ -234,7 +234,7 @@ def bound(needed: int, fired: int) -> int:
 
 
 @given(st.integers(1, 60), st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_any_set_is_found_within_the_bound(count, data):
     fired = tuple(f"P{at:02}" for at in range(count))
     needed = data.draw(st.sets(st.sampled_from(fired), min_size=1, max_size=min(4, count)))
