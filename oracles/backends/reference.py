@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from corpus.target import Target
     from oracles.abilities import Backend
-    from oracles.run import Config, Run
+    from oracles.verdict import Config, Run
 
 NAME = "reference"
 PACKAGE = "onnx"
@@ -42,11 +42,23 @@ def run(
         model = onnx.parser.parse_model(onnx.printer.to_text(model))
     elif settings.get("via") == "bytes":
         model = onnx.load_model_from_string(model.SerializeToString())
-    evaluator = onnx.reference.ReferenceEvaluator(model)
+    evaluator = onnx.reference.ReferenceEvaluator(model, new_ops=_lacking(model))
     enter("execute")
     wanted = [value.name for value in model.graph.output] if outputs is None else list(outputs)
     values = evaluator.run(wanted, {name: to_array(value) for name, value in inputs.items()})
     return {name: values[index] for index, name in enumerate(wanted)}
+
+
+def _lacking(model: Any) -> list[Any]:
+    """The operators that the evaluator has from a later opset only, and that have not changed since."""
+    import onnx.defs
+    from onnx.reference.ops.op_dequantize_linear import DequantizeLinear_19
+
+    opset = next((each.version for each in model.opset_import if not each.domain), 0)
+    if not 10 <= opset < 19:
+        return []
+    members = {"op_domain": "", "op_schema": onnx.defs.get_schema("DequantizeLinear", opset)}
+    return [type("DequantizeLinear", (DequantizeLinear_19,), members)]
 
 
 # In crux
@@ -59,7 +71,7 @@ ERRORS = ("NotImplementedError", "RuntimeImplementationError", "RuntimeContextEr
 
 def configs(target: Target) -> tuple[Config, ...]:
     """One way only: there is nothing to optimise."""
-    from oracles.run import Config
+    from oracles.verdict import Config
 
     return (Config("reference"),)
 

@@ -13,17 +13,16 @@ from functools import cached_property
 
 import onnx
 
-from corpus.onnx.weights import with_weights
+from corpus.onnx.model_file import with_weights
 from corpus.values import Value
 from oracles.numerics.compare import Difference, Tolerance, compare
-from oracles.numerics.float64_model import inputs_in_double, program_in_double
 from oracles.numerics.floor_quotients import FloorQuotient
+from oracles.numerics.input_noise import inputs_in_double, program_in_double
 from oracles.probes.divergence import Divergence
 from oracles.probes.noise import Noise
-from oracles.run import Config, Run
 from oracles.sandbox.executor import Executor
 from oracles.sandbox.sandbox import Job
-from oracles.verdict import Located, Notes
+from oracles.verdict import Config, Located, Notes, Run
 
 LARGEST = 64 << 20
 """Bytes of a program and its weights above which no copy of it is made in float64."""
@@ -173,18 +172,12 @@ class Context(ABC):
         """The first tensor before an output at which a configuration parts from the un-optimised run."""
         return None
 
-    @property
-    def quantises(self) -> bool:
-        """Whether some operator rounds its input to steps."""
-        return False
+    def wrong_segments(self, config: Config) -> Iterator[tuple[Difference, Divergence, Iterator[Truth]]]:
+        """The tensors that a configuration computes wrongly from what flows into their segment.
 
-    def divergences_on_equal_operands(self, config: Config, output: str) -> Iterator[Divergence]:
-        """The tensors before an output that a configuration makes otherwise, of operands equal to the bit."""
+        Each with its difference and the segment's results in float64.
+        """
         return iter(())
-
-    def is_beyond_noise(self, config: Config, divergence: Divergence) -> bool:
-        """Whether noise of rounding's size does not move a tensor as far as it is away."""
-        return False
 
     @property
     def floor_quotients(self) -> Sequence[FloorQuotient]:

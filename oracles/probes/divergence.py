@@ -6,7 +6,7 @@ So all of them are asked for in one run first; where that hides the difference, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,9 +15,8 @@ import onnx
 from corpus.onnx.graph import free_names, outer_names, producers
 from corpus.values import Value
 from oracles.numerics.compare import distance
-from oracles.run import Run
 from oracles.sandbox.sandbox import Job
-from oracles.verdict import Located
+from oracles.verdict import Located, Run
 
 Differs = Callable[[str, Value, Value], bool]
 """Whether the two values of a tensor, by its name, differ by more than rounding."""
@@ -74,18 +73,6 @@ class FirstDivergence:
         found = self._of(names)
         return replace(found, together=True) if found is not None else self._bisected(names, output)
 
-    def on_equal_operands(self, ancestors: set[str]) -> Iterator[Divergence]:
-        """The tensors that differ though all that their node reads is equal to the bit; first ones first."""
-        names = self._visible(ancestors)
-        seen = self._seen(names)
-        equal = {name for name, value in seen.items() if _is_equal(self.values[name], value)}
-        made = {name for node in self.model.graph.node for name in node.output}
-        for node in self.model.graph.node if seen else ():
-            if all(name in equal or name not in made for name in free_names(node)):
-                for name in node.output:
-                    if name in seen and name not in equal:
-                        yield Divergence(node, name, self.values[name], seen[name], together=True)
-
     def _visible(self, ancestors: set[str]) -> list[str]:
         """The recorded tensors among those, in topological order."""
         outer = outer_names(self.model.graph)
@@ -127,10 +114,3 @@ class FirstDivergence:
             else:
                 good = middle
         return found or self._of([output])
-
-
-def _is_equal(left: Value, right: Value) -> bool:
-    """Whether two tensors are equal to the bit."""
-    if not isinstance(left, np.ndarray) or not isinstance(right, np.ndarray):
-        return False
-    return left.dtype == right.dtype and left.shape == right.shape and left.tobytes() == right.tobytes()

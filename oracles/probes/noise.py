@@ -28,18 +28,14 @@ from oracles.numerics.compare import (
     part_of,
 )
 from oracles.probes.record import Recording
-from oracles.run import Run
 from oracles.sandbox.sandbox import Job
-from oracles.verdict import Mark, Notes
+from oracles.verdict import Mark, Notes, Run
 
 SEEDS = 6
 SNAPPING: Mapping[int, float] = {SEEDS + 1: 128.0, SEEDS + 2: 1.0}
 """The seeds of the samples in which results go to round numbers instead, and how coarse a grid these are."""
 CLEAR = 3.0
 """How many times its spread an element must be away to count."""
-
-CLEAR_IF_SMALL = 10.0
-"""The same where only small differences are left."""
 
 
 class Noise(ABC):
@@ -171,7 +167,6 @@ class SampledNoise(Noise):
         differs = left = differing(expected, actual, tolerance)
         if is_wild and not is_defined:
             left = left & _finite(expected)
-        clear = CLEAR if tolerance.ulps == 0 else CLEAR_IF_SMALL
         spread, told = np.zeros(expected.shape), np.zeros(expected.shape, bool)
         for sample in self.samples(steps, wild=is_defined):
             if not left.any():
@@ -181,7 +176,7 @@ class SampledNoise(Noise):
             spread = np.fmax(spread, moved)
             # a few samples miss some of the elements that a step may reach: the others speak for them
             usual = np.median(spread) if steps and self.has_steps else 0.0
-            left = left & (apart > np.maximum(clear * spread, usual))
+            left = left & (apart > np.maximum(CLEAR * spread, usual))
         explained = differs & ~left & np.isfinite(spread)
         if left.any() and not _is_like(apart[left], apart[explained]):
             is_untold = not (left & told).any()

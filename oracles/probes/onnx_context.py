@@ -9,22 +9,22 @@ from functools import cached_property
 import numpy as np
 import onnx
 
+from corpus.onnx.canonical import steps
 from corpus.onnx.check import checker_complaint
 from corpus.onnx.graph import free_names, producers, walk_model, written_out
-from corpus.onnx.measure import steps
 from corpus.onnx.types import element_type
 from corpus.values import Value, is_float, widen
 from oracles.naming.names import names_of
-from oracles.numerics.compare import Tolerance, compare, distance
-from oracles.numerics.value_types import Types, static_dims, tensor_types, type_complaint
+from oracles.numerics.compare import Difference, Tolerance, compare, distance
+from oracles.numerics.input_noise import Types, static_dims, tensor_types, type_complaint
 from oracles.operators import arithmetic_of
 from oracles.probes.context import EXACT_LEVELS, Context, Truth, truths
 from oracles.probes.divergence import Differs, Divergence, FirstDivergence
 from oracles.probes.onnx_noise import OnnxNoise
-from oracles.run import Config
+from oracles.probes.segments import Segments, left_by
 from oracles.sandbox.executor import Executor
 from oracles.sandbox.sandbox import Job
-from oracles.verdict import Located
+from oracles.verdict import Config, Located
 
 MOST_SHAPING = 64
 """Elements of an integer operand that may decide a shape: axes, dims, sizes."""
@@ -179,19 +179,24 @@ class OnnxContext(Context):
         job, values = replace(self.job, configs=(config,)), self.noise.recording.values
         return FirstDivergence(self.model, job, self.executor.run, values, self._parter(config))
 
-    @cached_property
-    def quantises(self) -> bool:
-        """Whether some operator rounds its input to steps."""
-        return self.noise.quantises
+    def wrong_segments(self, config: Config) -> Iterator[tuple[Difference, Divergence, Iterator[Truth]]]:
+        """The tensors that rounding within a segment does not explain (`oracles.probes.segments`)."""
+        segments = self._segments(config)
+        if segments is None:
+            return
+        for difference, divergence in segments.differences(self.screen):
+            yield difference, divergence, segments.truths_of(divergence.name, self.ask_referee)
 
-    def divergences_on_equal_operands(self, config: Config, output: str) -> Iterator[Divergence]:
-        """The tensors before an output that a configuration makes otherwise, of operands equal to the bit."""
-        return self._way(config).on_equal_operands(self.noise.ancestors(output))
-
-    def is_beyond_noise(self, config: Config, divergence: Divergence) -> bool:
-        """Whether noise of rounding's size does not move a tensor as far as it is away."""
-        is_known = divergence.name in self.noise.spreads(config.get("level") not in EXACT_LEVELS)
-        return is_known and self._parter(config)(divergence.name, divergence.expected, divergence.actual)
+    def _segments(self, config: Config) -> Segments | None:
+        names = left_by(self.executor.optimised(self.job, config), self.model)
+        program = onnx.ModelProto()
+        program.CopyFrom(self.model)
+        del program.graph.output[:], program.graph.value_info[:]
+        program.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
+        job = replace(self.job, program=program.SerializeToString(), outputs=None)
+        run = self.run_as(job, config)
+        seen = {name: value for name, value in run.outputs.items() if isinstance(value, np.ndarray)}
+        return Segments(self.model, self.job, seen, self.rerun, self._is_wide) if run.is_ok else None
 
     def _parter(self, config: Config) -> Differs:
         """The test that tells a wrong tensor of a configuration from a tensor with other rounding."""

@@ -15,15 +15,20 @@ from corpus.onnx.graph import free_names, outer_names, producers, subgraphs, wal
 from corpus.onnx.types import element_type
 from corpus.values import Value
 from oracles.numerics.compare import distance
-from oracles.numerics.float64_model import NARROW
-from oracles.numerics.input_noise import EPSILON, NOISE_ULPS, is_near_limits, perturb_inputs
+from oracles.numerics.input_noise import (
+    EPSILON,
+    NARROW,
+    NOISE_ULPS,
+    is_near_limits,
+    perturb_inputs,
+    tensor_types,
+)
 from oracles.numerics.noisy.perturbation import Perturbation
-from oracles.numerics.value_types import tensor_types
 from oracles.operators import arithmetic_of
 from oracles.probes.noise import SNAPPING, SampledNoise
 from oracles.probes.record import Recording, record_model
-from oracles.run import Run, Status
 from oracles.sandbox.sandbox import Job
+from oracles.verdict import Run, Status
 from oracles.worker.onnx.domain import DOMAIN
 
 SEEDS_OF_SPREADS = (1, 2, 3, 4)
@@ -36,7 +41,9 @@ RECORDED_BYTES = 256 << 20
 class OnnxNoise(SampledNoise):
     """The effect of rounding on the results of one model.
 
-    `is_wide` says that the backend computes short floats in a longer type, so that they round once.
+    `is_wide` says that the backend computes short floats in a longer type, so that they round once. `lone`
+    says that the inputs are results of the run under judgement, so exact, and which quantised values reach
+    another step only near its edge.
     """
 
     def __init__(
@@ -46,10 +53,12 @@ class OnnxNoise(SampledNoise):
         rerun: Callable[[Job], tuple[Run, ...]],
         *,
         is_wide: bool = False,
+        lone: frozenset[str] | None = None,
     ) -> None:
         super().__init__(job, rerun)
         self._model = model
         self._is_wide = is_wide
+        self._lone = lone
         self._draws = False
         self._spreads: dict[bool, Mapping[str, NDArray[np.float64]]] = {}
 
@@ -62,12 +71,20 @@ class OnnxNoise(SampledNoise):
 
     def _perturbation(self, seed: int, replaced: frozenset[str], steps: bool) -> Perturbation:
         large, is_wide = self._large, self._is_wide
-        return Perturbation(self.types, seed, replaced=replaced, steps=steps, large=large, is_wide=is_wide)
+        return Perturbation(
+            self.types,
+            seed,
+            replaced=replaced,
+            steps=steps,
+            large=large,
+            is_wide=is_wide,
+            lone=self._lone or frozenset(),
+        )
 
     def _noisy_inputs(self, seed: int, *, finite: bool = True) -> dict[str, Value]:
         """Add noise to inputs, unless torch's own operators read them: there only results are rounded."""
         is_exact = any(node.domain == DOMAIN for node in self._model.graph.node)
-        size = 0.0 if is_exact else NOISE_ULPS
+        size = 0.0 if is_exact or self._lone is not None else NOISE_ULPS
         return perturb_inputs(self._job.inputs, seed, finite=finite, size=size, is_wide=self._is_wide)
 
     def _snapped(self, seed: int, replaced: frozenset[str]) -> Mapping[str, Value] | None:

@@ -50,7 +50,15 @@ class Planter:
         """From here on optimised sessions have this fault; None for none."""
         self.plan_file.write_text(json.dumps(plan))
 
-    def faults(self, case: Case, *, every: bool, seed: int = 5) -> Iterator[Fault]:
+    def faults(
+        self,
+        case: Case,
+        *,
+        every: bool,
+        seed: int = 5,
+        of_a_kind: int = OF_A_KIND,
+        only: tuple[str, ...] = (),
+    ) -> Iterator[Fault]:
         """The faults that show, in an order of chance; each is planted until the next one is asked for.
 
         `every`: in every node of an operator, and plain enough to be reduced.
@@ -60,10 +68,12 @@ class Planter:
         if not rounding <= 1e-3 * max(greatest, 1e-9):
             return
         seen: Counter[str] = Counter()
-        options = self.wrong.options(case.parsed)
+        options = list(self.wrong.options(case.parsed))
         random.Random(f"{seed}/{case.canonical_hash}").shuffle(options)
         for kind, at in options:
-            if seen[kind] < OF_A_KIND and not (every and kind in ("weight", "row")):
+            if only and kind not in only:
+                continue
+            if seen[kind] < of_a_kind and not (every and kind in ("weight", "row")):
                 fault = self._shown(case, kind, at, every, plain, rounding, greatest)
                 if fault is not None:
                     seen[kind] += 1

@@ -1,7 +1,5 @@
 """What an audit of other kinds has shown: locales, folders that go away, what a log is."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -19,7 +17,7 @@ from triage.cli import run
 from triage.store.database import Store
 
 
-def test_a_locale_without_utf_8_changes_nothing(tmp_path: Path) -> None:
+def test_a_locale_without_utf_8_changes_nothing(tmp_path):
     write(tmp_path, relu()).rename(tmp_path / "m\u00f6del.onnx")
     ascii_only = {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONPATH": str(ROOT)}
     words = [sys.executable, "-m", "tensorcrux", "show", "m\u00f6del.onnx"]
@@ -30,7 +28,7 @@ def test_a_locale_without_utf_8_changes_nothing(tmp_path: Path) -> None:
     assert "m\u00f6del.onnx" in done.stdout.decode()
 
 
-def test_a_folder_that_goes_away_while_it_is_written_to_is_one_line(tmp_path: Path) -> None:
+def test_a_folder_that_goes_away_while_it_is_written_to_is_one_line(tmp_path):
     (tmp_path / "out").mkdir()
     shutil.rmtree(tmp_path / "out")
     with pytest.raises(UserError, match="is gone"):
@@ -49,9 +47,7 @@ def test_a_folder_that_goes_away_while_it_is_written_to_is_one_line(tmp_path: Pa
     ],
     ids=" ".join,
 )
-def test_an_odd_argument_is_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str]
-) -> None:
+def test_an_odd_argument_is_one_line(tmp_path, monkeypatch, capsys, words):
     monkeypatch.chdir(tmp_path)
     clip_exception().save(tmp_path / "case")
     write(tmp_path, relu())
@@ -61,9 +57,7 @@ def test_an_odd_argument_is_one_line(
     assert "failure of its own" not in capsys.readouterr().err
 
 
-def test_a_name_that_turns_the_line_around_is_written_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_name_that_turns_the_line_around_is_written_out(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     model = relu()
     model.graph.input[0].name = model.graph.node[0].input[0] = "\u202ex\n::error::y"

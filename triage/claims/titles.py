@@ -15,11 +15,10 @@ import onnx
 from corpus.case import Case
 from corpus.errors import UserError
 from corpus.values import Tensor, Value
-from oracles.naming.components import with_operators
+from oracles.naming.names import with_operators
 from oracles.numerics.compare import Tolerance, differing
-from oracles.run import Config, Phase, Run
 from oracles.text.normalise import name_operators, parse_message, unwrap, without_instructions
-from oracles.verdict import Outcome, Verdict
+from oracles.verdict import Config, Outcome, Phase, Run, Verdict
 from triage.claims.claim import (
     ACCEPTED,
     UNOPTIMISED,
@@ -142,9 +141,36 @@ def bracketed(head: str, effect: str, *when: str) -> str:
     return " ".join((start + _cut(effect, MOST_TITLE - len(start)), *kept))
 
 
+JOINTS = {
+    "a",
+    "against",
+    "and",
+    "both",
+    "by",
+    "for",
+    "from",
+    "in",
+    "instead",
+    "is",
+    "of",
+    "the",
+    "to",
+    "where",
+}
+"""Words after which no title ends."""
+
+
 def _cut(text: str, most: int) -> str:
-    """The text, cut between words where it is longer."""
-    return text if len(text) <= most else f"{text[: most - 2].rpartition(' ')[0] or text[: most - 2]} …"
+    """The text, cut where it is longer: before its last condition, else between words, at no joint."""
+    if len(text) <= most:
+        return text
+    whole = text.rpartition(" where ")[0]
+    if whole and len(whole) <= most:
+        return whole
+    words = (text[: most - 2].rpartition(" ")[0] or text[: most - 2]).split(" ")
+    while len(words) > 1 and words[-1] in JOINTS:
+        words.pop()
+    return f"{' '.join(words)} …"
 
 
 def _joined(kinds: Sequence[str]) -> str:

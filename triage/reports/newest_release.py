@@ -18,7 +18,7 @@ from triage.bisection.places import Place, Sources
 from triage.bisection.release_results import GOOD, SymptomClasses, release_result
 from triage.cases.judging import Judges
 from triage.console.options import CaseOptions
-from triage.console.progress import Progress
+from triage.console.status import Progress
 from triage.projects import project_of, project_of_package
 from triage.store.artifacts import note_newest
 from triage.store.database import Store
@@ -138,8 +138,10 @@ def open_release(
     package: str, backend: str, release: str, shown: Progress, *, may_be_huge: bool = False
 ) -> AbstractContextManager[Place]:
     """A place with a release, held while the block runs; raises `Unavailable`."""
-    sources = Sources(package, backend)
-    if project_of_package(package).installing.is_huge and not may_be_huge and not sources.has(release):
+    project = project_of_package(package)
+    builders = {each.short.builds for each in project.runners if each.short} - {""}
+    sources = Sources(package, backend, also=tuple(sorted(builders)))
+    if project.installing.is_huge and not may_be_huge and not sources.has(release):
         raise Unavailable(HUGE)
     return sources.open(release, shown)
 

@@ -18,9 +18,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from onnx import NodeProto, TensorProto, helper
 
-from oracles.numerics.input_noise import EPSILON, HALF, INT8_STEP
+from oracles.numerics.input_noise import EPSILON, HALF, INT8_STEP, static_dims
 from oracles.numerics.noisy.drawing import Drawing, constant, scalar
-from oracles.numerics.value_types import static_dims
 from oracles.operators import arithmetic_of
 from oracles.relation.arithmetic import Nonfinite, Rounding
 
@@ -51,6 +50,9 @@ INT8_LEVEL = 4
 LEAST_SIZE = 1e-4
 """A block of smaller values is not rounded to steps of its own."""
 
+NEAR_EDGE = 0.1
+"""What a quantised value moves by whose operands are the very same: kernels of integers round by tables."""
+
 FOUR_BITS = frozenset([TensorProto.INT4, TensorProto.UINT4])
 
 
@@ -66,10 +68,12 @@ class Scale:
 class QuantisedNoise(Drawing):
     """The noise that quantisation adds to one noisy program.
 
-    `steps` says whether values may move by steps at all; with `snaps` nothing moves by noise.
+    `steps` says whether values may move by steps at all, `lone` names those that do so only near the edge
+    of a step; with `snaps` nothing moves by noise.
     """
 
     steps: bool = field(default=True, kw_only=True)
+    lone: frozenset[str] = field(default=frozenset(), kw_only=True)
     snaps: float = field(default=0.0, kw_only=True)
     _weights: set[str] = field(default_factory=set, init=False)
     _scales: dict[str, Scale] = field(default_factory=dict, init=False)
@@ -85,7 +89,7 @@ class QuantisedNoise(Drawing):
         if node.op_type == "DequantizeLinear" and node.input[0] in self.types:
             steps = 16.0 if self.types[node.input[0]].elem_type in FOUR_BITS else 256.0
             self._scales[node.output[0]] = Scale(node.input[1], steps)
-        elif node.input and node.input[0] in self._scales and _only_moves(node):
+        elif node.input and node.input[0] in self._scales and only_moves(node):
             self._scales[node.output[0]] = self._scales[node.input[0]]
 
     def _before_quantised(self, node: NodeProto) -> Iterator[NodeProto]:
@@ -195,7 +199,8 @@ class QuantisedNoise(Drawing):
         source, side, shift, moved = node.input[0], *(self._name() for _ in range(3))
         yield from self._side(source, side)
         half, move = self._name(), self._name()
-        yield scalar(half, HALF if self.seed % 2 else -HALF, self.types[source].elem_type)
+        size = HALF if self.lone.isdisjoint(node.output) else NEAR_EDGE
+        yield scalar(half, size if self.seed % 2 else -size, self.types[source].elem_type)
         yield helper.make_node("Mul", [side, half], [move])
         yield helper.make_node("Mul", [move, step], [shift])
         yield helper.make_node("Add", [source, shift], [moved])
@@ -260,7 +265,7 @@ class QuantisedNoise(Drawing):
         return step
 
 
-def _only_moves(node: NodeProto) -> bool:
+def only_moves(node: NodeProto) -> bool:
     """Whether a result holds the elements of the first operand: a Transpose, a Reshape, a Cast."""
     operator = arithmetic_of(node)
     moves = operator.rounding is Rounding.NOTHING and operator.nonfinite is Nonfinite.MOVED
