@@ -29,7 +29,7 @@ def own(folder: Path, names: Iterable[str], *, is_known: bool = False) -> None:
     Raises `UserError` that names the first of them that somebody else has put there, unless it `is_known`
     from the contents that they are ours.
     """
-    _make(folder)
+    make_folder(folder)
     with _locked(folder):
         mine = owned(folder)
         new = set(names) - mine
@@ -90,7 +90,7 @@ def held(folder: Path, lock: Path | None = None) -> Iterator[None]:
     """
     is_new = not folder.exists()
     if lock is None:
-        _make(folder)
+        make_folder(folder)
     path = lock or folder / LOCK
     descriptor = _taken(path, folder)
     try:
@@ -137,7 +137,8 @@ def _locked(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _make(folder: Path) -> None:
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it where they are missing; raises `UserError`."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except FileExistsError:

@@ -200,6 +200,13 @@ class Verdict:
         return self
 
     @property
+    def misuse_by_turns(self) -> str:
+        """The kind of misuse of memory that ends in another way from run to run; empty if it is none."""
+        is_by_turns = Mark.STATE_DEPENDENT in self.marks
+        words = self.marks.get(Mark.MEMORY, "") if is_by_turns else ""
+        return re.sub(r":? a block of \d+ bytes$", "", words)
+
+    @property
     def failing(self) -> Run | None:
         """The run that shows the failure: the first one that ended as the outcome says, else the last one.
 

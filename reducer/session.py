@@ -27,7 +27,7 @@ from reducer.course import FLAKY_RUNS, ReductionRun
 from reducer.engine.decider import Allowance, AllowanceSpent, Decider, Predicate
 from reducer.engine.gate import Gate
 from reducer.engine.journal import Journal
-from reducer.engine.memory import MemoryFault, SameMisuse, memory_fault
+from reducer.engine.memory import MemoryFault, SameMisuse, by_turns, memory_fault
 from reducer.engine.predicates import (
     AdaptiveTimeout,
     Both,
@@ -151,7 +151,7 @@ class Session:
                 journal.forget()
                 return anew.run(journal)
             if self._is_proven(course, shown, proven):
-                return self._finish(course, shown or verdict, started, journal)
+                return self._finish(course, by_turns(shown or verdict, course.rate), started, journal)
         finally:
             gate.decider.close()
         journal.forget()
@@ -167,7 +167,14 @@ class Session:
             return replace(self, guarded=False)
         elif shown is not None and fault.shows_as(shown.symptom):
             course.verdict = shown  # one fault, whichever way it ends
+            course.rate = self._rate(course.best.case(self.case), fault)
         return replace(self, quick=False) if self._is_misled(course, shown) else None
+
+    def _rate(self, case: Case, fault: MemoryFault) -> float:
+        """The share of runs without guard in which a memory fault shows."""
+        with self.pool.one() as judge:
+            shown = sum(fault.shows_as(judge.verdict(case).symptom) for _ in range(FLAKY_RUNS))
+        return max(shown, 1) / FLAKY_RUNS
 
     def _finish(
         self, course: ReductionRun, verdict: Verdict | None, started: float, journal: Journal
@@ -271,7 +278,7 @@ class Session:
         options = self.options
         predicate: Predicate
         if verdict is not None and fault is not None and fault.words and self.guarded:
-            predicate = self._same_misuse(verdict, fault)
+            predicate = SameMisuse.of(self.pool, verdict, fault)
         elif verdict is not None and verdict.symptom is not None:
             patience = AdaptiveTimeout(options.limits.wall_seconds)
             is_crash = verdict.outcome is Outcome.CRASH
@@ -296,16 +303,6 @@ class Session:
         if options.private:
             predicate = Silent(predicate)
         return predicate
-
-    def _same_misuse(self, verdict: Verdict, fault: MemoryFault) -> SameMisuse:
-        is_optimised = verdict.symptom is not None and "optimised" in (
-            verdict.symptom.side,
-            verdict.symptom.site,
-        )
-        baseline, failing = verdict.runs[0].config, verdict.failing
-        config = failing.config if failing is not None else baseline
-        own = baseline if is_optimised and config != baseline and not baseline.backend else None
-        return SameMisuse(self.pool, config, fault.words, verdict.phase, own)
 
     def _plainer(self, predicate: SameSymptom) -> SameSymptom:
         """The predicate with LLVM left out of its quick answers, if the case fails without it as well."""

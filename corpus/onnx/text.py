@@ -26,7 +26,14 @@ def print_text(model: ModelProto) -> str:
         lines.append(f"function {name}({', '.join(function.input)}) -> ({', '.join(function.output)})")
         for node in function.node:
             lines += _node_lines(node, {}, "  ")
-    return "\n".join(lines) + "\n"
+    return "\n".join(map(_one_line, lines)) + "\n"
+
+
+def _one_line(text: str) -> str:
+    """The text with what would begin a line or steer a terminal written out: names may hold anything."""
+    if text.isprintable():
+        return text
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
 
 
 def _graph_lines(graph: GraphProto, indent: str) -> Iterator[str]:

@@ -53,6 +53,9 @@ def signature(
     backend = case.target.backend if case is not None and case.target is not None else ""
     head = (("backend", backend), ("outcome", symptom.outcome.value), ("phase", symptom.phase.value))
     run = verdict.failing
+    if verdict.misuse_by_turns:
+        known = (("backend", backend), ("outcome", Outcome.CRASH.value), ("signal", verdict.misuse_by_turns))
+        return Signature.of(*known, ("ops", _multiset(measure)))
     match symptom.outcome:
         case Outcome.CRASH:
             return Signature.of(*head, *_crash(run, symptom.kind, measure, case))

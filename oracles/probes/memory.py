@@ -36,11 +36,18 @@ def misuse(
     first = executor.guarded(case, config, POISONS[0], start)
     if (told := _told_by(first)) or kind not in ("", UNINITIALISED):
         return told
-    again, other = (executor.guarded(case, config, poison, start) for poison in POISONS)
-    if told := _told_by(other):
+    other = executor.guarded(case, config, POISONS[1], start)
+    if (told := _told_by(other)) or _agree(first, other):
         return told
-    is_same = _agree(first, again)
-    return UNINITIALISED if is_same and not _agree(first, other) else ""
+    return UNINITIALISED if _agree(first, executor.guarded(case, config, POISONS[0], start)) else ""
+
+
+def _hangs_on_memory(executor: Executor, case: Case, config: Config, start: Phase) -> bool:
+    """Whether two fillings of fresh memory give two results; a first look, without guard."""
+    if config.backend or executor.target.device != "cpu":
+        return False
+    one, other = (executor.poisoned(case, config, poison, start) for poison in POISONS)
+    return not _agree(one, other)
 
 
 def with_misuse(executor: Executor, case: Case, verdict: Verdict) -> Verdict:
@@ -52,7 +59,10 @@ def with_misuse(executor: Executor, case: Case, verdict: Verdict) -> Verdict:
         return verdict
     own = [failing.config, *(run.config for run in verdict.runs if run.is_ok and not run.config.backend)]
     start = guarded_from(verdict.phase)
-    words = next(filter(None, (misuse(executor, case, config, start) for config in dict.fromkeys(own))), "")
+    ways = dict.fromkeys(own)
+    if symptom.outcome is Outcome.MISMATCH:
+        ways = dict.fromkeys(way for way in ways if _hangs_on_memory(executor, case, way, start))
+    words = next(filter(None, (misuse(executor, case, way, start) for way in ways)), "")
     if not words:
         return verdict
     note = f"memory: {words}"

@@ -165,9 +165,11 @@ class Executor:
             limits = replace(self.limits, cpu_seconds=GUARDED_TIMES * self.limits.cpu_seconds)
             python = self.target.get("python") or None
             self._guarded = Sandbox(self.target.backend, python=python, limits=limits, guarded=True)
-        job = Job(case.program, case.inputs, (_with(config, {"guarded": 1}),), case.external)
-        job = replace(job, format=case.format, passes=case.passes, poison=poison, poisoned_from=start)
-        return self._guarded.run(job, fresh=True)[0]
+        return self._guarded.run(_poisoned(case, _with(config, {"guarded": 1}), poison, start), fresh=True)[0]
+
+    def poisoned(self, case: Case, config: Config, poison: int, start: Phase = Phase.EXECUTE) -> Run:
+        """Run the case with fresh memory filled by the C library, which costs no sandbox of its own."""
+        return self._sandbox.run(_poisoned(case, config, poison, start), fresh=True)[0]
 
     def rerun(self, job: Job) -> tuple[Run, ...]:
         """Run another program in the un-optimised configuration."""
@@ -266,3 +268,8 @@ class Executor:
 
 def _with(config: Config, settings: Mapping[str, Any]) -> Config:
     return replace(config, settings=tuple({**dict(config.settings), **settings}.items()))
+
+
+def _poisoned(case: Case, config: Config, poison: int, start: Phase) -> Job:
+    job = Job(case.program, case.inputs, (config,), case.external, format=case.format, passes=case.passes)
+    return replace(job, poison=poison, poisoned_from=start)

@@ -6,7 +6,7 @@ each way in which the original was seen to end counts as the failure.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from corpus.case import Case
 from oracles.judge import Judge
@@ -64,6 +64,15 @@ class SameMisuse:
     phase: Phase
     baseline: Config | None = None
 
+    @classmethod
+    def of(cls, judges: JudgePool, verdict: Verdict, fault: MemoryFault) -> SameMisuse:
+        """The predicate for a failure's memory fault; an un-optimised run must be right if it was."""
+        baseline, failing, symptom = verdict.runs[0].config, verdict.failing, verdict.symptom
+        config = failing.config if failing is not None else baseline
+        is_optimised = symptom is not None and "optimised" in (symptom.side, symptom.site)
+        own = baseline if is_optimised and config != baseline and not baseline.backend else None
+        return cls(judges, config, fault.words, verdict.phase, own)
+
     def __call__(self, case: Case) -> Answer:
         """Ask whether a candidate is interesting, and what it showed."""
         start = guarded_from(self.phase)
@@ -76,3 +85,11 @@ class SameMisuse:
             if is_same and self.baseline is not None:
                 is_same = not misuse(judge.executor, case, self.baseline, start, kind)
         return Answer(is_same, f"memory: {words}" if words else "")
+
+
+def by_turns(verdict: Verdict | None, rate: float) -> Verdict | None:
+    """The verdict, marked if it is a misuse of memory that does not show in every run."""
+    if verdict is None or rate == 1 or Mark.MEMORY not in verdict.marks:
+        return verdict
+    mark = Mark.STATE_DEPENDENT
+    return replace(verdict, marks={**verdict.marks, mark: mark.value})

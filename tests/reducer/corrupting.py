@@ -1,6 +1,7 @@
 """The backend of an imaginary compiler whose optimised Erf writes beyond a block of 40 bytes.
 
-What comes of that is left to chance: a signal, the C library's abort, another value, or nothing.
+What comes of that is left to chance: a signal, the C library's abort, another value, or nothing. Its
+optimised Sign reads a block that nothing was written to.
 """
 
 from __future__ import annotations
@@ -41,7 +42,18 @@ def run(
     found = dict(zip(wanted, evaluator.run(wanted, dict(inputs)), strict=True))
     if settings.get("fast") and any(node.op_type == "Erf" for node in model.graph.node):
         _damage(found, os.urandom(1)[0] % FACES)
+    if settings.get("fast") and any(node.op_type == "Sign" for node in model.graph.node):
+        _read_unwritten(found)
     return found
+
+
+def _read_unwritten(found: dict[str, Any]) -> None:
+    import ctypes
+
+    libc = ctypes.CDLL(None)
+    libc.malloc.restype = ctypes.c_void_p
+    for value in found.values():
+        value += ctypes.string_at(libc.malloc(4000) + 2000, 1)[0]
 
 
 def _damage(found: dict[str, Any], face: int) -> None:

@@ -1,10 +1,7 @@
 """A reduction keeps the cause: misuse of memory whichever way it ends, passes, operands that are distinct."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,10 +11,10 @@ from corpus.formats.onnx import parse
 from corpus.target import Target
 from oracles.backends import backends
 from oracles.judge import Judge
-from oracles.probes.memory import kind_of, misuse
+from oracles.probes.memory import POISONS, UNINITIALISED, kind_of, misuse, with_misuse
 from oracles.run import Phase
 from oracles.sandbox.processes import guard
-from oracles.verdict import Mark, Outcome, Symptom
+from oracles.verdict import Mark, Outcome, Symptom, Verdict
 from reducer.api import reduce_case
 from reducer.move import Hints
 from reducer.moves import plain_moves
@@ -46,9 +43,7 @@ def chain() -> Case:
 
 
 @needs_guard
-def test_a_misuse_of_memory_that_ends_in_turns_is_reduced_by_what_the_guard_shows(
-    corrupting_judge: Judge, tmp_path: Path
-) -> None:
+def test_a_misuse_of_memory_that_ends_in_turns_is_reduced_by_what_the_guard_shows(corrupting_judge, tmp_path):
     for number in range(20):
         try:
             reduction = reduce_case(chain(), tmp_path / str(number), CORRUPTING, judge=corrupting_judge)
@@ -59,17 +54,34 @@ def test_a_misuse_of_memory_that_ends_in_turns_is_reduced_by_what_the_guard_show
     assert reduction.is_minimal
     assert reduction.verdict is not None
     assert reduction.verdict.marks[Mark.MEMORY] == "memory: write beyond a block of 40 bytes"
+    assert 0 < reduction.rate <= 1
+    if reduction.rate < 1:  # as good as always: three of five runs show it
+        assert reduction.signature is not None
+        assert dict(reduction.signature.components)["signal"] == "memory: write beyond"
 
 
 @needs_guard
-def test_the_guard_says_what_a_run_does_to_memory_and_nothing_of_one_that_is_right(
-    corrupting_judge: Judge,
-) -> None:
+def test_the_guard_says_what_a_run_does_to_memory_and_nothing_of_one_that_is_right(corrupting_judge):
     plain, fast = corrupting_judge.configs
     assert misuse(corrupting_judge.executor, chain(), fast) == "write beyond a block of 40 bytes"
     assert misuse(corrupting_judge.executor, chain(), plain) == ""
     assert kind_of("write beyond a block of 40 bytes") == "write beyond"
     assert kind_of("freed twice: a block of 40 bytes") == "freed twice"
+
+
+def test_a_result_that_hangs_on_what_fresh_memory_holds_is_said_to_read_uninitialised_memory(
+    corrupting_judge: Judge,
+) -> None:
+    case = case_of(model_of("g (float[3] x) => (float[3] y) { y = Sign (x) }"), {"x": np.ones(3, np.float32)})
+    plain, fast = corrupting_judge.configs
+    executor = corrupting_judge.executor
+    assert misuse(executor, case, fast) == UNINITIALISED
+    assert misuse(executor, case, plain) == ""
+    one, other = (executor.poisoned(case, fast, poison) for poison in POISONS)
+    verdict = Verdict(
+        Outcome.MISMATCH, Phase.COMPARE, "", Symptom(Outcome.MISMATCH, Phase.COMPARE, "value"), (one, other)
+    )
+    assert with_misuse(executor, case, verdict).marks[Mark.MEMORY] == f"memory: {UNINITIALISED}"
 
 
 @pytest.mark.parametrize(
@@ -85,7 +97,7 @@ def test_the_guard_says_what_a_run_does_to_memory_and_nothing_of_one_that_is_rig
         ("SIGFPE", "", False),
     ],
 )
-def test_the_ways_in_which_damaged_memory_ends_a_process(kind: str, message: str, is_of_memory: bool) -> None:
+def test_the_ways_in_which_damaged_memory_ends_a_process(kind, message, is_of_memory):
     assert Symptom(Outcome.CRASH, Phase.EXECUTE, kind, message=message).is_of_memory is is_of_memory
 
 
@@ -93,7 +105,7 @@ QUOTIENT = """g (int32[3] x, int32[3] z) => (int32[3] y) <int32[1] one = {1}> {
     q = Div (one, x) y = Mul (q, z) }"""
 
 
-def test_the_passes_at_fault_are_told_from_others(judge: Judge) -> None:
+def test_the_passes_at_fault_are_told_from_others(judge):
     inputs = {"x": np.array([2, 3, 4], np.int32), "z": np.array([10, 20, 30], np.int32)}
     case = replace(case_of(model_of(QUOTIENT), inputs), target=Target("ort"))
     verdict = judge.verdict(case)
@@ -106,7 +118,7 @@ def plain(judge: Judge, text: str, name: str, still_fails: bool = True) -> OnnxS
     return drive(move, subject_of(judge, case_of(model_of(text))), lambda model, inputs: still_fails).subject
 
 
-def test_dims_that_all_became_1_become_distinct_primes_where_they_type(judge: Judge) -> None:
+def test_dims_that_all_became_1_become_distinct_primes_where_they_type(judge):
     text = "g (float[1,1] x, float[1,1] w) => (float[1,1] y) { y = MatMul (x, w) }"
     shapes = [value.shape for value in plain(judge, text, "spread dims").inputs.values()]
     (rows, inner), (same, columns) = shapes
@@ -114,7 +126,7 @@ def test_dims_that_all_became_1_become_distinct_primes_where_they_type(judge: Ju
     assert len({rows, inner, columns}) == 3
 
 
-def test_operands_of_equal_values_get_values_of_their_own(judge: Judge) -> None:
+def test_operands_of_equal_values_get_values_of_their_own(judge):
     text = "g (float[2] x, float[2] z) => (float[2] y) { y = Add (x, z) }"
     case = case_of(model_of(text), {name: np.zeros(2, np.float32) for name in "xz"})
     (move,) = [each for each in plain_moves(OnnxSubject) if each.name == "distinguish values"]
@@ -122,14 +134,14 @@ def test_operands_of_equal_values_get_values_of_their_own(judge: Judge) -> None:
     assert {name: set(np.ravel(value)) for name, value in found.inputs.items()} == {"x": {0.0}, "z": {2.0}}
 
 
-def test_what_fails_only_as_it_is_stays_so(judge: Judge) -> None:
+def test_what_fails_only_as_it_is_stays_so(judge):
     text = "g (float[1] x, float[1] z) => (float[1] y) { y = Add (x, z) }"
     for name in ("spread dims", "distinguish values"):
         found = plain(judge, text, name, still_fails=False)
         assert [np.shape(value) for value in found.inputs.values()] == [(1,), (1,)]
 
 
-def test_a_gradient_of_another_shape_than_the_result_is_no_valid_program() -> None:
+def test_a_gradient_of_another_shape_than_the_result_is_no_valid_program():
     relax = pytest.importorskip("tvm.relax")
     inferred = pytest.importorskip("oracles.worker.tvm.inferred")
 
@@ -149,9 +161,7 @@ def test_a_gradient_of_another_shape_than_the_result_is_no_valid_program() -> No
 
 
 @pytest.mark.parametrize("still_fails", [True, False])
-def test_operands_that_were_distinct_are_so_again_unless_the_failure_needs_one_for_both(
-    judge: Judge, still_fails: bool
-) -> None:
+def test_operands_that_were_distinct_are_so_again_unless_the_failure_needs_one_for_both(judge, still_fails):
     merged = "g (float[2] x) => (float[2] y) { a = Neg (x) y = Add (a, a) }"
     (move,) = [each for each in plain_moves(OnnxSubject) if each.name == "separate operands"]
     hints = Hints(operands={"a": ("x",), "y": ("a", "b")})
@@ -162,7 +172,7 @@ def test_operands_that_were_distinct_are_so_again_unless_the_failure_needs_one_f
     assert set(found.inputs) == ({"x", "x0"} if still_fails else {"x"})
 
 
-def test_operands_that_the_original_shares_stay_shared(judge: Judge) -> None:
+def test_operands_that_the_original_shares_stay_shared(judge):
     square = "g (float[2] x) => (float[2] y) { y = Mul (x, x) }"
     (move,) = [each for each in plain_moves(OnnxSubject) if each.name == "separate operands"]
     subject = subject_of(judge, case_of(model_of(square)))
@@ -170,9 +180,7 @@ def test_operands_that_the_original_shares_stay_shared(judge: Judge) -> None:
     assert not driven.candidates
 
 
-def test_a_result_keeps_the_passes_of_the_original_and_its_operands_apart(
-    judge: Judge, tmp_path: Path
-) -> None:
+def test_a_result_keeps_the_passes_of_the_original_and_its_operands_apart(judge, tmp_path):
     text = """g (int32[3] x, int32[3] z) => (int32[3] y) <int32[1] one = {1}> {
         s = Abs (x) q = Div (one, s) m = Mul (q, z) y = Neg (m) }"""
     inputs = {"x": np.array([2, 3, 4], np.int32), "z": np.array([10, 20, 30], np.int32)}

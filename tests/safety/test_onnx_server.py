@@ -1,10 +1,7 @@
 """What reads a model natively, onnx's checker and inference, can compute and answer, and no more."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from onnx import helper
@@ -29,21 +26,21 @@ CALLS = (
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_nothing_else_is_there(call: str) -> None:
+def test_nothing_else_is_there(call):
     code = f"import os, socket\nfrom corpus.onnx.server import shut_in\nshut_in()\nprint('in')\n{call}"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "in\n")
     assert "FileNotFoundError" in done.stderr
 
 
-def test_onnx_answers_all_the_same() -> None:
+def test_onnx_answers_all_the_same():
     sound, cycle = relu().SerializeToString(), cyclic().SerializeToString()
     assert client.infer_types(sound)
     assert client.check(sound, sound) is None
     assert "topologically sorted" in (client.check(cycle, cycle) or "")
 
 
-def test_functions_that_call_themselves_are_not_written_out() -> None:
+def test_functions_that_call_themselves_are_not_written_out():
     model = relu()
     opsets = [*model.opset_import, helper.make_opsetid("own", 1)]
     again = helper.make_node("F", ["a"], ["b"], domain="own")
@@ -53,7 +50,7 @@ def test_functions_that_call_themselves_are_not_written_out() -> None:
             write_out(model)
 
 
-def test_a_reduction_of_odd_models_ends_in_a_line_or_a_result(tmp_path: Path) -> None:
+def test_a_reduction_of_odd_models_ends_in_a_line_or_a_result(tmp_path):
     model = relu()
     model.graph.sparse_initializer.add()
     (tmp_path / "model.onnx").write_bytes(model.SerializeToString())

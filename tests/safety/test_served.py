@@ -1,23 +1,16 @@
 """The page of a hunt is served to browsers, which come and go as they like."""
 
-from __future__ import annotations
-
 import socket
 import struct
 import threading
-from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import urlopen
-
-import pytest
 
 from triage.campaigns.serving import serving
 from triage.store.database import Store
 
 
-def test_a_browser_that_leaves_puts_nothing_on_the_terminal(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_browser_that_leaves_puts_nothing_on_the_terminal(tmp_path, capfd):
     Store(tmp_path / "crux.db").close()
     with serving(tmp_path / "crux.db", 0) as address:
         for said in (b"", b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", b"\xff" * 70_000):

@@ -1,7 +1,5 @@
 """Deciding anew what an older crux decided: ids, marks and notes live on, one bug is one cluster again."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
@@ -49,7 +47,7 @@ def _keep(store: Store, case: Case, judge: Judge, name: str) -> None:
     record_reduction(store, failure, case, verdict, named, DOCUMENT)
 
 
-def test_an_old_database_has_a_cluster_for_each_bug_again(crash_judge: Judge, tmp_path: Path) -> None:
+def test_an_old_database_has_a_cluster_for_each_bug_again(crash_judge, tmp_path):
     of_an_older_crux(tmp_path / "crux.db", crash_judge)
     hint = crux(tmp_path, "triage").stderr
     assert "7 signatures are an older crux's" in hint

@@ -15,7 +15,7 @@ from tests.helpers.failing import ORT, division_crash, model, verdict
 from triage.bugs.failures import record_failure
 from triage.bugs.history import History, bisection_of, history_of_folder, history_of_name, note_bisection
 from triage.bugs.known import KnownIssue, Library
-from triage.claims.titles import in_short, in_words, only_with
+from triage.claims.titles import bracketed, in_short, in_words, only_with
 from triage.projects import GENERAL, find_form, project_of, projects
 from triage.reports.draft import in_type, retyped, vary_dtypes
 from triage.reports.issue import tried_releases
@@ -149,3 +149,22 @@ def test_a_library_names_the_near_clusters_and_not_its_own():
     issue = KnownIssue("mine", "t", "onnxruntime", {}, fixed="2.0")
     assert Library((issue,)).known(one, "1.0") == issue
     assert Library((issue,)).known(one, "2.0") is None
+
+
+@pytest.mark.parametrize(
+    ("effect", "title"),
+    [
+        (
+            "ReduceSumSquare gives [4,4,12,0,1] where it should give [4,4,12]",
+            "ReduceSumSquare gives [4,4,12,0,1]",
+        ),
+        (
+            "InvalidArgument: Invalid model. Node input 't0' is not a graph input",
+            "InvalidArgument: Invalid model. Node input 't0' …",
+        ),
+        ("wrong values", "wrong values for Div"),
+    ],
+)
+def test_a_title_ends_at_no_joint(effect: str, title: str) -> None:
+    head = "Scan with axes=[-4, 4]"
+    assert bracketed(head, effect, "for Div") == f"[{head}] {title}"

@@ -1,7 +1,5 @@
 """What the newest release shows: by an index of wheels made here, and by answers that are kept."""
 
-from __future__ import annotations
-
 import json
 import sysconfig
 import time
@@ -57,7 +55,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return cache_folder()
 
 
-def test_the_index_names_the_newest_release_and_a_newer_early_one(index: Path, cache: Path) -> None:
+def test_the_index_names_the_newest_release_and_a_newer_early_one(index, cache):
     for each in ("1.9.0", "1.10.0", "1.10.0rc1"):
         write_wheel(index, "sample", each)
     assert newest_of("sample") == Newest("1.10.0")
@@ -66,9 +64,7 @@ def test_the_index_names_the_newest_release_and_a_newer_early_one(index: Path, c
     assert newest_of("other") == Newest("1.9.0", "1.11.0.dev20261101")
 
 
-def test_an_answer_holds_for_a_day_and_a_silence_for_an_hour(
-    cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_answer_holds_for_a_day_and_a_silence_for_an_hour(cache, monkeypatch):
     asked = []
 
     def ask(package: str, *, nightly: bool) -> list[str]:
@@ -112,14 +108,12 @@ def test_an_answer_holds_for_a_day_and_a_silence_for_an_hour(
         ),
     ],
 )
-def test_a_bug_is_ready_if_the_newest_release_shows_it(
-    found: OnNewest, words: str, shows: bool, fixed: str
-) -> None:
+def test_a_bug_is_ready_if_the_newest_release_shows_it(found, words, shows, fixed):
     assert words in found.words
     assert (found.shows, found.fixed) == (shows, fixed)
 
 
-def test_what_the_newest_release_mended_leaves_the_list_and_an_old_report_makes_nothing_ready() -> None:
+def test_what_the_newest_release_mended_leaves_the_list_and_an_old_report_makes_nothing_ready():
     assert state_of(DOCUMENT, LastReport("r", ready=False, newest="2.0", fixed="2.0")) == "fixed in 2.0"
     assert state_of(DOCUMENT, LastReport("r", ready=True, newest="2.0")) == "ready"
     assert state_of(DOCUMENT, LastReport("r", ready=True, newest="2.0"), is_outdated=True) == "new"
@@ -139,7 +133,7 @@ def with_a_bug(folder: Path) -> Path:
     return folder / "crux.db"
 
 
-def test_a_report_of_before_a_release_is_out_of_date(tmp_path: Path) -> None:
+def test_a_report_of_before_a_release_is_out_of_date(tmp_path):
     with Store(with_a_bug(tmp_path)) as store:
         archive = tmp_path / "C0001.zip"
         archive.write_bytes(b"")
@@ -151,9 +145,7 @@ def test_a_report_of_before_a_release_is_out_of_date(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_report_tries_the_newest_release_of_the_index(
-    index: Path, cache: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_report_tries_the_newest_release_of_the_index(index, cache, tmp_path, capsys):
     site = Path(sysconfig.get_path("purelib"))
     write_wheel(index, "numpy", "9.0", files={"real.pth": f"{site}\n"})
     text = BUILD.format(real=str(site / "onnxruntime"))

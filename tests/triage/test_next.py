@@ -1,7 +1,5 @@
 """The `next:` lines of the commands: each works when it is pasted, with the options that were given."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from dataclasses import replace
@@ -19,7 +17,7 @@ SHORT = re.compile(r"check|reduce|report|triage(?! merge)")
 """Neither a hunt nor a decision of a person."""
 
 
-def test_a_next_command_has_the_options_of_this_one() -> None:
+def test_a_next_command_has_the_options_of_this_one():
     given = CaseOptions(db=Path("my db"), json=True, target="ort", jobs=2, trust=True, rtol=0.1, dims="N=2")
     text = next_command("reduce x -o y", given, known="k.toml")
     assert shlex.split(text) == [
@@ -32,7 +30,7 @@ def test_a_next_command_has_the_options_of_this_one() -> None:
 
 
 @pytest.mark.slow
-def test_each_next_line_can_be_pasted(tmp_path: Path) -> None:
+def test_each_next_line_can_be_pasted(tmp_path):
     division_crash().save(tmp_path / "a case")
     (tmp_path / "k.toml").write_text("")
     waiting = [

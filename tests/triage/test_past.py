@@ -1,16 +1,12 @@
 """What lies behind a failure that stops a model."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import numpy as np
 from onnx import TensorProto
 
 from corpus.case import Case
 from corpus.target import Target
-from oracles.judge import Judge
 from oracles.verdict import Verdict
 from tests.helpers.commands import crux
 from tests.helpers.failing import model
@@ -36,7 +32,7 @@ def two_bugs() -> Case:
     return Case("onnx", made.SerializeToString(), inputs, Target("ort"))
 
 
-def test_what_follows_a_failure_is_judged_with_its_value_handed_in(crash_judge: Judge) -> None:
+def test_what_follows_a_failure_is_judged_with_its_value_handed_in(crash_judge):
     case = two_bugs()
     *stops, rest = stops_in(case, crash_judge, crash_judge.verdict(case))
     assert sorted(each.operator for each in stops if isinstance(each, Stop)) == ["Clip", "Div"]
@@ -44,7 +40,7 @@ def test_what_follows_a_failure_is_judged_with_its_value_handed_in(crash_judge: 
     assert not rest.is_bug
 
 
-def test_check_says_what_lies_behind(crash_judge: Judge, tmp_path: Path) -> None:
+def test_check_says_what_lies_behind(crash_judge, tmp_path):
     two_bugs().save(tmp_path / "case")
     done = crux(tmp_path, "check", "case", "--past", "--json")
     document = json.loads(done.stdout)

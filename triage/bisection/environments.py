@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from corpus import processes, reading
-from corpus.reading import Fields, Text, held_to, read_json
+from corpus.reading import Fields, Text, held_to, read_json, write_fresh
 from corpus.release import numbers
 from triage.bisection.package_index import Interpreter
 from triage.console.options import MARKER
 from triage.projects import Installing, project_of_package
 
-FACTS = Fields({"numpy": Text(), "bytes": int})
+FACTS = Fields({"numpy": Text(), "bytes": int}, {"also": [Text()]})
 INSTALL_SECONDS = 1800
 OLD_NUMPY = "numpy<2"
 QUIETLY = ("-q", "--no-compile", "--disable-pip-version-check", "--no-input", "--only-binary=:all:")
@@ -49,7 +49,8 @@ class Environment:
 class EnvironmentCache:
     """The folder; `works` says what of an interpreter's framework is wrong ("" is nothing), and its numpy.
 
-    `sources` are pip's words for where to look for packages, besides what it is configured to ask.
+    `sources` are pip's words for where to look for packages, besides what it is configured to ask; `also`
+    are packages to add where they can be had, such as what a script builds its model with.
     """
 
     root: Path
@@ -58,6 +59,7 @@ class EnvironmentCache:
     most_bytes: int = 20 << 30
     say: Callable[[str], object] = field(default=lambda text: None)
     sources: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
 
     def has(self, release: str, interpreter: Interpreter) -> bool:
         """Whether the environment of a release is there already."""
@@ -75,6 +77,7 @@ class EnvironmentCache:
             if not (folder / MARKER).exists():
                 self._make(folder, release, interpreter)
                 self.prune(folder)
+            self._add(folder)
             os.utime(folder / MARKER)
             fcntl.flock(lock, fcntl.LOCK_SH)
             facts = _facts(folder)
@@ -101,6 +104,16 @@ class EnvironmentCache:
             raise
         facts = {"package": self.package, "release": release, "numpy": numpy, "bytes": _size(folder)}
         (folder / MARKER).write_text(json.dumps(facts, sort_keys=True))
+
+    def _add(self, folder: Path) -> None:
+        """Add the packages that are wanted besides; the environment is as good without one."""
+        facts = read_json(folder / MARKER)
+        if missing := [each for each in self.also if each not in facts.get("also", ())]:
+            pip = [*processes.python(), "-m", "pip", "--python", str(_python(folder))]
+            with contextlib.suppress(Unavailable):
+                _run([*pip, "install", *QUIETLY, *self.sources, *missing])
+            facts |= {"also": list(self.also), "bytes": _size(folder)}
+            write_fresh(folder / MARKER, json.dumps(facts, sort_keys=True))
 
     def _install(self, folder: Path, release: str, interpreter: Interpreter) -> str:
         """Install the first set that works; return its numpy. An old release does not name its own limits."""

@@ -39,6 +39,7 @@ class Sources:
     index: str = ""
     nightly: bool = False
     cache: Path = field(default_factory=cache_folder)
+    also: tuple[str, ...] = ()
 
     @cached_property
     def given(self) -> tuple[Place, ...]:
@@ -79,7 +80,7 @@ class Sources:
 
     def _made(self, say: Callable[[str], object] = lambda text: None) -> EnvironmentCache:
         return EnvironmentCache(
-            self.cache / self._folder, self.package, self._works, say=say, sources=self._words
+            self.cache / self._folder, self.package, self._works, say=say, sources=self._words, also=self.also
         )
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,13 +9,14 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from corpus.allowance import OutOfTime, allowed
 from corpus.case import Case, Remark
 from corpus.errors import UserError
 from corpus.formats import find_format
 from corpus.load import has_inputs, must_be_known, open_case
+from corpus.reading import parse_json
 from oracles.run import Limits
 from oracles.sandbox.importing import open_foreign
 from oracles.sequence import with_sequence
@@ -147,13 +147,7 @@ def _lines() -> Iterator[str]:
 
 
 def _name_in(line: str, where: str) -> str:
-    try:
-        document: Any = json.loads(line)
-    except ValueError as error:
-        raise UserError(
-            f"{where}: not JSON ({error}); write a path or an id in quotes on each line"
-        ) from None
-    found = document
+    document = found = parse_json(line, where, "write a path or an id in quotes on each line")
     if isinstance(document, dict):
         found = next((document[key] for key in KEYS if key in document), None)
     if not isinstance(found, str):

@@ -142,9 +142,36 @@ def bracketed(head: str, effect: str, *when: str) -> str:
     return " ".join((start + _cut(effect, MOST_TITLE - len(start)), *kept))
 
 
+JOINTS = {
+    "a",
+    "against",
+    "and",
+    "both",
+    "by",
+    "for",
+    "from",
+    "in",
+    "instead",
+    "is",
+    "of",
+    "the",
+    "to",
+    "where",
+}
+"""Words after which no title ends."""
+
+
 def _cut(text: str, most: int) -> str:
-    """The text, cut between words where it is longer."""
-    return text if len(text) <= most else f"{text[: most - 2].rpartition(' ')[0] or text[: most - 2]} …"
+    """The text, cut where it is longer: before its last condition, else between words, at no joint."""
+    if len(text) <= most:
+        return text
+    whole = text.rpartition(" where ")[0]
+    if whole and len(whole) <= most:
+        return whole
+    words = (text[: most - 2].rpartition(" ")[0] or text[: most - 2]).split(" ")
+    while len(words) > 1 and words[-1] in JOINTS:
+        words.pop()
+    return f"{' '.join(words)} …"
 
 
 def _joined(kinds: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from triage.console.options import CaseOptions, as_command
-from triage.console.output import Document, emit, quoted, say
+from triage.console.output import Document, emit, one_line, quoted, say
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -52,4 +52,4 @@ def _show(documents: list[Document]) -> RenderableType:
     alike = "the same but for names" if found["same_but_for_names"] else "different programs"
     lines = [f"A  {found['a']}", f"B  {found['b']}", "the same case" if found["same_case"] else alike]
     more = [f"… and {found['more']} more"] if found["more"] else []
-    return Text("\n".join([*lines, *found["words"], *more, *found["pictures"]]))
+    return Text("\n".join(map(one_line, [*lines, *found["words"], *more, *found["pictures"]])))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from triage.console.options import CaseOptions, as_command
-from triage.console.output import Document, emit, quoted, say
+from triage.console.output import Document, emit, one_line, printable, quoted, say
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -67,4 +67,7 @@ def _show(documents: list[Document]) -> RenderableType:
     facts += [f"{name:7} {value}" for name, value in case["settings"].items()]
     values = [f"  {name} = {text}" for name, text in case["inputs"].items()]
     inputs = ["inputs:", *values] if values else ["inputs: none"]
-    return Text("\n".join([*facts, "", case["text"].rstrip(), "", *inputs, *case["notes"]]))
+    inputs += case["notes"]
+    return Text(
+        "\n".join([*map(one_line, facts), "", printable(case["text"].rstrip()), "", *map(one_line, inputs)])
+    )

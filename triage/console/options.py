@@ -89,9 +89,13 @@ class CaseOptions(StoreOptions):
     ] = None
     timeout: Annotated[
         float,
-        _option("--timeout", text="CPU seconds of one run; of a whole check twice that and 2.", min=0.1),
+        _option(
+            "--timeout", text="CPU seconds of one run; of a whole check twice that and 2.", min=0.1, max=1e6
+        ),
     ] = 20.0
-    memory: Annotated[int, _option("--memory", text="MB of memory that one run may take.", min=64)] = 8192
+    memory: Annotated[
+        int, _option("--memory", text="MB of memory that one run may take.", min=64, max=1 << 24)
+    ] = 8192
     tolerance: Annotated[
         str, _option("--tolerance", text="auto: a wrong value is one that rounding does not explain.")
     ] = "auto"

@@ -143,6 +143,11 @@ def printable(text: str) -> str:
     return "".join(sign if sign.isprintable() or sign in "\n\t" else escaped(sign) for sign in text)
 
 
+def one_line(text: str) -> str:
+    """The text as one line of plain characters."""
+    return printable(text).replace("\n", "\\n")
+
+
 def escaped(sign: str) -> str:
     """A character by its number, as Python writes it in a string."""
     return sign.encode("unicode_escape").decode("ascii")

@@ -37,7 +37,7 @@ def name_reduced(
     Of passes it says what they replaced, of a crash what is special of the operands of the node that dies.
     """
     named = signature(verdict, case.measure, case, passes)
-    if judge is None:
+    if judge is None or verdict.misuse_by_turns:
         return named
     if verdict.outcome is Outcome.CRASH:
         site = site_of_crash(case, judge)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from corpus.errors import UserError
-from corpus.outputs import held
+from corpus.outputs import held, make_folder
 from corpus.reading import SCRATCH
 
 SUMS = "SHA256SUMS"
@@ -26,7 +26,7 @@ def write_bundle(folder: Path, files: Mapping[str, bytes], large: Mapping[str, P
     `large` are files to copy without reading them into memory.
     """
     folder = folder if folder.name not in ("", "..") else Path(os.path.abspath(folder))
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(folder.parent)
     target = folder.with_name(folder.name + ".zip")
     scratch = tempfile.TemporaryDirectory(prefix=SCRATCH, dir=folder.parent)
     with held(folder, folder.with_name(f".{folder.name}.crux-lock")), scratch as name:

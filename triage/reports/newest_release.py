@@ -138,8 +138,10 @@ def open_release(
     package: str, backend: str, release: str, shown: Progress, *, may_be_huge: bool = False
 ) -> AbstractContextManager[Place]:
     """A place with a release, held while the block runs; raises `Unavailable`."""
-    sources = Sources(package, backend)
-    if project_of_package(package).installing.is_huge and not may_be_huge and not sources.has(release):
+    project = project_of_package(package)
+    builders = {each.short.builds for each in project.runners if each.short} - {""}
+    sources = Sources(package, backend, also=tuple(sorted(builders)))
+    if project.installing.is_huge and not may_be_huge and not sources.has(release):
         raise Unavailable(HUGE)
     return sources.open(release, shown)
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def own_file(database: Path) -> Path:
     """The file of known issues that a user keeps beside a database."""
-    return database.with_name(database.name + ".known.toml")
+    return database.parent / f"{database.name}.known.toml"
 
 
 NUMBERS = frozenset(
@@ -233,7 +233,7 @@ def open_to_read(path: Path) -> Store:
 
 def blobs_beside(database: Path) -> Path:
     """The folder of a database's blobs."""
-    return database.with_name(database.name + ".blobs")
+    return database.parent / f"{database.name}.blobs"
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -255,7 +255,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 def _uri(path: Path) -> str:
     """The database, immutable where nobody can write to its folder: its log could not be opened otherwise."""
-    has_log = path.with_name(f"{path.name}-wal").exists()
+    has_log = (path.parent / f"{path.name}-wal").exists()
     is_fixed = path.exists() and not has_log and not os.access(path.parent, os.W_OK)
     return path.absolute().as_uri() + ("?immutable=1" if is_fixed else "")
 

@@ -10,8 +10,8 @@ from corpus.errors import UserError
 if TYPE_CHECKING:
     from triage.store.database import Store
 
-FAILURE = re.compile(r"[Ff](\d{5,})")
-CLUSTER = re.compile(r"[Cc](\d{4,})")
+FAILURE = re.compile(r"[Ff](\d{5,18})")
+CLUSTER = re.compile(r"[Cc](\d{4,18})")
 CASE = re.compile(r"[0-9a-fA-F]{6,64}")
 
 
