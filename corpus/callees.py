@@ -6,8 +6,6 @@ other one needs `--trust`. So does what carries code that is no TVM IR: C or LLV
 in attributes.
 """
 
-from __future__ import annotations
-
 import re
 
 PACKED = re.compile(

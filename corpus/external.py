@@ -1,7 +1,5 @@
 """Files of weights beside a program: named, checked and hashed without ever being held in memory."""
 
-from __future__ import annotations
-
 import hashlib
 import time
 from dataclasses import dataclass

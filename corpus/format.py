@@ -1,7 +1,5 @@
 """What a format of programs is: the record that each module of `corpus/formats` makes."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Opening what a user names as a case: a program's file or a case folder, hostile until shown otherwise."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace

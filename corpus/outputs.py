@@ -5,8 +5,6 @@ The journal tells that a folder is one of a reduction, and the sums that it is a
 kill in between leaves nothing that the next run takes for somebody else's.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import stat

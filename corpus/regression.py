@@ -1,7 +1,5 @@
 """The regression corpus: reduced cases of real bugs, each with what it should show on which release."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

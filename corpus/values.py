@@ -5,8 +5,6 @@ are read by the model's type; strings as `U`; a sequence as `name#0`, `name#1`, 
 absent optional as an empty marker `name#empty`, `name#absent`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -213,7 +211,11 @@ def fit_value(name: str, value: Value, declared: InputType, where: str) -> Value
             raise _misfit(name, "an absent optional", declared, where)
         return None
     if declared.key is not None:
-        return _fit_map(name, value, declared, where)
+        key = InputType(declared.key, (None,))
+        if not isinstance(value, list) or len(value) != 2 or len({item.shape for item in value}) != 1:
+            raise _misfit(name, "not the list of its keys and its values", declared, where)
+        values = InputType(declared.dtype, (None,))
+        return [_fit_tensor(f"{name}#{at}", value[at], each, where) for at, each in enumerate((key, values))]
     if isinstance(value, list):
         if not declared.sequence:
             raise _misfit(name, f"a sequence of {len(value)}", declared, where)
@@ -221,15 +223,6 @@ def fit_value(name: str, value: Value, declared: InputType, where: str) -> Value
     if declared.sequence:
         raise _misfit(name, "one tensor", declared, where)
     return _fit_tensor(name, value, declared, where)
-
-
-def _fit_map(name: str, value: Value, declared: InputType, where: str) -> Value:
-    """Keys and values, as many of the one as of the other."""
-    key = InputType(declared.key or declared.dtype, (None,))
-    if not isinstance(value, list) or len(value) != 2 or len({item.shape for item in value}) != 1:
-        raise _misfit(name, "not the list of its keys and its values", declared, where)
-    values = InputType(declared.dtype, (None,))
-    return [_fit_tensor(f"{name}#{at}", value[at], each, where) for at, each in enumerate((key, values))]
 
 
 def _fit_tensor(name: str, array: Tensor, declared: InputType, where: str) -> Tensor:

@@ -1,12 +1,10 @@
 """Programs that are valid by construction: operator specs, graph growth, values."""
 
-from __future__ import annotations
-
 import onnx
 
 from corpus.case import Case
 from generators.growth.grow import grow
-from generators.library import Generated, Options, generate
+from generators.mixture import Generated, Options, generate
 
 __all__ = ["Generated", "Options", "generate", "make_case", "make_model"]
 

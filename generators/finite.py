@@ -28,15 +28,14 @@ from corpus.onnx.graph import outer_names, producers, topological
 from corpus.onnx.types import element_type
 from corpus.values import NO_DIMS, Tensor, Value, is_float
 from generators.fitting import fitted
-from generators.language.random_source import RandomSource
-from generators.language.record import language_of
-from generators.language.values import draw
+from generators.language.emit import language_of
+from generators.language.values import RandomSource, draw
 from oracles.judge import Judge
 from oracles.operators import all_operators
 from oracles.probes.record import record_whole
 from oracles.relation.types import Range, dtype_of
-from oracles.run import Config
 from oracles.sandbox.sandbox import Job
+from oracles.verdict import Config
 
 REPAIR_RUNS = 24
 STEPS = 200
@@ -240,19 +239,15 @@ def _candidates(look: _Look, trouble: _Trouble) -> Iterator[tuple[str, Range]]:
     own = [each for each in guards().get(trouble.node.op_type, ()) if each.place < len(operands)]
     seen = [(operands[place], within) for place, within in own if operands[place] in inputs]
     yield from seen
-    reached = _ancestors(trouble.node, made)
-    for wanted in _USUAL:
-        yield from ((name, wanted) for name in inputs if name in reached and (name, wanted) not in seen)
-
-
-def _ancestors(node: onnx.NodeProto, made: Mapping[str, onnx.NodeProto]) -> set[str]:
-    waiting, seen = list(node.input), set(node.input)
+    node = trouble.node
+    waiting, reached = list(node.input), set(node.input)
     while waiting:
         name = waiting.pop()
-        new = [one for one in (made[name].input if name in made else ()) if one not in seen]
-        seen.update(new)
+        new = [one for one in (made[name].input if name in made else ()) if one not in reached]
+        reached.update(new)
         waiting += new
-    return seen
+    for wanted in _USUAL:
+        yield from ((name, wanted) for name in inputs if name in reached and (name, wanted) not in seen)
 
 
 def _search(look: _Look, judge: Judge) -> _Look:

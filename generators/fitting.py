@@ -4,8 +4,6 @@ A message names the node, and mostly two sizes, a range or a rank. Each round tr
 numbers suggest and keeps the first that ends well, else the first that gets to a later node.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -19,7 +17,7 @@ from corpus.onnx.inputs import fit_inputs
 from corpus.onnx.sizes import Plan, Solved, solve
 from corpus.values import Value
 from oracles.judge import Judge
-from oracles.run import Phase, Run, Status
+from oracles.verdict import Phase, Run, Status
 
 ROUNDS = 5
 TRIES = 10

@@ -4,15 +4,13 @@ A program that holds anything else would be refused: a campaign draws another on
 operator with the element types of its operands and results.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
-from generators.language.record import Made, language_of
+from generators.language.emit import Made, language_of
 
 REFUSALS = Path(__file__).parents[1] / "corpus" / "refusals"
 """What releases were seen to refuse, one file each: `PACKAGE-RELEASE.json`, a list of forms."""

@@ -4,12 +4,10 @@ Tzer (section 3.3) mutates a sequence by points, by subsequences and by crossing
 it is put in afterwards, from the backend's table.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from generators.language.random_source import RandomSource
+from generators.language.values import RandomSource
 from oracles.abilities import Sequences
 from oracles.backends import find_backend
 

@@ -1,18 +1,15 @@
 """The oracles that are asked for by name: further ways to run a case that passes otherwise."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from corpus.case import Case
-from oracles.language import Opened
+from oracles.abilities import Opened
 from oracles.numerics.compare import compare_outputs
 from oracles.optional import Asked, Asking, VariantRun, find_asked, own_judge
 from oracles.rulebook import Rulebook
-from oracles.run import Config, Run
 from oracles.sandbox.executor import Executor
 from oracles.sandbox.sandbox import Job
-from oracles.verdict import Verdict
+from oracles.verdict import Config, Run, Verdict
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,5 @@
 """What verdicts were made by: a digest of the code that runs and judges, and of what it leans on."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 from importlib.metadata import PackageNotFoundError, version

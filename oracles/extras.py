@@ -1,7 +1,5 @@
 """What brings a package that is missing: which extra of tensorcrux it belongs to."""
 
-from __future__ import annotations
-
 EXTRAS = {
     "apache-tvm": "tvm",
     "apache-tvm-ffi": "tvm",

@@ -11,10 +11,9 @@ from corpus.allowance import OutOfTime, allowed, extend, is_short_of
 from corpus.case import Case
 from corpus.errors import UserError
 from corpus.target import Target
-from oracles.abilities import Backend
+from oracles.abilities import Backend, Opened, language_of
 from oracles.asking import OptionalOracles
 from oracles.backends import find_backend
-from oracles.language import Opened, language_of
 from oracles.naming.signature import symptom_of_run
 from oracles.native.watching import Watch
 from oracles.numerics.compare import AUTO, Tolerance, compare_outputs
@@ -25,10 +24,9 @@ from oracles.probes.wrong_side import is_exported, say_whose
 from oracles.rulebook import Rulebook
 from oracles.rules import is_suspect, sceptical_rules
 from oracles.rules.hang import HANGING_TIMES
-from oracles.run import Config, Limits, Phase, Run, Status
 from oracles.sandbox.executor import Executor, unsequenced, without_twins
 from oracles.screening import Screened
-from oracles.verdict import Mark, Outcome, Symptom, Verdict
+from oracles.verdict import Config, Limits, Mark, Outcome, Phase, Run, Status, Symptom, Verdict
 
 PATIENCE, MOST_PATIENCE = 3, 10
 """How many times the CPU time of a run a suspected hang gets to end after all, at least and at most."""

@@ -1,17 +1,14 @@
 """Takes a case's runs through the rules: what they may ask of the case is opened here, once for each."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from corpus.case import Case, Remark
-from oracles.language import Opened, language_of
+from oracles.abilities import Opened, language_of
 from oracles.numerics.compare import Tolerance
 from oracles.probes.context import Context
 from oracles.rules import Rule, find_rules
-from oracles.run import Phase, Run
 from oracles.sandbox.executor import Executor
-from oracles.verdict import Mark, Notes, Outcome, Symptom, Verdict
+from oracles.verdict import Mark, Notes, Outcome, Phase, Run, Symptom, Verdict
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,6 @@ one after the other. A program that ends well here gets its verdict from these r
 by itself, so no failure rests on what stood beside it.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,10 +13,9 @@ import numpy as np
 
 from corpus.case import Case
 from corpus.values import Value
-from oracles.run import Config, Phase, Run, Status
 from oracles.sandbox.executor import Executor
 from oracles.sandbox.sandbox import Job
-from oracles.verdict import Outcome, Verdict
+from oracles.verdict import Config, Outcome, Phase, Run, Status, Verdict
 
 REPORT = "(report)"
 """The output of a batch that tells of each program; as in the worker."""

@@ -1,7 +1,5 @@
 """A case's own sequence of passes: where it comes from, and whether its backend can run it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

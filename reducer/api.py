@@ -1,7 +1,5 @@
 """Reducing a case: show that it fails, shrink it through the gate, leave a folder that resumes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial

@@ -12,10 +12,9 @@ from corpus.errors import UserError
 from oracles.verdict import Mark, Verdict
 from reducer.engine.decider import Allowance, AllowanceSpent, Refusals
 from reducer.engine.estimates import MEASURED
-from reducer.engine.gate import Gate
 from reducer.engine.journal import Answer
 from reducer.engine.predicates import JudgePool
-from reducer.engine.rounds import Engine
+from reducer.engine.rounds import Engine, Gate
 from reducer.move import Hints
 from reducer.moves import anonymizing_moves, plain_moves
 from reducer.options import DoesNotFail, Options, Progress

@@ -1,7 +1,5 @@
 """Evidence before search: the operators and nodes that the failure itself names."""
 
-from __future__ import annotations
-
 import re
 
 from oracles.verdict import Outcome, Verdict

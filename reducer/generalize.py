@@ -6,8 +6,6 @@ OATest §3.2.1 removes all specific shapes and values and keeps what the operato
 seen not to matter is removed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,15 +22,14 @@ from corpus.onnx.check import checker_complaint
 from corpus.onnx.graph import initializer_names
 from oracles.judge import Judge
 from reducer.engine.decider import Allowance, AllowanceSpent, Decider
-from reducer.engine.gate import Gate
 from reducer.engine.journal import Answer, Journal
 from reducer.engine.predicates import JudgePool
-from reducer.engine.rounds import Engine
+from reducer.engine.rounds import Engine, Gate
 from reducer.language import language_of
 from reducer.move import Hints, Move
 from reducer.moves import names, node_sets, outputs, values
+from reducer.subject.base import initializer, read_tensor
 from reducer.subject.onnx.nodesets import declaration
-from reducer.subject.tensors import initializer, read_tensor
 
 FOLDS = tuple(move for move in values.MOVES if move.search is values.fold_nodes)
 MOVES: tuple[Move[Any], ...] = tuple(

@@ -1,7 +1,5 @@
 """Graphs of bindings, to the reducer: what their languages share."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -12,9 +10,9 @@ from corpus.case import Case
 from corpus.values import Value
 from oracles.judge import Judge
 from oracles.numerics.compare import Tolerance, compare
-from oracles.probes.graph_record import record_graph, recorded_outputs
-from oracles.run import Config
+from oracles.probes.graph_context import record_graph, recorded_outputs
 from oracles.sandbox.sandbox import Job
+from oracles.verdict import Config
 from reducer.engine.predicates import JudgePool
 from reducer.language import Language
 from reducer.subject.base import Facts

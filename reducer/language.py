@@ -1,7 +1,5 @@
 """A language of programs, to the reducer: the record that each module of `reducer/languages` makes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -11,7 +9,7 @@ from corpus.case import Case
 from corpus.errors import UserError
 from corpus.formats import language_in
 from oracles.judge import Judge
-from oracles.run import Config
+from oracles.verdict import Config
 from reducer.engine.predicates import JudgePool
 from reducer.move import Proposal
 from reducer.subject.base import NodeSubject, Subject

@@ -1,7 +1,5 @@
 """What a reduction is asked for: settings, limits, and where its journal lies."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, field
@@ -11,7 +9,7 @@ from corpus.case import Case
 from corpus.target import Target
 from oracles.judge import Judge
 from oracles.numerics.compare import AUTO, Tolerance
-from oracles.run import Limits
+from oracles.verdict import Limits
 from reducer.language import language_of
 from reducer.moves import all_moves
 

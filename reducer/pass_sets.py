@@ -16,8 +16,7 @@ from corpus.case import Case
 from oracles.abilities import Passes
 from oracles.judge import Judge
 from oracles.numerics.compare import compare_outputs
-from oracles.run import Config, Run
-from oracles.verdict import Outcome, Symptom, Verdict
+from oracles.verdict import Config, Outcome, Run, Symptom, Verdict
 from reducer.search import Items, SetSearch, find_essentials
 
 Names = frozenset[str]

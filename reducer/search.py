@@ -5,8 +5,6 @@ known to be interesting. It is a pure function of the answers, so a journal repl
 run ahead of it. All of them start from a set that is known to be interesting.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import TypeAlias

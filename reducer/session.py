@@ -16,16 +16,14 @@ from typing import Any
 
 from corpus.case import Case
 from corpus.errors import UserError
-from oracles.language import language_of as judged_as
-from oracles.naming.components import signature
+from oracles.abilities import language_of as judged_as
+from oracles.naming.names import signature
 from oracles.probes.memory import with_misuse
-from oracles.run import Config, Run, Status
 from oracles.sandbox.sandbox import Job
 from oracles.sequence import misplaced
-from oracles.verdict import Mark, Outcome, Verdict
+from oracles.verdict import Config, Mark, Outcome, Run, Status, Verdict
 from reducer.course import FLAKY_RUNS, ReductionRun
 from reducer.engine.decider import Allowance, AllowanceSpent, Decider, Predicate
-from reducer.engine.gate import Gate
 from reducer.engine.journal import Journal
 from reducer.engine.memory import MemoryFault, SameMisuse, by_turns, memory_fault
 from reducer.engine.predicates import (
@@ -37,7 +35,7 @@ from reducer.engine.predicates import (
     SameSymptom,
     Silent,
 )
-from reducer.engine.rounds import Engine
+from reducer.engine.rounds import Engine, Gate
 from reducer.evidence import needed_operator, read_hints
 from reducer.language import Language, language_of
 from reducer.move import Hints

@@ -2,8 +2,6 @@
 turn.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from typing import TypeAlias, TypeVar

@@ -7,6 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from corpus.reading import cache_folder
 from corpus.target import Target
@@ -39,6 +40,11 @@ def note_newest(cache: Path, package: str, release: str = "") -> None:
         return
     facts = {"asked": time.time(), "release": release, "early": "", "why": ""}
     (cache / "newest" / f"{package}.json").write_text(json.dumps(facts))
+
+
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
+"""No example fails for the time that it takes, which on a busy machine says nothing of it."""
 
 
 @pytest.fixture(scope="session")

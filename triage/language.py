@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     import onnx
 
     from oracles.judge import Judge
-    from oracles.run import Run
-    from oracles.verdict import Verdict
+    from oracles.verdict import Run, Verdict
 
 
 def _no_model(case: Case) -> onnx.ModelProto:

@@ -24,7 +24,7 @@ from corpus.case import Case
 from corpus.errors import UserError
 from corpus.formats import find_format
 from corpus.values import Value
-from generators import library
+from generators import mixture
 from oracles.judge import Judge
 from reducer.api import DoesNotFail, reduce_case
 from triage.bugs.history import History, history_of_folder
@@ -32,7 +32,7 @@ from triage.bugs.known import Library, load_known
 from triage.cases.judging import Judges
 from triage.cases.sources import open_one
 from triage.console.options import DEFAULT_DATABASE, CaseOptions
-from triage.console.progress import PlainLines
+from triage.console.status import PlainLines
 from triage.reductions.folders import Request, reducer_options
 from triage.reports.newest_release import NewestReleases
 from triage.reports.report import write_report
@@ -122,7 +122,7 @@ def _report(out: str, project: str, known: str | None, **opening: Any) -> Words:
 
 
 def _generate(out: str, ops: int, seed: int, strategy: str, trust: bool) -> Words:
-    library.generate(Path(out), 1, ops, seed=seed, options=library.Options(strategy, trust=trust))
+    mixture.generate(Path(out), 1, ops, seed=seed, options=mixture.Options(strategy, trust=trust))
     return _load(str(Path(out) / f"seed-{seed}"))
 
 

@@ -4,8 +4,6 @@ Each call runs the command of its name in a process of its own. Paths are confin
 the start, and nothing that runs code of a case or names a program is let through unless the start said so.
 """
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

@@ -5,8 +5,6 @@ format is a module of this package with a `FORMAT`; adding one touches no other 
 call it.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import pkgutil

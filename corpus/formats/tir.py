@@ -3,8 +3,6 @@
 TVMScript and TVM's JSON are opened as `relax`, in a worker, and are this format if they hold PrimFuncs alone.
 """
 
-from __future__ import annotations
-
 import json
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """torch programs: an fx graph as data; scripts and `.pt2` files are captured in a worker."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from corpus.format import mentions

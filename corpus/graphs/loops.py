@@ -1,7 +1,5 @@
 """PrimFuncs of a Relax program that are told as trees of loops: `{"tir": …}` among its opaque functions."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property

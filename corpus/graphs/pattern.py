@@ -4,8 +4,6 @@ A pattern is a document of its format (`NAME.relax.json`). What else is known of
 pass, where it came from, and by name the dtype and dims of what it gives.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterator, Mapping
@@ -15,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from corpus.errors import UserError
-from corpus.graphs.names import canonical
+from corpus.graphs.format import canonical
 from corpus.graphs.program import GraphProgram, parse_program
 from corpus.outputs import put
 from corpus.reading import read_bytes

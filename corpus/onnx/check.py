@@ -4,8 +4,6 @@ Only annotations change: the types of outputs and value_info. What the operators
 a model whose operators contradict each other stays rejected.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -14,16 +12,16 @@ from onnx import GraphProto, ModelProto, TensorProto, TypeProto, ValueInfoProto
 
 from corpus.onnx.client import check
 from corpus.onnx.graph import outer_names, subgraphs, tensors, topological
-from corpus.onnx.infer import (
+from corpus.onnx.types import (
     graph_types,
     infer,
     is_external,
     is_typed,
     light_copy,
+    packed_bytes,
     propagates_well,
     untyped_copy,
 )
-from corpus.onnx.types import packed_bytes
 
 _LENGTH = 600
 
@@ -68,17 +66,14 @@ def _onnx_complaint(model: ModelProto) -> str | None:
     light.graph.value_info.extend(model.graph.value_info)
     inferred = light.SerializeToString()
     for value in light.graph.output:
-        _fill_type(value.type)
+        declared = value.type
+        # Give an output a type and a shape if it has none: backends do without, the checker does not
+        if declared.WhichOneof("value") is None:
+            declared.tensor_type.elem_type = TensorProto.FLOAT
+        if declared.WhichOneof("value") == "tensor_type":
+            declared.tensor_type.shape.SetInParent()
     complaint = check(light.SerializeToString(), inferred, propagates_well(light))
     return None if complaint is None else " ".join(complaint.split())[:_LENGTH]
-
-
-def _fill_type(declared: TypeProto) -> None:
-    """Give an output a type and a shape if it has none: backends do without, the checker does not."""
-    if declared.WhichOneof("value") is None:
-        declared.tensor_type.elem_type = TensorProto.FLOAT
-    if declared.WhichOneof("value") == "tensor_type":
-        declared.tensor_type.shape.SetInParent()
 
 
 MISSING = "typed by inference, which had no type"
@@ -109,10 +104,19 @@ def repair(model: ModelProto) -> tuple[ModelProto, tuple[str, ...]]:
     inferred = infer(untyped_copy(model)).graph
     mends = [*_output_mends(model.graph, inferred), *_value_mends(model.graph, inferred, ())]
     if mends:
-        model = _apply(model, mends)
+        mended = ModelProto()
+        mended.CopyFrom(model)
+        for mend in mends:
+            graph = mended.graph
+            for node, body in mend.path:
+                graph = subgraphs(graph.node[node])[body]
+            values = graph.output if mend.part == "output" else graph.value_info
+            values[mend.index].type.CopyFrom(mend.type)
+        model = mended
     faults = [(mend.why, mend.name) for mend in mends]
     faults += [(UNTYPED, value.name) for value in model.graph.output if not is_typed(value.type)]
-    return model, _notes(faults)
+    reasons = dict.fromkeys(why for why, _ in faults)
+    return model, tuple(_note(why, [name for reason, name in faults if reason == why]) for why in reasons)
 
 
 def contradicts(declared: TypeProto, inferred: TypeProto) -> bool:
@@ -180,23 +184,6 @@ def _stale(
         found = types.get(value.name)
         if found is not None and is_typed(value.type) and contradicts(value.type, found):
             yield _Mend(path, "value_info", index, STALE, value.name, found)
-
-
-def _apply(model: ModelProto, mends: Iterable[_Mend]) -> ModelProto:
-    mended = ModelProto()
-    mended.CopyFrom(model)
-    for mend in mends:
-        graph = mended.graph
-        for node, body in mend.path:
-            graph = subgraphs(graph.node[node])[body]
-        values = graph.output if mend.part == "output" else graph.value_info
-        values[mend.index].type.CopyFrom(mend.type)
-    return mended
-
-
-def _notes(faults: Sequence[tuple[str, str]]) -> tuple[str, ...]:
-    reasons = dict.fromkeys(why for why, _ in faults)
-    return tuple(_note(why, [name for reason, name in faults if reason == why]) for why in reasons)
 
 
 def _note(why: str, names: Sequence[str]) -> str:

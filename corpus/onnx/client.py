@@ -1,7 +1,5 @@
 """Asking onnx's checker and shape inference, in a process of their own that may die of a model."""
 
-from __future__ import annotations
-
 import atexit
 import os
 import socket
@@ -46,7 +44,7 @@ class _Client:
         """Whether onnx was content, and its answer; OnnxDied when there is none."""
         with self._lock:
             connection = (self._server or self._start())[1]
-            seconds = left_of(_SECONDS) * _share()
+            seconds = left_of(_SECONDS) * (1.0 if allowance() is None else SHARE)
             started = time.monotonic()
             try:
                 connection.settimeout(WALL_PER_CPU * seconds)
@@ -84,10 +82,6 @@ class _Client:
                 raise UserError(str(error)) from None
         self._server = process, ours
         return self._server
-
-
-def _share() -> float:
-    return 1.0 if allowance() is None else SHARE
 
 
 def _answer(connection: socket.socket, number: bytes) -> tuple[bytes, bytes]:

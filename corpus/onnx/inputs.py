@@ -1,7 +1,5 @@
 """Inputs for an ONNX model from a seed: small, sane, and the same on every machine."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -13,10 +11,9 @@ from onnx import GraphProto, ModelProto, NodeProto
 
 from corpus.errors import UserError
 from corpus.onnx.graph import consumers, initializer_names
-from corpus.onnx.infer import graph_types
 from corpus.onnx.operand_values import Fill, extents, value_rule
 from corpus.onnx.sizes import Plan, Shapes, formula_size, solve
-from corpus.onnx.types import declared_shape, input_type
+from corpus.onnx.types import declared_shape, graph_types, input_type
 from corpus.values import NO_DIMS, InputType, Shape, Tensor, Value
 
 _SMALL = (2, 3, 4)
@@ -219,7 +216,10 @@ class _Uses:
     def _rule_of(self, node: NodeProto, place: int) -> Rule:
         use = (node.op_type, place)
         if use in _INDICES:
-            limit = self._index_limit(node)
+            # One past the largest index that is in range along every known dim of the indexed tensor
+            shape = self._types.get(node.input[0]) or ()
+            known = [dim for dim in shape if isinstance(dim, int) and dim > 0]
+            limit = min([2, *known])
             return lambda shape, rng: rng.integers(0, limit, shape)
         if use in _DIVISORS:
             return _divisors
@@ -230,12 +230,6 @@ class _Uses:
         if use in _ONES:
             return lambda shape, rng: np.ones(shape, np.int8)
         return (lambda shape, rng: np.zeros(shape, np.int8)) if use in _ZEROS else None
-
-    def _index_limit(self, node: NodeProto) -> int:
-        """One past the largest index that is in range along every known dim of the indexed tensor."""
-        shape = self._types.get(node.input[0]) or ()
-        known = [dim for dim in shape if isinstance(dim, int) and dim > 0]
-        return min([2, *known])
 
 
 def _divisors(shape: tuple[int, ...], rng: Generator) -> Tensor:

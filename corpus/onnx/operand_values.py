@@ -3,8 +3,6 @@
 What a rule needs of the other operands of its node it asks by place and axis.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 import numpy as np

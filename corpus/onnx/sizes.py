@@ -17,8 +17,7 @@ from itertools import pairwise
 from onnx import ModelProto, NodeProto, TypeProto, helper
 
 from corpus.onnx.graph import consumers, initializer_names
-from corpus.onnx.infer import graph_types, infer, untyped_copy
-from corpus.onnx.types import declared_shape, input_type
+from corpus.onnx.types import declared_shape, graph_types, infer, input_type, untyped_copy
 from corpus.values import Shape
 
 Dim = int | str
@@ -325,10 +324,6 @@ def _rank_for(node: NodeProto, asked: list[bool], types: Shapes) -> int:
         return 2
     if "Pool" in node.op_type or node.op_type in ("Resize", "DepthToSpace", "SpaceToDepth"):
         return 4
-    return _rank_by_axes(node, lengths)
-
-
-def _rank_by_axes(node: NodeProto, lengths: list[int]) -> int:
     least = max(lengths, default=1) if node.op_type == "Concat" else 1
     for item in node.attribute:
         if item.name == "perm":

@@ -1,16 +1,13 @@
 """An ONNX model as text for a person: every line one value or one node, weights abbreviated."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, numpy_helper
 
+from corpus.onnx.canonical import op_name
 from corpus.onnx.graph import subgraphs
-from corpus.onnx.infer import graph_types, is_external
-from corpus.onnx.measure import op_name
-from corpus.onnx.types import DTYPES, count, dtype_name
+from corpus.onnx.types import DTYPES, count, dtype_name, graph_types, is_external
 from corpus.values import Tensor
 
 _SHOWN = 8

@@ -9,7 +9,7 @@ and under `@form` the node's JSON (`forms.py`). Reading, writing, walking, renam
 are checked, and the lines of the document come from there.
 
 To add an intrinsic: one line in `INTRINSICS` of `intrinsics.py`: its name, operands, result, effect. The
-document, the checker, TVMScript and the worker take it from there; `oracles/tir/intrinsics.py` gets a numpy
+document, the checker, TVMScript and the worker take it from there; `oracles/tir/scalars.py` gets a numpy
 function if the interpreter shall know it (without one, what depends on its results is undefined), and
 `generators/tir/functions.py` a line if programs shall call it.
 

@@ -225,18 +225,12 @@ def is_flat(module: Module) -> bool:
     return all(len(buffer.shape) == 1 for one in module.functions.values() for buffer in buffers(one))
 
 
-def plain_names(module: Module) -> dict[str, dict[str, str]]:
-    """Map the names of each function to plain ones, in the order of definition."""
+def canonical(module: Module) -> bytes:
+    """The document under plain names."""
     names: dict[str, dict[str, str]] = {}
     for key, function in module.functions.items():
         mine: dict[str, str] = {}
         for name in dict.fromkeys(defined_names(function)):
             mine[name] = f"n{len(mine)}"
         names[key] = mine
-    return names
-
-
-def canonical(module: Module) -> bytes:
-    """The document under plain names."""
-    names = plain_names(module)
     return to_bytes(Module({key: renamed(one, names[key]) for key, one in module.functions.items()}))

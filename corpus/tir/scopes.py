@@ -68,17 +68,13 @@ def untrusted_callees(module: Module) -> tuple[str, ...]:
             if expr.callee in UNNAMED:
                 found.add(expr.callee)
             elif expr.callee in PLACES:
-                name = _named(expr)
+                # The function that a call by name calls; None if the name is no text
+                place = PLACES[expr.callee]
+                named = expr.args[place] if place < len(expr.args) else None
+                name = named.value if isinstance(named, Text) else None
                 if not may_call(expr.callee, name):
                     found.add(expr.callee if name is None else name)
     return tuple(sorted(found))
-
-
-def _named(call: Call) -> str | None:
-    """The function that a call by name calls; None if the name is no text."""
-    place = PLACES[call.callee]
-    named = call.args[place] if place < len(call.args) else None
-    return named.value if isinstance(named, Text) else None
 
 
 def _keys(function: Function) -> Iterator[str]:

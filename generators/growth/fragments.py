@@ -4,19 +4,20 @@ A fragment is the textbook definition of a composite: a recipe of steps over one
 same gate as a single operator (types, ranges, budget), with the scope's own constants, axes and reuse.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
-from generators.growth.identities import RECIPES
-from generators.growth.rewrites import place_path
-from generators.growth.steps import Definition, Steps
+from generators.growth.rewrites import RECIPES, place_path
+from generators.growth.steps import Definition, Leaning, Steps, apply, place, place_wanted, recognising
+from generators.language.profile import Profile
 from generators.language.scope import Scope
-from oracles.relation.intervals import rounded
-from oracles.relation.program import DTypeFamily, Operand
-from oracles.relation.scope import DoesNotFit
+from generators.language.values import RandomSource
+from oracles.operators import find_operator
+from oracles.relation.arithmetic import rounded
+from oracles.relation.operator import Operator
+from oracles.relation.program import Call, DoesNotFit, DTypeFamily, Operand
 from oracles.relation.types import (
+    ALL,
     F32,
     F64,
     FLOATS,
@@ -27,6 +28,7 @@ from oracles.relation.types import (
     U8,
     DType,
     Range,
+    TensorType,
     is_float,
     sequence_of,
 )
@@ -202,3 +204,58 @@ def place_fragment(scope: Scope, focus: Operand, room: int) -> bool:
     except DoesNotFit:
         return False
     return True
+
+
+_DEPTH = 2
+"""How deep bodies stand inside bodies."""
+_TRIES = 6
+
+
+class Bodies:
+    """Grows the graphs inside of nodes by the same operators as programs."""
+
+    def grow(self, inner: Scope, focus: Operand, nodes: int) -> list[Operand]:
+        """Put some nodes one after another, from a value on; their results."""
+        leaning, made = Leaning(inner.draws), [focus]
+        for _ in range(nodes):
+            now = made[-1]
+            realms = (
+                inner.profile.realms if inner.depth < _DEPTH else inner.profile.realms - {DTypeFamily.CONTROL}
+            )
+            operator = leaning.choose(
+                inner.draws, now.producer, now.dtype, now.rank, inner.opset, realms - {DTypeFamily.CONTRIB}
+            )
+            mark, count = inner.mark(), len(inner.pool)
+            if operator is None or not _is_defined(operator, now) or not apply(inner, operator, now):
+                inner.restore(mark)
+                continue
+            made.append(next(value for value in inner.pool[count:] if value.producer is not None))
+        return [value for value in made[1:] if value.dtype in ALL]
+
+    def wanted(self, inner: Scope, wanted: TensorType) -> Operand:
+        """A result of the wanted type: of an operator that can give it, or a copy."""
+        realms = inner.profile.realms - {DTypeFamily.CONTRIB, DTypeFamily.CONTROL, DTypeFamily.CONTAINER}
+        for _ in range(_TRIES):
+            mark = inner.mark()
+            operator = recognising(inner.draws, wanted, inner.opset, realms)
+            found = operator and place_wanted(inner, operator, wanted)
+            if found:
+                return found
+            inner.restore(mark)
+        placed = self.use(inner, "Identity", Call((inner.supply(*wanted),)))
+        if placed is None:
+            raise DoesNotFit("a copy")
+        return placed[0]
+
+    def use(self, inner: Scope, name: str, call: Call) -> tuple[Operand, ...] | None:
+        """Add a node of the operator of that name; None if a result leaves the budget."""
+        return place(inner, find_operator(name), call)
+
+
+def new_scope(draws: RandomSource, profile: Profile) -> Scope:
+    """An empty program that may hold control flow."""
+    return Scope(draws, profile, Bodies())
+
+
+def _is_defined(operator: Operator, focus: Operand) -> bool:
+    return operator.domain is None or focus.range.is_within(operator.domain)

@@ -4,8 +4,6 @@ Every step picks a value that is there (the focus), an operator for it, and the 
 operands; so a program is connected, and every result's type and range are known when it is made.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -15,21 +13,16 @@ import onnx
 
 from corpus.case import Case, Remark
 from corpus.values import Value
-from generators.growth.affinity import Leaning, operators_for
-from generators.growth.bodies import new_scope
-from generators.growth.fragments import place_fragment
-from generators.growth.placing import apply, place
-from generators.language.budget import UNLIMITED, Budget
-from generators.language.counts import Counts, count
+from generators.growth.fragments import new_scope, place_fragment
+from generators.growth.steps import Leaning, apply, operators_for, place
 from generators.language.emit import write_model
-from generators.language.profile import draw_profile
-from generators.language.random_source import RandomSource
+from generators.language.profile import UNLIMITED, Budget, Counts, count, draw_profile
 from generators.language.scope import Scope
+from generators.language.values import RandomSource
 from generators.pools import Bred
 from oracles.operators import find_operator
 from oracles.relation.operator import Operator
-from oracles.relation.program import Call, DTypeFamily, Operand
-from oracles.relation.scope import DoesNotFit
+from oracles.relation.program import Call, DoesNotFit, DTypeFamily, Operand
 from oracles.relation.types import ALL, F32, Range, TensorType, dtype_of
 
 _RANKS, _RANK_WEIGHTS = (0, 1, 2, 3, 4, 5), (0.4, 1.0, 2.5, 2.5, 4.0, 0.5)
@@ -120,7 +113,11 @@ def grow_to(scope: Scope, choose: Choose, nodes: int) -> None:
 
 def step(scope: Scope, choose: Choose, room: int) -> None:
     """Add a node, and perhaps a guard before it; or nothing when the operator declines."""
-    focus = _focus(scope)
+    # The latest result, one of the latest values, or any; now and then a constant
+    draws = scope.draws
+    constants = draws.chance(0.05)
+    found = scope.pool if constants else [value for value in scope.pool if not value.is_constant]
+    focus = draws.pick(found[-draws.pick(_REACH) :])
     if scope.draws.chance(scope.profile.composite) and _compose(scope, focus, room):
         return
     operator = choose(scope, focus)
@@ -139,14 +136,6 @@ def _compose(scope: Scope, focus: Operand, room: int) -> bool:
         return True
     scope.restore(mark)
     return False
-
-
-def _focus(scope: Scope) -> Operand:
-    """The latest result, one of the latest values, or any; now and then a constant."""
-    draws = scope.draws
-    constants = draws.chance(0.05)
-    found = scope.pool if constants else [value for value in scope.pool if not value.is_constant]
-    return draws.pick(found[-draws.pick(_REACH) :])
 
 
 def guard(scope: Scope, operator: Operator, focus: Operand, room: int) -> Operand | None:

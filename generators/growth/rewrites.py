@@ -4,21 +4,23 @@ What a compiler rewrites is a path of neighbours: something linear, perhaps move
 the window after it; a cast there and back. A path here says which classes or operators may stand at each of
 its steps; every operator of a step is as likely as any other, and is drawn with the attributes, operands and
 types that its sampler allows.
+
+Each is an identity of arithmetic or of shapes that any optimiser may use, with the constants in odd shapes
+and on either side, so that the conditions under which it holds are tried as well.
 """
 
-from __future__ import annotations
-
 import math
-from collections.abc import Sequence
+from collections.abc import Callable
 from contextlib import nullcontext
 from functools import cache
 
-from generators.growth.steps import Steps
+import numpy as np
+
+from generators.growth.steps import Definition, Steps, away_from_zero
 from oracles.operators import all_operators
 from oracles.relation.operator import Operator
-from oracles.relation.program import Kind, Operand
-from oracles.relation.scope import DoesNotFit
-from oracles.relation.types import F32, NUMERIC, extent
+from oracles.relation.program import MAX_RANK, DoesNotFit, Kind, Operand
+from oracles.relation.types import BOOL, F32, NUMERIC, NUMPY, DType, extent
 
 Step = tuple[Kind | str, ...]
 """What may stand at one place: classes, names of operators, or nothing at all (the empty name)."""
@@ -98,7 +100,7 @@ def _standing(step: Step) -> tuple[Operator, ...]:
 def place_path(place: Steps, focus: Operand) -> None:
     """Put a path after the focus, or beside it."""
     draws = place.scope.draws
-    path = draws.pick([path for path in PATHS if _least(path) <= place.room] or [()])
+    path = draws.pick([path for path in PATHS if sum("" not in step for step in path) <= place.room] or [()])
     if not path:
         raise DoesNotFit("no room")
     if draws.chance(_SUITED):
@@ -118,10 +120,6 @@ def _branch(place: Steps, value: Operand) -> None:
             _place_step(place, _ANY, value)
         except DoesNotFit:
             place.scope.restore(mark)
-
-
-def _least(path: Sequence[Step]) -> int:
-    return sum("" not in step for step in path)
 
 
 def _suited(place: Steps, step: Step, focus: Operand) -> Operand:
@@ -157,3 +155,169 @@ def _place_step(place: Steps, step: Step, focus: Operand) -> Operand:
         except DoesNotFit:
             scope.restore(mark)
     raise DoesNotFit("no operator")
+
+
+_NEUTRAL = (("Add", 0), ("Sub", 0), ("Mul", 1), ("Div", 1), ("Pow", 1), ("Mul", 0), ("Max", 0), ("Min", 1))
+_NEUTRAL_TRUTH = (("And", 1), ("Or", 0), ("Xor", 0), ("And", 0), ("Or", 1), ("Equal", 1))
+_MORE_DIMS = 0.15
+_END = 2**31 - 1
+"""An end that means as far as there is something."""
+
+
+def _filled(place: Steps, value: float, like: Operand) -> Operand:
+    """A constant of one value: a scalar, of the operand's shape, or of ones, rarely of one more dim."""
+    draws = place.scope.draws
+    shape = draws.pick([(), (1,), like.shape, (1,) * like.rank, like.shape[like.rank // 2 :]])
+    if draws.chance(_MORE_DIMS) and like.rank < MAX_RANK:
+        shape = (1,) * (like.rank + 1)
+    return place.scope.fix(np.full(shape, max(value, extent(like.dtype).low), NUMPY[like.dtype]), like.dtype)
+
+
+def place_neutral(place: Steps, x: Operand) -> None:
+    """A constant that leaves an operand as it is, or makes it one, mostly on the side where it does."""
+    draws = place.scope.draws
+    name, value = draws.pick(_NEUTRAL_TRUTH if x.dtype is BOOL else _NEUTRAL)
+    other = _filled(place, value, x)
+    is_right = name in ("Div", "Pow") or draws.chance(0.6)
+    place(name, *((x, other) if is_right else (other, x)))
+
+
+def place_reciprocal(place: Steps, x: Operand) -> None:
+    """A number over a value, times another one."""
+    if not away_from_zero(x):
+        raise DoesNotFit("may be zero")
+    scope = place.scope
+    inverse = place("Div", _filled(place, scope.draws.pick((1, 1, -1, 2)), x), x)
+    place("Mul", *scope.draws.sample((inverse, scope.partner(inverse)), 2))
+
+
+def _reshaped(place: Steps, x: Operand) -> None:
+    if 0 in x.shape:
+        raise DoesNotFit("a 0 would be a copied dim")
+    place("Reshape", x, place.scope.fix_ints(x.shape))
+
+
+def _there_and_back(place: Steps, x: Operand) -> None:
+    if x.rank >= MAX_RANK:
+        raise DoesNotFit("no rank left")
+    axis = place.scope.draws.between(-x.rank - 1, x.rank)
+    longer = place("Unsqueeze", x, place.scope.fix_ints([axis]))
+    place("Squeeze", longer, place.scope.fix_ints([axis]))
+
+
+def _sliced(place: Steps, x: Operand) -> None:
+    scope, axis = place.scope, place.scope.axis(x.rank)
+    end = scope.draws.pick((x.shape[axis], _END))
+    place("Slice", x, *(scope.fix_ints([each]) for each in (0, end, axis)))
+
+
+_STAYS: tuple[Callable[[Steps, Operand], object], ...] = (
+    lambda place, x: place("Identity", x),
+    lambda place, x: place("Cast", x, to=int(x.dtype)),
+    lambda place, x: place("Expand", x, place.scope.fix_ints(x.shape)),
+    _reshaped,
+    _there_and_back,
+)
+_STAYS_ALONG: tuple[Callable[[Steps, Operand], object], ...] = (
+    lambda place, x: place("Concat", x, axis=place.scope.axis(x.rank)),
+    lambda place, x: place("Transpose", x, perm=tuple(range(x.rank))),
+    lambda place, x: place("Pad", x, place.scope.fix_ints([0] * 2 * x.rank)),
+    lambda place, x: place("Tile", x, place.scope.fix_ints([1] * x.rank)),
+    lambda place, x: place("Gather", x, place.scope.fix_ints(range(x.shape[0])), axis=0),
+    _sliced,
+)
+
+
+def place_stay(place: Steps, x: Operand) -> None:
+    """A move that leaves everything where it is."""
+    place.scope.draws.pick(_STAYS + _STAYS_ALONG if x.rank else _STAYS)(place, x)
+
+
+def place_twice(place: Steps, x: Operand) -> None:
+    """The same operator twice on the same operands, and one more on both results."""
+    operator = _drawn(place, x)
+    first, call = place.sampled(operator, x)
+    _join(place, first, place.put(operator, call))
+
+
+def place_beside(place: Steps, x: Operand) -> None:
+    """Two operators on one value, and one more on both results; or a result and the value that it is of."""
+    first, _ = place.sampled(_drawn(place, x), x)
+    second = x if place.scope.draws.chance(0.5) else place.sampled(_drawn(place, x), x)[0]
+    _join(place, first, second)
+
+
+_LARGE = (Kind.CONTROL, Kind.CONTAINER, Kind.RECURRENT)
+
+
+@cache
+def _unary() -> tuple[Operator, ...]:
+    """Return ONNX's own operators that compute or move, and draw nothing that is not in the graph."""
+    return tuple(one for one in all_operators() if one.is_standard and one.kind not in _LARGE)
+
+
+@cache
+def _taking(dtype: DType, rank: int, opset: int) -> tuple[Operator, ...]:
+    return tuple(one for one in _unary() if one.takes(dtype, rank, opset))
+
+
+def _drawn(place: Steps, x: Operand) -> Operator:
+    found = _taking(x.dtype, x.rank, place.scope.opset)
+    if not found:
+        raise DoesNotFit("no operator")
+    return place.scope.draws.pick(found)
+
+
+def _join(place: Steps, first: Operand, second: Operand) -> None:
+    """Both in one node: elementwise, or one behind the other."""
+    draws = place.scope.draws
+    if first.dtype is not second.dtype:
+        raise DoesNotFit("two types")
+    if first.shape == second.shape and first.rank and draws.chance(0.4):
+        place("Concat", first, second, axis=place.scope.axis(first.rank))
+        return
+    names = ("And", "Or", "Xor", "Equal") if first.dtype is BOOL else ("Add", "Sub", "Mul", "Max", "Equal")
+    try:
+        place(draws.pick(names), first, second)
+    except ValueError as error:
+        raise DoesNotFit("no broadcast") from error
+
+
+def place_computed_shape(place: Steps, x: Operand) -> None:
+    """A reshape to a shape that is taken from the value's own, as exporters write it for dynamic dims."""
+    scope = place.scope
+    if not x.rank or 0 in x.shape:
+        raise DoesNotFit("no dims")
+    at = scope.draws.below(x.rank)
+    shape = place("Shape", x)
+    dim = place("Gather", shape, scope.fix_ints([at]), axis=0)
+    wanted = [x.shape[at], -1] if scope.draws.chance(0.5) else [-1, x.shape[at]]
+    rest = scope.fix_ints([-1])
+    joined = place("Concat", *((dim, rest) if wanted[1] == -1 else (rest, dim)), axis=0)
+    place("Reshape", x, joined._replace(content=np.array(wanted)))
+
+
+def place_pieces(place: Steps, x: Operand) -> None:
+    """Cut along an axis in neighbouring pieces, and put together again, perhaps in another order."""
+    scope, draws = place.scope, place.scope.draws
+    axis = scope.axis(x.rank) if x.rank else 0
+    if not x.rank or x.shape[axis] < 2:
+        raise DoesNotFit("nothing to cut")
+    cut = draws.between(1, x.shape[axis] - 1)
+    pieces = [
+        place("Slice", x, *(scope.fix_ints([each]) for each in (start, end, axis)))
+        for start, end in ((0, cut), (cut, _END))
+    ]
+    place("Concat", *draws.sample(pieces, 2), axis=axis)
+
+
+RECIPES: tuple[tuple[Definition, int], ...] = (
+    (place_neutral, 1),
+    (place_reciprocal, 2),
+    (place_stay, 1),
+    (place_twice, 3),
+    (place_beside, 3),
+    (place_computed_shape, 4),
+    (place_pieces, 3),
+)
+"""Each with the fewest nodes that it needs."""

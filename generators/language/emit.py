@@ -1,13 +1,18 @@
 """From what has grown to an `onnx.ModelProto`, written field by field (`onnx.helper` is far slower)."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Protocol
 
 import numpy as np
 import onnx
 
+from corpus.case import Case
+from corpus.errors import UserError
+from corpus.formats import language_in
 from corpus.values import Tensor
+from generators.language.profile import Budget, Counts
 from generators.language.scope import Scope
 from oracles.relation.program import Attribute, Body, Node, Operand
 from oracles.relation.types import (
@@ -42,7 +47,10 @@ def write_model(
     for operand, _ in scope.inputs:
         _declare(graph.input.add(), operand)
         if names and operand.content is None and operand.dtype in TENSORS:
-            _name_dims(graph.input[-1].type.tensor_type.shape, names)
+            shape = graph.input[-1].type.tensor_type.shape
+            for dim in shape.dim:
+                if dim.dim_value in names:
+                    dim.dim_param = names[dim.dim_value]
     for operand in outputs:
         _declare(graph.output.add(), operand)
     _declare_contrib(graph, scope)
@@ -60,15 +68,6 @@ def _write_contents(graph: onnx.GraphProto, grown: Scope | Body) -> None:
         _fill(node.attribute.add(name="value", type=onnx.AttributeProto.TENSOR).t, array)
     for one in grown.nodes:
         _write_node(graph, one)
-
-
-def _write_body(graph: onnx.GraphProto, body: Body) -> None:
-    graph.name = "body"
-    for operand in body.inputs:
-        _declare(graph.input.add(), operand)
-    for operand in body.outputs:
-        _declare(graph.output.add(), operand)
-    _write_contents(graph, body)
 
 
 def _declare_contrib(graph: onnx.GraphProto, scope: Scope) -> None:
@@ -98,7 +97,13 @@ def _write_attribute(proto: onnx.AttributeProto, value: Attribute) -> None:
         proto.type, proto.s = onnx.AttributeProto.STRING, value.encode()
     elif isinstance(value, Body):
         proto.type = onnx.AttributeProto.GRAPH
-        _write_body(proto.g, value)
+        graph = proto.g
+        graph.name = "body"
+        for operand in value.inputs:
+            _declare(graph.input.add(), operand)
+        for operand in value.outputs:
+            _declare(graph.output.add(), operand)
+        _write_contents(graph, value)
     elif isinstance(value, tuple):
         _write_list(proto, value)
     else:
@@ -126,12 +131,6 @@ def _declare(info: onnx.ValueInfoProto, operand: Operand) -> None:
     _declare_type(info.type, operand.dtype, operand.shape)
 
 
-def _name_dims(shape: onnx.TensorShapeProto, names: Mapping[int, str]) -> None:
-    for dim in shape.dim:
-        if dim.dim_value in names:
-            dim.dim_param = names[dim.dim_value]
-
-
 def _declare_type(proto: onnx.TypeProto, dtype: DType, shape: Shape) -> None:
     """The elements of a sequence are declared without a shape where there is none that says it."""
     if dtype in SEQUENCES:
@@ -154,14 +153,75 @@ def _fill(tensor: onnx.TensorProto, array: Tensor) -> None:
     if dtype is TEXT:
         tensor.string_data.extend(str(item).encode() for item in array.reshape(-1).tolist())
     elif dtype in INT4:
-        tensor.raw_data = _packed(array)
+        # Return two elements a byte, the first one in the lower half
+        halves = array.reshape(-1).astype(np.int8).view(np.uint8) & 15
+        pairs = np.append(halves, np.zeros(halves.size % 2, np.uint8)).reshape(-1, 2)
+        packed: bytes = (pairs[:, 0] | (pairs[:, 1] << 4)).tobytes()
+        tensor.raw_data = packed
     else:
         tensor.raw_data = array.tobytes()
 
 
-def _packed(array: Tensor) -> bytes:
-    """Return two elements a byte, the first one in the lower half."""
-    halves = array.reshape(-1).astype(np.int8).view(np.uint8) & 15
-    pairs = np.append(halves, np.zeros(halves.size % 2, np.uint8)).reshape(-1, 2)
-    packed: bytes = (pairs[:, 0] | (pairs[:, 1] << 4)).tobytes()
-    return packed
+class Made(Protocol):
+    """A generated program, in the language whose format is `format`."""
+
+    @property
+    def format(self) -> str:
+        """The format of its case."""
+
+    def as_case(self, seed: int) -> Case:
+        """The program as a case that names its seed as origin."""
+
+    def counts(self) -> Counts:
+        """Count the operators, and operators by dtype, shape and neighbour."""
+
+
+def _as_it_is(mode: str, seed: int, program: Any) -> Case:
+    case: Case = program.as_case(seed)
+    return case
+
+
+def _no_mutant(given: Case, seed: int, nodes: int, budget: Budget) -> Any:
+    raise UserError(f"{given.origin}: to mutate, name an ONNX model of tensors without external data")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Language:
+    """A language of programs, to what generates them; it leaves out what does not apply to its programs."""
+
+    in_mode: Callable[[str, int, Any], Case] = _as_it_is
+    """The case of a program as a mode has it: what it owes is a setting, what was done to it a note."""
+
+    mutated: Callable[[Any, int, Case], Case] = lambda program, seed, case: case
+    """The case of a valid program that was changed, so that what it declares may not hold."""
+
+    mutant: Callable[[Case, int, int, Budget], Any] = _no_mutant
+    """One to four changes to a user's case; UserError for one that nothing changes."""
+
+    operators: Callable[[Any], set[str]] = lambda program: set()
+    """The operators that a target's table must have; none where all its programs are the target's own."""
+
+    forms: Callable[[Any], tuple[str, ...]] = lambda program: ()
+    """The operators with the element types of their operands and results, for what releases refuse."""
+
+    coverage: Callable[[Any], Mapping[str, int]] = lambda program: {}
+    """Counts of operators and of pieces of coverage."""
+
+    comes_small: bool = False
+    """Whether a broken or endangered program of a mixture is mostly one of few nodes."""
+
+    brings_passes: bool = False
+    """Whether its programs come with the passes that suit their form, so that none are drawn for them."""
+
+    strategies: Mapping[str, float] = field(default_factory=dict)
+    """The strategies of its blocks of a mixture, with shares, where a target runs such programs as well."""
+
+    searches_inputs: bool = False
+    """Whether inputs can be searched under which every value of a program is finite."""
+
+
+@cache
+def language_of(format: str) -> Language:
+    """The language of that name, of which nothing is known where only users' own strategies make programs."""
+    found: Language | None = language_in("generators.languages", format)
+    return found or Language()

@@ -11,20 +11,19 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from corpus.values import Tensor, Value
-from generators.language.budget import bytes_of, depth_of, depths_of, flops_of, steps_of
-from generators.language.profile import Profile
-from generators.language.random_source import RandomSource
-from generators.language.values import draw, fixed
+from generators.language.profile import Profile, bytes_of, depth_of, depths_of, flops_of, steps_of
+from generators.language.values import RandomSource, draw, fixed
 from oracles.relation.program import (
+    MAX_ELEMENTS,
     MAX_RANK,
     Body,
     Call,
+    DoesNotFit,
     Kind,
     Node,
     Operand,
     dtype_family_of,
 )
-from oracles.relation.scope import MAX_ELEMENTS, DoesNotFit
 from oracles.relation.types import (
     ANYTHING,
     I64,

@@ -1,7 +1,5 @@
 """ONNX models, to what generates them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
@@ -12,16 +10,15 @@ from corpus.case import Case
 from corpus.errors import UserError
 from corpus.onnx.graph import walk_nodes
 from generators.growth.grow import Program
-from generators.language.budget import Budget
-from generators.language.counts import qualified_name
-from generators.language.random_source import RandomSource
-from generators.language.record import Language
+from generators.language.emit import Language
+from generators.language.profile import Budget, qualified_name
+from generators.language.values import RandomSource
 from generators.legality import CALLED
 from generators.mutations.disrupt import leave_shapes_open
 from generators.mutations.modes import in_mode
 from generators.strategies.coverage import Seen
 from generators.strategies.mutate import mutate
-from oracles.run import AGREEMENT
+from oracles.verdict import AGREEMENT
 
 
 def _mutated(program: Program, seed: int, case: Case) -> Case:

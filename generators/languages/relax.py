@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from corpus.case import Case
-from generators.language.record import Language
+from generators.language.emit import Language
 from generators.mutations.modes import Mode
 from generators.relax.hazards import endangered, not_finite
 from generators.relax.programs import RelaxProgram

@@ -4,8 +4,6 @@ What a backend owes such a program is a clean refusal. Every function here break
 how, or declines and leaves it as it is.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 
@@ -15,7 +13,7 @@ from onnx import AttributeProto, numpy_helper
 from onnx.defs import OpSchema
 
 from generators.growth.grow import Program
-from generators.language.random_source import RandomSource
+from generators.language.values import RandomSource
 from oracles.relation.types import ALL, NUMPY, DType, Shape, TensorType
 
 Violate = Callable[[RandomSource, onnx.GraphProto, Mapping[str, TensorType], int], str | None]

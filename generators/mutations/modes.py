@@ -2,19 +2,233 @@
 
 A valid program must run and give right results, of NaN and infinity too where these are defined; a broken one
 must be refused, an endangered one survived.
+
+An index out of range, a NaN, a count of 0, an axis below the first, a window of no elements, an operand left
+out: nobody says whether it is allowed. What a backend owes such a program is to survive it.
+
+Where they enter others beside it, what these make of them is nobody's bug, which the judge knows.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from enum import StrEnum
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+import onnx
+from onnx import AttributeProto, NodeProto, TensorProto, numpy_helper
+from onnx.defs import OpSchema
 
 from corpus.case import Case, Remark
+from corpus.onnx.types import element_type
+from corpus.values import Tensor, Value
 from generators.growth.grow import Program
-from generators.language.random_source import RandomSource
-from generators.mutations.disrupt import disrupt
-from generators.mutations.hazards import endanger, put_nonfinite
-from oracles.run import REFUSAL, SURVIVAL
+from generators.language.values import RandomSource, with_some_nonfinite
+from generators.mutations.disrupt import disrupt, leave_shapes_open
+from oracles.operators import arithmetic_of
+from oracles.relation.arithmetic import Nonfinite
+from oracles.relation.program import MAX_ELEMENTS
+from oracles.verdict import REFUSAL, SURVIVAL
+
+_FLOATS = (np.nan, np.inf, -np.inf, -0.0, 5e-324, 1e-40, 1e30, -1.0, 0.0)
+_INTS = (-1, 0, 1, -1000)
+_COUNTS = (0, -1, -2, 1, 3, 1000, -(2**31))
+_NUMBERS = (0.0, -1.0, np.nan, np.inf, -np.inf, 1e30)
+_STEERING = 0.7
+"""How often it is an operand behind the first that changes, where there is one."""
+
+
+class Endangered(NamedTuple):
+    """A program under change."""
+
+    graph: onnx.GraphProto
+    inputs: dict[str, Value]
+    opset: int
+
+    def given(self) -> dict[str, onnx.TensorProto]:
+        """The initializers, and what Constants hold, by name."""
+        found = {tensor.name: tensor for tensor in self.graph.initializer}
+        for node in self.graph.node:
+            if node.op_type == "Constant" and node.attribute[0].HasField("t"):
+                found[node.output[0]] = node.attribute[0].t
+        return found
+
+    def operands(self, draws: RandomSource) -> Iterator[tuple[str, str, Tensor]]:
+        """Yield the operands that are given: their place in words, their name and content; in any order."""
+        given = self.given()
+        places = [
+            (node, at)
+            for node in self.graph.node
+            for at, name in enumerate(node.input)
+            if name in given or isinstance(self.inputs.get(name), np.ndarray)
+        ]
+        if draws.chance(_STEERING):
+            places = [place for place in places if place[1]] or places
+        for node, at in draws.sample(places, len(places)):
+            name = node.input[at]
+            value = self.inputs[name] if name in self.inputs else numpy_helper.to_array(given[name])
+            if isinstance(value, np.ndarray):
+                yield f"operand {at} of {node.name}", name, value
+
+    def put(self, name: str, array: Tensor) -> None:
+        """Another content for an input, an initializer or a Constant."""
+        if name not in self.inputs:
+            self.given()[name].CopyFrom(numpy_helper.from_array(array, name))
+            return
+        self.inputs[name] = array
+        for info in self.graph.input:
+            if info.name == name:
+                del info.type.tensor_type.shape.dim[:]
+                for dim in array.shape:
+                    info.type.tensor_type.shape.dim.add(dim_value=dim)
+
+
+Endanger = Callable[[RandomSource, Endangered], str | None]
+"""Changes one thing in place and says what, or declines and leaves it all as it is."""
+
+
+def endanger(draws: RandomSource, program: Program) -> tuple[Program, str] | None:
+    """The program with one thing changed, and which; None where nothing can be."""
+    model = onnx.ModelProto()
+    model.CopyFrom(program.model)
+    opset = next(entry.version for entry in model.opset_import if not entry.domain)
+    changing = Endangered(model.graph, dict(program.inputs), opset)
+    for change in draws.sample(HAZARDS, len(HAZARDS)):
+        what = change(draws, changing)
+        if what:
+            leave_shapes_open(model.graph)
+            return Program(model, changing.inputs, program.types, program.ranges), what
+    return None
+
+
+def _value(draws: RandomSource, program: Endangered) -> str | None:
+    """One element, or each, of an operand that is given."""
+    for place, name, array in program.operands(draws):
+        changed = _changed(draws, array)
+        if changed is not None:
+            program.put(name, changed[0])
+            return f"{place} {changed[1]}"
+    return None
+
+
+def _changed(draws: RandomSource, array: Tensor) -> tuple[Tensor, str] | None:
+    """The array with one element, or each, of another value; None where the type has no such values."""
+    if array.dtype.kind not in "iuf" or not array.size:
+        return None
+    after = array.copy()
+    everywhere = draws.chance(0.3)
+    with np.errstate(all="ignore"):
+        value = np.array(draws.pick(_values(array, everywhere))).astype(array.dtype)
+    if everywhere:
+        after[...] = value
+        return after, f"holds {value} everywhere"
+    at = draws.below(array.size)
+    after.reshape(-1)[at] = value
+    return after, f"holds {value} at {at}"
+
+
+def _values(array: Tensor, everywhere: bool) -> tuple[float, ...]:
+    """Dangerous values of the type, but sizes that only fill the memory: where it is one, it is one alone."""
+    if array.dtype.kind == "f":
+        return _FLOATS
+    limits = np.iinfo(array.dtype)
+    far = (1000,) if not everywhere else ()
+    most = (int(limits.max),) if limits.bits == 64 else ()
+    return (*_INTS, *far, int(limits.min), *most)
+
+
+def _length(draws: RandomSource, program: Endangered) -> str | None:
+    """One dim of an operand that is given: none, one, or one more or less than there were."""
+    for place, name, array in program.operands(draws):
+        if not array.ndim or array.dtype.kind not in "iufb":
+            continue
+        axis = draws.below(array.ndim)
+        dim = array.shape[axis]
+        other = draws.pick([size for size in (0, 0, 1, dim - 1, dim + 1, 2 * dim) if 0 <= size != dim])
+        shape = (*array.shape[:axis], other, *array.shape[axis + 1 :])
+        if prod(shape) <= MAX_ELEMENTS:
+            program.put(name, np.resize(array, shape))
+            return f"{place} is {shape}, not {array.shape}"
+    return None
+
+
+def _attribute(draws: RandomSource, program: Endangered) -> str | None:
+    """A number of an attribute, also of one that was left out."""
+    nodes = [node for node in program.graph.node if node.op_type != "Constant" and not node.domain]
+    for node in draws.sample(nodes, len(nodes)):
+        known = onnx.defs.get_schema(node.op_type, program.opset).attributes
+        for name in draws.sample(sorted(known), len(known)):
+            value = _number(draws, node, name, known[name].type)
+            if value is not None:
+                return f"attribute {name} of {node.name} is {value}"
+    return None
+
+
+def _number(draws: RandomSource, node: onnx.NodeProto, name: str, kind: OpSchema.AttrType) -> float | None:
+    """Set an attribute, or one of its numbers; None where it is of another kind."""
+    given = next((found for found in node.attribute if found.name == name), None)
+    if kind == OpSchema.AttrType.INT:
+        given = given or node.attribute.add(name=name, type=AttributeProto.INT)
+        given.i = draws.pick(_COUNTS)
+        return int(given.i)
+    if kind == OpSchema.AttrType.FLOAT:
+        given = given or node.attribute.add(name=name, type=AttributeProto.FLOAT)
+        given.f = draws.pick(_NUMBERS)
+        return float(given.f)
+    if kind == OpSchema.AttrType.INTS and given is not None and given.ints:
+        at = draws.below(len(given.ints))
+        given.ints[at] = draws.pick(_COUNTS)
+        return int(given.ints[at])
+    return None
+
+
+def _omission(draws: RandomSource, program: Endangered) -> str | None:
+    """An operand behind the first is left out."""
+    places = [(node, at) for node in program.graph.node for at, name in enumerate(node.input) if at and name]
+    if not places:
+        return None
+    node, at = draws.pick(places)
+    node.input[at] = ""
+    return f"operand {at} of {node.name} is left out"
+
+
+HAZARDS: tuple[Endanger, ...] = (_value, _value, _value, _attribute, _attribute, _length, _length, _omission)
+"""The kinds, those of which there are many forms more than once."""
+
+
+_MAY_BE_NONFINITE = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16)
+
+
+def put_nonfinite(draws: RandomSource, program: Program) -> Program | None:
+    """The program with some elements of one input not finite; None where no input can be."""
+    names = sorted(_takers(program, _looks)) or sorted(_takers(program, _defines))
+    if not names:
+        return None
+    name = draws.pick(names)
+    array = program.inputs[name]
+    assert isinstance(array, np.ndarray)
+    return replace(program, inputs={**program.inputs, name: with_some_nonfinite(draws, array)})
+
+
+def _looks(node: NodeProto) -> bool:
+    """Whether an operator of ONNX looks at its values and does not only move them."""
+    return not node.domain and arithmetic_of(node).nonfinite is Nonfinite.DEFINED
+
+
+def _defines(node: NodeProto) -> bool:
+    return arithmetic_of(node).defines_nonfinite
+
+
+def _takers(program: Program, is_taker: Callable[[NodeProto], bool]) -> Iterator[str]:
+    """Yield the float inputs that at least one of these nodes reads."""
+    read = {name for node in program.model.graph.node if is_taker(node) for name in node.input}
+    for name, value in program.inputs.items():
+        is_float = (
+            isinstance(value, np.ndarray) and value.size and element_type(value.dtype) in _MAY_BE_NONFINITE
+        )
+        if is_float and name in read:
+            yield name
 
 
 class Mode(StrEnum):

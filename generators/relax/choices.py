@@ -1,13 +1,10 @@
 """What programs of a policy look like: operators, forms of expressions, types, sizes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from corpus.graphs.pattern import GraphPattern
-from generators.relax.operator import Asking, Call, Operator
-from generators.relax.types import Tensor
+from generators.relax.operator import Asking, Call, Operator, Tensor
 
 Result = Callable[[Asking], Tensor]
 Accept = Callable[[Operator, Call], bool]

@@ -15,11 +15,10 @@ import numpy as np
 from corpus.case import Case, Remark
 from corpus.graphs.program import REF, Binding
 from corpus.values import Tensor as Array
-from generators.language.random_source import RandomSource
-from generators.language.values import with_some_nonfinite
+from generators.language.values import RandomSource, with_some_nonfinite
+from generators.relax.operator import Tensor
 from generators.relax.programs import RelaxProgram
-from generators.relax.types import Tensor
-from oracles.run import SURVIVAL
+from oracles.verdict import SURVIVAL
 
 _ARITHMETIC = (
     *("add", "subtract", "multiply", "divide", "floor_divide", "mod", "floor_mod", "power", "negative"),

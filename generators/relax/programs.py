@@ -1,30 +1,187 @@
-"""Whole programs of a policy: one a seed, with values for main's inputs."""
+"""Whole programs of a policy: one a seed, with values for main's inputs.
 
-from __future__ import annotations
+An operand is a value in scope or a new one; what the pattern gives may be read by all that grows later,
+patterns of other passes included.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
+
+import numpy as np
 
 from corpus.case import Case, Remark
+from corpus.errors import UserError
+from corpus.graphs.format import renamed, symbols
 from corpus.graphs.loops import parted
-from corpus.graphs.program import GraphProgram, graph_of_json
+from corpus.graphs.pattern import GraphPattern
+from corpus.graphs.program import Binding, GraphProgram, Input, graph_of_json, graph_to_json
 from corpus.values import Tensor as Array
-from generators.language.budget import UNLIMITED, Budget
-from generators.language.counts import Counts
-from generators.language.random_source import RandomSource
+from generators.language.profile import UNLIMITED, Budget, Counts
+from generators.language.values import RandomSource
 from generators.pools import Bred
 from generators.relax.choices import FORMS, Choices
-from generators.relax.costs import names_of
-from generators.relax.finishing import count_program, in_blocks
 from generators.relax.forms import forms
-from generators.relax.frame import Frame, graph_json
-from generators.relax.growing import Growth
-from generators.relax.leaves import new_input
-from generators.relax.operator import ANY
-from generators.relax.patterns import place_pattern
-from generators.relax.types import Tensor, Type
+from generators.relax.leaves import Growth, new_input
+from generators.relax.making import Frame, graph_json
+from generators.relax.operator import ANY, Json, Tensor, Type, Want, Within, concrete
+from generators.relax.watched import TooLarge, Unsound, depths_of, names_of
+
+APART = "apart"
+"""What a binding is told that is to be in no block: a pass may look for it there."""
+TOGETHER = "together"
+"""What bindings are told, with one name for all, that stand in one block or in none: those of a pattern."""
+_OUTSIDE = frozenset({"if", "function", "relax.shape_of"})
+"""What no dataflow block holds; a shape that types depend on may be no dataflow variable."""
+
+
+def in_blocks(draws: RandomSource, share: float) -> Callable[[Json], Json]:
+    """Marks the runs of a graph's bindings, and of those in its bodies, so that this share is dataflow."""
+    numbers = count(1)
+
+    def marked(graph: Json) -> Json:
+        bindings, block, last = [], None, None
+        for name, op, args, kwargs in graph["bindings"]:
+            if belongs_outside(op, args) or kwargs.get(APART):
+                block = None
+            elif (run := kwargs.get(TOGETHER)) is not None and run == last:
+                pass
+            elif block is None or draws.chance(0.1):
+                block = next(numbers) if draws.chance(share) else None
+            last = kwargs.get(TOGETHER)
+            kept = {key: item for key, item in kwargs.items() if key not in (APART, TOGETHER)}
+            told = kept if block is None else {**kept, "block": block}
+            bindings.append([name, op, [_inside(each) for each in args], told])
+        return {**graph, "bindings": bindings}
+
+    def _inside(item: Json) -> Json:
+        if isinstance(item, dict) and set(item) == {"graph"}:
+            return {"graph": marked(item["graph"])}
+        return item
+
+    return marked
+
+
+def belongs_outside(op: str, args: list[Json]) -> bool:
+    """Whether no dataflow block may hold such a binding."""
+    return op in _OUTSIDE or _is_shape(op, args)
+
+
+def _is_shape(op: str, args: list[Json]) -> bool:
+    return op == "alias" and isinstance(args[0], dict) and "shape" in args[0]
+
+
+def count_program(program: GraphProgram, types: Mapping[str, Type]) -> Counts:
+    """The counts of one program, given the types of its names; constants are operands without a maker."""
+    bindings = [each for graph in (program.main, *program.functions.values()) for each in graph.walk()]
+    known = {**types, **{name: Tensor(v.dtype.name, v.shape) for name, v in program.constants.items()}}
+    makers = {each.name: each.op for each in bindings}
+    op_dtype: set[tuple[object, ...]] = set()
+    op_shape: set[tuple[object, ...]] = set()
+    op_edge: set[tuple[str, str]] = set()
+    for each in bindings:
+        operands = [known[name] for name in each.reads if name in known]
+        tensors = [told for told in operands if isinstance(told, Tensor)]
+        result = known.get(each.name)
+        made = result.dtype if isinstance(result, Tensor) else type(result).__name__
+        op_dtype.add((each.op, tuple(told.dtype for told in tensors), made))
+        op_shape.add((each.op, tuple(told.shape for told in tensors)))
+        op_edge.update((makers[name], each.op) for name in each.reads if name in makers)
+    names = frozenset(each.op for each in bindings)
+    return Counts(1, names, frozenset(op_dtype), frozenset(op_shape), frozenset(op_edge))
+
+
+def place_pattern(growth: Growth) -> str:
+    """Put one in: the pass is drawn first, so that each is as likely; gives its name."""
+    patterns = growth.policy.patterns
+    fires = growth.draws.pick(sorted(patterns))
+    pattern = growth.draws.pick(patterns[fires])
+    program = renamed(pattern.program, {name: growth.fresh("q") for name in sorted(pattern.program.names)})
+    for graph in program.functions.values():
+        if not growth.budget.reaches(max(depths_of(graph.bindings, {}).values(), default=0)):
+            raise TooLarge(fires)
+    main = growth.main
+    spans = [_within(pattern, item.name) for item in pattern.program.main.inputs]
+    _bind_symbols_of_patterns(growth, program)
+    wants = [Want(_tensor(item), span) for item, span in zip(program.main.inputs, spans, strict=True)]
+    operands = [growth.grow(main, want.type, want.within) for want in wants]
+    names = {item.name: operand.name for item, operand in zip(program.main.inputs, operands, strict=True)}
+    growth.constants.update(program.constants)
+    growth.functions.update({name: graph_to_json(graph) for name, graph in program.functions.items()})
+    growth.opaque.update(program.told_outside)
+    types = {new: pattern.types.get(old) for old, new in _renaming(pattern, program).items()}
+    is_apart = not any("block" in each.kwargs for each in pattern.program.main.bindings)
+    bindings = renamed(program, names).main.bindings
+    for binding in bindings:
+        _bind(growth, binding, types, {APART: True} if is_apart else {TOGETHER: bindings[0].name})
+    known = {each.name for each in main.known}
+    growth.results += [name for name in program.main.outputs if name in known]
+    return fires
+
+
+def _within(pattern: GraphPattern, name: str) -> Within:
+    """The bounds of an input's values, from the program that the pattern was taken out of."""
+    low, high = pattern.ranges.get(name, (0.0, 0.0))
+    return Within(low, high, is_nonzero=low > 0 or high < 0)
+
+
+def _bind_symbols_of_patterns(growth: Growth, program: GraphProgram) -> None:
+    """An input for each symbolic dim of the pattern that the program does not have yet."""
+    main = growth.main
+    for name in symbols(item.shape for item in program.main.inputs):
+        if name not in main.symbols:
+            main.symbols.append(name)
+            main.sizes[name] = growth.draws.between(2, 4)
+            new_input(growth, main, Tensor("float32", (name,)), ANY)
+
+
+def _tensor(item: Input) -> Tensor:
+    """The type of an input; TooLarge for one that is no tensor."""
+    dims = tuple(dim for dim in item.shape if dim is not None)
+    if len(dims) < len(item.shape) or item.declared is not None:
+        raise TooLarge(item.name)
+    return Tensor(item.dtype, dims)
+
+
+def _bind(growth: Growth, binding: Binding, types: Mapping[str, Any], apart: Mapping[str, Any]) -> None:
+    """Add one binding of the pattern and run it.
+
+    If it gives a tensor of known dims, later growth may read it.
+    """
+    run, frame = growth.run(), growth.main
+    kwargs = {key: item for key, item in binding.kwargs.items() if key != "block"}
+    known = {**run.constants, **frame.values(), **growth.hidden}
+    try:
+        value = run.value(binding.name, binding.op, list(binding.args), kwargs, known, frame.all_sizes())
+    except (ArithmeticError, LookupError, ValueError) as error:  # operands that the operator does not take
+        raise Unsound(str(error)) from error
+    args = list(binding.args)
+    growth.pay(binding.op, [known[each] for each in binding.reads if each in known], value, run.inside)
+    growth.depths.update(depths_of((binding,), growth.depths))
+    growth.place(binding.name, binding.op, args)
+    frame.bindings.append([binding.name, binding.op, args, {**kwargs, **apart}])
+    told = types.get(binding.name)
+    if told is not None and _has_shape(value, told[1], frame.all_sizes()):
+        growth.know(frame, binding.name, Tensor(told[0], tuple(told[1])), value)
+    else:
+        growth.hidden[binding.name] = value
+
+
+def _has_shape(value: Any, dims: Any, sizes: Mapping[str, int]) -> bool:
+    """Whether a value's dims are these, at the sizes that symbols have."""
+    try:
+        return isinstance(value, np.ndarray) and concrete(tuple(dims), sizes) == value.shape
+    except UserError:  # a symbol that is not there
+        return False
+
+
+def _renaming(pattern: GraphPattern, program: GraphProgram) -> dict[str, str]:
+    """Map the names of a pattern's bindings to their new names."""
+    pairs = zip(pattern.program.main.bindings, program.main.bindings, strict=True)
+    return {old.name: new.name for old, new in pairs}
+
 
 _MOST_FUEL = 10
 _ATTEMPTS = 40

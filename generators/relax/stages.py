@@ -4,8 +4,6 @@ A stage computes each element by itself, reduces over further loops, or runs any
 `tir` on copies. It reads operands and what earlier stages have filled.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
@@ -27,8 +25,8 @@ from corpus.tir.values import (
     type_of,
 )
 from corpus.tir.walk import expressions, map_statements, substituted
-from generators.language.random_source import RandomSource
-from generators.relax.types import Tensor
+from generators.language.values import RandomSource
+from generators.relax.operator import Tensor
 from generators.tir.blocks import accessed, whole
 from generators.tir.frame import Frame, Known, Names, static_shape
 from generators.tir.statements import Maker

@@ -3,8 +3,6 @@
 What a compiler owes such a program is a clean diagnostic: a crash, or a result, is the bug.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -13,10 +11,10 @@ import numpy as np
 from corpus.case import Case, Remark
 from corpus.graphs.program import REF, Binding, GraphProgram, Input
 from corpus.values import Tensor as Array
-from generators.language.random_source import RandomSource
+from generators.language.values import RandomSource
+from generators.relax.operator import Json, Tensor, Type
 from generators.relax.programs import RelaxProgram
-from generators.relax.types import Json, Tensor, Type
-from oracles.run import REFUSAL
+from oracles.verdict import REFUSAL
 
 _PAIRS = frozenset(f"relax.{name}" for name in ("add", "subtract", "multiply", "divide", "maximum", "less"))
 _RANKED = ("relax.nn.conv", "relax.nn.max_pool", "relax.nn.avg_pool", "relax.nn.batch_norm", "relax.image.")

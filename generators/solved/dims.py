@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from generators.language.random_source import RandomSource
+from generators.language.values import RandomSource
 
 Term = Any
 """An integer term of the solver."""

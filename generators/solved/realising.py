@@ -1,27 +1,181 @@
 """The program of a sketch in the sizes that were found; what leaves its range is left out, with its users."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from generators.growth.bodies import new_scope
+import numpy as np
+
+from corpus.values import Tensor
+from generators.growth.fragments import Bodies, new_scope
 from generators.growth.grow import Choose, Program, begin, finish, grow_to, leaning_choice
-from generators.growth.placing import place
-from generators.language.budget import Budget
-from generators.language.profile import BINNED, Profile, draw_profile
-from generators.language.random_source import RandomSource
+from generators.growth.steps import place
+from generators.language.profile import BINNED, BINS, Budget, Profile, draw_profile
 from generators.language.scope import Scope
-from generators.solved.dims import Trace, TracedDraws, sizes
-from generators.solved.sketch import Created, SketchScope, Used
+from generators.language.values import RandomSource
+from generators.solved.dims import Dim, Trace, TracedDraws, plain, sizes
 from oracles.operators import all_operators, find_operator
 from oracles.relation.operator import SAME, Operator
-from oracles.relation.program import FIRST_OPSET, LAST_OPSET, Attribute, Call, DTypeFamily, Operand
-from oracles.relation.scope import DoesNotFit
-from oracles.relation.types import ALL, ANYTHING, NARROW, DType, Range, TensorType
+from oracles.relation.program import (
+    FIRST_OPSET,
+    LAST_OPSET,
+    MAX_ELEMENTS,
+    Attribute,
+    Call,
+    DoesNotFit,
+    DTypeFamily,
+    Kind,
+    Operand,
+)
+from oracles.relation.types import ALL, ANYTHING, I64, NARROW, DType, Range, Shape, TensorType
+
+_AMOUNTS = ((0, 0), (0, 1), (1, 2), (2, 3), (3, 5), (5, 9))
+
+
+@dataclass(frozen=True)
+class Created:
+    """An operand with content of its own; its bounds may be sizes."""
+
+    operand: Operand
+    within: Range
+    is_input: bool
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """An operand that steers, with its content or the sizes that it is made of."""
+
+    operand: Operand
+    content: Tensor | tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Used:
+    """A call of an operator, the names of its results and the types that it gives."""
+
+    name: str
+    call: Call
+    results: tuple[str, ...]
+    types: tuple[TensorType, ...]
+
+
+class SketchScope(Scope):
+    """A scope in which sizes and numbers of attributes are free."""
+
+    def __init__(self, draws: TracedDraws, profile: Profile, trace: Trace) -> None:
+        super().__init__(draws, profile, Bodies())
+        self.trace = trace
+        self.sources: dict[str, Created | Fixed] = {}
+        self.uses: list[Used] = []
+        self.needs: dict[str, Range] = {}
+
+    @property
+    def _parts(self) -> tuple[list, ...]:  # type: ignore[type-arg]
+        return *super()._parts, self.uses, self.trace.constraints, self.trace.free
+
+    # Sizes
+
+    def dim(self) -> int:
+        """A free size."""
+        return self._at_least(1, self.trace.unknown(super().dim(), self.draws.pick(BINS)))
+
+    def shape(self, rank: int) -> Shape:
+        """A shape of free sizes."""
+        with self.trace.paused():
+            drawn = super().shape(rank)
+        return tuple(self._at_least(1, dim) if isinstance(dim, Dim) else dim for dim in drawn)
+
+    def amount(self, usual: Sequence[int], most: int) -> int:
+        """A free number for an attribute, no less than the usual ones."""
+        least = min(usual)
+        low, high = (max(end, least) for end in self.draws.pick(_AMOUNTS))
+        found = self.trace.unknown(plain(super().amount(usual, most)), (low, high))
+        if found > max(most, *usual):
+            raise DoesNotFit("an amount")
+        return self._at_least(least, found)
+
+    @staticmethod
+    def _at_least(least: int, size: Dim) -> Dim:
+        if size and size < least:
+            raise DoesNotFit("a size")
+        return size
+
+    # Operands
+
+    def create(
+        self, dtype: DType, shape: Shape, within: Range | None = None, *, as_input: bool = False
+    ) -> Operand:
+        """A new operand of these sizes."""
+        if math.prod(shape) > MAX_ELEMENTS:
+            raise DoesNotFit(str(shape))
+        before = len(self.inputs)
+        with self.trace.paused():
+            made = super().create(dtype, shape, within, as_input=as_input)
+        made = made._replace(range=Range(*(plain(x) if isinstance(x, Dim) else x for x in made.range)))
+        self.pool[-1] = made
+        has_sizes = within is not None and any(isinstance(bound, Dim) for bound in within)
+        bounds = within if has_sizes and within is not None else made.range
+        self.needs.pop(made.name, None)
+        self.sources[made.name] = Created(made, bounds, len(self.inputs) > before)
+        return made
+
+    def fix(self, array: Tensor, dtype: DType = I64) -> Operand:
+        """An operand that steers; whoever reads more than a number of it has the sizes that it has."""
+        made = super().fix(array, dtype)
+        self.sources[made.name] = Fixed(made, np.asarray(array))
+        return made
+
+    def fix_ints(self, values: Iterable[int]) -> Operand:
+        """A constant of sizes."""
+        listed = tuple(values)
+        made = super().fix(np.array([*map(plain, listed)], dtype=np.int64))
+        self.sources[made.name] = Fixed(made, listed)
+        return made._replace(content=np.array([*listed, None], dtype=object)[:-1])
+
+    def fix_scalar(self, value: float, dtype: DType) -> Operand:
+        """A fixed operand of rank 0."""
+        return super().fix_scalar(int(value) if isinstance(value, Dim) else value, dtype)
+
+    def reuse(self, dtype: DType, fits: Callable[[Shape], bool], within: Range = ANYTHING) -> Operand | None:
+        """A value that is there already and suits, with what it must suit."""
+        with self.trace.paused():
+            found = super().reuse(dtype, fits, within)
+        if found is not None and fits(found.shape) and within != ANYTHING:
+            old = self.needs.get(found.name, ANYTHING)
+            low, high, away = (plain(x) if isinstance(x, Dim) else x for x in within)
+            self.needs[found.name] = Range(max(old.low, low), min(old.high, high), max(old.away, away))
+        return found
+
+    def emit(
+        self,
+        name: str,
+        kind: Kind,
+        call: Call,
+        types: Iterable[TensorType],
+        ranges: Iterable[Range],
+        content: Tensor | None,
+    ) -> tuple[Operand, ...]:
+        """Add a node and keep its call; what was empty stays empty."""
+        given = tuple(types)
+        results = super().emit(name, kind, call, given, ranges, content)
+        for result in results:  # a name that an attempt gave up is given anew
+            self.sources.pop(result.name, None)
+            self.needs.pop(result.name, None)
+        for size in (size for result in results for size in result.shape):
+            _ = size > 0 if size else None
+        if any(self._is_stiff(operand) for operand in call.present):
+            _ = [int(size) for operand in (*call.present, *results) for size in operand.shape]
+        self.uses.append(Used(name, call, tuple(result.name for result in results), given))
+        return results
+
+    def _is_stiff(self, operand: Operand) -> bool:
+        """Whether numbers that were drawn for these sizes stand in an operand."""
+        source = self.sources.get(operand.name)
+        return isinstance(source, Fixed) and not isinstance(source.content, tuple) and bool(operand.shape)
+
 
 _NODES_AT_ONCE = 12
 """Operators in one query; the rest of a larger program grows forward."""

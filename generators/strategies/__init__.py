@@ -5,8 +5,6 @@ may use within that batch only, so that the programs are the same for any number
 `taught` as well may draw from what a campaign has learned.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib import import_module
@@ -16,8 +14,8 @@ from pkgutil import iter_modules
 
 from corpus.errors import UserError
 from generators.feedback import CoverageSnapshot
-from generators.language.budget import Budget
-from generators.language.record import Made
+from generators.language.emit import Made
+from generators.language.profile import Budget
 
 Strategy = Callable[[Sequence[int], int, Path | None, Budget], Iterator[Made]]
 """From seeds, a number of nodes, the file that `--from` names, and what a program may cost."""

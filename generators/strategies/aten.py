@@ -5,18 +5,15 @@ A program goes on from a new input every few nodes: whatever is compiled at once
 Only torch's own targets run such programs; for those a mixture holds them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from generators.growth.bodies import new_scope
+from generators.growth.fragments import new_scope
 from generators.growth.grow import Choose, Program, begin, finish, grow_to, leaning_choice
-from generators.language.budget import UNLIMITED, Budget
-from generators.language.profile import Profile, draw_profile
-from generators.language.random_source import RandomSource
+from generators.language.profile import UNLIMITED, Budget, Profile, draw_profile
 from generators.language.scope import Scope
+from generators.language.values import RandomSource
 from oracles.relation.operator import Operator
 from oracles.relation.program import DTypeFamily, Operand
 from oracles.relation.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8

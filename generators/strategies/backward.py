@@ -5,23 +5,18 @@ and reused or created afterwards. What is then missing of the size asked for gro
 are there, and back before inputs of the graph, in turns.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from generators.growth.affinity import recognising
-from generators.growth.bodies import Bodies
+from generators.growth.fragments import Bodies
 from generators.growth.grow import Program, begin, finish, grow_to, leaning_choice
-from generators.growth.placing import place_wanted
-from generators.language.budget import UNLIMITED, Budget, depths_of
-from generators.language.profile import BINNED, Profile, draw_profile
-from generators.language.random_source import RandomSource
+from generators.growth.steps import place_wanted, recognising
+from generators.language.profile import BINNED, UNLIMITED, Budget, Profile, depths_of, draw_profile
 from generators.language.scope import Scope
-from oracles.relation.inverses import volume
-from oracles.relation.program import Operand
-from oracles.relation.scope import MAX_ELEMENTS
+from generators.language.values import RandomSource
+from oracles.relation.open_checks import volume
+from oracles.relation.program import MAX_ELEMENTS, Operand
 from oracles.relation.types import ANYTHING, TENSORS, DType, Range, Shape, TensorType
 
 _TRIES = 4

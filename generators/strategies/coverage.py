@@ -16,14 +16,12 @@ from pathlib import Path
 from corpus.outputs import put
 from corpus.reading import held_to, read_json
 from generators.feedback import CoverageSnapshot
-from generators.growth.affinity import operators_for
-from generators.growth.bodies import Bodies
+from generators.growth.fragments import Bodies
 from generators.growth.grow import Program, begin, finish, grow_to, leaning_choice, step
-from generators.language.budget import UNLIMITED, Budget
-from generators.language.counts import qualified_name
-from generators.language.profile import Profile, draw_profile
-from generators.language.random_source import RandomSource
+from generators.growth.steps import operators_for
+from generators.language.profile import UNLIMITED, Budget, Profile, draw_profile, qualified_name
 from generators.language.scope import Mark, Scope
+from generators.language.values import RandomSource
 from oracles.relation.operator import Operator
 from oracles.relation.program import ONNX_REALMS, DTypeFamily, Operand, dtype_family_of
 from oracles.relation.types import ANYTHING, NARROW, TEXT, DType, Range, Shape, TensorType

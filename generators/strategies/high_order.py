@@ -5,16 +5,14 @@ first time; where nothing is known yet programs are as those of `patterns`, of t
 Sizes are drawn from bins between powers of two, as the solver's are (NNSmith).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from generators.feedback import NOTHING, CoverageSnapshot
 from generators.growth.grow import Program
-from generators.language.budget import UNLIMITED, Budget
-from generators.patterns.contexts import bred_of, further_nodes, seeds_of
+from generators.language.profile import UNLIMITED, Budget
+from generators.patterns.recipes import bred_of, further_nodes, seeds_of
 from generators.strategies.patterns import grown_on
 
 

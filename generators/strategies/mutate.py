@@ -6,8 +6,6 @@ leave the range in which a grown program keeps them. A Relax program that `--fro
 `relax_mutate`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -18,23 +16,26 @@ import onnx
 
 from corpus.load import open_case
 from corpus.onnx.graph import subgraphs, walk_nodes
-from corpus.onnx.infer import inferred_types
+from corpus.onnx.types import inferred_types
 from corpus.values import Value
-from generators.growth.affinity import recognising
-from generators.growth.bodies import Bodies
+from generators.growth.fragments import Bodies
 from generators.growth.grow import Program, grow
-from generators.growth.placing import place, place_wanted
-from generators.language.budget import UNLIMITED, Budget, bytes_of
-from generators.language.counts import qualified_name
-from generators.language.emit import write_model
-from generators.language.profile import draw_profile
-from generators.language.random_source import RandomSource
-from generators.language.record import Made, language_of
+from generators.growth.steps import place, place_wanted, recognising
+from generators.language.emit import Made, language_of, write_model
+from generators.language.profile import UNLIMITED, Budget, bytes_of, draw_profile, qualified_name
 from generators.language.scope import Scope
+from generators.language.values import RandomSource
 from oracles.operators import all_operators
 from oracles.relation.operator import Operator
-from oracles.relation.program import FIRST_OPSET, LAST_OPSET, MAX_RANK, Kind, Operand
-from oracles.relation.scope import MAX_ELEMENTS, DoesNotFit
+from oracles.relation.program import (
+    FIRST_OPSET,
+    LAST_OPSET,
+    MAX_ELEMENTS,
+    MAX_RANK,
+    DoesNotFit,
+    Kind,
+    Operand,
+)
 from oracles.relation.types import ALL, F16, F32, F64, DType, Range, TensorType, extent, is_float
 
 _ASSUMED = 10.0

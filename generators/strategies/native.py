@@ -4,8 +4,6 @@ A campaign that watches the code (`--native-coverage --strategy native`) knows w
 with the programs of all other strategies, by what each reaches. Where nothing is known programs are fresh.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from importlib import import_module
@@ -13,8 +11,8 @@ from pathlib import Path
 
 from generators.feedback import NOTHING, CoverageSnapshot
 from generators.growth.grow import Program
-from generators.language.budget import UNLIMITED, Budget
-from generators.language.random_source import RandomSource
+from generators.language.profile import UNLIMITED, Budget
+from generators.language.values import RandomSource
 from generators.reach import DEEPEST, Lineage
 from generators.strategies.mutate import mutate
 
@@ -47,13 +45,9 @@ def lineage_of(seed: int, nodes: int, lesson: CoverageSnapshot) -> Lineage:
 def made(lineage: Lineage, budget: Budget = UNLIMITED) -> Program:
     """The program of a lineage: its parent, changed once more."""
     if not lineage.changes:
-        return _grown(lineage, budget)
+        strategy = import_module(f"generators.strategies.{lineage.strategy}")
+        program: Program = next(strategy.programs([lineage.seed], lineage.nodes, None, budget))
+        return program
     *before, last = lineage.changes
     parent = made(replace(lineage, changes=tuple(before)), budget)
     return mutate(parent.model, parent.inputs, RandomSource(f"native/change/{last}"), budget)
-
-
-def _grown(lineage: Lineage, budget: Budget) -> Program:
-    strategy = import_module(f"generators.strategies.{lineage.strategy}")
-    program: Program = next(strategy.programs([lineage.seed], lineage.nodes, None, budget))
-    return program

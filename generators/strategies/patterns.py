@@ -4,8 +4,6 @@ OATest (§3.2, §3.3): a pattern is joined to a graph that has grown, and more f
 `--from` names a folder of patterns; without it they are those that are shipped.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -13,13 +11,11 @@ from pathlib import Path
 
 from corpus.errors import UserError
 from corpus.pattern import FOLDER, load_patterns
-from generators.growth.bodies import new_scope
+from generators.growth.fragments import new_scope
 from generators.growth.grow import Program, begin, finish, grow_to, leaning_choice
-from generators.language.budget import UNLIMITED, Budget
-from generators.language.profile import draw_profile, with_binned_dims
-from generators.language.random_source import RandomSource
-from generators.patterns.joining import Hidden, is_sound, leaning_dtypes, place_recipe
-from generators.patterns.recipes import Recipe, recipe_of
+from generators.language.profile import UNLIMITED, Budget, draw_profile, with_binned_dims
+from generators.language.values import RandomSource
+from generators.patterns.recipes import Hidden, Recipe, is_sound, leaning_dtypes, place_recipe, recipe_of
 
 _MORE = 0.45
 """How often it is another pattern's turn and not an operator's."""
@@ -47,7 +43,8 @@ def around(
 ) -> Iterator[Program]:
     """Yield one program a seed, grown around these patterns; without `more` it holds one of them."""
     for seed in seeds:
-        yield _program(RandomSource(f"patterns/{seed}/{nodes}"), nodes, recipes, budget, more)
+        draws = RandomSource(f"patterns/{seed}/{nodes}")
+        yield _Growth(draws, nodes, recipes, budget, more).program()
 
 
 @cache
@@ -71,10 +68,6 @@ def grown_on(seeds: Sequence[int], nodes: int, further: int, budget: Budget = UN
         growth.scope.draws = RandomSource(f"patterns/on/{seed}")
         growth.go_on(nodes + at * further, _MOSTLY)
     return growth.program()
-
-
-def _program(draws: RandomSource, nodes: int, recipes: Recipes, budget: Budget, more: float) -> Program:
-    return _Growth(draws, nodes, recipes, budget, more).program()
 
 
 class _Growth:

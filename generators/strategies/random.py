@@ -1,12 +1,10 @@
 """Forward, by weights between classes of operators that each program draws for itself."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from generators.growth.grow import Program, grow
-from generators.language.budget import UNLIMITED, Budget
+from generators.language.profile import UNLIMITED, Budget
 
 
 def programs(

@@ -1,11 +1,9 @@
 """Relax programs by type, with functions, branches, closures and symbolic dims: only `tvm` runs them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from generators.language.budget import UNLIMITED, Budget
+from generators.language.profile import UNLIMITED, Budget
 from generators.relax.programs import RelaxProgram, make_program
 
 

@@ -4,16 +4,14 @@ A campaign keeps programs that ran and on which passes fired together for the fi
 put into those. Where nothing is known yet programs are those of `relax_patterns`, of the shipped ones.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from corpus.graphs.pattern import FOLDER
 from generators.feedback import NOTHING, CoverageSnapshot
-from generators.language.budget import UNLIMITED, Budget
-from generators.patterns.contexts import bred_of, further_nodes, seeds_of
+from generators.language.profile import UNLIMITED, Budget
+from generators.patterns.recipes import bred_of, further_nodes, seeds_of
 from generators.relax.programs import RelaxProgram, make_program
 from generators.strategies.relax_patterns import patterns_of, policy_of
 

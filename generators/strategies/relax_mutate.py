@@ -1,7 +1,5 @@
 """Changes to Relax programs: to the one that `--from` names, or to programs grown by type."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -10,9 +8,9 @@ import numpy as np
 from corpus.case import Case
 from corpus.errors import UserError
 from corpus.load import open_case
-from generators.language.budget import UNLIMITED, Budget
-from generators.language.random_source import RandomSource
-from generators.language.record import language_of
+from generators.language.emit import language_of
+from generators.language.profile import UNLIMITED, Budget
+from generators.language.values import RandomSource
 from generators.relax.mutation.mutations import mutated
 from generators.relax.programs import RelaxProgram, make_program
 

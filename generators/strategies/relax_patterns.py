@@ -3,15 +3,13 @@
 `--from` names a folder of patterns (`crux patterns extract --target tvm`); without it they are those shipped.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
 from corpus.errors import UserError
 from corpus.graphs.pattern import FOLDER, GraphPattern, load_graph_patterns
-from generators.language.budget import UNLIMITED, Budget
+from generators.language.profile import UNLIMITED, Budget
 from generators.relax.programs import FORMS, Policy, RelaxProgram, make_program
 
 _PLAIN = ("operator", "variable", "alias", "pair", "cast", "helper", "branch", "primfunc")

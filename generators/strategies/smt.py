@@ -5,8 +5,6 @@ type rule compares; binning asks that each free number lies between two powers o
 ones, primes and large sizes all occur. Needs the extra `smt` (z3).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from importlib.util import find_spec
@@ -14,7 +12,7 @@ from pathlib import Path
 
 from corpus.errors import UserError
 from generators.growth.grow import Program
-from generators.language.budget import UNLIMITED, Budget
+from generators.language.profile import UNLIMITED, Budget
 from generators.solved.realising import solved_program
 from oracles.extras import how_to_install
 

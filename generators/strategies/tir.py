@@ -1,12 +1,10 @@
 """TIR programs with sequences of passes, grown and mutated together: only `tvm` runs them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from generators.feedback import CoverageSnapshot
-from generators.language.budget import UNLIMITED, Budget
+from generators.language.profile import UNLIMITED, Budget
 from generators.tir.breeding import breed
 from generators.tir.programs import TirProgram, make_program
 

@@ -4,25 +4,21 @@ Every operator is as likely as any other, and so is every element type. Its oper
 there, where some fit, and new ones otherwise.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from generators.growth.bodies import new_scope
+from generators.growth.fragments import new_scope
 from generators.growth.grow import Program, begin, finish
-from generators.growth.placing import apply
-from generators.language.budget import UNLIMITED, Budget
-from generators.language.profile import draw_profile
-from generators.language.random_source import RandomSource
+from generators.growth.steps import apply
+from generators.language.profile import UNLIMITED, Budget, draw_profile
 from generators.language.scope import Mark, Scope
+from generators.language.values import RandomSource
 from oracles.operators import all_operators
 from oracles.relation.operator import Operator
-from oracles.relation.program import ONNX_REALMS, Operand
-from oracles.relation.scope import DoesNotFit
+from oracles.relation.program import ONNX_REALMS, DoesNotFit, Operand
 from oracles.relation.types import ALL, DType
 
 _TRIES = 8

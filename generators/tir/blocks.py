@@ -1,7 +1,5 @@
 """Loops as blocks: what TVM's schedules work on, so that passes over blocks have something to do."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -9,7 +7,7 @@ from corpus.tir.program import OF_BLOCKS, holds_blocks, is_rooted
 from corpus.tir.tree import Alloc, Axis, Block, Body, For, Match, Module, Stmt, Store
 from corpus.tir.values import Binary, Buffer, Const, Expr, Load, Range, Region, Var, type_of
 from corpus.tir.walk import buffers, expressions, map_expressions, substituted, walk, with_function
-from generators.language.random_source import RandomSource
+from generators.language.values import RandomSource
 from generators.tir.frame import Names
 from generators.tir.sites import is_independent
 

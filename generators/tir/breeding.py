@@ -1,28 +1,175 @@
 """The loop of Tzer (section 3.1): a program of the pool changes while that meets new code, then its passes.
 
 `Rules` switches parts of it off, for measurements of what they are worth (section 5.2).
+
+`Guide.of` reads what a pool has met. A program's change is led to kinds that the passes which change the
+program have not met (`enriched`), and a sequence of passes is the best of some by the same count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial, reduce
 
 from corpus.tir.document import from_bytes
 from corpus.tir.program import make_inputs
-from corpus.tir.tree import Module
-from generators.language.budget import UNLIMITED, Budget
-from generators.language.random_source import RandomSource
-from generators.pools import BOTH, FRESH, PASSES, PROGRAM, Bred, Entry, Pool
+from corpus.tir.script_expressions import NODES
+from corpus.tir.tree import Body, For, Module, Stmt, Store
+from corpus.tir.types import is_float
+from corpus.tir.values import Binary, Call, Cast, Expr, Unary, type_of
+from corpus.tir.walk import walk
+from generators.language.profile import UNLIMITED, Budget
+from generators.language.values import RandomSource
+from generators.pools import BEFORE, BOTH, FRESH, PASSES, PROGRAM, Bred, Entry, Pool
 from generators.sequences import LONGEST, Passes, draw_sequence, next_sequence
 from generators.tir.blocks import with_root
-from generators.tir.costs import is_within
-from generators.tir.guiding import Guide, best_passes, enriched, rooms_of
+from generators.tir.frame import is_within, static_shape
 from generators.tir.mutators import all_mutators
 from generators.tir.programs import TirProgram, fitting, is_sound, make_program, mutated, sequences_for
-from generators.tir.sites import Mutator
+from generators.tir.sites import Mutator, Site, allocates_nothing, pick_site
+from generators.tir.values import FLOAT_TYPES, INTEGER_TYPES, Sampler, usable
 from oracles.abilities import Sequences
+
+_NODES = {
+    "Alloc": "AllocBuffer",
+    "Assert": "AssertStmt",
+    "Attr": "AttrStmt",
+    "Block": "SBlock",
+    "If": "IfThenElse",
+    "Load": "TensorLoad",
+    "Store": "BufferStore",
+}
+_OPERATORS = {**NODES, "not": "Not"}
+"""TVM's names of nodes and operators, where they are not the tree's own."""
+
+_CANDIDATES, _MOST_NEW = 72, 18
+"""How many expressions are drawn to find such of wanted kinds, and how many of these are stored."""
+_STORED = 3
+"""How many of them one statement holds at most."""
+_UNSEEN = 0.05
+"""What a pass counts that has never changed a program, beside one that has."""
+_LARGE = 3_000
+"""Bytes of a program's document from which on it is chosen less often: its tests cost more."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Guide:
+    """For each pass the kinds of nodes that it has met in functions which it changed, and all kinds."""
+
+    met: Mapping[str, frozenset[str]]
+    kinds: frozenset[str]
+
+    @classmethod
+    def of(cls, seen: frozenset[str]) -> Guide:
+        """Read a pool's coverage."""
+        return _guide(seen)
+
+    def known(self, passes: Iterable[str]) -> frozenset[str]:
+        """The kinds that each of the passes has met."""
+        return frozenset.intersection(*self._met_by(name for name in passes if name in self.met))
+
+    def _met_by(self, passes: Iterable[str]) -> list[frozenset[str]]:
+        return [self.met.get(name, frozenset()) for name in passes] or [self.kinds]
+
+    def room(self, entry: Entry) -> float:
+        """How many pairs are left to the passes that change a program, for what its tests cost."""
+        left = sum(len(self.kinds) - len(each) for each in self._met_by(entry.changed))
+        return (1 + left) / max(1.0, len(entry.program) / _LARGE)
+
+    def unmet(self, kinds: frozenset[str], passes: Passes) -> float:
+        """How many pairs of the passes and these kinds no test has met."""
+        found = 0.0
+        for name in dict.fromkeys(passes):
+            known = self.met.get(name)
+            found += len(kinds) * _UNSEEN if known is None else len(kinds - known)
+        return found
+
+
+@lru_cache(maxsize=4)
+def _guide(seen: frozenset[str]) -> Guide:
+    met: dict[str, set[str]] = {}
+    for piece in seen:
+        name, sign, kind = piece.partition(BEFORE)
+        if sign:
+            met.setdefault(name, set()).add(_short(kind))
+    return Guide({name: frozenset(kinds) for name, kinds in met.items()}, frozenset().union(*met.values()))
+
+
+@lru_cache(maxsize=4)
+def rooms_of(guide: Guide, entries: tuple[Entry, ...]) -> tuple[float, ...]:
+    """The room of each entry of a pool."""
+    return tuple(map(guide.room, entries))
+
+
+def _short(kind: str) -> str:
+    """A kind without the family of what is called: `Call tirx.sin` is `Call sin`."""
+    head, _, name = kind.partition(" ")
+    return f"{head} {name.rpartition('.')[2]}" if head == "Call" else kind
+
+
+def kind_of(node: Stmt | Expr) -> str:
+    """The kind of a node, as TVM names it."""
+    match node:
+        case For():
+            return f"For {node.kind}"
+        case Call():
+            return f"Call {node.callee}"
+        case Cast():
+            return f"Cast {node.dtype}"
+        case Binary() | Unary():
+            return _OPERATORS.get(node.op, node.op)
+    name = type(node).__name__
+    return _NODES.get(name, name)
+
+
+def kinds_of(node: object) -> frozenset[str]:
+    """The kinds of statements and expressions in a tree."""
+    return frozenset(kind_of(each) for each in walk(node) if isinstance(each, Stmt | Expr))
+
+
+def best_passes(guide: Guide, module: Module, found: Sequence[Passes]) -> Passes:
+    """The sequence of which the most pairs with the module's kinds are unmet; the first of equals."""
+    kinds = kinds_of((module.main,))
+    return max(found, key=lambda passes: guide.unmet(kinds, passes))
+
+
+def enriched(draws: RandomSource, module: Module, known: frozenset[str]) -> Module | None:
+    """Store values of kinds beside the known ones before a statement; None if none could be drawn there."""
+    site = pick_site(draws, module, Stmt, allocates_nothing)
+    if site is None:
+        return None
+    found = _drawn(draws, site, known)
+    stores = [_stored(draws, site, found[at : at + _STORED]) for at in range(0, len(found), _STORED)]
+    made: Body = tuple(each for each in stores if each is not None)
+    return site.put(module, (*made, site.stmt)) if made else None
+
+
+def _drawn(draws: RandomSource, site: Site[Stmt], known: frozenset[str]) -> list[Expr]:
+    """Return small expressions, each of which holds a kind that is not known and none before it holds."""
+    sampler, found, met = Sampler(draws, site.frame), list[Expr](), set(known)
+    for _ in range(_CANDIDATES):
+        made = sampler.value(draws.pick((*FLOAT_TYPES, draws.pick(INTEGER_TYPES), "bool")), 1).expr
+        new = kinds_of((made,)) - met
+        if new:
+            found.append(made)
+            met |= new
+        if len(found) == _MOST_NEW:
+            break
+    return found
+
+
+def _stored(draws: RandomSource, site: Site[Stmt], values: Sequence[Expr]) -> Stmt | None:
+    """One store of the sum of some values, as floats; None where no buffer holds such."""
+    known = [each for each in site.frame.buffers if usable(each) and is_float(each.dtype)]
+    if not known:
+        return None
+    buffer = draws.pick(known)
+    parts = [each if type_of(each) == buffer.dtype else Cast(buffer.dtype, each) for each in values]
+    total = reduce(partial(Binary, "add"), parts)
+    shape = static_shape(buffer) or ()
+    return Store(buffer.name, Sampler(draws, site.frame).indices(shape), total)
+
 
 N_MAX = 5
 """After this many changes of a program without news its passes change, as in the paper."""

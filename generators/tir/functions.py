@@ -1,12 +1,10 @@
 """Intrinsics of floats that programs call: each with operands that keep its result finite."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from corpus.tir.values import Binary, Call, Const, Expr, literal
-from generators.language.random_source import RandomSource
+from generators.language.values import RandomSource
 
 Operand = Callable[[Expr, str], Expr]
 

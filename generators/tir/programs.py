@@ -1,7 +1,5 @@
 """Whole programs: a function grown from a seed, mutated some times, with values and a sequence of passes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -18,14 +16,12 @@ from corpus.tir.tree import Block, Break, Continue, For, Function, Module, Store
 from corpus.tir.values import Buffer, Const, Var, type_of
 from corpus.tir.walk import expressions, statements, walk
 from corpus.values import Value
-from generators.language.budget import UNLIMITED, Budget
-from generators.language.counts import Counts
-from generators.language.random_source import RandomSource
+from generators.language.profile import UNLIMITED, Budget, Counts
+from generators.language.values import RandomSource
 from generators.pools import Bred
 from generators.sequences import Passes, draw_sequence
 from generators.tir.blocks import in_blocks, with_root
-from generators.tir.costs import is_within
-from generators.tir.frame import Names, start_of
+from generators.tir.frame import Names, is_within, start_of
 from generators.tir.mutators import all_mutators
 from generators.tir.sites import Mutator, is_serial
 from generators.tir.statements import USUAL, Limits, Maker
@@ -179,14 +175,11 @@ def _stores(module: Module) -> bool:
 
 def is_sound(module: Module, seed: int) -> bool:
     """Whether it is well-formed and, with the inputs of a seed, defined throughout."""
-    if not is_well_formed(module) or not is_rightly_staged(module):
+    if not is_well_formed(module) or not all(
+        _has_its_stages(stmt) for stmt in statements(module.main.body) if isinstance(stmt, For)
+    ):
         return False
     return interpret(module, make_inputs(module, seed), trials=0, steps=_MOST_STEPS).is_defined
-
-
-def is_rightly_staged(module: Module) -> bool:
-    """Whether each loop that is annotated as a software pipeline has its stages, and nothing leaves it."""
-    return all(_has_its_stages(stmt) for stmt in statements(module.main.body) if isinstance(stmt, For))
 
 
 def _has_its_stages(loop: For) -> bool:

@@ -1,7 +1,5 @@
 """What a mutator is, and the statement of the first function that most of them work on."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -9,7 +7,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from corpus.tir.tree import Alloc, Bind, Block, Body, For, Function, Module, Stmt, Store
 from corpus.tir.values import Expr, Load
 from corpus.tir.walk import expressions, replace_statements, walk, with_function
-from generators.language.random_source import RandomSource
+from generators.language.values import RandomSource
 from generators.tir.frame import Frame, Names, places
 from generators.tir.statements import Maker
 

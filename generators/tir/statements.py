@@ -21,8 +21,8 @@ from corpus.tir.tree import (
 from corpus.tir.types import is_float, is_integer
 from corpus.tir.values import Binary, Buffer, Call, Const, Expr, Load, Var, literal
 from corpus.tir.walk import statements
-from generators.language.budget import Budget
-from generators.language.random_source import RandomSource
+from generators.language.profile import Budget
+from generators.language.values import RandomSource
 from generators.tir.frame import Frame, Known, Names, static_shape
 from generators.tir.values import Sampler, bounded, element_type, usable
 

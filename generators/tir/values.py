@@ -4,14 +4,12 @@ Integers carry a range, so that indices lie within their buffers, divisors are n
 overflow; what the ranges cannot show the interpreter does, and the program is drawn again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from corpus.tir.types import FLOATS, SIGNED, integer_range, is_bool, is_float, is_integer
 from corpus.tir.values import Binary, Buffer, Call, Cast, Const, Expr, Load, Select, Unary, literal
-from generators.language.random_source import RandomSource
+from generators.language.values import RandomSource
 from generators.tir.frame import Frame, Known, static_shape
 from generators.tir.functions import drawn_function
 

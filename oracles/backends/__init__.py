@@ -5,8 +5,6 @@ for the worker (`load`, `run` …) and ends with `backend()`, which says what cr
 (`oracles.abilities`). The worker loads the file alone, under any Python from 3.8 on.
 """
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 from collections.abc import Iterator

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from corpus.target import Target
     from oracles.abilities import Backend
-    from oracles.run import Config, Run
+    from oracles.verdict import Config, Run
 
 NAME = "golden"
 PACKAGE = "numpy"
@@ -94,7 +94,7 @@ def _told(value: Any) -> Any:
 
 def configs(target: Target) -> tuple[Config, ...]:
     """One way only: there is nothing to optimise."""
-    from oracles.run import Config
+    from oracles.verdict import Config
 
     return (Config("golden"),)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, AbstractSet, Any, Callable, Iterable  # noqa: 
 if TYPE_CHECKING:
     from corpus.target import Target
     from oracles.abilities import Backend
-    from oracles.run import Config, Run
+    from oracles.verdict import Config, Run
 
 NAME = "inductor"
 PACKAGE = "torch"
@@ -97,7 +97,7 @@ def run(
 
     `disabled_passes` are left out. `show=source` gives the module's text instead.
     """
-    from oracles.worker.torch.passes import watched
+    from oracles.worker.torch.run import watched
 
     with watched(settings):
         return _run(program, inputs, settings, outputs, enter)
@@ -107,8 +107,7 @@ def run_torch(
     program: Any, inputs: dict[str, Any], settings: dict[str, Any], outputs: Any, enter: Callable[[str], None]
 ) -> dict[str, Any]:
     """Compile and run one program of torch, by the settings of `run`."""
-    from oracles.worker.torch.passes import watched
-    from oracles.worker.torch.run import run_program
+    from oracles.worker.torch.run import run_program, watched
 
     with watched(settings):
         return run_program(program, inputs, settings, outputs, enter)
@@ -121,12 +120,12 @@ def _run(
 
     from oracles.worker.lowered.module import build, exported
     from oracles.worker.onnx.program import read_model
+    from oracles.worker.torch.data import called_there, from_torch, placed
     from oracles.worker.torch.run import compiled
-    from oracles.worker.torch.tensors import called_there, from_torch, placed
 
     model = read_model(program)
     if settings.get("show") == "source":
-        from oracles.worker.lowered.source import source
+        from oracles.worker.lowered.module import source
 
         return source(model, inputs)
     backend = settings.get("backend", "inductor")
@@ -171,7 +170,7 @@ def configs(target: Target) -> tuple[Config, ...]:
     On the GPU, too, eager on the CPU comes first: both devices must agree.
     """
     from corpus.errors import UserError
-    from oracles.run import Config
+    from oracles.verdict import Config
 
     if target.device not in ("cpu", "cuda"):
         raise UserError(f"target {target}: torch runs on cpu and cuda")

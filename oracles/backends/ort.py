@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable  # noqa: UP035 (Python
 if TYPE_CHECKING:
     from corpus.target import Target
     from oracles.abilities import Backend
-    from oracles.run import Config, Run
+    from oracles.verdict import Config, Run
 
 NAME = "ort"
 PACKAGE = "onnxruntime"
@@ -178,7 +178,7 @@ def optimised(program: str, level: str, disabled: Iterable[str] = ()) -> str:
 
 def documented(path: str, content: str) -> dict[str, Any]:
     """The models that the tests of a file (in base64) make; needs `onnx`, and runs the file's code."""
-    from oracles.worker.onnx import documented as onnx_documented
+    from oracles.worker.onnx import program as onnx_documented
 
     return onnx_documented.documented(path, content)
 
@@ -204,7 +204,7 @@ def configs(target: Target) -> tuple[Config, ...]:
     Settings: `@opt=LEVEL`, `@threads=N` (one within an operator), `@disabled_optimizers=NAME,NAME`.
     """
     from corpus.errors import UserError
-    from oracles.run import Config
+    from oracles.verdict import Config
 
     order = ("all", "layout", "extended", "basic")
     level = target.get("opt", "all")

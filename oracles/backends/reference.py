@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from corpus.target import Target
     from oracles.abilities import Backend
-    from oracles.run import Config, Run
+    from oracles.verdict import Config, Run
 
 NAME = "reference"
 PACKAGE = "onnx"
@@ -71,7 +71,7 @@ ERRORS = ("NotImplementedError", "RuntimeImplementationError", "RuntimeContextEr
 
 def configs(target: Target) -> tuple[Config, ...]:
     """One way only: there is nothing to optimise."""
-    from oracles.run import Config
+    from oracles.verdict import Config
 
     return (Config("reference"),)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Callable  # noqa: UP035 (Python 3.8)
 if TYPE_CHECKING:
     from corpus.target import Target
     from oracles.abilities import Backend
-    from oracles.run import Config, Run
+    from oracles.verdict import Config, Run
 
 NAME = "torch"
 PACKAGE = "torch"
@@ -36,11 +36,11 @@ def run(
 
     from oracles.worker.lowered.module import build, exported
     from oracles.worker.onnx.program import read_model
-    from oracles.worker.torch.tensors import called_there, from_torch, placed
+    from oracles.worker.torch.data import called_there, from_torch, placed
 
     model = read_model(program)
     if settings.get("show") == "source":
-        from oracles.worker.lowered.source import source
+        from oracles.worker.lowered.module import source
 
         return source(model, inputs)
     enter("execute")
@@ -70,7 +70,7 @@ def run_torch(
 
 def open_program(name: str, content: str) -> dict[str, Any]:
     """A user's script or exported program as data, or an `error` in words."""
-    from oracles.worker.opening import opened
+    from oracles.worker.limits import opened
     from oracles.worker.torch.capture import capture
 
     return opened(capture, name, content)
@@ -89,7 +89,7 @@ def describe(program: str, inputs: dict[str, Any]) -> dict[str, Any]:
 def configs(target: Target) -> tuple[Config, ...]:
     """Eagerly on the CPU; and on the GPU, which must come to the same."""
     from corpus.errors import UserError
-    from oracles.run import Config
+    from oracles.verdict import Config
 
     if target.device not in ("cpu", "cuda"):
         raise UserError(f"target {target}: torch runs on cpu and cuda")

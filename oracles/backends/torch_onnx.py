@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, AbstractSet, Any, Callable, Iterable  # noqa: 
 if TYPE_CHECKING:
     from corpus.target import Target
     from oracles.abilities import Backend
-    from oracles.run import Config, Run
+    from oracles.verdict import Config, Run
 
 NAME = "torch-onnx"
 PACKAGE = "torch"
@@ -47,7 +47,7 @@ def run(
     arguments of `torch.onnx.export` that are false. `show=source` gives the module's text instead.
     """
     if settings.get("show") == "source":
-        from oracles.worker.lowered.source import source
+        from oracles.worker.lowered.module import source
         from oracles.worker.onnx.program import read_model
 
         return source(read_model(program), inputs)
@@ -78,8 +78,8 @@ def _results(
 ) -> dict[str, Any]:
     import torch
 
+    from oracles.worker.torch.data import from_torch
     from oracles.worker.torch.exported import export, run_exported
-    from oracles.worker.torch.tensors import from_torch
 
     exporter = settings.get("exporter", EAGER)
     if exporter == EAGER:
@@ -128,7 +128,7 @@ def vocabulary() -> list[str]:
 def configs(target: Target) -> tuple[Config, ...]:
     """Eager, then the exporter by `torch.export`, then the one that traces; `@exporter=` chooses one."""
     from corpus.errors import UserError
-    from oracles.run import Config
+    from oracles.verdict import Config
 
     if target.device != "cpu":
         raise UserError(f"target {target}: what is exported runs on the CPU only")
@@ -141,7 +141,7 @@ def configs(target: Target) -> tuple[Config, ...]:
 
 def exported_with(config: Config) -> Config:
     """The configuration that runs the same exported model by ONNX's reference evaluator."""
-    from oracles.run import Config
+    from oracles.verdict import Config
 
     label = f"{config.label}, by ONNX's reference evaluator"
     return Config(label, (*config.settings, ("runner", "reference")))

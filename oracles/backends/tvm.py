@@ -75,7 +75,7 @@ def run_relax(
 
     with watched(settings), configured(settings):
         if settings.get("show") == "source":
-            from oracles.worker.tvm.source import source
+            from oracles.worker.tvm.documented import source
 
             return source(program, inputs)
         loaded = _relax_program(program, settings.get("via", ""))
@@ -160,7 +160,7 @@ def _relax_program(program: bytes, via: str) -> tuple[Any, str, list[tuple[str, 
     from tvm import relax
 
     from oracles.worker.tvm.build import to_module
-    from oracles.worker.tvm.params import kind_of
+    from oracles.worker.tvm.types import kind_of
     from oracles.worker.tvm.walk import has_local_functions
 
     document = json.loads(program)
@@ -174,7 +174,7 @@ def _relax_program(program: bytes, via: str) -> tuple[Any, str, list[tuple[str, 
 
 def open_program(name: str, content: str) -> dict[str, Any]:
     """A user's TVMScript or JSON as data, or an `error` in words."""
-    from oracles.worker.opening import opened
+    from oracles.worker.limits import opened
     from oracles.worker.tvm.documented import capture
 
     return opened(capture, name, content)
@@ -247,7 +247,7 @@ NO_INPUT = "TVM takes no input of dtype string, sequence or optional"
 
 def _to_tvm(given: Any, kind: str, device: Any) -> Any:
     from oracles.worker.onnx.program import to_array
-    from oracles.worker.tvm.params import passed
+    from oracles.worker.tvm.types import passed
 
     value = to_array(given)
     if isinstance(value, list) or value is None or value.dtype.kind in "OUS":
@@ -312,8 +312,15 @@ REACHED = "reached operator "
 def backend() -> Backend:
     """Describe this backend."""
     from oracles.abilities import Backend, Graphs
-    from oracles.optimisers.tvm_log import DISABLING, classify, tags
-    from oracles.optimisers.tvm_pipelines import configs, configs_of_relax, configs_of_tir, sequences
+    from oracles.optimisers.tvm_log import (
+        DISABLING,
+        classify,
+        configs,
+        configs_of_relax,
+        configs_of_tir,
+        sequences,
+        tags,
+    )
 
     return Backend(
         NAME,

@@ -1,7 +1,5 @@
 """ONNX models, to the judge."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from onnx import ModelProto, NodeProto
@@ -11,11 +9,11 @@ from corpus.onnx.check import repair
 from corpus.onnx.graph import initializer_names, walk_nodes
 from corpus.onnx.types import dtype_name
 from corpus.values import Value
-from oracles.language import Describe, Language, Opened, Rewritten
+from oracles.abilities import Describe, Language, Opened, Rewritten
 from oracles.naming.names import names_of
 from oracles.numerics.compare import Tolerance
+from oracles.numerics.input_noise import Types, outputs_contradict, tensor_types
 from oracles.numerics.rewrites import REWRITES
-from oracles.numerics.value_types import Types, outputs_contradict, tensor_types
 from oracles.probes.onnx_context import OnnxContext
 from oracles.sandbox.executor import Executor
 from oracles.sandbox.sandbox import Job

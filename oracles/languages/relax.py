@@ -1,11 +1,9 @@
 """Relax programs of TVM, to the judge."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from corpus.case import Case
-from oracles.language import Describe, Language, Rewritten
+from oracles.abilities import Describe, Language, Rewritten
 from oracles.naming.names import names_of_graph, pattern_of_graph
 from oracles.numerics.graph_rewrites import REWRITES, Types
 from oracles.probes.graph_context import open_graph

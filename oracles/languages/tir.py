@@ -1,20 +1,18 @@
 """Modules of TVM's PrimFuncs, to the judge: an interpreter is their truth."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from corpus.case import Case
 from corpus.tir.program import has_blocks, is_flat, marks, parse, words
 from corpus.tir.tree import Module
-from oracles.language import Language, Opened
+from oracles.abilities import Language, Opened
 from oracles.naming.names import names_of_loops
 from oracles.numerics.compare import Tolerance
 from oracles.probes.tir_context import ROUNDING, TirContext, contradiction, interpretation_of
-from oracles.run import Run
 from oracles.sandbox.executor import Executor
 from oracles.sandbox.sandbox import Job
 from oracles.screening import screen
+from oracles.verdict import Run
 from oracles.worker.tvm.passes import BLOCKS, PLAIN_LOOPS
 
 

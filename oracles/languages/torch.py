@@ -1,8 +1,6 @@
 """Programs of torch, to the judge."""
 
-from __future__ import annotations
-
-from oracles.language import Language
+from oracles.abilities import Language
 from oracles.naming.names import names_of_graph, pattern_of_graph
 from oracles.probes.graph_context import open_graph
 

@@ -1,4 +1,4 @@
-"""A signature: the printable name of a bug, and its digest; `oracles.naming.components` says what is in it.
+"""A signature: the printable name of a bug, and its digest; `oracles.naming.names` says what is in it.
 
 Kept apart because listing a thousand of them needs neither onnx nor numpy.
 """
@@ -11,10 +11,9 @@ import signal
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from oracles.run import Frame, Phase, Run, Status
 from oracles.text.failure_text import native_site
 from oracles.text.normalise import parse_message, template
-from oracles.verdict import Outcome, Symptom
+from oracles.verdict import Frame, Outcome, Phase, Run, Status, Symptom
 
 VERSION = 1
 Component = tuple[str, str]
@@ -62,18 +61,14 @@ def crash_site(frames: Sequence[Frame]) -> str:
 def symptom_of_run(outcome: Outcome, run: Run, names: Iterable[str] = (), side: str = "") -> Symptom:
     """The symptom of one run that did not end well; `names` are the model's own, to be dropped."""
     if run.status is Status.EXCEPTION:
-        return _of_exception(outcome, run, names, side)
+        parsed = parse_message(run.message)
+        text = template(parsed.rest, names)
+        op = parsed.op or parse_message(run.trace[: run.trace.find("\n") + 1]).op
+        message = f"{op}: {text}" if op else text
+        return Symptom(outcome, run.phase, run.error, parsed.site or native_site(run.trace), message, side)
     if run.status is Status.CRASH:
         return _of_crash(outcome, run, names, side)
     return Symptom(outcome, run.phase, run.status.value, side=side)
-
-
-def _of_exception(outcome: Outcome, run: Run, names: Iterable[str], side: str) -> Symptom:
-    parsed = parse_message(run.message)
-    text = template(parsed.rest, names)
-    op = parsed.op or parse_message(run.trace[: run.trace.find("\n") + 1]).op
-    message = f"{op}: {text}" if op else text
-    return Symptom(outcome, run.phase, run.error, parsed.site or native_site(run.trace), message, side)
 
 
 def _of_crash(outcome: Outcome, run: Run, names: Iterable[str], side: str) -> Symptom:

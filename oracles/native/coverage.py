@@ -1,7 +1,5 @@
 """What was met of a compiler's code, told by library, file and pass."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence

@@ -7,8 +7,6 @@ a breakpoint there is met whole or not at all. What a table of jumps leads to is
 that does not fall through.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -28,8 +26,7 @@ from numpy.typing import NDArray
 
 from corpus.errors import UserError
 from oracles.extras import how_to_install
-from oracles.native.elf import Addresses, Elf, NotElf
-from oracles.native.names import Named, name_functions
+from oracles.native.elf import Addresses, Elf, Named, NotElf, name_functions
 
 BREAKPOINT = 0xCC
 

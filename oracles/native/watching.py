@@ -3,8 +3,6 @@
 All tests of a sandbox share one list in memory, which outlives every worker.
 """
 
-from __future__ import annotations
-
 import hashlib
 import mmap
 import os
@@ -39,22 +37,18 @@ def compiled(source: Path) -> tuple[Path | None, str]:
     if compiler is None:
         return None, "no C compiler"
     try:
-        _build(compiler, source, library)
+        # Compile to a name of our own and rename, so that builds side by side do no harm
+        library.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=library.parent) as folder:
+            product = Path(folder) / library.name
+            command = [compiler, *FLAGS, "-o", str(product), str(source)]
+            done = run(command, SECONDS)
+            if done.code:
+                raise NotRun(" ".join(done.errors.split()) or f"{compiler} ended with {done.code}")
+            product.rename(library)
     except (OSError, NotRun) as error:
         return None, f"{source.name} cannot be built: {error}"
     return library, ""
-
-
-def _build(compiler: str, source: Path, library: Path) -> None:
-    """Compile to a name of our own and rename, so that builds side by side do no harm."""
-    library.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=library.parent) as folder:
-        product = Path(folder) / library.name
-        command = [compiler, *FLAGS, "-o", str(product), str(source)]
-        done = run(command, SECONDS)
-        if done.code:
-            raise NotRun(" ".join(done.errors.split()) or f"{compiler} ended with {done.code}")
-        product.rename(library)
 
 
 SOURCE = Path(__file__).with_name("breakpoints.c")

@@ -126,20 +126,16 @@ def compare(name: str, expected: Value, actual: Value, tolerance: Tolerance) -> 
         missing = "expected" if expected is None else "actual"
         return Difference("presence", name, f"the {missing} value is absent")
     if isinstance(expected, list) or isinstance(actual, list):
-        return _compare_sequences(name, expected, actual, tolerance)
+        if not (isinstance(expected, list) and isinstance(actual, list)):
+            return Difference("dtype", name, "one value is a sequence, the other a tensor")
+        if len(expected) != len(actual):
+            return Difference("shape", name, f"a sequence of {len(actual)} against {len(expected)} expected")
+        for i, (left, right) in enumerate(zip(expected, actual, strict=True)):
+            difference = compare(f"{name}#{i}", left, right, tolerance)
+            if difference is not None:
+                return difference
+        return None
     return compare_tensors(name, expected, actual, tolerance)
-
-
-def _compare_sequences(name: str, expected: Value, actual: Value, tolerance: Tolerance) -> Difference | None:
-    if not (isinstance(expected, list) and isinstance(actual, list)):
-        return Difference("dtype", name, "one value is a sequence, the other a tensor")
-    if len(expected) != len(actual):
-        return Difference("shape", name, f"a sequence of {len(actual)} against {len(expected)} expected")
-    for i, (left, right) in enumerate(zip(expected, actual, strict=True)):
-        difference = compare(f"{name}#{i}", left, right, tolerance)
-        if difference is not None:
-            return difference
-    return None
 
 
 def compare_tensors(name: str, expected: Tensor, actual: Tensor, tolerance: Tolerance) -> Difference | None:

@@ -4,8 +4,6 @@ Rounding moves an operand, and so a quotient that lies near a whole number to th
 no step to another whole number where the quotient lies clear of one, nor where no operand was rounded.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -86,20 +84,16 @@ def _array(
 ) -> Tensor | None:
     """An operand's value where both runs have the same one, to the bit; else None."""
     if not isinstance(operand, str):
-        return _number(operand, like)
+        # A number of the program that the result's type holds exactly; others are rounded somewhere
+        if not isinstance(like, np.ndarray) or not math.isfinite(operand):
+            return None
+        held = np.asarray(operand).astype(like.dtype)
+        return held if float(widen(held)) == operand else None
     value, same = plain.get(operand), other.get(operand)
     if not isinstance(value, np.ndarray) or not isinstance(same, np.ndarray):
         return None
     is_same = (value.dtype, value.shape) == (same.dtype, same.shape) and value.tobytes() == same.tobytes()
     return value if is_same else None
-
-
-def _number(number: float, like: Value) -> Tensor | None:
-    """A number of the program that the result's type holds exactly; others are rounded somewhere."""
-    if not isinstance(like, np.ndarray) or not math.isfinite(number):
-        return None
-    held = np.asarray(number).astype(like.dtype)
-    return held if float(widen(held)) == number else None
 
 
 def _is_exact(operand: Operand, plain: Mapping[str, Value], true: Mapping[str, Value]) -> bool:

@@ -4,13 +4,11 @@ A run of main's bindings moves into a function of the module, into a closure, or
 function of the module returns. Only tensors of known sizes cross the border.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from corpus.graphs.names import renamed
+from corpus.graphs.format import renamed
 from corpus.graphs.program import GRAPH, REF, Binding, Graph, GraphProgram, Input, graph_to_json
 
 Types: TypeAlias = Mapping[str, tuple[str, tuple[int, ...]]]
@@ -54,14 +52,11 @@ def longest_cut(program: GraphProgram, types: Types) -> Cut | None:
     for length in range(min(count, _MOST), _LEAST - 1, -1):
         for first in range(count - length + 1):
             cut = Cut(program, first, first + length)
-            if all(is_plain(each, types) for each in cut.inside) and cut.fits(types):
+            if all(
+                each.name in types and each.op not in ("if", "function", "match_cast") for each in cut.inside
+            ) and cut.fits(types):
                 return cut
     return None
-
-
-def is_plain(binding: Binding, types: Types) -> bool:
-    """Whether a binding is a call of an operator, or a tensor by another name, with sizes that are known."""
-    return binding.name in types and binding.op not in ("if", "function", "match_cast")
 
 
 def body_of(cut: Cut, types: Types, names: Callable[[str], str]) -> Graph:

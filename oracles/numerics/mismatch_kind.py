@@ -1,15 +1,15 @@
 """In what way two results differ, in a word that tells bugs apart and not data."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+from onnx import NodeProto
 
 from corpus.values import Tensor, Value, is_float, widen
 from oracles.numerics.compare import Difference, Mask, Tolerance, compare, differing
 from oracles.numerics.input_noise import EPSILON, element_of
+from oracles.operators import arithmetic_of
 
 
 def mismatch_kind(expected: Mapping[str, Value], actual: Mapping[str, Value], tolerance: Tolerance) -> str:
@@ -32,18 +32,14 @@ def kind_of_values(expected: Tensor, actual: Tensor, where: Mask) -> str:
         return "value"
     left, right = widen(expected)[where], widen(actual)[where]
     if is_float(expected):
-        return _float_kind(left, right)
+        if not (np.isfinite(left).all() and np.isfinite(right).all()):
+            return "inf"
+        if not right.any() or not left.any():
+            return "zeros"
+        if np.array_equal(left, -right):
+            return "sign"
+        return "value"
     return _integer_kind(expected, left.astype(np.float64), right.astype(np.float64))
-
-
-def _float_kind(left: Tensor, right: Tensor) -> str:
-    if not (np.isfinite(left).all() and np.isfinite(right).all()):
-        return "inf"
-    if not right.any() or not left.any():
-        return "zeros"
-    if np.array_equal(left, -right):
-        return "sign"
-    return "value"
 
 
 def _integer_kind(expected: Tensor, left: Tensor, right: Tensor) -> str:
@@ -80,3 +76,28 @@ def finest_kind(difference: Difference, expected: Value, actual: Value) -> str:
         return difference.kind
     kind = kind_of_values(expected, actual, mask)
     return ulp_band(expected, actual, mask) if kind == "value" and is_float(expected) else kind
+
+
+def left_open(node: NodeProto, operands: Sequence[Value]) -> str:
+    """Say why the node's result on these operands is not defined; empty if it is defined."""
+    for reason, check in arithmetic_of(node).opens.items():
+        if check(node, operands):
+            return f"{node.op_type}: {reason}"
+    return ""
+
+
+def has_no_scale(node: NodeProto, values: Mapping[str, Value]) -> bool:
+    """Whether a node quantises in steps of no width, or of one below 0; `values` by name.
+
+    Nobody means that, and rewrites that move quantisation divide by it: everything after it is open.
+    """
+    if not arithmetic_of(node).has_scale or len(node.input) < 2:
+        return False
+    scale = values.get(node.input[1])
+    return isinstance(scale, np.ndarray) and not is_scale(scale)
+
+
+def is_scale(array: Tensor) -> bool:
+    """Whether all of it is finite and above 0."""
+    wide = widen(array).astype(np.float64)
+    return bool((np.isfinite(wide) & (wide > 0)).all())

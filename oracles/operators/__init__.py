@@ -4,8 +4,6 @@ A file here that names `OPERATORS` is found by itself; `UNDRAWN` are operators t
 they round alone. The judge, the generators and the reducer all ask here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module

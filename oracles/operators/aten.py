@@ -1,7 +1,5 @@
 """Operators of torch itself that work element by element, with its promotion of mixed types."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import partial
@@ -18,6 +16,7 @@ from oracles.relation.arithmetic import (
     WHOLE,
     Arithmetic,
     Rounding,
+    hull,
 )
 from oracles.relation.aten import (
     EVERY,
@@ -39,11 +38,9 @@ from oracles.relation.aten import (
     truth,
     whole_type,
 )
-from oracles.relation.intervals import hull
 from oracles.relation.open_checks import LEAST, overflows, shifts_backwards
 from oracles.relation.operator import Operator
-from oracles.relation.program import Call, Kind, Operand
-from oracles.relation.scope import Scope
+from oracles.relation.program import Call, Kind, Operand, Scope
 from oracles.relation.types import BOOL, I32, DType, Range, broadcast, is_float
 
 _SAME = shaped(lambda call: call.operand(0).shape)

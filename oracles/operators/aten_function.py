@@ -1,7 +1,5 @@
 """Functions and activations of torch itself, element by element."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import partial
@@ -12,6 +10,9 @@ from oracles.relation.arithmetic import (
     ROUNDS_ABOUT_ONE,
     WHOLE,
     Arithmetic,
+    rising,
+    symmetric,
+    within_type,
 )
 from oracles.relation.aten import (
     EVERY,
@@ -26,10 +27,8 @@ from oracles.relation.aten import (
     shaped,
     truth,
 )
-from oracles.relation.intervals import rising, symmetric, within_type
 from oracles.relation.operator import Operator, RangeRule, sample_alone
-from oracles.relation.program import Call, Kind, Operand
-from oracles.relation.scope import Scope
+from oracles.relation.program import Call, Kind, Operand, Scope
 from oracles.relation.types import DType, Range, is_float
 
 _SAME = shaped(lambda call: call.operand(0).shape)

@@ -1,7 +1,5 @@
 """Operators of torch itself that move elements to and from places that an operand names."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 
@@ -24,11 +22,9 @@ from oracles.relation.aten import (
     same_shape,
     shaped,
 )
-from oracles.relation.inverses import is_filled
-from oracles.relation.open_checks import copies_twice, is_unordered
+from oracles.relation.open_checks import copies_twice, is_filled, is_unordered
 from oracles.relation.operator import Operator, RangeRule, Sampler
-from oracles.relation.program import MAX_RANK, Call, Kind, Operand
-from oracles.relation.scope import MAX_ELEMENTS, Scope
+from oracles.relation.program import MAX_ELEMENTS, MAX_RANK, Call, Kind, Operand, Scope
 from oracles.relation.types import NUMPY, U8, DType, Shape
 
 _ALONG = range(1, MAX_RANK + 1)

@@ -1,7 +1,5 @@
 """Operators of torch itself that move elements: views and padding."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 
@@ -22,10 +20,9 @@ from oracles.relation.aten import (
     sampled_with,
     shaped,
 )
-from oracles.relation.inverses import is_filled
+from oracles.relation.open_checks import is_filled
 from oracles.relation.operator import Operator, RangeRule, Sampler, TypeRule
-from oracles.relation.program import MAX_RANK, Call, Kind, Operand
-from oracles.relation.scope import Scope
+from oracles.relation.program import MAX_RANK, Call, Kind, Operand, Scope
 from oracles.relation.types import DType, Shape, TensorType
 
 _ALONG, _FLAT = range(1, MAX_RANK + 1), range(2, MAX_RANK + 1)

@@ -1,7 +1,5 @@
 """Operators of torch itself that multiply matrices, and pools and resizing of images."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 
@@ -17,10 +15,9 @@ from oracles.relation.aten import (
     shaped,
     with_places,
 )
-from oracles.relation.inverses import is_filled
+from oracles.relation.open_checks import is_filled
 from oracles.relation.operator import Operator, Sampler
-from oracles.relation.program import Call, Kind, Operand
-from oracles.relation.scope import MAX_ELEMENTS, Scope
+from oracles.relation.program import MAX_ELEMENTS, Call, Kind, Operand, Scope
 from oracles.relation.types import F32, F64, I32, I64, DType, Shape, TensorType
 
 _NUMBERS = (F32, F64, I64, I32)

@@ -1,7 +1,5 @@
 """Operators of torch itself that look along dims: reductions, scans, sorting, norms and losses."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 
@@ -21,10 +19,9 @@ from oracles.relation.aten import (
     summed,
     with_places,
 )
-from oracles.relation.inverses import is_filled
+from oracles.relation.open_checks import is_filled
 from oracles.relation.operator import Operator, RangeRule, Sampler, TypeRule
-from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand
-from oracles.relation.scope import Scope
+from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand, Scope
 from oracles.relation.types import BOOL, F32, F64, I64, U8, DType, Range, Shape, TensorType
 
 _ALONG = range(1, MAX_RANK + 1)

@@ -1,15 +1,11 @@
 """Changes of the element type."""
 
-from __future__ import annotations
-
 import math
 
-from oracles.relation.arithmetic import Arithmetic, Rounding
-from oracles.relation.intervals import within_type
+from oracles.relation.arithmetic import Arithmetic, Rounding, within_type
 from oracles.relation.open_checks import is_out_of_range
 from oracles.relation.operator import Inverse, Operator
-from oracles.relation.program import Call, Kind, Operand
-from oracles.relation.scope import Scope
+from oracles.relation.program import Call, Kind, Operand, Scope
 from oracles.relation.types import (
     ALL,
     BF16,

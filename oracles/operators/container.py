@@ -3,14 +3,11 @@
 All elements of a sequence that is grown have one shape: its type is (count, *shape of each).
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from corpus.values import Tensor
-from oracles.relation.arithmetic import WHOLE
-from oracles.relation.intervals import hull
-from oracles.relation.inverses import fits, recogniser, split_off
+from oracles.relation.arithmetic import WHOLE, hull
+from oracles.relation.open_checks import fits, recogniser, split_off
 from oracles.relation.operator import (
     ContentRule,
     Inverse,
@@ -22,8 +19,17 @@ from oracles.relation.operator import (
     same_range,
     sample_alone,
 )
-from oracles.relation.program import FIRST_OPSET, MAX_RANK, Attribute, Call, DTypeFamily, Kind, Operand
-from oracles.relation.scope import DoesNotFit, Scope
+from oracles.relation.program import (
+    FIRST_OPSET,
+    MAX_RANK,
+    Attribute,
+    Call,
+    DoesNotFit,
+    DTypeFamily,
+    Kind,
+    Operand,
+    Scope,
+)
 from oracles.relation.types import (
     F32,
     F64,

@@ -1,17 +1,13 @@
 """Operators of `com.microsoft` on floats: what onnxruntime's fusions put in place of several nodes."""
 
-from __future__ import annotations
-
 import math
 
 from oracles.operators.conv import CONV, conv_shape, sample_conv, with_bias
 from oracles.operators.matmul import MATMUL, matmul_shape, sample_gemm, sample_matmul
-from oracles.relation.arithmetic import ROUNDS_ABOUT_ONE, SUMS, SUMS_INSIDE, WHOLE
-from oracles.relation.intervals import symmetric
-from oracles.relation.inverses import another_dim, filled, is_filled, part_of, recogniser, volume
+from oracles.relation.arithmetic import ROUNDS_ABOUT_ONE, SUMS, SUMS_INSIDE, WHOLE, symmetric
+from oracles.relation.open_checks import another_dim, filled, is_filled, part_of, recogniser, volume
 from oracles.relation.operator import Inverse, Operator, RangeRule
-from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand
-from oracles.relation.scope import MAX_ELEMENTS, Scope
+from oracles.relation.program import MAX_ELEMENTS, MAX_RANK, Attribute, Call, Kind, Operand, Scope
 from oracles.relation.types import F16, F32, F64, I32, I64, Range, Shape, TensorType
 
 _ALONG = range(1, MAX_RANK + 1)

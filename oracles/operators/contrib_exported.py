@@ -1,7 +1,5 @@
 """Operators of `com.microsoft` that exporters and quantisers write, or that fusions of QDQ groups make."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from oracles.operators.part import bound_with_zero, sample_trilu
@@ -14,9 +12,17 @@ from oracles.operators.quantise import (
     sample_dequantise,
 )
 from oracles.operators.valued import bound_range, infer_range, sample_range, solve_range
-from oracles.relation.arithmetic import MOVES, ROUNDS, SUMS_INSIDE, WHOLE, Arithmetic, Rounding
-from oracles.relation.intervals import rounded, symmetric
-from oracles.relation.inverses import (
+from oracles.relation.arithmetic import (
+    MOVES,
+    ROUNDS,
+    SUMS_INSIDE,
+    WHOLE,
+    Arithmetic,
+    Rounding,
+    rounded,
+    symmetric,
+)
+from oracles.relation.open_checks import (
     another_dim,
     fits,
     is_filled,
@@ -26,8 +32,7 @@ from oracles.relation.inverses import (
     split_off,
 )
 from oracles.relation.operator import Inverse, Operator
-from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand
-from oracles.relation.scope import Scope
+from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand, Scope
 from oracles.relation.types import (
     F16,
     F32,

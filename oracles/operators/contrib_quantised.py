@@ -1,17 +1,13 @@
 """Operators of `com.microsoft` on quantised values: what onnxruntime puts in place of QDQ groups."""
 
-from __future__ import annotations
-
 import math
 
 from oracles.operators.conv import is_image
 from oracles.operators.quantise import fix_scale, fix_zero_point
-from oracles.relation.arithmetic import ROUNDS, SUMS_INSIDE, WHOLE, Arithmetic, Rounding
-from oracles.relation.intervals import symmetric
-from oracles.relation.inverses import another_dim, filled, gives_dtype, is_filled, part_of, recogniser
+from oracles.relation.arithmetic import ROUNDS, SUMS_INSIDE, WHOLE, Arithmetic, Rounding, symmetric
+from oracles.relation.open_checks import another_dim, filled, gives_dtype, is_filled, part_of, recogniser
 from oracles.relation.operator import Inverse, Operator, Sampler
-from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand
-from oracles.relation.scope import Scope
+from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand, Scope
 from oracles.relation.types import BOOL, F32, I8, U8, DType, Range, Shape, TensorType, broadcast, extent
 
 _QUANTISED = (U8, I8)

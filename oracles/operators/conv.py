@@ -1,16 +1,11 @@
 """Convolutions, and what they share with pooling: windows, strides, dilations, pads."""
 
-from __future__ import annotations
-
 import math
 
-from oracles.relation.arithmetic import Arithmetic, Rounding
-from oracles.relation.intervals import symmetric
-from oracles.relation.inverses import fits, is_filled, recogniser
+from oracles.relation.arithmetic import Arithmetic, Rounding, of_conv, of_conv_transpose, symmetric
+from oracles.relation.open_checks import fits, is_filled, recogniser
 from oracles.relation.operator import Inverse, Operator
-from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand, require
-from oracles.relation.scope import Scope
-from oracles.relation.term_counts import of_conv, of_conv_transpose
+from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand, Scope, require
 from oracles.relation.types import (
     F16,
     F32,

@@ -1,19 +1,37 @@
 """Elementwise operators of several operands: arithmetic, comparison, logic and selection."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from functools import reduce
 
-from oracles.relation.arithmetic import CHOOSES, ROUNDS, WHOLE, Arithmetic, Nonfinite, Rounding
-from oracles.relation.intervals import add, div, hull, mul, power, sub, symmetric, within_type
-from oracles.relation.inverses import SEVERAL, broadcasting, gives_dtype, part_of
-from oracles.relation.open_checks import has_negative_exponent, is_inexact, shifts_too_far
+from oracles.relation.arithmetic import (
+    CHOOSES,
+    ROUNDS,
+    WHOLE,
+    Arithmetic,
+    Nonfinite,
+    Rounding,
+    add,
+    div,
+    hull,
+    mul,
+    of_operands,
+    power,
+    sub,
+    symmetric,
+    within_type,
+)
+from oracles.relation.open_checks import (
+    SEVERAL,
+    broadcasting,
+    gives_dtype,
+    has_negative_exponent,
+    is_inexact,
+    part_of,
+    shifts_too_far,
+)
 from oracles.relation.operator import Inverse, Operator, RangeRule
-from oracles.relation.program import Attribute, Call, Kind, Operand
-from oracles.relation.scope import Scope
-from oracles.relation.term_counts import of_operands
+from oracles.relation.program import Attribute, Call, Kind, Operand, Scope
 from oracles.relation.types import (
     BOOL,
     F16,
@@ -63,10 +81,7 @@ def joined_shape(call: Call) -> tuple[int, ...]:
 
 
 def _sample_pair(scope: Scope, focus: Operand) -> Call:
-    return _in_any_order(scope, focus, scope.partner(focus))
-
-
-def _in_any_order(scope: Scope, focus: Operand, other: Operand) -> Call:
+    other = scope.partner(focus)
     return Call((focus, other) if scope.draws.chance(0.65) else (other, focus))
 
 

@@ -1,27 +1,34 @@
 """Operators that read or write by indices: Gather, Scatter and their kin, OneHot."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np
 from onnx import NodeProto
 
 from oracles.operators.part import along
-from oracles.relation.arithmetic import MOVES, UNKNOWN, WHOLE, Arithmetic, Rounding, text_attribute
-from oracles.relation.intervals import add, hull, mul, within_type
-from oracles.relation.inverses import (
+from oracles.relation.arithmetic import (
+    MOVES,
+    UNKNOWN,
+    WHOLE,
+    Arithmetic,
+    Rounding,
+    add,
+    hull,
+    mul,
+    of_updates,
+    text_attribute,
+    within_type,
+)
+from oracles.relation.open_checks import (
+    TWICE,
     another_dim,
     filled,
     recogniser,
     split_off,
     volume,
 )
-from oracles.relation.open_checks import TWICE
 from oracles.relation.operator import Inverse, Operator
-from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand
-from oracles.relation.scope import MAX_ELEMENTS, Scope
-from oracles.relation.term_counts import of_updates
+from oracles.relation.program import MAX_ELEMENTS, MAX_RANK, Attribute, Call, Kind, Operand, Scope
 from oracles.relation.types import (
     F32,
     F64,

@@ -1,14 +1,11 @@
 """Operators that move or repeat elements and compute nothing."""
 
-from __future__ import annotations
-
 import math
 
 from oracles.relation.arithmetic import MOVES, WHOLE, Arithmetic, Nonfinite, Rounding
-from oracles.relation.inverses import from_either_end, is_filled, part_of, recogniser, with_supplied
+from oracles.relation.open_checks import from_either_end, is_filled, part_of, recogniser, with_supplied
 from oracles.relation.operator import Inverse, Operator
-from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand
-from oracles.relation.scope import Scope
+from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand, Scope
 from oracles.relation.types import (
     BF16,
     BOOL,

@@ -1,15 +1,11 @@
 """Losses, determinants, transforms, counts of n-grams, and what asks for optional values."""
 
-from __future__ import annotations
-
 import math
 
-from oracles.relation.arithmetic import LOGARITHM_OF_SUM, ROUNDS, SUMS, SUMS_INSIDE, Arithmetic
-from oracles.relation.intervals import symmetric
-from oracles.relation.inverses import another_dim, is_filled, recogniser, split_off
+from oracles.relation.arithmetic import LOGARITHM_OF_SUM, ROUNDS, SUMS, SUMS_INSIDE, Arithmetic, symmetric
+from oracles.relation.open_checks import another_dim, is_filled, recogniser, split_off
 from oracles.relation.operator import Inverse, Operator, Sampler
-from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand
-from oracles.relation.scope import Scope
+from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand, Scope
 from oracles.relation.types import F16, F32, F64, I32, I64, Range, Shape, TensorType
 
 

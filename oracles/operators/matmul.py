@@ -1,14 +1,9 @@
 """Matrix products."""
 
-from __future__ import annotations
-
-from oracles.relation.arithmetic import SUMS, Arithmetic, Rounding
-from oracles.relation.intervals import symmetric, within_type
-from oracles.relation.inverses import another_dim, is_filled, recogniser
+from oracles.relation.arithmetic import SUMS, Arithmetic, Rounding, of_gemm, of_matmul, symmetric, within_type
+from oracles.relation.open_checks import another_dim, is_filled, recogniser
 from oracles.relation.operator import Inverse, Operator
-from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand
-from oracles.relation.scope import Scope
-from oracles.relation.term_counts import of_gemm, of_matmul
+from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand, Scope
 from oracles.relation.types import (
     F16,
     F32,

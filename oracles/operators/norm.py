@@ -1,15 +1,11 @@
 """Normalisations: along one axis, over a batch, an instance, a group, a layer, or a neighbourhood."""
 
-from __future__ import annotations
-
 import math
 
-from oracles.relation.arithmetic import LOGARITHM_OF_SUM, SUMS_INSIDE
-from oracles.relation.intervals import hull, symmetric
-from oracles.relation.inverses import filled
+from oracles.relation.arithmetic import LOGARITHM_OF_SUM, SUMS_INSIDE, hull, symmetric
+from oracles.relation.open_checks import filled
 from oracles.relation.operator import Operator, RangeRule, Sampler, averaged_range
-from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand
-from oracles.relation.scope import Scope
+from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand, Scope
 from oracles.relation.types import BF16, F16, F32, F64, FLOATS, Range, TensorType
 
 _SPREAD = Range(0.25, 4)

@@ -1,15 +1,12 @@
 """Operators that take parts out of tensors, join them, or ask for their shape."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
 
 from corpus.values import Tensor
-from oracles.relation.arithmetic import MOVES, WHOLE, Arithmetic, Nonfinite, Rounding
-from oracles.relation.intervals import hull
-from oracles.relation.inverses import (
+from oracles.relation.arithmetic import MOVES, WHOLE, Arithmetic, Nonfinite, Rounding, hull
+from oracles.relation.open_checks import (
     filled,
     recogniser,
     room_beside,
@@ -17,8 +14,7 @@ from oracles.relation.inverses import (
     with_supplied,
 )
 from oracles.relation.operator import Inverse, Operator
-from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand
-from oracles.relation.scope import Scope
+from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand, Scope
 from oracles.relation.types import (
     ALL,
     BOOL,

@@ -1,18 +1,12 @@
 """Pooling, global and by windows, and Pad."""
 
-from __future__ import annotations
-
 import math
 
 from oracles.operators.conv import IMAGES, RATES, dilate, draw_window, image_shape, is_image, window_before
-from oracles.relation.arithmetic import SUMS, SUMS_INSIDE, WHOLE, Arithmetic, Rounding
-from oracles.relation.intervals import hull
-from oracles.relation.inverses import another_dim, fits, recogniser, with_supplied
-from oracles.relation.open_checks import WINDOW
+from oracles.relation.arithmetic import SUMS, SUMS_INSIDE, WHOLE, Arithmetic, Rounding, hull, of_kernel
+from oracles.relation.open_checks import WINDOW, another_dim, fits, recogniser, with_supplied
 from oracles.relation.operator import Inverse, Operator, averaged_range
-from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand
-from oracles.relation.scope import Scope
-from oracles.relation.term_counts import of_kernel
+from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand, Scope
 from oracles.relation.types import (
     BOOL,
     F16,

@@ -1,26 +1,23 @@
 """Reductions along axes, and what else looks along one axis: sorting and scanning."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 
-from oracles.relation.arithmetic import SUMS, WHOLE, Arithmetic, Rounding
-from oracles.relation.intervals import power, symmetric, within_type
-from oracles.relation.inverses import (
+from oracles.relation.arithmetic import SUMS, WHOLE, Arithmetic, Rounding, power, symmetric, within_type
+from oracles.relation.open_checks import (
+    INEXACT,
     axes_back,
     can_be_reduced,
     from_either_end,
     gives_dtype,
+    is_unsorted,
     recogniser,
     room_beside,
     split_off,
     with_supplied,
 )
-from oracles.relation.open_checks import INEXACT, is_unsorted
 from oracles.relation.operator import Inverse, Operator, RangeRule, Sampler, averaged_range, same_range
-from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand
-from oracles.relation.scope import Scope
+from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand, Scope
 from oracles.relation.types import (
     BOOL,
     F16,

@@ -1,18 +1,13 @@
 """Operators that look at regions of an image, lay grids over it or put it together."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
 
-from oracles.relation.arithmetic import SUMS, WHOLE, Arithmetic, Rounding
-from oracles.relation.intervals import hull, symmetric
-from oracles.relation.inverses import another_dim, is_filled, recogniser, volume
-from oracles.relation.open_checks import takes_maximum
+from oracles.relation.arithmetic import SUMS, WHOLE, Arithmetic, Rounding, hull, symmetric
+from oracles.relation.open_checks import another_dim, is_filled, recogniser, takes_maximum, volume
 from oracles.relation.operator import Inverse, Operator
-from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand
-from oracles.relation.scope import MAX_ELEMENTS, DoesNotFit, Scope
+from oracles.relation.program import MAX_ELEMENTS, MAX_RANK, Attribute, Call, DoesNotFit, Kind, Operand, Scope
 from oracles.relation.types import BOOL, F16, F32, F64, I8, I32, I64, NUMPY, U8, Range, Shape, TensorType
 
 

@@ -1,18 +1,13 @@
 """Images bent, boxed and laid over with grids."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
 
-from oracles.relation.arithmetic import SUMS_INSIDE, WHOLE, Arithmetic, Rounding
-from oracles.relation.intervals import symmetric
-from oracles.relation.inverses import another_dim, fits, is_filled, recogniser
+from oracles.relation.arithmetic import SUMS_INSIDE, WHOLE, Arithmetic, Rounding, of_conv, symmetric
+from oracles.relation.open_checks import another_dim, fits, is_filled, recogniser
 from oracles.relation.operator import Inverse, Operator
-from oracles.relation.program import Attribute, Call, Kind, Operand
-from oracles.relation.scope import DoesNotFit, Scope
-from oracles.relation.term_counts import of_conv
+from oracles.relation.program import Attribute, Call, DoesNotFit, Kind, Operand, Scope
 from oracles.relation.types import F32, F64, I64, Range, Shape, TensorType
 
 

@@ -1,15 +1,12 @@
 """Operators on text. What depends on the words themselves is asked of words that are known."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from oracles.operators.elementwise import joined_shape
 from oracles.relation.arithmetic import WHOLE
-from oracles.relation.inverses import recogniser
+from oracles.relation.open_checks import recogniser
 from oracles.relation.operator import Inverse, Operator
-from oracles.relation.program import MAX_RANK, Attribute, Call, DTypeFamily, Kind, Operand
-from oracles.relation.scope import Scope
+from oracles.relation.program import MAX_RANK, Attribute, Call, DTypeFamily, Kind, Operand, Scope
 from oracles.relation.types import (
     ANYTHING,
     BOOL,

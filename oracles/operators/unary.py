@@ -1,17 +1,25 @@
 """Elementwise functions of one operand: activations and mathematics."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 
-from oracles.relation.arithmetic import CHOOSES, ROUNDS, ROUNDS_ABOUT_ONE, WHOLE, Arithmetic, Rounding
-from oracles.relation.intervals import clamp, magnitude, rising, rounded, symmetric, within_type
-from oracles.relation.inverses import retyped
-from oracles.relation.open_checks import INEXACT
+from oracles.relation.arithmetic import (
+    CHOOSES,
+    ROUNDS,
+    ROUNDS_ABOUT_ONE,
+    WHOLE,
+    Arithmetic,
+    Rounding,
+    clamp,
+    magnitude,
+    rising,
+    rounded,
+    symmetric,
+    within_type,
+)
+from oracles.relation.open_checks import INEXACT, retyped
 from oracles.relation.operator import Operator, RangeRule, Sampler
-from oracles.relation.program import Attribute, Call, Kind, Operand
-from oracles.relation.scope import Scope
+from oracles.relation.program import Attribute, Call, Kind, Operand, Scope
 from oracles.relation.types import (
     BF16,
     BOOL,

@@ -3,8 +3,6 @@
 An operator of another domain that is not here is as unknown as one that is said to be.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from onnx import NodeProto
@@ -18,13 +16,13 @@ from oracles.relation.arithmetic import (
     WHOLE,
     Arithmetic,
     Rounding,
+    of_window,
+    symmetric,
     text_attribute,
 )
-from oracles.relation.intervals import symmetric
 from oracles.relation.open_checks import TWICE
 from oracles.relation.operator import Operator
 from oracles.relation.program import Call, Kind
-from oracles.relation.term_counts import of_window
 from oracles.relation.types import ANYTHING, F32, I64, TEXT, Range, TensorType
 
 

@@ -1,17 +1,14 @@
 """Operators whose results have shapes that follow from values: known ones, or ones known not to be zero."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
 
 from corpus.values import Tensor
 from oracles.relation.arithmetic import ROUNDS, WHOLE, Arithmetic, Rounding
-from oracles.relation.inverses import is_filled, recogniser
+from oracles.relation.open_checks import is_filled, recogniser
 from oracles.relation.operator import Inverse, Operator
-from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand
-from oracles.relation.scope import MAX_ELEMENTS, Scope
+from oracles.relation.program import MAX_ELEMENTS, MAX_RANK, Attribute, Call, Kind, Operand, Scope
 from oracles.relation.types import BOOL, F32, F64, I8, I32, I64, NUMPY, U8, DType, Range, Shape, TensorType
 
 _AWAY = Range(-math.inf, math.inf, 0.01)

@@ -1,12 +1,10 @@
 """ONNX Runtime's graph transformers and rules: which of them a log tells of, and how one is left out."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Set
 
 from oracles.abilities import Passes, PassLog
-from oracles.run import Config, Run
+from oracles.verdict import Config, Run
 
 DISABLED_BY = '`disabled_optimizers=["{}"]` of `InferenceSession`'
 

@@ -5,8 +5,6 @@ is compared with the un-optimised run by the same rules, or by `judge(case, runs
 has one.
 """
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping
@@ -19,8 +17,7 @@ from corpus.errors import UserError
 from corpus.target import Target
 from corpus.values import Value
 from oracles.probes.context import Context
-from oracles.run import Config, Run
-from oracles.verdict import Verdict
+from oracles.verdict import Config, Run, Verdict
 
 SETTING = "oracles"
 """The setting of a target that names them: `ort@oracles=metamorphic,perf`."""

@@ -1,7 +1,5 @@
 """Across backends: what another framework makes of the same program."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Determinism: the optimised program, run again on the same inputs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from corpus.case import Case

@@ -1,7 +1,5 @@
 """Across devices: the same program on the GPU, where there is one."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from dataclasses import replace

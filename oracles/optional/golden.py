@@ -3,8 +3,6 @@
 What all of a compiler's ways agree on may still be wrong: they share the lowering of operators.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -17,8 +15,7 @@ from oracles.numerics.compare import compare
 from oracles.optional import Asking, VariantRun, named
 from oracles.probes.context import Context
 from oracles.rules import mismatch
-from oracles.run import Config, Run
-from oracles.verdict import Verdict
+from oracles.verdict import Config, Run, Verdict
 
 NAME = "golden"
 

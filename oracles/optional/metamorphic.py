@@ -1,11 +1,9 @@
 """Metamorphic rewrites: the same function written otherwise, optimised, gives the same results."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from corpus.case import Case
-from oracles.language import language_of
+from oracles.abilities import language_of
 from oracles.optional import Asking, VariantRun, named
 
 NAME = "metamorphic"

@@ -3,13 +3,11 @@
 Tzer, section 3.4, and its bugs of immutable modules (section 5.5.3).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 
 from corpus.case import Case
-from oracles.language import language_of
+from oracles.abilities import language_of
 from oracles.optional import Asking, VariantRun, named
 
 NAME = "passes"

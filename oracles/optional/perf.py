@@ -1,7 +1,5 @@
 """Performance: the optimised program runs clearly longer than the un-optimised one, again and again."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -10,8 +8,7 @@ from corpus.target import Target
 from oracles.backends import find_backend
 from oracles.optional import Asking, VariantRun, named
 from oracles.probes.context import Context
-from oracles.run import Config, Phase, Run
-from oracles.verdict import Outcome, Symptom, Verdict
+from oracles.verdict import Config, Outcome, Phase, Run, Symptom, Verdict
 
 NAME = "perf"
 TIMES = 3

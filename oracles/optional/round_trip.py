@@ -4,8 +4,6 @@ Each backend writes what it reads: `reference` ONNX text and bytes, `tvm` TVMScr
 `inductor` an exported program.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

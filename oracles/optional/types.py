@@ -1,7 +1,5 @@
 """Types: after each pass they are those that the backend infers anew, and results have those of before."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from corpus.case import Case

@@ -1,7 +1,5 @@
 """Well-formedness: the backend checks the module after each pass, so that the one that broke it is named."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from corpus.case import Case

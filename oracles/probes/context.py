@@ -13,17 +13,16 @@ from functools import cached_property
 
 import onnx
 
-from corpus.onnx.weights import with_weights
+from corpus.onnx.model_file import with_weights
 from corpus.values import Value
 from oracles.numerics.compare import Difference, Tolerance, compare
-from oracles.numerics.float64_model import inputs_in_double, program_in_double
 from oracles.numerics.floor_quotients import FloorQuotient
+from oracles.numerics.input_noise import inputs_in_double, program_in_double
 from oracles.probes.divergence import Divergence
 from oracles.probes.noise import Noise
-from oracles.run import Config, Run
 from oracles.sandbox.executor import Executor
 from oracles.sandbox.sandbox import Job
-from oracles.verdict import Located, Notes
+from oracles.verdict import Config, Located, Notes, Run
 
 LARGEST = 64 << 20
 """Bytes of a program and its weights above which no copy of it is made in float64."""

@@ -15,9 +15,8 @@ import onnx
 from corpus.onnx.graph import free_names, outer_names, producers
 from corpus.values import Value
 from oracles.numerics.compare import distance
-from oracles.run import Run
 from oracles.sandbox.sandbox import Job
-from oracles.verdict import Located
+from oracles.verdict import Located, Run
 
 Differs = Callable[[str, Value, Value], bool]
 """Whether the two values of a tensor, by its name, differ by more than rounding."""

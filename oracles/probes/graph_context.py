@@ -1,24 +1,236 @@
-"""What rules may ask about a case that is a graph of another format than ONNX."""
+"""What rules may ask about a case that is a graph of another format than ONNX.
+
+What flows in is exact, for every way to run the program: only results are rounded. So after each binding its
+floats move by some units of the last place; before one that sums many terms its operands do, whatever they
+are: the sum may be taken in any order.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
+from typing import TypeAlias
 
-from corpus.graphs.program import GraphProgram
-from corpus.values import Value
-from oracles.language import Opened
+import numpy as np
+
+from corpus.graphs.program import REF, Binding, GraphProgram, Json
+from corpus.values import Tensor, Value, is_float, widen
+from oracles.abilities import Opened, language_of
 from oracles.naming.names import names_of_graph
 from oracles.numerics.compare import Tolerance
 from oracles.numerics.floor_quotients import FloorQuotient, floor_quotient
-from oracles.numerics.graph_operators import RANDOM, left_open_by_graph
+from oracles.numerics.input_noise import EPSILON, MOST_NOISE, NOISE_ULPS, element_of, grid_factor
+from oracles.numerics.rewrites import ACCUMULATING, RANDOM, left_open_by_graph, writes
 from oracles.probes.context import Context, Truth
-from oracles.probes.graph_noise import GraphNoise
-from oracles.probes.graph_record import recorded_outputs
-from oracles.run import Config, Phase, Run, Status
+from oracles.probes.noise import SNAPPING, SampledNoise
+from oracles.probes.record import Recording
 from oracles.sandbox.executor import Executor
 from oracles.sandbox.sandbox import Job
+from oracles.verdict import Config, Phase, Run, Status
+
+LOCAL = "function"
+"""The operator of a binding whose value is a function."""
+
+Rerun = Callable[[Job], tuple[Run, ...]]
+
+
+def record_graph(program: GraphProgram, job: Job, rerun: Rerun) -> Recording:
+    """The un-optimised run with every binding as an output; of one that breaks, the longest prefix."""
+    known: dict[str, Value] = {**program.constants, **job.inputs}
+    count = len(program.main.bindings)
+    prefix = partial(_prefix, program, job, rerun)
+    whole = prefix(count)
+    if whole.is_ok:
+        return Recording({**known, **_tensors(whole)}, None, True)
+    works, fails, best = 0, count, None
+    while fails - works > 1:
+        middle = (works + fails) // 2
+        run = prefix(middle)
+        works, fails, best = (middle, fails, run) if run.is_ok else (works, middle, best)
+    values = _tensors(best) if best is not None else {}
+    return Recording({**known, **values}, program.main.bindings[works].name, True)
+
+
+def recorded_outputs(program: GraphProgram, job: Job, run: Rerun) -> dict[str, Value]:
+    """Every binding's value under the job's own configuration; empty where that does not run."""
+    whole = _prefix(program, job, run, len(program.main.bindings))
+    return _tensors(whole) if whole.is_ok else {}
+
+
+def _prefix(program: GraphProgram, job: Job, rerun: Rerun, count: int) -> Run:
+    bindings = program.main.bindings[:count]
+    values = tuple(binding.name for binding in bindings if binding.op != LOCAL)
+    main = replace(program.main, bindings=bindings, outputs=values)
+    return rerun(replace(job, program=replace(program, main=main).to_bytes(), outputs=values))[0]
+
+
+def _tensors(run: Run) -> dict[str, Value]:
+    """The tensors of a run; a tuple's members take the names of the bindings that use them."""
+    return {name: value for name, value in run.outputs.items() if isinstance(value, np.ndarray)}
+
+
+Step: TypeAlias = tuple[str, Tensor]
+"""An operator, and the constant that is its other operand."""
+
+MOST_ELEMENTS = 1 << 22
+
+
+class GraphNoise(SampledNoise):
+    """The effect of rounding on the results of one graph program."""
+
+    def __init__(self, program: GraphProgram, job: Job, rerun: Callable[[Job], tuple[Run, ...]]) -> None:
+        super().__init__(job, rerun)
+        self.program = program
+
+    @cached_property
+    def recording(self) -> Recording:
+        """The un-optimised run with every binding."""
+        return record_graph(self.program, self._job, self._rerun)
+
+    @property
+    def quantises(self) -> bool:
+        """No operator rounds its input to steps."""
+        return False
+
+    def widens(self, name: str) -> bool:
+        """True: nobody has looked at the types."""
+        return True
+
+    def ancestors(self, name: str) -> set[str]:
+        """The names that a binding is computed from, itself included."""
+        makers = {binding.name: binding for binding in self.program.main.bindings}
+        found, waiting = {name}, [name]
+        while waiting:
+            maker = makers.get(waiting.pop())
+            new = set(maker.reads) - found if maker is not None else set()
+            found |= new
+            waiting += new
+        return found
+
+    def _can_move(self, name: str) -> bool:
+        """Whether anything before an output is a float that was computed, or was not seen."""
+        made = {binding.name for binding in self.program.main.bindings} & self.ancestors(name)
+        values = (self.recording.values.get(each) for each in made)
+        return any(not isinstance(value, np.ndarray) or is_float(value) for value in values)
+
+    def _is_defined(self, name: str) -> bool:
+        """Nothing: for other formats no table says which operators define how to treat NaN and infinity."""
+        return not self.nonfinite.intersection(self.ancestors(name))
+
+    def _only_passes(self, name: str) -> bool:
+        return False
+
+    def unknown_before(self, name: str) -> str:
+        """Empty: the operators' names say how they round."""
+        return ""
+
+    def _sample(self, seed: int, steps: bool) -> Mapping[str, Value] | None:
+        values = self.recording.values
+        if seed in SNAPPING:
+            noisy = snapped_program(self.program, values, SNAPPING[seed])
+        else:
+            noisy = noisy_program(self.program, values, seed)
+        run = self._rerun(replace(self._job, program=noisy.to_bytes()))[0]
+        if run.is_ok:
+            names = self.program.main.outputs
+            return {**run.outputs, **dict(zip(names, run.outputs.values(), strict=False))}
+        if run.status is not Status.EXCEPTION:
+            self._gave_up = True
+        return None
+
+
+def noisy_program(program: GraphProgram, values: Mapping[str, Value], seed: int) -> GraphProgram:
+    """The program with noise around its bindings; even seeds move everything the other way than odd ones."""
+    rng = np.random.default_rng((seed + 1) // 2)
+    sign = 1 if seed % 2 else -1
+    product = language_of(program.format).arithmetic[0]
+    return _moved(program, values, lambda value: [(product, _factor(value, rng, sign))], operands=True)
+
+
+def snapped_program(program: GraphProgram, values: Mapping[str, Value], snaps: float) -> GraphProgram:
+    """The program with each result on a grid of round numbers, as `Perturbation` snaps them."""
+    _, add, subtract = language_of(program.format).arithmetic
+
+    def through(value: Tensor) -> list[Step]:
+        large = _large(value, snaps)
+        return [(add, large), (subtract, large)]
+
+    return _moved(program, values, through, operands=False)
+
+
+def _moved(
+    program: GraphProgram,
+    values: Mapping[str, Value],
+    steps_of: Callable[[Tensor], list[Step]],
+    operands: bool,
+) -> GraphProgram:
+    """The program with these steps after each binding of floats; with `operands` before each sum, too."""
+    constants = dict(program.constants)
+    bindings: list[Binding] = []
+    instead: dict[str, str] = {}
+    budget = MOST_ELEMENTS
+
+    def add_steps(name: str, source: str) -> str:
+        """The name of the moved value, or of the value itself where it cannot be moved."""
+        nonlocal budget
+        value = values.get(name)
+        if name in mutated or not isinstance(value, np.ndarray) or not is_float(value) or not value.size:
+            return source
+        budget -= value.size
+        for op, constant in steps_of(value) if budget >= 0 else ():
+            factor = f"{source}__noise{len(constants)}"
+            if {factor, f"{factor}_"} & program.names:
+                return source
+            constants[factor] = constant
+            bindings.append(Binding(f"{factor}_", op, ({REF: source}, {REF: factor})))
+            source = f"{factor}_"
+        return source
+
+    mutated: frozenset[str] = frozenset(
+        name for binding in program.main.bindings if writes(binding) for name in binding.reads
+    )
+    for binding in program.main.bindings:
+        local = dict(instead)
+        if operands and ACCUMULATING.search(binding.op):
+            local.update((name, add_steps(name, instead.get(name, name))) for name in binding.reads)
+        bindings.append(redirected(binding, local))
+        instead[binding.name] = add_steps(binding.name, binding.name)
+    outputs = tuple(instead.get(name, name) for name in program.main.outputs)
+    main = replace(program.main, bindings=tuple(bindings), outputs=outputs)
+    return replace(program, main=main, constants=constants)
+
+
+def redirected(binding: Binding, instead: Mapping[str, str]) -> Binding:
+    """The binding with what it reads taken from elsewhere; bodies keep what they captured."""
+
+    def change(item: Json) -> Json:
+        if isinstance(item, dict) and item.get(REF) in instead and len(item) == 1:
+            return {REF: instead[item[REF]]}
+        return item
+
+    return binding.mapped(change)
+
+
+def _factor(value: Tensor, rng: np.random.Generator, sign: int) -> Tensor:
+    drawn = rng.uniform(-1, 1, value.shape)
+    noise = (drawn + np.sign(drawn)) / 2 * sign
+    element = element_of(value.dtype)
+    size = min(MOST_NOISE, NOISE_ULPS * EPSILON[element]) if element is not None else 0.0
+    return np.asarray(1 + noise * size, dtype=np.float64).astype(widen(value).dtype).astype(value.dtype)
+
+
+def _large(value: Tensor, snaps: float) -> Tensor:
+    """The number that rounds a value to a grid if added and taken away; 0 if it is not near."""
+    element = element_of(value.dtype)
+    if element is None:
+        return np.zeros_like(value)
+    narrow = widen(value)
+    with np.errstate(over="ignore", invalid="ignore"):
+        large = (np.abs(narrow) * grid_factor(NOISE_ULPS, element, snaps)).astype(value.dtype)
+        snapped = widen((value + large) - large)
+        is_near = np.abs(snapped - narrow) <= np.abs(narrow) * min(NOISE_ULPS * EPSILON[element], MOST_NOISE)
+    return np.asarray(np.where(is_near, large, np.zeros_like(large)))
 
 
 def open_graph(

@@ -11,9 +11,8 @@ from dataclasses import replace
 
 from corpus.case import Case
 from oracles.numerics.compare import Tolerance, compare_outputs
-from oracles.run import Config, Phase, Run, Status
 from oracles.sandbox.executor import Executor
-from oracles.verdict import Mark, Outcome, Verdict
+from oracles.verdict import Config, Mark, Outcome, Phase, Run, Status, Verdict
 
 POISONS = (0x3E, 0xC2)
 """As floats 0.186 and -48.5; as integers far beyond any shape."""

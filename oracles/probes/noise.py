@@ -28,9 +28,8 @@ from oracles.numerics.compare import (
     part_of,
 )
 from oracles.probes.record import Recording
-from oracles.run import Run
 from oracles.sandbox.sandbox import Job
-from oracles.verdict import Mark, Notes
+from oracles.verdict import Mark, Notes, Run
 
 SEEDS = 6
 SNAPPING: Mapping[int, float] = {SEEDS + 1: 128.0, SEEDS + 2: 1.0}

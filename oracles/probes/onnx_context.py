@@ -9,23 +9,22 @@ from functools import cached_property
 import numpy as np
 import onnx
 
+from corpus.onnx.canonical import steps
 from corpus.onnx.check import checker_complaint
 from corpus.onnx.graph import free_names, producers, walk_model, written_out
-from corpus.onnx.measure import steps
 from corpus.onnx.types import element_type
 from corpus.values import Value, is_float, widen
 from oracles.naming.names import names_of
 from oracles.numerics.compare import Difference, Tolerance, compare, distance
-from oracles.numerics.value_types import Types, static_dims, tensor_types, type_complaint
+from oracles.numerics.input_noise import Types, static_dims, tensor_types, type_complaint
 from oracles.operators import arithmetic_of
 from oracles.probes.context import EXACT_LEVELS, Context, Truth, truths
 from oracles.probes.divergence import Differs, Divergence, FirstDivergence
 from oracles.probes.onnx_noise import OnnxNoise
 from oracles.probes.segments import Segments, left_by
-from oracles.run import Config
 from oracles.sandbox.executor import Executor
 from oracles.sandbox.sandbox import Job
-from oracles.verdict import Located
+from oracles.verdict import Config, Located
 
 MOST_SHAPING = 64
 """Elements of an integer operand that may decide a shape: axes, dims, sizes."""

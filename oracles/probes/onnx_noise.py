@@ -15,15 +15,20 @@ from corpus.onnx.graph import free_names, outer_names, producers, subgraphs, wal
 from corpus.onnx.types import element_type
 from corpus.values import Value
 from oracles.numerics.compare import distance
-from oracles.numerics.float64_model import NARROW
-from oracles.numerics.input_noise import EPSILON, NOISE_ULPS, is_near_limits, perturb_inputs
+from oracles.numerics.input_noise import (
+    EPSILON,
+    NARROW,
+    NOISE_ULPS,
+    is_near_limits,
+    perturb_inputs,
+    tensor_types,
+)
 from oracles.numerics.noisy.perturbation import Perturbation
-from oracles.numerics.value_types import tensor_types
 from oracles.operators import arithmetic_of
 from oracles.probes.noise import SNAPPING, SampledNoise
 from oracles.probes.record import Recording, record_model
-from oracles.run import Run, Status
 from oracles.sandbox.sandbox import Job
+from oracles.verdict import Run, Status
 from oracles.worker.onnx.domain import DOMAIN
 
 SEEDS_OF_SPREADS = (1, 2, 3, 4)

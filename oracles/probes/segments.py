@@ -32,8 +32,8 @@ from oracles.operators import arithmetic_of
 from oracles.probes.context import Truth, truths
 from oracles.probes.divergence import Divergence
 from oracles.probes.onnx_noise import OnnxNoise
-from oracles.run import Run
 from oracles.sandbox.sandbox import Job
+from oracles.verdict import Run
 
 AGAIN = "crux_again_"
 """Before the name of a tensor: the same, computed from recorded operands."""

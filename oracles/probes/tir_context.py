@@ -14,9 +14,9 @@ from oracles.numerics.compare import Difference, Tolerance, compare_tensors, des
 from oracles.probes.context import INTERPRETER, Context, Truth
 from oracles.probes.noise import Noise
 from oracles.probes.record import Recording
-from oracles.run import Config, Phase, Run, Status
 from oracles.sandbox.sandbox import Job
 from oracles.tir.interpreter import Interpretation, interpret
+from oracles.verdict import Config, Phase, Run, Status
 
 
 class TirContext(Context):

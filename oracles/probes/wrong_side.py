@@ -4,8 +4,6 @@ An independent implementation runs what was written. If it does as the framework
 another program than it was given; if it gives what the target's own baseline gives, the framework is wrong.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -16,8 +14,7 @@ from corpus.values import Tensor, Value, is_float, widen
 from oracles.numerics.compare import Difference, Tolerance, compare_outputs, distance, part_of
 from oracles.numerics.input_noise import GREATEST, element_of
 from oracles.probes.context import Truth
-from oracles.run import Phase, Run
-from oracles.verdict import Mark, Notes, Outcome, Verdict
+from oracles.verdict import Mark, Notes, Outcome, Phase, Run, Verdict
 
 OPTIMISED, UN_OPTIMISED, NEITHER = "optimised", "un-optimised", "neither"
 

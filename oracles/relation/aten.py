@@ -1,15 +1,11 @@
 """What entries for operators of torch itself share: element types, types of results, ranges."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from oracles.relation.arithmetic import Arithmetic
-from oracles.relation.intervals import symmetric, within_type
+from oracles.relation.arithmetic import Arithmetic, symmetric, within_type
 from oracles.relation.operator import Operator, RangeRule, Sampler, TypeRule, same_type, sample_alone
-from oracles.relation.program import MAX_RANK, Attribute, Call, DTypeFamily, Kind, Operand
-from oracles.relation.scope import Scope
+from oracles.relation.program import MAX_RANK, Attribute, Call, DTypeFamily, Kind, Operand, Scope
 from oracles.relation.types import (
     BF16,
     BOOL,

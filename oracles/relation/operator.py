@@ -23,8 +23,8 @@ from oracles.relation.program import (
     DTypeFamily,
     Kind,
     Operand,
+    Scope,
 )
-from oracles.relation.scope import Scope
 from oracles.relation.types import SEQUENCES, DType, Range, TensorType
 
 Sampler = Callable[["Scope", Operand], Call | None]

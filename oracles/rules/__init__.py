@@ -6,8 +6,6 @@ Rules are asked about runs that do not all end well and agree. A rule with `is_s
 otherwise at first sight: True has it asked whatever the runs are, False lets the case pass, None is no word.
 """
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 from collections.abc import Callable
@@ -16,8 +14,7 @@ from types import ModuleType
 
 from corpus.case import Case
 from oracles.probes.context import Context
-from oracles.run import Run
-from oracles.verdict import Verdict
+from oracles.verdict import Run, Verdict
 
 Rule = Callable[[Case, tuple[Run, ...], Context], Verdict | None]
 FirstSight = Callable[[Case, tuple[Run, ...]], bool | None]

@@ -4,14 +4,11 @@ Also what a target refuses there for want of a kernel, which says nothing about 
 programs for another framework, then also what it has no words for, or that framework no kernel.
 """
 
-from __future__ import annotations
-
 from corpus.case import Case
 from oracles.backends import find_backend
 from oracles.naming.signature import symptom_of_run
 from oracles.probes.context import Context, evidence, own
-from oracles.run import Run, Status
-from oracles.verdict import Outcome, Verdict
+from oracles.verdict import Outcome, Run, Status, Verdict
 
 ORDER = 35
 BY_NAME = frozenset(["OpNotImplemented", "NotImplementedError", "Unsupported"])

@@ -1,13 +1,10 @@
 """Contradicted: inputs that give one symbolic dim of the model two sizes; what fails of them is no bug."""
 
-from __future__ import annotations
-
 from corpus.case import Case
 from oracles.naming.signature import symptom_of_run
 from oracles.numerics.compare import compare_outputs
 from oracles.probes.context import Context
-from oracles.run import Run
-from oracles.verdict import Outcome, Verdict
+from oracles.verdict import Outcome, Run, Verdict
 
 ORDER = 33
 """Before what reads the messages that such inputs bring about; a death of the process counts all the same."""

@@ -1,12 +1,9 @@
 """Crash: the process died of a signal, whatever the model was."""
 
-from __future__ import annotations
-
 from corpus.case import Case
 from oracles.naming.signature import signal_name, symptom_of_run
 from oracles.probes.context import Context, evidence, own, side_of
-from oracles.run import Run, Status
-from oracles.verdict import Outcome, Verdict
+from oracles.verdict import Outcome, Run, Status, Verdict
 
 ORDER = 10
 

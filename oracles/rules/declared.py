@@ -4,8 +4,6 @@ The operator's own inference and the reference evaluator must both say so: each 
 Whatever complains further down, or differs because of it, follows from the first such value.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -15,11 +13,10 @@ from corpus.case import Case
 from corpus.onnx.graph import free_names
 from oracles.naming.signature import symptom_of_run
 from oracles.numerics.compare import compare
-from oracles.numerics.value_types import Contradiction, contradiction, keeps_to
+from oracles.numerics.input_noise import Contradiction, contradiction, keeps_to
 from oracles.probes.context import Context
-from oracles.run import Phase, Run, Status
 from oracles.text.normalise import parse_message
-from oracles.verdict import Outcome, Symptom, Verdict, WrongResult
+from oracles.verdict import Outcome, Phase, Run, Status, Symptom, Verdict, WrongResult
 
 ORDER = 45
 SIDE = "un-optimised"

@@ -1,14 +1,11 @@
 """Exception: an error that one configuration raises and another does not, or that no one should raise."""
 
-from __future__ import annotations
-
 from corpus.case import Case
 from oracles.backends import find_backend
 from oracles.naming.signature import symptom_of_run
 from oracles.probes.context import Context, evidence
-from oracles.run import Phase, Run, Status
 from oracles.text.normalise import name_operators, parse_message, unwrap
-from oracles.verdict import Outcome, Verdict
+from oracles.verdict import Outcome, Phase, Run, Status, Verdict
 
 ORDER = 50
 MOST_TEXT = 160
@@ -24,7 +21,12 @@ def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None
         return None
     if len(raised) < len(others) and not _is_due(baseline, context):
         return _verdict(baseline, "un-optimised", runs, context)
-    return _without_exception_to_compare(runs, context)
+    # Every configuration refuses a model that the checker accepts: another implementation decides
+    if context.referee.is_ok:
+        return _verdict(runs[0], "", runs, context)
+    symptom = symptom_of_run(Outcome.INVALID, runs[0], context.names)
+    title = f"refused by {context.referee.config.label} too: {_summary(runs[0])}"
+    return Verdict(Outcome.INVALID, runs[0].phase, title, symptom, runs)
 
 
 def _is_due(baseline: Run, context: Context) -> bool:
@@ -35,15 +37,6 @@ def _is_due(baseline: Run, context: Context) -> bool:
     referee = context.referee
     refused = baseline.phase is Phase.EXECUTE and referee.status is Status.EXCEPTION
     return refused and find_backend("reference").classify(referee) != "unsupported"
-
-
-def _without_exception_to_compare(runs: tuple[Run, ...], context: Context) -> Verdict:
-    """Every configuration refuses a model that the checker accepts: another implementation decides."""
-    if context.referee.is_ok:
-        return _verdict(runs[0], "", runs, context)
-    symptom = symptom_of_run(Outcome.INVALID, runs[0], context.names)
-    title = f"refused by {context.referee.config.label} too: {_summary(runs[0])}"
-    return Verdict(Outcome.INVALID, runs[0].phase, title, symptom, runs)
 
 
 def _verdict(run: Run, side: str, runs: tuple[Run, ...], context: Context) -> Verdict:

@@ -4,8 +4,6 @@ Noise that comes from far above moves such a quotient as far as a bug does. What
 equal here, and the quotient of that is told by fractions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np
@@ -17,8 +15,7 @@ from oracles.numerics.compare import describe
 from oracles.numerics.floor_quotients import FloorQuotient, is_wrong_floor
 from oracles.probes.context import Context, evidence, other_values
 from oracles.probes.wrong_side import OPTIMISED
-from oracles.run import Phase, Run
-from oracles.verdict import Located, Outcome, Verdict, WrongResult
+from oracles.verdict import Located, Outcome, Phase, Run, Verdict, WrongResult
 
 ORDER = 66
 """After the ordinary comparison: only what that takes for rounding."""

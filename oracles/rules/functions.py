@@ -4,14 +4,11 @@ HirFuzz's equivalent variants (§3.3): a function in another one, a wrapper that
 results. Whatever the form, inlining may not change anything, so the un-optimised runs are compared.
 """
 
-from __future__ import annotations
-
 from corpus.case import Case
-from oracles.language import language_of
+from oracles.abilities import language_of
 from oracles.numerics.compare import compare_outputs
 from oracles.probes.context import Context
-from oracles.run import Phase, Run
-from oracles.verdict import Outcome, Symptom, Verdict, WrongResult
+from oracles.verdict import Outcome, Phase, Run, Symptom, Verdict, WrongResult
 
 ORDER = 57
 SIDE = "un-optimised"

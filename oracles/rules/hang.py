@@ -4,15 +4,12 @@ A program that stands for a great many steps may just be long: nobody is to blam
 that takes long; the judge gives it more time before this rule sees its runs.
 """
 
-from __future__ import annotations
-
 import math
 
 from corpus.case import Case
 from oracles.naming.signature import symptom_of_run
 from oracles.probes.context import Context, evidence, own, side_of
-from oracles.run import Run, Status
-from oracles.verdict import Outcome, Symptom, Verdict
+from oracles.verdict import Outcome, Run, Status, Symptom, Verdict
 
 ORDER = 20
 LONG = "may be long"

@@ -3,15 +3,12 @@
 Where the ways differ among themselves, the mismatch rule tells which is wrong by the same truth.
 """
 
-from __future__ import annotations
-
 from corpus.case import Case
-from oracles.language import language_of
+from oracles.abilities import language_of
 from oracles.naming.signature import symptom_of_difference
 from oracles.numerics.mismatch_kind import finest_kind
 from oracles.probes.context import INTERPRETER, Context
-from oracles.run import Phase, Run
-from oracles.verdict import Outcome, Verdict, WrongResult
+from oracles.verdict import Outcome, Phase, Run, Verdict, WrongResult
 
 ORDER = 65
 SIDE = "un-optimised"

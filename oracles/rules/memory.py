@@ -1,12 +1,9 @@
 """Memory: a run passed its memory limit, or the backend said itself that it could not allocate."""
 
-from __future__ import annotations
-
 from corpus.case import Case
 from oracles.naming.signature import symptom_of_run
 from oracles.probes.context import Context, evidence, own, side_of
-from oracles.run import Run, Status
-from oracles.verdict import Outcome, Verdict
+from oracles.verdict import Outcome, Run, Status, Verdict
 
 ORDER = 30
 

@@ -13,14 +13,12 @@ from corpus.case import Case
 from corpus.values import Value
 from oracles.naming.signature import symptom_of_difference
 from oracles.numerics.compare import Difference, compare, compare_outputs, in_parts, part_of
-from oracles.numerics.left_open import has_no_scale, left_open
-from oracles.numerics.mismatch_kind import finest_kind
+from oracles.numerics.mismatch_kind import finest_kind, has_no_scale, left_open
 from oracles.operators import arithmetic_of
 from oracles.probes.context import EXACT_LEVELS, Context, evidence
 from oracles.probes.divergence import Divergence
 from oracles.probes.wrong_side import NEITHER, UN_OPTIMISED, Judgement, judge_sides
-from oracles.run import Phase, Run
-from oracles.verdict import Mark, Outcome, Verdict, WrongResult
+from oracles.verdict import Mark, Outcome, Phase, Run, Verdict, WrongResult
 
 ORDER = 60
 

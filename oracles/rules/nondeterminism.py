@@ -4,14 +4,11 @@ Memory that a kernel never wrote shows like this. Asked only where the runs do n
 several more of them.
 """
 
-from __future__ import annotations
-
 from corpus.case import Case
 from oracles.naming.signature import symptom_of_difference
 from oracles.numerics.compare import compare_outputs
 from oracles.probes.context import Context
-from oracles.run import Phase, Run
-from oracles.verdict import Outcome, Verdict, WrongResult
+from oracles.verdict import Outcome, Phase, Run, Verdict, WrongResult
 
 ORDER = 55
 

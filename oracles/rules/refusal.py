@@ -1,14 +1,11 @@
 """Refusal: the un-optimised backend turned the case down, and it was right to."""
 
-from __future__ import annotations
-
 from corpus.case import Case
 from corpus.errors import UserError
 from oracles.naming.signature import symptom_of_run
 from oracles.probes.context import Context
-from oracles.run import Run, Status
 from oracles.text.normalise import parse_message
-from oracles.verdict import Outcome, Verdict
+from oracles.verdict import Outcome, Run, Status, Verdict
 
 ORDER = 40
 WHOM = {

@@ -5,15 +5,23 @@ down as well: many violations mean nothing to a backend that never looks at them
 only a death counts, which the rules before this one report.
 """
 
-from __future__ import annotations
-
 from corpus.case import Case
+from oracles.abilities import language_of
 from oracles.backends import find_backend
-from oracles.language import language_of
 from oracles.probes.context import Context
-from oracles.run import AGREEMENT, REFUSAL, SURVIVAL, Phase, Run, Status
 from oracles.text.normalise import template
-from oracles.verdict import Outcome, Symptom, Verdict, WrongResult
+from oracles.verdict import (
+    AGREEMENT,
+    REFUSAL,
+    SURVIVAL,
+    Outcome,
+    Phase,
+    Run,
+    Status,
+    Symptom,
+    Verdict,
+    WrongResult,
+)
 
 ORDER = 15
 SIDE = "un-optimised"

@@ -4,16 +4,13 @@ Rounding before these nodes explains much of what reaches the outputs, by what i
 explains nothing here: the un-optimised run computes the same nodes from the very same operands.
 """
 
-from __future__ import annotations
-
 from corpus.case import Case
 from oracles.naming.signature import symptom_of_difference
 from oracles.numerics.compare import Difference
 from oracles.probes.context import Context, evidence, other_values
 from oracles.probes.divergence import Divergence
 from oracles.probes.wrong_side import OPTIMISED, Judgement, judge_sides
-from oracles.run import Phase, Run
-from oracles.verdict import Outcome, Verdict, WrongResult
+from oracles.verdict import Outcome, Phase, Run, Verdict, WrongResult
 
 ORDER = 64
 """After the ordinary comparison: only what that takes for rounding."""

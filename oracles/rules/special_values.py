@@ -3,8 +3,6 @@
 It does not matter where they came from: the first tensor that differs is made from equal values.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from corpus.case import Case
@@ -16,8 +14,7 @@ from oracles.operators import arithmetic_of
 from oracles.probes.context import Context, evidence
 from oracles.probes.divergence import Divergence
 from oracles.probes.wrong_side import OPTIMISED
-from oracles.run import Phase, Run
-from oracles.verdict import Outcome, Verdict, WrongResult
+from oracles.verdict import Outcome, Phase, Run, Verdict, WrongResult
 
 ORDER = 62
 """After the ordinary comparison: only what that leaves open."""

@@ -4,13 +4,10 @@ What a compiler does with such a program at run time is no failure of it. An int
 language says so, where there is one.
 """
 
-from __future__ import annotations
-
 from corpus.case import Case
 from oracles.naming.signature import symptom_of_run
 from oracles.probes.context import Context
-from oracles.run import Phase, Run
-from oracles.verdict import Outcome, Verdict
+from oracles.verdict import Outcome, Phase, Run, Verdict
 
 ORDER = 5
 

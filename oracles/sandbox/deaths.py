@@ -4,8 +4,6 @@ Wheels are stripped, but the starts of functions are known (`oracles/native/elf.
 `.dynsym` that gives library and function for any address.
 """
 
-from __future__ import annotations
-
 import bisect
 import os
 import re
@@ -19,12 +17,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from oracles.native.elf import Elf, NotElf
-from oracles.native.names import demangle
-from oracles.run import Config, Frame, Phase, Run, Status
+from oracles.native.elf import Elf, NotElf, demangle
 from oracles.sandbox import worker
 from oracles.sandbox.processes import End, SandboxError, Worker
 from oracles.text.normalise import plain_function
+from oracles.verdict import Config, Frame, Phase, Run, Status
 
 HANDLER = re.compile(r"crash_handler-")
 GLUE = re.compile(

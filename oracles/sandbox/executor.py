@@ -19,11 +19,11 @@ from corpus.formats import find_format
 from corpus.formats.onnx import parse
 from corpus.target import Target
 from corpus.values import Value
+from oracles.abilities import language_of
 from oracles.backends import find_backend
-from oracles.language import language_of
 from oracles.native.watching import Watch
-from oracles.run import Config, Limits, Phase, Run
 from oracles.sandbox.sandbox import RENEW_AFTER, Job, Sandbox, SandboxError
+from oracles.verdict import Config, Limits, Phase, Run
 
 
 def configs_of(target: Target, format: str) -> tuple[Config, ...]:

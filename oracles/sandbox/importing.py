@@ -1,7 +1,5 @@
 """Opening a foreign file where it can do no harm: its framework reads it, in a sandbox of its own."""
 
-from __future__ import annotations
-
 import base64
 from dataclasses import replace
 from pathlib import Path
@@ -14,8 +12,8 @@ from corpus.graphs.program import decode_values
 from corpus.load import Imported
 from corpus.target import Target
 from oracles.backends import backends
-from oracles.run import Limits
 from oracles.sandbox.sandbox import Sandbox, SandboxError
+from oracles.verdict import Limits
 
 MOST_BYTES = 128 << 20
 

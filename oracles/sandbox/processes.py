@@ -17,10 +17,10 @@ from typing import IO, Any
 from corpus.errors import UserError
 from oracles.extras import EXTRAS, how_to_install
 from oracles.native.watching import Watch, compiled
-from oracles.run import Limits
 from oracles.sandbox import worker
 from oracles.sandbox.container.start import SHOWS, start
 from oracles.sandbox.scratch import Scratch
+from oracles.verdict import Limits
 
 SOURCE = Path(__file__).with_name("crash_handler.c")
 

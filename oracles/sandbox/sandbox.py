@@ -20,11 +20,11 @@ from corpus.case import ExternalFile
 from corpus.values import Value
 from oracles.backends import find_backend
 from oracles.native.watching import Watch
-from oracles.run import Config, Limits, Phase, Run, Status
 from oracles.sandbox import worker
 from oracles.sandbox.deaths import read_remains, run_of_death
 from oracles.sandbox.processes import SandboxError, Worker, Zygote, ZygoteDied
 from oracles.sandbox.scratch import Scratch
+from oracles.verdict import Config, Limits, Phase, Run, Status
 
 LIMITS = Limits()
 RENEW_AFTER = 300

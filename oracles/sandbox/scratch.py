@@ -1,7 +1,5 @@
 """Directories for workers and candidates, swept when their owner has died; external data laid out in them."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil
@@ -106,7 +104,10 @@ def sweep(parent: Path) -> None:
         try:
             lock = os.open(folder / LOCK, os.O_RDWR | os.O_NOFOLLOW)
         except OSError:
-            _remove_half_made(folder)
+            with suppress(OSError):
+                is_old = time.time() - folder.lstat().st_mtime > HALF_MADE
+                if is_old and not (folder / LOCK).exists():
+                    shutil.rmtree(folder, ignore_errors=True)
             continue
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -116,10 +117,3 @@ def sweep(parent: Path) -> None:
             shutil.rmtree(folder, ignore_errors=True)
         finally:
             os.close(lock)
-
-
-def _remove_half_made(folder: Path) -> None:
-    with suppress(OSError):
-        is_old = time.time() - folder.lstat().st_mtime > HALF_MADE
-        if is_old and not (folder / LOCK).exists():
-            shutil.rmtree(folder, ignore_errors=True)

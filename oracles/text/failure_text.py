@@ -4,8 +4,6 @@ A container's log puts the time and the stream before each line, a reply to an i
 structured log has the whole text in one string, a report of tests in XML, and rich draws a box around it.
 """
 
-from __future__ import annotations
-
 import html
 import json
 import re

@@ -1,7 +1,5 @@
 """A failure's text without what changes from run to run: names, numbers, shapes, paths, addresses."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Expressions as Python functions of the state: compiled once, run for every element."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from typing import Any, Final, TypeAlias
@@ -24,8 +22,10 @@ from corpus.tir.values import (
     Var,
     type_of,
 )
-from oracles.tir.intrinsics import EXACT, ROUGH, TYPED, noisy
 from oracles.tir.scalars import (
+    EXACT,
+    ROUGH,
+    TYPED,
     UNDEFINED,
     NotModelled,
     Scalar,
@@ -33,6 +33,7 @@ from oracles.tir.scalars import (
     binary,
     casting,
     checking,
+    noisy,
     reinterpreting,
     rounding,
 )

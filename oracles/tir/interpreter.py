@@ -1,7 +1,5 @@
 """TIR programs run: what their buffers hold, which of that is defined, how far rounding may move it."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,8 +12,7 @@ from corpus.tir.tree import Function, Module
 from corpus.tir.types import is_float, numpy_dtype
 from corpus.tir.values import Buffer, Const, Var
 from corpus.values import Tensor, Value
-from oracles.tir.intrinsics import NOISE
-from oracles.tir.scalars import UNDEFINED, NotModelled, Undefined
+from oracles.tir.scalars import NOISE, UNDEFINED, NotModelled, Undefined
 from oracles.tir.state import Memory, State, View
 from oracles.tir.statements import Action, compact, compiled_body, view_of
 
@@ -98,7 +95,7 @@ def _run(
     function = module.main
     for param in function.params:
         if isinstance(param, Var):
-            state.vars[param.name] = _number(inputs[param.name])
+            state.vars[param.name] = _tensor(inputs[param.name]).reshape(()).item()
     given = {buffer.name: _tensor(inputs[buffer.name]) for buffer in function.buffers}
     for buffer in function.buffers:
         _bind_dims(buffer, given[buffer.name].shape, state)
@@ -136,10 +133,6 @@ def _tensor(value: Value) -> Tensor:
     if not isinstance(value, np.ndarray):
         raise NotModelled("an input that is no tensor")
     return value if value.dtype.kind in "biuf" else value.astype(np.float64)
-
-
-def _number(value: Value) -> Any:
-    return _tensor(value).reshape(()).item()
 
 
 def _array(cells: list[Any], dtype: str, shape: tuple[int, ...]) -> tuple[Tensor, NDArray[np.bool_]]:
@@ -196,7 +189,11 @@ def called(function: Function, operands: Sequence[Tensor], steps: int = MOST_STE
         with np.errstate(over="ignore"):
             arrays[param.name] = value.astype(param.dtype)
     for param in written:
-        arrays[param.name] = np.zeros(_shape(param), param.dtype)
+        dims = param.shape if isinstance(param, Buffer) else (None,)
+        known = [int(dim.value) for dim in dims if isinstance(dim, Const)]
+        if len(known) < len(dims):
+            raise NotDefined("a result whose dims are not numbers")
+        arrays[param.name] = np.zeros(tuple(known), param.dtype)
     if len(given) < len(operands) or not written:
         raise NotDefined("a PrimFunc of other parameters than a call without effects gives it")
     found = interpret(
@@ -218,14 +215,6 @@ def is_steady(
         return True
     moved = called(function, [_nudged(value) for value in operands], steps)
     return all(_is_near(a, b) for a, b in zip(exact, moved, strict=True))
-
-
-def _shape(param: object) -> tuple[int, ...]:
-    dims = param.shape if isinstance(param, Buffer) else (None,)
-    known = [int(dim.value) for dim in dims if isinstance(dim, Const)]
-    if len(known) < len(dims):
-        raise NotDefined("a result whose dims are not numbers")
-    return tuple(known)
 
 
 def _nudged(value: Tensor) -> Tensor:

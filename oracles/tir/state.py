@@ -1,7 +1,5 @@
 """The state of a run: its variables, its memory seen through buffers, and the steps that are left."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field

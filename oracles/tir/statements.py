@@ -1,7 +1,5 @@
 """Statements as Python functions of the state. Each answers how it ended: on, or by a jump."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from enum import Enum, auto
@@ -332,20 +330,16 @@ def _inside(stmt: Block, init: Action | None, body: Action, state: State) -> End
         _matched(match.buffer, match.source, state)
     says = bool(stmt.reads or stmt.writes)
     if says:
-        state.blocks.append(_declared(stmt, state))
+        reads, writes = ([_box(region, state) for region in regions] for regions in (stmt.reads, stmt.writes))
+        said = Declared(stmt.name, reads, writes)
+        said.own.update(id(state.views[buffer.name].memory) for buffer in stmt.allocs)
+        state.blocks.append(said)
     if init is not None:
         init(state)
     end = body(state)
     if says:
         state.blocks.pop()
     return end
-
-
-def _declared(stmt: Block, state: State) -> Declared:
-    reads, writes = ([_box(region, state) for region in regions] for regions in (stmt.reads, stmt.writes))
-    said = Declared(stmt.name, reads, writes)
-    said.own.update(id(state.views[buffer.name].memory) for buffer in stmt.allocs)
-    return said
 
 
 def _box(region: Region, state: State) -> tuple[View, tuple[tuple[int, int], ...]]:

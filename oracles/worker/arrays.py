@@ -1,7 +1,5 @@
 """Arrays as a document of a graph keeps them: dtype, shape, base64 of the bytes."""
 
-from __future__ import annotations
-
 import base64
 from typing import Any
 

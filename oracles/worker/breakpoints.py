@@ -1,7 +1,5 @@
 """Breakpoints in the framework's own code, seen from the worker: see `oracles/native/breakpoints.c`."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 from typing import Any

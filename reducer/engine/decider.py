@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from corpus.case import Case
 from reducer.engine.journal import Answer, Journal
-from reducer.engine.workers import Guess, Workers
+from reducer.engine.speculation import Guess, Workers
 from reducer.subject.base import Subject
 
 MISSED = 0.01

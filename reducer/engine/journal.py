@@ -1,7 +1,5 @@
 """The journal of a reduction: every verdict asked for, so that a killed run resumes where it was."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from corpus.case import Case
 from oracles.judge import Judge
 from oracles.probes.memory import guarded_from, kind_of, misuse
-from oracles.run import Config, Phase
-from oracles.verdict import Mark, Outcome, Symptom, Verdict
+from oracles.verdict import Config, Mark, Outcome, Phase, Symptom, Verdict
 from reducer.engine.journal import Answer
 from reducer.engine.predicates import JudgePool
 

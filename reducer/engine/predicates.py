@@ -19,9 +19,8 @@ from corpus.processes import end_group, start_for_user, wait
 from oracles.judge import Judge
 from oracles.numerics.compare import compare_outputs
 from oracles.probes.tir_context import interpretation_of
-from oracles.run import Config, Phase, Run, Status
 from oracles.sandbox.scratch import Scratch
-from oracles.verdict import Mark, Outcome, Symptom, Verdict
+from oracles.verdict import Config, Mark, Outcome, Phase, Run, Status, Symptom, Verdict
 from reducer.engine.journal import Answer, RunEvidence
 
 FACTOR = 20

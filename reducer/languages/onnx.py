@@ -1,7 +1,5 @@
 """ONNX models, to the reducer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -9,14 +7,13 @@ from corpus.case import Case
 from corpus.onnx.check import checker_complaint, repair
 from oracles.judge import Judge
 from oracles.probes.record import record
-from oracles.run import Config
+from oracles.verdict import Config
 from reducer.engine.predicates import JudgePool
 from reducer.language import Language
 from reducer.move import Proposal
 from reducer.moves.exhaust_small import MOST_NODES, proposals, subsets
 from reducer.result import kept_nodes
-from reducer.subject.onnx.divergence import DivergedTensors, find_divergence
-from reducer.subject.onnx.facts import learn
+from reducer.subject.onnx.divergence import DivergedTensors, find_divergence, learn
 from reducer.subject.onnx.subject import OnnxSubject
 
 

@@ -1,7 +1,5 @@
 """Modules of TVM's PrimFuncs, to the reducer."""
 
-from __future__ import annotations
-
 from corpus.case import Case
 from reducer.engine.predicates import JudgePool
 from reducer.language import Language

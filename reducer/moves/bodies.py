@@ -20,11 +20,11 @@ from corpus.onnx.graph import body_weights, defined_names, free_names, rename_gr
 from corpus.onnx.types import DTYPES
 from reducer.move import Hints, Move, Search, SearchOf, over_sets, smaller_by
 from reducer.search import Items, drop_one_at_a_time, find_essentials
-from reducer.subject.onnx.facts import inferred
+from reducer.subject.base import initializer, shape_key, type_of
+from reducer.subject.onnx.divergence import inferred
 from reducer.subject.onnx.nodesets import assemble, rename_reads
 from reducer.subject.onnx.subject import OnnxSubject
 from reducer.subject.order import size
-from reducer.subject.tensors import initializer, shape_key, type_of
 
 Path: TypeAlias = tuple[tuple[int, int], ...]
 """The way to a body: at each level the index of the node and the number of its body."""
@@ -143,7 +143,11 @@ class _Body:
         graph.initializer.extend(ones)
         for info, name in zip(graph.output, outputs, strict=True):
             info.name = name
-        _drop_unread_tensors(graph)
+        read = {name for node in graph.node for name in free_names(node)}
+        read |= {info.name for info in graph.output}
+        kept = [tensor for tensor in graph.initializer if tensor.name in read]
+        del graph.initializer[:]
+        graph.initializer.extend(kept)
         whole = replace(self.subject, model=model)
         return assemble(whole, list(whole.nodes))
 
@@ -215,14 +219,6 @@ def _renamed(node: NodeProto, old: str, new: str) -> NodeProto:
     copy.CopyFrom(node)
     copy.output[:] = [new if name == old else name for name in node.output]
     return copy
-
-
-def _drop_unread_tensors(graph: GraphProto) -> None:
-    read = {name for node in graph.node for name in free_names(node)}
-    read |= {info.name for info in graph.output}
-    kept = [tensor for tensor in graph.initializer if tensor.name in read]
-    del graph.initializer[:]
-    graph.initializer.extend(kept)
 
 
 def drop_results(subject: OnnxSubject, hints: Hints) -> Search:

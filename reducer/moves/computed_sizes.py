@@ -5,8 +5,6 @@ another size, and what follows does not fit any more. So the input of the Shape 
 to give.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -123,18 +121,14 @@ def _solve(subject: OnnxSubject, name: str, wanted: Tensor, changes: Changes) ->
     """Choose the values of sources for which a tensor has the wanted value; False where none is found."""
     index = subject.producer.get(name)
     if index is None:
-        return _set(subject, name, wanted, changes)
+        known = subject.array(name)
+        if known is None or known.shape != wanted.shape or name in subject.inputs.keys() & changes.keys():
+            return False
+        changes[name] = wanted.astype(known.dtype)
+        return True
     node = subject.nodes[index]
     solve = _WAYS_BACK.get(node.op_type)
     return solve is not None and solve(subject, node, wanted, changes)
-
-
-def _set(subject: OnnxSubject, name: str, wanted: Tensor, changes: Changes) -> bool:
-    known = subject.array(name)
-    if known is None or known.shape != wanted.shape or name in subject.inputs.keys() & changes.keys():
-        return False
-    changes[name] = wanted.astype(known.dtype)
-    return True
 
 
 def _back_through_moves(subject: OnnxSubject, node: onnx.NodeProto, wanted: Tensor, changes: Changes) -> bool:

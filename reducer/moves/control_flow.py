@@ -14,11 +14,11 @@ from onnx import GraphProto, NodeProto, helper
 from corpus.onnx.graph import defined_names, free_names, rename
 from corpus.values import Value
 from reducer.move import Hints, Move, Search
+from reducer.subject.base import initializer
 from reducer.subject.onnx.nodesets import assemble
 from reducer.subject.onnx.retype import change_model
 from reducer.subject.onnx.subject import OnnxSubject
 from reducer.subject.order import size
-from reducer.subject.tensors import initializer
 
 _Choice: TypeAlias = Callable[[], OnnxSubject | None]
 
@@ -41,7 +41,10 @@ def _unfoldings(subject: OnnxSubject, index: int) -> Iterator[_Choice]:
     node = subject.nodes[index]
     graphs = {item.name: item.g for item in node.attribute if item.type == onnx.AttributeProto.GRAPH}
     if node.op_type == "If":
-        for branch in _branches(subject, node):
+        # The branch that is taken comes first
+        condition = subject.facts.values.get(node.input[0], subject.inputs.get(node.input[0]))
+        taken = not isinstance(condition, np.ndarray) or bool(condition.all())
+        for branch in ("then_branch", "else_branch") if taken else ("else_branch", "then_branch"):
             if branch in graphs:
                 yield from _ways(subject, index, _Trip(node, graphs[branch]).branch)
     elif node.op_type == "Loop" and "body" in graphs:
@@ -55,13 +58,6 @@ def _ways(subject: OnnxSubject, index: int, unfold_node: _Unfold) -> Iterator[_C
     """Without the unread nodes of the body; then with them, since a body runs them too."""
     yield partial(_unfolded, subject, index, unfold_node)
     yield partial(_unfolded, subject, index, unfold_node, shows_unread=True)
-
-
-def _branches(subject: OnnxSubject, node: NodeProto) -> tuple[str, str]:
-    """The branch that is taken comes first."""
-    condition = subject.facts.values.get(node.input[0], subject.inputs.get(node.input[0]))
-    taken = not isinstance(condition, np.ndarray) or bool(condition.all())
-    return ("then_branch", "else_branch") if taken else ("else_branch", "then_branch")
 
 
 def _unfolded(

@@ -4,8 +4,6 @@ Equal dims are taken for one class; shape inference, which costs no check, says 
 is left of an axis is a window of its positions, so that a value that the bug needs can stay.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from functools import partial
 
@@ -16,9 +14,8 @@ from onnx import AttributeProto
 from corpus.onnx.graph import body_weights
 from corpus.values import Tensor
 from reducer.move import Hints, Move, Search, SearchOf
-from reducer.subject.base import NodeSubject
+from reducer.subject.base import NodeSubject, Resize, Window, farthest
 from reducer.subject.order import MANY, size
-from reducer.subject.tensors import Resize, Window, farthest
 
 
 def shrink_dims(subject: NodeSubject, hints: Hints) -> SearchOf[NodeSubject]:
@@ -29,7 +26,7 @@ def shrink_dims(subject: NodeSubject, hints: Hints) -> SearchOf[NodeSubject]:
     """
     witness = {**_extremes(subject), **dict(reversed(hints.witness))}
     best = yield from _together(subject, witness)
-    for count in _counts(best):
+    for count in sorted(best.counts.intersection(_sizes(best)), reverse=True):
         best = yield from _first_smaller(best, _with_multiples(best, count, 1, witness))
     before: NodeSubject | None = None
     while best is not before:
@@ -65,11 +62,6 @@ def _together(subject: NodeSubject, witness: Mapping[int, int]) -> SearchOf[Node
     """All to 1, never to 2 or 3: classes of one size could not be told apart any more."""
     windows = tuple(_window(dim, 1, witness) for dim in _sizes(subject))
     return (yield from _first_smaller(subject, [Resize(windows)]))
-
-
-def _counts(subject: NodeSubject) -> list[int]:
-    """The dims that an attribute of a node counts, largest first."""
-    return sorted(subject.counts.intersection(_sizes(subject)), reverse=True)
 
 
 def _with_multiples(subject: NodeSubject, dim: int, small: int, witness: Mapping[int, int]) -> list[Resize]:
@@ -162,10 +154,6 @@ def _axes(subject: NodeSubject) -> Iterator[tuple[str, int]]:
 
 def apply(subject: NodeSubject, choice: Resize) -> NodeSubject | None:
     """The subject with its axes cut to their windows, sizes carried along; None where that does not fit."""
-    return subject.resized(_cut_tensors(subject, choice), choice)
-
-
-def _cut_tensors(subject: NodeSubject, choice: Resize) -> dict[str, Tensor]:
     changed: dict[str, Tensor] = {}
     for name in subject.sources:
         array = subject.array(name)
@@ -174,7 +162,7 @@ def _cut_tensors(subject: NodeSubject, choice: Resize) -> dict[str, Tensor]:
         cut = array[choice.index(name, array.shape)]
         if cut.shape != array.shape:
             changed[name] = cut
-    return changed
+    return subject.resized(changed, choice)
 
 
 AXIS_ATTRIBUTES = frozenset({"axis", "axes"})

@@ -4,8 +4,6 @@ A wrong value may grow into the failure's NaN only further down: a wrong 0 is di
 nodes on that way cannot go while the values stay; with others the first wrong node makes a NaN by itself.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import cache, partial
 from itertools import combinations, product

@@ -4,8 +4,6 @@ A failure need not be monotone: two nodes may have to go together. Where a set o
 them makes, an input, a constant, or another tensor of the type may stand. Subsets asked before cost nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from functools import cache, partial
 from itertools import combinations, islice, product
@@ -98,7 +96,11 @@ def _fed(subject: OnnxSubject, keep: Items, ways: Mapping[str, str]) -> OnnxSubj
 
 def _hangs_together(subject: OnnxSubject, keep: Items) -> bool:
     """Whether one can walk between all of its nodes along tensors, over at most two nodes that are gone."""
-    steps = _neighbours(subject)
+    # The nodes that a node reads from or is read by, or with which it shares a tensor
+    pairs = zip(subject.reads, subject.nodes, strict=True)
+    touched = [{*reads, *filter(None, node.output)} for reads, node in pairs]
+    count = range(len(subject.nodes))
+    steps = {i: {j for j in count if j != i and touched[i] & touched[j]} for i in count}
     wide = dict(steps)
     for _ in range(2):
         wide = {node: near | {far for each in near for far in steps[each]} for node, near in wide.items()}
@@ -109,14 +111,6 @@ def _hangs_together(subject: OnnxSubject, keep: Items) -> bool:
             seen.add(node)
             waiting += wide[node] & keep
     return seen == keep
-
-
-def _neighbours(subject: OnnxSubject) -> dict[int, set[int]]:
-    """The nodes that a node reads from or is read by, or with which it shares a tensor."""
-    pairs = zip(subject.reads, subject.nodes, strict=True)
-    touched = [{*reads, *filter(None, node.output)} for reads, node in pairs]
-    count = range(len(subject.nodes))
-    return {i: {j for j in count if j != i and touched[i] & touched[j]} for i in count}
 
 
 MOVES = (

@@ -1,7 +1,5 @@
 """The few nodes that the evidence names, before any search; wrong evidence costs two calls."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Fewer nodes of the main graph: whole operator types first, then single nodes; by cut, then by link."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import TypeAlias
 

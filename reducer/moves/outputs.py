@@ -14,7 +14,7 @@ from reducer.search import Items, drop_one_at_a_time, find_essentials
 from reducer.subject.base import NodeSubject
 from reducer.subject.onnx.naming import clear_remarks
 from reducer.subject.onnx.nodesets import declaration
-from reducer.subject.onnx.opsets import drop_unused_sets
+from reducer.subject.onnx.retype import drop_unused_sets
 from reducer.subject.onnx.subject import OnnxSubject
 from reducer.subject.order import size
 

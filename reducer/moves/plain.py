@@ -16,10 +16,9 @@ import onnx
 
 from corpus.values import Tensor
 from reducer.move import Hints, Move, Search, SearchOf
-from reducer.subject.base import NodeSubject
+from reducer.subject.base import NodeSubject, initializer
 from reducer.subject.onnx.retype import change_model
 from reducer.subject.onnx.subject import OnnxSubject
-from reducer.subject.tensors import initializer
 
 Place = tuple[int, int]
 """A node of the main graph, and one of its operands."""

@@ -1,7 +1,5 @@
 """A shorter sequence of the case's own passes: none of them, else those that it takes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial

@@ -5,8 +5,6 @@ is folded), the node is replaced by an initializer with its recorded value, and 
 needs. The other way round a weight whose values nobody needs to see becomes an input, which is smaller.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -19,17 +17,16 @@ from onnx import AttributeProto, TensorProto
 from corpus.onnx.graph import walk_graphs, walk_nodes
 from corpus.onnx.types import element_type, packed_bytes
 from corpus.values import Tensor, Value
-from oracles.numerics.left_open import is_scale
+from oracles.numerics.mismatch_kind import is_scale
 from oracles.operators import arithmetic_of
 from reducer.move import Hints, Move, Search, over_sets, smaller_by
 from reducer.search import Items, drop_one_at_a_time
-from reducer.subject.base import NodeSubject
+from reducer.subject.base import NodeSubject, farthest, initializer, real_parts, type_of
 from reducer.subject.onnx.nodesets import declaration, keep_nodes
 from reducer.subject.onnx.retype import change_model
 from reducer.subject.onnx.subject import OnnxSubject
 from reducer.subject.onnx.view import MOST_EMBEDDED
 from reducer.subject.order import size
-from reducer.subject.tensors import farthest, initializer, real_parts, type_of
 
 Change: TypeAlias = Callable[[Tensor], Tensor]
 

@@ -1,7 +1,5 @@
 """What of an original a reduced case still tells: its words, and runs of its values."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -15,6 +13,7 @@ from corpus.case import Case
 from corpus.onnx.graph import function_key, tensors, walk_all_graphs, walk_model
 from corpus.values import Tensor, Value
 from reducer.private.values import RUN
+from reducer.subject.base import read_tensor
 from reducer.subject.onnx.naming import (
     OFFICIAL,
     clear_remarks,
@@ -23,9 +22,8 @@ from reducer.subject.onnx.naming import (
     numbered,
     plain_functions,
 )
-from reducer.subject.onnx.opsets import drop_unused_sets, rename_sets
+from reducer.subject.onnx.retype import drop_unused_sets, rename_sets
 from reducer.subject.onnx.subject import OnnxSubject
-from reducer.subject.tensors import read_tensor
 
 ENUMERATIONS = frozenset(
     (

@@ -1,7 +1,5 @@
 """Weights and inputs that could tell of their model, and values to stand in for them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TypeAlias
@@ -11,11 +9,11 @@ import numpy as np
 import onnx
 
 from corpus.onnx.graph import tensors, walk_model
-from corpus.onnx.infer import is_external
+from corpus.onnx.types import is_external
 from corpus.values import Tensor, Value
+from reducer.subject.base import initializer, read_tensor, real_parts
 from reducer.subject.onnx.retype import change_model
 from reducer.subject.onnx.subject import OnnxSubject
-from reducer.subject.tensors import initializer, read_tensor, real_parts
 
 RUN = 8
 """So many values one after the other tell where they come from."""

@@ -1,14 +1,11 @@
 """What "smaller" means: one total order over subjects."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import numpy as np
 
 from corpus.values import Tensor
-from reducer.subject.base import Size, Subject
-from reducer.subject.tensors import real_parts
+from reducer.subject.base import Size, Subject, real_parts
 
 
 def size(subject: Subject) -> Size:

@@ -1,7 +1,5 @@
 """What PrimFuncs are measured by, in modules of their own and within graphs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
 from corpus.tir.tree import Alloc, Attr, Block, For, Function, If, Module, Stmt, While

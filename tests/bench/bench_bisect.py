@@ -18,7 +18,7 @@ from triage.bisection.bisection import bisect_case, target_for
 from triage.bisection.release_results import Settings
 from triage.cases.sources import open_one
 from triage.console.options import CaseOptions
-from triage.console.progress import PlainLines
+from triage.console.status import PlainLines
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(7200)]
 FOLDER = os.environ.get("CRUX_BISECT_BENCH", "")

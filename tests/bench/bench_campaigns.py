@@ -23,8 +23,7 @@ from oracles.judge import Judge
 from oracles.native.coverage import find_libraries
 from oracles.native.watching import Watch
 from oracles.relation.operator import Operator
-from oracles.run import Phase
-from oracles.verdict import Outcome, Verdict
+from oracles.verdict import Outcome, Phase, Verdict
 from tests.bench.bench_generate import HIRFUZZ
 from tests.helpers.campaigns import Remembering
 

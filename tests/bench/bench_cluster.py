@@ -28,8 +28,7 @@ from generators.fuzz import Tested as OneTest
 from generators.fuzz import fuzz, judge_cases
 from generators.legality import ANYTHING
 from generators.mixture import BLOCK, PLAN, make_tests
-from oracles.run import Phase
-from oracles.verdict import Outcome, Verdict
+from oracles.verdict import Outcome, Phase, Verdict
 from tests.helpers.campaigns import Remembering
 from tests.helpers.failing import ORT
 from triage.campaigns.coverage_sync import CoverageSync

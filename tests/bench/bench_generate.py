@@ -15,8 +15,7 @@ from corpus.onnx.check import checker_complaint
 from corpus.target import Target
 from corpus.values import Value
 from generators.growth.grow import Program, grow
-from generators.language.budget import UNLIMITED
-from generators.language.counts import Counts, count
+from generators.language.profile import UNLIMITED, Counts, count
 from generators.language.scope import Mark, Scope
 from generators.strategies import find_strategy, strategy_names
 from generators.strategies.coverage import Seen, pieces

@@ -21,9 +21,8 @@ from generators.fuzz import judge_cases, lesson_of
 from generators.mixture import BLOCK, DrawnCase, Plan, make_tests
 from generators.mutations.modes import Mode
 from oracles.judge import Judge
-from oracles.probes.firing import Firing
-from oracles.run import Limits, Phase
-from oracles.verdict import Outcome, Verdict
+from oracles.probes.record import Firing
+from oracles.verdict import Limits, Outcome, Phase, Verdict
 from triage.campaigns.testers import asker_of
 from triage.cases.documented_tests import Reader
 from triage.cases.patterns import Extraction
@@ -125,7 +124,7 @@ def test_what_each_part_of_the_synthesis_is_worth(whole_tests, capsys, monkeypat
         for strategy in ("random", "coverage", "patterns", "high_order"):
             shown(strategy, strategy)
         shown("whole tests, no extraction", "patterns", whole_tests)
-        monkeypatch.setattr("generators.patterns.joining._REUSED", 0.0)
+        monkeypatch.setattr("generators.patterns.recipes._REUSED", 0.0)
         shown("patterns, all operands new", "patterns")
     with capsys.disabled():
         print(f"\n{PROGRAMS} programs of 10 nodes each, onnxruntime", *lines, sep="\n")

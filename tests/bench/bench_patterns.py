@@ -12,8 +12,8 @@ from corpus.target import Target
 from generators.mixture import Plan, make_cases
 from generators.mutations.modes import Mode
 from oracles.judge import Judge
-from oracles.probes.firing import Firing
-from oracles.run import Limits
+from oracles.probes.record import Firing
+from oracles.verdict import Limits
 from triage.cases.documented_tests import Reader
 from triage.cases.patterns import Extraction
 

@@ -18,7 +18,7 @@ from tests.bench import planted_cases, planted_fresh_cases
 from tests.bench.bench_triage import b_cubed, pairwise
 from tests.bench.planted_cases import planted_case
 from triage.bugs.failures import record_failure, record_reduction
-from triage.reductions.roots import name_reduced
+from triage.reductions.explained import name_reduced
 from triage.store.database import Store
 
 pytestmark = pytest.mark.bench

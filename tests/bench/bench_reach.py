@@ -32,7 +32,7 @@ from oracles.native.coverage import find_libraries
 from oracles.native.watching import Watch
 from tests.bench.curves import picture, told
 from tests.helpers.campaigns import Remembering
-from triage.campaigns.native_coverage import release_result
+from triage.campaigns.coverage_sync import release_result
 from triage.campaigns.testers import judgement
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(6000)]

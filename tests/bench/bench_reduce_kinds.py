@@ -23,7 +23,7 @@ import reducer.session
 from corpus.case import Case
 from corpus.formats.onnx import parse
 from corpus.onnx.graph import walk_nodes
-from corpus.onnx.infer import infer
+from corpus.onnx.types import infer
 from corpus.values import Value
 from reducer.api import Reduction, reduce_case
 from reducer.engine.journal import Answer

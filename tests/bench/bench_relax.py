@@ -27,8 +27,7 @@ from generators.fuzz import judge_cases, lesson_of
 from generators.mixture import BLOCK, Plan, make_tests
 from generators.mutations.modes import Mode
 from oracles.judge import Judge
-from oracles.run import Limits, Phase
-from oracles.verdict import Outcome, Verdict
+from oracles.verdict import Limits, Outcome, Phase, Verdict
 from tests.bench.plain_relax import programs as plain_programs
 from triage.campaigns.testers import asker_of
 from triage.cases.documented_tests import Reader

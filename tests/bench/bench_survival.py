@@ -30,9 +30,8 @@ from tests.bench.curves import picture
 from tests.helpers.campaigns import Remembering
 from triage.bugs.known import SHIPPED, read_known
 from triage.campaigns.testers import judgement, legality_of
-from triage.causes.cores import core_of
+from triage.causes.cores import Sites, core_of
 from triage.causes.explaining import Bug, explain
-from triage.causes.sites import Sites
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(6000)]
 ORT = Target("ort")

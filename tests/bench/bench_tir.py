@@ -24,7 +24,7 @@ from corpus.target import Target
 from corpus.tir.scopes import problems
 from generators.feedback import CoverageSnapshot, FeedbackSchedule
 from generators.fuzz import judge_cases, lesson_of
-from generators.language.random_source import RandomSource
+from generators.language.values import RandomSource
 from generators.mixture import BLOCK, DrawnCase
 from generators.tir.breeding import ALL, Rules, breed
 from generators.tir.mutators import all_mutators
@@ -157,7 +157,7 @@ def test_mutants_are_sound(capsys):
 PAIRS = """
 import json, sys, time
 import numpy, tvm
-from oracles.worker.tvm.tir.instruments import Cover
+from oracles.worker.tvm.tir.run import Cover
 from oracles.worker.tvm.watch import instrumented
 from generators.mixture import Plan, make_cases
 from oracles.backends.tvm import _run

@@ -15,7 +15,7 @@ from corpus.case import Case
 from corpus.onnx.inputs import make_inputs
 from corpus.target import Target
 from generators.finite import make_finite, settled
-from generators.language.random_source import RandomSource
+from generators.language.values import RandomSource
 from oracles.judge import Judge
 from tests.bench.no_values import why_none
 

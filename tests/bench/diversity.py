@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import onnx
 from onnx import shape_inference
 
-from generators.language.counts import qualified_name
+from generators.language.profile import qualified_name
 
 Type = tuple[int, tuple[int, ...] | None]
 

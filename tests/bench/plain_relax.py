@@ -13,10 +13,21 @@ from typing import Any
 import numpy as np
 
 from corpus.graphs.program import GraphProgram, graph_of_json
-from generators.language.random_source import RandomSource
-from generators.relax.operator import Argument, Asking, Given, Group, Literal, Want, target_of
+from generators.language.values import RandomSource
+from generators.relax.operator import (
+    Argument,
+    Asking,
+    Fields,
+    Given,
+    Group,
+    Json,
+    Literal,
+    Tensor,
+    Type,
+    Want,
+    target_of,
+)
 from generators.relax.ops import recognising
-from generators.relax.types import Fields, Json, Tensor, Type
 
 FORMS = {"operator": 8.0, "name": 3.0, "let": 1.0, "branch": 0.8, "pair": 0.8, "call": 1.0}
 BOOL = Tensor("bool", ())

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from corpus.target import Target
     from oracles.abilities import Backend
-    from oracles.run import Config, Run
+    from oracles.verdict import Config, Run
 
 NAME = "planted"
 PACKAGE = "onnx"
@@ -77,7 +77,7 @@ def apply(graph: Any, within: str) -> bool:
 
 
 def configs(target: Target) -> tuple[Config, ...]:
-    from oracles.run import Config
+    from oracles.verdict import Config
 
     return tuple(Config(level, (("level", level),)) for level in ("none", "all"))
 

@@ -6,7 +6,7 @@ from corpus.tir.document import to_bytes
 from corpus.tir.program import make_inputs
 from corpus.tir.tree import Bind, For, Function, If, Module, Stmt, Store
 from corpus.tir.values import Binary, Buffer, Call, Cast, Const, Expr, Load, Select, Var, literal
-from generators.language.random_source import RandomSource
+from generators.language.values import RandomSource
 from tests.bench.planted_loops import MARKING, WRONG
 
 A, B, C = (Buffer(name, (Const(8),), "float32") for name in "ABC")

@@ -15,6 +15,7 @@ from corpus.case import Case
 from corpus.errors import UserError
 from corpus.format import Format
 from corpus.formats import find_format, format_names
+from corpus.onnx.canonical import measure
 from corpus.onnx.graph import (
     captured_names,
     consumers,
@@ -27,13 +28,11 @@ from corpus.onnx.graph import (
     walk_model,
     walk_nodes,
 )
-from corpus.onnx.measure import measure
 from corpus.onnx.text import print_text
 from corpus.target import Target
 from generators.mixture import Plan, make_cases
 from oracles.judge import Judge
-from oracles.naming.components import signature
-from oracles.naming.names import names_of_case
+from oracles.naming.names import names_of_case, signature
 from tests.helpers.models import cyclic, external, model, value
 from triage.language import language_of, list_case
 from triage.pages.differences import describe_differences
@@ -110,7 +109,7 @@ def bytes_of(case: Case) -> bytes:
     return bytes(parsed.SerializeToString(deterministic=True))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 10_000))
 def test_what_is_asked_of_a_case_leaves_its_parsed_program_as_it_is(seed):
     (case,) = make_cases(Plan(strategy="random", sequences=False), range(seed, seed + 1))

@@ -9,8 +9,7 @@ import pytest
 from corpus.case import Case
 from corpus.errors import UserError
 from corpus.formats import find_format
-from corpus.graphs.format import evaluate
-from corpus.graphs.names import plain_names, renamed
+from corpus.graphs.format import evaluate, plain_names, renamed
 from corpus.graphs.program import GRAPH, REF, Binding, Graph, GraphProgram, Input, graph_to_json
 from corpus.load import open_case
 from corpus.target import Target

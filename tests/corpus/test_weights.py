@@ -14,7 +14,7 @@ from onnx import TensorProto
 from corpus.case import Case
 from corpus.load import open_case
 from corpus.onnx.check import checker_complaint
-from corpus.onnx.weights import external_files, map_weight, strip_weights
+from corpus.onnx.model_file import external_files, map_weight, strip_weights
 from tests.helpers.models import external, write
 
 GIGABYTES = 3
@@ -24,7 +24,7 @@ from pathlib import Path
 from corpus.formats.onnx import parse
 from corpus.onnx.check import checker_complaint
 from corpus.onnx.check import repair
-from corpus.onnx.weights import strip_weights
+from corpus.onnx.model_file import strip_weights
 from corpus.load import open_case
 
 def anonymous():

@@ -8,19 +8,18 @@ import onnx
 import pytest
 
 from corpus.onnx.check import checker_complaint
-from generators.growth.bodies import new_scope
+from generators.growth.fragments import new_scope
 from generators.growth.grow import Program, finish
-from generators.growth.placing import apply
+from generators.growth.steps import apply
 from generators.language.profile import draw_profile
-from generators.language.random_source import RandomSource
+from generators.language.values import RandomSource
 from generators.mixture import BLOCK, Plan, make_cases
 from generators.strategies.aten import COMPANIONS
 from oracles.operators import all_operators, aten_operators
 from oracles.relation.operator import Operator
-from oracles.relation.program import DTypeFamily
-from oracles.relation.scope import DoesNotFit
-from oracles.run import Config
+from oracles.relation.program import DoesNotFit, DTypeFamily
 from oracles.sandbox.sandbox import Job
+from oracles.verdict import Config
 from oracles.worker.onnx.domain import DOMAIN
 from tests.generators.agreement import is_within, value_agrees
 

@@ -5,8 +5,8 @@ from collections import Counter
 import pytest
 from onnx import AttributeProto
 
-from generators.language.budget import UNLIMITED
-from generators.language.random_source import RandomSource
+from generators.language.profile import UNLIMITED
+from generators.language.values import RandomSource
 from generators.relax.operator import Asking
 from generators.relax.ops import operators
 from generators.relax.programs import Policy, make_program

@@ -6,8 +6,8 @@ import pytest
 from corpus.onnx.check import checker_complaint
 from corpus.target import Target
 from generators.growth.grow import grow
-from generators.language.random_source import RandomSource
-from generators.mutations.functions import Form, wrap, wrap_nodes
+from generators.language.values import RandomSource
+from generators.strategies.functions import Form, wrap, wrap_nodes
 from oracles.backends import find_backend
 from oracles.relation.program import DTypeFamily
 from oracles.sandbox.sandbox import Job

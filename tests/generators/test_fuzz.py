@@ -10,8 +10,7 @@ from corpus.case import Case
 from generators.feedback import CoverageSnapshot
 from generators.fuzz import THOROUGH_EVERY, Judgement, Tally, Tester, fuzz, judge_cases
 from generators.mixture import BLOCK, DrawnCase
-from oracles.run import Phase
-from oracles.verdict import Outcome, Verdict
+from oracles.verdict import Outcome, Phase, Verdict
 
 
 def cases(seeds: range) -> Iterator[DrawnCase]:

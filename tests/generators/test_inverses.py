@@ -6,20 +6,19 @@ from dataclasses import replace
 import pytest
 
 from corpus.onnx.check import checker_complaint
-from corpus.onnx.infer import inferred_types
+from corpus.onnx.types import inferred_types
 from corpus.target import Target
-from generators.growth.bodies import new_scope
+from generators.growth.fragments import new_scope
 from generators.growth.grow import Program, finish
-from generators.growth.placing import place
+from generators.growth.steps import place
 from generators.language.profile import draw_profile
-from generators.language.random_source import RandomSource
 from generators.language.scope import Scope
+from generators.language.values import RandomSource
 from oracles.backends import find_backend
 from oracles.operators import all_operators, find_operator
-from oracles.relation.inverses import volume
+from oracles.relation.open_checks import volume
 from oracles.relation.operator import Operator
-from oracles.relation.program import ONNX_REALMS, Call
-from oracles.relation.scope import MAX_ELEMENTS, DoesNotFit
+from oracles.relation.program import MAX_ELEMENTS, ONNX_REALMS, Call, DoesNotFit
 from oracles.relation.types import BOOL, F32, I64, U8, DType, TensorType
 from oracles.sandbox.sandbox import Job
 from tests.generators.agreement import inference_agrees, value_agrees

@@ -27,8 +27,7 @@ from generators.feedback import (
 from generators.fuzz import Tester, fuzz, judge_cases, lesson_of
 from generators.mixture import BLOCK, Plan, make_tests
 from generators.mutations.modes import Mode
-from oracles.run import Phase
-from oracles.verdict import Outcome, Symptom, Verdict
+from oracles.verdict import Outcome, Phase, Symptom, Verdict
 from tests.helpers.campaigns import Remembering
 
 GUIDED = Plan("coverage", Mode.STRICT, nodes=6)

@@ -6,13 +6,12 @@ from corpus.formats.onnx import parse
 from corpus.onnx.graph import walk_nodes
 from generators import fuzz
 from generators.feedback import MANY_REFUSALS, NOTHING
-from generators.language.budget import UNLIMITED
+from generators.language.profile import UNLIMITED
 from generators.legality import CALLED, NAMED, Legality, blamed, forms_of, known_refusals
 from generators.mixture import PLAN, Plan, make_cases, make_tests
 from generators.strategies import find_strategy
 from oracles.operators import all_operators
-from oracles.run import Phase
-from oracles.verdict import Outcome, Verdict
+from oracles.verdict import Outcome, Phase, Verdict
 
 FEW = frozenset({"Add", "Mul", "Relu", "Cast", "Abs", "Neg", "Transpose", "Reshape", "Identity", "Concat"})
 

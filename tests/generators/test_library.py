@@ -6,7 +6,7 @@ from corpus.case import Case
 from corpus.errors import UserError
 from generators import Options, generate, make_case
 from generators.mutations.modes import Mode
-from oracles.run import REFUSAL, SURVIVAL
+from oracles.verdict import REFUSAL, SURVIVAL
 
 
 def test_each_program_is_a_case_folder(tmp_path):

@@ -14,13 +14,12 @@ from corpus.case import Case
 from corpus.errors import UserError
 from generators.feedback import NOTHING
 from generators.growth.grow import grow
-from generators.language.budget import UNLIMITED, Budget
-from generators.language.random_source import RandomSource
+from generators.language.profile import UNLIMITED, Budget
+from generators.language.values import RandomSource
 from generators.mixture import BLOCK, Plan, _turn, make_cases
-from generators.mutations.hazards import endanger
-from generators.mutations.modes import Mode
+from generators.mutations.modes import Mode, endanger
 from generators.strategies import strategy_names
-from oracles.run import AGREEMENT, REFUSAL, SURVIVAL
+from oracles.verdict import AGREEMENT, REFUSAL, SURVIVAL
 from triage.console import options as making
 from triage.console.options import plan_of
 

@@ -10,11 +10,11 @@ import pytest
 from onnx import shape_inference
 
 from corpus.target import Target
-from generators.growth.bodies import new_scope
+from generators.growth.fragments import new_scope
 from generators.growth.grow import Program, finish
-from generators.growth.placing import apply
+from generators.growth.steps import apply
 from generators.language.profile import draw_profile
-from generators.language.random_source import RandomSource
+from generators.language.values import RandomSource
 from oracles.backends import find_backend
 from oracles.operators import all_operators, find_operator
 from oracles.relation.operator import Operator

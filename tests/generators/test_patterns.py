@@ -7,17 +7,15 @@ import pytest
 from corpus.errors import UserError
 from corpus.pattern import FOLDER, load_patterns
 from corpus.target import Target
-from generators.growth.bodies import new_scope
+from generators.growth.fragments import new_scope
 from generators.growth.grow import finish
-from generators.language.budget import UNLIMITED
-from generators.language.profile import draw_profile
-from generators.language.random_source import RandomSource
+from generators.language.profile import UNLIMITED, draw_profile
 from generators.language.scope import Scope
-from generators.patterns.joining import Hidden, place_recipe
-from generators.patterns.recipes import recipe_of
+from generators.language.values import RandomSource
+from generators.patterns.recipes import Hidden, place_recipe, recipe_of
 from generators.strategies import find_strategy
 from oracles.backends import find_backend
-from oracles.probes.firing import Firing
+from oracles.probes.record import Firing
 from oracles.sandbox.sandbox import Job, Sandbox
 
 

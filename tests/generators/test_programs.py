@@ -8,13 +8,11 @@ import pytest
 
 from corpus.onnx.graph import free_names
 from generators import make_case, make_model
-from generators.growth.bodies import new_scope
-from generators.growth.fragments import FRAGMENTS, Steps
+from generators.growth.fragments import FRAGMENTS, Steps, new_scope
 from generators.growth.grow import finish, grow
-from generators.language.counts import Counts, count
-from generators.language.profile import draw_profile
-from generators.language.random_source import RandomSource
-from oracles.relation.scope import MAX_ELEMENTS, DoesNotFit
+from generators.language.profile import Counts, count, draw_profile
+from generators.language.values import RandomSource
+from oracles.relation.program import MAX_ELEMENTS, DoesNotFit
 from oracles.relation.types import F32, Range
 from tests.generators.agreement import numbers, value_agrees
 

@@ -12,15 +12,26 @@ import pytest
 
 from corpus.graphs.format import evaluate
 from corpus.graphs.program import GraphProgram, graph_of_json, parse_program
-from generators.language.budget import UNLIMITED, Budget, seconds_of
-from generators.language.random_source import RandomSource
-from generators.relax.costs import ONE_TO_ONE, depths_of
+from generators.language.profile import UNLIMITED, Budget, seconds_of
+from generators.language.values import RandomSource
 from generators.relax.forms import forms
-from generators.relax.operator import Argument, Asking, Call, Given, Literal, Operator, Want, target_of
+from generators.relax.operator import (
+    Argument,
+    Asking,
+    Call,
+    Given,
+    Json,
+    Literal,
+    Operator,
+    Tensor,
+    Type,
+    Want,
+    target_of,
+    type_to_json,
+)
 from generators.relax.ops import operators, recognising
 from generators.relax.programs import FORMS, POLICY, make_program
-from generators.relax.types import Json, Tensor, Type, type_to_json
-from generators.relax.watched import Unsound, Watched, is_close, outside
+from generators.relax.watched import ONE_TO_ONE, Unsound, Watched, depths_of, is_close, outside
 from generators.strategies import find_strategy
 from oracles.numerics.graph_rewrites import REWRITES
 from oracles.worker.relax_reference.program import RULES, Evaluation

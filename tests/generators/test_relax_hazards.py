@@ -7,12 +7,11 @@ import pytest
 
 from corpus.target import Target
 from generators.feedback import LEAST, CoverageSnapshot, arm, shares_of_languages
-from generators.language.record import language_of
+from generators.language.emit import language_of
 from generators.mixture import Plan, make_cases
 from generators.mutations.modes import Mode
 from oracles.judge import Judge
-from oracles.run import SURVIVAL
-from oracles.verdict import Outcome
+from oracles.verdict import SURVIVAL, Outcome
 
 BESIDE = {name: language_of(name).strategies for name in ("relax", "tir")}
 

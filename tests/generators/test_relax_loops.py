@@ -9,11 +9,11 @@ from corpus.tir.scopes import problems
 from corpus.tir.tree import Alloc, Block, Function, Module, Store
 from corpus.tir.values import Buffer, Call, Const, Load
 from corpus.tir.walk import walk
-from generators.language.random_source import RandomSource
+from generators.language.values import RandomSource
 from generators.relax.forms.calls import is_sound
+from generators.relax.operator import Tensor
 from generators.relax.programs import Policy, make_program
 from generators.relax.stages import primfunc
-from generators.relax.types import Tensor
 from generators.relax.watched import Unsound, interpreted
 from oracles.backends.golden import run
 from oracles.tir.interpreter import NotDefined, called, is_steady

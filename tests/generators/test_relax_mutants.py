@@ -9,14 +9,13 @@ import pytest
 from corpus.case import Case
 from corpus.errors import UserError
 from corpus.graphs.program import Binding, Graph, GraphProgram, Input
-from generators.language.budget import UNLIMITED, Budget
-from generators.language.random_source import RandomSource
+from generators.language.profile import UNLIMITED, Budget
+from generators.language.values import RandomSource
 from generators.mixture import BLOCK, MUTANTS, Plan, make_cases
-from generators.relax.mutation.known import learn
-from generators.relax.mutation.mutant import Mutant
+from generators.relax.mutation.mutant import Mutant, learn
 from generators.relax.mutation.mutations import MUTATIONS, mutated
+from generators.relax.operator import Tensor
 from generators.relax.programs import RelaxProgram, make_program
-from generators.relax.types import Tensor
 from generators.relax.watched import Watched
 from generators.sequences import LONG
 from generators.strategies import find_strategy

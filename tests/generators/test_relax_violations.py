@@ -16,8 +16,7 @@ from generators.mutations.modes import Mode
 from generators.relax.programs import make_program
 from generators.relax.violations import violated
 from oracles.judge import Judge
-from oracles.run import REFUSAL
-from oracles.verdict import Outcome
+from oracles.verdict import REFUSAL, Outcome
 
 
 @pytest.fixture(scope="module")

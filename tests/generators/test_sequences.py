@@ -4,7 +4,7 @@ from collections import Counter
 from statistics import median
 
 from corpus.case import Case
-from generators.language.random_source import RandomSource
+from generators.language.values import RandomSource
 from generators.mixture import Plan, make_cases
 from generators.sequences import LONGEST, MUTATIONS, draw_sequence, sequences
 from oracles.backends import find_backend

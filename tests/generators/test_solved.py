@@ -9,11 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from generators.language.budget import UNLIMITED
-from generators.language.counts import qualified_name
+from generators.language.profile import UNLIMITED, qualified_name
 from generators.solved.dims import Dim, Trace, plain
-from generators.solved.realising import Realising
-from generators.solved.sketch import Used
+from generators.solved.realising import Realising, Used
 from generators.strategies import find_strategy
 from oracles.operators import find_operator
 from oracles.relation.program import Call, Operand
@@ -30,7 +28,7 @@ def free(*values: int) -> tuple[Trace, list[Dim]]:
     return trace, [trace.unknown(value, (value, value)) for value in values]
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.sampled_from(COMPUTES), st.integers(0, 40), st.integers(1, 9), st.booleans())
 def test_a_size_computes_as_its_number_and_its_term_is_that_number(compute, one, other, is_known):
     trace, (left, right) = free(one, other)
@@ -39,7 +37,7 @@ def test_a_size_computes_as_its_number_and_its_term_is_that_number(compute, one,
         assert trace.solve()(found) == compute(one, other)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.sampled_from(COMPARES), st.integers(0, 9), st.integers(0, 9))
 def test_a_comparison_has_its_outcome_in_all_sizes_that_are_found(compare, one, other):
     trace, (left, right) = free(one, other)
@@ -102,5 +100,6 @@ def test_windows_have_sizes_strides_and_pads_of_the_solver():
             if qualified_name(node) in ("Conv", "MaxPool", "AveragePool", "LpPool"):
                 kernels.update(told.get("kernel_shape", ()))
                 pads.update(told.get("pads", ()))
-    assert len(kernels) >= 3
-    assert len(pads) >= 3
+        if len(kernels) >= 3 and len(pads) >= 3:
+            return
+    pytest.fail(f"of {kernels} and {pads} too few are drawn")

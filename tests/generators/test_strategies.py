@@ -16,11 +16,9 @@ from corpus.onnx.check import checker_complaint
 from corpus.onnx.graph import walk_nodes
 from generators import Options, generate
 from generators.growth.grow import begin, grow, grow_to, leaning_choice
-from generators.language.budget import UNLIMITED, Budget, bytes_of, seconds_of
-from generators.language.profile import draw_profile
-from generators.language.random_source import RandomSource
-from generators.library import COVERAGE_FILE
-from generators.mixture import BLOCK, Plan, make_cases
+from generators.language.profile import UNLIMITED, Budget, bytes_of, draw_profile, seconds_of
+from generators.language.values import RandomSource
+from generators.mixture import BLOCK, COVERAGE_FILE, Plan, make_cases
 from generators.mutations.modes import Mode, in_mode
 from generators.strategies import coverage, find_strategy, strategy_names
 from generators.strategies.backward import BackwardScope, grow_before

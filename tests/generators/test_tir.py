@@ -15,8 +15,8 @@ from corpus.tir.tree import Block, For, Match, Module, Store
 from corpus.tir.values import Binary, Buffer, Call, Cast, Expr, Select, Unary
 from corpus.tir.walk import children, statements, walk
 from generators.feedback import CoverageSnapshot
-from generators.language.budget import Budget
-from generators.language.random_source import RandomSource
+from generators.language.profile import Budget
+from generators.language.values import RandomSource
 from generators.mixture import Plan, make_cases
 from generators.pools import Entry, Pool
 from generators.strategies.tir import programs, taught
@@ -120,7 +120,7 @@ def test_lowered_operators_are_sound_starts_and_some_programs_begin_with_one(tmp
 
 
 @given(st.integers(0, 10_000), st.sampled_from(BUDGETS))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_a_program_never_exceeds_its_budget(seed, budget):
     """What it costs is counted anew here: bytes, dims, and statements that the interpreter runs."""
     (made,) = programs(range(seed, seed + 1), 8, None, budget)

@@ -7,8 +7,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from corpus.case import Case
 from corpus.target import Target
-from oracles.run import Config, Phase, Run, Status
-from oracles.verdict import Outcome, Symptom, Verdict
+from oracles.verdict import Config, Outcome, Phase, Run, Status, Symptom, Verdict
 
 ORT = Target("ort")
 

@@ -7,8 +7,8 @@ import onnx
 import pytest
 
 from oracles.judge import Judge
-from oracles.run import Run
 from oracles.sandbox.sandbox import Job
+from oracles.verdict import Run
 
 Change = Callable[[onnx.NodeProto], None]
 

@@ -19,7 +19,7 @@ ELSEWHERE = {
     "corpus/onnx/inputs.py": "values of integer inputs, on a floor that cannot ask the one above",
     "corpus/onnx/sizes.py": "which operands are sizes, on a floor that cannot ask the one above",
     "generators/mutations/disrupt.py": "what ONNX refuses: violations, by operators whose rules they break",
-    "generators/mutations/functions.py": "a choice: what no function is made of",
+    "generators/strategies/functions.py": "a choice: what no function is made of",
     "generators/growth/fragments.py": "a choice: what a chain is made of",
     "generators/growth/rewrites.py": "a choice: which neighbours optimisers look for",
     "generators/strategies/aten.py": "a choice: what programs of torch's own hold as well",

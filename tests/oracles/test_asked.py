@@ -13,9 +13,8 @@ from corpus.target import Target
 from oracles.judge import Judge
 from oracles.numerics.rewrites import REWRITES
 from oracles.optional import Asking, asked_oracles, find_asked, perf
-from oracles.run import Config, Phase, Run, Status
 from oracles.sandbox.executor import configs_of
-from oracles.verdict import Outcome
+from oracles.verdict import Config, Outcome, Phase, Run, Status
 from tests.helpers.models import case_of as case
 
 F = np.float32

@@ -15,9 +15,8 @@ from corpus.target import Target
 from corpus.values import Value
 from generators.strategies.aten import COMPANIONS
 from oracles.judge import Judge
-from oracles.run import Config
 from oracles.sandbox.sandbox import Job
-from oracles.verdict import Outcome
+from oracles.verdict import Config, Outcome
 
 EAGER = (Config("eager"),)
 

@@ -16,8 +16,8 @@ from corpus.errors import UserError
 from corpus.target import Target
 from corpus.values import Value
 from oracles.backends import backends, find_backend, ort
-from oracles.run import Config, Limits, Phase, Run, Status
 from oracles.sandbox.sandbox import Job, Sandbox
+from oracles.verdict import Config, Limits, Phase, Run, Status
 
 LIMITS = Limits(cpu_seconds=5, wall_seconds=20, memory_bytes=1 << 30)
 CONFIGS = find_backend("ort").configs(Target("ort"))

@@ -7,11 +7,11 @@ from onnx import TensorProto, helper
 
 from corpus.case import Case
 from corpus.formats.onnx import parse
-from corpus.onnx.measure import measure
+from corpus.onnx.canonical import measure
 from corpus.target import Target
 from oracles.judge import Judge
-from oracles.naming.components import signature
-from oracles.numerics.value_types import contradiction, outputs_contradict
+from oracles.naming.names import signature
+from oracles.numerics.input_noise import contradiction, outputs_contradict
 from oracles.verdict import Outcome
 from reducer.api import reduce_case
 from reducer.options import Options

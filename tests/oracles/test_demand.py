@@ -12,9 +12,8 @@ from corpus.case import Case
 from corpus.target import Target
 from oracles.judge import Judge
 from oracles.rules import functions, refusal_due
-from oracles.run import AGREEMENT, REFUSAL, SURVIVAL, Config, Phase, Run, Status
 from oracles.sandbox.sandbox import Job
-from oracles.verdict import Outcome
+from oracles.verdict import AGREEMENT, REFUSAL, SURVIVAL, Config, Outcome, Phase, Run, Status
 
 X = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])
 Y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)

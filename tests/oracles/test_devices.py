@@ -17,12 +17,11 @@ from corpus.errors import UserError
 from corpus.target import Target
 from oracles.backends import find_backend
 from oracles.judge import Judge
-from oracles.run import Config, Limits, Status
 from oracles.sandbox import worker
 from oracles.sandbox.executor import configs_of, without_twins
 from oracles.sandbox.sandbox import Job, Sandbox
 from oracles.sandbox.worker import DEVICE_ERRORS, OUT_OF_MEMORY, device_error
-from oracles.verdict import Outcome
+from oracles.verdict import Config, Limits, Outcome, Status
 from tests.helpers.models import model_of
 
 GPU = os.path.exists("/dev/nvidiactl")
@@ -102,16 +101,16 @@ def test_a_lost_device_costs_one_worker_and_the_other_ways_run_in_a_new_one():
 @pytest.mark.parametrize("name", ["torch", "inductor"])
 def test_a_graph_built_on_the_cpu_is_moved_to_the_device_with_its_weights_and_inputs(name, monkeypatch):
     torch = pytest.importorskip("torch")
-    from oracles.worker.torch import tensors
+    from oracles.worker.torch import data
 
     moved: list[Any] = []
     real = torch.nn.Module.to
-    monkeypatch.setitem(tensors.NAMES, "cuda", "cpu:0")
+    monkeypatch.setitem(data.NAMES, "cuda", "cpu:0")
     monkeypatch.setattr(torch.nn.Module, "to", lambda self, where: moved.append(where) or real(self, where))
     made_on: list[Any] = []
     device = lambda where: made_on.append(where) or torch.device(where)  # noqa: E731
     seen = SimpleNamespace(**{**vars(torch), "device": device})
-    monkeypatch.setattr(tensors, "torch", seen)
+    monkeypatch.setattr(data, "torch", seen)
     settings = {"device": "cuda", "backend": "eager"}
     found = find_worker_half(name).run(model(), dict(INPUTS), settings, None, lambda phase: None)
     assert (moved, made_on) == (["cpu:0"], ["cpu:0"])

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from oracles.run import Config, Limits, Phase, Run, Status
 from oracles.sandbox.processes import Zygote, crash_handler
 from oracles.sandbox.sandbox import Job, Sandbox
+from oracles.verdict import Config, Limits, Phase, Run, Status
 from tests.helpers.models import model_of
 
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="the faults are x86-64 code")

@@ -9,8 +9,7 @@ import pytest
 from corpus.target import Target
 from oracles.backends import find_backend
 from oracles.judge import Judge
-from oracles.run import Config
-from oracles.verdict import Outcome
+from oracles.verdict import Config, Outcome
 from reducer.pass_sets import find_pass_set
 from tests.helpers.models import case_of as on_any_target
 

@@ -8,8 +8,7 @@ import pytest
 from corpus.case import Case
 from corpus.target import Target
 from oracles.judge import Judge
-from oracles.run import Phase
-from oracles.verdict import Outcome
+from oracles.verdict import Outcome, Phase
 from tests.helpers.models import case_of as case
 
 F = np.float32

@@ -9,8 +9,7 @@ from corpus.case import Case
 from corpus.load import open_case
 from corpus.target import Target
 from oracles.judge import Judge
-from oracles.run import Phase
-from oracles.verdict import Outcome
+from oracles.verdict import Outcome, Phase
 from tests.helpers.commands import crux
 from tests.helpers.failing import clip_exception
 

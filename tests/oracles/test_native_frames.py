@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from oracles.run import Frame
 from oracles.sandbox import deaths
 from oracles.sandbox.deaths import (
     GLUE_FUNCTION,
@@ -19,6 +18,7 @@ from oracles.sandbox.deaths import (
 )
 from oracles.sandbox.processes import crash_handler
 from oracles.text.normalise import plain_function
+from oracles.verdict import Frame
 
 SOURCE = """
 int hidden(int x) { return x + 1; }

@@ -14,8 +14,8 @@ from onnx import TensorProto, helper
 
 from corpus.target import Target
 from oracles.backends import find_backend
-from oracles.run import Limits, Status
 from oracles.sandbox.sandbox import Job, Sandbox
+from oracles.verdict import Limits, Status
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

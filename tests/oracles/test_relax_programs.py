@@ -13,10 +13,9 @@ from corpus.graphs.program import GraphProgram, graph_of_json
 from corpus.load import Imported
 from corpus.target import Target
 from oracles.judge import Judge
-from oracles.run import Config
 from oracles.sandbox.importing import imported
 from oracles.sandbox.sandbox import Sandbox
-from oracles.verdict import Outcome, Verdict
+from oracles.verdict import Config, Outcome, Verdict
 from reducer.api import reduce_case
 from reducer.options import Options
 

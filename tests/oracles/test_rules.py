@@ -15,8 +15,7 @@ from oracles.numerics.compare import Tolerance
 from oracles.probes.context import Context
 from oracles.probes.record import Recording
 from oracles.rules import find_rules
-from oracles.run import Config, Phase, Run, Status
-from oracles.verdict import Outcome, Verdict
+from oracles.verdict import Config, Outcome, Phase, Run, Status, Verdict
 
 CASE = Case("onnx", b"", {})
 

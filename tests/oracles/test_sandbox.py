@@ -18,10 +18,10 @@ import pytest
 from corpus.case import ExternalFile
 from corpus.errors import UserError
 from corpus.values import Value
-from oracles.run import Config, Limits, Phase, Run, Status
 from oracles.sandbox import scratch
 from oracles.sandbox.sandbox import Job, Sandbox, SandboxError, describe_isolation
 from oracles.sandbox.scratch import HALF_MADE, Scratch
+from oracles.verdict import Config, Limits, Phase, Run, Status
 from tests.helpers.commands import is_gone, waited_for
 
 HERE = Path(__file__).parent
@@ -446,7 +446,7 @@ def test_closing_leaves_nothing():
 OWNER = """
 import sys
 sys.path.insert(0, {root!r})
-from oracles.run import Config, Limits
+from oracles.verdict import Config, Limits
 from oracles.sandbox.sandbox import Job, Sandbox
 own = Sandbox({backend!r}, limits=Limits(cpu_seconds=100, wall_seconds=100))
 folder = own.ask("environment")["TMPDIR"]
@@ -513,7 +513,7 @@ sys.exit(subprocess.run([sys.executable, "-c", sys.argv[1]]).returncode)
 REPORT = """
 import sys
 sys.path.insert(0, {root!r})
-from oracles.run import Config
+from oracles.verdict import Config
 from oracles.sandbox.sandbox import Job, Sandbox, describe_isolation
 with Sandbox({backend!r}) as own:
     (run,) = own.run(Job(b"echo", {{}}, (Config("plain"),)))
@@ -548,7 +548,7 @@ rules = Filter(len(code), ctypes.addressof(program))
 libc = ctypes.CDLL(None, use_errno=True)
 assert libc.prctl(38, 1, 0, 0, 0) == 0
 assert libc.prctl(22, 2, ctypes.byref(rules), 0, 0) == 0, ctypes.get_errno()
-from oracles.run import Config
+from oracles.verdict import Config
 from oracles.sandbox.sandbox import Job, Sandbox
 with Sandbox({backend!r}) as own:
     (run,) = own.run(Job(b"echo", {{}}, (Config("plain"),)))

@@ -13,9 +13,8 @@ from corpus.target import Target
 from oracles.backends.reference import run as evaluate
 from oracles.judge import Judge
 from oracles.rules import segments
-from oracles.run import Config, Run
 from oracles.sandbox.sandbox import Job
-from oracles.verdict import Verdict
+from oracles.verdict import Config, Run, Verdict
 from tests.helpers.models import case_of
 
 QUANTISED = """g (float[4,8] x) => (uint8[4,8] out) <float s = {0.02}, uint8 z = {128}, float t = {0.05}> {

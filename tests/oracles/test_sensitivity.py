@@ -11,10 +11,9 @@ from corpus.graphs.program import Binding, Graph, GraphProgram, Input
 from corpus.target import Target
 from oracles.judge import Judge
 from oracles.numerics.compare import Tolerance
-from oracles.numerics.input_noise import perturb_inputs
+from oracles.numerics.input_noise import perturb_inputs, tensor_types
 from oracles.numerics.noisy.perturbation import Perturbation
-from oracles.numerics.value_types import tensor_types
-from oracles.probes.graph_noise import snapped_program
+from oracles.probes.graph_context import snapped_program
 from oracles.probes.onnx_noise import OnnxNoise
 from oracles.sandbox.sandbox import Job
 from oracles.verdict import Outcome

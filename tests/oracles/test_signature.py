@@ -10,16 +10,15 @@ import pytest
 
 from corpus.case import Case
 from corpus.formats.onnx import parse
-from corpus.onnx.measure import measure
+from corpus.onnx.canonical import measure
 from corpus.target import Target
 from corpus.tir.document import to_bytes
 from corpus.tir.tree import Function, Module
-from oracles.naming.components import importer_site, signature, signature_of_text
+from oracles.naming.names import importer_site, signature, signature_of_text
 from oracles.naming.signature import Signature, signal_name, symptom_of_difference, symptom_of_run
-from oracles.run import Config, Frame, Phase, Run, Status
 from oracles.text.failure_text import as_written, read_failure
 from oracles.text.normalise import function_name, parse_message, template
-from oracles.verdict import Outcome, Verdict
+from oracles.verdict import Config, Frame, Outcome, Phase, Run, Status, Verdict
 from tests.helpers.models import case_of
 
 F = np.float32

@@ -11,9 +11,8 @@ from corpus.target import Target
 from oracles.judge import Judge
 from oracles.probes.context import Context
 from oracles.rules import hang
-from oracles.run import Config, Limits, Phase, Run, Status
 from oracles.sandbox import processes
-from oracles.verdict import Outcome
+from oracles.verdict import Config, Limits, Outcome, Phase, Run, Status
 from tests.helpers.failing import model
 
 TARGET = Target("inductor")

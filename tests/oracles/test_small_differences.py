@@ -15,14 +15,13 @@ from corpus.values import Value
 from oracles.judge import Judge
 from oracles.numerics.compare import AUTO, Tolerance, compare, small
 from oracles.numerics.floor_quotients import FloorQuotient, floor_quotient, is_wrong_floor
+from oracles.numerics.input_noise import tensor_types
 from oracles.numerics.noisy.perturbation import growth, terms_of
-from oracles.numerics.value_types import tensor_types
 from oracles.probes.context import Context
-from oracles.relation.term_counts import UNKNOWN_TERMS
+from oracles.relation.arithmetic import UNKNOWN_TERMS
 from oracles.rules import mismatch, special_values
-from oracles.run import Run
 from oracles.sandbox.sandbox import Job
-from oracles.verdict import Outcome, Verdict
+from oracles.verdict import Outcome, Run, Verdict
 from tests.helpers.models import case_of
 
 LEAST = float(np.finfo(np.float32).min)

@@ -34,7 +34,7 @@ from corpus.tir.values import (
 )
 from oracles.judge import Judge
 from oracles.tir.interpreter import Interpretation, interpret
-from oracles.tir.intrinsics import noisy
+from oracles.tir.scalars import noisy
 from oracles.verdict import Outcome
 
 INF, NAN = math.inf, math.nan

@@ -12,8 +12,7 @@ from corpus.target import Target
 from corpus.values import Value
 from oracles.backends import find_backend
 from oracles.judge import Judge
-from oracles.run import Config, Phase, Run, Status
-from oracles.verdict import Outcome
+from oracles.verdict import Config, Outcome, Phase, Run, Status
 
 inductor, torch = find_backend("inductor"), find_backend("torch")
 

@@ -17,9 +17,8 @@ from generators.mutations.modes import Mode
 from oracles.judge import Judge
 from oracles.numerics.compare import Tolerance
 from oracles.probes.wrong_side import RUNNER, WRITTEN, is_exported, say_whose
-from oracles.run import Config, Phase, Run, Status
 from oracles.sandbox.executor import configs_of
-from oracles.verdict import Mark, Outcome, Verdict
+from oracles.verdict import Config, Mark, Outcome, Phase, Run, Status, Verdict
 
 HEADER = '<ir_version: 8, opset_import: ["" : 17]>'
 

@@ -11,7 +11,7 @@ from corpus.graphs.program import REF, Binding, Graph, GraphProgram, Input
 from corpus.target import Target
 from corpus.values import Value
 from oracles.judge import Judge
-from oracles.numerics.graph_operators import left_open_by_graph
+from oracles.numerics.rewrites import left_open_by_graph
 from oracles.sandbox.sandbox import Sandbox
 from oracles.verdict import Outcome
 

@@ -11,16 +11,14 @@ from onnx import TensorProto, helper
 from corpus.case import Case
 from corpus.values import Value
 from oracles.numerics.compare import Difference, Tolerance, compare
-from oracles.numerics.float64_model import inputs_in_double, program_in_double
-from oracles.numerics.left_open import left_open
-from oracles.numerics.mismatch_kind import finest_kind
+from oracles.numerics.input_noise import inputs_in_double, program_in_double
+from oracles.numerics.mismatch_kind import finest_kind, left_open
 from oracles.probes.context import Truth
 from oracles.probes.divergence import FirstDivergence
 from oracles.probes.record import record
 from oracles.probes.wrong_side import judge_sides
-from oracles.run import Run
 from oracles.sandbox.sandbox import Job
-from oracles.verdict import Outcome
+from oracles.verdict import Outcome, Run
 from tests.helpers.models import case_of as case
 
 F = np.float32

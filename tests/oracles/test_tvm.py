@@ -12,8 +12,7 @@ from corpus.target import Target
 from corpus.values import Value
 from oracles.backends import find_backend
 from oracles.judge import Judge
-from oracles.run import Config, Phase, Run, Status
-from oracles.verdict import Outcome, Verdict
+from oracles.verdict import Config, Outcome, Phase, Run, Status, Verdict
 from tests.helpers.models import model_of
 
 tvm = find_backend("tvm")

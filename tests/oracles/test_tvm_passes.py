@@ -21,7 +21,7 @@ from corpus.tir.tree import For, Function, Module
 from corpus.tir.values import Const, Var
 from oracles.judge import Judge
 from oracles.optimisers import tvm_log
-from oracles.optimisers.tvm_pipelines import facts_of
+from oracles.optimisers.tvm_log import facts_of
 from oracles.sandbox.importing import imported
 from oracles.sandbox.sandbox import Sandbox
 from oracles.sequence import with_sequence

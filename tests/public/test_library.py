@@ -11,7 +11,6 @@ import numpy as np
 import onnx
 import pytest
 
-import oracles.run
 import oracles.verdict
 import tensorcrux
 import tensorcrux.results
@@ -117,7 +116,7 @@ def test_the_import_is_light_and_brings_nothing_of_crux():
     ("public", "own"),
     [
         (tensorcrux.results.Outcome, oracles.verdict.Outcome),
-        (tensorcrux.results.Phase, oracles.run.Phase),
+        (tensorcrux.results.Phase, oracles.verdict.Phase),
     ],
 )
 def test_the_words_of_a_verdict_are_those_of_the_oracles(public, own):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from corpus.target import Target
     from oracles.abilities import Backend
-    from oracles.run import Config, Run
+    from oracles.verdict import Config, Run
 
 NAME = "corrupting"
 PACKAGE = "onnx"
@@ -77,7 +77,7 @@ def _damage(found: dict[str, Any], face: int) -> None:
 
 def configs(target: Target) -> tuple[Config, ...]:
     """As written, and optimised."""
-    from oracles.run import Config
+    from oracles.verdict import Config
 
     return Config("plain", (("fast", 0),)), Config("fast", (("fast", 1),))
 

@@ -20,12 +20,11 @@ from corpus.values import Value
 from oracles.judge import Judge
 from oracles.probes.record import record
 from reducer.engine.decider import Decider
-from reducer.engine.gate import Gate
 from reducer.engine.journal import Answer, Journal
-from reducer.engine.rounds import Engine
+from reducer.engine.rounds import Engine, Gate
 from reducer.move import Hints, Move, Proposal
 from reducer.moves import all_moves
-from reducer.subject.onnx.facts import learn
+from reducer.subject.onnx.divergence import learn
 from reducer.subject.onnx.subject import OnnxSubject
 
 ORT = Target("ort")

@@ -12,8 +12,7 @@ from corpus.values import Tensor
 from oracles.judge import Judge
 from oracles.numerics.compare import Tolerance
 from oracles.probes.record import record
-from oracles.run import Config, Phase, Run, Status
-from oracles.verdict import Outcome, Symptom, Verdict
+from oracles.verdict import Config, Outcome, Phase, Run, Status, Symptom, Verdict
 from reducer.api import reduce_case
 from reducer.engine.estimates import AGAIN, MARGIN, MEASURED, patience
 from reducer.engine.predicates import JudgePool

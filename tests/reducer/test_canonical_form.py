@@ -16,8 +16,7 @@ from reducer.moves.computed_sizes import bypass_computed_sizes
 from reducer.moves.exhaust_small import look_at_subsets
 from reducer.moves.names import renamed
 from reducer.search import drop_runs
-from reducer.subject.onnx.opsets import lowered
-from reducer.subject.onnx.retype import retype_outputs
+from reducer.subject.onnx.retype import lowered, retype_outputs
 from reducer.subject.onnx.subject import OnnxSubject
 from reducer.subject.order import size
 from tests.reducer.driving import Driven, case_of, drive, ended, find_move, model_of, subject_of

@@ -12,9 +12,8 @@ from corpus.target import Target
 from oracles.backends import backends
 from oracles.judge import Judge
 from oracles.probes.memory import POISONS, UNINITIALISED, kind_of, misuse, with_misuse
-from oracles.run import Phase
 from oracles.sandbox.processes import guard
-from oracles.verdict import Mark, Outcome, Symptom, Verdict
+from oracles.verdict import Mark, Outcome, Phase, Symptom, Verdict
 from reducer.api import reduce_case
 from reducer.move import Hints
 from reducer.moves import plain_moves

@@ -16,8 +16,8 @@ from corpus.graphs.program import GRAPH, REF, Binding, Graph, GraphProgram, Inpu
 from corpus.load import open_case
 from corpus.target import Target
 from corpus.values import Value
-from oracles.run import Limits
 from oracles.sandbox.importing import open_foreign
+from oracles.verdict import Limits
 from reducer.api import reduce_case
 from reducer.move import Hints, Search
 from reducer.moves import all_moves

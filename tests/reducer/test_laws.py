@@ -26,7 +26,7 @@ from reducer.engine.journal import Answer
 from reducer.engine.rounds import Engine
 from reducer.moves import all_moves
 from reducer.options import Options
-from reducer.subject.onnx.facts import learn
+from reducer.subject.onnx.divergence import learn
 from reducer.subject.onnx.subject import OnnxSubject
 from reducer.subject.order import size
 from tests.reducer.driving import (
@@ -47,7 +47,7 @@ NODE_SET_MOVES = [
 ]
 IsInteresting = Callable[[Case], bool]
 
-few = settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+few = settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def test_what_flowed_counts_where_a_kernel_does_not_keep_to_its_specification(judge):

@@ -16,8 +16,7 @@ from oracles.backends import find_backend
 from oracles.judge import Judge
 from oracles.numerics.compare import Tolerance
 from oracles.optimisers import ort_passes as ort
-from oracles.run import Config, Phase, Run, Status
-from oracles.verdict import Outcome, Symptom, Verdict
+from oracles.verdict import Config, Outcome, Phase, Run, Status, Symptom, Verdict
 from reducer.api import finished, reduce_case
 from reducer.options import Options
 from reducer.pass_sets import PassSet, find_pass_set
@@ -235,7 +234,7 @@ def bound(needed: int, fired: int) -> int:
 
 
 @given(st.integers(1, 60), st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_any_set_is_found_within_the_bound(count, data):
     fired = tuple(f"P{at:02}" for at in range(count))
     needed = data.draw(st.sets(st.sampled_from(fired), min_size=1, max_size=min(4, count)))

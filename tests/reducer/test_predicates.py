@@ -22,8 +22,7 @@ from corpus.target import Target
 from oracles.judge import Judge
 from oracles.probes.context import Context
 from oracles.rules import crash
-from oracles.run import Config, Phase, Run, Status
-from oracles.verdict import Verdict
+from oracles.verdict import Config, Phase, Run, Status, Verdict
 from reducer.api import reduce_case
 from reducer.engine.journal import Answer
 from reducer.engine.predicates import FLOOR, AdaptiveTimeout, Both, Command, JudgePool, SameSymptom

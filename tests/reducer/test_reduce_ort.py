@@ -9,11 +9,10 @@ import pytest
 
 from corpus.case import Case
 from corpus.formats.onnx import parse
-from corpus.onnx.measure import measure
+from corpus.onnx.canonical import measure
 from corpus.values import Tensor
 from oracles.judge import Judge
-from oracles.run import Phase
-from oracles.verdict import Outcome, Verdict
+from oracles.verdict import Outcome, Phase, Verdict
 from reducer.api import reduce_case
 from reducer.options import Options
 from tests.helpers.models import model_of

@@ -139,7 +139,7 @@ def test_the_reduction_is_the_least_and_its_folder_complete(undisturbed, kind):
     ("kind", "jobs"),
     [
         pytest.param("command", 1, marks=pytest.mark.slow),
-        ("command", 2),
+        pytest.param("command", 2, marks=pytest.mark.slow),
         ("ort", 1),
         pytest.param("ort", 2, marks=pytest.mark.slow),
     ],

@@ -290,7 +290,7 @@ def program_json(name: str) -> Surface:
 @cache
 def documents(name: str) -> tuple[bytes, ...]:
     """Programs of a format that crux itself has generated."""
-    from generators.library import Options, generate
+    from generators.mixture import Options, generate
 
     if name == "torch":
         main = {
@@ -355,7 +355,7 @@ BISECTED = {
 
 def results(place: Path, random_: random.Random) -> None:
     """What lies beside a reduced case, and its page."""
-    from triage.pages.reduction import write_page
+    from triage.pages.differences import write_page
 
     Case.load(samples() / "clip").save(place / "out")
     for name, document in (("reduction.json", RESULT), ("bisect.json", BISECTED)):

@@ -19,7 +19,7 @@ from reducer.api import reduce_case
 from reducer.options import Options
 from triage.cli import run
 from triage.console.output import in_json, quoted
-from triage.pages.reduction import write_page
+from triage.pages.differences import write_page
 from triage.store.database import Store
 from triage.views.rendering import as_code, as_fence
 

@@ -47,9 +47,7 @@ def test_a_folder_that_goes_away_while_it_is_written_to_is_one_line(tmp_path):
     ],
     ids=" ".join,
 )
-def test_an_odd_argument_is_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str]
-) -> None:
+def test_an_odd_argument_is_one_line(tmp_path, monkeypatch, capsys, words):
     monkeypatch.chdir(tmp_path)
     clip_exception().save(tmp_path / "case")
     write(tmp_path, relu())
@@ -59,9 +57,7 @@ def test_an_odd_argument_is_one_line(
     assert "failure of its own" not in capsys.readouterr().err
 
 
-def test_a_name_that_turns_the_line_around_is_written_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_name_that_turns_the_line_around_is_written_out(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     model = relu()
     model.graph.input[0].name = model.graph.node[0].input[0] = "\u202ex\n::error::y"

@@ -4,12 +4,13 @@ import ast
 import os
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from corpus import processes
-from generators.library import generate
+from generators.mixture import generate
 from tests.helpers.commands import processes_with, waited_for
 from triage.bisection import package_index
 from triage.bisection.environments import _make_venv
@@ -30,10 +31,11 @@ INSIDE = {
     "oracles/sandbox/container/launcher.py": {"fork", "execve"},
     "triage/public/child.py": {"subprocess"},
     "triage/mcp_server.py": {"subprocess"},
+    "triage/start.py": {"execve"},
 }
 """Files that run in a process which the launcher has started, contained, and what they may do there; and the
 library's part in its caller's process, which imports nothing of crux and starts an isolated one; and a server
-that starts `python -P -m triage.cli` asynchronously."""
+that starts `python -P -m triage.cli` asynchronously; and crux itself, started anew under UTF-8."""
 TRAPS = (
     *(
         "pip",
@@ -51,10 +53,11 @@ TRAPS = (
 )
 
 
-def sources() -> Iterator[tuple[str, ast.Module]]:
-    for package in PACKAGES:
-        for path in sorted((ROOT / package).rglob("*.py")):
-            yield str(path.relative_to(ROOT)), ast.parse(path.read_bytes())
+@cache
+def sources() -> tuple[tuple[str, ast.Module], ...]:
+    """Each module of the product, parsed once for all that look at it."""
+    paths = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+    return tuple((str(path.relative_to(ROOT)), ast.parse(path.read_bytes())) for path in paths)
 
 
 def _started(tree: ast.Module) -> Iterator[str]:

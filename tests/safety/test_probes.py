@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from corpus.processes import is_allowed
-from oracles.run import Config, Limits, Run, Status
 from oracles.sandbox.container.start import LAUNCHER, Plan
 from oracles.sandbox.sandbox import Job, Sandbox
+from oracles.verdict import Config, Limits, Run, Status
 from tests.helpers.commands import waited_for
 
 HOSTILE = str(Path(__file__).with_name("hostile_backend.py"))

@@ -15,12 +15,11 @@ import pytest
 from corpus.allowance import OutOfTime, allowance, allowed, is_short_of, left_of, take
 from corpus.case import Case
 from corpus.errors import UserError
-from corpus.onnx.measure import steps
+from corpus.onnx.canonical import steps
 from corpus.target import Target
 from oracles.judge import Judge
-from oracles.run import Config, Limits, Status
 from oracles.sandbox.sandbox import Job, Sandbox
-from oracles.verdict import Mark, Outcome
+from oracles.verdict import Config, Limits, Mark, Outcome, Status
 from tests.helpers.endless_models import ENDLESS, doubling_functions, endless_loop, many_nodes
 from triage.cases.sources import bounded
 

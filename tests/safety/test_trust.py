@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 
 from corpus.case import Case
-from corpus.graphs.callees import calls_outside
+from corpus.formats.relax import calls_outside
 from corpus.target import Target
-from oracles.run import Config
 from oracles.sandbox.sandbox import Job
+from oracles.verdict import Config
 from tests.helpers.models import chain_of
 from triage.cli import run
 from triage.store.blobs import is_clean

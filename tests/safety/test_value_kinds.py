@@ -16,9 +16,9 @@ from oracles.probes.record import Recording
 from reducer.api import reduce_case
 from reducer.moves import all_moves, anonymizing_moves
 from reducer.options import Options
-from reducer.subject.onnx.facts import learn
+from reducer.subject.base import initializer
+from reducer.subject.onnx.divergence import learn
 from reducer.subject.onnx.subject import OnnxSubject
-from reducer.subject.tensors import initializer
 from tests.reducer.driving import drive
 
 ML = [helper.make_opsetid("", 23), helper.make_opsetid("ai.onnx.ml", 3)]

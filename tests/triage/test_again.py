@@ -11,7 +11,7 @@ from oracles.naming.signature import Signature
 from tests.helpers.commands import crux
 from tests.helpers.failing import clip_exception, division_crash
 from triage.bugs.failures import record_failure, record_reduction
-from triage.clustering.decisions import mark
+from triage.clustering.grouping import mark
 from triage.store.clusters import clusters, get_cluster
 from triage.store.database import Store
 from triage.store.editions import old_decisions

@@ -40,7 +40,7 @@ from triage.bisection.release_results import (
     release_result,
 )
 from triage.console.options import CaseOptions
-from triage.console.progress import PlainLines
+from triage.console.status import PlainLines
 
 OWN = (sys.version_info.major, sys.version_info.minor)
 TAG = f"cp{OWN[0]}{OWN[1]}"

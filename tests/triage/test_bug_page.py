@@ -11,7 +11,7 @@ from oracles.naming.signature import Signature
 from tests.helpers.failing import clip_exception, healthy, verdict
 from triage.bugs.failures import record_failure, record_reduction
 from triage.bugs.known import SHIPPED, KnownIssue, read_known
-from triage.clustering.decisions import mark
+from triage.clustering.grouping import mark
 from triage.pages import bugs
 from triage.pages.bugs import write_bug_page
 from triage.pages.sarif import write_sarif

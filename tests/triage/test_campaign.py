@@ -12,8 +12,8 @@ from tests.helpers.failing import clip_exception, division_crash
 from triage.bugs.failures import record_failure, set_aside
 from triage.bugs.overview import overview_with_states
 from triage.campaigns.reporting import Reporter
-from triage.console.progress import PlainLines
-from triage.reductions.selection import Selection, waiting
+from triage.console.status import PlainLines
+from triage.reductions.explained import Selection, waiting
 from triage.store.database import Store
 from triage.store.failures import EXPLAINED, NEW, REDUCED, list_failures
 

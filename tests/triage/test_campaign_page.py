@@ -21,8 +21,7 @@ from rich.live import Live
 
 from corpus.errors import UserError
 from oracles.naming.signature import Signature
-from oracles.run import Phase
-from oracles.verdict import Outcome, Symptom, Verdict
+from oracles.verdict import Outcome, Phase, Symptom, Verdict
 from tests.helpers.commands import command, environment, hear_interrupts
 from tests.helpers.failing import division_crash, healthy
 from tests.helpers.failing import verdict as made_up
@@ -30,16 +29,18 @@ from triage.bugs.failures import record_failure, record_reduction
 from triage.campaigns.serving import serving
 from triage.campaigns.target_campaigns import FLOOR, CpuShares
 from triage.console.display import JsonLines, LiveScreen, PlainDisplay, picture
-from triage.console.progress import clock
-from triage.console.status import HuntStatus, LatestFinding, StrategyStats
+from triage.console.status import HuntStatus, LatestFinding, StrategyStats, clock
 from triage.pages.campaign import campaign_page, write_campaign_page
 from triage.store.database import Store
 from triage.store.jobs.campaigns import (
     MOST_ROWS,
+    FileRow,
+    LibraryRow,
     Sample,
     StrategyCost,
     keep_arms,
     keep_costs,
+    keep_coverage,
     keep_decision,
     keep_sample,
     load_costs,
@@ -47,7 +48,6 @@ from triage.store.jobs.campaigns import (
     start_campaign,
     start_run,
 )
-from triage.store.jobs.coverage import FileRow, LibraryRow, keep_coverage
 from triage.views.series import Line, series
 
 HOSTILE = "<script>alert(1)</script> \x1b[2J of shape {3,4}"

@@ -24,12 +24,10 @@ from triage.bugs.failures import mark_explained, record_failure
 from triage.bugs.overview import overview
 from triage.campaigns.target_campaigns import ReductionBenefit, Worth, worth_of
 from triage.causes.consequences import MOST_CHECKS, ended_earlier, find_root
-from triage.causes.cores import core_of, form_of
+from triage.causes.cores import core_of, form_of, share_a_kernel, site_of_crash
 from triage.causes.explaining import Bug, by_symptom, explain, may_follow, names_itself
-from triage.causes.sites import share_a_kernel, site_of_crash
 from triage.clustering.similarity import MERGE, compare
-from triage.reductions.roots import name_reduced
-from triage.reductions.selection import Selection, waiting
+from triage.reductions.explained import Selection, name_reduced, waiting
 from triage.reports.limit_request import request_labels, request_title
 from triage.store.causes import note_explained
 from triage.store.database import Store

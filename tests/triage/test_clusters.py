@@ -13,10 +13,9 @@ from tests.helpers.commands import crux
 from tests.helpers.failing import division_crash, healthy, verdict
 from triage.bugs.failures import record_failure, record_reduction, set_aside
 from triage.bugs.overview import overview
-from triage.clustering.decisions import mark, merge, rename, split
-from triage.clustering.ranking import related_clusters
+from triage.clustering.grouping import mark, merge, rename, split
 from triage.clustering.similarity import BEFORE_REDUCTION
-from triage.clustering.why import why
+from triage.clustering.why import related_clusters, why
 from triage.store.clusters import clusters, get_cluster, signatures_of
 from triage.store.database import Store
 from triage.store.failures import UNREDUCIBLE, get_failure, list_failures

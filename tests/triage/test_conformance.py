@@ -14,11 +14,10 @@ from corpus.case import Case
 from corpus.target import Target
 from generators.mixture import Plan
 from oracles.numerics.compare import Tolerance
-from oracles.run import Phase
-from oracles.verdict import Outcome, Verdict
+from oracles.verdict import Outcome, Phase, Verdict
 from tests.helpers.commands import crux
 from triage.cases.conformance import StandardTest, conform_one, save, standard_tests
-from triage.cases.sides import Side, alone
+from triage.cases.replaying import Side, alone
 from triage.cases.sources import finite_source, open_one, open_to_run
 from triage.cli import run
 from triage.console.options import CaseOptions

@@ -10,7 +10,7 @@ from corpus.errors import UserError
 from corpus.onnx.check import checker_complaint
 from oracles.judge import Judge
 from oracles.naming.signature import Signature
-from oracles.run import Config
+from oracles.verdict import Config
 from tests.helpers.failing import ORT, division_crash, model, verdict
 from triage.bugs.failures import record_failure
 from triage.bugs.history import History, bisection_of, history_of_folder, history_of_name, note_bisection

@@ -12,18 +12,18 @@ from onnx import TensorProto
 
 from corpus.case import Case
 from corpus.errors import UserError
-from corpus.onnx.measure import measure
+from corpus.onnx.canonical import measure
 from corpus.regression import load_regressions
 from corpus.target import Target
 from oracles.judge import Judge
-from oracles.naming.components import signature
+from oracles.naming.names import signature
 from oracles.naming.signature import Signature
 from oracles.verdict import Mark, Outcome
 from oracles.worker.limits import claim_of, documents_along, form_of
 from reducer.pass_sets import find_pass_set
 from tests.helpers.commands import crux
 from tests.helpers.failing import ORT, division_crash, healthy, model, verdict
-from triage.bugs.failures import record_failure, record_reduction
+from triage.bugs.failures import SEVERAL, limits, record_failure, record_reduction
 from triage.bugs.known import (
     NOT_FILED,
     SHIPPED,
@@ -34,7 +34,6 @@ from triage.bugs.known import (
     load_known,
     read_known,
 )
-from triage.bugs.limits import SEVERAL, limits
 from triage.bugs.overview import (
     KNOWN,
     UNREPORTED,

@@ -11,7 +11,7 @@ from reducer.options import Options
 from reducer.pass_sets import PassSet
 from tests.helpers.commands import crux
 from tests.helpers.failing import clip_exception, division_crash, healthy
-from triage.cases.pass_sets import advice
+from triage.cases.patterns import advice
 from triage.reductions import folders as reducing
 from triage.repro.source import NotWritten
 

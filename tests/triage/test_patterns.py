@@ -19,14 +19,13 @@ from corpus.graphs.pattern import GraphPattern, load_graph_patterns
 from corpus.graphs.program import REF, Binding, Graph, GraphProgram, Input
 from corpus.pattern import FOLDER, Pattern, load_pattern, load_patterns, read_pattern
 from corpus.target import Target
-from generators.language.budget import UNLIMITED
-from generators.patterns.joining import is_sound
-from generators.patterns.recipes import recipe_of
+from generators.language.profile import UNLIMITED
+from generators.patterns.recipes import is_sound, recipe_of
 from generators.relax.programs import make_program
 from generators.strategies import find_strategy
 from generators.tir.programs import lowered
 from oracles.judge import Judge
-from oracles.probes.firing import Firing
+from oracles.probes.record import Firing
 from triage.cases.documented_tests import Document
 from triage.cases.graph_patterns import GraphExtraction
 from triage.cli import run

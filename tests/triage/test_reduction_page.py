@@ -14,7 +14,7 @@ from corpus.case import Case
 from tests.helpers.counting import calls_of
 from tests.helpers.failing import ORT, model
 from tests.helpers.models import model_of
-from triage.pages.reduction import NAME, write_page
+from triage.pages.differences import NAME, write_page
 from triage.views.curve import curve
 from triage.views.graph_layout import Box, Drawing, Gaps, draw, topological_order
 from triage.views.graph_picture import MOST_WHOLE, GraphPicture

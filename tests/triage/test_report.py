@@ -17,9 +17,8 @@ from corpus.errors import UserError
 from corpus.formats.onnx import parse
 from oracles.judge import Judge
 from oracles.numerics.compare import Tolerance
-from oracles.run import Config, Frame, Phase, Run, Status
 from oracles.sandbox.sandbox import Sandbox
-from oracles.verdict import Outcome, Symptom, Verdict, WrongResult
+from oracles.verdict import Config, Frame, Outcome, Phase, Run, Status, Symptom, Verdict, WrongResult
 from reducer.pass_sets import PassSet
 from tests.helpers.commands import processes_with, waited_for
 from tests.helpers.failing import ORT, clip_exception, division_crash, healthy, model

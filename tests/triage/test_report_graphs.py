@@ -17,9 +17,9 @@ from corpus.tir.document import to_bytes
 from corpus.tir.tree import Alloc, Bind, Function, If, Module, Store
 from corpus.tir.values import Binary, Buffer, Const, Load, Var, literal
 from oracles.judge import Judge
-from oracles.optimisers.tvm_pipelines import configs_of_relax
+from oracles.optimisers.tvm_log import configs_of_relax
 from oracles.optional import named
-from oracles.run import Config
+from oracles.verdict import Config
 from tests.helpers.commands import needs
 from tests.helpers.failing import healthy
 from tests.helpers.models import model_of

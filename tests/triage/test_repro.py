@@ -21,8 +21,7 @@ from corpus.tir.values import Binary, Buffer, Const, Load
 from oracles.judge import Judge
 from oracles.numerics.compare import Tolerance
 from oracles.probes.tir_context import INTERPRETER
-from oracles.run import Config, Phase, Run, Status
-from oracles.verdict import Outcome, Symptom, Verdict, WrongResult
+from oracles.verdict import Config, Outcome, Phase, Run, Status, Symptom, Verdict, WrongResult
 from tests.helpers.failing import ORT, clip_exception, division_crash, healthy, model
 from tests.helpers.models import model_of
 from triage.claims.claim import Claim, Expectation, expect, longest_fragment

@@ -13,8 +13,7 @@ from corpus.regression import FOLDER
 from corpus.target import Target
 from oracles.judge import Judge
 from oracles.numerics.compare import Tolerance
-from oracles.run import Config, Phase, Run, Status
-from oracles.verdict import Outcome
+from oracles.verdict import Config, Outcome, Phase, Run, Status
 from tests.helpers.commands import needs
 from tests.helpers.failing import model
 from tests.triage.test_repro import run_script

@@ -17,15 +17,13 @@ from corpus.formats.onnx import parse
 from corpus.graphs.program import Graph, GraphProgram, Input
 from corpus.target import Target
 from oracles.numerics.compare import Tolerance
-from oracles.run import Config, Phase, Run, Status
-from oracles.verdict import Outcome
+from oracles.verdict import Config, Outcome, Phase, Run, Status
 from tests.helpers.failing import clip_exception
 from triage.claims.claim import Claim, Expectation
 from triage.projects import project_of
-from triage.repro.helper_code import array_code, helper_code
 from triage.repro.model_code import NotExpressible, messages, normal_form
 from triage.repro.short import is_at_a_glance, short_scripts, shows
-from triage.repro.source import Source
+from triage.repro.source import Source, array_code, helper_code
 from triage.views.rendering import render
 
 

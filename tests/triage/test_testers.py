@@ -16,13 +16,12 @@ from corpus.target import Target
 from generators.fuzz import fuzz, judge_cases
 from generators.mixture import BLOCK, Plan, make_tests
 from generators.mutations.modes import Mode
-from oracles.run import Phase
-from oracles.verdict import Outcome, Verdict
+from oracles.verdict import Outcome, Phase, Verdict
 from tests.helpers.campaigns import Remembering
 from tests.helpers.commands import waited_for
 from tests.helpers.failing import ORT
 from triage.campaigns.coverage_sync import FEWEST_FOLDED, CoverageSync, must_go_on
-from triage.campaigns.fuzzing import Fuzzer
+from triage.campaigns.target_campaigns import Fuzzer
 from triage.campaigns.testers import RemoteError, open_testers
 from triage.console.options import CaseOptions
 from triage.store.database import Store

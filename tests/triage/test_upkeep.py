@@ -18,8 +18,7 @@ from tests.helpers.failing import division_crash, healthy, verdict
 from triage.bugs.failures import record_failure, record_reduction
 from triage.bugs.known import load_known, note_known
 from triage.bugs.overview import MOST_LISTED, overview
-from triage.clustering.decisions import mark
-from triage.clustering.grouping import regroup
+from triage.clustering.grouping import mark, regroup
 from triage.store.artifacts import keep_artifact, note_check
 from triage.store.clusters import get_cluster
 from triage.store.database import Store
@@ -27,14 +26,15 @@ from triage.store.failures import find_clusters, get_failure, list_failures, ori
 from triage.store.jobs.campaigns import (
     Sample,
     StrategyCost,
+    WatchedRow,
     keep_arms,
     keep_costs,
     keep_decision,
     keep_sample,
+    keep_watch,
     start_campaign,
     start_run,
 )
-from triage.store.jobs.watched import WatchedRow, keep_watch
 from triage.store.maintenance.merging import take_in
 from triage.store.maintenance.vacuum import collect_garbage, datasette_metadata, examine, export
 from triage.store.schema import migrations

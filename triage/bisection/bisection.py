@@ -22,7 +22,7 @@ from triage.bisection.environments import Unavailable
 from triage.bisection.package_index import list_releases
 from triage.bisection.release_results import SILENT, ReleaseResult, ReleaseRunner, Settings, SymptomClasses
 from triage.console.options import CaseOptions
-from triage.console.progress import Progress
+from triage.console.status import Progress
 from triage.store.artifacts import note_check
 from triage.store.database import Store, open_to_read
 from triage.store.failures import get_failure

@@ -1,7 +1,5 @@
 """What a package index offers for the interpreters of this machine; pip alone talks to the index."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -17,7 +17,7 @@ from oracles.sandbox.processes import SandboxError
 from oracles.sandbox.sandbox import Sandbox
 from triage.bisection.environments import EnvironmentCache, cache_folder
 from triage.bisection.package_index import newest_releases, own_interpreter
-from triage.console.progress import Progress
+from triage.console.status import Progress
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,5 @@
 """What releases show of one case: run in environments of their own, journaled, grouped by symptom."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import threading
@@ -16,7 +14,7 @@ from corpus.errors import UserError
 from corpus.reading import MOST_DOCUMENT, read_bytes, read_text
 from corpus.release import Range
 from oracles.edition import edition
-from oracles.naming.components import signature
+from oracles.naming.names import signature
 from oracles.naming.signature import Signature
 from oracles.sandbox.processes import SandboxError
 from oracles.sandbox.sandbox import Sandbox
@@ -26,7 +24,7 @@ from triage.bisection.package_index import Interpreter, Offer
 from triage.cases.judging import judge_often
 from triage.clustering.similarity import MERGE, compare
 from triage.console.options import CaseOptions
-from triage.console.progress import Progress
+from triage.console.status import Progress
 from triage.store.database import dump
 
 GOOD, REFUSED, UNSUPPORTED = "passes", "refused", "unsupported"

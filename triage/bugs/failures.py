@@ -1,17 +1,19 @@
 """Recording failures: kept at once when they are found, pointed at their reduced case later."""
 
-from __future__ import annotations
-
+import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from corpus.case import Case
 from oracles.naming.signature import Signature
 from oracles.verdict import Verdict
+from oracles.worker.limits import form_of
 from triage.claims.titles import bug_title, passes_tried
 from triage.clustering.grouping import assign, by_symptom, record_release_result
 from triage.store.clusters import list_apart, move
-from triage.store.database import Store
+from triage.store.database import Row, Store
 from triage.store.failures import (
     EXPLAINED,
     NEW,
@@ -20,6 +22,7 @@ from triage.store.failures import (
     add_failure,
     add_origin,
     count_again,
+    declared_rows,
     find_failure,
     get_failure,
     is_limit,
@@ -28,6 +31,7 @@ from triage.store.failures import (
     point_at_reduced,
     set_status,
 )
+from triage.store.names import cluster_name, failure_name
 
 
 def record_failure(
@@ -102,3 +106,75 @@ def return_to_new(store: Store, failures: Iterable[int]) -> None:
     with store.transaction():
         for number in failures:
             set_status(store, number, NEW)
+
+
+_OPERATOR = re.compile(r"^(?:Error converting|reached) operator (\w+)")
+SEVERAL = "several"
+"""The operator of a limit whose texts name none."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredLimit:
+    """One form of an operator that a target declares not to take; `words` are its own.
+
+    `failure` is the one with the smallest case, reduced ones first; `count` counts all that were seen.
+    """
+
+    target: str
+    operator: str
+    form: str
+    words: str
+    count: int
+    clusters: tuple[str, ...]
+    failure: int
+    case_id: str
+    is_reduced: bool
+    release: str
+
+    def document(self) -> dict[str, Any]:
+        """The limit as a row of `crux triage limits --json`."""
+        return {
+            "target": self.target,
+            "operator": self.operator,
+            "form": self.form,
+            "words": self.words,
+            "count": self.count,
+            "clusters": list(self.clusters),
+            "failure": failure_name(self.failure),
+            "reduced": self.is_reduced,
+            "release": self.release,
+        }
+
+
+def limits(store: Store) -> list[DeclaredLimit]:
+    """The limits of all targets, by target, operator and form."""
+    found: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
+    for row in declared_rows(store):
+        found[str(row["target"]), _operator(row), _form(str(row["words"]))].append(row)
+    return [_limit(*key, found[key]) for key in sorted(found)]
+
+
+def _operator(row: Row) -> str:
+    told = _OPERATOR.match(str(row["trace"]))
+    return told.group(1) if told else SEVERAL
+
+
+def _form(words: str) -> str:
+    """The form that the words name, or their first line where they name none."""
+    return form_of(words) or words.strip().partition("\n")[0].rstrip(".")
+
+
+def _limit(target: str, operator: str, form: str, rows: list[Row]) -> DeclaredLimit:
+    best = rows[0]
+    return DeclaredLimit(
+        target,
+        operator,
+        form,
+        str(best["words"]).strip().partition("\n")[0],
+        sum(int(row["seen"]) for row in rows),
+        tuple(cluster_name(number) for number in sorted({int(row["cluster"]) for row in rows})),
+        int(best["id"]),
+        str(best["case_id"]),
+        bool(best["reduced"]),
+        str(best["release"]),
+    )

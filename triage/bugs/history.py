@@ -1,7 +1,5 @@
 """How a failing case came to be: where it came from, and what its reduction did."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

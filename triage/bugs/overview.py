@@ -16,8 +16,8 @@ from typing import Any
 from corpus.errors import UserError
 from corpus.release import is_before
 from triage.bugs.known import NOT_FILED, KnownIssue, known_issue
-from triage.clustering.decisions import CLOSED
-from triage.clustering.ranking import Candidate, ranked, related_clusters
+from triage.clustering.grouping import CLOSED
+from triage.clustering.why import Candidate, ranked, related_clusters
 from triage.console.next_command import next_command
 from triage.console.options import CaseOptions, StoreOptions
 from triage.projects import project_of

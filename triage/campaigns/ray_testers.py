@@ -6,8 +6,6 @@ is room: so a machine that goes costs its running tests only, and the finds are 
 that comes late takes part from then on.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -19,13 +19,12 @@ from triage.bisection.newest import newest_of
 from triage.bisection.places import Place
 from triage.bugs.known import load_known
 from triage.bugs.overview import overview_with_states
-from triage.campaigns.fuzzing import Fuzzer
 from triage.campaigns.hunt import Hunt, Limits
-from triage.campaigns.target_campaigns import TargetCampaign
+from triage.campaigns.target_campaigns import Fuzzer, TargetCampaign
 from triage.cases.judging import Judges
 from triage.console.display import Display
 from triage.console.options import CaseOptions
-from triage.console.progress import PlainLines
+from triage.console.status import PlainLines
 from triage.reports.newest_release import open_release
 from triage.store.clusters import clusters
 from triage.store.database import Store

@@ -9,7 +9,7 @@ from corpus.errors import UserError
 from oracles.judge import Judge
 from triage.bugs.history import history_of_name
 from triage.bugs.known import KnownIssue, Library
-from triage.console.progress import Progress
+from triage.console.status import Progress
 from triage.reports.by_name import note_report
 from triage.reports.newest_release import NewestReleases
 from triage.reports.report import write_report

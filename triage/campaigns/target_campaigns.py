@@ -4,18 +4,228 @@ from __future__ import annotations
 
 import resource
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import partial
 
+from corpus.case import Case
+from corpus.errors import UserError
+from corpus.target import Target
+from generators.fuzz import Tally, Tested, fuzz
+from generators.language.emit import language_of
+from generators.legality import Legality, known_refusals
+from generators.mixture import PLAN, Plan, make_tests
+from generators.reach import NATIVE
+from oracles.backends import find_backend
 from oracles.judge import Judge
-from triage.campaigns.fuzzing import Fuzzer
-from triage.reductions.explained import Explainer
-from triage.reductions.selection import Selection
+from oracles.sequence import split
+from triage.bugs.failures import record_failure
+from triage.bugs.known import KnownIssue
+from triage.campaigns.coverage_sync import CoverageSync, NativeCoverage, open_watch
+from triage.campaigns.ray_testers import cluster_testers
+from triage.campaigns.testers import Testers, open_testers
+from triage.console.options import CaseOptions
+from triage.reductions.explained import Explainer, Selection
+from triage.setup.environment import describe_environment
 from triage.store.causes import explanation_of, root_of
 from triage.store.database import Store
-from triage.store.failures import REDUCED, Failure, list_failures
+from triage.store.failures import (
+    REDUCED,
+    Failure,
+    count_again,
+    count_alike,
+    first_alike,
+    get_failure,
+    list_failures,
+)
+from triage.store.jobs.campaigns import (
+    StrategyCost,
+    finish_run,
+    keep_refusals,
+    load_refusals,
+    start_run,
+    update_run,
+)
 from triage.store.names import representative
+
+MOST_ALIKE = 1000
+"""Failing cases of one symptom that are kept; more would say nothing new, and fill the disk."""
+COUNT_AGAIN_EVERY = 100
+"""Failures of a symptom between two looks at how many the database has."""
+SAVE_EVERY = 100
+"""Tests between two notes of how far the run has come; a find is noted at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One test: the run's tally with it, the failure that it gave, if any, and its cost in CPU seconds."""
+
+    tally: Tally
+    failure: Failure | None
+    cpu: float = 0.0
+
+
+def dialect_of(target: Target) -> str:
+    """The strategy that makes programs of the target's own operators; empty where it has none."""
+    backend = find_backend(target.backend)
+    return backend.dialect
+
+
+def strategies_beside(target: Target) -> Mapping[str, Mapping[str, float]]:
+    """By language that the target runs besides ONNX the strategies of its blocks of a mixture."""
+    formats = (name for graphs in find_backend(target.backend).graphs for name in graphs.formats)
+    return {name: found for name in formats if (found := language_of(name).strategies)}
+
+
+class Fuzzer:
+    """One fuzzing run in a store, in one stretch or several; a context manager.
+
+    Without `--seed` it goes on where the last run on this target stopped, with what was learned. A sequence
+    of passes that the target asks for is every case's. With `native` the target's own code is
+    watched; `cluster` is where Ray runs the tests.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        options: CaseOptions,
+        target: Target,
+        command: str,
+        plan: Plan = PLAN,
+        avoided: tuple[KnownIssue, ...] = (),
+        *,
+        native: bool = False,
+        cluster: str = "",
+    ) -> None:
+        if plan.strategy == NATIVE and not native:
+            raise UserError(f"--strategy {NATIVE}: it is led by the target's code; add --native-coverage")
+        self.store, self.options = store, options
+        self.target, given = split(target)
+        passes_of = target.backend if plan.sequences else ""
+        environment = describe_environment(target)
+        self._package = find_backend(target.backend).package
+        self._installed = str(environment["packages"].get(self._package, ""))
+        self.plan = replace(
+            plan,
+            passes_of=passes_of,
+            given=given,
+            dialect=dialect_of(target),
+            legality=Legality(None, self._known_refusals()),
+            beside=strategies_beside(target),
+        )
+        self._avoided = avoided
+        self._is_native = native
+        self._cluster = cluster
+        self.native: NativeCoverage | None = None
+        self._teaching = CoverageSync(store, str(target), options.seed)
+        self.seed = self._teaching.seed
+        self.tally = Tally()
+        self.run = start_run(store, command, str(target), environment, self.seed)
+        self._stack = ExitStack()
+        self._testers = Testers([], "")
+        self._under_way: Generator[Tested, None, None] | None = None
+        self._alike: Counter[str] = Counter()
+
+    def __enter__(self) -> Fuzzer:
+        self._testers = self._stack.enter_context(
+            self._open(self.options, self.target, self.plan, self._avoided, native=self._is_native)
+        )
+        self.plan = replace(self.plan, legality=self._testers.legality)
+        if self._is_native:
+            watch = self._stack.enter_context(closing(open_watch(self.target)))
+            self.native = NativeCoverage(self.store, self.target, watch)
+            if self._testers.begun:
+                self.native.add(self._testers.begun)
+        return self
+
+    @property
+    def _open(self) -> Callable[..., AbstractContextManager[Testers]]:
+        """Testers on this machine, or on a cluster."""
+        return partial(cluster_testers, self._cluster) if self._cluster else open_testers
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._under_way:
+            self._under_way.close()  # what was interrupted teaches what it came to
+        self._save()
+        if self.native:
+            self.native.save(self.run, self.tally.tests)
+        finish_run(self.store, self.run, "done" if kind is None else "interrupted")
+        self._stack.close()
+
+    def stretch(self, *, tests: int | None = None, seconds: float | None = None) -> Iterator[Step]:
+        """Test until the number of tests or the time is up."""
+        self._under_way = fuzz(
+            self._testers.all, seed=self.seed, tests=tests, seconds=seconds, teacher=self._teaching
+        )
+        for tested in self._under_way:
+            self.tally = self.tally.add(tested)
+            self.seed = tested.seed + 1
+            if self.native and tested.met:
+                self.native.add(tested.met)
+                self.native.save_now_and_then(self.run, self.tally.tests)
+            failure = self._keep(tested) if tested.verdict.is_bug else None
+            if failure or self.tally.tests % SAVE_EVERY == 0:
+                self._save()
+            yield Step(self.tally, failure, tested.cpu)
+        self._save()
+
+    @property
+    def coverage(self) -> int:
+        """Count the pieces of coverage that the campaign has met."""
+        return self._teaching.coverage
+
+    @property
+    def spent(self) -> Mapping[str, StrategyCost]:
+        """Map each arm to its cost, in this run and earlier ones."""
+        return self._teaching.costs
+
+    def earned(self) -> Mapping[str, float]:
+        """The part that each arm had in the symptoms that were met."""
+        return self._teaching.earned()
+
+    def _keep(self, tested: Tested) -> Failure:
+        """Keep a failing case; the thousandth of a symptom is only counted, at the first that waits."""
+        release = self._testers.release
+        symptom = str(tested.verdict.symptom or "")
+        self._alike[symptom] += 1
+        if self._alike[symptom] % COUNT_AGAIN_EVERY == 1:
+            self._alike[symptom] = count_alike(self.store, symptom, str(self.target)) + 1
+        if self._alike[symptom] > MOST_ALIKE:
+            first = first_alike(self.store, symptom, str(self.target))
+            with self.store.transaction():
+                count_again(self.store, first, release)
+            return get_failure(self.store, first)
+        case = replace(tested.case or self._made_again(tested.seed), target=self.target)
+        return record_failure(self.store, case, tested.verdict, run=self.run, release=release)
+
+    def _made_again(self, seed: int) -> Case:
+        """The case of a seed that was tested in another process."""
+        (made,) = make_tests(self.plan, range(seed, seed + 1), self._teaching.lesson_of_seed(seed))
+        return made.case
+
+    def _known_refusals(self) -> frozenset[str]:
+        """What the release is known to refuse; with a seed given, only the shipped list counts."""
+        shipped = known_refusals(self._package, self._installed)
+        is_given = self.options.seed is not None
+        return shipped if is_given else shipped | load_refusals(self.store, self._package, self._installed)
+
+    def _save(self) -> None:
+        self._teaching.keep()
+        tally = self.tally
+        if self.plan.legality.operators is not None:
+            learned = {form for form in self._teaching.refusals() if "(" in form}
+            keep_refusals(self.store, self._package, self._installed, learned)
+        update_run(
+            self.store,
+            self.run,
+            next_seed=self.seed,
+            tests=tally.tests,
+            valid=tally.valid,
+            failures=tally.failures,
+        )
 
 
 def cpu_of_the_ended() -> float:

@@ -4,8 +4,6 @@ A process of its own makes its programs and judges them, so that N jobs use N pr
 the seed, the case's id and the verdict. It ends when its pipe does, however this process ends.
 """
 
-from __future__ import annotations
-
 import re
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -41,12 +39,11 @@ from generators.mixture import BLOCK, Plan, make_tests
 from generators.reach import NATIVE, is_sampled
 from oracles.judge import Judge
 from oracles.native.watching import Met, Watch
-from oracles.numerics.value_types import Types, tensor_types
-from oracles.run import Phase
+from oracles.numerics.input_noise import Types, tensor_types
 from oracles.screening import passing
-from oracles.verdict import Outcome, Symptom, Verdict
+from oracles.verdict import Outcome, Phase, Symptom, Verdict
 from triage.bugs.known import KnownIssue
-from triage.campaigns.native_coverage import open_watch, release_result
+from triage.campaigns.coverage_sync import open_watch, release_result
 from triage.console.options import CaseOptions
 from triage.language import model_of
 

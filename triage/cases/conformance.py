@@ -4,8 +4,6 @@ The installed `onnx` makes those of single operators itself and keeps the rest i
 from the network.
 """
 
-from __future__ import annotations
-
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,8 +24,7 @@ from corpus.target import Target
 from corpus.values import Value, write_inputs
 from oracles.judge import Judge
 from oracles.numerics.compare import Difference, Tolerance, compare_outputs
-from oracles.run import Run
-from oracles.verdict import Outcome
+from oracles.verdict import Outcome, Run
 from triage.console.output import Document
 
 KINDS = ("simple", "pytorch-operator", "pytorch-converted")

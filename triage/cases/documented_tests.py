@@ -1,7 +1,5 @@
 """The programs in a directory of a compiler's documented tests: models in files, and what test code makes."""
 
-from __future__ import annotations
-
 import base64
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -17,8 +15,8 @@ from corpus.load import open_case
 from corpus.onnx.inputs import make_inputs
 from corpus.target import Target
 from corpus.tir.document import to_bytes
-from oracles.run import Limits
 from oracles.sandbox.sandbox import Sandbox, SandboxError
+from oracles.verdict import Limits
 
 MODELS, CODE, DATA = ".onnx", ".py", (".relax.json", ".tir.json")
 MOST_BYTES = 4 << 20

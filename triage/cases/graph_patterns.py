@@ -1,7 +1,5 @@
 """Patterns of passes out of Relax programs: which passes change one, and the fewest bindings for each."""
 
-from __future__ import annotations
-
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace

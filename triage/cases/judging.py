@@ -19,7 +19,7 @@ from triage.store.documents import wrong_document
 if TYPE_CHECKING:
     from corpus.target import Target
     from oracles.judge import Judge
-    from triage.console.progress import Progress
+    from triage.console.status import Progress
 
 
 class Judges:
@@ -57,7 +57,7 @@ class Judges:
 def waits_shown() -> Iterator[None]:
     """Within it, a run that lasts says in which phase it is."""
     from oracles.sandbox.processes import LISTENERS
-    from triage.console.progress import progress
+    from triage.console.status import progress
 
     with ExitStack() as stack:
 

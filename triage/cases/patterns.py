@@ -1,7 +1,5 @@
 """Patterns out of documents: which passes fire, the least graph on which each does, what it can let go of."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -12,17 +10,20 @@ import numpy as np
 import onnx
 
 from corpus.case import Case
+from corpus.errors import UserError
 from corpus.onnx.graph import inlined, walk_nodes
 from corpus.onnx.inputs import make_inputs
 from corpus.pattern import Pattern
-from generators.patterns.joining import is_sound
-from generators.patterns.recipes import recipe_of
+from generators.patterns.recipes import is_sound, recipe_of
 from generators.strategies.patterns import around
 from oracles.judge import Judge
-from oracles.probes.firing import Firing
+from oracles.probes.record import Firing
 from oracles.relation.program import FIRST_OPSET, LAST_OPSET
 from reducer.generalize import Generalized, least_graph, loosen, static
+from reducer.pass_sets import PassSet, counted, find_pass_set
 from triage.cases.documented_tests import Document
+from triage.cases.sources import open_to_run
+from triage.console.options import CaseOptions
 
 OPSETS = range(FIRST_OPSET, LAST_OPSET + 1)
 MOST_NODES = 150
@@ -162,3 +163,39 @@ def _static_case(case: Case) -> Case | None:
     shapes = {name: value.shape for name, value in arrays.items()}
     program = static(model, shapes).SerializeToString(deterministic=True)
     return replace(case, program=program)
+
+
+def find_passes(word: str, options: CaseOptions) -> dict[str, Any] | None:
+    """The JSON document of `crux passes`; None when the case shows no failure."""
+    case = open_to_run(word, options)
+    assert case.target is not None
+    with options.judge(case.target, format=case.format) as judge:
+        if judge.backend.passes is None:
+            raise UserError(f"target {judge.target}: has no passes that can be disabled one by one")
+        verdict = judge.verdict(case).must_be_of_a_program(case.origin or case.case_id[:12])
+        found = find_pass_set(judge, case, verdict)
+    if found is None:
+        return None
+    return {"case": word, **counted(found, 1).to_json(), "symptom": str(verdict.symptom)}
+
+
+def advice(found: PassSet | None, disabled_by: str) -> str:
+    """One sentence for an issue: what to disable for the failure to go away, or that nothing helps.
+
+    `disabled_by` is how users of the backend disable the pass `{}`.
+    """
+    if found is None or not (found.minimal or found.beyond_passes):
+        return ""
+    if found.beyond_passes:
+        return "Disabling every pass that can be disabled by name does not make it go away."
+    if not found.cures:
+        return f"It takes {_list(found.minimal)}, and no single pass's being disabled makes it go away."
+    settings = " or ".join(disabled_by.format(name) for name in found.cures)
+    text = f"Disabling only {_list(found.cures, 'or')} makes it go away: {settings}."
+    others = [name for name in found.minimal if name not in found.cures]
+    return f"{text} It takes {_list(others)}, or what does the same, as well." if others else text
+
+
+def _list(names: tuple[str, ...] | list[str], word: str = "and") -> str:
+    *most, last = [f"`{name}`" for name in names]
+    return f"{', '.join(most)} {word} {last}" if most else last

@@ -17,9 +17,9 @@ from corpus.errors import UserError
 from corpus.formats import find_format
 from corpus.load import has_inputs, must_be_known, open_case
 from corpus.reading import parse_json
-from oracles.run import Limits
 from oracles.sandbox.importing import open_foreign
 from oracles.sequence import with_sequence
+from oracles.verdict import Limits
 from triage.cases.judging import Judges
 from triage.console.options import CaseOptions
 from triage.store.names import find_case, is_name
@@ -102,7 +102,7 @@ def open_one(word: str, options: CaseOptions, judges: Judges | None = None) -> C
         if judges is None or not is_made or case.target is None or case.loads_only:
             return case
         from generators.finite import settled
-        from generators.language.record import language_of
+        from generators.language.emit import language_of
 
         if not language_of(case.format).searches_inputs:
             return case

@@ -1,7 +1,5 @@
 """A user's program run with torch's dumps switched on, and the cases that these are."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,8 +10,8 @@ from corpus.errors import UserError
 from corpus.load import open_case
 from corpus.processes import NotRun, run_for_user
 from corpus.target import Target
-from oracles.run import Limits
 from oracles.sandbox.importing import open_foreign
+from oracles.verdict import Limits
 from triage.console.output import say
 
 LEVELS = {"errors": "2", "all": "3"}

@@ -6,8 +6,6 @@ an Identity stands where they stood), and stops failing with the same passes dis
 same bug, of which the whole is only a face.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any

@@ -20,12 +20,10 @@ from typing import Any
 
 from corpus.case import Case
 from oracles.judge import Judge
-from oracles.run import Config
-from oracles.verdict import Outcome, Verdict
+from oracles.verdict import Config, Outcome, Verdict
 from reducer.language import open_nodes
 from reducer.pass_sets import failing_config
-from triage.causes.cores import core_of
-from triage.causes.sites import Sites, share_a_kernel
+from triage.causes.cores import Sites, core_of, share_a_kernel
 from triage.language import model_of
 
 

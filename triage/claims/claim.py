@@ -11,9 +11,8 @@ from difflib import SequenceMatcher
 from corpus.errors import UserError
 from oracles.numerics.compare import Tolerance, compare_outputs
 from oracles.probes.memory import UNINITIALISED
-from oracles.run import Config, Run, Status
 from oracles.text.normalise import name_operators, parse_message, template, unwrap, without_instructions
-from oracles.verdict import Mark, Outcome, Verdict
+from oracles.verdict import Config, Mark, Outcome, Run, Status, Verdict
 from triage.projects import ClaimedRun, Project
 from triage.views.rendering import scrub
 

@@ -1,7 +1,5 @@
 """Average linkage with a cut: a partition that is a function of the set of items, not of their order."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 
 Groups = tuple[tuple[str, ...], ...]

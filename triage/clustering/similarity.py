@@ -8,8 +8,6 @@ any, and are two where other operands are special; wrong results as `triage.clus
 Timeouts are exact: nothing is similar to them.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Mapping

@@ -1,14 +1,12 @@
 """Clusters of raw trace texts, by their text alone: never by file name, neighbours or order."""
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from corpus.errors import UserError
-from oracles.naming.components import signature_of_text
+from oracles.naming.names import signature_of_text
 from oracles.naming.signature import Signature
 from oracles.text.failure_text import as_written, crashed_function
 from oracles.text.normalise import template

@@ -6,8 +6,6 @@ floats. Those are one only where a rewrite of the same operators is wrong whatev
 known, several operators are needed, or nothing is computed (a wrong shape, an operator that moves elements).
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from collections import Counter

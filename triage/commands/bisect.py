@@ -56,7 +56,7 @@ def bisect(
     from triage.bisection.environments import cache_folder
     from triage.bisection.release_results import Settings
     from triage.cases.sources import open_to_run
-    from triage.console.progress import progress
+    from triage.console.status import progress
 
     opened = open_to_run(case, options)
     assert opened.target is not None

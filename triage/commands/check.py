@@ -133,7 +133,7 @@ def _remarks(case: Case) -> Iterator[str]:
 
 def _past(options: CaseOptions, case: Case, verdict: Verdict, judge: Judge) -> Document:
     """What stops the program, step by step, and what becomes of the rest; `bug` is that of any step."""
-    from oracles.naming.components import signature
+    from oracles.naming.names import signature
     from oracles.verdict import Outcome
     from triage.bugs.known import known_issue, load_known
     from triage.cases.past import Stop, stops_in
@@ -187,7 +187,7 @@ def _compared(options: CaseOptions, words: list[str], names: str) -> Iterator[Do
     if len(targets) < 2:
         raise UserError(f"--targets {names!r}: name several, such as ort,tvm,reference")
     with Judges(options) as judges:
-        from triage.cases.sides import compare_sides
+        from triage.cases.replaying import compare_sides
         from triage.cases.sources import bounded, each_named, open_one
 
         for word in each_named(words):

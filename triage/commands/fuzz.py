@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from generators.fuzz import Tally
     from generators.mixture import Plan
-    from triage.console.progress import Progress
+    from triage.console.status import Progress
     from triage.store.failures import Failure
 
 DEFAULT_MINUTES = 1.0
@@ -77,7 +77,7 @@ def fuzz(
 
     Example: crux fuzz --tests 1000 --target ort
     """
-    from triage.console.progress import progress
+    from triage.console.status import progress
 
     minutes = DEFAULT_MINUTES if tests is None and minutes is None else minutes
     summary: dict[str, Any] = {}
@@ -118,9 +118,9 @@ def _failures(
     import time
 
     from triage.bugs.known import load_known
-    from triage.campaigns.fuzzing import Fuzzer
+    from triage.campaigns.target_campaigns import Fuzzer
     from triage.cases.sources import finite_source
-    from triage.console.progress import tally_text
+    from triage.console.status import tally_text
     from triage.store.database import Store
 
     target = options.target_of(None)

@@ -67,14 +67,14 @@ def generate(
 
     Example: crux generate -o programs --count 100 --ops 10
     """
-    from generators import library
+    from generators import mixture
     from generators.mutations import modes
-    from triage.console.progress import progress
+    from triage.console.status import progress
 
     budget = budget_of(max_flops, max_bytes, max_dim, max_depth, max_ms)
-    how = library.Options(strategy, source, modes.Mode(mode.value), budget, options.trust)
+    how = mixture.Options(strategy, source, modes.Mode(mode.value), budget, options.trust)
     with progress() as shown:
-        done = library.generate(
+        done = mixture.generate(
             out,
             count,
             ops,

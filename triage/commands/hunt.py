@@ -216,8 +216,7 @@ def _front(
     native: bool,
     cluster: str,
 ) -> TargetCampaign:
-    from triage.campaigns.fuzzing import Fuzzer
-    from triage.campaigns.target_campaigns import TargetCampaign
+    from triage.campaigns.target_campaigns import Fuzzer, TargetCampaign
 
     fuzzer = stack.enter_context(Fuzzer(store, options, target, "hunt", plan, native=native, cluster=cluster))
     return TargetCampaign(store, fuzzer, stack.enter_context(options.judge(fuzzer.target)))

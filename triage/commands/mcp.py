@@ -1,7 +1,5 @@
 """`crux mcp`: a server for assistants that speak the Model Context Protocol."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

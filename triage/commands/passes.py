@@ -25,7 +25,7 @@ def passes(options: CaseOptions, case: Case) -> int:
 
     Example: crux passes model.onnx --target ort
     """
-    from triage.cases.pass_sets import find_passes
+    from triage.cases.patterns import find_passes
 
     document = find_passes(case, options)
     if document is None:

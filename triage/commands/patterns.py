@@ -41,7 +41,7 @@ def extract(options: CaseOptions, tests: Tests, out: Out = Path("crux-patterns")
 
     Example: crux patterns extract tests -o patterns --target ort
     """
-    from triage.console.progress import progress
+    from triage.console.status import progress
 
     with progress() as shown:
         facts = _extract(options, tests, out, most, shown.note, shown.status)
@@ -57,7 +57,7 @@ def _extract(
     options: CaseOptions, tests: Path, out: Path, most: int, note: Any, status: Any
 ) -> dict[str, Any]:
     from corpus.formats import format_names
-    from oracles.probes.firing import Firing
+    from oracles.probes.record import Firing
     from triage.cases.documented_tests import Reader
     from triage.language import language_of
 

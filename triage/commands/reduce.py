@@ -134,9 +134,9 @@ def _reduce_one(options: CaseOptions, word: str, out: Path, request: Request) ->
 def _reduce_with(judges: Judges, word: str, out: Path, request: Request) -> int:
     from reducer.options import DoesNotFail
     from triage.cases.sources import open_one
-    from triage.console.progress import progress
-    from triage.pages.reduction import NAME as PAGE
-    from triage.pages.reduction import write_page
+    from triage.console.status import progress
+    from triage.pages.differences import NAME as PAGE
+    from triage.pages.differences import write_page
     from triage.reductions.folders import reduce_into, reducer_options
 
     options = judges.options
@@ -166,10 +166,9 @@ def _reduce_all(options: CaseOptions, request: Request) -> Iterator[Document]:
     from corpus.errors import UserError
     from corpus.target import Target
     from triage.cases.judging import Judges
-    from triage.console.progress import progress
-    from triage.reductions.explained import Explainer
+    from triage.console.status import progress
+    from triage.reductions.explained import Explainer, waiting
     from triage.reductions.failures import reduce_failure
-    from triage.reductions.selection import waiting
     from triage.store.database import open_existing
     from triage.store.failures import NEW, get_failure, why_set_aside
 
@@ -209,7 +208,7 @@ def _reduce_again(options: CaseOptions, request: Request) -> Iterator[Document]:
     from corpus.errors import UserError
     from corpus.target import Target
     from triage.cases.judging import Judges
-    from triage.console.progress import progress
+    from triage.console.status import progress
     from triage.reductions.again import Again
     from triage.store.clusters import clusters
     from triage.store.database import open_existing

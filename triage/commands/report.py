@@ -14,7 +14,7 @@ from triage.console.output import Document, emit, quoted, table
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from triage.console.progress import Progress
+    from triage.console.status import Progress
 
 Ids = Annotated[
     list[str] | None,
@@ -89,7 +89,7 @@ def _reports(
     from functools import partial
 
     from triage.cases.judging import Judges
-    from triage.console.progress import progress
+    from triage.console.status import progress
     from triage.reports.by_name import report_word
     from triage.reports.newest_release import NewestReleases
     from triage.setup.short_run import in_short
@@ -111,7 +111,7 @@ def _requests(options: CaseOptions, out: Path) -> Iterator[Document]:
     """A request for each target of which the database holds declared limits."""
     from corpus.errors import UserError
     from triage.cases.judging import Judges
-    from triage.console.progress import progress
+    from triage.console.status import progress
     from triage.reductions.failures import reduced_limits
     from triage.reports.limit_request import write_request
     from triage.store.database import open_existing

@@ -1,7 +1,5 @@
 """`crux schema`: what the JSON of a command looks like."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

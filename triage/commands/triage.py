@@ -113,7 +113,7 @@ def list_limits(options: StoreOptions) -> int:
 
     Example: crux triage limits --db crux.db
     """
-    from triage.bugs.limits import limits
+    from triage.bugs.failures import limits
     from triage.store.database import open_to_read
 
     with open_to_read(options.database) as store:
@@ -150,7 +150,7 @@ def mark_cluster(
     """
     from corpus.errors import UserError
     from triage.bugs.known import add_own, known_of_cluster
-    from triage.clustering.decisions import mark
+    from triage.clustering.grouping import mark
     from triage.store.clusters import get_cluster
     from triage.store.database import open_existing
     from triage.store.names import live_cluster
@@ -170,7 +170,7 @@ def merge_clusters(options: StoreOptions, cluster: ClusterId, other: Other, beca
 
     Example: crux triage merge C0001 C0004 --because "one kernel"
     """
-    from triage.clustering.decisions import merge
+    from triage.clustering.grouping import merge
     from triage.store.database import open_existing
     from triage.store.names import live_cluster
 
@@ -183,7 +183,7 @@ def split_cluster(options: StoreOptions, cluster: ClusterId, signature: Digest, 
 
     Example: crux triage split C0001 4750e08a --because "another dtype"
     """
-    from triage.clustering.decisions import split
+    from triage.clustering.grouping import split
     from triage.store.database import open_existing
     from triage.store.names import live_cluster
 
@@ -196,7 +196,7 @@ def rename_cluster(options: StoreOptions, cluster: ClusterId, title: Title) -> i
 
     Example: crux triage rename C0001 "Pad into MaxPool"
     """
-    from triage.clustering.decisions import rename
+    from triage.clustering.grouping import rename
     from triage.store.database import open_existing
     from triage.store.names import live_cluster
 
@@ -210,7 +210,7 @@ def show_coverage(options: StoreOptions) -> int:
     Example: crux triage coverage --json
     """
     from triage.store.database import open_to_read
-    from triage.store.jobs.coverage import coverage_documents
+    from triage.store.jobs.campaigns import coverage_documents
 
     with open_to_read(options.database) as store:
         emit(coverage_documents(store), as_json=options.json, show=_show_coverage)

@@ -1,7 +1,5 @@
 """After a failure of our own: a log with the traceback, and a bundle with what its report needs."""
 
-from __future__ import annotations
-
 import json
 import os
 import platform

@@ -10,8 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from triage.console.output import is_plain, is_quiet, is_terminal, printable, say, stderr_console
-from triage.console.progress import PLAIN_SECONDS, PlainLines, Progress, clock
-from triage.console.status import HuntStatus
+from triage.console.status import PLAIN_SECONDS, HuntStatus, PlainLines, Progress, clock
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -1,7 +1,5 @@
 """The help of a command: its usual options on one screen, all of them with `--help-all`."""
 
-from __future__ import annotations
-
 import enum
 import shutil
 import sys

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from oracles.judge import Judge
     from oracles.native.watching import Watch
     from oracles.numerics.compare import Tolerance
-    from oracles.run import Limits
+    from oracles.verdict import Limits
 
 PANEL = "Common options"
 RARE = "Rare options"
@@ -191,7 +191,7 @@ class CaseOptions(StoreOptions):
     @property
     def limits(self) -> Limits:
         """The bounds of one run."""
-        from oracles.run import Limits
+        from oracles.verdict import Limits
 
         return Limits(self.timeout, self.timeout * WALL_PER_CPU, self.memory << 20)
 
@@ -289,7 +289,7 @@ def _flowing(text: str) -> str:
 
 
 if TYPE_CHECKING:
-    from generators.language.budget import Budget
+    from generators.language.profile import Budget
     from generators.mixture import Plan
 
 MIXED, SCHEDULED = "mixed", "scheduled"
@@ -402,7 +402,7 @@ def budget_of(
     flops: int | None, memory: int | None, dim: int | None, depth: int | None, ms: float | None
 ) -> Budget:
     """What a program may cost; nothing is bounded that is not given."""
-    from generators.language.budget import Budget
+    from generators.language.profile import Budget
 
     return Budget(flops, memory, dim, depth, None if ms is None else ms / 1000)
 

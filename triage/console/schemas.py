@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from oracles.run import Phase
-from oracles.verdict import Outcome
+from oracles.verdict import Outcome, Phase
 
 Schema = Mapping[str, Any]
 

@@ -1,7 +1,5 @@
 """ONNX models, as people see them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,11 +9,11 @@ import onnx
 from corpus.case import Case
 from corpus.formats.onnx import parse
 from corpus.onnx.check import checker_complaint
-from corpus.onnx.infer import inferred_types
+from corpus.onnx.types import inferred_types
 from corpus.target import Target
 from oracles.judge import Judge
-from oracles.numerics.float64_model import inputs_in_double, program_in_double
-from oracles.run import Run
+from oracles.numerics.input_noise import inputs_in_double, program_in_double
+from oracles.verdict import Run
 from triage.cases.patterns import Extraction
 from triage.language import Language
 from triage.reports.sentences import OF_ONNX

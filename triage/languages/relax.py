@@ -1,7 +1,5 @@
 """Relax programs of TVM, as people see them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -14,7 +12,7 @@ from corpus.graphs.pattern import GraphPattern
 from corpus.graphs.program import GraphProgram
 from corpus.tir.script import function_lines
 from oracles.judge import Judge
-from oracles.run import Run
+from oracles.verdict import Run
 from triage.cases.documented_tests import Document
 from triage.cases.graph_patterns import GraphExtraction
 from triage.language import Language

@@ -1,30 +1,62 @@
 """Modules of TVM's PrimFuncs, as people see them."""
 
-from __future__ import annotations
-
 import base64
-from collections.abc import Mapping
-from dataclasses import dataclass
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
 from corpus.case import Case
-from corpus.tir.program import parse
+from corpus.outputs import put
+from corpus.tir.program import canonical, parse
 from corpus.tir.script import entered, print_text
 from corpus.values import Value
+from generators.tir.programs import can_start
 from oracles.judge import Judge
 from oracles.probes.context import INTERPRETER
 from oracles.probes.tir_context import interpretation_of
-from oracles.run import Config, Phase, Run, Status
-from oracles.verdict import Verdict
-from triage.cases.loop_seeds import LoopSeeds
+from oracles.verdict import Config, Phase, Run, Status, Verdict
+from triage.cases.documented_tests import Document
 from triage.language import Language
 from triage.reports.program_evidence import GraphEvidence
 from triage.reports.sentences import RunEvidence
 from triage.repro.source import Source
 from triage.views.drawn import drawn_loops
+
+FOLDER = "loops"
+"""Where they are, below the folder of the patterns."""
+
+
+@dataclass
+class LoopSeeds:
+    """PrimFuncs as they are found; two that differ in names alone are one."""
+
+    found: set[str] = field(default_factory=set)
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def keep(self, documents: Iterable[Document], out: Path) -> None:
+        """Write those documents that are new, and can be started from, below a folder."""
+        for document in documents:
+            self.counts["loops"] += 1
+            module = parse(document.case.program, document.case.origin)
+            digest = hashlib.sha256(canonical(module)).hexdigest()[:16]
+            if digest in self.found:
+                self.counts["loops left out: seen before"] += 1
+            elif not can_start(module):
+                self.counts["loops left out: no buffer of static dims and a plain type"] += 1
+            else:
+                self.found.add(digest)
+                put(out / FOLDER / f"{digest}.tir.json", document.case.program)
+
+    def facts(self) -> dict[str, Any]:
+        """Count what was seen and kept."""
+        return {**self.counts, "loops_kept": len(self.found)} if self.counts else {}
+
 
 CONFIG = Config(INTERPRETER, backend="interpreter")
 MOST_VALUES = 64

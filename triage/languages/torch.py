@@ -1,13 +1,11 @@
 """Programs of torch, as people see them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 
 from corpus.case import Case
 from oracles.judge import Judge
-from oracles.run import Config, Run
+from oracles.verdict import Config, Run
 from triage.language import Language
 from triage.reports.program_evidence import GraphEvidence
 from triage.reports.sentences import RunEvidence

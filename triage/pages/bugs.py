@@ -26,7 +26,7 @@ from triage.bugs.overview import (
 )
 from triage.console.options import StoreOptions
 from triage.language import list_case
-from triage.pages.reduction import MANY_NODES, curves
+from triage.pages.differences import MANY_NODES, curves
 from triage.store.artifacts import REDUCTION_KEPT, find_artifact, last_report
 from triage.store.clusters import BY_SYMPTOM, clusters, signatures_of
 from triage.store.database import Store

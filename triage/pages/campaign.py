@@ -12,8 +12,7 @@ from triage.bugs.known import KnownIssue
 from triage.bugs.overview import overview_with_states
 from triage.store.clusters import clusters
 from triage.store.database import Store
-from triage.store.jobs.campaigns import progress_document
-from triage.store.jobs.coverage import coverage_documents
+from triage.store.jobs.campaigns import coverage_documents, progress_document
 from triage.store.names import find_cluster
 from triage.views.rendering import hash_of, render
 from triage.views.series import Line, Point, Series, series

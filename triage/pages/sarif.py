@@ -1,7 +1,5 @@
 """The bugs of a database as SARIF 2.1.0, for other tools: a rule a bug, a result a failure."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Mapping
 from pathlib import Path

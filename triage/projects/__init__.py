@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any
 
 from corpus.errors import UserError
-from oracles.run import Config, Phase, Run
+from oracles.verdict import Config, Phase, Run
 
 Release = tuple[int, ...]
 """The first numbers of a release, such as (0, 27)."""

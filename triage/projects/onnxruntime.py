@@ -1,11 +1,9 @@
 """ONNX Runtime as a project."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
-from oracles.run import Config
+from oracles.verdict import Config
 from oracles.worker.ort.names import LEVELS
 from triage.projects import ClaimedRun, Installing, Project, Runner, ShortScript, Words
 

@@ -16,9 +16,9 @@ from reducer.options import DoesNotFail, Options
 from triage.bugs.failures import return_to_new
 from triage.clustering.similarity import group_of
 from triage.console.options import CaseOptions
-from triage.console.progress import Progress
+from triage.console.status import Progress
+from triage.reductions.explained import record_result
 from triage.reductions.folders import Request, lent, reduce_into, reducer_options, result_of
-from triage.reductions.roots import record_result
 from triage.store.clusters import get_cluster, get_signature
 from triage.store.database import Store
 from triage.store.editions import OldDecision, follow, old_decisions, retire, revive

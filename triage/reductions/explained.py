@@ -1,25 +1,43 @@
-"""Failures that a known bug explains: asked before a reduction, kept with evidence, and sampled."""
+"""Failures that a known bug explains: asked before a reduction, kept with evidence, and sampled.
 
-from __future__ import annotations
+The root of a face is a failure of its own. It has but a few nodes and is reduced at once, unless its
+signature is known already.
+"""
 
+import tempfile
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeAlias
 
+from corpus.case import Case
 from oracles.judge import Judge
-from triage.bugs.failures import mark_explained, return_to_new
+from oracles.naming.names import signature
+from oracles.naming.signature import Signature
+from oracles.verdict import Outcome, Verdict
+from reducer.api import reduce_case
+from reducer.options import DoesNotFail, Options
+from triage.bugs.failures import mark_explained, record_failure, record_reduction, return_to_new
+from triage.causes.consequences import Finding, Root, find_root
+from triage.causes.cores import Sites, core_of, form_of, ill_typed, share_a_kernel, site_of_crash
 from triage.causes.explaining import Bug, Explanation, by_symptom, counting, explain, operators_of
-from triage.causes.sites import Sites
 from triage.store.causes import (
     count_explained,
     explained_by,
     explanation_of,
     forget_explanations,
     note_explained,
+    note_face,
     reduced_bugs,
+    reduced_with_signature,
+    rewritten_by,
+    samples,
+    shown_alike,
 )
+from triage.store.clusters import get_signature
 from triage.store.database import Store
-from triage.store.failures import EXPLAINED, NEW, REDUCED, Failure, get_failure, list_failures
+from triage.store.failures import EXPLAINED, NEW, REDUCED, ROOT, Failure, get_failure, list_failures
 from triage.store.names import cluster_name
 
 FIRST_SAMPLE, BETWEEN_SAMPLES = 3, 8
@@ -127,3 +145,245 @@ def _is_sample(number: int) -> bool:
     while wanted < number:
         wanted *= BETWEEN_SAMPLES
     return wanted == number
+
+
+def name_reduced(
+    case: Case, verdict: Verdict, passes: tuple[str, ...], judge: Judge | None = None
+) -> Signature:
+    """The signature of what a reduction left; with a judge it says what only experiments tell.
+
+    Of passes it says what they replaced, of a crash what is special of the operands of the node that dies.
+    """
+    named = signature(verdict, case.measure, case, passes)
+    if judge is None or verdict.misuse_by_turns:
+        return named
+    if verdict.outcome is Outcome.CRASH:
+        site = site_of_crash(case, judge)
+        return Signature.of(*named.components, ("operands", "; ".join(sorted(site.telling)) if site else ""))
+    if not passes:
+        return named
+    if verdict.outcome is Outcome.MISMATCH:
+        return Signature.of(*named.components, ("core", core_of(case, verdict, passes, judge)))
+    return Signature.of(*named.components, ("ill-typed", ill_typed(case, verdict, passes)))
+
+
+MOST_CHECKS_FOR_ROOT = 60
+"""A root has fewer nodes than the least case of its face: what takes longer is not searched to its end."""
+
+
+def record_result(
+    store: Store,
+    failure: Failure,
+    reduced: Case,
+    verdict: Verdict,
+    document: Mapping[str, Any],
+    settings: Options,
+    judge: Judge,
+) -> tuple[Failure, Finding]:
+    """Point a failure at its reduced case, in the cluster of its root where it has one."""
+    passes = tuple(document["passes"])
+    finding = find_root(reduced, verdict, passes, judge)
+    root = _keep_root(store, failure, finding.root, settings, judge) if finding.root else None
+    named = get_signature(store, root.signature) if root else name_reduced(reduced, verdict, passes, judge)
+    alike = _alike(store, failure, reduced, passes, named) if finding.root is None else None
+    if alike is not None:
+        root, why = alike
+        named, finding = get_signature(store, root.signature), replace(finding, why=why)
+    after = record_reduction(store, failure, reduced, verdict, named, document)
+    note_face(store, failure.id, root.id if root else None, finding.evidence())
+    return after, finding
+
+
+def _alike(
+    store: Store, failure: Failure, reduced: Case, passes: tuple[str, ...], named: Signature
+) -> tuple[Failure, str] | None:
+    """The known failure that is one bug with this one though they are named otherwise, and why it is."""
+    if twin := _twin(store, failure, reduced, passes):
+        return twin, f"it dies in the same native function as {twin.name}"
+    if reduced_with_signature(store, named.digest):
+        return None
+    twin = _of_one_form(store, failure, reduced, passes)
+    return (twin, f"the same passes rewrite the same graph as in {twin.name}") if twin else None
+
+
+def _twin(store: Store, failure: Failure, reduced: Case, passes: tuple[str, ...]) -> Failure | None:
+    """The first crash of a kernel in the same native function, of an operator that may share its base."""
+    own = _operators(reduced)
+    if failure.outcome != Outcome.CRASH.value or passes or len(own) != 1:
+        return None
+    for known in shown_alike(store, failure.symptom, failure.release):
+        other = _operators(store.load_case(known.case_id))
+        if len(other) == 1 and other != own and share_a_kernel(own[0], other[0]) and not known.passes:
+            return get_failure(store, known.failure)
+    return None
+
+
+def _of_one_form(store: Store, failure: Failure, reduced: Case, passes: tuple[str, ...]) -> Failure | None:
+    """The first failure of another outcome for which the same passes need the same graph.
+
+    None where such failures stand in several clusters: two defects of one rewrite, and nothing tells which.
+    """
+    form = form_of(reduced) if passes else None
+    if form is None:
+        return None
+    rewritten = rewritten_by(store, failure.target, passes)
+    alike = [known for known in rewritten if form_of(store.load_case(known.case_id)) == form]
+    others = [known for known in alike if known.outcome != failure.outcome]
+    is_one = bool(others) and len({known.cluster for known in alike}) == 1
+    return get_failure(store, others[0].root) if is_one else None
+
+
+def _operators(case: Case) -> list[str]:
+    return [op for op in case.measure.ops if op != "Constant"]
+
+
+def _keep_root(store: Store, face: Failure, root: Root, settings: Options, judge: Judge) -> Failure | None:
+    """The failure that stands for a root: the known one of its signature, or the root reduced."""
+    quick = name_reduced(root.case, root.verdict, root.passes, judge)
+    known = reduced_with_signature(store, quick.digest)
+    if known:
+        return get_failure(store, known)
+    with tempfile.TemporaryDirectory(prefix="crux-root-") as name:
+        limited = replace(settings, max_checks=MOST_CHECKS_FOR_ROOT)
+        try:
+            done = reduce_case(root.case, Path(name) / "root", limited, judge=judge)
+        except DoesNotFail:
+            return None
+        if done.verdict is None:
+            return None
+        passes = done.passes.minimal if done.passes else ()
+        named = name_reduced(done.case, done.verdict, passes, judge)
+        return _recorded(store, face, root, done.case, done.verdict, named, done.to_json())
+
+
+def _recorded(
+    store: Store,
+    face: Failure,
+    root: Root,
+    reduced: Case,
+    verdict: Verdict,
+    named: Signature,
+    document: Mapping[str, Any],
+) -> Failure:
+    """Store the root as a failure that opens the cluster where its face was until now."""
+    known = reduced_with_signature(store, named.digest)
+    if known:
+        return get_failure(store, known)
+    case = replace(root.case, origin=ROOT.format(face.name))
+    provisional = get_signature(store, face.signature)
+    failure = record_failure(store, case, root.verdict, release=face.release, sketched=provisional)
+    return record_reduction(store, failure, reduced, verdict, named, document)
+
+
+MOST_PRESUMED = 2
+"""How many failures of one symptom are reduced although they look like a bug that is known already."""
+SEPARATOR = " | "
+"""What stands between the parts of a symptom's text."""
+PER_SYMPTOM = 8
+"""So many wrong values or crashes of one symptom are as good as the first: their symptom says little."""
+MOST_NOVEL = 40
+"""How many of one symptom are reduced at most; wrong values of different bugs share their symptom."""
+
+
+Rank: TypeAlias = tuple[bool, bool, int, int, int]
+"""Endless, like what is known, how many of its symptom are done, operators, number: the least comes first."""
+
+
+class Selection:
+    """Chooses the next failure to reduce, and knows when there is none worth it.
+
+    A failure that holds all operators of a reduced case of the same symptom is presumed to be that bug again,
+    unless checks have said that it is none that is known (`is_refuted`, by the failure's number).
+    """
+
+    def __init__(
+        self, store: Store, target: str, is_refuted: Callable[[int], bool] = lambda number: False
+    ) -> None:
+        self._store = store
+        self._target = target
+        self._is_refuted = is_refuted
+        self._operators: dict[str, Counter[str]] = {}
+
+    def next(self, *, urgent: bool = False, without: Container[int] = ()) -> Failure | None:
+        """The most promising un-reduced failure: unlike the known ones, of a rare symptom, small.
+
+        Those whose numbers are in `without` are not asked for.
+
+        What does not end comes last: each check and each proof takes all the time that a run may take.
+        `urgent` asks only for the first of a symptom, which ends and is like no bug that is known.
+        """
+        failures = [each for each in list_failures(self._store) if each.target == self._target]
+        reduced = [each for each in failures if each.status == REDUCED]
+        waiting = [each for each in failures if each.status == NEW and each.id not in without]
+        by_symptom = Counter(_kind(each) for each in reduced)
+        sampled = samples(self._store)
+        ranked = {
+            each: self._rank(each, [] if each.id in sampled else reduced, by_symptom[_kind(each)])
+            for each in waiting
+        }
+        worth = {failure: rank for failure, rank in ranked.items() if rank is not None}
+        if urgent:
+            first = {each for each in worth if not by_symptom[_kind(each)]}
+            worth = {
+                each: rank for each, rank in worth.items() if each in first and rank[:2] == (False, False)
+            }
+        return min(worth, key=lambda failure: worth[failure]) if worth else None
+
+    def _rank(self, failure: Failure, reduced: list[Failure], done: int) -> Rank | None:
+        """The less, the more promising; None where enough of its symptom are `done`."""
+        alike = not self._is_refuted(failure.id) and self._known_bugs_in(failure, reduced) > 0
+        specific = _is_specific(failure)
+        if done >= (MOST_PRESUMED if alike or specific else MOST_NOVEL):
+            return None
+        size = sum(self._operators_of(failure.case_id).values())
+        return failure.is_endless, alike, done if specific else done // PER_SYMPTOM, size, failure.id
+
+    def _known_bugs_in(self, failure: Failure, reduced: list[Failure]) -> int:
+        """Count the reduced cases of the same symptom that this failure could contain."""
+        own = self._operators_of(failure.case_id)
+        return sum(
+            _kind(each) == _kind(failure) and _holds(own, self._operators_of(each.best_case))
+            for each in reduced
+        )
+
+    def _operators_of(self, case_id: str) -> Counter[str]:
+        if case_id not in self._operators:
+            self._operators[case_id] = Counter(self._store.load_case(case_id).measure.ops)
+        return self._operators[case_id]
+
+
+def waiting(store: Store) -> Iterator[Failure]:
+    """Yield every un-reduced failure, each after the one before is reduced; what tells most comes first.
+
+    One that is as new when the next is asked for was left, such as one that needs trust: it comes once.
+    """
+    left: set[int] = set()
+    for target in sorted({failure.target for failure in list_failures(store, status=NEW)}):
+        selection = Selection(store, target)
+        while failure := selection.next(without=left):
+            yield failure
+            _note_left(store, failure, left)
+    while rest := [each for each in list_failures(store, status=NEW) if each.id not in left]:
+        yield rest[0]
+        _note_left(store, rest[0], left)
+
+
+def _note_left(store: Store, failure: Failure, left: set[int]) -> None:
+    if get_failure(store, failure.id).status == NEW:
+        left.add(failure.id)
+
+
+def _kind(failure: Failure) -> str:
+    """The symptom; of a crash only its signal, for one kernel has many places in a stripped library."""
+    if failure.outcome == Outcome.CRASH.value:
+        return SEPARATOR.join(failure.symptom.split(SEPARATOR)[:3])
+    return failure.symptom
+
+
+def _is_specific(failure: Failure) -> bool:
+    """Whether the symptom names a place in the compiler, so that the same symptom is most likely one bug."""
+    return failure.outcome == Outcome.EXCEPTION.value
+
+
+def _holds(outer: Mapping[str, int], inner: Mapping[str, int]) -> bool:
+    return all(outer.get(operator, 0) >= count for operator, count in inner.items())

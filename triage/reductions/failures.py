@@ -1,7 +1,5 @@
 """Reducing the failures of a store: each in a folder beside it, so that a kill loses nothing."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os
@@ -23,13 +21,12 @@ from oracles.verdict import Verdict
 from reducer.engine.journal import OtherReduction
 from reducer.options import DoesNotFail
 from reducer.result import NAME as REDUCTION
-from triage.bugs.failures import record_failure, set_aside
-from triage.bugs.limits import DeclaredLimit, limits
+from triage.bugs.failures import DeclaredLimit, limits, record_failure, set_aside
 from triage.cases.judging import Judges
-from triage.console import progress
+from triage.console import status
 from triage.console.options import CaseOptions
+from triage.reductions.explained import record_result
 from triage.reductions.folders import Request, lent, reduce_into, reducer_options, result_of
-from triage.reductions.roots import record_result
 from triage.store.artifacts import REDUCTION_KEPT, keep_artifact
 from triage.store.database import Store
 from triage.store.failures import MET, REDUCED, UNREDUCIBLE, Failure, get_failure, reduction_of
@@ -40,7 +37,7 @@ def reduce_failure(
     failure: Failure,
     options: CaseOptions,
     request: Request,
-    shown: progress.Progress,
+    shown: status.Progress,
     judge: Judge | None = None,
 ) -> tuple[Failure, dict[str, Any] | None]:
     """Reduce a failure of the store in a folder beside it, so that a kill loses nothing; None: no bug shows.
@@ -62,7 +59,7 @@ def _reduce_in(
     failure: Failure,
     options: CaseOptions,
     request: Request,
-    shown: progress.Progress,
+    shown: status.Progress,
     judge: Judge | None,
 ) -> tuple[Failure, dict[str, Any] | None]:
     case = store.load_case(failure.case_id)
@@ -169,7 +166,7 @@ CHECKS_OF_A_LIMIT = 40
 """Most checks for one form: an importer stops at one node, to which its message leads."""
 
 
-def reduced_limits(store: Store, judges: Judges, shown: progress.Progress) -> dict[str, list[DeclaredLimit]]:
+def reduced_limits(store: Store, judges: Judges, shown: status.Progress) -> dict[str, list[DeclaredLimit]]:
     """The limits by target, after one failure of each form was reduced where none was."""
     every = limits(store)
     seen = {(each.target, each.form) for each in every if each.is_reduced}

@@ -1,7 +1,5 @@
 """Reducing into a folder, as the command line does it: settings, progress, and the script beside the case."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,8 +11,7 @@ from corpus.reading import write_fresh
 from corpus.target import Target
 from oracles.judge import Judge
 from oracles.naming.names import names_of_case
-from oracles.run import Limits
-from oracles.verdict import Verdict
+from oracles.verdict import Limits, Verdict
 from reducer.api import Reduction, finished, reduce_case
 from reducer.engine.journal import NAME as JOURNAL
 from reducer.engine.journal import Journal
@@ -23,7 +20,7 @@ from reducer.result import DETAILS
 from triage.cases.judging import alone, rewrites
 from triage.claims.claim import Claim, expect, tolerance_showing
 from triage.claims.titles import operators_of, title_of
-from triage.console import progress
+from triage.console import status
 from triage.console.options import WALL_PER_CPU, CaseOptions
 from triage.language import language_of
 from triage.projects import project_of, runner_of
@@ -69,7 +66,7 @@ def reduce_into(
     case: Case,
     out: Path,
     options: Options,
-    shown: progress.Progress,
+    shown: status.Progress,
     on_other: Callable[[Case, Verdict], None] = lambda case, verdict: None,
     judge: Judge | None = None,
 ) -> tuple[dict[str, Any], Reduction | None]:
@@ -94,7 +91,7 @@ def reduce_into(
     return done.to_json(), done
 
 
-def _alone(case: Case, options: Options, shown: progress.Progress, judge: Judge | None) -> Case:
+def _alone(case: Case, options: Options, shown: status.Progress, judge: Judge | None) -> Case:
     """The case, or what an oracle has rewritten it to, where that fails by itself."""
     if options.check is not None or not rewrites(options.target):
         return case
@@ -139,7 +136,7 @@ def _write_repro(
     verdict: Verdict,
     out: Path,
     options: Options,
-    shown: progress.Progress,
+    shown: status.Progress,
     judge: Judge | None,
 ) -> None:
     """`repro.py` beside the reduced case, where its program can be had as code."""

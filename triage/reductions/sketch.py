@@ -5,8 +5,6 @@ evidence of a failure mostly leads to its operators within ten checks; what they
 like only, never with a reduced case.
 """
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 
@@ -17,11 +15,11 @@ from oracles.verdict import Outcome, Verdict
 from reducer.api import reduce_case
 from reducer.options import DoesNotFail
 from triage.bugs.failures import record_failure
-from triage.causes.sites import site_of_crash
+from triage.causes.cores import site_of_crash
 from triage.clustering.similarity import BEFORE_REDUCTION
 from triage.console.options import CaseOptions
+from triage.reductions.explained import name_reduced
 from triage.reductions.folders import Request, reducer_options
-from triage.reductions.roots import name_reduced
 from triage.store.database import Store
 from triage.store.failures import find_failure
 

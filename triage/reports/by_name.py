@@ -11,8 +11,8 @@ import onnx
 
 from corpus.case import Case
 from corpus.errors import UserError
-from corpus.onnx.infer import inferred_types
 from corpus.onnx.text import type_text
+from corpus.onnx.types import inferred_types
 from corpus.outputs import put
 from oracles.verdict import Outcome, Verdict
 from triage.bugs.history import History, history_of_folder, history_of_name

@@ -8,9 +8,8 @@ from importlib.metadata import PackageNotFoundError, version
 
 from corpus.release import is_before
 from oracles.numerics.compare import compare_outputs
-from oracles.numerics.float64_model import outputs_like
-from oracles.run import Run
-from oracles.verdict import Mark, Outcome
+from oracles.numerics.input_noise import outputs_like
+from oracles.verdict import Mark, Outcome, Run
 from triage.bugs.history import History
 from triage.claims.claim import UNOPTIMISED
 from triage.claims.titles import is_reference, whose

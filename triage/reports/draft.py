@@ -14,12 +14,11 @@ from corpus.case import Case
 from corpus.onnx.types import DTYPES, dtype_name, element_type
 from corpus.values import Value
 from oracles.judge import Judge
-from oracles.naming.components import signature
+from oracles.naming.names import signature
 from oracles.naming.signature import Signature
 from oracles.numerics.compare import Tolerance
-from oracles.run import Run
 from oracles.sandbox.executor import without_twins
-from oracles.verdict import Outcome, Verdict
+from oracles.verdict import Outcome, Run, Verdict
 from reducer.pass_sets import PassSet, find_pass_set
 from triage.bugs.history import History
 from triage.bugs.known import KnownIssue, Library

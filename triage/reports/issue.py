@@ -11,10 +11,9 @@ import numpy as np
 
 from corpus.release import order_of
 from oracles.numerics.compare import compare_outputs
-from oracles.numerics.float64_model import outputs_like
-from oracles.run import Phase, Run
-from oracles.verdict import Outcome, WrongResult
-from triage.cases.pass_sets import advice
+from oracles.numerics.input_noise import outputs_like
+from oracles.verdict import Outcome, Phase, Run, WrongResult
+from triage.cases.patterns import advice
 from triage.claims.claim import UNOPTIMISED, Expectation
 from triage.claims.titles import in_short, in_words, is_reference
 from triage.language import language_of

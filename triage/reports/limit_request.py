@@ -1,7 +1,5 @@
 """One feature request for all that an importer declares not to do: a table, the smallest models, a script."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +12,7 @@ from corpus.onnx.text import print_text
 from corpus.target import Target
 from oracles.judge import Judge
 from oracles.verdict import Verdict
-from triage.bugs.limits import DeclaredLimit
+from triage.bugs.failures import DeclaredLimit
 from triage.claims.titles import MOST_TITLE
 from triage.projects import project_of
 from triage.reports.bundle import write_bundle

@@ -18,7 +18,7 @@ from triage.bisection.places import Place, Sources
 from triage.bisection.release_results import GOOD, SymptomClasses, release_result
 from triage.cases.judging import Judges
 from triage.console.options import CaseOptions
-from triage.console.progress import Progress
+from triage.console.status import Progress
 from triage.projects import project_of, project_of_package
 from triage.store.artifacts import note_newest
 from triage.store.database import Store

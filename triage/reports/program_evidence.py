@@ -1,7 +1,5 @@
 """A case's program as a report shows it and has it checked; each language says how."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,7 +8,7 @@ from typing import Any, ClassVar, Protocol
 from corpus.case import Case
 from corpus.formats import find_format
 from oracles.judge import Judge
-from oracles.run import Run
+from oracles.verdict import Run
 from triage.language import language_of, list_case
 from triage.reports.sentences import RunEvidence
 from triage.repro.source import Source

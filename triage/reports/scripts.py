@@ -1,7 +1,5 @@
 """The scripts of a report with their proofs, which run while the rest of the report is looked up."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The words of `issue.md`: what happened, what was expected, and the evidence for it, from plain runs."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,8 +8,7 @@ import numpy as np
 
 from corpus.values import Tensor, Value
 from oracles.numerics.compare import Tolerance, compare_outputs, differing
-from oracles.run import Run, Status
-from oracles.verdict import Outcome, Verdict
+from oracles.verdict import Outcome, Run, Status, Verdict
 from triage.claims.claim import ACCEPTED, UNOPTIMISED, Expectation, essence, signal_text
 from triage.claims.titles import in_short, in_words, pairs_of, while_doing
 from triage.projects import Project

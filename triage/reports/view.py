@@ -1,7 +1,5 @@
 """What `issue.md` says, part by part: the names of the fields are those that the forms use."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any

@@ -4,8 +4,6 @@ The text is made of literals, so names and strings can do no harm. What the word
 maps, training information) raises `NotExpressible`, and the caller embeds the model's bytes instead.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Writing `repro.py`: the model in code where that can be read, as bytes where not, beside it where huge."""
 
-from __future__ import annotations
-
 import ast
 import base64
 import inspect

@@ -4,8 +4,6 @@ Both build the program, run it and assert what should hold, so they fail before 
 parts that run it are the project's (`ShortScript`); what is asserted is the same for all.
 """
 
-from __future__ import annotations
-
 import base64
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -17,15 +15,13 @@ import numpy as np
 from corpus.case import Case
 from corpus.values import Value
 from oracles.numerics.compare import Tolerance
-from oracles.run import Run
-from oracles.verdict import Outcome
+from oracles.verdict import Outcome, Run
 from triage.claims.claim import ACCEPTED, UNOPTIMISED, Claim, Expectation, signal_text
 from triage.claims.titles import whose
 from triage.language import language_of, model_of
 from triage.projects import Runner, ShortScript, runner_of
-from triage.repro.helper_code import array_code, helper_code
 from triage.repro.model_code import NotExpressible
-from triage.repro.source import Source
+from triage.repro.source import Source, array_code, helper_code
 from triage.views.rendering import as_comment, template_of
 
 AT_A_GLANCE = 40

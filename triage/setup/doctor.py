@@ -3,8 +3,6 @@
 Nothing that may be missing is imported before it was seen to be there.
 """
 
-from __future__ import annotations
-
 import importlib.metadata
 import platform
 import shutil
@@ -25,8 +23,8 @@ from corpus.target import Target
 from oracles.backends import backends
 from oracles.extras import how_to_install
 from oracles.judge import Judge
-from oracles.run import Run
 from oracles.sandbox.sandbox import Sandbox, SandboxError, describe_isolation
+from oracles.verdict import Run
 from triage.console.output import quoted
 from triage.language import language_of
 from triage.projects import project_of, project_of_package, projects

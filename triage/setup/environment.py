@@ -1,7 +1,5 @@
 """The environment that a failure was seen in, asked of the interpreter that runs the target."""
 
-from __future__ import annotations
-
 import json
 import platform
 import re

@@ -1,7 +1,5 @@
 """Commands that run a few programs only, and so prepare nothing that pays for many."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager

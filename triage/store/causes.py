@@ -4,8 +4,6 @@ A *face* is a reduced failure whose root is another one: it carries the root's s
 cluster. An *explained* failure was not reduced: the checks that decided are kept beside it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any

@@ -1,14 +1,11 @@
 """Verdicts as JSON: what the store keeps of a verdict, without the runs' output values."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import asdict
 from typing import Any
 
 from corpus.reading import Fields
-from oracles.run import Run
-from oracles.verdict import Symptom, Verdict, WrongResult
+from oracles.verdict import Run, Symptom, Verdict, WrongResult
 
 VERDICT = Fields(
     {

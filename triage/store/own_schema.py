@@ -1,7 +1,5 @@
 """Whether a database's schema is one that crux makes, word for word: SQLite runs what a schema says."""
 
-from __future__ import annotations
-
 import re
 import sqlite3
 from collections.abc import Mapping

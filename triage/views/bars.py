@@ -1,7 +1,5 @@
 """How many were new, by day or, of a shorter time, by hour or minute: bars, with the sum as a line."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

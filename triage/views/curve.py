@@ -1,7 +1,5 @@
 """A falling curve over checks, drawn in steps on a logarithmic scale."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ boxes; orders come from sweeps by barycentre; places are the least-squares fit t
 every box clear of the next one. Small and deterministic; made for some hundred boxes.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

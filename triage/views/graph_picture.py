@@ -1,7 +1,5 @@
 """Pictures of an ONNX graph: every box and line of one, or the surroundings of a few of its nodes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -9,8 +7,8 @@ from functools import cached_property
 
 import onnx
 
+from corpus.onnx.canonical import op_name
 from corpus.onnx.graph import free_names, initializer_names
-from corpus.onnx.measure import op_name
 from corpus.onnx.text import tensor_text, type_text
 from triage.views.graph_layout import Box, Drawing, Gaps, Point, draw, svg_path, topological_order
 

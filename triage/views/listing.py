@@ -1,12 +1,10 @@
 """A model and its values as text and as a picture, for a person."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 
-from corpus.onnx.infer import graph_types, inferred_types
 from corpus.onnx.text import print_text, tensor_text, type_text
+from corpus.onnx.types import graph_types, inferred_types
 from corpus.values import Tensor, Value
 from triage.views.drawn import DrawnGraph
 

@@ -1,7 +1,5 @@
 """The templates of reports and scripts, and the filters that make foreign text harmless in them."""
 
-from __future__ import annotations
-
 import base64
 import getpass
 import hashlib

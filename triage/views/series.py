@@ -1,7 +1,5 @@
 """Lines over time on linear scales, from zero up: how something went on."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -12,7 +12,7 @@ from corpus.errors import UserError
 from corpus.formats import find_format
 from corpus.release import order_of
 from corpus.target import Target
-from oracles.naming.components import signature
+from oracles.naming.names import signature
 from oracles.sandbox.processes import SandboxError
 from oracles.verdict import Outcome
 from triage.bisection.bisection import target_for
@@ -21,9 +21,9 @@ from triage.bisection.places import Place, Sources, chosen
 from triage.cases.judging import Judges, judge_often
 from triage.cases.replaying import shown_by
 from triage.console.options import CaseOptions
-from triage.console.progress import Progress
+from triage.console.status import Progress
 from triage.store.database import Store, dump
-from triage.store.jobs.watched import WatchedRow, keep_watch, watched_releases
+from triage.store.jobs.campaigns import WatchedRow, keep_watch, watched_releases
 from triage.watching.changes import Change, Seen, Subject, before, change
 
 SURE = 3

@@ -1,12 +1,10 @@
 """The forms of expressions, a file for each kind: a file here that names `FORMS` is found by itself."""
 
-from __future__ import annotations
-
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 
-from generators.relax.growing import Form
+from generators.relax.leaves import Form
 
 
 @cache

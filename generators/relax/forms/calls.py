@@ -1,7 +1,5 @@
 """Forms that call operators and PrimFuncs."""
 
-from __future__ import annotations
-
 from math import prod
 
 import numpy as np
@@ -10,12 +8,25 @@ from corpus.graphs.loops import PrimFunc
 from corpus.tir.program import make_inputs
 from corpus.tir.scopes import is_well_formed
 from corpus.tir.tree import Function, Module
-from generators.relax.frame import Frame, Known
-from generators.relax.growing import Form, Growth
-from generators.relax.operator import ANY, Argument, Given, Group, Literal, Want, Within, target_of
+from generators.relax.leaves import Form, Growth
+from generators.relax.making import Frame, Known
+from generators.relax.operator import (
+    ANY,
+    Argument,
+    Dim,
+    Fields,
+    Given,
+    Group,
+    Json,
+    Literal,
+    Tensor,
+    Want,
+    Within,
+    target_of,
+    type_to_json,
+)
 from generators.relax.ops import recognising
 from generators.relax.stages import DTYPES, is_taken, primfunc
-from generators.relax.types import Dim, Fields, Json, Tensor, type_to_json
 from oracles.tir.interpreter import interpret
 
 _TRIES = 6

@@ -1,18 +1,24 @@
 """Forms with scopes of their own: branches, local functions, functions of the module, recursion."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 
 from generators.relax.choices import any_tensor
-from generators.relax.frame import Frame, Known, graph_json
-from generators.relax.growing import Form, Growth
-from generators.relax.leaves import drawn
-from generators.relax.making import Helper
-from generators.relax.operator import ANY, Within
-from generators.relax.types import BOOL, Arrow, Dim, Json, Tensor, Type, concrete, type_to_json
+from generators.relax.leaves import Form, Growth, drawn
+from generators.relax.making import Frame, Helper, Known, graph_json
+from generators.relax.operator import (
+    ANY,
+    BOOL,
+    Arrow,
+    Dim,
+    Json,
+    Tensor,
+    Type,
+    Within,
+    concrete,
+    type_to_json,
+)
 from oracles.worker.relax_reference.program import wide
 
 _BRANCH_DEPTH = 3

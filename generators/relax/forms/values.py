@@ -1,15 +1,11 @@
 """Forms that name, cast or take apart values: aliases, casts, tuples, shapes, sizes of the run."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from generators.relax.choices import any_tensor
-from generators.relax.frame import Frame, Known
-from generators.relax.growing import Form, Growth
-from generators.relax.leaves import fitting
-from generators.relax.operator import ANY, Within
-from generators.relax.types import Fields, Json, Sizes, Tensor, Type, type_to_json
+from generators.relax.leaves import Form, Growth, fitting
+from generators.relax.making import Frame, Known
+from generators.relax.operator import ANY, Fields, Json, Sizes, Tensor, Type, Within, type_to_json
 from generators.relax.watched import Unsound
 
 

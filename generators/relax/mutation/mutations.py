@@ -1,21 +1,18 @@
 """The changes, each by types: insert, replace, delete, draw anew, compute in another dtype, move, regroup."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 
 from corpus.graphs.program import REF, Binding, GraphProgram, graph_of_json, graph_to_json, tag_of
 from corpus.values import Tensor as Array
-from generators.language.budget import UNLIMITED, Budget
-from generators.language.random_source import RandomSource
+from generators.language.profile import UNLIMITED, Budget
+from generators.language.values import RandomSource
 from generators.relax.choices import Choices
-from generators.relax.finishing import in_blocks
 from generators.relax.mutation.mutant import BLOCK, Grown, Mutant, astype, bounds_of, reading
+from generators.relax.operator import FLOATS, Tensor, Type
 from generators.relax.ops import operators
-from generators.relax.programs import RelaxProgram
-from generators.relax.types import FLOATS, Tensor, Type
+from generators.relax.programs import RelaxProgram, in_blocks
 from generators.relax.watched import MOST_FLOAT, Unsound
 from oracles.numerics.graph_rewrites import REWRITES
 

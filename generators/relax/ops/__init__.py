@@ -1,14 +1,11 @@
 """The operators of Relax, one file a family. A file here that names `OPERATORS` is found by itself."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache, lru_cache
 from importlib import import_module
 from pkgutil import iter_modules
 
-from generators.relax.operator import Operator
-from generators.relax.types import Tensor
+from generators.relax.operator import Operator, Tensor
 
 _MOST_TYPES = 4096
 """How many types the answers of all recognisers are kept for, the last ones asked about."""

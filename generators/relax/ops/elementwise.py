@@ -1,20 +1,21 @@
 """Element by element: arithmetic with broadcasting, comparisons, logic, bits, activations, casts."""
 
-from __future__ import annotations
-
 from generators.relax.operator import (
     ANY,
+    BOOL,
+    INTEGERS,
+    SIGNED,
     Asking,
     Call,
+    Dim,
     Likely,
     Operator,
     Recogniser,
-    Solver,
+    Tensor,
     Want,
     Within,
     number,
 )
-from generators.relax.types import BOOL, INTEGERS, SIGNED, Dim, Tensor
 
 _POSITIVE, _NOT_NEGATIVE = Within(0.05, 100.0), Within(0.0, 100.0)
 _UNIT, _SMALL = Within(-0.95, 0.95), Within(-4.0, 4.0)
@@ -78,14 +79,12 @@ def pair(asking: Asking, shape: tuple[Dim, ...]) -> tuple[tuple[Dim, ...], tuple
     return (shape, other) if asking.draws.chance(0.6) else (other, shape)
 
 
-def _same(within: Within = ANY) -> Solver:
-    return lambda asking, target: Call((Want(target, within),), target)
-
-
 def _unary(
     name: str, within: Within = ANY, *, recognise: Recogniser = is_float, likely: Likely = Likely.FLOAT
 ) -> Operator:
-    return Operator(f"relax.{name}", recognise, _same(within), likely)
+    return Operator(
+        f"relax.{name}", recognise, lambda asking, target: Call((Want(target, within),), target), likely
+    )
 
 
 def _told(name: str, kind: str, told: dict[str, float]) -> Operator:

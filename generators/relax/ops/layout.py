@@ -1,7 +1,5 @@
 """What moves or repeats elements: reshapes, transposes, slices, joins, pads."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np
@@ -11,17 +9,24 @@ from generators.relax.operator import (
     Argument,
     Asking,
     Call,
+    Dim,
+    Fields,
     Given,
     Group,
+    Json,
     Likely,
     Literal,
     Operator,
+    Tensor,
     Want,
     Within,
     numbers,
+    plus,
+    product,
     shape_literal,
+    size_of,
+    times,
 )
-from generators.relax.types import Dim, Fields, Json, Tensor, plus, product, size_of, times
 
 _MOST_ELEMENTS = 4096
 

@@ -1,9 +1,20 @@
 """Over axes: sums, extremes, moments, places of extremes."""
 
-from __future__ import annotations
-
-from generators.relax.operator import ANY, Asking, Call, Likely, Operator, Recogniser, Want, Within
-from generators.relax.types import BOOL, Dim, Fields, Json, Tensor
+from generators.relax.operator import (
+    ANY,
+    BOOL,
+    Asking,
+    Call,
+    Dim,
+    Fields,
+    Json,
+    Likely,
+    Operator,
+    Recogniser,
+    Tensor,
+    Want,
+    Within,
+)
 
 _SMALL = Within(-2.0, 2.0)
 

@@ -1,12 +1,22 @@
 """Regions of images, boxes and scores: what detectors are made of."""
 
-from __future__ import annotations
-
 import numpy as np
 
-from generators.relax.operator import ANY, Asking, Call, Given, Likely, Operator, Want, Within, shape_literal
+from generators.relax.operator import (
+    ANY,
+    Asking,
+    Call,
+    Fields,
+    Given,
+    Json,
+    Likely,
+    Operator,
+    Tensor,
+    Want,
+    Within,
+    shape_literal,
+)
 from generators.relax.ops.windows import SPACE, fits
-from generators.relax.types import Fields, Json, Tensor
 
 _BEYOND = Within(-1.4, 1.4)
 _HALF = Within(-2.0, 2.0)

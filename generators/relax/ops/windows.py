@@ -1,9 +1,20 @@
 """Windows over one to three axes of space: convolutions, their transposes, pools."""
 
-from __future__ import annotations
-
-from generators.relax.operator import ANY, Asking, Call, Group, Likely, Operator, Recogniser, Want, Within
-from generators.relax.types import BOOL, Dim, Json, Tensor
+from generators.relax.operator import (
+    ANY,
+    BOOL,
+    Asking,
+    Call,
+    Dim,
+    Group,
+    Json,
+    Likely,
+    Operator,
+    Recogniser,
+    Tensor,
+    Want,
+    Within,
+)
 
 SPACE = {1: "W", 2: "HW", 3: "DHW"}
 _SMALL = Within(-4.0, 4.0)

@@ -3,8 +3,6 @@
 A module here is imported by itself; every `Mutator` that it defines counts.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules

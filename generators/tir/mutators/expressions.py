@@ -1,7 +1,5 @@
 """Expressions replaced, repeated and named."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from corpus.tir.tree import Bind, Body, If, Module, Stmt, Store
@@ -20,7 +18,7 @@ from corpus.tir.values import (
     type_of,
 )
 from corpus.tir.walk import expressions, replace_expressions, with_function
-from generators.language.random_source import RandomSource
+from generators.language.values import RandomSource
 from generators.tir.sites import Site, at_site, mutator, pick_site
 from generators.tir.values import Sampler
 
@@ -143,11 +141,8 @@ def name_value(draws: RandomSource, site: Site[Store]) -> Body | None:
     if draws.chance(_BEFORE):
         changed = replace_expressions(value, {at: var})
         return (Bind(var, part), replace(site.stmt, value=changed))
-    return (replace(site.stmt, value=_with_let(draws, value, at, Let(var, part, var))),)
-
-
-def _with_let(draws: RandomSource, value: Expr, at: int, let: Let) -> Expr:
-    """The value with a let around its part, or around one of the expressions that hold the part."""
+    let = Let(var, part, var)
+    # The value with a let around its part, or around one of the expressions that hold the part
     starts = [0]
     for place, each in enumerate(expressions((value,))):
         if place < at < place + len([*expressions((each,))]):
@@ -155,7 +150,7 @@ def _with_let(draws: RandomSource, value: Expr, at: int, let: Let) -> Expr:
     start = draws.pick([*starts, at])
     whole = next(each for place, each in enumerate(expressions((value,))) if place == start)
     body = replace_expressions(whole, {at - start: let.var})
-    return replace_expressions(value, {start: replace(let, body=body)})
+    return (replace(site.stmt, value=replace_expressions(value, {start: replace(let, body=body)})),)
 
 
 @mutator("name beside an expression")

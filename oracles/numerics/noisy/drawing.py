@@ -1,7 +1,5 @@
 """Nodes that give random numbers in a noisy program, and names for what such nodes make."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -11,8 +9,7 @@ import onnx
 from onnx import NodeProto, TensorProto, helper
 
 from corpus.values import Tensor
-from oracles.numerics.input_noise import EPSILON
-from oracles.numerics.value_types import Types, static_dims
+from oracles.numerics.input_noise import EPSILON, Types, static_dims
 
 
 def constant(name: str, value: Tensor) -> NodeProto:

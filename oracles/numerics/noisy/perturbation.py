@@ -17,8 +17,6 @@ grows with their number K: at worst as K, as a rule as its square root (Higham, 
 Numerical Algorithms, 4.2).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Generator, Iterator
 from dataclasses import dataclass, field
@@ -33,15 +31,15 @@ from oracles.numerics.input_noise import (
     MOST_NOISE,
     NOISE_ULPS,
     SHORT,
+    Types,
     grid_factor,
     stand_ins,
+    static_dims,
 )
 from oracles.numerics.noisy.drawing import scalar
 from oracles.numerics.noisy.quantised import QuantisedNoise
-from oracles.numerics.value_types import Types, static_dims
 from oracles.operators import arithmetic_of
-from oracles.relation.arithmetic import Dims, Rounding
-from oracles.relation.term_counts import UNKNOWN_TERMS, of_largest
+from oracles.relation.arithmetic import UNKNOWN_TERMS, Dims, Rounding, of_largest
 
 
 def growth(terms: int) -> float:

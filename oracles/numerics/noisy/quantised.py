@@ -18,9 +18,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from onnx import NodeProto, TensorProto, helper
 
-from oracles.numerics.input_noise import EPSILON, HALF, INT8_STEP
+from oracles.numerics.input_noise import EPSILON, HALF, INT8_STEP, static_dims
 from oracles.numerics.noisy.drawing import Drawing, constant, scalar
-from oracles.numerics.value_types import static_dims
 from oracles.operators import arithmetic_of
 from oracles.relation.arithmetic import Nonfinite, Rounding
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import resource
 
-from oracles.sandbox.container import kernel, seccomp
+from oracles.sandbox.container import kernel
 from oracles.sandbox.container.kernel import LAYERS
 
 TYPE_CHECKING = False
@@ -165,7 +165,7 @@ class Container:
         try:
             limit_resources(self.plan)
             if self.plan.contained:
-                self._try("system calls", seccomp.install, seccomp.program())
+                self._try("system calls", kernel.install, kernel.program())
             if self.plan.report >= 0:
                 os.write(self.plan.report, kernel.report_of(self.facts))
             os.close(ready)

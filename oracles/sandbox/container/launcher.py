@@ -16,7 +16,7 @@ import types
 
 sys.path.append(os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", "..")))
 
-from oracles.sandbox.container import kernel, seccomp
+from oracles.sandbox.container import kernel
 from oracles.sandbox.container.by_hand import ALONE, DEVICES, Container, limit_resources, why_uncounted
 
 TYPE_CHECKING = False
@@ -147,7 +147,7 @@ def run_bubblewrap(plan: Plan, status: int) -> None:
     """The forked child: becomes bubblewrap, within which the first word is written to `status`."""
     try:
         filter_read, filter_write = os.pipe()
-        os.write(filter_write, seccomp.program())
+        os.write(filter_write, kernel.program())
         os.close(filter_write)
         limit_resources(plan)
         taken = (plan.control, filter_read, *plan.inherited)

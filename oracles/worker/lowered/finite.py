@@ -5,8 +5,6 @@ bears is the loss, lowered in steps whose lengths each element finds for itself 
 zero, or nearly so, a proxy stands in for it.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -15,7 +13,7 @@ import torch
 from oracles.worker.lowered.lowering import Op
 from oracles.worker.lowered.module import attributes_of, lowering_of, of_proto, version_of
 from oracles.worker.onnx.program import fed_names
-from oracles.worker.torch.tensors import Unsupported, from_torch, to_torch
+from oracles.worker.torch.data import Unsupported, from_torch, to_torch
 
 STEEP, FLAT = 1.0, 0.05
 """Added to the derivative of steps, and of functions that are flat somewhere."""

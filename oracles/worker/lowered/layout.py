@@ -1,15 +1,13 @@
 """Lowerings of operators that move, pick and shape elements."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 
-from oracles.worker.lowered.elementwise import DTYPES
 from oracles.worker.lowered.lowering import Function, Lowering, Op, plain
+from oracles.worker.lowered.networks import DTYPES
 
 
 def eye(op: Op) -> Function:

@@ -5,11 +5,9 @@ tensors: whatever decides shapes (axes, sizes, pads) is a plain number by then, 
 written for torch.
 """
 
-from __future__ import annotations
-
 from typing import Any, Callable  # noqa: UP035 (Python 3.8)
 
-from oracles.worker.torch.tensors import Unsupported
+from oracles.worker.torch.data import Unsupported
 
 Function = Any
 """Of tensors; what torch offers has no types here."""

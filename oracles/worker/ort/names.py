@@ -1,7 +1,5 @@
 """What ONNX Runtime calls levels of optimisation and element types; no framework is needed to know it."""
 
-from __future__ import annotations
-
 LEVELS = {
     "none": "ORT_DISABLE_ALL",
     "basic": "ORT_ENABLE_BASIC",

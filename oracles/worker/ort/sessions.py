@@ -153,7 +153,8 @@ def from_ortvalue(value: Any) -> Any:
         ctypes.string_at(value.data_ptr(), -(-count * width // 8)) if count else b"", dtype="uint8"
     )
     if name in WIDTHS:
-        raw = unpack(raw, width, count)
+        places = [(raw >> (place * width)) & ((1 << width) - 1) for place in range(8 // width)]
+        raw = np.stack(places, axis=1).reshape(-1)[:count].copy()
     return name, raw.view("uint16" if name == "bfloat16" else "uint8").reshape(shape)
 
 
@@ -174,9 +175,3 @@ def pack(data: Any, width: int) -> Any:
     groups = flat.reshape(-1, per_byte)
     packed[: len(groups)] = sum(groups[:, place] << (place * width) for place in range(per_byte))
     return packed.reshape(data.shape)
-
-
-def unpack(raw: Any, width: int, count: int) -> Any:
-    """The elements of a few bits each that are packed into bytes."""
-    places = [(raw >> (place * width)) & ((1 << width) - 1) for place in range(8 // width)]
-    return np.stack(places, axis=1).reshape(-1)[:count].copy()

@@ -1,7 +1,5 @@
 """Images: resizing, grids, regions; the backward forms of pools."""
 
-from __future__ import annotations
-
 from typing import Any, Mapping, Sequence  # noqa: UP035 (Python 3.8)
 
 import numpy as np

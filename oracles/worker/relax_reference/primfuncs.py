@@ -4,8 +4,6 @@ A formula is JSON: a number; `["at", operand, index…]`, an operand's element; 
 the result; `[operator, left, right]`. An index is a formula as well; the dims are numbers.
 """
 
-from __future__ import annotations
-
 from typing import Any, Callable, Mapping, Sequence  # noqa: UP035 (Python 3.8)
 
 import numpy as np

@@ -1,19 +1,17 @@
 """A whole program evaluated: functions, branches, closures, tuples, casts, and calls of simple PrimFuncs."""
 
-from __future__ import annotations
-
 import ast
 from typing import Any, Callable, Mapping, Sequence  # noqa: UP035 (Python 3.8)
 
 import numpy as np
 
 from oracles.worker.arrays import decoded_array
-from oracles.worker.relax_reference import elementwise, images, indexing, layout, reductions, vision, windows
+from oracles.worker.relax_reference import images, indexing, layout, reductions, rule, vision, windows
 from oracles.worker.relax_reference.primfuncs import computed
 from oracles.worker.relax_reference.rule import NotKnown, Rules, element
 
 RULES: Rules = {
-    **elementwise.RULES,
+    **rule.RULES,
     **reductions.RULES,
     **layout.RULES,
     **indexing.RULES,
@@ -32,13 +30,10 @@ def call_operator(op: str, args: Sequence[Any], attributes: Mapping[str, Any]) -
     if op not in RULES:
         raise NotKnown(f"no rule for {op}")
     with np.errstate(all="ignore"):
-        return _held(RULES[op](args, attributes))
-
-
-def _held(value: Any) -> Any:
-    if isinstance(value, tuple) and any(isinstance(each, np.ndarray) for each in value):
-        return tuple(np.asarray(each) for each in value)
-    return np.asarray(value) if isinstance(value, np.generic) else value
+        value = RULES[op](args, attributes)
+        if isinstance(value, tuple) and any(isinstance(each, np.ndarray) for each in value):
+            return tuple(np.asarray(each) for each in value)
+        return np.asarray(value) if isinstance(value, np.generic) else value
 
 
 def wide(array: Any) -> Any:

@@ -1,7 +1,5 @@
 """Over axes: sums, extremes, moments, scans, orders, normalisations, losses."""
 
-from __future__ import annotations
-
 from typing import Any, Callable, Mapping, Sequence  # noqa: UP035 (Python 3.8)
 
 import numpy as np

@@ -1,8 +1,7 @@
 """What the rules of the golden reference share: their table's type, axes, and which forms they leave out."""
 
-from __future__ import annotations
-
-from typing import Any, Callable, Dict, Mapping, Sequence  # noqa: UP035 (Python 3.8)
+import math
+from typing import Any, Callable, Dict, Mapping, Sequence  # noqa: UP035 (Python 3.8)  # noqa: UP035 (Python 3.8)
 
 import numpy as np
 
@@ -44,3 +43,179 @@ def element(name: str) -> Any:
 def as_integer(array: Any, dtype: Any) -> Any:
     """Floats as C converts them, towards zero."""
     return np.trunc(array).astype(dtype) if is_float(array) else array.astype(dtype)
+
+
+_erf = np.vectorize(math.erf, otypes=[np.float64])
+
+
+def erf(x: Any) -> Any:
+    """The error function; numpy has none."""
+    return _erf(x) if np.size(x) else np.asarray(x)
+
+
+def divide(x: Any, y: Any) -> Any:
+    """Divide as C does: integers towards zero."""
+    return x / y if is_float(x) else _truncated(x, y)
+
+
+def _truncated(x: Any, y: Any) -> Any:
+    quotient = np.abs(x.astype(object)) // np.abs(y.astype(object))
+    return np.asarray(quotient * np.sign(x) * np.sign(y)).astype(x.dtype)
+
+
+def mod(x: Any, y: Any) -> Any:
+    """The remainder of a division towards zero: its sign is that of `x`."""
+    return np.fmod(x, y)
+
+
+def floor_divide(x: Any, y: Any) -> Any:
+    """Divide and round down."""
+    return np.floor(x / y) if is_float(x) else np.floor_divide(x, y)
+
+
+def floor_mod(x: Any, y: Any) -> Any:
+    """The remainder with the sign of the divisor."""
+    return x - np.floor(x / y) * y if is_float(x) else np.mod(x, y)
+
+
+def sigmoid(x: Any) -> Any:
+    """1 / (1 + e^-x)."""
+    return 1.0 / (1.0 + np.exp(-x))
+
+
+def gelu(x: Any) -> Any:
+    """GELU by the error function."""
+    return x * 0.5 * (1.0 + erf(x / math.sqrt(2.0)))
+
+
+def gelu_tanh(x: Any) -> Any:
+    """GELU by its tanh approximation."""
+    return 0.5 * x * (1.0 + np.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x**3)))
+
+
+def selu(x: Any) -> Any:
+    """SELU with the constants of its paper."""
+    alpha, scale = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
+    return scale * np.where(x > 0, x, alpha * (np.exp(np.minimum(x, 0)) - 1.0))
+
+
+def softplus(args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+    """Return Relax's `softplus` of these operands."""
+    beta, threshold = attrs["beta"], attrs["threshold"]
+    scaled = args[0] * beta
+    return np.where(scaled > threshold, args[0], np.log1p(np.exp(np.minimum(scaled, threshold))) / beta)
+
+
+def leaky(args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+    """Return Relax's `leakyrelu` of these operands."""
+    return np.where(args[0] > 0, args[0], args[0] * attrs["alpha"])
+
+
+def prelu(args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+    """Return Relax's `prelu` of these operands."""
+    x, alpha = args
+    shape = [1] * x.ndim
+    shape[attrs["axis"]] = alpha.size
+    return np.where(x > 0, x, x * alpha.reshape(shape))
+
+
+def astype(args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+    """Return Relax's `astype` of these operands."""
+    kind = element(attrs["dtype"])
+    if kind.kind == "b":
+        return args[0] != 0
+    return as_integer(args[0], kind) if kind.kind in "iu" else args[0].astype(kind)
+
+
+def clip(x: Any, low: Any, high: Any) -> Any:
+    """Bring values into [low, high], in the dtype of x."""
+    return np.minimum(np.maximum(x, np.asarray(low, x.dtype)), np.asarray(high, x.dtype))
+
+
+def power(x: Any, y: Any) -> Any:
+    """x to the y, floats alone: an integer power overflows too easily to be a reference."""
+    if not is_float(x):
+        raise NotKnown("a power of integers")
+    return np.power(x, y)
+
+
+def relu(x: Any) -> Any:
+    """max(x, 0)."""
+    return np.maximum(x, np.zeros((), x.dtype))
+
+
+def absolute(x: Any) -> Any:
+    """|x|; unsigned values and bools stay."""
+    return x if x.dtype.kind in "ub" else np.abs(x)
+
+
+RULES: Rules = {
+    "relax.abs": plain(absolute),
+    "relax.acos": plain(np.arccos),
+    "relax.acosh": plain(np.arccosh),
+    "relax.add": plain(np.add),
+    "relax.asin": plain(np.arcsin),
+    "relax.asinh": plain(np.arcsinh),
+    "relax.astype": astype,
+    "relax.atan": plain(np.arctan),
+    "relax.atan2": plain(np.arctan2),
+    "relax.atanh": plain(np.arctanh),
+    "relax.bitwise_and": plain(np.bitwise_and),
+    "relax.bitwise_not": plain(np.bitwise_not),
+    "relax.bitwise_or": plain(np.bitwise_or),
+    "relax.bitwise_xor": plain(np.bitwise_xor),
+    "relax.ceil": plain(lambda x: np.ceil(x) if is_float(x) else x),
+    "relax.clip": plain(clip),
+    "relax.cos": plain(np.cos),
+    "relax.cosh": plain(np.cosh),
+    "relax.divide": plain(divide),
+    "relax.equal": plain(np.equal),
+    "relax.erf": plain(erf),
+    "relax.exp": plain(np.exp),
+    "relax.floor": plain(lambda x: np.floor(x) if is_float(x) else x),
+    "relax.floor_divide": plain(floor_divide),
+    "relax.floor_mod": plain(floor_mod),
+    "relax.greater": plain(np.greater),
+    "relax.greater_equal": plain(np.greater_equal),
+    "relax.isfinite": plain(np.isfinite),
+    "relax.isinf": plain(np.isinf),
+    "relax.isnan": plain(np.isnan),
+    "relax.left_shift": plain(np.left_shift),
+    "relax.less": plain(np.less),
+    "relax.less_equal": plain(np.less_equal),
+    "relax.log": plain(np.log),
+    "relax.log_add_exp": plain(np.logaddexp),
+    "relax.logical_and": plain(np.logical_and),
+    "relax.logical_not": plain(np.logical_not),
+    "relax.logical_or": plain(np.logical_or),
+    "relax.logical_xor": plain(np.logical_xor),
+    "relax.maximum": plain(np.maximum),
+    "relax.minimum": plain(np.minimum),
+    "relax.mod": plain(mod),
+    "relax.multiply": plain(np.multiply),
+    "relax.negative": plain(np.negative),
+    "relax.nn.gelu": plain(gelu),
+    "relax.nn.gelu_tanh": plain(gelu_tanh),
+    "relax.nn.leakyrelu": leaky,
+    "relax.nn.prelu": prelu,
+    "relax.nn.relu": plain(relu),
+    "relax.nn.selu": plain(selu),
+    "relax.nn.silu": plain(lambda x: x * sigmoid(x)),
+    "relax.nn.softplus": softplus,
+    "relax.not_equal": plain(np.not_equal),
+    "relax.power": plain(power),
+    "relax.right_shift": plain(np.right_shift),
+    "relax.round": plain(lambda x: np.rint(x) if is_float(x) else x),
+    "relax.rsqrt": plain(lambda x: 1.0 / np.sqrt(x)),
+    "relax.sigmoid": plain(sigmoid),
+    "relax.sign": plain(np.sign),
+    "relax.sin": plain(np.sin),
+    "relax.sinh": plain(np.sinh),
+    "relax.sqrt": plain(np.sqrt),
+    "relax.square": plain(lambda x: x * x),
+    "relax.subtract": plain(np.subtract),
+    "relax.tan": plain(np.tan),
+    "relax.tanh": plain(np.tanh),
+    "relax.trunc": plain(lambda x: np.trunc(x) if is_float(x) else x),
+    "relax.where": plain(lambda condition, x, y: np.where(condition, x, y)),
+}

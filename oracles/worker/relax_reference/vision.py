@@ -1,7 +1,5 @@
 """Regions of images and boxes: pools over regions, sampling by a grid, boxes that are kept or decoded."""
 
-from __future__ import annotations
-
 from typing import Any, Mapping, Sequence  # noqa: UP035 (Python 3.8)
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Products and windows: matmul, einsum, attention, convolutions, pools."""
 
-from __future__ import annotations
-
 import math
 from itertools import product
 from typing import Any, Iterator, Mapping, Sequence  # noqa: UP035 (Python 3.8)

@@ -5,8 +5,6 @@ what is not in a table does not exist. Left out are functions that open files, e
 settings of the process.
 """
 
-from __future__ import annotations
-
 import math
 import operator
 import types

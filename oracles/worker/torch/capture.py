@@ -1,7 +1,5 @@
 """Opening a user's torch program in a worker: a script or an exported program becomes a graph as data."""
 
-from __future__ import annotations
-
 import io
 import linecache
 import os
@@ -13,7 +11,7 @@ import numpy as np
 import torch
 
 from oracles.worker.torch.data import NotData, flat, to_data
-from oracles.worker.torch.dumps import archive_of, is_dump, is_of_aoti, read_dump
+from oracles.worker.torch.exported import archive_of, is_dump, is_of_aoti, read_dump
 from oracles.worker.torch.graph import constant, encoded, layout_of, to_module
 
 WANTED = (

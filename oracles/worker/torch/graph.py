@@ -1,7 +1,5 @@
 """A torch program that is data, turned into a module again and run (`torch_data` is the way there)."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re
@@ -11,8 +9,7 @@ import numpy as np
 import torch
 
 from oracles.worker.torch.allowed import is_method
-from oracles.worker.torch.data import NotData, is_property, resolve
-from oracles.worker.torch.tensors import STORED, from_torch, to_torch
+from oracles.worker.torch.data import STORED, NotData, from_torch, is_property, resolve, to_torch
 
 
 def read_module(program: bytes, inputs: dict[str, Any]) -> tuple[Any, list[Any], list[str]]:

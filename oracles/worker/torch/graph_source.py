@@ -1,7 +1,5 @@
 """A torch program kept as data, as the text of a module that a person reads."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

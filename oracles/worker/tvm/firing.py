@@ -1,7 +1,5 @@
 """Which of TVM's passes change a Relax program, each by itself after what it needs."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -53,7 +51,7 @@ def changed_by(program: str, names: list[str]) -> list[str]:
         signal.setitimer(signal.ITIMER_PROF, MOST_CPU)
         signal.setitimer(signal.ITIMER_REAL, MOST_WALL)
         try:
-            os.write(far, json.dumps(_changed_by(program, names)).encode())
+            os.write(far, json.dumps(changing(to_module(json.loads(program)), names)).encode())
         finally:
             os._exit(0)
     os.close(far)
@@ -62,10 +60,6 @@ def changed_by(program: str, names: list[str]) -> list[str]:
     os.waitpid(child, 0)
     found: list[str] = json.loads(answer) if answer else []
     return found
-
-
-def _changed_by(program: str, names: list[str]) -> list[str]:
-    return changing(to_module(json.loads(program)), names)
 
 
 def changing(module: Any, names: list[str]) -> list[str]:

@@ -1,7 +1,5 @@
 """A Relax function as an ONNX model, where every operator in it has one of ONNX's that means the same."""
 
-from __future__ import annotations
-
 from typing import Any, Callable  # noqa: UP035 (Python 3.8)
 
 import numpy as np

@@ -4,8 +4,6 @@ An option holds for the whole compilation, wherever it stands. Names are those o
 after the last dot comes a field where the option has fields.
 """
 
-from __future__ import annotations
-
 from typing import Any, Dict, Iterable, Tuple  # noqa: UP035 (Python 3.8)
 
 OPTIONS: Dict[str, Tuple[int, ...]] = {  # noqa: UP006 (Python 3.8)

@@ -12,8 +12,6 @@ buffers have one dim as well: most passes take either form, and what the pipelin
 alone. The bodies around them must not be in dataflow blocks any more, where TVM looks for reshapes in them.
 """
 
-from __future__ import annotations
-
 import operator
 from dataclasses import dataclass, replace
 from typing import Any, Iterable  # noqa: UP035 (Python 3.8)

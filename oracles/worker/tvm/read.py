@@ -1,7 +1,5 @@
 """A Relax module of TVM's own IR as data: functions as graphs of bindings, names made unique on the way."""
 
-from __future__ import annotations
-
 import json
 from typing import Any, Sequence  # noqa: UP035 (Python 3.8)
 
@@ -9,10 +7,18 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
-from oracles.worker.tvm.params import declarations
 from oracles.worker.tvm.tir.build import Builder
 from oracles.worker.tvm.tir.read import Reader as LoopReader
-from oracles.worker.tvm.types import NotData, attributes_of, dim, dims, dtype_name, is_plain, type_of
+from oracles.worker.tvm.types import (
+    NotData,
+    attributes_of,
+    declarations,
+    dim,
+    dims,
+    dtype_name,
+    is_plain,
+    type_of,
+)
 from oracles.worker.tvm.walk import in_circles
 
 

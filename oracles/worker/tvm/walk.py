@@ -1,7 +1,5 @@
 """Walks over the data of a Relax program: what its graphs read, and which functions they call."""
 
-from __future__ import annotations
-
 from typing import Any, Iterator, Mapping  # noqa: UP035 (Python 3.8)
 
 

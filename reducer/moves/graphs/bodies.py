@@ -4,8 +4,6 @@ A removed binding's uses go to an operand of the same type, else to a constant o
 not recorded. The framework tells the types.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -68,7 +66,14 @@ def binding_names(graph: Graph) -> tuple[str, ...]:
 
 
 def _shrink(subject: GraphSubject, names: tuple[str, ...]) -> SearchOf[GraphSubject]:
-    kinds = _kinds(subject)
+    # The types of tensors in every graph, by name
+    told = subject.describe(subject.document, subject.inputs).get("types", {})
+    kinds = {name: (dtype, tuple(dims)) for name, (dtype, dims) in told.items() if dtype and dims is not None}
+    graphs = [subject.program.main, *subject.program.functions.values(), *inner_graphs(subject.program)]
+    for item in (item for graph in graphs for item in graph.inputs if item.declared is None):
+        kinds[item.name] = (item.dtype, tuple(item.shape))
+    for name, value in subject.program.constants.items():
+        kinds[name] = (value.dtype.name, value.shape)
     build = partial(_smaller, subject, names, kinds)
     nothing = partial(build, frozenset())
     if (yield nothing):
@@ -87,18 +92,6 @@ def _smaller(
     constants = {**program.constants, **thinned.constants}
     fresh = subject.with_program(without_unused(replace(program, constants=constants)), subject.inputs)
     return fresh if size(fresh) < size(subject) and not fresh.complaint else None
-
-
-def _kinds(subject: GraphSubject) -> dict[str, Kind]:
-    """The types of tensors in every graph, by name."""
-    told = subject.describe(subject.document, subject.inputs).get("types", {})
-    found = {name: (dtype, tuple(dims)) for name, (dtype, dims) in told.items() if dtype and dims is not None}
-    graphs = [subject.program.main, *subject.program.functions.values(), *inner_graphs(subject.program)]
-    for item in (item for graph in graphs for item in graph.inputs if item.declared is None):
-        found[item.name] = (item.dtype, tuple(item.shape))
-    for name, value in subject.program.constants.items():
-        found[name] = (value.dtype.name, value.shape)
-    return found
 
 
 @dataclass
@@ -192,19 +185,15 @@ def _with_branch(name: str, place: int, subject: GraphSubject) -> GraphSubject |
     if binding is None or place >= len(binding.bodies):
         return None
     graph = binding.bodies[place]
-    given = _operands(binding)
+    # List the arguments of a binding's bodies, if a body does not see the names around it
+    tuples = [item["tuple"] for item in binding.args if tag_of(item) == "tuple"]
+    last = tuples[-1] if tuples else binding.args[-1] if binding.args else []
+    items = last if isinstance(last, list) else []
+    given = [item[REF] for item in items if tag_of(item) == REF]
     taken = [item.name for item in graph.inputs]
     if taken and len(given) != len(taken):
         return None
     return _replaced(subject, name, Scope(graph, dict(zip(taken, given, strict=False))))
-
-
-def _operands(binding: Binding) -> list[str]:
-    """List the arguments of a binding's bodies, if a body does not see the names around it."""
-    tuples = [item["tuple"] for item in binding.args if tag_of(item) == "tuple"]
-    last = tuples[-1] if tuples else binding.args[-1] if binding.args else []
-    items = last if isinstance(last, list) else []
-    return [item[REF] for item in items if tag_of(item) == REF]
 
 
 def _with_body(name: str, subject: GraphSubject) -> GraphSubject | None:

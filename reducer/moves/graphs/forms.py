@@ -1,14 +1,11 @@
 """Graphs of other formats than ONNX: plain names, layouts in memory, static dims, fewer arguments."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
-from corpus.graphs.format import evaluate, passed_dims, symbols
-from corpus.graphs.names import plain_names, renamed
+from corpus.graphs.format import evaluate, passed_dims, plain_names, renamed, symbols
 from corpus.graphs.program import Binding, GraphProgram, Input, Json, tag_of
 from corpus.onnx.types import DTYPES
 from corpus.values import Tensor

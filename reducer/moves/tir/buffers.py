@@ -1,7 +1,5 @@
 """Smaller and plainer buffers: shorter dims, fewer of them, no views, row-major, of the usual types."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import is_dataclass, replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Fewer parameters, functions and attributes, plainer inputs and names: what surrounds the statements."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial

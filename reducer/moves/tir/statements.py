@@ -1,7 +1,5 @@
 """Fewer statements and plainer loops: statements are dropped, loops and branches give way to their bodies."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Edits of a graph program: any of its bindings kept, tensors changed, dims carried along."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial

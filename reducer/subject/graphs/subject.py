@@ -11,7 +11,7 @@ from typing import Self
 import onnx
 
 from corpus.case import Case
-from corpus.graphs.names import plain_names
+from corpus.graphs.format import plain_names
 from corpus.graphs.program import (
     CALL,
     GRAPH,
@@ -27,11 +27,10 @@ from corpus.graphs.program import (
 )
 from corpus.values import Tensor
 from reducer.search import Items
-from reducer.subject.base import Size
+from reducer.subject.base import Resize, Size
 from reducer.subject.graphs.edits import assemble_bindings, change_flow, keep_bindings, resize
 from reducer.subject.graphs.view import Describe, GraphView
 from reducer.subject.order import PLAIN, complexity, strange_types
-from reducer.subject.tensors import Resize
 from reducer.subject.tir_counts import function_counts
 
 CASTS: Mapping[str, str] = {

@@ -1,7 +1,5 @@
 """A graph of bindings as a subject, as far as it can be asked: its bindings look like nodes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -13,8 +11,7 @@ import onnx
 from corpus.case import Case
 from corpus.graphs.program import Binding, GraphProgram
 from corpus.values import Shape, Tensor, Value
-from reducer.subject.base import NodeSubject
-from reducer.subject.tensors import type_of
+from reducer.subject.base import NodeSubject, type_of
 
 Describe: TypeAlias = Callable[[bytes, Mapping[str, Value]], Mapping[str, Any]]
 

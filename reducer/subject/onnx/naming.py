@@ -24,7 +24,7 @@ from corpus.onnx.graph import (
     walk_model,
     walk_nodes,
 )
-from reducer.subject.onnx.opsets import rename_sets
+from reducer.subject.onnx.retype import rename_sets
 
 REMARKS = frozenset(
     (

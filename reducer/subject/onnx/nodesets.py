@@ -6,8 +6,6 @@ text). *Link*: where a removed node stood between two kept ones, its use goes to
 that a kept node makes, so that data still flows from one to the other; everything else is cut.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -15,11 +13,11 @@ from typing import TypeVar
 import onnx
 
 from corpus.onnx.graph import free_names, subgraphs
-from corpus.onnx.infer import inferred_types
+from corpus.onnx.types import inferred_types
 from corpus.values import Value
 from reducer.search import Items
+from reducer.subject.base import initializer, type_of
 from reducer.subject.onnx.view import OnnxView
-from reducer.subject.tensors import initializer, type_of
 
 S = TypeVar("S", bound=OnnxView)
 

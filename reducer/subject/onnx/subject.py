@@ -1,7 +1,5 @@
 """An ONNX model that is being reduced, with the edits that moves are made of."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,14 +14,12 @@ from corpus.onnx.graph import body_weights, subgraphs, walk_model, walk_nodes
 from corpus.values import Tensor
 from oracles.operators import arithmetic_of
 from reducer.search import Items
-from reducer.subject.base import Size
+from reducer.subject.base import Resize, Size, initializer
 from reducer.subject.onnx.naming import count_strange
 from reducer.subject.onnx.nodesets import assemble, keep_nodes
-from reducer.subject.onnx.opsets import lowered, sum_of_versions
-from reducer.subject.onnx.retype import change_tensors
+from reducer.subject.onnx.retype import change_tensors, lowered, sum_of_versions
 from reducer.subject.onnx.view import COUNT_ATTRIBUTES, OnnxView
 from reducer.subject.order import complexity, elements, strange_types
-from reducer.subject.tensors import Resize, initializer
 
 PLAINNESS: Mapping[str, int] = {"Identity": 0, "Abs": 1, "Not": 1, "Cast": 1, "Add": 2, "And": 2}
 """Strangeness by operator of ONNX's own domain."""

@@ -1,7 +1,5 @@
 """An ONNX model as a subject, as far as it can be asked; what can be made of it, `subject.py` adds."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -11,12 +9,10 @@ import onnx
 
 from corpus.case import Case, ExternalFile
 from corpus.onnx.graph import free_names, tensors
-from corpus.onnx.infer import is_external, tensor_type
-from corpus.onnx.types import packed_bytes
-from corpus.onnx.weights import external_entry
+from corpus.onnx.model_file import external_entry
+from corpus.onnx.types import is_external, packed_bytes, tensor_type
 from corpus.values import Tensor
-from reducer.subject.base import NodeSubject
-from reducer.subject.tensors import initializer, read_tensor, type_of
+from reducer.subject.base import NodeSubject, initializer, read_tensor, type_of
 
 COUNT_ATTRIBUTES = {"group", "hidden_size", "num_heads", "q_num_heads", "kv_num_heads"}
 """Of which other dims are multiples: the gates of an LSTM, the channels of a group, a head's width."""

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from corpus.errors import UserError
-from oracles.native.elf import Elf
-from oracles.native.names import plain, qualified
+from oracles.native.elf import Elf, plain, qualified
 from oracles.native.table import Library, Table, load_table
 
 

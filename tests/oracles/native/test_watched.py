@@ -12,8 +12,8 @@ from oracles.judge import Judge
 from oracles.native.coverage import by_file, find_libraries, function_names, total
 from oracles.native.table import Library
 from oracles.native.watching import Watch
-from oracles.run import Config, Status
 from oracles.sandbox.sandbox import Job, Sandbox
+from oracles.verdict import Config, Status
 
 CASES = list(make_cases(PLAN, range(24)))
 PLAIN = Config("plain")

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from corpus.target import Target
     from oracles.abilities import Backend
-    from oracles.run import Config, Run
+    from oracles.verdict import Config, Run
 
 NAME = "toy"
 PACKAGE = "numpy"
@@ -47,7 +47,7 @@ def run(
 
 def configs(target: Target) -> tuple[Config, ...]:
     """As written, and optimised."""
-    from oracles.run import Config
+    from oracles.verdict import Config
 
     return Config("plain", (("fast", 0),)), Config("fast", (("fast", 1),))
 

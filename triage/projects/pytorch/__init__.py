@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from oracles.run import Config, Run
+from oracles.verdict import Config, Run
 from triage.projects import Installing, Project, Words
 from triage.projects.pytorch import compiled, exported
 

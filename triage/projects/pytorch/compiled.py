@@ -1,11 +1,9 @@
 """Torch modules in a script, as they are and through `torch.compile`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
-from oracles.run import Config
+from oracles.verdict import Config
 from triage.projects import ClaimedRun, Printed, Runner, ShortScript
 
 IMPORTS = ("import torch", "import torch.nn.functional as F")

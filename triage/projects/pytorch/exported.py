@@ -1,11 +1,9 @@
 """Torch modules in a script, through torch's ONNX exporters: what they write, run by onnxruntime."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
-from oracles.run import Config, Phase
+from oracles.verdict import Config, Phase
 from triage.projects import ClaimedRun, Runner, ShortScript
 from triage.projects.pytorch.compiled import FROM_TORCH, IMPORTS, MODULE, SET_UP, TEST
 

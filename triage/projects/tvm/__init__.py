@@ -1,8 +1,6 @@
 """TVM as a project; a module for each kind of program holds its part of a script."""
 
-from __future__ import annotations
-
-from oracles.run import Config, Phase, Run
+from oracles.verdict import Config, Phase, Run
 from triage.projects import Installing, Project, Words
 from triage.projects.tvm import onnx, relax, tir
 

@@ -1,17 +1,15 @@
 """Relax modules in a script, as TVMScript."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from oracles.backends import tvm as tvm_backend
-from oracles.optimisers.tvm_pipelines import code_of
-from oracles.run import Config
+from oracles.optimisers.tvm_log import code_of
+from oracles.verdict import Config
 from triage.projects import ClaimedRun, Runner, ShortScript
-from triage.projects.tvm.parts import SCRIPT, TEST, call_by_position, passes_part, run_part
+from triage.projects.tvm.onnx import SCRIPT, TEST, call_by_position, passes_part, run_part
 
 PART = (
     """\

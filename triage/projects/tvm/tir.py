@@ -1,13 +1,11 @@
 """Modules of PrimFuncs in a script, as TVMScript."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
-from oracles.optimisers.tvm_pipelines import code_of, code_of_least, options_of
+from oracles.optimisers.tvm_log import code_of, code_of_least, options_of
 from triage.projects import ClaimedRun, Runner, ShortScript
-from triage.projects.tvm.parts import SCRIPT, TEST, call_by_position, passes_part, run_part
+from triage.projects.tvm.onnx import SCRIPT, TEST, call_by_position, passes_part, run_part
 
 PART = (
     """\
@@ -154,7 +152,7 @@ def watched(each, module):
         tvm.s_tir.analysis.verify_well_formed(function)
     each(after)
     return after'''
-"""Looks closely at a pass, as `oracles/worker/tvm/tir/instruments.py` does."""
+"""Looks closely at a pass, as `oracles/worker/tvm/tir/run.py` does."""
 
 
 def _settings(shown: ClaimedRun) -> Mapping[str, Any]:

@@ -4,8 +4,6 @@ A cluster of which a signature is known here is the cluster here; any other keep
 used, and gets a new one else, which is an event. After that the new signatures are compared with all others.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The care of a store: blobs that nobody needs go, and a copy leaves the machine in one piece."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sqlite3

@@ -1,7 +1,5 @@
 """The IRModule of a `tir` document: TVM's nodes, one for one, nothing simplified on the way."""
 
-from __future__ import annotations
-
 from typing import Any, Callable  # noqa: UP035 (Python 3.8)
 
 import tvm

@@ -2,8 +2,6 @@
 refused by name.
 """
 
-from __future__ import annotations
-
 from typing import Any, Callable  # noqa: UP035 (Python 3.8)
 
 import tvm

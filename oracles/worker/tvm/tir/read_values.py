@@ -1,7 +1,5 @@
 """What a PrimFunc's expressions and buffers are as data: node for node, names made unique."""
 
-from __future__ import annotations
-
 import keyword
 import re
 from typing import Any, Callable  # noqa: UP035 (Python 3.8)

@@ -1,5 +1,5 @@
 """The toy language to what generates programs: nothing but what every language has."""
 
-from generators.language.record import Language
+from generators.language.emit import Language
 
 LANGUAGE = Language()

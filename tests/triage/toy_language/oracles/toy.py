@@ -5,13 +5,13 @@ from functools import cached_property
 from typing import Any
 
 from corpus.values import Value
-from oracles.language import Language, Opened
+from oracles.abilities import Language, Opened
 from oracles.numerics.compare import Difference, Tolerance, compare
 from oracles.probes.context import Context, Truth
 from oracles.probes.noise import Noise
 from oracles.probes.record import Recording
-from oracles.run import Config, Phase, Run, Status
 from oracles.sandbox.sandbox import Job
+from oracles.verdict import Config, Phase, Run, Status
 from tests.triage.toy_language.program import Program, parse
 
 

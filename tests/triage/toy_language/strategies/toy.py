@@ -6,9 +6,8 @@ from pathlib import Path
 
 from corpus.case import Case
 from corpus.formats import find_format
-from generators.language.budget import UNLIMITED, Budget
-from generators.language.counts import Counts
-from generators.language.random_source import RandomSource
+from generators.language.profile import UNLIMITED, Budget, Counts
+from generators.language.values import RandomSource
 from tests.triage.toy_language.program import OPERATORS, Line, Program
 
 
