@@ -17,6 +17,7 @@ from corpus.values import Value, is_float, widen
 from oracles.naming.names import names_of
 from oracles.numerics.compare import Difference, Tolerance, compare, distance
 from oracles.numerics.input_noise import Types, static_dims, tensor_types, type_complaint
+from oracles.numerics.mismatch_kind import has_no_scale
 from oracles.operators import arithmetic_of
 from oracles.probes.context import EXACT_LEVELS, Context, Truth, truths
 from oracles.probes.divergence import Differs, Divergence, FirstDivergence
@@ -165,6 +166,15 @@ class OnnxContext(Context):
     @cached_property
     def _makers(self) -> dict[str, onnx.NodeProto]:
         return producers(self.model.graph)
+
+    def left_open(self, output: str) -> str:
+        """A scale that is not above 0, by which something on the way to an output is quantised."""
+        scaled = [node for node in self.nodes if arithmetic_of(node).has_scale]
+        values, wanted = (self.noise.recording.values, self.noise.ancestors(output)) if scaled else ({}, ())
+        is_open = any(
+            has_no_scale(node, values) for node in scaled if not set(node.output).isdisjoint(wanted)
+        )
+        return "a scale that is not above 0" if is_open else ""
 
     def divergence(self, config: Config, output: str) -> Divergence | None:
         """The first tensor before an output at which a configuration parts from the un-optimised run."""

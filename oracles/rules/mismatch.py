@@ -13,8 +13,7 @@ from corpus.case import Case
 from corpus.values import Value
 from oracles.naming.signature import symptom_of_difference
 from oracles.numerics.compare import Difference, compare, compare_outputs, in_parts, part_of
-from oracles.numerics.mismatch_kind import finest_kind, has_no_scale, left_open
-from oracles.operators import arithmetic_of
+from oracles.numerics.mismatch_kind import finest_kind, left_open
 from oracles.probes.context import EXACT_LEVELS, Context, evidence
 from oracles.probes.divergence import Divergence
 from oracles.probes.wrong_side import NEITHER, UN_OPTIMISED, Judgement, judge_sides
@@ -44,9 +43,6 @@ def _weigh(run: Run, runs: tuple[Run, ...], context: Context) -> Verdict | None:
         name: value for name, value in lefts.items() if not _is_refuted(name, value, rights[name], context)
     }
     for difference in context.noise.beyond_noise(suspected, rights, context.screen, steps=steps):
-        if _hangs_on_no_scale(difference.output, context):
-            context.noise.notes.add("left open: a scale that is not above 0")
-            continue
         if reason := context.left_open(difference.output):
             context.noise.notes.add(f"left open: {reason}")
             continue
@@ -118,15 +114,6 @@ def _unknown(difference: Difference, judgement: Judgement, context: Context) -> 
     """The operator whose unknown rounding may explain a difference that no truth decides."""
     is_decided = judgement.truth or difference.kind != "value"
     return "" if is_decided else context.noise.unknown_before(difference.output)
-
-
-def _hangs_on_no_scale(output: str, context: Context) -> bool:
-    """Whether something on the way to an output is quantised by a scale that is not above 0."""
-    scaled = [node for node in context.nodes if arithmetic_of(node).has_scale]
-    if not scaled:
-        return False
-    values, wanted = context.noise.recording.values, context.noise.ancestors(output)
-    return any(has_no_scale(node, values) for node in scaled if wanted.intersection(node.output))
 
 
 def _left_open(divergence: Divergence, context: Context) -> str:

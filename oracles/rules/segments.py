@@ -7,6 +7,7 @@ explains nothing here: the un-optimised run computes the same nodes from the ver
 from corpus.case import Case
 from oracles.naming.signature import symptom_of_difference
 from oracles.numerics.compare import Difference
+from oracles.numerics.mismatch_kind import left_open
 from oracles.probes.context import Context, evidence, other_values
 from oracles.probes.divergence import Divergence
 from oracles.probes.wrong_side import OPTIMISED, Judgement, judge_sides
@@ -24,6 +25,9 @@ def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None
             continue
         asked.add(run.config.label)
         for difference, divergence, truths in context.wrong_segments(run.config):
+            operands = [context.noise.recording.values.get(name) for name in divergence.node.input]
+            if context.left_open(output) or left_open(divergence.node, operands):
+                continue
             given = divergence.expected, divergence.actual
             found = judge_sides(difference, *given, truths)
             if found.side == OPTIMISED and found.truth:
