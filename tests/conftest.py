@@ -23,7 +23,7 @@ def _newest_is_installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[N
     cache, own = tmp_path_factory.mktemp("cache") / "tensorcrux", cache_folder()
     (cache / "newest").mkdir(parents=True)
     for path in own.iterdir() if own.is_dir() else ():
-        if path.name != "newest":
+        if path.name not in ("newest", "empty"):
             (cache / path.name).symlink_to(path)
     for package in ("onnxruntime", "apache-tvm", "torch"):
         note_newest(cache, package)

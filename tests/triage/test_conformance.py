@@ -129,7 +129,7 @@ def test_the_target_with_the_bug_stands_alone(capsys):
     assert found["alone"] == "ort"
     assert [each["outcome"] for each in found["targets"]] == ["pass", "exception", "pass"]
     assert found["outcome"] == "exception"
-    assert f"next: crux reduce {CASE} --target ort -o crux-small" in captured.err
+    assert f"next: crux reduce {CASE} -o crux-small --target ort" in captured.err
 
 
 @pytest.mark.parametrize("words", [["--targets", "ort"], ["--targets", "ort,tvm", "--target", "ort"]])
