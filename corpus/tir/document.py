@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from corpus.reading import load_json
 from corpus.tir.codec import Decoder, Encoder
 from corpus.tir.forms import FORMS, Json
-from corpus.tir.tree import Function, Module, Stmt
+from corpus.tir.tree import Function, Module
 
 VERSION = 1
 FORMAT = "tir"
@@ -52,11 +52,6 @@ def from_json(item: Json) -> Module:
 def from_bytes(text: bytes) -> Module:
     """The module of a document; ValueError, LookupError or TypeError where it is none."""
     return from_json(load_json(text))
-
-
-def statement_text(stmt: Stmt) -> str:
-    """A statement as the document has it, its bodies included, on one line."""
-    return json.dumps(Encoder().node(stmt))
 
 
 def _function_text(function: Function) -> str:

@@ -123,9 +123,6 @@ def _bits(dtype: str) -> int:
     return found.bits * found.lanes
 
 
-INTEGER_ONLY = frozenset({"mod", "floormod", "floordiv"})
-
-
 def expression_problem(expr: Expr) -> str:
     """Say why an expression's operands do not suit it; empty if they do. Deeper operands are not checked."""
     rule = _RULES.get(type(expr))

@@ -107,11 +107,6 @@ def graph_json(frame: Frame, outputs: list[str], facts: Mapping[str, Json] | Non
     return {**graph, "facts": dict(facts)} if facts else graph
 
 
-def has_plain(dim: Dim, name: str) -> bool:
-    """Whether a dim is just this symbol, so that a value of the shape tells its size."""
-    return dim == name
-
-
 _NOTHING = Cost()
 _DIMS = 3
 """How many sizes a program keeps to, so that what one operator makes fits what another one reads."""

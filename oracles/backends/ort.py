@@ -292,7 +292,6 @@ CLASSES = (
 """What messages say of themselves, in this order."""
 
 PATTERNS = tuple((name, re.compile("|".join(texts))) for name, texts in CLASSES)
-NO_KERNEL = re.compile(r"Could not find an implementation for (\w+)\(|Failed to find kernel for ([\w.]+?)\(")
 
 
 def classify(run: Run) -> str:

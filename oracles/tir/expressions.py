@@ -1,7 +1,6 @@
 """Expressions as Python functions of the state: compiled once, run for every element."""
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any, Final, TypeAlias
 
 from corpus.tir.types import element, is_bool, is_float, lanes
@@ -342,9 +341,3 @@ _KINDS: Final[dict[type, Callable[[Any], Compiled]]] = {
     Load: _load,
     Call: _call,
 }
-
-
-@cache
-def known_intrinsics() -> frozenset[str]:
-    """The intrinsics that programs may call and still be interpreted."""
-    return frozenset({*ROUGH, *EXACT, *TYPED, *_CALLS})

@@ -6,6 +6,7 @@ A file is entered when a function of it runs in crux's own process, in any threa
 Depth counts our frames on the stack, comprehensions apart.
 """
 
+import re
 import resource
 import subprocess
 import sys
@@ -77,7 +78,7 @@ def test_the_path_of_a_check(kind, tmp_path, capsys):
     path = two_nodes(tmp_path, kind)
     command = [sys.executable, "-c", WALK, ROOT, "check", path]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    files, deep, _ = done.stderr.split("\n", 1)[0].split()
+    files, deep, _ = re.findall(r"^(\d+) (\d+) (\d)$", done.stderr, re.M)[0]
     with capsys.disabled():
         print(f"\ncrux check, {kind}: {files} of our files entered, {deep} calls deep\n{done.stderr}")
 

@@ -183,11 +183,6 @@ def verdict_of(store: Store, number: int) -> dict[str, Any]:
     return document
 
 
-def best_case_of(store: Store, number: int) -> str:
-    """The case that shows a failure best: reduced if it is."""
-    return get_failure(store, number).best_case
-
-
 def title_of_signature(store: Store, digest: str) -> str | None:
     """The title of the first failure of a signature; None where there is none."""
     row = store.row("SELECT title FROM failures WHERE signature = ? ORDER BY id LIMIT 1", (digest,))
