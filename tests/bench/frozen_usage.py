@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.bench.frozen_calls import RECORD, REGRESSIONS, Facts, Take, run
 
-COMMAND = re.compile(r"^│ ([a-z]+)  +\S", re.MULTILINE)
+COMMAND = re.compile(r"^  ([a-z]+)  +\S", re.MULTILINE)
 OPTION = re.compile(r"(?<![\w-])--?[a-z][a-z-]*")
 
 
@@ -27,10 +27,10 @@ def usage() -> dict[str, Take]:
 
 def _helps(room: Path, words: tuple[str, ...]) -> Iterator[tuple[str, Facts]]:
     """The help of a command and of all below it."""
-    text = run(room, *words, "--help").stdout
+    text = run(room, *words, "--help-all").stdout
     digest = hashlib.sha256(text.encode()).hexdigest()[:12]
     yield " ".join(("crux", *words)), {"text": digest, "options": sorted(set(OPTION.findall(text)))}
-    for command in COMMAND.findall(text) if "COMMAND [ARGS]" in text else ():
+    for command in COMMAND.findall(text.partition("\nCommands\n")[2].partition("\n\n")[0]):
         yield from _helps(room, (*words, command))
 
 
