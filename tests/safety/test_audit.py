@@ -13,6 +13,7 @@ from tests.helpers.failing import clip_exception
 from tests.helpers.models import relu, write
 from tests.safety.test_launcher import ROOT
 from triage.cli import run
+from triage.console.output import quoted
 from triage.store.database import Store
 
 
@@ -60,9 +61,17 @@ def test_a_name_that_turns_the_line_around_is_written_out(tmp_path, monkeypatch,
     monkeypatch.chdir(tmp_path)
     model = relu()
     model.graph.input[0].name = model.graph.node[0].input[0] = "\u202ex\n::error::y"
-    path = write(tmp_path, model)
-    for words in (["show", str(path)], ["diff", str(path), str(path)]):
+    path = write(tmp_path, model).rename(tmp_path / "a\n::error::b.onnx")
+    for words in (["show", str(path)], ["diff", str(path), str(path)], ["check", str(path)]):
         run(words)
         said = capsys.readouterr()
         assert "\u202e" not in said.out + said.err
         assert "\n::" not in said.out + said.err  # a command of GitHub's to its runner
+
+
+def test_a_word_to_paste_is_one_line_and_reads_back_as_it_was(tmp_path):
+    for name in ("a\n::error::b.onnx", "it's \\ \x1b[31m.onnx", "m\u00f6del\u202e.onnx", "-o", "plain.onnx"):
+        word = quoted(name)
+        assert word.isprintable()
+        done = subprocess.run(["bash", "-c", f"printf %s {word}"], capture_output=True, check=True)
+        assert done.stdout.decode().removeprefix("./") == name

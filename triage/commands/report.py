@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from triage.console.options import CaseOptions, Known, as_command
-from triage.console.output import Document, emit, quoted, table
+from triage.console.output import Document, emit, one_line, quoted, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -101,9 +101,9 @@ def _reports(
         NewestReleases(options, shown) as releases,
     ):
         for word in words:
-            said = partial(_say_step, shown, word)
+            said = partial(_say_step, shown, one_line(word))
             document = report_word(word, options, judges, out, form, known, said, as_test, releases)
-            shown.note(_what_next(word, document))
+            shown.note(_what_next(one_line(word), document))
             yield document
 
 
@@ -181,5 +181,5 @@ def _show_written(documents: list[Document]) -> Table:
 
 
 def _show(documents: list[Document]) -> Table:
-    rows = [(each["id"], each["state"], each["title"], each["folder"]) for each in documents]
+    rows = [(one_line(each["id"]), each["state"], each["title"], each["folder"]) for each in documents]
     return table(("id", "state", "title", "folder"), rows)

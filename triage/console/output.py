@@ -119,7 +119,15 @@ def quoted(name: str) -> str:
     """A file's name or an id as a word of a command that a person may paste; what looks like an option is
     told apart.
     """
-    return shlex.quote(f"./{name}" if name.startswith("-") else name)
+    word = f"./{name}" if name.startswith("-") else name
+    return shlex.quote(word) if word.isprintable() else f"$'{''.join(map(_in_ansi_c, word))}'"
+
+
+def _in_ansi_c(sign: str) -> str:
+    """A character within the shell's `$'…'`: one that steers a terminal or ends a line by its bytes."""
+    if sign.isprintable():
+        return f"\\{sign}" if sign in "'\\" else sign
+    return "".join(f"\\x{byte:02x}" for byte in sign.encode("utf-8", "surrogateescape"))
 
 
 def is_terminal(stream: TextIO | None) -> bool:
