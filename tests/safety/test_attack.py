@@ -226,9 +226,10 @@ def test_json_steers_no_terminal_and_says_the_same(name):
 @pytest.mark.parametrize("name", [*HOSTILE, "--trust", "-o", "a b", "a;b"])
 def test_what_a_person_is_to_paste_is_one_word(name):
     word = quoted(name)
-    shown = subprocess.run(["sh", "-c", f"printf %s {word}"], capture_output=True, text=True, check=True)
+    shown = subprocess.run(["bash", "-c", f"printf %s {word}"], capture_output=True, text=True, check=True)
     assert shown.stdout.removeprefix("./") == name
     assert not word.startswith("-")
+    assert word.isprintable()
 
 
 # Documents

@@ -13,7 +13,6 @@ from tests.helpers.failing import clip_exception
 from tests.helpers.models import relu, write
 from tests.safety.test_launcher import ROOT
 from triage.cli import run
-from triage.console.output import quoted
 from triage.store.database import Store
 
 
@@ -67,11 +66,3 @@ def test_a_name_that_turns_the_line_around_is_written_out(tmp_path, monkeypatch,
         said = capsys.readouterr()
         assert "\u202e" not in said.out + said.err
         assert "\n::" not in said.out + said.err  # a command of GitHub's to its runner
-
-
-def test_a_word_to_paste_is_one_line_and_reads_back_as_it_was(tmp_path):
-    for name in ("a\n::error::b.onnx", "it's \\ \x1b[31m.onnx", "m\u00f6del\u202e.onnx", "-o", "plain.onnx"):
-        word = quoted(name)
-        assert word.isprintable()
-        done = subprocess.run(["bash", "-c", f"printf %s {word}"], capture_output=True, check=True)
-        assert done.stdout.decode().removeprefix("./") == name
