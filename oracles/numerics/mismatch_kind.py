@@ -1,7 +1,7 @@
 """In what way two results differ, in a word that tells bugs apart and not data."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 from onnx import NodeProto
@@ -78,8 +78,9 @@ def finest_kind(difference: Difference, expected: Value, actual: Value) -> str:
     return ulp_band(expected, actual, mask) if kind == "value" and is_float(expected) else kind
 
 
-def left_open(node: NodeProto, operands: Sequence[Value]) -> str:
-    """Say why the node's result on these operands is not defined; empty if it is defined."""
+def left_open(node: NodeProto, values: Mapping[str, Value]) -> str:
+    """Say why the node's result is not defined on its operands, `values` by name; empty if it is defined."""
+    operands = [values.get(name) for name in node.input]
     for reason, check in arithmetic_of(node).opens.items():
         if check(node, operands):
             return f"{node.op_type}: {reason}"

@@ -297,27 +297,19 @@ OPERATORS = (
         _bound_log_sum_exp,
         Range(-80, 80),
     ),
-    Operator(
-        "ArgMax",
-        Kind.REDUCE,
-        WHOLE,
-        (*_SUMMED, I8, U8),
-        _sample_arg,
-        _infer_arg,
-        _bound_arg,
-        _ALONG,
-        inverse=_ARG,
-    ),
-    Operator(
-        "ArgMin",
-        Kind.REDUCE,
-        WHOLE,
-        (*_SUMMED, I8, U8),
-        _sample_arg,
-        _infer_arg,
-        _bound_arg,
-        _ALONG,
-        inverse=_ARG,
+    *(
+        Operator(
+            name,
+            Kind.REDUCE,
+            WHOLE,
+            (*_SUMMED, I8, U8),
+            _sample_arg,
+            _infer_arg,
+            _bound_arg,
+            _ALONG,
+            inverse=_ARG,
+        )
+        for name in ("ArgMax", "ArgMin")
     ),
     Operator(
         "CumSum", Kind.REDUCE, SUMS, (F32, F64, I32, I64), _sample_cumsum, bound=_bound_cumsum, ranks=_ALONG

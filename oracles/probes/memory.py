@@ -30,7 +30,7 @@ def misuse(
 
     Guarded from a phase on; only misuse of a `kind` is looked for, if one is given.
     """
-    if config.backend or executor.target.device != "cpu":
+    if not _can_be_watched(executor, config):
         return ""
     first = executor.guarded(case, config, POISONS[0], start)
     if (told := _told_by(first)) or kind not in ("", UNINITIALISED):
@@ -41,9 +41,14 @@ def misuse(
     return UNINITIALISED if _agree(first, executor.guarded(case, config, POISONS[0], start)) else ""
 
 
+def _can_be_watched(executor: Executor, config: Config) -> bool:
+    """Whether a configuration is the target's own, in memory of this machine."""
+    return not config.backend and executor.target.device == "cpu"
+
+
 def _hangs_on_memory(executor: Executor, case: Case, config: Config, start: Phase) -> bool:
     """Whether two fillings of fresh memory give two results; a first look, without guard."""
-    if config.backend or executor.target.device != "cpu":
+    if not _can_be_watched(executor, config):
         return False
     one, other = (executor.poisoned(case, config, poison, start) for poison in POISONS)
     return not _agree(one, other)

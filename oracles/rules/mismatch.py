@@ -48,7 +48,7 @@ def _weigh(run: Run, runs: tuple[Run, ...], context: Context) -> Verdict | None:
             continue
         judgement = _sides(baseline, run, context, difference)
         divergence = _parting(baseline, run, context, difference, judgement)
-        reason = _left_open(divergence, context) if divergence is not None else ""
+        reason = left_open(divergence.node, context.noise.recording.values) if divergence is not None else ""
         if divergence is not None and (baseline.config.backend or not judgement.truth):
             judgement = _sides_of_node(divergence, context) or judgement
         if reason:
@@ -114,11 +114,6 @@ def _unknown(difference: Difference, judgement: Judgement, context: Context) -> 
     """The operator whose unknown rounding may explain a difference that no truth decides."""
     is_decided = judgement.truth or difference.kind != "value"
     return "" if is_decided else context.noise.unknown_before(difference.output)
-
-
-def _left_open(divergence: Divergence, context: Context) -> str:
-    values = context.noise.recording.values
-    return left_open(divergence.node, [values.get(name) for name in divergence.node.input])
 
 
 def _sides_of_node(divergence: Divergence, context: Context) -> Judgement | None:

@@ -25,8 +25,7 @@ def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None
             continue
         asked.add(run.config.label)
         for difference, divergence, truths in context.wrong_segments(run.config):
-            operands = [context.noise.recording.values.get(name) for name in divergence.node.input]
-            if context.left_open(output) or left_open(divergence.node, operands):
+            if context.left_open(output) or left_open(divergence.node, context.noise.recording.values):
                 continue
             given = divergence.expected, divergence.actual
             found = judge_sides(difference, *given, truths)

@@ -94,7 +94,7 @@ def test_a_program_in_double_keeps_its_nodes_and_rounds_less(judge):
     ],
 )
 def test_what_the_text_leaves_open(node, operands, is_open):
-    assert bool(left_open(node, operands)) == is_open
+    assert bool(left_open(node, dict(zip(node.input, operands, strict=False)))) == is_open
 
 
 @pytest.mark.parametrize(("scale", "outcome"), [(0.0, "pass"), (-1.0, "pass"), (0.5, "mismatch")])
