@@ -38,6 +38,7 @@ from generators.language.emit import Made, language_of
 from generators.language.profile import UNLIMITED, Budget, Counts
 from generators.language.values import RandomSource
 from generators.legality import ANYTHING, Legality, forms_of
+from oracles.extras import provide
 from generators.mutations.modes import MODE_SHARES, Mode, mode_of
 from generators.pools import Bred
 from generators.reach import ALONE, NATIVE, Lineage
@@ -216,6 +217,12 @@ def _by_arm(plan: Plan, usual: Mapping[str, float], lesson: CoverageSnapshot) ->
         return shares(arms, lesson)
     bred = {arm(NATIVE, Mode.STRICT): _BRED} if lesson.reach.roots else {}
     return shares_by_reach(arms | bred, lesson.reach)
+
+
+def provide_packages() -> None:
+    """Install what a seed's programs depend on: z3 solves some, torch's gradients make inputs finite."""
+    for package in ("z3-solver", "torch"):
+        provide(package)
 
 
 @cache
