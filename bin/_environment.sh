@@ -158,10 +158,10 @@ install_packages() { # REQUIREMENT...
 
 # pip would compile on one core. Packages may hold files that are not meant for this Python: no failure. Our own
 # are compiled too: many a container sets PYTHONDONTWRITEBYTECODE, and each start would compile them again.
-# Without extras, what is large and hardly imported is left out.
+# What is large and hardly imported is left out, unless torch needs it.
 compile_packages() {
     local leave_out=/none/
-    [[ -n $extras ]] || leave_out='/(sympy|mpmath|pygments|setuptools|pkg_resources|pip|tests?)/'
+    has_extra "$extras" torch || leave_out='/(sympy|mpmath|pygments|setuptools|pkg_resources|pip|tests?)/'
     say "$SECONDS s  compiling"
     "$venv/bin/python" -I -m compileall -qq -j 0 -x "$leave_out" \
         "$venv/lib" "$root"/{corpus,oracles,reducer,generators,triage,tensorcrux.py} \
@@ -225,8 +225,9 @@ wait_for_running() {
 was_interrupted() { [[ -e $venv/adding ]] && flock --nonblock 9; }
 
 # What a command that runs calls when it needs an extra; never waits for that command to end.
-add_extra() { # NAME
-    require_extra "$1"
+add_extra() { # NAME...
+    local name
+    for name in "$@"; do require_extra "$name"; done
     exec 9<"$root"
     flock 9
     can_be_added_to || give_up "the checkout was changed meanwhile; start the command again"

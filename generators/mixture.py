@@ -38,7 +38,6 @@ from generators.language.emit import Made, language_of
 from generators.language.profile import UNLIMITED, Budget, Counts
 from generators.language.values import RandomSource
 from generators.legality import ANYTHING, Legality, forms_of
-from oracles.extras import provide
 from generators.mutations.modes import MODE_SHARES, Mode, mode_of
 from generators.pools import Bred
 from generators.reach import ALONE, NATIVE, Lineage
@@ -46,6 +45,7 @@ from generators.sequences import long_sequences, sequences
 from generators.strategies import DEFAULT, find_strategy, find_taught
 from generators.strategies.coverage import Seen
 from generators.strategies.native import lineage_of
+from oracles.extras import provide
 
 BLOCK = 16
 MIXED = "mixed"
@@ -221,8 +221,7 @@ def _by_arm(plan: Plan, usual: Mapping[str, float], lesson: CoverageSnapshot) ->
 
 def provide_packages() -> None:
     """Install what a seed's programs depend on: z3 solves some, torch's gradients make inputs finite."""
-    for package in ("z3-solver", "torch"):
-        provide(package)
+    provide("z3-solver", "torch")
 
 
 @cache
@@ -325,6 +324,7 @@ def generate(
     What an interrupted call has written is kept and not written again. `progress` hears how many programs
     are done. Raises `UserError` where a folder holds another program.
     """
+    provide_packages()
     start = time.perf_counter()
     counts, seen = Counts(), Counter[str]()
     seeds = range(seed, seed + number)

@@ -28,7 +28,7 @@ EXTRAS = {
 
 _ROOT = Path(__file__).resolve().parents[1]
 _ENVIRONMENT = _ROOT / ".venv"
-_ADD = '. "$1/bin/_environment.sh"; add_extra "$2"'
+_ADD = '. "$1/bin/_environment.sh"; add_extra "${@:2}"'
 _lock = threading.Lock()
 
 
@@ -54,16 +54,19 @@ def is_installed(package: str) -> bool:
     return True
 
 
-def provide(package: str) -> None:
-    """Install a package that is missing where `comes_when_asked`; elsewhere its user says what is missing.
+def provide(*packages: str) -> None:
+    """Install the packages that are missing where they come when asked; elsewhere whoever needs one says so.
 
     Raises `UserError` if that fails. Progress goes to stderr.
     """
     with _lock:
-        is_whole = is_installed(package) and not (_ENVIRONMENT / "adding").exists()
-        if is_whole or not comes_when_asked(package):
+        is_changing = (_ENVIRONMENT / "adding").exists()
+        missing = [each for each in packages if is_changing or not is_installed(each)]
+        extras = sorted({EXTRAS[each] for each in missing if comes_when_asked(each)})
+        if not extras:
             return
-        command = ["bash", "-euo", "pipefail", "-c", _ADD, "crux", str(_ROOT), EXTRAS[package]]
+        command = ["bash", "-euo", "pipefail", "-c", _ADD, "crux", str(_ROOT), *extras]
         if subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL).returncode:
-            raise UserError(f"{package} is needed and could not be installed; {how_to_install(package)}")
+            names = ", ".join(missing)
+            raise UserError(f"{names} could not be installed; see {_ENVIRONMENT / 'install.log'}")
         importlib.invalidate_caches()

@@ -101,8 +101,7 @@ _SECONDS = 60.0
 def find_libraries(patterns: Sequence[tuple[str, str]], python: str | None = None) -> list[Library]:
     """The libraries that match, of this Python's packages or of another one's; raises `UserError`."""
     packages = sorted({pattern.partition("/")[0] for pattern, _ in patterns})
-    for package in () if python else packages:
-        provide(package)
+    provide(*(() if python else packages))
     folders = dict(zip(packages, _folders(packages, python or sys.executable), strict=True))
     found = []
     for pattern, scope in patterns:

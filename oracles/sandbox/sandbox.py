@@ -97,7 +97,7 @@ class Sandbox:
     ) -> None:
         own = None if backend.endswith(".py") else find_backend(backend)
         self.backend_file = os.path.abspath(own.file if own else backend)
-        self._package = own.package if own and not python else ""
+        self._packages = (own.package,) if own and not python else ()
         self.python = os.path.abspath(python) if python and os.sep in python else python or sys.executable
         self.limits = limits
         self.renew_after = renew_after
@@ -327,7 +327,7 @@ class Sandbox:
 
     def _ready_zygote(self) -> Zygote:
         if self._zygote is None:
-            provide(self._package)
+            provide(*self._packages)
             self._zygote = Zygote(
                 self.backend_file,
                 self.python,

@@ -71,7 +71,6 @@ def generate(
     from generators.mutations import modes
     from triage.console.status import progress
 
-    mixture.provide_packages()
     budget = budget_of(max_flops, max_bytes, max_dim, max_depth, max_ms)
     how = mixture.Options(strategy, source, modes.Mode(mode.value), budget, options.trust)
     with progress() as shown:

@@ -133,8 +133,7 @@ def try_targets(core_packages: Collection[str], deep: bool = False) -> Iterator[
     targets = [Target(name, device) for name in names for device in project_of(name).devices]
     tried = [each for each in targets if deep or each.backend == _first_of_package(each.backend)]
     if deep:
-        for package in {backends()[name].package for name in names}:
-            provide(package)
+        provide(*{backends()[name].package for name in names})
     with in_short(), ThreadPoolExecutor(max_workers=len(tried)) as pool:
         found = dict(zip(tried, pool.map(_try_target, tried), strict=True))
     for target in targets:
