@@ -56,7 +56,9 @@ class Sampler:
         return self.leaf(dtype)
 
     def leaf(self, dtype: str) -> Valued:
-        """A constant, a variable or an element of a buffer."""
+        """A constant, a variable or an element of a buffer; a comparison of these for a truth value."""
+        if is_bool(dtype) and self.draws.chance(0.7):
+            return _at_an_end(self, dtype, 0) or _compared(self, dtype, 0)
         for _ in range(3):
             made = self.draws.pick((_constant, _variable, _element, _element))(self, dtype)
             if made is not None:
@@ -153,7 +155,7 @@ def _extreme(sampler: Sampler, dtype: str, fuel: int) -> Valued:
 
 def _quotient(sampler: Sampler, dtype: str, fuel: int) -> Valued | None:
     a = sampler.value(dtype, fuel // 2)
-    op = sampler.draws.pick(("floordiv", "floormod", "div", "mod"))
+    op = sampler.draws.pick(("floordiv", "floordiv", "floormod", "floormod", "div", "mod"))
     if sampler.frame.extreme:
         return divided(op, a, _divisor(sampler, dtype, fuel // 2), dtype)
     by = sampler.draws.pick((2, 3, 4, 5, 7, 8, 16))

@@ -44,7 +44,7 @@ POOL = Pool(
     frozenset({"tirx.UnrollLoop<Add", "tirx.LowerIntrin<Cast int8"}),
 )
 """A pool of programs that all of these budgets allow, as those of a campaign are."""
-BASES = [make_program(seed, 8).module for seed in range(30)]
+BASES = [make_program(seed, 8).module for seed in range(40)]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
