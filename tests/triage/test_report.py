@@ -296,6 +296,30 @@ def test_the_operator_that_the_trace_names_stands_first():
     assert title == "[Pad] ValueError: Dynamic pads are not supported yet. with Slice"
 
 
+@pytest.mark.parametrize(
+    ("error", "message", "title"),
+    [
+        (
+            "InputChanged",
+            "tirx.Some changes the module that it is given",
+            "[tirx.Some] changes the module that it is given",
+        ),
+        (
+            "IllFormed",
+            "the module is ill-formed after FuseOps: x is used before it is bound",
+            "[FuseOps] the module is ill-formed after it: x is used before it is bound",
+        ),
+    ],
+)
+def test_what_a_check_between_passes_says_is_no_exception_of_the_compiler(error, message, title):
+    given = exception(error, message)
+    expectation = expect(given, Tolerance(), ORT_PROJECT)
+    assert title_of(expectation, ["store"], ["A"]) == title
+    assert sentences.happened(expectation, "tvm 1.0") == f"With tvm 1.0 {message}."
+    assert "module" in sentences.expected(expectation, given, Tolerance())
+    assert sentences.level_rows(given.runs, expectation, Tolerance()) == []
+
+
 def test_the_wrong_side_is_named():
     given = mismatch()
     wrong = replace(given, symptom=replace(given.symptom, site="un-optimised"))

@@ -160,7 +160,7 @@ def _advice(draft: Draft) -> str:
     """Say what to disable; nothing if every configuration fails, or the importer fails before any pass."""
     own = [run for run in draft.runs if not run.config.backend]
     is_everywhere = all(_shows(draft, each) for each in own)
-    if draft.expectation.failing.phase is Phase.IMPORT or is_everywhere:
+    if draft.expectation.failing.phase is Phase.IMPORT or draft.expectation.broken_rule or is_everywhere:
         return ""
     passes = draft.judge.backend.passes
     return advice(draft.passes, passes.disabled_by if passes is not None else "")

@@ -63,6 +63,8 @@ def happened(expectation: Expectation, package: str) -> str:
 
 def _happened(expectation: Expectation, package: str) -> str:
     run = expectation.failing
+    if expectation.broken_rule:
+        return f"With {package} {essence(run.message)}."
     if expectation.is_unstable:
         return f"With {package} two runs {in_words(run.config, expectation.project)} give different results."
     if expectation.outcome is Outcome.MISMATCH:
@@ -94,6 +96,8 @@ def expected(
     expectation: Expectation, verdict: Verdict, tolerance: Tolerance, witness: RunEvidence = OF_ONNX
 ) -> str:
     """One or two sentences; says only what the runs or the reference bear out."""
+    if expectation.broken_rule:
+        return expectation.broken_rule
     if expectation.is_unstable:
         return "The same values in every run of the same model on the same inputs."
     if expectation.kind == ACCEPTED:
@@ -132,7 +136,7 @@ def level_rows(runs: Sequence[Run], expectation: Expectation, tolerance: Toleran
 
     The runs come as a backend orders its configurations: none, all, and those between.
     """
-    if expectation.is_unstable:
+    if expectation.is_unstable or expectation.broken_rule:
         return []
     baseline, *others = runs
     ordered = [baseline, *others[1:], *others[:1]]
