@@ -140,6 +140,11 @@ def test_what_fails_only_as_it_is_stays_so(judge):
         assert [np.shape(value) for value in found.inputs.values()] == [(1,), (1,)]
 
 
+def test_dims_of_an_operator_of_another_domain_stay(judge):
+    text = "g (float[1] x) => (float[1] y) { y = com.microsoft.Gelu (x) }"
+    assert [value.shape for value in plain(judge, text, "spread dims").inputs.values()] == [(1,)]
+
+
 def test_a_gradient_of_another_shape_than_the_result_is_no_valid_program():
     relax = pytest.importorskip("tvm.relax")
     inferred = pytest.importorskip("oracles.worker.tvm.inferred")

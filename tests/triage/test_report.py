@@ -274,6 +274,20 @@ def test_a_title_names_the_attributes_that_a_single_operator_has_left():
     assert operators_of(clip_exception()) == ("Relu", "Clip")
 
 
+@pytest.mark.parametrize(
+    ("node", "inputs", "title"),
+    [
+        (("Min", ["x", ""], ["y"]), {"x": (1, [2])}, "Min with input 1 left out"),
+        (("Abs", ["x"], ["y"]), {"x": (1, [0, 2])}, "Abs with input 0 empty"),
+        (("Clip", ["x", "", "b"], ["y"]), {"x": (1, [2]), "b": (1, [])}, "Clip"),
+    ],
+)
+def test_a_title_names_what_is_special_of_the_inputs_of_a_single_operator(node, inputs, title):
+    made = model([node], inputs, {"y": (1, [2])})
+    values = {name: np.zeros(dims, np.float32) for name, (_, dims) in inputs.items()}
+    assert operators_of(Case("onnx", made.SerializeToString(), values)) == (title,)
+
+
 def exception(error: str, message: str, trace: str = "") -> Verdict:
     fine = Run(NONE, Status.OK, Phase.EXECUTE, {"y": np.float32([1])})
     failing = Run(ALL, Status.EXCEPTION, Phase.OPTIMISE, error=error, message=message, trace=trace)

@@ -220,7 +220,23 @@ def operators_of(case: Case) -> tuple[str, ...]:
     (node,) = nodes
     said = [f"{each.name}={_attribute(each)}" for each in node.attribute]
     short = [text for text in said if len(text) <= MOST_NUMBER and "\n" not in text]
-    return (f"{node.op_type} with {', '.join(short)}" if 0 < len(short) <= MOST_ATTRIBUTES else node.op_type,)
+    facts = [*_special_inputs(node, case), *(short if len(short) <= MOST_ATTRIBUTES else ())]
+    return (f"{node.op_type} with {', '.join(facts)}" if facts else node.op_type,)
+
+
+def _special_inputs(node: onnx.NodeProto, case: Case) -> list[str]:
+    """The inputs of a single operator that are empty, or left out where any number of them is taken."""
+    sizes = {name: value.size for name, value in case.inputs.items() if isinstance(value, np.ndarray)}
+    sizes |= {each.name: int(np.prod(each.dims)) for each in model_of(case).graph.initializer}
+    formal = onnx.defs.get_schema(node.op_type, domain=node.domain).inputs if _is_standard(node) else ()
+    is_open = any(each.option == onnx.defs.OpSchema.FormalParameterOption.Variadic for each in formal)
+    words = {"": "left out"} if is_open else {}
+    words |= {name: "empty" for name, size in sizes.items() if not size}
+    return [f"input {place} {words[name]}" for place, name in enumerate(node.input) if name in words][:1]
+
+
+def _is_standard(node: onnx.NodeProto) -> bool:
+    return bool(onnx.defs.has(node.op_type, node.domain))
 
 
 def _attribute(attribute: onnx.AttributeProto) -> str:

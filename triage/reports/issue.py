@@ -66,11 +66,17 @@ def _claimed(draft: Draft) -> Claimed:
     package = package_line(draft.environment, draft.package)
     return Claimed(
         happened=sentences.happened(expectation, package),
-        expected=sentences.expected(expectation, draft.verdict, draft.tolerance, _witness(draft))
-        + _referee_did(draft),
+        expected=_expected(draft),
         outcome=expectation.outcome.value,
         package=draft.package,
     )
+
+
+def _expected(draft: Draft) -> str:
+    """What is expected, and what the reference does, said once."""
+    witness, did = _witness(draft), _referee_did(draft)
+    text = sentences.expected(draft.expectation, draft.verdict, draft.tolerance, witness)
+    return f"{text.removesuffix(f': {witness.bears_out}.').rstrip('.')}.{did}" if did else text
 
 
 def _referee_did(draft: Draft) -> str:
