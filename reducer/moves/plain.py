@@ -115,7 +115,7 @@ def spread_dims(subject: NodeSubject, hints: Hints) -> Search:
 
     Nothing says which dims an operator of another domain takes: a scale that has become longer is no scale.
     """
-    if isinstance(subject, OnnxSubject) and any(node.domain for node in subject.nodes):
+    if any(node.domain for node in subject.nodes):
         return subject
     arrays = {name: np.asarray(subject.array(name)) for name in _data(subject)}
     if not any(array.ndim for array in arrays.values()):
