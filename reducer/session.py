@@ -32,6 +32,7 @@ from reducer.engine.predicates import (
     Command,
     CuredWithout,
     JudgePool,
+    SameRewrite,
     SameSymptom,
     Silent,
 )
@@ -41,7 +42,7 @@ from reducer.language import Language, language_of
 from reducer.move import Hints
 from reducer.moves import all_moves
 from reducer.options import DoesNotFail, Options, Progress
-from reducer.pass_sets import failing_config, find_pass_set, is_of_passes
+from reducer.pass_sets import core_at, failing_config, find_pass_set, is_of_passes, is_within
 from reducer.result import Reduction, finished
 from reducer.subject.base import Subject
 
@@ -95,7 +96,8 @@ class Session:
 
     `on_other` is given the candidates that showed another failure. A `quick` one has candidates judged where
     that is cheap, and starts anew where the result does not show in full. So does one whose result is another
-    bug of passes than the original: then the original's, `held`, must be at fault in every candidate. With
+    bug of passes than the original: then the original's, `held`, must be at fault in every candidate, and
+    replace no operators but those of `core`, if these passes replace others in the result. With
     `guarded` a misuse of memory is kept that guarded runs show; if the result then shows nothing without
     guard, it starts anew as well.
     """
@@ -108,6 +110,7 @@ class Session:
     on_other: Callable[[Case, Verdict], None]
     quick: bool = True
     held: tuple[str, ...] = ()
+    core: str = ""
     guarded: bool = True
 
     @property
@@ -161,6 +164,8 @@ class Session:
             held = self._lost_passes(course) if not self._is_misled(course, shown) else ()
             if held:
                 return replace(self, held=held)
+            if course.passes is not None and (core := self._lost_core(course, course.passes.minimal)):
+                return replace(self, held=course.passes.minimal, core=core)
         elif self.guarded and fault.words and shown is None:
             return replace(self, guarded=False)
         elif shown is not None and fault.shows_as(shown.symptom):
@@ -214,6 +219,16 @@ class Session:
                 own = find_pass_set(judge, self.case, first, course.ask, repeats)
                 return own.cures or own.minimal if own is not None else ()
         return ()
+
+    def _lost_core(self, course: ReductionRun, passes: tuple[str, ...]) -> str:
+        """What the passes replace in the original, if it is something else in the result; else empty."""
+        if self.core or course.verdict is None or not (passes and course.is_minimal):
+            return ""
+        with self.pool.one() as judge:
+            config = failing_config(course.verdict, judge)
+            cases = (course.best.case(self.case), self.case)
+            found, own = (core_at(each, config, passes, judge) if config else "" for each in cases)
+        return "" if is_within(found, own) else own
 
     def _is_quick(self, first: Verdict | None) -> bool:
         """Whether candidates are judged quickly: none whose failure is one of time or of memory."""
@@ -294,6 +309,8 @@ class Session:
             predicate = self._plainer(predicate)
             if self.held and only is not None:
                 predicate = Both(predicate, CuredWithout(self.pool, verdict.symptom, only, self.held))
+            if self.core and only is not None:
+                predicate = Both(predicate, SameRewrite(self.pool, only, self.held, self.core))
         else:
             predicate = self._command(options.check or "", options.check_exit)
         if options.also is not None:

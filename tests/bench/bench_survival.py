@@ -26,11 +26,12 @@ from generators.fuzz import Tested as OneTest
 from generators.mixture import BLOCK, Plan, make_tests
 from oracles.judge import Judge
 from oracles.verdict import Verdict
+from reducer.pass_sets import core_of
 from tests.bench.curves import picture
 from tests.helpers.campaigns import Remembering
 from triage.bugs.known import SHIPPED, read_known
 from triage.campaigns.testers import judgement, legality_of
-from triage.causes.cores import Sites, core_of
+from triage.causes.cores import Sites
 from triage.causes.explaining import Bug, explain
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(6000)]

@@ -18,7 +18,7 @@ from reducer.api import reduce_case
 from reducer.move import Hints
 from reducer.moves import plain_moves
 from reducer.options import DoesNotFail, Options
-from reducer.pass_sets import is_of_passes
+from reducer.pass_sets import core_at, failing_config, is_of_passes, is_within
 from reducer.subject.onnx.subject import OnnxSubject
 from tests.reducer import corrupting
 from tests.reducer.driving import case_of, drive, model_of, operators, subject_of
@@ -110,6 +110,25 @@ def test_the_passes_at_fault_are_told_from_others(judge):
     verdict = judge.verdict(case)
     assert is_of_passes(judge, case, verdict, ("DivMulFusion",))
     assert not is_of_passes(judge, case, verdict, ("ReluClipFusion",))
+
+
+def test_a_pass_that_comes_to_replace_something_else_is_another_bug(judge, tmp_path, monkeypatch):
+    inputs = {"x": np.array([2, 3, 4], np.int32), "z": np.array([10, 20, 30], np.int32)}
+    text = QUOTIENT.replace("q = Div (one, x)", "a = Abs (x) q = Div (one, a)")
+    case = replace(case_of(model_of(text), inputs), target=Target("ort"))
+    found = core_at(case, failing_config(judge.verdict(case), judge), ("DivMulFusion",), judge)
+    assert found
+    assert is_within(found, found)
+    assert not is_within(found, "-Relu")
+
+    def core(case: Case, *_: object) -> str:
+        return found if "Abs" in case.measure.ops else "-Relu"
+
+    options = Options(target=Target("ort"))
+    assert reduce_case(case, tmp_path / "as it is", options).after.nodes == 2
+    for place in ("reducer.session", "reducer.engine.predicates"):
+        monkeypatch.setattr(f"{place}.core_at", core)
+    assert reduce_case(case, tmp_path / "another", options).after.nodes == 3
 
 
 def plain(judge: Judge, text: str, name: str, still_fails: bool = True) -> OnnxSubject:
