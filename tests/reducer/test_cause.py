@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,6 +10,9 @@ import pytest
 from corpus.case import Case
 from corpus.formats.onnx import parse
 from corpus.target import Target
+from corpus.tir.document import to_json
+from corpus.tir.tree import Bind, For, Function, Module, Stmt
+from corpus.tir.values import Const, Var
 from oracles.backends import backends
 from oracles.judge import Judge
 from oracles.probes.memory import POISONS, UNINITIALISED, kind_of, misuse, with_misuse
@@ -181,6 +185,20 @@ def test_a_gradient_of_another_shape_than_the_result_is_no_valid_program():
 
     assert inferred.misfit(module(3)) == ""
     assert inferred.misfit(module(5)).startswith("relax.grad.max_pool2d_backward takes a gradient of ")
+
+
+def test_loops_that_read_a_name_out_of_its_scope_are_no_valid_program_to_tvm():
+    pytest.importorskip("tvm")
+    run = pytest.importorskip("oracles.worker.tvm.tir.run")
+    inner, outer = Bind(Var("x"), Var("i")), Bind(Var("y"), Var("x"))
+
+    def module(inside: tuple[Stmt, ...], *after: Stmt) -> Any:
+        return to_json(
+            Module({"main": Function((), (For(Var("i"), Const(0), Const(8), "serial", inside), *after))})
+        )
+
+    assert run.describe(module((inner, outer))) == {}
+    assert run.describe(module((inner,), outer))["error"]
 
 
 @pytest.mark.parametrize("still_fails", [True, False])

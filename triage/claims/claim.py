@@ -37,6 +37,7 @@ ACCEPTED = "accepted"
 KEPT_BY_PASSES = {
     "InputChanged": "A pass does not change the module that it is given.",
     "IllFormed": "The module is well-formed after each pass.",
+    "NotAgain": "A pass runs on what it has made itself.",
     "IllTyped": "The types of the module agree after each pass.",
 }
 """What our checks between passes ask for, by the exception that says otherwise; a script raises its own."""

@@ -137,7 +137,7 @@ def title_of(
 
 def _between_passes(message: str) -> tuple[str, str]:
     """The pass that a check between passes blames, and what is wrong with it."""
-    if found := re.match(r"([\w.]+) (changes .*)", message):
+    if found := re.match(r"([\w.]+) ((?:changes|fails on) .*)", message):
         return found[1], found[2]
     found = re.match(r"(.*) after ([\w.]+)(.*)", message)
     return (found[2], f"{found[1]} after it{found[3]}") if found else ("", message)

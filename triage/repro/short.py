@@ -224,8 +224,8 @@ def _remark(expectation: Expectation) -> str:
     if expectation.outcome is Outcome.CRASH:
         return f"  # dies of {signal_text(run)}"
     if expectation.outcome is Outcome.EXCEPTION:
-        error = "RuntimeError" if expectation.broken_rule else as_comment(run.error)
-        return f"  # raises {error[:MOST_REMARK]}"
+        error = "" if expectation.broken_rule else as_comment(run.error)
+        return f"  # raises {error[:MOST_REMARK]}".rstrip()
     return ""
 
 
