@@ -14,6 +14,7 @@ from oracles.numerics.compare import Tolerance
 from oracles.probes.record import record
 from oracles.verdict import Config, Outcome, Phase, Run, Status, Symptom, Verdict
 from reducer.api import reduce_case
+from reducer.engine.bounds import Bounds, PlainRuns
 from reducer.engine.estimates import AGAIN, MARGIN, MEASURED, patience
 from reducer.engine.predicates import JudgePool
 from reducer.evidence import needed_operator, read_hints
@@ -24,7 +25,6 @@ from reducer.moves.named_nodes import above
 from reducer.moves.names import renamed
 from reducer.options import Options
 from reducer.result import covered, kept_nodes
-from reducer.session import Bounds, PlainRuns
 from reducer.subject.onnx.divergence import DivergedTensors, find_divergence
 from reducer.subject.onnx.nodesets import keep_nodes
 from reducer.subject.onnx.subject import OnnxSubject
