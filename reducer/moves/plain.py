@@ -111,12 +111,7 @@ MOST_OPERANDS = 9
 
 
 def spread_dims(subject: NodeSubject, hints: Hints) -> Search:
-    """Distinct small primes where every dim has become 1; weights stay as they are where they must.
-
-    Nothing says which dims an operator of another domain takes: a scale that has become longer is no scale.
-    """
-    if any(node.domain for node in subject.nodes):
-        return subject
+    """Distinct small primes where every dim has become 1; weights stay as they are where they must."""
     arrays = {name: np.asarray(subject.array(name)) for name in _data(subject)}
     if not any(array.ndim for array in arrays.values()):
         arrays = {name: array.reshape(1) for name, array in arrays.items()}

@@ -24,6 +24,7 @@ from reducer.moves import plain_moves
 from reducer.options import DoesNotFail, Options
 from reducer.pass_sets import core_at, failing_config, is_of_passes, is_within
 from reducer.subject.onnx.subject import OnnxSubject
+from tests.helpers.failing import model
 from tests.reducer import corrupting
 from tests.reducer.driving import case_of, drive, model_of, operators, subject_of
 
@@ -148,6 +149,15 @@ def test_dims_that_all_became_1_become_distinct_primes_where_they_type(judge):
     assert len({rows, inner, columns}) == 3
 
 
+def test_dims_stay_where_neither_the_target_nor_the_reference_runs_the_program(judge, tmp_path):
+    made = model([("Min", ["x", ""], ["y"])], {"x": (1, [1])}, {"y": (1, [1])})
+    case = Case("onnx", made.SerializeToString(), {"x": np.zeros(1, np.float32)}, Target("ort"))
+    if judge.verdict(case).outcome is not Outcome.CRASH:
+        pytest.skip("this release of onnxruntime says that an operand is missing")
+    done = reduce_case(case, tmp_path / "out", Options(target=Target("ort")))
+    assert [np.shape(value) for value in done.case.inputs.values()] in ([(1,)], [()], [])
+
+
 def test_operands_of_equal_values_get_values_of_their_own(judge):
     text = "g (float[2] x, float[2] z) => (float[2] y) { y = Add (x, z) }"
     case = case_of(model_of(text), {name: np.zeros(2, np.float32) for name in "xz"})
@@ -161,11 +171,6 @@ def test_what_fails_only_as_it_is_stays_so(judge):
     for name in ("spread dims", "distinguish values"):
         found = plain(judge, text, name, still_fails=False)
         assert [np.shape(value) for value in found.inputs.values()] == [(1,), (1,)]
-
-
-def test_dims_of_an_operator_of_another_domain_stay(judge):
-    text = "g (float[1] x) => (float[1] y) { y = com.microsoft.Gelu (x) }"
-    assert [value.shape for value in plain(judge, text, "spread dims").inputs.values()] == [(1,)]
 
 
 def test_a_gradient_of_another_shape_than_the_result_is_no_valid_program():

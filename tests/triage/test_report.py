@@ -334,6 +334,15 @@ def test_what_a_check_between_passes_says_is_no_exception_of_the_compiler(error,
     assert sentences.level_rows(given.runs, expectation, Tolerance()) == []
 
 
+def test_what_ends_unlike_elsewhere_is_not_said_of_every_configuration():
+    given = exception("Fail", "no kernel")
+    failing = given.runs[1]
+    expectation = replace(expect(given, Tolerance(), ORT_PROJECT), passing=None)
+    other = replace(failing, phase=Phase.EXECUTE)
+    assert "at every optimisation level" in sentences.happened(expectation, "ort", [failing, failing])
+    assert "at optimisation level `all`" in sentences.happened(expectation, "ort", [failing, other])
+
+
 def test_the_wrong_side_is_named():
     given = mismatch()
     wrong = replace(given, symptom=replace(given.symptom, site="un-optimised"))

@@ -93,7 +93,7 @@ MOST_HEAD = 40
 """Characters of what stands in brackets."""
 PREAMBLE = re.compile(
     r"^(?:.*?\bwith the following errors?: *|(?:This is an i|I)nvalid model\. (?:Type Error: )?"
-    r"|Node \(\S*\) Op \(\w+\) \[\w+\] )(?=\S)"
+    r"|Node \(\S*\) Op \(\w+\) \[\w+\] |.*? was false\. )(?=\S)"
 )
 """What stands before what is wrong, and would leave no room for it."""
 CHECKED = re.compile(r"^Check failed: .*?(?:\)|\w) ?(?:is false)? ?: +(?=\S)")

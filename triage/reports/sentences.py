@@ -55,13 +55,16 @@ OF_ONNX = RunEvidence(
 )
 
 
-def happened(expectation: Expectation, package: str) -> str:
-    """What the package does, and in which configuration; what a guarded run shows of memory."""
+def happened(expectation: Expectation, package: str, runs: Sequence[Run] = ()) -> str:
+    """What the package does, and in which configuration; what a guarded run shows of memory.
+
+    Of `runs` in every configuration each must end alike, if the failure is said to be in every one.
+    """
     guarded = f" {GUARDED} {expectation.memory}." if expectation.memory else ""
-    return _happened(expectation, package) + guarded
+    return _happened(expectation, package, runs) + guarded
 
 
-def _happened(expectation: Expectation, package: str) -> str:
+def _happened(expectation: Expectation, package: str, runs: Sequence[Run]) -> str:
     run = expectation.failing
     if expectation.broken_rule:
         return f"With {package} {essence(run.message)}."
@@ -76,7 +79,8 @@ def _happened(expectation: Expectation, package: str) -> str:
         Outcome.OUT_OF_MEMORY: "runs out of memory",
     }[expectation.outcome]
     project = expectation.project
-    every = "" if expectation.passing else project.words.every
+    is_alike = all((each.status, each.phase) == (run.status, run.phase) for each in runs)
+    every = project.words.every if is_alike and not expectation.passing else ""
     return f"{package} {what} {while_doing(run, project)}, {every or in_words(run.config, project)}."
 
 
