@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import lru_cache, partial, reduce
 
 from corpus.tir.document import from_bytes
-from corpus.tir.program import make_inputs
 from corpus.tir.script_expressions import NODES
 from corpus.tir.tree import Body, For, Module, Stmt, Store
 from corpus.tir.types import is_float
@@ -22,6 +21,7 @@ from generators.language.values import RandomSource
 from generators.pools import BEFORE, FRESH, PASSES, PROGRAM, Bred, Entry, Pool
 from generators.sequences import LONGEST, Passes, draw_sequence, next_sequence
 from generators.tir.blocks import with_root
+from generators.tir.extremes import inputs_of
 from generators.tir.frame import is_within, static_shape
 from generators.tir.programs import TirProgram, fitting, is_sound, make_program, mutated, sequences_for
 from generators.tir.sites import Site, allocates_nothing, pick_site
@@ -214,7 +214,7 @@ class _Breeding:
             others = [each.passes for each in pool.entries if each.passes]
             passes = self.changed_passes(guide, module, passes, others)
         bred = Bred(entry.key, changed)
-        return TirProgram(module, make_inputs(module, self.seed), fitting(passes, module), bred)
+        return TirProgram(module, inputs_of(module, self.seed), fitting(passes, module), bred)
 
     def changed_passes(
         self, guide: Guide, module: Module, passes: Passes, others: Sequence[Passes]
@@ -253,7 +253,7 @@ class _Breeding:
                 )
                 passes = best_passes(guide, module, (passes, *(fitting(each, module) for each in others)))
             module = self.led(module, passes)
-        return TirProgram(module, make_inputs(module, self.seed), passes, Bred("", FRESH))
+        return TirProgram(module, inputs_of(module, self.seed), passes, Bred("", FRESH))
 
 
 @lru_cache(maxsize=512)
