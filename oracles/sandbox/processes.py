@@ -164,8 +164,7 @@ class Zygote:
         guarded: bool = False,
     ) -> None:
         self._control, theirs = socket.socketpair()
-        self._python, (library, self._reason) = python, crash_handler()
-        self._name = Path(backend_file).stem
+        self._python, self._name, (library, self._reason) = python, Path(backend_file).stem, crash_handler()
         command = [
             *(python, "-I", worker.__file__, "--backend", backend_file, "--control", f"{theirs.fileno():04}"),
             *("--work", str(scratch.work), "--handler", str(library or "")),
