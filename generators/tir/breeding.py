@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import lru_cache, partial, reduce
 
 from corpus.tir.document import from_bytes
-from corpus.tir.program import make_inputs
 from corpus.tir.script_expressions import NODES
 from corpus.tir.tree import Body, For, Module, Stmt, Store
 from corpus.tir.types import is_float
@@ -24,6 +23,7 @@ from generators.language.values import RandomSource
 from generators.pools import BEFORE, BOTH, FRESH, PASSES, PROGRAM, Bred, Entry, Pool
 from generators.sequences import LONGEST, Passes, draw_sequence, next_sequence
 from generators.tir.blocks import with_root
+from generators.tir.extremes import inputs_of
 from generators.tir.frame import is_within, static_shape
 from generators.tir.mutators import all_mutators
 from generators.tir.programs import TirProgram, fitting, is_sound, make_program, mutated, sequences_for
@@ -251,7 +251,7 @@ class _Breeding:
             ]
             passes = best_passes(guide, module, found) if guide is not None and is_led else found[0]
         bred = Bred(entry.key, changed)
-        return TirProgram(module, make_inputs(module, self.seed), fitting(passes, module), bred)
+        return TirProgram(module, inputs_of(module, self.seed), fitting(passes, module), bred)
 
     def part(self, entry: Entry) -> str:
         """Say what of an entry changes."""
@@ -294,7 +294,7 @@ class _Breeding:
                 )
                 passes = best_passes(guide, module, (passes, *(fitting(each, module) for each in others)))
             module = self.led(module, passes)
-        return TirProgram(module, make_inputs(module, self.seed), passes, Bred("", FRESH))
+        return TirProgram(module, inputs_of(module, self.seed), passes, Bred("", FRESH))
 
 
 @lru_cache(maxsize=512)
