@@ -1,12 +1,14 @@
 """PrimFuncs of a Relax program that are told as trees of loops: `{"tir": …}` among its opaque functions."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from corpus.tir.codec import Decoder, Encoder
-from corpus.tir.tree import Function
+if TYPE_CHECKING:
+    from corpus.tir.tree import Function
 
 Json: TypeAlias = Any
 LOOPS = "tir"
@@ -21,6 +23,8 @@ class PrimFunc:
     @cached_property
     def told(self) -> Json:
         """The JSON object that spells it, as the worker takes it."""
+        from corpus.tir.codec import Encoder
+
         return {LOOPS: Encoder().function(self.function)}
 
 
@@ -31,6 +35,8 @@ def is_loops(item: Json) -> bool:
 
 def primfunc_of(item: Json) -> PrimFunc:
     """The PrimFunc that such an object spells; ValueError, LookupError or TypeError where it spells none."""
+    from corpus.tir.codec import Decoder  # a graph without loops needs no TIR
+
     return PrimFunc(Decoder().function(item[LOOPS]))
 
 

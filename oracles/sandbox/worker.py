@@ -14,7 +14,6 @@ each other: no worker may signal another process or see another one's memory.
 
 from __future__ import annotations
 
-import argparse
 import array
 import contextlib
 import ctypes
@@ -37,7 +36,10 @@ import sys
 import time
 import traceback
 import types
-from typing import Any, Collection, Sequence  # noqa: UP035 (Python 3.8)
+from typing import TYPE_CHECKING, Any, Collection, Sequence  # noqa: UP035 (Python 3.8)
+
+if TYPE_CHECKING:
+    import argparse
 
 if __name__ == "__main__":
     for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "TVM_NUM_THREADS", "ORT_DISABLE_TELEMETRY"):
@@ -352,6 +354,7 @@ class Marker:
 def serve(channel: socket.socket, backend: Any, options: argparse.Namespace) -> None:
     """Answer requests until the other side goes away."""
     marker = Marker(options.evidence)
+    job: dict[str, Any] = {}
     with contextlib.suppress(EOFError, ConnectionError, DeviceLost):
         while True:
             request, body = receive(channel)
@@ -359,7 +362,9 @@ def serve(channel: socket.socket, backend: Any, options: argparse.Namespace) -> 
                 options.breakpoints.begin()
                 marker.test = request["test"]
                 marker.begin(request["configs"][0][0])
-                run_configs(channel, backend, request, body, marker, options)
+                job = job_of(request, Decoder(body), job)
+                run_configs(channel, backend, request, job, marker, options)
+                job = job if request["keep"] else {}
             else:
                 send(channel, {"answer": getattr(backend, request["op"])(*request["arguments"])})
 
@@ -368,7 +373,7 @@ def run_configs(
     channel: socket.socket,
     backend: Any,
     request: dict[str, Any],
-    body: memoryview,
+    job: dict[str, Any],
     marker: Marker,
     options: argparse.Namespace,
 ) -> None:
@@ -376,7 +381,7 @@ def run_configs(
 
     If the code is watched, outputs are freed before the last reply: what runs after it is told by chance.
     """
-    job, (first, left) = job_of(request, Decoder(body)), (None, request["cpu"])
+    first, left = None, request["cpu"]
     os.chdir(request.get("folder") or options.work)
     for index, settings in request["configs"]:
         truncate(2)
@@ -406,8 +411,10 @@ def run_configs(
             first = outputs
 
 
-def job_of(request: dict[str, Any], decoder: Decoder) -> dict[str, Any]:
-    """The request with its program and its inputs."""
+def job_of(request: dict[str, Any], decoder: Decoder, last: dict[str, Any]) -> dict[str, Any]:
+    """The request with its program and its inputs, which may be those of the last one."""
+    if request["again"]:
+        return dict(request, program=last["program"], inputs=last["inputs"])
     job = dict(request, program=request.get("path") or bytes(decoder.take(request["size"])))
     return {**job, "inputs": {name: decoder.value(spec) for name, spec in request["inputs"]}}
 
@@ -701,6 +708,7 @@ def prepare(options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
         )  # nobody of the same user reads or writes its memory from here on
     gc.collect()
     gc.freeze()
+    gc.enable()
     return backend, facts
 
 
@@ -753,6 +761,9 @@ LOWEST = 20
 
 def main() -> None:
     """Start the zygote: import the framework once, fork workers on demand."""
+    import argparse  # crux reads this file, too
+
+    gc.disable()
     parser = argparse.ArgumentParser()
     for name in ("backend", "work", "handler"):
         parser.add_argument("--" + name, required=True)

@@ -57,11 +57,12 @@ class Judges:
 def waits_shown() -> Iterator[None]:
     """Within it, a run that lasts says in which phase it is."""
     from oracles.sandbox.processes import LISTENERS
-    from triage.console.status import progress
 
     with ExitStack() as stack:
 
         def tell(text: str) -> None:
+            from triage.console.status import progress
+
             if not shown:
                 shown.append(stack.enter_context(progress()))
             shown[0].status(text)
