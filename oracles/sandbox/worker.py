@@ -14,6 +14,7 @@ each other: no worker may signal another process or see another one's memory.
 
 from __future__ import annotations
 
+import argparse
 import array
 import contextlib
 import ctypes
@@ -36,10 +37,7 @@ import sys
 import time
 import traceback
 import types
-from typing import TYPE_CHECKING, Any, Collection, Sequence  # noqa: UP035 (Python 3.8)
-
-if TYPE_CHECKING:
-    import argparse
+from typing import Any, Collection, Sequence  # noqa: UP035 (Python 3.8)
 
 if __name__ == "__main__":
     for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "TVM_NUM_THREADS", "ORT_DISABLE_TELEMETRY"):
@@ -761,8 +759,6 @@ LOWEST = 20
 
 def main() -> None:
     """Start the zygote: import the framework once, fork workers on demand."""
-    import argparse  # crux reads this file, too
-
     gc.disable()
     parser = argparse.ArgumentParser()
     for name in ("backend", "work", "handler"):
