@@ -35,15 +35,11 @@ SEEDS, CONTEXT = 6, 5
 
 @dataclass
 class Extraction:
-    """Patterns as they are found, each once; `most` of a pass are enough, and then no more are looked for.
-
-    With `is_whole` nothing is taken out of a program: it is the pattern as it is.
-    """
+    """Patterns as they are found, each once; `most` of a pass are enough, and then no more are looked for."""
 
     firing: Firing
     judge: Judge
     most: int
-    is_whole: bool = False
     found: dict[str, Pattern] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
 
@@ -73,7 +69,7 @@ class Extraction:
                 self.counts["left out: fires in no form that programs can hold"] += 1
                 continue
             sound = [each for each in (pattern, pattern.settled()) if is_placeable(each)]
-            kept = next((each for each in sound if self.is_whole or self.holds(each)), None)
+            kept = next((each for each in sound if self.holds(each)), None)
             if not sound:
                 self.counts["left out: holds what programs are not made of"] += 1
             elif kept is None:
@@ -106,10 +102,6 @@ class Extraction:
         return sum(pattern.fires == name for pattern in self.found.values()) >= self.most
 
     def _pattern(self, case: Case, name: str) -> Pattern | None:
-        if self.is_whole:
-            whole = case.parsed
-            version = next(item.version for item in whole.opset_import if item.domain in STANDARD)
-            return self._named(whole, Generalized(whole.graph, (version, version), ()), name, case.origin)
         model = least_graph(case, lambda program: self.firing.fires(program, name), self.judge)
         if model is None:
             return None
