@@ -128,7 +128,9 @@ def title_of(
     needed = _needed(expectation, passes)
     effect = _effect(expectation, tolerance, needed)
     if needed:
-        return bracketed(" + ".join(needed), effect, f" for {_joined(kinds)}" if kinds else "")
+        head = " + ".join(needed)
+        head = head if len(head) <= MOST_HEAD else needed[-1]  # what the others led to
+        return bracketed(head, effect, f" for {_joined(kinds)}" if kinds else "")
     failing = _failing_of(expectation.failing, kinds)
     others = [each for each in kinds if each != failing] if failing else []
     beside = f" with {_joined(others)}" if others else ""
@@ -166,10 +168,12 @@ JOINTS = re.compile(
     re.IGNORECASE,
 )
 """Words after which no title ends."""
-CLAUSE = re.compile(r"[,;:.](?= )| (?=\(|(?:where|which|because|while|when) )")
+CLAUSE = re.compile(r"[;:.](?= )|,(?= (?!and |or ))| (?=\(|(?:where|which|because|while|when) )")
 """What ends a part of a message that can stand alone."""
-THROWN = re.compile(r"^[A-Za-z_]\w*: (?=\S)")
-"""The name of an exception before what it says."""
+LED_IN = re.compile(r"(?:For|If|In|When|With) [^,]*$")
+"""What only leads in to what a message says."""
+THROWN = re.compile(r"^[A-Za-z_][\w:]*(?: fails)?: (?=\S)")
+"""The name of an exception, or of who throws it, before what it says."""
 
 
 def _cut(text: str, most: int) -> str:
@@ -179,7 +183,7 @@ def _cut(text: str, most: int) -> str:
         return text
     clauses = [text[: found.start()] for found in CLAUSE.finditer(text) if found.start() <= most]
     whole = [each for each in clauses if len(each) >= most // 2 and _is_balanced(each)]
-    if whole:
+    if whole and not LED_IN.match(whole[-1]):
         return whole[-1]
     words = (text[: most + 1].rpartition(" ")[0] or text[:most]).split(" ")
     while len(words) > 1 and (JOINTS.fullmatch(words[-1]) or not _is_balanced(" ".join(words))):
