@@ -93,7 +93,7 @@ MOST_HEAD = 40
 """Characters of what stands in brackets."""
 PREAMBLE = re.compile(
     r"^(?:.*?\bwith the following errors?: *|(?:This is an i|I)nvalid model\. (?:Type Error: )?"
-    r"|Node \(\S*\) Op \(\w+\) \[\w+\] |.*? was false\. )(?=\S)"
+    r"|Node \(\S*\) Op \(\w+\) \[\w+\] |Checked failed\. |.*? was false\. )(?=\S)"
 )
 """What stands before what is wrong, and would leave no room for it."""
 CHECKED = re.compile(r"^Check failed: .*?(?:\)|\w) ?(?:is false)? ?: +(?=\S)")
@@ -193,7 +193,7 @@ def _cut(text: str, most: int) -> str:
 
 def _is_balanced(text: str) -> bool:
     """Whether a text closes the brackets and the quotes that it opens."""
-    quotes = re.sub(r"\w'\w", "", text)
+    quotes = re.sub(r"\w'\w|'s\b", "", text)
     pairs = all(text.count(one) <= text.count(other) for one, other in ("()", "[]", "<>"))
     return pairs and all(quotes.count(each) % 2 == 0 for each in "'\"`")
 
@@ -284,7 +284,7 @@ def _said(error: str, message: str, needed: Sequence[str]) -> str:
     """The function that throws, or the exception, and what it says; a needed pass is in the head."""
     parsed = parse_message(name_operators(without_instructions(message)))
     text = " ".join(scrub(parsed.rest if parsed.site else unwrap(parsed.rest)).split())
-    text = CHECKED.sub("", PREAMBLE.sub("", text))
+    text = PREAMBLE.sub("", CHECKED.sub("", PREAMBLE.sub("", text)))
     site = parsed.site.split()[-1] if parsed.site else ""
     if WRAPPED.search(message) and re.match(r"[A-Za-z_]\w*: ", text):
         return text
