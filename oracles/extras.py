@@ -29,7 +29,8 @@ EXTRAS = {
 _ROOT = Path(__file__).resolve().parents[1]
 _ENVIRONMENT = _ROOT / ".venv"
 _ADD = '. "$1/bin/_environment.sh"; add_extra "${@:2}"'
-_lock = threading.Lock()
+lock = threading.Lock()
+"""Held while packages are installed."""
 
 
 def how_to_install(package: str) -> str:
@@ -59,7 +60,7 @@ def provide(*packages: str) -> None:
 
     Raises `UserError` if that fails. Progress goes to stderr.
     """
-    with _lock:
+    with lock:
         is_changing = (_ENVIRONMENT / "adding").exists()
         missing = [each for each in packages if is_changing or not is_installed(each)]
         extras = sorted({EXTRAS[each] for each in missing if comes_when_asked(each)})

@@ -178,4 +178,6 @@ def test_a_report_tries_the_newest_release_of_the_index(index, cache, tmp_path, 
         foreign = Target.of_data(str(target))
         assert CaseOptions().trusted(foreign).get("python") == target.get("python")
         with pytest.raises(UserError, match="comes with the case"):
-            CaseOptions().trusted(foreign.with_setting("python", target.get("python") + "3"))
+            CaseOptions().trusted(
+                foreign.with_setting("python", target.get("python").replace("/bin/", "/lib/"))
+            )

@@ -204,6 +204,7 @@ class ReleaseRunner:
 
     def __call__(self, release: str) -> ReleaseResult:
         """Look at a release; raises `Unavailable` if it cannot be installed."""
+        self.shown.status(f"trying {self.settings.package} {release}")
         try:
             seen = self._journal.known.get(release) or self._look(release).result()
         except Unavailable as error:

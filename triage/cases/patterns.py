@@ -181,7 +181,8 @@ def advice(found: PassSet | None, disabled_by: str) -> str:
     if found.beyond_passes:
         return "Disabling every pass that can be disabled by name does not make it go away."
     if not found.cures:
-        return f"It takes {_list(found.minimal)}, and no single pass's being disabled makes it go away."
+        alone = f"It shows with only {_list(found.minimal)} enabled"
+        return f"{alone}, but disabling no single pass makes it go away."
     settings = " or ".join(disabled_by.format(name) for name in found.cures)
     text = f"Disabling only {_list(found.cures, 'or')} makes it go away: {settings}."
     others = [name for name in found.minimal if name not in found.cures]

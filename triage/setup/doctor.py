@@ -25,6 +25,7 @@ from oracles.extras import comes_when_asked, how_to_install, provide
 from oracles.judge import Judge
 from oracles.sandbox.sandbox import Sandbox, SandboxError, describe_isolation
 from oracles.verdict import Run
+from triage.console.foot import doing
 from triage.console.output import quoted
 from triage.language import language_of
 from triage.projects import project_of, project_of_package, projects
@@ -134,6 +135,7 @@ def try_targets(core_packages: Collection[str], deep: bool = False) -> Iterator[
     tried = [each for each in targets if deep or each.backend == _first_of_package(each.backend)]
     if deep:
         provide(*{backends()[name].package for name in names})
+    doing(f"trying {len(tried)} targets side by side, which imports every framework")
     with in_short(), ThreadPoolExecutor(max_workers=len(tried)) as pool:
         found = dict(zip(tried, pool.map(_try_target, tried), strict=True))
     for target in targets:
