@@ -70,7 +70,7 @@ def test_an_intrinsics_effect_is_that_of_tvms_table(name):
     assert tvm.ir.Op.get(found.op).get_attr("TCallEffectKind") in EFFECTS[found.effect]
 
 
-@pytest.mark.parametrize("seed", [1, 4, 12, 16, 26, 40, 68])
+@pytest.mark.parametrize("seed", [1, 12, 16, 26, 34, 39, 41])
 def test_tvms_text_says_what_is_made_of_blocks(seed):
     module = make_program(seed, 8).module
     assert has_blocks(module)
