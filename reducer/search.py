@@ -21,6 +21,9 @@ DENSE = 1 / 8
 SMALL = 8
 """With this few items left, bisecting on is cheaper than starting another search."""
 
+NEIGHBOURS = 12
+"""Where an essential needs no more than this many neighbours, asking for each is cheaper than bisecting."""
+
 
 def find_essentials(
     items: Sequence[int],
@@ -41,13 +44,21 @@ def find_essentials(
     dense = 0
     while rest:
         if essential:
+            before = len(rest)
             rest, is_alone_open = yield from _narrow(essential, rest, near)
             if is_alone_open and (yield frozenset(essential)):
                 return frozenset(essential)
+            if len(rest) < before and len(rest) <= NEIGHBOURS:
+                break
         if dense >= patience and len(rest) > small:
             break
-        length = yield from _shortest_prefix(essential, rest, weigh)
-        dense = dense + 1 if len(rest) - length <= DENSE * len(rest) else 0
+        few = (1 - DENSE) * len(rest)
+        is_last = 0 < dense == patience - 1 and len(rest) > small
+        length = yield from _shortest_prefix(essential, rest, weigh, few if is_last else len(rest))
+        dense = dense + 1 if length >= few else 0
+        if is_last and dense:
+            rest = rest[:length]
+            break
         essential.append(rest[length - 1])
         rest = rest[: length - 1]
     return frozenset([*essential, *rest])
@@ -68,11 +79,14 @@ def _narrow(
 
 
 def _shortest_prefix(
-    essential: Sequence[int], rest: Sequence[int], weigh: Callable[[int], float] | None
+    essential: Sequence[int], rest: Sequence[int], weigh: Callable[[int], float] | None, long: float
 ) -> Generator[Items, bool, int]:
-    """The least length of a prefix of `rest` that suffices beside `essential`; all of it is known to."""
+    """The least length of a prefix of `rest` that suffices beside `essential`; all of it is known to.
+
+    If that is at least `long`, not the least.
+    """
     low, high = 0, len(rest)
-    while high - low > 1:
+    while high - low > 1 and low < long:
         middle = _midpoint(rest, low, high, weigh)
         if (yield frozenset([*essential, *rest[:middle]])):
             high = middle
@@ -141,16 +155,19 @@ def counter_dd(items: Iterable[int], always: Items = frozenset()) -> SetSearch:
     return always.union(keep)
 
 
-def drop_one_at_a_time(items: Iterable[int]) -> SetSearch:
-    """Each item on its own, last first; a set from which none can go is 1-minimal.
+def drop_one_at_a_time(items: Iterable[int], patience: float = math.inf) -> SetSearch:
+    """Each item on its own, the last one first; a set from which none can go is 1-minimal.
+
+    It gives up once `patience` items in a row have stayed.
 
     Where one can go, the run of items before it is tried with it in doubling blocks, so that k items in a
     row that can go cost O(log k) questions.
     """
-    keep = sorted(items)
-    end = len(keep)
-    while end > 0:
+    keep = list(items)
+    end, stayed = len(keep), 0
+    while end > 0 and stayed < patience:
         count = yield from _longest_run(keep, end)
+        stayed = 0 if count else stayed + 1
         keep = keep[: end - count] + keep[end:]
         end -= max(count, 1)
     return frozenset(keep)
