@@ -16,7 +16,7 @@ from reducer.subject.base import Subject
 from reducer.subject.order import size
 
 
-FEW_LOOKS = 3
+FEW_LOOKS = 2
 """So many candidates are asked for in any case in a look at what seldom fails."""
 
 
@@ -43,6 +43,7 @@ class Gate:
     def __post_init__(self) -> None:
         self._refused: set[str] = set()
         self._accepted: set[str] = set()
+        self._held = frozenset[str]()  # what the last candidate that failed computes
 
     def __call__(self, proposal: Proposal, ahead: Iterable[Question] = (), *, exact: bool = False) -> bool:
         """Whether the proposed candidate is interesting; `ahead` is what may be asked next.
@@ -65,7 +66,8 @@ class Gate:
         if answer.interesting:
             self.last_accepted = self.decider.checks
             self.witness = answer.witness
-        else:
+            self._held = subject.computed
+        elif subject.computed < self._held:
             self.refusals.add(subject)
         self.on_check(self, subject, answer)
         return answer.interesting
