@@ -21,9 +21,6 @@ DENSE = 1 / 8
 SMALL = 8
 """With this few items left, bisecting on is cheaper than starting another search."""
 
-NEIGHBOURS = 12
-"""Where an essential needs no more than this many neighbours, asking for each is cheaper than bisecting."""
-
 
 def find_essentials(
     items: Sequence[int],
@@ -31,13 +28,15 @@ def find_essentials(
     weigh: Callable[[int], float] | None = None,
     patience: int = PATIENCE,
     small: int = SMALL,
+    neighbours: int = 0,
 ) -> SetSearch:
     """One essential item at a time, each by bisecting for the shortest prefix that suffices.
 
     For k essentials of n items this asks at most k(⌈log2 n⌉+1)+k+2 times when the predicate is monotone.
     Essentials of a compiler bug are mostly neighbours, so the items `near` those found, closest first, are
     tried before the next bisection. Where essentials lie dense (a chain that a cut would break) it gives up
-    early and returns what it has, so that another way of removing nodes can be tried.
+    early and returns what it has, so that another way of removing nodes can be tried. So it does where an
+    essential needs no more than so many `neighbours`.
     """
     essential: list[int] = []
     rest = list(items)
@@ -48,7 +47,7 @@ def find_essentials(
             rest, is_alone_open = yield from _narrow(essential, rest, near)
             if is_alone_open and (yield frozenset(essential)):
                 return frozenset(essential)
-            if len(rest) < before and len(rest) <= NEIGHBOURS:
+            if len(rest) < before and len(rest) <= neighbours:
                 break
         if dense >= patience and len(rest) > small:
             break

@@ -15,7 +15,6 @@ from reducer.move import Hints, Move, Proposal
 from reducer.subject.base import Subject
 from reducer.subject.order import size
 
-
 FEW_LOOKS = 2
 """So many candidates are asked for in any case in a look at what seldom fails."""
 

@@ -107,7 +107,7 @@ def around(subject: NodeSubject, nodes: Items) -> Items:
 
 
 def keep_divergent_nodes(subject: OnnxSubject, hints: Hints) -> Search:
-    """Only the rewritten nodes; else those around them too, then those above. Wrong evidence costs four calls.
+    """Only the rewritten nodes; else those around them, then those above. Wrong evidence costs four calls.
 
     Where their own results are wrong within the tolerance only, they first get values of many magnitudes,
     then the nodes by which the difference grows.

@@ -5,7 +5,6 @@ from typing import TypeAlias
 
 from reducer.move import Hints, Move, Search, over_sets
 from reducer.search import (
-    NEIGHBOURS,
     PATIENCE,
     Items,
     SetSearch,
@@ -27,6 +26,9 @@ NEAR = (1, 4)
 FAR = 12
 """So many steps up are looked at where they are far fewer than all the nodes before an essential one."""
 
+NEIGHBOURS = 12
+"""Where an essential node needs no more than this many neighbours, they are not bisected."""
+
 FEW = NEIGHBOURS + 2
 """Up to here, asking for each node is cheaper than bisecting."""
 
@@ -34,7 +36,7 @@ FEW_OF_A_CHAIN = 10
 """The same of nodes that lead to the one at which the framework stopped."""
 
 IN_A_ROW = 3
-"""Of few nodes, once so many in a row have stayed, the others are left to the last rounds, which ask for each."""
+"""Of few nodes, once so many in a row have stayed, the others are left to the last rounds."""
 
 MANY = 32
 """With more nodes than this left by the bisections, the essentials are many: counter-based search."""
@@ -122,12 +124,14 @@ def drop_single_nodes(subject: NodeSubject, hints: Hints, *, link: bool) -> Sear
 
 
 def _nearest_first(subject: NodeSubject) -> list[int]:
-    """The nodes by their steps to a result that no node reads: of what leads to it the farthest is needed least."""
+    """The nodes by their steps to a result that no node reads: the farthest is needed least."""
     read = {name for reads in subject.reads for name in reads}
     found = dict.fromkeys(at for at, node in enumerate(subject.nodes) if read.isdisjoint(node.output))
     edge = list(found)
     while edge:
-        above = {subject.producer[name] for at in edge for name in subject.reads[at] if name in subject.producer}
+        above = {
+            subject.producer[name] for at in edge for name in subject.reads[at] if name in subject.producer
+        }
         edge = sorted(above - found.keys(), reverse=True)
         found.update(dict.fromkeys(edge))
     return [*found, *(at for at in range(len(subject.nodes)) if at not in found)]
@@ -140,7 +144,7 @@ def _search(subject: NodeSubject, search: SetSearch, link: bool) -> Search:
 def _bisection(subject: NodeSubject) -> SetSearch:
     near = [*(partial(_producers, subject, steps) for steps in NEAR), partial(_cone, subject)]
     patience = PATIENCE if len(subject.nodes) > MANY else 1
-    return find_essentials(range(len(subject.nodes)), near, patience=patience, small=0)
+    return find_essentials(range(len(subject.nodes)), near, patience=patience, small=0, neighbours=NEIGHBOURS)
 
 
 def _producers(subject: NodeSubject, steps: int, nodes: Items) -> Items:

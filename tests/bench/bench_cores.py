@@ -1,7 +1,7 @@
-"""Measurement: cores of several nodes, planted in the models of the zoo, and what it takes to reduce to them.
+"""Measurement: cores of several nodes, planted in the models of the zoo, and the checks to reduce to them.
 
-Asked by a command's answer (`-k told`), or found by onnxruntime's wrong results (`-k wrong`). `CRUX_CORES_MODELS`
-names entries of the zoo, `CRUX_CORES_SEED` the draw, `CRUX_SEEDED_ZOO` a folder to keep them in. See BENCHMARKS.md.
+A command answers (`-k told`), or onnxruntime's results are wrong (`-k wrong`). `CRUX_CORES_MODELS` names
+entries of the zoo, `CRUX_CORES_SEED` the draw, `CRUX_SEEDED_ZOO` a folder to keep them in. See BENCHMARKS.md.
 """
 
 from __future__ import annotations

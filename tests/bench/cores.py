@@ -49,7 +49,9 @@ def _core(nodes: Sequence[Any]) -> Core:
 def matches(model: Any, core: Core) -> Iterator[Sequence[Any]]:
     """The nodes of each place where the core stands, in the core's order."""
     nodes = list(model.graph.node)
-    makers = {name: (at, out) for at, node in enumerate(nodes) for out, name in enumerate(node.output) if name}
+    makers = {
+        name: (at, out) for at, node in enumerate(nodes) for out, name in enumerate(node.output) if name
+    }
     for last, node in enumerate(nodes):
         if node.op_type == core["ops"][-1]:
             found = _placed(nodes, makers, core, last)
@@ -64,7 +66,11 @@ def _placed(nodes: Sequence[Any], makers: Mapping[str, Any], core: Core, last: i
         node = nodes[places[reader]]
         name = node.input[operand] if operand < len(node.input) else ""
         at, out = makers.get(name, (-1, -1))
-        if out != result or nodes[at].op_type != core["ops"][producer] or places.setdefault(producer, at) != at:
+        if (
+            out != result
+            or nodes[at].op_type != core["ops"][producer]
+            or places.setdefault(producer, at) != at
+        ):
             return None
     found = [places[each] for each in range(len(core["ops"]))]
     return found if len(set(found)) == len(found) else None
