@@ -45,6 +45,7 @@ from generators.sequences import long_sequences, sequences
 from generators.strategies import DEFAULT, find_strategy, find_taught
 from generators.strategies.coverage import Seen
 from generators.strategies.native import lineage_of
+from oracles.extras import provide
 
 BLOCK = 16
 MIXED = "mixed"
@@ -218,6 +219,11 @@ def _by_arm(plan: Plan, usual: Mapping[str, float], lesson: CoverageSnapshot) ->
     return shares_by_reach(arms | bred, lesson.reach)
 
 
+def provide_packages() -> None:
+    """Install what a seed's programs depend on: z3 solves some, torch's gradients make inputs finite."""
+    provide("z3-solver", "torch")
+
+
 @cache
 def has_solver() -> bool:
     """Whether the solver that the strategy `smt` needs is installed."""
@@ -318,6 +324,7 @@ def generate(
     What an interrupted call has written is kept and not written again. `progress` hears how many programs
     are done. Raises `UserError` where a folder holds another program.
     """
+    provide_packages()
     start = time.perf_counter()
     counts, seen = Counts(), Counter[str]()
     seeds = range(seed, seed + number)

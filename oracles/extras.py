@@ -1,4 +1,17 @@
-"""What brings a package that is missing: which extra of tensorcrux it belongs to."""
+"""Packages that may be missing: which extra of tensorcrux brings them, and how.
+
+`bin/crux` sets up onnxruntime alone; what else a command needs is installed when it is asked for.
+"""
+
+import importlib
+import os
+import subprocess
+import sys
+import threading
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+from corpus.errors import UserError
 
 EXTRAS = {
     "apache-tvm": "tvm",
@@ -9,8 +22,15 @@ EXTRAS = {
     "z3-solver": "smt",
     "iced-x86": "native",
     "ray": "cluster",
+    "mcp": "mcp",
 }
 """The extra that brings a package, or a module of it; the others come with crux itself."""
+
+_ROOT = Path(__file__).resolve().parents[1]
+_ENVIRONMENT = _ROOT / ".venv"
+_ADD = '. "$1/bin/_environment.sh"; add_extra "${@:2}"'
+lock = threading.Lock()
+"""Held while packages are installed."""
 
 
 def how_to_install(package: str) -> str:
@@ -18,3 +38,36 @@ def how_to_install(package: str) -> str:
     extra = EXTRAS.get(package)
     wanted = f"'.[{extra}]'" if extra else "."
     return f"in the repository: pip install --constraint constraints.txt {wanted}"
+
+
+def comes_when_asked(package: str) -> bool:
+    """Whether `provide` would install the package: the launchers set this Python up, with no fixed extras."""
+    is_theirs = Path(sys.prefix) == _ENVIRONMENT and (_ENVIRONMENT / "stamp").is_file()
+    return is_theirs and package in EXTRAS and "CRUX_EXTRAS" not in os.environ
+
+
+def is_installed(package: str) -> bool:
+    """Whether this Python has the package."""
+    try:
+        distribution(package)
+    except PackageNotFoundError:
+        return False
+    return True
+
+
+def provide(*packages: str) -> None:
+    """Install the packages that are missing where they come when asked; elsewhere whoever needs one says so.
+
+    Raises `UserError` if that fails. Progress goes to stderr.
+    """
+    with lock:
+        is_changing = (_ENVIRONMENT / "adding").exists()
+        missing = [each for each in packages if is_changing or not is_installed(each)]
+        extras = sorted({EXTRAS[each] for each in missing if comes_when_asked(each)})
+        if not extras:
+            return
+        command = ["bash", "-euo", "pipefail", "-c", _ADD, "crux", str(_ROOT), *extras]
+        if subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL).returncode:
+            names = ", ".join(missing)
+            raise UserError(f"{names} could not be installed; see {_ENVIRONMENT / 'install.log'}")
+        importlib.invalidate_caches()

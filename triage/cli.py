@@ -171,7 +171,10 @@ def _invoke(arguments: Sequence[str]) -> int:
         return int(command.main(list(arguments), prog_name="crux", standalone_mode=False) or OK)
     try:
         known = None if not {*arguments}.isdisjoint(HELP_OPTIONS) else defaults(command, here())
-        with command.make_context("crux", list(arguments), default_map=known) as context:
+        from triage.console.status import waits_named
+
+        context = command.make_context("crux", list(arguments), default_map=known)
+        with context, waits_named(arguments[0]):
             return int(command.invoke(context) or OK)
     except typer.Exit as stop:
         return stop.exit_code

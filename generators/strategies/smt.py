@@ -14,13 +14,14 @@ from corpus.errors import UserError
 from generators.growth.grow import Program
 from generators.language.profile import UNLIMITED, Budget
 from generators.solved.realising import solved_program
-from oracles.extras import how_to_install
+from oracles.extras import how_to_install, provide
 
 
 def programs(
     seeds: Sequence[int], nodes: int, source: Path | None, budget: Budget = UNLIMITED
 ) -> Iterator[Program]:
     """Yield a program a seed; raises `UserError` where the solver is not installed."""
+    provide("z3-solver")
     if find_spec("z3") is None:
         raise UserError(f"--strategy smt: z3 is not installed; {how_to_install('z3-solver')}")
     z3 = import_module("z3")

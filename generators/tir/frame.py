@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from corpus.tir.program import make_inputs
 from corpus.tir.tree import (
     Alloc,
     Attr,
@@ -31,6 +30,7 @@ from corpus.tir.types import is_integer, numpy_dtype
 from corpus.tir.values import Binary, Buffer, Call, Cast, Const, Expr, Let, Load, Select, Unary, Var
 from corpus.tir.walk import bodies, children, expressions, statements, walk
 from generators.language.profile import Budget
+from generators.tir.extremes import inputs_of
 from oracles.tir.interpreter import interpret
 
 FAR = 1 << 20
@@ -51,12 +51,14 @@ class Frame:
     """The names that a statement or an expression at this place may use.
 
     `written` are buffers that may be stored to: parameters and allocations. `loops` are the variables of the
-    loops around, from the outside in.
+    loops around, from the outside in. In an `extreme` one buffers hold any value of their types, elsewhere
+    small ones.
     """
 
     known: tuple[Known, ...] = ()
     buffers: tuple[Buffer, ...] = ()
     loops: tuple[Known, ...] = ()
+    extreme: bool = False
 
     def with_var(self, known: Known) -> Frame:
         """The frame with a variable more."""
@@ -98,9 +100,9 @@ def static_shape(buffer: Buffer) -> tuple[int, ...] | None:
     return tuple(map(int, dims)) if len(dims) == len(buffer.shape) else None
 
 
-def start_of(function: Function) -> Frame:
+def start_of(function: Function, *, extreme: bool = False) -> Frame:
     """The names that are visible at the start of a function."""
-    frame = Frame()
+    frame = Frame(extreme=extreme)
     for param in function.params:
         if isinstance(param, Buffer):
             frame = frame.with_buffer(param)
@@ -196,7 +198,7 @@ def is_within(module: Module, budget: Budget, seed: int) -> bool:
         return budget.holds(cost.flops, cost.memory, 0)
     return any(
         budget.holds(steps * _costliest(module), cost.memory, 0)
-        and interpret(module, make_inputs(module, seed), trials=0, steps=steps).is_modelled
+        and interpret(module, inputs_of(module, seed), trials=0, steps=steps).is_modelled
         for steps in (20, 60, 200, 600, 3_000)
     )
 

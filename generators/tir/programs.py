@@ -10,7 +10,7 @@ from typing import ClassVar
 from corpus.case import Case
 from corpus.errors import UserError
 from corpus.tir.document import from_bytes, to_bytes
-from corpus.tir.program import has_blocks, make_inputs, marks, parse, words
+from corpus.tir.program import has_blocks, marks, parse, words
 from corpus.tir.scopes import is_well_formed
 from corpus.tir.tree import Block, Break, Continue, For, Function, Module, Store
 from corpus.tir.values import Buffer, Const, Var, type_of
@@ -21,10 +21,11 @@ from generators.language.values import RandomSource
 from generators.pools import Bred
 from generators.sequences import Passes, draw_sequence
 from generators.tir.blocks import in_blocks, with_root
+from generators.tir.extremes import has_extremes, inputs_of
 from generators.tir.frame import Names, is_within, start_of
 from generators.tir.mutators import all_mutators
 from generators.tir.sites import Mutator, is_serial
-from generators.tir.statements import USUAL, Limits, Maker
+from generators.tir.statements import USUAL, WIDE, Limits, Maker
 from generators.tir.values import usable
 from oracles.abilities import Sequences
 from oracles.backends import find_backend
@@ -37,6 +38,8 @@ _MOST_STEPS = 3_000
 _IN_BLOCKS = 0.35
 _WITH_PASSES = 0.75
 """How many programs come as blocks instead of plain loops, and how many with passes of their own."""
+_WIDE = 0.15
+"""How many programs have buffers of a few hundred elements."""
 _LOWERED = 0.12
 """How many programs start from an operator that TVM has lowered."""
 _DOUBLED, _DOUBLES, _DOUBLED_FIRST = "doubled", "s_tir.InjectDoubleBuffer", 0.8
@@ -73,11 +76,10 @@ class TirProgram:
 def make_program(
     seed: int,
     nodes: int,
-    mutators: tuple[Mutator, ...] | None = None,
     source: Path | None = None,
     budget: Budget = UNLIMITED,
 ) -> TirProgram:
-    """Make the program of a seed, with about `nodes` statements before mutation by some or all mutators.
+    """Make the program of a seed, with about `nodes` statements before mutation.
 
     Some start from a lowered operator instead; all of them from the programs of `source`, if it is given.
     None costs more than the budget allows: what does is drawn anew, smaller at last.
@@ -85,19 +87,20 @@ def make_program(
     draws = RandomSource(f"tir/{seed}/{nodes}")
     module = _start(draws, seed, nodes, source, budget)
     for _ in range(draws.below(_MOST_MUTATIONS + 1)):
-        module = mutated(draws, module, seed, mutators, budget)
+        module = mutated(draws, module, seed, budget)
     if draws.chance(_IN_BLOCKS) and not has_blocks(module):
         module = in_blocks(draws, module)
-    return TirProgram(module, make_inputs(module, seed), _passes(draws, module))
+    return TirProgram(module, inputs_of(module, seed), _passes(draws, module))
 
 
 def _start(draws: RandomSource, seed: int, nodes: int, source: Path | None, budget: Budget) -> Module:
     """The module that mutation begins with, sound with the inputs of its seed."""
     is_lowered = source is not None or draws.chance(_LOWERED)
-    limits = Limits.of(budget) if budget.is_limited else USUAL
+    usual = WIDE if draws.chance(_WIDE) else USUAL
+    limits = Limits.of(budget) if budget.is_limited else usual
     for again in range(_ATTEMPTS):
         fewer = max(1, nodes - again) if budget.is_limited else nodes
-        module = draws.pick(lowered(source)) if is_lowered else grown(draws, fewer, limits)
+        module = draws.pick(lowered(source)) if is_lowered else grown(draws, fewer, limits, seed)
         if is_sound(module, seed) and is_within(module, budget, seed):
             return module
     return _least() if budget.is_limited else grown(RandomSource("tir/plain"), 1)
@@ -141,25 +144,30 @@ def can_start(module: Module) -> bool:
     return len(module.functions) == 1 and any(map(usable, module.main.buffers))
 
 
-def grown(draws: RandomSource, nodes: int, limits: Limits = USUAL) -> Module:
-    """A module of one function, grown by construction."""
+def grown(draws: RandomSource, nodes: int, limits: Limits = USUAL, seed: int | None = None) -> Module:
+    """A module of one function, grown by construction for the values of a seed; for small ones without."""
     maker = Maker(draws, Names(), limits)
     buffers = tuple(maker.buffer("A") for _ in range(draws.between(2, 4)))
     numbers = (Var(maker.names.fresh("n")),) if draws.chance(0.3) else ()
     empty = Function((*buffers, *numbers), ())
-    return Module({ENTRY: Function(empty.params, maker.body(start_of(empty), nodes))})
+    frame = start_of(empty, extreme=seed is not None and has_extremes(seed))
+    return Module({ENTRY: Function(empty.params, maker.body(frame, nodes))})
 
 
-def mutated(
+def mutated(draws: RandomSource, module: Module, seed: int, budget: Budget = UNLIMITED) -> Module:
+    """The module after one mutation, of those that leave it sound; itself where none of a few does."""
+    return mutated_by(draws.sample(all_mutators(), 4), draws, module, seed, budget)
+
+
+def mutated_by(
+    mutators: Iterable[Mutator],
     draws: RandomSource,
     module: Module,
     seed: int,
-    mutators: tuple[Mutator, ...] | None = None,
     budget: Budget = UNLIMITED,
 ) -> Module:
-    """The module after one mutation, of those that leave it sound; itself where none of a few does."""
-    known = all_mutators() if mutators is None else mutators
-    for mutator in draws.sample(known, min(4, len(known))):
+    """The module after the first of these mutators that leaves it sound; itself where none does."""
+    for mutator in mutators:
         changed = mutator.mutate(draws, module)
         found = with_root(changed) if changed is not None else module
         if found == module or (_stores(module) and not _stores(found)):
@@ -179,7 +187,7 @@ def is_sound(module: Module, seed: int) -> bool:
         _has_its_stages(stmt) for stmt in statements(module.main.body) if isinstance(stmt, For)
     ):
         return False
-    return interpret(module, make_inputs(module, seed), trials=0, steps=_MOST_STEPS).is_defined
+    return interpret(module, inputs_of(module, seed), trials=0, steps=_MOST_STEPS).is_defined
 
 
 def _has_its_stages(loop: For) -> bool:

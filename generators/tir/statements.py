@@ -24,7 +24,7 @@ from corpus.tir.walk import statements
 from generators.language.profile import Budget
 from generators.language.values import RandomSource
 from generators.tir.frame import Frame, Known, Names, static_shape
-from generators.tir.values import Sampler, bounded, element_type, usable
+from generators.tir.values import Sampler, element_type, usable
 
 _EXTENTS = (1, 2, 3, 4, 4, 5, 8, 8, 16)
 _MOST_ELEMENTS = 64
@@ -52,6 +52,8 @@ class Limits:
 
 
 USUAL = Limits()
+WIDE = Limits((1, 7, 9, 15, 16, 17, 31, 33, 63, 65, 127, 129, 257, 300), 320)
+"""Around the widths of vectors and tiles, primes among them, and beyond a byte."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,7 @@ class Maker:
         sampler = Sampler(self.draws, frame)
         shape = static_shape(buffer) or ()
         value = sampler.value(buffer.dtype, self.draws.between(1, self.limits.fuel))
-        return Store(buffer.name, sampler.indices(shape), bounded(value, buffer.dtype, self.draws))
+        return Store(buffer.name, sampler.indices(shape), sampler.kept(value, buffer.dtype))
 
     def truth(self, frame: Frame) -> Expr:
         """A condition."""
@@ -98,8 +100,9 @@ class Maker:
         loops = [Var(self.names.fresh("i")) for _ in shape]
         for var, extent in zip(loops, shape, strict=True):
             frame = frame.with_loop(Known(var, 0, extent - 1))
-        value = Sampler(self.draws, frame).value(buffer.dtype, self.draws.between(1, self.limits.fuel))
-        store = Store(buffer.name, tuple(loops), bounded(value, buffer.dtype, self.draws))
+        sampler = Sampler(self.draws, frame)
+        value = sampler.value(buffer.dtype, self.draws.between(1, self.limits.fuel))
+        store = Store(buffer.name, tuple(loops), sampler.kept(value, buffer.dtype))
         return nested(loops, shape, (store,))
 
     def buffer(self, stem: str, scope: str = "global") -> Buffer:

@@ -2,6 +2,9 @@
 
 Integers carry a range, so that indices lie within their buffers, divisors are not zero and sums do not
 overflow; what the ranges cannot show the interpreter does, and the program is drawn again.
+
+In a frame whose buffers hold *any* value of their types (`generators.tir.extremes`) what would overflow is
+computed in more bits and brought back, divisors are kept from zero by an expression, and so are shifts.
 """
 
 from collections.abc import Callable
@@ -10,22 +13,24 @@ from dataclasses import dataclass
 from corpus.tir.types import FLOATS, SIGNED, integer_range, is_bool, is_float, is_integer
 from corpus.tir.values import Binary, Buffer, Call, Cast, Const, Expr, Load, Select, Unary, literal
 from generators.language.values import RandomSource
+from generators.tir.extremes import drawn_integer
 from generators.tir.frame import Frame, Known, static_shape
 from generators.tir.functions import drawn_function
+from generators.tir.integers import (
+    Valued,
+    cast_of,
+    divided,
+    fits,
+    in_64_bits,
+    kept_from_zero,
+    ranged,
+    shifted,
+)
 
 INTEGER_TYPES = ("int32", "int32", "int64", "int8", "uint8", "int16", "uint16", "uint32")
 FLOAT_TYPES = ("float32", "float32", "float64", "float16")
 _LOW = 0.05
 """How many buffers hold floats that TVM computes in a wider type."""
-
-
-@dataclass(frozen=True, slots=True)
-class Valued:
-    """An expression, and the range of its value where it is an integer."""
-
-    expr: Expr
-    low: int = 0
-    high: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,10 @@ class Sampler:
     draws: RandomSource
     frame: Frame
 
+    def kept(self, valued: Valued, dtype: str) -> Expr:
+        """What a buffer of the frame may hold from then on."""
+        return valued.expr if self.frame.extreme else bounded(valued, dtype, self.draws)
+
     def value(self, dtype: str, fuel: int) -> Valued:
         """An expression of that scalar type."""
         kinds = _BOOLS if is_bool(dtype) else _FLOATS if is_float(dtype) else _INTEGERS
@@ -42,12 +51,14 @@ class Sampler:
             return self.leaf(dtype)
         for _ in range(4):
             made = self.draws.pick(kinds)(self, dtype, fuel - 1)
-            if made is not None and _fits(made, dtype):
+            if made is not None and fits(made, dtype):
                 return made
         return self.leaf(dtype)
 
     def leaf(self, dtype: str) -> Valued:
-        """A constant, a variable or an element of a buffer."""
+        """A constant, a variable or an element of a buffer; a comparison of these for a truth value."""
+        if is_bool(dtype) and self.draws.chance(0.7):
+            return _at_an_end(self, dtype, 0) or _compared(self, dtype, 0)
         for _ in range(3):
             made = self.draws.pick((_constant, _variable, _element, _element))(self, dtype)
             if made is not None:
@@ -79,19 +90,15 @@ class Sampler:
         return tuple(map(self.index, shape))
 
 
-def _fits(made: Valued, dtype: str) -> bool:
-    if not is_integer(dtype):
-        return True
-    low, high = integer_range(dtype)
-    return low <= made.low and made.high <= high
-
-
 def _constant(sampler: Sampler, dtype: str) -> Valued:
     draws = sampler.draws
     if is_bool(dtype):
         return Valued(Const(draws.chance(0.5), "bool"))
     if is_float(dtype):
         return Valued(literal(draws.between(-8, 8) / draws.pick((1, 2, 4)), dtype))
+    if sampler.frame.extreme and draws.chance(0.5):
+        number = drawn_integer(draws, dtype)
+        return Valued(Const(number, dtype), number, number)
     low = -4 if dtype in SIGNED else 0
     number = draws.between(low, draws.pick((3, 9, 100)))
     return Valued(Const(number, dtype), number, number)
@@ -107,7 +114,7 @@ def _variable(sampler: Sampler, dtype: str) -> Valued | None:
         return None
     known = sampler.draws.pick(others)
     made = Valued(Cast(dtype, known.var), known.low, known.high)
-    return made if _fits(made, dtype) else None
+    return made if fits(made, dtype) else None
 
 
 def _element(sampler: Sampler, dtype: str) -> Valued | None:
@@ -119,20 +126,24 @@ def _element(sampler: Sampler, dtype: str) -> Valued | None:
     buffer, shape = sampler.draws.pick(same)
     low, high = integer_range(dtype) if is_integer(dtype) else (0, 0)
     load = Load(buffer.name, sampler.indices(shape), buffer.dtype)
+    if sampler.frame.extreme:
+        return Valued(load, low, high)
     return Valued(load, max(low, -128), min(high, 127))
 
 
-def _sum(sampler: Sampler, dtype: str, fuel: int) -> Valued:
-    a, b = sampler.value(dtype, fuel // 2), sampler.value(dtype, fuel // 2)
-    if sampler.draws.chance(0.5):
-        return Valued(Binary("add", a.expr, b.expr), a.low + b.low, a.high + b.high)
-    return Valued(Binary("sub", a.expr, b.expr), a.low - b.high, a.high - b.low)
+def _sum(sampler: Sampler, dtype: str, fuel: int) -> Valued | None:
+    return _computed(sampler, sampler.draws.pick(("add", "sub")), dtype, fuel)
 
 
-def _product(sampler: Sampler, dtype: str, fuel: int) -> Valued:
+def _product(sampler: Sampler, dtype: str, fuel: int) -> Valued | None:
+    return _computed(sampler, "mul", dtype, fuel)
+
+
+def _computed(sampler: Sampler, op: str, dtype: str, fuel: int) -> Valued | None:
     a, b = sampler.value(dtype, fuel // 2), sampler.value(dtype, fuel // 2)
-    ends = [x * y for x in (a.low, a.high) for y in (b.low, b.high)]
-    return Valued(Binary("mul", a.expr, b.expr), min(ends), max(ends))
+    made = ranged(op, a, b)
+    is_open = sampler.frame.extreme and is_integer(dtype) and not fits(made, dtype)
+    return in_64_bits(sampler.draws, op, a, b, dtype) if is_open else made
 
 
 def _extreme(sampler: Sampler, dtype: str, fuel: int) -> Valued:
@@ -142,25 +153,42 @@ def _extreme(sampler: Sampler, dtype: str, fuel: int) -> Valued:
     return Valued(Binary("max", a.expr, b.expr), max(a.low, b.low), max(a.high, b.high))
 
 
-def _quotient(sampler: Sampler, dtype: str, fuel: int) -> Valued:
+def _quotient(sampler: Sampler, dtype: str, fuel: int) -> Valued | None:
     a = sampler.value(dtype, fuel // 2)
+    op = sampler.draws.pick(("floordiv", "floordiv", "floormod", "floormod", "div", "mod"))
+    if sampler.frame.extreme:
+        return divided(op, a, _divisor(sampler, dtype, fuel // 2), dtype)
     by = sampler.draws.pick((2, 3, 4, 5, 7, 8, 16))
-    op = sampler.draws.pick(("floordiv", "floormod", "div", "mod"))
-    if op in ("floormod", "mod"):
-        low = 0 if op == "floormod" or a.low >= 0 else 1 - by
-        return Valued(Binary(op, a.expr, Const(by, dtype)), low, by - 1)
-    return Valued(Binary(op, a.expr, Const(by, dtype)), min(a.low, 0), max(a.high, 0))
+    return divided(op, a, Valued(Const(by, dtype), by, by), dtype)
+
+
+def _divisor(sampler: Sampler, dtype: str, fuel: int) -> Valued:
+    """A number that is not zero: a constant of any sign, or a value kept from zero."""
+    draws = sampler.draws
+    if draws.chance(0.5):
+        number = drawn_integer(draws, dtype) or 1
+        if draws.chance(0.7):
+            number = draws.pick((2, 3, 4, 7, 8, 10, 16)) * (
+                -1 if dtype in SIGNED and draws.chance(0.4) else 1
+            )
+        return Valued(Const(number, dtype), number, number)
+    return kept_from_zero(draws, sampler.value(dtype, fuel), dtype)
 
 
 def _bits(sampler: Sampler, dtype: str, fuel: int) -> Valued | None:
     a, b = sampler.value(dtype, fuel // 2), sampler.value(dtype, fuel // 2)
-    if min(a.low, b.low) < 0:
+    is_signed = min(a.low, b.low) < 0
+    if is_signed and not sampler.frame.extreme:
         return None
-    top = (1 << max(a.high, b.high).bit_length()) - 1
-    return Valued(Binary(sampler.draws.pick(("bitand", "bitor", "bitxor")), a.expr, b.expr), 0, top)
+    top = (1 << max(each.bit_length() for each in (a.low, a.high, b.low, b.high))) - 1
+    op = sampler.draws.pick(("bitand", "bitor", "bitxor"))
+    return Valued(Binary(op, a.expr, b.expr), -top - 1 if is_signed else 0, top)
 
 
 def _shift(sampler: Sampler, dtype: str, fuel: int) -> Valued | None:
+    if sampler.frame.extreme:
+        number = sampler.value(dtype, fuel // 2).expr if sampler.draws.chance(0.5) else None
+        return shifted(sampler.draws, sampler.value(dtype, fuel // 2), number, dtype)
     a, by = sampler.value(dtype, fuel), sampler.draws.between(1, 3)
     if a.low < 0:
         return None
@@ -186,6 +214,8 @@ def _cast(sampler: Sampler, dtype: str, fuel: int) -> Valued | None:
     if source == dtype:
         return None
     made = sampler.value(source, fuel)
+    if sampler.frame.extreme:
+        return cast_of(made, dtype)
     return Valued(Cast(dtype, made.expr), made.low, made.high)
 
 
@@ -252,6 +282,16 @@ def _compared(sampler: Sampler, dtype: str, fuel: int) -> Valued:
     return Valued(Binary(sampler.draws.pick(("lt", "le", "gt", "ge", "eq", "ne")), a, b))
 
 
+def _at_an_end(sampler: Sampler, dtype: str, fuel: int) -> Valued | None:
+    """A loop's variable beside a number of its range: where an order turns."""
+    if not sampler.frame.loops:
+        return None
+    known = sampler.draws.pick(sampler.frame.loops)
+    number = Const(sampler.draws.between(known.low, min(known.high, known.low + 300)), known.var.dtype)
+    made = Binary(sampler.draws.pick(("lt", "le", "gt", "ge", "eq", "ne")), known.var, number)
+    return Valued(Unary("not", made) if sampler.draws.chance(0.3) else made)
+
+
 def _exactly_compared(sampler: Sampler, dtype: str, fuel: int) -> Valued:
     """Floats that no arithmetic has touched: rounding cannot turn the answer."""
     kind = sampler.draws.pick(FLOAT_TYPES)
@@ -292,7 +332,7 @@ _FLOATS: tuple[Kind, ...] = (
 )
 _BOOLS: tuple[Kind, ...] = (
     *(_compared, _compared, _compared, _exactly_compared, _exactly_compared, _logic, _logic),
-    _classified,
+    *(_classified, _at_an_end),
 )
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from corpus import processes
 from corpus.errors import UserError
+from oracles.extras import provide
 from oracles.native.table import Library, Table
 from oracles.native.watching import Blocks, Watch
 
@@ -100,6 +101,7 @@ _SECONDS = 60.0
 def find_libraries(patterns: Sequence[tuple[str, str]], python: str | None = None) -> list[Library]:
     """The libraries that match, of this Python's packages or of another one's; raises `UserError`."""
     packages = sorted({pattern.partition("/")[0] for pattern, _ in patterns})
+    provide(*(() if python else packages))
     folders = dict(zip(packages, _folders(packages, python or sys.executable), strict=True))
     found = []
     for pattern, scope in patterns:

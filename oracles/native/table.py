@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpus.errors import UserError
-from oracles.extras import how_to_install
+from oracles.extras import how_to_install, provide
 from oracles.native.elf import Addresses, Elf, Named, NotElf, name_functions
 
 BREAKPOINT = 0xCC
@@ -36,6 +36,7 @@ def block_starts(elf: Elf, starts: Addresses, ends: Addresses) -> Addresses:
 
     Raises `UserError` where the decoder is not installed.
     """
+    provide("iced-x86")
     if find_spec("iced_x86") is None:
         raise UserError(f"--native-coverage: iced-x86 is not installed; {how_to_install('iced-x86')}")
     decoder = import_module("iced_x86")

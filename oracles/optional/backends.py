@@ -6,6 +6,7 @@ from dataclasses import replace
 from corpus.case import Case
 from corpus.target import Target
 from oracles.backends import backends
+from oracles.extras import comes_when_asked, is_installed
 from oracles.optional import Asking, VariantRun, named
 
 NAME = "backends"
@@ -18,16 +19,9 @@ def ways(case: Case, asking: Asking) -> Iterator[VariantRun]:
     if own.baseline:
         seen.add(backends()[own.baseline].package)
     for name, backend in sorted(backends().items()):
-        if backend.package not in seen and _is_installed(backend.package):
+        if backend.package not in seen and (
+            is_installed(backend.package) or comes_when_asked(backend.package)
+        ):
             seen.add(backend.package)
             config = replace(backend.configs(Target(name))[0], backend=name)
             yield VariantRun(named(NAME, replace(config, label=f"{name} {config.label}")))
-
-
-def _is_installed(package: str) -> bool:
-    from importlib import metadata
-
-    try:
-        return bool(metadata.version(package))
-    except metadata.PackageNotFoundError:
-        return False

@@ -55,6 +55,13 @@ TELL_SECONDS = 2.0
 LISTENERS: list[Callable[[str], None]] = []
 """Who is told, while a run lasts, which configuration is in which phase."""
 
+
+def tell(text: str) -> None:
+    """Tell whoever listens what is waited for."""
+    for listener in LISTENERS:
+        listener(text)
+
+
 TICKS = os.sysconf("SC_CLK_TCK")
 IDLE_SHARE = 0.02
 """A process that used less of a CPU than this while it was waited for sleeps."""
@@ -104,8 +111,7 @@ class Worker:
             if poll.poll(1000 * min(left, TELL_SECONDS)):
                 return True
             phase = worker.MARKER.unpack(os.pread(self.evidence, worker.MARKER.size, 0))[2]
-            for listener in LISTENERS:
-                listener(f"{label}: {worker.PHASES[min(phase, len(worker.PHASES) - 1)]}")
+            tell(f"{label}: {worker.PHASES[min(phase, len(worker.PHASES) - 1)]}")
         return bool(poll.poll(0))
 
     def close(self) -> None:
@@ -158,7 +164,7 @@ class Zygote:
         guarded: bool = False,
     ) -> None:
         self._control, theirs = socket.socketpair()
-        self._python, (library, self._reason) = python, crash_handler()
+        self._python, self._name, (library, self._reason) = python, Path(backend_file).stem, crash_handler()
         command = [
             *(python, "-I", worker.__file__, "--backend", backend_file, "--control", f"{theirs.fileno():04}"),
             *("--work", str(scratch.work), "--handler", str(library or "")),
@@ -195,6 +201,7 @@ class Zygote:
         if self._facts is not None:
             return self._facts
         self._control.settimeout(START_SECONDS)
+        tell(f"{self._name}: importing it, which takes longest the first time")
         try:
             facts = worker.receive(self._control)[0]
         except (EOFError, OSError, worker.Garbled) as error:
@@ -202,6 +209,7 @@ class Zygote:
             self._log.seek(0)
             raise start_error(self._python, self._log.read().decode("utf-8", "replace")) from error
         self._control.settimeout(None)
+        tell(f"{self._name}: running")
         reason = {"crash_handler": self._reason} if self._reason else {}
         self._facts = {**facts, **reason, "containment": self._program.layers()}
         return self._facts

@@ -19,6 +19,7 @@ from corpus.allowance import OutOfTime, is_short_of, left_of, take
 from corpus.case import ExternalFile
 from corpus.values import Value
 from oracles.backends import find_backend
+from oracles.extras import provide
 from oracles.native.watching import Watch
 from oracles.sandbox import worker
 from oracles.sandbox.deaths import read_remains, run_of_death
@@ -94,9 +95,9 @@ class Sandbox:
         watch: Watch | None = None,
         guarded: bool = False,
     ) -> None:
-        self.backend_file = os.path.abspath(
-            backend if backend.endswith(".py") else find_backend(backend).file
-        )
+        own = None if backend.endswith(".py") else find_backend(backend)
+        self.backend_file = os.path.abspath(own.file if own else backend)
+        self._packages = (own.package,) if own and not python else ()
         self.python = os.path.abspath(python) if python and os.sep in python else python or sys.executable
         self.limits = limits
         self.renew_after = renew_after
@@ -326,6 +327,7 @@ class Sandbox:
 
     def _ready_zygote(self) -> Zygote:
         if self._zygote is None:
+            provide(*self._packages)
             self._zygote = Zygote(
                 self.backend_file,
                 self.python,

@@ -35,6 +35,7 @@ from oracles.tir.scalars import (
     noisy,
     reinterpreting,
     rounding,
+    without_operand,
 )
 from oracles.tir.state import State
 
@@ -61,13 +62,20 @@ def many(exprs: tuple[Expr, ...]) -> list[Compiled]:
     return [compiled(expr) for expr in exprs]
 
 
-def lifted(function: Callable[..., Scalar], width: int) -> Callable[..., Any]:
-    """Lift a function on lanes to values. If an operand is undefined, so is the result."""
+def lifted(
+    function: Callable[..., Scalar],
+    width: int,
+    open_result: Callable[[Scalar], Scalar] = lambda last: UNDEFINED,
+) -> Callable[..., Any]:
+    """Lift a function on lanes to values. If an operand is undefined, so is the result.
+
+    `open_result` gives that one from the last operand, or raises where the operation may end the process.
+    """
 
     def on_scalars(*operands: Scalar) -> Scalar:
         for operand in operands:
             if operand is UNDEFINED:
-                return UNDEFINED
+                return open_result(operands[-1])
         return function(*operands)
 
     if width == 1:
@@ -89,15 +97,16 @@ def _binary(expr: Binary) -> Compiled:
     dtype = type_of(expr.a)
     operation, width = binary(expr.op, dtype), lanes(dtype)
     left, right = compiled(expr.a), compiled(expr.b)
+    open_result = without_operand(expr.op, dtype)
     is_rough = is_float(dtype) and (element(dtype) in LOW or expr.op in ("mod", "floordiv", "floormod"))
     if width == 1 and not is_rough:
 
         def scalar(state: State) -> Scalar:
             a, b = left(state), right(state)
-            return UNDEFINED if a is UNDEFINED or b is UNDEFINED else operation(a, b)
+            return open_result(b) if a is UNDEFINED or b is UNDEFINED else operation(a, b)
 
         return scalar
-    whole = lifted(operation, width)
+    whole = lifted(operation, width, open_result)
     if is_rough:
         return _roughly(lambda state: whole(left(state), right(state)), expr.dtype)
     return lambda state: whole(left(state), right(state))

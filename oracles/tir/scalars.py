@@ -184,6 +184,22 @@ def _divided(divide: Callable[[int, int], int], a: int, b: int, checked: Callabl
     return divide(a, b)
 
 
+def without_operand(op: str, dtype: str) -> Callable[[Scalar], Scalar]:
+    """What an operator gives where an operand is undefined, from the second one: undefined.
+
+    A division of integers ends the program's definedness where the processor may trap.
+    """
+    if op not in _DIVISIONS or is_float(dtype):
+        return lambda b: UNDEFINED
+
+    def divided(b: Scalar) -> Scalar:
+        if b is UNDEFINED or b in (0, -1):
+            raise Undefined("an integer that nothing defines is divided, or is a divisor")
+        return UNDEFINED
+
+    return divided
+
+
 @cache
 def casting(before: str, after: str) -> Callable[[Scalar], Scalar]:
     """The function that takes one lane of a type to another type."""

@@ -20,12 +20,14 @@ from generators.language.values import RandomSource
 from generators.mixture import Plan, make_cases
 from generators.pools import Entry, Pool
 from generators.strategies.tir import programs, taught
+from generators.tir.extremes import has_extremes
 from generators.tir.mutators import all_mutators
 from generators.tir.programs import grown, is_sound, lowered, make_program
 from oracles.backends import find_backend
 from oracles.judge import Judge
 from oracles.tir.interpreter import interpret
 from oracles.verdict import Outcome
+from tests.helpers.wrong_loops import WRONG, notices
 
 SEEDS = range(60)
 BUDGETS = (
@@ -42,7 +44,7 @@ POOL = Pool(
     frozenset({"tirx.UnrollLoop<Add", "tirx.LowerIntrin<Cast int8"}),
 )
 """A pool of programs that all of these budgets allow, as those of a campaign are."""
-BASES = [make_program(seed, 8).module for seed in range(30)]
+BASES = [make_program(seed, 8).module for seed in range(40)]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -54,8 +56,19 @@ def test_a_program_is_well_formed_and_defined_throughout(seed):
 
 
 def test_most_programs_are_sound_before_anything_is_checked():
-    drawn = [grown(RandomSource(f"sound/{seed}"), 8) for seed in range(100)]
+    drawn = [grown(RandomSource(f"sound/{seed}"), 8, seed=seed) for seed in range(100)]
     assert sum(is_sound(module, seed) for seed, module in enumerate(drawn)) >= 85
+
+
+def _noticed_among(programs):
+    """The wrong rewrites that change what some of the programs define."""
+    return {name for name in WRONG if any(notices(program, name) for program in programs)}
+
+
+def test_programs_notice_what_compilers_get_wrong_at_the_ends_of_types():
+    programs = [make_program(seed, 8) for seed in range(7_000, 7_200)]
+    tame = [each for seed, each in enumerate(programs, 7_000) if not has_extremes(seed)]
+    assert len(_noticed_among(programs)) >= 12 > len(_noticed_among(tame))
 
 
 @pytest.mark.parametrize("mutator", all_mutators(), ids=lambda each: each.name)

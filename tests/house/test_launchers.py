@@ -1,5 +1,6 @@
 """The launchers: clean output, nothing done when up to date, one clear line when they cannot go on."""
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -22,11 +23,11 @@ def in_a_checkout(folder: Path, script: str, **environment: str) -> subprocess.C
     return subprocess.run(command, env=inherited | environment, capture_output=True, text=True, check=False)
 
 
-def up_to_date_checkout(folder: Path) -> None:
+def up_to_date_checkout(folder: Path, extras: str = "tvm,torch,dev") -> None:
     (folder / ".venv/bin").mkdir(parents=True)
     (folder / ".venv/bin/python").symlink_to(Path(sys.executable).resolve())
     (folder / ".venv/bin/crux").symlink_to("/bin/true")
-    stamped = in_a_checkout(folder, "write_stamp")
+    stamped = in_a_checkout(folder, "write_stamp", CRUX_EXTRAS=extras)
     assert stamped.returncode == 0
 
 
@@ -67,6 +68,50 @@ def test_any_change_asks_for_a_refresh(tmp_path, change):
 def test_fewer_extras_than_are_installed_are_up_to_date(tmp_path, extras):
     up_to_date_checkout(tmp_path)
     assert in_a_checkout(tmp_path, IS_UP_TO_DATE, CRUX_EXTRAS=extras).stdout == "yes\n"
+
+
+INSTALL = """
+install_packages() { printf '%s\\n' "$@"; }
+make_venv() { echo made anew; }
+compile_packages() { :; }
+"""
+
+
+def test_an_extra_is_added_to_what_is_there_and_the_next_start_finds_it(tmp_path):
+    up_to_date_checkout(tmp_path, "")
+    assert in_a_checkout(tmp_path, IS_UP_TO_DATE).stdout == "yes\n"
+    added = in_a_checkout(tmp_path, f"{INSTALL} add_extra tvm")
+    assert added.stdout.split() == ["apache-tvm>=0.27", "apache-tvm-ffi>=0.1.14"]
+    assert "adding tvm" in added.stderr
+    assert in_a_checkout(tmp_path, IS_UP_TO_DATE, CRUX_EXTRAS="tvm").stdout == "yes\n"
+    assert in_a_checkout(tmp_path, "default_to_all; is_made; missing_extras").stdout.split() == [
+        "torch",
+        "dev",
+    ]
+
+
+def test_an_extra_half_added_makes_the_environment_anew_with_what_it_had(tmp_path):
+    up_to_date_checkout(tmp_path, "tvm")
+    (tmp_path / ".venv/adding").touch()
+    assert "start the command again" in in_a_checkout(tmp_path, f"{INSTALL} add_extra torch").stderr
+    anew = in_a_checkout(tmp_path, f"{INSTALL} prepare_environment").stdout.split("\n")
+    assert anew[:3] == ["made anew", "--editable", f"{tmp_path}[tvm]"]
+    assert not (tmp_path / ".venv/adding").exists()
+
+
+def test_packages_change_only_after_the_commands_that_use_them_have_ended(tmp_path):
+    up_to_date_checkout(tmp_path)
+    holding = os.open(tmp_path / ".venv", os.O_RDONLY)
+    fcntl.flock(holding, fcntl.LOCK_SH)
+    assert in_a_checkout(tmp_path, "prepare_environment; echo beside it").stdout == "beside it\n"
+    script = f". {tmp_path}/bin/_environment.sh; extras=new; rm $venv/stamp; {INSTALL} prepare_environment"
+    with subprocess.Popen(
+        ["bash", "-euc", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as waiting:
+        assert "waiting until it ends" in waiting.stderr.readline()
+        assert waiting.poll() is None
+        os.close(holding)
+        assert "made anew" in waiting.communicate()[0]
 
 
 @pytest.mark.parametrize(

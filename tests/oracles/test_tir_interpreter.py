@@ -197,6 +197,16 @@ def test_fresh_memory_is_undefined_and_what_hangs_on_it():
     assert not found.is_defined
 
 
+@pytest.mark.parametrize("by", [Const(0), Const(-1), Load("Y", (Const(0),), "int32")])
+def test_a_division_of_what_nothing_defines_may_end_the_process(by):
+    y = Buffer("Y", (Const(1),), "int32")
+    unset = Load("Y", (Const(0),), "int32")
+    body = (Alloc(y), Evaluate(Binary("floormod", unset, by)))
+    assert not interpret(Module({"main": Function((), body)}), {}).is_defined
+    harmless = (Alloc(y), Evaluate(Binary("floormod", unset, Const(3))))
+    assert interpret(Module({"main": Function((), harmless)}), {}).is_defined
+
+
 def test_vectors_are_stored_lane_by_lane():
     found = run(Store("A", (Ramp(Const(1), Const(2), 3),), Ramp(N, Const(10), 3)))
     assert found.outputs["A"].tolist() == [0, 3, 0, 13, 0, 23, 0, 0]

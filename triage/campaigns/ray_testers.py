@@ -27,7 +27,7 @@ from generators.feedback import CoverageSnapshot
 from generators.fuzz import Tested
 from generators.legality import Legality
 from generators.mixture import Plan
-from oracles.extras import how_to_install
+from oracles.extras import how_to_install, provide
 from oracles.native.watching import Met
 from triage.bugs.known import KnownIssue
 from triage.campaigns.testers import Testers, open_testers
@@ -180,6 +180,7 @@ class ActorPool:
 
 def _joined(address: str, jobs: int) -> Any:
     """Ray, started here or joined; raises `UserError`."""
+    provide("ray")
     if find_spec("ray") is None:
         raise UserError(f"--cluster: Ray is not installed; {how_to_install('ray')}")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")

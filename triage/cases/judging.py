@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -19,7 +20,6 @@ from triage.store.documents import wrong_document
 if TYPE_CHECKING:
     from corpus.target import Target
     from oracles.judge import Judge
-    from triage.console.status import Progress
 
 
 class Judges:
@@ -55,21 +55,20 @@ class Judges:
 
 @contextmanager
 def waits_shown() -> Iterator[None]:
-    """Within it, a run that lasts says in which phase it is."""
+    """Within it, a run that lasts says in which phase it is, every ten seconds where no line can be drawn."""
     from oracles.sandbox.processes import LISTENERS
-    from triage.console.status import progress
+    from triage.console.output import is_live
+    from triage.console.status import PlainLines
 
-    with ExitStack() as stack:
-
-        def tell(text: str) -> None:
-            if not shown:
-                shown.append(stack.enter_context(progress()))
-            shown[0].status(text)
-
-        shown: list[Progress] = []
-        LISTENERS.append(tell)
-        stack.callback(LISTENERS.remove, tell)
+    if is_live(sys.stderr):  # the line at the foot listens by itself
         yield
+        return
+    tell = PlainLines().status
+    LISTENERS.append(tell)
+    try:
+        yield
+    finally:
+        LISTENERS.remove(tell)
 
 
 def judge_often(judge: Judge, case: Case, repeat: int) -> tuple[Verdict, dict[str, Any]]:

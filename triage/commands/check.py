@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from triage.console.foot import doing
 from triage.console.next_command import next_command
 from triage.console.options import CaseOptions, as_command
 from triage.console.output import Document, emit, quoted, say, table
@@ -102,6 +103,7 @@ def _verdicts(
         from triage.cases.sources import bounded, each_named, open_one, with_samples
 
         for word, sample in product(each_named(words), with_samples(options)):
+            doing(f"checking {word}")
             with bounded(options.timeout, word, repeat), waits_shown():
                 case = open_one(word, sample, judges)
                 assert case.target is not None

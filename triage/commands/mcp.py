@@ -29,9 +29,11 @@ def serve(options: StoreOptions, folders: Folders = None, trust: Trust = False) 
     from importlib.util import find_spec
 
     from corpus.errors import UserError
+    from oracles.extras import how_to_install, provide
 
+    provide("mcp")
     if find_spec("mcp") is None:
-        raise UserError("crux mcp: install the extra mcp, pip install 'tensorcrux[mcp]'")
+        raise UserError(f"crux mcp: mcp is not installed; {how_to_install('mcp')}")
     chosen = folders or [Path()]
     if missing := [str(each) for each in chosen if not each.is_dir()]:
         raise UserError(f"crux mcp: no folder {', '.join(missing)}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from triage.console.foot import doing
 from triage.console.options import CaseOptions, Known, as_command
 from triage.console.output import Document, emit, one_line, quoted, table
 
@@ -100,7 +101,8 @@ def _reports(
         progress() as shown,
         NewestReleases(options, shown) as releases,
     ):
-        for word in words:
+        for number, word in enumerate(words, 1):
+            shown.status(f"reporting {one_line(word)}, {number} of {len(words)}")
             said = partial(_say_step, shown, one_line(word))
             document = report_word(word, options, judges, out, form, known, said, as_test, releases)
             shown.note(_what_next(one_line(word), document))
@@ -159,6 +161,7 @@ def _written(
     from triage.store.database import open_to_read
     from triage.store.names import cluster_name, live_cluster
 
+    doing("drawing the page")
     with open_to_read(options.database) as store:
         chosen = [cluster_name(live_cluster(store, each)) for each in ids]
         issues = load_known(store.path, known)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from triage.console.foot import doing
 from triage.console.next_command import next_command
 from triage.console.options import Known, StoreOptions, as_command
 from triage.console.output import Document, emit, quoted, say, table
@@ -82,6 +83,7 @@ def list_clusters(
         issues = load_known(options.database, known)
         note_known(store, issues)
         newest = look_up_newest(store, offline=options.offline)
+        doing("listing the bugs")
         documents = overview_with_states(store, issues, only)
         emit(documents, as_json=options.json, show=_show)
         for package, found in newest:

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
-from triage.console.output import is_plain, is_quiet, is_terminal, printable, say, stderr_console
-from triage.console.status import PLAIN_SECONDS, HuntStatus, PlainLines, Progress, clock
+from triage.console.foot import FOOT, clock
+from triage.console.output import is_live, printable, say, stderr_console
+from triage.console.status import PLAIN_SECONDS, HuntStatus, PlainLines, Progress
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -231,11 +232,11 @@ def display(as_json: bool) -> Iterator[Display]:
     if as_json:
         yield JsonLines()
         return
-    if not is_terminal(sys.stderr) or is_plain() or is_quiet():
+    if not is_live(sys.stderr):
         yield PlainDisplay()
         return
     from rich.live import Live
 
     console = stderr_console()
-    with Live(console=console, auto_refresh=False, transient=True) as live:
+    with FOOT.resting(), Live(console=console, auto_refresh=False, transient=True) as live:
         yield LiveScreen(live, console)

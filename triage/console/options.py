@@ -408,10 +408,12 @@ def budget_of(
 
 
 def plan_of(strategy: str, mode: Mode, source: Path | None, trust: bool, budget: Budget) -> Plan:
-    """Collect the options of what to generate. Raises"""
+    """Collect the options of what to generate, and install what that needs. Raises"""
     from generators import mixture
     from generators.mutations import modes
     from generators.strategies import find_strategy
+
+    mixture.provide_packages()
 
     if strategy not in (MIXED, SCHEDULED):
         find_strategy(strategy, trust)

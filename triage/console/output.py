@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
 from corpus.errors import UserError
+from triage.console.foot import FOOT
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
@@ -60,6 +61,7 @@ def emit(
 def _write_shown(shown: RenderableType) -> None:
     """Print words and tables; a pipe gets them unfolded, without colour and without blanks at the ends."""
     console = stdout_console()
+    FOOT.clear()
     if is_terminal(sys.stdout):
         console.print(shown)
         return
@@ -96,6 +98,7 @@ def in_json(document: Document, indent: int | None = None) -> str:
 
 def write_line(text: str) -> None:
     """One line to stdout; when nobody reads it any more, the work goes on and the exit code stays true."""
+    FOOT.clear()
     try:
         print(text, flush=True)
     except BrokenPipeError:
@@ -109,6 +112,7 @@ def say(text: str) -> None:
     """One line to stderr, without what would steer a terminal; of these, `--quiet` leaves `crux: …` only."""
     if is_quiet() and not text.startswith("crux"):
         return
+    FOOT.clear()
     try:
         print(printable(text), file=sys.stderr, flush=True)
     except (OSError, ValueError):
@@ -133,6 +137,11 @@ def _in_ansi_c(sign: str) -> str:
 def is_terminal(stream: TextIO | None) -> bool:
     """Whether a stream is a terminal; a closed one is not."""
     return stream is not None and not stream.closed and stream.isatty()
+
+
+def is_live(stream: TextIO | None) -> bool:
+    """Whether progress may be drawn on a stream."""
+    return is_terminal(stream) and not is_plain() and not is_quiet()
 
 
 def leave_off(stream: TextIO) -> None:

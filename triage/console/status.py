@@ -7,17 +7,12 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-from triage.console.output import is_plain, is_quiet, is_terminal, printable, say, stderr_console
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.live import Live
-    from rich.text import Text
+from triage.console.foot import FOOT, clock, doing
+from triage.console.output import is_live, say
 
 PLAIN_SECONDS = 10.0
-FRAMES_PER_SECOND = 4.0
 
 
 class Progress(Protocol):
@@ -48,49 +43,42 @@ class PlainLines:
         say(f"{clock(time.monotonic() - self._start)}  {text}")
 
 
-class LiveLine:
-    """A line at the foot of the terminal that is written over; notes scroll above it."""
+class FootLine:
+    """The line at the foot of the terminal; notes scroll above it."""
 
-    def __init__(self, live: Live, console: Console) -> None:
-        self._live, self._console = live, console
-        self._start = self._drawn = time.monotonic()
+    def __init__(self) -> None:
+        self._start = time.monotonic()
 
     def status(self, text: str) -> None:
-        """Write over the line at the foot, a few times a second at most."""
-        if time.monotonic() - self._drawn >= 1 / FRAMES_PER_SECOND:
-            self._drawn = time.monotonic()
-            self._live.update(self._line(text), refresh=True)
+        """Say it in the line at the foot."""
+        doing(text)
 
     def note(self, text: str) -> None:
         """Print a line above the one at the foot."""
-        self._console.print(self._line(text))
-
-    def _line(self, text: str) -> Text:
-        from rich.text import Text
-
-        elapsed = clock(time.monotonic() - self._start)
-        return Text.assemble((elapsed, "bold cyan"), "  ", printable(text), overflow="ellipsis", no_wrap=True)
+        say(f"{clock(time.monotonic() - self._start)}  {text}")
 
 
 @contextmanager
 def progress() -> Iterator[Progress]:
     """The progress display that fits stderr."""
-    if not is_terminal(sys.stderr) or is_plain() or is_quiet():
+    if not is_live(sys.stderr):
         yield PlainLines()
         return
-    from rich.live import Live
-
-    console = stderr_console()
-    with Live(console=console, auto_refresh=False, transient=True) as live:
-        yield LiveLine(live, console)
+    yield FootLine()
 
 
-def clock(seconds: float) -> str:
-    """Minutes and seconds: 1:07; from an hour on hours, too: 2:01:07."""
-    minutes, rest = divmod(int(seconds), 60)
-    if minutes < 60:
-        return f"{minutes}:{rest:02d}"
-    return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}"
+TALKING = ("mcp", "wrap")
+"""Commands that leave the terminal to others."""
+
+
+@contextmanager
+def waits_named(command: str) -> Iterator[None]:
+    """Within a command, show on a terminal what it is doing whenever it writes nothing for long."""
+    if command in TALKING or not is_live(sys.stderr):
+        yield
+        return
+    with FOOT.shown(command):
+        yield
 
 
 def tally_text(tests: int, failures: int, seconds: float) -> str:

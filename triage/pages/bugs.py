@@ -16,14 +16,16 @@ from oracles.naming.signature import Signature
 from reducer.result import BLANK, result_of_json
 from triage.bugs.known import KnownIssue
 from triage.bugs.overview import (
+    CLOSED_LIST,
+    FIXED_LIST,
     KNOWN,
-    READY,
-    UNREDUCED,
-    UNREPORTED,
+    LIMITS,
+    ORDER,
     next_step,
     overview_with_states,
     totals_of,
 )
+from triage.console.next_command import next_command
 from triage.console.options import StoreOptions
 from triage.language import list_case
 from triage.pages.differences import MANY_NODES, curves
@@ -48,6 +50,7 @@ KINDS = {
     "perf": "slow",
 }
 IMPORTING = "import"
+MOST_IN_LINE, MOST_OF_NAME = 6, 16
 MOST_BLAME = 40
 OF_KERNEL = re.compile(r"(?:\w+::)*(\w+)(?:<.*>)?::(?:\1|Compute\w*|PrePack\w*)")
 """A kernel's constructor and methods: they refuse what the optimiser has left, and are no pass."""
@@ -64,7 +67,6 @@ class Row:
     kind: str
     blame: str
     part: str
-    step: str
 
 
 def row_of(facts: Mapping[str, Any], signatures: Sequence[Signature]) -> Row:
@@ -72,7 +74,7 @@ def row_of(facts: Mapping[str, Any], signatures: Sequence[Signature]) -> Row:
     components = dict(signatures[-1].components) if signatures else {}
     outcome = next((str(each["outcome"]) for each in facts["failures"]), components.get("outcome", ""))
     part, blame = _blamed(components)
-    return Row(KINDS.get(outcome, outcome), blame, part, _step(facts))
+    return Row(KINDS.get(outcome, outcome), blame, part)
 
 
 def _blamed(components: Mapping[str, str]) -> tuple[str, str]:
@@ -93,28 +95,13 @@ def _blamed(components: Mapping[str, str]) -> tuple[str, str]:
     return "kernel", name
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= MOST_BLAME else f"{text[: MOST_BLAME - 1]}…"
-
-
-def _step(facts: Mapping[str, Any]) -> str:
-    """A person's next step with a bug."""
-    name = facts["id"]
-    return {
-        READY: f"file its report, then crux triage mark {name} filed URL",
-        UNREPORTED: f"crux report {name}",
-        KNOWN: "nothing, or a comment on the known issue",
-        UNREDUCED: "crux reduce --all",
-        "regressed": f"crux report {name}",
-        "filed": f"crux triage mark {name} fixed VERSION, once it is",
-    }.get(str(facts["state"]), "")
+def _short(text: str, most: int = MOST_BLAME) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 NAME = "index.html"
 MANY_BUGS = 200
 """Of more bugs the originals are not drawn, and most of the page is made as it comes into view."""
-AT_ONCE = 50
-"""So many rows of the list such a page has from the beginning."""
 SCRIPT = """const centre = box => {
   const to = box.querySelector("svg").dataset;
   box.scrollTop = to.y - box.clientHeight / 2;
@@ -139,77 +126,78 @@ const near = new IntersectionObserver(found => found.forEach(each => {
 }), {rootMargin: "800px"});
 document.querySelectorAll(".later").forEach(text => near.observe(text.parentElement));
 
-const list = document.querySelector(".list tbody");
-let rows = list ? [...list.rows] : [];
-const rest = document.querySelector("#rest");
-const add = most => {
-  const texts = [...document.querySelectorAll("script.row")].slice(0, most);
-  if (!texts.length) return;
-  list.insertAdjacentHTML("beforeend", texts.map(text => text.textContent).join(""));
-  texts.forEach(text => text.remove());
-  rows = [...list.rows];
-  if (!document.querySelector("script.row")) rest.remove();
-};
-const end = new IntersectionObserver(found => {
-  if (!found.some(each => each.isIntersecting)) return;
-  add(50);
-  end.unobserve(rest);
-  if (rest.isConnected) end.observe(rest);
-}, {rootMargin: "400px"});
-if (rest) end.observe(rest);
+const rows = [...document.querySelectorAll(".list tr[data-state]")];
+const place = new Map(rows.map((row, at) => [row, at]));
+const heads = [...document.querySelectorAll(".list th[aria-sort]")];
 const search = document.querySelector("#search"), state = document.querySelector("#state");
-const grouped = document.querySelector("#grouped"), left = document.querySelector("#left");
-const shown = () => {
-  add();
+const left = document.querySelector("#left");
+const address = () => new URLSearchParams(location.hash.slice(1));
+const marked = () => new Set((address().get("marks") || "").split(",").filter(Boolean));
+const order = by => {
+  const at = Math.abs(by) - 1;
+  const key = row => row.cells[at].dataset.key || row.cells[at].textContent.trim();
+  return (a, b) => (by ? Math.sign(by) * key(a).localeCompare(key(b), undefined, {numeric: true}) : 0)
+    || place.get(a) - place.get(b);
+};
+const show = () => {
+  const found = address(), marks = marked(), by = Number(found.get("sort")) || 0;
+  if (search.value !== (found.get("q") || "")) search.value = found.get("q") || "";
+  state.value = found.get("state") || "";
   const words = search.value.toLowerCase().split(/\\s+/).filter(Boolean);
-  let count = 0;
   for (const row of rows) {
-    const is = (!state.value || row.dataset.state === state.value)
-      && words.every(word => row.dataset.text.includes(word));
-    row.hidden = !is;
-    count += is;
+    row.hidden = !((!state.value || row.dataset.state === state.value)
+      && words.every(word => row.dataset.text.includes(word)));
+    row.querySelector("input").checked = marks.has(row.dataset.id);
   }
+  for (const body of document.querySelectorAll(".list tbody")) {
+    const own = [...body.rows].slice(1);
+    body.append(...own.sort(order(by)));
+    body.hidden = own.every(row => row.hidden);
+  }
+  heads.forEach((head, at) => head.setAttribute("aria-sort",
+    Math.abs(by) - 1 !== head.cellIndex ? "none" : by > 0 ? "ascending" : "descending"));
+  const count = rows.filter(row => !row.hidden).length;
   left.textContent = count === rows.length ? "" : `${count} of ${rows.length}`;
 };
-const place = row => [...rows].indexOf(row);
-const order = compare => {
-  add();
-  list.querySelectorAll(".group").forEach(row => row.remove());
-  list.append(...[...rows].sort(compare));
+const keep = (name, value) => {
+  const found = address();
+  if (value) found.set(name, value); else found.delete(name);
+  history.replaceState(null, "", `#${found}`);
+  show();
 };
-const group = () => {
-  add();
-  if (!grouped.checked) return order((a, b) => place(a) - place(b));
-  order((a, b) => a.dataset.blame.localeCompare(b.dataset.blame) || place(a) - place(b));
-  let last = null;
-  for (const row of [...list.rows]) {
-    if (row.dataset.blame === last) continue;
-    last = row.dataset.blame;
-    const head = document.createElement("tr"), cell = head.insertCell();
-    head.className = "group";
-    cell.colSpan = row.cells.length;
-    cell.textContent = last;
-    row.before(head);
-  }
-};
-document.querySelectorAll(".list th").forEach((head, at) => head.addEventListener("click", () => {
-  const way = head.dataset.way = head.dataset.way === "1" ? "-1" : "1";
-  const key = row => row.cells[at].dataset.key || row.cells[at].textContent.trim();
-  grouped.checked = false;
-  order((a, b) => way * key(a).localeCompare(key(b), undefined, {numeric: true}));
-}));
 if (search) {
-  search.addEventListener("input", shown);
-  state.addEventListener("change", shown);
-  grouped.addEventListener("change", group);
-  document.querySelectorAll("[data-only]").forEach(figure => figure.addEventListener("click", () => {
-    state.value = state.value === figure.dataset.only ? "" : figure.dataset.only;
-    shown();
+  search.addEventListener("input", () => keep("q", search.value));
+  state.addEventListener("change", () => keep("state", state.value));
+  heads.forEach(head => head.firstElementChild.addEventListener("click", () => {
+    const by = head.cellIndex + 1;
+    keep("sort", Number(address().get("sort")) === by ? -by : by);
   }));
+  document.querySelectorAll("[data-only]").forEach(figure => figure.addEventListener("click", () =>
+    keep("state", state.value === figure.dataset.only ? "" : figure.dataset.only)));
+  rows.forEach(row => row.querySelector("input").addEventListener("change", event => {
+    const marks = marked();
+    if (event.target.checked) marks.add(row.dataset.id); else marks.delete(row.dataset.id);
+    keep("marks", [...marks].join(","));
+  }));
+  document.addEventListener("click", event => {
+    const to = event.target.closest('a[href^="#C"]');
+    const bug = to && document.querySelector(to.getAttribute("href"));
+    if (!bug) return;
+    event.preventDefault();
+    bug.scrollIntoView();
+    bug.querySelector("h2").focus({preventScroll: true});
+  });
+  document.addEventListener("keydown", event => {
+    if (event.key !== "/" || event.target.matches("input, select")) return;
+    event.preventDefault();
+    search.focus();
+  });
+  addEventListener("hashchange", show);
+  show();
 }"""
-"""Brings the first kept node of a large picture into view; filters, sorts and groups the list of bugs.
+"""Brings the first kept node of a large picture into view; filters, sorts and marks the list of bugs.
 
-The page says all without it.
+What is filtered, sorted and marked stands in the address. The page says all without it.
 """
 Cells = Mapping[tuple[str, str], int]
 
@@ -219,6 +207,7 @@ class Look:
     """The pictures of one bug: its smallest case, the original, its reduction."""
 
     nodes: int
+    line: str
     listing: str
     inputs: tuple[tuple[str, str], ...]
     after: Shown | None
@@ -257,11 +246,10 @@ def write_bug_page(
         "bugs.html.j2",
         bugs=bugs,
         is_whole=len(chosen) <= MANY_BUGS,
-        at_once=len(chosen) if len(chosen) <= MANY_BUGS else AT_ONCE,
+        groups=_groups(bugs, StoreOptions(Path(store.path.name))),
         columns=columns,
         totals=_totals(store),
         figures=totals_of(str(facts["state"]) for facts in chosen),
-        step=next_step(chosen, StoreOptions(Path(store.path.name))),
         time=_time(store, only),
         name=store.path.name,
         script=SCRIPT,
@@ -269,6 +257,28 @@ def write_bug_page(
     )
     put(folder / NAME, page)
     return folder / NAME
+
+
+def _groups(bugs: Sequence[Bug], options: StoreOptions) -> list[tuple[str, str, list[Bug]]]:
+    """The bugs by what is to be done: the list's name, the action for all of it, its bugs."""
+    advice = {
+        KNOWN: "comment on the issue if a report says more",
+        FIXED_LIST: "nothing to file",
+        LIMITS: next_command("report --limits", options),
+        CLOSED_LIST: "decided",
+    }
+    found = []
+    for name in ORDER:
+        of_it = [bug for bug in bugs if bug.facts["list"] == name]
+        if of_it:
+            found.append((name, advice.get(name) or next_step([bug.facts for bug in of_it], options), of_it))
+    return found
+
+
+def _in_a_line(case: Case) -> str:
+    """The graph's operators in order: `Range → Gather`."""
+    names = [_short(node.op_type, MOST_OF_NAME) for node in drawn(case).graph.node]
+    return " → ".join([*names[:MOST_IN_LINE], *(["…"] if len(names) > MOST_IN_LINE else [])])
 
 
 def _totals(store: Store) -> Mapping[str, int]:
@@ -315,6 +325,7 @@ def _look(store: Store, number: int, *, is_whole: bool) -> Look:
     before = _before(original, facts) if is_whole else None
     return Look(
         nodes=case.measure.nodes,
+        line=_in_a_line(case),
         listing=list_case(case),
         inputs=tuple((name, describe_value(value)) for name, value in case.inputs.items()),
         after=_picture(case),

@@ -1,5 +1,6 @@
 """Reducing into a folder, as the command line does it: settings, progress, and the script beside the case."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from triage.cases.judging import alone, rewrites
 from triage.claims.claim import Claim, expect, tolerance_showing
 from triage.claims.titles import operators_of, title_of
 from triage.console import status
+from triage.console.foot import clock
 from triage.console.options import WALL_PER_CPU, CaseOptions
 from triage.language import language_of
 from triage.projects import project_of, runner_of
@@ -85,7 +87,8 @@ def reduce_into(
             "cached": 0,
             "seconds": 0.0,
         }, None
-    done = reduce_case(case, out, options, lambda step: shown.status(_line(step)), on_other, judge)
+    ends = time.monotonic() + 60 * options.minutes if options.minutes else None
+    done = reduce_case(case, out, options, lambda step: shown.status(_line(step, ends)), on_other, judge)
     if done.verdict is not None:
         _write_repro(done.case, done.verdict, out, options, shown, judge)
     return done.to_json(), done
@@ -159,5 +162,6 @@ def _write_repro(
     write_fresh(out / SCRIPT, write_script(case, claim, source=source))
 
 
-def _line(step: Progress) -> str:
-    return f"{step.move or 'start'}: {step.nodes} nodes, {step.bytes:,} bytes, {step.checks} checks"
+def _line(step: Progress, ends: float | None) -> str:
+    left = f", {clock(max(ends - time.monotonic(), 0))} left" if ends else ""
+    return f"{step.move or 'start'}: {step.nodes} nodes, {step.bytes:,} bytes, {step.checks} checks{left}"

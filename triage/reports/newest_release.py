@@ -13,10 +13,11 @@ from oracles.judge import Judge
 from oracles.sandbox.processes import SandboxError
 from oracles.verdict import Verdict
 from triage.bisection.environments import Unavailable
-from triage.bisection.newest import Newest, newest_of
+from triage.bisection.package_index import Newest, newest_of
 from triage.bisection.places import Place, Sources
 from triage.bisection.release_results import GOOD, SymptomClasses, release_result
 from triage.cases.judging import Judges
+from triage.console.foot import doing
 from triage.console.options import CaseOptions
 from triage.console.status import Progress
 from triage.projects import project_of, project_of_package
@@ -149,6 +150,7 @@ def open_release(
 def look_up_newest(store: Store, *, offline: bool) -> list[tuple[str, Newest]]:
     """Look up, and note, the newest release of each package that the database's failures are of."""
     packages = {project_of(Target.of_data(text).backend).package for text in targets_of(store)}
+    doing(f"asking the index for the newest {', '.join(sorted(packages - {''}))}")
     found = [(package, newest_of(package, offline=offline)) for package in sorted(packages - {""})]
     for package, newest in found:
         note_newest(store, package, newest.release)

@@ -21,10 +21,11 @@ from corpus.errors import UserError
 from corpus.graphs.program import REF, Binding, Graph, GraphProgram, Input
 from corpus.target import Target
 from oracles.backends import backends
-from oracles.extras import how_to_install
+from oracles.extras import comes_when_asked, how_to_install, provide
 from oracles.judge import Judge
 from oracles.sandbox.sandbox import Sandbox, SandboxError, describe_isolation
 from oracles.verdict import Run
+from triage.console.foot import doing
 from triage.console.output import quoted
 from triage.language import language_of
 from triage.projects import project_of, project_of_package, projects
@@ -87,9 +88,15 @@ def _packages() -> Iterator[Finding]:
         try:
             version = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
-            yield Finding(f"package {name}", False, "not installed", core, how_to_install(name))
+            yield Finding(f"package {name}", False, "not installed", core, _how_to_get(name))
         else:
             yield Finding(f"package {name}", True, version, core)
+
+
+def _how_to_get(package: str) -> str:
+    if comes_when_asked(package):
+        return "nothing: installed when a target first asks for it"
+    return how_to_install(package)
 
 
 def _database(path: Path) -> Finding:
@@ -126,6 +133,9 @@ def try_targets(core_packages: Collection[str], deep: bool = False) -> Iterator[
     names = [name for name in backends() if name != REFEREE]
     targets = [Target(name, device) for name in names for device in project_of(name).devices]
     tried = [each for each in targets if deep or each.backend == _first_of_package(each.backend)]
+    if deep:
+        provide(*{backends()[name].package for name in names})
+    doing(f"trying {len(tried)} targets side by side, which imports every framework")
     with in_short(), ThreadPoolExecutor(max_workers=len(tried)) as pool:
         found = dict(zip(tried, pool.map(_try_target, tried), strict=True))
     for target in targets:
@@ -162,6 +172,8 @@ def _try_target(target: Target) -> tuple[str, str]:
     """Run tiny programs on a target; return its result, and why it fails or is wrong."""
     if target.device == "cuda" and not Path(NVIDIA).exists():
         return "", NO_DEVICE
+    if find_spec(_module_of(target.backend)) is None:
+        return "", "not installed"
     formats: tuple[str, ...] = ()
     try:
         with Judge(target) as judge:
@@ -199,7 +211,7 @@ def _advice(target: Target, problem: str) -> str:
     if target.device == "cuda":
         return f"install NVIDIA's driver, and a build of {package} for CUDA"
     if find_spec(_module_of(target.backend)) is None:
-        return how_to_install(package)
+        return _how_to_get(package)
     if backends()[target.backend].programs and problem.startswith("no "):
         return "install g++"
     return f"reinstall {package} within constraints.txt"

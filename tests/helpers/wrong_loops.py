@@ -1,0 +1,178 @@
+"""Wrong rewrites of TIR, of the kinds that low-level compilers get wrong: what a value programme must notice.
+
+Each changes a module as a mistaken pass would; a program notices one if what it leaves defined differs then.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from corpus.tir.tree import For, Function, Module
+from corpus.tir.types import SIGNED, integer_range, is_integer, parts
+from corpus.tir.values import Binary, Cast, Const, Expr, Load, Select, Unary, type_of
+from corpus.tir.walk import buffers, map_expressions, map_statements
+from generators.tir.programs import TirProgram
+from oracles.tir.interpreter import interpret
+
+Rewrite = Callable[[Expr], Expr]
+
+_SAME_WIDTH = {"uint8": "int8", "uint16": "int16", "uint32": "int32", "uint64": "int64"}
+_ORDERS = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
+_STRICT = {"le": "lt", "ge": "gt"}
+
+
+def _of_integers(expr: Expr, *ops: str) -> bool:
+    return isinstance(expr, Binary) and expr.op in ops and is_integer(type_of(expr.a))
+
+
+def _narrowed(expr: Expr) -> Expr:
+    is_wide = _of_integers(expr, "add", "sub", "mul") and expr.dtype == "int64"
+    return Cast("int64", Cast("int32", expr)) if is_wide else expr
+
+
+def _truncated(expr: Expr) -> Expr:
+    return replace(expr, op="div") if _of_integers(expr, "floordiv") else expr
+
+
+def _signed_remainder(expr: Expr) -> Expr:
+    return replace(expr, op="mod") if _of_integers(expr, "floormod") else expr
+
+
+def _shifted_quotient(expr: Expr) -> Expr:
+    if not _of_integers(expr, "div") or not isinstance(expr.b, Const):
+        return expr
+    by = int(expr.b.value)
+    is_power = by > 1 and by & (by - 1) == 0
+    return Binary("shr", expr.a, replace(expr.b, value=by.bit_length() - 1)) if is_power else expr
+
+
+def _negative_divisor(expr: Expr) -> Expr:
+    if not _of_integers(expr, "floordiv") or not isinstance(expr.b, Const) or expr.b.value >= 0:
+        return expr
+    quotient = Binary("floordiv", expr.a, replace(expr.b, value=-expr.b.value))
+    return Binary("sub", Const(0, expr.dtype), quotient)
+
+
+def _logical_shift(expr: Expr) -> Expr:
+    if not _of_integers(expr, "shr") or expr.dtype not in SIGNED:
+        return expr
+    kind = "u" + expr.dtype
+    return Cast(expr.dtype, Binary("shr", Cast(kind, expr.a), Cast(kind, expr.b)))
+
+
+def _few_bits_of_shift(expr: Expr) -> Expr:
+    if not _of_integers(expr, "shl", "shr") or isinstance(expr.b, Const):
+        return expr
+    return replace(expr, b=Binary("bitand", expr.b, Const(7, type_of(expr.b))))
+
+
+def _saturated(expr: Expr) -> Expr:
+    if not isinstance(expr, Cast) or not is_integer(expr.dtype) or not is_integer(type_of(expr.value)):
+        return expr
+    before, (low, high) = type_of(expr.value), integer_range(expr.dtype)
+    least, most = integer_range(before)
+    value = expr.value
+    if low > least:
+        value = Binary("max", value, Const(low, before))
+    return replace(expr, value=Binary("min", value, Const(high, before)) if high < most else value)
+
+
+def _sign_extended(expr: Expr) -> Expr:
+    same = _SAME_WIDTH.get(type_of(expr.value)) if isinstance(expr, Cast) else None
+    is_wider = same is not None and is_integer(expr.dtype) and parts(expr.dtype).bits > parts(same).bits
+    return replace(expr, value=Cast(same, expr.value)) if is_wider and same is not None else expr
+
+
+def _as_signed(expr: Expr) -> Expr:
+    if not _of_integers(expr, *_ORDERS, "min", "max"):
+        return expr
+    same = _SAME_WIDTH.get(type_of(expr.a))
+    if same is None:
+        return expr
+    made = replace(expr, a=Cast(same, expr.a), b=Cast(same, expr.b))
+    return made if expr.op in _ORDERS else Cast(type_of(expr.a), made)
+
+
+def _negated(expr: Expr) -> Expr:
+    """`not (a < b)` as `a > b`."""
+    if isinstance(expr, Unary) and expr.op == "not" and _of_integers(expr.a, *_ORDERS):
+        return replace(expr.a, op=_ORDERS[expr.a.op])
+    return expr
+
+
+def _strict(expr: Expr) -> Expr:
+    return replace(expr, op=_STRICT[expr.op]) if _of_integers(expr, *_STRICT) else expr
+
+
+def _half_condition(expr: Expr) -> Expr:
+    if isinstance(expr, Select) and isinstance(expr.condition, Binary) and expr.condition.op in ("and", "or"):
+        return replace(expr, condition=expr.condition.a)
+    return expr
+
+
+def _on_expressions(rewrite: Rewrite) -> Callable[[Function], Function]:
+    return lambda function: replace(function, body=map_expressions(function.body, rewrite))
+
+
+def _on_loops(extent: Callable[[int], int]) -> Callable[[Function], Function]:
+    def changed(stmt: object) -> object:
+        if not isinstance(stmt, For) or not isinstance(stmt.extent, Const):
+            return stmt
+        return replace(stmt, extent=replace(stmt.extent, value=extent(int(stmt.extent.value))))
+
+    return lambda function: replace(function, body=map_statements(function.body, changed))
+
+
+def _transposed(function: Function) -> Function:
+    """A square buffer is read down its columns."""
+    square = {each.name for each in buffers((function,)) if len(each.shape) == 2 and len({*each.shape}) == 1}
+
+    def changed(expr: Expr) -> Expr:
+        is_meant = isinstance(expr, Load) and expr.buffer in square
+        return replace(expr, indices=expr.indices[::-1]) if is_meant else expr
+
+    return replace(function, body=map_expressions(function.body, changed))
+
+
+WRONG: dict[str, Callable[[Function], Function]] = {
+    "64-bit intermediates in 32": _on_expressions(_narrowed),
+    "floor division truncates": _on_expressions(_truncated),
+    "floor modulo truncates": _on_expressions(_signed_remainder),
+    "truncated division as a shift": _on_expressions(_shifted_quotient),
+    "negative divisor": _on_expressions(_negative_divisor),
+    "shift without the sign": _on_expressions(_logical_shift),
+    "three bits of a shift": _on_expressions(_few_bits_of_shift),
+    "cast saturates": _on_expressions(_saturated),
+    "cast extends the sign": _on_expressions(_sign_extended),
+    "unsigned order as signed": _on_expressions(_as_signed),
+    "negated order": _on_expressions(_negated),
+    "order loses equality": _on_expressions(_strict),
+    "half of a condition": _on_expressions(_half_condition),
+    "tail of four lost": _on_loops(lambda extent: extent - extent % 4 if extent > 4 else extent),
+    "tail of eight lost": _on_loops(lambda extent: extent - extent % 8 if extent > 8 else extent),
+    "extent in a byte": _on_loops(lambda extent: extent & 255),
+    "square transposed": _transposed,
+}
+"""By what goes wrong: the function that a mistaken pass would leave."""
+
+
+def spoilt(module: Module, name: str) -> Module:
+    """The module after the wrong rewrite of that name."""
+    return Module({key: WRONG[name](each) for key, each in module.functions.items()})
+
+
+def notices(program: TirProgram, name: str) -> bool:
+    """Whether what a program defines differs after the wrong rewrite of that name."""
+    wrong = spoilt(program.module, name)
+    if wrong == program.module:
+        return False
+    right, other = (interpret(each, program.inputs) for each in (program.module, wrong))
+    if not right.is_defined or not other.is_modelled:
+        return False
+    with np.errstate(all="ignore"):
+        return bool(other.reason) or any(
+            not other.defined[key].all()
+            or (np.abs(other.outputs[key].astype(float) - value) > right.slack[key]).any()
+            for key, value in right.outputs.items()
+        )
