@@ -40,14 +40,15 @@ def find_essentials(
     """
     essential: list[int] = []
     rest = list(items)
-    dense = 0
+    dense, tried = 0, Items()
     while rest:
-        if essential:
+        if essential and essential[-1] not in tried:
             before = len(rest)
-            rest, is_alone_open = yield from _narrow(essential, rest, near)
-            if is_alone_open and (yield frozenset(essential)):
+            rest, tried = yield from _narrow(essential, rest, near)
+            is_near = len(rest) < before
+            if (is_near or not tried) and (yield frozenset(essential)):
                 return frozenset(essential)
-            if len(rest) < before and len(rest) <= neighbours:
+            if is_near and len(rest) <= neighbours:
                 break
         if dense >= patience and len(rest) > small:
             break
@@ -65,16 +66,16 @@ def find_essentials(
 
 def _narrow(
     essential: Sequence[int], rest: list[int], near: Sequence[Callable[[Items], Items]]
-) -> Generator[Items, bool, tuple[list[int], bool]]:
-    """The items left once only neighbours need a look, and whether the essentials may suffice."""
-    tried: list[int] = []
+) -> Generator[Items, bool, tuple[list[int], Items]]:
+    """The items left once only neighbours need a look, and the neighbours that did not suffice."""
+    tried = Items()
     for neighbours in near:
-        around = sorted(neighbours(frozenset(essential)) & frozenset(rest))
+        around = neighbours(frozenset(essential)) & frozenset(rest)
         if around != tried and len(around) < len(rest):
+            if (yield around.union(essential)):
+                return sorted(around), tried
             tried = around
-            if (yield frozenset([*essential, *around])):
-                return around, True
-    return rest, not tried
+    return rest, tried
 
 
 def _shortest_prefix(
