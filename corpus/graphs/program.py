@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import ml_dtypes
 import numpy as np
@@ -21,9 +21,10 @@ import numpy as np
 from corpus.errors import UserError
 from corpus.format import Measure
 from corpus.reading import is_deeper, load_json
-from corpus.tir.codec import Decoder, Encoder
-from corpus.tir.tree import Function
 from corpus.values import Shape, Tensor, stored
+
+if TYPE_CHECKING:
+    from corpus.tir.tree import Function
 
 Json: TypeAlias = Any
 VERSION = 1
@@ -362,6 +363,8 @@ class PrimFunc:
     @cached_property
     def told(self) -> Json:
         """The JSON object that spells it, as the worker takes it."""
+        from corpus.tir.codec import Encoder
+
         return {LOOPS: Encoder().function(self.function)}
 
 
@@ -372,6 +375,8 @@ def is_loops(item: Json) -> bool:
 
 def primfunc_of(item: Json) -> PrimFunc:
     """The PrimFunc that such an object spells; ValueError, LookupError or TypeError where it spells none."""
+    from corpus.tir.codec import Decoder  # a graph without loops needs no TIR
+
     return PrimFunc(Decoder().function(item[LOOPS]))
 
 
