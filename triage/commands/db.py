@@ -117,11 +117,11 @@ def views(options: StoreOptions) -> int:
     Example: crux db views --json > datasette.json
     """
     from triage.store.database import open_to_read
-    from triage.store.maintenance.vacuum import datasette_metadata
+    from triage.store.maintenance.vacuum import datasette_metadata, views_of
 
     with open_to_read(options.database) as store:
-        views = [row["name"] for row in store.rows("SELECT name FROM sqlite_master WHERE type = 'view'")]
-    show = partial(_show_views, views)
+        names = views_of(store)
+    show = partial(_show_views, names)
     emit(iter([datasette_metadata(options.database)]), as_json=options.json, show=show, single=True)
     say(f"next: {next_command('db views --json', options)} > datasette.json")
     say(f"then: datasette {quoted(str(options.database))} --metadata datasette.json")
