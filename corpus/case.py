@@ -131,6 +131,11 @@ class Case:
         """
         return find_format(self.format).parse(self.program)
 
+    def knowing(self, parsed: Any) -> Case:
+        """The case itself, spared from parsing what its caller has just parsed."""
+        vars(self)["parsed"] = parsed
+        return self
+
     @cached_property
     def measure(self) -> Measure:
         """Measure the program's size."""

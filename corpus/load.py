@@ -73,7 +73,7 @@ def open_case(
             raise
         values, notes = {}, ()
     case = _as_told(Case(found.name, program, values, target, external), facts, str(path), notes)
-    return case.for_loading() if load_only else case
+    return (case.for_loading() if load_only else case).knowing(model)
 
 
 def _as_told(case: Case, facts: Mapping[str, Any], origin: str, notes: tuple[str, ...]) -> Case:

@@ -17,8 +17,8 @@ MOST = 400
 BEFORE = "<"
 """What stands in a piece of coverage between a pass and a kind of node that was there before it."""
 
-FRESH, PROGRAM, PASSES, BOTH = "fresh", "program", "passes", "both"
-"""What of a pool's entry a test changed: nothing of any, F, P, or the two at once."""
+FRESH, PROGRAM, PASSES = "fresh", "program", "passes"
+"""What of a pool's entry a test changed: nothing of any, F, or P."""
 
 
 @dataclass(frozen=True, slots=True)

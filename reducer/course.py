@@ -202,9 +202,19 @@ class ReductionRun:
         self.is_asked_again = True
 
     def _run_plain_moves(self) -> None:
+        """Run the moves that make plain; dims stay where nothing runs the program that could refuse them."""
         engine, moves = self.engine, plain_moves(type(self.best))
+        if not self._is_run():
+            moves = tuple(move for move in moves if not move.reshapes)
         hints = replace(engine.hints, operands=self.subject.operands)
         self.best = Engine(self.gate, moves, hints, engine.learn, steps=engine.steps).run_once(self.best)
+
+    def _is_run(self) -> bool:
+        """Whether the un-optimised program gives its outputs, or else the reference runs the best one."""
+        if self.verdict is None or self.verdict.runs[0].is_ok:
+            return True
+        with self.pool.one() as judge:
+            return judge.open(self.best.case(self.case)).referee.is_ok
 
     def _run_over(self, engine: Engine) -> None:
         for better in engine.run(self.best):

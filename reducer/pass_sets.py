@@ -8,11 +8,13 @@ start at; then `find_essentials` over what is left. At most 2k·log2(n)+2 checks
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from corpus.case import Case
+from corpus.onnx.graph import walk_nodes
 from oracles.abilities import Passes
 from oracles.judge import Judge
 from oracles.numerics.compare import compare_outputs
@@ -242,3 +244,57 @@ def _order(fired: Sequence[str]) -> Callable[[str], tuple[int, str]]:
 def counted(found: PassSet, checks: int) -> PassSet:
     """Add the checks of the verdict that the set began with."""
     return replace(found, checks=found.checks + checks)
+
+
+def core_of(case: Case, verdict: Verdict, passes: Sequence[str], judge: Judge) -> str:
+    """The operators that go and come, such as `-Div -Mul +Div`; empty where that cannot be seen.
+
+    The optimiser's program with only these passes enabled, beside that with none, tells the nodes that they
+    replaced; the rest of a case is there for them to begin at all. It cannot be seen where the optimised
+    program does not come to be, as with a kernel that does not exist. Whose operators they are does not
+    count: QuantizeLinear is one in either of its domains. Of a compiler whose log tells what each pass
+    replaced, its word counts.
+    """
+    config = failing_config(verdict, judge)
+    return core_at(case, config, passes, judge) if config is not None else ""
+
+
+def core_at(case: Case, config: Config, passes: Sequence[str], judge: Judge) -> str:
+    """The same of a configuration."""
+    known = judge.backend.passes
+    if not passes or known is None or not (judge.backend.shows_optimised or known.replaced):
+        return ""
+    run = judge.runs(case, (config,), collect_log=True)[0]
+    every = known.optimizers(run)
+    if known.replaced is not None:
+        return _told(" ".join(known.replaced(run, name) for name in passes))
+    before = _operators(case, known.without(config, every), judge)
+    after = _operators(case, known.without(config, [name for name in every if name not in passes]), judge)
+    if before is None or after is None:
+        return ""
+    signed = [*_signed("-", before - after), *_signed("+", after - before)]
+    return " ".join(signed)
+
+
+def is_within(core: str, known: str) -> bool:
+    """Whether what is replaced may be a part of what was: one pass may be wrong in two ways.
+
+    True where either cannot be seen.
+    """
+    return not (core and known) or Counter(core.split()) <= Counter(known.split())
+
+
+def _told(replaced: str) -> str:
+    """What the log says of the passes together: what one puts in and another takes away is neither."""
+    words = set(replaced.split())
+    gone, come = ({word[1:] for word in words if word[0] == sign} for sign in "-+")
+    return " ".join([*_signed("-", Counter(gone - come)), *_signed("+", Counter(come - gone))])
+
+
+def _operators(case: Case, config: Config, judge: Judge) -> Counter[str] | None:
+    model = judge.executor.optimised(case, config)
+    return Counter(node.op_type for node in walk_nodes(model.graph)) if model is not None else None
+
+
+def _signed(sign: str, operators: Counter[str]) -> list[str]:
+    return [f"{sign}{name}" for name in sorted(operators.elements()) if name != "Constant"]

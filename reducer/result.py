@@ -237,8 +237,8 @@ def covered(is_minimal: bool, cut_short: Sequence[str], subsets: tuple[int, int]
     parts = ["no single node can go" + (", asked again in another order" if again else "")]
     asked, count = subsets
     if count:
-        rest = "" if asked == count else ", the others were not asked"
-        parts.append(f"{asked} of the {count} smaller sets of its nodes do not fail{rest}")
+        many = f"{asked} of the {count} smaller sets of its nodes were asked, and do not fail"
+        parts.append(many if asked else f"none of the {count} smaller sets of its nodes was asked")
     if cut_short:
         parts.append(f"not asked to the end: {', '.join(sorted(cut_short))}")
     return "; ".join(parts)

@@ -1,8 +1,4 @@
-"""One reduction in a folder: what it takes is put together, run, and its result written.
-
-Both cost no check. What the un-optimised backend refuses is no case, and where the framework says at which
-operator it stopped, a candidate without that operator fails in another way, if at all.
-"""
+"""One reduction in a folder: what it takes is put together, run, and its result written."""
 
 from __future__ import annotations
 
@@ -19,10 +15,10 @@ from corpus.errors import UserError
 from oracles.abilities import language_of as judged_as
 from oracles.naming.names import signature
 from oracles.probes.memory import with_misuse
-from oracles.sandbox.sandbox import Job
 from oracles.sequence import misplaced
-from oracles.verdict import Config, Mark, Outcome, Run, Status, Verdict
+from oracles.verdict import Config, Mark, Outcome, Verdict
 from reducer.course import FLAKY_RUNS, ReductionRun
+from reducer.engine.bounds import Bounds, PlainRuns
 from reducer.engine.decider import Allowance, AllowanceSpent, Decider, Predicate
 from reducer.engine.journal import Journal
 from reducer.engine.memory import MemoryFault, SameMisuse, by_turns, memory_fault
@@ -32,6 +28,7 @@ from reducer.engine.predicates import (
     Command,
     CuredWithout,
     JudgePool,
+    SameRewrite,
     SameSymptom,
     Silent,
 )
@@ -41,52 +38,9 @@ from reducer.language import Language, language_of
 from reducer.move import Hints
 from reducer.moves import all_moves
 from reducer.options import DoesNotFail, Options, Progress
-from reducer.pass_sets import failing_config, find_pass_set, is_of_passes
+from reducer.pass_sets import core_at, failing_config, find_pass_set, is_of_passes, is_within
 from reducer.result import Reduction, finished
 from reducer.subject.base import Subject
-
-MOST_BYTES = 64 << 20
-"""Of a larger candidate the run takes longer than it saves."""
-
-
-@dataclass(frozen=True)
-class PlainRuns:
-    """Runs candidates un-optimised; `like` lends them its settings."""
-
-    pool: JudgePool
-    like: Case
-
-    def ends_well(self, subject: Subject) -> bool:
-        """Whether the un-optimised run of the original gives its outputs, and is cheap enough to ask."""
-        run = self._run(subject)
-        return run is not None and run.is_ok
-
-    def accepts(self, subject: Subject) -> bool:
-        """Whether the un-optimised run of a candidate raises nothing; one that dies is accepted."""
-        run = self._run(subject)
-        return run is None or run.status is not Status.EXCEPTION
-
-    def _run(self, subject: Subject) -> Run | None:
-        case = subject.case(self.like)
-        if len(case.program) + sum(file.size for file in case.external) > MOST_BYTES:
-            return None
-        with self.pool.one() as judge:
-            job = Job(case.program, case.inputs, judge.configs[:1], case.external, format=case.format)
-            return judge.executor.rerun(replace(job, loads_only=case.loads_only))[0]
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """The bounds of every candidate: the failing `operator`, if known, and `plain` runs, if asked for."""
-
-    operator: str = ""
-    plain: PlainRuns | None = None
-
-    def hold(self, subject: Subject) -> bool:
-        """Whether a candidate can show the failure at all."""
-        if self.operator and self.operator not in subject.operators:
-            return False
-        return self.plain is None or self.plain.accepts(subject)
 
 
 @dataclass(frozen=True)
@@ -95,7 +49,8 @@ class Session:
 
     `on_other` is given the candidates that showed another failure. A `quick` one has candidates judged where
     that is cheap, and starts anew where the result does not show in full. So does one whose result is another
-    bug of passes than the original: then the original's, `held`, must be at fault in every candidate. With
+    bug of passes than the original: then the original's, `held`, must be at fault in every candidate, and
+    replace no operators but those of `core`, if these passes replace others in the result. With
     `guarded` a misuse of memory is kept that guarded runs show; if the result then shows nothing without
     guard, it starts anew as well.
     """
@@ -108,6 +63,7 @@ class Session:
     on_other: Callable[[Case, Verdict], None]
     quick: bool = True
     held: tuple[str, ...] = ()
+    core: str = ""
     guarded: bool = True
 
     @property
@@ -161,6 +117,8 @@ class Session:
             held = self._lost_passes(course) if not self._is_misled(course, shown) else ()
             if held:
                 return replace(self, held=held)
+            if course.passes is not None and (core := self._lost_core(course, course.passes.minimal)):
+                return replace(self, held=course.passes.minimal, core=core)
         elif self.guarded and fault.words and shown is None:
             return replace(self, guarded=False)
         elif shown is not None and fault.shows_as(shown.symptom):
@@ -214,6 +172,16 @@ class Session:
                 own = find_pass_set(judge, self.case, first, course.ask, repeats)
                 return own.cures or own.minimal if own is not None else ()
         return ()
+
+    def _lost_core(self, course: ReductionRun, passes: tuple[str, ...]) -> str:
+        """What the passes replace in the original, if it is something else in the result; else empty."""
+        if self.core or course.verdict is None or not (passes and course.is_minimal):
+            return ""
+        with self.pool.one() as judge:
+            config = failing_config(course.verdict, judge)
+            cases = (course.best.case(self.case), self.case)
+            found, own = (core_at(each, config, passes, judge) if config else "" for each in cases)
+        return "" if is_within(found, own) else own
 
     def _is_quick(self, first: Verdict | None) -> bool:
         """Whether candidates are judged quickly: none whose failure is one of time or of memory."""
@@ -294,6 +262,8 @@ class Session:
             predicate = self._plainer(predicate)
             if self.held and only is not None:
                 predicate = Both(predicate, CuredWithout(self.pool, verdict.symptom, only, self.held))
+            if self.core and only is not None:
+                predicate = Both(predicate, SameRewrite(self.pool, only, self.held, self.core))
         else:
             predicate = self._command(options.check or "", options.check_exit)
         if options.also is not None:

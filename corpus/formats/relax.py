@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from corpus.callees import CARRIES_CODE, PLACES, UNNAMED, is_packed, may_call
 from corpus.format import mentions
 from corpus.graphs.format import graph_format
-from corpus.graphs.loops import is_loops, primfunc_of
+from corpus.graphs.program import is_loops, primfunc_of
 from corpus.tir.scopes import untrusted_callees
 from corpus.tir.tree import Module
 

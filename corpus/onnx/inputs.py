@@ -1,12 +1,14 @@
 """Inputs for an ONNX model from a seed: small, sane, and the same on every machine."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from numpy.random import Generator
 from onnx import GraphProto, ModelProto, NodeProto
 
 from corpus.errors import UserError
@@ -15,6 +17,9 @@ from corpus.onnx.operand_values import Fill, extents, value_rule
 from corpus.onnx.sizes import Plan, Shapes, formula_size, solve
 from corpus.onnx.types import declared_shape, graph_types, input_type
 from corpus.values import NO_DIMS, InputType, Shape, Tensor, Value
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
 
 _SMALL = (2, 3, 4)
 _IMAGE = 32
@@ -125,7 +130,7 @@ def fit_inputs(model: ModelProto, seed: int, plan: Plan) -> dict[str, Value]:
     return inputs
 
 
-Rule = Callable[[tuple[int, ...], Generator], Tensor] | None
+Rule: TypeAlias = "Callable[[tuple[int, ...], Generator], Tensor] | None"
 """How to fill an integer or boolean input of a shape; None where any small values do."""
 
 

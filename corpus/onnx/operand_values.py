@@ -3,18 +3,23 @@
 What a rule needs of the other operands of its node it asks by place and axis.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from numpy.random import Generator
 from onnx import NodeProto
 
 from corpus.values import Shape, Tensor
 
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
 Extent = Callable[[int, int], int]
 """The size of an operand's dim, by place and axis; a small number where it is not known."""
 
-Fill = Callable[[tuple[int, ...], Generator, Extent, NodeProto], Tensor]
+Fill: TypeAlias = "Callable[[tuple[int, ...], Generator, Extent, NodeProto], Tensor]"
 
 USUAL = 3
 """A size that is not known."""

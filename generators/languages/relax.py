@@ -5,9 +5,8 @@ from __future__ import annotations
 from corpus.case import Case
 from generators.language.emit import Language
 from generators.mutations.modes import Mode
-from generators.relax.hazards import endangered, not_finite
 from generators.relax.programs import RelaxProgram
-from generators.relax.violations import violated
+from generators.relax.violations import endangered, not_finite, violated
 from generators.strategies.relax_mutate import mutant_of
 
 _CHANGES = {Mode.DISRUPTIVE: violated, Mode.VULNERABLE: endangered, Mode.NONFINITE: not_finite}

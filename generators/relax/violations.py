@@ -1,20 +1,25 @@
-"""Relax programs that are known to be incorrect: each with one violation, which is named.
+"""Relax programs that are incorrect, each with one violation, which is named; and those of dangerous values.
 
-What a compiler owes such a program is a clean diagnostic: a crash, or a result, is the bug.
+What a compiler owes an incorrect program is a clean diagnostic: a crash, or a result, is the bug. What TVM
+owes an endangered one, with a value that an operator may not bear, is to survive it. A program of NaN and
+infinity is a valid one: they enter only where every operator that they reach says what becomes of them.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from corpus.case import Case, Remark
 from corpus.graphs.program import REF, Binding, GraphProgram, Input
 from corpus.values import Tensor as Array
-from generators.language.values import RandomSource
+from generators.language.values import RandomSource, with_some_nonfinite
 from generators.relax.operator import Json, Tensor, Type
 from generators.relax.programs import RelaxProgram
-from oracles.verdict import REFUSAL
+from oracles.verdict import REFUSAL, SURVIVAL
 
 _PAIRS = frozenset(f"relax.{name}" for name in ("add", "subtract", "multiply", "divide", "maximum", "less"))
 _RANKED = ("relax.nn.conv", "relax.nn.max_pool", "relax.nn.avg_pool", "relax.nn.batch_norm", "relax.image.")
@@ -185,3 +190,125 @@ def _case(seed: int, made: RelaxProgram, place: int, at: Breaking, broken: Bindi
     where = f"{note} of {broken.op.removeprefix('relax.')}"
     notes = (Remark.VIOLATION.note(where),)
     return Case("relax", program.to_bytes(), feeds, settings=(REFUSAL,), origin=f"seed:{seed}", notes=notes)
+
+
+_ARITHMETIC = (
+    *("add", "subtract", "multiply", "divide", "floor_divide", "mod", "floor_mod", "power", "negative"),
+    *("abs", "sqrt", "rsqrt", "exp", "log", "tanh", "sigmoid", "nn.relu", "nn.softmax", "maximum", "minimum"),
+    *("matmul", "sum", "mean", "max", "min", "prod", "std", "variance", "cumsum", "clip", "round", "floor"),
+)
+_LOOKS = ("isnan", "isinf", "isfinite", "negative", "abs", "sqrt", "floor", "ceil")
+_DEFINED = (
+    *_LOOKS,
+    *("add", "subtract", "multiply", "divide", "where"),
+    *("equal", "not_equal", "less", "less_equal", "greater"),
+    *("greater_equal", "permute_dims", "reshape", "expand_dims", "squeeze", "concat", "split", "stack"),
+    *("broadcast_to", "flip", "flatten", "repeat", "tile", "strided_slice", "tuple", "getitem"),
+)
+"""Operators that say what becomes of NaN and infinity, or only move their values."""
+_MOST_RESULTS = 3
+_FLOAT_TYPES = (np.float16, np.float32, np.float64)
+_FLOATS = (np.nan, np.inf, -np.inf, -0.0, 0.0, -1.0, 1e30)
+_COUNTS = (0, -1, -2, 1, 3, -(2**31))
+
+
+def endangered(seed: int, made: RelaxProgram) -> Case | None:
+    """The case of a program with one thing that may not be borne, which its notes name; None if none fits."""
+    draws = RandomSource(f"hazard/{seed}")
+    for endanger in draws.sample((_value, _attribute), 2):
+        found = endanger(draws, made)
+        if found is not None:
+            changed, note = found
+            return replace(changed.as_case(seed), settings=(SURVIVAL,), notes=(Remark.HAZARD.note(note),))
+    return None
+
+
+def not_finite(seed: int, made: RelaxProgram) -> Case | None:
+    """The case of a program with NaN or infinity in an input; None where it has no input of floats.
+
+    Its results are those that the values do not reach, and those that say what becomes of them; an operator
+    that looks at them comes last.
+    """
+    draws, main = RandomSource(f"nonfinite/{seed}"), made.program.main
+    names = [name for name, value in made.inputs.items() if value.size and value.dtype in _FLOAT_TYPES]
+    if not names:
+        return None
+    name = draws.pick(names)
+    reached = _reached(made, name)
+    defined = [each for each in _reached(made, name, _DEFINED) if isinstance(made.types.get(each), Tensor)]
+    apart = [each for each in main.outputs if each not in reached and each != name]
+    look = Binding(
+        "nonfinite", f"relax.{draws.pick(_LOOKS)}", ({REF: draws.pick([name, *_floats(made, defined)])},)
+    )
+    outputs = dict.fromkeys([*apart, *defined[-_MOST_RESULTS:], look.name])
+    changed = replace(main, bindings=(*main.bindings, look), outputs=tuple(outputs))
+    value = with_some_nonfinite(draws, made.inputs[name])
+    return _with_input(replace(made, program=replace(made.program, main=changed)), name, value).as_case(seed)
+
+
+def _floats(made: RelaxProgram, names: list[str]) -> list[str]:
+    types = {name: made.types[name] for name in names}
+    return [name for name, each in types.items() if isinstance(each, Tensor) and each.is_float]
+
+
+def _reached(made: RelaxProgram, name: str, by: Collection[str] = ()) -> dict[str, str]:
+    """The bindings of main that a value of an input reaches, with their operators.
+
+    Those are left out that it reaches by others than the operators `by`, if there are any.
+    """
+    reached: dict[str, str] = {}
+    others: set[str] = set()
+    for binding in made.program.main.bindings:
+        operator, reads = binding.op.removeprefix("relax."), set(binding.reads)
+        if not reads & {name, *reached, *others}:
+            continue
+        if by and (operator not in by or reads & others):
+            others.add(binding.name)
+        else:
+            reached[binding.name] = operator
+    return reached
+
+
+def _value(draws: RandomSource, made: RelaxProgram) -> tuple[RelaxProgram, str] | None:
+    """A dangerous value where arithmetic alone reads it: an index out of range is the program's own fault."""
+    for name in draws.sample(tuple(made.inputs), len(made.inputs)):
+        value, reached = made.inputs[name], _reached(made, name)
+        if value.size and value.dtype.kind in "fiu" and reached and {*reached.values()} <= {*_ARITHMETIC}:
+            special: Any = _FLOATS if value.dtype.kind == "f" else _ends(value.dtype)
+            chosen, changed = draws.pick(special), value.copy()
+            changed.reshape(-1)[draws.below(value.size)] = chosen
+            return _with_input(made, name, changed), f"{chosen} in {name}"
+    return None
+
+
+def _ends(dtype: np.dtype[Any]) -> tuple[int, ...]:
+    return (0, int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
+
+
+def _attribute(draws: RandomSource, made: RelaxProgram) -> tuple[RelaxProgram, str] | None:
+    """A count, an axis or a size that may be none."""
+    bindings = made.program.main.bindings
+    for place, binding in draws.sample(tuple(enumerate(bindings)), len(bindings)):
+        held: tuple[str, Mapping[str, Any]] = binding.kwargs.get("attributes", ("", {}))
+        keys = [key for key, value in held[1].items() if _is_count(value)]
+        if keys:
+            key, wrong = draws.pick(keys), draws.pick(_COUNTS)
+            value = [wrong, *held[1][key][1:]] if isinstance(held[1][key], list) else wrong
+            changed = {**binding.kwargs, "attributes": [held[0], {**held[1], key: value}]}
+            main = [*bindings[:place], replace(binding, kwargs=changed), *bindings[place + 1 :]]
+            return _with_bindings(made, main), f"{key} of {wrong} of {binding.op.removeprefix('relax.')}"
+    return None
+
+
+def _is_count(value: Any) -> bool:
+    first = value[0] if isinstance(value, list) and value else value
+    return isinstance(first, int) and not isinstance(first, bool)
+
+
+def _with_bindings(made: RelaxProgram, bindings: list[Binding]) -> RelaxProgram:
+    main = replace(made.program.main, bindings=tuple(bindings))
+    return replace(made, program=replace(made.program, main=main))
+
+
+def _with_input(made: RelaxProgram, name: str, value: Array) -> RelaxProgram:
+    return replace(made, inputs={**made.inputs, name: value})

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from corpus.graphs.loops import is_loops, primfunc_of
-from corpus.graphs.program import Binding
+from corpus.graphs.program import Binding, is_loops, primfunc_of
 from corpus.tir.tree import Function
 from generators.language.profile import Budget
 from generators.relax.operator import Json, Within

@@ -22,4 +22,4 @@ def taught(
 ) -> Iterator[TirProgram]:
     """Yield a program a seed, bred from what the campaign has found worth keeping."""
     for seed in seeds:
-        yield breed(seed, nodes, lesson.pool, budget=budget)
+        yield breed(seed, nodes, lesson.pool, budget)

@@ -1,7 +1,5 @@
 """The loop of Tzer (section 3.1): a program of the pool changes while that meets new code, then its passes.
 
-`Rules` switches parts of it off, for measurements of what they are worth (section 5.2).
-
 `Guide.of` reads what a pool has met. A program's change is led to kinds that the passes which change the
 program have not met (`enriched`), and a sequence of passes is the best of some by the same count.
 """
@@ -20,14 +18,13 @@ from corpus.tir.values import Binary, Call, Cast, Expr, Unary, type_of
 from corpus.tir.walk import walk
 from generators.language.profile import UNLIMITED, Budget
 from generators.language.values import RandomSource
-from generators.pools import BEFORE, BOTH, FRESH, PASSES, PROGRAM, Bred, Entry, Pool
+from generators.pools import BEFORE, FRESH, PASSES, PROGRAM, Bred, Entry, Pool
 from generators.sequences import LONGEST, Passes, draw_sequence, next_sequence
 from generators.tir.blocks import with_root
 from generators.tir.extremes import inputs_of
 from generators.tir.frame import is_within, static_shape
-from generators.tir.mutators import all_mutators
 from generators.tir.programs import TirProgram, fitting, is_sound, make_program, mutated, sequences_for
-from generators.tir.sites import Mutator, Site, allocates_nothing, pick_site
+from generators.tir.sites import Site, allocates_nothing, pick_site
 from generators.tir.values import FLOAT_TYPES, INTEGER_TYPES, Sampler, usable
 from oracles.abilities import Sequences
 
@@ -174,9 +171,6 @@ def _stored(draws: RandomSource, site: Site[Stmt], values: Sequence[Expr]) -> St
 N_MAX = 5
 """After this many changes of a program without news its passes change, as in the paper."""
 
-GENERAL = ("delete", "insert", "replace", "swap")
-"""How the names of the general mutators begin (section 3.2); all others are of the domain (3.3)."""
-
 _FRESH = 0.2
 _OPTION = 0.35
 _MOST_OPTIONS = 3
@@ -188,36 +182,14 @@ _SEQUENCES = 6
 """How many sequences of passes the one with the most unmet pairs is chosen from."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """The loop with some of its parts. Without `evolves` F and P change together, whatever that meets.
-
-    `early` is how often P changes before N has reached `n_max`, which takes long with hundreds of entries.
-    `guided`: coverage says which entry is chosen, which kinds of nodes F gets and which of some sequences P
-    is; without it these are drawn, and coverage only says what stays. Without `programs` F stays as it was.
-    """
-
-    n_max: int = N_MAX
-    keeps: bool = True
-    domain: bool = True
-    passes: bool = True
-    evolves: bool = True
-    early: float = 0.0
-    guided: bool = True
-    programs: bool = True
-
-
-ALL = Rules()
-
-
-def breed(seed: int, nodes: int, pool: Pool, rules: Rules = ALL, budget: Budget = UNLIMITED) -> TirProgram:
+def breed(seed: int, nodes: int, pool: Pool, budget: Budget = UNLIMITED) -> TirProgram:
     """The program of a seed, from an entry of the pool or fresh."""
     draws = RandomSource(f"breed/{seed}/{nodes}")
-    guide = Guide.of(pool.seen) if rules.guided and rules.keeps and pool.entries else None
-    breeding = _Breeding(draws, seed, nodes, rules, guide, budget)
-    if not rules.keeps or not pool.entries or (rules.programs and draws.chance(_FRESH)):
+    guide = Guide.of(pool.seen) if pool.entries else None
+    breeding = _Breeding(draws, seed, nodes, guide, budget)
+    if guide is None or draws.chance(_FRESH):
         return breeding.fresh()
-    return breeding.bred(pool) or breeding.fresh()
+    return breeding.bred(pool, guide) or breeding.fresh()
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,49 +199,36 @@ class _Breeding:
     draws: RandomSource
     seed: int
     nodes: int
-    rules: Rules
     guide: Guide | None
     budget: Budget
 
-    def bred(self, pool: Pool) -> TirProgram | None:
+    def bred(self, pool: Pool, guide: Guide) -> TirProgram | None:
         """A change of an entry; None if what another seed's values define these do not."""
-        draws, guide = self.draws, self.guide
-        rooms = rooms_of(guide, pool.entries) if guide is not None else (1.0,) * len(pool.entries)
-        entry = draws.weighted(pool.entries, rooms)
-        changed = self.part(entry)
+        entry = self.draws.weighted(pool.entries, rooms_of(guide, pool.entries))
+        changed = PASSES if entry.idle >= N_MAX else PROGRAM
         parent, passes = _module(entry.program), entry.passes
-        module = self.changed(parent, entry) if changed in (PROGRAM, BOTH) else parent
+        module = self.changed(parent, entry) if changed == PROGRAM else parent
         if module is parent and not is_sound(module, self.seed):
             return None
-        if changed in (PASSES, BOTH):
+        if changed == PASSES:
             others = [each.passes for each in pool.entries if each.passes]
-            known = sequences_for(module)
-            is_led = guide is not None and changed == PASSES
-            found = [
-                fitting(change_passes(draws, known, passes, others), module)
-                for _ in range(_SEQUENCES if is_led else 1)
-            ]
-            passes = best_passes(guide, module, found) if guide is not None and is_led else found[0]
+            passes = self.changed_passes(guide, module, passes, others)
         bred = Bred(entry.key, changed)
         return TirProgram(module, inputs_of(module, self.seed), fitting(passes, module), bred)
 
-    def part(self, entry: Entry) -> str:
-        """Say what of an entry changes."""
-        rules = self.rules
-        if not rules.passes:
-            return PROGRAM
-        if not rules.programs:
-            return PASSES
-        if not rules.evolves:
-            return BOTH
-        is_early = rules.early > 0 and self.draws.chance(rules.early)
-        return PASSES if is_early or entry.idle >= rules.n_max else PROGRAM
+    def changed_passes(
+        self, guide: Guide, module: Module, passes: Passes, others: Sequence[Passes]
+    ) -> Passes:
+        """The best of some changes of a sequence."""
+        known = sequences_for(module)
+        made = (change_passes(self.draws, known, passes, others) for _ in range(_SEQUENCES))
+        return best_passes(guide, module, [fitting(each, module) for each in made])
 
     def changed(self, parent: Module, entry: Entry) -> Module:
         """The program after some mutations, mostly led to what its passes have not met."""
         module = self.led(parent, entry.changed)
         for _ in range(self.draws.pick(_STEPS)):
-            module = mutated(self.draws, module, self.seed, _mutators(self.rules), self.budget)
+            module = mutated(self.draws, module, self.seed, self.budget)
         return module
 
     def led(self, module: Module, passes: Passes) -> Module:
@@ -283,12 +242,12 @@ class _Breeding:
 
     def fresh(self) -> TirProgram:
         """A new program with passes of its own, some of them with options."""
-        draws, guide, rules = self.draws, self.guide, self.rules
-        made = make_program(self.seed, self.nodes, _mutators(rules), budget=self.budget)
+        draws, guide = self.draws, self.guide
+        made = make_program(self.seed, self.nodes, budget=self.budget)
         known, module = sequences_for(made.module), made.module
-        passes = change_options(draws, known, made.passes) if rules.passes else ()
+        passes = change_options(draws, known, made.passes)
         if guide is not None:
-            if passes and rules.evolves:
+            if passes:
                 others = (
                     change_options(draws, known, draw_sequence(draws, known)) for _ in range(_SEQUENCES - 1)
                 )
@@ -300,11 +259,6 @@ class _Breeding:
 @lru_cache(maxsize=512)
 def _module(program: str) -> Module:
     return from_bytes(program.encode())
-
-
-def _mutators(rules: Rules) -> tuple[Mutator, ...]:
-    every = all_mutators()
-    return every if rules.domain else tuple(each for each in every if each.name.startswith(GENERAL))
 
 
 def change_passes(

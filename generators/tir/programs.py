@@ -76,11 +76,10 @@ class TirProgram:
 def make_program(
     seed: int,
     nodes: int,
-    mutators: tuple[Mutator, ...] | None = None,
     source: Path | None = None,
     budget: Budget = UNLIMITED,
 ) -> TirProgram:
-    """Make the program of a seed, with about `nodes` statements before mutation by some or all mutators.
+    """Make the program of a seed, with about `nodes` statements before mutation.
 
     Some start from a lowered operator instead; all of them from the programs of `source`, if it is given.
     None costs more than the budget allows: what does is drawn anew, smaller at last.
@@ -88,7 +87,7 @@ def make_program(
     draws = RandomSource(f"tir/{seed}/{nodes}")
     module = _start(draws, seed, nodes, source, budget)
     for _ in range(draws.below(_MOST_MUTATIONS + 1)):
-        module = mutated(draws, module, seed, mutators, budget)
+        module = mutated(draws, module, seed, budget)
     if draws.chance(_IN_BLOCKS) and not has_blocks(module):
         module = in_blocks(draws, module)
     return TirProgram(module, inputs_of(module, seed), _passes(draws, module))
@@ -155,16 +154,20 @@ def grown(draws: RandomSource, nodes: int, limits: Limits = USUAL, seed: int | N
     return Module({ENTRY: Function(empty.params, maker.body(frame, nodes))})
 
 
-def mutated(
+def mutated(draws: RandomSource, module: Module, seed: int, budget: Budget = UNLIMITED) -> Module:
+    """The module after one mutation, of those that leave it sound; itself where none of a few does."""
+    return mutated_by(draws.sample(all_mutators(), 4), draws, module, seed, budget)
+
+
+def mutated_by(
+    mutators: Iterable[Mutator],
     draws: RandomSource,
     module: Module,
     seed: int,
-    mutators: tuple[Mutator, ...] | None = None,
     budget: Budget = UNLIMITED,
 ) -> Module:
-    """The module after one mutation, of those that leave it sound; itself where none of a few does."""
-    known = all_mutators() if mutators is None else mutators
-    for mutator in draws.sample(known, min(4, len(known))):
+    """The module after the first of these mutators that leaves it sound; itself where none does."""
+    for mutator in mutators:
         changed = mutator.mutate(draws, module)
         found = with_root(changed) if changed is not None else module
         if found == module or (_stores(module) and not _stores(found)):

@@ -53,7 +53,7 @@ def outside(item: Any) -> Callable[..., Any]:
     if not isinstance(item, dict) or "tir" not in item:
         return computed(item)
     _share_corpus()
-    from corpus.graphs.loops import primfunc_of
+    from corpus.graphs.program import primfunc_of
     from oracles.tir.interpreter import NotDefined, called
 
     function = primfunc_of(item).function

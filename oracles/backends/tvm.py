@@ -188,10 +188,14 @@ def documented(path: str, content: str) -> dict[str, Any]:
 
 
 def describe(program: str, inputs: dict[str, Any]) -> dict[str, Any]:
-    """The types that TVM infers in a program of the format `relax`, or an `error`."""
-    from oracles.worker.tvm import build as relax_build
+    """The types that TVM infers in a `relax` program, or an `error`; of a `tir` program only that."""
+    import json
 
-    return relax_build.describe(program.encode())
+    from oracles.worker.tvm import build as relax_build
+    from oracles.worker.tvm.tir.run import describe as describe_loops
+
+    document = json.loads(program)
+    return relax_build.describe(program.encode()) if "main" in document else describe_loops(document)
 
 
 def changed_by(program: str, names: list[str]) -> list[str]:

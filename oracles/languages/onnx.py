@@ -1,6 +1,9 @@
 """ONNX models, to the judge."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from onnx import ModelProto, NodeProto
 
@@ -10,13 +13,13 @@ from corpus.onnx.graph import initializer_names, walk_nodes
 from corpus.onnx.types import dtype_name
 from corpus.values import Value
 from oracles.abilities import Describe, Language, Opened, Rewritten
-from oracles.naming.names import names_of
 from oracles.numerics.compare import Tolerance
 from oracles.numerics.input_noise import Types, outputs_contradict, tensor_types
-from oracles.numerics.rewrites import REWRITES
-from oracles.probes.onnx_context import OnnxContext
 from oracles.sandbox.executor import Executor
 from oracles.sandbox.sandbox import Job
+
+if TYPE_CHECKING:
+    from oracles.probes.onnx_context import OnnxContext
 
 DECLARED_BYTES = 16 << 20
 """Of a larger program the outputs' types are not compared with the outputs."""
@@ -29,6 +32,8 @@ def _open(
     opened: Opened, executor: Executor, *, tolerance: Tolerance, screen: Tolerance, accept_invalid: bool
 ) -> OnnxContext:
     """Open the repaired model for the rules; what was repaired is noted."""
+    from oracles.probes.onnx_context import OnnxContext
+
     case = opened.case
     model, notes = opened.repaired
     program = case.program if model is case.parsed else model.SerializeToString()
@@ -53,6 +58,12 @@ def _open(
     return context
 
 
+def _names(model: ModelProto) -> frozenset[str]:
+    from oracles.naming.names import names_of
+
+    return names_of(model)
+
+
 def _repaired(model: ModelProto) -> tuple[ModelProto, tuple[str, ...]]:
     found, notes = repair(model)
     return found, tuple(notes)
@@ -67,6 +78,8 @@ def _has_functions(case: Case) -> bool:
 
 
 def _rewrites(case: Case, describe: Describe) -> Iterator[Rewritten]:
+    from oracles.numerics.rewrites import REWRITES
+
     if case.external:
         return
     for what, rewrite in REWRITES.items():
@@ -112,7 +125,7 @@ def _computed(model: ModelProto) -> str:
 
 LANGUAGE = Language(
     open=_open,
-    names=names_of,
+    names=_names,
     pattern=_pattern,
     repaired=_repaired,
     contradicts=_contradicts,

@@ -7,17 +7,17 @@ count. Timeouts: phase and operators. Wrong results: the minimal passes where th
 operators with their dtypes, the kind of difference. Never part of it: build ids, versions, shapes, names.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import onnx
 
 from corpus.case import Case
 from corpus.format import Measure
-from corpus.graphs.program import GraphProgram
 from corpus.onnx.graph import defined_names, walk_graphs, walk_model
-from corpus.tir.scopes import defined_names as defined_in_loops
-from corpus.tir.tree import Module
 from oracles.abilities import language_of
 from oracles.naming.signature import Component, Signature
 from oracles.numerics.compare import Tolerance
@@ -26,6 +26,10 @@ from oracles.text.failure_text import as_written, read_failure
 from oracles.text.normalise import parse_message, template
 from oracles.verdict import Frame, Outcome, Phase, Run, Verdict
 from oracles.worker.onnx.domain import DOMAIN
+
+if TYPE_CHECKING:
+    from corpus.graphs.program import GraphProgram
+    from corpus.tir.tree import Module
 
 _PLAIN_WORD = re.compile(r"[A-Za-z]+")
 
@@ -37,7 +41,9 @@ def names_of_case(case: Case) -> frozenset[str]:
 
 def names_of_loops(module: Module) -> frozenset[str]:
     """Return names as `names_of` does, for a module of PrimFuncs."""
-    found = {name for function in module.functions.values() for name in defined_in_loops(function)}
+    from corpus.tir.scopes import defined_names as defined_in
+
+    found = {name for function in module.functions.values() for name in defined_in(function)}
     return frozenset(name for name in found | {*module.functions} if not _PLAIN_WORD.fullmatch(name))
 
 

@@ -11,8 +11,6 @@ import signal
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from oracles.text.failure_text import native_site
-from oracles.text.normalise import parse_message, template
 from oracles.verdict import Frame, Outcome, Phase, Run, Status, Symptom
 
 VERSION = 1
@@ -61,6 +59,9 @@ def crash_site(frames: Sequence[Frame]) -> str:
 def symptom_of_run(outcome: Outcome, run: Run, names: Iterable[str] = (), side: str = "") -> Symptom:
     """The symptom of one run that did not end well; `names` are the model's own, to be dropped."""
     if run.status is Status.EXCEPTION:
+        from oracles.text.failure_text import native_site
+        from oracles.text.normalise import parse_message, template
+
         parsed = parse_message(run.message)
         text = template(parsed.rest, names)
         op = parsed.op or parse_message(run.trace[: run.trace.find("\n") + 1]).op
@@ -73,6 +74,8 @@ def symptom_of_run(outcome: Outcome, run: Run, names: Iterable[str] = (), side: 
 
 def _of_crash(outcome: Outcome, run: Run, names: Iterable[str], side: str) -> Symptom:
     kind = signal_name(run.signal)
+    from oracles.text.normalise import template
+
     # only an abort says why it died; what else stands on stderr belongs to no one failure
     message = template(run.message, names) if kind == "SIGABRT" else ""
     return Symptom(outcome, run.phase, kind, crash_site(run.frames), message, side)

@@ -8,7 +8,6 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TypeAlias
 
 import numpy as np
@@ -122,6 +121,8 @@ def _floor(
     one, two = (float(widen(np.broadcast_to(each, shape))[place]) for each in (left, right))
     if not math.isfinite(one) or not math.isfinite(two) or two == 0:
         return None
+    from fractions import Fraction
+
     exact = Fraction(one) / Fraction(two)
     if slack and abs(exact - round(exact)) <= abs(exact) * Fraction(slack):
         return None

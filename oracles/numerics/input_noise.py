@@ -1,5 +1,7 @@
 """Rounding-sized noise in the inputs of a case, and the tables of sizes that go with it."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 

@@ -4,27 +4,35 @@ A file here that names `OPERATORS` is found by itself; `UNDRAWN` are operators t
 they round alone. The judge, the generators and the reducer all ask here.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
+from typing import TYPE_CHECKING
 
 from onnx import NodeProto
 
 from oracles.relation.arithmetic import UNKNOWN, Arithmetic
-from oracles.relation.operator import Operator
-from oracles.relation.program import DTypeFamily
+
+if TYPE_CHECKING:
+    from oracles.relation.operator import Operator
 
 
 @cache
 def all_operators() -> tuple[Operator, ...]:
     """Every ONNX operator by name; torch's own operators are not among them."""
+    from oracles.relation.program import DTypeFamily
+
     return tuple(operator for operator in _drawn() if operator.realm is not DTypeFamily.ATEN)
 
 
 @cache
 def aten_operators() -> tuple[Operator, ...]:
     """Every operator of torch itself, by name."""
+    from oracles.relation.program import DTypeFamily
+
     return tuple(operator for operator in _drawn() if operator.realm is DTypeFamily.ATEN)
 
 

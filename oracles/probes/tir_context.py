@@ -32,8 +32,9 @@ class TirContext(Context):
 
     @cached_property
     def complaint(self) -> str | None:
-        """None: reading the tree has checked it."""
-        return None
+        """TVM's reason for calling the module ill-formed; None if it is well-formed."""
+        answer = self.executor.describe(program_bytes(self.job.program), {})
+        return str(answer["error"]) if "error" in answer else None
 
     @cached_property
     def names(self) -> frozenset[str]:

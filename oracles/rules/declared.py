@@ -37,7 +37,7 @@ def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None
     """A wrong shape or dtype, if an un-optimised value contradicts its operator."""
     concerned = set().union(*(context.noise.ancestors(name) for name in _concerned(runs, context)))
     found = next((each for each in _finds(context) if each.name in concerned), None)
-    if found is None or not _is_confirmed(found, context):
+    if found is None or _is_misdeclared(found.name, case, context) or not _is_confirmed(found, context):
         return None
     told = f"{found.node.op_type} gives {found.what}"
     title = f"wrong {found.what.kind} of {found.name!r}: {told}"
@@ -135,3 +135,12 @@ def _is_confirmed(found: _Find, context: Context) -> bool:
         and contradiction(declared, again.outputs.get(found.name)) == found.what
         and keeps_to(declared, referee.outputs.get(found.name), found.what.kind)
     )
+
+
+def _is_misdeclared(name: str, case: Case, context: Context) -> bool:
+    """Whether the model itself declares an output of another rank than its operator fixes."""
+    fixed = context.declared(name)
+    own = next((each.type.tensor_type for each in case.parsed.graph.output if each.name == name), None)
+    if own is None or fixed is None or not own.HasField("shape"):
+        return False
+    return len(own.shape.dim) != len(fixed.shape.dim)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from corpus.errors import UserError
+from corpus.values import Value
 from oracles.extras import EXTRAS, how_to_install
 from oracles.native.watching import Watch, compiled
 from oracles.sandbox import worker
@@ -55,6 +56,9 @@ TELL_SECONDS = 2.0
 LISTENERS: list[Callable[[str], None]] = []
 """Who is told, while a run lasts, which configuration is in which phase."""
 
+WORTH_KEEPING = 1 << 20
+"""Bytes of a program that a worker keeps for the next job, which may be the same one in other ways."""
+
 
 def tell(text: str) -> None:
     """Tell whoever listens what is waited for."""
@@ -72,7 +76,8 @@ class Worker:
     """A worker process: its socket and the memory files that outlive it.
 
     `pid` is its number among the sandbox's processes, `ticks` asks for the CPU time that it and its children
-    have taken, `cpu_seconds` is what it last reported; `lost` says that its device answers it no more.
+    have taken, `cpu_seconds` is what it last reported; `lost` says that its device answers it no more. It
+    has the program and the inputs `kept`.
     """
 
     pid: int
@@ -85,6 +90,7 @@ class Worker:
     ticket: str = ""
     cpu_seconds: float = 0.0
     lost: bool = False
+    kept: tuple[Any, Any] = (None, None)
 
     def wait_for_reply(self, seconds: float, cpu_seconds: float, label: str = "") -> None:
         """Until there is something to read; raises `TimeoutError` after so long of doing hardly anything.
@@ -113,6 +119,20 @@ class Worker:
             phase = worker.MARKER.unpack(os.pread(self.evidence, worker.MARKER.size, 0))[2]
             tell(f"{label}: {worker.PHASES[min(phase, len(worker.PHASES) - 1)]}")
         return bool(poll.poll(0))
+
+    def packed(self, program: bytes, inputs: Mapping[str, Value], header: dict[str, Any]) -> list[Any]:
+        """What goes with a request: the program and the inputs, unless it has kept them from the last one."""
+        buffers: list[Any] = []
+        keeps = "path" not in header and len(program) >= WORTH_KEEPING
+        again = keeps and self.kept[0] is program and self.kept[1] is inputs
+        self.kept = (program, inputs) if keeps else (None, None)
+        header |= {"keep": keeps, "again": again}
+        if not again:
+            if "path" not in header:
+                buffers.append(program)
+                header["size"] = len(program)
+            header["inputs"] = [[name, worker.encode(value, buffers)] for name, value in inputs.items()]
+        return buffers
 
     def close(self) -> None:
         """End the process and close what it held."""

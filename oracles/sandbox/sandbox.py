@@ -22,7 +22,6 @@ from oracles.backends import find_backend
 from oracles.extras import provide
 from oracles.native.watching import Watch
 from oracles.sandbox import worker
-from oracles.sandbox.deaths import read_remains, run_of_death
 from oracles.sandbox.processes import SandboxError, Worker, Zygote, ZygoteDied
 from oracles.sandbox.scratch import Scratch
 from oracles.verdict import Config, Limits, Phase, Run, Status
@@ -258,17 +257,13 @@ class Sandbox:
         return self._scratch.lay_out(job.program, job.external)
 
     def _send(self, target: Worker, job: Job, start: int, laid_out: Mapping[str, str]) -> None:
-        buffers: list[Any] = []
         target.ticket = secrets.token_hex(8)
         header: dict[str, Any] = {"op": "run", "outputs": job.outputs, "log": job.collect_log, **laid_out}
         header |= {"test": target.tests, "ticket": target.ticket}
         header |= {"poison": job.poison, "poisoned_from": job.poisoned_from.value}
         header["most"] = self.limits.cpu_seconds
         header["cpu"] = left_of(len(job.configs) * self.limits.cpu_seconds)
-        if "path" not in header:
-            buffers.append(job.program)
-            header["size"] = len(job.program)
-        header["inputs"] = [[name, worker.encode(value, buffers)] for name, value in job.inputs.items()]
+        buffers = target.packed(job.program, job.inputs, header)
         shared = {"log": job.collect_log, "format": job.format, "loads_only": job.loads_only}
         header["configs"] = [
             [start + index, {"passes": job.passes, **dict(config.settings), **shared}]
@@ -294,6 +289,8 @@ class Sandbox:
 
     def _bury(self, target: Worker, config: Config, *, waited: bool, garbled: str) -> Run:
         """End the worker, whatever state it is in, and read what it left."""
+        from oracles.sandbox.deaths import read_remains, run_of_death
+
         steps = HANG_STEPS if waited else () if garbled else WAIT_STEPS
         end = self._ready_zygote().reap(target, steps)
         remains = read_remains(target)

@@ -352,6 +352,7 @@ class Marker:
 def serve(channel: socket.socket, backend: Any, options: argparse.Namespace) -> None:
     """Answer requests until the other side goes away."""
     marker = Marker(options.evidence)
+    job: dict[str, Any] = {}
     with contextlib.suppress(EOFError, ConnectionError, DeviceLost):
         while True:
             request, body = receive(channel)
@@ -359,7 +360,9 @@ def serve(channel: socket.socket, backend: Any, options: argparse.Namespace) -> 
                 options.breakpoints.begin()
                 marker.test = request["test"]
                 marker.begin(request["configs"][0][0])
-                run_configs(channel, backend, request, body, marker, options)
+                job = job_of(request, Decoder(body), job)
+                run_configs(channel, backend, request, job, marker, options)
+                job = job if request["keep"] else {}
             else:
                 send(channel, {"answer": getattr(backend, request["op"])(*request["arguments"])})
 
@@ -368,7 +371,7 @@ def run_configs(
     channel: socket.socket,
     backend: Any,
     request: dict[str, Any],
-    body: memoryview,
+    job: dict[str, Any],
     marker: Marker,
     options: argparse.Namespace,
 ) -> None:
@@ -376,7 +379,7 @@ def run_configs(
 
     If the code is watched, outputs are freed before the last reply: what runs after it is told by chance.
     """
-    job, (first, left) = job_of(request, Decoder(body)), (None, request["cpu"])
+    first, left = None, request["cpu"]
     os.chdir(request.get("folder") or options.work)
     for index, settings in request["configs"]:
         truncate(2)
@@ -406,8 +409,10 @@ def run_configs(
             first = outputs
 
 
-def job_of(request: dict[str, Any], decoder: Decoder) -> dict[str, Any]:
-    """The request with its program and its inputs."""
+def job_of(request: dict[str, Any], decoder: Decoder, last: dict[str, Any]) -> dict[str, Any]:
+    """The request with its program and its inputs, which may be those of the last one."""
+    if request["again"]:
+        return dict(request, program=last["program"], inputs=last["inputs"])
     job = dict(request, program=request.get("path") or bytes(decoder.take(request["size"])))
     return {**job, "inputs": {name: decoder.value(spec) for name, spec in request["inputs"]}}
 
@@ -701,6 +706,7 @@ def prepare(options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
         )  # nobody of the same user reads or writes its memory from here on
     gc.collect()
     gc.freeze()
+    gc.enable()
     return backend, facts
 
 
@@ -753,6 +759,7 @@ LOWEST = 20
 
 def main() -> None:
     """Start the zygote: import the framework once, fork workers on demand."""
+    gc.disable()
     parser = argparse.ArgumentParser()
     for name in ("backend", "work", "handler"):
         parser.add_argument("--" + name, required=True)

@@ -22,6 +22,7 @@ from oracles.probes.tir_context import interpretation_of
 from oracles.sandbox.scratch import Scratch
 from oracles.verdict import Config, Mark, Outcome, Phase, Run, Status, Symptom, Verdict
 from reducer.engine.journal import Answer, RunEvidence
+from reducer.pass_sets import core_at, is_within
 
 FACTOR = 20
 FLOOR = 5.0
@@ -180,6 +181,22 @@ class CuredWithout:
                 return Answer(True, str(self.symptom))
             verdict = judge.verdict(case, only=known.without(self.config, self.passes))
         return Answer(verdict.symptom != self.symptom, str(self.symptom))
+
+
+@dataclass(frozen=True)
+class SameRewrite:
+    """Interesting when the passes replace nothing but what they replaced in the original (`core`)."""
+
+    judges: JudgePool
+    config: Config
+    passes: tuple[str, ...]
+    core: str
+
+    def __call__(self, case: Case) -> Answer:
+        """Ask whether a failing candidate is interesting, and what it showed."""
+        with self.judges.one() as judge:
+            found = core_at(case, self.config, self.passes, judge)
+        return Answer(is_within(found, self.core), f"rewrites {found}")
 
 
 @dataclass(frozen=True)

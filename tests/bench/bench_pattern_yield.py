@@ -1,4 +1,4 @@
-"""What programs around patterns reach beside others, and what parts of the synthesis are worth: no assertion.
+"""What programs around patterns reach beside others; printed, never asserted.
 
 For onnxruntime: distinct (pass, kinds of operators that it took away and put in) per CPU-minute of growing
 and optimising. For TVM: `bench_relax.py`.
@@ -22,10 +22,8 @@ from generators.mixture import BLOCK, DrawnCase, Plan, make_tests
 from generators.mutations.modes import Mode
 from oracles.judge import Judge
 from oracles.probes.record import Firing
-from oracles.verdict import Limits, Outcome, Phase, Verdict
+from oracles.verdict import Outcome, Phase, Verdict
 from triage.campaigns.testers import asker_of
-from triage.cases.documented_tests import Reader
-from triage.cases.patterns import Extraction
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(3000)]
 
@@ -99,32 +97,12 @@ def measure(plan: Plan, judge: Judge, firing: Firing) -> Yield:
     return found
 
 
-@pytest.fixture(scope="module")
-def whole_tests(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Our documented tests as they are, each the pattern of every pass that fires on it."""
-    folder = tmp_path_factory.mktemp("whole")
-    target = Target("ort")
-    reader = Reader(target, Limits(), 1 << 30, True, lambda line: None)
-    with Firing(target) as firing, Judge(target) as judge:
-        extraction = Extraction(firing, judge, most=4, is_whole=True)
-        for _, documents in reader.documents(DOCUMENTED):
-            for pattern in extraction.of(each for each in documents if each.case.format == "onnx"):
-                pattern.save(folder)
-    return folder
-
-
-def test_what_each_part_of_the_synthesis_is_worth(whole_tests, capsys, monkeypatch):
-    lines = []
+def test_what_strategies_reach(capsys):
     with Judge(Target("ort")) as judge, Firing(Target("ort")) as firing:
-
-        def shown(name: str, strategy: str, source: Path | None = None) -> None:
-            plan = Plan(strategy, Mode.STRICT, nodes=10, source=source, sequences=False)
-            lines.append(measure(plan, judge, firing).line(name))
-
-        for strategy in ("random", "coverage", "patterns", "high_order"):
-            shown(strategy, strategy)
-        shown("whole tests, no extraction", "patterns", whole_tests)
-        monkeypatch.setattr("generators.patterns.recipes._REUSED", 0.0)
-        shown("patterns, all operands new", "patterns")
+        plans = {
+            strategy: Plan(strategy, Mode.STRICT, nodes=10, sequences=False)
+            for strategy in ("random", "coverage", "patterns", "high_order")
+        }
+        lines = [measure(plan, judge, firing).line(strategy) for strategy, plan in plans.items()]
     with capsys.disabled():
         print(f"\n{PROGRAMS} programs of 10 nodes each, onnxruntime", *lines, sep="\n")

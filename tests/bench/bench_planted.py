@@ -14,9 +14,8 @@ from oracles.backends import backends
 from oracles.judge import Judge
 from reducer.api import reduce_case
 from reducer.options import Options
-from tests.bench import planted_cases, planted_fresh_cases
 from tests.bench.bench_triage import b_cubed, pairwise
-from tests.bench.planted_cases import planted_case
+from tests.bench.planted_cases import FRAGMENTS, planted_case
 from triage.bugs.failures import record_failure, record_reduction
 from triage.reductions.explained import name_reduced
 from triage.store.database import Store
@@ -34,13 +33,10 @@ def planted(monkeypatch):
 
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("knows_passes", [True, False], ids=["passes known", "passes unknown"])
-@pytest.mark.parametrize(
-    "fragments", [planted_cases.FRAGMENTS, planted_fresh_cases.FRAGMENTS], ids=["first set", "fresh set"]
-)
-def test_clusters_of_planted_faults(capsys, tmp_path, fragments, knows_passes):
+def test_clusters_of_planted_faults(capsys, tmp_path, knows_passes):
     labels, found, names = {}, {}, {}
     with Judge(TARGET) as judge, Store(tmp_path / "crux.db") as store:
-        for fault, fragment in fragments.items():
+        for fault, fragment in FRAGMENTS.items():
             for seed in range(SEEDS):
                 case = planted_case(fault, fragment, seed)
                 verdict = judge.verdict(case)

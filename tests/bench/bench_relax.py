@@ -1,7 +1,7 @@
-"""Relax programs beside imported ones, beside a plain generator by type, and around patterns; never asserted.
+"""Relax programs beside imported ones and around patterns; never asserted.
 
 `-k hold`: operators, dtypes, ranks, neighbours, passes that change something and in what way, of as many
-programs each, with those made a CPU-second; also of patterns without some part of their synthesis. `-k run`:
+programs each, with those made a CPU-second. `-k run`:
 how many programs run un-optimised.
 """
 
@@ -27,11 +27,8 @@ from generators.fuzz import judge_cases, lesson_of
 from generators.mixture import BLOCK, Plan, make_tests
 from generators.mutations.modes import Mode
 from oracles.judge import Judge
-from oracles.verdict import Limits, Outcome, Phase, Verdict
-from tests.bench.plain_relax import programs as plain_programs
+from oracles.verdict import Outcome, Phase, Verdict
 from triage.campaigns.testers import asker_of
-from triage.cases.documented_tests import Reader
-from triage.cases.graph_patterns import GraphExtraction
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(3000)]
 
@@ -62,17 +59,6 @@ def of_strategy(strategy: str, nodes: int = NODES) -> Made:
     spent = time.process_time() - before
     name = strategy if nodes == NODES else f"{strategy}, {nodes} bindings"
     return Made(name, [each.case for each in drawn][::STRIDE], spent / len(drawn))
-
-
-def of_plain() -> Made:
-    before = time.process_time()
-    made = list(plain_programs(range(SEED, SEED + STRIDE * COUNT), NODES))
-    spent = time.process_time() - before
-    return Made(
-        "plain, by the RFC",
-        [Case("relax", each.to_bytes(), {}) for each in made[::STRIDE]],
-        spent / len(made),
-    )
 
 
 def of_nnsmith(folder: Path) -> Made:
@@ -163,31 +149,17 @@ def of_patterns(name: str, source: Path | None = None) -> Made:
     return Made(name, cases, (time.process_time() - before) / len(cases))
 
 
-def whole_tests(folder: Path) -> Made:
-    """Our documented tests as they are, each the pattern of passes that fire on it."""
-    target = Target("tvm")
-    reader = Reader(target, Limits(), 1 << 30, True, lambda line: None)
-    with Judge(target, format="relax") as judge:
-        extraction = GraphExtraction(judge, most=2, is_whole=True)
-        for _, documents in reader.documents(ROOT / "tests" / "documented"):
-            for pattern in extraction.of(each for each in documents if each.case.format == "relax"):
-                pattern.save(folder)
-    return of_patterns("whole tests, no extraction", folder)
-
-
 def test_what_programs_hold_and_which_passes_change_them(capsys, tmp_path):
     pytest.importorskip("tvm_ffi", reason="tvm is not installed")
     ways: list[Callable[[], Made]] = [
         lambda: of_strategy("relax"),
         lambda: of_strategy("mixed"),
         *([lambda: of_nnsmith(tmp_path)] if NNSMITH in os.environ else []),
-        of_plain,
         lambda: of_strategy("relax", LONG),
         lambda: of_patterns("relax_patterns"),
         of_high_order,
         lambda: of_strategy("random"),
         lambda: of_strategy("coverage"),
-        lambda: whole_tests(tmp_path / "whole"),
     ]
     with capsys.disabled():
         print(f"\n{COUNT} programs of {NODES} nodes each, TVM: operators, by dtype, by rank, edges, passes")

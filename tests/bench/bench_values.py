@@ -1,7 +1,4 @@
-"""How many programs without guards get values that stay finite, and by what; printed, never asserted.
-
-Of some no inputs are finite: those for which intervals prove it are counted apart (`no_values.py`).
-"""
+"""How many programs without guards get values that stay finite, and by what; printed, never asserted."""
 
 import os
 from collections import Counter
@@ -17,7 +14,6 @@ from corpus.target import Target
 from generators.finite import make_finite, settled
 from generators.language.values import RandomSource
 from oracles.judge import Judge
-from tests.bench.no_values import why_none
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(6000)]
 
@@ -52,21 +48,16 @@ def unguarded(seed: int, nodes: int) -> onnx.ModelProto:
 
 @pytest.mark.parametrize("nodes", [5, 10])
 def test_finite_share(nodes, capsys):
-    """After repair, after gradients; with weights that may move; and how many have none at all."""
+    """After repair, after gradients; with weights that may move."""
     count = int(os.environ.get("CRUX_VALUES", "100"))
     found: Counter[str] = Counter()
     with Judge(Target("ort")) as judge:
         for seed in range(count):
             model = unguarded(seed, nodes)
             case = Case("onnx", model.SerializeToString(), make_inputs(model, seed))
-            proof = why_none(model)
-            found["proved to have none"] += bool(proof)
             found["repair"] += make_finite(case, judge, gradients=False).is_finite
             both = make_finite(case, judge)
             found["both"] += both.is_finite
-            assert not (both.is_finite and proof), (seed, proof)
-            if not both.is_finite and not proof:
-                found["neither"] += 1
             free = settled(case, judge, free_weights=True)
             found["weights, too"] += make_finite(free, judge, gradients=False, runs=0).is_finite
     with capsys.disabled():

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # a worker is started without it
 
-from tests.bench import planted_fresh, planted_rewrites
-from tests.bench.planted_rewrites import Graph
+from tests.bench.planted_rewrites import FAULTS, Graph
 
 if TYPE_CHECKING:
     from collections.abc import Set
@@ -29,7 +28,6 @@ NAME = "planted"
 PACKAGE = "onnx"
 DISABLED_BY = "`{}`"
 APPLIED = "planted: applied "
-FAULTS = planted_rewrites.FAULTS + planted_fresh.FAULTS
 PASSES = tuple(dict.fromkeys(fault.within for fault in FAULTS))
 
 

@@ -76,192 +76,150 @@ class Program:
 Fragment = Callable[[Program], tuple[str, str]]
 """Adds nodes; the name and the dtype of what they make."""
 
+ANY = FLOATS + INTEGERS
 
-def relu_clip(program: Program) -> tuple[str, str]:
+
+def power(program: Program) -> tuple[str, str]:
+    dtype = program.random.choice(ANY)
+    x = program.input(np.abs(program.values(dtype, program.shape(2))) + np.array(2, dtype))
+    return program.add("Pow", x, program.weight(np.array(2, dtype))), dtype
+
+
+def floor_div(program: Program) -> tuple[str, str]:
+    dtype, shape = program.floats(), program.shape(2)
+    x = program.add("Div", program.fed(dtype, shape), program.weight(np.full(shape, 4, dtype)))
+    return program.add("Floor", x), dtype
+
+
+def rounded(program: Program) -> tuple[str, str]:
+    dtype, shape = program.floats(), program.shape(2)
+    x = program.input(program.values(dtype, shape) + np.array(program.random.choice((0.6, 0.8)), dtype))
+    return program.add("Round", x), dtype
+
+
+def split_concat(program: Program) -> tuple[str, str]:
+    dtype = program.random.choice(ANY)
+    x = program.input(np.arange(8, dtype=dtype).reshape(4, 2))
+    parts = [f"part{len(program.nodes)}_{index}" for index in range(2)]
+    program.add_many("Split", [x], parts, axis=0, num_outputs=2)
+    return program.add("Concat", *reversed(parts), axis=0), dtype
+
+
+def unsqueeze_squeeze(program: Program) -> tuple[str, str]:
+    dtype = program.random.choice(ANY)
+    x = program.fed(dtype, (1, 3))
+    here, there = (program.weight(np.array([axis], np.int64)) for axis in (2, 0))
+    return program.add("Squeeze", program.add("Unsqueeze", x, here), there), dtype
+
+
+def mean(program: Program) -> tuple[str, str]:
+    dtype, shape = program.floats(), program.shape(2)
+    x = program.input(np.abs(program.values(dtype, shape)))
+    x = program.add("Mul", x, program.weight(np.full(shape, 3, dtype)))
+    return program.add("ReduceMean", x, program.weight(np.array([1], np.int64)), keepdims=1), dtype
+
+
+def greatest(program: Program) -> tuple[str, str]:
+    dtype = program.random.choice(ANY)
+    axis = program.weight(np.array([program.random.choice((0, 1))], np.int64))
+    return program.add("ReduceMax", program.fed(dtype, program.shape(2)), axis, keepdims=0), dtype
+
+
+def smallest(program: Program) -> tuple[str, str]:
+    dtype = program.random.choice(ANY)
+    x = program.input(np.arange(12, dtype=dtype).reshape(3, 4))
+    names = [f"top{len(program.nodes)}_{index}" for index in range(2)]
+    program.add_many("TopK", [x, program.weight(np.array([2], np.int64))], names, largest=0)
+    return names[0], dtype
+
+
+def transposed_product(program: Program) -> tuple[str, str]:
+    dtype, side = program.random.choice(ANY), program.random.choice((2, 3))
+    a, b = (program.input(program.values(dtype, (side, side))) for _ in range(2))
+    a, b = (program.add("Transpose", each, perm=[1, 0]) for each in (a, b))
+    return program.add("MatMul", a, b), dtype
+
+
+def pad_conv(program: Program) -> tuple[str, str]:
     dtype = program.floats()
-    low = program.weight(np.array(-4, dtype))
-    x = program.fed(dtype, program.shape(2))
-    return program.add("Clip", program.add("Relu", x), low), dtype
+    x = program.fed(dtype, (1, 1, 3, 3))
+    pad = program.add("Pad", x, program.weight(np.array([0, 0, 1, 1, 0, 0, 0, 0], np.int64)))
+    return program.add("Conv", pad, program.weight(program.values(dtype, (1, 1, 2, 2)))), dtype
 
 
-def abs_neg(program: Program) -> tuple[str, str]:
-    dtype = program.random.choice(FLOATS + INTEGERS)
-    return program.add("Abs", program.add("Neg", program.fed(dtype, program.shape(2)))), dtype
-
-
-def sqrt_square(program: Program) -> tuple[str, str]:
+def average(program: Program) -> tuple[str, str]:
     dtype = program.floats()
-    x = program.fed(dtype, program.shape(3))
-    return program.add("Sqrt", program.add("Mul", x, x)), dtype
+    x = program.fed(dtype, (1, 1, 3, 3))
+    return program.add("AveragePool", x, kernel_shape=[2, 2], pads=[1, 1, 1, 1], count_include_pad=1), dtype
 
 
-def not_less(program: Program) -> tuple[str, str]:
-    dtype = program.random.choice(FLOATS + INTEGERS)
-    x = program.fed(dtype, program.shape(2))
-    return program.add("Cast", program.add("Not", program.add("Less", x, x)), to=1), "float32"
+def clips(program: Program) -> tuple[str, str]:
+    dtype, shape = program.random.choice(ANY), program.shape(2)
+    wide = [program.weight(np.array(each, dtype)) for each in (-6, 8)]
+    tight = [program.weight(np.array(each, dtype)) for each in (-1, 1)]
+    return program.add("Clip", program.add("Clip", program.fed(dtype, shape), *wide), *tight), dtype
 
 
-def div_mul(program: Program) -> tuple[str, str]:
-    dtype, shape = program.integers(), program.shape(2)
-    x, c = program.fed(dtype, shape), program.input(np.full(shape, 2, dtype))
-    return program.add("Mul", program.add("Div", x, c), c), dtype
+def not_and(program: Program) -> tuple[str, str]:
+    shape = program.shape(2)
+    a, b = np.zeros(shape, bool), np.ones(shape, bool)
+    both = program.add("And", program.input(a), program.input(b))
+    return program.add("Cast", program.add("Not", both), to=1), "float32"
 
 
-def max_min(program: Program) -> tuple[str, str]:
-    dtype, shape = program.random.choice(FLOATS + INTEGERS), program.shape(2)
-    a, b = program.fed(dtype, shape), program.fed(dtype, shape)
-    return program.add("Max", a, program.add("Min", a, b)), dtype
+def gather_elements(program: Program) -> tuple[str, str]:
+    dtype = program.random.choice(ANY)
+    x = program.input(np.arange(9, dtype=dtype).reshape(3, 3))
+    indices = program.weight(np.array([[0, 2, 1], [1, 1, 0], [2, 0, 0]], np.int64))
+    return program.add("GatherElements", x, indices, axis=1), dtype
 
 
-def cast_cast(program: Program) -> tuple[str, str]:
-    dtype = program.floats()
-    x = program.add("Div", program.fed(dtype, program.shape(2)), program.weight(np.array(4, dtype)))
-    narrow = program.add("Cast", x, to=program.random.choice((6, 7)))
-    return program.add("Cast", narrow, to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype))), dtype
-
-
-def where_not(program: Program) -> tuple[str, str]:
-    dtype, shape = program.random.choice(FLOATS + INTEGERS), program.shape(2)
-    a, b = program.fed(dtype, shape), program.fed(dtype, shape)
-    condition = program.add("Not", program.input(program.values("int64", shape) > 0))
-    return program.add("Where", condition, a, b), dtype
-
-
-def shift_back(program: Program) -> tuple[str, str]:
-    dtype, shape = program.random.choice(("uint8", "uint32")), program.shape(1)
-    x = program.input(np.full(shape, np.iinfo(dtype).max - 5, dtype))
-    by = program.input(np.full(shape, 3, dtype))
-    there = program.add("BitShift", x, by, direction="LEFT")
-    back = program.add("BitShift", there, by, direction="RIGHT")
-    return program.add("Cast", back, to=7), "int64"
-
-
-def remainder(program: Program) -> tuple[str, str]:
-    dtype, shape = program.integers(), program.shape(2)
+def triangle(program: Program) -> tuple[str, str]:
+    dtype = program.random.choice(ANY)
+    offset = program.weight(np.array(program.random.choice((-1, 1)), np.int64))
     return program.add(
-        "Mod", program.fed(dtype, shape), program.weight(np.full(shape, 4, dtype)), fmod=1
+        "Trilu", program.fed(dtype, (3, 3)), offset, upper=program.random.choice((0, 1))
     ), dtype
 
 
-def transposes(program: Program) -> tuple[str, str]:
-    dtype = program.random.choice(FLOATS + INTEGERS)
-    side = program.random.choice((2, 3))
-    x = program.fed(dtype, (side,) * 3)
-    first, second = program.random.choice((((1, 0, 2), (0, 2, 1)), ((2, 1, 0), (1, 2, 0))))
-    return program.add("Transpose", program.add("Transpose", x, perm=first), perm=second), dtype
+def scatter(program: Program) -> tuple[str, str]:
+    dtype = program.random.choice(ANY)
+    x = program.input(program.values(dtype, (3, 2)))
+    indices = program.weight(np.array([[0, 2]], np.int64))
+    updates = program.input(np.full((1, 2), 4, dtype))
+    return program.add("ScatterElements", x, indices, updates, axis=0, reduction="add"), dtype
 
 
-def slice_concat(program: Program) -> tuple[str, str]:
-    dtype, shape = program.random.choice(FLOATS + INTEGERS), program.shape(2)
-    whole = program.add("Concat", program.fed(dtype, shape), program.fed(dtype, shape), axis=0)
-    bounds = [program.weight(np.array([each], np.int64)) for each in (shape[0], 2 * shape[0], 0)]
-    return program.add("Slice", whole, *bounds), dtype
-
-
-def sum_transpose(program: Program) -> tuple[str, str]:
-    dtype, side = program.random.choice(FLOATS + INTEGERS), program.random.choice((2, 3))
-    moved = program.add("Transpose", program.fed(dtype, (side, side)), perm=[1, 0])
-    return program.add("ReduceSum", moved, program.weight(np.array([0], np.int64)), keepdims=1), dtype
-
-
-def gather_last(program: Program) -> tuple[str, str]:
-    dtype, axis = program.random.choice(FLOATS + INTEGERS), program.random.choice((0, 1))
-    x = program.fed(dtype, program.shape(2))
-    return program.add("Gather", x, program.weight(np.array([-1, 0], np.int64)), axis=axis), dtype
-
-
-def flatten(program: Program) -> tuple[str, str]:
-    dtype = program.random.choice(FLOATS + INTEGERS)
-    return program.add("Flatten", program.fed(dtype, (2, 3, 4)), axis=program.random.choice((0, 2))), dtype
-
-
-def cumsum(program: Program) -> tuple[str, str]:
-    dtype = program.random.choice(FLOATS + INTEGERS)
-    axis = program.weight(np.array(program.random.choice((0, 1)), np.int64))
-    return program.add("CumSum", program.fed(dtype, program.shape(2)), axis, reverse=1), dtype
-
-
-def argmax(program: Program) -> tuple[str, str]:
-    dtype, shape = program.random.choice(FLOATS + INTEGERS), program.shape(2)
-    tied = program.input(np.ones(shape, dtype))
-    axis = program.random.choice((0, 1))
-    return program.add("ArgMax", tied, axis=axis, select_last_index=1), "int64"
-
-
-def pad_pool(program: Program) -> tuple[str, str]:
-    dtype = program.floats()
-    x = program.input(-np.abs(program.values(dtype, (1, 1, 3, 3))))
-    pad = program.add("Pad", x, program.weight(np.array([0, 0, 1, 1, 0, 0, 1, 1], np.int64)))
-    return program.add("MaxPool", pad, kernel_shape=[2, 2]), dtype
-
-
-def gemm_relu(program: Program) -> tuple[str, str]:
-    dtype = program.floats()
-    a, b = (program.input(np.abs(program.values(dtype, (3, 3)))) for _ in range(2))
-    alpha = program.random.choice((0.5, 2.0))
-    return program.add("Relu", program.add("Gemm", a, b, alpha=alpha)), dtype
-
-
-def leaky(program: Program) -> tuple[str, str]:
+def three(program: Program) -> tuple[str, str]:
     dtype, shape = program.floats(), program.shape(2)
-    x = program.add(
-        "Add", program.input(-np.abs(program.values(dtype, shape))), program.weight(np.zeros(shape, dtype))
-    )
-    return program.add("LeakyRelu", x, alpha=program.random.choice((0.5, 0.25))), dtype
+    return program.add("Sum", *(program.fed(dtype, shape) for _ in range(3))), dtype
 
 
-def softmax(program: Program) -> tuple[str, str]:
-    dtype, shape = program.floats(), program.shape(2)
-    x = program.add("Mul", program.fed(dtype, shape), program.weight(np.full(shape, 2, dtype)))
-    return program.add("Softmax", x, axis=0), dtype
-
-
-def layer_norm(program: Program) -> tuple[str, str]:
-    dtype, shape = program.floats(), (2, 4)
-    x = program.add("Add", program.fed(dtype, shape), program.weight(np.ones(shape, dtype)))
-    scale = program.weight(np.ones(4, dtype))
-    return program.add("LayerNormalization", x, scale, epsilon=program.random.choice((1.0, 4.0))), dtype
-
-
-def quantised(program: Program) -> tuple[str, str]:
-    x = program.fed("float32", program.shape(2))
-    scale, zero = program.weight(np.float32(0.02)), program.weight(np.array(0, np.int8))
-    return program.add(
-        "DequantizeLinear", program.add("QuantizeLinear", x, scale, zero), scale, zero
-    ), "float32"
-
-
-def product(program: Program) -> tuple[str, str]:
-    dtype, shape = program.floats(), program.shape(2)
-    x = program.input(-np.abs(program.values(dtype, shape)))
-    return program.add("ReduceProd", x, keepdims=1), dtype
+def union(program: Program) -> tuple[str, str]:
+    dtype, shape = program.integers(), program.shape(2)
+    a, b = (program.input(np.full(shape, each, dtype)) for each in (6, 3))
+    return program.add("BitwiseOr", a, b), dtype
 
 
 FRAGMENTS: dict[str, Fragment] = {
-    "drop_relu_before_clip": relu_clip,
-    "drop_abs_of_neg": abs_neg,
-    "drop_root_of_square": sqrt_square,
-    "invert_less": not_less,
-    "drop_product_of_quotient": div_mul,
-    "take_minimum_for_maximum": max_min,
-    "drop_chain_of_casts": cast_cast,
-    "forget_negated_condition": where_not,
-    "drop_shifts": shift_back,
-    "take_sign_of_divisor": remainder,
-    "merge_transposes": transposes,
-    "slice_first_of_concat": slice_concat,
-    "sum_through_transpose": sum_transpose,
-    "gather_within_bounds": gather_last,
-    "flatten_at_one": flatten,
-    "reverse_nothing": cumsum,
-    "take_first_of_ties": argmax,
-    "fold_pad_into_pool": pad_pool,
-    "forget_scale_of_gemm": gemm_relu,
-    "forget_slope": leaky,
-    "normalise_last_axis": softmax,
-    "forget_epsilon": layer_norm,
-    "drop_quantisation": quantised,
-    "multiply_by_logarithms": product,
+    "double_for_square": power,
+    "drop_floor_of_quotient": floor_div,
+    "round_down": rounded,
+    "take_inner_bounds": clips,
+    "negate_wrongly": not_and,
+    "add_two_of_three": three,
+    "take_xor_for_or": union,
+    "join_what_was_split": split_concat,
+    "drop_added_axis": unsqueeze_squeeze,
+    "keep_reduced_axes": greatest,
+    "take_largest": smallest,
+    "multiply_before_transposing": transposed_product,
+    "gather_along_first": gather_elements,
+    "forget_diagonal": triangle,
+    "overwrite_for_add": scatter,
+    "mean_by_sum": mean,
+    "pad_at_the_other_end": pad_conv,
+    "leave_padding_out": average,
 }
 
 

@@ -12,7 +12,7 @@ from generators.feedback import CoverageSnapshot, FeedbackSchedule
 from generators.fuzz import judge_cases, lesson_of
 from generators.mixture import BLOCK, MIXED, Plan, make_tests
 from generators.pools import EMPTY, FRESH, MOST, PASSES, PROGRAM, Bred, Entry, Pool, Trial, trial_of
-from generators.tir.breeding import ALL, N_MAX, Rules, breed
+from generators.tir.breeding import N_MAX, breed
 from generators.tir.programs import make_program
 from oracles.backends import find_backend
 from oracles.judge import Judge
@@ -75,20 +75,16 @@ def test_passes_change_when_the_program_has_idled(idle):
     assert changed == {PASSES if idle else PROGRAM}
 
 
-@pytest.mark.parametrize(
-    "rules",
-    [ALL, Rules(keeps=False), Rules(domain=False), Rules(passes=False), Rules(evolves=False)],
-    ids=["all", "no coverage", "general mutators", "no passes", "joint at random"],
-)
-def test_what_is_bred_is_well_formed_and_its_passes_fit(rules):
+@pytest.mark.parametrize("pool", [POOL, EMPTY], ids=["from a pool", "from none"])
+def test_what_is_bred_is_well_formed_and_its_passes_fit(pool):
     sequences = find_backend("tvm").sequences
     assert sequences is not None
     for seed in range(40):
-        made = breed(seed, 6, POOL, rules)
+        made = breed(seed, 6, pool)
         case = made.as_case(seed)
         assert problems(parse(case.program)) == []
         assert not sequences.misplaced(made.passes, sequences.facts_of("tir", case.program))
-        assert breed(seed, 6, POOL, rules).as_case(seed) == case
+        assert breed(seed, 6, pool).as_case(seed) == case
 
 
 def test_options_come_and_go():

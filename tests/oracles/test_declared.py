@@ -49,6 +49,11 @@ def alone() -> Case:
     return case_of("y = ReduceSum<keepdims = 1>(x, a)", EMPTY, "float[1,4] y")
 
 
+def test_a_model_that_declares_another_rank_shows_nothing_of_its_operator(judge):
+    case = case_of("y = ReduceSum<keepdims = 1>(x, a)", EMPTY, "float[n] y")
+    assert "where its inputs fix" not in judge.verdict(case).title
+
+
 @pytest.mark.usefixtures("_shows")
 @pytest.mark.parametrize("name", SHOWN)
 def test_whatever_follows_from_a_wrong_shape_is_one_bug_of_one_node(judge, name, tmp_path):

@@ -14,6 +14,7 @@ from oracles.numerics.compare import Tolerance
 from oracles.probes.record import record
 from oracles.verdict import Config, Outcome, Phase, Run, Status, Symptom, Verdict
 from reducer.api import reduce_case
+from reducer.engine.bounds import Bounds, PlainRuns
 from reducer.engine.estimates import AGAIN, MARGIN, MEASURED, patience
 from reducer.engine.predicates import JudgePool
 from reducer.evidence import needed_operator, read_hints
@@ -24,7 +25,6 @@ from reducer.moves.named_nodes import above
 from reducer.moves.names import renamed
 from reducer.options import Options
 from reducer.result import covered, kept_nodes
-from reducer.session import Bounds, PlainRuns
 from reducer.subject.onnx.divergence import DivergedTensors, find_divergence
 from reducer.subject.onnx.nodesets import keep_nodes
 from reducer.subject.onnx.subject import OnnxSubject
@@ -106,19 +106,18 @@ def test_a_subset_is_looked_at_with_every_choice_of_what_it_reads(judge):
 
 def test_what_is_called_minimal_says_what_was_asked(tmp_path):
     assert covered(False, (), (0, 0)) == ""
-    assert (
-        covered(True, (), (6, 6)) == "no single node can go; 6 of the 6 smaller sets of its nodes do not fail"
-    )
+    every = "no single node can go; {0} of the {0} smaller sets of its nodes were asked, and do not fail"
+    assert covered(True, (), (6, 6)) == every.format(6)
+    assert covered(True, (), (0, 6)).endswith("; none of the 6 smaller sets of its nodes was asked")
     assert covered(True, ("shrink dims",), (2, 6)).endswith(
-        "2 of the 6 smaller sets of its nodes do not fail, the others were not asked; "
-        "not asked to the end: shrink dims"
+        "2 of the 6 smaller sets of its nodes were asked, and do not fail; not asked to the end: shrink dims"
     )
     text = "g (float[3] x) => (float[3] y) { a = Neg(x) b = Abs(a) c = Exp(b) y = Neg(c) }"
     case = case_of(model_of(text), {"x": np.ones(3, np.float32)})
     options = Options(target=Target("ort"), check="grep -q Exp {} && grep -q Abs {}", thorough=True)
     done = reduce_case(case, tmp_path / "out", options)
     assert [node.op_type for node in done.case.parsed.graph.node] == ["Abs", "Exp"]
-    assert done.covers == "no single node can go; 2 of the 2 smaller sets of its nodes do not fail"
+    assert done.covers == every.format(2)
     assert done.is_minimal_in_full
     assert not replace(done, subsets=(1, 2)).is_minimal_in_full
     assert not replace(done, cut_short=("shrink dims",)).is_minimal_in_full

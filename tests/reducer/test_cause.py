@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,6 +10,9 @@ import pytest
 from corpus.case import Case
 from corpus.formats.onnx import parse
 from corpus.target import Target
+from corpus.tir.document import to_json
+from corpus.tir.tree import Bind, For, Function, Module, Stmt
+from corpus.tir.values import Const, Var
 from oracles.backends import backends
 from oracles.judge import Judge
 from oracles.probes.memory import POISONS, UNINITIALISED, kind_of, misuse, with_misuse
@@ -18,8 +22,9 @@ from reducer.api import reduce_case
 from reducer.move import Hints
 from reducer.moves import plain_moves
 from reducer.options import DoesNotFail, Options
-from reducer.pass_sets import is_of_passes
+from reducer.pass_sets import core_at, failing_config, is_of_passes, is_within
 from reducer.subject.onnx.subject import OnnxSubject
+from tests.helpers.failing import model
 from tests.reducer import corrupting
 from tests.reducer.driving import case_of, drive, model_of, operators, subject_of
 
@@ -112,6 +117,25 @@ def test_the_passes_at_fault_are_told_from_others(judge):
     assert not is_of_passes(judge, case, verdict, ("ReluClipFusion",))
 
 
+def test_a_pass_that_comes_to_replace_something_else_is_another_bug(judge, tmp_path, monkeypatch):
+    inputs = {"x": np.array([2, 3, 4], np.int32), "z": np.array([10, 20, 30], np.int32)}
+    text = QUOTIENT.replace("q = Div (one, x)", "a = Abs (x) q = Div (one, a)")
+    case = replace(case_of(model_of(text), inputs), target=Target("ort"))
+    found = core_at(case, failing_config(judge.verdict(case), judge), ("DivMulFusion",), judge)
+    assert found
+    assert is_within(found, found)
+    assert not is_within(found, "-Relu")
+
+    def core(case: Case, *_: object) -> str:
+        return found if "Abs" in case.measure.ops else "-Relu"
+
+    options = Options(target=Target("ort"))
+    assert reduce_case(case, tmp_path / "as it is", options).after.nodes == 2
+    for place in ("reducer.session", "reducer.engine.predicates"):
+        monkeypatch.setattr(f"{place}.core_at", core)
+    assert reduce_case(case, tmp_path / "another", options).after.nodes == 3
+
+
 def plain(judge: Judge, text: str, name: str, still_fails: bool = True) -> OnnxSubject:
     (move,) = [each for each in plain_moves(OnnxSubject) if each.name == name]
     return drive(move, subject_of(judge, case_of(model_of(text))), lambda model, inputs: still_fails).subject
@@ -123,6 +147,15 @@ def test_dims_that_all_became_1_become_distinct_primes_where_they_type(judge):
     (rows, inner), (same, columns) = shapes
     assert inner == same
     assert len({rows, inner, columns}) == 3
+
+
+def test_dims_stay_where_neither_the_target_nor_the_reference_runs_the_program(judge, tmp_path):
+    made = model([("Min", ["x", ""], ["y"])], {"x": (1, [1])}, {"y": (1, [1])})
+    case = Case("onnx", made.SerializeToString(), {"x": np.zeros(1, np.float32)}, Target("ort"))
+    if judge.verdict(case).outcome is not Outcome.CRASH:
+        pytest.skip("this release of onnxruntime says that an operand is missing")
+    done = reduce_case(case, tmp_path / "out", Options(target=Target("ort")))
+    assert [np.shape(value) for value in done.case.inputs.values()] in ([(1,)], [()], [])
 
 
 def test_operands_of_equal_values_get_values_of_their_own(judge):
@@ -157,6 +190,20 @@ def test_a_gradient_of_another_shape_than_the_result_is_no_valid_program():
 
     assert inferred.misfit(module(3)) == ""
     assert inferred.misfit(module(5)).startswith("relax.grad.max_pool2d_backward takes a gradient of ")
+
+
+def test_loops_that_read_a_name_out_of_its_scope_are_no_valid_program_to_tvm():
+    pytest.importorskip("tvm")
+    run = pytest.importorskip("oracles.worker.tvm.tir.run")
+    inner, outer = Bind(Var("x"), Var("i")), Bind(Var("y"), Var("x"))
+
+    def module(inside: tuple[Stmt, ...], *after: Stmt) -> Any:
+        return to_json(
+            Module({"main": Function((), (For(Var("i"), Const(0), Const(8), "serial", inside), *after))})
+        )
+
+    assert run.describe(module((inner, outer))) == {}
+    assert run.describe(module((inner,), outer))["error"]
 
 
 @pytest.mark.parametrize("still_fails", [True, False])

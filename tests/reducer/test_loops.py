@@ -12,8 +12,7 @@ import pytest
 
 from corpus.case import Case
 from corpus.formats.relax import FORMAT
-from corpus.graphs.loops import PrimFunc
-from corpus.graphs.program import REF, Binding, Graph, GraphProgram, Input
+from corpus.graphs.program import REF, Binding, Graph, GraphProgram, Input, PrimFunc
 from corpus.target import Target
 from corpus.tir.document import from_bytes, to_bytes
 from corpus.tir.program import make_inputs

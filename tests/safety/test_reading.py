@@ -344,7 +344,7 @@ OPENERS = {
     "triage/public/case.py": "in the caller's process, what crux has written just now",
     "generators/legality.py": "shipped with crux",
     "generators/mixture.py": "compares a program that it is about to write",
-    "oracles/edition.py": "crux's own code",
+    "triage/bisection/release_results.py": "crux's own code",
     "triage/bisection/environments.py": "what pip has installed",
     "triage/cases/conformance.py": "the tests that come with onnx",
     "triage/projects/tvm/relax.py": "crux's own code",

@@ -48,7 +48,7 @@ from triage.store.jobs.campaigns import (
     start_campaign,
     start_run,
 )
-from triage.views.series import Line, series
+from triage.views.charts import Line, series
 
 HOSTILE = "<script>alert(1)</script> \x1b[2J of shape {3,4}"
 ARMS = tuple(

@@ -17,6 +17,7 @@ from oracles.judge import Judge
 from oracles.naming.signature import Signature
 from oracles.rules.declared import _site
 from oracles.verdict import Mark, Outcome
+from reducer.pass_sets import core_of
 from tests.helpers.commands import crux
 from tests.helpers.failing import ORT, clip_exception, division_crash, healthy, model, verdict
 from tests.helpers.models import model_of
@@ -24,7 +25,7 @@ from triage.bugs.failures import mark_explained, record_failure
 from triage.bugs.overview import overview
 from triage.campaigns.target_campaigns import ReductionBenefit, Worth, worth_of
 from triage.causes.consequences import MOST_CHECKS, ended_earlier, find_root
-from triage.causes.cores import core_of, form_of, share_a_kernel, site_of_crash
+from triage.causes.cores import form_of, share_a_kernel, site_of_crash
 from triage.causes.explaining import Bug, by_symptom, explain, may_follow, names_itself
 from triage.clustering.similarity import MERGE, compare
 from triage.reductions.explained import Selection, name_reduced, waiting

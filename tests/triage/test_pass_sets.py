@@ -72,7 +72,7 @@ ADVICE = {
     ),
     "none alone": (
         PassSet(("A", "B"), "all", 2),
-        "It takes `A` and `B`, and no single pass's being disabled makes it go away.",
+        "It shows with only `A` and `B` enabled, but disabling no single pass makes it go away.",
     ),
     "nothing that can be disabled": (
         PassSet((), "all", 2, beyond_passes=True),

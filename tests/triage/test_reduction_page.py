@@ -15,7 +15,7 @@ from tests.helpers.counting import calls_of
 from tests.helpers.failing import ORT, model
 from tests.helpers.models import model_of
 from triage.pages.differences import NAME, write_page
-from triage.views.curve import curve
+from triage.views.charts import curve
 from triage.views.graph_layout import Box, Drawing, Gaps, draw, topological_order
 from triage.views.graph_picture import MOST_WHOLE, GraphPicture
 

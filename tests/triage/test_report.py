@@ -274,6 +274,20 @@ def test_a_title_names_the_attributes_that_a_single_operator_has_left():
     assert operators_of(clip_exception()) == ("Relu", "Clip")
 
 
+@pytest.mark.parametrize(
+    ("node", "inputs", "title"),
+    [
+        (("Min", ["x", ""], ["y"]), {"x": (1, [2])}, "Min with input 1 left out"),
+        (("Abs", ["x"], ["y"]), {"x": (1, [0, 2])}, "Abs with input 0 empty"),
+        (("Clip", ["x", "", "b"], ["y"]), {"x": (1, [2]), "b": (1, [])}, "Clip"),
+    ],
+)
+def test_a_title_names_what_is_special_of_the_inputs_of_a_single_operator(node, inputs, title):
+    made = model([node], inputs, {"y": (1, [2])})
+    values = {name: np.zeros(dims, np.float32) for name, (_, dims) in inputs.items()}
+    assert operators_of(Case("onnx", made.SerializeToString(), values)) == (title,)
+
+
 def exception(error: str, message: str, trace: str = "") -> Verdict:
     fine = Run(NONE, Status.OK, Phase.EXECUTE, {"y": np.float32([1])})
     failing = Run(ALL, Status.EXCEPTION, Phase.OPTIMISE, error=error, message=message, trace=trace)
@@ -294,6 +308,39 @@ def test_the_operator_that_the_trace_names_stands_first():
     given = exception("ValueError", "Dynamic pads are not supported yet.", "Error converting Op (Pad)\n")
     title = title_of(expect(given, Tolerance(), ORT_PROJECT), ["Slice", "Pad"])
     assert title == "[Pad] ValueError: Dynamic pads are not supported yet. with Slice"
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "title"),
+    [
+        (
+            "InputChanged",
+            "tirx.Some changes the module that it is given",
+            "[tirx.Some] changes the module that it is given",
+        ),
+        (
+            "IllFormed",
+            "the module is ill-formed after FuseOps: x is used before it is bound",
+            "[FuseOps] the module is ill-formed after it: x is used before it is bound",
+        ),
+    ],
+)
+def test_what_a_check_between_passes_says_is_no_exception_of_the_compiler(error, message, title):
+    given = exception(error, message)
+    expectation = expect(given, Tolerance(), ORT_PROJECT)
+    assert title_of(expectation, ["store"], ["A"]) == title
+    assert sentences.happened(expectation, "tvm 1.0") == f"With tvm 1.0 {message}."
+    assert "module" in sentences.expected(expectation, given, Tolerance())
+    assert sentences.level_rows(given.runs, expectation, Tolerance()) == []
+
+
+def test_what_ends_unlike_elsewhere_is_not_said_of_every_configuration():
+    given = exception("Fail", "no kernel")
+    failing = given.runs[1]
+    expectation = replace(expect(given, Tolerance(), ORT_PROJECT), passing=None)
+    other = replace(failing, phase=Phase.EXECUTE)
+    assert "at every optimisation level" in sentences.happened(expectation, "ort", [failing, failing])
+    assert "at optimisation level `all`" in sentences.happened(expectation, "ort", [failing, other])
 
 
 def test_the_wrong_side_is_named():

@@ -30,7 +30,8 @@ from triage.language import language_of
 from triage.projects import project_of
 from triage.repro.model_code import model_code, normal_form
 from triage.repro.pasted import elements, encode
-from triage.repro.script import write_script
+from triage.repro.script import fixed_types, write_script
+from triage.repro.short import short_scripts
 
 EXACT = Tolerance()
 
@@ -175,14 +176,24 @@ def test_the_script_of_a_real_bug_exits_with_1(make, mode, tmp_path):
     assert "THE BUG SHOWS" in done.stdout
 
 
-@pytest.mark.parametrize(("dims", "code"), [([1, 3], 1), ([3], 0), (["n"], 0)])
-def test_a_result_against_its_declaration_is_shown_by_one_run(dims, code, tmp_path):
-    made = model([("Neg", ["x"], ["y"])], {"x": (1, [3])}, {"y": (1, dims)})
-    case = Case("onnx", made.SerializeToString(), {"x": np.zeros(3, np.float32)}, ORT)
-    claim = claim_of(Outcome.MISMATCH, kind="shape")
-    given = replace(claim.expectation, passing=None, contradiction="Neg gives [3] where its inputs fix [1,3]")
+def reduced_along(declared: list[int | str | None]) -> Case:
+    """A sum along an axis that only the inputs say; the output is declared as given."""
+    made = model([("ReduceSum", ["x", "a"], ["y"])], {"x": (1, [2, 3]), "a": (7, [1])}, {"y": (1, declared)})
+    inputs = {"x": np.zeros((2, 3), np.float32), "a": np.array([-1])}
+    return Case("onnx", made.SerializeToString(), inputs, ORT)
+
+
+@pytest.mark.parametrize("declared", [[2, 1], ["n", 1], [None]])
+def test_what_the_inputs_fix_is_what_a_script_asks_for(declared, tmp_path):
+    case, claim = reduced_along(declared), claim_of(Outcome.MISMATCH, kind="shape")
+    assert fixed_types(case) == {"y": ("float32", [2, 1])}
+    told = "ReduceSum gives [2] where its inputs fix [2,1]"
+    given = replace(claim.expectation, passing=None, contradiction=told)
     done = run_script(write_script(case, replace(claim, expectation=given)), tmp_path)
-    assert done.returncode == code, done.stdout + done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
+    wrong = replace(given.failing, outputs={"y": np.zeros((2, 3), np.float32)})
+    wrongly = replace(claim, expectation=replace(given, failing=wrong))
+    assert "assert actual[0].shape == (2, 1), actual[0].shape" in short_scripts(case, wrongly, None).script
 
 
 @pytest.mark.parametrize("outcome", [Outcome.CRASH, Outcome.EXCEPTION, Outcome.MISMATCH, Outcome.TIMEOUT])

@@ -65,6 +65,12 @@ def test_the_calls_of_onnx_helper_make_the_same_model_again():
     assert written >= 30
 
 
+def test_an_output_without_a_type_stays_one():
+    model = parse(clip_exception().program)
+    model.graph.output[0].ClearField("type")
+    assert not made_by(helper_code(model)).graph.output[0].HasField("type")
+
+
 def test_names_and_strings_are_only_literals():
     case = clip_exception()
     model = parse(case.program)

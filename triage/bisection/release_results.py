@@ -1,11 +1,13 @@
 """What releases show of one case: run in environments of their own, journaled, grouped by symptom."""
 
+import functools
 import hashlib
 import json
 import threading
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,7 +15,6 @@ from corpus.case import Case
 from corpus.errors import UserError
 from corpus.reading import MOST_DOCUMENT, read_bytes, read_text
 from corpus.release import Range
-from oracles.edition import edition
 from oracles.naming.names import signature
 from oracles.naming.signature import Signature
 from oracles.sandbox.processes import SandboxError
@@ -26,6 +27,30 @@ from triage.clustering.similarity import MERGE, compare
 from triage.console.options import CaseOptions
 from triage.console.status import Progress
 from triage.store.database import dump
+
+PACKAGES = ("corpus", "oracles")
+LEANT_ON = ("onnx", "numpy", "ml_dtypes", "onnxruntime", "torch")
+"""They infer types, run baselines and tell the truth in float64."""
+
+
+@functools.cache
+def edition() -> str:
+    """The same as long as no verdict can change, as far as that depends on this installation."""
+    root = Path(__file__).parents[2]
+    digest = hashlib.sha256(" ".join(map(_release, LEANT_ON)).encode())
+    for package in PACKAGES:
+        for path in sorted((root / package).rglob("*")):
+            if path.suffix in (".py", ".c"):
+                digest.update(f"{path.relative_to(root)}\n".encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _release(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "none"
+
 
 GOOD, REFUSED, UNSUPPORTED = "passes", "refused", "unsupported"
 NO_BUG = {Outcome.INVALID: REFUSED, Outcome.UNSUPPORTED: UNSUPPORTED}

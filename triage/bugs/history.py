@@ -71,7 +71,7 @@ class History:
         found = "found by" if self.is_generated else "seen on a model of the reporter's and judged by"
         text = f"It was {found} `crux`, a fuzzer and test-case reducer for deep-learning compilers"
         if self.sightings > 1:
-            text += f", in {self.sightings} failing programs that reduce to the same bug"
+            text += f", in {self.sightings} failing programs that it takes for the same bug"
         if not self.reduction:
             return text + "."
         before, after = self.reduction["nodes_before"], self.reduction["nodes_after"]

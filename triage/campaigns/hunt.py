@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from corpus.errors import UserError
+from oracles.judge import Judge
 from triage.bugs.failures import set_aside
-from triage.bugs.known import KnownIssue, load_known
+from triage.bugs.history import history_of_name
+from triage.bugs.known import KnownIssue, Library, load_known
 from triage.bugs.overview import is_filed, overview, overview_with_states
 from triage.campaigns.monitor import FACE, HuntMonitor
-from triage.campaigns.reporting import Reporter
 from triage.campaigns.target_campaigns import (
     FUZZING,
     Choice,
@@ -31,16 +32,76 @@ from triage.campaigns.target_campaigns import (
 )
 from triage.console.display import Display
 from triage.console.options import CaseOptions
+from triage.console.status import Progress
 from triage.reductions.failures import BeingReduced, reduce_failure
 from triage.reductions.folders import Request
+from triage.reports.by_name import note_report
 from triage.reports.newest_release import NewestReleases
+from triage.reports.report import write_report
+from triage.store.artifacts import reported_case
 from triage.store.causes import root_of
-from triage.store.clusters import LIMIT, clusters, get_cluster
+from triage.store.clusters import LIMIT, Cluster, clusters, get_cluster
 from triage.store.database import Store
-from triage.store.failures import REDUCED, UNREDUCIBLE, Failure, list_failures, why_set_aside
+from triage.store.failures import REDUCED, UNREDUCIBLE, Failure, get_failure, list_failures, why_set_aside
 from triage.store.jobs.campaigns import keep_decision
 from triage.store.maintenance.vacuum import collect_garbage, disk_bytes
-from triage.store.names import cluster_name
+from triage.store.names import cluster_name, representative
+
+
+@dataclass
+class Reporter:
+    """Writes the reports of a store's bugs into a folder."""
+
+    store: Store
+    out: Path
+    shown: Progress
+    issues: tuple[KnownIssue, ...] = ()
+    releases: NewestReleases | None = None
+    reported: dict[int, int] = field(default_factory=dict)
+
+    def missing(self, target: str) -> list[int]:
+        """The clusters with a reduced failure on a target that no report shows as well as it could."""
+        found = []
+        for cluster in clusters(self.store):
+            failures = list_failures(self.store, cluster=cluster.id, status=REDUCED)
+            if any(each.target == target for each in failures) and not self._is_shown(cluster):
+                found.append(cluster.id)
+        return found
+
+    def _is_shown(self, cluster: Cluster) -> bool:
+        """Whether a report shows the cluster's best case: this hunt's, or an earlier one's."""
+        best = representative(self.store, cluster.id)
+        if self.reported.get(cluster.id) == best:
+            return True
+        case_id = reported_case(self.store, cluster.id, self.out / cluster.name)
+        return case_id == get_failure(self.store, best).best_case
+
+    def write(self, cluster: int, judge: Judge) -> None:
+        """Write the report of a cluster; why there is none is told."""
+        best = representative(self.store, cluster)
+        if self.reported.get(cluster) == best:
+            return
+        self.reported[cluster] = best
+        name = cluster_name(cluster)
+        self.shown.status(f"reporting {name}")
+        history = history_of_name(self.store, name)
+        case = self.store.load_case(get_failure(self.store, best).best_case)
+        try:
+            report = write_report(
+                case,
+                judge.of_format(case.format),
+                self.out / name,
+                history,
+                Library.of_store(self.store, self.issues),
+                releases=self.releases,
+            )
+        except UserError as error:
+            self.shown.note(f"{name}: no report: {error}")
+            return
+        note_report(self.store, case, report, history, judge.backend.package)
+        missing = f", not ready: {'; '.join(report.missing)}" if report.missing else ""
+        self.shown.note(f"{name}: {report.title}; {report.folder}/repro.py shows it{missing}")
+
 
 RESERVED_SHARE, MOST_RESERVED = 0.25, 60.0
 """The last part of the time in which nothing new is looked for, and its most seconds where nothing waits."""

@@ -32,14 +32,10 @@ MOST_PARTS = 24
 
 @dataclass
 class GraphExtraction:
-    """Patterns as they are found, each once; `most` of a pass are enough.
-
-    With `is_whole` nothing is taken out of a program: it is the pattern as it is.
-    """
+    """Patterns as they are found, each once; `most` of a pass are enough."""
 
     judge: Judge
     most: int
-    is_whole: bool = False
     found: dict[str, GraphPattern] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
 
@@ -93,13 +89,7 @@ class GraphExtraction:
                     yield pattern
 
     def _graphs(self, subject: GraphSubject, name: str) -> Iterator[GraphSubject]:
-        """The least graph on which a pass fires, then others: connected ones, blocks, the whole function.
-
-        With `is_whole` only the last (OATest's ablation).
-        """
-        if self.is_whole:
-            yield subject
-            return
+        """The least graph on which a pass fires, then others: connected ones, blocks, the whole function."""
         least = self._least(subject, name)
         yield least
         for bindings in islice(parts_of(subject.program.main.bindings), MOST_PARTS):

@@ -18,8 +18,7 @@ from triage.console.options import CaseOptions
 from triage.store.documents import wrong_document
 
 if TYPE_CHECKING:
-    from corpus.target import Target
-    from oracles.judge import Judge
+    from triage.console.status import PlainLines
 
 
 class Judges:
@@ -58,12 +57,19 @@ def waits_shown() -> Iterator[None]:
     """Within it, a run that lasts says in which phase it is, every ten seconds where no line can be drawn."""
     from oracles.sandbox.processes import LISTENERS
     from triage.console.output import is_live
-    from triage.console.status import PlainLines
 
     if is_live(sys.stderr):  # the line at the foot listens by itself
         yield
         return
-    tell = PlainLines().status
+    shown: list[PlainLines] = []
+
+    def tell(text: str) -> None:
+        from triage.console.status import PlainLines
+
+        if not shown:
+            shown.append(PlainLines())
+        shown[0].status(text)
+
     LISTENERS.append(tell)
     try:
         yield

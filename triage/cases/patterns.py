@@ -35,15 +35,11 @@ SEEDS, CONTEXT = 6, 5
 
 @dataclass
 class Extraction:
-    """Patterns as they are found, each once; `most` of a pass are enough, and then no more are looked for.
-
-    With `is_whole` nothing is taken out of a program: it is the pattern as it is.
-    """
+    """Patterns as they are found, each once; `most` of a pass are enough, and then no more are looked for."""
 
     firing: Firing
     judge: Judge
     most: int
-    is_whole: bool = False
     found: dict[str, Pattern] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
 
@@ -73,7 +69,7 @@ class Extraction:
                 self.counts["left out: fires in no form that programs can hold"] += 1
                 continue
             sound = [each for each in (pattern, pattern.settled()) if is_placeable(each)]
-            kept = next((each for each in sound if self.is_whole or self.holds(each)), None)
+            kept = next((each for each in sound if self.holds(each)), None)
             if not sound:
                 self.counts["left out: holds what programs are not made of"] += 1
             elif kept is None:
@@ -106,10 +102,6 @@ class Extraction:
         return sum(pattern.fires == name for pattern in self.found.values()) >= self.most
 
     def _pattern(self, case: Case, name: str) -> Pattern | None:
-        if self.is_whole:
-            whole = case.parsed
-            version = next(item.version for item in whole.opset_import if item.domain in STANDARD)
-            return self._named(whole, Generalized(whole.graph, (version, version), ()), name, case.origin)
         model = least_graph(case, lambda program: self.firing.fires(program, name), self.judge)
         if model is None:
             return None
@@ -189,7 +181,8 @@ def advice(found: PassSet | None, disabled_by: str) -> str:
     if found.beyond_passes:
         return "Disabling every pass that can be disabled by name does not make it go away."
     if not found.cures:
-        return f"It takes {_list(found.minimal)}, and no single pass's being disabled makes it go away."
+        alone = f"It shows with only {_list(found.minimal)} enabled"
+        return f"{alone}, but disabling no single pass makes it go away."
     settings = " or ".join(disabled_by.format(name) for name in found.cures)
     text = f"Disabling only {_list(found.cures, 'or')} makes it go away: {settings}."
     others = [name for name in found.minimal if name not in found.cures]

@@ -1,7 +1,4 @@
-"""What a rewrite takes away and puts in: the core of a bug of passes, whatever stands around it.
-
-The optimiser's program with only the minimal passes enabled, beside that with none, tells the nodes that the
-passes replaced. The rest of a reduced case is there for the passes to begin at all, and names nothing.
+"""What a bug is, whatever stands around it: of passes what ill-typed node they put in, of a crash its site.
 
 Where one rewrite fails on programs of one form in two ways, that is one bug: the node that it puts in is
 refused where no kernel takes its types, and computes nonsense where one does.
@@ -13,7 +10,6 @@ types that flow in and what is special of them (empty, zero, the least integer) 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,47 +18,13 @@ import numpy as np
 import onnx
 
 from corpus.case import Case
-from corpus.onnx.graph import walk_nodes
 from corpus.values import Value
 from oracles.judge import Judge
 from oracles.text.normalise import parse_message
-from oracles.verdict import Config, Verdict
+from oracles.verdict import Verdict
 from reducer.language import open_nodes
-from reducer.pass_sets import failing_config
 from reducer.subject.base import NodeSubject
 from triage.language import language_of, model_of
-
-
-def core_of(case: Case, verdict: Verdict, passes: tuple[str, ...], judge: Judge) -> str:
-    """The operators that go and come, such as `-Div -Mul +Div`; empty where that cannot be seen.
-
-    It cannot where the optimised program does not come to be, as with a kernel that does not exist. Whose
-    operators they are does not count: QuantizeLinear is one in either of its domains. Of a compiler whose log
-    tells what each pass replaced, its word counts.
-    """
-    known, config = judge.backend.passes, failing_config(verdict, judge)
-    if not passes or known is None or config is None:
-        return ""
-    if not judge.backend.shows_optimised and known.replaced is None:
-        return ""
-    run = judge.runs(case, (config,), collect_log=True)[0]
-    every = known.optimizers(run)
-    if known.replaced is not None:
-        return _told(" ".join(known.replaced(run, name) for name in passes))
-    before = _operators(case, known.without(config, every), judge)
-    after = _operators(case, known.without(config, [name for name in every if name not in passes]), judge)
-    if before is None or after is None:
-        return ""
-    signed = [*_signed("-", before - after), *_signed("+", after - before)]
-    return " ".join(signed)
-
-
-def _told(replaced: str) -> str:
-    """What the log says of the passes together: what one puts in and another takes away is neither."""
-    words = set(replaced.split())
-    gone, come = ({word[1:] for word in words if word[0] == sign} for sign in "-+")
-    return " ".join([*_signed("-", Counter(gone - come)), *_signed("+", Counter(come - gone))])
-
 
 _OF_TYPES = re.compile(
     r"Could not find an implementation|Failed to find kernel|TypeInferenceError|\bType Error\b"
@@ -83,15 +45,6 @@ def ill_typed(case: Case, verdict: Verdict, passes: tuple[str, ...]) -> str:
         return ""
     what = "operands" if operator in case.measure.ops else operator
     return f"{what} of {' '.join(sorted(passes))}"
-
-
-def _operators(case: Case, config: Config, judge: Judge) -> Counter[str] | None:
-    model = judge.executor.optimised(case, config)
-    return Counter(node.op_type for node in walk_nodes(model.graph)) if model is not None else None
-
-
-def _signed(sign: str, operators: Counter[str]) -> list[str]:
-    return [f"{sign}{name}" for name in sorted(operators.elements()) if name != "Constant"]
 
 
 Form = tuple[tuple[Any, ...], ...]

@@ -22,8 +22,8 @@ from corpus.case import Case
 from oracles.judge import Judge
 from oracles.verdict import Config, Outcome, Verdict
 from reducer.language import open_nodes
-from reducer.pass_sets import failing_config
-from triage.causes.cores import Sites, core_of, share_a_kernel
+from reducer.pass_sets import core_of, failing_config, is_within
+from triage.causes.cores import Sites, share_a_kernel
 from triage.language import model_of
 
 
@@ -160,7 +160,7 @@ class Bug:
 
         One pass may be wrong in two ways. True where nothing shows what is replaced.
         """
-        return not (self.core and core) or Counter(self.core.split()) <= Counter(core.split())
+        return is_within(self.core, core)
 
     @property
     def is_of_an_operator(self) -> bool:

@@ -34,6 +34,14 @@ UNOPTIMISED = "un-optimised"
 ACCEPTED = "accepted"
 """The kind of mismatch where a program runs that should be refused."""
 
+KEPT_BY_PASSES = {
+    "InputChanged": "A pass does not change the module that it is given.",
+    "IllFormed": "The module is well-formed after each pass.",
+    "NotAgain": "A pass runs on what it has made itself.",
+    "IllTyped": "The types of the module agree after each pass.",
+}
+"""What our checks between passes ask for, by the exception that says otherwise; a script raises its own."""
+
 WRONG = {
     "nan": "NaN where there should be none, or the reverse",
     "value": "wrong values",
@@ -114,6 +122,11 @@ class Expectation:
     def is_by_chance(self) -> bool:
         """Whether it hangs on what fresh memory holds, so that a run without the failure says nothing."""
         return self.memory == UNINITIALISED
+
+    @property
+    def broken_rule(self) -> str:
+        """What a pass must keep to and does not, if a check between passes says so; else empty."""
+        return KEPT_BY_PASSES.get(self.failing.error, "")
 
     @property
     def is_unstable(self) -> bool:

@@ -91,7 +91,10 @@ def owner(config: Config) -> str:
 MOST_TITLE = 80
 MOST_HEAD = 40
 """Characters of what stands in brackets."""
-PREAMBLE = re.compile(r"^.*?\bwith the following errors?: *(?=\S)")
+PREAMBLE = re.compile(
+    r"^(?:.*?\bwith the following errors?: *|(?:This is an i|I)nvalid model\. (?:Type Error: )?"
+    r"|Node \(\S*\) Op \(\w+\) \[\w+\] |.*? was false\. )(?=\S)"
+)
 """What stands before what is wrong, and would leave no room for it."""
 CHECKED = re.compile(r"^Check failed: .*?(?:\)|\w) ?(?:is false)? ?: +(?=\S)")
 """What a check of TVM's says before its message: the condition."""
@@ -120,6 +123,8 @@ def title_of(
         subject = kinds[0] if len(kinds) == 1 else ""
         text = expectation.contradiction
         return bracketed(_joined(kinds), text.removeprefix(f"{subject} ") if subject else text)
+    if expectation.broken_rule:
+        return bracketed(*_between_passes(expectation.failing.message))
     needed = _needed(expectation, passes)
     effect = _effect(expectation, tolerance, needed)
     if needed:
@@ -130,10 +135,17 @@ def title_of(
     return bracketed(failing or _joined(kinds), effect, beside, _where(expectation))
 
 
+def _between_passes(message: str) -> tuple[str, str]:
+    """The pass that a check between passes blames, and what is wrong with it."""
+    if found := re.match(r"([\w.]+) ((?:changes|fails on) .*)", message):
+        return found[1], found[2]
+    found = re.match(r"(.*) after ([\w.]+)(.*)", message)
+    return (found[2], f"{found[1]} after it{found[3]}") if found else ("", message)
+
+
 def bracketed(head: str, effect: str, *when: str) -> str:
     """`[head] effect when`, cut to `MOST_TITLE`: the last condition goes first, the effect's end last."""
-    head = _cut(head, MOST_HEAD)
-    start = f"[{head}] " if head else ""
+    start = f"[{_heading(head)}] " if head else ""
     effect = " ".join(effect.split())
     kept = [" ".join(each.split()) for each in when if each]
     while kept and len(" ".join((start + effect, *kept))) > MOST_TITLE:
@@ -141,36 +153,45 @@ def bracketed(head: str, effect: str, *when: str) -> str:
     return " ".join((start + _cut(effect, MOST_TITLE - len(start)), *kept))
 
 
-JOINTS = {
-    "a",
-    "against",
-    "and",
-    "both",
-    "by",
-    "for",
-    "from",
-    "in",
-    "instead",
-    "is",
-    "of",
-    "the",
-    "to",
-    "where",
-}
+def _heading(head: str) -> str:
+    """As many of the names in a head as there is room for."""
+    while len(head) > MOST_HEAD and " + " in head:
+        head = head.removesuffix(" + …").rpartition(" + ")[0]
+    return head if len(head) <= MOST_HEAD else _cut(head, MOST_HEAD)
+
+
+JOINTS = re.compile(
+    r"(an?|against|and|are|as|at|be|both|but|by|can|cannot|could|do|does|for|from|has|have|however|if|in|instead|into"
+    r"|is|its|must|no|node|not|of|on|only|or|should|than|that|the|to|was|were|where|which|while|will|with)",
+    re.IGNORECASE,
+)
 """Words after which no title ends."""
+CLAUSE = re.compile(r"[,;:.](?= )| (?=\(|(?:where|which|because|while|when) )")
+"""What ends a part of a message that can stand alone."""
+THROWN = re.compile(r"^[A-Za-z_]\w*: (?=\S)")
+"""The name of an exception before what it says."""
 
 
 def _cut(text: str, most: int) -> str:
-    """The text, cut where it is longer: before its last condition, else between words, at no joint."""
-    if len(text) <= most:
+    """As much of a longer text as says something whole: without the exception's name, then a first part."""
+    text = text.rstrip(".") if len(text) > most else text
+    if len(text) <= most or len(text := THROWN.sub("", text)) <= most:
         return text
-    whole = text.rpartition(" where ")[0]
-    if whole and len(whole) <= most:
-        return whole
-    words = (text[: most - 2].rpartition(" ")[0] or text[: most - 2]).split(" ")
-    while len(words) > 1 and words[-1] in JOINTS:
+    clauses = [text[: found.start()] for found in CLAUSE.finditer(text) if found.start() <= most]
+    whole = [each for each in clauses if len(each) >= most // 2 and _is_balanced(each)]
+    if whole:
+        return whole[-1]
+    words = (text[: most + 1].rpartition(" ")[0] or text[:most]).split(" ")
+    while len(words) > 1 and (JOINTS.fullmatch(words[-1]) or not _is_balanced(" ".join(words))):
         words.pop()
-    return f"{' '.join(words)} …"
+    return " ".join(words).rstrip(",;:")
+
+
+def _is_balanced(text: str) -> bool:
+    """Whether a text closes the brackets and the quotes that it opens."""
+    quotes = re.sub(r"\w'\w", "", text)
+    pairs = all(text.count(one) <= text.count(other) for one, other in ("()", "[]", "<>"))
+    return pairs and all(quotes.count(each) % 2 == 0 for each in "'\"`")
 
 
 def _joined(kinds: Sequence[str]) -> str:
@@ -199,7 +220,23 @@ def operators_of(case: Case) -> tuple[str, ...]:
     (node,) = nodes
     said = [f"{each.name}={_attribute(each)}" for each in node.attribute]
     short = [text for text in said if len(text) <= MOST_NUMBER and "\n" not in text]
-    return (f"{node.op_type} with {', '.join(short)}" if 0 < len(short) <= MOST_ATTRIBUTES else node.op_type,)
+    facts = [*_special_inputs(node, case), *(short if len(short) <= MOST_ATTRIBUTES else ())]
+    return (f"{node.op_type} with {', '.join(facts)}" if facts else node.op_type,)
+
+
+def _special_inputs(node: onnx.NodeProto, case: Case) -> list[str]:
+    """The inputs of a single operator that are empty, or left out where any number of them is taken."""
+    sizes = {name: value.size for name, value in case.inputs.items() if isinstance(value, np.ndarray)}
+    sizes |= {each.name: int(np.prod(each.dims)) for each in model_of(case).graph.initializer}
+    formal = onnx.defs.get_schema(node.op_type, domain=node.domain).inputs if _is_standard(node) else ()
+    is_open = any(each.option == onnx.defs.OpSchema.FormalParameterOption.Variadic for each in formal)
+    words = {"": "left out"} if is_open else {}
+    words |= {name: "empty" for name, size in sizes.items() if not size}
+    return [f"input {place} {words[name]}" for place, name in enumerate(node.input) if name in words][:1]
+
+
+def _is_standard(node: onnx.NodeProto) -> bool:
+    return bool(onnx.defs.has(node.op_type, node.domain))
 
 
 def _attribute(attribute: onnx.AttributeProto) -> str:

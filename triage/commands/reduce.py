@@ -209,7 +209,7 @@ def _reduce_again(options: CaseOptions, request: Request) -> Iterator[Document]:
     from corpus.target import Target
     from triage.cases.judging import Judges
     from triage.console.status import progress
-    from triage.reductions.again import Again
+    from triage.reductions.failures import Again
     from triage.store.clusters import clusters
     from triage.store.database import open_existing
     from triage.store.editions import old_decisions

@@ -3,11 +3,11 @@
 import base64
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -69,13 +69,10 @@ class TirEvidence(GraphEvidence):
 
     witness = RunEvidence(
         "module",
-        "TVM's parser, which refuses ill-formed modules",
+        "TVM (`s_tir.analysis.verify_well_formed`)",
         "an interpreter of the loops in Python",
         "an interpreter of the loops, independent of TVM, runs the module",
     )
-
-    _described: ClassVar[Mapping[str, Any]] = {}
-    """Nobody is asked for its types: reading the tree has checked it."""
 
     @cached_property
     def reference(self) -> Run | None:

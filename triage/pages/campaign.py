@@ -14,8 +14,8 @@ from triage.store.clusters import clusters
 from triage.store.database import Store
 from triage.store.jobs.campaigns import coverage_documents, progress_document
 from triage.store.names import find_cluster
+from triage.views.charts import Line, Point, Series, series
 from triage.views.rendering import hash_of, render
-from triage.views.series import Line, Point, Series, series
 
 NAME = "campaign.html"
 SECONDS = 5

@@ -24,7 +24,7 @@ from corpus.reading import write_fresh
 from reducer.result import BLANK, read_result
 from reducer.result import NAME as REDUCTION
 from triage.language import language_of, list_case
-from triage.views.curve import curve
+from triage.views.charts import curve
 from triage.views.drawn import drawn
 from triage.views.graph_picture import MOST_WHOLE, GraphPicture, Shown
 from triage.views.listing import describe_value

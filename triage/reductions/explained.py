@@ -18,9 +18,10 @@ from oracles.naming.signature import Signature
 from oracles.verdict import Outcome, Verdict
 from reducer.api import reduce_case
 from reducer.options import DoesNotFail, Options
+from reducer.pass_sets import core_of
 from triage.bugs.failures import mark_explained, record_failure, record_reduction, return_to_new
 from triage.causes.consequences import Finding, Root, find_root
-from triage.causes.cores import Sites, core_of, form_of, ill_typed, share_a_kernel, site_of_crash
+from triage.causes.cores import Sites, form_of, ill_typed, share_a_kernel, site_of_crash
 from triage.causes.explaining import Bug, Explanation, by_symptom, counting, explain, operators_of
 from triage.store.causes import (
     count_explained,

@@ -65,12 +65,23 @@ def _claimed(draft: Draft) -> Claimed:
     expectation = draft.expectation
     package = package_line(draft.environment, draft.package)
     return Claimed(
-        happened=sentences.happened(expectation, package),
-        expected=sentences.expected(expectation, draft.verdict, draft.tolerance, _witness(draft))
-        + _referee_did(draft),
+        happened=sentences.happened(expectation, package, _own_runs(draft)),
+        expected=_expected(draft),
         outcome=expectation.outcome.value,
         package=draft.package,
     )
+
+
+def _own_runs(draft: Draft) -> list[Run]:
+    """The runs of the target's own configurations."""
+    return [run for run in draft.runs if not run.config.backend]
+
+
+def _expected(draft: Draft) -> str:
+    """What is expected, and what the reference does, said once."""
+    witness, did = _witness(draft), _referee_did(draft)
+    text = sentences.expected(draft.expectation, draft.verdict, draft.tolerance, witness)
+    return f"{text.removesuffix(f': {witness.bears_out}.').rstrip('.')}.{did}" if did else text
 
 
 def _referee_did(draft: Draft) -> str:
@@ -158,9 +169,8 @@ def _raised_at(lines: Sequence[str]) -> int:
 
 def _advice(draft: Draft) -> str:
     """Say what to disable; nothing if every configuration fails, or the importer fails before any pass."""
-    own = [run for run in draft.runs if not run.config.backend]
-    is_everywhere = all(_shows(draft, each) for each in own)
-    if draft.expectation.failing.phase is Phase.IMPORT or is_everywhere:
+    is_everywhere = all(_shows(draft, each) for each in _own_runs(draft))
+    if draft.expectation.failing.phase is Phase.IMPORT or draft.expectation.broken_rule or is_everywhere:
         return ""
     passes = draft.judge.backend.passes
     return advice(draft.passes, passes.disabled_by if passes is not None else "")

@@ -13,7 +13,7 @@ from oracles.judge import Judge
 from oracles.sandbox.processes import SandboxError
 from oracles.verdict import Verdict
 from triage.bisection.environments import Unavailable
-from triage.bisection.newest import Newest, newest_of
+from triage.bisection.package_index import Newest, newest_of
 from triage.bisection.places import Place, Sources
 from triage.bisection.release_results import GOOD, SymptomClasses, release_result
 from triage.cases.judging import Judges

@@ -55,14 +55,19 @@ OF_ONNX = RunEvidence(
 )
 
 
-def happened(expectation: Expectation, package: str) -> str:
-    """What the package does, and in which configuration; what a guarded run shows of memory."""
+def happened(expectation: Expectation, package: str, runs: Sequence[Run] = ()) -> str:
+    """What the package does, and in which configuration; what a guarded run shows of memory.
+
+    Of `runs` in every configuration each must end alike, if the failure is said to be in every one.
+    """
     guarded = f" {GUARDED} {expectation.memory}." if expectation.memory else ""
-    return _happened(expectation, package) + guarded
+    return _happened(expectation, package, runs) + guarded
 
 
-def _happened(expectation: Expectation, package: str) -> str:
+def _happened(expectation: Expectation, package: str, runs: Sequence[Run]) -> str:
     run = expectation.failing
+    if expectation.broken_rule:
+        return f"With {package} {essence(run.message)}."
     if expectation.is_unstable:
         return f"With {package} two runs {in_words(run.config, expectation.project)} give different results."
     if expectation.outcome is Outcome.MISMATCH:
@@ -74,7 +79,8 @@ def _happened(expectation: Expectation, package: str) -> str:
         Outcome.OUT_OF_MEMORY: "runs out of memory",
     }[expectation.outcome]
     project = expectation.project
-    every = "" if expectation.passing else project.words.every
+    is_alike = all((each.status, each.phase) == (run.status, run.phase) for each in runs)
+    every = project.words.every if is_alike and not expectation.passing else ""
     return f"{package} {what} {while_doing(run, project)}, {every or in_words(run.config, project)}."
 
 
@@ -94,6 +100,8 @@ def expected(
     expectation: Expectation, verdict: Verdict, tolerance: Tolerance, witness: RunEvidence = OF_ONNX
 ) -> str:
     """One or two sentences; says only what the runs or the reference bear out."""
+    if expectation.broken_rule:
+        return expectation.broken_rule
     if expectation.is_unstable:
         return "The same values in every run of the same model on the same inputs."
     if expectation.kind == ACCEPTED:
@@ -132,7 +140,7 @@ def level_rows(runs: Sequence[Run], expectation: Expectation, tolerance: Toleran
 
     The runs come as a backend orders its configurations: none, all, and those between.
     """
-    if expectation.is_unstable:
+    if expectation.is_unstable or expectation.broken_rule:
         return []
     baseline, *others = runs
     ordered = [baseline, *others[1:], *others[:1]]

@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 
 from corpus.case import Case
-from corpus.onnx.types import DTYPES, STRING, dtype_name, element_type
+from corpus.onnx.types import DTYPES, STRING, dtype_name, element_type, inferred_types
 from corpus.values import Tensor, Value
 from oracles.verdict import Outcome
 from triage.claims.claim import ACCEPTED, Claim, Expectation
@@ -93,6 +93,8 @@ STANDARD = (
     *("base64", "ctypes", "os", "platform", "re", "signal", "struct", "subprocess", "sys", "tempfile"),
     "traceback",
 )
+MOST_FOLDED = 1_000
+"""Elements of an input whose values may fix the type of an output."""
 FIRST_FOREIGN = 16
 """The first ONNX element type that numpy lacks."""
 
@@ -124,7 +126,7 @@ def write_script(case: Case, claim: Claim, mode: str = "code", source: Source | 
         decode_tables={
             dtype_name(code): _decode_table(code) for code in sorted(foreign) if code != FIRST_FOREIGN
         },
-        declared=_declared(model) if claim.expectation.contradiction else {},
+        declared=fixed_types(case) if claim.expectation.contradiction else {},
         expected=_expected(claim.expectation),
         baseline=whose(passing.config) if passing and passing.config.backend else "",
         **{
@@ -159,11 +161,21 @@ def _expected(expectation: Expectation) -> list[tuple[str, str, str]]:
     return found
 
 
-def _declared(model: onnx.ModelProto) -> dict[str, tuple[str, list[int | None] | None]]:
-    """The element type and dims that the model declares for its outputs; None for what it leaves open."""
+def fixed_types(case: Case) -> dict[str, tuple[str, list[int | None] | None]]:
+    """The element type and dims that the values of the inputs fix for each output; None for what is open.
+
+    What the model declares counts only where nothing is inferred: a reduction may have left it behind.
+    """
+    model = onnx.ModelProto()
+    model.CopyFrom(model_of(case))
+    given = {name: value for name, value in case.inputs.items() if isinstance(value, np.ndarray)}
+    small = {name: value for name, value in given.items() if value.size <= MOST_FOLDED}
+    model.graph.initializer.extend(onnx.numpy_helper.from_array(small[name], name) for name in small)
+    inferred = inferred_types(model)
     found = {}
     for output in model.graph.output:
-        tensor = output.type.tensor_type
+        tensor = inferred.get(output.name, output.type).tensor_type
+        tensor = tensor if tensor.HasField("shape") else output.type.tensor_type
         if tensor.elem_type and tensor.elem_type != STRING:
             sizes = [dim.dim_value if dim.HasField("dim_value") else None for dim in tensor.shape.dim]
             found[output.name] = (dtype_name(tensor.elem_type), sizes if tensor.HasField("shape") else None)

@@ -21,6 +21,7 @@ from triage.claims.titles import whose
 from triage.language import language_of, model_of
 from triage.projects import Runner, ShortScript, runner_of
 from triage.repro.model_code import NotExpressible
+from triage.repro.script import fixed_types
 from triage.repro.source import Source, array_code, helper_code
 from triage.views.rendering import as_comment, template_of
 
@@ -202,19 +203,18 @@ def _checked(case: Case, claim: Claim, short: ShortScript, settings: Mapping[str
 
 
 def _declared(case: Case, expectation: Expectation) -> list[str]:
-    """Assert the type and the dims of each output that is not as the model declares it."""
+    """Assert the type and the dims of each output that is not as its operator's inputs fix it."""
     lines = []
-    for place, output in enumerate(model_of(case).graph.output):
-        value = expectation.failing.outputs.get(output.name)
-        sizes = [
-            each.dim_value if each.HasField("dim_value") else None
-            for each in output.type.tensor_type.shape.dim
-        ]
-        if not isinstance(value, np.ndarray) or None in sizes or value.shape == tuple(sizes):
+    for place, (name, (element, sizes)) in enumerate(fixed_types(case).items()):
+        value = expectation.failing.outputs.get(name)
+        if not isinstance(value, np.ndarray):
             continue
-        lines.append(f"assert actual[{place}].shape == {tuple(sizes)}, actual[{place}].shape")
+        if sizes is not None and None not in sizes and value.shape != tuple(sizes):
+            lines.append(f"assert actual[{place}].shape == {tuple(sizes)}, actual[{place}].shape")
+        elif value.dtype.name != element:
+            lines.append(f"assert actual[{place}].dtype.name == {element!r}, actual[{place}].dtype")
     if not lines:
-        raise NotExpressible("no output is against its declaration")
+        raise NotExpressible("no output is against its type")
     return lines
 
 
@@ -224,7 +224,8 @@ def _remark(expectation: Expectation) -> str:
     if expectation.outcome is Outcome.CRASH:
         return f"  # dies of {signal_text(run)}"
     if expectation.outcome is Outcome.EXCEPTION:
-        return f"  # raises {as_comment(run.error)[:MOST_REMARK]}"
+        error = "" if expectation.broken_rule else as_comment(run.error)
+        return f"  # raises {error[:MOST_REMARK]}".rstrip()
     return ""
 
 

@@ -324,6 +324,8 @@ def _tensor(tensor: TensorProto) -> str:
 
 
 def _value_info(value: ValueInfoProto) -> str:
+    if value.type.WhichOneof("value") is None:
+        return f"helper.make_empty_tensor_value_info({value.name!r})"
     if value.type.WhichOneof("value") != "tensor_type":
         raise NotExpressible(f"{value.name} is no tensor")
     tensor = value.type.tensor_type

@@ -4,7 +4,7 @@ from math import prod
 
 import numpy as np
 
-from corpus.graphs.loops import PrimFunc
+from corpus.graphs.program import PrimFunc
 from corpus.tir.program import make_inputs
 from corpus.tir.scopes import is_well_formed
 from corpus.tir.tree import Function, Module

@@ -17,8 +17,16 @@ from typing import Any
 import numpy as np
 
 from corpus.graphs.format import symbols
-from corpus.graphs.loops import parted
-from corpus.graphs.program import REF, Binding, GraphProgram, Input, graph_of_json, graph_to_json, tag_of
+from corpus.graphs.program import (
+    REF,
+    Binding,
+    GraphProgram,
+    Input,
+    graph_of_json,
+    graph_to_json,
+    parted,
+    tag_of,
+)
 from corpus.values import Tensor as Array
 from corpus.values import Value
 from generators.language.profile import Budget

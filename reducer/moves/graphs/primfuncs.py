@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from corpus.errors import UserError
-from corpus.graphs.loops import PrimFunc
-from corpus.graphs.program import CALL, REF, Binding, tag_of
+from corpus.graphs.program import CALL, REF, Binding, PrimFunc, tag_of
 from corpus.tir.program import make_inputs
 from corpus.tir.scopes import problems
 from corpus.tir.tree import For, Function, Module

@@ -74,6 +74,12 @@ def _must_run_again(name: str, module: Any, was_sound: bool) -> None:
         raise IllFormed(f"the module is ill-formed after {name} a second time: {why}")
 
 
+def describe(document: dict[str, Any]) -> dict[str, Any]:
+    """Why TVM finds a module ill-formed; empty if it does not."""
+    why = flaw(build_module(document))
+    return {"error": why} if why else {}
+
+
 def flaw(module: Any) -> str:
     """The last line of TVM's complaint about an ill-formed PrimFunc; empty if it is well-formed."""
     for function in module.functions.values():
