@@ -21,10 +21,7 @@ from triage.bugs.overview import MOST_LISTED, overview
 from triage.cli import run
 from triage.clustering.grouping import mark, regroup
 from triage.store.artifacts import keep_artifact, note_check
-from triage.store.clusters import get_cluster
-from triage.store.database import Store
-from triage.store.failures import find_clusters, get_failure, list_failures, origins
-from triage.store.jobs.campaigns import (
+from triage.store.campaigns import (
     Sample,
     StrategyCost,
     WatchedRow,
@@ -36,6 +33,9 @@ from triage.store.jobs.campaigns import (
     start_campaign,
     start_run,
 )
+from triage.store.clusters import get_cluster
+from triage.store.database import Store
+from triage.store.failures import find_clusters, get_failure, list_failures, origins
 from triage.store.maintenance.merging import take_in
 from triage.store.maintenance.vacuum import collect_garbage, datasette_metadata, examine, export
 from triage.store.schema import migrations

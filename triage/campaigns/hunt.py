@@ -40,11 +40,11 @@ from triage.reports.by_name import note_report
 from triage.reports.newest_release import NewestReleases
 from triage.reports.report import write_report
 from triage.store.artifacts import reported_case
+from triage.store.campaigns import keep_decision
 from triage.store.causes import root_of
 from triage.store.clusters import LIMIT, Cluster, clusters, get_cluster
 from triage.store.database import Store
 from triage.store.failures import REDUCED, UNREDUCIBLE, Failure, get_failure, list_failures, why_set_aside
-from triage.store.jobs.campaigns import keep_decision
 from triage.store.maintenance.vacuum import collect_garbage, disk_bytes
 from triage.store.names import cluster_name, representative
 

@@ -12,9 +12,9 @@ from triage.bugs.overview import overview_with_states
 from triage.campaigns.target_campaigns import FUZZING, CpuShares, TargetCampaign
 from triage.console.display import Display
 from triage.console.status import HuntStatus, LatestFinding, StrategyStats
+from triage.store.campaigns import Sample, keep_sample
 from triage.store.database import Store
 from triage.store.failures import count_waiting
-from triage.store.jobs.campaigns import Sample, keep_sample
 
 LOOK_SECONDS = 0.4
 SAMPLE_SECONDS = 20.0

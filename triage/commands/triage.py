@@ -222,8 +222,8 @@ def show_coverage(options: StoreOptions) -> int:
 
     Example: crux triage coverage --json
     """
+    from triage.store.campaigns import coverage_documents
     from triage.store.database import open_to_read
-    from triage.store.jobs.campaigns import coverage_documents
 
     with open_to_read(options.database) as store:
         emit(coverage_documents(store), as_json=options.json, show=_show_coverage)
