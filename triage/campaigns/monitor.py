@@ -86,7 +86,11 @@ class HuntMonitor:
     def cpu(self) -> float:
         """CPU seconds of the hunt by now, wherever its testers are."""
         others = sum(cpu for name, cpu in self._shares.whole.items() if not name.startswith(FUZZING))
-        return self._tested() - self._tested_before + others
+        return self.cpu_of_tests() + others
+
+    def cpu_of_tests(self) -> float:
+        """CPU seconds of the hunt's tests by now."""
+        return self._tested() - self._tested_before
 
     def _tested(self) -> float:
         """CPU seconds of the tests of the campaigns, those of earlier runs included."""

@@ -252,6 +252,10 @@ class TargetCampaign:
         """The failure to reduce next; `urgent` ones are the first of their symptom, and end."""
         return self.selection.next(urgent=urgent)
 
+    def firsts(self) -> int:
+        """How many symptoms wait for their first reduction."""
+        return self.selection.firsts()
+
     def cpu(self) -> float:
         """CPU seconds of this process and of the workers that reduce and report."""
         return time.process_time() + self.judge.cpu_seconds()
