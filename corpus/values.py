@@ -140,14 +140,10 @@ def stored_names(source: Path, memory_bytes: int = _DEFAULT_MEMORY) -> tuple[str
 
 
 def read_inputs(
-    source: Path | IO[bytes],
-    types: Mapping[str, InputType],
-    *,
-    where: str = "",
-    memory_bytes: int = _DEFAULT_MEMORY,
+    source: Path | IO[bytes], types: Mapping[str, InputType], *, memory_bytes: int = _DEFAULT_MEMORY
 ) -> dict[str, Value]:
     """The inputs that `types` names, in its order; UserError where the file does not fit them."""
-    return read_inputs_noting(source, types, where=where, memory_bytes=memory_bytes)[0]
+    return read_inputs_noting(source, types, memory_bytes=memory_bytes)[0]
 
 
 def read_inputs_noting(

@@ -263,9 +263,9 @@ def relocate(program: bytes, places: Mapping[str, str]) -> bytes:
     return moved
 
 
-def external_entry(tensor: TensorProto, key: str, default: str = "") -> str:
-    """One of `location`, `offset`, `length`, `checksum` of an external tensor."""
-    return next((entry.value for entry in tensor.external_data if entry.key == key), default)
+def external_entry(tensor: TensorProto, key: str) -> str:
+    """One of `location`, `offset`, `length`, `checksum` of an external tensor; empty where it says none."""
+    return next((entry.value for entry in tensor.external_data if entry.key == key), "")
 
 
 def external_extent(tensor: TensorProto) -> tuple[int, int | None]:

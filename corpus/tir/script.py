@@ -60,9 +60,9 @@ def entered(module: Module) -> Module:
     return with_function(module, module.entry, replace(module.main, attrs=attrs))
 
 
-def module_lines(module: Module, name: str = "Module") -> list[str]:
+def module_lines(module: Module) -> list[str]:
     """The lines of the class under `@I.ir_module`."""
-    lines = ["@I.ir_module", f"class {name}:"]
+    lines = ["@I.ir_module", "class Module:"]
     for position, (key, function) in enumerate(module.functions.items()):
         lines += [""] * (position > 0)
         lines += [f"    {line}" if line else "" for line in _Printer(module).function(key, function)]

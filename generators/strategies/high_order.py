@@ -12,7 +12,7 @@ from pathlib import Path
 from generators.feedback import NOTHING, CoverageSnapshot
 from generators.growth.grow import Program
 from generators.language.profile import UNLIMITED, Budget
-from generators.patterns.recipes import bred_of, further_nodes, seeds_of
+from generators.patterns import bred_of, further_nodes, seeds_of
 from generators.strategies.patterns import grown_on
 
 

@@ -15,7 +15,7 @@ from generators.growth.fragments import new_scope
 from generators.growth.grow import Program, begin, finish, grow_to, leaning_choice
 from generators.language.profile import UNLIMITED, Budget, draw_profile, with_binned_dims
 from generators.language.values import RandomSource
-from generators.patterns.recipes import Hidden, Recipe, is_sound, leaning_dtypes, place_recipe, recipe_of
+from generators.patterns import Hidden, Recipe, is_sound, leaning_dtypes, place_recipe, recipe_of
 
 _MORE = 0.45
 """How often it is another pattern's turn and not an operator's."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from corpus.graphs.pattern import FOLDER
 from generators.feedback import NOTHING, CoverageSnapshot
 from generators.language.profile import UNLIMITED, Budget
-from generators.patterns.recipes import bred_of, further_nodes, seeds_of
+from generators.patterns import bred_of, further_nodes, seeds_of
 from generators.relax.programs import RelaxProgram, make_program
 from generators.strategies.relax_patterns import patterns_of, policy_of
 

@@ -35,8 +35,8 @@ def drawn_integer(draws: RandomSource, dtype: str) -> int:
 
 
 def inputs_of(module: Module, seed: int) -> dict[str, Value]:
-    """The values of a module's parameters for a seed; shapes and numbers are those of every other way."""
-    made = make_inputs(module, seed)
+    """The values of a module's parameters for a seed; numbers beside buffers are counts of loops."""
+    made = {name: _counted(value) for name, value in make_inputs(module, seed).items()}
     if not has_extremes(seed):
         return made
     for place, buffer in enumerate(module.main.buffers):
@@ -44,6 +44,12 @@ def inputs_of(module: Module, seed: int) -> dict[str, Value]:
         if isinstance(value, np.ndarray):
             made[buffer.name] = _sharpened(buffer, value, RandomSource(f"tir/extremes/{seed}/{place}"))
     return made
+
+
+def _counted(value: Value) -> Value:
+    if isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype.kind == "i":
+        return np.asarray(abs(value))
+    return value
 
 
 def _sharpened(buffer: Buffer, value: Tensor, draws: RandomSource) -> Tensor:

@@ -33,6 +33,8 @@ from generators.language.profile import Budget
 from generators.tir.extremes import inputs_of
 from oracles.tir.interpreter import interpret
 
+MOST_COUNT = 8
+"""What a number is at most that a caller gives."""
 FAR = 1 << 20
 """What is assumed of an integer of which nothing is known: it lies within this of zero."""
 
@@ -107,7 +109,7 @@ def start_of(function: Function, *, extreme: bool = False) -> Frame:
         if isinstance(param, Buffer):
             frame = frame.with_buffer(param)
         elif is_integer(param.dtype):
-            frame = frame.with_var(Known(param, 0, 8))
+            frame = frame.with_var(Known(param, 0, MOST_COUNT))
     return frame
 
 

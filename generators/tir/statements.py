@@ -23,7 +23,7 @@ from corpus.tir.values import Binary, Buffer, Call, Const, Expr, Load, Var, lite
 from corpus.tir.walk import statements
 from generators.language.profile import Budget
 from generators.language.values import RandomSource
-from generators.tir.frame import Frame, Known, Names, static_shape
+from generators.tir.frame import MOST_COUNT, Frame, Known, Names, static_shape
 from generators.tir.values import Sampler, element_type, usable
 
 _EXTENTS = (1, 2, 3, 4, 4, 5, 8, 8, 16)
@@ -140,12 +140,16 @@ def _fill(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made | None:
 
 def _loop(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made:
     draws, var = maker.draws, Var(maker.names.fresh("i"))
-    extent = draws.pick(maker.limits.extents)
-    low = draws.pick((0, 0, 0, 0, 1, 2))
+    counts = [each for each in frame.known if each.low == 0 and each.high <= MOST_COUNT]
+    counts = [each for each in counts if each not in frame.loops and each.var.dtype == "int32"]
+    low, extent = draws.pick((0, 0, 0, 0, 1, 2)), draws.pick(maker.limits.extents)
+    number: Expr = Const(extent)
+    if counts and draws.chance(0.4):  # only a caller knows how often
+        low, extent, number = 0, MOST_COUNT, draws.pick(counts).var
     inner = frame.with_loop(Known(var, low, low + extent - 1))
-    kind = "unrolled" if draws.chance(0.15) else "serial"
+    kind = "unrolled" if isinstance(number, Const) and draws.chance(0.15) else "serial"
     body = maker.body(inner, draws.between(1, max(1, fuel // 2)), depth + 1)
-    return (For(var, Const(low), Const(extent), kind, body),), frame
+    return (For(var, Const(low), number, kind, body),), frame
 
 
 def _branch(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made:

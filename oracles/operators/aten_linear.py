@@ -141,14 +141,9 @@ def _largest(call: Call) -> float:
 
 
 def _linear(
-    name: str,
-    arithmetic: Arithmetic,
-    sample: Sampler,
-    shape: Callable[[Call], Shape],
-    ranks: range,
-    dtypes: tuple[DType, ...] = (*FLOATING, I64, I32),
+    name: str, arithmetic: Arithmetic, sample: Sampler, shape: Callable[[Call], Shape], ranks: range
 ) -> Operator:
-    infer = shaped(shape)
+    infer, dtypes = shaped(shape), (*FLOATING, I64, I32)
     return aten(name, Kind.LINEAR, arithmetic, dtypes, sample, infer, by_type(infer, _largest), ranks=ranks)
 
 

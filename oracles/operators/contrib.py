@@ -6,7 +6,7 @@ from oracles.operators.conv import CONV, conv_shape, sample_conv, with_bias
 from oracles.operators.matmul import MATMUL, matmul_shape, sample_gemm, sample_matmul
 from oracles.relation.arithmetic import ROUNDS_ABOUT_ONE, SUMS, SUMS_INSIDE, WHOLE, symmetric
 from oracles.relation.open_checks import another_dim, filled, is_filled, part_of, recogniser, volume
-from oracles.relation.operator import Inverse, Operator, RangeRule
+from oracles.relation.operator import Inverse, Operator
 from oracles.relation.program import MAX_ELEMENTS, MAX_RANK, Attribute, Call, Kind, Operand, Scope
 from oracles.relation.types import F16, F32, F64, I32, I64, Range, Shape, TensorType
 
@@ -230,8 +230,8 @@ def _bound_gemm(call: Call) -> tuple[Range, ...]:
     return (symmetric(2 * product + 2 * _rest(call, 2) + 1),)
 
 
-def _elementwise(name: str, bound: RangeRule = _wide) -> Operator:
-    return Operator(f"com.microsoft.{name}", Kind.ACTIVATION, ROUNDS_ABOUT_ONE, (F32,), bound=bound)
+def _elementwise(name: str) -> Operator:
+    return Operator(f"com.microsoft.{name}", Kind.ACTIVATION, ROUNDS_ABOUT_ONE, (F32,), bound=_wide)
 
 
 def _product(name: str) -> Operator:

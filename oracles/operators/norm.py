@@ -4,7 +4,7 @@ import math
 
 from oracles.relation.arithmetic import LOGARITHM_OF_SUM, SUMS_INSIDE, hull, symmetric
 from oracles.relation.open_checks import filled
-from oracles.relation.operator import Operator, RangeRule, Sampler, averaged_range
+from oracles.relation.operator import Operator, RangeRule, averaged_range
 from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand, Scope
 from oracles.relation.types import BF16, F16, F32, F64, FLOATS, Range, TensorType
 
@@ -47,17 +47,13 @@ def _normal_bound(call: Call) -> tuple[Range, ...]:
     return (symmetric(math.sqrt(count) * scale + (shift.range.magnitude if shift else 0) + 1),)
 
 
-def _per_channel(since_shape: int = 1) -> Sampler:
+def _per_channel(scope: Scope, focus: Operand) -> Call | None:
     """Scale and shift of one value a channel."""
-
-    def sample(scope: Scope, focus: Operand) -> Call | None:
-        if 0 in focus.shape[1:]:
-            return None
-        channels = (focus.shape[since_shape],)
-        scale, shift = scope.supply(focus.dtype, channels), scope.supply(focus.dtype, channels)
-        return Call((focus, scale, shift), _epsilon(scope))
-
-    return sample
+    if 0 in focus.shape[1:]:
+        return None
+    channels = (focus.shape[1],)
+    scale, shift = scope.supply(focus.dtype, channels), scope.supply(focus.dtype, channels)
+    return Call((focus, scale, shift), _epsilon(scope))
 
 
 def _epsilon(scope: Scope) -> dict[str, Attribute]:
@@ -178,7 +174,7 @@ OPERATORS = (
         Kind.NORM,
         SUMS_INSIDE,
         (F32, F16),
-        _per_channel(),
+        _per_channel,
         bound=_normal_bound,
         ranks=_CHANNELS,
         inverse=filled(1),

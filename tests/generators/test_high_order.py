@@ -8,7 +8,7 @@ from generators.fuzz import NO_PATTERNS, Fired, judge_cases, lesson_of
 from generators.language.profile import UNLIMITED
 from generators.mixture import BLOCK, DrawnCase, Plan, make_tests
 from generators.mutations.modes import Mode
-from generators.patterns.recipes import DEEPEST, bred_of, further_nodes, seeds_of
+from generators.patterns import DEEPEST, bred_of, further_nodes, seeds_of
 from generators.pools import MOST, Bred, Pool, Trial
 from generators.strategies import find_taught
 from oracles.verdict import Outcome, Phase, Verdict

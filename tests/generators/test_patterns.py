@@ -12,7 +12,7 @@ from generators.growth.grow import finish
 from generators.language.profile import UNLIMITED, draw_profile
 from generators.language.scope import Scope
 from generators.language.values import RandomSource
-from generators.patterns.recipes import Hidden, place_recipe, recipe_of
+from generators.patterns import Hidden, place_recipe, recipe_of
 from generators.strategies import find_strategy
 from oracles.backends import find_backend
 from oracles.probes.record import Firing

@@ -8,7 +8,7 @@ import pytest
 from corpus.target import Target
 from generators.feedback import LEAST, CoverageSnapshot, arm, shares_of_languages
 from generators.language.emit import language_of
-from generators.mixture import Plan, make_cases
+from generators.mixture import BLOCK, Plan, make_cases
 from generators.mutations.modes import Mode
 from oracles.judge import Judge
 from oracles.verdict import SURVIVAL, Outcome
@@ -31,14 +31,15 @@ def test_most_programs_of_a_mode_hold_what_it_stands_for():
 def test_values_that_are_not_finite_raise_no_false_alarm():
     pytest.importorskip("tvm_ffi", reason="tvm is not installed")
     with Judge(Target.parse("tvm"), format="relax", lower_levels=False) as judge:
-        found = Counter(judge.verdict(case).outcome for case in _cases(Mode.NONFINITE, range(14, 26)))
+        found = Counter(judge.verdict(case).outcome for case in _cases(Mode.NONFINITE, range(14, 20)))
     assert found[Outcome.MISMATCH] == 0
-    assert found[Outcome.PASS] > 6
+    assert found[Outcome.PASS] > 2
 
 
 def test_each_language_of_a_target_gets_blocks_of_its_mixture():
-    formats = Counter(case.format for case in make_cases(Plan(beside=BESIDE), range(640)))
-    assert min(formats[name] for name in ("onnx", "relax", "tir")) > 0.2 * 640
+    firsts = [make_cases(Plan(beside=BESIDE), range(at, at + 1)) for at in range(0, 40 * BLOCK, BLOCK)]
+    formats = Counter(case.format for (case,) in firsts)
+    assert min(formats[name] for name in ("onnx", "relax", "tir")) > 0.2 * 40
 
 
 def test_a_language_that_yields_more_gets_more_and_none_less_than_the_least():

@@ -19,9 +19,10 @@ from corpus.tir.program import make_inputs
 from corpus.tir.scopes import is_well_formed
 from corpus.tir.tree import Alloc, Axis, Bind, Block, For, Function, If, Match, Module, Stmt, Store
 from corpus.tir.tree import Store as Put
-from corpus.tir.values import Binary, Buffer, Call, Cast, Const, Expr, Load, Range, Region, Var
+from corpus.tir.values import Binary, Buffer, Call, Cast, Const, Expr, Load, Range, Region, Var, literal
 from corpus.tir.walk import statements
 from oracles.backends import backends
+from oracles.judge import Judge
 from oracles.verdict import Outcome
 from reducer.api import reduce_case
 from reducer.move import Hints, Move
@@ -392,6 +393,21 @@ def test_what_a_primfunc_calls_needs_trust(callee, complains):
 def planted(monkeypatch: pytest.MonkeyPatch) -> None:
     module = importlib.import_module("tests.bench.planted_loops")
     monkeypatch.setitem(backends(), "planted_loops", module.backend())
+
+
+@pytest.mark.usefixtures("planted")
+@pytest.mark.parametrize("dtype", ["bool", "float32"])
+def test_what_a_pass_lets_write_beside_a_buffer_is_seen_where_no_value_shows_it(dtype):
+    buffer, i = Buffer("A", (Const(4),), dtype), Var("i")
+    store = Put("A", (i,), Const(True, "bool") if dtype == "bool" else literal(1, dtype))
+    module = Module({"main": Function((buffer,), (For(i, Const(0), Const(4), "serial", (store,)),))})
+    target = Target("planted_loops")
+    case = Case("tir", to_bytes(module), make_inputs(module, 1), target)
+    with Judge(target, format="tir") as judge:
+        assert judge.verdict(case).outcome is Outcome.PASS
+        verdict = judge.verdict(case.with_passes(("tirx.RunsOver",)))
+    assert verdict.outcome is Outcome.EXCEPTION
+    assert "memory: write beyond the buffer A" in verdict.title
 
 
 @pytest.mark.slow

@@ -155,11 +155,11 @@ def test_killed_after_some_checks_again_and_again(case, settings, undisturbed, t
     same_as(tmp_path / "out", expected)
 
 
-@pytest.mark.parametrize("kind", ["command", "mismatch"])
-def test_killed_at_a_call_of_the_predicate(cases, settings, undisturbed, tmp_path, kind):
+def test_killed_at_a_call_of_the_predicate(cases, settings, undisturbed, tmp_path):
     """A sample of the sweep below."""
-    expected, said, _ = undisturbed[kind]
-    killed_at(said["checks"] - 3, cases[kind], tmp_path / "out", {**settings[kind], "jobs": 2}, expected)
+    expected, said, _ = undisturbed["mismatch"]
+    options = {**settings["mismatch"], "jobs": 2}
+    killed_at(said["checks"] - 3, cases["mismatch"], tmp_path / "out", options, expected)
 
 
 @pytest.mark.slow

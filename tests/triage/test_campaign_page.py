@@ -31,8 +31,7 @@ from triage.campaigns.target_campaigns import FLOOR, CpuShares
 from triage.console.display import JsonLines, LiveScreen, PlainDisplay, picture
 from triage.console.status import HuntStatus, LatestFinding, StrategyStats, clock
 from triage.pages.campaign import campaign_page, write_campaign_page
-from triage.store.database import Store
-from triage.store.jobs.campaigns import (
+from triage.store.campaigns import (
     MOST_ROWS,
     FileRow,
     LibraryRow,
@@ -48,6 +47,7 @@ from triage.store.jobs.campaigns import (
     start_campaign,
     start_run,
 )
+from triage.store.database import Store
 from triage.views.charts import Line, series
 
 HOSTILE = "<script>alert(1)</script> \x1b[2J of shape {3,4}"

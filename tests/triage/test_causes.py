@@ -25,7 +25,7 @@ from triage.bugs.failures import mark_explained, record_failure
 from triage.bugs.overview import overview
 from triage.campaigns.target_campaigns import ReductionBenefit, Worth, worth_of
 from triage.causes.consequences import MOST_CHECKS, ended_earlier, find_root
-from triage.causes.cores import form_of, share_a_kernel, site_of_crash
+from triage.causes.cores import Site, form_of, share_a_kernel, site_of_crash
 from triage.causes.explaining import Bug, by_symptom, explain, may_follow, names_itself
 from triage.clustering.similarity import MERGE, compare
 from triage.reductions.explained import Selection, name_reduced, waiting
@@ -321,6 +321,14 @@ def test_operators_that_take_and_give_the_same_may_share_a_kernel():
     assert share_a_kernel("ArgMax", "ArgMin")
     assert not share_a_kernel("Min", "Concat")
     assert not share_a_kernel("Einsum", "com.example:Mine")
+
+
+def test_a_base_that_is_given_no_operand_dies_in_whichever_operator_has_it():
+    left_out, empty = frozenset({"1 is left out"}), frozenset({"0 is empty"})
+    known = Site("Min", ("int32",), left_out)
+    assert Site("Max", ("float32",), left_out).is_like(known)
+    assert not Site("Max", ("int32",), empty).is_like(Site("Min", ("int32",), empty))
+    assert not Site("Einsum", ("int32",), left_out).is_like(known)
 
 
 @pytest.mark.slow

@@ -18,8 +18,8 @@ import yaml
 
 from tests.helpers.commands import ROOT, waited_for
 from tests.house.reference import commands, names_of, options
+from triage.store.campaigns import last_campaign
 from triage.store.database import Store
-from triage.store.jobs.campaigns import last_campaign
 
 SLURM, KUBERAY = ROOT / "docs/cluster/crux.sbatch", ROOT / "docs/cluster/raycluster.yaml"
 

@@ -17,9 +17,9 @@ import pytest
 from generators.feedback import CoverageSnapshot, together
 from tests.helpers.commands import command, crux_apart, environment, waited_for
 from triage.campaigns.coverage_sync import FEWEST_FOLDED
+from triage.store.campaigns import last_campaign, load_folded, load_lessons
 from triage.store.database import Store
 from triage.store.failures import list_failures
-from triage.store.jobs.campaigns import last_campaign, load_folded, load_lessons
 from triage.store.maintenance.vacuum import examine
 
 KILLS = int(os.environ.get("CRUX_KILLS", "50"))

@@ -20,7 +20,7 @@ from corpus.graphs.program import REF, Binding, Graph, GraphProgram, Input
 from corpus.pattern import FOLDER, Pattern, load_pattern, load_patterns, read_pattern
 from corpus.target import Target
 from generators.language.profile import UNLIMITED
-from generators.patterns.recipes import is_sound, recipe_of
+from generators.patterns import is_sound, recipe_of
 from generators.relax.programs import make_program
 from generators.strategies import find_strategy
 from generators.tir.programs import lowered

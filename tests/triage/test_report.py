@@ -28,6 +28,7 @@ from triage.claims.titles import operators_of, passes_tried, title_of
 from triage.projects import project_of
 from triage.reports import sentences
 from triage.reports.checklist import sizes
+from triage.reports.draft import vary_empty_dims
 from triage.reports.issue import short_output
 from triage.reports.report import write_report
 from triage.repro.proving import SAYS, prove
@@ -332,6 +333,16 @@ def test_what_a_check_between_passes_says_is_no_exception_of_the_compiler(error,
     assert sentences.happened(expectation, "tvm 1.0") == f"With tvm 1.0 {message}."
     assert "module" in sentences.expected(expectation, given, Tolerance())
     assert sentences.level_rows(given.runs, expectation, Tolerance()) == []
+
+
+def test_a_dim_of_0_is_varied_too(judge):
+    made = model([("ReduceMax", ["x"], ["y"])], {"x": (1, [0, 3])}, {"y": (1, [1, 1])})
+    case = Case("onnx", made.SerializeToString(), {"x": np.zeros((0, 3), np.float32)}, ORT)
+    verdict = judge.verdict(case)
+    (as_it_is, other) = vary_empty_dims(case, verdict, judge)
+    assert (as_it_is.name, as_it_is.shows) == ("0", True)
+    assert (other.name, other.shows) == ("2", not verdict.is_bug)
+    assert vary_empty_dims(clip_exception(), verdict, judge) == ()
 
 
 def test_what_ends_unlike_elsewhere_is_not_said_of_every_configuration():

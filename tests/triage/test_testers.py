@@ -24,8 +24,8 @@ from triage.campaigns.coverage_sync import FEWEST_FOLDED, CoverageSync, must_go_
 from triage.campaigns.target_campaigns import Fuzzer
 from triage.campaigns.testers import RemoteError, open_testers
 from triage.console.options import CaseOptions
+from triage.store.campaigns import last_campaign, load_costs, load_folded
 from triage.store.database import Store
-from triage.store.jobs.campaigns import last_campaign, load_costs, load_folded
 
 if TYPE_CHECKING:
     pass

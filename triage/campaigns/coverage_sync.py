@@ -17,8 +17,7 @@ from oracles.backends import find_backend
 from oracles.judge import Judge
 from oracles.native.coverage import by_file, find_libraries
 from oracles.native.watching import Blocks, Met, Watch
-from triage.store.database import Store, open_existing
-from triage.store.jobs.campaigns import (
+from triage.store.campaigns import (
     FileRow,
     LibraryRow,
     StrategyCost,
@@ -35,6 +34,7 @@ from triage.store.jobs.campaigns import (
     next_seed,
     start_campaign,
 )
+from triage.store.database import Store, open_existing
 
 KEEP_SECONDS = 1.0
 """Between two writes of lessons: each one waits for the disk."""

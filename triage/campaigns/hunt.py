@@ -1,8 +1,9 @@
 """A hunt: fuzz, reduce, cluster and report in turns, until the time is up.
 
-Each find is in the database before anything else happens to it, each reduction keeps a journal, and each
-cluster is reported as soon as it has its first reduced failure: whenever a hunt is stopped, what it found is
-there, and the next one takes up the failures that were not reduced yet.
+Tests have at least half of the CPU time while something new comes: a first failure is reduced, and a bug
+reported, when they have had it, and the rest at the end, for which time is kept. Each find is in the database
+before anything else happens to it, and each reduction keeps a journal: whenever a hunt is stopped, what it
+found is there, and the next one takes up what was not reduced or reported yet.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ from triage.reports.by_name import note_report
 from triage.reports.newest_release import NewestReleases
 from triage.reports.report import write_report
 from triage.store.artifacts import reported_case
+from triage.store.campaigns import keep_decision
 from triage.store.causes import root_of
 from triage.store.clusters import LIMIT, Cluster, clusters, get_cluster
 from triage.store.database import Store
 from triage.store.failures import REDUCED, UNREDUCIBLE, Failure, get_failure, list_failures, why_set_aside
-from triage.store.jobs.campaigns import keep_decision
 from triage.store.maintenance.vacuum import collect_garbage, disk_bytes
 from triage.store.names import cluster_name, representative
 
@@ -103,10 +104,14 @@ class Reporter:
         self.shown.note(f"{name}: {report.title}; {report.folder}/repro.py shows it{missing}")
 
 
-RESERVED_SHARE, MOST_RESERVED = 0.25, 60.0
-"""The last part of the time in which nothing new is looked for, and its most seconds where nothing waits."""
-REPORT_SECONDS = 8.0
-"""What a report takes, roughly; reducing stops when so much is not left."""
+TEST_SHARE = 0.5
+"""Of the CPU time, what tests have before anything else is done."""
+LEAST_RESERVED = 20.0
+"""The last seconds, a tenth of a short hunt at most, in which nothing new is looked for."""
+REPORT_SECONDS, REDUCTION_SECONDS = 8.0, 5.0
+"""What a report and a reduction take, until the hunt has measured it."""
+MOST_KEPT = 8
+"""How many reports reducing leaves time for, at most."""
 SHORTEST_STRETCH, LONGEST_STRETCH = 4.0, 30.0
 LONGEST_REDUCTION_SHARE = 0.25
 REDUCING, FIRSTS, REPORTING = "reducing", "first of a symptom", "reporting"
@@ -148,11 +153,14 @@ class Hunt:
             self.store, self.fronts, self.shares, self.shown, self.limits.seconds, self._issues
         )
         self._clusters = {each.id for each in clusters(self.store)}
+        self._reports, self._reductions = _Mean(REPORT_SECONDS), _Mean(REDUCTION_SECONDS)
+        self._reserved = 0.0
 
     @property
     def left(self) -> float:
-        """Seconds until the deadline."""
-        return self.limits.seconds - (time.monotonic() - self.start)
+        """Seconds until the deadline; no more than the CPU seconds that are left, if these are limited."""
+        wall = self.limits.seconds - (time.monotonic() - self.start)
+        return min(wall, self.limits.cpu - self.eye.cpu()) if self.limits.cpu else wall
 
     @property
     def tests(self) -> int:
@@ -161,22 +169,36 @@ class Hunt:
 
     def run(self) -> None:
         """Fuzz and reduce by turns until a limit, then write the reports that are missing."""
-        while self.left > self._reserved() and self._may_go_on():
-            for front in self.fronts:
-                self._reduce_some(front, FIRSTS, self.left, "", urgent=True)
-            if self.left > self._reserved():
+        while self.left > self._reserve() and self._may_go_on():
+            self._do_what_waits()
+            if self.left > self._reserve():
                 self._turn()
+        self._reserved = self.left
         for front in self.fronts:
+            self._reduce_some(front, FIRSTS, self.left, "", urgent=True)
             self._reduce_some(front, REDUCING, self.left, "nothing new is looked for any more")
-        self._report_missing()
+        for front, cluster in self._unreported():
+            if self.left > 0 or not (self.limits.cpu or self._is_known(cluster)):
+                self._report(front, cluster)
         self.eye.look("done", always=True)
 
-    def _report_missing(self) -> None:
-        """Write the reports that are missing; those of known bugs last, and only while there is time."""
+    def _do_what_waits(self) -> None:
+        """Reduce the first of each symptom and report new bugs, as long as tests have had their share."""
+        for front in self.fronts:
+            self._reduce_some(front, FIRSTS, self.left, "", urgent=True)
+        for front, cluster in self._unreported():
+            if self._tests_are_due() or self._is_known(cluster):
+                return
+            self._report(front, cluster)
+
+    def _tests_are_due(self) -> bool:
+        """Whether tests have had less than their share of the CPU time."""
+        return self.left > self._reserved and self.eye.cpu_of_tests() < TEST_SHARE * self.eye.cpu()
+
+    def _unreported(self) -> list[tuple[TargetCampaign, int]]:
+        """The clusters whose report is missing, those of known bugs last."""
         missing = [(front, each) for front in self.fronts for each in self.reporter.missing(front.target)]
-        for front, cluster in sorted(missing, key=lambda each: self._is_known(each[1])):
-            if not self._is_known(cluster) or self.left > 0:
-                self._report(front, cluster)
+        return sorted(missing, key=lambda each: self._is_known(each[1]))
 
     def bugs(self) -> list[dict[str, Any]]:
         """Every bug of the database with its state, as `crux triage` lists them."""
@@ -202,16 +224,19 @@ class Hunt:
         )
         return False
 
-    def _reserved(self) -> float:
-        """Seconds at the end that are kept for what waits by then."""
-        share = self.limits.seconds * RESERVED_SHARE
-        is_short = share > self.left and any(front.waiting(urgent=False) for front in self.fronts)
-        return share if is_short else min(share, MOST_RESERVED)
+    def _reserve(self) -> float:
+        """Keep seconds at the end for what waits by now, half of the hunt at most."""
+        reports = sum(not self._is_known(cluster) for _, cluster in self._unreported())
+        firsts = sum(front.firsts() for front in self.fronts)
+        estimate = reports * self._reports.value + firsts * (self._reductions.value + self._reports.value)
+        least = min(LEAST_RESERVED, 0.1 * self.limits.seconds)
+        self._reserved = min(max(estimate, least), (1 - TEST_SHARE) * self.limits.seconds)
+        return self._reserved
 
     def _turn(self) -> None:
         """One piece of time for fuzzing a target, or for reducing what waits of it, by their yields."""
         choices = {f"{FUZZING} {front.target}": (front, True) for front in self.fronts}
-        for front in self.fronts:
+        for front in () if self._tests_are_due() else self.fronts:
             waiting = front.waiting(urgent=False)
             if waiting is not None and not waiting.is_endless:
                 choices[f"{REDUCING} {front.target}"] = (front, False)
@@ -224,8 +249,7 @@ class Hunt:
             self._reduce_some(front, REDUCING, stretch, chosen.why)
 
     def _fuzz(self, front: TargetCampaign, seconds: float, chosen: Choice) -> None:
-        kept = min(self.limits.seconds * RESERVED_SHARE, MOST_RESERVED)
-        room = max(self.left - kept, 1.0)
+        room = max(self.left - self._reserved, 1.0)
         tests = max(self.limits.tests - self.tests, 1) if self.limits.tests else None
         cpu, gained = 0.0, 0
         for step in front.fuzzer.stretch(tests=tests, seconds=min(seconds, room)):
@@ -237,17 +261,20 @@ class Hunt:
                 self.eye.found(step.failure.name, looks, step.failure.title)
             self.eye.tested()
             self.eye.look(f"fuzzing {front.label}")
+            if self.limits.cpu and self.left < cpu / 20:
+                break
         self._count(front, f"{FUZZING} {front.target}", chosen.why, cpu, gained)
 
     def _reduce_some(
         self, front: TargetCampaign, what: str, seconds: float, why: str, *, urgent: bool = False
     ) -> None:
         """Reduce the most telling failures first; if `urgent`, only the first of each symptom."""
-        least = max(2 * REPORT_SECONDS, self.left - seconds)
+        reports = self._reports.value * min(len(self._unreported()), MOST_KEPT)
+        least = max(2 * REPORT_SECONDS, reports, self.left - seconds)
         before = front.cpu()
         gained = 0
         self._explain(front, least)
-        while self.left > least and (failure := front.waiting(urgent=urgent)):
+        while self.left > least and not self._tests_are_due() and (failure := front.waiting(urgent=urgent)):
             gained += self._reduce(front, failure)
             front.explainer.hold_to_sample(failure.id)
             self._explain(front, least)
@@ -292,11 +319,12 @@ class Hunt:
                 return
 
     def _reduce(self, front: TargetCampaign, failure: Failure) -> int:
-        """Reduce a failure and report its bug if that is new; how many new bugs that made."""
+        """Reduce a failure; how many new bugs that made."""
         longest = max(self.limits.seconds * LONGEST_REDUCTION_SHARE, 10.0)
         minutes = min(self.left - REPORT_SECONDS, longest) / 60
         self.shown.note(f"reducing {failure.name}")
         shown = _Named(self.shown, self.eye, failure.name)
+        start = time.monotonic()
         try:
             after, document = reduce_failure(
                 self.store, failure, self.options, Request(minutes=minutes), shown, front.judge
@@ -311,16 +339,14 @@ class Hunt:
         if document is None:
             self.shown.note(f"{failure.name} is left: {why_set_aside(self.store, failure.id)}")
             return 0
+        self._reductions.add(time.monotonic() - start)
         what = self._what_it_is(after)
         self.shown.note(
             f"reduced {failure.name} from {document['nodes_before']} to {document['nodes_after']} nodes"
             f" in {document['checks']} checks: {what}"
         )
         self.eye.found(failure.name, what.partition(": ")[0], after.title)
-        gained = self._is_new(after.cluster)
-        if after.cluster not in self.reporter.reported and not self._is_known(after.cluster):
-            self._report(front, after.cluster)
-        return int(gained)
+        return int(self._is_new(after.cluster))
 
     def _what_it_is(self, reduced: Failure) -> str:
         """`new`, another face of a bug, or one more of a bug: what a person wants to know of a find first."""
@@ -335,11 +361,25 @@ class Hunt:
         """Write a bug's report, and note what that took; a late one only where there is none yet."""
         if cluster in self.reporter.reported and self.left < REPORT_SECONDS:
             return
+        start = time.monotonic()
         self.eye.look(f"reporting {cluster_name(cluster)}", always=True)
         before = front.cpu() + cpu_of_the_ended()
         self.reporter.write(cluster, front.judge)
+        self._reports.add(time.monotonic() - start)
         cpu = front.cpu() + cpu_of_the_ended() - before
         self._count(front, f"{REPORTING} {front.target}", f"{cluster_name(cluster)}", cpu, 0)
+
+
+@dataclass
+class _Mean:
+    """A mean that begins with a guess, which counts as one."""
+
+    value: float
+    count: int = 1
+
+    def add(self, value: float) -> None:
+        self.count += 1
+        self.value += (value - self.value) / self.count
 
 
 @dataclass(frozen=True)

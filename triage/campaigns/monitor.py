@@ -12,9 +12,9 @@ from triage.bugs.overview import overview_with_states
 from triage.campaigns.target_campaigns import FUZZING, CpuShares, TargetCampaign
 from triage.console.display import Display
 from triage.console.status import HuntStatus, LatestFinding, StrategyStats
+from triage.store.campaigns import Sample, keep_sample
 from triage.store.database import Store
 from triage.store.failures import count_waiting
-from triage.store.jobs.campaigns import Sample, keep_sample
 
 LOOK_SECONDS = 0.4
 SAMPLE_SECONDS = 20.0
@@ -86,7 +86,11 @@ class HuntMonitor:
     def cpu(self) -> float:
         """CPU seconds of the hunt by now, wherever its testers are."""
         others = sum(cpu for name, cpu in self._shares.whole.items() if not name.startswith(FUZZING))
-        return self._tested() - self._tested_before + others
+        return self.cpu_of_tests() + others
+
+    def cpu_of_tests(self) -> float:
+        """CPU seconds of the hunt's tests by now."""
+        return self._tested() - self._tested_before
 
     def _tested(self) -> float:
         """CPU seconds of the tests of the campaigns, those of earlier runs included."""

@@ -30,6 +30,14 @@ from triage.campaigns.testers import Testers, open_testers
 from triage.console.options import CaseOptions
 from triage.reductions.explained import Explainer, Selection
 from triage.setup.environment import describe_environment
+from triage.store.campaigns import (
+    StrategyCost,
+    finish_run,
+    keep_refusals,
+    load_refusals,
+    start_run,
+    update_run,
+)
 from triage.store.causes import explanation_of, root_of
 from triage.store.database import Store
 from triage.store.failures import (
@@ -40,14 +48,6 @@ from triage.store.failures import (
     first_alike,
     get_failure,
     list_failures,
-)
-from triage.store.jobs.campaigns import (
-    StrategyCost,
-    finish_run,
-    keep_refusals,
-    load_refusals,
-    start_run,
-    update_run,
 )
 from triage.store.names import representative
 
@@ -251,6 +251,10 @@ class TargetCampaign:
     def waiting(self, *, urgent: bool) -> Failure | None:
         """The failure to reduce next; `urgent` ones are the first of their symptom, and end."""
         return self.selection.next(urgent=urgent)
+
+    def firsts(self) -> int:
+        """How many symptoms wait for their first reduction."""
+        return self.selection.firsts()
 
     def cpu(self) -> float:
         """CPU seconds of this process and of the workers that reduce and report."""

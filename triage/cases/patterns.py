@@ -14,7 +14,7 @@ from corpus.errors import UserError
 from corpus.onnx.graph import inlined, walk_nodes
 from corpus.onnx.inputs import make_inputs
 from corpus.pattern import Pattern
-from generators.patterns.recipes import is_sound, recipe_of
+from generators.patterns import is_sound, recipe_of
 from generators.strategies.patterns import around
 from oracles.judge import Judge
 from oracles.probes.record import Firing

@@ -91,6 +91,9 @@ def _needed(node: onnx.NodeProto) -> Sequence[str]:
     return [name for at, name in enumerate(node.input) if at >= len(formal) or formal[at].option != _OPTIONAL]
 
 
+LEFT_OUT = " is left out"
+
+
 @dataclass(frozen=True, slots=True)
 class Site:
     """The node in which a process died: its operator, the dtypes that flow in, what is special of the values.
@@ -105,13 +108,22 @@ class Site:
     def is_like(self, known: Site | None) -> bool:
         """Whether a known site is the same one: all that matters of the values there holds here.
 
-        Kernels are made from one text for all types, so that these make no two sites. A known case may hold
-        more that is special than it needs, as long as it holds what is special here.
+        Kernels are made from one text for all types, so that these make no two sites; nor do operators that
+        share a kernel's base, where an operand is left out. A known case may hold more that is special than
+        it needs, as long as it holds what is special here.
         """
-        if known is None or self.operator != known.operator:
+        if known is None:
             return False
+        if self.operator != known.operator:
+            is_one_base = share_a_kernel(self.operator, known.operator)
+            return is_one_base and self.leaves_out and known.leaves_out
         own, others = self.telling, known.telling
         return others <= own or (bool(own) and own <= others)
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether an operand is left out."""
+        return any(word.endswith(LEFT_OUT) for word in self.special)
 
     @property
     def telling(self) -> frozenset[str]:
@@ -185,7 +197,7 @@ def _value(subject: NodeSubject, name: str) -> Value:
 
 def special_values(values: Sequence[Value], left_out: Collection[int] = ()) -> frozenset[str]:
     """Name special operands by position: empty, left out, zero, the least integer, NaN, infinity."""
-    found = {f"{position} is left out" for position in left_out}
+    found = {f"{position}{LEFT_OUT}" for position in left_out}
     for position, value in enumerate(values):
         if isinstance(value, np.ndarray):
             found.update(f"{position} {word}" for word in _special(value))

@@ -225,7 +225,7 @@ def explain(
     Bugs of the failure's own outcome go before others, larger ones before smaller ones: they say more.
     """
     held, symptom = operators_of(case), str(verdict.symptom or "")
-    fitting = [bug for bug in bugs if bug.may_be_in(held, symptom)]
+    fitting = [bug for bug in bugs if bug.may_be_in(held, symptom) or _holds(held, bug)]
     fitting.sort(key=lambda bug: (bug.outcome != verdict.outcome.value, -bug.operators.total(), bug.key))
     found = _by_passes(case, verdict, [bug for bug in fitting if bug.passes], judge)
     kernels = [bug for bug in fitting if not bug.passes]

@@ -93,7 +93,7 @@ MOST_HEAD = 40
 """Characters of what stands in brackets."""
 PREAMBLE = re.compile(
     r"^(?:.*?\bwith the following errors?: *|(?:This is an i|I)nvalid model\. (?:Type Error: )?"
-    r"|Node \(\S*\) Op \(\w+\) \[\w+\] |.*? was false\. )(?=\S)"
+    r"|Node \(\S*\) Op \(\w+\) \[\w+\] |Checked failed\. |.*? was false\. )(?=\S)"
 )
 """What stands before what is wrong, and would leave no room for it."""
 CHECKED = re.compile(r"^Check failed: .*?(?:\)|\w) ?(?:is false)? ?: +(?=\S)")
@@ -128,7 +128,9 @@ def title_of(
     needed = _needed(expectation, passes)
     effect = _effect(expectation, tolerance, needed)
     if needed:
-        return bracketed(" + ".join(needed), effect, f" for {_joined(kinds)}" if kinds else "")
+        head = " + ".join(needed)
+        head = head if len(head) <= MOST_HEAD else needed[-1]  # what the others led to
+        return bracketed(head, effect, f" for {_joined(kinds)}" if kinds else "")
     failing = _failing_of(expectation.failing, kinds)
     others = [each for each in kinds if each != failing] if failing else []
     beside = f" with {_joined(others)}" if others else ""
@@ -166,10 +168,12 @@ JOINTS = re.compile(
     re.IGNORECASE,
 )
 """Words after which no title ends."""
-CLAUSE = re.compile(r"[,;:.](?= )| (?=\(|(?:where|which|because|while|when) )")
+CLAUSE = re.compile(r"[;:.](?= )|,(?= (?!and |or ))| (?=\(|(?:where|which|because|while|when) )")
 """What ends a part of a message that can stand alone."""
-THROWN = re.compile(r"^[A-Za-z_]\w*: (?=\S)")
-"""The name of an exception before what it says."""
+LED_IN = re.compile(r"(?:For|If|In|When|With) [^,]*$")
+"""What only leads in to what a message says."""
+THROWN = re.compile(r"^[A-Za-z_][\w:]*(?: fails)?: (?=\S)")
+"""The name of an exception, or of who throws it, before what it says."""
 
 
 def _cut(text: str, most: int) -> str:
@@ -179,7 +183,7 @@ def _cut(text: str, most: int) -> str:
         return text
     clauses = [text[: found.start()] for found in CLAUSE.finditer(text) if found.start() <= most]
     whole = [each for each in clauses if len(each) >= most // 2 and _is_balanced(each)]
-    if whole:
+    if whole and not LED_IN.match(whole[-1]):
         return whole[-1]
     words = (text[: most + 1].rpartition(" ")[0] or text[:most]).split(" ")
     while len(words) > 1 and (JOINTS.fullmatch(words[-1]) or not _is_balanced(" ".join(words))):
@@ -189,7 +193,7 @@ def _cut(text: str, most: int) -> str:
 
 def _is_balanced(text: str) -> bool:
     """Whether a text closes the brackets and the quotes that it opens."""
-    quotes = re.sub(r"\w'\w", "", text)
+    quotes = re.sub(r"\w'\w|'s\b", "", text)
     pairs = all(text.count(one) <= text.count(other) for one, other in ("()", "[]", "<>"))
     return pairs and all(quotes.count(each) % 2 == 0 for each in "'\"`")
 
@@ -280,7 +284,7 @@ def _said(error: str, message: str, needed: Sequence[str]) -> str:
     """The function that throws, or the exception, and what it says; a needed pass is in the head."""
     parsed = parse_message(name_operators(without_instructions(message)))
     text = " ".join(scrub(parsed.rest if parsed.site else unwrap(parsed.rest)).split())
-    text = CHECKED.sub("", PREAMBLE.sub("", text))
+    text = PREAMBLE.sub("", CHECKED.sub("", PREAMBLE.sub("", text)))
     site = parsed.site.split()[-1] if parsed.site else ""
     if WRAPPED.search(message) and re.match(r"[A-Za-z_]\w*: ", text):
         return text

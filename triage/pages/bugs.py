@@ -30,10 +30,10 @@ from triage.console.options import StoreOptions
 from triage.language import list_case
 from triage.pages.differences import MANY_NODES, curves
 from triage.store.artifacts import REDUCTION_KEPT, find_artifact, last_report
+from triage.store.campaigns import run_totals
 from triage.store.clusters import BY_SYMPTOM, clusters, signatures_of
 from triage.store.database import Store
 from triage.store.failures import get_failure, release_results_of, verdict_of
-from triage.store.jobs.campaigns import run_totals
 from triage.store.names import failure_name, find_cluster, representative
 from triage.views.bars import Bars, over_time
 from triage.views.drawn import drawn

@@ -10,9 +10,9 @@ from typing import Any
 from corpus.outputs import put
 from triage.bugs.known import KnownIssue
 from triage.bugs.overview import overview_with_states
+from triage.store.campaigns import coverage_documents, progress_document
 from triage.store.clusters import clusters
 from triage.store.database import Store
-from triage.store.jobs.campaigns import coverage_documents, progress_document
 from triage.store.names import find_cluster
 from triage.views.charts import Line, Point, Series, series
 from triage.views.rendering import hash_of, render

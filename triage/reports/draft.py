@@ -80,10 +80,48 @@ def _try(
         program=retyped(model, code, other).SerializeToString(deterministic=True),
         inputs={key: _converted(value, code, other) for key, value in case.inputs.items()},
     )
-    found = judge.verdict(changed)
+    return Variation(name, _shows(judge.verdict(changed), verdict))
+
+
+def _shows(found: Verdict, verdict: Verdict) -> bool | None:
+    """Whether a variant fails alike; None where it is no valid program."""
     if found.outcome in (Outcome.INVALID, Outcome.UNSUPPORTED):
-        return Variation(name, None)
-    return Variation(name, _face(found) == _face(verdict))
+        return None
+    return _face(found) == _face(verdict)
+
+
+def vary_empty_dims(case: Case, verdict: Verdict, judge: Judge) -> tuple[Variation, ...]:
+    """The program as it is, and with some elements where what flows in has a dim of 0; none without one."""
+    model = onnx.ModelProto()
+    model.CopyFrom(case.parsed)
+    graph = model.graph
+    empty = [name for name, value in case.inputs.items() if isinstance(value, np.ndarray) and not value.size]
+    weights = [each for each in graph.initializer if 0 in each.dims]
+    if not (empty or weights) or case.external or len(graph.node) > MOST_NODES:
+        return ()
+    inputs = {name: filled(value) if name in empty else value for name, value in case.inputs.items()}
+    for weight in weights:
+        weight.CopyFrom(onnx.numpy_helper.from_array(filled(onnx.numpy_helper.to_array(weight)), weight.name))
+    graph.ClearField("value_info")
+    for each in (*graph.input, *graph.output):
+        for dim in each.type.tensor_type.shape.dim:
+            if dim.HasField("dim_value") and not dim.dim_value:
+                dim.dim_value = FILLED
+    changed = replace(case, program=model.SerializeToString(deterministic=True), inputs=inputs)
+    found = judge.verdict(changed)
+    shows = (
+        None if found.outcome in (Outcome.INVALID, Outcome.UNSUPPORTED) else _face(found) == _face(verdict)
+    )
+    return Variation("0", True), Variation(str(FILLED), shows)
+
+
+FILLED = 2
+"""What a dim of 0 becomes."""
+
+
+def filled(value: Any) -> Any:
+    """An array of zeros with elements where one without any had a dim of 0."""
+    return np.zeros(tuple(size or FILLED for size in value.shape), value.dtype)
 
 
 def _face(verdict: Verdict) -> tuple[Outcome, str]:
@@ -141,7 +179,7 @@ class Draft:
     def look(self) -> None:
         """Ask the backend all that the report says, which takes its time, while the scripts run."""
         shown = self.exhibit
-        _ = self.runs, self.passes, self.variations, self.in_double, shown.reference, shown.complaint
+        _ = self.runs, self.passes, self.empty_dims, self.in_double, shown.reference, shown.complaint
         _ = self.on_newest
 
     @property
@@ -226,6 +264,11 @@ class Draft:
         ):
             return ()
         return vary_dtypes(self.case, self.verdict, self.judge)
+
+    @cached_property
+    def empty_dims(self) -> tuple[Variation, ...]:
+        """Try dims other than 0, where types are varied as well."""
+        return vary_empty_dims(self.case, self.verdict, self.judge) if self.variations else ()
 
     @cached_property
     def on_newest(self) -> OnNewest | None:

@@ -258,9 +258,10 @@ def _varies(draft: Draft) -> Iterator[tuple[str, str, str]]:
         yield "passes", " and ".join(f"`{name}`" for name in draft.passes.minimal), cures
     if tried := tried_releases(draft.history.bisection):
         yield ("release", *_both(tried))
-    types = [(f"`{each.name}`", each.shows) for each in draft.variations if each.shows is not None]
-    if len(types) > 1:
-        yield ("element type", *_both(types))
+    for what, variants in (("element type", draft.variations), ("size of the empty dim", draft.empty_dims)):
+        found = [(f"`{each.name}`", each.shows) for each in variants if each.shows is not None]
+        if len(found) > 1:
+            yield (what, *_both(found))
 
 
 def tried_releases(bisection: Mapping[str, Any]) -> list[tuple[str, bool]]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from corpus.values import Tensor, Value
 from oracles.numerics.compare import Tolerance, compare_outputs, differing
-from oracles.verdict import Outcome, Run, Status, Verdict
+from oracles.verdict import Outcome, Phase, Run, Status, Verdict
 from triage.claims.claim import ACCEPTED, UNOPTIMISED, Expectation, essence, signal_text
 from triage.claims.titles import in_short, in_words, pairs_of, while_doing
 from triage.projects import Project
@@ -79,9 +79,14 @@ def _happened(expectation: Expectation, package: str, runs: Sequence[Run]) -> st
         Outcome.OUT_OF_MEMORY: "runs out of memory",
     }[expectation.outcome]
     project = expectation.project
-    is_alike = all((each.status, each.phase) == (run.status, run.phase) for each in runs)
+    is_alike = all(_ends(each) == _ends(run) for each in runs)
     every = project.words.every if is_alike and not expectation.passing else ""
     return f"{package} {what} {while_doing(run, project)}, {every or in_words(run.config, project)}."
+
+
+def _ends(run: Run) -> tuple[Status, Phase]:
+    """How and where a run ends; what optimises cannot always be told from what loads."""
+    return run.status, Phase.IMPORT if run.phase is Phase.OPTIMISE else run.phase
 
 
 def _happened_to_values(expectation: Expectation, package: str) -> str:

@@ -144,10 +144,10 @@ def _model(case: Case, runner: Runner) -> tuple[str, str]:
         return f"model = {bytes_code(case.program)}", model
 
 
-def bytes_code(content: bytes, width: int = 96) -> str:
+def bytes_code(content: bytes) -> str:
     """Bytes as the expression that decodes them from base64."""
     text = base64.b64encode(content).decode()
-    lines = "".join(f'    "{text[at : at + width]}"\n' for at in range(0, len(text), width))
+    lines = "".join(f'    "{text[at : at + 96]}"\n' for at in range(0, len(text), 96))
     return f"base64.b64decode(\n{lines})"
 
 

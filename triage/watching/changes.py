@@ -19,10 +19,10 @@ from triage.cases.sources import open_to_run
 from triage.clustering.similarity import MERGE, compare
 from triage.console.options import CaseOptions
 from triage.console.output import say
+from triage.store.campaigns import WatchedRow, components_of, watched_case
 from triage.store.clusters import clusters, signatures_of
 from triage.store.database import Store
 from triage.store.failures import get_failure, verdict_of
-from triage.store.jobs.campaigns import WatchedRow, components_of, watched_case
 from triage.store.names import representative
 
 _SILENT = (Outcome.UNSUPPORTED.value, Outcome.INVALID.value, Outcome.UNDECIDED.value)

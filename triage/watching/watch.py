@@ -22,8 +22,8 @@ from triage.cases.judging import Judges, judge_often
 from triage.cases.replaying import shown_by
 from triage.console.options import CaseOptions
 from triage.console.status import Progress
+from triage.store.campaigns import WatchedRow, keep_watch, watched_releases
 from triage.store.database import Store, dump
-from triage.store.jobs.campaigns import WatchedRow, keep_watch, watched_releases
 from triage.watching.changes import Change, Seen, Subject, before, change
 
 SURE = 3

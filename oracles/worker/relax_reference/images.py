@@ -1,9 +1,10 @@
-"""Images: resizing, grids, regions; the backward forms of pools."""
+"""Images: resizing, grids, pools over regions and their backward forms; boxes that are kept or decoded."""
 
 from typing import Any, Mapping, Sequence  # noqa: UP035 (Python 3.8)
 
 import numpy as np
 
+from oracles.worker.relax_reference.reductions import softmax
 from oracles.worker.relax_reference.rule import NotKnown, Rules
 from oracles.worker.relax_reference.windows import PLAIN, avg_pool, padded, to_layout
 
@@ -91,10 +92,152 @@ def max_pool_backward(args: Args, attrs: Attrs) -> Any:
     return found[:, :, top : top + height, left : left + width]
 
 
+def grid_sample(args: Args, attrs: Attrs) -> Any:
+    """Sample the data at places from -1 to 1, bilinear or nearest; a grid's first row is x."""
+    data, grid = args
+    if attrs["layout"] != "NCHW" or data.ndim != 4 or attrs["method"] not in ("bilinear", "nearest"):
+        raise NotKnown("a grid of that kind")
+    sizes = data.shape[2:]
+    y, x = (
+        _within(_place(grid[:, row], size, attrs["align_corners"]), size, attrs)
+        for row, size in zip((1, 0), sizes)  # noqa: B905 (Python 3.8)
+    )
+    if attrs["method"] == "nearest":
+        return _pixels(data, np.rint(y).astype(int), np.rint(x).astype(int))
+    top, left = np.floor(y).astype(int), np.floor(x).astype(int)
+    down, right = (y - top)[:, None], (x - left)[:, None]
+    above = _pixels(data, top, left) * (1 - right) + _pixels(data, top, left + 1) * right
+    below = _pixels(data, top + 1, left) * (1 - right) + _pixels(data, top + 1, left + 1) * right
+    return above * (1 - down) + below * down
+
+
+def _place(at: Any, size: int, is_corner: bool) -> Any:
+    return (at + 1) * (size - 1) / 2 if is_corner else (at + 1) * size / 2 - 0.5
+
+
+def _within(at: Any, size: int, attrs: Attrs) -> Any:
+    """The places that padding leaves: as they are, reflected, or clipped."""
+    if attrs["padding_mode"] == "zeros":
+        return at
+    if attrs["padding_mode"] == "reflection":
+        first, span = (0.0, size - 1.0) if attrs["align_corners"] else (-0.5, float(size))
+        if not span:
+            raise NotKnown("a reflection within one place")
+        turns, rest = np.divmod(np.abs(at - first), span)
+        at = first + np.where(turns % 2 == 0, rest, span - rest)
+    return np.clip(at, 0, size - 1)
+
+
+def _pixels(data: Any, rows: Any, columns: Any) -> Any:
+    """The elements at these places of each batch, for every channel; zero outside."""
+    height, width = data.shape[2:]
+    is_inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
+    batch = np.arange(data.shape[0])[:, None, None]
+    found = data[batch, :, np.clip(rows, 0, height - 1), np.clip(columns, 0, width - 1)]
+    return np.where(is_inside[:, None], np.moveaxis(found, -1, 1), 0.0)
+
+
+def roi_align(args: Args, attrs: Attrs) -> Any:
+    """Average, or take the largest of, bilinear samples in each part of a region."""
+    data, rois = to_layout(args[0], attrs["layout"], "NCHW"), args[1]
+    tall, broad = (int(each) for each in attrs["pooled_size"])
+    found = np.zeros((len(rois), data.shape[1], tall, broad))
+    for at, (batch, *corners) in enumerate(rois):
+        x, y, right, bottom = (each * attrs["spatial_scale"] for each in corners)
+        sides = [bottom - y, right - x]
+        if not attrs["aligned"]:
+            sides = [max(each, 1.0) for each in sides]
+        steps = sides[0] / tall, sides[1] / broad
+        counts = [
+            attrs["sample_ratio"] if attrs["sample_ratio"] > 0 else int(np.ceil(each)) for each in steps
+        ]
+        for row, column in np.ndindex(tall, broad):
+            rows = y + (row + (np.arange(counts[0]) + 0.5) / counts[0]) * steps[0]
+            columns = x + (column + (np.arange(counts[1]) + 0.5) / counts[1]) * steps[1]
+            samples = np.array([[_sample(data[int(batch)], r, c) for c in columns] for r in rows])
+            pooled = samples.mean((0, 1)) if attrs["mode"] == "avg" else samples.max((0, 1))
+            found[at, :, row, column] = pooled
+    return to_layout(found, "NCHW", attrs["layout"])
+
+
+def _sample(image: Any, row: float, column: float) -> Any:
+    """The value of each channel between four elements; beyond the border its nearest."""
+    height, width = image.shape[1:]
+    if row < -1 or column < -1 or row > height or column > width:
+        return np.zeros(len(image))
+    row, column = min(max(row, 0.0), height - 1.0), min(max(column, 0.0), width - 1.0)
+    top, left = int(row), int(column)
+    lower, further = min(top + 1, height - 1), min(left + 1, width - 1)
+    down, right = row - top, column - left
+    above = image[:, top, left] * (1 - right) + image[:, top, further] * right
+    below = image[:, lower, left] * (1 - right) + image[:, lower, further] * right
+    return above * (1 - down) + below * down
+
+
+def roi_pool(args: Args, attrs: Attrs) -> Any:
+    """Take the largest element in each part of a region, whose corners are rounded; zero in an empty part."""
+    data, rois = args
+    if attrs["layout"] != "NCHW":
+        raise NotKnown("a layout")
+    tall, broad = (int(each) for each in attrs["pooled_size"])
+    found = np.zeros((len(rois), data.shape[1], tall, broad))
+    for at, (batch, *corners) in enumerate(rois):
+        x, y, right, bottom = (int(np.floor(each * attrs["spatial_scale"] + 0.5)) for each in corners)
+        rows = _parts(y, bottom, tall, data.shape[2])
+        columns = _parts(x, right, broad, data.shape[3])
+        for row, column in np.ndindex(tall, broad):
+            part = data[int(batch), :, slice(*rows[row]), slice(*columns[column])]
+            found[at, :, row, column] = part.max((1, 2)) if part.size else 0.0
+    return found
+
+
+def _parts(first: int, last: int, count: int, size: int) -> list[tuple[int, int]]:
+    """Where each of `count` parts begins and ends."""
+    length = max(last - first + 1, 1)
+    edges = [(at * length // count, -(-(at + 1) * length // count)) for at in range(count)]
+    return [tuple(min(max(each + first, 0), size) for each in pair) for pair in edges]  # type: ignore[misc]
+
+
+def get_valid_counts(args: Args, attrs: Attrs) -> Any:
+    """Count the boxes above the threshold, move them to the front, and say where they were."""
+    (data,) = args
+    is_kept = data[:, :, attrs["score_index"]] > attrs["score_threshold"]
+    if attrs["id_index"] >= 0:
+        is_kept &= data[:, :, attrs["id_index"]] >= 0
+    boxes, places = np.full(data.shape, -1.0), np.full(data.shape[:2], -1, np.int32)
+    for at, kept in enumerate(is_kept):
+        (chosen,) = np.nonzero(kept)
+        boxes[at, : len(chosen)], places[at, : len(chosen)] = data[at, chosen], chosen
+    return is_kept.sum(1).astype(np.int32), boxes, places
+
+
+def multibox_transform_loc(args: Args, attrs: Attrs) -> Any:
+    """Decode boxes from their anchors; scores below the threshold are zero."""
+    scores, located, anchors = args
+    left, top, right, bottom = np.moveaxis(anchors[0], -1, 0)
+    x, y, wide, tall = np.moveaxis(located.reshape(located.shape[0], -1, 4), -1, 0)
+    by_x, by_y, by_width, by_height = attrs["variances"]
+    height, width = bottom - top, right - left
+    row, column = y * by_y * height + (top + bottom) / 2, x * by_x * width + (left + right) / 2
+    down, across = np.exp(tall * by_height) * height / 2, np.exp(wide * by_width) * width / 2
+    boxes = np.stack([row - down, column - across, row + down, column + across], -1)
+    boxes = np.clip(boxes, 0.0, 1.0) if attrs["clip"] else boxes
+    scores = softmax([scores], {"axis": 1}) if attrs["apply_softmax"] else scores
+    scores = np.where(scores >= attrs["threshold"], scores, 0.0)
+    if not attrs["keep_background"]:
+        scores[:, 0] = 0.0
+    return boxes, scores
+
+
 RULES: Rules = {
     "relax.grad.avg_pool2d_backward": avg_pool_backward,
     "relax.grad.max_pool2d_backward": max_pool_backward,
     "relax.image.affine_grid": affine_grid,
+    "relax.image.grid_sample": grid_sample,
     "relax.image.resize2d": resize,
     "relax.image.resize3d": resize,
+    "relax.vision.get_valid_counts": get_valid_counts,
+    "relax.vision.multibox_transform_loc": multibox_transform_loc,
+    "relax.vision.roi_align": roi_align,
+    "relax.vision.roi_pool": roi_pool,
 }

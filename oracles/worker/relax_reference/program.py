@@ -6,7 +6,7 @@ from typing import Any, Callable, Mapping, Sequence  # noqa: UP035 (Python 3.8)
 import numpy as np
 
 from oracles.worker.arrays import decoded_array
-from oracles.worker.relax_reference import images, indexing, layout, reductions, rule, vision, windows
+from oracles.worker.relax_reference import images, indexing, layout, reductions, rule, windows
 from oracles.worker.relax_reference.primfuncs import computed
 from oracles.worker.relax_reference.rule import NotKnown, Rules, element
 
@@ -17,7 +17,6 @@ RULES: Rules = {
     **indexing.RULES,
     **windows.RULES,
     **images.RULES,
-    **vision.RULES,
 }
 """By operator, what it gives."""
 

@@ -40,6 +40,10 @@ class InputChanged(Exception):
     """A pass has changed the module that it was given."""
 
 
+class WrittenBeyond(Exception):
+    """A function has written beside a buffer that it was given."""
+
+
 class NotAgain(Exception):
     """A pass fails on what it has made itself."""
 
@@ -237,19 +241,44 @@ def _made(code: str) -> Any:
 def called(
     compiled: Any, function: dict[str, Any], inputs: dict[str, Any], outputs: Any, device: Any
 ) -> dict[str, Any]:
-    """Call the compiled function once: parameters in order, buffers filled, results copied back."""
-    passed, kept = [], {}
+    """Call the compiled function once: parameters in order, buffers filled, results copied back.
+
+    Raises WrittenBeyond where it has written beside one of them in this machine's memory.
+    """
+    passed, kept, edged = [], {}, {}
     for item in function["params"]:
         if isinstance(item, list):
             passed.append(to_array(inputs[item[0]]).reshape(()).item())
             continue
-        kept[item["name"]] = tvm.runtime.tensor(to_array(inputs[item["name"]]), device)
-        passed.append(kept[item["name"]])
+        name, array = item["name"], to_array(inputs[item["name"]])
+        if device.dlpack_device_type() == tvm.cpu().dlpack_device_type() and array.dtype.kind in "biuf":
+            edged[name] = between_edges(array)
+            kept[name] = tvm.runtime.from_dlpack(edged[name][1])
+        else:
+            kept[name] = tvm.runtime.tensor(array, device)
+        passed.append(kept[name])
     returned = compiled(*passed)
+    for name, (edges, _) in edged.items():
+        if any((edge != EDGE).any() for edge in edges):
+            raise WrittenBeyond(f"memory: write beyond the buffer {name}")
     found = {name: value.numpy() for name, value in kept.items()}
     if function["returns"] not in ("void", "missing") or returned is not None:
         found[RETURNED] = number(returned, function["returns"])
     return found if outputs is None else {name: found[name] for name in outputs}
+
+
+EDGE, EDGES = 0x3E, 256
+"""The byte around a buffer, and how many bytes there are before and after it."""
+
+
+def between_edges(array: Any) -> tuple[tuple[Any, Any], Any]:
+    """A copy of an array, aligned as TVM's own memory is, and the bytes before and after it."""
+    memory = np.full(array.nbytes + 2 * EDGES + 64, EDGE, np.uint8)
+    start = -memory.ctypes.data % 64 + EDGES
+    end = start + array.nbytes
+    view = memory[start:end].view(array.dtype).reshape(array.shape)
+    view[...] = array
+    return (memory[start - EDGES : start], memory[end : end + EDGES]), view
 
 
 def number(value: Any, dtype: str) -> Any:
