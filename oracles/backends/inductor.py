@@ -154,7 +154,7 @@ def describe(program: str, inputs: dict[str, Any]) -> dict[str, Any]:
 def vocabulary() -> list[str]:
     """The operators of ONNX models that have a lowering, and all of torch's own."""
     from oracles.worker.lowered.module import TABLE
-    from oracles.worker.onnx.domain import DOMAIN
+    from oracles.worker.onnx import DOMAIN
 
     return [*TABLE, f"{DOMAIN}.*"]
 

@@ -115,7 +115,7 @@ def describe(program: str, inputs: dict[str, Any]) -> dict[str, Any]:
 def vocabulary() -> list[str]:
     """The operators of ONNX models that have a lowering, and torch's own that the exporter knows."""
     from oracles.worker.lowered.module import TABLE
-    from oracles.worker.onnx.domain import DOMAIN
+    from oracles.worker.onnx import DOMAIN
     from oracles.worker.torch.exported import known_to_the_exporter
 
     known = known_to_the_exporter()

@@ -25,7 +25,7 @@ from oracles.numerics.mismatch_kind import mismatch_kind
 from oracles.text.failure_text import as_written, read_failure
 from oracles.text.normalise import parse_message, template
 from oracles.verdict import Frame, Outcome, Phase, Run, Verdict
-from oracles.worker.onnx.domain import DOMAIN
+from oracles.worker.onnx import DOMAIN
 
 if TYPE_CHECKING:
     from corpus.graphs.program import GraphProgram

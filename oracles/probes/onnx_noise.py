@@ -29,7 +29,7 @@ from oracles.probes.noise import SNAPPING, SampledNoise
 from oracles.probes.record import Recording, record_model
 from oracles.sandbox.sandbox import Job
 from oracles.verdict import Run, Status
-from oracles.worker.onnx.domain import DOMAIN
+from oracles.worker.onnx import DOMAIN
 
 SEEDS_OF_SPREADS = (1, 2, 3, 4)
 """The noisy runs that say how far every tensor of a program moves."""

@@ -25,7 +25,7 @@ from oracles.relation.types import (
     extent,
     is_float,
 )
-from oracles.worker.onnx.domain import DOMAIN
+from oracles.worker.onnx import DOMAIN
 
 FLOATING = (F32, F64, F16, BF16)
 WIDE = (F32, F64)

@@ -20,7 +20,7 @@ from oracles.relation.operator import Operator
 from oracles.relation.program import DoesNotFit, DTypeFamily
 from oracles.sandbox.sandbox import Job
 from oracles.verdict import Config
-from oracles.worker.onnx.domain import DOMAIN
+from oracles.worker.onnx import DOMAIN
 from tests.generators.agreement import is_within, value_agrees
 
 SHORT = {operator.name.rpartition(".")[2]: operator for operator in aten_operators()}

@@ -6,7 +6,7 @@ from onnx import helper
 
 from oracles.operators import all_operators, arithmetic, arithmetic_of, aten_operators
 from oracles.relation.arithmetic import UNKNOWN, Nonfinite, Rounding
-from oracles.worker.onnx.domain import DOMAIN
+from oracles.worker.onnx import DOMAIN
 
 MADE = sorted(operator.name for operator in (*all_operators(), *aten_operators()))
 SCHEMAS = sorted(f"{each.domain}.{each.name}".lstrip(".") for each in onnx.defs.get_all_schemas())

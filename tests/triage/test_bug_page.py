@@ -19,7 +19,7 @@ from triage.pages.bugs import write_bug_page
 from triage.pages.sarif import write_code_quality, write_sarif
 from triage.store.artifacts import REDUCTION_KEPT, keep_artifact
 from triage.store.database import Store
-from triage.views.bars import over_time
+from triage.views.charts import over_time
 from triage.views.rendering import shown_text
 
 HOSTILE = "Failed on '<script>alert(1)</script>' of shape {3,4}"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from corpus.errors import UserError
-from triage.cases.wrapping import run_wrapped
+from triage.cases.sources import run_wrapped
 
 WRONG = """
 import torch

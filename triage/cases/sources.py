@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,12 +17,15 @@ from corpus.case import Case, Remark
 from corpus.errors import UserError
 from corpus.formats import find_format
 from corpus.load import has_inputs, must_be_known, open_case
+from corpus.processes import NotRun, run_for_user
 from corpus.reading import parse_json
+from corpus.target import Target
 from oracles.sandbox.importing import open_foreign
 from oracles.sequence import with_sequence
 from oracles.verdict import Limits
 from triage.cases.judging import Judges
 from triage.console.options import CaseOptions
+from triage.console.output import say
 from triage.store.names import find_case, is_name
 
 
@@ -153,3 +157,73 @@ def _name_in(line: str, where: str) -> str:
     if not isinstance(found, str):
         raise UserError(f"{where}: names no case; write a string, or an object with one of {', '.join(KEYS)}")
     return found
+
+
+LEVELS = {"errors": "2", "all": "3"}
+"""What torch calls them: dump where compiling raises; dump each graph before it is compiled."""
+DUMPS = "dumps"
+LAUNCHER = "minifier_launcher.py"
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The end of the program, and the folder of its dumps and cases."""
+
+    code: int
+    folder: Path
+
+    @property
+    def is_killed(self) -> bool:
+        """Whether a signal ended it."""
+        return self.code < 0
+
+    @property
+    def dumps(self) -> list[Path]:
+        """List torch's dumps in the order of time."""
+        found = (self.folder / DUMPS).rglob(LAUNCHER)
+        return sorted(found, key=lambda path: (path.stat().st_mtime_ns, path))
+
+    def cases_of(self, target: Target, limits: Limits) -> Iterator[Path]:
+        """Yield each dump as a case folder beside the dumps; one that cannot be opened is told in a line."""
+        importer = partial(open_foreign, target, limits)
+        for place, dump in enumerate(self.dumps, 1):
+            try:
+                case = open_case(dump, trust=True, target=target, importer=importer)
+            except UserError as error:
+                say(f"crux: {error}")
+                continue
+            folder = self.folder / f"case-{place}"
+            replace(case, origin=str(dump)).save(folder)
+            yield folder
+
+    def sentence(self, count: int) -> str:
+        """Say how the program ended, and how many cases came of it."""
+        how = f"died of {signal.Signals(-self.code).name}" if self.is_killed else f"ended with {self.code}"
+        found = (
+            "no graph failed to compile" if not self.dumps else f"{count} of {len(self.dumps)} graphs kept"
+        )
+        return f"the program {how}; {found}"
+
+
+def run_wrapped(command: Sequence[str], folder: Path, catch: str) -> Ended:
+    """Run the command to its end, its own output untouched; what torch dumps goes below the folder.
+
+    Raises `UserError` for another kind than `LEVELS`, a command that cannot be started, a folder in use.
+    """
+    if catch not in LEVELS:
+        raise UserError(f"--catch {catch}: one of {', '.join(LEVELS)}")
+    if folder.exists() and any(folder.iterdir()):
+        raise UserError(f"{folder}: is not empty; name another folder with -o")
+    dumps = (folder / DUMPS).resolve()
+    dumps.mkdir(parents=True)
+    asked = {
+        "TORCHDYNAMO_REPRO_AFTER": "aot",
+        "TORCHDYNAMO_REPRO_LEVEL": LEVELS[catch],
+        "TORCH_COMPILE_DEBUG_DIR": str(dumps),
+        "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1",  # what comes out of a cache is not dumped
+    }
+    try:
+        code = run_for_user(command, asked)
+    except NotRun as error:
+        raise UserError(str(error)) from None
+    return Ended(code, folder)

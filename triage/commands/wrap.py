@@ -48,7 +48,7 @@ def wrap(
 
     Example: crux wrap -- python train.py
     """
-    from triage.cases.wrapping import run_wrapped
+    from triage.cases.sources import run_wrapped
 
     target = options.target_of(None, "inductor")
     ended = run_wrapped(command, out, catch)

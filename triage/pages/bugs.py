@@ -35,7 +35,7 @@ from triage.store.clusters import BY_SYMPTOM, clusters, signatures_of
 from triage.store.database import Store
 from triage.store.failures import get_failure, release_results_of, verdict_of
 from triage.store.names import failure_name, find_cluster, representative
-from triage.views.bars import Bars, over_time
+from triage.views.charts import Bars, over_time
 from triage.views.drawn import drawn
 from triage.views.graph_picture import MOST_WHOLE, Dots, GraphPicture, Shown
 from triage.views.listing import describe_value

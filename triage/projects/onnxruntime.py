@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from oracles.verdict import Config
-from oracles.worker.ort.names import LEVELS
+from oracles.worker.ort import LEVELS
 from triage.projects import ClaimedRun, Installing, Project, Runner, ShortScript, Words
 
 PART = '''\

@@ -1,8 +1,10 @@
-"""Charts of pages: a falling curve over checks, on a logarithmic scale, and lines over time from zero up."""
+"""Charts of pages: a curve over checks on a logarithmic scale, lines over time, bars of what is new."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
 
 WIDTH, HEIGHT = 440.0, 210.0
 LEFT, RIGHT, TOP, BOTTOM = 52.0, 14.0, 14.0, 34.0
@@ -180,3 +182,70 @@ def duration(seconds: float) -> str:
 
 def _text(value: float) -> str:
     return short(round(value)) if value >= 10 or not value % 1 else f"{value:.2g}"
+
+
+STEPS = (timedelta(minutes=1), timedelta(hours=1), timedelta(days=1), timedelta(days=7))
+MOST_BARS = 60
+_WIDE = Frame(width=900.0, height=170.0, left=34.0, right=900.0, top=12.0, bottom=144.0)
+
+
+@dataclass(frozen=True)
+class Bars(Frame):
+    """The chart: bars as (x, y, width, height, words), the line of the sum, the marks below."""
+
+    bars: tuple[tuple[float, float, float, float, str], ...]
+    line: str
+    marks: tuple[tuple[float, str], ...]
+    most: int
+    total: int
+
+
+def over_time(times: Sequence[str]) -> Bars | None:
+    """The chart of moments in ISO form; None of none."""
+    moments = sorted(datetime.fromisoformat(each) for each in times)
+    if not moments:
+        return None
+    step = next((each for each in STEPS if (moments[-1] - moments[0]) / each < MOST_BARS), STEPS[-1])
+    start = _rounded_down(moments[0], step)
+    counts = Counter(int((moment - start) / step) for moment in moments)
+    slots = max(max(counts) + 1, 12)
+    return _bars(counts, slots, start, step)
+
+
+def _rounded_down(moment: datetime, step: timedelta) -> datetime:
+    if step >= timedelta(days=1):
+        return moment.replace(hour=0, minute=0, second=0, microsecond=0)
+    if step >= timedelta(hours=1):
+        return moment.replace(minute=0, second=0, microsecond=0)
+    return moment.replace(second=0, microsecond=0)
+
+
+def _bars(counts: Counter[int], slots: int, start: datetime, step: timedelta) -> Bars:
+    most, total = max(counts.values()), sum(counts.values())
+    wide, high = (_WIDE.right - _WIDE.left) / slots, _WIDE.bottom - _WIDE.top
+    form = "%Y-%m-%d" if step >= timedelta(days=1) else "%H:%M"
+    bars, line, sum_ = [], "", 0
+    for slot in range(max(counts) + 1):
+        tall = high * counts[slot] / most
+        x = _WIDE.left + wide * slot
+        when = (start + step * slot).strftime(form)
+        if counts[slot]:
+            words = f"{when}: {counts[slot]} new"
+            bars.append(
+                (
+                    round(x + wide * 0.15, 1),
+                    round(_WIDE.bottom - tall, 1),
+                    round(wide * 0.7, 1),
+                    round(tall, 1),
+                    words,
+                )
+            )
+        sum_ += counts[slot]
+        y = round(_WIDE.bottom - high * sum_ / total, 1)
+        line += f"{'L' if line else 'M'}{round(x + wide / 2, 1)} {y}"
+    every = max(1, slots // 6)
+    marks = [
+        (round(_WIDE.left + wide * (at + 0.5), 1), (start + step * at).strftime(form))
+        for at in range(0, slots, every)
+    ]
+    return Bars(tuple(bars), line, tuple(marks), most, total, **asdict(_WIDE))

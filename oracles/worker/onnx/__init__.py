@@ -2,3 +2,6 @@
 
 In comes a model's bytes or a test file; out come plain nodes and values. In the worker only.
 """
+
+DOMAIN = "org.pytorch.aten"
+"""The domain of torch's own operators in ONNX models."""

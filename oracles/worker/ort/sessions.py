@@ -8,7 +8,7 @@ from typing import Any, Iterable  # noqa: UP035 (Python 3.8)
 import numpy as np
 from onnxruntime.capi import onnxruntime_pybind11_state
 
-from oracles.worker.ort.names import CODES, LEVELS, NAMES, STRANGE, STRANGE_TYPES, WIDTHS
+from oracles.worker.ort import CODES, LEVELS, NAMES, STRANGE, STRANGE_TYPES, WIDTHS
 
 core: Any = onnxruntime_pybind11_state
 """What the public classes of onnxruntime call, without their checks."""
