@@ -70,10 +70,12 @@ def test_an_intrinsics_effect_is_that_of_tvms_table(name):
     assert tvm.ir.Op.get(found.op).get_attr("TCallEffectKind") in EFFECTS[found.effect]
 
 
-@pytest.mark.parametrize("seed", [1, 12, 16, 26, 34, 39, 41])
-def test_tvms_text_says_what_is_made_of_blocks(seed):
-    module = make_program(seed, 8).module
-    assert has_blocks(module)
+OF_BLOCKS = [made for made in (make_program(seed, 8).module for seed in range(50)) if has_blocks(made)]
+
+
+@pytest.mark.parametrize("number", range(7))
+def test_tvms_text_says_what_is_made_of_blocks(number):
+    module = OF_BLOCKS[number]
     assert "tirx as T" in print_text(module).split("@I.ir_module")[0]
     assert tvm_ffi.structural_equal(said(module), build_module(json.loads(to_bytes(module))))
 
