@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from corpus.case import Case
 from corpus.errors import UserError
 from oracles.verdict import Mark, Verdict
-from reducer.engine.decider import Allowance, AllowanceSpent, Refusals
+from reducer.engine.decider import Allowance, AllowanceSpent
 from reducer.engine.estimates import MEASURED
 from reducer.engine.journal import Answer
 from reducer.engine.predicates import JudgePool
@@ -93,7 +93,6 @@ class ReductionRun:
     has_ended: bool = False
     is_asked_again: bool = False
     words_left: tuple[str, ...] | None = None
-    refusals: Refusals = field(default_factory=Refusals)
 
     def __post_init__(self) -> None:
         self.best = self.subject
@@ -136,9 +135,7 @@ class ReductionRun:
     def on_check(self, gate: Gate, subject: Subject, answer: Answer) -> None:
         """Note one answer of the gate, and tell of it."""
         checks = gate.decider.checks
-        if not answer.interesting:
-            self.refusals.add(subject)
-        elif size(subject) < size(self.best):
+        if answer.interesting and size(subject) < size(self.best):
             self.best = subject
             self.curve.append(Point(checks, size(subject)[0], size(subject)[-1]))
         move = self.engine.move or "show the failure"
@@ -179,7 +176,7 @@ class ReductionRun:
         is_suspect = self.gate.decider.is_suspect
         if self.options.check is None and not is_suspect:
             return 1
-        is_doubtful = is_suspect or self.refusals.contradict(self.best)
+        is_doubtful = is_suspect or self.gate.refusals.contradict(self.best)
         return MORE_CONFIRMATIONS if is_doubtful else CONFIRMATIONS
 
     def _make_plain(self) -> None:

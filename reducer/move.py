@@ -31,8 +31,8 @@ class Hints:
     `stopped_at` is the result of the node at which the framework's own stack says that it stopped.
     `divergence` is where the optimised run first differs from the un-optimised one. `witness` belongs to
     the last interesting candidate: pairs of a dim and a position along it.
-    `operands` are those of the original's nodes, each by its first result. `is_thorough` lifts the bounds of
-    searches.
+    `operands` are those of the original's nodes, each by its first result. `looks` bounds what a look at
+    candidates that seldom fail asks for. `is_thorough` lifts the bounds of searches.
     """
 
     operators: tuple[str, ...] = ()
@@ -41,6 +41,7 @@ class Hints:
     divergence: DivergedTensors = field(default_factory=DivergedTensors)
     witness: tuple[tuple[int, int], ...] = ()
     operands: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    looks: int = 3
     is_thorough: bool = False
 
 
@@ -67,6 +68,7 @@ class Move(Generic[S]):
     renames: bool = field(default=False, kw_only=True)
     late: bool = field(default=False, kw_only=True)
     once: bool = field(default=False, kw_only=True)
+    settles: bool = field(default=False, kw_only=True)
     hides: bool = field(default=False, kw_only=True)
     plain: bool = field(default=False, kw_only=True)
     chance: float = field(default=0.8, kw_only=True)
@@ -107,3 +109,33 @@ def smaller_by(subject: S, changes: Iterable[Callable[[S], S | None]]) -> Search
         if found is not None and size(found) < size(best) and (yield proposal):
             best = found
     return best
+
+
+def all_at_once(search: Callable[[S, Hints], Search]) -> Callable[[S, Hints], Search]:
+    """The search, after one question: whether all that it would propose can be had together.
+
+    Not where a value is what is wrong, which needs more of the program as it is.
+    """
+
+    def searched(subject: S, hints: Hints) -> Search:
+        found, steps = (subject, 0) if hints.witness else _granted(search(subject, hints))
+        if steps > 1 and size(found) < size(subject) and (yield lambda: found):
+            return found
+        return (yield from search(subject, hints))
+
+    return searched
+
+
+def _granted(search: Search) -> tuple[Subject, int]:
+    """What a search ends with if every valid candidate fails, and how many there were."""
+    steps = 0
+    try:
+        proposal = next(search)
+        while True:
+            candidate = proposal()
+            is_valid = candidate is not None and candidate.is_valid
+            steps += is_valid
+            proposal = search.send(is_valid)
+    except StopIteration as end:
+        found: Subject = end.value
+        return found, steps

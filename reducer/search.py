@@ -28,26 +28,37 @@ def find_essentials(
     weigh: Callable[[int], float] | None = None,
     patience: int = PATIENCE,
     small: int = SMALL,
+    neighbours: int = 0,
 ) -> SetSearch:
     """One essential item at a time, each by bisecting for the shortest prefix that suffices.
 
     For k essentials of n items this asks at most k(⌈log2 n⌉+1)+k+2 times when the predicate is monotone.
     Essentials of a compiler bug are mostly neighbours, so the items `near` those found, closest first, are
     tried before the next bisection. Where essentials lie dense (a chain that a cut would break) it gives up
-    early and returns what it has, so that another way of removing nodes can be tried.
+    early and returns what it has, so that another way of removing nodes can be tried. So it does where an
+    essential needs no more than so many `neighbours`.
     """
     essential: list[int] = []
     rest = list(items)
-    dense = 0
+    dense, tried = 0, Items()
     while rest:
-        if essential:
-            rest, is_alone_open = yield from _narrow(essential, rest, near)
-            if is_alone_open and (yield frozenset(essential)):
+        if essential and essential[-1] not in tried:
+            before = len(rest)
+            rest, tried = yield from _narrow(essential, rest, near)
+            is_near = len(rest) < before
+            if (is_near or not tried) and (yield frozenset(essential)):
                 return frozenset(essential)
+            if is_near and len(rest) <= neighbours:
+                break
         if dense >= patience and len(rest) > small:
             break
-        length = yield from _shortest_prefix(essential, rest, weigh)
-        dense = dense + 1 if len(rest) - length <= DENSE * len(rest) else 0
+        few = (1 - DENSE) * len(rest)
+        is_last = 0 < dense == patience - 1 and len(rest) > small
+        length = yield from _shortest_prefix(essential, rest, weigh, few if is_last else len(rest))
+        dense = dense + 1 if length >= few else 0
+        if is_last and dense:
+            rest = rest[:length]
+            break
         essential.append(rest[length - 1])
         rest = rest[: length - 1]
     return frozenset([*essential, *rest])
@@ -55,24 +66,27 @@ def find_essentials(
 
 def _narrow(
     essential: Sequence[int], rest: list[int], near: Sequence[Callable[[Items], Items]]
-) -> Generator[Items, bool, tuple[list[int], bool]]:
-    """The items left once only neighbours need a look, and whether the essentials may suffice."""
-    tried: list[int] = []
+) -> Generator[Items, bool, tuple[list[int], Items]]:
+    """The items left once only neighbours need a look, and the neighbours that did not suffice."""
+    tried = Items()
     for neighbours in near:
-        around = sorted(neighbours(frozenset(essential)) & frozenset(rest))
+        around = neighbours(frozenset(essential)) & frozenset(rest)
         if around != tried and len(around) < len(rest):
+            if (yield around.union(essential)):
+                return sorted(around), tried
             tried = around
-            if (yield frozenset([*essential, *around])):
-                return around, True
-    return rest, not tried
+    return rest, tried
 
 
 def _shortest_prefix(
-    essential: Sequence[int], rest: Sequence[int], weigh: Callable[[int], float] | None
+    essential: Sequence[int], rest: Sequence[int], weigh: Callable[[int], float] | None, long: float
 ) -> Generator[Items, bool, int]:
-    """The least length of a prefix of `rest` that suffices beside `essential`; all of it is known to."""
+    """The least length of a prefix of `rest` that suffices beside `essential`; all of it is known to.
+
+    If that is at least `long`, not the least.
+    """
     low, high = 0, len(rest)
-    while high - low > 1:
+    while high - low > 1 and low < long:
         middle = _midpoint(rest, low, high, weigh)
         if (yield frozenset([*essential, *rest[:middle]])):
             high = middle
@@ -141,16 +155,19 @@ def counter_dd(items: Iterable[int], always: Items = frozenset()) -> SetSearch:
     return always.union(keep)
 
 
-def drop_one_at_a_time(items: Iterable[int]) -> SetSearch:
-    """Each item on its own, last first; a set from which none can go is 1-minimal.
+def drop_one_at_a_time(items: Iterable[int], patience: float = math.inf) -> SetSearch:
+    """Each item on its own, the last one first; a set from which none can go is 1-minimal.
+
+    It gives up once `patience` items in a row have stayed.
 
     Where one can go, the run of items before it is tried with it in doubling blocks, so that k items in a
     row that can go cost O(log k) questions.
     """
-    keep = sorted(items)
-    end = len(keep)
-    while end > 0:
+    keep = list(items)
+    end, stayed = len(keep), 0
+    while end > 0 and stayed < patience:
         count = yield from _longest_run(keep, end)
+        stayed = 0 if count else stayed + 1
         keep = keep[: end - count] + keep[end:]
         end -= max(count, 1)
     return frozenset(keep)

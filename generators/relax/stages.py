@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
+from corpus.tir.program import OF_BLOCKS
 from corpus.tir.tree import Alloc, Axis, Block, Body, For, Function, Stmt, Store
 from corpus.tir.types import integer_range, is_float, is_integer
 from corpus.tir.values import (
@@ -56,7 +57,7 @@ def primfunc(draws: RandomSource, operands: Sequence[Tensor], target: Tensor) ->
         own += [*allocs, *([buffer] if buffer is not result else ())]
         known.append(buffer)
     root = Block(making.maker.names.fresh("root"), (), (), (), tuple(stages), allocs=tuple(own))
-    return Function((*given, result), (root,), attrs={"tirx.noalias": True})
+    return Function((*given, result), (root,), attrs={"tirx.noalias": True, OF_BLOCKS: True})
 
 
 def is_taken(function: Function) -> bool:

@@ -41,8 +41,10 @@ def _is_due(baseline: Run, context: Context) -> bool:
 
 def _verdict(run: Run, side: str, runs: tuple[Run, ...], context: Context) -> Verdict:
     symptom = symptom_of_run(Outcome.EXCEPTION, run, context.names, side)
-    where = f"{run.config.label} only" if side else "every configuration"
-    return Verdict(Outcome.EXCEPTION, run.phase, f"{_summary(run)} ({where})", symptom, evidence(runs, run))
+    title = f"{_summary(run)} ({run.config.label} only)" if side else f"{_summary(run)} (every configuration)"
+    if run.phase is Phase.IMPORT:  # no configuration has a part in it
+        title = _summary(run)
+    return Verdict(Outcome.EXCEPTION, run.phase, title, symptom, evidence(runs, run))
 
 
 def _summary(run: Run) -> str:

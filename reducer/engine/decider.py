@@ -65,7 +65,7 @@ class Flakiness:
 
 @dataclass
 class Refusals:
-    """The refused candidates, by the nodes of the original that each held.
+    """The refused candidates that lacked nodes of the best one, by the nodes of the original that each held.
 
     If a refused candidate held all nodes of the result and more, its failure may have stayed unseen.
     """

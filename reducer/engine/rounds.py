@@ -7,13 +7,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from corpus.case import Case
-from reducer.engine.decider import Decider, numbered
+from reducer.engine.decider import Decider, Refusals, numbered
 from reducer.engine.estimates import MoveBenefit, SuccessRates, patience
 from reducer.engine.journal import Answer, RunEvidence
 from reducer.engine.speculation import Guess, Position, Question, Speculation
 from reducer.move import Hints, Move, Proposal
 from reducer.subject.base import Subject
 from reducer.subject.order import size
+
+FEW_LOOKS = 2
+"""So many candidates are asked for in any case in a look at what seldom fails."""
 
 
 @dataclass
@@ -34,10 +37,12 @@ class Gate:
     last_accepted: int = 0
     witness: RunEvidence = ()
     committed: dict[str, bool] = field(default_factory=dict)
+    refusals: Refusals = field(default_factory=Refusals)
 
     def __post_init__(self) -> None:
         self._refused: set[str] = set()
         self._accepted: set[str] = set()
+        self._held = frozenset[str]()  # what the last candidate that failed computes
 
     def __call__(self, proposal: Proposal, ahead: Iterable[Question] = (), *, exact: bool = False) -> bool:
         """Whether the proposed candidate is interesting; `ahead` is what may be asked next.
@@ -60,6 +65,9 @@ class Gate:
         if answer.interesting:
             self.last_accepted = self.decider.checks
             self.witness = answer.witness
+            self._held = subject.computed
+        elif subject.computed < self._held:
+            self.refusals.add(subject)
         self.on_check(self, subject, answer)
         return answer.interesting
 
@@ -79,6 +87,16 @@ class Gate:
         if key in self.decider.journal.answers:
             return self.decider.journal.answers[key].interesting
         return None if self._passes_cheap_checks(subject, key) else False
+
+    def looks(self, subject: Subject) -> int:
+        """How many candidates each look at what seldom fails may ask for.
+
+        All that has been asked since the last failing one may be a third of the reduction. Where no refused
+        candidate held all that is left, as if what fails needed no more than its parts, a few will do.
+        """
+        proof = self.decider.checks - self.last_accepted
+        most = self.last_accepted // 2 - proof if self.refusals.contradict(subject) else FEW_LOOKS
+        return max(most, FEW_LOOKS)
 
     def is_settled(self, proposal: Proposal) -> bool:
         """Whether a proposal is known not to fail, or not to be valid; asks nothing."""
@@ -170,7 +188,7 @@ class Engine:
 
     def opening(self, subject: Subject) -> Iterator[Question]:
         """Yield the questions that open the reduction of `subject`."""
-        return self._foresight().opening(subject)
+        return self._foresight(subject).opening(subject)
 
     def run(self, subject: Subject) -> Iterator[Subject]:
         """Yield each better subject as it is found; stops when a round has changed nothing.
@@ -192,6 +210,8 @@ class Engine:
                     at = replace(at, subject=found, has_changed=True)
                     self._note(move, found)
                     yield found
+                    if move.settles:
+                        break
             at = replace(at, is_first=False)
         self.is_minimal = True
 
@@ -212,9 +232,11 @@ class Engine:
 
     def _apply(self, move: Move[Any], at: Position) -> Subject:
         """Drive one move's search to its end; once its patience is spent what it asks counts as refused."""
-        foresight = self._foresight()
+        foresight = self._foresight(at.subject)
         search = move.search(at.subject, foresight.hints)
         left = None if self.hints.is_thorough else patience(move, move.name in self._fruitless)
+        if left is not None and move.late:
+            left = min(left, foresight.hints.looks)
         self.cut_short.discard(move.name)
         try:
             proposal = next(search)
@@ -245,8 +267,8 @@ class Engine:
             self.asked[move.name] = known.then(answer, _refusals(at.asked))
         return at.then(answer, was_asked=was_asked), answer
 
-    def _foresight(self) -> Speculation:
-        hints = replace(self.hints, witness=self.gate.witness)
+    def _foresight(self, subject: Subject) -> Speculation:
+        hints = replace(self.hints, witness=self.gate.witness, looks=self.gate.looks(subject))
         return Speculation(self.moves, hints, self.gate.known, self.odds)
 
 

@@ -8,6 +8,7 @@ to give.
 import math
 from collections.abc import Callable, Iterator
 from functools import partial
+from operator import itemgetter
 
 import numpy as np
 import onnx
@@ -34,12 +35,13 @@ Changes = dict[str, Tensor]
 
 
 def bypass_computed_sizes(subject: OnnxSubject, hints: Hints) -> Search:
-    """Each tensor of sizes gives way to one that it is computed from, the farthest first."""
+    """Each tensor of sizes gives way to one that it is computed from; first where fewest nodes go."""
     if len(subject.nodes) > MOST_NODES:
         return subject
     pairs = [pair for node in reversed(subject.nodes) for pair in _pairs(subject, node)]
     ways = [partial(way, output, source) for output, source in pairs for way in (_bypassed, _resized_below)]
-    return (yield from smaller_by(subject, ways))
+    left = [(-len(found.nodes), way) for way in ways if (found := way(subject)) is not None]
+    return (yield from smaller_by(subject, [way for _, way in sorted(left, key=itemgetter(0))]))
 
 
 def _pairs(subject: OnnxSubject, node: onnx.NodeProto) -> Iterator[tuple[str, str]]:

@@ -13,7 +13,7 @@ from onnx import AttributeProto
 
 from corpus.onnx.graph import body_weights
 from corpus.values import Tensor
-from reducer.move import Hints, Move, Search, SearchOf
+from reducer.move import Hints, Move, Search, SearchOf, all_at_once
 from reducer.subject.base import NodeSubject, Resize, Window, farthest
 from reducer.subject.order import MANY, size
 
@@ -233,6 +233,6 @@ def _shift(model: onnx.ModelProto, rank: int, axis: int) -> None:
 
 
 MOVES = (
-    Move("shrink dims", 400, shrink_dims, reshapes=True, on=NodeSubject),
+    Move("shrink dims", 400, all_at_once(shrink_dims), reshapes=True, on=NodeSubject),
     Move("drop axes", 552, drop_axes, reshapes=True, on=NodeSubject),
 )

@@ -42,7 +42,7 @@ def feed_distinguishing_values(subject: OnnxSubject, hints: Hints) -> Search:
         found = proposal()
         if found is None or not size(found) < size(subject):
             continue
-        if asked == MOST_ASKED and not hints.is_thorough:
+        if asked == min(MOST_ASKED, hints.looks) and not hints.is_thorough:
             break
         asked += 1
         if (yield proposal):

@@ -41,7 +41,7 @@ def look_at_subsets(subject: OnnxSubject, hints: Hints) -> Search:
         found = proposal()
         if found is None or not size(found) < size(subject):
             continue
-        if asked == USUAL and not hints.is_thorough:
+        if asked == min(USUAL, hints.looks) and not hints.is_thorough:
             return subject
         asked += 1
         if (yield proposal):

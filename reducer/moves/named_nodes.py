@@ -19,6 +19,9 @@ MOST = 24
 DEEPEST = 64
 """So many steps up are looked at from the node at which the framework stopped."""
 
+UPWARD = (4, 8)
+"""So many steps up from what is wrong are looked at where the nodes around it do not suffice."""
+
 WORTH = 0.8
 """A step fewer that leaves more than this share of the nodes is not asked for."""
 
@@ -104,7 +107,7 @@ def around(subject: NodeSubject, nodes: Items) -> Items:
 
 
 def keep_divergent_nodes(subject: OnnxSubject, hints: Hints) -> Search:
-    """Only the rewritten nodes; else those around them too. Wrong evidence costs two calls.
+    """Only the rewritten nodes; else those around them, then those above. Wrong evidence costs four calls.
 
     Where their own results are wrong within the tolerance only, they first get values of many magnitudes,
     then the nodes by which the difference grows.
@@ -113,10 +116,12 @@ def keep_divergent_nodes(subject: OnnxSubject, hints: Hints) -> Search:
     carriers = _makers(subject, hints.divergence.carriers)
     if not rewritten or len(rewritten | carriers) >= len(subject.nodes):
         return subject
-    choices: tuple[Callable[[], OnnxSubject | None], ...] = (
+    near = rewritten | (carriers or around(subject, rewritten))
+    keep = dict.fromkeys((near, *(above(subject, rewritten, steps) for steps in UPWARD)))
+    choices: list[Callable[[], OnnxSubject | None]] = [
         partial(_keep_revalued if carriers else keep_nodes, subject, rewritten),
-        partial(keep_nodes, subject, rewritten | (carriers or around(subject, rewritten))),
-    )
+        *(partial(keep_nodes, subject, each) for each in keep if each == near or len(each) <= MOST),
+    ]
     for proposal in choices:
         if (yield proposal):
             return proposal() or subject

@@ -26,11 +26,15 @@ NEAR = (1, 4)
 FAR = 12
 """So many steps up are looked at where they are far fewer than all the nodes before an essential one."""
 
-FEW = 8
+NEIGHBOURS = 12
+"""Where an essential node needs no more than this many neighbours, they are not bisected."""
+
+FEW = NEIGHBOURS + 2
 """Up to here, asking for each node is cheaper than bisecting."""
 
-FEW_OF_A_CHAIN = 10
-"""The same of nodes that lead to the one at which the framework stopped."""
+
+IN_A_ROW = 3
+"""Of few nodes, once so many in a row have stayed, the others are left to the last rounds."""
 
 MANY = 32
 """With more nodes than this left by the bisections, the essentials are many: counter-based search."""
@@ -93,9 +97,10 @@ def drop_few_nodes(subject: NodeSubject, hints: Hints) -> Search:
     A dropped node is bypassed by a link, or cut out if nothing can be linked. With two nodes left both are
     mostly needed; the end of the search asks for them in any case.
     """
-    if not 2 < len(subject.nodes) <= (FEW_OF_A_CHAIN if hints.stopped_at else FEW):
+    if not 2 < len(subject.nodes) <= FEW:
         return subject
-    return (yield from drop_single_nodes(subject, hints, link=True))
+    search = drop_one_at_a_time(_nearest_first(subject), patience=IN_A_ROW)
+    return (yield from _search(subject, search, link=True))
 
 
 def drop_runs_of_nodes(subject: NodeSubject, hints: Hints) -> Search:
@@ -112,8 +117,22 @@ def drop_single_nodes(subject: NodeSubject, hints: Hints, *, link: bool) -> Sear
     if len(subject.nodes) > MANY:
         return (yield from _search(subject, counter_dd(range(len(subject.nodes))), link))
     if len(subject.nodes) > 1:
-        return (yield from _search(subject, drop_one_at_a_time(range(len(subject.nodes))), link))
+        return (yield from _search(subject, drop_one_at_a_time(_nearest_first(subject)), link))
     return subject
+
+
+def _nearest_first(subject: NodeSubject) -> list[int]:
+    """The nodes by their steps to a result that no node reads: the farthest is needed least."""
+    read = {name for reads in subject.reads for name in reads}
+    found = dict.fromkeys(at for at, node in enumerate(subject.nodes) if read.isdisjoint(node.output))
+    edge = list(found)
+    while edge:
+        above = {
+            subject.producer[name] for at in edge for name in subject.reads[at] if name in subject.producer
+        }
+        edge = sorted(above - found.keys(), reverse=True)
+        found.update(dict.fromkeys(edge))
+    return [*found, *(at for at in range(len(subject.nodes)) if at not in found)]
 
 
 def _search(subject: NodeSubject, search: SetSearch, link: bool) -> Search:
@@ -123,7 +142,7 @@ def _search(subject: NodeSubject, search: SetSearch, link: bool) -> Search:
 def _bisection(subject: NodeSubject) -> SetSearch:
     near = [*(partial(_producers, subject, steps) for steps in NEAR), partial(_cone, subject)]
     patience = PATIENCE if len(subject.nodes) > MANY else 1
-    return find_essentials(range(len(subject.nodes)), near, patience=patience, small=0)
+    return find_essentials(range(len(subject.nodes)), near, patience=patience, small=0, neighbours=NEIGHBOURS)
 
 
 def _producers(subject: NodeSubject, steps: int, nodes: Items) -> Items:
@@ -145,11 +164,19 @@ def _cone(subject: NodeSubject, nodes: Items) -> Items:
 
 MOVES = (
     Move("keep rare operator types", 200, keep_rare_types, once=True, on=NodeSubject),
-    Move("bisect nodes by cut", 205, partial(bisect_nodes, link=False), chance=0.25, on=NodeSubject),
+    Move(
+        "bisect nodes by cut",
+        205,
+        partial(bisect_nodes, link=False),
+        settles=True,
+        chance=0.25,
+        on=NodeSubject,
+    ),
     Move(
         "drop operator types by cut",
         210,
         partial(drop_operator_types, link=False),
+        settles=True,
         chance=0.25,
         on=NodeSubject,
     ),
@@ -158,6 +185,7 @@ MOVES = (
         220,
         partial(drop_operator_types, link=True),
         reshapes=True,
+        settles=True,
         on=NodeSubject,
     ),
     Move(
@@ -165,6 +193,7 @@ MOVES = (
         230,
         partial(bisect_nodes, link=True),
         reshapes=True,
+        settles=True,
         chance=0.25,
         on=NodeSubject,
     ),

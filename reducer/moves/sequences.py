@@ -21,7 +21,7 @@ def _search(count: int) -> SetSearch:
     if (yield frozenset()):
         return frozenset()
     kept = yield from find_essentials(range(count), patience=count)
-    return (yield from drop_one_at_a_time(kept))
+    return (yield from drop_one_at_a_time(sorted(kept)))
 
 
 def _keep(subject: Subject, keep: Items) -> Subject:

@@ -19,7 +19,7 @@ from corpus.onnx.types import element_type, packed_bytes
 from corpus.values import Tensor, Value
 from oracles.numerics.mismatch_kind import is_scale
 from oracles.operators import arithmetic_of
-from reducer.move import Hints, Move, Search, over_sets, smaller_by
+from reducer.move import Hints, Move, Search, all_at_once, over_sets, smaller_by
 from reducer.search import Items, drop_one_at_a_time
 from reducer.subject.base import NodeSubject, farthest, initializer, real_parts, type_of
 from reducer.subject.onnx.nodesets import declaration, keep_nodes
@@ -360,7 +360,7 @@ def _as_inputs(subject: OnnxSubject, names: list[str], keep: Items) -> OnnxSubje
 
 MOVES = (
     Move("zero values", 390, zero_values, reshapes=True, on=NodeSubject),
-    Move("simplify values", 500, simplify_values, reshapes=True, on=NodeSubject),
+    Move("simplify values", 500, all_at_once(simplify_values), reshapes=True, on=NodeSubject),
     Move("plainer element types", 554, plainer_dtypes, reshapes=True, on=OnnxSubject),
     Move("shrink sequences", 395, shrink_sequences, reshapes=True, on=OnnxSubject),
     Move("large weights become inputs", 545, weights_to_inputs, reshapes=True, on=OnnxSubject),

@@ -27,7 +27,7 @@ from corpus.target import Target
 from corpus.values import Value
 from oracles.judge import Judge
 from oracles.verdict import Outcome
-from tests.bench import wrong_nodes
+from tests.bench import cores, wrong_nodes
 from tests.bench.seeding import Planter, apart
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(0)]
@@ -61,7 +61,8 @@ def wrong_python(folder: Path) -> Path:
     packages = next((folder / "lib").glob("python*")) / "site-packages"
     (packages / "base.pth").write_text("\n".join(site.getsitepackages()) + "\n")
     (packages / "sitecustomize.py").write_text(HOOK)
-    shutil.copy(wrong_nodes.__file__, packages)
+    for module in (wrong_nodes, cores):
+        shutil.copy(module.__file__, packages)
     (packages / "wrong_optimiser_plan.py").write_text(f"PATH = {str(folder / 'plan.json')!r}\n")
     (folder / "plan.json").write_text("null")
     return folder / "bin" / "python"

@@ -506,7 +506,11 @@ def _fresh(model: Any, types: Any) -> Graph:
 
 
 def apply(model: Any, plan: Any) -> None:
-    if len(model.graph.node) == plan["nodes"]:
+    if "core" in plan:
+        import cores  # it stands beside this file in an interpreter of its own
+
+        cores.apply(model, plan["core"])
+    elif len(model.graph.node) == plan["nodes"]:
         CHANGES[plan["kind"]](Graph(model), model.graph.node[plan["node"]])
 
 

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +85,7 @@ def test_the_action_uses_what_it_declares(action):
     assert action["runs"]["using"] == "composite"
     steps = action["runs"]["steps"]
     text = json.dumps([steps, action["outputs"]])
-    assert set(re.findall(r"inputs\.(\w+)", text)) == set(action["inputs"])
+    assert set(re.findall(r"inputs\.([\w-]+)", text)) == set(action["inputs"])
     assert set(re.findall(r"steps\.(\w+)\.outputs", text)) <= {step.get("id") for step in steps}
     assert all(each["description"] for each in [*action["inputs"].values(), *action["outputs"].values()])
     assert [step["uses"] for step in steps if not re.search(r"@v\d+$", step.get("uses", "@v0"))] == []
@@ -105,9 +106,37 @@ def test_the_action_gives_its_script_what_it_asks_for(action):
     assert {"CASES", "OUT", "TARGET"} <= asked <= set(step["env"])
 
 
+BUG = {"id": "F00001", "case": "cases/clip", "bug": True, "outcome": "exception", "title": "a | b"}
+
+
+@pytest.mark.parametrize(
+    ("status", "known", "state", "failing"),
+    [
+        ("", False, "new", ["any", "new"]),
+        ("", True, "known", ["any"]),
+        ("as expected", False, "known", ["any"]),
+        ("differs", False, "regressed", ["any", "new", "regressed"]),
+    ],
+)
+def test_the_job_fails_by_policy_and_says_where(tmp_path, status, known, state, failing):
+    (tmp_path / "verdicts.jsonl").write_text(json.dumps(BUG) + "\n")
+    (tmp_path / "replay.json").write_text(json.dumps([{"case": "clip", "status": status}]))
+    results = [{"properties": {"failure": "F00001"}, "suppressions": [{}] * known}]
+    (tmp_path / "bugs.sarif").write_text(json.dumps({"runs": [{"results": results}]}))
+    command = [sys.executable, ROOT / ".ci/summarise.py", tmp_path]
+    found = {}
+    for policy in ("any", "new", "regressed"):
+        done = subprocess.run([*command, policy], capture_output=True, text=True, check=False)
+        found[policy] = done.returncode
+        level = "error" if policy in failing else "notice"
+        assert done.stdout == f"::{level} file=cases/clip,title=crux {state}::a | b\n"
+    assert [policy for policy, code in found.items() if code] == failing
+    assert f"| `cases/clip` | {state} | exception | a \\| b |" in (tmp_path / "summary.md").read_text()
+
+
 @pytest.mark.slow
 def test_the_script_of_the_action_judges_shrinks_and_reports(tmp_path):
-    clip_exception().save(tmp_path / "cases" / "clip")
+    replace(clip_exception(), origin="cases/clip/model.onnx").save(tmp_path / "cases" / "clip")
     healthy().save(tmp_path / "cases" / "healthy")
     crux = tmp_path / "crux"
     crux.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m triage.cli "$@"\n')
@@ -119,6 +148,7 @@ def test_the_script_of_the_action_judges_shrinks_and_reports(tmp_path):
         "OUT": str(tmp_path / "out"),
         "CRUX": str(crux),
         "GITHUB_OUTPUT": str(tmp_path / "output"),
+        "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"),
     }
     done = subprocess.run(
         [ROOT / ".ci/judge-cases"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
@@ -129,3 +159,12 @@ def test_the_script_of_the_action_judges_shrinks_and_reports(tmp_path):
     assert (tmp_path / "out" / "reports" / "C0001" / "issue.md").is_file()
     assert (tmp_path / "out" / "index.html").is_file()
     assert json.loads((tmp_path / "out" / "bugs.sarif").read_text())["version"] == "2.1.0"
+    assert json.loads((tmp_path / "out" / "quality.json").read_text()) == []  # it is known
+    assert "| known | exception |" in (tmp_path / "summary.md").read_text()
+    assert f"::error file={tmp_path}/cases/clip/case.json,title=crux known::" in done.stdout
+    assert (
+        subprocess.run(
+            [ROOT / ".ci/judge-cases"], cwd=tmp_path, env=environment | {"POLICY": "new"}, check=False
+        ).returncode
+        == 0
+    )

@@ -88,6 +88,7 @@ def test_an_error_of_the_importer_names_the_operator_and_is_tagged(judge):
     assert (verdict.outcome, verdict.phase) == (Outcome.EXCEPTION, Phase.IMPORT)
     assert verdict.symptom is not None
     assert verdict.symptom.message == "Constant: no value in Constant"
+    assert verdict.title.endswith("no value in Constant")  # no level has a part in it
     assert "importer-limit" in verdict.notes
 
 

@@ -3,6 +3,7 @@
 import doctest
 import subprocess
 import sys
+from dataclasses import replace
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -177,3 +178,17 @@ def test_the_plugin_leaves_a_bundle_and_shows_no_frame_of_crux(pytester):
     assert "tensorcrux/testing.py" not in text
     (issue,) = pytester.path.glob("found/*/bundle/issue.md")
     assert "test_of_a_user" in str(issue)
+
+
+def test_a_notebook_shows_results_as_tables_and_runs_nothing_of_theirs(tmp_path):
+    clip_exception().save(tmp_path / "case")
+    found = tensorcrux.check(tmp_path / "case")
+    assert f"<td>{found.outcome.value}</td>" in found._repr_html_()
+    hostile = replace(found, title="<script>alert(1)</script>")
+    assert "<script>" not in hostile._repr_html_()
+    case = tensorcrux.Case.load(tmp_path / "case")
+    done = tensorcrux.Reduction(case, hostile, True, (9, 2), ("A",), "s", 5)
+    assert "<td>9 → 2, minimal</td>" in done._repr_html_()
+    check = tensorcrux.results.Check(False, "no issue is known")
+    report = tensorcrux.Report(tmp_path, tmp_path, "t", False, (check,), "s")
+    assert "✗ no issue is known" in report._repr_html_()

@@ -245,7 +245,7 @@ def test_the_usual_last_look_is_bounded(judge):
     nodes = " ".join(f"v{i + 1} = Neg(v{i})" for i in range(8))
     text = f"g (float[2] v0) => (float[2] v8) {{ {nodes} }}"
     subject = subject_of(judge, case_of(model_of(text)))
-    _, asked = driven(look_at_subsets(subject, Hints()), {"Abs"}, judge, subject)
+    _, asked = driven(look_at_subsets(subject, Hints(looks=20)), {"Abs"}, judge, subject)
     assert asked == 12
 
 

@@ -16,7 +16,7 @@ from triage.bugs.known import SHIPPED, KnownIssue, read_known
 from triage.clustering.grouping import mark
 from triage.pages import bugs
 from triage.pages.bugs import write_bug_page
-from triage.pages.sarif import write_sarif
+from triage.pages.sarif import write_code_quality, write_sarif
 from triage.store.artifacts import REDUCTION_KEPT, keep_artifact
 from triage.store.database import Store
 from triage.views.charts import over_time
@@ -167,6 +167,19 @@ def test_the_place_of_a_result_is_a_valid_address_of_its_file(tmp_path):
     (run,) = json.loads((tmp_path / "crux.sarif").read_text())["runs"]
     (place,) = run["results"][0]["locations"]
     assert place["physicalLocation"]["artifactLocation"]["uri"] == "my%20models/a%20b%25.onnx"
+    assert place["physicalLocation"]["region"]["snippet"]["text"]
+
+
+def test_code_quality_names_the_files_of_open_bugs(tmp_path):
+    with Store(tmp_path / "crux.db") as store:
+        record_failure(store, replace(healthy(0), origin="models/a.onnx"), verdict("boom"))
+        record_failure(store, replace(healthy(1), origin="seed:3"), verdict("boom"))
+        write_code_quality(store, tmp_path / "quality.json", ())
+        (entry,) = json.loads((tmp_path / "quality.json").read_text())
+        assert (entry["location"]["path"], entry["check_name"]) == ("models/a.onnx", "C0001")
+        mark(store, 1, "wontfix", "")
+        write_code_quality(store, tmp_path / "quality.json", ())
+        assert json.loads((tmp_path / "quality.json").read_text()) == []
 
 
 def test_a_known_issue_that_says_so_leaves_its_bugs_out(store, tmp_path):

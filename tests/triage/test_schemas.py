@@ -84,6 +84,20 @@ CALLS = [
     "fuzz --tests 3",
     "config",
     "replay clip --record",
+    "show F00001",
+    "diff clip fine",
+    "triage why F00001 F00001",
+    "triage mark C0001 filed https://example.org/1 --assign ann --note later",
+    "triage rename C0001 other",
+    "triage limits",
+    "triage coverage",
+    "db check",
+    "db gc",
+    "db export snapshot",
+    "db import crux.db --db other.db",
+    "db views",
+    "patterns list",
+    "conformance --target ort --only relu",
 ]
 
 
@@ -98,7 +112,7 @@ def test_real_output_has_the_form_of_its_schema(line, folder, capsys):
     printed = capsys.readouterr().out
     if not printed:
         pytest.skip("the installed onnxruntime does not show the bug")
-    name = "triage traces" if line.startswith("triage traces") else line.split()[0]
+    name = max((each for each in SCHEMAS if line.startswith(each)), key=len)
     assert list(misfits(json.loads(printed), schema_of(name))) == []
 
 

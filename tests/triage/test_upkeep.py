@@ -18,6 +18,7 @@ from tests.helpers.failing import division_crash, healthy, verdict
 from triage.bugs.failures import record_failure, record_reduction
 from triage.bugs.known import load_known, note_known
 from triage.bugs.overview import MOST_LISTED, overview
+from triage.cli import run
 from triage.clustering.grouping import mark, regroup
 from triage.store.artifacts import keep_artifact, note_check
 from triage.store.campaigns import (
@@ -367,3 +368,41 @@ def test_every_verdict_of_a_check_is_noted_where_a_database_is_named(tmp_path):
             (division_crash().case_id, "ort", "crash", "execute"),
             (healthy().case_id, "ort", "pass", "compare"),
         ]
+
+
+def test_two_people_who_exchange_databases_have_the_same_clusters_and_both_ones_marks(tmp_path):
+    names = ["ann", "bob"]
+    folders = {name: tmp_path / name for name in names}
+    for at, name in enumerate(names):
+        folders[name].mkdir()
+        with Store(folders[name] / "crux.db") as store:
+            for message in ["no kernel for a", ["shapes differ in two dims", "an index is out of range"][at]]:
+                reduced(store, at * 2 + len(message), message)
+            store.log("campaign", "x")
+            store.write("INSERT INTO campaigns (target, first_seed, started) VALUES ('ort', 0, '2026')")
+            store.write("INSERT INTO lessons VALUES (1, 0, 16, ?)", (b"packed",))
+
+    def crux(name: str, *words: str) -> None:
+        assert run([*words, "--db", str(folders[name] / "crux.db"), "--quiet"]) == 0
+
+    crux("ann", "triage", "mark", "C0001", "filed", "https://example.org/1", "--assign", "ann")
+    crux("bob", "triage", "mark", "C0001", "--note", "seen in a customer's model")
+    crux("bob", "triage", "mark", "C0002", "--issue", "https://example.org/2")
+    crux("ann", "db", "export", str(folders["ann"] / "out.zip"))
+    crux("bob", "db", "export", str(folders["bob"] / "out"))
+    crux("ann", "db", "import", str(folders["bob"] / "out"))
+    crux("bob", "db", "import", str(folders["ann"] / "out.zip"))
+    seen = []
+    for name in names:
+        database = folders[name] / "crux.db"
+        with Store(database) as store:
+            found = {
+                tuple(sorted(each["signatures"])): each for each in overview(store, load_known(database))
+            }
+            assert len(found) == 3
+            told = ("title", "status", "note", "assignee", "notes", "issue", "count")
+            seen.append({key: [each[one] for one in told] for key, each in found.items()})
+    assert seen[0] == seen[1]
+    said = [word for each in seen[0].values() for word in each]
+    assert {"filed", "ann", "https://example.org/2"} <= {word for word in said if isinstance(word, str)}
+    assert ["seen in a customer's model"] in said

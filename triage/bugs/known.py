@@ -17,6 +17,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from corpus.errors import UserError
@@ -29,6 +30,7 @@ from triage.store.artifacts import replace_known
 from triage.store.clusters import BY_SYMPTOM, clusters, get_cluster, signatures_of
 from triage.store.database import Store, dump, own_file
 from triage.store.failures import releases_of
+from triage.store.maintenance.import_archive import unpack
 from triage.store.names import cluster_name
 
 
@@ -52,7 +54,7 @@ FIELDS = {
     **{"match": dict, "suppress": bool, "avoid": list, "seen": list},
 }
 MOST_NAME = 40
-WRITTEN = ("title", "package", "issue", "seen")
+WRITTEN, WRITTEN_IF_SET = ("title", "package", "issue", "seen"), ("since", "fixed", "suppress", "avoid")
 NOT_FILED = "not filed"
 """The `issue` of a bug that is known to crux and to file all the same."""
 
@@ -172,10 +174,27 @@ def add_own(database: Path, issue: KnownIssue) -> Path:
     if path.exists() and any(each.id == issue.id for each in read_known(path)):
         raise UserError(f"{path}: has an entry [{issue.id}]; change it there")
     match = ", ".join(f"{name} = {json.dumps(text)}" for name, text in issue.match.items())
-    lines = [f"[{issue.id}]", *(f"{name} = {json.dumps(getattr(issue, name))}" for name in WRITTEN)]
+    names = [*WRITTEN, *(name for name in WRITTEN_IF_SET if getattr(issue, name))]
+    lines = [f"[{issue.id}]", *(f"{name} = {json.dumps(getattr(issue, name))}" for name in names)]
     before = f"{read_text(path, MOST_BYTES).rstrip()}\n\n" if path.exists() else ""
     write_fresh(path, before + "\n".join([*lines, f"match = {{ {match} }}"]) + "\n")
     return path
+
+
+def take_known(database: Path, source: Path) -> int:
+    """Add the entries beside another database, or of its export, whose names are new here; how many."""
+    with TemporaryDirectory(prefix="crux-known-") as name:
+        folder = Path(name)
+        if source.suffix == ".zip":
+            unpack(source, folder)
+        theirs = [*(source if source.is_dir() else folder).glob("*.known.toml"), own_file(source)]
+        mine = {each.id for each in load_known(database)}
+        found = [
+            each for path in theirs if path.is_file() for each in read_known(path) if each.id not in mine
+        ]
+        for each in found:
+            add_own(database, each)
+    return len(found)
 
 
 @dataclass(frozen=True)

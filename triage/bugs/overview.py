@@ -36,6 +36,7 @@ from triage.store.clusters import (
     clusters,
     counts_of_clusters,
     first_failures,
+    remarks_of,
     signatures_by_cluster,
 )
 from triage.store.database import ADVICE, Store
@@ -53,7 +54,7 @@ def overview(
 
     A cluster whose known issue says so is left out, unless it is asked for.
     """
-    counts = counts_of_clusters(store)
+    counts, remarks = counts_of_clusters(store), remarks_of(store)
     signatures = signatures_by_cluster(store)
     most = _most_listed(sum(each.failures for each in counts.values()), len(counts))
     failures = first_failures(store, most)
@@ -66,12 +67,17 @@ def overview(
             if only is None and document["known"] in suppressed:
                 continue
             listed = [_failure_document(each) for each in failures[cluster.id]]
-            documents[cluster.id] = document | {
-                "failures": listed,
-                "related": related.get(cluster.id, {}),
-                "faces": [_face(row) for row in manifestations_of(store, cluster.id)],
-                "explained": [asdict(row) for row in explained_in(store, cluster.id)],
-            }
+            said = remarks.get(cluster.name, {"assignee": "", "notes": []})
+            documents[cluster.id] = (
+                document
+                | said
+                | {
+                    "failures": listed,
+                    "related": related.get(cluster.id, {}),
+                    "faces": [_face(row) for row in manifestations_of(store, cluster.id)],
+                    "explained": [asdict(row) for row in explained_in(store, cluster.id)],
+                }
+            )
             candidates.append(_candidate(documents[cluster.id], cluster, signatures[cluster.id]))
     return [documents[each] for each in ranked(candidates)]
 

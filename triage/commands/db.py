@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,7 +28,10 @@ Source = Annotated[
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
     group = typer.Typer(no_args_is_help=True, help="Look after the database.")
-    for name, function in (("check", check), ("gc", gc), ("export", export), ("import", import_)):
+    for name, function in (
+        *(("check", check), ("gc", gc), ("export", export), ("import", import_)),
+        ("views", views),
+    ):
         group.command(name)(as_command(StoreOptions, function))
     app.add_typer(group, name="db")
 
@@ -92,6 +96,7 @@ def import_(options: StoreOptions, source: Source) -> int:
     Example: crux db import tuesday.zip --db crux.db
     """
     from corpus.errors import UserError
+    from triage.bugs.known import take_known
     from triage.clustering.grouping import regroup
     from triage.store.database import Store
     from triage.store.maintenance.merging import take_in
@@ -99,9 +104,35 @@ def import_(options: StoreOptions, source: Source) -> int:
     if not source.exists():
         raise UserError(f"{source}: no such file or folder")
     with Store(options.database) as store:
-        _tell(options, take_in(store, source, regroup))
+        _tell(
+            options, {**take_in(store, source, regroup), "known_issues": take_known(options.database, source)}
+        )
     say(f"next: {next_command('triage', options)}")
     return 0
+
+
+def views(options: StoreOptions) -> int:
+    """List the views and the queries for Datasette; --json prints its metadata.
+
+    Example: crux db views --json > datasette.json
+    """
+    from triage.store.database import open_to_read
+    from triage.store.maintenance.vacuum import datasette_metadata, views_of
+
+    with open_to_read(options.database) as store:
+        names = views_of(store)
+    show = partial(_show_views, names)
+    emit(iter([datasette_metadata(options.database)]), as_json=options.json, show=show, single=True)
+    say(f"next: {next_command('db views --json', options)} > datasette.json")
+    say(f"then: datasette {quoted(str(options.database))} --metadata datasette.json")
+    return 0
+
+
+def _show_views(views: list[str], documents: list[Document]) -> Table:
+    (found,) = documents[0]["databases"].values()
+    rows = [("query", name, each["title"]) for name, each in found["queries"].items()]
+    rows += [("view", name, found["tables"].get(name, {}).get("description", "")) for name in views]
+    return table(("", "name", "what it shows"), rows)
 
 
 def _tell(options: StoreOptions, found: Document) -> Document:

@@ -40,6 +40,10 @@ Sarif = Annotated[
     Path | None,
     typer.Option("--sarif", metavar="FILE", help="Write these clusters or all as SARIF 2.1.0; no bundles."),
 ]
+CodeQuality = Annotated[
+    Path | None,
+    typer.Option("--code-quality", metavar="FILE", help="Write the open ones for GitLab; no bundles."),
+]
 Limits = Annotated[
     bool,
     typer.Option("--limits", help="Write one feature request for all that a compiler declares not to do."),
@@ -60,6 +64,7 @@ def report(
     as_test: AsTest = False,
     html: Html = False,
     sarif: Sarif = None,
+    code_quality: CodeQuality = None,
     limits: Limits = False,
 ) -> int:
     """Write a bundle for each bug: an issue, a script that shows it, the model, the evidence; and its zip.
@@ -69,16 +74,14 @@ def report(
     if limits:
         emit(_requests(options, out), as_json=options.json, show=_show_requests)
         return 0
-    if html or sarif:
-        written = _written(options, ids or [], out if html else None, sarif, known)
+    if html or sarif or code_quality:
+        written = _written(options, ids or [], out if html else None, sarif, code_quality, known)
         emit(iter([written]), as_json=options.json, show=_show_written, single=True)
         return 0
     if not ids:
         from corpus.errors import UserError
 
-        raise UserError(
-            "crux report: name clusters, failures or case folders, or ask for --html, --sarif or --limits"
-        )
+        raise UserError("crux report: name clusters, failures or case folders, or ask for --html or --limits")
     reports = _reports(options, ids, out, for_, known, as_test)
     emit(reports, as_json=options.json, show=_show, single=len(ids) == 1)
     return 0
@@ -149,7 +152,12 @@ def _what_next(word: str, document: Document) -> str:
 
 
 def _written(
-    options: CaseOptions, ids: list[str], page: Path | None, sarif: Path | None, known: str
+    options: CaseOptions,
+    ids: list[str],
+    page: Path | None,
+    sarif: Path | None,
+    quality: Path | None,
+    known: str,
 ) -> Document:
     """Write what the database holds, without a run."""
     from importlib.metadata import version
@@ -157,7 +165,7 @@ def _written(
     from triage.bugs.known import load_known
     from triage.pages.bugs import write_bug_page
     from triage.pages.campaign import write_campaign_page
-    from triage.pages.sarif import write_sarif
+    from triage.pages.sarif import write_code_quality, write_sarif
     from triage.store.database import open_to_read
     from triage.store.names import cluster_name, live_cluster
 
@@ -170,7 +178,9 @@ def _written(
             found["campaign"] = str(write_campaign_page(store, page, issues) or "")
         if sarif:
             write_sarif(store, sarif, issues, version("tensorcrux"), chosen)
-        return {**found, "sarif": str(sarif or "")}
+        if quality:
+            write_code_quality(store, quality, issues, chosen)
+        return {**found, "sarif": str(sarif or ""), "code_quality": str(quality or "")}
 
 
 def _show_requests(documents: list[Document]) -> Table:

@@ -28,6 +28,8 @@ Issue = Annotated[
         "--issue", metavar="URL", help="Its thread, or 'not filed': adds it to DATABASE.known.toml."
     ),
 ]
+Assign = Annotated[str | None, typer.Option("--assign", metavar="WHO", help="Who looks after it; '' nobody.")]
+Note = Annotated[str, typer.Option("--note", metavar="TEXT", help="A remark, kept beside those before it.")]
 Value = Annotated[
     str,
     typer.Argument(metavar="[VALUE]", help="URL for filed, VERSION for fixed, the other's ID for duplicate."),
@@ -142,7 +144,13 @@ def explain(options: StoreOptions, first: First, second: Second) -> int:
 
 
 def mark_cluster(
-    options: StoreOptions, cluster: ClusterId, state: State = "", value: Value = "", issue: Issue = ""
+    options: StoreOptions,
+    cluster: ClusterId,
+    state: State = "",
+    value: Value = "",
+    issue: Issue = "",
+    assign: Assign = None,
+    note: Note = "",
 ) -> int:
     """Say what has become of a cluster; one that is fixed and shows again has regressed.
 
@@ -153,17 +161,20 @@ def mark_cluster(
     from corpus.errors import UserError
     from triage.bugs.known import add_own, known_of_cluster
     from triage.clustering.grouping import mark
-    from triage.store.clusters import get_cluster
+    from triage.store.clusters import ASSIGNED, NOTED, get_cluster
     from triage.store.database import open_existing
-    from triage.store.names import live_cluster
+    from triage.store.names import cluster_name, live_cluster
 
-    if not state and not issue:
-        raise UserError("crux triage mark: give a state, or --issue URL")
+    if not (state or issue or note) and assign is None:
+        raise UserError("crux triage mark: give a state, or --issue URL, --assign WHO, --note TEXT")
     with open_existing(options.database) as store:
         number = live_cluster(store, cluster)
         if issue:
             path = add_own(options.database, known_of_cluster(store, number, issue))
             say(f"{path}: has an entry for {cluster}")
+        for kind, text in ((ASSIGNED, assign), (NOTED, note or None)):
+            if text is not None:
+                store.log(kind, cluster_name(number), text=text)
         return _tell(options, mark(store, number, state, value) if state else get_cluster(store, number))
 
 
@@ -248,7 +259,7 @@ def _show_decided(documents: list[Document]) -> Table:
 
 def _show(documents: list[Document]) -> Table:
     def row(cluster: Document) -> tuple[object, ...]:
-        state = f"{cluster['state']} {cluster['note']}".strip()
+        state = " ".join(filter(None, (cluster["state"], cluster["note"], cluster["assignee"])))
         known = f"{cluster['known']} {cluster['issue']}".strip()
         seen = f"{cluster['count']} ({cluster['reduced']} reduced)"
         return cluster["id"], state, seen, cluster["title"], known, " ".join(cluster["related"])

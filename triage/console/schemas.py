@@ -15,6 +15,7 @@ Schema = Mapping[str, Any]
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 TEXT: Schema = {"type": "string"}
 COUNT: Schema = {"type": "integer", "minimum": 0}
+WHOLE: Schema = {"type": "integer"}
 NUMBER: Schema = {"type": "number"}
 FLAG: Schema = {"type": "boolean"}
 
@@ -42,6 +43,11 @@ def maybe(kind: Schema) -> Schema:
 def record(fields: Mapping[str, Schema], also: Mapping[str, Schema] = {}) -> Schema:
     """An object that has all of `fields`, and those of `also` where they apply."""
     return {"type": "object", "required": [*fields], "properties": {**fields, **also}}
+
+
+def texts(*names: str) -> dict[str, Schema]:
+    """Fields that are texts."""
+    return dict.fromkeys(names, TEXT)
 
 
 def one_or_more(document: Schema) -> Schema:
@@ -175,6 +181,8 @@ CLUSTER = record(
         "count": COUNT,
         "reduced": COUNT,
         "note": TEXT,
+        "assignee": TEXT,
+        "notes": listed(words("what people wrote of it, the oldest first")),
         "known": TEXT,
         "issue": TEXT,
         "failures": listed(FAILURE),
@@ -283,20 +291,118 @@ SETTING = record(
 )
 PART = record({"part": TEXT, "works": FLAG, "text": TEXT, "core": FLAG, "advice": TEXT})
 
+DECIDED = record({"id": TEXT, "title": TEXT, "status": TEXT, "note": TEXT})
+SHARES = dict.fromkeys(("functions", "functions_met", "blocks", "blocks_met"), COUNT)
+SHOW = record(
+    {
+        "case": TEXT,
+        "case_id": TEXT,
+        "format": TEXT,
+        "target": TEXT,
+        "settings": {"type": "object"},
+        "origin": TEXT,
+        **dict.fromkeys(("nodes", "function_nodes", "bytes"), COUNT),
+        "ops": listed(TEXT),
+        "notes": listed(TEXT),
+        "inputs": {"type": "object", "additionalProperties": TEXT},
+        "text": words("the program"),
+    }
+)
+DIFF = record(
+    {
+        "a": TEXT,
+        "b": TEXT,
+        "same_case": FLAG,
+        "same_but_for_names": FLAG,
+        "only_a": {"type": "object"},
+        "only_b": {"type": "object"},
+        "words": listed(TEXT),
+        "more": {**COUNT, "description": "differences that `words` leaves out"},
+        "pictures": listed(TEXT),
+    }
+)
+COMPARED = record({"name": TEXT, "cluster": TEXT, "signature": TEXT})
+WHY = record(
+    {
+        "together": FLAG,
+        "first": COMPARED,
+        "second": COMPARED,
+        **dict.fromkeys(("distance", "average", "merge", "related"), maybe(NUMBER)),
+        "components": listed(
+            record(
+                {
+                    "name": TEXT,
+                    "weight": NUMBER,
+                    "distance": NUMBER,
+                    "agrees": FLAG,
+                    "first": TEXT,
+                    "second": TEXT,
+                }
+            )
+        ),
+        "words": listed(TEXT),
+    }
+)
+DECLARED = record(
+    {
+        **dict.fromkeys(("target", "operator", "form", "words", "failure", "release"), TEXT),
+        "count": COUNT,
+        "clusters": listed(TEXT),
+        "reduced": FLAG,
+    }
+)
+TABLES = ("cases", "failures", "clusters", "signatures", "reductions", "check_results", "artifacts")
+SOUND = record(
+    {"path": TEXT, "sound": FLAG, "problems": listed(TEXT)},
+    dict.fromkeys((*TABLES, "reports", "runs", "events", "blobs", "unused_blobs"), COUNT),
+)
+COLLECTED = ("blobs", "blobs_removed", "leavings_removed", "kept_for_now", "bytes_before", "bytes_after")
+CHANGE = ("case", "title", "change", "since", "before", "now", "symptom")
+
 SCHEMAS: Mapping[str, Schema] = {
     "bisect": BISECT,
     "check": one_or_more(CHECK),
     "config": listed(SETTING),
+    "conformance": listed(
+        record(texts("test", "status", "seen", "target", "release") | {"operators": listed(TEXT)})
+    ),
+    "db check": SOUND,
+    "db export": record({"path": TEXT, "blobs": COUNT}),
+    "db gc": record({"path": TEXT, **dict.fromkeys(COLLECTED, COUNT)}),
+    "db import": record({"source": TEXT, **dict.fromkeys((*TABLES, "renamed", "known_issues"), WHOLE)}),
+    "db views": record({"title": TEXT, "description": TEXT, "databases": {"type": "object"}}),
+    "diff": DIFF,
     "doctor": listed(PART),
     "fuzz": FUZZ,
     "generate": GENERATE,
     "hunt": record({**TESTED, "bugs": listed(BUG)}),
     "passes": PASSES,
+    "patterns extract": record(
+        {"files": COUNT, "skipped": COUNT, "folder": TEXT}, {"patterns": COUNT, "no ONNX model": COUNT}
+    ),
+    "patterns list": listed(
+        record(texts("name", "pass", "backend", "opsets", "origin") | {"operators": listed(TEXT)})
+    ),
     "reduce": one_or_more(REDUCE),
     "replay": listed(REPLAY),
     "report": one_or_more(REPORT),
+    "show": SHOW,
     "triage": listed(CLUSTER),
+    "triage coverage": listed(
+        record({"target": TEXT, **SHARES, "passes": listed(record({"name": TEXT, **SHARES}))})
+    ),
+    "triage limits": listed(DECLARED),
+    **dict.fromkeys(("triage mark", "triage merge", "triage rename", "triage split"), DECIDED),
     "triage traces": {"type": "object", "additionalProperties": TEXT},
+    "triage why": WHY,
+    "watch": listed(
+        record(
+            {"package": TEXT, "release": TEXT, "cases": COUNT},
+            dict.fromkeys(("fixed", "regressed", "new", "fails", "passes", "unknown", "silent"), COUNT)
+            | {"changes": listed(record(dict.fromkeys(CHANGE, TEXT))), "hunt": {"type": "object"}},
+        )
+    ),
+    "wrap": listed(CHECK),
 }
 """By command; of `report`, those of bundles."""
 

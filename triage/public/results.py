@@ -69,6 +69,15 @@ class Symptom:
         return " | ".join(part for part in parts if part)
 
 
+def _in_html(title: str, facts: Mapping[str, object]) -> str:
+    """A title over its facts, for a notebook; what is empty is left out."""
+    from html import escape
+
+    shown = {name: str(each) for name, each in facts.items() if each not in ("", ())}
+    rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in shown.items())
+    return f"<b>{escape(title)}</b><table>{rows}</table>"
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """One case's judgement.
@@ -89,6 +98,10 @@ class Verdict:
     def is_bug(self) -> bool:
         """Whether a maintainer would want to hear of it."""
         return self.outcome.is_bug
+
+    def _repr_html_(self) -> str:
+        facts = {"outcome": self.outcome.value, "phase": self.phase.value, "symptom": self.symptom or ""}
+        return _in_html(self.title, {**facts, "notes": "; ".join(self.notes)})
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Verdict:
@@ -122,6 +135,15 @@ class Reduction:
     passes: tuple[str, ...]
     signature: str
     checks: int
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "nodes": f"{self.nodes[0]} → {self.nodes[1]}{', minimal' if self.is_minimal else ''}",
+            "operators": ", ".join(self.case.measure.ops),
+            "passes": ", ".join(self.passes),
+            "signature": self.signature,
+        }
+        return _in_html(self.verdict.title if self.verdict else "reduced by a command", facts)
 
 
 @dataclass(frozen=True)
@@ -160,6 +182,11 @@ class Report:
             return f"fixed in {self.fixed}"
         is_filed = self.known and self.issue != "not filed"
         return "known" if is_filed else "ready" if self.ready else "not ready"
+
+    def _repr_html_(self) -> str:
+        checks = {("✓ " if each.holds else "✗ ") + each.text: " " for each in self.checks}
+        facts = {"state": self.state, "folder": self.folder, "known": self.known, "issue": self.issue}
+        return _in_html(self.title, {**facts, **checks})
 
     @property
     def missing(self) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ import functools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from oracles.naming.signature import Signature
 from triage.store.database import Row, Store, dump, now, parsed
@@ -179,6 +180,24 @@ def close(store: Store, gone: int, into: int, why: str) -> None:
     name = cluster_name(into)
     set_status(store, gone, MERGED, name)
     store.log("merged", cluster_name(gone), into=name, why=why)
+
+
+ASSIGNED, NOTED = "assigned", "noted"
+"""Kinds of events: to whom a cluster was given, what a person wrote of it."""
+
+
+def remarks_of(store: Store) -> dict[str, dict[str, Any]]:
+    """By the clusters' names, to whom each is given (`assignee`), and its `notes`, the oldest first."""
+    found: dict[str, dict[str, Any]] = {}
+    sql = "SELECT subject, kind, document FROM events WHERE kind IN (?, ?) ORDER BY at, id"
+    for row in store.rows(sql, (ASSIGNED, NOTED)):
+        of_it = found.setdefault(row["subject"], {"assignee": "", "notes": []})
+        text = str(parsed(row["document"], dict, "an event").get("text", ""))
+        if row["kind"] == ASSIGNED:
+            of_it["assignee"] = text
+        else:
+            of_it["notes"].append(text)
+    return found
 
 
 def set_status(store: Store, number: int, status: str, note: str) -> None:

@@ -44,7 +44,7 @@ def _search(count: int) -> SetSearch:
     if count <= FEW:
         return (yield from drop_one_at_a_time(range(count)))
     kept = yield from find_essentials(range(count), patience=count)
-    return (yield from drop_one_at_a_time(kept))
+    return (yield from drop_one_at_a_time(sorted(kept)))
 
 
 def _keep(subject: TirSubject, actions: tuple[int, ...], keep: Items) -> TirSubject | None:

@@ -61,6 +61,13 @@ def _last_id(store: Store, table: str) -> int:
     return int(row["seq"]) if row else 0
 
 
+def _marked(store: Store, cluster: int) -> str:
+    """When a person last decided on a cluster."""
+    sql = "SELECT max(at) AS last FROM events WHERE kind = 'marked' AND subject = ?"
+    found = store.row(sql, (cluster_name(cluster),))
+    return str(found["last"] or "") if found else ""
+
+
 @dataclass
 class _Merge:
     """One import, inside a transaction of `here`."""
@@ -139,15 +146,16 @@ class _Merge:
         return [row for row in self.other.rows("SELECT * FROM signatures") if row["digest"] in added]
 
     def _merge_cluster(self, row: Row, *, is_new: bool) -> None:
-        """Add a cluster; what was said of it there counts here where nothing else was said."""
+        """Add a cluster; of what was said of it there and here the later word counts."""
         note = self._renamed(row["note"]) if row["status"] in POINTING else row["note"]
         values = {**row, "id": self.clusters[row["id"]], "note": note}
         if is_new:
             self._add("clusters", values)
         elif row["status"] not in (NEW, MERGED):
+            is_later = _marked(self.other, row["id"]) > _marked(self.here, values["id"])
             self.here.write(
-                "UPDATE clusters SET status = ?, note = ? WHERE id = ? AND status = ?",
-                (row["status"], note, values["id"], NEW),
+                "UPDATE clusters SET status = ?, note = ? WHERE id = ? AND (status = ? OR status != ? AND ?)",
+                (row["status"], note, values["id"], NEW, MERGED, is_later),
             )
 
     def _merge_runs(self) -> dict[int, int]:

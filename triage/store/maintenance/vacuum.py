@@ -153,6 +153,11 @@ def datasette_metadata(database: Path) -> dict[str, Any]:
     return document
 
 
+def views_of(store: Store) -> list[str]:
+    """The views of the database, by name."""
+    return [str(row["name"]) for row in store.rows("SELECT name FROM sqlite_master WHERE type = 'view'")]
+
+
 def _export_folder(store: Store, out: Path) -> int:
     """A snapshot first, then its blobs: whatever the snapshot names is on disk already."""
     out.mkdir(parents=True, exist_ok=True)
