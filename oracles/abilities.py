@@ -168,6 +168,9 @@ class Backend:
     reads_onnx: bool = True
     """False if programs are lowered by us: which ONNX models are accepted is then our own doing."""
 
+    computed_as: Mapping[str, str] = field(default_factory=dict)
+    """The shorter dtypes in which it computes others: what such a one cannot hold, the backend leaves open."""
+
     computes_wide: bool = False
     """Whether it computes short floats in a longer type on the CPU, so that they round once."""
 

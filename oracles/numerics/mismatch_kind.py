@@ -98,6 +98,13 @@ def has_no_scale(node: NodeProto, values: Mapping[str, Value]) -> bool:
     return isinstance(scale, np.ndarray) and not is_scale(scale)
 
 
+def exceeds(array: Tensor, dtype: str) -> bool:
+    """Whether an array of integers has one that the dtype cannot hold; its own extremes mean no bound."""
+    own, limits = np.iinfo(array.dtype), np.iinfo(dtype)
+    outside = (array < limits.min) | (array > limits.max)
+    return bool((outside & (array != own.min) & (array != own.max)).any())
+
+
 def is_scale(array: Tensor) -> bool:
     """Whether all of it is finite and above 0."""
     wide = widen(array).astype(np.float64)
