@@ -168,6 +168,9 @@ class Backend:
     reads_onnx: bool = True
     """False if programs are lowered by us: which ONNX models are accepted is then our own doing."""
 
+    lacks: frozenset[str] = frozenset()
+    """The dtypes that it does not compute: campaigns draw no programs of them."""
+
     computed_as: Mapping[str, str] = field(default_factory=dict)
     """The shorter dtypes in which it computes others: what such a one cannot hold, the backend leaves open."""
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Callable  # noqa: UP035 (Python 3.8)
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Callable, Iterator  # noqa: UP035 (Python 3.8)
 
 if TYPE_CHECKING:
     from corpus.target import Target
@@ -47,14 +49,18 @@ NO_INPUT = "OpenVINO takes no input of dtype sequence, optional or map"
 
 
 def load() -> str:
-    """The version; the framework itself is imported by each worker.
+    """Import the framework and read a model, without the telemetry, whose import starts a thread; its version.
 
-    Its import starts a thread, which no fork survives.
+    Nothing is compiled here: that starts the threads of the plugin, which no fork survives.
     """
+    sys.modules["openvino_telemetry"] = None  # type: ignore[assignment]
     from importlib.metadata import version
 
-    import oracles.worker.onnx.program  # noqa: F401 (here, so that no worker has to)
+    import openvino
 
+    from oracles.worker.ort.sessions import small_model
+
+    openvino.Core().read_model(small_model("Neg", {"x": (1, "tensor")}))
     return version(PACKAGE)
 
 
@@ -69,21 +75,44 @@ def run(
 
     from oracles.worker.onnx.program import read_model
 
-    names = [value.name for value in read_model(program).graph.output]
+    graph = read_model(program).graph
     core = openvino.Core()
-    model = core.read_model(program)
+    with _in_short():
+        model = core.read_model(program)
     _must_be_computed(model)
     enter("optimise")
     options = {**HINTS[settings.get("hint", "f32")], "NUM_STREAMS": 1}
-    compiled = core.compile_model(model, "CPU", {**options, "INFERENCE_NUM_THREADS": settings.get("threads", 1)})
+    options["INFERENCE_NUM_THREADS"] = settings.get("threads", 1)
+    with _in_short():
+        compiled = core.compile_model(model, "CPU", options)
     enter("execute")
     request = compiled.create_infer_request()
-    for place, port in enumerate(compiled.inputs):
-        name = next((each for each in port.get_names() if each in inputs), "")
-        request.set_input_tensor(place, _to_tensor(inputs[name], port.get_element_type()))
-    request.infer()
+    for place, parameter in enumerate(model.get_parameters()):  # those that nothing reads are gone
+        names = (parameter.get_friendly_name(), *parameter.output(0).get_names())  # what passed it on renamed it
+        given = inputs[next(name for name in names if name in inputs)]
+        request.set_input_tensor(place, _to_tensor(given, parameter.get_element_type()))
+    with _in_short():
+        request.infer()
+    names = [value.name for value in graph.output]
     found = {name: _from_tensor(request.get_output_tensor(place)) for place, name in enumerate(names)}
     return found if outputs is None else {name: found[name] for name in outputs}
+
+
+FRAME = re.compile(
+    r"Exception from \S+:\d+:|Check 'false' failed at \S*unconverted_ops_report\S*|FrontEnd API failed with \w+:"
+    r"|Model wasn't fully converted\..*|Summary:|-- Conversion is failed for: .*|To facilitate the conversion .*"
+)
+"""The lines that stand about any error: whoever passed it on."""
+
+
+@contextmanager
+def _in_short() -> Iterator[None]:
+    """An error of OpenVINO says first what is wrong."""
+    try:
+        yield
+    except RuntimeError as error:
+        lines = [line for line in str(error).splitlines() if line.strip() and not FRAME.fullmatch(line.strip())]
+        raise RuntimeError("\n".join(lines) or str(error)) from error
 
 
 def vocabulary() -> list[str]:
@@ -183,5 +212,6 @@ def backend() -> Backend:
         baseline="ort",  # it has no mode that does not optimise
         tells_operators=True,
         libraries=LIBRARIES,
+        lacks=frozenset({"float64"}),
         computed_as=COMPUTED_AS,
     )
