@@ -172,7 +172,7 @@ class Backend:
     """The dtypes that it does not compute: campaigns draw no programs of them."""
 
     computed_as: Mapping[str, str] = field(default_factory=dict)
-    """The shorter dtypes in which it computes others: what such a one cannot hold, the backend leaves open."""
+    """The shorter dtypes in which it computes others: what those cannot hold is left open."""
 
     computes_wide: bool = False
     """Whether it computes short floats in a longer type on the CPU, so that they round once."""

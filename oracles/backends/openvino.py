@@ -1,4 +1,4 @@
-"""OpenVINO on the CPU: a part that runs in the worker (Python 3.8, numpy, onnx, openvino), and a part in crux."""
+"""OpenVINO on the CPU: a part in the worker (Python 3.8, numpy, onnx, openvino), and a part in crux."""
 
 from __future__ import annotations
 
@@ -28,18 +28,20 @@ HINTS = {
 COMPUTED_AS = {"int64": "int32", "uint64": "int32", "uint32": "int32", "int16": "int32", "uint16": "int32"}
 """The type in which the CPU plugin computes another one."""
 
-LACKS = frozenset(
-    "BitCast CausalConvWithState ConcatFromSequence CumProd DeformConv Det ImageDecoder LinearAttention MaxUnpool"
-    " MelWeightMatrix Optional OptionalGetElement OptionalHasElement RegexFullMatch SequenceConstruct"
-    " SequenceErase SequenceInsert SequenceLength SequenceMap SplitToSequence StringConcat StringNormalizer"
-    " StringSplit SwiGLU TensorScatter TfIdfVectorizer".split()
-)
+_LACKS = """
+BitCast CausalConvWithState ConcatFromSequence CumProd DeformConv Det ImageDecoder LinearAttention
+MaxUnpool MelWeightMatrix Optional OptionalGetElement OptionalHasElement RegexFullMatch
+SequenceConstruct SequenceErase SequenceInsert SequenceLength SequenceMap SplitToSequence StringConcat
+StringNormalizer StringSplit SwiGLU TensorScatter TfIdfVectorizer
+"""
+LACKS = frozenset(_LACKS.split())
 """The operators of ONNX for which its importer has no rule."""
-MICROSOFT = (
-    "BiasGelu FastGelu FusedConv FusedGemm FusedMatMul Pad QLinearAdd QLinearAveragePool QLinearConcat"
-    " QLinearLeakyRelu QLinearMul QLinearSigmoid QLinearSoftmax QuickGelu SimplifiedLayerNormalization"
-    " SkipLayerNormalization SkipSimplifiedLayerNormalization Trilu"
-).split()
+_MICROSOFT = """
+BiasGelu FastGelu FusedConv FusedGemm FusedMatMul Pad QLinearAdd QLinearAveragePool QLinearConcat
+QLinearLeakyRelu QLinearMul QLinearSigmoid QLinearSoftmax QuickGelu SimplifiedLayerNormalization
+SkipLayerNormalization SkipSimplifiedLayerNormalization Trilu
+"""
+MICROSOFT = tuple(_MICROSOFT.split())
 """Those of onnxruntime's own that it has one for."""
 
 NARROWED = "OpenVINO computes float64 in float32 on the CPU: it is not supported"
@@ -49,7 +51,7 @@ NO_INPUT = "OpenVINO takes no input of dtype sequence, optional or map"
 
 
 def load() -> str:
-    """Import the framework and read a model, without the telemetry, whose import starts a thread; its version.
+    """Import the framework without its telemetry, which starts a thread, and read a model; its version.
 
     Nothing is compiled here: that starts the threads of the plugin, which no fork survives.
     """
@@ -73,7 +75,7 @@ def run(
     """
     import openvino
 
-    from oracles.worker.onnx.program import read_model
+    from oracles.worker.onnx.program import fed_names, read_model
 
     graph = read_model(program).graph
     core = openvino.Core()
@@ -87,10 +89,9 @@ def run(
         compiled = core.compile_model(model, "CPU", options)
     enter("execute")
     request = compiled.create_infer_request()
-    for place, parameter in enumerate(model.get_parameters()):  # those that nothing reads are gone
-        names = (parameter.get_friendly_name(), *parameter.output(0).get_names())  # what passed it on renamed it
-        given = inputs[next(name for name in names if name in inputs)]
-        request.set_input_tensor(place, _to_tensor(given, parameter.get_element_type()))
+    parameters = model.get_parameters()
+    for place, name in enumerate(_fed(parameters, fed_names(graph))):
+        request.set_input_tensor(place, _to_tensor(inputs[name], parameters[place].get_element_type()))
     with _in_short():
         request.infer()
     names = [value.name for value in graph.output]
@@ -99,8 +100,9 @@ def run(
 
 
 FRAME = re.compile(
-    r"Exception from \S+:\d+:|Check 'false' failed at \S*unconverted_ops_report\S*|FrontEnd API failed with \w+:"
-    r"|Model wasn't fully converted\..*|Summary:|-- Conversion is failed for: .*|To facilitate the conversion .*"
+    r"Exception from \S+:\d+:|Check 'false' failed at \S*unconverted_ops_report\S*"
+    r"|Model wasn't fully converted.*"
+    r"|FrontEnd API failed with \w+:|Summary:|-- Conversion is failed for: .*|To facilitate the conversion .*"
 )
 """The lines that stand about any error: whoever passed it on."""
 
@@ -111,7 +113,9 @@ def _in_short() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        lines = [line for line in str(error).splitlines() if line.strip() and not FRAME.fullmatch(line.strip())]
+        lines = [
+            line for line in str(error).splitlines() if line.strip() and not FRAME.fullmatch(line.strip())
+        ]
         raise RuntimeError("\n".join(lines) or str(error)) from error
 
 
@@ -130,6 +134,14 @@ def _must_be_computed(model: Any) -> None:
     for node in model.get_ops():
         if any(port.get_element_type() == openvino.Type.f64 for port in node.outputs()):
             raise NotImplementedError(NARROWED)
+
+
+def _fed(parameters: Any, names: list[str]) -> list[str]:
+    """The name in the program of each parameter: what nothing reads is gone, a Dropout renames its input."""
+    known = [{each.get_friendly_name(), *each.output(0).get_names()} for each in parameters]
+    found = [next((name for name in names if name in each), "") for each in known]
+    renamed = iter([name for name in names if name not in found])
+    return [name or next(renamed) for name in found]
 
 
 def _to_tensor(given: Any, element: Any) -> Any:
@@ -189,8 +201,8 @@ def configs(target: Target) -> tuple[Config, ...]:
 
 
 UNSUPPORTED = re.compile(
-    r"No conversion rule found|not supported|unsupported|Not supported|Unsupported|not implemented|NOT_IMPLEMENTED"
-    r"|(takes no input|gives no output) of|doesn't support|does not support|isn't supported"
+    r"No conversion rule found|Unknown activation function|[Nn]ot supported|[Uu]nsupported|not implemented"
+    r"|NOT_IMPLEMENTED|(takes no input|gives no output) of|(doesn't|does not) support"
 )
 
 

@@ -170,7 +170,7 @@ class OnnxContext(Context):
     def left_open(self, output: str) -> str:
         """What leaves an output open by something on the way to it.
 
-        That is a scale that is not above 0, or a value that the dtype in which the backend computes cannot hold.
+        That is a scale that is not above 0, or a value that the dtype which the backend computes in cannot hold.
         """
         scaled = [node for node in self.nodes if arithmetic_of(node).has_scale]
         computed_as = self.executor.backend.computed_as

@@ -36,10 +36,13 @@ def compile_and_run(openvino, options):
     model = core.read_model(build_model())
     compiled = core.compile_model(model, "CPU", options)
     request, given = compiled.create_infer_request(), build_inputs()
-    for place, parameter in enumerate(model.get_parameters()):
-        names = [parameter.get_friendly_name(), *parameter.output(0).get_names()]
-        value = given[next(name for name in names if name in given)]
-        request.set_input_tensor(place, to_tensor(openvino, value, parameter.get_element_type()))
+    parameters, renamed = model.get_parameters(), dict(given)  # a Dropout renames its input
+    known = [{each.get_friendly_name(), *each.output(0).get_names()} for each in parameters]
+    found = [next((renamed.pop(name) for name in given if name in names), None) for names in known]
+    rest = iter(renamed.values())
+    for place, value in enumerate(found):
+        value = next(rest) if value is None else value
+        request.set_input_tensor(place, to_tensor(openvino, value, parameters[place].get_element_type()))
     request.infer()
     results = [request.get_output_tensor(place) for place in range(len(compiled.outputs))]
     return [(f"output {place}", *from_tensor(each)) for place, each in enumerate(results)]
