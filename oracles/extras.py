@@ -5,13 +5,14 @@
 
 import importlib
 import os
-import subprocess
+import re
 import sys
 import threading
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 from corpus.errors import UserError
+from corpus.processes import INSTALLING, PLACES, end_group, environment, start
 
 EXTRAS = {
     "apache-tvm": "tvm",
@@ -29,6 +30,7 @@ EXTRAS = {
 
 _ROOT = Path(__file__).resolve().parents[1]
 _ENVIRONMENT = _ROOT / ".venv"
+_VARIABLES = re.compile(f"{PLACES.pattern}|{INSTALLING.pattern}|CRUX_PYTHON")
 _ADD = '. "$1/bin/_environment.sh"; add_extra "${@:2}"'
 lock = threading.Lock()
 """Held while packages are installed."""
@@ -68,7 +70,12 @@ def provide(*packages: str) -> None:
         if not extras:
             return
         command = ["bash", "-euo", "pipefail", "-c", _ADD, "crux", str(_ROOT), *extras]
-        if subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL).returncode:
+        process = start(command, stderr=2, variables=environment(_VARIABLES), folder=_ROOT)
+        try:
+            has_ended_well = process.wait() == 0
+        finally:
+            end_group(process)
+        if not has_ended_well:
             names = ", ".join(missing)
             raise UserError(f"{names} could not be installed; see {_ENVIRONMENT / 'install.log'}")
         importlib.invalidate_caches()

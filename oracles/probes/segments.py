@@ -41,6 +41,9 @@ AGAIN = "crux_again_"
 MUCH = 6.0
 """How many times its spread an element must be away."""
 
+SELDOM = 1.5
+"""Behind several quantisations: how many times the greatest spread an element must be away, besides."""
+
 LEAST_COUNT, LEAST_SHARE = 4, 0.02
 """Behind several quantisations: how many elements, and which share, a few noisy runs do not miss."""
 
@@ -80,9 +83,12 @@ class Segments:
         spread = self._noise.spreads().get(again)
         if spread is None or self._noise.unknown_before(again):
             return None
-        left = differing(expected, actual, screen) & (distance(expected, actual) > MUCH * spread)
-        left &= np.isfinite(spread)
         quantisers = {node.output[0] for node in self._nodes_of(name) if arithmetic_of(node).quantises}
+        bound = MUCH * spread
+        if not quantisers <= self._lone:  # a few noisy runs miss elements that steps reach
+            bound = np.maximum(bound, SELDOM * np.nanmax(spread, initial=0.0))
+        left = differing(expected, actual, screen) & (distance(expected, actual) > bound)
+        left &= np.isfinite(spread)
         if not left.any() or (not quantisers <= self._lone and _are_few(left)):
             return None
         return replace(describe(name, expected, actual, left), is_small=not quantisers)

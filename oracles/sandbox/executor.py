@@ -68,6 +68,9 @@ def _configs_of(target: Target, format: str) -> tuple[Config, ...]:
 
 REFEREE_CPU_SECONDS = 5.0
 
+PLANNED_BYTES = 1 << 18
+"""A program of thousands of nodes is larger, and planning its memory takes longer than running it."""
+
 GUARDED_TIMES = 4
 """How many times as long a guarded run may take."""
 
@@ -172,8 +175,11 @@ class Executor:
         return self._sandbox.run(_poisoned(case, config, poison, start), fresh=True)[0]
 
     def rerun(self, job: Job) -> tuple[Run, ...]:
-        """Run another program in the un-optimised configuration."""
-        return self.run(replace(job, configs=self.configs[:1]))
+        """Run another program in the un-optimised configuration; for a large one without a plan of memory."""
+        config = self.configs[0]
+        if len(job.program) > PLANNED_BYTES:
+            config = _with(config, {"plainly_planned": 1})
+        return self.run(replace(job, configs=(config,)))
 
     def run(self, job: Job, *, fresh: bool = False) -> tuple[Run, ...]:
         """Run every config of a job where it belongs: a baseline of another backend in that one's sandbox.

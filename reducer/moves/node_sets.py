@@ -33,6 +33,9 @@ FEW = NEIGHBOURS + 2
 """Up to here, asking for each node is cheaper than bisecting."""
 
 
+FEW_OF_A_CHAIN = 10
+"""The same of nodes that lead to the one at which the framework stopped."""
+
 IN_A_ROW = 3
 """Of few nodes, once so many in a row have stayed, the others are left to the last rounds."""
 
@@ -97,7 +100,7 @@ def drop_few_nodes(subject: NodeSubject, hints: Hints) -> Search:
     A dropped node is bypassed by a link, or cut out if nothing can be linked. With two nodes left both are
     mostly needed; the end of the search asks for them in any case.
     """
-    if not 2 < len(subject.nodes) <= FEW:
+    if not 2 < len(subject.nodes) <= (FEW_OF_A_CHAIN if hints.stopped_at else FEW):
         return subject
     search = drop_one_at_a_time(_nearest_first(subject), patience=IN_A_ROW)
     return (yield from _search(subject, search, link=True))

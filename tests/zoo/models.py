@@ -120,6 +120,7 @@ _NETS: tuple[Entry, ...] = (
     Entry("vit", vision.Vit, _image(), dynamo=False, opset=17),
     Entry("vit-half", vision.Vit, _image(), dynamo=False, opset=17, dtype=torch.float16),
     Entry("vit-int8", vision.Vit, _image(), dynamo=False, opset=17, quantised="qdq"),
+    Entry("segformer-int8", vision.Segformer, _image(64), dynamo=False, opset=17, quantised="qdq"),
     Entry("swin-script", vision.Swin, _image(), dynamo=False, opset=17),
     Entry("swin-dynamo", vision.Swin, _image()),
     Entry("unet", vision.Unet, _image(), dynamo=False, opset=17),

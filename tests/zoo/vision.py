@@ -42,6 +42,58 @@ class Vit(nn.Module):
         return self.head(self.norm(x)[:, 0])
 
 
+class Reduced(nn.Module):
+    """A block of SegFormer: attention to an image made smaller, a convolution between two layers."""
+
+    def __init__(self, dim: int, ratio: int):
+        super().__init__()
+        self.one, self.two, self.norm = nn.LayerNorm(dim), nn.LayerNorm(dim), nn.LayerNorm(dim)
+        self.q, self.kv, self.out = nn.Linear(dim, dim), nn.Linear(dim, 2 * dim), nn.Linear(dim, dim)
+        self.smaller = nn.Conv2d(dim, dim, ratio, ratio)
+        self.widen, self.narrow = nn.Linear(dim, 2 * dim), nn.Linear(2 * dim, dim)
+        self.deep = nn.Conv2d(2 * dim, 2 * dim, 3, padding=1, groups=2 * dim)
+
+    def forward(self, x: Tensor, side: int) -> Tensor:
+        y = self.one(x)
+        small = self.smaller(y.transpose(-2, -1).unflatten(2, (side, side))).flatten(2).transpose(-2, -1)
+        kv = self.kv(self.norm(small)).unflatten(2, (2, 2, -1)).permute(2, 0, 3, 1, 4)
+        q = self.q(y).unflatten(2, (2, -1)).transpose(1, 2)
+        scores = (q @ kv[0].transpose(-2, -1) * q.shape[-1] ** -0.5).softmax(-1)
+        x = x + self.out((scores @ kv[1]).transpose(1, 2).flatten(2))
+        y = self.deep(self.widen(self.two(x)).transpose(-2, -1).unflatten(2, (side, side)))
+        return x + self.narrow(F.gelu(y.flatten(2).transpose(-2, -1)))
+
+
+class Segformer(nn.Module):
+    """Four scales of such blocks; quantised it has a thousand nodes and more."""
+
+    def __init__(self):
+        super().__init__()
+        dims = (3, 8, 16, 24, 32)
+        self.patches = nn.ModuleList(
+            nn.Conv2d(dims[i], dims[i + 1], 3, 4 if i == 0 else 2, 1) for i in range(4)
+        )
+        self.blocks = nn.ModuleList(
+            Reduced(dim, ratio) for dim, ratio in zip(dims[1:], (4, 2, 1, 1), strict=True)
+        )
+        self.norms = nn.ModuleList(nn.LayerNorm(dim) for dim in dims[1:])
+        self.levels = nn.ModuleList(nn.Conv2d(dim, 16, 1) for dim in dims[1:])
+        self.fuse, self.classes = nn.Conv2d(64, 16, 1), nn.Conv2d(16, 5, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        seen = []
+        for patches, block, norm, level in zip(
+            self.patches, self.blocks, self.norms, self.levels, strict=True
+        ):
+            x = patches(x)
+            side = x.shape[-1]
+            x = norm(block(x.flatten(2).transpose(-2, -1), side)).transpose(-2, -1).unflatten(2, (side, side))
+            seen.append(level(x))
+        size = seen[0].shape[2:]
+        seen = [F.interpolate(each, size=size, mode="bilinear") for each in seen]
+        return self.classes(F.relu(self.fuse(torch.cat(seen, 1))))
+
+
 class Swin(nn.Module):
     """Windows that shift, a table of relative places, a mask of -100, patches merged."""
 

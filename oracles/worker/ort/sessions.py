@@ -24,6 +24,8 @@ def session_options(settings: dict[str, Any]) -> Any:
     options.log_severity_level = 0 if settings.get("log") else 4
     if settings.get("guarded"):  # each tensor has a block of its own
         options.enable_cpu_mem_arena = options.enable_mem_pattern = False
+    if settings.get("plainly_planned"):  # the search for memory to use again is cubic in the nodes
+        options.enable_mem_reuse = False
     return options
 
 

@@ -57,7 +57,7 @@ def load() -> str:
     return release
 
 
-run = real.run
+run, run_tir, run_relax = real.run, real.run_tir, real.run_relax
 about = real.about
 open_program, describe = real.open_program, real.describe
 
