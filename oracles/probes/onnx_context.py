@@ -17,7 +17,7 @@ from corpus.values import Value, is_float, widen
 from oracles.naming.names import names_of
 from oracles.numerics.compare import Difference, Tolerance, compare, distance
 from oracles.numerics.input_noise import Types, static_dims, tensor_types, type_complaint
-from oracles.numerics.mismatch_kind import exceeds, has_no_scale
+from oracles.numerics.mismatch_kind import exceeds, has_no_scale, is_linear
 from oracles.operators import arithmetic_of
 from oracles.probes.context import EXACT_LEVELS, Context, Truth, truths
 from oracles.probes.divergence import Differs, Divergence, FirstDivergence
@@ -170,9 +170,9 @@ class OnnxContext(Context):
     def left_open(self, output: str) -> str:
         """What leaves an output open by something on the way to it.
 
-        That is a scale that is not above 0, or a value that the dtype which the backend computes in cannot hold.
+        That is a scale that is not above 0, or a value that cannot be held by the dtype computed in.
         """
-        scaled = [node for node in self.nodes if arithmetic_of(node).has_scale]
+        scaled = [node for node in self.nodes if arithmetic_of(node).has_scale or is_linear(node)]
         computed_as = self.executor.backend.computed_as
         if not scaled and not computed_as:
             return ""
@@ -180,10 +180,10 @@ class OnnxContext(Context):
         if any(has_no_scale(node, values) for node in scaled if not set(node.output).isdisjoint(wanted)):
             return "a scale that is not above 0"
         for name in sorted(set(wanted) & values.keys()):
-            element = getattr(values[name], "dtype", None)
-            shorter = computed_as.get(element.name) if element is not None else None
-            if shorter and exceeds(values[name], shorter):
-                return f"{element} is computed as {shorter}, which cannot hold {name}"
+            value = values[name]
+            shorter = computed_as.get(value.dtype.name) if isinstance(value, np.ndarray) else None
+            if isinstance(value, np.ndarray) and shorter and exceeds(value, shorter):
+                return f"{value.dtype} is computed as {shorter}, which cannot hold {name}"
         return ""
 
     def divergence(self, config: Config, output: str) -> Divergence | None:
