@@ -36,8 +36,8 @@ MOST_PIECES, MOST_SYMPTOMS = 400_000, 20_000
 """What a lesson holds at most: a campaign of days meets new shapes without end."""
 _KINDS = ("covered", "ran", "refused", "tried", "found")
 _LINEAGE = Fields({"strategy": str, "seed": int, "nodes": int, "changes": [int]})
-_BRED = Fields({}, members("parent changed made_of", str))
-_ENTRY = Fields({"key": str, "program": str}, {"passes": [str], "idle": int, "changed": [str]})
+_BRED = Fields({}, members("parent changed made_of kind", str))
+_ENTRY = Fields({"key": str, "program": str}, {"passes": [str], "idle": int, "changed": [str], "kind": str})
 _TRIAL = Fields(
     {"key": str, "bred": _BRED},
     {**members("news passes changed", [str]), "program": str, "failed": bool},

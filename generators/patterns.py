@@ -394,17 +394,18 @@ _FRESH = 0.35
 """How often a program begins anew, though there are contexts."""
 
 
-def bred_of(seed: int, pool: Pool) -> Bred:
-    """What the program of a seed is bred on.
+def bred_of(seed: int, pool: Pool, kind: str) -> Bred:
+    """What the program of a seed is bred on, among the pool's entries of a kind.
 
     Each context draws a lot for the seed and the best one wins, so that one context more or less in the pool
     changes only the seeds that it wins.
     """
-    if not pool.entries or RandomSource(f"context/{seed}").chance(_FRESH):
-        return Bred(made_of=json.dumps([seed]))
-    root = max(pool.entries, key=lambda each: (zlib.crc32(f"{seed}/{each.key}".encode()), each.key))
+    entries = pool.of_kind(kind).entries
+    if not entries or RandomSource(f"context/{seed}").chance(_FRESH):
+        return Bred(made_of=json.dumps([seed]), kind=kind)
+    root = max(entries, key=lambda each: (zlib.crc32(f"{seed}/{each.key}".encode()), each.key))
     seeds = [*json.loads(root.program)[: DEEPEST - 1], seed]
-    return Bred(root.key, PROGRAM, json.dumps(seeds))
+    return Bred(root.key, PROGRAM, json.dumps(seeds), kind)
 
 
 def seeds_of(bred: Bred) -> tuple[int, ...]:

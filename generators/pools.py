@@ -25,7 +25,8 @@ FRESH, PROGRAM, PASSES = "fresh", "program", "passes"
 class Entry:
     """⟨F, P, N⟩: a program's document, its passes, and how many changes in a row of F met nothing new.
 
-    `changed` are the passes that changed the program, where its coverage names such.
+    `changed` are the passes that changed the program, where its coverage names such; `kind` says who breeds
+    on it.
     """
 
     key: str
@@ -33,6 +34,7 @@ class Entry:
     passes: tuple[str, ...] = ()
     idle: int = 0
     changed: tuple[str, ...] = ()
+    kind: str = ""
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Entry:
@@ -45,12 +47,14 @@ class Entry:
 class Bred:
     """The origin of a test: its entry in the pool (empty for a fresh program), and the parts that changed.
 
-    `made_of` is kept in the place of the program's document, where it says how to make that again.
+    `made_of` is kept in the place of the program's document, where it says how to make that again; `kind`
+    says whose programs go on from it, as strategies share a campaign's pool.
     """
 
     parent: str = ""
     changed: str = FRESH
     made_of: str = ""
+    kind: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +91,10 @@ class Pool:
     entries: tuple[Entry, ...] = ()
     seen: frozenset[str] = field(default=frozenset())
 
+    def of_kind(self, kind: str) -> Pool:
+        """The entries of a kind, and all that was met."""
+        return replace(self, entries=tuple(each for each in self.entries if each.kind == kind))
+
     def after(self, trials: Iterable[Trial]) -> Pool:
         """The pool with these tests, one after the other (Algorithm 1, lines 8 to 26)."""
         entries, seen = {each.key: each for each in self.entries}, set(self.seen)
@@ -122,7 +130,9 @@ def _note(entries: dict[str, Entry], trial: Trial, is_new: bool) -> None:
             entries[parent.key] = replace(parent, passes=kept[0], changed=kept[1], idle=0)
         return
     if is_new and trial.program:
-        entries[trial.key] = Entry(trial.key, trial.program, trial.passes, changed=trial.changed)
+        entries[trial.key] = Entry(
+            trial.key, trial.program, trial.passes, changed=trial.changed, kind=trial.bred.kind
+        )
     if parent is not None:
         entries[parent.key] = replace(parent, idle=0 if is_new else parent.idle + 1)
 

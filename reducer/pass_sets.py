@@ -284,6 +284,15 @@ def is_within(core: str, known: str) -> bool:
     return not (core and known) or Counter(core.split()) <= Counter(known.split())
 
 
+def puts_in_alike(core: str, known: str) -> bool:
+    """Whether what is replaced may be what was: by what is put in, where anything is.
+
+    A fused operand goes only where nobody else reads it, so what is taken away depends on the rest.
+    """
+    come, known_come = (" ".join(each for each in one.split() if each[0] == "+") for one in (core, known))
+    return is_within(come, known_come) if come and known_come else is_within(core, known)
+
+
 def _told(replaced: str) -> str:
     """What the log says of the passes together: what one puts in and another takes away is neither."""
     words = set(replaced.split())

@@ -38,7 +38,7 @@ from reducer.language import Language, language_of
 from reducer.move import Hints
 from reducer.moves import all_moves
 from reducer.options import DoesNotFail, Options, Progress
-from reducer.pass_sets import core_at, failing_config, find_pass_set, is_of_passes, is_within
+from reducer.pass_sets import core_at, failing_config, find_pass_set, is_of_passes, puts_in_alike
 from reducer.result import Reduction, finished
 from reducer.subject.base import Subject
 
@@ -181,7 +181,7 @@ class Session:
             config = failing_config(course.verdict, judge)
             cases = (course.best.case(self.case), self.case)
             found, own = (core_at(each, config, passes, judge) if config else "" for each in cases)
-        return "" if is_within(found, own) else own
+        return "" if puts_in_alike(found, own) else own
 
     def _is_quick(self, first: Verdict | None) -> bool:
         """Whether candidates are judged quickly: none whose failure is one of time or of memory."""

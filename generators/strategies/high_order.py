@@ -28,6 +28,6 @@ def taught(
 ) -> Iterator[Program]:
     """Yield a program a seed, in a context that the campaign knows."""
     for seed in seeds:
-        bred = bred_of(seed, lesson.pool)
+        bred = bred_of(seed, lesson.pool, "high_order")
         made = grown_on(seeds_of(bred), nodes, further_nodes(nodes), budget)
         yield replace(made, bred=bred)

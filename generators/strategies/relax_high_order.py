@@ -29,7 +29,7 @@ def taught(
     """Yield a program a seed, in a context that the campaign knows."""
     policy = policy_of(patterns_of(FOLDER))
     for seed in seeds:
-        bred = bred_of(seed, lesson.pool)
+        bred = bred_of(seed, lesson.pool, "relax_high_order")
         first, *then = seeds_of(bred)
         made = make_program(first, nodes, policy, budget, then, further_nodes(nodes))
         yield replace(made, bred=bred)

@@ -23,7 +23,7 @@ from generators.sequences import LONGEST, Passes, draw_sequence, next_sequence
 from generators.tir.blocks import with_root
 from generators.tir.extremes import inputs_of
 from generators.tir.frame import is_within, static_shape
-from generators.tir.programs import TirProgram, fitting, is_sound, make_program, mutated, sequences_for
+from generators.tir.programs import KIND, TirProgram, fitting, is_sound, make_program, mutated, sequences_for
 from generators.tir.sites import Site, allocates_nothing, pick_site
 from generators.tir.values import FLOAT_TYPES, INTEGER_TYPES, Sampler, usable
 from oracles.abilities import Sequences
@@ -184,7 +184,7 @@ _SEQUENCES = 6
 
 def breed(seed: int, nodes: int, pool: Pool, budget: Budget = UNLIMITED) -> TirProgram:
     """The program of a seed, from an entry of the pool or fresh."""
-    draws = RandomSource(f"breed/{seed}/{nodes}")
+    draws, pool = RandomSource(f"breed/{seed}/{nodes}"), pool.of_kind(KIND)
     guide = Guide.of(pool.seen) if pool.entries else None
     breeding = _Breeding(draws, seed, nodes, guide, budget)
     if guide is None or draws.chance(_FRESH):
@@ -213,7 +213,7 @@ class _Breeding:
         if changed == PASSES:
             others = [each.passes for each in pool.entries if each.passes]
             passes = self.changed_passes(guide, module, passes, others)
-        bred = Bred(entry.key, changed)
+        bred = Bred(entry.key, changed, kind=KIND)
         return TirProgram(module, inputs_of(module, self.seed), fitting(passes, module), bred)
 
     def changed_passes(
@@ -253,7 +253,7 @@ class _Breeding:
                 )
                 passes = best_passes(guide, module, (passes, *(fitting(each, module) for each in others)))
             module = self.led(module, passes)
-        return TirProgram(module, inputs_of(module, self.seed), passes, Bred("", FRESH))
+        return TirProgram(module, inputs_of(module, self.seed), passes, Bred("", FRESH, kind=KIND))
 
 
 @lru_cache(maxsize=512)

@@ -32,6 +32,8 @@ from oracles.backends import find_backend
 from oracles.tir.interpreter import interpret
 
 ENTRY = "main"
+KIND = "tir"
+"""Of a pool's entries those that these programs are bred from."""
 _ATTEMPTS = 12
 _MOST_MUTATIONS = 6
 _MOST_STEPS = 3_000
@@ -53,7 +55,7 @@ class TirProgram:
     module: Module
     inputs: Mapping[str, Value]
     passes: Passes = ()
-    bred: Bred = field(default_factory=Bred)
+    bred: Bred = field(default=Bred(kind=KIND))
 
     format: ClassVar[str] = "tir"
 

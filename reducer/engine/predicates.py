@@ -22,7 +22,7 @@ from oracles.probes.tir_context import interpretation_of
 from oracles.sandbox.scratch import Scratch
 from oracles.verdict import Config, Mark, Outcome, Phase, Run, Status, Symptom, Verdict
 from reducer.engine.journal import Answer, RunEvidence
-from reducer.pass_sets import core_at, is_within
+from reducer.pass_sets import core_at, puts_in_alike
 
 FACTOR = 20
 FLOOR = 5.0
@@ -196,7 +196,7 @@ class SameRewrite:
         """Ask whether a failing candidate is interesting, and what it showed."""
         with self.judges.one() as judge:
             found = core_at(case, self.config, self.passes, judge)
-        return Answer(is_within(found, self.core), f"rewrites {found}")
+        return Answer(puts_in_alike(found, self.core), f"rewrites {found}")
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ PLAN = Plan(strategy="tir", passes_of="tvm", nodes=6)
 
 def entry(key: str, seed: int, idle: int = 0) -> Entry:
     made = make_program(seed, 5).as_case(seed)
-    return Entry(key, made.program.decode(), made.passes, idle)
+    return Entry(key, made.program.decode(), made.passes, idle, kind="tir")
 
 
 POOL = Pool((entry("1", 1), entry("2", 2)), frozenset({"a"}))

@@ -11,36 +11,50 @@ from generators.mutations.modes import Mode
 from generators.patterns import DEEPEST, bred_of, further_nodes, seeds_of
 from generators.pools import MOST, Bred, Pool, Trial
 from generators.strategies import find_taught
+from generators.tir.breeding import breed
+from generators.tir.programs import make_program
 from oracles.verdict import Outcome, Phase, Verdict
 
+KIND = "high_order"
 PASS = Verdict(Outcome.PASS, Phase.COMPARE, "")
 
 
 def pool_of(*chains: tuple[int, ...]) -> Pool:
     trials = [
-        Trial(str(chain[-1]), Bred(made_of=json.dumps(chain)), (f"effect {at}",), json.dumps(chain))
+        Trial(
+            str(chain[-1]), Bred(made_of=json.dumps(chain), kind=KIND), (f"effect {at}",), json.dumps(chain)
+        )
         for at, chain in enumerate(chains)
     ]
     return Pool().after(trials)
 
 
 def test_where_nothing_is_known_programs_are_of_the_first_order():
-    assert bred_of(7, Pool()) == Bred(made_of="[7]")
+    assert bred_of(7, Pool(), KIND) == Bred(made_of="[7]", kind=KIND)
 
 
 def test_a_program_goes_on_from_a_context_and_is_made_of_its_seeds():
     pool = pool_of((1,), (2, 3))
-    found = [bred_of(seed, pool) for seed in range(200)]
+    found = [bred_of(seed, pool, KIND) for seed in range(200)]
     assert {each.parent for each in found} == {"", "1", "3"}
     assert {seeds_of(each)[:-1] for each in found} == {(), (1,), (2, 3)}
-    deepest = bred_of(9, pool_of(tuple(range(DEEPEST + 3))))
+    deepest = bred_of(9, pool_of(tuple(range(DEEPEST + 3))), KIND)
     assert len(seeds_of(deepest)) <= DEEPEST
 
 
 def test_one_context_more_changes_only_the_seeds_that_it_wins():
     few, more = pool_of((1,), (2,), (3,)), pool_of((1,), (2,), (3,), (4,))
     for seed in range(200):
-        assert bred_of(seed, more).parent in (bred_of(seed, few).parent, "4")
+        assert bred_of(seed, more, KIND).parent in (bred_of(seed, few, KIND).parent, "4")
+
+
+def test_strategies_that_share_a_campaigns_pool_go_on_from_their_own_entries_alone():
+    grown = Trial("1", Bred(made_of="[1]", kind=KIND), ("a",), "[1]")
+    loops = Trial("2", Bred(kind="tir"), ("b",), make_program(2, 4).as_case(2).program.decode())
+    pool = Pool().after([grown, loops])
+    assert {bred_of(seed, pool, "relax_high_order").parent for seed in range(20)} == {""}
+    assert {bred_of(seed, pool, KIND).parent for seed in range(20)} == {"", "1"}
+    assert {breed(seed, 4, pool).bred.parent for seed in range(20)} == {"", "2"}
 
 
 def test_a_pool_keeps_no_more_than_it_may():

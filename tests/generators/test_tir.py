@@ -40,7 +40,10 @@ BUDGETS = (
 )
 _SMALL = programs(range(3), 3, None, Budget(flops=60, memory=64, dim=2, depth=2))
 POOL = Pool(
-    tuple(Entry(str(key), to_bytes(each.module).decode(), each.passes) for key, each in enumerate(_SMALL)),
+    tuple(
+        Entry(str(key), to_bytes(each.module).decode(), each.passes, kind="tir")
+        for key, each in enumerate(_SMALL)
+    ),
     frozenset({"tirx.UnrollLoop<Add", "tirx.LowerIntrin<Cast int8"}),
 )
 """A pool of programs that all of these budgets allow, as those of a campaign are."""

@@ -192,6 +192,40 @@ def test_a_gradient_of_another_shape_than_the_result_is_no_valid_program():
     assert inferred.misfit(module(5)).startswith("relax.grad.max_pool2d_backward takes a gradient of ")
 
 
+@pytest.mark.parametrize(("dims", "complaint"), [("()", ""), ("(5,)", "an If takes a condition of ")])
+def test_a_condition_is_one_truth_value(dims, complaint):
+    tvm = pytest.importorskip("tvm")
+    inferred = pytest.importorskip("oracles.worker.tvm.inferred")
+    module = tvm.script.from_source(f"""
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((2,), "float32"), c: R.Tensor({dims}, "bool")) -> R.Tensor((2,), "float32"):
+        if c:
+            y: R.Tensor((2,), "float32") = x
+        else:
+            y: R.Tensor((2,), "float32") = R.negative(x)
+        return y
+""")
+    assert inferred.misfit(module).startswith(complaint)
+    assert bool(inferred.misfit(module)) is bool(complaint)
+
+
+@pytest.mark.parametrize(("rows", "complaint"), [(3, ""), (4, "a function returns ")])
+def test_a_function_returns_what_it_declares(rows, complaint):
+    tvm = pytest.importorskip("tvm")
+    inferred = pytest.importorskip("oracles.worker.tvm.inferred")
+    module = tvm.script.from_source(f"""
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor(({rows}, 1), "float32")) -> R.Tensor((3, 1), "float32"):
+        return x
+""")
+    assert inferred.misfit(module).startswith(complaint)
+    assert bool(inferred.misfit(module)) is bool(complaint)
+
+
 def test_loops_that_read_a_name_out_of_its_scope_are_no_valid_program_to_tvm():
     pytest.importorskip("tvm")
     run = pytest.importorskip("oracles.worker.tvm.tir.run")

@@ -225,12 +225,13 @@ class Hunt:
         return False
 
     def _reserve(self) -> float:
-        """Keep seconds at the end for what waits by now, half of the hunt at most."""
+        """Keep seconds at the end for what waits by now; with what went to it, half of the hunt at most."""
         reports = sum(not self._is_known(cluster) for _, cluster in self._unreported())
         firsts = sum(front.firsts() for front in self.fronts)
         estimate = reports * self._reports.value + firsts * (self._reductions.value + self._reports.value)
         least = min(LEAST_RESERVED, 0.1 * self.limits.seconds)
-        self._reserved = min(max(estimate, least), (1 - TEST_SHARE) * self.limits.seconds)
+        most = (1 - TEST_SHARE) * self.limits.seconds - self._reports.total - self._reductions.total
+        self._reserved = max(least, min(estimate, most))
         return self._reserved
 
     def _turn(self) -> None:
@@ -271,16 +272,14 @@ class Hunt:
         """Reduce the most telling failures first; if `urgent`, only the first of each symptom."""
         reports = self._reports.value * min(len(self._unreported()), MOST_KEPT)
         least = max(2 * REPORT_SECONDS, reports, self.left - seconds)
+        name = what if urgent else f"{what} {front.target}"
         before = front.cpu()
-        gained = 0
         self._explain(front, least)
         while self.left > least and not self._tests_are_due() and (failure := front.waiting(urgent=urgent)):
-            gained += self._reduce(front, failure)
+            gained = self._reduce(front, failure)
             front.explainer.hold_to_sample(failure.id)
             self._explain(front, least)
-        cpu = front.cpu() - before
-        if gained or cpu > 1.0:
-            name = what if urgent else f"{what} {front.target}"
+            before, cpu = front.cpu(), front.cpu() - before
             self._count(front, name, why or "each symptom's first is reduced at once", cpu, gained)
 
     def _count(self, front: TargetCampaign, name: str, why: str, cpu: float, gained: int) -> None:
@@ -376,8 +375,10 @@ class _Mean:
 
     value: float
     count: int = 1
+    total: float = 0.0
 
     def add(self, value: float) -> None:
+        self.total += value
         self.count += 1
         self.value += (value - self.value) / self.count
 

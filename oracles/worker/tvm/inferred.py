@@ -88,10 +88,13 @@ def shown(ty: Any) -> str:
     return " ".join(str(ty).split())
 
 
-def misfit(module: Any) -> str:
-    """The first gradient that has not the type of the result it is of, in words; empty if each one has.
+TRUTH = relax.TensorType((), "bool")
 
-    TVM's own checker takes any.
+
+def misfit(module: Any) -> str:
+    """What is of another type than its place takes, in words; empty if nothing is.
+
+    Gradients, conditions and results of functions, which TVM's own checker takes as they come.
     """
     found: list[str] = []
 
@@ -99,6 +102,10 @@ def misfit(module: Any) -> str:
         forward = _forward(node) if isinstance(node, relax.Call) else None
         if forward is not None and differ(node.args[0].ty, due := type_of_call(forward)):
             found.append(f"{node.op.name} takes a gradient of {shown(node.args[0].ty)}, not {shown(due)}")
+        if isinstance(node, relax.If) and differ(node.cond.ty, TRUTH):
+            found.append(f"an If takes a condition of {shown(node.cond.ty)}, not {shown(TRUTH)}")
+        if isinstance(node, relax.Function) and differ(node.body.ty, node.ret_ty):
+            found.append(f"a function returns {shown(node.body.ty)}, not {shown(node.ret_ty)}")
 
     for function in module.functions.values():
         if isinstance(function, relax.Function):
