@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
+from corpus.onnx.types import dtype_name
 from generators.language.emit import Made, language_of
 
 REFUSALS = Path(__file__).parents[1] / "corpus" / "refusals"
@@ -22,20 +23,26 @@ NAMED = 2
 
 @dataclass(frozen=True, slots=True)
 class Legality:
-    """The operators of a target's own table, and the forms that its release refuses.
+    """The operators of a target's own table, the forms that its release refuses, and dtypes that it lacks.
 
     Without a table (None) every program is allowed.
     """
 
     operators: frozenset[str] | None = None
     refused: frozenset[str] = frozenset()
+    lacks: frozenset[str] = frozenset()
 
     def allows(self, program: Made, learned: Set[str] = frozenset()) -> bool:
         """Whether the target has all that a program holds."""
         if self.operators is None:
             return True
         has_all = all(map(self._has, language_of(program.format).operators(program)))
-        return has_all and not any(form in self.refused or form in learned for form in forms_of(program))
+        return has_all and not any(self._refuses(form, learned) for form in forms_of(program))
+
+    def _refuses(self, form: str, learned: Set[str]) -> bool:
+        dtypes = re.findall(r"\d+", form.rpartition("(")[2]) if self.lacks else []
+        lacking = any(dtype_name(int(each)) in self.lacks for each in dtypes)
+        return lacking or form in self.refused or form in learned
 
     def _has(self, name: str) -> bool:
         known = self.operators or frozenset()

@@ -168,6 +168,12 @@ class Backend:
     reads_onnx: bool = True
     """False if programs are lowered by us: which ONNX models are accepted is then our own doing."""
 
+    lacks: frozenset[str] = frozenset()
+    """The dtypes that it does not compute: campaigns draw no programs of them."""
+
+    computed_as: Mapping[str, str] = field(default_factory=dict)
+    """The shorter dtypes in which it computes others: what those cannot hold is left open."""
+
     computes_wide: bool = False
     """Whether it computes short floats in a longer type on the CPU, so that they round once."""
 

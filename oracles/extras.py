@@ -20,6 +20,7 @@ EXTRAS = {
     "tvm": "tvm",
     "tvm_ffi": "tvm",
     "torch": "torch",
+    "openvino": "openvino",
     "z3-solver": "smt",
     "iced-x86": "native",
     "ray": "cluster",

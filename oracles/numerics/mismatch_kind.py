@@ -92,10 +92,21 @@ def has_no_scale(node: NodeProto, values: Mapping[str, Value]) -> bool:
 
     Nobody means that, and rewrites that move quantisation divide by it: everything after it is open.
     """
-    if not arithmetic_of(node).has_scale or len(node.input) < 2:
-        return False
-    scale = values.get(node.input[1])
-    return isinstance(scale, np.ndarray) and not is_scale(scale)
+    names = list(node.input) if is_linear(node) else node.input[1:2] if arithmetic_of(node).has_scale else []
+    scales = [value for value in map(values.get, names) if isinstance(value, np.ndarray)]
+    return any(is_float(scale) and not is_scale(scale) for scale in scales)
+
+
+def is_linear(node: NodeProto) -> bool:
+    """Whether all floats that a node reads are scales."""
+    return node.op_type.startswith("QLinear")
+
+
+def exceeds(array: Tensor, dtype: str) -> bool:
+    """Whether an array of integers has one that the dtype cannot hold; its own extremes mean no bound."""
+    own, limits = np.iinfo(array.dtype), np.iinfo(dtype)
+    outside = (array < limits.min) | (array > limits.max)
+    return bool((outside & (array != own.min) & (array != own.max)).any())
 
 
 def is_scale(array: Tensor) -> bool:

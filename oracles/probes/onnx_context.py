@@ -17,7 +17,7 @@ from corpus.values import Value, is_float, widen
 from oracles.naming.names import names_of
 from oracles.numerics.compare import Difference, Tolerance, compare, distance
 from oracles.numerics.input_noise import Types, static_dims, tensor_types, type_complaint
-from oracles.numerics.mismatch_kind import has_no_scale
+from oracles.numerics.mismatch_kind import exceeds, has_no_scale, is_linear
 from oracles.operators import arithmetic_of
 from oracles.probes.context import EXACT_LEVELS, Context, Truth, truths
 from oracles.probes.divergence import Differs, Divergence, FirstDivergence
@@ -168,13 +168,23 @@ class OnnxContext(Context):
         return producers(self.model.graph)
 
     def left_open(self, output: str) -> str:
-        """A scale that is not above 0, by which something on the way to an output is quantised."""
-        scaled = [node for node in self.nodes if arithmetic_of(node).has_scale]
-        values, wanted = (self.noise.recording.values, self.noise.ancestors(output)) if scaled else ({}, ())
-        is_open = any(
-            has_no_scale(node, values) for node in scaled if not set(node.output).isdisjoint(wanted)
-        )
-        return "a scale that is not above 0" if is_open else ""
+        """What leaves an output open by something on the way to it.
+
+        That is a scale that is not above 0, or a value that cannot be held by the dtype computed in.
+        """
+        scaled = [node for node in self.nodes if arithmetic_of(node).has_scale or is_linear(node)]
+        computed_as = self.executor.backend.computed_as
+        if not scaled and not computed_as:
+            return ""
+        values, wanted = self.noise.recording.values, self.noise.ancestors(output)
+        if any(has_no_scale(node, values) for node in scaled if not set(node.output).isdisjoint(wanted)):
+            return "a scale that is not above 0"
+        for name in sorted(set(wanted) & values.keys()):
+            value = values[name]
+            shorter = computed_as.get(value.dtype.name) if isinstance(value, np.ndarray) else None
+            if isinstance(value, np.ndarray) and shorter and exceeds(value, shorter):
+                return f"{value.dtype} is computed as {shorter}, which cannot hold {name}"
+        return ""
 
     def divergence(self, config: Config, output: str) -> Divergence | None:
         """The first tensor before an output at which a configuration parts from the un-optimised run."""

@@ -21,7 +21,7 @@ from corpus.release import order_of
 from corpus.target import Target
 from oracles.judge import Judge
 from oracles.naming.signature import Signature
-from tests.helpers.commands import ROOT, crux_apart
+from tests.helpers.commands import ROOT, crux_apart, needs
 from tests.helpers.failing import clip_exception, division_crash, healthy
 from tests.triage.test_bisect import write_wheel
 from triage.bisection.places import chosen
@@ -268,9 +268,9 @@ def test_the_units_are_ones_that_systemd_takes(tmp_path):
 CASES = list(load_regressions())
 
 
-def _is_of_torch(regression: Regression) -> bool:
-    """Return whether a case takes torch, which takes ten CPU seconds to start."""
-    return regression.case.target is not None and regression.case.target.backend == "torch-onnx"
+def _of(*packages: str) -> list[Regression]:
+    """Those of these packages: torch takes ten seconds to start, the default set-up has no openvino."""
+    return [each for each in CASES if each.package in packages]
 
 
 @pytest.mark.parametrize("regression", CASES, ids=lambda regression: regression.name)
@@ -285,10 +285,11 @@ def test_every_case_of_the_corpus_is_small_and_sound(regression):
 @pytest.mark.parametrize(
     "cases",
     [
-        [each for each in CASES if not _is_of_torch(each)],
-        pytest.param([each for each in CASES if _is_of_torch(each)], marks=pytest.mark.slow),
+        _of("onnxruntime", "apache-tvm"),
+        pytest.param(_of("torch"), marks=pytest.mark.slow),
+        pytest.param(_of("openvino"), marks=needs("openvino")),
     ],
-    ids=["without torch", "torch"],
+    ids=["without torch", "torch", "openvino"],
 )
 def test_the_installed_release_shows_what_the_corpus_says_of_it(cases, tmp_path, capsys):
     report = tmp_path / "replay.xml"

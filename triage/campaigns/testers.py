@@ -152,7 +152,7 @@ def open_testers(
 
 def legality_of(judge: Judge, plan: Plan) -> Legality:
     """The operators and types of a target: its own table without known refusals."""
-    return replace(plan.legality, operators=judge.executor.vocabulary())
+    return replace(plan.legality, operators=judge.executor.vocabulary(), lacks=judge.backend.lacks)
 
 
 def begun(watch: Watch | None) -> Met | None:
