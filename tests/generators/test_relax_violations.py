@@ -67,6 +67,6 @@ def test_a_result_of_a_program_that_is_incorrect_is_a_bug(judge):
     if verdict.outcome is Outcome.INVALID:
         pytest.skip("the installed release refuses it")
     assert verdict.outcome is Outcome.MISMATCH
-    assert verdict.title.startswith("accepted although invalid: ValueError: a condition of int64[1]")
+    assert verdict.title.startswith("accepted although invalid: an If takes a condition of R.Tensor((1,)")
     # a note is not what makes it a bug: a report has none, and of a reduced program it may not be true
     assert judge.verdict(replace(case, notes=())).symptom == verdict.symptom
