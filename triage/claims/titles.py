@@ -181,8 +181,8 @@ def _cut(text: str, most: int) -> str:
     text = text.rstrip(".") if len(text) > most else text
     if len(text) <= most or len(text := THROWN.sub("", text)) <= most:
         return text
-    clauses = [text[: found.start()] for found in CLAUSE.finditer(text) if found.start() <= most]
-    whole = [each for each in clauses if len(each) >= most // 2 and _is_balanced(each)]
+    clauses = [text[: found.start()] for found in CLAUSE.finditer(text) if most // 2 <= found.start() <= most]
+    whole = [each for each in clauses if _is_balanced(each) and not JOINTS.fullmatch(each.split(" ")[-1])]
     if whole and not LED_IN.match(whole[-1]):
         return whole[-1]
     words = (text[: most + 1].rpartition(" ")[0] or text[:most]).split(" ")
