@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import cell_len
 from rich.console import Console
 from rich.live import Live
 
@@ -103,7 +104,7 @@ def test_the_screen_says_all_that_matters_at_any_width_and_in_few_lines(width):
 )
 def test_nothing_breaks_the_screen(doing, tests, elapsed, left, width):
     now = HuntStatus("ort", doing, elapsed, left, tests, tests, 0.0, 0, 0, 0, 0, {}, 0.0, 0)
-    assert max(map(len, drawn(now, width))) <= width
+    assert max(map(cell_len, drawn(now, width))) <= width
     assert "no find yet" in "\n".join(drawn(now, width))
 
 
