@@ -178,6 +178,11 @@ class Mark(StrEnum):
     """What runs the program that the target has written is wrong, and not the target."""
 
 
+def kind_of_misuse(words: str) -> str:
+    """The kind of a misuse of memory, without the size of the block."""
+    return re.sub(r":? a block of \d+ bytes$", "", words)
+
+
 class Notes:
     """Notes as they come, and what they mean: by mark the text of the first note that has it."""
 
@@ -319,7 +324,7 @@ class Verdict:
         """The kind of misuse of memory that ends in another way from run to run; empty if it is none."""
         is_by_turns = Mark.STATE_DEPENDENT in self.marks
         words = self.marks.get(Mark.MEMORY, "") if is_by_turns else ""
-        return re.sub(r":? a block of \d+ bytes$", "", words)
+        return kind_of_misuse(words)
 
     @property
     def failing(self) -> Run | None:

@@ -265,9 +265,9 @@ def core_at(case: Case, config: Config, passes: Sequence[str], judge: Judge) -> 
     if not passes or known is None or not (judge.backend.shows_optimised or known.replaced):
         return ""
     run = judge.runs(case, (config,), collect_log=True)[0]
-    every = known.optimizers(run)
     if known.replaced is not None:
         return _told(" ".join(known.replaced(run, name) for name in passes))
+    every = known.optimizers(run)
     before = _operators(case, known.without(config, every), judge)
     after = _operators(case, known.without(config, [name for name in every if name not in passes]), judge)
     if before is None or after is None:

@@ -18,7 +18,7 @@ from corpus.tir.values import Binary, Call, Cast, Expr, Unary, type_of
 from corpus.tir.walk import walk
 from generators.language.profile import UNLIMITED, Budget
 from generators.language.values import RandomSource
-from generators.pools import BEFORE, FRESH, PASSES, PROGRAM, Bred, Entry, Pool
+from generators.pools import BEFORE, PASSES, PROGRAM, Bred, Entry, Pool
 from generators.sequences import LONGEST, Passes, draw_sequence, next_sequence
 from generators.tir.blocks import with_root
 from generators.tir.extremes import inputs_of
@@ -253,7 +253,7 @@ class _Breeding:
                 )
                 passes = best_passes(guide, module, (passes, *(fitting(each, module) for each in others)))
             module = self.led(module, passes)
-        return TirProgram(module, inputs_of(module, self.seed), passes, Bred("", FRESH, kind=KIND))
+        return TirProgram(module, inputs_of(module, self.seed), passes)
 
 
 @lru_cache(maxsize=512)

@@ -20,7 +20,6 @@ POISONS = (0x3E, 0xC2)
 UNINITIALISED = "reads uninitialised memory"
 
 _TOLD = re.compile(r"^memory: (.+)$", re.MULTILINE)
-_SIZE = re.compile(r":? a block of \d+ bytes$")
 
 
 def misuse(
@@ -76,11 +75,6 @@ def with_misuse(executor: Executor, case: Case, verdict: Verdict) -> Verdict:
 def guarded_from(phase: Phase) -> Phase:
     """The phase from which on a failing run is guarded: compiling takes too many blocks for that."""
     return phase if phase is Phase.OPTIMISE else Phase.EXECUTE
-
-
-def kind_of(words: str) -> str:
-    """The kind of a misuse, without the size of the block."""
-    return _SIZE.sub("", words)
 
 
 def _told_by(run: Run) -> str:

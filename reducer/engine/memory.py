@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 from corpus.case import Case
 from oracles.judge import Judge
-from oracles.probes.memory import guarded_from, kind_of, misuse
-from oracles.verdict import Config, Mark, Outcome, Phase, Symptom, Verdict
+from oracles.probes.memory import guarded_from, misuse
+from oracles.verdict import Config, Mark, Outcome, Phase, Symptom, Verdict, kind_of_misuse
 from reducer.engine.journal import Answer
 from reducer.engine.predicates import JudgePool
 
@@ -78,9 +78,9 @@ class SameMisuse:
         with self.judges.one() as judge:
             if judge.open(case).undefined:
                 return Answer(False, "invalid")
-            kind = kind_of(self.words)
+            kind = kind_of_misuse(self.words)
             words = misuse(judge.executor, case, self.config, start, kind)
-            is_same = kind_of(words) == kind
+            is_same = kind_of_misuse(words) == kind
             if is_same and self.baseline is not None:
                 is_same = not misuse(judge.executor, case, self.baseline, start, kind)
         return Answer(is_same, f"memory: {words}" if words else "")

@@ -15,9 +15,9 @@ from corpus.tir.tree import Bind, For, Function, Module, Stmt
 from corpus.tir.values import Const, Var
 from oracles.backends import backends
 from oracles.judge import Judge
-from oracles.probes.memory import POISONS, UNINITIALISED, kind_of, misuse, with_misuse
+from oracles.probes.memory import POISONS, UNINITIALISED, misuse, with_misuse
 from oracles.sandbox.processes import guard
-from oracles.verdict import Mark, Outcome, Phase, Symptom, Verdict
+from oracles.verdict import Mark, Outcome, Phase, Symptom, Verdict, kind_of_misuse
 from reducer.api import reduce_case
 from reducer.move import Hints
 from reducer.moves import plain_moves
@@ -69,8 +69,8 @@ def test_the_guard_says_what_a_run_does_to_memory_and_nothing_of_one_that_is_rig
     plain, fast = corrupting_judge.configs
     assert misuse(corrupting_judge.executor, chain(), fast) == "write beyond a block of 40 bytes"
     assert misuse(corrupting_judge.executor, chain(), plain) == ""
-    assert kind_of("write beyond a block of 40 bytes") == "write beyond"
-    assert kind_of("freed twice: a block of 40 bytes") == "freed twice"
+    assert kind_of_misuse("write beyond a block of 40 bytes") == "write beyond"
+    assert kind_of_misuse("freed twice: a block of 40 bytes") == "freed twice"
 
 
 def test_a_result_that_hangs_on_what_fresh_memory_holds_is_said_to_read_uninitialised_memory(
@@ -195,7 +195,6 @@ def test_a_gradient_of_another_shape_than_the_result_is_no_valid_program():
 @pytest.mark.parametrize(("dims", "complaint"), [("()", ""), ("(5,)", "an If takes a condition of ")])
 def test_a_condition_is_one_truth_value(dims, complaint):
     tvm = pytest.importorskip("tvm")
-    inferred = pytest.importorskip("oracles.worker.tvm.inferred")
     module = tvm.script.from_source(f"""
 @I.ir_module
 class Module:
@@ -207,14 +206,12 @@ class Module:
             y: R.Tensor((2,), "float32") = R.negative(x)
         return y
 """)
-    assert inferred.misfit(module).startswith(complaint)
-    assert bool(inferred.misfit(module)) is bool(complaint)
+    _is_refused_with(complaint, module)
 
 
 @pytest.mark.parametrize(("rows", "complaint"), [(3, ""), (4, "a function returns ")])
 def test_a_function_returns_what_it_declares(rows, complaint):
     tvm = pytest.importorskip("tvm")
-    inferred = pytest.importorskip("oracles.worker.tvm.inferred")
     module = tvm.script.from_source(f"""
 @I.ir_module
 class Module:
@@ -222,6 +219,11 @@ class Module:
     def main(x: R.Tensor(({rows}, 1), "float32")) -> R.Tensor((3, 1), "float32"):
         return x
 """)
+    _is_refused_with(complaint, module)
+
+
+def _is_refused_with(complaint: str, module: Any) -> None:
+    inferred = pytest.importorskip("oracles.worker.tvm.inferred")
     assert inferred.misfit(module).startswith(complaint)
     assert bool(inferred.misfit(module)) is bool(complaint)
 

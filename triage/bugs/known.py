@@ -28,7 +28,7 @@ from triage.clustering.similarity import RELATED, compare, group_of
 from triage.projects import project_of, project_of_package
 from triage.store.artifacts import replace_known
 from triage.store.clusters import BY_SYMPTOM, clusters, get_cluster, signatures_of
-from triage.store.database import Store, dump, own_file
+from triage.store.database import OWN, Store, dump, own_file
 from triage.store.failures import releases_of
 from triage.store.maintenance.import_archive import unpack
 from triage.store.names import cluster_name
@@ -186,8 +186,8 @@ def take_known(database: Path, source: Path) -> int:
     with TemporaryDirectory(prefix="crux-known-") as name:
         folder = Path(name)
         if source.suffix == ".zip":
-            unpack(source, folder)
-        theirs = [*(source if source.is_dir() else folder).glob("*.known.toml"), own_file(source)]
+            unpack(source, folder, OWN)
+        theirs = [*(source if source.is_dir() else folder).glob(f"*{OWN}"), own_file(source)]
         mine = {each.id for each in load_known(database)}
         found = [
             each for path in theirs if path.is_file() for each in read_known(path) if each.id not in mine

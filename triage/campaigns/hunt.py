@@ -62,12 +62,10 @@ class Reporter:
 
     def missing(self, target: str) -> list[int]:
         """The clusters with a reduced failure on a target that no report shows as well as it could."""
-        found = []
-        for cluster in clusters(self.store):
-            failures = list_failures(self.store, cluster=cluster.id, status=REDUCED)
-            if any(each.target == target for each in failures) and not self._is_shown(cluster):
-                found.append(cluster.id)
-        return found
+        reduced = list_failures(self.store, status=REDUCED)
+        wanted = {each.cluster for each in reduced if each.target == target}
+        known = (each for each in clusters(self.store) if each.id in wanted)
+        return [each.id for each in known if not self._is_shown(each)]
 
     def _is_shown(self, cluster: Cluster) -> bool:
         """Whether a report shows the cluster's best case: this hunt's, or an earlier one's."""
@@ -110,6 +108,8 @@ LEAST_RESERVED = 20.0
 """The last seconds, a tenth of a short hunt at most, in which nothing new is looked for."""
 REPORT_SECONDS, REDUCTION_SECONDS = 8.0, 5.0
 """What a report and a reduction take, until the hunt has measured it."""
+CPU_PRECISION = 0.05
+"""Of a stretch's CPU time, what may be left of a limited one when it ends."""
 MOST_KEPT = 8
 """How many reports reducing leaves time for, at most."""
 SHORTEST_STRETCH, LONGEST_STRETCH = 4.0, 30.0
@@ -262,7 +262,7 @@ class Hunt:
                 self.eye.found(step.failure.name, looks, step.failure.title)
             self.eye.tested()
             self.eye.look(f"fuzzing {front.label}")
-            if self.limits.cpu and self.left < cpu / 20:
+            if self.limits.cpu and self.left < CPU_PRECISION * cpu:
                 break
         self._count(front, f"{FUZZING} {front.target}", chosen.why, cpu, gained)
 

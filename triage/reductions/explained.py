@@ -304,7 +304,6 @@ class Selection:
         self._target = target
         self._is_refuted = is_refuted
         self._operators: dict[str, Counter[str]] = {}
-        self._by_symptom: Counter[str] = Counter()
 
     def next(self, *, urgent: bool = False, without: Container[int] = ()) -> Failure | None:
         """The most promising un-reduced failure: unlike the known ones, of a rare symptom, small.
@@ -314,29 +313,28 @@ class Selection:
         What does not end comes last: each check and each proof takes all the time that a run may take.
         `urgent` asks only for the first of a symptom, which ends and is like no bug that is known.
         """
-        worth = self._ranked(without)
-        if urgent:
-            worth = {each: rank for each, rank in worth.items() if self._is_first(each, rank)}
+        worth = self._ranked(without, urgent=urgent)
         return min(worth, key=lambda failure: worth[failure]) if worth else None
 
     def firsts(self) -> int:
         """How many symptoms an urgent one waits of."""
-        return len({_kind(each) for each, rank in self._ranked(()).items() if self._is_first(each, rank)})
+        return len(set(map(_kind, self._ranked((), urgent=True))))
 
-    def _is_first(self, failure: Failure, rank: Rank) -> bool:
-        return not self._by_symptom[_kind(failure)] and rank[:2] == (False, False)
-
-    def _ranked(self, without: Container[int]) -> dict[Failure, Rank]:
+    def _ranked(self, without: Container[int], *, urgent: bool) -> dict[Failure, Rank]:
         failures = [each for each in list_failures(self._store) if each.target == self._target]
         reduced = [each for each in failures if each.status == REDUCED]
         waiting = [each for each in failures if each.status == NEW and each.id not in without]
-        self._by_symptom = by_symptom = Counter(_kind(each) for each in reduced)
+        by_symptom = Counter(_kind(each) for each in reduced)
         sampled = samples(self._store)
         ranked = {
             each: self._rank(each, [] if each.id in sampled else reduced, by_symptom[_kind(each)])
             for each in waiting
         }
-        return {failure: rank for failure, rank in ranked.items() if rank is not None}
+        return {
+            each: rank
+            for each, rank in ranked.items()
+            if rank is not None and not (urgent and (by_symptom[_kind(each)] or rank[:2] != (False, False)))
+        }
 
     def _rank(self, failure: Failure, reduced: list[Failure], done: int) -> Rank | None:
         """The less, the more promising; None where enough of its symptom are `done`."""

@@ -25,9 +25,13 @@ if TYPE_CHECKING:
     from corpus.case import Case
 
 
+OWN = ".known.toml"
+"""How the name of a file of known issues ends."""
+
+
 def own_file(database: Path) -> Path:
     """The file of known issues that a user keeps beside a database."""
-    return database.parent / f"{database.name}.known.toml"
+    return database.parent / f"{database.name}{OWN}"
 
 
 NUMBERS = frozenset(

@@ -159,15 +159,19 @@ CHUNK = 1 << 20
 BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError, OSError)
 
 
-def unpack(source: Path, folder: Path) -> None:
-    """Unpack a zip into a new folder; UserError for one that is damaged, too large, or leaves the folder."""
+def unpack(source: Path, folder: Path, ending: str = "") -> None:
+    """Unpack a zip into a new folder, or only the members whose names end so.
+
+    UserError for one that is damaged, too large, or leaves the folder.
+    """
     _must_be_a_file(source)
     try:
         with zipfile.ZipFile(source) as archive:
             members = [member for member in archive.infolist() if member.filename[-1:] != "/"]
             _must_fit(source, members, folder)
             for member in members:
-                _unpack_one(archive, member, folder / member.filename)
+                if member.filename.endswith(ending):
+                    _unpack_one(archive, member, folder / member.filename)
     except BROKEN as error:
         raise UserError(
             f"{source}: not a database or zip that can be read ({' '.join(str(error).split())[:120]})"
