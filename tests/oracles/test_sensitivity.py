@@ -1,5 +1,6 @@
 """Noise: what rounding explains is no difference, what it does not explain is one."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,9 @@ from oracles.numerics.input_noise import perturb_inputs, tensor_types
 from oracles.numerics.noisy.perturbation import Perturbation
 from oracles.probes.graph_context import snapped_program
 from oracles.probes.onnx_noise import OnnxNoise
+from oracles.rules import mismatch
 from oracles.sandbox.sandbox import Job
-from oracles.verdict import Outcome
+from oracles.verdict import Limits, Mark, Outcome
 from tests.helpers.models import model_of
 
 F = np.float32
@@ -252,6 +254,27 @@ def test_a_product_of_integers_on_both_sides_rounds_like_any_other(judge):
     noise = OnnxNoise(model, job, judge.executor.rerun)
     wrong = {"y": (expected * 1.02).astype(F)}
     assert next(noise.beyond_noise({"y": expected}, wrong, LOOSE), None) is not None
+
+
+UNTIL_ONE = (
+    "g (float[2] x) => (float[2] y) <int64 most = {4611686018427387904}, bool on = {1}, float zero = {0.0}> {"
+    " y, s = Loop(most, on, x, zero) <body = b (int64 i, bool c, float[2] v, float t) =>"
+    " (bool d, float[2] w, float u) <float step = {0.25}, float one = {1.0}>"
+    " { w = Exp(v) u = Add(t, step) e = Equal(u, one) d = Not(e) }> }"
+)
+
+
+def test_a_difference_that_no_noisy_run_can_explain_is_undecided():
+    """This loop ends at a float that noise misses."""
+    x = np.array([-2.0, -3.0], F)
+    case = Case("onnx", model_of(UNTIL_ONE).SerializeToString(), {"x": x}, Target("ort"))
+    with Judge(case.target, limits=Limits(cpu_seconds=1.0)) as judge:
+        context = judge.open(case)
+        (right,) = judge.executor.rerun(context.job)
+        assert right.is_ok, right.message
+        wrong = replace(right, config=judge.configs[1], outputs={"y": np.asarray(right.outputs["y"]) * 2})
+        assert mismatch.judge(case, (right, wrong), context) is None
+    assert Mark.UNDECIDED in context.noise.notes.marks
 
 
 def test_integers_have_no_noise_and_need_no_run():
