@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 
-from oracles.relation.arithmetic import SUMS, WHOLE, Arithmetic, Rounding, power, symmetric, within_type
+from oracles.relation.arithmetic import WHOLE, Arithmetic, Rounding, power, symmetric, within_type
 from oracles.relation.open_checks import (
     INEXACT,
     axes_back,
@@ -250,7 +250,7 @@ _ARG = Inverse(recogniser(can_be_reduced, I64), _solve_arg)
 OPERATORS = (
     _reduction(
         "ReduceSum",
-        Arithmetic(Rounding.TERMS, reads_axes=True),
+        Arithmetic(Rounding.TERMS, reads_axes=True, keeps_whole=True),
         _SUMMED,
         _bound_sum,
         axes_operand_since=13,
@@ -312,7 +312,13 @@ OPERATORS = (
         for name in ("ArgMax", "ArgMin")
     ),
     Operator(
-        "CumSum", Kind.REDUCE, SUMS, (F32, F64, I32, I64), _sample_cumsum, bound=_bound_cumsum, ranks=_ALONG
+        "CumSum",
+        Kind.REDUCE,
+        Arithmetic(Rounding.TERMS, keeps_whole=True),
+        (F32, F64, I32, I64),
+        _sample_cumsum,
+        bound=_bound_cumsum,
+        ranks=_ALONG,
     ),
     Operator(
         "TopK",

@@ -155,7 +155,9 @@ class SampledNoise(Noise):
         else:
             found = self._weigh_values(difference.output, expected, actual, tolerance, steps)
         if found is not None and self._lacks_samples:
-            self.notes.add("undecided: no run with noise ends well, so rounding may explain it", Mark.UNDECIDED)
+            self.notes.add(
+                "undecided: no run with noise ends well, so rounding may explain it", Mark.UNDECIDED
+            )
             return None
         return found
 
