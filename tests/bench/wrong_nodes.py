@@ -293,8 +293,9 @@ def resize(graph: Graph, node: Any) -> bool:
 
 def last(graph: Graph, node: Any) -> bool:
     """The last but one is taken for the last, the second for the first."""
-    value = graph.value(node.input[1]) if node.op_type == "Gather" and len(node.input) > 1 else None
-    dims = graph.dims(node.input[0])
+    if node.op_type != "Gather":
+        return False
+    value, dims = graph.value(node.input[1]), graph.dims(node.input[0])
     is_data = graph.element(node.output[0]) in (FLOAT, HALF, BRAIN)
     if value is None or value.size != 1 or not dims or not is_data:
         return False
