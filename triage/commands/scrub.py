@@ -57,11 +57,7 @@ def scrub(
 
     must_be_free(out)
     taken = take(file, options, prints)
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "script.py").write_text(taken.script, encoding="utf-8")
-    for note in taken.notes:
-        say(f"crux: {note}")
-    say(f"crux: taken for the failure: {taken.complaint.title}")
+    _tell(taken, out)
     with Judges(options) as judges:
         cases = list(_judged(taken, out, judges))
         chosen = taken.likeliest(cases)
@@ -79,6 +75,15 @@ def scrub(
             words = f"report {quoted(str(out / 'reduced'))} -o crux-report"
         say(f"next: {next_command(words, options)}")
     return 0 if chosen or taken.complaint else 1
+
+
+def _tell(taken: Scrubbed, out: Path) -> None:
+    """Keep the script, and say what was changed in it and what it complains of."""
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "script.py").write_text(taken.script, encoding="utf-8")
+    for note in taken.notes:
+        say(f"crux: {note}")
+    say(f"crux: taken for the failure: {taken.complaint.title}")
 
 
 def _judged(taken: Scrubbed, out: Path, judges: Judges) -> Iterator[Document]:
