@@ -21,5 +21,6 @@ def test_a_record_builds_valid_models_small_and_in_its_host(bug):
 def test_records_differ_and_name_their_thread_and_what_was_wrong():
     assert len({bug.id for bug in BUGS}) == len(BUGS)
     for bug in BUGS:
-        assert bug.address.rsplit("/", 1)[1].isdigit() and bug.title and bug.culprits and bug.outcome
+        assert bug.address.rsplit("/", 1)[1].isdigit()
+        assert all((bug.title, bug.culprits, bug.outcome))
         assert bug.last_good != bug.release != bug.first_fixed

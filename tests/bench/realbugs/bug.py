@@ -29,10 +29,10 @@ class Bug:
     """A bug of ONNX Runtime: `thread` is the number of the issue or change where it was told.
 
     It shows on every one of `RELEASES` from the first to the last of `span`, and on no other that can run the
-    model; reductions run on `seen_on`. `outcome` and `phase` are what a check has to say, `culprits` the words
-    that name the pass, operator or file that `change`, the mend, is about, and `least` the fewest nodes that
-    show it, by hand. Bugs of one `cause` are one bug told twice. `oracles` are those that see it, where the
-    un-optimised kernel is wrong, too.
+    model; reductions run on `seen_on`. `outcome` and `phase` are what a check has to say, `culprits` the
+    words that name the pass, operator or file that `change`, the mend, is about, and `least` the fewest nodes
+    that show it, by hand. Bugs of one `cause` are one bug told twice. `oracles` are those that see it, where
+    the un-optimised kernel is wrong, too.
     """
 
     id: str

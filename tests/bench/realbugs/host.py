@@ -28,7 +28,9 @@ def within_host(bug: Bug) -> tuple[onnx.ModelProto, Inputs]:
         graph.node.extend(_entered(each.name, types[each.name]))
     graph.node.extend(small.node)
     results = [each.name for each in small.output if types[each.name] in CAST]
-    _add(graph, "\n".join(_joined(results, half)) + "\n" + "\n".join(_block(at) for at in range(half, BLOCKS)))
+    _add(
+        graph, "\n".join(_joined(results, half)) + "\n" + "\n".join(_block(at) for at in range(half, BLOCKS))
+    )
     graph.initializer.extend([*small.initializer, *_weights()])
     graph.input.append(helper.make_tensor_value_info("tokens", TensorProto.FLOAT, [1, LENGTH, WIDTH]))
     graph.input.extend(_renamed(each) for each in small.input)
@@ -100,7 +102,13 @@ def _weights() -> list[onnx.TensorProto]:
     matrices = {f"w_{name}": rng.standard_normal((WIDTH, WIDTH)) * 0.3 for name in "qkvo12"}
     vectors = {f"c_{name}": rng.standard_normal(WIDTH) * 0.1 for name in "qkv1"}
     mask = np.where(np.tri(LENGTH), 0, -1e4)
-    numbers = {**matrices, **vectors, "host_mask": mask, "host_root": np.array(2.0), "host_nought": np.array(0.0)}
+    numbers = {
+        **matrices,
+        **vectors,
+        "host_mask": mask,
+        "host_root": np.array(2.0),
+        "host_nought": np.array(0.0),
+    }
     shapes = {"host_split": [1, LENGTH, 2, WIDTH // 2], "host_whole": [1, LENGTH, WIDTH], "host_flat": [-1]}
     return [
         *(numpy_helper.from_array(value.astype("f4"), name) for name, value in numbers.items()),

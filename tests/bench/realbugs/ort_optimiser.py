@@ -39,15 +39,19 @@ OPTIMISER = (
     ),
     Bug(
         "layer-norm-wide-scale", 31980, "a scale wider than the normalised axis is fused",
-        f"g (float[1,1] x) => (float[1,2] y) <float two = {{2}}, float e = {{1e-5}}, float[2] s = {{1, 2}}> {NORMALISED}",
+        f"g (float[1,1] x) => (float[1,2] y) <float two = {{2}}, float e = {{1e-5}}, float[2] s = {{1,"
+        f" 2}}> {NORMALISED}",
         lambda: {"x": floats(0, 1, 1)},
-        (FROM_FIRST, TO_LAST), "exception", ("LayerNorm",), seen_on="1.29.0", least=8, cause="layer-norm-scale",
+        (FROM_FIRST, TO_LAST), "exception", ("LayerNorm",), seen_on="1.29.0",
+        least=8, cause="layer-norm-scale",
     ),
     Bug(
         "layer-norm-outer-scale", 8203, "a scale that adds a dim is fused",
-        f"g (float[3,1] x) => (float[3,4] y) <float two = {{2}}, float e = {{1e-5}}, float[4] s = {counted(4)}> {NORMALISED}",
+        f"g (float[3,1] x) => (float[3,4] y) <float two = {{2}}, float e = {{1e-5}}, float[4] s ="
+        f" {counted(4)}> {NORMALISED}",
         lambda: {"x": floats(0, 3, 1)},
-        (FROM_FIRST, TO_LAST), "exception", ("LayerNorm",), seen_on="1.20.1", least=8, cause="layer-norm-scale",
+        (FROM_FIRST, TO_LAST), "exception", ("LayerNorm",), seen_on="1.20.1",
+        least=8, cause="layer-norm-scale",
         tracker="onnx",
     ),
     Bug(
@@ -78,14 +82,16 @@ OPTIMISER = (
         " float[5] b = {1, 1, 1, 1, 1}, float[5] m = {0, 0, 0, 1, 1}, float[5] v = {1, 1, 1, 2, 2}>"
         " { a = MatMul(x, w) t = Transpose<perm=[0, 2, 1]>(a) y = BatchNormalization(t, s, b, m, v) }",
         lambda: {"x": floats(0, 2, 3, 4)},
-        ("1.17.3", "1.20.1"), "exception", ("MatMulBn", "MatMulBN"), "optimise", least=3, change=22762,
+        ("1.17.3", "1.20.1"), "exception", ("MatMulBn", "MatMul_BatchNormalization"), "optimise",
+        least=3, change=22762,
     ),
     Bug(
         "cast-before-div-mul", 32416, "a Cast to its own type goes while DivMulFusion reads its result",
         "g (float[3] a, float[3] b) => (float[3] y) <float one = {1}>"
         " { k = Cast<to=1>(b) d = Div(one, a) y = Mul(k, d) }",
         lambda: {"a": floats(0, 3), "b": floats(1, 3)},
-        (FROM_FIRST, TO_LAST), "exception", ("DivMul", "CastElimination"), "optimise", seen_on="1.30.0", least=3,
+        (FROM_FIRST, TO_LAST), "exception", ("DivMul", "CastElimination"), "optimise", seen_on="1.30.0",
+        least=3,
     ),
     Bug(
         "div-mul-loses-rank", 24340, "1 / a * b loses the rank of the 1",
@@ -95,8 +101,10 @@ OPTIMISER = (
         (FROM_FIRST, TO_LAST), "exception", ("DivMul",), seen_on="1.22.1", least=3,
     ),
     Bug(
-        "resize-between-scales", 28448, "a linear Resize is taken for one that keeps its values, and goes without DQ and Q",
-        "g (float[1,1,1,3] x) => (float[1,1,1,6] y) <int64[4] sizes = {1, 1, 1, 6}, float s = {1}, int8 z = {0}>"
+        "resize-between-scales", 28448,
+        "a linear Resize is taken for one that keeps its values, and goes without DQ and Q",
+        "g (float[1,1,1,3] x) => (float[1,1,1,6] y) <int64[4] sizes = {1, 1, 1, 6}, float s = {1}, int8"
+        " z = {0}>"
         " { q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z)"
         ' t = Resize<mode="linear", coordinate_transformation_mode="half_pixel">(d, , , sizes)'
         " u = QuantizeLinear(t, s, z) y = DequantizeLinear(u, s, z) }",
@@ -105,10 +113,34 @@ OPTIMISER = (
     ),
     Bug(
         "two-scales-one-kept", 25259, "of two QDQ pairs the wrong scale is kept",
-        "g (float[4] x) => (float[4] y) <float s = {0.1}, float s2 = {0.2}, uint8 z = {0}>"
+        "g (float[4] x) => (float[4] y) <float s = {0.1}, float s2 = {0.02}, uint8 z = {0}>"
         " { q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z)"
         " q2 = QuantizeLinear(d, s2, z) d2 = DequantizeLinear(q2, s2, z) y = Relu(d2) }",
-        lambda: {"x": np.array([0.1, 25.4, 30, 50], np.float32)},
+        lambda: {"x": np.array([0.1, 3, 8, 20], np.float32)},
         (FROM_FIRST, TO_LAST), "mismatch", ("DoubleQDQ",), seen_on="1.22.1", least=4,
+    ),
+    Bug(
+        "layer-norm-expanding-bias", 32603,
+        "a scale and a bias that widen the result are fused into LayerNormalization",
+        "g (float[1,1] x) => (float[1,2] y) <float two = {2}, float e = {1e-5}, float[2] s = {1, 2},"
+        " float[2] b = {3, 4}>"
+        " { m = ReduceMean<axes=[-1], keepdims=1>(x) d = Sub(x, m) q = Pow(d, two)"
+        " v = ReduceMean<axes=[-1], keepdims=1>(q) ve = Add(v, e) sd = Sqrt(ve) n = Div(d, sd)"
+        " z = Mul(n, s) y = Add(z, b) }",
+        lambda: {"x": floats(0, 1, 1)},
+        (FROM_FIRST, TO_LAST), "exception", ("LayerNorm",), seen_on="1.19.2", least=9,
+    ),
+    Bug(
+        "conv-bias-of-another-scale", 24711,
+        "a quantised Conv takes a bias's scale for input's times weight's",
+        "g (float[1,1,2,2] x) => (float[1,1,2,2] y) <float sx = {0.01}, uint8 zx = {128},"
+        " float[1,1,1,1] w = {0.5},"
+        " float sw = {0.01}, int8 zw = {0}, int32[1] b0 = {100}, float sb = {0.1}, float sy = {0.1},"
+        " uint8 zy = {100}>"
+        " { q = QuantizeLinear(x, sx, zx) d = DequantizeLinear(q, sx, zx) wq = QuantizeLinear(w, sw, zw)"
+        " wd = DequantizeLinear(wq, sw, zw) b = DequantizeLinear(b0, sb) c = Conv(d, wd, b)"
+        " qy = QuantizeLinear(c, sy, zy) y = DequantizeLinear(qy, sy, zy) }",
+        lambda: {"x": floats(0, 1, 1, 2, 2)},
+        (FROM_FIRST, "1.26.0"), "mismatch", ("QDQ", "Conv"), seen_on="1.19.2", least=5,
     ),
 )  # fmt: skip

@@ -1,8 +1,8 @@
-"""`python -m tests.bench.realbugs.score OUT [--aside] [--skip bisect] [ID…]`: reduces real bugs, prints the score.
+"""`python -m tests.bench.realbugs.score OUT [--aside] [--skip bisect] [ID…]` reduces real bugs and scores it.
 
-Each bug stands in its host and is checked, reduced, checked on the release that mended it, bisected and run as
-a script, by the command line and on the release that had it. `OUT/score.json` and `OUT/score.md` hold the
-table; what is there already is not done again.
+Each bug stands in its host and is checked, reduced, checked on the release that mended it, bisected and run
+as a script, by the command line and on the release that had it. `OUT/score.json` and `OUT/score.md` hold
+the table; what is there already is not done again.
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ def _scored(bug: Bug, folder: Path, skipped: Sequence[str]) -> Row:
             row.update({f"{name}.{key}": value for key, value in facts.items()})
             kept.parent.mkdir(parents=True, exist_ok=True)
             kept.write_text(json.dumps(row, indent=1))
-    print(bug.id, {key: value for key, value in row.items() if isinstance(value, bool | int)}, file=sys.stderr)
+    print(
+        bug.id, {key: value for key, value in row.items() if isinstance(value, bool | int)}, file=sys.stderr
+    )
     return row
 
 
@@ -106,13 +108,10 @@ def _reduce(bug: Bug, folder: Path, row: Row) -> Row:
         *_on(bug, bug.release),
     )  # fmt: skip
     nodes = int(found.get("nodes_after", 999))
-    named = _named(bug, found)
     facts = {"symptom": found.get("symptom", found.get("error", "")), "passes": found.get("passes", [])}
-    return {
-        "nodes": nodes, "least": bug.least, "is_least": nodes <= bug.least, "checks": found.get("checks", 0),
-        "cpu": spent, "named": named, "ops": found.get("ops", []), "signature": found.get("signature", ""),
-        **facts,
-    }  # fmt: skip
+    sizes = {"nodes": nodes, "least": bug.least, "is_least": nodes <= bug.least}
+    costs = {"checks": found.get("checks", 0), "cpu": spent, "named": _named(bug, found)}
+    return {**sizes, **costs, "signature": found.get("signature", ""), "ops": found.get("ops", []), **facts}
 
 
 def _named(bug: Bug, found: Row) -> bool:
@@ -138,10 +137,12 @@ def _fixed(bug: Bug, folder: Path, row: Row) -> Row:
 def _bisect(bug: Bug, folder: Path, row: Row) -> Row:
     if not (folder / "least").exists():
         return {"right": False}
-    found, spent = _crux("bisect", folder / "least", "--package", "onnxruntime", "--seen-on", bug.release,
-                         "--versions", f"{RELEASES[0]}..{RELEASES[-1]}", *_on(bug, bug.release)[2:])  # fmt: skip
+    asked = ["--package", "onnxruntime", "--seen-on", bug.release]
+    span = ["--versions", f"{RELEASES[0]}..{RELEASES[-1]}", *_on(bug, bug.release)[2:]]
+    found, spent = _crux("bisect", folder / "least", *asked, *span)
     bad, fixed = found.get("first_bad") or "", found.get("first_fixed") or ""
-    right = _is_between(bug.last_good, bad, bug.span[0]) and _is_between(bug.span[1], fixed, bug.first_fixed)
+    began = _is_between(bug.last_good, bad, bug.span[0])
+    right = began and _is_between(bug.span[1], fixed, bug.first_fixed)
     return {"first_bad": bad, "first_fixed": fixed, "right": right, "cpu": spent}
 
 
@@ -171,9 +172,14 @@ def _is_grouped(row: Row, rows: Iterable[Row]) -> bool | None:
 
 
 COLUMNS = {
-    "seen": "check.seen", "at least": "reduce.is_least", "culprit": "reduce.named", "faithful": "fixed.faithful",
-    "grouped": "grouped", "releases": "bisect.right", "script": "script.runs",
-}  # fmt: skip
+    "seen": "check.seen",
+    "at least": "reduce.is_least",
+    "culprit": "reduce.named",
+    "faithful": "fixed.faithful",
+    "grouped": "grouped",
+    "releases": "bisect.right",
+    "script": "script.runs",
+}
 
 
 def table(rows: Sequence[Row]) -> str:
