@@ -113,10 +113,10 @@ OPTIMISER = (
     ),
     Bug(
         "two-scales-one-kept", 25259, "of two QDQ pairs the wrong scale is kept",
-        "g (float[4] x) => (float[4] y) <float s = {0.1}, float s2 = {0.02}, uint8 z = {0}>"
+        "g (float[4] x) => (float[4] y) <float s = {0.07874016}, float s2 = {1}, uint8 z = {0}>"
         " { q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z)"
         " q2 = QuantizeLinear(d, s2, z) d2 = DequantizeLinear(q2, s2, z) y = Relu(d2) }",
-        lambda: {"x": np.array([0.1, 3, 8, 20], np.float32)},
+        lambda: {"x": np.array([1, 3.2, 8.3, 15.8], np.float32)},
         (FROM_FIRST, TO_LAST), "mismatch", ("DoubleQDQ",), seen_on="1.22.1", least=4,
     ),
     Bug(

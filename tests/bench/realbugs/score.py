@@ -131,7 +131,7 @@ def _fixed(bug: Bug, folder: Path, row: Row) -> Row:
     if not bug.first_fixed or not (folder / "least").exists():
         return {"faithful": None}
     found, _ = _crux("check", folder / "least", *_on(bug, bug.first_fixed))
-    return {"faithful": found.get("outcome") == "pass", "fixed_says": found.get("title", "")}
+    return {"faithful": found.get("bug") is False, "fixed_says": found.get("title", "")}
 
 
 def _bisect(bug: Bug, folder: Path, row: Row) -> Row:
