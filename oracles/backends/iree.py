@@ -16,18 +16,19 @@ LIBRARIES = (("iree/compiler/_mlir_libs/libIREECompiler.so", "mlir::iree_compile
 """Of the compiler's library only IREE itself: most of it is LLVM and MLIR."""
 
 STAGES = {"import": "input", "optimise": "stream", "codegen": "end"}
-"""The phase of IREE's own pipeline that ends each of ours: what lowers the importer's operators is `input`."""
+"""The phase of IREE's own pipeline that ends each of ours; `input` lowers the importer's operators."""
 
 LEVELS = ("O3", "O2", "O1", "O0")
 CODE = ("llvm-cpu", "vmvx")
 """What it makes code for: this machine's family of processors, or its own interpreter."""
 
 _LACKS = """
-AffineGrid Attention BitCast CausalConvWithState Col2Im ConcatFromSequence CumProd DFT DeformConv ImageDecoder
-LinearAttention Loop MaxRoiPool MaxUnpool NegativeLogLikelihoodLoss Optional OptionalGetElement OptionalHasElement
-RMSNormalization RegexFullMatch RoiAlign RotaryEmbedding STFT Scan SequenceAt SequenceConstruct SequenceEmpty
-SequenceErase SequenceInsert SequenceLength SequenceMap SoftmaxCrossEntropyLoss SplitToSequence StringConcat
-StringNormalizer StringSplit SwiGLU Swish TensorScatter TfIdfVectorizer
+AffineGrid Attention BitCast CausalConvWithState Col2Im ConcatFromSequence CumProd DFT DeformConv
+ImageDecoder LinearAttention Loop MaxRoiPool MaxUnpool NegativeLogLikelihoodLoss Optional
+OptionalGetElement OptionalHasElement RMSNormalization RegexFullMatch RoiAlign RotaryEmbedding STFT
+Scan SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength
+SequenceMap SoftmaxCrossEntropyLoss SplitToSequence StringConcat StringNormalizer StringSplit SwiGLU
+Swish TensorScatter TfIdfVectorizer
 """
 LACKS = frozenset(_LACKS.split())
 """The operators of ONNX that no lowering takes."""
@@ -67,7 +68,7 @@ def run(
     results = _called(code, values)
     found = {
         value.name: _from_view(view, value.type.tensor_type.elem_type)
-        for value, view in zip(model.graph.output, results)
+        for value, view in zip(model.graph.output, results)  # noqa: B905 (Python 3.8)
     }
     return found if outputs is None else {name: found[name] for name in outputs}
 
@@ -152,7 +153,7 @@ def _in_short(said: list[str]) -> str:
     lines = []
     for text in said:
         operator = OPERATOR.search(text)
-        line = " ".join(PLACE.sub("", DUMP.split(text)[0]).split())
+        line = " ".join(PLACE.sub("", DUMP.split(text)[0]).replace("doesn't", "does not").split())
         lines.append(f"{line} (onnx.{operator.group(1)})" if operator else line)
     return "\n".join(dict.fromkeys(lines)) or "the compiler fails without a diagnostic"
 
