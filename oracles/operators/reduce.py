@@ -11,6 +11,7 @@ from oracles.relation.open_checks import (
     from_either_end,
     gives_dtype,
     is_unsorted,
+    ranks_nan,
     recogniser,
     room_beside,
     split_off,
@@ -323,7 +324,7 @@ OPERATORS = (
     Operator(
         "TopK",
         Kind.REDUCE,
-        Arithmetic(Rounding.NOTHING, opens={"in no order": is_unsorted}),
+        Arithmetic(Rounding.NOTHING, opens={"in no order": is_unsorted, "NaN in order": ranks_nan}),
         (F32, F64, I32, I64),
         _sample_top,
         _infer_top,
