@@ -6,6 +6,7 @@ import json
 import os
 import re
 import resource
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -28,8 +29,8 @@ from oracles.worker import scripts as recording
 MOST_TEXT = 4 << 20
 START_SECONDS = 30.0
 """What importing frameworks may take, besides the time of runs."""
-RUNS = 3
-"""How many runs' time a whole script may take."""
+RUNS, WAITS = 3, 10
+"""How many runs' CPU time each process of a script may take, and how many runs' time by the clock."""
 BY_TESTS = re.compile(r"^(\s*def test_|class \w+\(.*TestCase\))", re.M)
 GUARDED = re.compile(r"^if __name__\s*==|^\s*(unittest|pytest)\.main\(", re.M)
 HOME = Path(recording.__file__).parents[3]
@@ -45,11 +46,15 @@ LACKING = re.compile(
 CALLED, ENDED, FAILED = "called", "ended", "failed"
 
 
+TEXTS = ("event", "call", "type", "text", "unkept", "target", "passes")
+
+
 @dataclass(frozen=True, slots=True)
 class Note:
     """A line that the recorder wrote, or that a crash left (`crashed`); what does not apply is empty.
 
-    `folder` holds the program of a call, or the arguments `fed` to a function.
+    `folder` holds the program of a call, or the arguments `fed` to a function; `passes` names the pass that a
+    call applies.
     """
 
     event: str
@@ -59,6 +64,7 @@ class Note:
     text: str = ""
     unkept: str = ""
     target: str = ""
+    passes: str = ""
     threads: int = 0
     is_same: bool = True
     frames: tuple[tuple[str, str, str], ...] = ()
@@ -105,10 +111,14 @@ class ScriptRun:
 
     def urgency(self, call: Note) -> tuple[bool, bool, float]:
         """A key by which calls stand first that did not end well, then the latest before values differed."""
-        after = (each for each in self.notes[self.notes.index(call) + 1 :] if each.event in (ENDED, FAILED))
         differed = next((each.at for each in self.events("compared") if not each.is_same), float("inf"))
+        return self.ended_well(call), call.at > differed, -call.at
+
+    def ended_well(self, call: Note) -> bool:
+        """Whether a call came back with a result."""
+        after = (each for each in self.notes[self.notes.index(call) + 1 :] if each.event in (ENDED, FAILED))
         ended = next((each for each in after if each.call == call.call), None)
-        return ended is not None and ended.event == ENDED, call.at > differed, -call.at
+        return ended is not None and ended.event == ENDED
 
     def complaint(self, printed: str = "") -> Complaint:
         """What the script complains of, the surest sign first; `printed` is a pattern that its user names."""
@@ -119,7 +129,8 @@ class ScriptRun:
         return next((each for each in (way() for way in ways) if each.kind), NO_COMPLAINT)
 
     def _out_of_time(self) -> Complaint:
-        return NO_COMPLAINT if self.code is not None else Complaint("hang", "it does not end", "hang")
+        ended = (256 - signal.SIGXCPU, 256 - signal.SIGKILL, None)
+        return Complaint("hang", "it does not end", "hang") if self.code in ended else NO_COMPLAINT
 
     def _crash(self) -> Complaint:
         crashed = next((each.text for each in self.events("crashed")), "")
@@ -212,13 +223,13 @@ def _ended(
         **({} if has_late_vectors() else {"TORCHINDUCTOR_VEC_ISA_OK": "1"}),
         "CUDA_VISIBLE_DEVICES": "",
     }
-    seconds = RUNS * limits.wall_seconds + START_SECONDS
+    seconds = WAITS * limits.wall_seconds + START_SECONDS
     with printed.open("wb") as output:
         process = start(
             command_in(own, work, command, shown, places),
             stdout=output,
             stderr=TOGETHER,
-            confine=partial(_confine, limits.memory_bytes),
+            confine=partial(_confine, limits),
         )
         try:
             return wait(process, seconds)
@@ -226,9 +237,11 @@ def _ended(
             end_group(process)
 
 
-def _confine(memory: int) -> None:
+def _confine(limits: Limits) -> None:
     """The limits of the script, and its launcher's end with crux's."""
-    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+    seconds = int(RUNS * limits.cpu_seconds + START_SECONDS)
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
+    resource.setrlimit(resource.RLIMIT_DATA, (limits.memory_bytes, limits.memory_bytes))
     kernel.die_with_parent()
 
 
@@ -252,10 +265,7 @@ def _note(line: str, folder: Path) -> Note:
         frames = tuple((str(file), str(name), str(code)) for file, name, code in facts.get("frames", ()))
         number = facts.get("folder")
         return Note(
-            **{
-                name: str(facts.get(name, ""))
-                for name in ("event", "call", "type", "text", "unkept", "target")
-            },
+            **{name: str(facts.get(name, "")) for name in TEXTS},
             at=float(facts["at"]),
             threads=int(facts.get("threads", 0)),
             is_same=facts.get("same") is not False,
