@@ -111,7 +111,7 @@ def _keeping(text: str, kept: Items) -> str:
             held = getattr(node, name, None)
             if isinstance(held, list):
                 left = [each for each in held if any(numbers.get(inner) in kept for inner in ast.walk(each))]  # type: ignore[call-overload]
-                is_needed = name == "body" and not isinstance(node, ast.Module)
+                is_needed = name == "body" and node is not tree
                 setattr(node, name, left or ([ast.Pass()] if is_needed else []))
     return _unparsed(tree)
 

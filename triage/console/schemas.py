@@ -76,6 +76,10 @@ WRONG = record(
         "first_divergent": TEXT,
         "operator": TEXT,
         "times_further": DISTANCE,
+        "map": {
+            **listed(TEXT),
+            "description": "the error over the output: . equal, 9 the greatest, X not finite",
+        },
     }
 )
 LOCATED = record(
