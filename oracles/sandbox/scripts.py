@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -32,7 +33,8 @@ START_SECONDS = 30.0
 RUNS, WAITS = 3, 10
 """How many runs' CPU time each process of a script may take, and how many runs' time by the clock."""
 BY_TESTS = re.compile(r"^(\s*def test_|class \w+\(.*TestCase\))", re.M)
-GUARDED = re.compile(r"^if __name__\s*==|^\s*(unittest|pytest)\.main\(", re.M)
+DEFINES = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign)
+"""The statements of a file that only says what its tests are."""
 HOME = Path(recording.__file__).parents[3]
 START = Path(recording.__file__).parent / "start"
 KILLED = 192
@@ -40,7 +42,8 @@ KILLED = 192
 LACKS = "lacks"
 LACKING = re.compile(
     r"(\w+: )?(NameError|ModuleNotFoundError|ImportError|FileNotFoundError|NoSuchFile|SyntaxError|HTTPError"
-    r"|\w*Connection\w*Error|URLError|LocalEntryNotFoundError|OSError: We couldn't connect)"
+    r"|AttributeError: module '[\w.]+' has no|\w*Connection\w*Error|URLError|LocalEntryNotFoundError"
+    r"|OSError: We couldn't connect)"
 )
 """Exceptions of a script that is not whole, or wants something from outside: no failure of a compiler."""
 CALLED, ENDED, FAILED = "called", "ended", "failed"
@@ -204,8 +207,13 @@ def script_run(
 
 def _command(text: str, name: str, python: str) -> list[str]:
     """The interpreter with the script, or with its tests where it has no other code to run."""
-    is_tests = BY_TESTS.search(text) and not GUARDED.search(text)
+    body = ast.parse(text).body if BY_TESTS.search(text) else []
+    is_tests = body and all(isinstance(each, DEFINES) or _is_text(each) for each in body)
     return [python, str(START / "run_tests.py"), name] if is_tests else [python, name]
+
+
+def _is_text(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
 def _ended(

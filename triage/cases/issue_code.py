@@ -129,15 +129,16 @@ def _consoles(text: str) -> Iterator[str]:
 
 def _bare(text: str) -> Iterator[str]:
     """Code that stands in the text unmarked: from its first import to the last line up to which it parses."""
-    lines = text.splitlines()
-    first = next((at for at, line in enumerate(lines) if re.match(r"(import|from) \w+", line)), None)
-    if first is None:
-        return
-    for end in range(len(lines), first, -1):
-        block = "\n".join(lines[first:end])
-        if _parsed(MAGIC.sub("", block)):
-            yield block
-            return
+    found = re.search(r"^(import|from) \w+", text, re.M)
+    if found:
+        yield _parsing_head(MAGIC.sub("", text[found.start() :]))
+
+
+def _parsing_head(block: str) -> str:
+    """The block up to the last line to which it parses: prose may stand behind it."""
+    lines = block.splitlines()
+    ends = (end for end in range(len(lines), 0, -1) if lines[end - 1].strip())
+    return next((head for head in ("\n".join(lines[:end]) for end in ends) if _parsed(head)), block)
 
 
 def _of_shell(body: str) -> Iterator[str]:
@@ -154,7 +155,7 @@ def _code_of(block: str) -> str:
     if re.search(r"^\s*(>>> |In \[\d*\]:)", block, re.M):
         block = _typed(block)
     elif not _parsed(block):
-        block = MAGIC.sub("", block)
+        block = _parsing_head(MAGIC.sub("", block))
     tree = _parsed(block)
     if tree is None or not any(
         isinstance(each, ast.Call | ast.Import | ast.ImportFrom) for each in ast.walk(tree)
