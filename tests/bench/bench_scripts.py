@@ -1,7 +1,7 @@
-"""Measurement: scripts as people post them, run by `crux scrub`; what it takes for the failure, and its cases.
+"""Measurement: scripts as people post them, run by `crux scrub`: what it takes for the failure, its cases.
 
-`CRUX_SCRIPTS_BENCH` names a folder of issues and scripts to run besides, such as real ones; `CRUX_SCRIPTS_ONLY`
-is a pattern of the styles to run.
+`CRUX_SCRIPTS_BENCH` names a folder of issues and scripts to run besides; `CRUX_SCRIPTS_ONLY` is a pattern of
+the styles to run.
 """
 
 import os
