@@ -59,6 +59,11 @@ def crux(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
         ("<pre><code>import torch\nf(a &lt; b)</code></pre>", "import torch\nf(a < b)"),
         ("It fails so:\nimport torch\nf(1)\nwhich is not what I expect, is it?", "import torch\nf(1)"),
         ("```\nTraceback (most recent call last):\n  f()\n```\n```\nimport torch\n```", "import torch"),
+        ("```\nimport torch\n'>>> f'\n\nnone of it\n", "import torch\n'>>> f'"),
+        (
+            "> So:\n> import torch\n> def f(x):\n> \n>     return g(x)\n",
+            "import torch\ndef f(x):\n\n    return g(x)",
+        ),
         ("```text\nimport torch\n```\n```\ntorch==2.13\n```\n", None),
     ],
 )
