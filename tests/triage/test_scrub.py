@@ -185,3 +185,10 @@ def test_the_script_sees_no_network_and_of_the_folder_only_what_it_names(tmp_pat
     )
     done = crux("scrub", "script.py", "--trust", "--cases-only", "--json", folder=tmp_path)
     assert json.loads(done.stdout)["complaint"]["text"] == "SystemError: contained", done.stderr
+
+
+def test_a_script_cannot_have_files_read_through_its_notes():
+    link = "import os\nnotes = os.environ['CRUX_NOTES']\nfolder = os.path.join(notes, os.listdir(notes)[0])\n"
+    link += "os.remove(folder + '/crash.txt')\nos.symlink('/etc/hostname', folder + '/crash.txt')\n"
+    with pytest.raises(UserError, match="behind a link"), script_run(link, Limits()):
+        pass

@@ -206,7 +206,8 @@ def _arguments(run: ScriptRun, call: Note) -> Path | None:
 @contextmanager
 def _laid_out(kept: Path, arguments: Path | None) -> Iterator[Path]:
     """A case folder of what the recorder kept; raises `UserError` where that is no case."""
-    if any(each.is_symlink() for each in (kept, *kept.iterdir())):
+    folders = [each for each in (kept, arguments) if each is not None]
+    if any(each.is_symlink() for folder in folders for each in (folder, *folder.iterdir())):
         raise UserError("what was kept holds a link; nothing is taken from there")
     with tempfile.TemporaryDirectory(prefix="crux-") as made:
         folder = Path(made)
