@@ -23,21 +23,36 @@ LIBRARIES = (
 
 
 def load() -> str:
-    """Import the framework (in the zygote) and compile one program, which leaves no thread behind."""
+    """Import the framework (in the zygote) and compile one program, which leaves no thread behind.
+
+    Before 0.27 TVM's own IR was built otherwise: such a release runs ONNX models alone.
+    """
     import numpy as np
     import tvm
 
+    import oracles.worker.tvm.watch
+
     try:
         import oracles.worker.tvm.build
-        import oracles.worker.tvm.tir.run
-        import oracles.worker.tvm.watch  # noqa: F401 (here, so that no worker has to)
+        import oracles.worker.tvm.tir.run  # noqa: F401 (here, so that no worker has to)
     except (ImportError, AttributeError) as error:
-        raise ImportError(
-            f"tvm {tvm.__version__} lacks what crux builds and watches programs by since 0.27 ({error})"
-        ) from error
-
+        if tuple(map(int, tvm.__version__.split(".")[:2])) >= SINCE:
+            raise
+        lacks.append(
+            f"unsupported type of program: tvm {tvm.__version__} lacks what programs are built by ({error})"
+        )
     run(_warm_up_program(), {"x": np.ones(1, "float32")}, {}, None, lambda phase: None)
     return str(tvm.__version__)
+
+
+SINCE = (0, 27)
+lacks: list[str] = []
+"""Why the release that was loaded runs no programs of TVM's own IR; empty where it does."""
+
+
+def _must_have_ir() -> None:
+    if lacks:
+        raise NotImplementedError(lacks[0])
 
 
 def _warm_up_program() -> bytes:
@@ -69,6 +84,7 @@ def run_relax(
     program: Any, inputs: dict[str, Any], settings: dict[str, Any], outputs: Any, enter: Callable[[str], None]
 ) -> dict[str, Any]:
     """Optimise, build and run one Relax program, by the settings of `run`; `show=source` gives its text."""
+    _must_have_ir()
     import tvm_ffi
 
     from oracles.worker.tvm.watch import configured, watched
@@ -86,6 +102,7 @@ def run_tir(
     program: Any, inputs: dict[str, Any], settings: dict[str, Any], outputs: Any, enter: Callable[[str], None]
 ) -> dict[str, Any]:
     """Build and run a module of PrimFuncs; with `batch` many of them together."""
+    _must_have_ir()
     from oracles.worker.tvm.tir.run import run_batch, run_program
     from oracles.worker.tvm.watch import configured, watched
 
