@@ -18,9 +18,7 @@ Deep = Annotated[
 ]
 Backend = Annotated[
     str,
-    typer.Option(
-        "--backend", metavar="NAME", help="Try on one backend what each must do; see own-backend.md."
-    ),
+    typer.Option("--backend", metavar="NAME", help="Try on one backend what each must do."),
 ]
 
 

@@ -14,6 +14,7 @@ from corpus.values import Value
 from oracles.abilities import Backend
 from oracles.sandbox.sandbox import Job, Sandbox, SandboxError
 from oracles.verdict import Config, Phase, Run, Status
+from triage.language import language_of
 
 ABILITIES = {
     "baseline": "a backend to compare with, where there is no un-optimised configuration",
@@ -161,7 +162,8 @@ OF_MODELS = 2
 
 def keeps_contract(backend: Backend) -> Iterator[tuple[str, str, str]]:
     """Yield each clause's name with what was seen, and what to do where it is not kept, else empty."""
-    clauses = CLAUSES if "onnx" in backend.formats else CLAUSES[:OF_MODELS]
+    takes_models = any(language_of(each).has_model for each in backend.formats)
+    clauses = CLAUSES if takes_models else CLAUSES[:OF_MODELS]
     with Sandbox(backend.name) as sandbox:
         trial = Trial(backend, backend.configs(Target(backend.name)), sandbox)
         for part, clause, advice in clauses:
