@@ -24,14 +24,16 @@ CODE = ("llvm-cpu", "vmvx")
 
 _LACKS = """
 AffineGrid Attention BitCast CausalConvWithState Col2Im ConcatFromSequence CumProd DFT DeformConv
-ImageDecoder LinearAttention Loop MaxRoiPool MaxUnpool NegativeLogLikelihoodLoss Optional
+Dropout ImageDecoder LinearAttention Loop MaxRoiPool MaxUnpool NegativeLogLikelihoodLoss Optional
 OptionalGetElement OptionalHasElement RMSNormalization RegexFullMatch RoiAlign RotaryEmbedding STFT
 Scan SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength
-SequenceMap SoftmaxCrossEntropyLoss SplitToSequence StringConcat StringNormalizer StringSplit SwiGLU
-Swish TensorScatter TfIdfVectorizer
+SequenceMap Shrink SoftmaxCrossEntropyLoss Softsign SplitToSequence StringConcat StringNormalizer
+StringSplit SwiGLU Swish TensorScatter TfIdfVectorizer
 """
 LACKS = frozenset(_LACKS.split())
-"""The operators of ONNX that no lowering takes."""
+"""The operators of ONNX that no lowering takes, or hardly a form of them."""
+NARROW = frozenset({"string", "int2", "uint2", "int4", "uint4", "float4_e2m1fn", "float8_e8m0fnu"})
+"""What its importer has no element type for, or its runtime no array of numpy's."""
 
 NO_INPUT = "IREE takes no input of dtype string, sequence, optional or map"
 
@@ -268,5 +270,6 @@ def backend() -> Backend:
         baseline="ort",  # its least level optimises as well
         forks=True,
         tells_operators=True,
+        lacks=NARROW,
         libraries=LIBRARIES,
     )
