@@ -115,7 +115,8 @@ def _compiled(text: str, settings: dict[str, Any], enter: Callable[[str], None])
             library.ireeCompilerInvocationSetCompileToPhase(handle, end.encode())
             good, start = invocation.execute(), end
     if not good:
-        raise RuntimeError(_in_short(said))
+        text = _in_short(said)
+        raise (NotImplementedError if UNLOWERED.search(text) else RuntimeError)(text)
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/code.vmfb"
         output = Output.open_file(path)
@@ -143,6 +144,9 @@ def _listen(library: Any, handle: Any) -> list[str]:
     enable(handle, 0, library.crux_listener, None)
     return said
 
+
+UNLOWERED = re.compile(r"failed to legalize operation '(torch|math|arith)\.|unhandled torch type")
+"""Its words for a form without a lowering, such as one of a dim that is not static."""
 
 ERROR = 2
 PLACE = re.compile(r"^(?:\S+:\d+:\d+|loc\([^)]*\)): ?", re.M)
@@ -246,10 +250,10 @@ def configs(target: Target) -> tuple[Config, ...]:
 
 
 UNSUPPORTED = re.compile(
-    r"failed to legalize operation '(torch|math|arith)\.|unhandled torch type|[Uu]nsupported|not supported"
+    UNLOWERED.pattern + r"|[Uu]nsupported|not supported"
     r"|takes no input of|[Uu]nimplemented|[Nn]ot (yet )?implemented|SIGSEGV.* in onnx_cpp2py_export"
 )
-"""Its own words for a form without a lowering; and onnx's inference of shapes is no part of it."""
+"""Its own words for what it lacks; and onnx's inference of shapes is no part of it."""
 
 
 def classify(run: Run) -> str:
