@@ -87,11 +87,13 @@ def _crux(*words: object) -> tuple[Row, float]:
 
 def _on(bug: Bug, release: str) -> list[str]:
     oracles = ["--oracles", bug.oracles] if bug.oracles else []
-    return ["--target", f"ort@python={python_of(release)}", *oracles]
+    where = f"ort@python={python_of(release)}" if bug.target == "ort" else bug.target
+    return ["--target", where, *oracles]
 
 
 def _check(bug: Bug, folder: Path, row: Row) -> Row:
-    model = bug.write(folder, *within_host(bug))
+    built = within_host(bug) if bug.is_hosted else (bug.build(), bug.inputs())
+    model = bug.write(folder, *built)
     found, spent = _crux("check", model, "--inputs", model.with_name("inputs.npz"), *_on(bug, bug.release))
     said = (found.get("outcome", ""), found.get("phase", ""))
     seen = said[0] == bug.outcome and said[1].startswith(bug.phase)
@@ -135,6 +137,8 @@ def _fixed(bug: Bug, folder: Path, row: Row) -> Row:
 
 
 def _bisect(bug: Bug, folder: Path, row: Row) -> Row:
+    if bug.target != "ort":
+        return {"right": None}
     if not (folder / "least").exists():
         return {"right": False}
     asked = ["--package", "onnxruntime", "--seen-on", bug.release]
@@ -157,7 +161,8 @@ def _script(bug: Bug, folder: Path, row: Row) -> Row:
     script = folder / "least" / "repro.py"
     if not script.exists():
         return {"runs": False}
-    command = [python_of(bug.release), str(script.absolute())]
+    python = python_of(bug.release) if bug.target == "ort" else sys.executable
+    command = [python, str(script.absolute())]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=folder)
     return {"runs": done.returncode == 1}
 
