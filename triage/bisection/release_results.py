@@ -129,7 +129,7 @@ def _is_one(one: ReleaseResult, other: ReleaseResult) -> bool:
 
 
 def _is_reworded(one: ReleaseResult, other: ReleaseResult) -> bool:
-    """Whether one operator throws, on one side only: releases word their checks anew, or make them earlier."""
+    """Whether one operator throws, on one side only: releases word checks anew, or make them earlier."""
     facts, others = dict(one.components), dict(other.components)
     return bool(facts.get("op") and facts.get("side")) and all(
         facts.get(name) == others.get(name) for name in ("backend", "outcome", "side", "op")
