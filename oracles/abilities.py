@@ -174,6 +174,9 @@ class Backend:
     computed_as: Mapping[str, str] = field(default_factory=dict)
     """The shorter dtypes in which it computes others: what those cannot hold is left open."""
 
+    saturates: bool = False
+    """Whether it sums pairs of products of uint8 and int8 in 16 bits on this machine, by design."""
+
     computes_wide: bool = False
     """Whether it computes short floats in a longer type on the CPU, so that they round once."""
 

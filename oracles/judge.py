@@ -29,7 +29,7 @@ from oracles.screening import Screened
 from oracles.verdict import Config, Limits, Mark, Outcome, Phase, Run, Status, Symptom, Verdict
 
 PATIENCE, MOST_PATIENCE = 3, 10
-"""How many times the CPU time of a run a suspected hang gets to end after all, at least and at most."""
+"""How many times the CPU time of a run a suspected hang gets, and a compilation."""
 
 LEVELS_LEFT_OUT = "out of time: the lower levels of optimisation were not run"
 
@@ -287,8 +287,10 @@ class Judge:
     def _taking_longer(self, context: Context, first: tuple[Run, ...]) -> tuple[Run, ...]:
         """Run again in new processes, with time for what compiles long and ends, as this machine is now."""
         limit = self.limits.cpu_seconds
+        slow = [run.phase for run in first if run.status is Status.TIMEOUT]
+        is_running = all(phase is Phase.EXECUTE for phase in slow)
         wanted = max(PATIENCE * limit, HANGING_TIMES * first[0].cpu_seconds)
-        seconds = min(wanted, MOST_PATIENCE * limit)
+        seconds = min(wanted, MOST_PATIENCE * limit) if is_running else MOST_PATIENCE * limit
         extend(seconds + first[0].cpu_seconds)
         with self.executor.patiently(seconds):
             configs = tuple(run.config for run in first)

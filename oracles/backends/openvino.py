@@ -101,7 +101,7 @@ def run(
 
 FRAME = re.compile(
     r"Exception from \S+:\d+:|Check 'false' failed at \S*unconverted_ops_report\S*"
-    r"|Model wasn't fully converted.*"
+    r"|Model wasn't fully converted.*|-- \S+ with a message:"
     r"|FrontEnd API failed with \w+:|Summary:|-- Conversion is failed for: .*|To facilitate the conversion .*"
 )
 """The lines that stand about any error: whoever passed it on."""
@@ -202,13 +202,19 @@ def configs(target: Target) -> tuple[Config, ...]:
 
 UNSUPPORTED = re.compile(
     r"No conversion rule found|Unknown activation function|[Nn]ot supported|[Uu]nsupported|not implemented"
-    r"|NOT_IMPLEMENTED|(takes no input|gives no output) of|(doesn't|does not) support"
+    r"|NOT_IMPLEMENTED|(takes no input|gives no output) of|([Dd]oesn't|does not) support|Not Implemented:"
+    r"|K \(0\) must be greater"  # ONNX wants a positive one
 )
 
 
 def classify(run: Run) -> str:
     """Return `unsupported` for an operator or element type that OpenVINO does not have, by its own words."""
     return "unsupported" if not run.is_ok and UNSUPPORTED.search(run.message) else ""
+
+
+def tags(run: Run) -> tuple[str, ...]:
+    """`importer-limit` for what OpenVINO declares itself not to do, in a form that only the program has."""
+    return ("importer-limit",) if classify(run) else ()
 
 
 def backend() -> Backend:
@@ -221,6 +227,7 @@ def backend() -> Backend:
         __file__,
         configs,
         classify,
+        tags,
         baseline="ort",  # it has no mode that does not optimise
         tells_operators=True,
         libraries=LIBRARIES,

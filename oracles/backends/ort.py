@@ -303,6 +303,16 @@ def classify(run: Run) -> str:
     return next((name for name, pattern in PATTERNS if pattern.search(run.message)), "")
 
 
+def _lacks_vnni() -> bool:
+    """Whether this is an x86 without the instructions that sum products of bytes in 32 bits."""
+    try:
+        with open("/proc/cpuinfo") as told:
+            text = told.read()
+    except OSError:
+        return False
+    return "avx2" in text and "vnni" not in text
+
+
 def backend() -> Backend:
     """Describe this backend."""
     from oracles.abilities import Backend
@@ -314,6 +324,7 @@ def backend() -> Backend:
         __file__,
         configs,
         classify,
+        saturates=_lacks_vnni(),
         computes_wide=True,
         shows_optimised=True,
         libraries=LIBRARIES,

@@ -11,6 +11,9 @@ from oracles.numerics.compare import Difference, Mask, Tolerance, compare, diffe
 from oracles.numerics.input_noise import EPSILON, element_of
 from oracles.operators import arithmetic_of
 
+SEVEN_BITS = 64
+"""The greatest weight of which two products with any uint8 fit into 16 bits."""
+
 
 def mismatch_kind(expected: Mapping[str, Value], actual: Mapping[str, Value], tolerance: Tolerance) -> str:
     """The kind of the first difference; `value` where no word fits, empty where nothing differs."""
@@ -107,6 +110,13 @@ def exceeds(array: Tensor, dtype: str) -> bool:
     own, limits = np.iinfo(array.dtype), np.iinfo(dtype)
     outside = (array < limits.min) | (array > limits.max)
     return bool((outside & (array != own.min) & (array != own.max)).any())
+
+
+def may_saturate(weights: Value) -> bool:
+    """Whether two products of int8 weights with uint8 may pass 16 bits; those of seven bits may not."""
+    if not isinstance(weights, np.ndarray) or weights.dtype != np.int8 or weights.ndim < 2:
+        return False
+    return int(np.abs(weights.astype(np.int16)).max(initial=0)) > SEVEN_BITS
 
 
 def is_scale(array: Tensor) -> bool:

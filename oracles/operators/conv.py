@@ -263,7 +263,7 @@ OPERATORS = (
     Operator(
         "Conv",
         Kind.LINEAR,
-        Arithmetic(Rounding.TERMS, terms=of_conv),
+        Arithmetic(Rounding.TERMS, terms=of_conv, keeps_whole=True),
         (F32, F16),
         _sample_biased,
         _infer_conv,

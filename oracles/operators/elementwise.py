@@ -261,13 +261,27 @@ def _bitwise(name: str) -> Operator:
 
 
 OPERATORS = (
-    _pair("Add", Arithmetic(Rounding.RESULT, commutes=True), Kind.ARITHMETIC, _WIDE, _bound_add, _NARROW),
-    _pair("Sub", ROUNDS, Kind.ARITHMETIC, _WIDE, _bound_sub, _NARROW),
-    _pair("Mul", Arithmetic(Rounding.RESULT, commutes=True), Kind.ARITHMETIC, _WIDE, _bound_mul, _NARROW),
+    _pair(
+        "Add",
+        Arithmetic(Rounding.RESULT, commutes=True, keeps_whole=True),
+        Kind.ARITHMETIC,
+        _WIDE,
+        _bound_add,
+        _NARROW,
+    ),
+    _pair("Sub", Arithmetic(Rounding.RESULT, keeps_whole=True), Kind.ARITHMETIC, _WIDE, _bound_sub, _NARROW),
+    _pair(
+        "Mul",
+        Arithmetic(Rounding.RESULT, commutes=True, keeps_whole=True, scales=True),
+        Kind.ARITHMETIC,
+        _WIDE,
+        _bound_mul,
+        _NARROW,
+    ),
     Operator(
         "Div",
         Kind.ARITHMETIC,
-        ROUNDS,
+        Arithmetic(Rounding.RESULT, scales=True),
         _WIDE,
         _sample_quotient,
         _joined,
@@ -320,7 +334,7 @@ OPERATORS = (
     Operator(
         "Sum",
         Kind.ARITHMETIC,
-        Arithmetic(Rounding.TERMS, terms=of_operands),
+        Arithmetic(Rounding.TERMS, terms=of_operands, keeps_whole=True),
         FLOATS,
         _sample_several,
         _joined,

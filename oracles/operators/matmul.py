@@ -231,7 +231,7 @@ OPERATORS = (
     Operator(
         "MatMul",
         Kind.LINEAR,
-        Arithmetic(Rounding.TERMS, terms=of_matmul),
+        Arithmetic(Rounding.TERMS, terms=of_matmul, keeps_whole=True),
         (*FLOATS, I32, I64, U32, U64),
         sample_matmul,
         _infer_matmul,
@@ -242,7 +242,7 @@ OPERATORS = (
     Operator(
         "Gemm",
         Kind.LINEAR,
-        Arithmetic(Rounding.TERMS, terms=of_gemm),
+        Arithmetic(Rounding.TERMS, terms=of_gemm, keeps_whole=True),
         (F32, F64, F16),
         sample_gemm,
         _infer_gemm,

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 
-from oracles.relation.arithmetic import SUMS, WHOLE, Arithmetic, Rounding, power, symmetric, within_type
+from oracles.relation.arithmetic import WHOLE, Arithmetic, Rounding, power, symmetric, within_type
 from oracles.relation.open_checks import (
     INEXACT,
     axes_back,
@@ -11,6 +11,7 @@ from oracles.relation.open_checks import (
     from_either_end,
     gives_dtype,
     is_unsorted,
+    ranks_nan,
     recogniser,
     room_beside,
     split_off,
@@ -250,7 +251,7 @@ _ARG = Inverse(recogniser(can_be_reduced, I64), _solve_arg)
 OPERATORS = (
     _reduction(
         "ReduceSum",
-        Arithmetic(Rounding.TERMS, reads_axes=True),
+        Arithmetic(Rounding.TERMS, reads_axes=True, keeps_whole=True),
         _SUMMED,
         _bound_sum,
         axes_operand_since=13,
@@ -312,12 +313,18 @@ OPERATORS = (
         for name in ("ArgMax", "ArgMin")
     ),
     Operator(
-        "CumSum", Kind.REDUCE, SUMS, (F32, F64, I32, I64), _sample_cumsum, bound=_bound_cumsum, ranks=_ALONG
+        "CumSum",
+        Kind.REDUCE,
+        Arithmetic(Rounding.TERMS, keeps_whole=True),
+        (F32, F64, I32, I64),
+        _sample_cumsum,
+        bound=_bound_cumsum,
+        ranks=_ALONG,
     ),
     Operator(
         "TopK",
         Kind.REDUCE,
-        Arithmetic(Rounding.NOTHING, opens={"in no order": is_unsorted}),
+        Arithmetic(Rounding.NOTHING, opens={"in no order": is_unsorted, "NaN in order": ranks_nan}),
         (F32, F64, I32, I64),
         _sample_top,
         _infer_top,

@@ -14,10 +14,11 @@ from corpus.onnx.check import checker_complaint
 from corpus.onnx.graph import free_names, producers, walk_model, written_out
 from corpus.onnx.types import element_type
 from corpus.values import Value, is_float, widen
+from oracles.backends import find_backend
 from oracles.naming.names import names_of
 from oracles.numerics.compare import Difference, Tolerance, compare, distance
 from oracles.numerics.input_noise import Types, static_dims, tensor_types, type_complaint
-from oracles.numerics.mismatch_kind import exceeds, has_no_scale, is_linear
+from oracles.numerics.mismatch_kind import exceeds, has_no_scale, is_linear, may_saturate
 from oracles.operators import arithmetic_of
 from oracles.probes.context import EXACT_LEVELS, Context, Truth, truths
 from oracles.probes.divergence import Differs, Divergence, FirstDivergence
@@ -27,6 +28,7 @@ from oracles.sandbox.executor import Executor
 from oracles.sandbox.sandbox import Job
 from oracles.verdict import Config, Located
 
+SATURATION = "products of uint8 and int8 saturate by design in onnxruntime on a CPU without VNNI"
 MOST_SHAPING = 64
 """Elements of an integer operand that may decide a shape: axes, dims, sizes."""
 
@@ -170,13 +172,16 @@ class OnnxContext(Context):
     def left_open(self, output: str) -> str:
         """What leaves an output open by something on the way to it.
 
-        That is a scale that is not above 0, or a value that cannot be held by the dtype computed in.
+        That is a scale that is not above 0, a value that cannot be held by the dtype computed in, or weights
+        of eight bits whose products saturate on this machine.
         """
         scaled = [node for node in self.nodes if arithmetic_of(node).has_scale or is_linear(node)]
         computed_as = self.executor.backend.computed_as
-        if not scaled and not computed_as:
+        if not scaled and not computed_as and not self._saturates:
             return ""
         values, wanted = self.noise.recording.values, self.noise.ancestors(output)
+        if self._saturates and any(may_saturate(self._weights.get(name)) for name in wanted):
+            return SATURATION
         if any(has_no_scale(node, values) for node in scaled if not set(node.output).isdisjoint(wanted)):
             return "a scale that is not above 0"
         for name in sorted(set(wanted) & values.keys()):
@@ -185,6 +190,16 @@ class OnnxContext(Context):
             if isinstance(value, np.ndarray) and shorter and exceeds(value, shorter):
                 return f"{value.dtype} is computed as {shorter}, which cannot hold {name}"
         return ""
+
+    @property
+    def _saturates(self) -> bool:
+        backend = self.executor.backend
+        return backend.saturates or bool(backend.baseline and find_backend(backend.baseline).saturates)
+
+    @cached_property
+    def _weights(self) -> dict[str, Value]:
+        values = self.noise.recording.values
+        return {tensor.name: values.get(tensor.name) for tensor in self.model.graph.initializer}
 
     def divergence(self, config: Config, output: str) -> Divergence | None:
         """The first tensor before an output at which a configuration parts from the un-optimised run."""

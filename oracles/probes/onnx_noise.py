@@ -23,6 +23,7 @@ from oracles.numerics.input_noise import (
     perturb_inputs,
     tensor_types,
 )
+from oracles.numerics.noisy.exact import exact_results
 from oracles.numerics.noisy.perturbation import Perturbation
 from oracles.operators import arithmetic_of
 from oracles.probes.noise import SNAPPING, SampledNoise
@@ -70,14 +71,14 @@ class OnnxNoise(SampledNoise):
         return self._noisy(self._perturbation(seed, self._replaced, steps), inputs)
 
     def _perturbation(self, seed: int, replaced: frozenset[str], steps: bool) -> Perturbation:
-        large, is_wide = self._large, self._is_wide
         return Perturbation(
             self.types,
             seed,
             replaced=replaced,
+            exact=self._exact,
             steps=steps,
-            large=large,
-            is_wide=is_wide,
+            large=self._large,
+            is_wide=self._is_wide,
             lone=self._lone or frozenset(),
         )
 
@@ -188,6 +189,11 @@ class OnnxNoise(SampledNoise):
     def _large(self) -> frozenset[str]:
         """The finite values that noise could push out of their type's range."""
         return frozenset(name for name, value in self.recording.values.items() if is_near_limits(value))
+
+    @cached_property
+    def _exact(self) -> frozenset[str]:
+        """The results of the main graph that no rounding enters."""
+        return exact_results(self._model.graph.node, self.types, self.recording.values)
 
     def _is_defined(self, name: str) -> bool:
         """Whether NaN and infinity enter only operators that define how to treat them."""

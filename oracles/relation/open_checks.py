@@ -98,6 +98,12 @@ def is_unsorted(node: NodeProto, operands: Sequence[Value]) -> bool:
     return not _attribute(node, "sorted", 1)
 
 
+def ranks_nan(node: NodeProto, operands: Sequence[Value]) -> bool:
+    """Whether NaN is among what an operator ranks: nobody says whether it is less or more than a number."""
+    data = _array(operands, 0)
+    return data is not None and bool(np.isnan(widen(data)).any())
+
+
 def takes_maximum(node: NodeProto, operands: Sequence[Value]) -> bool:
     """Check for a maximum of weighted corners or of interpolated samples: the text leaves it open."""
     return bool(_attribute(node, "mode", b"avg") == b"max")

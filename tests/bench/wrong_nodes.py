@@ -103,8 +103,8 @@ Change = Callable[[Graph, Any], bool]
 
 def axis(graph: Graph, node: Any) -> bool:
     """Another axis of the same extent."""
-    dims = graph.dims(node.input[0])
-    if node.op_type not in SHIFTED or not dims or len(dims) < 2:
+    dims = graph.dims(node.input[0]) if node.op_type in SHIFTED else None
+    if not dims or len(dims) < 2:
         return False
     at = attribute(node, "axis", SHIFTED[node.op_type]) % len(dims)
     others = [i for i, each in enumerate(dims) if i != at and each == dims[at] and each != 1]
@@ -293,8 +293,9 @@ def resize(graph: Graph, node: Any) -> bool:
 
 def last(graph: Graph, node: Any) -> bool:
     """The last but one is taken for the last, the second for the first."""
-    value = graph.value(node.input[1]) if node.op_type == "Gather" and len(node.input) > 1 else None
-    dims = graph.dims(node.input[0])
+    if node.op_type != "Gather":
+        return False
+    value, dims = graph.value(node.input[1]), graph.dims(node.input[0])
     is_data = graph.element(node.output[0]) in (FLOAT, HALF, BRAIN)
     if value is None or value.size != 1 or not dims or not is_data:
         return False
@@ -349,11 +350,81 @@ def transposed(graph: Graph, node: Any) -> bool:
     return True
 
 
+def permuted(graph: Graph, node: Any) -> bool:
+    """Two axes of one extent change places."""
+    dims = graph.dims(node.output[0]) if node.op_type == "Transpose" else None
+    pairs = [(i, j) for j in range(len(dims or ())) for i in range(j) if dims[i] == dims[j] > 1]  # type: ignore[index]
+    if not pairs:
+        return False
+    perm, (i, j) = list(attribute(node, "perm", range(len(dims))[::-1])), pairs[0]  # type: ignore[arg-type]
+    perm[i], perm[j] = perm[j], perm[i]
+    set_attribute(node, "perm", perm)
+    return True
+
+
+def start(graph: Graph, node: Any) -> bool:
+    """A part begins one place off, and ends one place off."""
+    given = [graph.value(name) for name in node.input[1:3]] if node.op_type == "Slice" else []
+    if len(given) < 2 or any(each is None or each.size != 1 for each in given):
+        return False
+    low, high = (int(each.ravel()[0]) for each in given)
+    by = -1 if low > 0 else 1
+    if low < 0 or (by == 1 and not 0 < high < 2**20):
+        return False
+    for i, each in enumerate(given):
+        if 0 < abs(int(each.ravel()[0]) + by) < 2**20:
+            node.input[i + 1] = graph.constant(each + by)
+    return True
+
+
+def rounded(graph: Graph, node: Any) -> bool:
+    """It rounds another way."""
+    other = {"Round": "Floor", "Floor": "Round", "Ceil": "Round"}.get(node.op_type)
+    is_cut = node.op_type == "Cast" and graph.element(node.input[0]) == FLOAT
+    if is_cut and attribute(node, "to") in (TensorProto.INT32, TensorProto.INT64):
+        node.input[0] = graph.before(node, "Ceil", node.input[0])
+        return True
+    if other:
+        node.op_type = other
+    return bool(other)
+
+
+def factor(graph: Graph, node: Any) -> bool:
+    """A constant factor is a hundredth greater."""
+    for i, name in enumerate(node.input if node.op_type in ("Mul", "Div") else ()):
+        value = graph.value(name)
+        if (
+            value is not None
+            and value.size == 1
+            and value.dtype in (np.float32, np.float16)
+            and abs(value) < 1e4
+        ):
+            node.input[i] = graph.constant(value * value.dtype.type(1.01))
+            return True
+    return False
+
+
+def stale(graph: Graph, node: Any) -> bool:
+    """A sum takes an earlier tensor of the same shape."""
+    dims = graph.dims(node.output[0]) if node.op_type == "Add" else None
+    if not dims or any(graph.dims(name) != dims for name in node.input):
+        return False
+    for other in graph.graph.node:
+        name = other.output[0]
+        if other is node:
+            return False
+        same = graph.dims(name) == dims and graph.element(name) == graph.element(node.output[0])
+        if same and name not in node.input and other.op_type not in ("Constant", "Identity"):
+            node.input[1] = name
+            return True
+    return False
+
+
 WRONG: dict[str, Change] = {
     change.__name__: change
     for change in (
         axis, epsilon, narrow, half_sums, reciprocal, scale, zero_point, channels, bound, mask, order, pads,
-        resize, last, bias, gates, threshold, transposed,
+        resize, last, bias, gates, threshold, transposed, permuted, start, rounded, factor, stale,
     )
 }  # fmt: skip
 

@@ -57,6 +57,7 @@ def test_it_computes_in_float32_unless_a_hint_says_otherwise():
     ("message", "expected"),
     [
         ("-- No conversion rule found for operations: Det-21", "unsupported"),
+        ("TopK node with name 'y0' K (0) must be greater or equal to 1.", "unsupported"),
         ("CALLBACK HAS THROWN: Unknown activation function: softsign", "unsupported"),
         ("Check 'trip_count != 0' failed at src/core/src/op/loop.cpp:88:", ""),
     ],
@@ -64,6 +65,7 @@ def test_it_computes_in_float32_unless_a_hint_says_otherwise():
 def test_it_says_itself_what_it_does_not_have(message, expected):
     run = Run(Config("compiled"), Status.EXCEPTION, Phase.IMPORT, error="RuntimeError", message=message)
     assert backend.classify(run) == expected
+    assert backend.tags(run) == (("importer-limit",) if expected else ())
 
 
 def test_what_the_shorter_type_cannot_hold_is_left_open_but_no_bound_of_the_own_type():

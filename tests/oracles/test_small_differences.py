@@ -221,3 +221,17 @@ def test_error_grows_with_the_terms_and_then_with_their_root():
     assert growth(1) == 1
     assert growth(16) == 16
     assert growth(10_000) == 800
+
+
+@pytest.mark.parametrize(("greatest", "is_left"), [(127, False), (64, True)], ids=["eight bits", "seven"])
+def test_products_of_bytes_that_saturate_by_design_are_no_bug(judge, monkeypatch, greatest, is_left):
+    """Without VNNI onnxruntime sums two of them in 16 bits, by design."""
+    monkeypatch.setattr(judge.executor, "backend", replace(judge.executor.backend, saturates=True))
+    case = program(
+        "g (uint8[1,2] a) => (int32[1,1] y) <uint8 z = {0}, int8 n = {0}, int8[2,1] w = {W, W}>"
+        " { y = MatMulInteger(a, w, z, n) }".replace("W", str(greatest)),
+        a=np.full((1, 2), 255, np.uint8),
+    )
+    context = judged(judge, case, lambda out: {"y": np.minimum(out["y"], 2000)})
+    assert (verdict_of(context) is not None) == is_left
+    assert any("VNNI" in text for text in context.noise.notes.texts) != is_left

@@ -68,6 +68,8 @@ def test_a_program_in_double_keeps_its_nodes_and_rounds_less(judge):
             True,
         ),
         (helper.make_node("TopK", ["x", "k"], ["y", "i"], sorted=0), [np.ones(3), np.ones(1, int)], True),
+        (helper.make_node("TopK", ["x", "k"], ["y", "i"]), [np.ones(3), np.ones(1, int)], False),
+        (helper.make_node("TopK", ["x", "k"], ["y", "i"]), [np.array([1.0, np.nan]), np.ones(1, int)], True),
         (
             helper.make_node("ScatterElements", ["x", "i", "u"], ["y"], axis=0),
             [np.ones(3), np.array([0, -3]), np.ones(2)],

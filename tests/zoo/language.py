@@ -184,3 +184,56 @@ class Fused(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.layer(x)
+
+
+class Ternary(nn.Linear):
+    """BitNet's product: operands rounded to 256 steps a row, weights to -1, 0 and 1."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        steps = 127.0 / x.abs().amax(-1, keepdim=True).clamp(min=1e-5)
+        size = self.weight.abs().mean().clamp(min=1e-5)
+        whole = (x * steps).round().clamp(-128, 127)
+        weights = (self.weight / size).round().clamp(-1, 1)
+        return F.linear(whole, weights) / steps * size
+
+
+class BitNet(nn.Module):
+    """A decoder whose feed-forward parts are of such products; `stored` is the type between its blocks."""
+
+    def __init__(self, stored: torch.dtype = torch.float32):
+        super().__init__()
+        self.words, self.head, self.stored = nn.Embedding(WORDS, 16), Ternary(16, 12), stored
+        self.attention = nn.ModuleList(Heads(16, 2, rotary=True) for _ in range(2))
+        self.wide = nn.ModuleList(Ternary(16, 32, bias=False) for _ in range(2))
+        self.narrow = nn.ModuleList(Ternary(32, 16, bias=False) for _ in range(2))
+        self.norms = nn.ModuleList(RootMean(16) for _ in range(4))
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.words(ids)
+        for i, (attention, wide, narrow) in enumerate(
+            zip(self.attention, self.wide, self.narrow, strict=True)
+        ):
+            x = (x + attention(self.norms[2 * i](x))).to(self.stored).float()
+            x = x + narrow(F.relu(wide(self.norms[2 * i + 1](x))).square())
+        return self.head(x)
+
+
+class Buckets(nn.Module):
+    """DeBERTa's places relative to each other, in buckets that are logarithms rounded up."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.places = nn.Embedding(WORDS, 16), nn.Embedding(16, 2)
+        self.query, self.key, self.norm = nn.Linear(16, 16), nn.Linear(16, 16), nn.LayerNorm(16, eps=1e-7)
+
+    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
+        wide = mask.to(torch.float32)
+        allowed = (wide[:, :, None] * wide[:, None, :]).to(torch.uint8)
+        x = self.norm(self.words(ids))
+        along = torch.arange(ids.shape[1])
+        apart = (along[:, None] - along[None]).to(torch.float32)
+        far = torch.ceil(torch.log(apart.abs().clamp(min=1) / 2.0) / 1.5 * 2.0) + 2
+        bucket = torch.where(apart.abs() <= 2, apart, far * apart.sign()).to(torch.int64)
+        scores = self.query(x) @ self.key(x).transpose(1, 2) / 4.0 + self.places(bucket + 8).sum(-1)
+        seen = torch.softmax(scores.masked_fill(allowed == 0, LEAST), -1).masked_fill(allowed == 0, 0.0)
+        return seen @ x

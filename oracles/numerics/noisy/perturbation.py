@@ -22,7 +22,7 @@ from collections.abc import Collection, Generator, Iterator
 from dataclasses import dataclass, field
 
 import onnx
-from onnx import GraphProto, NodeProto, helper
+from onnx import GraphProto, NodeProto, TensorProto, helper
 
 from corpus.onnx.graph import subgraphs
 from oracles.numerics.input_noise import (
@@ -68,12 +68,14 @@ class Perturbation(QuantisedNoise):
     `seed` chooses the noise; an even seed moves everything the other way than the odd one before it.
     `replaced` names the values to make finite. `steps` says whether quantised values move at all. With
     `snaps` results are not moved by noise, but to a grid of numbers that is coarser by this factor.
+    `exact` names results that no rounding enters (`oracles.numerics.noisy.exact`).
     With `draws` the noise is drawn here and goes into the program as constants. `large` names finite values
     that come near the greatest number: noise does not take them out of the range. `is_wide` says that floats
     of 16 bits are computed as float32, so that an operator rounds once, whatever it sums.
     """
 
     replaced: Collection[str] = field(default=(), kw_only=True)
+    exact: Collection[str] = field(default=(), kw_only=True)
     large: Collection[str] = field(default=(), kw_only=True)
     is_wide: bool = field(default=False, kw_only=True)
 
@@ -114,7 +116,7 @@ class Perturbation(QuantisedNoise):
             raw = node.output[index] = self._name()
             finite = self._name() if rounds else name
             self._raw |= {raw: name, finite: name}
-            yield from self._make_finite(raw, finite, self.types[name].elem_type)
+            yield from self._finite(raw, finite, self.types[name].elem_type)
             if rounds:
                 yield from self._shake(node, finite, name)
         elif rounds:
@@ -124,6 +126,8 @@ class Perturbation(QuantisedNoise):
 
     def _rounds(self, node: NodeProto, name: str) -> bool:
         rounding = arithmetic_of(node).rounding
+        if name in self.exact:
+            return False
         if rounding is not Rounding.NARROWING:
             return rounding is not Rounding.NOTHING
         source = self.types.get(node.input[0])
@@ -139,13 +143,13 @@ class Perturbation(QuantisedNoise):
                 return
             source, moved = node.input[0], self._name()
             node.input[0] = moved
-            yield from self._move(source, source, moved, self.types[source].elem_type, NOISE_ULPS)
+            yield from self._displace(source, source, moved, self.types[source].elem_type, NOISE_ULPS)
 
     def _shake(self, node: NodeProto, source: str, target: str) -> Iterator[NodeProto]:
         """Add nodes that move one result of a node as rounding may."""
         element, ulps, size = self.types[target].elem_type, NOISE_ULPS, source
         if self._rounds_once(element):
-            yield from (self._snap if self.snaps else self._move)(source, source, target, element, 1.0)
+            yield from self._displace(source, source, target, element, 1.0)
             return
         operator = arithmetic_of(node)
         if operator.is_sum:
@@ -153,8 +157,29 @@ class Perturbation(QuantisedNoise):
         ulps += self._of_integer_weights(node, element)
         if operator.is_sum or operator.rounding is Rounding.UNIT:
             size = yield from self._size(node, source, target)
+        yield from self._displace(source, size, target, element, ulps)
+
+    def _displace(
+        self, source: str, size: str, target: str, element: int, ulps: float
+    ) -> Iterator[NodeProto]:
+        """Move or snap a value; one of bfloat16 as float32, for which alone backends have arithmetic."""
         move = self._snap if self.snaps else self._move
-        yield from move(source, size, target, element, ulps)
+        if element != TensorProto.BFLOAT16:
+            yield from move(source, size, target, element, ulps)
+            return
+        wide, wide_size = (yield from self._widened(source)), (yield from self._widened(size))
+        moved = self._name()
+        yield from move(
+            wide, wide_size, moved, TensorProto.FLOAT, ulps * EPSILON[element] / EPSILON[TensorProto.FLOAT]
+        )
+        yield helper.make_node("Cast", [moved], [target], to=element)
+
+    def _widened(self, source: str) -> Generator[NodeProto, None, str]:
+        """The value as float32."""
+        wide = self._name()
+        self._raw[wide] = self._raw.get(source, source)
+        yield helper.make_node("Cast", [source], [wide], to=TensorProto.FLOAT)
+        return wide
 
     def _rounds_once(self, element: int) -> bool:
         return self.is_wide and element in SHORT
@@ -246,6 +271,14 @@ class Perturbation(QuantisedNoise):
         yield helper.make_node("Mul", [magnitude, bound], [most])
         yield helper.make_node("LessOrEqual", [distance, most], [is_near])
         yield helper.make_node("Where", [is_near, snapped, source], [target])
+
+    def _finite(self, source: str, target: str, element: int) -> Iterator[NodeProto]:
+        if element != TensorProto.BFLOAT16:
+            yield from self._make_finite(source, target, element)
+            return
+        wide, moved = (yield from self._widened(source)), self._name()
+        yield from self._make_finite(wide, moved, TensorProto.FLOAT)
+        yield helper.make_node("Cast", [moved], [target], to=element)
 
     def _make_finite(self, source: str, target: str, element: int) -> Iterator[NodeProto]:
         """Infinities become huge, NaNs one finite value; both differ from seed to seed."""
