@@ -28,7 +28,8 @@ SearchOf: TypeAlias = Generator[Callable[[], S | None], bool, S]
 class Hints:
     """The evidence that guides the moves: operators and nodes that the failure names, and wrong values.
 
-    `stopped_at` is the result of the node at which the framework's own stack says that it stopped.
+    `stopped_at` is the result of the node at which the framework's own stack says that it stopped;
+    `dims` are those that the framework knew of results that lead there, None of one without.
     `divergence` is where the optimised run first differs from the un-optimised one. `witness` belongs to
     the last interesting candidate: pairs of a dim and a position along it.
     `operands` are those of the original's nodes, each by its first result. `looks` bounds what a look at
@@ -38,6 +39,7 @@ class Hints:
     operators: tuple[str, ...] = ()
     nodes: tuple[str, ...] = ()
     stopped_at: str = ""
+    dims: Mapping[str, Sequence[str] | None] = field(default_factory=dict)
     divergence: DivergedTensors = field(default_factory=DivergedTensors)
     witness: tuple[tuple[int, int], ...] = ()
     operands: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
