@@ -14,7 +14,7 @@ from typing import Protocol
 from corpus.case import Case
 from generators.feedback import NOTHING, CoverageSnapshot, operators
 from generators.legality import blamed
-from generators.mixture import BLOCK, DrawnCase
+from generators.mixture import BLOCK, DrawnCase, Shard
 from generators.pools import Trial, trial_of
 from generators.reach import NewlyReached
 from oracles.native.watching import Met
@@ -235,8 +235,9 @@ def fuzz(
     tests: int | None = None,
     seconds: float | None = None,
     teacher: CoverageFeedback | None = None,
+    shard: Shard | None = None,
 ) -> Generator[Tested, None, None]:
-    """Test the cases of the seeds from `seed` on; yields every test in the order of the seeds.
+    """Test the cases of the seeds from `seed` on, or of a shard of them; yields each in the seeds' order.
 
     Each tester is used by one thread at a time, so N testers are N workers, and the results are the same for
     any N. Ends after `tests` tests or `seconds` seconds, whichever comes first; closing the iterator ends it
@@ -244,7 +245,7 @@ def fuzz(
     """
     deadline = float("inf") if seconds is None else time.monotonic() + seconds
     learned = teacher or NoCoverageFeedback()
-    for block, found in _blocks_in_order(testers, _blocks(seed, tests), deadline, learned):
+    for block, found in _blocks_in_order(testers, _blocks(seed, tests, shard), deadline, learned):
         ended: list[Tested] = []
         try:
             for tested in found:
@@ -256,13 +257,16 @@ def fuzz(
             return
 
 
-def _blocks(seed: int, tests: int | None) -> Iterator[range]:
+def _blocks(seed: int, tests: int | None, shard: Shard | None) -> Iterator[range]:
     """Split the seeds into blocks; a block of the mixture is never cut in two."""
-    stop = None if tests is None else seed + tests
+    left = float("inf") if tests is None else tests
     for first in count(seed - seed % BLOCK, BLOCK):
-        if stop is not None and first >= stop:
+        if left <= 0:
             return
-        yield range(max(first, seed), first + BLOCK if stop is None else min(first + BLOCK, stop))
+        if shard is None or shard.owns(first):
+            block = range(max(first, seed), first + BLOCK)
+            yield block[: int(min(len(block), left))]
+            left -= len(block)
 
 
 def _blocks_in_order(

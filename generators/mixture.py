@@ -96,6 +96,28 @@ _APART = 1 << 44
 
 
 @dataclass(frozen=True, slots=True)
+class Shard:
+    """Every `count`-th block of seeds, from the `index`-th on, counted from 1: one of several jobs' part.
+
+    A shard learns nothing from its tests: so all together test what `1/1` tests, whatever the count.
+    """
+
+    index: int
+    count: int
+
+    def __str__(self) -> str:
+        return f"{self.index}/{self.count}"
+
+    def owns(self, seed: int) -> bool:
+        """Whether a seed's block is one of the shard's."""
+        return seed // BLOCK % self.count == self.index - 1
+
+    def share_of(self, seed: int, tests: int) -> int:
+        """How many of the seeds from `seed` on are the shard's."""
+        return sum(map(self.owns, range(seed, seed + tests)))
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """A plan of programs: a `strategy` or a mixture of all, and a size (`nodes`) or several (None).
 
@@ -116,6 +138,7 @@ class Plan:
     legality: Legality = ANYTHING
     beside: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     budget: Budget = UNLIMITED
+    shard: Shard | None = None
 
 
 PLAN = Plan()

@@ -6,8 +6,11 @@ All CPU time counts: this process's and that of the sandboxes' processes; not wh
 import resource
 from collections import Counter
 
+import numpy as np
+import onnxruntime as ort
 import pytest
 
+from corpus.case import Case
 from corpus.target import Target
 from generators.mixture import MIXED, Plan, make_cases
 from generators.mutations.modes import Mode
@@ -45,3 +48,39 @@ def test_tests_per_cpu_second(strategy, mode, capsys):
         seconds = own_seconds() + judge.executor.cpu_seconds() - start
     with capsys.disabled():
         print(f"\n{strategy} {mode}: {TESTS / seconds:.0f} tests per CPU-second; {sorted(outcomes.items())}")
+
+
+def run_bare(case: Case) -> bool:
+    """Whether the two levels of a loop that anybody would write differ; what it cannot run is skipped."""
+    results = []
+    for level in (ort.GraphOptimizationLevel.ORT_DISABLE_ALL, ort.GraphOptimizationLevel.ORT_ENABLE_ALL):
+        options = ort.SessionOptions()
+        options.graph_optimization_level, options.intra_op_num_threads = level, 1
+        try:
+            session = ort.InferenceSession(case.program, options)
+            results.append(session.run(None, {name: np.asarray(each) for name, each in case.inputs.items()}))
+        except Exception:  # the loop's own way: whatever fails is no difference
+            return False
+    try:
+        return not all(map(np.allclose, *results))
+    except (TypeError, ValueError):
+        return True
+
+
+def test_a_test_against_a_bare_loop(capsys):
+    plan, seeds = Plan(MIXED, Mode.STRICT), range(20_000, 20_960)
+    ort.set_default_logger_severity(4)
+    cases = list(make_cases(plan, seeds))
+    list(map(run_bare, cases[:32]))
+    start = own_seconds()
+    list(map(run_bare, cases))
+    bare = own_seconds() - start
+    with Judge(Target("ort")) as judge:
+        ask = judgement(judge)
+        list(map(judge.verdict, cases[:8]))
+        start = own_seconds() + judge.executor.cpu_seconds()
+        for number, case in enumerate(make_cases(plan, seeds)):
+            ask(case, number % 8 == 0)
+        tested = own_seconds() + judge.executor.cpu_seconds() - start
+    with capsys.disabled():
+        print(f"\nmade and tested {tested / bare:.2f} times a bare loop of {1000 * bare / len(seeds):.1f} ms")

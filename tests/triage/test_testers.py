@@ -14,11 +14,11 @@ import pytest
 from corpus.errors import UserError
 from corpus.target import Target
 from generators.fuzz import fuzz, judge_cases
-from generators.mixture import BLOCK, Plan, make_tests
+from generators.mixture import BLOCK, Plan, Shard, make_tests
 from generators.mutations.modes import Mode
 from oracles.verdict import Outcome, Phase, Verdict
 from tests.helpers.campaigns import Remembering
-from tests.helpers.commands import waited_for
+from tests.helpers.commands import crux, waited_for
 from tests.helpers.failing import ORT
 from triage.campaigns.coverage_sync import FEWEST_FOLDED, CoverageSync, must_go_on
 from triage.campaigns.target_campaigns import Fuzzer
@@ -81,14 +81,32 @@ def worker(seeds, seconds, lesson):
     return judge_cases(make_tests(GUIDED, seeds, lesson), lambda case, thorough: verdict, seconds)
 
 
-def ran(path: Path, tests: int, seed: int | None) -> list[tuple[int, str]]:
+def ran(path: Path, tests: int, seed: int | None, shard: Shard | None = None) -> list[tuple[int, str]]:
     """The seeds and cases of one run that goes on in a database."""
     with Store(path) as store:
-        teaching = CoverageSync(store, "ort", seed)
-        found = fuzz([worker], seed=teaching.seed, tests=tests, teacher=teaching)
+        teaching = CoverageSync(store, "ort", seed, shard)
+        found = fuzz([worker], seed=teaching.seed, tests=tests, teacher=teaching, shard=shard)
         told = [(each.seed, each.case_id) for each in found]
         teaching.keep()
         return told
+
+
+@pytest.mark.parametrize("count", [2, 5])
+def test_all_shards_together_test_what_a_single_one_does(tmp_path, count):
+    parts = []
+    for index in range(1, count + 1):
+        shard = Shard(index, count)
+        own = shard.share_of(0, TESTS)
+        for tests in (5, own - 5):  # each goes on where its last run ended
+            parts += ran(tmp_path / f"{index}.db", tests, None, shard)
+    assert sorted(parts) == ran(tmp_path / "whole.db", TESTS, 0, Shard(1, 1))
+
+
+@pytest.mark.parametrize("words", ["3/2", "0/2", "2", "a/b"])
+def test_a_shard_is_one_of_so_many(tmp_path, words):
+    result = crux(tmp_path, "fuzz", "--tests", "64", "--shard", words)
+    assert result.returncode == 2
+    assert f"--shard {words}: not I/N" in result.stderr
 
 
 def test_a_campaign_in_parts_is_the_same_as_in_one(tmp_path):

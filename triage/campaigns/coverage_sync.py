@@ -11,7 +11,7 @@ from corpus.errors import UserError
 from corpus.target import Target
 from generators.feedback import NOTHING, CoverageSnapshot, FeedbackSchedule, earned, together
 from generators.fuzz import Sighted, Tested, lesson_of, nothing
-from generators.mixture import BLOCK, DrawnCase
+from generators.mixture import BLOCK, DrawnCase, Shard
 from generators.reach import NewlyReached
 from oracles.backends import find_backend
 from oracles.judge import Judge
@@ -42,6 +42,11 @@ FEWEST_FOLDED, MOST_FOLDED = 16, 2048
 """After how many blocks what they taught together is written: half as many as before, within these."""
 
 
+def campaign_name(target: str, shard: Shard | None) -> str:
+    """What the campaign of a target, or of a shard of it, is called in the store."""
+    return f"{target}, shard {shard}" if shard else target
+
+
 def must_go_on(database: Path, target: str, seed: int | None) -> None:
     """Raise `UserError` where a database holds no campaign of a target that can go on."""
     if seed is not None:
@@ -60,11 +65,12 @@ class CoverageSync:
     last block had not yet taught.
     """
 
-    def __init__(self, store: Store, target: str, seed: int | None) -> None:
-        self._store = store
-        found = last_campaign(store, target) if seed is None else None
+    def __init__(self, store: Store, target: str, seed: int | None, shard: Shard | None = None) -> None:
+        self._store, self._shard = store, shard
+        name = campaign_name(target, shard)
+        found = last_campaign(store, name) if seed is None else None
         first = next_seed(store, target) if seed is None else seed
-        self._campaign = found or start_campaign(store, target, first)
+        self._campaign = found or start_campaign(store, name, first)
         self.seed = self._campaign.next_seed
         self._kept, folded = load_folded(store, self._campaign.id)
         self._course = FeedbackSchedule(CoverageSnapshot.of(folded), self._kept)
@@ -94,11 +100,11 @@ class CoverageSync:
         return earned(self._course.folded)
 
     def lesson(self, block: range) -> CoverageSnapshot | None:
-        """The lesson that a block draws from; keep what is folded on the way."""
+        """The lesson that a block draws from, an empty one in a shard; keep what is folded on the way."""
         number, before = self._number(block.start), self._course.blocks
         found = self._course.lesson(number)
         if found is not None:
-            self._drawn[number] = found
+            found = self._drawn[number] = NOTHING if self._shard else found
         if self._course.blocks > before:
             self._keep_now_and_then()
             self._parts = {each: part for each, part in self._parts.items() if each >= self._course.blocks}
@@ -173,7 +179,8 @@ class CoverageSync:
 
     def _number(self, seed: int) -> int:
         """The number of a seed's block within the campaign, whose first seed may lie within a block."""
-        return seed // BLOCK - self._campaign.first_seed // BLOCK
+        blocks = seed // BLOCK - self._campaign.first_seed // BLOCK
+        return blocks // self._shard.count if self._shard else blocks
 
 
 SAVE_SECONDS = 20.0

@@ -113,14 +113,14 @@ class Fuzzer:
             passes_of=passes_of,
             given=given,
             dialect=dialect_of(target),
-            legality=Legality(None, self._known_refusals()),
+            legality=Legality(None, self._known_refusals(is_shard=plan.shard is not None)),
             beside=strategies_beside(target),
         )
         self._avoided = avoided
         self._is_native = native
         self._cluster = cluster
         self.native: NativeCoverage | None = None
-        self._teaching = CoverageSync(store, str(target), options.seed)
+        self._teaching = CoverageSync(store, str(target), options.seed, plan.shard)
         self.seed = self._teaching.seed
         self.tally = Tally()
         self.run = start_run(store, command, str(target), environment, self.seed)
@@ -158,7 +158,12 @@ class Fuzzer:
     def stretch(self, *, tests: int | None = None, seconds: float | None = None) -> Iterator[Step]:
         """Test until the number of tests or the time is up."""
         self._under_way = fuzz(
-            self._testers.all, seed=self.seed, tests=tests, seconds=seconds, teacher=self._teaching
+            self._testers.all,
+            seed=self.seed,
+            tests=tests,
+            seconds=seconds,
+            teacher=self._teaching,
+            shard=self.plan.shard,
         )
         for tested in self._under_way:
             self.tally = self.tally.add(tested)
@@ -206,11 +211,11 @@ class Fuzzer:
         (made,) = make_tests(self.plan, range(seed, seed + 1), self._teaching.lesson_of_seed(seed))
         return made.case
 
-    def _known_refusals(self) -> frozenset[str]:
-        """What the release is known to refuse; with a seed given, only the shipped list counts."""
+    def _known_refusals(self, *, is_shard: bool) -> frozenset[str]:
+        """What the release is known to refuse; with a seed or a shard given, only the shipped list counts."""
         shipped = known_refusals(self._package, self._installed)
-        is_given = self.options.seed is not None
-        return shipped if is_given else shipped | load_refusals(self.store, self._package, self._installed)
+        is_fixed = self.options.seed is not None or is_shard
+        return shipped if is_fixed else shipped | load_refusals(self.store, self._package, self._installed)
 
     def _save(self) -> None:
         self._teaching.keep()

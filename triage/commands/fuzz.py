@@ -21,10 +21,12 @@ from triage.console.options import (
     Mode,
     Modes,
     NativeCoverage,
+    Part,
     Source,
     Strategy,
     as_command,
     budget_of,
+    own_tests,
     plan_of,
 )
 from triage.console.output import Document, emit, say, table
@@ -67,6 +69,7 @@ def fuzz(
     max_ms: MaxMs = None,
     native_coverage: NativeCoverage = False,
     cluster: Cluster = "",
+    part: Part = "",
 ) -> int:
     """Generate programs and judge them; the failing ones are kept in the database.
 
@@ -82,9 +85,9 @@ def fuzz(
     minutes = DEFAULT_MINUTES if tests is None and minutes is None else minutes
     summary: dict[str, Any] = {}
     with progress() as shown:
-        plan = plan_of(
-            strategy, mode, source, options.trust, budget_of(max_flops, max_bytes, max_dim, max_depth, max_ms)
-        )
+        budget = budget_of(max_flops, max_bytes, max_dim, max_depth, max_ms)
+        plan = plan_of(strategy, mode, source, options.trust, budget, part)
+        tests = own_tests(plan, options.seed, tests) if tests else None
         found = _failures(
             options, plan, tests, minutes, summary, shown, avoid_known, native_coverage, cluster
         )

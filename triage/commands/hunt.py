@@ -23,10 +23,12 @@ from triage.console.options import (
     Mode,
     Modes,
     NativeCoverage,
+    Part,
     Source,
     Strategy,
     as_command,
     budget_of,
+    own_tests,
     plan_of,
 )
 from triage.console.output import Document, emit, say, table
@@ -120,6 +122,7 @@ def hunt(
     max_ms: MaxMs = None,
     native_coverage: NativeCoverage = False,
     cluster: Cluster = "",
+    part: Part = "",
     resume: Resume = False,
     disk: Disk = 0.0,
     serve: Serve = False,
@@ -134,10 +137,10 @@ def hunt(
     from triage.campaigns.hunt import Limits
 
     budget = budget_of(max_flops, max_bytes, max_dim, max_depth, max_ms)
-    plan = plan_of(strategy, mode, source, options.trust, budget)
+    plan = plan_of(strategy, mode, source, options.trust, budget, part)
     with ExitStack() as stack:
-        chosen = _targets(options, targets, stack if latest else None, resume)
-        limits = Limits(60 * minutes, tests, 60 * cost, int(disk * 1e9))
+        chosen = _targets(options, targets, stack if latest else None, plan if resume else None)
+        limits = Limits(60 * minutes, own_tests(plan, options.seed, tests), 60 * cost, int(disk * 1e9))
         _hunt(options, chosen, plan, limits, out, known, (native_coverage, cluster), port if serve else None)
     return 0
 
@@ -180,16 +183,19 @@ def _hunt(
             raise interrupted
 
 
-def _targets(options: CaseOptions, words: str, latest: ExitStack | None, resume: bool) -> list[Target]:
-    """The targets of the hunt, in `latest` with the newest releases; to `resume`, each has a campaign."""
-    from triage.campaigns.coverage_sync import must_go_on
+def _targets(
+    options: CaseOptions, words: str, latest: ExitStack | None, resumed: Plan | None
+) -> list[Target]:
+    """The targets of the hunt, in `latest` with the newest releases; where one is `resumed`, each has it."""
+    from triage.campaigns.coverage_sync import campaign_name, must_go_on
     from triage.campaigns.release_hunt import on_newest
 
     chosen = _named(options, words)
     if latest is not None:
         chosen = [on_newest(each, latest) for each in chosen]
-    for target in chosen if resume else ():
-        must_go_on(options.database, str(target), options.seed)
+    if resumed is not None:
+        for target in chosen:
+            must_go_on(options.database, campaign_name(str(target), resumed.shard), options.seed)
     return chosen
 
 

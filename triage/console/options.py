@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -290,7 +291,7 @@ def _flowing(text: str) -> str:
 
 if TYPE_CHECKING:
     from generators.language.profile import Budget
-    from generators.mixture import Plan
+    from generators.mixture import Plan, Shard
 
 MIXED, SCHEDULED = "mixed", "scheduled"
 
@@ -338,6 +339,15 @@ Cluster = Annotated[
         metavar="ADDRESS",
         rich_help_panel=RARE,
         help="Test on a Ray cluster; local starts one here. -j says how wide.",
+    ),
+]
+Part = Annotated[
+    str,
+    typer.Option(
+        "--shard",
+        metavar="I/N",
+        rich_help_panel=RARE,
+        help="Test one of N parts of the seeds, in a database of its own: for arrays of jobs.",
     ),
 ]
 Source = Annotated[
@@ -407,8 +417,10 @@ def budget_of(
     return Budget(flops, memory, dim, depth, None if ms is None else ms / 1000)
 
 
-def plan_of(strategy: str, mode: Mode, source: Path | None, trust: bool, budget: Budget) -> Plan:
-    """Collect the options of what to generate, and install what that needs. Raises"""
+def plan_of(
+    strategy: str, mode: Mode, source: Path | None, trust: bool, budget: Budget, part: str = ""
+) -> Plan:
+    """Collect the options of what to generate, and install what that needs. Raises UserError."""
     from generators import mixture
     from generators.mutations import modes
     from generators.strategies import find_strategy
@@ -417,4 +429,27 @@ def plan_of(strategy: str, mode: Mode, source: Path | None, trust: bool, budget:
 
     if strategy not in (MIXED, SCHEDULED):
         find_strategy(strategy, trust)
-    return mixture.Plan(strategy, modes.Mode(mode.value), source=source, trust=trust, budget=budget)
+    shard = _shard_of(part) if part else None
+    return mixture.Plan(
+        strategy, modes.Mode(mode.value), source=source, trust=trust, budget=budget, shard=shard
+    )
+
+
+def own_tests(plan: Plan, seed: int | None, tests: int) -> int:
+    """Those of so many tests that are the plan's shard's; UserError where none is."""
+    from corpus.errors import UserError
+
+    own = plan.shard.share_of(seed or 0, tests) if plan.shard else tests
+    if tests and not own:
+        raise UserError(f"--shard {plan.shard}: none of {tests} tests; blocks of seeds go to shards in turns")
+    return own
+
+
+def _shard_of(text: str) -> Shard:
+    from corpus.errors import UserError
+    from generators.mixture import Shard
+
+    found = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text)
+    if not found or not 1 <= int(found[1]) <= int(found[2]):
+        raise UserError(f"--shard {text}: not I/N with I from 1 to N, such as 3/8")
+    return Shard(int(found[1]), int(found[2]))
