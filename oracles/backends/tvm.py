@@ -294,10 +294,9 @@ def about(error: BaseException) -> tuple[str, str, dict[str, list[str] | None]]:
 def _dims_known(error: BaseException) -> dict[str, list[str] | None]:
     """The dims that the importer knows of results that lead to the node that it was at; None of no dims.
 
-    Back from that node, up to the first results with dims.
+    Back from that node, up to the first results with dims that are too large to be sizes. Those that it has
+    made constants of are left out.
     """
-    from tvm.relax import TensorType
-
     known = next((each for each in _locals_of(error, "_construct_nodes") if "node" in each), None)
     if known is None:
         return {}
@@ -306,12 +305,14 @@ def _dims_known(error: BaseException) -> dict[str, list[str] | None]:
     waiting = [known["node"]]
     while waiting:
         for name in waiting.pop(0).input:
-            if name not in makers or name in found:
+            made = known["self"]._nodes.get(name)
+            is_constant = not hasattr(made, "ty") or type(made).__name__.endswith(("Const", "Constant"))
+            if name not in makers or name in found or is_constant:
                 continue
-            made = getattr(known["self"]._nodes.get(name), "ty", None)
-            shape = made.shape if isinstance(made, TensorType) else None
-            found[name] = None if shape is None else [str(getattr(dim, "value", dim)) for dim in shape]
-            if shape is None:
+            shape = getattr(getattr(made.ty, "shape", None), "values", None)
+            dims = None if shape is None else [str(getattr(dim, "value", dim)) for dim in shape]
+            found[name] = dims
+            if dims is None or (len(dims) < 2 and all(dim.isdigit() for dim in dims)):
                 waiting.append(makers[name])
     return found
 

@@ -42,7 +42,7 @@ def bypass_computed_sizes(subject: OnnxSubject, hints: Hints) -> Search:
     ways = [partial(way, output, source) for output, source in pairs for way in (_bypassed, _resized_below)]
     if hints.stopped_at:  # there values are not looked at, and other dims may do as well
         ways += [
-            partial(_of_other_dims, *pair) for node in subject.nodes for pair in _of_a_rank(subject, node)
+            partial(_of_other_dims, *pair) for node in subject.nodes for pair in _of_an_element(subject, node)
         ]
     left = [(-len(found.nodes), way) for way in ways if (found := way(subject)) is not None]
     return (yield from smaller_by(subject, [way for _, way in sorted(left, key=itemgetter(0))]))

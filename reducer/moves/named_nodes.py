@@ -53,7 +53,7 @@ def _keep_unshaped(subject: NodeSubject, node: Items, dims: Dims) -> Search:
 
     A cut nearer would give the framework dims that it must not know.
     """
-    unshaped = frozenset(name for name, known in dims.items() if known is None)
+    unshaped = _unshaped(subject, dims)
     ways = [_shortest_way(subject, node, name, unshaped) for at in node for name in subject.reads[at]]
     best = subject
     for keep in (node | _makers(subject, unshaped), *sorted(filter(None, ways), key=len)):
@@ -64,6 +64,11 @@ def _keep_unshaped(subject: NodeSubject, node: Items, dims: Dims) -> Search:
             if best is subject or keep in ways:
                 break
     return best
+
+
+def _unshaped(subject: NodeSubject, dims: Dims) -> frozenset[str]:
+    """What has no known dims, and what a cut would make a constant though the framework made none of it."""
+    return frozenset(name for name, known in dims.items() if known is None or name not in subject.dynamic)
 
 
 def _cut_where_known(subject: NodeSubject, keep: Items, dims: Dims) -> NodeSubject | None:
@@ -130,8 +135,9 @@ def _may_lack_dims(subject: NodeSubject, keep: Items, dims: Dims) -> bool:
 
     Only a node that loses dims makes them unknown: one without known dims that reads a tensor with some.
     """
-    unshaped = _makers(subject, (name for name, known in dims.items() if known is None))
-    return not unshaped or any(dims.get(name) for at in keep & unshaped for name in subject.reads[at])
+    unshaped = _unshaped(subject, dims)
+    makers = _makers(subject, unshaped)
+    return not makers or any(name not in unshaped for at in keep & makers for name in subject.reads[at])
 
 
 def above(subject: NodeSubject, nodes: Items, steps: int) -> Items:

@@ -25,6 +25,7 @@ from reducer.moves.named_nodes import above
 from reducer.moves.names import renamed
 from reducer.options import Options
 from reducer.result import covered, kept_nodes
+from reducer.subject.base import Subject
 from reducer.subject.onnx.divergence import DivergedTensors, find_divergence
 from reducer.subject.onnx.nodesets import keep_nodes
 from reducer.subject.onnx.subject import OnnxSubject
@@ -83,6 +84,17 @@ def test_what_leads_to_it_without_known_dims_is_kept_and_cut_with_the_dims_that_
     assert found.asked == 1
     refused = drive(find_move("keep the nodes that the evidence names"), subject, lambda *_: False, hints)
     assert refused.asked == 4, "all of them, then 16, 32 and 64 steps: no fewer reach what has dims"
+
+
+def test_what_is_had_at_once_is_what_would_be_asked_for(judge):
+    text = "g (float[2,3] x) => (float[2,1] y) { y = ReduceMax<axes = [1]>(x) }"
+    subject = subject_of(judge, case_of(model_of(text)))
+
+    def asked(accepts: Callable[[Subject], bool]) -> int:
+        return drive(find_move("shrink dims"), subject, lambda *_: True, Hints(accepts=accepts)).asked
+
+    assert asked(lambda candidate: candidate.is_valid) == 1
+    assert asked(lambda candidate: False) > 0, "then each for itself"
 
 
 def test_a_node_that_gives_other_dims_is_bypassed_where_no_value_is_looked_at(judge):
