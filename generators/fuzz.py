@@ -7,16 +7,17 @@ from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from itertools import count, islice
+from itertools import islice
 from queue import SimpleQueue
 from typing import Protocol
 
 from corpus.case import Case
 from generators.feedback import NOTHING, CoverageSnapshot, operators
 from generators.legality import blamed
-from generators.mixture import BLOCK, DrawnCase, Shard
+from generators.mixture import DrawnCase
 from generators.pools import Trial, trial_of
 from generators.reach import NewlyReached
+from generators.seeds import BLOCK, Shard, blocks_of
 from oracles.native.watching import Met
 from oracles.verdict import Outcome, Verdict
 
@@ -245,7 +246,7 @@ def fuzz(
     """
     deadline = float("inf") if seconds is None else time.monotonic() + seconds
     learned = teacher or NoCoverageFeedback()
-    for block, found in _blocks_in_order(testers, _blocks(seed, tests, shard), deadline, learned):
+    for block, found in _blocks_in_order(testers, blocks_of(seed, tests, shard), deadline, learned):
         ended: list[Tested] = []
         try:
             for tested in found:
@@ -255,18 +256,6 @@ def fuzz(
             learned.learn(block, ended)
         if len(ended) < len(block) or time.monotonic() >= deadline:
             return
-
-
-def _blocks(seed: int, tests: int | None, shard: Shard | None) -> Iterator[range]:
-    """Split the seeds into blocks; a block of the mixture is never cut in two."""
-    left = float("inf") if tests is None else tests
-    for first in count(seed - seed % BLOCK, BLOCK):
-        if left <= 0:
-            return
-        if shard is None or shard.owns(first):
-            block = range(max(first, seed), first + BLOCK)
-            yield block[: int(min(len(block), left))]
-            left -= len(block)
 
 
 def _blocks_in_order(

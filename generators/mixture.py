@@ -41,13 +41,13 @@ from generators.legality import ANYTHING, Legality, forms_of
 from generators.mutations.modes import MODE_SHARES, Mode, mode_of
 from generators.pools import Bred
 from generators.reach import ALONE, NATIVE, Lineage
+from generators.seeds import BLOCK, Shard
 from generators.sequences import long_sequences, sequences
 from generators.strategies import DEFAULT, find_strategy, find_taught
 from generators.strategies.coverage import Seen
 from generators.strategies.native import lineage_of
 from oracles.extras import provide
 
-BLOCK = 16
 MIXED = "mixed"
 _MIXTURES = (MIXED, SCHEDULED, NATIVE)
 MUTANTS = "relax_mutate"
@@ -93,28 +93,6 @@ _ANEW = 12
 """How often a program is drawn anew that the target has not all of; a mixture then comes to `random`."""
 _APART = 1 << 44
 """What is added to a seed for each of these times."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shard:
-    """Every `count`-th block of seeds, from the `index`-th on, counted from 1: one of several jobs' part.
-
-    A shard learns nothing from its tests: so all together test what `1/1` tests, whatever the count.
-    """
-
-    index: int
-    count: int
-
-    def __str__(self) -> str:
-        return f"{self.index}/{self.count}"
-
-    def owns(self, seed: int) -> bool:
-        """Whether a seed's block is one of the shard's."""
-        return seed // BLOCK % self.count == self.index - 1
-
-    def share_of(self, seed: int, tests: int) -> int:
-        """How many of the seeds from `seed` on are the shard's."""
-        return sum(map(self.owns, range(seed, seed + tests)))
 
 
 @dataclass(frozen=True, slots=True)

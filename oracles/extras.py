@@ -21,6 +21,8 @@ EXTRAS = {
     "tvm_ffi": "tvm",
     "torch": "torch",
     "openvino": "openvino",
+    "iree-base-compiler": "iree",
+    "iree-base-runtime": "iree",
     "z3-solver": "smt",
     "iced-x86": "native",
     "ray": "cluster",

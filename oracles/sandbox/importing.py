@@ -52,10 +52,10 @@ def imported(sandbox: Sandbox, name: str, path: Path, content: str, *, most: int
         ) from None
     if "error" in answer:
         raise UserError(f"{path}: {' '.join(str(answer['error']).split())[:most]}")
-    return _imported(name, answer, str(path))
+    return from_answer(name, answer, str(path))
 
 
-def _imported(name: str, answer: dict[str, Any], where: str) -> Imported:
+def from_answer(name: str, answer: dict[str, Any], where: str) -> Imported:
     """The program as crux writes it, whatever the worker's dictionary looks like."""
     other = answer.get("format", "")  # of another language than it was opened as: PrimFuncs alone
     program = find_format(other or name).from_worker(answer, where)

@@ -120,14 +120,14 @@ def run_tests(path: str, text: str, after_each: Callable[[str], None]) -> str:
             return f"{type(error).__name__}: {error}"
         finally:
             after_each("")
-        for name, test in _tests(vars(module)):
+        for name, test in tests_of(vars(module)):
             with contextlib.suppress(BaseException):
                 test()
             after_each(name)
     return ""
 
 
-def _tests(names: dict[str, Any]) -> Iterator[Any]:
+def tests_of(names: dict[str, Any]) -> Iterator[Any]:
     """Each test as pytest finds them, with a name and called without arguments; fixtures are not made."""
     for name, found in list(names.items()):
         if getattr(found, "__module__", "") != MODULE:

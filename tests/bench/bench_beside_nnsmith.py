@@ -21,7 +21,8 @@ from corpus.target import Target
 from generators.feedback import CoverageSnapshot
 from generators.fuzz import Judgement, fuzz, judge_cases
 from generators.fuzz import Tested as OneTest
-from generators.mixture import BLOCK, Plan, make_tests
+from generators.mixture import Plan, make_tests
+from generators.seeds import BLOCK
 from oracles.judge import Judge
 from oracles.verdict import Verdict
 from tests.bench import made_by_nnsmith

@@ -25,7 +25,8 @@ from generators.feedback import NOTHING, CoverageSnapshot, FeedbackSchedule, blo
 from generators.fuzz import Tested as OneTest
 from generators.fuzz import fuzz, judge_cases
 from generators.legality import ANYTHING
-from generators.mixture import BLOCK, PLAN, make_tests
+from generators.mixture import PLAN, make_tests
+from generators.seeds import BLOCK
 from oracles.verdict import Outcome, Phase, Verdict
 from tests.helpers.campaigns import Remembering
 from triage.campaigns.coverage_sync import CoverageSync

@@ -24,8 +24,9 @@ from generators.feedback import CoverageSnapshot
 from generators.fuzz import Tested as OneTest
 from generators.fuzz import fuzz, judge_cases, nothing
 from generators.growth.grow import Program
-from generators.mixture import BLOCK, DrawnCase, Plan, make_tests
+from generators.mixture import DrawnCase, Plan, make_tests
 from generators.reach import NATIVE, is_sampled
+from generators.seeds import BLOCK
 from oracles.backends import find_backend
 from oracles.judge import Judge
 from oracles.native.coverage import find_libraries

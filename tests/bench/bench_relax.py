@@ -24,8 +24,9 @@ from corpus.case import Case, Remark
 from corpus.target import Target
 from generators.feedback import FeedbackSchedule
 from generators.fuzz import judge_cases, lesson_of
-from generators.mixture import BLOCK, Plan, make_tests
+from generators.mixture import Plan, make_tests
 from generators.mutations.modes import Mode
+from generators.seeds import BLOCK
 from oracles.judge import Judge
 from oracles.verdict import Outcome, Phase, Verdict
 from triage.campaigns.testers import asker_of

@@ -13,7 +13,8 @@ from generators.growth.grow import Program, finish
 from generators.growth.steps import apply
 from generators.language.profile import draw_profile
 from generators.language.values import RandomSource
-from generators.mixture import BLOCK, Plan, make_cases
+from generators.mixture import Plan, make_cases
+from generators.seeds import BLOCK
 from generators.strategies.aten import COMPANIONS
 from oracles.operators import all_operators, aten_operators
 from oracles.relation.operator import Operator

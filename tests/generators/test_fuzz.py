@@ -9,7 +9,8 @@ import pytest
 from corpus.case import Case
 from generators.feedback import CoverageSnapshot
 from generators.fuzz import THOROUGH_EVERY, Judgement, Tally, Tester, fuzz, judge_cases
-from generators.mixture import BLOCK, DrawnCase
+from generators.mixture import DrawnCase
+from generators.seeds import BLOCK
 from oracles.verdict import Outcome, Phase, Verdict
 
 

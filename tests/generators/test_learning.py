@@ -25,8 +25,9 @@ from generators.feedback import (
     together,
 )
 from generators.fuzz import Tester, fuzz, judge_cases, lesson_of
-from generators.mixture import BLOCK, Plan, make_tests
+from generators.mixture import Plan, make_tests
 from generators.mutations.modes import Mode
+from generators.seeds import BLOCK
 from oracles.verdict import Outcome, Phase, Symptom, Verdict
 from tests.helpers.campaigns import Remembering
 

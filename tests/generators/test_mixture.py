@@ -16,12 +16,13 @@ from generators.feedback import NOTHING
 from generators.growth.grow import grow
 from generators.language.profile import UNLIMITED, Budget
 from generators.language.values import RandomSource
-from generators.mixture import BLOCK, Plan, _turn, make_cases
+from generators.mixture import Plan, _turn, make_cases
 from generators.mutations.modes import Mode, endanger
+from generators.seeds import BLOCK
 from generators.strategies import strategy_names
 from oracles.verdict import AGREEMENT, REFUSAL, SURVIVAL
 from triage.console import options as making
-from triage.console.options import plan_of
+from triage.console.program_options import plan_of
 
 
 def ids(seeds: range, plan: Plan) -> list[str]:

@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from generators.feedback import CoverageSnapshot, arm, shares_by_reach, together
-from generators.mixture import BLOCK, DrawnCase, Plan, make_tests
+from generators.mixture import DrawnCase, Plan, make_tests
 from generators.reach import ENOUGH, FADING, MOST, NATIVE, NOWHERE, Lineage, NewlyReached, Reach
+from generators.seeds import BLOCK
 from generators.strategies.native import lineage_of, made
 
 BLOCKS = st.sets(st.integers(0, 300)).map(lambda found: tuple(sorted(found)))

@@ -8,8 +8,9 @@ import pytest
 from corpus.target import Target
 from generators.feedback import LEAST, CoverageSnapshot, arm, shares_of_languages
 from generators.language.emit import language_of
-from generators.mixture import BLOCK, Plan, make_cases
+from generators.mixture import Plan, make_cases
 from generators.mutations.modes import Mode
+from generators.seeds import BLOCK
 from oracles.judge import Judge
 from oracles.verdict import SURVIVAL, Outcome
 

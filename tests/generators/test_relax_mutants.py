@@ -11,12 +11,13 @@ from corpus.errors import UserError
 from corpus.graphs.program import Binding, Graph, GraphProgram, Input
 from generators.language.profile import UNLIMITED, Budget
 from generators.language.values import RandomSource
-from generators.mixture import BLOCK, MUTANTS, Plan, make_cases
+from generators.mixture import MUTANTS, Plan, make_cases
 from generators.relax.mutation.mutant import Mutant, learn
 from generators.relax.mutation.mutations import MUTATIONS, mutated
 from generators.relax.operator import Tensor
 from generators.relax.programs import RelaxProgram, make_program
 from generators.relax.watched import Watched
+from generators.seeds import BLOCK
 from generators.sequences import LONG
 from generators.strategies import find_strategy
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from generators.feedback import CoverageSnapshot, FeedbackSchedule
 from generators.fuzz import Tested as OneTest
 from generators.fuzz import lesson_of
-from generators.mixture import BLOCK
+from generators.seeds import BLOCK
 
 
 class Remembering:

@@ -7,11 +7,14 @@ import subprocess
 from dataclasses import replace
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 
 from oracles.naming.signature import Signature
+from oracles.verdict import Config, Outcome, Phase, Run, Status, Symptom, Verdict, WrongResult
 from tests.helpers.failing import clip_exception, healthy, verdict
 from triage.bugs.failures import record_failure, record_reduction
+from triage.bugs.history import note_bisection
 from triage.bugs.known import SHIPPED, KnownIssue, read_known
 from triage.clustering.grouping import mark
 from triage.pages import bugs
@@ -196,3 +199,22 @@ def test_of_many_bugs_the_page_makes_what_comes_into_view(store, tmp_path, monke
     assert len(re.findall(r'<script type="text/plain" class="later">', text)) == 3  # the grid, and two bugs
     assert text.count("</script>") == 4  # none of what is kept ends early
     assert "<script>alert" not in text
+
+
+def test_a_bisection_and_wrong_values_are_drawn(store, tmp_path):
+    tried = [{"release": "1.19.2", "shows": "passes"}, {"release": "1.20.0", "shows": "wrong"}]
+    note_bisection(
+        store, "C0001", {"first_bad": "1.20.0", "last_good": "1.19.2", "first_fixed": None, "tried": tried}
+    )
+    runs = tuple(
+        Run(Config(each), Status.OK, Phase.EXECUTE, {"y": np.full(9, at)}) for at, each in enumerate("ab")
+    )
+    symptom = Symptom(Outcome.MISMATCH, Phase.COMPARE, "value")
+    wrong = WrongResult("y", "optimised", "value", 1.0, first="y")
+    found = Verdict(Outcome.MISMATCH, Phase.COMPARE, "wrong value", symptom, runs, wrong=wrong)
+    record_failure(store, healthy(7), found)
+    text = write_bug_page(store, tmp_path / "page", ()).read_text()
+    assert 'aria-label="releases, the oldest first: 1.19.2 good, 1.20.0 bad"' in text
+    assert text.count('width="1" height="1"') == 9
+    assert "The node is marked that makes the first wrong tensor." in text
+    assert Reader(text).open == []

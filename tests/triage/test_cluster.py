@@ -11,7 +11,8 @@ import pytest
 
 from corpus.errors import UserError
 from generators.fuzz import fuzz
-from generators.mixture import BLOCK, Plan
+from generators.mixture import Plan
+from generators.seeds import BLOCK
 from tests.helpers.commands import crux_apart
 from tests.helpers.failing import ORT
 from triage.campaigns.ray_testers import LOCAL, cluster_testers

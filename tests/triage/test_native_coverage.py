@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from generators.fuzz import fuzz
-from generators.mixture import BLOCK, Plan
+from generators.mixture import Plan
+from generators.seeds import BLOCK
 from generators.strategies.native import lineage_of
 from tests.helpers.campaigns import Remembering
 from tests.helpers.commands import crux_apart

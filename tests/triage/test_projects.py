@@ -70,7 +70,8 @@ def test_variants_of_a_package_are_of_its_project_and_companions_are_not():
 def test_a_target_without_a_project_has_no_script():
     assert all(project_of("reference").runner("reference", format) is None for format in format_names())
     with pytest.raises(
-        UserError, match=r"repro\.py can be written for inductor, openvino, ort, torch, torch-onnx, tvm only"
+        UserError,
+        match=r"repro\.py can be written for inductor, iree, openvino, ort, torch, torch-onnx, tvm only",
     ):
         runner_of("reference", "onnx")
 

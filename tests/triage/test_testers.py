@@ -14,8 +14,9 @@ import pytest
 from corpus.errors import UserError
 from corpus.target import Target
 from generators.fuzz import fuzz, judge_cases
-from generators.mixture import BLOCK, Plan, Shard, make_tests
+from generators.mixture import Plan, make_tests
 from generators.mutations.modes import Mode
+from generators.seeds import BLOCK, Shard
 from oracles.verdict import Outcome, Phase, Verdict
 from tests.helpers.campaigns import Remembering
 from tests.helpers.commands import crux, waited_for

@@ -269,7 +269,7 @@ CASES = list(load_regressions())
 
 
 def _of(*packages: str) -> list[Regression]:
-    """Those of these packages: torch takes ten seconds to start, the default set-up has no openvino."""
+    """Those of these packages: torch takes ten seconds to start, others are not in the set-up."""
     return [each for each in CASES if each.package in packages]
 
 
@@ -288,8 +288,9 @@ def test_every_case_of_the_corpus_is_small_and_sound(regression):
         _of("onnxruntime", "apache-tvm"),
         pytest.param(_of("torch"), marks=pytest.mark.slow),
         pytest.param(_of("openvino"), marks=needs("openvino")),
+        pytest.param(_of("iree-base-compiler"), marks=needs("iree")),
     ],
-    ids=["without torch", "torch", "openvino"],
+    ids=["without torch", "torch", "openvino", "iree"],
 )
 def test_the_installed_release_shows_what_the_corpus_says_of_it(cases, tmp_path, capsys):
     report = tmp_path / "replay.xml"

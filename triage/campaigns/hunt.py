@@ -126,6 +126,11 @@ class Limits:
     cpu: float = 0.0
     bytes: int = 0
 
+    @property
+    def span(self) -> float:
+        """Seconds of the tighter bound: of CPU time where that is limited, else of the clock."""
+        return min(self.seconds, self.cpu or self.seconds)
+
 
 @dataclass
 class Hunt:
@@ -161,6 +166,10 @@ class Hunt:
         """Seconds until the deadline; no more than the CPU seconds that are left, if these are limited."""
         wall = self.limits.seconds - (time.monotonic() - self.start)
         return min(wall, self.limits.cpu - self.eye.cpu()) if self.limits.cpu else wall
+
+    def _now(self, front: TargetCampaign) -> float:
+        """The clock that limits the hunt: CPU seconds of a target's work where these are limited."""
+        return front.cpu() + cpu_of_the_ended() if self.limits.cpu else time.monotonic()
 
     @property
     def tests(self) -> int:
@@ -229,8 +238,8 @@ class Hunt:
         reports = sum(not self._is_known(cluster) for _, cluster in self._unreported())
         firsts = sum(front.firsts() for front in self.fronts)
         estimate = reports * self._reports.value + firsts * (self._reductions.value + self._reports.value)
-        least = min(LEAST_RESERVED, 0.1 * self.limits.seconds)
-        most = (1 - TEST_SHARE) * self.limits.seconds - self._reports.total - self._reductions.total
+        least = min(LEAST_RESERVED, 0.1 * self.limits.span)
+        most = (1 - TEST_SHARE) * self.limits.span - self._reports.total - self._reductions.total
         self._reserved = max(least, min(estimate, most))
         return self._reserved
 
@@ -243,7 +252,7 @@ class Hunt:
                 choices[f"{REDUCING} {front.target}"] = (front, False)
         chosen = self.shares.choose(tuple(choices))
         front, is_fuzzing = choices[chosen.name]
-        stretch = min(max(self.limits.seconds / 10, SHORTEST_STRETCH), LONGEST_STRETCH)
+        stretch = min(max(self.limits.span / 10, SHORTEST_STRETCH), LONGEST_STRETCH)
         if is_fuzzing:
             self._fuzz(front, stretch, chosen)
         else:
@@ -319,11 +328,11 @@ class Hunt:
 
     def _reduce(self, front: TargetCampaign, failure: Failure) -> int:
         """Reduce a failure; how many new bugs that made."""
-        longest = max(self.limits.seconds * LONGEST_REDUCTION_SHARE, 10.0)
+        longest = max(self.limits.span * LONGEST_REDUCTION_SHARE, 10.0)
         minutes = min(self.left - REPORT_SECONDS, longest) / 60
         self.shown.note(f"reducing {failure.name}")
         shown = _Named(self.shown, self.eye, failure.name)
-        start = time.monotonic()
+        start = self._now(front)
         try:
             after, document = reduce_failure(
                 self.store, failure, self.options, Request(minutes=minutes), shown, front.judge
@@ -338,7 +347,7 @@ class Hunt:
         if document is None:
             self.shown.note(f"{failure.name} is left: {why_set_aside(self.store, failure.id)}")
             return 0
-        self._reductions.add(time.monotonic() - start)
+        self._reductions.add(self._now(front) - start)
         what = self._what_it_is(after)
         self.shown.note(
             f"reduced {failure.name} from {document['nodes_before']} to {document['nodes_after']} nodes"
@@ -360,11 +369,10 @@ class Hunt:
         """Write a bug's report, and note what that took; a late one only where there is none yet."""
         if cluster in self.reporter.reported and self.left < REPORT_SECONDS:
             return
-        start = time.monotonic()
+        start, before = self._now(front), front.cpu() + cpu_of_the_ended()
         self.eye.look(f"reporting {cluster_name(cluster)}", always=True)
-        before = front.cpu() + cpu_of_the_ended()
         self.reporter.write(cluster, front.judge)
-        self._reports.add(time.monotonic() - start)
+        self._reports.add(self._now(front) - start)
         cpu = front.cpu() + cpu_of_the_ended() - before
         self._count(front, f"{REPORTING} {front.target}", f"{cluster_name(cluster)}", cpu, 0)
 

@@ -35,8 +35,9 @@ from generators.fuzz import (
     judge_cases,
 )
 from generators.legality import ANYTHING, Legality
-from generators.mixture import BLOCK, Plan, make_tests
+from generators.mixture import Plan, make_tests
 from generators.reach import NATIVE, is_sampled
+from generators.seeds import BLOCK
 from oracles.judge import Judge
 from oracles.native.watching import Met, Watch
 from oracles.numerics.input_noise import Types, tensor_types

@@ -96,7 +96,7 @@ def judge_often(judge: Judge, case: Case, repeat: int) -> tuple[Verdict, dict[st
         "notes": list(chosen.notes),
     }
     if chosen.wrong is not None:
-        document["wrong"] = wrong_document(chosen.wrong)
+        document["wrong"] = wrong_document(chosen)
     if repeat > 1:
         same = sum(verdict.symptom == chosen.symptom for verdict in verdicts)
         document |= {"repeats": repeat, "same": same}

@@ -99,7 +99,10 @@ def _keep(options: CaseOptions, word: str, document: Document) -> None:
 
 def _show(documents: list[Document]) -> Table:
     (found,) = documents
+    from triage.views.pictures import release_line, release_text
+
     rows = [(name.replace("_", " "), found[name] or "-") for name in ("title", *ANSWERS)]
+    rows.append(("x shows it", release_text(release_line(found))))
     reworded = {each["release"] for failure in found["failures"] for each in failure["reworded"]}
     for each in found["tried"]:
         shows = f"{each['shows']}, in other words" if each["release"] in reworded else each["shows"]

@@ -218,7 +218,16 @@ def _seen(document: Document) -> str:
     right = ", ".join(found["right_until"]) or "the weights"
     error = found["error"] if isinstance(found["error"], str) else f"{found['error']:.3g}"
     maker = f"made by {found['op']} ({found['node']}), off by {error}"
-    return f"{document['title']}\nright until {right}; first wrong: {found['tensor']}, {maker}"
+    where = f"right until {right}; first wrong: {found['tensor']}, {maker}"
+    return "\n".join([str(document["title"]), where, *_map(document["wrong"])])
+
+
+def _map(wrong: Document) -> list[str]:
+    """The error over the output as lines."""
+    from triage.views.pictures import legend
+
+    rows = wrong["map"]
+    return [f"the error over {wrong['output']} ({legend(rows)}):", *rows] if rows else []
 
 
 def _words(step: Document) -> str:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from triage.console.next_command import next_command
-from triage.console.options import (
+from triage.console.options import CaseOptions, as_command
+from triage.console.output import Document, emit, say, table
+from triage.console.program_options import (
     MIXED,
-    CaseOptions,
     Cluster,
     MaxBytes,
     MaxDepth,
@@ -24,12 +25,10 @@ from triage.console.options import (
     Part,
     Source,
     Strategy,
-    as_command,
     budget_of,
     own_tests,
     plan_of,
 )
-from triage.console.output import Document, emit, say, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -87,7 +86,6 @@ def fuzz(
     with progress() as shown:
         budget = budget_of(max_flops, max_bytes, max_dim, max_depth, max_ms)
         plan = plan_of(strategy, mode, source, options.trust, budget, part)
-        tests = own_tests(plan, options.seed, tests) if tests else None
         found = _failures(
             options, plan, tests, minutes, summary, shown, avoid_known, native_coverage, cluster
         )
@@ -128,13 +126,14 @@ def _failures(
 
     target = options.target_of(None)
     avoided = load_known(options.database) if avoid_known else ()
+    own = own_tests(plan, options.seed, tests) if tests else None
     start, clusters = time.monotonic(), set()
     with (
         finite_source(plan, options) as settled,
         Store(options.database) as store,
         Fuzzer(store, options, target, "fuzz", settled, avoided, native=native, cluster=cluster) as fuzzer,
     ):
-        for step in fuzzer.stretch(tests=tests, seconds=60 * minutes if minutes else None):
+        for step in fuzzer.stretch(tests=own, seconds=60 * minutes if minutes else None):
             shown.status(tally_text(step.tally.tests, step.tally.failures, time.monotonic() - start))
             if step.failure:
                 clusters.add(step.failure.cluster)

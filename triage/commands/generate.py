@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.console.options import (
-    CaseOptions,
+from triage.console.options import CaseOptions, as_command
+from triage.console.output import Document, emit, quoted, say, table
+from triage.console.program_options import (
     MaxBytes,
     MaxDepth,
     MaxDim,
@@ -17,10 +18,8 @@ from triage.console.options import (
     Mode,
     Modes,
     Source,
-    as_command,
     budget_of,
 )
-from triage.console.output import Document, emit, quoted, say, table
 
 if TYPE_CHECKING:
     from rich.table import Table

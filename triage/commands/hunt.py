@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from triage.console.options import (
+from triage.console.options import RARE, CaseOptions, Known, as_command
+from triage.console.output import Document, emit, say, table
+from triage.console.program_options import (
     MIXED,
-    RARE,
-    CaseOptions,
     Cluster,
-    Known,
     MaxBytes,
     MaxDepth,
     MaxDim,
@@ -26,12 +25,10 @@ from triage.console.options import (
     Part,
     Source,
     Strategy,
-    as_command,
     budget_of,
     own_tests,
     plan_of,
 )
-from triage.console.output import Document, emit, say, table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

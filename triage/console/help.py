@@ -21,7 +21,17 @@ USUAL = ("--target", "--inputs", "--db", "--json", "--jobs", "--seed", "--trust"
 CLAUSES = ("; ", ". ", ": ", " (")
 UPKEEP = "Upkeep"
 WORKFLOWS = {
-    "You have a failing model": ("check", "reduce", "report", "passes", "bisect", "show", "diff", "wrap"),
+    "You have a failing model": (
+        "check",
+        "reduce",
+        "report",
+        "passes",
+        "bisect",
+        "show",
+        "diff",
+        "wrap",
+        "scrub",
+    ),
     "You look for bugs": ("hunt", "fuzz", "generate", "patterns"),
     "You have bugs": ("triage", "replay", "watch", "conformance"),
     UPKEEP: ("doctor", "db", "config", "schema", "mcp"),

@@ -76,6 +76,10 @@ WRONG = record(
         "first_divergent": TEXT,
         "operator": TEXT,
         "times_further": DISTANCE,
+        "map": {
+            **listed(TEXT),
+            "description": "the error over the output: . equal, 9 the greatest, X not finite",
+        },
     }
 )
 LOCATED = record(
@@ -386,6 +390,15 @@ SCHEMAS: Mapping[str, Schema] = {
     "reduce": one_or_more(REDUCE),
     "replay": listed(REPLAY),
     "report": one_or_more(REPORT),
+    "scrub": record(
+        {
+            "file": TEXT,
+            "complaint": record({"kind": TEXT, "text": TEXT}),
+            "notes": listed(TEXT),
+            "cases": listed(CHECK),
+            "reduced": {"anyOf": [REDUCE, record({"script": TEXT, "checks": COUNT}), {"type": "null"}]},
+        }
+    ),
     "show": SHOW,
     "triage": listed(CLUSTER),
     "triage coverage": listed(

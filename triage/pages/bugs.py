@@ -14,6 +14,7 @@ from corpus.reading import parse_json
 from oracles.naming.names import names_of_case
 from oracles.naming.signature import Signature
 from reducer.result import BLANK, result_of_json
+from triage.bugs.history import bisection_of
 from triage.bugs.known import KnownIssue
 from triage.bugs.overview import (
     CLOSED_LIST,
@@ -28,6 +29,7 @@ from triage.bugs.overview import (
 from triage.console.next_command import next_command
 from triage.console.options import StoreOptions
 from triage.language import list_case
+from triage.pages.campaign import growth
 from triage.pages.differences import MANY_NODES, curves
 from triage.store.artifacts import REDUCTION_KEPT, find_artifact, last_report
 from triage.store.campaigns import run_totals
@@ -37,8 +39,9 @@ from triage.store.failures import get_failure, release_results_of, verdict_of
 from triage.store.names import failure_name, find_cluster, representative
 from triage.views.charts import Bars, over_time
 from triage.views.drawn import drawn
-from triage.views.graph_picture import MOST_WHOLE, Dots, GraphPicture, Shown
+from triage.views.graph_picture import MOST_WHOLE, Dots, GraphPicture, Shown, makers_of
 from triage.views.listing import describe_value
+from triage.views.pictures import release_line
 from triage.views.rendering import Piece, hash_of, render, scrub, shown_text
 
 KINDS = {
@@ -215,6 +218,14 @@ class Look:
     dots: Dots | None
     count: int
     text: tuple[Piece, ...]
+    errors: Sequence[str]
+    releases: Sequence[tuple[str, str]]
+
+    @property
+    def marked(self) -> bool:
+        """Whether the graph marks the first wrong tensor."""
+        return self.after is not None and any(item.kind == "kept" for item, *_ in self.after.items)
+
     title: str
     failure: str
     curves: tuple[tuple[str, Any], ...]
@@ -251,6 +262,7 @@ def write_bug_page(
         totals=_totals(store),
         figures=totals_of(str(facts["state"]) for facts in chosen),
         time=_time(store, only),
+        growth=[] if only else growth(store),
         name=store.path.name,
         script=SCRIPT,
         script_hash=hash_of(SCRIPT),
@@ -302,7 +314,7 @@ def _bug(store: Store, facts: Mapping[str, Any], *, is_whole: bool) -> Bug:
         why=_why(store, cluster),
         report=Path(report).name,
         row=row_of(facts, [each.signature for each in signatures_of(store, cluster)]),
-        look=_look(store, representative(store, cluster), is_whole=is_whole),
+        look=_look(store, str(facts["id"]), representative(store, cluster), is_whole=is_whole),
     )
 
 
@@ -315,7 +327,7 @@ def _why(store: Store, cluster: int) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _look(store: Store, number: int, *, is_whole: bool) -> Look:
+def _look(store: Store, name: str, number: int, *, is_whole: bool) -> Look:
     failure = get_failure(store, number)
     case, original = store.load_case(failure.best_case), store.load_case(failure.case_id)
     kept = find_artifact(store, REDUCTION_KEPT, failure_name(number))
@@ -323,16 +335,21 @@ def _look(store: Store, number: int, *, is_whole: bool) -> Look:
     told = result_of_json(parse_json(kept, where, advice), where, advice) if kept else {}
     facts = {**BLANK, **told} if told else {}
     before = _before(original, facts) if is_whole else None
+    verdict = verdict_of(store, number)
+    wrong = verdict.get("wrong") or {}
+    bisected = bisection_of(store, (name, failure.name, failure.case_id, failure.best_case))
     return Look(
         nodes=case.measure.nodes,
         line=_in_a_line(case),
         listing=list_case(case),
         inputs=tuple((name, describe_value(value)) for name, value in case.inputs.items()),
-        after=_picture(case),
+        after=_picture(case, str(wrong.get("first_divergent", ""))),
         before=before.original() if before else None,
         dots=before.dots() if before and len(before.nodes) > MANY_NODES else None,
         count=len(before.nodes) if before else 0,
-        text=tuple(_text(verdict_of(store, number), names_of_case(case))),
+        text=tuple(_text(verdict, names_of_case(case))),
+        errors=wrong.get("map", ()),
+        releases=release_line(bisected),
         title=failure.title,
         failure=failure.name,
         curves=tuple(curves(facts)) if facts and is_whole else (),
@@ -340,12 +357,13 @@ def _look(store: Store, number: int, *, is_whole: bool) -> Look:
     )
 
 
-def _picture(case: Case) -> Shown | None:
+def _picture(case: Case, wrong: str) -> Shown | None:
+    """The graph, with the node marked that makes the first wrong tensor."""
     shown = drawn(case)
     if len(shown.graph.node) > MOST_WHOLE:
         return None
     values = {name: describe_value(value) for name, value in case.inputs.items()}
-    return GraphPicture(shown.graph, shown.types, values=values).whole()
+    return GraphPicture(shown.graph, shown.types, makers_of(shown.graph, wrong), values).whole()
 
 
 def _before(original: Case, facts: Mapping[str, Any]) -> GraphPicture | None:

@@ -112,6 +112,11 @@ def _seconds(one: str, other: str) -> float:
     return (datetime.fromisoformat(other) - datetime.fromisoformat(one)).total_seconds()
 
 
+def growth(store: Store) -> list[tuple[str, Series]]:
+    """The charts of coverage and of bugs over the time of hunting; none where no campaign was seen."""
+    return _charts(list(_timed(progress_document(store)["samples"])))[:2]
+
+
 def _charts(timed: Sequence[tuple[float, Mapping[str, Any], float]]) -> list[tuple[str, Series]]:
     """Coverage, bugs, throughput, what waits, memory."""
 

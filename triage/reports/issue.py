@@ -12,7 +12,7 @@ import numpy as np
 from corpus.release import order_of
 from oracles.numerics.compare import compare_outputs
 from oracles.numerics.input_noise import outputs_like
-from oracles.verdict import Outcome, Phase, Run, WrongResult
+from oracles.verdict import Outcome, Phase, Run, Verdict, WrongResult
 from triage.cases.patterns import advice
 from triage.claims.claim import UNOPTIMISED, Expectation
 from triage.claims.titles import in_short, in_words, is_reference
@@ -25,7 +25,9 @@ from triage.reports.sentences import RunEvidence
 from triage.reports.view import Claimed, Evidence, Head, IssueView, Program, Provenance, Steps, Varied
 from triage.repro.short import is_at_a_glance
 from triage.setup.environment import package_line
+from triage.store.documents import map_of
 from triage.views.listing import describe_value, mermaid
+from triage.views.pictures import legend
 from triage.views.rendering import as_code, render, scrub
 
 MOST_PRINTED = 12
@@ -122,6 +124,7 @@ def _evidence(draft: Draft) -> Evidence:
         rows=tuple(rows),
         passing=in_short(expectation.passing.config) if expectation.passing else "",
         failing=in_short(expectation.failing.config),
+        errors=_errors(draft.verdict),
         divergence=_parting(draft.verdict.wrong) if draft.case.measure.nodes <= MOST_NEAR else "",
         trace=trace,
         error=trace,
@@ -195,6 +198,12 @@ def is_apt(note: str, expectation: Expectation) -> bool:
     passing = expectation.passing
     is_of_sides = passing is None or not is_reference(passing.config)  # they are the target's own
     return "float64" not in note or (expectation.compares_floats and is_of_sides)
+
+
+def _errors(verdict: Verdict) -> str:
+    """The map of errors of one output, with what its signs mean."""
+    rows = map_of(verdict)
+    return "\n".join([legend(rows), "", *rows]) if len(rows) > 1 else ""
 
 
 def _parting(wrong: WrongResult | None) -> str:

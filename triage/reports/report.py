@@ -35,7 +35,7 @@ from triage.reports.newest_release import NewestReleases
 from triage.reports.scripts import Scripts, inputs_file
 from triage.repro.short import name_of
 from triage.repro.source import source_of
-from triage.views.graph_picture import MOST_WHOLE, GraphPicture
+from triage.views.graph_picture import MOST_WHOLE, GraphPicture, makers_of
 from triage.views.listing import describe_value
 from triage.views.rendering import render, scrub
 
@@ -204,7 +204,9 @@ def _picture(draft: Draft) -> dict[str, bytes]:
     if len(drawn.graph.node) > MOST_WHOLE:
         return {}
     values = {name: describe_value(value) for name, value in draft.case.inputs.items()}
-    shown = GraphPicture(drawn.graph, drawn.types, values=values).whole()
+    wrong = draft.verdict.wrong
+    marked = makers_of(drawn.graph, wrong.first if wrong else "")
+    shown = GraphPicture(drawn.graph, drawn.types, marked, values).whole()
     return {"graph.svg": render("graph.svg.html.j2", shown=shown, name=draft.title).encode()}
 
 

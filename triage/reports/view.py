@@ -66,6 +66,7 @@ class Evidence:
     passing: str
     failing: str
     divergence: str
+    errors: str
     trace: str
     error: str
     notes: tuple[str, ...]

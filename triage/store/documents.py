@@ -1,17 +1,22 @@
 """Verdicts as JSON: what the store keeps of a verdict, without the runs' output values."""
 
 import math
+import re
 from dataclasses import asdict
 from typing import Any
 
-from corpus.reading import Fields
+from corpus.reading import Fields, Text
+from oracles.numerics.compare import part_of
 from oracles.verdict import Run, Symptom, Verdict, WrongResult
+from triage.views.pictures import MOST_COLUMNS, SIGNS, error_map
 
+_ROW = Text(f"[{re.escape(SIGNS)}]{{1,{MOST_COLUMNS}}}")
 VERDICT = Fields(
     {
         **{"outcome": str, "phase": str, "title": str},
         "runs": [Fields({"status": str}, {"config": str, "message": str, "error": str})],
-    }
+    },
+    {"wrong": (Fields({}, {"first_divergent": str, "map": [_ROW]}), type(None))},
 )
 """What is read of a kept verdict."""
 MOST_TEXT = 64 * 1024
@@ -30,8 +35,11 @@ def symptom_document(symptom: Symptom) -> dict[str, str]:
     }
 
 
-def wrong_document(wrong: WrongResult) -> dict[str, Any]:
+def wrong_document(verdict: Verdict) -> dict[str, Any] | None:
     """Describe a wrong result; a distance that is not finite, which JSON lacks, becomes a word."""
+    wrong = verdict.wrong
+    if wrong is None:
+        return None
     baseline, other = wrong.off_truth or (None, None)
     return {
         "output": wrong.output,
@@ -44,7 +52,16 @@ def wrong_document(wrong: WrongResult) -> dict[str, Any]:
         "first_divergent": wrong.first,
         "operator": wrong.operator,
         "times_further": _number(wrong.times),
+        "map": map_of(verdict),
     }
+
+
+def map_of(verdict: Verdict) -> list[str]:
+    """The error over the wrong output, row by row; empty where there is no such picture."""
+    if verdict.wrong is None or len(verdict.runs) < 2:
+        return []
+    ends = (verdict.runs[0], verdict.runs[-1])
+    return error_map(*(part_of(run.outputs, verdict.wrong.output) for run in ends))
 
 
 def located_document(wrong: WrongResult | None) -> dict[str, Any] | None:
@@ -80,7 +97,7 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
         "title": verdict.title,
         "symptom": symptom_document(verdict.symptom) if verdict.symptom else None,
         "notes": list(verdict.notes),
-        "wrong": wrong_document(verdict.wrong) if verdict.wrong else None,
+        "wrong": wrong_document(verdict),
         "runs": [run_document(run) for run in verdict.runs],
     }
 

@@ -192,6 +192,11 @@ class GraphPicture:
         return Dots(columns, math.ceil(count / columns), path, kept)
 
 
+def makers_of(graph: onnx.GraphProto, value: str) -> frozenset[int]:
+    """The node that makes a value, to be marked; none if it is none of the main graph's."""
+    return frozenset(at for at, node in enumerate(graph.node) if value and value in node.output)
+
+
 def _reads(node: onnx.NodeProto) -> list[str]:
     direct = [name for name in node.input if name]
     return list(dict.fromkeys([*direct, *sorted(free_names(node).difference(direct))]))

@@ -16,6 +16,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template, select_autoescape
 
 from oracles.text.normalise import parse_message, template
+from triage.views.pictures import cells
 
 
 def render(template: str, **values: Any) -> str:
@@ -38,7 +39,9 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    made.filters.update(repr=repr, comment=as_comment, code=as_code, fence=as_fence, cell=as_cell, row=as_row)
+    made.filters.update(
+        cells=cells, repr=repr, comment=as_comment, code=as_code, fence=as_fence, cell=as_cell, row=as_row
+    )
     return made
 
 

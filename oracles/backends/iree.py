@@ -1,0 +1,272 @@
+"""IREE on the CPU: ONNX models by torch-mlir's importer; a part in the worker, and a part in crux."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Callable  # noqa: UP035 (Python 3.8)
+
+if TYPE_CHECKING:
+    from corpus.target import Target
+    from oracles.abilities import Backend
+    from oracles.verdict import Config, Run
+
+NAME = "iree"
+PACKAGE = "iree-base-compiler"
+LIBRARIES = (("iree/compiler/_mlir_libs/libIREECompiler.so", "mlir::iree_compiler"),)
+"""Of the compiler's library only IREE itself: most of it is LLVM and MLIR."""
+
+STAGES = {"import": "input", "optimise": "stream", "codegen": "end"}
+"""The phase of IREE's own pipeline that ends each of ours; `input` lowers the importer's operators."""
+
+LEVELS = ("O3", "O2", "O1", "O0")
+CODE = ("llvm-cpu", "vmvx")
+"""What it makes code for: this machine's family of processors, or its own interpreter."""
+
+_LACKS = """
+AffineGrid Attention BitCast CausalConvWithState Col2Im ConcatFromSequence CumProd DFT DeformConv
+ImageDecoder LinearAttention Loop MaxRoiPool MaxUnpool NegativeLogLikelihoodLoss Optional
+OptionalGetElement OptionalHasElement RMSNormalization RegexFullMatch RoiAlign RotaryEmbedding STFT
+Scan SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength
+SequenceMap SoftmaxCrossEntropyLoss SplitToSequence StringConcat StringNormalizer StringSplit SwiGLU
+Swish TensorScatter TfIdfVectorizer
+"""
+LACKS = frozenset(_LACKS.split())
+"""The operators of ONNX that no lowering takes."""
+
+NO_INPUT = "IREE takes no input of dtype string, sequence, optional or map"
+
+# In the worker
+
+
+def load() -> str:
+    """Import compiler and runtime, which start no thread as long as nothing is compiled; the version."""
+    from importlib.metadata import version
+
+    import iree.runtime  # noqa: F401
+    from iree.compiler import api, ir
+    from iree.compiler.extras import onnx_importer  # noqa: F401
+
+    ir.Context()
+    api._initializeGlobalCL("crux", "--mlir-disable-threading")
+    return version(PACKAGE)
+
+
+def run(
+    program: Any, inputs: dict[str, Any], settings: dict[str, Any], outputs: Any, enter: Callable[[str], None]
+) -> dict[str, Any]:
+    """Import, compile and run one ONNX model (bytes or a path) on the CPU.
+
+    Settings: `level` (of `LEVELS`), `code` (of `CODE`).
+    """
+    from oracles.worker.onnx.program import fed_names, read_model
+
+    model = read_model(program)
+    names = fed_names(model.graph)
+    values = [_checked(inputs[name]) for name in names]
+    code = _compiled(_imported(model), settings, enter)
+    enter("execute")
+    results = _called(code, values)
+    found = {
+        value.name: _from_view(view, value.type.tensor_type.elem_type)
+        for value, view in zip(model.graph.output, results)  # noqa: B905 (Python 3.8)
+    }
+    return found if outputs is None else {name: found[name] for name in outputs}
+
+
+def _imported(model: Any) -> str:
+    """The module that IREE's own tool makes of a model, as text."""
+    import onnx
+    from iree.compiler import ir
+    from iree.compiler.extras import onnx_importer
+
+    model.graph.name = "main"
+    info = onnx_importer.ModelInfo(onnx.shape_inference.infer_shapes(model, data_prop=True))
+    module = info.create_module(context=ir.Context()).operation
+    onnx_importer.NodeImporter.define_function(info.main_graph, module).import_all()
+    return str(module.get_asm())
+
+
+def _compiled(text: str, settings: dict[str, Any], enter: Callable[[str], None]) -> bytes:
+    """The bytecode of a module, compiled stage by stage, so that an error tells of its phase."""
+    import ctypes
+    import tempfile
+
+    from iree.compiler.api import Output, Session, Source
+
+    session = Session()
+    session.set_flags(
+        "--iree-hal-target-device=local",
+        f"--iree-hal-local-target-device-backends={settings.get('code', CODE[0])}",
+        "--iree-input-type=onnx",
+        "--iree-input-demote-f64-to-f32=false",
+        f"--iree-opt-level={settings.get('level', LEVELS[0])}",
+        "--iree-llvmcpu-target-cpu=generic",
+    )
+    invocation = session.invocation()
+    library, handle = invocation._local_dylib, ctypes.c_void_p(invocation._inv_p)
+    said = _listen(library, handle)
+    good, start = invocation.parse_source(Source.wrap_buffer(session, text.encode() + b"\0")), "start"
+    for phase, end in STAGES.items():
+        if good:
+            enter(phase)
+            library.ireeCompilerInvocationSetCompileFromPhase(handle, start.encode())
+            library.ireeCompilerInvocationSetCompileToPhase(handle, end.encode())
+            good, start = invocation.execute(), end
+    if not good:
+        raise RuntimeError(_in_short(said))
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/code.vmfb"
+        output = Output.open_file(path)
+        invocation.output_vm_bytecode(output)
+        output.keep()
+        output.close()
+        with open(path, "rb") as file:
+            return file.read()
+
+
+def _listen(library: Any, handle: Any) -> list[str]:
+    """Collect the errors of an invocation, in the order in which they come."""
+    import ctypes
+
+    said: list[str] = []
+    callback = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
+
+    def hear(severity: int, text: int, size: int, _: Any) -> None:
+        if severity == ERROR:
+            said.append(ctypes.string_at(text, size).decode("utf-8", "replace"))
+
+    library.crux_listener = callback(hear)  # the library keeps no reference to it
+    enable = library.ireeCompilerInvocationEnableCallbackDiagnostics
+    enable.argtypes = [ctypes.c_void_p, ctypes.c_int, callback, ctypes.c_void_p]
+    enable(handle, 0, library.crux_listener, None)
+    return said
+
+
+ERROR = 2
+PLACE = re.compile(r"^(?:\S+:\d+:\d+|loc\([^)]*\)): ?", re.M)
+DUMP = re.compile(r"see current operation|:? %[\w:]+ = ")
+OPERATOR = re.compile(r'name = "onnx\.(\w+)"')
+
+
+def _in_short(said: list[str]) -> str:
+    """What diagnostics say, without their places and dumps, with the operator that they are about."""
+    lines = []
+    for text in said:
+        operator = OPERATOR.search(text)
+        line = " ".join(PLACE.sub("", DUMP.split(text)[0]).replace("doesn't", "does not").split())
+        lines.append(f"{line} (onnx.{operator.group(1)})" if operator else line)
+    return "\n".join(dict.fromkeys(lines)) or "the compiler fails without a diagnostic"
+
+
+def vocabulary() -> list[str]:
+    """The operators of ONNX models that it has a lowering for."""
+    from onnx import defs
+
+    return sorted({each.name for each in defs.get_all_schemas() if not each.domain} - LACKS)
+
+
+def _checked(given: Any) -> Any:
+    import numpy as np
+
+    from oracles.worker.onnx.program import to_array
+
+    value = to_array(given)
+    if not isinstance(value, np.ndarray) or value.dtype.kind in "OUS":
+        raise NotImplementedError(NO_INPUT)
+    if value.dtype.name.endswith("int4"):
+        raise NotImplementedError(f"IREE takes no input of dtype {value.dtype.name} from numpy")
+    return value
+
+
+def _called(code: bytes, values: list[Any]) -> list[Any]:
+    """The buffer views that the function `main` returns."""
+    import iree.runtime as rt
+
+    config = rt.Config("local-sync")
+    module = rt.VmModule.copy_buffer(config.vm_instance, code)
+    context = rt.VmContext(config.vm_instance, modules=[*config.default_vm_modules, module])
+    given, results = rt.VmVariantList(len(values)), rt.VmVariantList(1)
+    for value in values:
+        given.push_ref(_to_view(rt, config.device, value))
+    context.invoke(module.lookup_function("main"), given, results)
+    return [results.get_as_object(place, rt.HalBufferView) for place in range(len(results))]
+
+
+ELEMENTS = {"bool": "BOOL_8", "bfloat16": "BFLOAT_16", "float8_e4m3fn": "FLOAT_8_E4M3_FN"}
+ELEMENTS.update(float8_e4m3fnuz="FLOAT_8_E4M3_FNUZ", float8_e5m2="FLOAT_8_E5M2")
+ELEMENTS.update(float8_e5m2fnuz="FLOAT_8_E5M2_FNUZ")
+
+
+def _to_view(rt: Any, device: Any, value: Any) -> Any:
+    """An array as a buffer of the element type that it is declared with, signs and all."""
+    import numpy as np
+
+    kind, bits = {"f": "FLOAT", "i": "SINT", "u": "UINT"}.get(value.dtype.kind, ""), 8 * value.dtype.itemsize
+    element = getattr(rt.HalElementType, ELEMENTS.get(value.dtype.name, f"{kind}_{bits}"))
+    whole = np.ascontiguousarray(value).reshape(value.shape)
+    return device.allocator.allocate_buffer_copy(
+        memory_type=rt.MemoryType.DEVICE_LOCAL,
+        allowed_usage=rt.BufferUsage.DEFAULT | rt.BufferUsage.MAPPING,
+        device=device,
+        buffer=whole.view(f"u{value.dtype.itemsize}") if value.dtype.kind not in "fiub" else whole,
+        element_type=element,
+    )
+
+
+def _from_view(view: Any, code: int) -> Any:
+    """The array of a result: IREE's integers have no sign, so that the declaration says which they are."""
+    import numpy as np
+    from onnx import helper
+
+    dtype = np.dtype(helper.tensor_dtype_to_np_dtype(code))
+    data = np.frombuffer(bytes(view.map()), dtype=np.uint8)
+    size = int(np.prod(view.shape, dtype=np.int64)) * dtype.itemsize
+    return data[:size].view(dtype).reshape(tuple(view.shape))
+
+
+# In crux
+
+
+def configs(target: Target) -> tuple[Config, ...]:
+    """All of its optimisation, then its least; or one way by `@opt=` and `@code=`."""
+    from corpus.errors import UserError
+    from oracles.verdict import Config
+
+    if target.device != "cpu":
+        raise UserError(f"target {target}: crux runs IREE on the CPU only")
+    for key, known in (("opt", LEVELS), ("code", CODE)):
+        if target.get(key) and target.get(key) not in known:
+            raise UserError(f"target {target}: @{key}= is one of {', '.join(known)}")
+    chosen = (target.get("opt", LEVELS[0]), target.get("code", CODE[0]))
+    is_chosen = target.get("opt") or target.get("code")
+    ways = [chosen] if is_chosen else [chosen, ("O0", CODE[0])]
+    return tuple(Config(f"{code} {level}", (("level", level), ("code", code))) for level, code in ways)
+
+
+UNSUPPORTED = re.compile(
+    r"failed to legalize operation '(torch|math|arith)\.|unhandled torch type|[Uu]nsupported|not supported"
+    r"|takes no input of|[Uu]nimplemented|[Nn]ot (yet )?implemented|SIGSEGV.* in onnx_cpp2py_export"
+)
+"""Its own words for a form without a lowering; and onnx's inference of shapes is no part of it."""
+
+
+def classify(run: Run) -> str:
+    """Return `unsupported` for an operator or element type without a lowering, by the compiler's words."""
+    return "unsupported" if not run.is_ok and UNSUPPORTED.search(run.message) else ""
+
+
+def backend() -> Backend:
+    """Describe this backend."""
+    from oracles.abilities import Backend
+
+    return Backend(
+        NAME,
+        PACKAGE,
+        __file__,
+        configs,
+        classify,
+        baseline="ort",  # its least level optimises as well
+        forks=True,
+        tells_operators=True,
+        libraries=LIBRARIES,
+    )

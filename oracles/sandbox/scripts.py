@@ -1,0 +1,268 @@
+"""Running a user's script where it can do no harm, and reading what was noted of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import resource
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from corpus.errors import UserError
+from corpus.processes import TOGETHER, end_group, start, wait
+from corpus.reading import must_stay_within, read_text
+from oracles.backends.inductor import HEADERS, has_late_vectors
+from oracles.sandbox.container import kernel
+from oracles.sandbox.container.start import command_in
+from oracles.text.failure_text import read_failure
+from oracles.text.normalise import template
+from oracles.verdict import Limits
+from oracles.worker import scripts as recording
+
+MOST_TEXT = 4 << 20
+START_SECONDS = 30.0
+"""What importing frameworks may take, besides the time of runs."""
+RUNS = 3
+"""How many runs' time a whole script may take."""
+BY_TESTS = re.compile(r"^(\s*def test_|class \w+\(.*TestCase\))", re.M)
+GUARDED = re.compile(r"^if __name__\s*==|^\s*(unittest|pytest)\.main\(", re.M)
+HOME = Path(recording.__file__).parents[3]
+START = Path(recording.__file__).parent / "start"
+KILLED = 192
+"""An exit code above is a signal, which the launcher gives as 256 less its number."""
+LACKS = "lacks"
+LACKING = re.compile(
+    r"(\w+: )?(NameError|ModuleNotFoundError|ImportError|FileNotFoundError|NoSuchFile|SyntaxError|HTTPError"
+    r"|\w*Connection\w*Error|URLError|LocalEntryNotFoundError|OSError: We couldn't connect)"
+)
+"""Exceptions of a script that is not whole, or wants something from outside: no failure of a compiler."""
+CALLED, ENDED, FAILED = "called", "ended", "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A line that the recorder wrote, or that a crash left (`crashed`); what does not apply is empty.
+
+    `folder` holds the program of a call, or the arguments `fed` to a function.
+    """
+
+    event: str
+    at: float
+    call: str = ""
+    type: str = ""
+    text: str = ""
+    unkept: str = ""
+    target: str = ""
+    threads: int = 0
+    is_same: bool = True
+    frames: tuple[tuple[str, str, str], ...] = ()
+    folder: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Complaint:
+    """What a script's run shows as its failure; `symptom` stays the same while the script shrinks.
+
+    It is false where nothing failed, and for a script that lacks a file, a name or a package.
+    """
+
+    kind: str
+    text: str
+    symptom: str
+
+    def __bool__(self) -> bool:
+        return self.kind not in ("", LACKS)
+
+    @property
+    def title(self) -> str:
+        """Its first line that says something."""
+        return next((line.strip() for line in self.text.splitlines() if line.strip(": ")), self.kind)[:200]
+
+
+NO_COMPLAINT = Complaint("", "it ended well, and no comparison was false", "")
+
+
+@dataclass(frozen=True)
+class ScriptRun:
+    """The end of a script: its exit code (None: out of time), its text, the notes of its processes in order.
+
+    Folders of programs lie below `folder` as long as `script_run` is open.
+    """
+
+    code: int | None
+    text: str
+    notes: tuple[Note, ...]
+
+    def events(self, *kinds: str) -> Iterator[Note]:
+        """Yield the notes of these kinds."""
+        return (each for each in self.notes if each.event in kinds)
+
+    def urgency(self, call: Note) -> tuple[bool, bool, float]:
+        """A key by which calls stand first that did not end well, then the latest before values differed."""
+        after = (each for each in self.notes[self.notes.index(call) + 1 :] if each.event in (ENDED, FAILED))
+        differed = next((each.at for each in self.events("compared") if not each.is_same), float("inf"))
+        ended = next((each for each in after if each.call == call.call), None)
+        return ended is not None and ended.event == ENDED, call.at > differed, -call.at
+
+    def complaint(self, printed: str = "") -> Complaint:
+        """What the script complains of, the surest sign first; `printed` is a pattern that its user names."""
+        if printed:
+            found = re.search(printed, self.text)
+            return Complaint("text", found[0], f"text:{printed}") if found else NO_COMPLAINT
+        ways = (self._out_of_time, self._crash, self._raised, self._difference, self._caught, self._exit)
+        return next((each for each in (way() for way in ways) if each.kind), NO_COMPLAINT)
+
+    def _out_of_time(self) -> Complaint:
+        return NO_COMPLAINT if self.code is not None else Complaint("hang", "it does not end", "hang")
+
+    def _crash(self) -> Complaint:
+        crashed = next((each.text for each in self.events("crashed")), "")
+        failure = read_failure(crashed)
+        if not failure.is_crash and (self.code or 0) > KILLED:
+            return Complaint("crash", f"signal {256 - (self.code or 0)}", f"crash:{self.code}")
+        if not failure.is_crash:
+            return NO_COMPLAINT
+        return Complaint("crash", failure.kind, f"crash:{failure.kind}:{failure.site}")
+
+    def _raised(self) -> Complaint:
+        raised = list(self.events("raised"))
+        if not raised:
+            return NO_COMPLAINT
+        last = raised[-1]
+        frames = [each for each in last.frames if "run_tests.py" not in each[0]]
+        file, function, line = frames[-1] if frames else ("", "", "")
+        site = f"{file.rpartition('/site-packages/')[2]} {function}" if "site-packages" in file else line
+        words = f"{last.type}: {last.text}"
+        if LACKING.match(words):
+            return Complaint(LACKS, f"the script is not whole: {words}", LACKS)
+        differs = [each.call for each in self.events("compared") if not each.is_same]
+        name = differs[-1] if last.type == "AssertionError" and differs else template(last.text)
+        return Complaint("exception", words, f"{last.type}:{name}:{'' if differs else site}")
+
+    def _difference(self) -> Complaint:
+        calls = [each.call for each in self.events("compared") if not each.is_same]
+        if not calls:
+            return NO_COMPLAINT
+        return Complaint("difference", f"{calls[-1]} says that values differ", f"difference:{calls[-1]}")
+
+    def _caught(self) -> Complaint:
+        failed = list(self.events(FAILED))
+        if not failed:
+            return NO_COMPLAINT
+        last = failed[-1]
+        words = f"{last.call} raises {last.type}: {last.text}"
+        return Complaint("caught", words, f"caught:{last.call}:{last.type}:{template(last.text)}")
+
+    def _exit(self) -> Complaint:
+        if not self.code:
+            return NO_COMPLAINT
+        failure = read_failure(self.text)
+        return Complaint(
+            "exit",
+            f"exit code {self.code}, {failure.kind}: {failure.message}".rstrip(": "),
+            f"exit:{self.code}:{failure.kind}:{template(failure.message)}",
+        )
+
+
+@contextmanager
+def script_run(
+    text: str, limits: Limits, *, name: str = "script.py", beside: Sequence[Path] = (), python: str = ""
+) -> Iterator[ScriptRun]:
+    """Run a script contained, in an empty folder with links to the files `beside`; its end."""
+    with tempfile.TemporaryDirectory(prefix="crux-", dir=os.path.realpath(tempfile.gettempdir())) as made:
+        folder = Path(made)
+        work, notes, own = folder / "work", folder / "work" / ".crux", folder / "own"
+        for each in (work, notes, own):
+            each.mkdir()
+        (work / name).write_text(text, encoding="utf-8")
+        for path in beside:
+            (work / path.name).symlink_to(path.resolve())
+        code = _ended(
+            _command(text, name, python or sys.executable), own, work, beside, limits, folder / "out"
+        )
+        with (folder / "out").open("rb") as printed:
+            said = printed.read(MOST_TEXT).decode(errors="replace")
+        yield ScriptRun(code, said, tuple(_notes(notes)))
+
+
+def _command(text: str, name: str, python: str) -> list[str]:
+    """The interpreter with the script, or with its tests where it has no other code to run."""
+    is_tests = BY_TESTS.search(text) and not GUARDED.search(text)
+    return [python, str(START / "run_tests.py"), name] if is_tests else [python, name]
+
+
+def _ended(
+    command: list[str], own: Path, work: Path, beside: Sequence[Path], limits: Limits, printed: Path
+) -> int | None:
+    shown = [str(HOME / "oracles"), str(HOME / "corpus"), *(str(path.resolve()) for path in beside)]
+    places = {
+        "PYTHONPATH": str(START),
+        "CRUX_HOME": str(HOME),
+        "CRUX_NOTES": str(work / ".crux"),
+        "PYTHONUNBUFFERED": "1",
+        "TORCHINDUCTOR_CACHE_DIR": str(work / ".cache"),
+        "OMP_NUM_THREADS": "1",
+        HEADERS: "0",
+        **({} if has_late_vectors() else {"TORCHINDUCTOR_VEC_ISA_OK": "1"}),
+        "CUDA_VISIBLE_DEVICES": "",
+    }
+    seconds = RUNS * limits.wall_seconds + START_SECONDS
+    with printed.open("wb") as output:
+        process = start(
+            command_in(own, work, command, shown, places),
+            stdout=output,
+            stderr=TOGETHER,
+            confine=partial(_confine, limits.memory_bytes),
+        )
+        try:
+            return wait(process, seconds)
+        finally:
+            end_group(process)
+
+
+def _confine(memory: int) -> None:
+    """The limits of the script, and its launcher's end with crux's."""
+    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+    kernel.die_with_parent()
+
+
+def _notes(folder: Path) -> list[Note]:
+    """The notes of all processes by time; a process that crashed says so in a note of its own."""
+    found: list[Note] = []
+    for path in sorted(folder.glob("*/notes.jsonl")):
+        must_stay_within(folder, path)
+        lines = [_note(line, path.parent) for line in read_text(path).splitlines() if line.endswith("}")]
+        crash = path.with_name("crash.txt")
+        if lines and crash.is_file() and (said := read_text(crash)):
+            lines.append(Note("crashed", lines[-1].at, text=said))
+        found += lines
+    return sorted(found, key=lambda each: each.at)
+
+
+def _note(line: str, folder: Path) -> Note:
+    """A note as the script's process wrote it, which may have been anything; raises `UserError`."""
+    try:
+        facts = json.loads(line)
+        frames = tuple((str(file), str(name), str(code)) for file, name, code in facts.get("frames", ()))
+        number = facts.get("folder")
+        return Note(
+            **{
+                name: str(facts.get(name, ""))
+                for name in ("event", "call", "type", "text", "unkept", "target")
+            },
+            at=float(facts["at"]),
+            threads=int(facts.get("threads", 0)),
+            is_same=facts.get("same") is not False,
+            frames=frames,
+            folder=None if number is None else folder / str(int(number)),
+        )
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise UserError(
+            f"the notes of the script are damaged ({type(error).__name__}); run it again"
+        ) from None

@@ -1,0 +1,7 @@
+"""All records, in their order; every fourth is looked at last."""
+
+from tests.bench.realbugs.ort_kernels import KERNELS
+from tests.bench.realbugs.ort_optimiser import OPTIMISER
+
+BUGS = (*OPTIMISER, *KERNELS)
+ASIDE = BUGS[3::4]

@@ -1,0 +1,207 @@
+"""`python -m tests.bench.realbugs.score OUT [--aside] [--skip bisect] [ID…]` reduces real bugs and scores it.
+
+Each bug stands in its host and is checked, reduced, checked on the release that mended it, bisected and run
+as a script, by the command line and on the release that had it. `OUT/score.json` and `OUT/score.md` hold
+the table; what is there already is not done again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from corpus.release import Range, numbers
+from tests.bench.realbugs.bug import RELEASES, Bug
+from tests.bench.realbugs.bugs import ASIDE, BUGS
+from tests.bench.realbugs.host import within_host
+from triage.bisection.environments import EnvironmentCache, cache_folder
+from triage.bisection.package_index import list_releases
+
+CRUX = str(Path(sys.executable).with_name("crux"))
+SECONDS = 1200
+Row = dict[str, Any]
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Fill the folder and print the table."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("out", type=Path)
+    parser.add_argument("ids", nargs="*")
+    parser.add_argument("--aside", action="store_true")
+    parser.add_argument("--skip", action="append", default=[])
+    asked = parser.parse_args(arguments)
+    chosen = [bug for bug in BUGS if bug.id in asked.ids or (not asked.ids and (bug in ASIDE) == asked.aside)]
+    rows = [_scored(bug, asked.out / bug.id, asked.skip) for bug in chosen]
+    rows = [{**row, "grouped": _is_grouped(row, rows)} for row in rows]
+    text = table(rows)
+    (asked.out / "score.json").write_text(json.dumps(rows, indent=1))
+    (asked.out / "score.md").write_text(text)
+    print(text)
+
+
+def _scored(bug: Bug, folder: Path, skipped: Sequence[str]) -> Row:
+    kept = folder / "row.json"
+    row: Row = json.loads(kept.read_text()) if kept.exists() else {"id": bug.id, "cause": bug.name_of_cause}
+    steps = {"check": _check, "reduce": _reduce, "fixed": _fixed, "bisect": _bisect, "script": _script}
+    for name, step in steps.items():
+        if name not in skipped and not any(each.startswith(f"{name}.") for each in row):
+            facts = step(bug, folder, row)
+            row.update({f"{name}.{key}": value for key, value in facts.items()})
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            kept.write_text(json.dumps(row, indent=1))
+    print(
+        bug.id, {key: value for key, value in row.items() if isinstance(value, bool | int)}, file=sys.stderr
+    )
+    return row
+
+
+def python_of(release: str) -> str:
+    """An interpreter with a release of ONNX Runtime, made where there is none."""
+    offer = list_releases("onnxruntime", Range(release, release))
+    cache = EnvironmentCache(cache_folder(), "onnxruntime", lambda python: ("", ""))
+    with cache.environment(release, offer.runnable[release]) as made:
+        return str(made.python)
+
+
+def _crux(*words: object) -> tuple[Row, float]:
+    """What a command prints as JSON, and its CPU seconds."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    command = [CRUX, *map(str, words), "--json", "--quiet", "--offline"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        return {"error": "timeout"}, float(SECONDS)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    line = done.stdout[done.stdout.find("{") :] or "{}"
+    found: Row = json.loads(line) if line else {}
+    return found or {"error": done.stderr[-300:]}, round(spent, 1)
+
+
+def _on(bug: Bug, release: str) -> list[str]:
+    oracles = ["--oracles", bug.oracles] if bug.oracles else []
+    return ["--target", f"ort@python={python_of(release)}", *oracles]
+
+
+def _check(bug: Bug, folder: Path, row: Row) -> Row:
+    model = bug.write(folder, *within_host(bug))
+    found, spent = _crux("check", model, "--inputs", model.with_name("inputs.npz"), *_on(bug, bug.release))
+    said = (found.get("outcome", ""), found.get("phase", ""))
+    seen = said[0] == bug.outcome and said[1].startswith(bug.phase)
+    title = found.get("title", found.get("error", ""))
+    return {"seen": seen, "said": " ".join(said), "title": title, "cpu": spent}
+
+
+def _reduce(bug: Bug, folder: Path, row: Row) -> Row:
+    if row.get("check.said", "").startswith(("pass", " ")):
+        return {"nodes": 999, "least": bug.least, "is_least": False}
+    model, out = folder / "model.onnx", folder / "least"
+    found, spent = _crux(
+        "reduce", model, "-o", out, "--inputs", folder / "inputs.npz", "--db", folder.parent / "bugs.db",
+        *_on(bug, bug.release),
+    )  # fmt: skip
+    nodes = int(found.get("nodes_after", 999))
+    facts = {"symptom": found.get("symptom", found.get("error", "")), "passes": found.get("passes", [])}
+    sizes = {"nodes": nodes, "least": bug.least, "is_least": nodes <= bug.least}
+    costs = {"checks": found.get("checks", 0), "cpu": spent, "named": _named(bug, found)}
+    return {**sizes, **costs, "signature": found.get("signature", ""), "ops": found.get("ops", []), **facts}
+
+
+def _named(bug: Bug, found: Row) -> bool:
+    """Whether the passes, the symptom or the one operator that is left name what the fix changed."""
+    words = [*found.get("passes", []), *found.get("passes_cures", []), found.get("symptom", "")]
+    if len(found.get("ops", [])) == 1:
+        words += found["ops"]
+    said = _letters(" ".join(map(str, words)))
+    return any(_letters(each) in said for each in bug.culprits)
+
+
+def _letters(text: str) -> str:
+    return "".join(filter(str.isalnum, text.casefold()))
+
+
+def _fixed(bug: Bug, folder: Path, row: Row) -> Row:
+    if not bug.first_fixed or not (folder / "least").exists():
+        return {"faithful": None}
+    found, _ = _crux("check", folder / "least", *_on(bug, bug.first_fixed))
+    return {"faithful": found.get("bug") is False, "fixed_says": found.get("title", "")}
+
+
+def _bisect(bug: Bug, folder: Path, row: Row) -> Row:
+    if not (folder / "least").exists():
+        return {"right": False}
+    asked = ["--package", "onnxruntime", "--seen-on", bug.release]
+    span = ["--versions", f"{RELEASES[0]}..{RELEASES[-1]}", *_on(bug, bug.release)[2:]]
+    found, spent = _crux("bisect", folder / "least", *asked, *span)
+    bad, fixed = found.get("first_bad") or "", found.get("first_fixed") or ""
+    began = _is_between(bug.last_good, bad, bug.span[0])
+    right = began and _is_between(bug.span[1], fixed, bug.first_fixed)
+    return {"first_bad": bad, "first_fixed": fixed, "right": right, "cpu": spent}
+
+
+def _is_between(before: str, release: str, last: str) -> bool:
+    """Whether a release comes behind one and not behind another; "" is before, or behind, all."""
+    if not release or not last:
+        return release == last
+    return (not before or numbers(before) < numbers(release)) and numbers(release) <= numbers(last)
+
+
+def _script(bug: Bug, folder: Path, row: Row) -> Row:
+    script = folder / "least" / "repro.py"
+    if not script.exists():
+        return {"runs": False}
+    command = [python_of(bug.release), str(script.absolute())]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=folder)
+    return {"runs": done.returncode == 1}
+
+
+def _is_grouped(row: Row, rows: Iterable[Row]) -> bool | None:
+    """Whether a bug's cluster holds all tellings of its cause, and none of another; None where unknown."""
+    clusters = {each["id"]: each.get("reduce.signature") for each in rows}
+    mine = clusters[row["id"]]
+    if not mine:
+        return None
+    return all((clusters[each["id"]] == mine) == (each["cause"] == row["cause"]) for each in rows)
+
+
+COLUMNS = {
+    "seen": "check.seen",
+    "at least": "reduce.is_least",
+    "culprit": "reduce.named",
+    "faithful": "fixed.faithful",
+    "grouped": "grouped",
+    "releases": "bisect.right",
+    "script": "script.runs",
+}
+
+
+def table(rows: Sequence[Row]) -> str:
+    """The score as a table: one row a bug, and the shares below."""
+    lines = [f"| bug | {' | '.join(COLUMNS)} | nodes | checks | CPU s |", f"|{'---|' * (len(COLUMNS) + 4)}"]
+    for row in rows:
+        marks = [{True: "yes", False: "NO", None: "–"}[row.get(key)] for key in COLUMNS.values()]
+        nodes = f"{row.get('reduce.nodes', '')} of {row.get('reduce.least', '')}"
+        numbers_of = [nodes, str(row.get("reduce.checks", "")), str(row.get("reduce.cpu", ""))]
+        lines.append(f"| {row['id']} | {' | '.join([*marks, *numbers_of])} |")
+    shares = []
+    for key in COLUMNS.values():
+        known = [row[key] for row in rows if row.get(key) is not None]
+        shares.append(f"{sum(known)} of {len(known)}")
+    medians = [_median(rows, key) for key in ("reduce.checks", "reduce.cpu")]
+    return "\n".join([*lines, f"| all | {' | '.join([*shares, '', *medians])} |", ""])
+
+
+def _median(rows: Sequence[Row], key: str) -> str:
+    values = [row[key] for row in rows if row.get(key)]
+    return f"median {statistics.median(values):g}" if values else ""
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
