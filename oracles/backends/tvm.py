@@ -290,8 +290,8 @@ def _from_tvm(value: Any) -> Any:
     return [_from_tvm(item) for item in value] if isinstance(value, Array) else None
 
 
-def about(error: BaseException) -> tuple[str, str]:
-    """The operator that the importer was at, and the result of that node.
+def about(error: BaseException) -> tuple[str, str, dict[str, list[str] | None]]:
+    """The operator that the importer was at, the result of that node, and the dims known of what led there.
 
     Neither the error's text nor the traceback tells. A line says what the importer's own documentation claims
     where the error refuses it.
@@ -305,7 +305,33 @@ def about(error: BaseException) -> tuple[str, str]:
     claim = claim_of(form_of(str(error)), documents_along(error, IMPORTERS))
     head = f"{REACHED}{reached}\n" if reached else ""
     head = f"Error converting operator {operator}\n" if operator else head
-    return f"{head}{DOCUMENTED}{claim}\n" if claim else head, at
+    return f"{head}{DOCUMENTED}{claim}\n" if claim else head, at, _dims_known(error)
+
+
+def _dims_known(error: BaseException) -> dict[str, list[str] | None]:
+    """The dims that the importer knows of results that lead to the node that it was at; None of no dims.
+
+    Back from that node, up to the first results with dims that are too large to be sizes. Those that it has
+    made constants of are left out.
+    """
+    known = next((each for each in _locals_of(error, "_construct_nodes") if "node" in each), None)
+    if known is None:
+        return {}
+    makers = {name: node for node in known["graph"].node for name in node.output if name}
+    found: dict[str, list[str] | None] = {}
+    waiting = [known["node"]]
+    while waiting:
+        for name in waiting.pop(0).input:
+            made = known["self"]._nodes.get(name)
+            is_constant = not hasattr(made, "ty") or type(made).__name__.endswith(("Const", "Constant"))
+            if name not in makers or name in found or is_constant:
+                continue
+            shape = getattr(getattr(made.ty, "shape", None), "values", None)
+            dims = None if shape is None else [str(getattr(dim, "value", dim)) for dim in shape]
+            found[name] = dims
+            if dims is None or (len(dims) < 2 and all(dim.isdigit() for dim in dims)):
+                waiting.append(makers[name])
+    return found
 
 
 def _nodes_reached(error: BaseException) -> list[Any]:
