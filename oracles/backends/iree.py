@@ -24,14 +24,16 @@ CODE = ("llvm-cpu", "vmvx")
 
 _LACKS = """
 AffineGrid Attention BitCast CausalConvWithState Col2Im ConcatFromSequence CumProd DFT DeformConv
-ImageDecoder LinearAttention Loop MaxRoiPool MaxUnpool NegativeLogLikelihoodLoss Optional
+Dropout ImageDecoder LinearAttention Loop MaxRoiPool MaxUnpool NegativeLogLikelihoodLoss Optional
 OptionalGetElement OptionalHasElement RMSNormalization RegexFullMatch RoiAlign RotaryEmbedding STFT
 Scan SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength
-SequenceMap SoftmaxCrossEntropyLoss SplitToSequence StringConcat StringNormalizer StringSplit SwiGLU
-Swish TensorScatter TfIdfVectorizer
+SequenceMap Shrink SoftmaxCrossEntropyLoss Softsign SplitToSequence StringConcat StringNormalizer
+StringSplit SwiGLU Swish TensorScatter TfIdfVectorizer
 """
 LACKS = frozenset(_LACKS.split())
-"""The operators of ONNX that no lowering takes."""
+"""The operators of ONNX that no lowering takes, or hardly a form of them."""
+NARROW = frozenset({"string", "int2", "uint2", "int4", "uint4", "float4_e2m1fn", "float8_e8m0fnu"})
+"""What its importer has no element type for, or its runtime no array of numpy's."""
 
 NO_INPUT = "IREE takes no input of dtype string, sequence, optional or map"
 
@@ -113,7 +115,8 @@ def _compiled(text: str, settings: dict[str, Any], enter: Callable[[str], None])
             library.ireeCompilerInvocationSetCompileToPhase(handle, end.encode())
             good, start = invocation.execute(), end
     if not good:
-        raise RuntimeError(_in_short(said))
+        text = _in_short(said)
+        raise (NotImplementedError if UNLOWERED.search(text) else RuntimeError)(text)
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/code.vmfb"
         output = Output.open_file(path)
@@ -141,6 +144,9 @@ def _listen(library: Any, handle: Any) -> list[str]:
     enable(handle, 0, library.crux_listener, None)
     return said
 
+
+UNLOWERED = re.compile(r"failed to legalize operation '(torch|math|arith)\.|unhandled torch type")
+"""Its words for a form without a lowering, such as one of a dim that is not static."""
 
 ERROR = 2
 PLACE = re.compile(r"^(?:\S+:\d+:\d+|loc\([^)]*\)): ?", re.M)
@@ -244,10 +250,10 @@ def configs(target: Target) -> tuple[Config, ...]:
 
 
 UNSUPPORTED = re.compile(
-    r"failed to legalize operation '(torch|math|arith)\.|unhandled torch type|[Uu]nsupported|not supported"
+    UNLOWERED.pattern + r"|[Uu]nsupported|not supported"
     r"|takes no input of|[Uu]nimplemented|[Nn]ot (yet )?implemented|SIGSEGV.* in onnx_cpp2py_export"
 )
-"""Its own words for a form without a lowering; and onnx's inference of shapes is no part of it."""
+"""Its own words for what it lacks; and onnx's inference of shapes is no part of it."""
 
 
 def classify(run: Run) -> str:
@@ -268,5 +274,6 @@ def backend() -> Backend:
         baseline="ort",  # its least level optimises as well
         forks=True,
         tells_operators=True,
+        lacks=NARROW,
         libraries=LIBRARIES,
     )
