@@ -96,7 +96,8 @@ make_venv() {
     say "making .venv with $("$python" --version) ($python)"
     mkdir -p "$venv"
     : >"$venv/unfinished"
-    "$python" -I -m venv --clear --without-pip "$venv" >&2 || give_up "$python cannot make $venv"
+    local told
+    told=$("$python" -I -m venv --clear --without-pip "$venv" 2>&1) || give_up "$python cannot make $venv (${told##*$'\n'})"
     : >"$venv/unfinished"
 }
 
@@ -238,6 +239,7 @@ add_extra() { # NAME...
 # nothing to do. pip inherits the lock, so a start after a killed one waits until that pip has ended. The
 # command that follows holds `.venv` open, shared with others, as long as it runs.
 prepare_environment() {
+    trap 'say "interrupted; the next start goes on"; exit 130' INT
     exec 9<"$root"
     if ! is_up_to_date || was_interrupted; then
         if ! flock --nonblock 9; then
@@ -248,4 +250,5 @@ prepare_environment() {
     fi
     exec 8<"$venv" 9<&-
     flock --shared 8
+    trap - INT
 }

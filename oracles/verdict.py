@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -72,7 +72,8 @@ class Run:
     leaf class of a Python exception; `message` its text (of a crash: what the process wrote to stderr);
     `trace` the full text as a person would see it. `execute_seconds` are the CPU seconds of the execution.
     `log` holds the backend's own log lines if they were asked for. `at` is a tensor of the node at which an
-    exception stopped the framework, if its own stack tells.
+    exception stopped the framework, if its own stack tells; `dims` are those that the framework knew of
+    results that lead there, None of one without known dims.
     """
 
     config: Config
@@ -88,6 +89,7 @@ class Run:
     execute_seconds: float = 0.0
     log: tuple[str, ...] = ()
     at: str = ""
+    dims: Mapping[str, Sequence[str] | None] = field(default_factory=dict)
 
     @property
     def is_ok(self) -> bool:

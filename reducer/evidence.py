@@ -27,10 +27,12 @@ def read_hints(verdict: Verdict | None, culprit: str = "") -> Hints:
     ):
         text, culprit = verdict.title, ""
     quoted = [next(filter(None, groups), "") for groups in _QUOTED.findall(text)]
-    stopped_at = next((run.at for run in (verdict.runs if verdict else ()) if run.at), "")
+    stopped = next((run for run in (verdict.runs if verdict else ()) if run.at), None)
+    stopped_at, dims = (stopped.at, stopped.dims) if stopped is not None else ("", {})
     found = (stopped_at,) if stopped_at else (culprit, *quoted)
     names = tuple(dict.fromkeys(name for name in found if name))
-    return Hints(operators=tuple(dict.fromkeys(_words(text))), nodes=names, stopped_at=stopped_at)
+    operators = tuple(dict.fromkeys(_words(text)))
+    return Hints(operators=operators, nodes=names, stopped_at=stopped_at, dims=dims)
 
 
 def needed_operator(verdict: Verdict | None, subject: Subject) -> str:

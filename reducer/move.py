@@ -28,20 +28,24 @@ SearchOf: TypeAlias = Generator[Callable[[], S | None], bool, S]
 class Hints:
     """The evidence that guides the moves: operators and nodes that the failure names, and wrong values.
 
-    `stopped_at` is the result of the node at which the framework's own stack says that it stopped.
+    `stopped_at` is the result of the node at which the framework's own stack says that it stopped;
+    `dims` are those that the framework knew of results that lead there, None of one without.
     `divergence` is where the optimised run first differs from the un-optimised one. `witness` belongs to
     the last interesting candidate: pairs of a dim and a position along it.
     `operands` are those of the original's nodes, each by its first result. `looks` bounds what a look at
-    candidates that seldom fail asks for. `is_thorough` lifts the bounds of searches.
+    candidates that seldom fail asks for. `accepts` says whether a candidate would be asked for at all.
+    `is_thorough` lifts the bounds of searches.
     """
 
     operators: tuple[str, ...] = ()
     nodes: tuple[str, ...] = ()
     stopped_at: str = ""
+    dims: Mapping[str, Sequence[str] | None] = field(default_factory=dict)
     divergence: DivergedTensors = field(default_factory=DivergedTensors)
     witness: tuple[tuple[int, int], ...] = ()
     operands: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     looks: int = 3
+    accepts: Callable[[Subject], bool] = lambda candidate: candidate.is_valid
     is_thorough: bool = False
 
 
@@ -118,7 +122,7 @@ def all_at_once(search: Callable[[S, Hints], Search]) -> Callable[[S, Hints], Se
     """
 
     def searched(subject: S, hints: Hints) -> Search:
-        found, steps = (subject, 0) if hints.witness else _granted(search(subject, hints))
+        found, steps = (subject, 0) if hints.witness else _granted(search(subject, hints), hints)
         if steps > 1 and size(found) < size(subject) and (yield lambda: found):
             return found
         return (yield from search(subject, hints))
@@ -126,14 +130,14 @@ def all_at_once(search: Callable[[S, Hints], Search]) -> Callable[[S, Hints], Se
     return searched
 
 
-def _granted(search: Search) -> tuple[Subject, int]:
-    """What a search ends with if every valid candidate fails, and how many there were."""
+def _granted(search: Search, hints: Hints) -> tuple[Subject, int]:
+    """What a search ends with if every candidate fails that would be asked for, and how many there were."""
     steps = 0
     try:
         proposal = next(search)
         while True:
             candidate = proposal()
-            is_valid = candidate is not None and candidate.is_valid
+            is_valid = candidate is not None and hints.accepts(candidate)
             steps += is_valid
             proposal = search.send(is_valid)
     except StopIteration as end:

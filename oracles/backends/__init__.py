@@ -3,28 +3,45 @@
 A module has its backend's name, with `_` for `-`: only the one that is asked for is imported. It has a half
 for the worker (`load`, `run` …) and ends with `backend()`, which says what crux knows of it
 (`oracles.abilities`). The worker loads the file alone, under any Python from 3.8 on.
+Other distributions bring theirs by an entry point of the group `tensorcrux.backends`.
 """
 
 import importlib
+import importlib.metadata
 import pkgutil
 from collections.abc import Iterator
 from functools import cache
+from typing import Any
 
 from corpus.errors import UserError
 from oracles.abilities import Backend
 
 
 def _found() -> Iterator[Backend]:
-    """Yield each backend, imported when its turn comes."""
-    for info in pkgutil.iter_modules(__path__):
-        found: Backend = importlib.import_module(f"{__name__}.{info.name}").backend()
+    """Yield each backend, imported when its turn comes, ours last: nobody replaces them."""
+    ours = (importlib.import_module(f"{__name__}.{info.name}") for info in pkgutil.iter_modules(__path__))
+    for module in (*installed("tensorcrux.backends"), *ours):
+        found: Backend = module.backend()
         yield found
+
+
+def installed(group: str) -> Iterator[Any]:
+    """Yield what other distributions offer under a group of entry points.
+
+    Raises `UserError` for one that cannot be imported.
+    """
+    for point in sorted(importlib.metadata.entry_points(group=group), key=lambda each: each.name):
+        try:
+            yield point.load()
+        except (ImportError, AttributeError, SyntaxError) as error:
+            whose = point.dist.name if point.dist else point.value
+            raise UserError(f"{whose}: its entry point {point.value} fails ({error}); uninstall it") from None
 
 
 @cache
 def backends() -> dict[str, Backend]:
     """Every backend by its name."""
-    return {backend.name: backend for backend in _found()}
+    return dict(sorted({backend.name: backend for backend in _found()}.items()))
 
 
 @cache

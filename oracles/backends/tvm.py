@@ -23,21 +23,36 @@ LIBRARIES = (
 
 
 def load() -> str:
-    """Import the framework (in the zygote) and compile one program, which leaves no thread behind."""
+    """Import the framework (in the zygote) and compile one program, which leaves no thread behind.
+
+    Before 0.27 TVM's own IR was built otherwise: such a release runs ONNX models alone.
+    """
     import numpy as np
     import tvm
 
+    import oracles.worker.tvm.watch
+
     try:
         import oracles.worker.tvm.build
-        import oracles.worker.tvm.tir.run
-        import oracles.worker.tvm.watch  # noqa: F401 (here, so that no worker has to)
+        import oracles.worker.tvm.tir.run  # noqa: F401 (here, so that no worker has to)
     except (ImportError, AttributeError) as error:
-        raise ImportError(
-            f"tvm {tvm.__version__} lacks what crux builds and watches programs by since 0.27 ({error})"
-        ) from error
-
+        if tuple(map(int, tvm.__version__.split(".")[:2])) >= SINCE:
+            raise
+        lacks.append(
+            f"unsupported type of program: tvm {tvm.__version__} lacks what programs are built by ({error})"
+        )
     run(_warm_up_program(), {"x": np.ones(1, "float32")}, {}, None, lambda phase: None)
     return str(tvm.__version__)
+
+
+SINCE = (0, 27)
+lacks: list[str] = []
+"""Why the release that was loaded runs no programs of TVM's own IR; empty where it does."""
+
+
+def _must_have_ir() -> None:
+    if lacks:
+        raise NotImplementedError(lacks[0])
 
 
 def _warm_up_program() -> bytes:
@@ -69,6 +84,7 @@ def run_relax(
     program: Any, inputs: dict[str, Any], settings: dict[str, Any], outputs: Any, enter: Callable[[str], None]
 ) -> dict[str, Any]:
     """Optimise, build and run one Relax program, by the settings of `run`; `show=source` gives its text."""
+    _must_have_ir()
     import tvm_ffi
 
     from oracles.worker.tvm.watch import configured, watched
@@ -86,6 +102,7 @@ def run_tir(
     program: Any, inputs: dict[str, Any], settings: dict[str, Any], outputs: Any, enter: Callable[[str], None]
 ) -> dict[str, Any]:
     """Build and run a module of PrimFuncs; with `batch` many of them together."""
+    _must_have_ir()
     from oracles.worker.tvm.tir.run import run_batch, run_program
     from oracles.worker.tvm.watch import configured, watched
 
@@ -273,8 +290,8 @@ def _from_tvm(value: Any) -> Any:
     return [_from_tvm(item) for item in value] if isinstance(value, Array) else None
 
 
-def about(error: BaseException) -> tuple[str, str]:
-    """The operator that the importer was at, and the result of that node.
+def about(error: BaseException) -> tuple[str, str, dict[str, list[str] | None]]:
+    """The operator that the importer was at, the result of that node, and the dims known of what led there.
 
     Neither the error's text nor the traceback tells. A line says what the importer's own documentation claims
     where the error refuses it.
@@ -288,7 +305,33 @@ def about(error: BaseException) -> tuple[str, str]:
     claim = claim_of(form_of(str(error)), documents_along(error, IMPORTERS))
     head = f"{REACHED}{reached}\n" if reached else ""
     head = f"Error converting operator {operator}\n" if operator else head
-    return f"{head}{DOCUMENTED}{claim}\n" if claim else head, at
+    return f"{head}{DOCUMENTED}{claim}\n" if claim else head, at, _dims_known(error)
+
+
+def _dims_known(error: BaseException) -> dict[str, list[str] | None]:
+    """The dims that the importer knows of results that lead to the node that it was at; None of no dims.
+
+    Back from that node, up to the first results with dims that are too large to be sizes. Those that it has
+    made constants of are left out.
+    """
+    known = next((each for each in _locals_of(error, "_construct_nodes") if "node" in each), None)
+    if known is None:
+        return {}
+    makers = {name: node for node in known["graph"].node for name in node.output if name}
+    found: dict[str, list[str] | None] = {}
+    waiting = [known["node"]]
+    while waiting:
+        for name in waiting.pop(0).input:
+            made = known["self"]._nodes.get(name)
+            is_constant = not hasattr(made, "ty") or type(made).__name__.endswith(("Const", "Constant"))
+            if name not in makers or name in found or is_constant:
+                continue
+            shape = getattr(getattr(made.ty, "shape", None), "values", None)
+            dims = None if shape is None else [str(getattr(dim, "value", dim)) for dim in shape]
+            found[name] = dims
+            if dims is None or (len(dims) < 2 and all(dim.isdigit() for dim in dims)):
+                waiting.append(makers[name])
+    return found
 
 
 def _nodes_reached(error: BaseException) -> list[Any]:

@@ -3,6 +3,7 @@
 from corpus.case import Case
 from oracles.backends import find_backend
 from oracles.naming.signature import symptom_of_run
+from oracles.numerics.input_noise import contradiction, keeps_to
 from oracles.probes.context import Context, evidence
 from oracles.text.normalise import name_operators, parse_message, unwrap
 from oracles.verdict import Outcome, Phase, Run, Status, Verdict
@@ -22,11 +23,20 @@ def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None
     if len(raised) < len(others) and not _is_due(baseline, context):
         return _verdict(baseline, "un-optimised", runs, context)
     # Every configuration refuses a model that the checker accepts: another implementation decides
-    if context.referee.is_ok:
+    if _is_computed(context):
         return _verdict(runs[0], "", runs, context)
     symptom = symptom_of_run(Outcome.INVALID, runs[0], context.names)
     title = f"refused by {context.referee.config.label} too: {_summary(runs[0])}"
     return Verdict(Outcome.INVALID, runs[0].phase, title, symptom, runs)
+
+
+def _is_computed(context: Context) -> bool:
+    """Whether another implementation computes what is declared: numpy broadcasts what operators may not."""
+    types = ((context.declared(name), value) for name, value in context.referee.outputs.items())
+    return context.referee.is_ok and all(
+        declared is None or contradiction(declared, value) is None or keeps_to(declared, value, "shape")
+        for declared, value in types
+    )
 
 
 def _is_due(baseline: Run, context: Context) -> bool:

@@ -8,7 +8,7 @@ from corpus.case import Case
 from oracles.abilities import language_of
 from oracles.numerics.compare import compare_outputs
 from oracles.probes.context import Context
-from oracles.verdict import Outcome, Phase, Run, Symptom, Verdict, WrongResult
+from oracles.verdict import Mark, Outcome, Phase, Run, Symptom, Verdict, WrongResult
 
 ORDER = 57
 SIDE = "un-optimised"
@@ -34,6 +34,8 @@ def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None
     found = noise.beyond_noise(again.outputs, baseline.outputs, context.tolerance)
     difference = next(iter(found), None)
     if difference is None:
+        if Mark.UNDECIDED in noise.notes.marks:
+            context.noise.notes.add(noise.notes.marks[Mark.UNDECIDED], Mark.UNDECIDED)
         return None
     symptom = Symptom(Outcome.MISMATCH, Phase.COMPARE, difference.kind, "functions", side=SIDE)
     told = f"with functions {difference}, not as inlined"

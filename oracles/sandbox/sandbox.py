@@ -390,6 +390,7 @@ def decode_run(config: Config, header: Mapping[str, Any], body: memoryview, earl
         execute_seconds=header["execute"],
         log=tuple(header.get("log", "").splitlines()),
         at=header.get("at", ""),
+        dims=header.get("dims", {}),
     )
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
 import resource
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -16,7 +18,7 @@ from pathlib import Path
 
 from corpus.errors import UserError
 from corpus.processes import TOGETHER, end_group, start, wait
-from corpus.reading import must_stay_within, read_text
+from corpus.reading import read_text
 from oracles.backends.inductor import HEADERS, has_late_vectors
 from oracles.sandbox.container import kernel
 from oracles.sandbox.container.start import command_in
@@ -28,10 +30,11 @@ from oracles.worker import scripts as recording
 MOST_TEXT = 4 << 20
 START_SECONDS = 30.0
 """What importing frameworks may take, besides the time of runs."""
-RUNS = 3
-"""How many runs' time a whole script may take."""
+RUNS, WAITS = 3, 10
+"""How many runs' CPU time each process of a script may take, and how many runs' time by the clock."""
 BY_TESTS = re.compile(r"^(\s*def test_|class \w+\(.*TestCase\))", re.M)
-GUARDED = re.compile(r"^if __name__\s*==|^\s*(unittest|pytest)\.main\(", re.M)
+DEFINES = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign)
+"""The statements of a file that only says what its tests are."""
 HOME = Path(recording.__file__).parents[3]
 START = Path(recording.__file__).parent / "start"
 KILLED = 192
@@ -39,17 +42,22 @@ KILLED = 192
 LACKS = "lacks"
 LACKING = re.compile(
     r"(\w+: )?(NameError|ModuleNotFoundError|ImportError|FileNotFoundError|NoSuchFile|SyntaxError|HTTPError"
-    r"|\w*Connection\w*Error|URLError|LocalEntryNotFoundError|OSError: We couldn't connect)"
+    r"|AttributeError: module '[\w.]+' has no|\w*Connection\w*Error|URLError|LocalEntryNotFoundError"
+    r"|OSError: We couldn't connect)"
 )
 """Exceptions of a script that is not whole, or wants something from outside: no failure of a compiler."""
 CALLED, ENDED, FAILED = "called", "ended", "failed"
+
+
+TEXTS = ("event", "call", "type", "text", "unkept", "target", "passes")
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
     """A line that the recorder wrote, or that a crash left (`crashed`); what does not apply is empty.
 
-    `folder` holds the program of a call, or the arguments `fed` to a function.
+    `folder` holds the program of a call, or the arguments `fed` to a function; `passes` names the pass that a
+    call applies.
     """
 
     event: str
@@ -59,6 +67,7 @@ class Note:
     text: str = ""
     unkept: str = ""
     target: str = ""
+    passes: str = ""
     threads: int = 0
     is_same: bool = True
     frames: tuple[tuple[str, str, str], ...] = ()
@@ -105,10 +114,14 @@ class ScriptRun:
 
     def urgency(self, call: Note) -> tuple[bool, bool, float]:
         """A key by which calls stand first that did not end well, then the latest before values differed."""
-        after = (each for each in self.notes[self.notes.index(call) + 1 :] if each.event in (ENDED, FAILED))
         differed = next((each.at for each in self.events("compared") if not each.is_same), float("inf"))
+        return self.ended_well(call), call.at > differed, -call.at
+
+    def ended_well(self, call: Note) -> bool:
+        """Whether a call came back with a result."""
+        after = (each for each in self.notes[self.notes.index(call) + 1 :] if each.event in (ENDED, FAILED))
         ended = next((each for each in after if each.call == call.call), None)
-        return ended is not None and ended.event == ENDED, call.at > differed, -call.at
+        return ended is not None and ended.event == ENDED
 
     def complaint(self, printed: str = "") -> Complaint:
         """What the script complains of, the surest sign first; `printed` is a pattern that its user names."""
@@ -119,7 +132,8 @@ class ScriptRun:
         return next((each for each in (way() for way in ways) if each.kind), NO_COMPLAINT)
 
     def _out_of_time(self) -> Complaint:
-        return NO_COMPLAINT if self.code is not None else Complaint("hang", "it does not end", "hang")
+        ended = (256 - signal.SIGXCPU, 256 - signal.SIGKILL, None)
+        return Complaint("hang", "it does not end", "hang") if self.code in ended else NO_COMPLAINT
 
     def _crash(self) -> Complaint:
         crashed = next((each.text for each in self.events("crashed")), "")
@@ -193,8 +207,13 @@ def script_run(
 
 def _command(text: str, name: str, python: str) -> list[str]:
     """The interpreter with the script, or with its tests where it has no other code to run."""
-    is_tests = BY_TESTS.search(text) and not GUARDED.search(text)
+    body = ast.parse(text).body if BY_TESTS.search(text) else []
+    is_tests = body and all(isinstance(each, DEFINES) or _is_text(each) for each in body)
     return [python, str(START / "run_tests.py"), name] if is_tests else [python, name]
+
+
+def _is_text(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
 def _ended(
@@ -212,13 +231,13 @@ def _ended(
         **({} if has_late_vectors() else {"TORCHINDUCTOR_VEC_ISA_OK": "1"}),
         "CUDA_VISIBLE_DEVICES": "",
     }
-    seconds = RUNS * limits.wall_seconds + START_SECONDS
+    seconds = WAITS * limits.wall_seconds + START_SECONDS
     with printed.open("wb") as output:
         process = start(
             command_in(own, work, command, shown, places),
             stdout=output,
             stderr=TOGETHER,
-            confine=partial(_confine, limits.memory_bytes),
+            confine=partial(_confine, limits),
         )
         try:
             return wait(process, seconds)
@@ -226,9 +245,11 @@ def _ended(
             end_group(process)
 
 
-def _confine(memory: int) -> None:
+def _confine(limits: Limits) -> None:
     """The limits of the script, and its launcher's end with crux's."""
-    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+    seconds = int(RUNS * limits.cpu_seconds + START_SECONDS)
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
+    resource.setrlimit(resource.RLIMIT_DATA, (limits.memory_bytes, limits.memory_bytes))
     kernel.die_with_parent()
 
 
@@ -236,9 +257,10 @@ def _notes(folder: Path) -> list[Note]:
     """The notes of all processes by time; a process that crashed says so in a note of its own."""
     found: list[Note] = []
     for path in sorted(folder.glob("*/notes.jsonl")):
-        must_stay_within(folder, path)
-        lines = [_note(line, path.parent) for line in read_text(path).splitlines() if line.endswith("}")]
         crash = path.with_name("crash.txt")
+        if any(each.is_symlink() for each in (path.parent, path, crash)):
+            raise UserError("the notes of the script lie behind a link; nothing is read from there")
+        lines = [_note(line, path.parent) for line in read_text(path).splitlines() if line.endswith("}")]
         if lines and crash.is_file() and (said := read_text(crash)):
             lines.append(Note("crashed", lines[-1].at, text=said))
         found += lines
@@ -252,10 +274,7 @@ def _note(line: str, folder: Path) -> Note:
         frames = tuple((str(file), str(name), str(code)) for file, name, code in facts.get("frames", ()))
         number = facts.get("folder")
         return Note(
-            **{
-                name: str(facts.get(name, ""))
-                for name in ("event", "call", "type", "text", "unkept", "target")
-            },
+            **{name: str(facts.get(name, "")) for name in TEXTS},
             at=float(facts["at"]),
             threads=int(facts.get("threads", 0)),
             is_same=facts.get("same") is not False,

@@ -468,13 +468,13 @@ def poison(byte: int) -> None:
 def failure(error: BaseException, backend: Any) -> dict[str, Any]:
     """Describe an exception; a backend's `about` adds what the text leaves out, and where it stopped."""
     about = getattr(backend, "about", None)
-    trace, at = about(error) if about else ("", "")
+    trace, at, dims = about(error) if about else ("", "", {})
     trace += "".join(traceback.format_exception(type(error), error, error.__traceback__))
     is_memory = isinstance(error, MemoryError) or OUT_OF_MEMORY.search(str(error))
     status = "out-of-memory" if is_memory else "exception"
     lost = device_error(str(error))
     name = lost or type(error).__name__
-    told = {"message": str(error), "trace": trace, "at": at, "lost": bool(lost)}
+    told = {"message": str(error), "trace": trace, "at": at, "dims": dims, "lost": bool(lost)}
     return {"status": status, "error": name, **told}
 
 

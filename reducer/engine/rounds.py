@@ -88,6 +88,10 @@ class Gate:
             return self.decider.journal.answers[key].interesting
         return None if self._passes_cheap_checks(subject, key) else False
 
+    def accepts(self, subject: Subject) -> bool:
+        """Whether a candidate passes all that costs no check."""
+        return self._passes_cheap_checks(subject, _key(subject, subject.case(self.like), exact=False))
+
     def looks(self, subject: Subject) -> int:
         """How many candidates each look at what seldom fails may ask for.
 
@@ -268,8 +272,9 @@ class Engine:
         return at.then(answer, was_asked=was_asked), answer
 
     def _foresight(self, subject: Subject) -> Speculation:
-        hints = replace(self.hints, witness=self.gate.witness, looks=self.gate.looks(subject))
-        return Speculation(self.moves, hints, self.gate.known, self.odds)
+        gate = self.gate
+        hints = replace(self.hints, witness=gate.witness, looks=gate.looks(subject), accepts=gate.accepts)
+        return Speculation(self.moves, hints, gate.known, self.odds)
 
 
 def _refusals(asked: Sequence[bool]) -> int:

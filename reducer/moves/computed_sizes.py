@@ -40,6 +40,10 @@ def bypass_computed_sizes(subject: OnnxSubject, hints: Hints) -> Search:
         return subject
     pairs = [pair for node in reversed(subject.nodes) for pair in _pairs(subject, node)]
     ways = [partial(way, output, source) for output, source in pairs for way in (_bypassed, _resized_below)]
+    if hints.stopped_at:  # there values are not looked at, and other dims may do as well
+        ways += [
+            partial(_of_other_dims, *pair) for node in subject.nodes for pair in _of_an_element(subject, node)
+        ]
     left = [(-len(found.nodes), way) for way in ways if (found := way(subject)) is not None]
     return (yield from smaller_by(subject, [way for _, way in sorted(left, key=itemgetter(0))]))
 
@@ -52,6 +56,14 @@ def _pairs(subject: OnnxSubject, node: onnx.NodeProto) -> Iterator[tuple[str, st
     for name in reversed(_ancestors(subject, output)):
         if subject.kind(name) == subject.kind(output) and _sizes(subject, name) is not None:
             yield output, name
+
+
+def _of_an_element(subject: OnnxSubject, node: onnx.NodeProto) -> Iterator[tuple[str, str]]:
+    """Yield the node's result and its first operand, if they differ in dims alone."""
+    if len(node.output) == 1 and node.input:
+        made, read = (subject.type_of(name) for name in (node.output[0], node.input[0]))
+        if made and read and made != read and made.tensor_type.elem_type == read.tensor_type.elem_type:
+            yield node.output[0], node.input[0]
 
 
 def _ancestors(subject: OnnxSubject, name: str) -> list[str]:
@@ -101,6 +113,11 @@ def _resized_below(output: str, source: str, subject: OnnxSubject) -> OnnxSubjec
         return None
     if subject.kind(output) != subject.kind(source) or source not in _ancestors(subject, output):
         return None
+    return _of_other_dims(output, source, subject)
+
+
+def _of_other_dims(output: str, source: str, subject: OnnxSubject) -> OnnxSubject | None:
+    """The subject in which `source` stands for `output`, whatever dims what follows gets."""
     nodes = [rename_reads(node, {output: source}) for node in subject.nodes if output not in node.output]
     found = assemble(subject, _alive(nodes, frozenset(subject.graph_outputs), subject))
     return change_model(found, lambda model: None) if found is not None else None

@@ -1,9 +1,12 @@
 """The few nodes that the evidence names, before any search; wrong evidence costs two calls."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import chain
+from typing import TypeAlias
 
 import numpy as np
+import onnx
 
 from corpus.values import Tensor
 from reducer.move import Hints, Move, Search
@@ -12,6 +15,8 @@ from reducer.subject.base import NodeSubject
 from reducer.subject.onnx.nodesets import keep_nodes
 from reducer.subject.onnx.retype import change_tensors
 from reducer.subject.onnx.subject import OnnxSubject
+
+Dims: TypeAlias = Mapping[str, Sequence[str] | None]
 
 MOST = 24
 """A hint that names more nodes than this is no hint."""
@@ -33,7 +38,8 @@ def keep_named_nodes(subject: NodeSubject, hints: Hints) -> Search:
     """
     named = _named(subject, hints)
     if hints.stopped_at and len(named) == 1:
-        return (yield from _lead_to(subject, named))
+        led = yield from _keep_unshaped(subject, named, hints.dims)
+        return led if led is not subject else (yield from _lead_to(subject, named, hints.dims))
     for keep in dict.fromkeys((named, named | around(subject, named))):
         if 0 < len(keep) < len(subject.nodes) and len(keep) <= MOST:
             proposal = partial(subject.keep_nodes, keep)
@@ -42,15 +48,72 @@ def keep_named_nodes(subject: NodeSubject, hints: Hints) -> Search:
     return subject
 
 
-def _lead_to(subject: NodeSubject, node: Items) -> Search:
+def _keep_unshaped(subject: NodeSubject, node: Items, dims: Dims) -> Search:
+    """The node with all that leads to it without known dims, then with the shortest way from where they end.
+
+    A cut nearer would give the framework dims that it must not know.
+    """
+    unshaped = _unshaped(subject, dims)
+    ways = [_shortest_way(subject, node, name, unshaped) for at in node for name in subject.reads[at]]
+    best = subject
+    for keep in (node | _makers(subject, unshaped), *sorted(filter(None, ways), key=len)):
+        if len(node) < len(keep) < len(best.nodes):
+            proposal = partial(_cut_where_known, subject, keep, dims)
+            if (yield proposal):
+                best = proposal() or best
+            if best is subject or keep in ways:
+                break
+    return best
+
+
+def _unshaped(subject: NodeSubject, dims: Dims) -> frozenset[str]:
+    """What has no known dims, and what a cut would make a constant though the framework made none of it."""
+    return frozenset(name for name, known in dims.items() if known is None or name not in subject.dynamic)
+
+
+def _cut_where_known(subject: NodeSubject, keep: Items, dims: Dims) -> NodeSubject | None:
+    """The nodes `keep`; what is cut has the dims that the framework knew, computed ones under a name."""
+    kept = subject.keep_nodes(keep)
+    if kept is None or not dims:
+        return kept
+    texts = {text: f"dim_{at}" for at, text in enumerate(chain.from_iterable(filter(None, dims.values())))}
+
+    def declare(model: onnx.ModelProto) -> None:
+        for info in model.graph.input:
+            for dim, text in zip(info.type.tensor_type.shape.dim, dims.get(info.name) or (), strict=False):
+                if not text.isdigit():
+                    dim.dim_param = text if text.isidentifier() else texts[text]
+
+    return kept.with_tensors({}, declare)
+
+
+def _shortest_way(subject: NodeSubject, node: Items, name: str, unshaped: frozenset[str]) -> Items:
+    """The fewest makers of tensors without known dims from an operand up to one that reads none; or none."""
+    edge = [(name, node)] if name in unshaped else []
+    seen = set[str]()
+    while edge:
+        name, way = edge.pop(0)
+        if name in seen or name not in subject.producer:
+            continue
+        seen.add(name)
+        at = subject.producer[name]
+        above = [each for each in subject.reads[at] if each in unshaped]
+        if not above:
+            return way | {at}
+        edge += [(each, way | {at}) for each in above]
+    return frozenset()
+
+
+def _lead_to(subject: NodeSubject, node: Items, dims: Dims) -> Search:
     """The node alone, then with what is 1, 2, 4, … steps up; between the last two by bisection."""
     best, low, steps = subject, -1, 0
     while best is subject and steps <= DEEPEST:
-        proposal = partial(subject.keep_nodes, above(subject, node, steps))
+        keep = above(subject, node, steps)
+        proposal = partial(_cut_where_known, subject, keep, dims)
         found = proposal()
         if found is None or len(found.nodes) >= len(subject.nodes):
             break
-        if (yield proposal):
+        if _may_lack_dims(subject, keep, dims) and (yield proposal):
             best = found
         else:
             low, steps = steps, 2 * steps or 1
@@ -59,12 +122,22 @@ def _lead_to(subject: NodeSubject, node: Items) -> Search:
         keep = above(subject, node, middle)
         if len(keep) > WORTH * len(best.nodes):
             break
-        proposal = partial(subject.keep_nodes, keep)
-        if (yield proposal):
+        proposal = partial(_cut_where_known, subject, keep, dims)
+        if _may_lack_dims(subject, keep, dims) and (yield proposal):
             best, steps = proposal() or best, middle
         else:
             low = middle
     return best
+
+
+def _may_lack_dims(subject: NodeSubject, keep: Items, dims: Dims) -> bool:
+    """Whether dims can be unknown in these nodes alone, if unknown dims led to the failure.
+
+    Only a node that loses dims makes them unknown: one without known dims that reads a tensor with some.
+    """
+    unshaped = _unshaped(subject, dims)
+    makers = _makers(subject, unshaped)
+    return not makers or any(name not in unshaped for at in keep & makers for name in subject.reads[at])
 
 
 def above(subject: NodeSubject, nodes: Items, steps: int) -> Items:
@@ -128,7 +201,7 @@ def keep_divergent_nodes(subject: OnnxSubject, hints: Hints) -> Search:
     return subject
 
 
-def _makers(subject: OnnxSubject, names: Iterable[str]) -> Items:
+def _makers(subject: NodeSubject, names: Iterable[str]) -> Items:
     return frozenset(subject.producer[name] for name in names if name in subject.producer)
 
 

@@ -206,6 +206,7 @@ MOVES = (
         240,
         drop_few_nodes,
         reshapes=True,
+        settles=True,
         chance=0.25,
         once=True,
         on=NodeSubject,

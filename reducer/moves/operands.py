@@ -10,7 +10,7 @@ from onnx import AttributeProto, NodeProto, TensorProto, helper
 from onnx.defs import OpSchema
 
 from corpus.onnx.graph import function_key, walk_function, walk_model, walk_nodes
-from reducer.move import Hints, Move, Search, over_sets, smaller_by
+from reducer.move import Hints, Move, Search, all_at_once, over_sets, smaller_by
 from reducer.search import Items, drop_one_at_a_time, find_essentials
 from reducer.subject.onnx.nodesets import assemble
 from reducer.subject.onnx.retype import change_model
@@ -225,7 +225,7 @@ def _copy(attribute: AttributeProto) -> AttributeProto:
 
 
 MOVES = (
-    Move("omit optional operands", 460, omit_operands, reshapes=True, on=OnnxSubject),
+    Move("omit optional operands", 460, all_at_once(omit_operands), reshapes=True, on=OnnxSubject),
     Move("plainer operators", 610, plainer_operators, reshapes=True, chance=0.1, late=True, on=OnnxSubject),
     Move("drop attributes", 450, drop_attributes, reshapes=True, on=OnnxSubject),
 )

@@ -12,6 +12,8 @@ def test_a_record_builds_valid_models_small_and_in_its_host(bug):
     model = bug.build()
     onnx.checker.check_model(model, full_check=True)
     assert {each.name for each in model.graph.input} == set(bug.inputs())
+    if not bug.is_hosted:
+        return
     hosted, inputs = within_host(bug)
     onnx.checker.check_model(hosted, full_check=True)
     assert len(hosted.graph.node) >= 200

@@ -1,4 +1,5 @@
-"""The parts of the documents that the program supplies: `docs/commands.md`, and lists between two marks.
+"""The parts of the documents that the program supplies: `docs/commands.md`, the same as
+a manual page, `docs/crux.1`, and lists between two marks.
 
 `python -m tests.house.reference` writes them anew; `test_docs.py` fails while they differ from the program.
 A list stands between `<!-- generated: NAME -->` and `<!-- end -->`, with NAME a key of `LISTS`.
@@ -11,6 +12,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache
+from importlib.metadata import metadata
 from pathlib import Path
 from typing import cast
 
@@ -29,6 +31,7 @@ from triage.projects import projects
 
 ROOT = Path(__file__).parents[2]
 COMMANDS_PAGE = ROOT / "docs/commands.md"
+MAN_PAGE = ROOT / "docs/crux.1"
 PACKAGES = ("triage", "reducer", "generators", "oracles", "corpus")
 MARKED = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -48,7 +51,7 @@ OPENING = """\
 <!-- Written by `python -m tests.house.reference` from the help of each command: change the help instead. -->
 
 `crux COMMAND --help` (or `-h`) prints the usual options on one screen, `--help-all` all of them. `crux --version` prints the version,
-`crux --install-completion` sets up completion in your shell, and `crux --show-completion` prints it.
+`crux --install-completion` sets up completion in your shell, `crux --show-completion` prints it; a wheel brings `man crux`.
 A command takes its own options, those [shared by all commands](#shared-by-all-commands), and the groups named after *Also*.
 
 Results go to stdout as tables and words, piped too; `--json` prints one JSON document. Only `fuzz`, `check` and `reduce` write JSON lines
@@ -103,6 +106,23 @@ def commands_page() -> str:
         parts += [_section(name, each) for name, each in commands().items() if name.split()[0] in first]
     parts += [_shared_list(title, group) for title, group in _shared().items()]
     return "\n".join(parts)
+
+
+def man_page() -> str:
+    """The same as a manual page."""
+    body = re.sub(r"<!--.*?-->\n", "", commands_page().removeprefix("# Commands\n\n"), flags=re.DOTALL)
+    head = [".TH CRUX 1", ".SH NAME", f"crux \\- {metadata('tensorcrux')['Summary']}", ".SH DESCRIPTION"]
+    return "\n".join([*head, *map(_roff, body.strip().splitlines()), ""])
+
+
+def _roff(line: str) -> str:
+    """A line of the reference in the language of manuals."""
+    text = re.sub(r"\[([^]]+)\]\(#[^)]*\)", r"\1", line.replace("\\<", "<"))
+    text = re.sub(r"[`*]", "", text).replace("\\", "\\e")
+    for mark, macro in (("## ", ".SH "), ("### ", ".SS "), ("- ", ".IP \\(bu 2\n")):
+        if text.startswith(mark):
+            return macro + text.removeprefix(mark).replace("-", "\\-")
+    return f"\\&{text}".replace("-", "\\-") if text else ".PP"
 
 
 def _section(name: str, command: Command) -> str:
@@ -248,6 +268,7 @@ def documents() -> list[Path]:
 def main() -> None:
     """Write what the program supplies."""
     COMMANDS_PAGE.write_text(commands_page())
+    MAN_PAGE.write_text(man_page())
     for path in documents():
         text = path.read_text()
         if (now := filled(text)) != text:

@@ -15,6 +15,7 @@ from oracles.optional import asked_oracles
 from tests.house.reference import (
     COMMANDS_PAGE,
     LISTS,
+    MAN_PAGE,
     MARKED,
     ROOT,
     Command,
@@ -22,6 +23,7 @@ from tests.house.reference import (
     commands_page,
     documents,
     filled,
+    man_page,
     names_of,
     options,
     rule_names,
@@ -60,6 +62,7 @@ def words(path: Path) -> int:
 
 def test_the_reference_of_commands_is_what_the_program_says():
     assert COMMANDS_PAGE.read_text() == commands_page(), "run python -m tests.house.reference"
+    assert MAN_PAGE.read_text() == man_page(), "run python -m tests.house.reference"
 
 
 @pytest.mark.parametrize("path", documents(), ids=lambda path: path.name)

@@ -215,3 +215,14 @@ def test_a_model_without_outputs_shows_nothing(judge):
     del model.graph.output[:]
     silent = Case("onnx", model.SerializeToString(), whole.inputs, whole.target)
     assert judge.verdict(silent).outcome is Outcome.PASS
+
+
+def test_a_kernel_that_refuses_what_numpy_alone_broadcasts_is_right():
+    wide = case(
+        "g (float[1] x, float[2] s) => (float[1] y) { y = LayerNormalization(x, s) }",
+        x=np.ones(1, F),
+        s=np.ones(2, F),
+    )
+    with Judge(Target("ort")) as judge:
+        verdict = judge.verdict(wide)
+    assert (verdict.outcome, verdict.phase) == (Outcome.INVALID, Phase.EXECUTE)

@@ -92,6 +92,17 @@ def test_an_error_of_the_importer_names_the_operator_and_is_tagged(judge):
     assert "importer-limit" in verdict.notes
 
 
+def test_an_error_of_the_importer_says_which_dims_were_known_of_what_led_there(judge):
+    nodes = "a = Neg(x) t = Add(a, z) s = Shape(t) y = Slice(s, low, high)"
+    weights = "int64[1] low = {0}, int64[1] high = {1}"
+    graph = f"g (float[n,2] x, float[m,2] z) => (int64[1] y) <{weights}> {{ {nodes} }}"
+    two = np.ones((2, 2), np.float32)
+    run = verdict_of(judge, graph, x=two, z=two).failing
+    assert run is not None
+    assert run.at == "y"
+    assert run.dims == {"s": None, "t": None, "a": ["n", "2"]}
+
+
 def test_an_operator_that_it_does_not_have_is_no_bug(judge):
     graph = "g (float[2] x) => (float[2] y) { y = Bernoulli<seed = 1.0>(x) }"
     verdict = verdict_of(judge, graph, x=floats(0, 1))

@@ -25,6 +25,7 @@ from reducer.moves.named_nodes import above
 from reducer.moves.names import renamed
 from reducer.options import Options
 from reducer.result import covered, kept_nodes
+from reducer.subject.base import Subject
 from reducer.subject.onnx.divergence import DivergedTensors, find_divergence
 from reducer.subject.onnx.nodesets import keep_nodes
 from reducer.subject.onnx.subject import OnnxSubject
@@ -63,6 +64,46 @@ def test_what_leads_to_it_is_kept_by_the_fewest_steps(judge):
     )
     assert [node.output[0] for node in found.subject.nodes] == [f"v{i}" for i in range(16, 21)]
     assert found.asked == 5, "0, 1, 2, 4 and 3 steps"
+
+
+DIMS = {"v8": ["2"], **dict.fromkeys(f"v{i}" for i in range(9, 20)), "w": ["n // 2"]}
+
+
+def test_what_leads_to_it_without_known_dims_is_kept_and_cut_with_the_dims_that_were_known(judge):
+    nodes = " ".join(f"v{i + 1} = {f'Add(v{i}, w)' if i == 8 else f'Neg(v{i})'}" for i in range(30))
+    text = f"g (float[2] v0, float[2] x) => (float[2] v30) {{ w = Abs(x) {nodes} }}"
+    subject = subject_of(judge, case_of(model_of(text)))
+    hints = Hints(nodes=("v20",), stopped_at="v20", dims=DIMS)
+
+    def is_unknown(model: onnx.ModelProto, inputs: object) -> bool:
+        dims = {info.name: info.type.tensor_type.shape.dim[0] for info in model.graph.input}
+        return "w" in dims and dims["w"].dim_param != "" and dims["v8"].dim_value == 2
+
+    found = drive(find_move("keep the nodes that the evidence names"), subject, is_unknown, hints)
+    assert [node.output[0] for node in found.subject.nodes] == [f"v{i}" for i in range(9, 21)]
+    assert found.asked == 1
+    refused = drive(find_move("keep the nodes that the evidence names"), subject, lambda *_: False, hints)
+    assert refused.asked == 4, "all of them, then 16, 32 and 64 steps: no fewer reach what has dims"
+
+
+def test_what_is_had_at_once_is_what_would_be_asked_for(judge):
+    text = "g (float[2,3] x) => (float[2,1] y) { y = ReduceMax<axes = [1]>(x) }"
+    subject = subject_of(judge, case_of(model_of(text)))
+
+    def asked(accepts: Callable[[Subject], bool]) -> int:
+        return drive(find_move("shrink dims"), subject, lambda *_: True, Hints(accepts=accepts)).asked
+
+    assert asked(lambda candidate: candidate.is_valid) == 1
+    assert asked(lambda candidate: False) > 0, "then each for itself"
+
+
+def test_a_node_that_gives_other_dims_is_bypassed_where_no_value_is_looked_at(judge):
+    text = "g (float[2,3] x) => (int64[2] y) { a = Neg(x) b = Transpose(a) y = Shape(b) }"
+    subject = subject_of(judge, case_of(model_of(text)))
+    move = find_move("size anew what sizes are computed from")
+    found = drive(move, subject, lambda *_: True, Hints(stopped_at="y"))
+    assert [node.op_type for node in found.subject.nodes] == ["Neg", "Shape"]
+    assert not drive(move, subject, lambda *_: True).asked
 
 
 def test_a_candidate_that_does_not_run_is_not_asked_for(judge):

@@ -37,6 +37,7 @@ from triage.bisection.release_results import (
     ReleaseResult,
     ReleaseRunner,
     Settings,
+    SymptomClasses,
     release_result,
 )
 from triage.console.options import CaseOptions
@@ -163,6 +164,34 @@ def test_a_release_that_words_the_same_failure_anew_is_said():
     (failure,) = found["failures"]
     assert [each["release"] for each in failure["reworded"]] == ["1.0.0"]
     assert words["1.0.0"] in failure["reworded"][0]["symptom"]
+
+
+def thrown(release: str, phase: str, op: str, message: str, side: str = "optimised") -> ReleaseResult:
+    words = {
+        "backend": "ort",
+        "outcome": "exception",
+        "phase": phase,
+        "side": side,
+        "op": op,
+        "message": message,
+    }
+    shown = {name: text for name, text in words.items() if text}
+    return ReleaseResult(release, "exception", phase, message, message, 1, tuple(shown.items()), "3.11", "2")
+
+
+@pytest.mark.parametrize(
+    ("other", "faces"),
+    [
+        (thrown("1.1.0", "optimise", "Gemm", "dimension mismatch in unification"), 1),
+        (thrown("1.1.0", "execute", "Conv", "dimension mismatch in unification"), 2),
+        (thrown("1.1.0", "execute", "Gemm", "dimension mismatch in unification", side=""), 2),
+    ],
+    ids=["the same operator earlier", "another operator", "every configuration"],
+)
+def test_one_operator_of_the_optimised_side_is_one_failure_however_worded(other, faces):
+    first = thrown("1.0.0", "execute", "Gemm", "invalid bias shape for broadcast")
+    classes = SymptomClasses()
+    assert len({classes.of(first), classes.of(other)}) == faces
 
 
 class Canned(ReleaseRunner):

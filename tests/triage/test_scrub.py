@@ -59,6 +59,11 @@ def crux(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
         ("<pre><code>import torch\nf(a &lt; b)</code></pre>", "import torch\nf(a < b)"),
         ("It fails so:\nimport torch\nf(1)\nwhich is not what I expect, is it?", "import torch\nf(1)"),
         ("```\nTraceback (most recent call last):\n  f()\n```\n```\nimport torch\n```", "import torch"),
+        ("```\nimport torch\n'>>> f'\n\nnone of it\n", "import torch\n'>>> f'"),
+        (
+            "> So:\n> import torch\n> def f(x):\n> \n>     return g(x)\n",
+            "import torch\ndef f(x):\n\n    return g(x)",
+        ),
         ("```text\nimport torch\n```\n```\ntorch==2.13\n```\n", None),
     ],
 )
@@ -180,3 +185,10 @@ def test_the_script_sees_no_network_and_of_the_folder_only_what_it_names(tmp_pat
     )
     done = crux("scrub", "script.py", "--trust", "--cases-only", "--json", folder=tmp_path)
     assert json.loads(done.stdout)["complaint"]["text"] == "SystemError: contained", done.stderr
+
+
+def test_a_script_cannot_have_files_read_through_its_notes():
+    link = "import os\nnotes = os.environ['CRUX_NOTES']\nfolder = os.path.join(notes, os.listdir(notes)[0])\n"
+    link += "os.remove(folder + '/crash.txt')\nos.symlink('/etc/hostname', folder + '/crash.txt')\n"
+    with pytest.raises(UserError, match="behind a link"), script_run(link, Limits()):
+        pass

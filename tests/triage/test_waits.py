@@ -67,7 +67,16 @@ def test_without_a_terminal_or_with_no_color_nothing_is_drawn():
 
 
 @pytest.mark.parametrize(
-    "words", ["check case", "reduce case -o small", "report small -o told --offline", "doctor"]
+    "words",
+    [
+        "check case",
+        "reduce case -o small",
+        "passes small",
+        "report small -o told --offline",
+        "doctor",
+        "hunt --minutes 0.1 -o found",
+        "triage",
+    ],
 )
 def test_no_command_is_silent_for_long(words, tmp_path_factory):
     folder = tmp_path_factory.getbasetemp() / "waits"

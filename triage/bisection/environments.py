@@ -127,16 +127,14 @@ class EnvironmentCache:
         raise Unavailable(f"{self.package} {release} does not start there: {reason}")
 
     def _attempts(self, folder: Path, release: str) -> Iterator[list[str]]:
-        """Yield sets to install: the newest numpy or an old one; all declared packages; old companions."""
+        """Yield sets to install: newest numpy, old companions, old numpy; then with all that is declared."""
         wanted = list(self._requirements(release))
         for alone in (["--no-deps"], []) if self._installing.alone else ([],):
-            for numpy in ("numpy", OLD_NUMPY):
-                yield [*alone, *wanted, numpy]
-        oldest = [
-            f"{name}=={version}" for name, version in _lower_bounds(folder, self.package, self._installing)
-        ]
-        if oldest:
-            yield [*wanted, *oldest, "numpy"]
+            yield [*alone, *wanted, "numpy"]
+            oldest = list(_lower_bounds(folder, self.package, self._installing))
+            if oldest:
+                yield [*alone, *wanted, *oldest, "numpy"]
+            yield [*alone, *wanted, *oldest, OLD_NUMPY]
 
     def _requirements(self, release: str) -> Iterator[str]:
         yield f"{self.package}=={release}"
@@ -177,8 +175,8 @@ def _make_venv(folder: Path, interpreter: Interpreter) -> list[str]:
     return [python, "-I", "-m", "pip"]
 
 
-def _lower_bounds(folder: Path, package: str, installing: Installing) -> Iterator[tuple[str, str]]:
-    """Yield the companions of an installed package with the oldest release of each that it declares."""
+def _lower_bounds(folder: Path, package: str, installing: Installing) -> Iterator[str]:
+    """Yield the companions of an installed package in the oldest release of each that it declares."""
     name = package.replace("-", "_")
     for path in sorted(folder.glob(f"lib/python*/site-packages/{name}-*.dist-info/METADATA")):
         for companion in installing.built_with:
@@ -186,7 +184,7 @@ def _lower_bounds(folder: Path, package: str, installing: Installing) -> Iterato
                 rf"^Requires-Dist: {companion}\b[^;\n]*>=\s*([\w.]+)", path.read_text(), re.M
             )
             if declared:
-                yield companion, declared[1]
+                yield f"{companion}=={declared[1]}"
 
 
 def _run(command: list[str]) -> None:

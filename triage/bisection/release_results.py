@@ -125,7 +125,15 @@ class SymptomClasses:
 
 def _is_one(one: ReleaseResult, other: ReleaseResult) -> bool:
     compared = compare(one.signature, other.signature)
-    return not compared.obstacle and compared.distance <= MERGE
+    return (not compared.obstacle and compared.distance <= MERGE) or _is_reworded(one, other)
+
+
+def _is_reworded(one: ReleaseResult, other: ReleaseResult) -> bool:
+    """Whether one operator throws, on one side only: releases word checks anew, or make them earlier."""
+    facts, others = dict(one.components), dict(other.components)
+    return bool(facts.get("op") and facts.get("side")) and all(
+        facts.get(name) == others.get(name) for name in ("backend", "outcome", "side", "op")
+    )
 
 
 class ReleaseJournal:

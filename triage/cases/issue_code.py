@@ -82,12 +82,12 @@ class Script:
 def scripts_in(text: str) -> list[Script]:
     """The scripts of an issue's text, those that name a framework first."""
     text = text.replace("\r\n", "\n")
-    for way in (_fenced, _tagged, _indented, _consoles, _bare):
+    for way in (_fenced, _tagged, _bare, _indented, _consoles):
         blocks = [code for block in way(text) for code in [_code_of(block)] if code]
         if any(names_framework(each) or len(blocks) == 1 for each in blocks):
             scripts = [with_usual_imports(each) for each in _joined(blocks)]
             return sorted(scripts, key=lambda each: not names_framework(each.text))
-        text = FENCE.sub("", text)
+        text = re.sub(r"^ {0,3}> ?(?!>)", "", FENCE.sub("", text), flags=re.M)
     return []
 
 
@@ -129,15 +129,16 @@ def _consoles(text: str) -> Iterator[str]:
 
 def _bare(text: str) -> Iterator[str]:
     """Code that stands in the text unmarked: from its first import to the last line up to which it parses."""
-    lines = text.splitlines()
-    first = next((at for at, line in enumerate(lines) if re.match(r"(import|from) \w+", line)), None)
-    if first is None:
-        return
-    for end in range(len(lines), first, -1):
-        block = "\n".join(lines[first:end])
-        if _parsed(MAGIC.sub("", block)):
-            yield block
-            return
+    found = re.search(r"^(import|from) \w+", text, re.M)
+    if found:
+        yield _parsing_head(MAGIC.sub("", text[found.start() :]))
+
+
+def _parsing_head(block: str) -> str:
+    """The block up to the last line to which it parses: prose may stand behind it."""
+    lines = block.splitlines()
+    ends = (end for end in range(len(lines), 0, -1) if lines[end - 1].strip())
+    return next((head for head in ("\n".join(lines[:end]) for end in ends) if _parsed(head)), block)
 
 
 def _of_shell(body: str) -> Iterator[str]:
@@ -151,10 +152,9 @@ def _code_of(block: str) -> str:
     block = textwrap.dedent(block.expandtabs(4)).strip("\n")
     if re.match(r"\s*Traceback \(most recent call last\)", block):
         return ""
-    if re.search(r"^\s*(>>> |In \[\d*\]:)", block, re.M):
-        block = _typed(block)
-    elif not _parsed(block):
-        block = MAGIC.sub("", block)
+    if not _parsed(block):
+        is_console = re.search(r"^\s*(>>> |In \[\d*\]:)", block, re.M)
+        block = _typed(block) if is_console else _parsing_head(MAGIC.sub("", block))
     tree = _parsed(block)
     if tree is None or not any(
         isinstance(each, ast.Call | ast.Import | ast.ImportFrom) for each in ast.walk(tree)

@@ -22,6 +22,7 @@ from corpus.values import write_inputs
 from oracles.sandbox.importing import from_answer, open_foreign
 from oracles.sandbox.scripts import CALLED, Complaint, Note, ScriptRun, script_run
 from oracles.verdict import Limits, Outcome
+from oracles.worker.tvm.passes import PASSES
 from triage.cases.issue_code import (
     Script,
     of_notebook,
@@ -172,12 +173,14 @@ def _cases(run: ScriptRun, options: CaseOptions, path: Path, notes: list[str]) -
     for each in called:
         if each.folder is None or not TARGETS.fullmatch(each.target):
             continue
+        if each.passes and (each.passes not in PASSES or run.ended_well(each)):
+            continue  # what a pass has made is compiled later, or not at all
         try:
             with _laid_out(each.folder, _arguments(run, each)) as folder:
                 opened = open_case(
                     folder, seed=options.seed or 0, memory_bytes=options.memory << 20, trust=True
                 )
-            opened = opened.relocated
+            opened = opened.relocated.with_passes((each.passes,) if each.passes else opened.passes)
         except UserError as error:
             notes.append(f"{each.call}: {error}")
             continue
@@ -203,7 +206,8 @@ def _arguments(run: ScriptRun, call: Note) -> Path | None:
 @contextmanager
 def _laid_out(kept: Path, arguments: Path | None) -> Iterator[Path]:
     """A case folder of what the recorder kept; raises `UserError` where that is no case."""
-    if any(each.is_symlink() for each in (kept, *kept.iterdir())):
+    folders = [each for each in (kept, arguments) if each is not None]
+    if any(each.is_symlink() for folder in folders for each in (folder, *folder.iterdir())):
         raise UserError("what was kept holds a link; nothing is taken from there")
     with tempfile.TemporaryDirectory(prefix="crux-") as made:
         folder = Path(made)

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 Deep = Annotated[
     bool, typer.Option("--deep", help="Run a model on every target; inductor compiles for some ten seconds.")
 ]
+Backend = Annotated[
+    str,
+    typer.Option("--backend", metavar="NAME", help="Try on one backend what each must do."),
+]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -23,25 +27,26 @@ def add_to(app: typer.Typer) -> None:
     app.command("doctor")(as_command(StoreOptions, doctor))
 
 
-def doctor(options: StoreOptions, deep: Deep = False) -> int:
+def doctor(options: StoreOptions, deep: Deep = False, backend: Backend = "") -> int:
     """Try every part: packages, targets, sandbox, database; exit code 1 when a core part is broken.
 
     Example: crux doctor
     """
-    found = emit(_findings(options, deep), as_json=options.json, show=_show)
+    found = emit(_findings(options, deep, backend), as_json=options.json, show=_show)
     broken = [each for each in found if each["core"] and not each["works"]]
     say(
         f"next: {broken[0]['advice'] or 'see docs/troubleshooting.md'}"
         if broken
-        else "next: crux check model.onnx"
+        else f"next: crux check model.onnx{f' --target {backend}' if backend else ''}"
     )
     return 1 if broken else 0
 
 
-def _findings(options: StoreOptions, deep: bool) -> Iterator[Document]:
-    from triage.setup.doctor import examine_system
+def _findings(options: StoreOptions, deep: bool, backend: str) -> Iterator[Document]:
+    from triage.setup.doctor import examine_backend, examine_system
 
-    for finding in examine_system(options.database, deep):
+    found = examine_backend(backend) if backend else examine_system(options.database, deep)
+    for finding in found:
         yield {name: getattr(finding, name) for name in ("part", "works", "text", "core", "advice")}
 
 

@@ -1,8 +1,9 @@
 """The compilers as projects: what their maintainers call things, ask for and install, one file each.
 
 Each module here has a `PROJECT`, which is found by itself (`tvm` and `pytorch` are folders, since their scripts
-are of several kinds); a part that a project leaves out has a default. In comes the name of a backend, a package or
-a form; out comes the `Project`. Everything in `triage` may ask.
+are of several kinds), and other distributions bring theirs by entry points of the group `tensorcrux.projects`;
+a part that a project leaves out has a default. In comes the name of a backend, a package or a form; out comes
+the `Project`. Everything in `triage` may ask.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from functools import cache
 from typing import Any
 
 from corpus.errors import UserError
+from oracles.backends import installed
 from oracles.verdict import Config, Phase, Run
 
 Release = tuple[int, ...]
@@ -201,9 +203,10 @@ GENERAL = Project("general")
 
 @cache
 def projects() -> dict[str, Project]:
-    """Every project by its name."""
+    """Every project by its name, those of other distributions first."""
     found = (importlib.import_module(f"{__name__}.{info.name}") for info in pkgutil.iter_modules(__path__))
-    return {module.PROJECT.name: module.PROJECT for module in found}
+    modules = (*installed("tensorcrux.projects"), *found)
+    return {module.PROJECT.name: module.PROJECT for module in modules}
 
 
 def project_of(backend: str) -> Project:

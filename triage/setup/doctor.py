@@ -20,7 +20,7 @@ from corpus.case import Case
 from corpus.errors import UserError
 from corpus.graphs.program import REF, Binding, Graph, GraphProgram, Input
 from corpus.target import Target
-from oracles.backends import backends
+from oracles.backends import backends, find_backend
 from oracles.extras import comes_when_asked, how_to_install, provide
 from oracles.judge import Judge
 from oracles.sandbox.sandbox import Sandbox, SandboxError, describe_isolation
@@ -28,7 +28,8 @@ from oracles.verdict import Run
 from triage.console.foot import doing
 from triage.console.output import quoted
 from triage.language import language_of
-from triage.projects import project_of, project_of_package, projects
+from triage.projects import GENERAL, project_of, project_of_package, projects
+from triage.setup.contract import ABILITIES, keeps_contract
 from triage.setup.short_run import in_short
 
 
@@ -232,6 +233,19 @@ def _tiny_graph(format: str) -> Case:
     )
     program = GraphProgram(format, main, facts={"main": "main"})
     return Case(format, program.to_bytes(), {"x": np.array([-1, 2], np.float32)})
+
+
+def examine_backend(name: str) -> Iterator[Finding]:
+    """What each backend must do, tried on this one, and the abilities that it has or leaves out."""
+    backend = find_backend(name)
+    for part, text, advice in keeps_contract(backend):
+        yield Finding(part, not advice, text, core=True, advice=advice)
+    for ability, gives in ABILITIES.items():
+        has = bool(getattr(backend, ability))
+        yield Finding(f"ability {ability}", has, "has it" if has else f"would give {gives}", core=False)
+    project = project_of(name)
+    text = project.name if project is not GENERAL else "would give reports their script and form"
+    yield Finding("project", project is not GENERAL, text, core=False)
 
 
 def try_sandbox() -> Iterator[Finding]:

@@ -54,6 +54,9 @@ def onnxruntime(recorder: Any, module: Any) -> None:
     recorder.wrap(module.InferenceSession, "__init__", session, "InferenceSession")
     recorder.wrap(module.Session, "run", fed, "InferenceSession.run")
     recorder.wrap(module.Session, "run_with_ort_values", fed, "InferenceSession.run")
+    recorder.wrap(module.Session, "run_with_iobinding", bound, "InferenceSession.run")
+    for name in ("bind_cpu_input", "bind_ortvalue_input"):
+        setattr(module.IOBinding, name, binding(getattr(module.IOBinding, name)))
 
 
 def session(recorder: Any, self: Any, model: Any, options: Any = None, *rest: Any, **named: Any) -> Facts:
@@ -97,6 +100,21 @@ def fed(recorder: Any, self: Any, names: Any, feeds: Any, *rest: Any, **named: A
     arrays = {name: value.numpy() if hasattr(value, "numpy") else value for name, value in feeds.items()}
     write_arrays(os.path.join(place, "inputs.npz"), arrays)
     return {"folder": os.path.basename(place), "target": "ort", "threads": threads}
+
+
+def binding(real: Any) -> Any:
+    """A method that binds an input, which is remembered."""
+
+    def bind(self: Any, name: str, value: Any) -> Any:
+        self.crux_bound = {**getattr(self, "crux_bound", {}), name: value}
+        return real(self, name, value)
+
+    return bind
+
+
+def bound(recorder: Any, self: Any, bindings: Any, *rest: Any, **named: Any) -> Facts:
+    """Keep what a session is fed by bindings."""
+    return fed(recorder, self, None, getattr(bindings, "crux_bound", {}))
 
 
 # torch
@@ -187,8 +205,8 @@ def tvm(recorder: Any, module: Any) -> None:
 
 
 def relax(recorder: Any, module: Any) -> None:
-    """Modules that Relax builds."""
-    recorder.wrap(module, "build", built, "relax.build")
+    """Modules that Relax builds, or tirx."""
+    recorder.wrap(module, "build", built, f"{module.__name__}.build")
 
 
 def built(recorder: Any, module: Any, *rest: Any, **named: Any) -> Facts:
@@ -203,6 +221,16 @@ def built(recorder: Any, module: Any, *rest: Any, **named: Any) -> Facts:
     with open(os.path.join(place, "module.json"), "w", encoding="utf-8") as file:
         file.write(tvm.ir.save_json(module))
     return {"folder": os.path.basename(place), "target": "tvm"}
+
+
+def passes(recorder: Any, module: Any) -> None:
+    """Passes that a script applies by hand."""
+
+    def applied(recorder: Any, self: Any, module: Any, *rest: Any) -> Facts:
+        facts = built(recorder, module)
+        return facts and {**facts, "passes": str(self.info.name)}
+
+    recorder.wrap(module.Pass, "__call__", applied, "a pass")
 
 
 def machines(recorder: Any, module: Any) -> None:
@@ -271,6 +299,8 @@ HOOKS: "dict[str, Callable[[Any, Any], None]]" = {
     "torch.onnx": torch_onnx,
     "tvm": tvm,
     "tvm.relax": relax,
+    "tvm.tirx": relax,
+    "tvm.ir.transform": passes,
     "tvm.relax.frontend.onnx": tvm_onnx,
     "tvm.runtime.vm": machines,
     "tvm.runtime.executable": executables,

@@ -88,22 +88,20 @@ def shown(ty: Any) -> str:
     return " ".join(str(ty).split())
 
 
-TRUTH = relax.TensorType((), "bool")
-
-
 def misfit(module: Any) -> str:
     """What is of another type than its place takes, in words; empty if nothing is.
 
     Gradients, conditions and results of functions, which TVM's own checker takes as they come.
     """
     found: list[str] = []
+    truth = relax.TensorType((), "bool")
 
     def look(node: Any) -> None:
         forward = _forward(node) if isinstance(node, relax.Call) else None
         if forward is not None and differ(node.args[0].ty, due := type_of_call(forward)):
             found.append(f"{node.op.name} takes a gradient of {shown(node.args[0].ty)}, not {shown(due)}")
-        if isinstance(node, relax.If) and differ(node.cond.ty, TRUTH):
-            found.append(f"an If takes a condition of {shown(node.cond.ty)}, not {shown(TRUTH)}")
+        if isinstance(node, relax.If) and differ(node.cond.ty, truth):
+            found.append(f"an If takes a condition of {shown(node.cond.ty)}, not {shown(truth)}")
         if isinstance(node, relax.Function) and differ(node.body.ty, node.ret_ty):
             found.append(f"a function returns {shown(node.body.ty)}, not {shown(node.ret_ty)}")
 

@@ -13,6 +13,8 @@ from onnx import parser
 THREADS = {
     "onnxruntime": "https://github.com/microsoft/onnxruntime/issues/{}",
     "onnx": "https://github.com/onnx/onnx/issues/{}",
+    "tvm": "https://github.com/apache/tvm/issues/{}",
+    "pytorch": "https://github.com/pytorch/pytorch/issues/{}",
 }
 Inputs = Mapping[str, np.ndarray]
 
@@ -26,13 +28,14 @@ RELEASES = (
 
 @dataclass(frozen=True)
 class Bug:
-    """A bug of ONNX Runtime: `thread` is the number of the issue or change where it was told.
+    """A bug of a compiler: `thread` is the number of the issue or change where it was told.
 
     It shows on every one of `RELEASES` from the first to the last of `span`, and on no other that can run the
     model; reductions run on `seen_on`. `outcome` and `phase` are what a check has to say, `culprits` the
     words that name the pass, operator or file that `change`, the mend, is about, and `least` the fewest nodes
     that show it, by hand. Bugs of one `cause` are one bug told twice. `oracles` are those that see it, where
-    the un-optimised kernel is wrong, too.
+    the un-optimised kernel is wrong, too. Those of another `target` than ORT run on what is installed, and
+    have one release; those that are not hosted are reduced as they were told.
     """
 
     id: str
@@ -52,6 +55,8 @@ class Bug:
     tracker: str = "onnxruntime"
     oracles: str = ""
     domains: tuple[str, ...] = ()
+    target: str = "ort"
+    is_hosted: bool = True
 
     @property
     def release(self) -> str:
@@ -61,13 +66,13 @@ class Bug:
     @property
     def first_fixed(self) -> str:
         """The oldest of `RELEASES` without it behind those with it; "" where the newest has it."""
-        after = RELEASES.index(self.span[1]) + 1
+        after = RELEASES.index(self.span[1]) + 1 if self.target == "ort" else len(RELEASES)
         return RELEASES[after] if after < len(RELEASES) else ""
 
     @property
     def last_good(self) -> str:
         """The newest of `RELEASES` before those with it; "" where the oldest has it, or cannot tell."""
-        before = RELEASES.index(self.span[0]) - 1
+        before = RELEASES.index(self.span[0]) - 1 if self.target == "ort" else -1
         return RELEASES[before] if before >= 0 else ""
 
     @property

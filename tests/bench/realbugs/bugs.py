@@ -2,6 +2,7 @@
 
 from tests.bench.realbugs.ort_kernels import KERNELS
 from tests.bench.realbugs.ort_optimiser import OPTIMISER
+from tests.bench.realbugs.tvm_bugs import TVM
 
-BUGS = (*OPTIMISER, *KERNELS)
+BUGS = (*OPTIMISER, *KERNELS, *TVM)
 ASIDE = BUGS[3::4]

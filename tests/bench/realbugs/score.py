@@ -1,4 +1,4 @@
-"""`python -m tests.bench.realbugs.score OUT [--aside] [--skip bisect] [ID…]` reduces real bugs and scores it.
+"""`python -m tests.bench.realbugs.score OUT [--aside] [--skip STEP] [ID…]` reduces real bugs and scores it.
 
 Each bug stands in its host and is checked, reduced, checked on the release that mended it, bisected and run
 as a script, by the command line and on the release that had it. `OUT/score.json` and `OUT/score.md` hold
@@ -18,11 +18,17 @@ from pathlib import Path
 from typing import Any
 
 from corpus.release import Range, numbers
+from corpus.target import Target
+from oracles.naming.signature import Signature
 from tests.bench.realbugs.bug import RELEASES, Bug
 from tests.bench.realbugs.bugs import ASIDE, BUGS
 from tests.bench.realbugs.host import within_host
 from triage.bisection.environments import EnvironmentCache, cache_folder
 from triage.bisection.package_index import list_releases
+from triage.bisection.release_results import release_result
+from triage.cases.sources import open_one
+from triage.clustering.similarity import MERGE, compare
+from triage.console.options import CaseOptions
 
 CRUX = str(Path(sys.executable).with_name("crux"))
 SECONDS = 1200
@@ -36,7 +42,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("ids", nargs="*")
     parser.add_argument("--aside", action="store_true")
     parser.add_argument("--skip", action="append", default=[])
-    asked = parser.parse_args(arguments)
+    asked = parser.parse_intermixed_args(arguments)
     chosen = [bug for bug in BUGS if bug.id in asked.ids or (not asked.ids and (bug in ASIDE) == asked.aside)]
     rows = [_scored(bug, asked.out / bug.id, asked.skip) for bug in chosen]
     rows = [{**row, "grouped": _is_grouped(row, rows)} for row in rows]
@@ -49,7 +55,10 @@ def main(arguments: Sequence[str]) -> None:
 def _scored(bug: Bug, folder: Path, skipped: Sequence[str]) -> Row:
     kept = folder / "row.json"
     row: Row = json.loads(kept.read_text()) if kept.exists() else {"id": bug.id, "cause": bug.name_of_cause}
-    steps = {"check": _check, "reduce": _reduce, "fixed": _fixed, "bisect": _bisect, "script": _script}
+    steps = {
+        "check": _check, "reduce": _reduce, "group": _group, "fixed": _fixed, "bisect": _bisect,
+        "script": _script,
+    }  # fmt: skip
     for name, step in steps.items():
         if name not in skipped and not any(each.startswith(f"{name}.") for each in row):
             facts = step(bug, folder, row)
@@ -87,11 +96,13 @@ def _crux(*words: object) -> tuple[Row, float]:
 
 def _on(bug: Bug, release: str) -> list[str]:
     oracles = ["--oracles", bug.oracles] if bug.oracles else []
-    return ["--target", f"ort@python={python_of(release)}", *oracles]
+    where = f"ort@python={python_of(release)}" if bug.target == "ort" else bug.target
+    return ["--target", where, *oracles]
 
 
 def _check(bug: Bug, folder: Path, row: Row) -> Row:
-    model = bug.write(folder, *within_host(bug))
+    built = within_host(bug) if bug.is_hosted else (bug.build(), bug.inputs())
+    model = bug.write(folder, *built)
     found, spent = _crux("check", model, "--inputs", model.with_name("inputs.npz"), *_on(bug, bug.release))
     said = (found.get("outcome", ""), found.get("phase", ""))
     seen = said[0] == bug.outcome and said[1].startswith(bug.phase)
@@ -104,7 +115,7 @@ def _reduce(bug: Bug, folder: Path, row: Row) -> Row:
         return {"nodes": 999, "least": bug.least, "is_least": False}
     model, out = folder / "model.onnx", folder / "least"
     found, spent = _crux(
-        "reduce", model, "-o", out, "--inputs", folder / "inputs.npz", "--db", folder.parent / "bugs.db",
+        "reduce", model, "-o", out, "--inputs", folder / "inputs.npz",
         *_on(bug, bug.release),
     )  # fmt: skip
     nodes = int(found.get("nodes_after", 999))
@@ -135,6 +146,8 @@ def _fixed(bug: Bug, folder: Path, row: Row) -> Row:
 
 
 def _bisect(bug: Bug, folder: Path, row: Row) -> Row:
+    if bug.target != "ort":
+        return {"right": None}
     if not (folder / "least").exists():
         return {"right": False}
     asked = ["--package", "onnxruntime", "--seen-on", bug.release]
@@ -157,18 +170,39 @@ def _script(bug: Bug, folder: Path, row: Row) -> Row:
     script = folder / "least" / "repro.py"
     if not script.exists():
         return {"runs": False}
-    command = [python_of(bug.release), str(script.absolute())]
+    python = python_of(bug.release) if bug.target == "ort" else sys.executable
+    command = [python, str(script.absolute())]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=folder)
     return {"runs": done.returncode == 1}
 
 
+def _group(bug: Bug, folder: Path, row: Row) -> Row:
+    """What names the reduced bug, as clustering compares it."""
+    if not (folder / "least").exists():
+        return {"components": []}
+    case = open_one(str(folder / "least"), CaseOptions())
+    where = case.target or Target(bug.target)
+    with CaseOptions().judge(where, format=case.format) as judge:
+        found = release_result(bug.release, case, judge.verdict(case), "", "")
+    return {"version": found.version, "components": found.components}
+
+
 def _is_grouped(row: Row, rows: Iterable[Row]) -> bool | None:
-    """Whether a bug's cluster holds all tellings of its cause, and none of another; None where unknown."""
-    clusters = {each["id"]: each.get("reduce.signature") for each in rows}
-    mine = clusters[row["id"]]
-    if not mine:
+    """Whether clustering takes a bug for one with all tellings of its cause, and with none of another."""
+    told = [each for each in rows if each.get("group.components")]
+    if row not in told:
         return None
-    return all((clusters[each["id"]] == mine) == (each["cause"] == row["cause"]) for each in rows)
+    return all(_is_one(row, each) == (each["cause"] == row["cause"]) for each in told)
+
+
+def _is_one(one: Row, other: Row) -> bool:
+    compared = compare(_signature(one), _signature(other))
+    return not compared.obstacle and compared.distance <= MERGE
+
+
+def _signature(row: Row) -> Signature:
+    components = tuple((str(name), str(text)) for name, text in row["group.components"])
+    return Signature(row["group.version"], components, "")
 
 
 COLUMNS = {

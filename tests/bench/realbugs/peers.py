@@ -1,0 +1,154 @@
+"""`python -m tests.bench.realbugs.peers OUT [ID…]` reduces the same models by what else people have.
+
+Polygraphy's `debug reduce`, in both modes or those of `CRUX_PEER_MODES`, and onnx's extractor with bisection
+over the nodes' order. All ask one process on the bug's release, and are given the recorded values of what
+they cut. `OUT` is a folder of `score`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx.utils import Extractor
+
+from tests.bench.realbugs.bug import Bug
+from tests.bench.realbugs.bugs import BUGS
+from tests.bench.realbugs.score import python_of
+
+WANTED = ("polygraphy==0.53.6", "onnx_graphsurgeon")
+SERVER = Path(__file__).with_name("peer_server.py")
+SECONDS = 900
+MODES = os.environ.get("CRUX_PEER_MODES", "bisect,linear").split(",")
+
+
+def main(out: Path, ids: list[str]) -> None:
+    """Print a row for each bug: nodes and checks of each tool, beside crux's."""
+    polygraphy = _installed(out / "polygraphy")
+    heads = ["bug", "crux", *(f"polygraphy {mode}" for mode in MODES), "extractor"]
+    print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
+    for bug in BUGS:
+        row = out / bug.id / "row.json"
+        if row.exists() and bug.target == "ort" and (not ids or bug.id in ids):
+            ours = json.loads(row.read_text())
+            cells = [f"{ours.get('reduce.nodes')} nodes, {ours.get('reduce.checks')} checks"]
+            tools = [_by_polygraphy(polygraphy, mode) for mode in MODES]
+            cells += [_reduced(bug, out / bug.id, tool) for tool in (*tools, _by_extractor)]
+            print(f"| {bug.id} | {' | '.join(cells)} |", flush=True)
+
+
+def _installed(folder: Path) -> Path:
+    """Polygraphy in an environment of its own, which sees this one's packages."""
+    python = folder / "bin" / "python"
+    if not python.exists():
+        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+        subprocess.run([python, "-m", "pip", "install", "-q", *WANTED], check=True)
+        ask = "import sysconfig; print(sysconfig.get_path('purelib'))"
+        place = subprocess.check_output([python, "-c", ask], text=True).strip()
+        Path(place, "ours.pth").write_text(sysconfig.get_path("purelib"))
+    return folder.absolute() / "bin" / "polygraphy"
+
+
+Ask = Callable[[Path], bool]
+Tool = Callable[[Path, Path, Path, Ask], Path | None]
+
+
+def _reduced(bug: Bug, folder: Path, tool: Tool) -> str:
+    """What a tool leaves of a bug's model and how often it asked."""
+    work = (folder / "peer").absolute()
+    work.mkdir(exist_ok=True)
+    np.savez(work / "values.npz", **_values(folder))
+    with _asked(bug, folder, work) as ask:
+        left = tool((folder / "model.onnx").absolute(), work, work / "ask.sh", ask)
+    checks = len((work / "log").read_text().splitlines())
+    size = str(len(onnx.load(left).graph.node)) if left is not None and left.exists() else "no"
+    return f"{size} nodes, {checks} checks"
+
+
+def _values(folder: Path) -> dict[str, np.ndarray]:
+    """The inputs, and every tensor of the un-optimised model as far as a present release can tell."""
+    inputs = dict(np.load(folder / "inputs.npz"))
+    model = onnx.load(folder / "model.onnx")
+    names = [name for node in model.graph.node for name in node.output if name]
+    del model.graph.output[:]
+    model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    try:
+        found = onnxruntime.InferenceSession(model.SerializeToString(), options).run(None, inputs)
+    except Exception:  # the bug is there still, or what shows it is refused
+        return inputs
+    return {**inputs, **dict(zip(names, found, strict=True))}
+
+
+@contextmanager
+def _asked(bug: Bug, folder: Path, work: Path) -> Iterator[Ask]:
+    """A process on the bug's release that says of a model whether it fails in the same way."""
+    for name in ("question", "answer", "log"):
+        (work / name).unlink(missing_ok=True)
+    os.mkfifo(work / "question")
+    os.mkfifo(work / "answer")
+    (work / "log").touch()
+    (work / "ask.sh").write_text(f'echo "$1" > {work}/question; read r < {work}/answer; exit $r\n')
+    command = [python_of(bug.release), SERVER, work, (folder / "model.onnx").absolute()]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as server:
+        try:
+            yield lambda path: subprocess.run(["sh", work / "ask.sh", path], check=False).returncode == 1
+        finally:
+            server.kill()
+
+
+def _by_polygraphy(tool: Path, mode: str) -> Tool:
+    def reduce(model: Path, work: Path, script: Path, ask: Ask) -> Path | None:
+        left = work / f"{mode}.onnx"
+        left.unlink(missing_ok=True)
+        command = [tool, "debug", "reduce", model, "-o", left, "--mode", mode, "--hide-fail-output"]
+        check = ["--check", "sh", script, "polygraphy_debug.onnx"]
+        try:
+            subprocess.run([*command, *check], cwd=work, capture_output=True, timeout=SECONDS, check=False)
+        except subprocess.TimeoutExpired:
+            return None
+        return left
+
+    return reduce
+
+
+def _by_extractor(model: Path, work: Path, script: Path, ask: Ask) -> Path | None:
+    """The shortest beginning that fails, then its shortest end, each by bisection."""
+    whole = onnx.load(model)
+    extractor, nodes = Extractor(onnx.shape_inference.infer_shapes(whole)), list(whole.graph.node)
+    weights = {each.name for each in whole.graph.initializer}
+
+    def saved(first: int, last: int) -> Path:
+        made = {name for node in nodes[first : last + 1] for name in node.output}
+        read = {name for node in nodes[first : last + 1] for name in node.input if name} - made
+        part = extractor.extract_model(sorted(read - weights), [name for name in nodes[last].output if name])
+        path = work / "part.onnx"
+        onnx.save(part, path)
+        return path
+
+    low, high = 0, len(nodes) - 1
+    try:
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if ask(saved(0, middle)) else (middle + 1, high)
+        last, low, high = high, 0, high
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if ask(saved(middle, last)) else (low, middle - 1)
+        return saved(low, last) if ask(saved(low, last)) else None
+    except Exception:  # whatever the extractor cannot cut
+        return None
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2:])

@@ -1,0 +1,76 @@
+"""A backend of another distribution, as `docs/own-backend.md` builds it, works like those of crux."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+PAGE = (Path(__file__).parents[2] / "docs/own-backend.md").read_text()
+CRUX = "import sys; sys.path.append(sys.argv.pop(1)); from triage.cli import run; sys.exit(run(sys.argv[1:]))"
+
+
+def block(language: str) -> str:
+    found = re.search(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+@pytest.fixture
+def site(tmp_path):
+    """A folder with the guide's package, installed."""
+    facts = tmp_path / "site" / "tinyc-0.1.dist-info"
+    facts.mkdir(parents=True)
+    name, value = re.findall(r"^(\w+) = \"(\w+)\"$", block("toml"), re.MULTILINE)[-1]
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: tinyc\nVersion: 0.1\n")
+    (facts / "entry_points.txt").write_text(f"[tensorcrux.backends]\n{name} = {value}\n")
+    (facts.parent / "tinyc.py").write_text(block("python"))
+    return facts.parent
+
+
+def crux(site: Path, *words: str) -> tuple[int, str, str]:
+    done = subprocess.run([sys.executable, "-c", CRUX, site, *words], capture_output=True, text=True)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_the_guides_backend_keeps_the_contract_and_its_bug_shows(site, tmp_path):
+    code, text, _ = crux(site, "doctor", "--backend", "tinyc", "--json")
+    found = {each["part"]: each for each in json.loads(text)}
+    assert code == 0
+    assert {name for name, each in found.items() if each["core"]} >= {"load", "runs a model", "dtypes"}
+    assert not found["project"]["works"]
+    x, z = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [3, 4]) for name in "xz")
+    graph = helper.make_graph([helper.make_node("Add", ["x", "x"], ["z"])], "g", [x], [z])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(model, tmp_path / "m.onnx")
+    code, text, _ = crux(site, "check", str(tmp_path / "m.onnx"), "--target", "tinyc", "--json")
+    assert (code, json.loads(text)["outcome"]) == (1, "mismatch")
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "part"),
+    [
+        ("raise NotImplementedError(node.op_type)", "continue", "unknown operator"),
+        ('return "unsupported" if', 'return "" if', "unknown operator"),
+        ("in outputs or [", "in [", "outputs"),
+        ('    return "0.1"', "    return 0.1", "load"),
+    ],
+)
+def test_doctor_names_the_clause_that_a_backend_breaks(site, right, wrong, part):
+    path = site / "tinyc.py"
+    assert right in path.read_text()
+    path.write_text(path.read_text().replace(right, wrong))
+    code, text, _ = crux(site, "doctor", "--backend", "tinyc", "--json")
+    broken = [each["part"] for each in json.loads(text) if each["core"] and not each["works"]]
+    assert (code, part in broken) == (1, True)
+
+
+def test_a_broken_entry_point_is_named(site):
+    (site / "tinyc.py").write_text("import nothing_of_that_name")
+    code, _, error = crux(site, "doctor", "--backend", "tinyc")
+    assert (code, error.count("\n")) == (2, 1)
+    assert "crux: tinyc: its entry point tinyc fails" in error
