@@ -24,16 +24,17 @@ CODE = ("llvm-cpu", "vmvx")
 
 _LACKS = """
 AffineGrid Attention BitCast CausalConvWithState Col2Im ConcatFromSequence CumProd DFT DeformConv
-Dropout ImageDecoder LinearAttention Loop MaxRoiPool MaxUnpool NegativeLogLikelihoodLoss Optional
-OptionalGetElement OptionalHasElement RMSNormalization RegexFullMatch RoiAlign RotaryEmbedding STFT
-Scan SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength
-SequenceMap Shrink SoftmaxCrossEntropyLoss Softsign SplitToSequence StringConcat StringNormalizer
-StringSplit SwiGLU Swish TensorScatter TfIdfVectorizer
+Dropout ImageDecoder LinearAttention Loop LpPool MaxRoiPool MaxUnpool NegativeLogLikelihoodLoss
+Optional OptionalGetElement OptionalHasElement RMSNormalization RegexFullMatch RoiAlign
+RotaryEmbedding STFT Scan SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert
+SequenceLength SequenceMap Shrink SoftmaxCrossEntropyLoss Softsign SplitToSequence StringConcat
+StringNormalizer StringSplit SwiGLU Swish TensorScatter TfIdfVectorizer
 """
 LACKS = frozenset(_LACKS.split())
 """The operators of ONNX that no lowering takes, or hardly a form of them."""
-NARROW = frozenset({"string", "int2", "uint2", "int4", "uint4", "float4_e2m1fn", "float8_e8m0fnu"})
-"""What its importer has no element type for, or its runtime no array of numpy's."""
+_NARROW = "string int2 uint2 int4 uint4 float4_e2m1fn float8_e8m0fnu int16 uint16 uint32 uint64"
+NARROW = frozenset(_NARROW.split())
+"""What its importer, its casts or numpy have no element type for."""
 
 NO_INPUT = "IREE takes no input of dtype string, sequence, optional or map"
 
