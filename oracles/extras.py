@@ -30,6 +30,9 @@ EXTRAS = {
 }
 """The extra that brings a package, or a module of it; the others come with crux itself."""
 
+BY_TARGET = frozenset(["openvino", "iree"])
+"""The extras that only a target of theirs brings, and no look at all backends."""
+
 _ROOT = Path(__file__).resolve().parents[1]
 _ENVIRONMENT = _ROOT / ".venv"
 _VARIABLES = re.compile(f"{PLACES.pattern}|{INSTALLING.pattern}|CRUX_PYTHON")
@@ -49,6 +52,11 @@ def comes_when_asked(package: str) -> bool:
     """Whether `provide` would install the package: the launchers set this Python up, with no fixed extras."""
     is_theirs = Path(sys.prefix) == _ENVIRONMENT and (_ENVIRONMENT / "stamp").is_file()
     return is_theirs and package in EXTRAS and "CRUX_EXTRAS" not in os.environ
+
+
+def comes_with_others(package: str) -> bool:
+    """Whether whoever looks at all backends may have the package installed, too."""
+    return comes_when_asked(package) and EXTRAS[package] not in BY_TARGET
 
 
 def is_installed(package: str) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from corpus.case import Case
 from corpus.target import Target
 from oracles.backends import backends
-from oracles.extras import comes_when_asked, is_installed
+from oracles.extras import comes_with_others, is_installed
 from oracles.optional import Asking, VariantRun, named
 
 NAME = "backends"
@@ -20,7 +20,7 @@ def ways(case: Case, asking: Asking) -> Iterator[VariantRun]:
         seen.add(backends()[own.baseline].package)
     for name, backend in sorted(backends().items()):
         if backend.package not in seen and (
-            is_installed(backend.package) or comes_when_asked(backend.package)
+            is_installed(backend.package) or comes_with_others(backend.package)
         ):
             seen.add(backend.package)
             config = replace(backend.configs(Target(name))[0], backend=name)

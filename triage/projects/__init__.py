@@ -244,5 +244,7 @@ def runner_of(backend: str, format: str) -> Runner:
     found = project_of(backend).runner(backend, format)
     if found is None:
         known = ", ".join(sorted(name for each in projects().values() for name in each.backends))
-        raise UserError(f"target {backend}: a repro.py can be written for {known} only")
+        raise UserError(
+            f"target {backend}: repro.py is written for {known} only: docs/own-backend.md adds one"
+        )
     return found

@@ -21,7 +21,7 @@ from corpus.errors import UserError
 from corpus.graphs.program import REF, Binding, Graph, GraphProgram, Input
 from corpus.target import Target
 from oracles.backends import backends, find_backend
-from oracles.extras import comes_when_asked, how_to_install, provide
+from oracles.extras import comes_when_asked, comes_with_others, how_to_install, provide
 from oracles.judge import Judge
 from oracles.sandbox.sandbox import Sandbox, SandboxError, describe_isolation
 from oracles.verdict import Run
@@ -135,7 +135,7 @@ def try_targets(core_packages: Collection[str], deep: bool = False) -> Iterator[
     targets = [Target(name, device) for name in names for device in project_of(name).devices]
     tried = [each for each in targets if deep or each.backend == _first_of_package(each.backend)]
     if deep:
-        provide(*{backends()[name].package for name in names})
+        provide(*filter(comes_with_others, (backends()[name].package for name in names)))
     doing(f"trying {len(tried)} targets side by side, which imports every framework")
     with in_short(), ThreadPoolExecutor(max_workers=len(tried)) as pool:
         found = dict(zip(tried, pool.map(_try_target, tried), strict=True))
