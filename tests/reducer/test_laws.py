@@ -317,6 +317,7 @@ REGRESSIONS = [
         each, id=each.name, marks=[] if each.name == "pad-into-maxpool-negative" else pytest.mark.slow
     )
     for each in load_regressions()
+    if each.package == "onnxruntime"
 ]
 
 
