@@ -21,7 +21,7 @@ from generators.mutations.modes import Mode, endanger
 from generators.seeds import BLOCK
 from generators.strategies import strategy_names
 from oracles.verdict import AGREEMENT, REFUSAL, SURVIVAL
-from triage.console import options as making
+from triage.console import program_options as making
 from triage.console.program_options import plan_of
 
 
