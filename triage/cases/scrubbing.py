@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
-import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -16,9 +15,9 @@ from corpus.case import INPUTS_FILE, Case
 from corpus.errors import UserError
 from corpus.formats import find_format
 from corpus.load import Imported, open_case
-from corpus.reading import read_json, read_text
+from corpus.reading import read_bytes, read_json, read_text
 from corpus.target import Target
-from corpus.values import write_inputs
+from corpus.values import read_inputs, stored_names, write_inputs
 from oracles.sandbox.importing import from_answer, open_foreign
 from oracles.sandbox.scripts import CALLED, Complaint, Note, ScriptRun, script_run
 from oracles.verdict import Limits, Outcome
@@ -190,7 +189,7 @@ def _cases(run: ScriptRun, options: CaseOptions, path: Path, notes: list[str]) -
         if key not in seen and (has_inputs or program not in bare):
             seen.add(key)
             bare.add(program)
-            of = options.target_of(Target.parse(target))
+            of = options.target_of(Target.of_data(target))
             yield replace(opened, target=of, origin=str(path), notes=(*opened.notes, f"of {each.call}"))
 
 
@@ -220,7 +219,7 @@ def _laid_out(kept: Path, arguments: Path | None) -> Iterator[Path]:
         if (kept / "module.json").is_file():
             _write(folder, "relax", open_foreign(None, Limits(), "relax", kept / "module.json"), arguments)
         elif arguments is not None and not (folder / INPUTS_FILE).exists():
-            _write_arguments(folder, "onnx", (folder / "model.onnx").read_bytes(), arguments)
+            _write_arguments(folder, "onnx", read_bytes(folder / "model.onnx", MOST_PROGRAM), arguments)
         yield folder
 
 
@@ -238,10 +237,8 @@ def _write_arguments(folder: Path, name: str, program: bytes, arguments: Path) -
     """Write the arguments that a function was called with as inputs, by their places, where they fit."""
     taken = find_format(name)
     types = taken.input_types(taken.parse(program), "the script's program")
-    names = [each for each, declared in types.items() if declared.required]
-    with zipfile.ZipFile(arguments / "arguments.npz") as given:
-        if len(given.namelist()) < len(names):
-            return
-        with zipfile.ZipFile(folder / INPUTS_FILE, "w") as inputs:
-            for at, each in enumerate(names):
-                inputs.writestr(f"{each}.npy", given.read(f"{at}.npy"))
+    wanted = {name: declared for name, declared in types.items() if declared.required}
+    source = arguments / "arguments.npz"
+    if len(stored_names(source)) >= len(wanted):
+        given = read_inputs(source, {str(at): each for at, each in enumerate(wanted.values())})
+        write_inputs(folder / INPUTS_FILE, dict(zip(wanted, given.values(), strict=True)))

@@ -245,6 +245,6 @@ def runner_of(backend: str, format: str) -> Runner:
     if found is None:
         known = ", ".join(sorted(name for each in projects().values() for name in each.backends))
         raise UserError(
-            f"target {backend}: repro.py is written for {known} only: docs/own-backend.md adds one"
+            f"target {backend}: a repro.py can be written for {known} only; see docs/own-backend.md"
         )
     return found

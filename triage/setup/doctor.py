@@ -153,6 +153,14 @@ def _first_of_package(name: str) -> str:
     return min(alike, key=lambda each: (each != module, each))
 
 
+def _is_there(module: str) -> bool:
+    """Whether a framework can be imported, or one of the packages within it."""
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
 def _module_of(name: str) -> str:
     """What the framework of a target is imported as."""
     runners = project_of_package(backends()[name].package).runners
@@ -173,7 +181,7 @@ def _try_target(target: Target) -> tuple[str, str]:
     """Run tiny programs on a target; return its result, and why it fails or is wrong."""
     if target.device == "cuda" and not Path(NVIDIA).exists():
         return "", NO_DEVICE
-    if find_spec(_module_of(target.backend)) is None:
+    if not _is_there(_module_of(target.backend)):
         return "", "not installed"
     formats: tuple[str, ...] = ()
     try:
@@ -211,7 +219,7 @@ def _advice(target: Target, problem: str) -> str:
         return "nothing, unless you mean to test on a GPU"
     if target.device == "cuda":
         return f"install NVIDIA's driver, and a build of {package} for CUDA"
-    if find_spec(_module_of(target.backend)) is None:
+    if not _is_there(_module_of(target.backend)):
         return _how_to_get(package)
     if backends()[target.backend].programs and problem.startswith("no "):
         return "install g++"
