@@ -116,7 +116,11 @@ arrays = hnp.arrays(
     st.one_of(hnp.scalar_dtypes().filter(lambda dtype: dtype.kind in "biufc" and dtype.itemsize <= 16)),
     hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=3),
 ).filter(lambda array: array.dtype.name not in ("longdouble", "float128", "complex256"))
-texts = hnp.arrays(np.dtype("U5"), hnp.array_shapes(min_dims=0, max_dims=2, min_side=0, max_side=3))
+texts = hnp.arrays(
+    np.dtype("U5"),
+    hnp.array_shapes(min_dims=0, max_dims=2, min_side=0, max_side=3),
+    elements=st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",)), max_size=5),
+)
 values = st.one_of(arrays, texts, st.none(), st.lists(hnp.arrays(np.float32, (2,)), max_size=3))
 names = st.text(st.characters(exclude_characters="#\0", exclude_categories=("Cs",)), min_size=1, max_size=8)
 
