@@ -29,6 +29,7 @@ from triage.campaigns.target_campaigns import (
     TargetCampaign,
     Worth,
     cpu_of_the_ended,
+    cpu_of_the_living,
     worth_of,
 )
 from triage.console.display import Display
@@ -104,6 +105,8 @@ class Reporter:
 
 TEST_SHARE = 0.5
 """Of the CPU time, what tests have before anything else is done."""
+LOOK_SECONDS = 0.5
+"""Between two looks at what all processes have used."""
 LEAST_RESERVED = 20.0
 """The last seconds, a tenth of a short hunt at most, in which nothing new is looked for."""
 REPORT_SECONDS, REDUCTION_SECONDS = 8.0, 5.0
@@ -159,13 +162,21 @@ class Hunt:
         )
         self._clusters = {each.id for each in clusters(self.store)}
         self._reports, self._reductions = _Mean(REPORT_SECONDS), _Mean(REDUCTION_SECONDS)
-        self._reserved = 0.0
+        self._reserved = self._cpu = self._next_look = 0.0
+        self._before = cpu_of_the_living() + cpu_of_the_ended()
 
     @property
     def left(self) -> float:
         """Seconds until the deadline; no more than the CPU seconds that are left, if these are limited."""
         wall = self.limits.seconds - (time.monotonic() - self.start)
-        return min(wall, self.limits.cpu - self.eye.cpu()) if self.limits.cpu else wall
+        return min(wall, self.limits.cpu - self.cpu()) if self.limits.cpu else wall
+
+    def cpu(self) -> float:
+        """CPU seconds of the hunt: of all its processes here, or what its testers elsewhere say."""
+        if time.monotonic() >= self._next_look:
+            self._next_look = time.monotonic() + LOOK_SECONDS
+            self._cpu = max(self._cpu, cpu_of_the_living() + cpu_of_the_ended() - self._before)
+        return max(self._cpu, self.eye.cpu())
 
     def _now(self, front: TargetCampaign) -> float:
         """The clock that limits the hunt: CPU seconds of a target's work where these are limited."""
@@ -217,7 +228,7 @@ class Hunt:
         """Whether more may be looked for: tests, CPU time and room are left."""
         if self.limits.tests and self.tests >= self.limits.tests:
             return False
-        if self.limits.cpu and self.eye.cpu() >= self.limits.cpu:
+        if self.limits.cpu and self.cpu() >= self.limits.cpu:
             self.shown.note("the CPU time is used up: what waits is reduced, no more is looked for")
             return False
         return self._has_room()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import time
 from collections import Counter
@@ -10,6 +11,7 @@ from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
+from pathlib import Path
 
 from corpus.case import Case
 from corpus.errors import UserError
@@ -237,6 +239,26 @@ def cpu_of_the_ended() -> float:
     """CPU seconds of the child processes that have ended, such as those of the scripts of reports."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
+
+
+def cpu_of_the_living() -> float:
+    """CPU seconds of this process and of all that descend from it and live, with the children these had."""
+    ticks, parents = {os.getpid(): time.process_time()}, dict[int, int]()
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            words = path.read_text().rpartition(")")[2].split()
+        except OSError:  # it has just ended
+            continue
+        pid = int(path.parent.name)
+        parents[pid] = int(words[1])
+        ticks.setdefault(pid, sum(map(int, words[11:15])) / os.sysconf("SC_CLK_TCK"))
+    return sum(cpu for pid, cpu in ticks.items() if _descends(pid, parents))
+
+
+def _descends(pid: int, parents: Mapping[int, int]) -> bool:
+    while pid in parents and pid != os.getpid():
+        pid = parents[pid]
+    return pid == os.getpid()
 
 
 @dataclass
