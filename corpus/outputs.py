@@ -47,6 +47,12 @@ def must_be_free(folder: Path, names: Iterable[str]) -> None:
             )
 
 
+def must_be_empty(folder: Path) -> None:
+    """Raises `UserError` for a folder that holds something, or that is none."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError(f"{folder}: is not empty; name another folder with -o")
+
+
 def owned(folder: Path) -> set[str]:
     """The names that crux has taken in a folder; raises `UserError` where its list is none of ours."""
     path = folder / MARKER

@@ -174,7 +174,7 @@ class Backend:
     computed_as: Mapping[str, str] = field(default_factory=dict)
     """The shorter dtypes in which it computes others: what those cannot hold is left open."""
 
-    saturates: bool = False
+    saturates: Callable[[], bool] = lambda: False
     """Whether it sums pairs of products of uint8 and int8 in 16 bits on this machine, by design."""
 
     computes_wide: bool = False

@@ -19,7 +19,7 @@ from oracles.abilities import Passes
 from oracles.judge import Judge
 from oracles.numerics.compare import compare_outputs
 from oracles.verdict import Config, Outcome, Run, Symptom, Verdict
-from reducer.search import Items, SetSearch, find_essentials
+from reducer.search import Items, SetSearch, answered, find_essentials
 
 Names = frozenset[str]
 Asking = Callable[[str, Callable[[], bool]], bool]
@@ -228,12 +228,7 @@ def _drive(search: SetSearch, names: Sequence[str], shows: Callable[[Names], boo
     def chosen(items: Items) -> Names:
         return frozenset(names[item] for item in items)
 
-    try:
-        proposal = next(search)
-        while True:
-            proposal = search.send(shows(chosen(proposal)))
-    except StopIteration as end:
-        return chosen(end.value)
+    return chosen(answered(search, lambda items: shows(chosen(items))))
 
 
 def _order(fired: Sequence[str]) -> Callable[[str], tuple[int, str]]:

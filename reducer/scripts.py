@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from reducer.search import Items, SetSearch, drop_one_at_a_time, drop_runs
+from reducer.search import Items, answered, drop_one_at_a_time, drop_runs
 
 BODIES = ("body", "orelse", "finalbody")
 """Where a statement holds others."""
@@ -61,16 +61,11 @@ class ScriptReducer:
         """Search for the fewest statements: runs of them first, then each alone."""
         for search in (drop_runs, drop_one_at_a_time):
             count = len(list(_statements(ast.parse(self.text))))
-            text, proposals = self.text, search(range(count))
-            self._answer(proposals, partial(_keeping, text))
+            answered(search(range(count)), partial(self._keeps, self.text))
 
-    def _answer(self, proposals: SetSearch, text_of: Callable[[Items], str]) -> None:
-        try:
-            kept = next(proposals)
-            while True:
-                kept = proposals.send(self._try(text_of(kept)))
-        except StopIteration:
-            return
+    def _keeps(self, text: str, kept: Items) -> bool:
+        """Whether these statements of a text still show it."""
+        return self._try(_keeping(text, kept))
 
     def _apply(self, edits: Callable[[ast.Module], Iterator[Callable[[], None]]]) -> None:
         """Try each edit of the tree, the later ones in what the earlier ones have left."""

@@ -22,6 +22,17 @@ SMALL = 8
 """With this few items left, bisecting on is cheaper than starting another search."""
 
 
+def answered(search: SetSearch, shows: Callable[[Items], bool]) -> Items:
+    """Run a search to its end, each proposal answered at once; the items that are left."""
+    try:
+        proposal = next(search)
+        while True:
+            proposal = search.send(shows(proposal))
+    except StopIteration as end:
+        found: Items = end.value
+        return found
+
+
 def find_essentials(
     items: Sequence[int],
     near: Sequence[Callable[[Items], Items]] = (),

@@ -324,7 +324,7 @@ def backend() -> Backend:
         __file__,
         configs,
         classify,
-        saturates=_lacks_vnni(),
+        saturates=_lacks_vnni,
         computes_wide=True,
         shows_optimised=True,
         libraries=LIBRARIES,

@@ -186,15 +186,17 @@ class OnnxContext(Context):
             return "a scale that is not above 0"
         for name in sorted(set(wanted) & values.keys()):
             value = values[name]
-            shorter = computed_as.get(value.dtype.name) if isinstance(value, np.ndarray) else None
-            if isinstance(value, np.ndarray) and shorter and exceeds(value, shorter):
+            if not isinstance(value, np.ndarray):
+                continue
+            shorter = computed_as.get(value.dtype.name)
+            if shorter and exceeds(value, shorter):
                 return f"{value.dtype} is computed as {shorter}, which cannot hold {name}"
         return ""
 
-    @property
+    @cached_property
     def _saturates(self) -> bool:
         backend = self.executor.backend
-        return backend.saturates or bool(backend.baseline and find_backend(backend.baseline).saturates)
+        return backend.saturates() or bool(backend.baseline and find_backend(backend.baseline).saturates())
 
     @cached_property
     def _weights(self) -> dict[str, Value]:

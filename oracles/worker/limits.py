@@ -111,11 +111,7 @@ def run_tests(path: str, text: str, after_each: Callable[[str], None]) -> str:
     sys.path.insert(0, os.path.dirname(path))
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         try:
-            module = types.ModuleType(MODULE)
-            module.__file__ = path
-            sys.modules[MODULE] = module
-            linecache.cache[path] = (len(text), None, text.splitlines(True), path)
-            exec(compile(text, path, "exec"), vars(module))
+            module = executed(path, text)
         except BaseException as error:
             return f"{type(error).__name__}: {error}"
         finally:
@@ -125,6 +121,16 @@ def run_tests(path: str, text: str, after_each: Callable[[str], None]) -> str:
                 test()
             after_each(name)
     return ""
+
+
+def executed(path: str, text: str) -> types.ModuleType:
+    """The file as a module whose source can be looked up."""
+    module = types.ModuleType(MODULE)
+    module.__file__ = path
+    sys.modules[MODULE] = module
+    linecache.cache[path] = (len(text), None, text.splitlines(True), path)
+    exec(compile(text, path, "exec"), vars(module))
+    return module
 
 
 def tests_of(names: dict[str, Any]) -> Iterator[Any]:

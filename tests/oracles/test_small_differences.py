@@ -226,7 +226,7 @@ def test_error_grows_with_the_terms_and_then_with_their_root():
 @pytest.mark.parametrize(("greatest", "is_left"), [(127, False), (64, True)], ids=["eight bits", "seven"])
 def test_products_of_bytes_that_saturate_by_design_are_no_bug(judge, monkeypatch, greatest, is_left):
     """Without VNNI onnxruntime sums two of them in 16 bits, by design."""
-    monkeypatch.setattr(judge.executor, "backend", replace(judge.executor.backend, saturates=True))
+    monkeypatch.setattr(judge.executor, "backend", replace(judge.executor.backend, saturates=lambda: True))
     case = program(
         "g (uint8[1,2] a) => (int32[1,1] y) <uint8 z = {0}, int8 n = {0}, int8[2,1] w = {W, W}>"
         " { y = MatMulInteger(a, w, z, n) }".replace("W", str(greatest)),

@@ -346,7 +346,6 @@ OPENERS = {
     "generators/mixture.py": "compares a program that it is about to write",
     "triage/bisection/release_results.py": "crux's own code",
     "triage/bisection/environments.py": "what pip has installed",
-    "triage/campaigns/target_campaigns.py": "what the kernel says of processes",
     "triage/cases/conformance.py": "the tests that come with onnx",
     "triage/projects/tvm/relax.py": "crux's own code",
     "triage/reports/bundle.py": "the sums of a report, bounded there",

@@ -10,11 +10,11 @@ import pytest
 
 from corpus.case import Case
 from corpus.errors import UserError
+from corpus.outputs import must_be_empty
 from oracles.sandbox.scripts import script_run
 from oracles.verdict import Limits
 from reducer.scripts import ScriptReducer
 from triage.cases.issue_code import on_cpu, scripts_in, without_import
-from triage.cases.scrubbing import must_be_free
 
 PAD = """
 x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 1, 3, 3])
@@ -171,7 +171,7 @@ def test_what_cannot_be_taken_is_one_line_and_exit_2(words, said, tmp_path):
     done = crux("scrub", *words, folder=tmp_path)
     assert (done.returncode, said in done.stderr) == (2, True), done.stderr
     with pytest.raises(UserError):
-        must_be_free(tmp_path)
+        must_be_empty(tmp_path)
 
 
 def test_the_script_sees_no_network_and_of_the_folder_only_what_it_names(tmp_path):

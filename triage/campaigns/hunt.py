@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from corpus.errors import UserError
-from oracles.judge import Judge
 from triage.bugs.failures import set_aside
-from triage.bugs.history import history_of_name
-from triage.bugs.known import KnownIssue, Library, load_known
+from triage.bugs.known import KnownIssue, load_known
 from triage.bugs.overview import is_filed, overview, overview_with_states
 from triage.campaigns.monitor import FACE, HuntMonitor
+from triage.campaigns.reporter import Reporter
 from triage.campaigns.target_campaigns import (
     FUZZING,
     Choice,
@@ -28,80 +27,22 @@ from triage.campaigns.target_campaigns import (
     ReductionBenefit,
     TargetCampaign,
     Worth,
+    cpu_of_all,
     cpu_of_the_ended,
-    cpu_of_the_living,
     worth_of,
 )
 from triage.console.display import Display
 from triage.console.options import CaseOptions
-from triage.console.status import Progress
 from triage.reductions.failures import BeingReduced, reduce_failure
 from triage.reductions.folders import Request
-from triage.reports.by_name import note_report
 from triage.reports.newest_release import NewestReleases
-from triage.reports.report import write_report
-from triage.store.artifacts import reported_case
 from triage.store.campaigns import keep_decision
 from triage.store.causes import root_of
-from triage.store.clusters import LIMIT, Cluster, clusters, get_cluster
+from triage.store.clusters import LIMIT, clusters, get_cluster
 from triage.store.database import Store
-from triage.store.failures import REDUCED, UNREDUCIBLE, Failure, get_failure, list_failures, why_set_aside
+from triage.store.failures import REDUCED, UNREDUCIBLE, Failure, list_failures, why_set_aside
 from triage.store.maintenance.vacuum import collect_garbage, disk_bytes
-from triage.store.names import cluster_name, representative
-
-
-@dataclass
-class Reporter:
-    """Writes the reports of a store's bugs into a folder."""
-
-    store: Store
-    out: Path
-    shown: Progress
-    issues: tuple[KnownIssue, ...] = ()
-    releases: NewestReleases | None = None
-    reported: dict[int, int] = field(default_factory=dict)
-
-    def missing(self, target: str) -> list[int]:
-        """The clusters with a reduced failure on a target that no report shows as well as it could."""
-        reduced = list_failures(self.store, status=REDUCED)
-        wanted = {each.cluster for each in reduced if each.target == target}
-        known = (each for each in clusters(self.store) if each.id in wanted)
-        return [each.id for each in known if not self._is_shown(each)]
-
-    def _is_shown(self, cluster: Cluster) -> bool:
-        """Whether a report shows the cluster's best case: this hunt's, or an earlier one's."""
-        best = representative(self.store, cluster.id)
-        if self.reported.get(cluster.id) == best:
-            return True
-        case_id = reported_case(self.store, cluster.id, self.out / cluster.name)
-        return case_id == get_failure(self.store, best).best_case
-
-    def write(self, cluster: int, judge: Judge) -> None:
-        """Write the report of a cluster; why there is none is told."""
-        best = representative(self.store, cluster)
-        if self.reported.get(cluster) == best:
-            return
-        self.reported[cluster] = best
-        name = cluster_name(cluster)
-        self.shown.status(f"reporting {name}")
-        history = history_of_name(self.store, name)
-        case = self.store.load_case(get_failure(self.store, best).best_case)
-        try:
-            report = write_report(
-                case,
-                judge.of_format(case.format),
-                self.out / name,
-                history,
-                Library.of_store(self.store, self.issues),
-                releases=self.releases,
-            )
-        except UserError as error:
-            self.shown.note(f"{name}: no report: {error}")
-            return
-        note_report(self.store, case, report, history, judge.backend.package)
-        missing = f", not ready: {'; '.join(report.missing)}" if report.missing else ""
-        self.shown.note(f"{name}: {report.title}; {report.folder}/repro.py shows it{missing}")
-
+from triage.store.names import cluster_name
 
 TEST_SHARE = 0.5
 """Of the CPU time, what tests have before anything else is done."""
@@ -163,7 +104,7 @@ class Hunt:
         self._clusters = {each.id for each in clusters(self.store)}
         self._reports, self._reductions = _Mean(REPORT_SECONDS), _Mean(REDUCTION_SECONDS)
         self._reserved = self._cpu = self._next_look = 0.0
-        self._before = cpu_of_the_living() + cpu_of_the_ended()
+        self._before = cpu_of_all()
 
     @property
     def left(self) -> float:
@@ -175,12 +116,12 @@ class Hunt:
         """CPU seconds of the hunt: of all its processes here, or what its testers elsewhere say."""
         if time.monotonic() >= self._next_look:
             self._next_look = time.monotonic() + LOOK_SECONDS
-            self._cpu = max(self._cpu, cpu_of_the_living() + cpu_of_the_ended() - self._before)
+            self._cpu = max(self._cpu, cpu_of_all() - self._before)
         return max(self._cpu, self.eye.cpu())
 
     def _now(self, front: TargetCampaign) -> float:
         """The clock that limits the hunt: CPU seconds of a target's work where these are limited."""
-        return front.cpu() + cpu_of_the_ended() if self.limits.cpu else time.monotonic()
+        return _worked(front) if self.limits.cpu else time.monotonic()
 
     @property
     def tests(self) -> int:
@@ -380,12 +321,16 @@ class Hunt:
         """Write a bug's report, and note what that took; a late one only where there is none yet."""
         if cluster in self.reporter.reported and self.left < REPORT_SECONDS:
             return
-        start, before = self._now(front), front.cpu() + cpu_of_the_ended()
+        start, before = self._now(front), _worked(front)
         self.eye.look(f"reporting {cluster_name(cluster)}", always=True)
         self.reporter.write(cluster, front.judge)
         self._reports.add(self._now(front) - start)
-        cpu = front.cpu() + cpu_of_the_ended() - before
-        self._count(front, f"{REPORTING} {front.target}", f"{cluster_name(cluster)}", cpu, 0)
+        self._count(front, f"{REPORTING} {front.target}", cluster_name(cluster), _worked(front) - before, 0)
+
+
+def _worked(front: TargetCampaign) -> float:
+    """CPU seconds of what a target's reports take: this process, its workers, the scripts that have ended."""
+    return front.cpu() + cpu_of_the_ended()
 
 
 @dataclass

@@ -11,7 +11,6 @@ from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
-from pathlib import Path
 
 from corpus.case import Case
 from corpus.errors import UserError
@@ -23,6 +22,7 @@ from generators.mixture import PLAN, Plan, make_tests
 from generators.reach import NATIVE
 from oracles.backends import find_backend
 from oracles.judge import Judge
+from oracles.sandbox.worker import processes, stat_of
 from oracles.sequence import split
 from triage.bugs.failures import record_failure
 from triage.bugs.known import KnownIssue
@@ -241,18 +241,12 @@ def cpu_of_the_ended() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def cpu_of_the_living() -> float:
-    """CPU seconds of this process and of all that descend from it and live, with the children these had."""
-    ticks, parents = {os.getpid(): time.process_time()}, dict[int, int]()
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            words = path.read_text().rpartition(")")[2].split()
-        except OSError:  # it has just ended
-            continue
-        pid = int(path.parent.name)
-        parents[pid] = int(words[1])
-        ticks.setdefault(pid, sum(map(int, words[11:15])) / os.sysconf("SC_CLK_TCK"))
-    return sum(cpu for pid, cpu in ticks.items() if _descends(pid, parents))
+def cpu_of_all() -> float:
+    """CPU seconds of this process and of all that descend from it, those that have ended included."""
+    stats = {pid: fields for pid in processes() if (fields := stat_of(pid))}
+    parents = {pid: int(fields[1]) for pid, fields in stats.items()}
+    ticks = (sum(map(int, fields[11:15])) for pid, fields in stats.items() if _descends(pid, parents))
+    return sum(ticks) / os.sysconf("SC_CLK_TCK")
 
 
 def _descends(pid: int, parents: Mapping[int, int]) -> bool:

@@ -73,12 +73,6 @@ class Scrubbed:
         return next((each for each in failing if self.fits(each["outcome"])), next(iter(failing), None))
 
 
-def must_be_free(folder: Path) -> None:
-    """Raises `UserError` for a folder that holds something."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UserError(f"{folder}: is not empty; name another folder with -o")
-
-
 def take(path: Path, options: CaseOptions, printed: str = "") -> Scrubbed:
     """The first script of a file that complains, else the one of which most was kept; raises `UserError`."""
     if not options.trust:

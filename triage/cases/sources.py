@@ -17,6 +17,7 @@ from corpus.case import Case, Remark
 from corpus.errors import UserError
 from corpus.formats import find_format
 from corpus.load import has_inputs, must_be_known, open_case
+from corpus.outputs import must_be_empty
 from corpus.processes import NotRun, run_for_user
 from corpus.reading import parse_json
 from corpus.target import Target
@@ -212,8 +213,7 @@ def run_wrapped(command: Sequence[str], folder: Path, catch: str) -> Ended:
     """
     if catch not in LEVELS:
         raise UserError(f"--catch {catch}: one of {', '.join(LEVELS)}")
-    if folder.exists() and any(folder.iterdir()):
-        raise UserError(f"{folder}: is not empty; name another folder with -o")
+    must_be_empty(folder)
     dumps = (folder / DUMPS).resolve()
     dumps.mkdir(parents=True)
     asked = {

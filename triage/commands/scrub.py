@@ -51,11 +51,12 @@ def scrub(
 
     Example: crux scrub issue.md --trust
     """
+    from corpus.outputs import must_be_empty
     from triage.cases.judging import Judges
-    from triage.cases.scrubbing import must_be_free, take
+    from triage.cases.scrubbing import take
     from triage.reductions.folders import Request
 
-    must_be_free(out)
+    must_be_empty(out)
     taken = take(file, options, prints)
     _tell(taken, out)
     with Judges(options) as judges:

@@ -16,11 +16,7 @@ def package_version():
 
 def run(config, path):
     """In a process of its own: read, compile and run the model once, save the outputs."""
-{% if seen == "out-of-memory" %}
-    import resource
-
-    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
-{% endif %}
+{% include "limit_memory.py.j2" %}
     import openvino
 
     try:

@@ -19,11 +19,7 @@ def from_torch(value):
 """Makes arrays of a module's results."""
 
 SET_UP = """\
-{% if seen == "out-of-memory" %}
-    import resource
-
-    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
-{% endif %}
+{% include "limit_memory.py.j2" %}
     torch.set_num_threads(1)
 """
 """What a process does before it runs a module."""

@@ -23,11 +23,7 @@ def passes(ARGS):
 _RUN = '''\
 def run(config, path):
     """In a process of its own: DOES."""
-{% if seen == "out-of-memory" %}
-    import resource
-
-    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
-{% endif %}
+{% include "limit_memory.py.j2" %}
     try:
         save_outputs(path, compile_and_run(GIVEN))
     except Exception as error:

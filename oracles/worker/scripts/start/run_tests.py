@@ -2,22 +2,15 @@
 
 import sys
 
-from oracles.worker.limits import MODULE, tests_of
+from oracles.worker.limits import executed, tests_of
 
 
 def main(path: str) -> None:
     """Run the file at the path."""
-    import linecache
-    import types
-
     with open(path, encoding="utf-8") as file:
         text = file.read()
-    module = types.ModuleType(MODULE)
-    module.__file__ = sys.argv[0] = path
-    sys.modules[MODULE] = module
-    linecache.cache[path] = (len(text), None, text.splitlines(True), path)
-    exec(compile(text, path, "exec"), vars(module))
-    for _, test in tests_of(vars(module)):
+    sys.argv[0] = path
+    for _, test in tests_of(vars(executed(path, text))):
         test()
 
 
