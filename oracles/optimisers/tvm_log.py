@@ -272,7 +272,7 @@ def misplaced(names: Iterable[str], facts: frozenset[str] = tvm_passes.START) ->
 
 def code_of(names: Iterable[str]) -> tuple[str, ...]:
     """The expressions that make these passes; options among them are none."""
-    return tuple(tvm_passes.PASSES[name].code for name in names if not is_option(name))
+    return tuple(tvm_passes.pass_of(name).code for name in names if not is_option(name))
 
 
 def options_of(names: Iterable[str]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Iterable  # noqa: UP035 (Python 3.8)
 
 from oracles.worker.tvm.options import complaint, is_option
+from oracles.worker.tvm.schedule import built_step, code_of_step, step_of
 
 LLVM = "llvm"
 """LLVM's own optimisations, as if they were one pass."""
@@ -73,6 +74,30 @@ class Pass:
         import tvm
 
         return operator.attrgetter(self.path[len("tvm.") :])(tvm)(*self.arguments)
+
+
+@dataclass(frozen=True)
+class Step(Pass):
+    """A step of a schedule, on blocks that nothing has lowered."""
+
+    needs: frozenset[str] = frozenset(("primfuncs",))
+    bars: frozenset[str] = frozenset(("initialised", "opaque", "loops", "flat"))
+
+    @property
+    def code(self) -> str:
+        """The expression that makes a pass of it."""
+        return code_of_step(self.name)
+
+    def build(self) -> Any:
+        """The pass itself, in the worker."""
+        return built_step(self.name)
+
+
+def pass_of(name: str) -> Pass:
+    """The pass of that name, or the step of a schedule; KeyError if there is none."""
+    if name not in PASSES and step_of(name) is not None:
+        return Step(name)
+    return PASSES[name]
 
 
 def _words(text: str) -> frozenset[str]:
@@ -321,7 +346,8 @@ IDLE_ON_LOOPS = _words(
 def facts_after(names: Iterable[str], facts: frozenset[str] = START) -> frozenset[str]:
     """The facts that hold of a module after these passes."""
     for name in _passes_in(names):
-        facts = facts - PASSES[name].takes | PASSES[name].gives
+        known = pass_of(name)
+        facts = facts - known.takes | known.gives
     return facts
 
 
@@ -332,9 +358,9 @@ def misplaced(names: Iterable[str], facts: frozenset[str] = START) -> str:
         if why := complaint(name):
             return why
     for name in _passes_in(names):
-        if name not in PASSES:
+        if name not in PASSES and step_of(name) is None:
             return f"there is no pass {name}"
-        missing, barred = PASSES[name].needs - facts, PASSES[name].bars & facts
+        missing, barred = pass_of(name).needs - facts, pass_of(name).bars & facts
         if missing:
             return f"{name} needs {' and '.join(sorted(missing))}: {_makers(missing)} before it"
         if barred:
@@ -359,7 +385,7 @@ def _passes_in(names: Iterable[str]) -> list[str]:
 
 def _place(name: str, found: list[str], start: frozenset[str]) -> bool:
     """Put a pass at the end, after what it needs; False where that cannot be had any more."""
-    wanted = PASSES[name]
+    wanted = pass_of(name)
     for fact in sorted(wanted.bars & facts_after(found, start)):
         taker = next((each.name for each in PASSES.values() if fact in each.takes), "")
         if not taker or not _place(taker, found, start):
