@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.live import Live
 
 from corpus.errors import UserError
-from oracles.naming.signature import Signature
+from oracles.naming import Signature
 from oracles.verdict import Outcome, Phase, Symptom, Verdict
 from tests.helpers.commands import command, environment, hear_interrupts
 from tests.helpers.failing import division_crash, healthy

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from corpus.errors import UserError
-from oracles.naming.signature import Signature
+from oracles.naming import Signature
 from tests.helpers.commands import crux
 from triage.causes.explaining import says_the_same
 from triage.clustering.linkage import average_linkage

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from corpus.case import Case
 from corpus.errors import UserError
 from corpus.release import is_before
-from oracles.naming.signature import Signature
+from oracles.naming import Signature
 from oracles.verdict import Verdict
 from triage.clustering.linkage import average_linkage
 from triage.clustering.similarity import MERGE, RELATED, compare, distance_within, group_of

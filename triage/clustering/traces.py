@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from corpus.errors import UserError
-from oracles.naming.names import signature_of_text
-from oracles.naming.signature import Signature
+from oracles.naming import Signature, signature_of_text
 from oracles.text.failure_text import as_written, crashed_function
 from oracles.text.normalise import template
 from triage.clustering.linkage import average_linkage

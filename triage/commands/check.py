@@ -135,7 +135,7 @@ def _remarks(case: Case) -> Iterator[str]:
 
 def _past(options: CaseOptions, case: Case, verdict: Verdict, judge: Judge) -> Document:
     """What stops the program, step by step, and what becomes of the rest; `bug` is that of any step."""
-    from oracles.naming.names import signature
+    from oracles.naming import signature
     from oracles.verdict import Outcome
     from triage.bugs.known import known_issue, load_known
     from triage.cases.past import Stop, stops_in

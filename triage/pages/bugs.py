@@ -11,8 +11,7 @@ from typing import Any
 from corpus.case import Case
 from corpus.outputs import put
 from corpus.reading import parse_json
-from oracles.naming.names import names_of_case
-from oracles.naming.signature import Signature
+from oracles.naming import Signature, names_of_case
 from reducer.result import BLANK, result_of_json
 from triage.bugs.history import bisection_of
 from triage.bugs.known import KnownIssue

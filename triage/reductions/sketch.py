@@ -10,7 +10,7 @@ from pathlib import Path
 
 from corpus.case import Case
 from oracles.judge import Judge
-from oracles.naming.signature import Component, Signature
+from oracles.naming import Component, Signature
 from oracles.verdict import Outcome, Verdict
 from reducer.api import reduce_case
 from reducer.options import DoesNotFail

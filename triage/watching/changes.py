@@ -9,11 +9,10 @@ from pathlib import Path
 
 from corpus.case import CASE_FILE, Case
 from corpus.errors import UserError
-from corpus.load import must_be_known
-from corpus.regression import EXPECTED_FILE, Regression, Shown, load_regression, load_regressions
+from corpus.load import EXPECTED_FILE, Regression, Shown, load_regression, load_regressions, must_be_known
 from corpus.release import order_of
 from oracles.backends import find_backend
-from oracles.naming.signature import Signature
+from oracles.naming import Signature
 from oracles.verdict import Outcome
 from triage.cases.sources import open_to_run
 from triage.clustering.similarity import MERGE, compare

@@ -12,7 +12,7 @@ from corpus.errors import UserError
 from corpus.formats import find_format
 from corpus.release import order_of
 from corpus.target import Target
-from oracles.naming.names import signature
+from oracles.naming import signature
 from oracles.sandbox.processes import SandboxError
 from oracles.verdict import Outcome
 from triage.bisection.bisection import target_for
