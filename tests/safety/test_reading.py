@@ -351,7 +351,7 @@ OPENERS = {
     "triage/setup/environment.py": "the processor, as Linux tells it",
     "corpus/values.py": "members of a zip, counted and measured on the way",
     "corpus/processes.py": "what another process of ours sends",
-    "triage/clustering/traces.py": "the end of a text, of a regular file",
+    "triage/clustering/grouping.py": "the end of a text, of a regular file",
     "triage/repro/proving.py": "what a script of ours has printed",
     "triage/store/database.py": "SQLite's own reader, after the schema was compared",
     "triage/store/artifacts.py": "a report's zip that was written just now",

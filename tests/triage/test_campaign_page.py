@@ -27,11 +27,10 @@ from tests.helpers.commands import command, environment, hear_interrupts
 from tests.helpers.failing import division_crash, healthy
 from tests.helpers.failing import verdict as made_up
 from triage.bugs.failures import record_failure, record_reduction
-from triage.campaigns.serving import serving
 from triage.campaigns.target_campaigns import FLOOR, CpuShares
 from triage.console.display import JsonLines, LiveScreen, PlainDisplay, picture
 from triage.console.status import HuntStatus, LatestFinding, StrategyStats, clock
-from triage.pages.campaign import campaign_page, write_campaign_page
+from triage.pages.campaign import campaign_page, serving, write_campaign_page
 from triage.store.campaigns import (
     MOST_ROWS,
     FileRow,

@@ -32,7 +32,7 @@ from triage.console.display import PlainDisplay
 from triage.console.options import CaseOptions
 from triage.store.database import Store
 from triage.store.failures import REDUCED, get_failure
-from triage.watching.changes import Change, Seen, before, change
+from triage.watching import Change, Seen, before, change
 
 INSTALLED = version("onnxruntime")
 RAISES: Shown = ("exception", "execute", "Fail")
