@@ -61,7 +61,7 @@ TVM = (
               "g (float[2] x) => (float[2] y) <float[2] a = {1, 2}, float[2] b = {3, 4}>"
               " { m = Min(a, b) y = Add(x, m) }",
               {"x": floats(0, 2)}, MIDDLE, "exception", "Min", "import"),
-    _imported("tvm-gather-elements-negative", 20217, "negative indices of GatherElements read before the axis",
+    _imported("tvm-gather-elements-negative", 20217, "negative indices of GatherElements read before it",
               "g (float[3,4] x, int64[3,4] i) => (float[3,4] y) { y = GatherElements<axis=1>(x, i) }",
               {"x": THREE, "i": np.full((3, 4), -1)}, MIDDLE, "mismatch", "GatherElements"),
     _imported("tvm-gather-nd-negative", 20217, "GatherND reads before the tensor by negative indices",
