@@ -8,12 +8,26 @@ from typing import Any
 import numpy as np
 
 from corpus.tir.scopes import defined_names
-from corpus.tir.tree import Alloc, Axis, Block, Body, For, Function, Match, Module, Stmt, Store, Thread
+from corpus.tir.tree import (
+    Alloc,
+    Axis,
+    Block,
+    Body,
+    Declare,
+    For,
+    Function,
+    Match,
+    Module,
+    Stmt,
+    Store,
+    Thread,
+)
 from corpus.tir.types import element, is_float, is_integer, lanes, with_lanes
 from corpus.tir.values import (
     PLAIN_BUFFER,
     Binary,
     Buffer,
+    BufferRef,
     Call,
     Cast,
     Const,
@@ -31,6 +45,9 @@ from corpus.tir.walk import (
     map_statements,
     rebuilt,
     renamed,
+    renamed_in,
+    replace_statements,
+    statements,
     substituted,
     walk,
     with_buffer,
@@ -230,6 +247,21 @@ def drop_matches(stmt: Stmt) -> Iterator[Body]:
                 yield (_in_place(replace(stmt, matches=others), match),)
 
 
+def drop_views(subject: TirSubject) -> Candidates:
+    """Use a buffer itself instead of one that is declared over its memory."""
+    for position, stmt in enumerate(statements(subject.main.body)):
+        match stmt:
+            case Declare(Buffer(name=name, shape=dims), Call("buffer_data", (BufferRef(source),))):
+                shapes = {each.name: each.shape for each in buffers(subject.main)}
+                if len(shapes.get(source, ())) == len(dims):
+                    yield partial(_without_view, subject, position, name, source)
+
+
+def _without_view(subject: TirSubject, position: int, name: str, source: str) -> TirSubject:
+    body = replace_statements(subject.main.body, {position: ()})
+    return subject.with_main(replace(subject.main, body=renamed_in(body, {name: source})))
+
+
 def _in_place(stmt: Block, match: Match) -> Stmt:
     source, starts = match.source.buffer, [each.min for each in match.source.ranges]
 
@@ -289,5 +321,6 @@ MOVES = (
     Move("plain allocations", 66, by_functions(plain_allocations), on=TirSubject),
     Move("lower ranks", 67, by_functions(lower_ranks), on=TirSubject),
     Move("drop matched buffers", 18, by_statements(drop_matches), on=TirSubject),
+    Move("drop views", 19, by_functions(drop_views), on=TirSubject),
     Move("plain types", 68, by_functions(plain_types), on=TirSubject),
 )
