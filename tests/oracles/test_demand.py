@@ -11,7 +11,8 @@ from onnx import TensorProto, helper
 from corpus.case import Case
 from corpus.target import Target
 from oracles.judge import Judge
-from oracles.rules import functions, refusal_due
+from oracles.rules.refusals import is_due_to_refuse
+from oracles.rules.wrong_results import has_functions
 from oracles.sandbox.sandbox import Job
 from oracles.verdict import AGREEMENT, REFUSAL, SURVIVAL, Config, Outcome, Phase, Run, Status
 
@@ -77,7 +78,7 @@ def test_a_dangerous_value_may_be_refused_but_not_kill(judge):
     case = case_of(gather, initializers=[far], settings=(SURVIVAL,))
     assert judge.verdict(case).outcome is Outcome.INVALID
     died = Run(Config("none"), Status.CRASH, Phase.EXECUTE)
-    assert refusal_due.is_suspect(case, (died,)) is True
+    assert is_due_to_refuse(case, (died,)) is True
 
 
 def test_what_every_configuration_refuses_of_values_that_nobody_knows_is_no_bug(judge):
@@ -87,14 +88,14 @@ def test_what_every_configuration_refuses_of_values_that_nobody_knows_is_no_bug(
     assert judge.verdict(case).is_bug
     assert judge.verdict(replace(case, settings=(AGREEMENT,))).outcome is Outcome.INVALID
     ok, refused = (Run(Config("none"), status, Phase.EXECUTE) for status in (Status.OK, Status.EXCEPTION))
-    assert refusal_due.is_suspect(replace(case, settings=(AGREEMENT,)), (ok, refused)) is None
-    assert refusal_due.is_suspect(replace(case, settings=(AGREEMENT,)), (refused, ok)) is False
+    assert is_due_to_refuse(replace(case, settings=(AGREEMENT,)), (ok, refused)) is None
+    assert is_due_to_refuse(replace(case, settings=(AGREEMENT,)), (refused, ok)) is False
 
 
 def test_a_program_without_demands_is_left_to_the_other_rules():
     ok = Run(Config("none"), Status.OK, Phase.EXECUTE)
-    assert refusal_due.is_suspect(case_of(PLAIN), (ok, ok)) is None
-    assert functions.is_suspect(case_of(PLAIN), (ok, ok)) is None
+    assert is_due_to_refuse(case_of(PLAIN), (ok, ok)) is None
+    assert has_functions(case_of(PLAIN), (ok, ok)) is None
 
 
 DOUBLE = helper.make_function(
@@ -110,7 +111,7 @@ CALL = helper.make_node("double", ["x"], ["y"], domain="local")
 
 def test_functions_are_compared_with_themselves_written_out(judge):
     case = case_of(CALL, functions=[DOUBLE])
-    assert functions.is_suspect(case, ()) is True
+    assert has_functions(case, ()) is True
     assert judge.verdict(case).outcome is Outcome.PASS
 
 

@@ -73,14 +73,14 @@ OK, THROWN, DEAD, LATE, STARVED = (
 
 
 def decide(runs: tuple[Run, ...], facts: Facts) -> Verdict | None:
-    verdicts = (rule(CASE, runs, cast(Context, facts)) for rule in find_rules())
+    verdicts = (rule.judge(CASE, runs, cast(Context, facts)) for rule in find_rules())
     return next((verdict for verdict in verdicts if verdict is not None), None)
 
 
-def test_every_file_of_the_package_is_a_rule():
+def test_every_file_of_the_package_holds_rules():
     files = {path.stem for path in Path(oracles.rules.__path__[0]).glob("*.py")} - {"__init__"}
-    assert {rule.__module__.rsplit(".", 1)[1] for rule in find_rules()} == files
-    assert [rule.__module__.rpartition(".")[2] for rule in find_rules()[:2]] == ["undefined", "crash"]
+    assert {rule.judge.__module__.rsplit(".", 1)[1] for rule in find_rules()} == files
+    assert [rule.name for rule in find_rules()[:2]] == ["undefined", "crash"]
 
 
 @pytest.mark.parametrize(

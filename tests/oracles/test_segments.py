@@ -12,7 +12,7 @@ import pytest
 from corpus.target import Target
 from oracles.backends.reference import run as evaluate
 from oracles.judge import Judge
-from oracles.rules import segments
+from oracles.rules.wrong_nodes import segments
 from oracles.sandbox.sandbox import Job
 from oracles.verdict import Config, Run, Verdict
 from tests.helpers.models import case_of
@@ -38,7 +38,7 @@ def judged(judge: Judge, tensor: str, change: Callable[[Any], Any]) -> Verdict |
 
     context.run_as = changed  # type: ignore[method-assign]
     wrong = replace(plain, config=judge.configs[-1], outputs={"out": np.asarray(plain.outputs["out"]) + 1})
-    return segments.judge(case, (plain, wrong), context)
+    return segments(case, (plain, wrong), context)
 
 
 @pytest.mark.parametrize(

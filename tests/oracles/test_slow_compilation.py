@@ -10,7 +10,7 @@ from corpus.case import Case
 from corpus.target import Target
 from oracles.judge import Judge
 from oracles.probes.context import Context
-from oracles.rules import hang
+from oracles.rules.failures import hang
 from oracles.sandbox import processes
 from oracles.verdict import Config, Limits, Outcome, Phase, Run, Status
 from tests.helpers.failing import model
@@ -43,7 +43,7 @@ def test_a_hang_takes_twenty_times_the_plain_run_or_sleeps(plain, took, outcome)
         Run(Config("none"), Status.OK, Phase.EXECUTE, cpu_seconds=plain),
         Run(Config("all"), Status.TIMEOUT, Phase.OPTIMISE, cpu_seconds=took),
     )
-    verdict = hang.judge(Case("onnx", b"", {}), runs, cast(Context, context))
+    verdict = hang(Case("onnx", b"", {}), runs, cast(Context, context))
     assert verdict is not None
     assert verdict.outcome is outcome
 

@@ -19,7 +19,8 @@ from oracles.numerics.input_noise import tensor_types
 from oracles.numerics.noisy.perturbation import growth, terms_of
 from oracles.probes.context import Context
 from oracles.relation.arithmetic import UNKNOWN_TERMS
-from oracles.rules import mismatch, special_values
+from oracles.rules.wrong_nodes import special_values
+from oracles.rules.wrong_results import mismatch
 from oracles.sandbox.sandbox import Job
 from oracles.verdict import Outcome, Run, Verdict
 from tests.helpers.models import case_of
@@ -36,7 +37,7 @@ def judged(judge: Judge, case: Case, change: Callable[[Mapping[str, Value]], Map
     (run,) = judge.executor.rerun(context.job)
     wrong = Run(judge.configs[1], run.status, run.phase, change(run.outputs))
     context.notes.add("")
-    context.verdict = mismatch.judge(case, (run, wrong), context)  # type: ignore[attr-defined]
+    context.verdict = mismatch(case, (run, wrong), context)  # type: ignore[attr-defined]
     return context
 
 
@@ -109,7 +110,7 @@ def test_an_operator_that_defines_nan_answers_for_it(judge, monkeypatch):
 
     monkeypatch.setattr(judge.executor, "run", dropping)
     (wrong,) = dropping(replace(context.job, configs=judge.configs[1:2]))
-    found = special_values.judge(case, (run, wrong), context)
+    found = special_values(case, (run, wrong), context)
     assert found is not None
     assert found.wrong is not None
     assert (found.wrong.first, found.wrong.operator) == ("r", "Relu")

@@ -44,7 +44,7 @@ def test_a_backend_has_the_form_of_its_project(backend, name):
 
 
 def test_a_form_that_nobody_has_is_the_users_mistake():
-    with pytest.raises(UserError, match="known are iree, onnxruntime, openvino, pytorch, tvm, general"):
+    with pytest.raises(UserError, match="known are iree, onnxruntime, openvino, pytorch, tvm, xla, general"):
         find_form("jax", "ort")
     assert all(project.issues for project in projects().values())
 

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from corpus.tir.tree import Alloc, Block, Body, Match, Stmt, Store, Thread
+from corpus.tir.tree import Alloc, Block, Body, Declare, Match, Stmt, Store, Thread
 from corpus.tir.types import element, is_float, is_integer, lanes, with_lanes
 from corpus.tir.values import (
     PLAIN_BUFFER,
     Binary,
     Buffer,
+    BufferRef,
     Call,
     Cast,
     Const,
@@ -22,7 +23,17 @@ from corpus.tir.values import (
     Var,
     plain_offset,
 )
-from corpus.tir.walk import buffers, map_buffers, map_statements, rebuilt, walk, with_buffer
+from corpus.tir.walk import (
+    buffers,
+    map_buffers,
+    map_statements,
+    rebuilt,
+    renamed_in,
+    replace_statements,
+    statements,
+    walk,
+    with_buffer,
+)
 from corpus.values import Value
 from reducer.move import Move
 from reducer.subject.tir_subject import TirSubject
@@ -114,6 +125,21 @@ def drop_matches(stmt: Stmt) -> Iterator[Body]:
                 yield (_in_place(replace(stmt, matches=others), match),)
 
 
+def drop_views(subject: TirSubject) -> Candidates:
+    """Use a buffer itself instead of one that is declared over its memory."""
+    for position, stmt in enumerate(statements(subject.main.body)):
+        match stmt:
+            case Declare(Buffer(name=name, shape=dims), Call("buffer_data", (BufferRef(source),))):
+                shapes = {each.name: each.shape for each in buffers(subject.main)}
+                if len(shapes.get(source, ())) == len(dims):
+                    yield partial(_without_view, subject, position, name, source)
+
+
+def _without_view(subject: TirSubject, position: int, name: str, source: str) -> TirSubject:
+    body = replace_statements(subject.main.body, {position: ()})
+    return subject.with_main(replace(subject.main, body=renamed_in(body, {name: source})))
+
+
 def _in_place(stmt: Block, match: Match) -> Stmt:
     source, starts = match.source.buffer, [each.min for each in match.source.ranges]
 
@@ -168,5 +194,6 @@ MOVES = (
     Move("plain allocations", 66, by_functions(plain_allocations), on=TirSubject),
     Move("lower ranks", 67, by_functions(lower_ranks), on=TirSubject),
     Move("drop matched buffers", 18, by_statements(drop_matches), on=TirSubject),
+    Move("drop views", 19, by_functions(drop_views), on=TirSubject),
     Move("plain types", 68, by_functions(plain_types), on=TirSubject),
 )

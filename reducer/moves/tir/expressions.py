@@ -5,11 +5,25 @@ constant.
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from corpus.tir.tree import Bind, Body, Stmt, Store
-from corpus.tir.types import is_bool, is_number, lanes
-from corpus.tir.values import BufferRef, Cast, Const, Expr, Let, Load, Text, literal, type_of
-from corpus.tir.walk import children, expressions, replace_statements, statements, substituted
+from corpus.tir.types import is_bool, is_number, lanes, with_lanes
+from corpus.tir.values import (
+    Broadcast,
+    BufferRef,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Let,
+    Load,
+    Ramp,
+    Text,
+    literal,
+    type_of,
+)
+from corpus.tir.walk import children, expressions, rebuilt, replace_statements, statements, substituted
 from reducer.move import Move
 from reducer.subject.tir_subject import TirSubject
 from reducer.tir_searches import (
@@ -87,7 +101,30 @@ def _plainer_literals(expr: Const) -> Iterator[Expr]:
             yield literal(value, expr.dtype)
 
 
+def fewer_lanes(stmt: Stmt) -> Iterator[Body]:
+    """Store the first lane alone, the first two, or half of them."""
+    if isinstance(stmt, Store) and (count := lanes(type_of(stmt.value))) > 1:
+        for fewer in dict.fromkeys((1, 2, count // 2)):
+            if fewer < count:
+                yield (_with_fewer(stmt, count, fewer),)
+
+
+def _with_fewer(stmt: Store, count: int, fewer: int) -> Store:
+    def change(node: Any) -> Any:
+        node = rebuilt(node, change)
+        if isinstance(node, Ramp | Broadcast) and node.lanes == count:
+            first = node.base if isinstance(node, Ramp) else node.value
+            return replace(node, lanes=fewer) if fewer > 1 else first
+        if isinstance(node, Cast | Load | Call) and lanes(node.dtype) == count:
+            return replace(node, dtype=with_lanes(node.dtype, fewer))
+        return node
+
+    found: Store = change(stmt)
+    return found
+
+
 MOVES = (
+    Move("fewer lanes", 45, by_statements(fewer_lanes), on=TirSubject),
     Move("inline names", 40, by_functions(inline_names), on=TirSubject),
     Move("narrow values", 12, by_statements(narrow_values), on=TirSubject),
     Move("plain expressions", 50, by_expressions(plain_expressions), on=TirSubject),

@@ -1,7 +1,4 @@
-"""Mismatch: optimised and un-optimised give different results, beyond what rounding explains.
-
-What noise does not explain counts where one side is clearly further from the truth in float64 than the other.
-"""
+"""Rules of results: of optimised against un-optimised runs, and against other ways to the same values."""
 
 from __future__ import annotations
 
@@ -11,19 +8,42 @@ import numpy as np
 
 from corpus.case import Case
 from corpus.values import Value
+from oracles.abilities import language_of
 from oracles.naming.signature import symptom_of_difference
 from oracles.numerics.compare import Difference, compare, compare_outputs, in_parts, part_of
 from oracles.numerics.mismatch_kind import finest_kind, left_open
-from oracles.probes.context import EXACT_LEVELS, Context, evidence
+from oracles.probes.context import EXACT_LEVELS, INTERPRETER, Context, evidence
 from oracles.probes.divergence import Divergence
 from oracles.probes.wrong_side import NEITHER, UN_OPTIMISED, Judgement, judge_sides
-from oracles.verdict import Mark, Outcome, Phase, Run, Verdict, WrongResult
+from oracles.rules import Rule
+from oracles.verdict import Mark, Outcome, Phase, Run, Symptom, Verdict, WrongResult
 
-ORDER = 60
+
+def nondeterminism(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
+    """The un-optimised program, run again on the same inputs, gives another result.
+
+    Memory that a kernel never wrote shows like this. Asked only where the runs do not agree anyway: it takes
+    several more of them.
+    """
+    baseline = runs[0]
+    if not all(run.is_ok for run in runs) or context.is_random:
+        return None
+    for again in context.repeats:
+        difference = compare_outputs(baseline.outputs, again.outputs, context.tolerance)
+        if again.is_ok and difference is not None:
+            symptom = symptom_of_difference("nondeterministic", "un-optimised")
+            title = f"another result on every run: {difference} ({baseline.config.label})"
+            wrong = WrongResult(difference.output, "un-optimised", "nondeterministic", difference.magnitude)
+            return Verdict(Outcome.MISMATCH, Phase.COMPARE, title, symptom, (baseline, again), wrong=wrong)
+    return None
 
 
-def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
-    """Wrong values, if two results differ by more than rounding explains."""
+def mismatch(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
+    """Optimised and un-optimised give different results, beyond what rounding explains.
+
+    What noise does not explain counts where one side is clearly further from the truth in float64 than the
+    other.
+    """
     baseline = runs[0]
     if not baseline.is_ok:
         return None
@@ -60,7 +80,7 @@ def _weigh(run: Run, runs: tuple[Run, ...], context: Context) -> Verdict | None:
         elif judgement.side == UN_OPTIMISED and baseline.config.backend:
             context.notes.add(f"{baseline.config.label} is the wrong side: {difference}")
         else:
-            return _verdict(difference, judgement, run, runs)
+            return _mismatch(difference, judgement, run, runs)
     return None
 
 
@@ -125,7 +145,7 @@ def _sides_of_node(divergence: Divergence, context: Context) -> Judgement | None
     return found if found.truth else None
 
 
-def _verdict(difference: Difference, judgement: Judgement, run: Run, runs: tuple[Run, ...]) -> Verdict:
+def _mismatch(difference: Difference, judgement: Judgement, run: Run, runs: tuple[Run, ...]) -> Verdict:
     symptom = symptom_of_difference(difference.kind, judgement.side, run.config.asked_by)
     title = f"wrong {difference.kind} of {difference} ({run.config.label} against {runs[0].config.label})"
     notes = (judgement.note,) if judgement.note else ()
@@ -148,3 +168,77 @@ def _sides(baseline: Run, run: Run, context: Context, difference: Difference) ->
     if difference.kind == "shape" and is_inferred:
         return Judgement(UN_OPTIMISED, "the inferred shape")
     return judge_sides(difference, expected, actual, context.truths_for(difference.output))
+
+
+def has_functions(case: Case, runs: tuple[Run, ...]) -> bool | None:
+    """Always, where there are functions: optimised and un-optimised runs handle them alike."""
+    return language_of(case.format).has_functions(case) or None
+
+
+def functions(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
+    """A program that calls functions of its own gives other results than with them written out.
+
+    HirFuzz's equivalent variants (§3.3): a function in another one, a wrapper that calls it or copies its
+    results. Whatever the form, inlining may not change anything, so the un-optimised runs are compared.
+    """
+    baseline = runs[0]
+    if not baseline.is_ok or baseline.config.backend:
+        return None
+    plain = context.written_out()
+    if plain is None or context.is_random:
+        return None
+    job, noise = plain
+    again = context.rerun(job)[0]
+    if not again.is_ok or compare_outputs(again.outputs, baseline.outputs, context.tolerance) is None:
+        return None
+    found = noise.beyond_noise(again.outputs, baseline.outputs, context.tolerance)
+    difference = next(iter(found), None)
+    if difference is None:
+        if Mark.UNDECIDED in noise.notes.marks:
+            context.noise.notes.add(noise.notes.marks[Mark.UNDECIDED], Mark.UNDECIDED)
+        return None
+    symptom = Symptom(Outcome.MISMATCH, Phase.COMPARE, difference.kind, "functions", side=UN_OPTIMISED)
+    told = f"with functions {difference}, not as inlined"
+    truth = "the functions written out"
+    wrong = WrongResult(difference.output, UN_OPTIMISED, difference.kind, truth=truth, contradiction=told)
+    title = f"wrong {difference.kind} of {difference.output!r}: {told}"
+    return Verdict(
+        Outcome.MISMATCH, Phase.COMPARE, f"{title} ({baseline.config.label})", symptom, runs[:1], wrong=wrong
+    )
+
+
+def contradicts_interpreter(case: Case, runs: tuple[Run, ...]) -> bool | None:
+    """Whether the un-optimised result contradicts the interpreter; no word where there is none."""
+    if not runs[0].is_ok or not runs[0].outputs:
+        return None
+    return language_of(case.format).is_suspect(case, runs[0]) or None
+
+
+def interpreted(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
+    """Every way gives the same, and another thing than an interpreter of the program's language.
+
+    Where the ways differ among themselves, the mismatch rule tells which is wrong by the same truth.
+    """
+    found = context.contradicted_by_interpreter(runs[0]) if runs[0].is_ok else None
+    if found is None:
+        return None
+    difference, expected = found
+    name = difference.output
+    title = f"wrong {difference.kind} of {difference} ({runs[0].config.label} against {INTERPRETER})"
+    wrong = WrongResult(
+        name,
+        UN_OPTIMISED,
+        finest_kind(difference, expected, runs[0].outputs.get(name)),
+        difference.magnitude,
+        INTERPRETER,
+    )
+    symptom = symptom_of_difference(difference.kind, UN_OPTIMISED)
+    return Verdict(Outcome.MISMATCH, Phase.COMPARE, title, symptom, runs[:1], wrong=wrong)
+
+
+RULES = (
+    Rule(55, nondeterminism),
+    Rule(57, functions, has_functions),
+    Rule(60, mismatch),
+    Rule(65, interpreted, contradicts_interpreter),
+)
