@@ -9,7 +9,7 @@ import numpy as np
 from corpus.case import Case
 from corpus.values import Value
 from oracles.abilities import language_of
-from oracles.naming.signature import symptom_of_difference
+from oracles.naming import symptom_of_difference
 from oracles.numerics.compare import Difference, compare, compare_outputs, in_parts, part_of
 from oracles.numerics.mismatch_kind import finest_kind, left_open
 from oracles.probes.context import EXACT_LEVELS, INTERPRETER, Context, evidence

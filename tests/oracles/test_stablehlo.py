@@ -17,7 +17,7 @@ from corpus.graphs.program import parse_program
 from corpus.load import open_case
 from corpus.target import Target
 from oracles.judge import Judge
-from oracles.sandbox.importing import open_foreign
+from oracles.sandbox.scripts import open_foreign
 from oracles.verdict import Limits, Outcome, Run
 from tests.helpers.commands import needs
 

@@ -14,7 +14,7 @@ from corpus.case import Case
 from corpus.onnx.graph import walk_nodes
 from corpus.target import Target
 from oracles.judge import Judge
-from oracles.naming.signature import Signature
+from oracles.naming import Signature
 from oracles.rules.wrong_nodes import _site
 from oracles.verdict import Mark, Outcome
 from reducer.pass_sets import core_of

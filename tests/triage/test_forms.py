@@ -9,7 +9,7 @@ from onnx import TensorProto
 from corpus.errors import UserError
 from corpus.onnx.check import checker_complaint
 from oracles.judge import Judge
-from oracles.naming.signature import Signature
+from oracles.naming import Signature
 from oracles.verdict import Config
 from tests.helpers.failing import ORT, division_crash, model, verdict
 from triage.bugs.failures import record_failure

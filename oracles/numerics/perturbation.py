@@ -2,7 +2,7 @@
 
 After every node that rounds, each float output `y` becomes `y + size * noise`: `size` is its magnitude, or
 after a sum that of its terms. Before every quantisation its input moves by up to half a step, so that a value
-may fall to the neighbouring one (`oracles.numerics.noisy.quantised`). Integer paths do not round and stay.
+may fall to the neighbouring one (`oracles.numerics.quantised_noise`). Integer paths do not round and stay.
 Values that are not finite are replaced by several finite ones in
 turn: what then changes did depend on them.
 
@@ -18,13 +18,17 @@ Numerical Algorithms, 4.2).
 """
 
 import math
-from collections.abc import Collection, Generator, Iterator
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import onnx
+from numpy.typing import NDArray
 from onnx import GraphProto, NodeProto, TensorProto, helper
 
 from corpus.onnx.graph import subgraphs
+from corpus.values import Tensor, Value, widen
+from oracles.numerics.compare import epsilon
 from oracles.numerics.input_noise import (
     EPSILON,
     GREATEST,
@@ -32,12 +36,12 @@ from oracles.numerics.input_noise import (
     NOISE_ULPS,
     SHORT,
     Types,
+    element_of,
     grid_factor,
     stand_ins,
     static_dims,
 )
-from oracles.numerics.noisy.drawing import scalar
-from oracles.numerics.noisy.quantised import QuantisedNoise
+from oracles.numerics.quantised_noise import QuantisedNoise, scalar
 from oracles.operators import arithmetic_of
 from oracles.relation.arithmetic import UNKNOWN_TERMS, Dims, Rounding, of_largest
 
@@ -68,7 +72,7 @@ class Perturbation(QuantisedNoise):
     `seed` chooses the noise; an even seed moves everything the other way than the odd one before it.
     `replaced` names the values to make finite. `steps` says whether quantised values move at all. With
     `snaps` results are not moved by noise, but to a grid of numbers that is coarser by this factor.
-    `exact` names results that no rounding enters (`oracles.numerics.noisy.exact`).
+    `exact` names results that no rounding enters (`oracles.numerics.perturbation`).
     With `draws` the noise is drawn here and goes into the program as constants. `large` names finite values
     that come near the greatest number: noise does not take them out of the range. `is_wide` says that floats
     of 16 bits are computed as float32, so that an operator rounds once, whatever it sums.
@@ -294,3 +298,72 @@ class Perturbation(QuantisedNoise):
         yield scalar(limit, huge * 1.01, element)
         yield helper.make_node("Less", [size, limit], [mask])
         yield helper.make_node("Where", [mask, bounded, nan], [target])
+
+
+Wide = NDArray[np.float64]
+
+HEAD = 64
+"""Elements of an operand that are looked at before all are."""
+
+
+def exact_results(nodes: Iterable[NodeProto], types: Types, values: Mapping[str, Value]) -> frozenset[str]:
+    """The names of such results, by the values that were recorded."""
+    return frozenset(node.output[0] for node in nodes if node.output and _is_exact(node, types, values))
+
+
+def _is_exact(node: NodeProto, types: Types, values: Mapping[str, Value]) -> bool:
+    row = arithmetic_of(node)
+    if not (row.keeps_whole or row.scales):
+        return False
+    names = [node.output[0], *filter(None, node.input)]
+    floats = [value for value in map(values.get, names) if isinstance(value, np.ndarray) and _is_known(value)]
+    if len(floats) < len(names):
+        return False
+    result, *operands = floats
+    if not _may_be_exact(operands):
+        return False
+    wide = [_wide(operand) for operand in operands]
+    if row.scales and _is_scaled(node.op_type, wide, _wide(result)):
+        return True
+    return row.keeps_whole and _is_whole(node, wide, terms_of(node, types), 2 / epsilon(result.dtype))
+
+
+def _may_be_exact(operands: Iterable[Tensor]) -> bool:
+    """Whether the first elements are whole, or all those of an operand powers of two."""
+    heads = [_wide(operand.reshape(-1)[:HEAD]) for operand in operands]
+    return all(map(_are_whole, heads)) or any(map(_are_scales, heads))
+
+
+def _is_whole(node: NodeProto, operands: Iterable[Wide], terms: int, limit: float) -> bool:
+    """Whether all numbers are whole, and no sum of so many products of them passes the limit."""
+    factors = [each.f for each in node.attribute if each.HasField("f")]
+    if not all(factor.is_integer() for factor in factors) or not all(map(_are_whole, operands)):
+        return False
+    greatest = [float(np.abs(operand).max(initial=0.0)) for operand in operands]
+    count = terms if arithmetic_of(node).is_sum else 2
+    return count * math.prod(max(1.0, abs(each)) for each in (*greatest, *factors)) <= limit
+
+
+def _is_scaled(operator: str, operands: Sequence[Wide], result: Wide) -> bool:
+    """Whether a factor or the divisor is all powers of two or 0, and nothing is lost at the type's ends."""
+    left, right = operands
+    with np.errstate(all="ignore"):
+        true = left / right if operator == "Div" else left * right
+    scales = _are_scales(right) or (operator == "Mul" and _are_scales(left))
+    return scales and np.array_equal(true, result)
+
+
+def _are_scales(operand: Wide) -> bool:
+    return bool(np.isin(np.abs(np.frexp(operand)[0]), (0.0, 0.5)).all())
+
+
+def _are_whole(operand: Wide) -> bool:
+    return bool((operand == np.rint(operand)).all() and np.isfinite(operand).all())
+
+
+def _is_known(value: Tensor) -> bool:
+    return element_of(value.dtype) is not None
+
+
+def _wide(value: Tensor) -> Wide:
+    return widen(value).astype(np.float64)
