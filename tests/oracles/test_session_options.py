@@ -8,7 +8,7 @@ import pytest
 
 from corpus.case import Case
 from corpus.errors import UserError
-from corpus.regression import FOLDER, load_regression
+from corpus.load import FOLDER, load_regression
 from corpus.target import Target
 from oracles.judge import Judge
 from oracles.sequence import with_sequence
