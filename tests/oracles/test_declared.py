@@ -10,7 +10,7 @@ from corpus.formats.onnx import parse
 from corpus.onnx.canonical import measure
 from corpus.target import Target
 from oracles.judge import Judge
-from oracles.naming.names import signature
+from oracles.naming import signature
 from oracles.numerics.input_noise import contradiction, outputs_contradict
 from oracles.verdict import Outcome
 from reducer.api import reduce_case

@@ -13,7 +13,7 @@ from corpus.target import Target
 from oracles.judge import Judge
 from oracles.numerics.compare import Tolerance
 from oracles.numerics.input_noise import perturb_inputs, tensor_types
-from oracles.numerics.noisy.perturbation import Perturbation
+from oracles.numerics.perturbation import Perturbation
 from oracles.probes.graph_context import snapped_program
 from oracles.probes.onnx_noise import OnnxNoise
 from oracles.rules.wrong_results import mismatch

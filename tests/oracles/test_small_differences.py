@@ -16,7 +16,7 @@ from oracles.judge import Judge
 from oracles.numerics.compare import AUTO, Tolerance, compare, small
 from oracles.numerics.floor_quotients import FloorQuotient, floor_quotient, is_wrong_floor
 from oracles.numerics.input_noise import tensor_types
-from oracles.numerics.noisy.perturbation import growth, terms_of
+from oracles.numerics.perturbation import growth, terms_of
 from oracles.probes.context import Context
 from oracles.relation.arithmetic import UNKNOWN_TERMS
 from oracles.rules.wrong_nodes import special_values

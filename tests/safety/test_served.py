@@ -6,7 +6,7 @@ import threading
 from urllib.parse import urlsplit
 from urllib.request import urlopen
 
-from triage.campaigns.serving import serving
+from triage.pages.campaign import serving
 from triage.store.database import Store
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from corpus.case import Case
 from oracles.judge import Judge
-from oracles.naming.signature import Signature
+from oracles.naming import Signature
 from tests.helpers.commands import crux
 from tests.helpers.failing import clip_exception, division_crash
 from triage.bugs.failures import record_failure, record_reduction

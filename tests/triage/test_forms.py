@@ -9,7 +9,7 @@ from onnx import TensorProto
 from corpus.errors import UserError
 from corpus.onnx.check import checker_complaint
 from oracles.judge import Judge
-from oracles.naming.signature import Signature
+from oracles.naming import Signature
 from oracles.verdict import Config
 from tests.helpers.failing import ORT, division_crash, model, verdict
 from triage.bugs.failures import record_failure
@@ -44,7 +44,7 @@ def test_a_backend_has_the_form_of_its_project(backend, name):
 
 
 def test_a_form_that_nobody_has_is_the_users_mistake():
-    with pytest.raises(UserError, match="known are iree, onnxruntime, openvino, pytorch, tvm, general"):
+    with pytest.raises(UserError, match="known are iree, onnxruntime, openvino, pytorch, tvm, xla, general"):
         find_form("jax", "ort")
     assert all(project.issues for project in projects().values())
 

@@ -11,7 +11,7 @@ import pytest
 from corpus.errors import UserError
 from corpus.reading import cache_folder
 from corpus.target import Target
-from oracles.naming.names import signature
+from oracles.naming import signature
 from tests.helpers.failing import clip_exception
 from tests.triage.test_bisect import index as index  # a fixture
 from tests.triage.test_bisect import write_wheel

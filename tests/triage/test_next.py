@@ -9,8 +9,7 @@ import pytest
 
 from tests.helpers.commands import crux
 from tests.helpers.failing import division_crash
-from triage.console.next_command import next_command
-from triage.console.options import CaseOptions, StoreOptions
+from triage.console.options import CaseOptions, StoreOptions, next_command
 
 NEXT = re.compile(r"next: (?:file .* then: )?crux (.*?)(?:, if they are one bug)?$", re.MULTILINE)
 SHORT = re.compile(r"check|reduce|report|triage(?! merge)")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from triage.views.pictures import error_map, legend, release_line, release_text
+from triage.views.listing import error_map, legend, release_line, release_text
 
 
 def off(shape, **errors):

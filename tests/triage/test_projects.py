@@ -71,7 +71,7 @@ def test_a_target_without_a_project_has_no_script():
     assert all(project_of("reference").runner("reference", format) is None for format in format_names())
     with pytest.raises(
         UserError,
-        match=r"repro\.py can be written for inductor, iree, openvino, ort, torch, torch-onnx, tvm only",
+        match=r"repro\.py can be written for inductor, iree, openvino, ort, torch, torch-onnx, tvm, xla only",
     ):
         runner_of("reference", "onnx")
 

@@ -5,19 +5,20 @@ A *fact* is something that holds of the module. At first, as the importer leaves
 Passes that ask for nothing run on any module; that is what was seen of each, not what its documentation
 says. Passes are left out that change a function's signature (parameters lifted out, bundled, fetched
 lazily), that give other results by design (mixed precision, fast mathematics, training), or that need what
-only the code generator puts in (a target on each function, packed arguments).
+only the code generator puts in (a target on each function, packed arguments). Some stand in sequences all the
+same, prepared so that `main` takes and gives what it did; of `LOSSY` ones results are not compared.
 
 PrimFuncs are made in the form of blocks. `loops` says that they have become plain loops, `flat` that their
 buffers have one dim as well: most passes take either form, and what the pipelines do to blocks they leave
 alone. The bodies around them must not be in dataflow blocks any more, where TVM looks for reshapes in them.
 """
 
-import operator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Iterable  # noqa: UP035 (Python 3.8)
 
 from oracles.worker.tvm.options import complaint, is_option
-from oracles.worker.tvm.schedule import built_step, code_of_step, step_of
+from oracles.worker.tvm.pass_kinds import Pass, Step, base_of
+from oracles.worker.tvm.schedule import step_of
 
 LLVM = "llvm"
 """LLVM's own optimisations, as if they were one pass."""
@@ -33,64 +34,6 @@ PLAIN_LOOPS = BLOCKS | {"initialised", "opaque", "loops"}
 
 One with vectorised loops has `lanes`, which passes over memory do not take; see `MARKED` for the others.
 """
-
-
-_PLACES = {
-    "": "tvm.relax.transform",
-    "tirx": "tvm.tirx.transform",
-    "s_tir": "tvm.s_tir.transform",
-    "backend": "tvm.relax.backend",
-}
-
-
-@dataclass(frozen=True)
-class Pass:
-    """A pass: `needs` must hold before it, nothing of `bars` may; then `gives` holds, and `takes` no more.
-
-    The name is that of a function in `tvm.relax.transform`, or begins with `tirx.`, `s_tir.` or `backend.`;
-    `arguments` are what it is called with.
-    """
-
-    name: str
-    needs: frozenset[str] = frozenset()
-    bars: frozenset[str] = frozenset()
-    gives: frozenset[str] = frozenset()
-    takes: frozenset[str] = frozenset()
-    arguments: tuple[Any, ...] = ()
-
-    @property
-    def path(self) -> str:
-        """The full name of the pass's function, such as `tvm.relax.transform.FoldConstant`."""
-        family, _, name = self.name.rpartition(".")
-        return f"{_PLACES[family]}.{name}"
-
-    @property
-    def code(self) -> str:
-        """The expression that makes it."""
-        return f"{self.path}({', '.join(map(repr, self.arguments))})"
-
-    def build(self) -> Any:
-        """The pass itself; in the worker, within the scope of a target."""
-        import tvm
-
-        return operator.attrgetter(self.path[len("tvm.") :])(tvm)(*self.arguments)
-
-
-@dataclass(frozen=True)
-class Step(Pass):
-    """A step of a schedule, on blocks that nothing has lowered."""
-
-    needs: frozenset[str] = frozenset(("primfuncs",))
-    bars: frozenset[str] = frozenset(("initialised", "opaque", "loops", "flat"))
-
-    @property
-    def code(self) -> str:
-        """The expression that makes a pass of it."""
-        return code_of_step(self.name)
-
-    def build(self) -> Any:
-        """The pass itself, in the worker."""
-        return built_step(self.name)
 
 
 def pass_of(name: str) -> Pass:
@@ -216,12 +159,41 @@ CONDITIONAL = (
     _pass("tirx.StorageRewrite", needs="flat", bars="lanes"),
     _pass("tirx.VectorizeLoop", needs="primfuncs", takes="lanes"),
     _pass("tirx.NarrowDataType", needs="flat", arguments=(32,)),
+    *(_pass(f"FuseOps:{level}", needs="patterns", gives="groups", arguments=(level,)) for level in (0, 1, 2)),
+    _pass("EliminateCommonSubexpr:calls", arguments=(True,)),
+    _pass("TopologicalSort:breadth-first", arguments=("breadth-first",)),
+    _pass("TopologicalSort:from-outputs", arguments=("depth-first", "from-outputs")),
+    _pass("s_tir.CompactBufferAllocation:lax", needs="opaque", arguments=(False,)),
+    _pass("tirx.VectorizeLoop:off", needs="primfuncs", takes="lanes", arguments=(False,)),
 )
 """Passes with conditions of their own."""
 
 
+PATTERNS = "matmul+add nn.conv2d+nn.relu multiply+add add+nn.relu exp negative+exp permute_dims+matmul add"
+"""Operators that follow each other, which `FuseOpsByPattern` makes functions of."""
+
+
+def _prepared(name: str, by: str = "", *arguments: Any) -> Pass:
+    return replace(_pass(name, needs="operators", bars="plain groups", arguments=arguments), by=by)
+
+
+PREPARED = (
+    _prepared("LiftTransformParams", "lift_transform_params", 1),
+    _prepared("LiftTransformParams:2", "lift_transform_params", 2),
+    _prepared("Gradient", "take_gradient"),
+    _prepared("UpdateVDevice", "update_vdevice"),
+    _prepared("ToMixedPrecision", "", "float32"),
+    _prepared("ToMixedPrecision:float16", "", "float16"),
+    *(_prepared(f"FuseOpsByPattern:{each}", "fuse_by_pattern", each) for each in PATTERNS.split()),
+)
+"""Passes that take arguments of a program's own, or change what `main` is."""
+
+LOSSY = frozenset(("ToMixedPrecision", "ToMixedPrecision:float16"))
+"""Passes after which results are others by design."""
+
+
 def _with_marks(each: Pass) -> Pass:
-    bars, takes = _marks(each.name)
+    bars, takes = _marks(base_of(each.name))
     return replace(each, bars=each.bars | bars, takes=each.takes | takes)
 
 
@@ -232,6 +204,7 @@ PASSES = {
         *(_pass(name, needs="primfuncs") for name in ON_PRIMFUNCS.split()),
         *(_pass(name, needs="flat") for name in ON_FLAT.split()),
         *CONDITIONAL,
+        *PREPARED,
     )
 }
 """Every pass that may stand in a sequence."""
@@ -240,7 +213,7 @@ ASKED_ABOUT = {
     each.name: each
     for each in (
         *map(_pass, _names("BundleModelParams DecomposeOpsForTraining FastMathTransform LazyGetInput")),
-        *map(_pass, _names("LazySetOutput LiftTransformParams ToMixedPrecision")),
+        _pass("LazySetOutput"),
         _pass("BindSymbolicVars", arguments=({"n": 4},)),
     )
 }
