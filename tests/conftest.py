@@ -2,9 +2,10 @@
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -62,12 +63,24 @@ def crash_judge(judge: Judge) -> Judge:
     return judge
 
 
-@pytest.fixture(scope="session")
-def relax_judge() -> Iterator[Judge]:
-    """A judge of Relax modules on TVM, at every level."""
-    pytest.importorskip("tvm_ffi", reason="tvm is not installed")
-    with Judge(Target("tvm"), format="relax") as opened:
-        yield opened
+def _judging(package: str, target: str, **options: Any) -> Callable[[], Iterator[Judge]]:
+    """A judge for the whole run, which takes seconds to start; where its package is not there, a skip."""
+
+    @pytest.fixture(scope="session")
+    def opened() -> Iterator[Judge]:
+        pytest.importorskip(package, reason=f"{package} is not installed")
+        with Judge(Target(target), **options) as found:
+            yield found
+
+    return opened
+
+
+torch_judge = _judging("torch", "torch")
+inductor_judge = _judging("torch", "inductor")
+tvm_judge = _judging("tvm", "tvm")
+tir_judge = _judging("tvm", "tvm", format="tir")
+relax_judge = _judging("tvm", "tvm", format="relax")
+top_relax_judge = _judging("tvm", "tvm", format="relax", lower_levels=False)
 
 
 @pytest.fixture(scope="session")

@@ -2,16 +2,24 @@
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
+from statistics import median
 
 import pytest
 
 from corpus.case import Case
+from corpus.errors import UserError
+from generators import Options, generate, make_case
 from generators.feedback import CoverageSnapshot
 from generators.fuzz import THOROUGH_EVERY, Judgement, Tally, Tester, fuzz, judge_cases
-from generators.mixture import DrawnCase
+from generators.language.values import RandomSource
+from generators.mixture import DrawnCase, Plan, make_cases
+from generators.mutations.modes import Mode
 from generators.seeds import BLOCK
-from oracles.verdict import Outcome, Phase, Verdict
+from generators.sequences import LONGEST, MUTATIONS, draw_sequence, sequences
+from oracles.backends import find_backend
+from oracles.verdict import REFUSAL, SURVIVAL, Outcome, Phase, Verdict
 
 
 def cases(seeds: range) -> Iterator[DrawnCase]:
@@ -97,3 +105,98 @@ def test_the_tally_tells_failures_from_what_is_no_bug():
     for tested in run(verdict_of, tests=50):
         tally = tally.add(tested)
     assert tally == Tally(tests=50, valid=30, invalid=10, unsupported=10, failures=20)
+
+
+# Folders of programs
+
+
+def test_each_program_is_a_case_folder(tmp_path):
+    generated = generate(tmp_path, 5, 8, seed=3)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"seed-{seed}" for seed in range(3, 8)]
+    assert Case.load(tmp_path / "seed-4").case_id == make_case(4, 8).case_id
+    assert generated.facts()["models"] == 5
+    assert generated.facts()["op_types"] <= 40
+
+
+def test_what_was_written_before_is_left_as_it_is(tmp_path):
+    whole = generate(tmp_path, 3, 5)
+    before = (tmp_path / "seed-1" / "model.onnx").stat().st_mtime_ns
+    again = generate(tmp_path, 4, 5)
+    assert (tmp_path / "seed-1" / "model.onnx").stat().st_mtime_ns == before
+    assert again.counts.models == whole.counts.models + 1
+
+
+def test_a_folder_of_other_programs_is_refused(tmp_path):
+    generate(tmp_path, 2, 5)
+    with pytest.raises(UserError, match="holds another program"):
+        generate(tmp_path, 2, 6)
+
+
+def test_what_was_done_to_a_program_is_in_its_notes_and_its_demand(tmp_path):
+    for mode, word, demand in (
+        (Mode.DISRUPTIVE, "violation: ", REFUSAL),
+        (Mode.VULNERABLE, "hazard: ", SURVIVAL),
+    ):
+        generate(tmp_path / mode, 20, 6, options=Options(mode=mode))
+        cases = [Case.load(folder) for folder in sorted((tmp_path / mode).iterdir())]
+        changed = [case for case in cases if case.settings == (demand,)]
+        assert len(changed) >= 18
+        assert all(case.notes[0].startswith(word) for case in changed)
+    generate(tmp_path / "mixed", 60, 3, options=Options(mode=Mode.MIXED))
+    settings = {Case.load(folder).settings for folder in (tmp_path / "mixed").iterdir()}
+    assert settings == {(), (REFUSAL,), (SURVIVAL,)}
+
+
+# Sequences of passes: valid, the same from the same seed, and mutated from those before
+
+PASSES = find_backend("tvm").sequences
+
+
+def drawn(count: int = 1600) -> list[tuple[str, ...]]:
+    return [each for first in range(0, count, 16) for each in sequences(range(first, first + 16), "tvm")]
+
+
+def test_every_sequence_is_one_that_the_backend_can_run():
+    assert PASSES is not None
+    found = [each for each in drawn() if each]
+    assert 600 < len(found) < 1000
+    assert not [each for each in found if PASSES.misplaced(each, PASSES.facts_of("onnx", b""))]
+    assert max(map(len, found)) <= 3 * LONGEST
+
+
+def test_the_same_seeds_give_the_same_sequences():
+    assert drawn() == drawn()
+
+
+def test_every_pass_is_drawn():
+    assert PASSES is not None
+    counts = Counter(name for each in drawn(4800) for name in each)
+    assert set(counts) == set(PASSES.names)
+    seldom = [counts[name] for name in PASSES.seldom]
+    others = [counts[name] for name in counts.keys() - PASSES.seldom]
+    assert 2 * median(seldom) < median(others)
+
+
+def test_each_mutation_makes_something_else():
+    assert PASSES is not None
+    for mutate in MUTATIONS:
+        draws = RandomSource(mutate.__name__)
+        pairs = [(draw_sequence(draws, PASSES), draw_sequence(draws, PASSES)) for _ in range(20)]
+        mutants = [mutate(draws, PASSES, one, other) for one, other in pairs]
+        assert sum(mutant != one for mutant, (one, _) in zip(mutants, pairs, strict=True)) > 10
+
+
+def sequenced(plan: Plan, seeds: range) -> list[Case]:
+    return list(make_cases(plan, seeds))
+
+
+def test_a_campaign_gives_half_of_its_cases_a_sequence_wherever_it_begins():
+    plan = Plan(strategy="random", nodes=3, passes_of="tvm")
+    found = sequenced(plan, range(0, 32))
+    assert 8 < sum(bool(case.passes) for case in found) < 24
+    assert [case.case_id for case in sequenced(plan, range(5, 32))] == [case.case_id for case in found[5:]]
+
+
+def test_a_backend_without_named_passes_gets_none():
+    for plan in (Plan("random", passes_of="ort"), Plan("random", passes_of="tvm", sequences=False)):
+        assert not any(case.passes for case in sequenced(plan, range(0, 8)))
