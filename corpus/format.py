@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from corpus.errors import UserError
-from corpus.external import ExternalFile
-from corpus.reading import read_bytes
+from corpus.reading import ExternalFile, read_bytes
 from corpus.values import InputType, Value
 
 MOST_BYTES = 1 << 30

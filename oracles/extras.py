@@ -23,6 +23,8 @@ EXTRAS = {
     "openvino": "openvino",
     "iree-base-compiler": "iree",
     "iree-base-runtime": "iree",
+    "jax": "xla",
+    "jaxlib": "xla",
     "z3-solver": "smt",
     "iced-x86": "native",
     "ray": "cluster",
@@ -30,7 +32,7 @@ EXTRAS = {
 }
 """The extra that brings a package, or a module of it; the others come with crux itself."""
 
-BY_TARGET = frozenset(["openvino", "iree"])
+BY_TARGET = frozenset(["openvino", "iree", "xla"])
 """The extras that only a target of theirs brings, and no look at all backends."""
 
 _ROOT = Path(__file__).resolve().parents[1]

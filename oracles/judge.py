@@ -12,18 +12,17 @@ from corpus.case import Case
 from corpus.errors import UserError
 from corpus.target import Target
 from oracles.abilities import Backend, Opened, language_of
-from oracles.asking import OptionalOracles
 from oracles.backends import find_backend
-from oracles.naming.signature import symptom_of_run
+from oracles.naming import symptom_of_run
 from oracles.native.watching import Watch
 from oracles.numerics.compare import AUTO, Tolerance, compare_outputs
 from oracles.optional import SETTING, find_asked
 from oracles.probes.context import Context
 from oracles.probes.divergence import Divergence
 from oracles.probes.wrong_side import is_exported, say_whose
-from oracles.rulebook import Rulebook
+from oracles.rulebook import OptionalOracles, Rulebook
 from oracles.rules import is_suspect, sceptical_rules
-from oracles.rules.hang import HANGING_TIMES
+from oracles.rules.failures import HANGING_TIMES
 from oracles.sandbox.executor import Executor, unsequenced, without_twins
 from oracles.screening import Screened
 from oracles.verdict import Config, Limits, Mark, Outcome, Phase, Run, Status, Symptom, Verdict

@@ -1,6 +1,7 @@
 """What many tests share: judges that take a second to start, and an empty database."""
 
 import json
+import math
 import time
 from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
@@ -15,6 +16,7 @@ from corpus.target import Target
 from oracles.judge import Judge
 from oracles.sandbox.sandbox import Sandbox
 from tests.helpers.failing import division_crash
+from triage.console import status
 from triage.store.database import Store
 
 
@@ -41,6 +43,14 @@ def note_newest(cache: Path, package: str, release: str = "") -> None:
         return
     facts = {"asked": time.time(), "release": release, "early": "", "why": ""}
     (cache / "newest" / f"{package}.json").write_text(json.dumps(facts))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_command_says_that_it_waits() -> Iterator[None]:
+    """On a busy machine any command may take the ten seconds after which it says what it is doing."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(status, "PLAIN_SECONDS", math.inf)
+        yield
 
 
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -15,7 +15,7 @@ from corpus.errors import UserError
 from corpus.format import Measure
 from corpus.tir.document import from_bytes, to_bytes
 from corpus.tir.scopes import defined_names, problems, untrusted_callees
-from corpus.tir.tree import Attr, Block, Break, Continue, For, Function, Module, Stmt
+from corpus.tir.tree import Attr, Block, For, Function, Module, Stmt, is_jump
 from corpus.tir.types import numpy_dtype, parts
 from corpus.tir.values import Binary, Buffer, Call, Cast, Const, Expr, Load, Unary, Var
 from corpus.tir.walk import buffers, expressions, renamed, statements
@@ -211,13 +211,11 @@ def _mark(stmt: Stmt) -> str:
             return "lanes shifted"
         case For() if "software_pipeline_stage" in stmt.annotations:
             return "staged"
-        case Break() | Continue():
-            return "jumps"
         case Block(matches=(_, *_)):
             return "matches"
         case Attr(key="double_buffer_scope"):
             return "doubled"
-    return ""
+    return "jumps" if is_jump(stmt) else ""
 
 
 def is_flat(module: Module) -> bool:

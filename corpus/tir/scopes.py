@@ -19,8 +19,6 @@ from corpus.tir.tree import (
     Bind,
     Block,
     Body,
-    Break,
-    Continue,
     For,
     Function,
     If,
@@ -30,6 +28,7 @@ from corpus.tir.tree import (
     Store,
     Thread,
     While,
+    is_jump,
 )
 from corpus.tir.types import is_bool, is_integer, lanes, parts, with_lanes
 from corpus.tir.typing import expression_problem
@@ -133,8 +132,8 @@ class _Checker:
         self._scope.back(mark)
 
     def _statement(self, stmt: Stmt) -> None:
-        if isinstance(stmt, Break | Continue) and not self._loops:
-            raise IllFormed(f"{type(stmt).__name__.lower()} outside of a loop")
+        if is_jump(stmt) and not self._loops:
+            raise IllFormed("break outside of a loop")
         if isinstance(stmt, Seq):
             for inner in stmt.body:
                 self._statement(inner)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from corpus.tir.forms import BufferName, Data, DType, Json, LoopKind, Word, form
-from corpus.tir.values import Buffer, Const, Expr, Range, Region, Var
+from corpus.tir.values import Buffer, Call, Const, Expr, Range, Region, Var
 
 View: TypeAlias = Buffer
 """A buffer over memory that is there: it defines each bare variable among its dims, strides and offset."""
@@ -170,6 +170,14 @@ class Break(Stmt):
 @dataclass(frozen=True, slots=True)
 class Continue(Stmt):
     """The end of the innermost loop's round."""
+
+
+def is_jump(stmt: object) -> bool:
+    """Whether it leaves a loop or its round: a statement of its own, or the intrinsic, which TVM compiles."""
+    match stmt:
+        case Break() | Continue() | Evaluate(Call("break_loop" | "continue_loop")):
+            return True
+    return False
 
 
 About: TypeAlias = Json | Thread | Expr

@@ -54,13 +54,14 @@ class Frame:
 
     `written` are buffers that may be stored to: parameters and allocations. `loops` are the variables of the
     loops around, from the outside in. In an `extreme` one buffers hold any value of their types, elsewhere
-    small ones.
+    small ones. Where it `can_jump`, a loop is around with no block between.
     """
 
     known: tuple[Known, ...] = ()
     buffers: tuple[Buffer, ...] = ()
     loops: tuple[Known, ...] = ()
     extreme: bool = False
+    can_jump: bool = False
 
     def with_var(self, known: Known) -> Frame:
         """The frame with a variable more."""
@@ -68,7 +69,8 @@ class Frame:
 
     def with_loop(self, known: Known) -> Frame:
         """The frame within a loop over this variable."""
-        return replace(self, known=(*self.known, known), loops=(*self.loops, known))
+        loops = (*self.loops, known)
+        return replace(self, known=(*self.known, known), loops=loops, can_jump=True)
 
     def with_buffer(self, buffer: Buffer) -> Frame:
         """The frame with a buffer more."""
@@ -169,7 +171,7 @@ def _in_block(stmt: Block, frame: Frame) -> Frame:
         frame = frame.with_loop(Known(axis.var, 0, (extent or FAR) - 1))
     for buffer in stmt.allocs:
         frame = frame.with_buffer(buffer)
-    return frame
+    return replace(frame, can_jump=False)
 
 
 def _constant(expr: Expr) -> int | None:

@@ -1,6 +1,6 @@
 """Whole programs: a function grown from a seed, mutated some times, with values and a sequence of passes."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
@@ -12,9 +12,9 @@ from corpus.errors import UserError
 from corpus.tir.document import from_bytes, to_bytes
 from corpus.tir.program import has_blocks, marks, parse, words
 from corpus.tir.scopes import is_well_formed
-from corpus.tir.tree import Block, Break, Continue, For, Function, Module, Store
+from corpus.tir.tree import Block, Body, For, Function, Module, Stmt, Store, While, is_jump
 from corpus.tir.values import Buffer, Const, Var, type_of
-from corpus.tir.walk import expressions, statements, walk
+from corpus.tir.walk import bodies, expressions, statements, walk
 from corpus.values import Value
 from generators.language.profile import UNLIMITED, Budget, Counts
 from generators.language.values import RandomSource
@@ -186,7 +186,9 @@ def _stores(module: Module) -> bool:
 def is_sound(module: Module, seed: int) -> bool:
     """Whether it is well-formed and, with the inputs of a seed, defined throughout."""
     if not is_well_formed(module) or not all(
-        _has_its_stages(stmt) for stmt in statements(module.main.body) if isinstance(stmt, For)
+        _has_its_stages(stmt) and _is_left_in_order(stmt)
+        for stmt in statements(module.main.body)
+        if isinstance(stmt, For)
     ):
         return False
     return interpret(module, inputs_of(module, seed), trials=0, steps=_MOST_STEPS).is_defined
@@ -199,8 +201,23 @@ def _has_its_stages(loop: For) -> bool:
     whole = loop.body[0] if len(loop.body) == 1 and is_serial(loop) else None
     if not isinstance(whole, Block) or len(whole.body) != len(stages):
         return False
-    is_left = any(isinstance(each, Break | Continue) for each in walk(whole))
-    return not is_left and all(isinstance(each, Block) and len(each.body) == 1 for each in whole.body)
+    return not any(map(is_jump, walk(whole))) and all(
+        isinstance(each, Block) and len(each.body) == 1 for each in whole.body
+    )
+
+
+def _is_left_in_order(loop: For) -> bool:
+    """Whether nothing leaves a loop that does not run round by round, or has a pragma: TVM refuses such."""
+    return (is_serial(loop) and not loop.annotations) or not any(map(is_jump, _rounds(loop.body)))
+
+
+def _rounds(body: Body) -> Iterator[Stmt]:
+    """The statements of a loop's rounds, without those of the loops inside."""
+    for stmt in body:
+        yield stmt
+        if not isinstance(stmt, For | While):
+            for each in bodies(stmt):
+                yield from _rounds(each)
 
 
 def _passes(draws: RandomSource, module: Module) -> Passes:

@@ -1,16 +1,20 @@
-"""Statements of a frame, of so much fuel: stores, loops, branches, names, memory, counted while loops."""
+"""Statements of a frame, of so much fuel: stores, loops, branches, names, memory, counted while loops.
+
+Then stores of several lanes, views of memory that is there, and jumps out of loops.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from corpus.tir.tree import (
     Alloc,
     Assert,
     Bind,
     Body,
+    Declare,
     Evaluate,
     For,
     If,
@@ -18,13 +22,14 @@ from corpus.tir.tree import (
     Store,
     While,
 )
-from corpus.tir.types import is_float, is_integer
-from corpus.tir.values import Binary, Buffer, Call, Const, Expr, Load, Var, literal
+from corpus.tir.types import is_float, is_integer, pointer_to
+from corpus.tir.values import Binary, Buffer, BufferRef, Call, Const, Expr, Load, Var, literal
 from corpus.tir.walk import statements
 from generators.language.profile import Budget
 from generators.language.values import RandomSource
 from generators.tir.frame import MOST_COUNT, Frame, Known, Names, static_shape
 from generators.tir.values import Sampler, element_type, usable
+from generators.tir.vectors import vector_store
 
 _EXTENTS = (1, 2, 3, 4, 4, 5, 8, 8, 16)
 _MOST_ELEMENTS = 64
@@ -166,7 +171,14 @@ def _bind(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made:
 
 
 def _memory(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made:
+    """Fresh memory, filled; sometimes with room between its rows or its elements."""
     buffer = maker.buffer("T", maker.draws.pick(("global", "global", "local")))
+    if maker.draws.chance(0.2):
+        strides, pitch = list[Expr](), maker.draws.pick((1, 1, 2))
+        for dim in reversed(static_shape(buffer) or ()):
+            strides.insert(0, Const(pitch))
+            pitch = pitch * dim + maker.draws.pick((0, 1, 3))
+        buffer = replace(buffer, strides=tuple(strides))
     filled = maker.filled(frame, buffer)
     return (Alloc(buffer), *filled), frame.with_buffer(buffer)
 
@@ -234,9 +246,59 @@ def _summed(maker: Maker, frame: Frame, source: Buffer, target: Buffer, at: tupl
     return (start, For(var, Const(0), Const(shape[-1]), "serial", (step,)))
 
 
+def _lanes(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made | None:
+    lane = Var(maker.names.fresh("lane"))
+    stmt = vector_store(maker.draws, frame, lane, maker.draws.between(1, maker.limits.fuel))
+    return ((stmt,), frame) if stmt is not None else None
+
+
+def _view(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made | None:
+    """A buffer over the memory of another one, mostly filled or read at once."""
+    whole = [each for each in frame.buffers if usable(each) and not each.strides and each.shape]
+    whole = [each for each in whole if each.offset == Const(0)]
+    if not whole:
+        return None
+    source = maker.draws.pick(whole)
+    shape, strides, offset = _layout(maker.draws, static_shape(source) or ())
+    dims = tuple(map(Const, shape)), tuple(map(Const, strides))
+    view = Buffer(maker.names.fresh("V"), *dims[:1], source.dtype, *dims[1:], Const(offset), source.scope)
+    data = Call("buffer_data", (BufferRef(source.name),), pointer_to(source.dtype, source.scope))
+    inner = frame.with_buffer(view)
+    filled = maker.filled(inner, view if maker.draws.chance(0.5) else maker.draws.pick(whole))
+    return (Declare(view, data), *filled), inner
+
+
+def _layout(draws: RandomSource, shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+    """Dims, strides and the first place of a view of row-major memory: a part of it, perhaps turned round."""
+    size = math.prod(shape)
+    way = draws.pick(("steps", "turned", "window", "rows"))
+    if way == "turned" and len(shape) > 1:
+        strides = [math.prod(shape[at + 1 :]) for at in range(len(shape))]
+        order = draws.sample(range(len(shape)), len(shape))
+        return tuple(shape[at] for at in order), tuple(strides[at] for at in order), 0
+    if way == "window":  # rows that overlap
+        width = draws.between(1, min(4, size))
+        return (size - width + 1, width), (1, 1), 0
+    step = draws.between(1, max(1, min(3, size - 1)))
+    if way == "rows" and size >= 4:
+        width = draws.between(1, size // 2)
+        room = draws.between(0, size - 2 * width) if size > 2 * width else 0
+        return (2, width), (size - width - room, 1), draws.between(0, room)
+    first = draws.between(0, min(2, size - 1))
+    return ((size - first - 1) // step + 1,), (step,), first
+
+
+def _jump(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made | None:
+    """Leave a loop, or its round, where a condition holds."""
+    if not frame.can_jump:
+        return None
+    callee = maker.draws.pick(("break_loop", "continue_loop", "continue_loop"))
+    return (If(maker.truth(frame), (Evaluate(Call(callee, (), "void")),)),), frame
+
+
 Form = Callable[[Maker, Frame, int, int], Made | None]
-_SIMPLE: tuple[Form, ...] = (_store, _store, _bind, _evaluate)
+_SIMPLE: tuple[Form, ...] = (_store, _store, _store, _bind, _evaluate, _jump)
 _ALL: tuple[Form, ...] = (
     *(_store, _fill, _fill, _fill, _loop, _loop, _loop, _loop, _branch, _branch, _bind, _memory, _memory),
-    *(_while, _assert, _assume, _reduction, _reduction),
+    *(_while, _assert, _assume, _reduction, _reduction, _lanes, _lanes, _view, _view, _jump),
 )

@@ -1,6 +1,7 @@
 """Wrong rewrites of TIR, of the kinds that low-level compilers get wrong: what a value programme must notice.
 
 Each changes a module as a mistaken pass would; a program notices one if what it leaves defined differs then.
+`TWELVE` are run by TVM as well (`tests/bench/planted_pipeline.py`).
 """
 
 from collections.abc import Callable
@@ -8,10 +9,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from corpus.tir.tree import For, Function, Module
+from corpus.tir.forms import FORMS
+from corpus.tir.tree import Bind, Block, Body, Declare, For, Function, If, Module, Stmt, Store
 from corpus.tir.types import SIGNED, integer_range, is_integer, parts
-from corpus.tir.values import Binary, Cast, Const, Expr, Load, Select, Unary, type_of
-from corpus.tir.walk import buffers, map_expressions, map_statements
+from corpus.tir.values import Binary, Cast, Const, Expr, Load, Select, Unary, Var, literal, type_of
+from corpus.tir.walk import buffers, expressions, free_name, map_expressions, map_statements, walk
 from generators.tir.programs import TirProgram
 from oracles.tir.interpreter import interpret
 
@@ -64,7 +66,7 @@ def _logical_shift(expr: Expr) -> Expr:
 def _few_bits_of_shift(expr: Expr) -> Expr:
     if not _of_integers(expr, "shl", "shr") or isinstance(expr.b, Const):
         return expr
-    return replace(expr, b=Binary("bitand", expr.b, Const(7, type_of(expr.b))))
+    return replace(expr, b=Binary("bitand", expr.b, literal(7, type_of(expr.b))))
 
 
 def _saturated(expr: Expr) -> Expr:
@@ -74,8 +76,8 @@ def _saturated(expr: Expr) -> Expr:
     least, most = integer_range(before)
     value = expr.value
     if low > least:
-        value = Binary("max", value, Const(low, before))
-    return replace(expr, value=Binary("min", value, Const(high, before)) if high < most else value)
+        value = Binary("max", value, literal(low, before))
+    return replace(expr, value=Binary("min", value, literal(high, before)) if high < most else value)
 
 
 def _sign_extended(expr: Expr) -> Expr:
@@ -124,6 +126,69 @@ def _on_loops(extent: Callable[[int], int]) -> Callable[[Function], Function]:
     return lambda function: replace(function, body=map_statements(function.body, changed))
 
 
+def _tight(expr: Expr) -> Expr:
+    """`a < 8` as `a < 7`."""
+    is_bound = isinstance(expr, Binary) and expr.op == "lt" and isinstance(expr.b, Const)
+    return replace(expr, b=replace(expr.b, value=expr.b.value - 1)) if is_bound else expr
+
+
+def _with_tight_guards(function: Function) -> Function:
+    """Guards of statements and predicates of blocks lose their last round."""
+
+    def changed(stmt: Stmt) -> Stmt:
+        if isinstance(stmt, If) and stmt.other is None:
+            return replace(stmt, condition=_tight(stmt.condition))
+        return replace(stmt, predicate=_tight(stmt.predicate)) if isinstance(stmt, Block) else stmt
+
+    return replace(function, body=map_statements(function.body, changed))
+
+
+def _without_strides(function: Function) -> Function:
+    """Buffers over memory that is there are read as if they were row-major."""
+
+    def changed(stmt: Stmt) -> Stmt:
+        if isinstance(stmt, Declare):
+            return replace(stmt, buffer=replace(stmt.buffer, strides=()))
+        if isinstance(stmt, Block):
+            plain = (replace(each, buffer=replace(each.buffer, strides=())) for each in stmt.matches)
+            return replace(stmt, matches=tuple(plain))
+        return stmt
+
+    return replace(function, body=map_statements(function.body, changed))
+
+
+def _stale(function: Function) -> Function:
+    """An element that two stores read, one after the other, is read once: the first may change it."""
+    taken = {each.name for each in walk(function) if isinstance(each, Var)}
+
+    def shared(first: Stmt, second: Stmt) -> Load | None:
+        if not isinstance(first, Store) or not isinstance(second, Store):
+            return None
+        again = {each for each in expressions((second.value,)) if isinstance(each, Load)}
+        known = (each for each in expressions((first.value,)) if isinstance(each, Load))
+        return next((each for each in known if each in again and each.buffer == first.buffer), None)
+
+    def read_once(body: Body) -> Body:
+        found: list[Stmt] = []
+        for stmt in body:
+            load = shared(found[-1], stmt) if found else None
+            if load is not None and isinstance(stmt, Store):
+                var = Var(free_name(taken, "stale"), load.dtype)
+                found.insert(-1, Bind(var, load))
+                value = map_expressions(
+                    stmt.value, lambda each, load=load, var=var: var if each == load else each
+                )
+                stmt = replace(stmt, value=value)
+            found.append(stmt)
+        return tuple(found)
+
+    def changed(stmt: Stmt) -> Stmt:
+        held = {each.name: getattr(stmt, each.name) for each in FORMS[type(stmt)].bodies}
+        return replace(stmt, **{name: read_once(body) for name, body in held.items() if body is not None})
+
+    return replace(function, body=read_once(map_statements(function.body, changed)))
+
+
 def _transposed(function: Function) -> Function:
     """A square buffer is read down its columns."""
     square = {each.name for each in buffers((function,)) if len(each.shape) == 2 and len({*each.shape}) == 1}
@@ -153,8 +218,27 @@ WRONG: dict[str, Callable[[Function], Function]] = {
     "tail of eight lost": _on_loops(lambda extent: extent - extent % 8 if extent > 8 else extent),
     "extent in a byte": _on_loops(lambda extent: extent & 255),
     "square transposed": _transposed,
+    "strides dropped": _without_strides,
+    "guard loses a round": _with_tight_guards,
+    "stale read": _stale,
 }
 """By what goes wrong: the function that a mistaken pass would leave."""
+
+TWELVE = {
+    "overflow": "64-bit intermediates in 32",
+    "floor division": "floor division truncates",
+    "floor modulo": "floor modulo truncates",
+    "tail": "tail of eight lost",
+    "predicate": "guard loses a round",
+    "negated condition": "negated order",
+    "shift": "shift without the sign",
+    "select": "half of a condition",
+    "cast": "cast extends the sign",
+    "stride": "strides dropped",
+    "extent": "extent in a byte",
+    "stale read": "stale read",
+}
+"""The kinds of faults that a hunt of TVM is measured by, each with its rewrite."""
 
 
 def spoilt(module: Module, name: str) -> Module:

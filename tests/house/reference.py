@@ -219,7 +219,7 @@ def in_order(names: Iterator[str] | list[str]) -> str:
 
 def rule_names() -> list[str]:
     """The rules in the order in which they are asked."""
-    return [each.__module__.rpartition(".")[2] for each in find_rules()]
+    return [rule.name for rule in find_rules()]
 
 
 def modules_of(package: str) -> list[str]:

@@ -150,7 +150,6 @@ WIDE = {
     "oracles/operators": "finds its own modules: a file a family of operators",
     "reducer/moves": "finds its own modules: a file a move",
     "generators/tir/mutators": "finds its own modules: modules of mutators",
-    "oracles/rules": "finds its own modules: a file a rule",
     "triage/commands": "finds its own modules: a file a command",
 }
 

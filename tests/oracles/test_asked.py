@@ -21,9 +21,10 @@ from corpus.values import Value
 from oracles.backends import backends
 from oracles.judge import Judge
 from oracles.numerics.rewrites import REWRITES
-from oracles.optional import Asking, asked_oracles, find_asked, perf
+from oracles.optional import REPEATS, Asking, asked_oracles, find_asked, slower
+from oracles.optional import timed as timed_ways
 from oracles.probes.context import Context
-from oracles.rules import hang
+from oracles.rules.failures import hang
 from oracles.sandbox import processes
 from oracles.sandbox.executor import configs_of
 from oracles.verdict import Config, Limits, Outcome, Phase, Run, Status, Verdict
@@ -131,7 +132,7 @@ def timed(label: str, seconds: float) -> Run:
 )
 def test_slower_means_clearly_and_every_time(times, is_slower):
     runs = tuple(timed("none" if index % 2 == 0 else "all", each) for index, each in enumerate(times))
-    verdict = perf.judge(PLAIN, (timed("none", 0.1), *runs), None)  # type: ignore[arg-type]
+    verdict = slower(PLAIN, (timed("none", 0.1), *runs), None)  # type: ignore[arg-type]
     assert (verdict is not None) == is_slower
     assert verdict is None or verdict.outcome is Outcome.PERF
 
@@ -143,11 +144,11 @@ def test_slower_means_clearly_and_every_time(times, is_slower):
 def test_a_side_that_is_made_slow_is_seen_on_every_target(text, format):
     target = Target.parse(text)
     configs = configs_of(target, format)
-    ways = [way.config for way in perf.ways(PLAIN, Asking(target, configs))]
-    assert len(ways) == 2 * perf.TIMES
+    ways = [way.config for way in timed_ways(PLAIN, Asking(target, configs))]
+    assert len(ways) == 2 * REPEATS
     assert all(config.backend == "" for config in ways)
     slow = [replace(timed(each.label, 0.5 if at % 2 else 0.1), config=each) for at, each in enumerate(ways)]
-    verdict = perf.judge(PLAIN, (timed("none", 0.1), *slow), None)  # type: ignore[arg-type]
+    verdict = slower(PLAIN, (timed("none", 0.1), *slow), None)  # type: ignore[arg-type]
     assert verdict is not None
     assert verdict.outcome is Outcome.PERF
     assert ways[0].settings != ways[1].settings
@@ -282,7 +283,7 @@ def test_a_hang_takes_twenty_times_the_plain_run_or_sleeps(plain, took, outcome)
         Run(Config("none"), Status.OK, Phase.EXECUTE, cpu_seconds=plain),
         Run(Config("all"), Status.TIMEOUT, Phase.OPTIMISE, cpu_seconds=took),
     )
-    verdict = hang.judge(Case("onnx", b"", {}), runs, cast(Context, context))
+    verdict = hang(Case("onnx", b"", {}), runs, cast(Context, context))
     assert verdict is not None
     assert verdict.outcome is outcome
 

@@ -13,8 +13,8 @@ from corpus.graphs.program import GraphProgram, graph_of_json
 from corpus.load import Imported
 from corpus.target import Target
 from oracles.judge import Judge
-from oracles.sandbox.importing import imported
 from oracles.sandbox.sandbox import Sandbox
+from oracles.sandbox.scripts import imported
 from oracles.verdict import Config, Outcome, Verdict
 from reducer.api import reduce_case
 from reducer.options import Options

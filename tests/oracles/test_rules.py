@@ -18,12 +18,14 @@ from corpus.formats.onnx import parse
 from corpus.onnx.canonical import measure
 from corpus.target import Target
 from oracles.judge import Judge
-from oracles.naming.names import signature
+from oracles.naming import signature
 from oracles.numerics.compare import Tolerance
 from oracles.numerics.input_noise import contradiction, outputs_contradict
 from oracles.probes.context import Context
 from oracles.probes.record import Recording
-from oracles.rules import find_rules, functions, refusal_due
+from oracles.rules import find_rules
+from oracles.rules.refusals import is_due_to_refuse
+from oracles.rules.wrong_results import has_functions
 from oracles.sandbox.sandbox import Job
 from oracles.verdict import AGREEMENT, REFUSAL, SURVIVAL, Config, Outcome, Phase, Run, Status, Verdict
 from reducer.api import reduce_case
@@ -85,14 +87,14 @@ OK, THROWN, DEAD, LATE, STARVED = (
 
 
 def decide(runs: tuple[Run, ...], facts: Facts) -> Verdict | None:
-    verdicts = (rule(CASE, runs, cast(Context, facts)) for rule in find_rules())
+    verdicts = (rule.judge(CASE, runs, cast(Context, facts)) for rule in find_rules())
     return next((verdict for verdict in verdicts if verdict is not None), None)
 
 
-def test_every_file_of_the_package_is_a_rule():
+def test_every_file_of_the_package_holds_rules():
     files = {path.stem for path in Path(oracles.rules.__path__[0]).glob("*.py")} - {"__init__"}
-    assert {rule.__module__.rsplit(".", 1)[1] for rule in find_rules()} == files
-    assert [rule.__module__.rpartition(".")[2] for rule in find_rules()[:2]] == ["undefined", "crash"]
+    assert {rule.judge.__module__.rsplit(".", 1)[1] for rule in find_rules()} == files
+    assert [rule.name for rule in find_rules()[:2]] == ["undefined", "crash"]
 
 
 @pytest.mark.parametrize(
@@ -315,7 +317,7 @@ def test_a_dangerous_value_may_be_refused_but_not_kill(judge):
     case = demanding(gather, initializers=[far], settings=(SURVIVAL,))
     assert judge.verdict(case).outcome is Outcome.INVALID
     died = Run(Config("none"), Status.CRASH, Phase.EXECUTE)
-    assert refusal_due.is_suspect(case, (died,)) is True
+    assert is_due_to_refuse(case, (died,)) is True
 
 
 def test_what_every_configuration_refuses_of_values_that_nobody_knows_is_no_bug(judge):
@@ -325,14 +327,14 @@ def test_what_every_configuration_refuses_of_values_that_nobody_knows_is_no_bug(
     assert judge.verdict(case).is_bug
     assert judge.verdict(replace(case, settings=(AGREEMENT,))).outcome is Outcome.INVALID
     ok, refused = (Run(Config("none"), status, Phase.EXECUTE) for status in (Status.OK, Status.EXCEPTION))
-    assert refusal_due.is_suspect(replace(case, settings=(AGREEMENT,)), (ok, refused)) is None
-    assert refusal_due.is_suspect(replace(case, settings=(AGREEMENT,)), (refused, ok)) is False
+    assert is_due_to_refuse(replace(case, settings=(AGREEMENT,)), (ok, refused)) is None
+    assert is_due_to_refuse(replace(case, settings=(AGREEMENT,)), (refused, ok)) is False
 
 
 def test_a_program_without_demands_is_left_to_the_other_rules():
     ok = Run(Config("none"), Status.OK, Phase.EXECUTE)
-    assert refusal_due.is_suspect(demanding(PLAIN), (ok, ok)) is None
-    assert functions.is_suspect(demanding(PLAIN), (ok, ok)) is None
+    assert is_due_to_refuse(demanding(PLAIN), (ok, ok)) is None
+    assert has_functions(demanding(PLAIN), (ok, ok)) is None
 
 
 DOUBLE = helper.make_function(
@@ -348,7 +350,7 @@ CALL = helper.make_node("double", ["x"], ["y"], domain="local")
 
 def test_functions_are_compared_with_themselves_written_out(judge):
     case = demanding(CALL, functions=[DOUBLE])
-    assert functions.is_suspect(case, ()) is True
+    assert has_functions(case, ()) is True
     assert judge.verdict(case).outcome is Outcome.PASS
 
 

@@ -13,10 +13,10 @@ from corpus.target import Target
 from oracles.judge import Judge
 from oracles.numerics.compare import Tolerance
 from oracles.numerics.input_noise import perturb_inputs, tensor_types
-from oracles.numerics.noisy.perturbation import Perturbation
+from oracles.numerics.perturbation import Perturbation
 from oracles.probes.graph_context import snapped_program
 from oracles.probes.onnx_noise import OnnxNoise
-from oracles.rules import mismatch
+from oracles.rules.wrong_results import mismatch
 from oracles.sandbox.sandbox import Job
 from oracles.verdict import Limits, Mark, Outcome
 from tests.helpers.models import model_of
@@ -273,7 +273,7 @@ def test_a_difference_that_no_noisy_run_can_explain_is_undecided():
         (right,) = judge.executor.rerun(context.job)
         assert right.is_ok, right.message
         wrong = replace(right, config=judge.configs[1], outputs={"y": np.asarray(right.outputs["y"]) * 2})
-        assert mismatch.judge(case, (right, wrong), context) is None
+        assert mismatch(case, (right, wrong), context) is None
     assert Mark.UNDECIDED in context.noise.notes.marks
 
 

@@ -20,10 +20,11 @@ from oracles.judge import Judge
 from oracles.numerics.compare import AUTO, Tolerance, compare, small
 from oracles.numerics.floor_quotients import FloorQuotient, floor_quotient, is_wrong_floor
 from oracles.numerics.input_noise import tensor_types
-from oracles.numerics.noisy.perturbation import growth, terms_of
+from oracles.numerics.perturbation import growth, terms_of
 from oracles.probes.context import Context
 from oracles.relation.arithmetic import UNKNOWN_TERMS
-from oracles.rules import mismatch, segments, special_values
+from oracles.rules.wrong_nodes import segments, special_values
+from oracles.rules.wrong_results import mismatch
 from oracles.sandbox.sandbox import Job
 from oracles.verdict import Config, Outcome, Run, Verdict
 from tests.helpers.models import case_of
@@ -40,7 +41,7 @@ def judged(judge: Judge, case: Case, change: Callable[[Mapping[str, Value]], Map
     (run,) = judge.executor.rerun(context.job)
     wrong = Run(judge.configs[1], run.status, run.phase, change(run.outputs))
     context.notes.add("")
-    context.verdict = mismatch.judge(case, (run, wrong), context)  # type: ignore[attr-defined]
+    context.verdict = mismatch(case, (run, wrong), context)  # type: ignore[attr-defined]
     return context
 
 
@@ -113,7 +114,7 @@ def test_an_operator_that_defines_nan_answers_for_it(judge, monkeypatch):
 
     monkeypatch.setattr(judge.executor, "run", dropping)
     (wrong,) = dropping(replace(context.job, configs=judge.configs[1:2]))
-    found = special_values.judge(case, (run, wrong), context)
+    found = special_values(case, (run, wrong), context)
     assert found is not None
     assert found.wrong is not None
     assert (found.wrong.first, found.wrong.operator) == ("r", "Relu")
@@ -262,7 +263,7 @@ def told_of(judge: Judge, tensor: str, change: Callable[[Any], Any]) -> Verdict 
 
     context.run_as = changed  # type: ignore[method-assign]
     wrong = replace(plain, config=judge.configs[-1], outputs={"out": np.asarray(plain.outputs["out"]) + 1})
-    return segments.judge(case, (plain, wrong), context)
+    return segments(case, (plain, wrong), context)
 
 
 @pytest.mark.parametrize(

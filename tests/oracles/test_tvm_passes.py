@@ -22,9 +22,9 @@ from corpus.tir.values import Const, Var
 from oracles.judge import Judge
 from oracles.optimisers import tvm_log
 from oracles.optimisers.tvm_log import facts_of
-from oracles.sandbox.importing import imported
+from oracles.sandbox.executor import with_sequence
 from oracles.sandbox.sandbox import Sandbox
-from oracles.sequence import with_sequence
+from oracles.sandbox.scripts import imported
 from oracles.verdict import Outcome
 from oracles.worker.tvm.passes import (
     AT_WILL,

@@ -17,9 +17,39 @@ from corpus.target import Target
 from corpus.tir.document import from_bytes, to_bytes
 from corpus.tir.program import make_inputs
 from corpus.tir.scopes import is_well_formed
-from corpus.tir.tree import Alloc, Axis, Bind, Block, For, Function, If, Match, Module, Stmt, Store
+from corpus.tir.tree import (
+    Alloc,
+    Axis,
+    Bind,
+    Block,
+    Declare,
+    Evaluate,
+    For,
+    Function,
+    If,
+    Match,
+    Module,
+    Stmt,
+    Store,
+)
 from corpus.tir.tree import Store as Put
-from corpus.tir.values import Binary, Buffer, Call, Cast, Const, Expr, Load, Range, Region, Var, literal
+from corpus.tir.types import pointer_to
+from corpus.tir.values import (
+    Binary,
+    Broadcast,
+    Buffer,
+    BufferRef,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    Ramp,
+    Range,
+    Region,
+    Var,
+    literal,
+)
 from corpus.tir.walk import statements
 from oracles.backends import backends
 from oracles.judge import Judge
@@ -88,6 +118,9 @@ MATCHING = replace(
     matches=(Match(Buffer("M", (Const(1),), "float32", offset_factor=1), PART),),
     body=(store("M", Call("exp", (load("A", Var("v")),), "float32"), Const(0)),),
 )
+LANES = Load("A", (Ramp(Const(0), Const(1), 4),), "float32x4")
+VIEW = Buffer("V", (Const(4),), "float32", strides=(Const(2),))
+DATA = Call("buffer_data", (BufferRef("A"),), pointer_to("float32"))
 FRESH = Buffer("F", (Const(8),), "float32", scope="local")
 
 MOVES: dict[str, tuple[str, tuple[Stmt, ...], str, str]] = {
@@ -181,6 +214,24 @@ MOVES: dict[str, tuple[str, tuple[Stmt, ...], str, str]] = {
         (loop(MATCHING),),
         '"exp"',
         '["store", "B", [["add", "v", 0]]',
+    ),
+    "lanes get fewer": (
+        "fewer lanes",
+        (Store("B", (Ramp(Const(1), Const(2), 4),), Binary("add", LANES, Broadcast(ONE, 4))),),
+        '"add"',
+        '["store", "B", [1], ["add", ["load", "A", 0], 1.0]]',
+    ),
+    "a view gives way": (
+        "drop views",
+        (Declare(VIEW, DATA), store("B", load("V", Const(1)), Const(0))),
+        '"load"',
+        '["store", "B", [0], ["load", "A", 1]]',
+    ),
+    "a jump stays without its condition": (
+        "unwrap",
+        (loop(If(Binary("lt", I, Const(3)), (Evaluate(Call("break_loop", (), "void")),))),),
+        "break_loop",
+        '["evaluate", ["call", "break_loop", "void"]]',
     ),
     "names get plain": (
         "plain names of loops",

@@ -21,7 +21,7 @@ from corpus.formats.onnx import parse
 from corpus.target import Target
 from oracles.judge import Judge
 from oracles.probes.context import Context
-from oracles.rules import crash
+from oracles.rules.failures import crash
 from oracles.verdict import Config, Phase, Run, Status, Verdict
 from reducer.api import reduce_case
 from reducer.engine.journal import Answer
@@ -285,7 +285,7 @@ class Showing:
 
     def verdict(self, case: Case, *, only: Config | None = None, baseline: Run | None = None) -> Verdict:
         context = cast(Context, SimpleNamespace(names=frozenset()))
-        found = crash.judge(case, self.seen, context)
+        found = crash(case, self.seen, context)
         assert found is not None
         return found
 

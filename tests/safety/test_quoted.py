@@ -23,9 +23,9 @@ from corpus.reading import write_fresh
 from tests.helpers.failing import clip_exception
 from tests.helpers.models import cyclic, relu, write
 from tests.safety.test_launcher import ROOT, sources
-from triage.campaigns.serving import serving
 from triage.cases.replaying import write_junit
 from triage.cli import run
+from triage.pages.campaign import serving
 from triage.store.database import Store
 
 COMMAND = re.compile(r"crux (?!ended)[a-z]+( [a-z-]+)*( (-o|--from|--db|--record))? $")

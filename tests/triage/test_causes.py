@@ -13,8 +13,8 @@ from onnx import TensorProto, helper, numpy_helper
 from corpus.case import Case
 from corpus.onnx.graph import walk_nodes
 from corpus.target import Target
-from oracles.naming.signature import Signature
-from oracles.rules.declared import _site
+from oracles.naming import Signature
+from oracles.rules.wrong_nodes import _site
 from oracles.verdict import Mark, Outcome
 from reducer.pass_sets import core_of
 from tests.helpers.commands import crux

@@ -12,12 +12,11 @@ from onnx import TensorProto
 
 from corpus.case import Case
 from corpus.errors import UserError
+from corpus.load import load_regressions
 from corpus.onnx.canonical import measure
-from corpus.regression import load_regressions
 from corpus.target import Target
 from oracles.judge import Judge
-from oracles.naming.names import signature
-from oracles.naming.signature import Signature
+from oracles.naming import Signature, signature
 from oracles.verdict import Mark, Outcome
 from oracles.worker.limits import claim_of, documents_along, form_of
 from reducer.pass_sets import find_pass_set

@@ -19,7 +19,7 @@ from corpus.case import Case
 from corpus.errors import UserError
 from corpus.reading import cache_folder
 from corpus.target import Target
-from oracles.naming.names import signature
+from oracles.naming import signature
 from tests.helpers.failing import ORT, clip_exception, model
 from tests.triage.test_bisect import index as index  # a fixture
 from tests.triage.test_bisect import write_wheel

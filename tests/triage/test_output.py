@@ -17,8 +17,7 @@ from tests.helpers.failing import clip_exception, division_crash, verdict
 from tests.house.reference import COMMANDS_PAGE, commands, names_of, options
 from triage.bugs.failures import record_failure
 from triage.cli import run
-from triage.console.next_command import next_command
-from triage.console.options import CaseOptions, StoreOptions
+from triage.console.options import CaseOptions, StoreOptions, next_command
 from triage.console.output import LINES_OF_A_TITLE, table
 from triage.store.database import Store
 

@@ -12,7 +12,7 @@ from corpus.case import Case
 from corpus.target import Target
 from tests.helpers.failing import ORT, clip_exception, division_crash, model
 from triage.pages.differences import describe_differences, draw_differences
-from triage.views.pictures import error_map, legend, release_line, release_text
+from triage.views.listing import error_map, legend, release_line, release_text
 
 
 def off(shape, **errors):

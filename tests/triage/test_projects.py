@@ -13,7 +13,7 @@ from corpus.onnx.check import checker_complaint
 from corpus.target import Target
 from oracles.backends import backends
 from oracles.judge import Judge
-from oracles.naming.signature import Signature
+from oracles.naming import Signature
 from oracles.verdict import Config
 from tests.helpers.failing import ORT, division_crash, model, verdict
 from tests.triage.new_compiler import backend, project
@@ -83,7 +83,7 @@ def test_a_target_without_a_project_has_no_script():
     assert all(project_of("reference").runner("reference", format) is None for format in format_names())
     with pytest.raises(
         UserError,
-        match=r"repro\.py can be written for inductor, iree, openvino, ort, torch, torch-onnx, tvm only",
+        match=r"repro\.py can be written for inductor, iree, openvino, ort, torch, torch-onnx, tvm, xla only",
     ):
         runner_of("reference", "onnx")
 
@@ -127,7 +127,7 @@ def test_a_backend_has_the_form_of_its_project(backend, name):
 
 
 def test_a_form_that_nobody_has_is_the_users_mistake():
-    with pytest.raises(UserError, match="known are iree, onnxruntime, openvino, pytorch, tvm, general"):
+    with pytest.raises(UserError, match="known are iree, onnxruntime, openvino, pytorch, tvm, xla, general"):
         find_form("jax", "ort")
     assert all(project.issues for project in projects().values())
 

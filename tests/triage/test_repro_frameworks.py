@@ -9,7 +9,7 @@ from onnx import TensorProto
 from corpus.case import Case
 from corpus.formats.onnx import parse
 from corpus.graphs.program import Binding, Graph, GraphProgram, Input
-from corpus.regression import FOLDER
+from corpus.load import FOLDER
 from corpus.target import Target
 from oracles.judge import Judge
 from oracles.numerics.compare import Tolerance

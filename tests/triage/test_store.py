@@ -14,7 +14,7 @@ from corpus.case import Case
 from corpus.errors import UserError
 from corpus.load import open_case
 from oracles.judge import Judge
-from oracles.naming.signature import Signature
+from oracles.naming import Signature
 from tests.helpers.commands import crux
 from tests.helpers.failing import ORT, clip_exception, division_crash, healthy, verdict
 from tests.helpers.models import external, write

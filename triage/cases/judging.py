@@ -12,7 +12,6 @@ from corpus.case import Case
 from corpus.target import Target
 from oracles.judge import Judge
 from oracles.optional import SETTING
-from oracles.optional.metamorphic import NAME
 from oracles.verdict import Verdict
 from triage.console.options import CaseOptions
 from triage.store.documents import wrong_document
@@ -105,7 +104,7 @@ def judge_often(judge: Judge, case: Case, repeat: int) -> tuple[Verdict, dict[st
 
 def rewrites(target: Target) -> bool:
     """Whether an oracle of the target runs other programs than a case's own."""
-    return NAME in target.get(SETTING, "").split(",")
+    return "metamorphic" in target.get(SETTING, "").split(",")
 
 
 def alone(

@@ -17,8 +17,8 @@ from corpus.onnx.check import checker_complaint
 from corpus.onnx.graph import walk_graphs
 from oracles.judge import Judge
 from oracles.verdict import Outcome, Verdict
-from reducer.evidence import read_hints
 from reducer.language import open_nodes
+from reducer.move import read_hints
 from reducer.pass_sets import failing_config
 from reducer.search import Items
 from reducer.subject.base import NodeSubject

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from corpus.tir.tree import Alloc, Attr, Block, Body, Break, Continue, For, If, Module, Stmt, Store, Thread
+from corpus.tir.tree import Alloc, Attr, Block, Body, For, If, Module, Stmt, Store, Thread, is_jump
 from corpus.tir.types import is_float, pointer_to
 from corpus.tir.values import Binary, Buffer, BufferRef, Call, Cast, Const, Expr, Load, Var, literal
 from corpus.tir.walk import renamed_in, statements, substituted, walk, with_buffer, with_function
@@ -215,7 +215,7 @@ def _can_be_staged(loop: For) -> bool:
     """Whether it is a serial loop of several rounds that nothing leaves early."""
     if not is_serial(loop) or not isinstance(loop.extent, Const):
         return False
-    return loop.extent.value > 1 and not any(isinstance(each, Break | Continue) for each in walk(loop.body))
+    return loop.extent.value > 1 and not any(map(is_jump, walk(loop.body)))
 
 
 def _staged(draws: RandomSource, site: Site[For]) -> _Cached | None:

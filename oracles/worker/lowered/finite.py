@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 
-from oracles.worker.lowered.lowering import Op
 from oracles.worker.lowered.module import attributes_of, lowering_of, of_proto, version_of
+from oracles.worker.onnx.operator import Op, Unsupported
 from oracles.worker.onnx.program import fed_names
-from oracles.worker.torch.data import Unsupported, from_torch, to_torch
+from oracles.worker.torch.data import from_torch, to_torch
 
 STEEP, FLAT = 1.0, 0.05
 """Added to the derivative of steps, and of functions that are flat somewhere."""

@@ -6,8 +6,17 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from oracles.worker.lowered.lowering import Function, Lowering, Op, plain
 from oracles.worker.lowered.networks import DTYPES
+from oracles.worker.onnx.operator import (
+    Function,
+    Lowering,
+    Op,
+    padded,
+    plain,
+    slices,
+    split_sizes,
+    wanted_sizes,
+)
 
 
 def eye(op: Op) -> Function:
@@ -91,9 +100,7 @@ def scatter_nd(op: Op) -> Function:
 
 def reshape(op: Op) -> Function:
     """The function of ONNX's Reshape with these attributes."""
-    sizes = op.numbers(1, "shape") or []
-    if not op.get("allowzero", 0):
-        sizes = [op.values[0].shape[i] if size == 0 else size for i, size in enumerate(sizes)]
+    sizes = wanted_sizes(op)
     return lambda x, *rest: torch.reshape(x, sizes)
 
 
@@ -141,25 +148,13 @@ def concat(op: Op) -> Function:
 def split(op: Op) -> Function:
     """The function of ONNX's Split with these attributes."""
     axis = op.get("axis", 0)
-    length = op.values[0].shape[axis]
-    sizes = op.numbers(1, "split")
-    if sizes is None:
-        count = op.get("num_outputs", op.outputs)
-        size = -(-length // count)
-        sizes = [min(size, max(length - size * i, 0)) for i in range(count)]
+    sizes = split_sizes(op, axis)
     return lambda x, *rest: torch.split(x, sizes, axis)
 
 
 def cut(op: Op) -> Function:
     """Slice; steps backwards, which torch's own slices do not take, by index."""
-    x = op.values[0]
-    starts, ends = op.numbers(1, "starts") or [], op.numbers(2, "ends") or []
-    axes = op.numbers(3, "axes") or list(range(len(starts)))
-    steps = op.numbers(4) or [1] * len(starts)
-    places = []
-    for axis, start, end, step in zip(axes, starts, ends, steps):  # noqa: B905 (Python 3.8)
-        chosen = slice(start, end, step).indices(x.shape[axis])
-        places.append((axis % x.dim(), chosen))
+    places = slices(op)
 
     def run(x: Any, *rest: Any) -> Any:
         for axis, (start, end, step) in places:
@@ -262,17 +257,6 @@ def pad(op: Op) -> Function:
         return x
 
     return run
-
-
-def padded(size: int, before: int, after: int, mode: str) -> list[int]:
-    """List for each place along a padded axis the place that its element comes from."""
-    places = range(-before, size + after)
-    if mode == "edge":
-        return [min(max(place, 0), size - 1) for place in places]
-    if mode == "wrap":
-        return [place % size for place in places]
-    period = max(2 * (size - 1), 1)
-    return [min(place % period, period - place % period) if size > 1 else 0 for place in places]
 
 
 def shape(op: Op) -> Function:

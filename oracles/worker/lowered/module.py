@@ -17,11 +17,11 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.overrides import TorchFunctionMode, resolve_name
 
 from oracles.worker.lowered.layout import LAYOUT
-from oracles.worker.lowered.lowering import Function, Lowering, Op
 from oracles.worker.lowered.networks import DTYPES, ELEMENTWISE, NETWORKS, REDUCTIONS
 from oracles.worker.onnx import DOMAIN
+from oracles.worker.onnx.operator import Function, Lowering, Op, Unsupported
 from oracles.worker.onnx.program import fed_names
-from oracles.worker.torch.data import Unsupported, to_torch
+from oracles.worker.torch.data import to_torch
 from oracles.worker.torch.graph_source import literal, needed, written
 
 TABLE: dict[str, Lowering] = {**ELEMENTWISE, **REDUCTIONS, **LAYOUT, **NETWORKS}

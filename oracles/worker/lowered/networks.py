@@ -6,8 +6,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from oracles.worker.lowered.lowering import Function, Lowering, Op, folded, plain
-from oracles.worker.torch.data import Unsupported
+from oracles.worker.onnx.operator import Function, Lowering, Op, Unsupported, folded, plain, window
 
 
 def softmax(function: Function) -> Lowering:
@@ -54,18 +53,10 @@ def einsum(op: Op) -> Function:
     return lambda *terms: torch.einsum(equation, *terms).to(terms[0].dtype)
 
 
-def window(op: Op, kernel: Any) -> tuple[list[int], list[int], list[int]]:
+def placed(op: Op, kernel: Any) -> tuple[list[int], list[int], list[int]]:
     """Strides, dilations, and pads in F.pad's order."""
+    strides, dilations, pads = window(op, kernel)
     rank = len(kernel)
-    strides, dilations = (list(op.get(name) or [1] * rank) for name in ("strides", "dilations"))
-    pads = list(op.get("pads") or [0] * (2 * rank))
-    automatic = op.get("auto_pad", b"NOTSET")
-    if automatic in (b"SAME_UPPER", b"SAME_LOWER"):
-        for i, size in enumerate(op.values[0].shape[2:]):
-            reach = (kernel[i] - 1) * dilations[i] + 1
-            missing = max((-(-size // strides[i]) - 1) * strides[i] + reach - size, 0)
-            small, large = missing // 2, missing - missing // 2
-            pads[i], pads[i + rank] = (small, large) if automatic == b"SAME_UPPER" else (large, small)
     order = [size for i in reversed(range(rank)) for size in (pads[i], pads[i + rank])]
     return strides, dilations, order
 
@@ -80,7 +71,7 @@ def by_rank(op: Op, functions: tuple[Function, ...]) -> Function:
 def convolution(op: Op) -> Function:
     """The function of ONNX's Conv with these attributes."""
     function = by_rank(op, (F.conv1d, F.conv2d, F.conv3d))
-    strides, dilations, order = window(op, op.values[1].shape[2:])
+    strides, dilations, order = placed(op, op.values[1].shape[2:])
     groups = op.get("group", 1)
     return lambda x, w, b=None: function(F.pad(x, order), w, b, strides, 0, dilations, groups)
 
@@ -91,7 +82,7 @@ def max_pool(op: Op) -> Function:
     op.must(not op.get("ceil_mode", 0) and op.outputs == 1, "ceil_mode or indices")
     op.must(op.values[0].is_floating_point(), f"dtype {op.values[0].dtype}")
     kernel = list(op.get("kernel_shape"))
-    strides, dilations, order = window(op, kernel)
+    strides, dilations, order = placed(op, kernel)
     return lambda x: function(F.pad(x, order, "constant", -math.inf), kernel, strides, 0, dilations)
 
 
@@ -99,7 +90,7 @@ def average_pool(op: Op) -> Function:
     """The function of ONNX's AveragePool with these attributes."""
     function = by_rank(op, (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d))
     kernel = list(op.get("kernel_shape"))
-    strides, dilations, order = window(op, kernel)
+    strides, dilations, order = placed(op, kernel)
     op.must(not op.get("ceil_mode", 0) and set(dilations) <= {1}, "ceil_mode or dilations")
     if op.get("count_include_pad", 0) or not any(order):
         return lambda x: function(F.pad(x, order), kernel, strides)

@@ -12,6 +12,7 @@ from typing import Any, Callable, ContextManager  # noqa: UP035 (Python 3.8)
 
 import torch
 
+from oracles.worker.onnx.operator import Unsupported
 from oracles.worker.torch import allowed
 
 
@@ -172,10 +173,6 @@ def special(item: Any) -> Any:
 
 
 NAMED: dict[str, Any] = {"dtype": torch.dtype, "layout": torch.layout, "memory": torch.memory_format}
-
-
-class Unsupported(NotImplementedError):
-    """There is no lowering for an operator, or not for this form or dtype of it."""
 
 
 FOREIGN = {"bfloat16": torch.bfloat16}

@@ -15,7 +15,8 @@ from typing import Any, Iterable  # noqa: UP035 (Python 3.8)
 import onnxruntime
 import torch
 
-from oracles.worker.torch.data import Unsupported, from_torch
+from oracles.worker.onnx.operator import Unsupported
+from oracles.worker.torch.data import from_torch
 
 
 def export(module: Any, feeds: list[Any], exporter: str, disabled: Iterable[str] = ()) -> bytes:

@@ -14,18 +14,19 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from corpus.release import Range, numbers
 from corpus.target import Target
-from oracles.naming.signature import Signature
-from tests.bench.realbugs.bug import RELEASES, Bug
+from oracles.naming import Signature
+from tests.bench.realbugs.bug import Bug
 from tests.bench.realbugs.bugs import ASIDE, BUGS
 from tests.bench.realbugs.host import within_host
 from triage.bisection.environments import EnvironmentCache, cache_folder
 from triage.bisection.package_index import list_releases
-from triage.bisection.release_results import release_result
+from triage.bisection.release_results import release_result, starting
 from triage.cases.sources import open_one
 from triage.clustering.similarity import MERGE, compare
 from triage.console.options import CaseOptions
@@ -71,12 +72,15 @@ def _scored(bug: Bug, folder: Path, skipped: Sequence[str]) -> Row:
     return row
 
 
-def python_of(release: str) -> str:
-    """An interpreter with a release of ONNX Runtime, made where there is none."""
-    offer = list_releases("onnxruntime", Range(release, release))
-    cache = EnvironmentCache(cache_folder(), "onnxruntime", lambda python: ("", ""))
-    with cache.environment(release, offer.runnable[release]) as made:
-        return str(made.python)
+@cache
+def python_of(bug: Bug, release: str) -> str:
+    """An interpreter with a release of the bug's package, made where there is none."""
+    if not bug.package:
+        return sys.executable
+    offer = list_releases(bug.package, Range(release, release))
+    made = EnvironmentCache(cache_folder(), bug.package, starting(bug.target))
+    with made.environment(release, offer.runnable[release]) as environment:
+        return str(environment.python)
 
 
 def _crux(*words: object) -> tuple[Row, float]:
@@ -96,7 +100,7 @@ def _crux(*words: object) -> tuple[Row, float]:
 
 def _on(bug: Bug, release: str) -> list[str]:
     oracles = ["--oracles", bug.oracles] if bug.oracles else []
-    where = f"ort@python={python_of(release)}" if bug.target == "ort" else bug.target
+    where = f"{bug.target}@python={python_of(bug, release)}" if bug.package else bug.target
     return ["--target", where, *oracles]
 
 
@@ -146,12 +150,12 @@ def _fixed(bug: Bug, folder: Path, row: Row) -> Row:
 
 
 def _bisect(bug: Bug, folder: Path, row: Row) -> Row:
-    if bug.target != "ort":
+    if not bug.package:
         return {"right": None}
     if not (folder / "least").exists():
         return {"right": False}
-    asked = ["--package", "onnxruntime", "--seen-on", bug.release]
-    span = ["--versions", f"{RELEASES[0]}..{RELEASES[-1]}", *_on(bug, bug.release)[2:]]
+    asked = ["--package", bug.package, "--seen-on", bug.release]
+    span = ["--versions", f"{bug.releases[0]}..{bug.releases[-1]}", *_on(bug, bug.release)[2:]]
     found, spent = _crux("bisect", folder / "least", *asked, *span)
     bad, fixed = found.get("first_bad") or "", found.get("first_fixed") or ""
     began = _is_between(bug.last_good, bad, bug.span[0])
@@ -170,8 +174,7 @@ def _script(bug: Bug, folder: Path, row: Row) -> Row:
     script = folder / "least" / "repro.py"
     if not script.exists():
         return {"runs": False}
-    python = python_of(bug.release) if bug.target == "ort" else sys.executable
-    command = [python, str(script.absolute())]
+    command = [python_of(bug, bug.release), str(script.absolute())]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=folder)
     return {"runs": done.returncode == 1}
 

@@ -1,0 +1,146 @@
+"""XLA on the CPU: ONNX models lowered to jax operator by operator; a part in the worker, and one in crux."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, AbstractSet, Any, Callable, Iterable  # noqa: UP035 (Python 3.8)
+
+if TYPE_CHECKING:
+    from corpus.target import Target
+    from oracles.abilities import Backend
+    from oracles.verdict import Config, Run
+
+NAME = "xla"
+PACKAGE = "jaxlib"
+LIBRARIES = (("jaxlib/libjax_common.so", "xla"),)
+DISABLED_BY = "`xla_disable_hlo_passes={}`"
+LEVELS = ("3", "2", "1", "0")
+"""XLA's levels for its backend: what LLVM does; HLO's passes run at each."""
+
+CHANGED = "crux: changed "
+
+# In the worker
+
+
+def load() -> str:
+    """Import jax, which starts no thread as long as nothing is lowered; jaxlib's version."""
+    os.environ["JAX_PLATFORMS"] = "cpu"
+    from importlib.metadata import version
+
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    from oracles.worker.xla import module, program  # noqa: F401
+
+    return version(PACKAGE)
+
+
+def run(
+    program: Any, inputs: dict[str, Any], settings: dict[str, Any], outputs: Any, enter: Callable[[str], None]
+) -> dict[str, Any]:
+    """Lower, compile and run one ONNX model (bytes or a path) on the CPU; settings: those of `run_module`.
+
+    `show=source` gives the module's text instead.
+    """
+    from oracles.worker.onnx.program import read_model
+    from oracles.worker.xla.module import run_module
+    from oracles.worker.xla.program import Lowered, bytecode
+
+    lowered = Lowered(read_model(program), inputs)
+    if settings.get("show") == "source":
+        return lowered.source()
+    results = run_module(bytecode(lowered.traced), lowered.arrays, settings, enter)
+    found = lowered.outputs(results)
+    return found if outputs is None else {name: found[name] for name in outputs}
+
+
+def vocabulary() -> list[str]:
+    """The operators of ONNX models that have a lowering, or a body that ONNX writes out."""
+    from oracles.worker.xla.program import TABLE, bodies
+
+    return sorted({*TABLE, *bodies()})
+
+
+# In crux
+
+
+def configs(target: Target) -> tuple[Config, ...]:
+    """XLA's own level, then its least; or one by `@opt=`."""
+    from corpus.errors import UserError
+    from oracles.verdict import Config
+
+    if target.device != "cpu":
+        raise UserError(f"target {target}: crux runs XLA on the CPU only")
+    chosen = target.get("opt")
+    if chosen and chosen not in LEVELS:
+        raise UserError(f"target {target}: @opt= is one of {', '.join(LEVELS)}")
+    return tuple(
+        Config(f"O{level}", (("level", int(level)),)) for level in ([chosen] if chosen else ["3", "0"])
+    )
+
+
+UNSUPPORTED = re.compile(
+    r"has no lowering|no lowering for|takes no input of|UNIMPLEMENTED|[Nn]ot (yet )?implemented"
+)
+"""Our own words, and XLA's, for what there is not."""
+
+
+def classify(run: Run) -> str:
+    """Return `unsupported` for an operator or form without a lowering, and for what XLA says it lacks."""
+    return "unsupported" if not run.is_ok and UNSUPPORTED.search(run.message) else ""
+
+
+# Passes
+
+NEEDED = re.compile(
+    r"layout|dot-library|dynamic|flatten|copy|legaliz|decompos|expand|normaliz|convert|call-?graph|inline"
+    r"|canonicalizer|size-setter|subbyte|wrapper|scatter|conv|sort|topk|pipeline|dce|rewrit|while|gather"
+)
+"""HLO passes that make what XLA's code generator takes: without them it fails in other ways."""
+
+
+def fired(run: Run) -> tuple[str, ...]:
+    """The HLO passes that changed the module, in order, by the modules that XLA wrote out."""
+    return tuple(line.removeprefix(CHANGED) for line in run.log if line.startswith(CHANGED))
+
+
+def suspects(run: Run) -> tuple[str, ...]:
+    """Those of them that XLA's code generator can do without."""
+    return tuple(name for name in fired(run) if not NEEDED.search(name))
+
+
+def likely(names: Iterable[str], operators: AbstractSet[str]) -> tuple[str, ...]:
+    """All of them: nothing tells."""
+    return tuple(names)
+
+
+def without(config: Config, disabled: Iterable[str]) -> Config:
+    """The configuration with these passes disabled as well."""
+    return config.adding("disabled_passes", disabled)
+
+
+def stages(config: Config) -> tuple[Config, ...]:
+    """XLA's least level, if this one is above it."""
+    from oracles.verdict import Config as Way
+
+    return (Way("O0", (("level", 0),)),) if config.get("level") else ()
+
+
+def backend() -> Backend:
+    """Describe this backend."""
+    from oracles.abilities import Backend, Passes
+
+    return Backend(
+        NAME,
+        PACKAGE,
+        __file__,
+        configs,
+        classify,
+        baseline="ort",  # HLO's passes run at its least level, too
+        reads_onnx=False,
+        keeps_tolerances=True,
+        tells_operators=True,
+        libraries=LIBRARIES,
+        passes=Passes(DISABLED_BY, fired, suspects, suspects, likely, without, stages),
+    )

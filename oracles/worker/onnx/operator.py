@@ -1,0 +1,124 @@
+"""What a lowering of an ONNX operator to another framework is.
+
+A lowering looks at a node (`Op`), whose operands have their values already, and returns a function of its
+tensors: whatever decides shapes (axes, sizes, pads) is a plain number by then, as it would be in a program
+written for that framework.
+"""
+
+from typing import Any, Callable  # noqa: UP035 (Python 3.8)
+
+Function = Any
+"""Of tensors; what frameworks offer has no types here."""
+Lowering = Callable[[Any], Any]
+"""Of the node at hand, an `Op`, to the function of its tensors."""
+
+
+class Unsupported(NotImplementedError):
+    """There is no lowering for an operator, or not for this form or dtype of it."""
+
+
+class Op:
+    """A node at hand: attributes, its operands' values (None where absent), the opset, how many outputs."""
+
+    def __init__(self, name: str, attributes: dict[str, Any], values: list[Any], opset: int, outputs: int):
+        self.name = name
+        self.attributes = attributes
+        self.values = values
+        self.opset = opset
+        self.outputs = outputs
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Give an attribute, or the default where the node leaves it out."""
+        return self.attributes.get(name, default)
+
+    def has(self, index: int) -> bool:
+        """Say whether the node has an input at this place."""
+        return index < len(self.values) and self.values[index] is not None
+
+    def known(self, index: int) -> Any:
+        """Give an operand's value."""
+        return self.values[index]
+
+    def numbers(self, index: int, attribute: str = "") -> list[Any] | None:
+        """An operand as plain numbers, or the attribute that older opsets have for it, or None."""
+        if self.has(index):
+            return list(self.known(index).reshape(-1).tolist())
+        found = self.get(attribute)
+        return list(found) if found is not None else None
+
+    def must(self, condition: bool, form: str) -> None:
+        """Require a form of the operator. Raises Unsupported with the form's words."""
+        if not condition:
+            raise Unsupported(f"{self.name}: no lowering for {form}")
+
+
+def plain(function: Function) -> Lowering:
+    """The same function whatever the attributes are."""
+    return lambda op: function
+
+
+def folded(function: Function) -> Lowering:
+    """A function of two tensors over any number of them."""
+
+    def fold(first: Any, *others: Any) -> Any:
+        for other in others:
+            first = function(first, other)
+        return first
+
+    return plain(fold)
+
+
+def window(op: Op, kernel: Any) -> tuple[list[int], list[int], list[int]]:
+    """Strides, dilations and pads of a window that slides over the axes after batch and channel."""
+    rank = len(kernel)
+    strides, dilations = (list(op.get(name) or [1] * rank) for name in ("strides", "dilations"))
+    pads = list(op.get("pads") or [0] * (2 * rank))
+    automatic = op.get("auto_pad", b"NOTSET")
+    if automatic in (b"SAME_UPPER", b"SAME_LOWER"):
+        for i, size in enumerate(op.values[0].shape[2:]):
+            reach = (kernel[i] - 1) * dilations[i] + 1
+            missing = max((-(-size // strides[i]) - 1) * strides[i] + reach - size, 0)
+            small, large = missing // 2, missing - missing // 2
+            pads[i], pads[i + rank] = (small, large) if automatic == b"SAME_UPPER" else (large, small)
+    return strides, dilations, pads
+
+
+def padded(size: int, before: int, after: int, mode: str) -> list[int]:
+    """List for each place along a padded axis the place that its element comes from."""
+    places = range(-before, size + after)
+    if mode == "edge":
+        return [min(max(place, 0), size - 1) for place in places]
+    if mode == "wrap":
+        return [place % size for place in places]
+    period = max(2 * (size - 1), 1)
+    return [min(place % period, period - place % period) if size > 1 else 0 for place in places]
+
+
+def split_sizes(op: Op, axis: int) -> list[int]:
+    """The lengths of the parts that a Split gives along an axis."""
+    length, sizes = op.values[0].shape[axis], op.numbers(1, "split")
+    if sizes is not None:
+        return sizes
+    count = op.get("num_outputs", op.outputs)
+    size = -(-length // count)
+    return [min(size, max(length - size * i, 0)) for i in range(count)]
+
+
+def slices(op: Op) -> list[tuple[int, tuple[int, int, int]]]:
+    """What a Slice takes: each axis with its start, end and step."""
+    shape = op.values[0].shape
+    starts, ends = op.numbers(1, "starts") or [], op.numbers(2, "ends") or []
+    axes = op.numbers(3, "axes") or list(range(len(starts)))
+    steps = op.numbers(4) or [1] * len(starts)
+    return [
+        (axis % len(shape), slice(start, end, step).indices(shape[axis]))
+        for axis, start, end, step in zip(axes, starts, ends, steps)  # noqa: B905 (Python 3.8)
+    ]
+
+
+def wanted_sizes(op: Op) -> list[int]:
+    """The sizes that a Reshape asks for; one of them may be -1."""
+    sizes = op.numbers(1, "shape") or []
+    if op.get("allowzero", 0):
+        return sizes
+    return [op.values[0].shape[i] if size == 0 else size for i, size in enumerate(sizes)]

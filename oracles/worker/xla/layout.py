@@ -1,0 +1,367 @@
+"""Lowerings to jax of operators that move, pick and shape elements, and of sequences, which are lists."""
+
+import math
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from oracles.worker.onnx.operator import (
+    Function,
+    Lowering,
+    Op,
+    padded,
+    plain,
+    slices,
+    split_sizes,
+    wanted_sizes,
+)
+from oracles.worker.xla.elementwise import dtype_of
+from oracles.worker.xla.traced import TracedOp
+
+
+def eye(op: TracedOp) -> Function:
+    """The function of ONNX's EyeLike with these attributes."""
+    rows, columns = op.values[0].shape
+    dtype = dtype_of(op.get("dtype")) if op.get("dtype") else op.values[0].dtype
+    return lambda x: jnp.eye(rows, columns, op.get("k"), dtype)
+
+
+def depth_to_space(op: Op) -> Function:
+    """The function of ONNX's DepthToSpace with these attributes."""
+    block, columns_first = op.get("blocksize"), op.get("mode") == b"CRD"
+
+    def run(x: Any) -> Any:
+        n, c, h, w = x.shape
+        left = c // block**2
+        sizes = (n, left, block, block, h, w) if columns_first else (n, block, block, left, h, w)
+        order = (0, 1, 4, 2, 5, 3) if columns_first else (0, 3, 4, 1, 5, 2)
+        return jnp.reshape(jnp.transpose(jnp.reshape(x, sizes), order), (n, left, h * block, w * block))
+
+    return run
+
+
+def space_to_depth(op: Op) -> Function:
+    """The function of ONNX's SpaceToDepth with these attributes."""
+    block = op.get("blocksize")
+
+    def run(x: Any) -> Any:
+        n, c, h, w = x.shape
+        parts = jnp.reshape(x, (n, c, h // block, block, w // block, block))
+        return jnp.reshape(
+            jnp.transpose(parts, (0, 3, 5, 1, 2, 4)), (n, c * block**2, h // block, w // block)
+        )
+
+    return run
+
+
+def one_hot(op: TracedOp) -> Function:
+    """The function of ONNX's OneHot with these attributes."""
+    depth, rank = int(op.item(1)), op.values[0].ndim + 1
+    axis = op.get("axis") % rank
+
+    def run(indices: Any, size: Any, pair: Any) -> Any:
+        places = jnp.arange(depth).reshape([-1 if i == axis else 1 for i in range(rank)])
+        hit = jnp.expand_dims(wrapped(indices, depth), axis) == places
+        return jnp.where(hit, pair[1], pair[0])
+
+    return run
+
+
+def compress(op: TracedOp) -> Function:
+    """The function of ONNX's Compress with these attributes."""
+    places = np.nonzero(op.known(1).reshape(-1))[0]
+    axis = op.get("axis")
+    if axis is None:
+        return lambda x, keep: jnp.take(jnp.reshape(x, -1), places)
+    return lambda x, keep: jnp.take(x, places, axis)
+
+
+def nonzero(op: TracedOp) -> Function:
+    """The function of ONNX's NonZero: XLA has no sizes that depend on values, so that its count is known."""
+    count = int(np.count_nonzero(op.known(0)))
+    op.must(op.values[0].ndim > 0, "a scalar")
+    return lambda x: jnp.stack([each.astype(jnp.int64) for each in jnp.nonzero(x, size=count)])
+
+
+def sequence_range(op: TracedOp) -> Function:
+    """The function of ONNX's Range with these attributes."""
+    start, limit, delta = (op.item(place) for place in range(3))
+    count = max(math.ceil((limit - start) / delta), 0)
+    return lambda a, b, c: jnp.reshape(a, ()) + jnp.arange(count, dtype=a.dtype) * jnp.reshape(c, ())
+
+
+def transpose(op: Op) -> Function:
+    """The function of ONNX's Transpose with these attributes."""
+    order = op.get("perm") or tuple(reversed(range(op.values[0].ndim)))
+    return lambda x: jnp.transpose(x, tuple(order))
+
+
+def squeeze(op: Op) -> Function:
+    """The function of ONNX's Squeeze with these attributes."""
+    axes = op.numbers(1, "axes")
+    return lambda x, *rest: jnp.squeeze(x, None if axes is None else tuple(axes))
+
+
+def unsqueeze(op: Op) -> Function:
+    """The function of ONNX's Unsqueeze with these attributes."""
+    axes = op.numbers(1, "axes") or []
+    return lambda x, *rest: jnp.expand_dims(x, tuple(axes))
+
+
+def flatten(op: Op) -> Function:
+    """The function of ONNX's Flatten with these attributes."""
+    shape, axis = op.values[0].shape, op.get("axis")
+    axis = axis + len(shape) if axis < 0 else axis
+    return lambda x: jnp.reshape(x, (math.prod(shape[:axis]), math.prod(shape[axis:])))
+
+
+def reshape(op: Op) -> Function:
+    """The function of ONNX's Reshape with these attributes."""
+    sizes = wanted_sizes(op)
+    left = math.prod(size for size in sizes if size != -1)
+    count = math.prod(op.values[0].shape)
+    sizes = [(count // left if left else 0) if size == -1 else size for size in sizes]
+    return lambda x, *rest: jnp.reshape(x, sizes)
+
+
+def split(op: Op) -> Function:
+    """The function of ONNX's Split with these attributes."""
+    axis = op.get("axis")
+    ends = np.cumsum(split_sizes(op, axis))
+    return lambda x, *rest: tuple(jnp.split(x, ends[:-1], axis))
+
+
+def cut(op: Op) -> Function:
+    """The function of ONNX's Slice with these attributes."""
+    places = slices(op)
+
+    def run(x: Any, *rest: Any) -> Any:
+        for axis, (start, end, step) in places:
+            if step > 0:
+                x = lax.slice_in_dim(x, start, max(start, end), step, axis)
+            else:
+                count = len(range(start, end, step))
+                last = start + (count - 1) * step
+                kept = (
+                    lax.slice_in_dim(x, last, start + 1, -step, axis)
+                    if count
+                    else lax.slice_in_dim(x, 0, 0, 1, axis)
+                )
+                x = lax.rev(kept, (axis,))
+        return x
+
+    return run
+
+
+def wrapped(indices: Any, size: int) -> Any:
+    """Count negative indices from the end, as int64."""
+    indices = indices.astype(jnp.int64)
+    return jnp.where(indices < 0, indices + size, indices)
+
+
+def gather(op: Op) -> Function:
+    """The function of ONNX's Gather with these attributes."""
+    axis = op.get("axis")
+    return lambda x, indices: jnp.take(x, wrapped(indices, x.shape[axis]), axis, mode="clip")
+
+
+def gather_elements(op: Op) -> Function:
+    """The function of ONNX's GatherElements with these attributes."""
+    axis = op.get("axis") % op.values[0].ndim
+    return lambda x, indices: x[points(x, indices, axis)]
+
+
+def points(x: Any, indices: Any, axis: int) -> tuple[Any, ...]:
+    """Indices along one axis, at their own places along the others."""
+    own = [lax.broadcasted_iota(jnp.int64, indices.shape, i) for i in range(indices.ndim)]
+    return tuple(wrapped(indices, x.shape[axis]) if i == axis else each for i, each in enumerate(own))
+
+
+def gather_nd(op: Op) -> Function:
+    """The function of ONNX's GatherND with these attributes."""
+    batch = op.get("batch_dims", 0)
+
+    def run(x: Any, indices: Any) -> Any:
+        rank = indices.ndim - 1
+        own = [lax.broadcasted_iota(jnp.int64, indices.shape[:-1], i) for i in range(batch)]
+        last = [wrapped(indices[..., i], x.shape[batch + i]) for i in range(indices.shape[-1])]
+        assert rank >= batch
+        return x[(*own, *last)]
+
+    return run
+
+
+UPDATES = {b"none": "set", b"add": "add", b"mul": "multiply", b"max": "max", b"min": "min"}
+
+
+def scatter_elements(op: Op) -> Function:
+    """The function of ONNX's ScatterElements with these attributes."""
+    axis, kind = op.get("axis") % op.values[0].ndim, UPDATES[op.get("reduction", b"none")]
+    return lambda x, indices, new: getattr(jnp.asarray(x).at[points(x, indices, axis)], kind)(new)
+
+
+def scatter_nd(op: Op) -> Function:
+    """The function of ONNX's ScatterND with these attributes."""
+    kind = UPDATES[op.get("reduction", b"none")]
+
+    def run(x: Any, indices: Any, new: Any) -> Any:
+        places = tuple(wrapped(indices[..., i], x.shape[i]) for i in range(indices.shape[-1]))
+        return getattr(jnp.asarray(x).at[places], kind)(new)
+
+    return run
+
+
+def expand(op: Op) -> Function:
+    """The function of ONNX's Expand with these attributes."""
+    sizes = np.broadcast_shapes(op.values[0].shape, tuple(op.numbers(1) or ()))
+    return lambda x, *rest: jnp.broadcast_to(x, sizes)
+
+
+def pad(op: TracedOp) -> Function:
+    """The function of ONNX's Pad with these attributes."""
+    shape = op.values[0].shape
+    pads = op.numbers(1, "pads") or []
+    axes = [axis % len(shape) for axis in op.numbers(3) or range(len(shape))]
+    mode = op.get("mode").decode()
+    both = {axis: (pads[i], pads[i + len(axes)]) for i, axis in enumerate(axes)}
+    if mode == "constant":
+        edges = [(*both.get(axis, (0, 0)), 0) for axis in range(len(shape))]
+
+        def fill(x: Any, pads: Any = None, value: Any = None, axes: Any = None) -> Any:
+            number = op.get("value", 0) if value is None else jnp.reshape(value, ())
+            return lax.pad(x, jnp.asarray(number, x.dtype), edges)
+
+        return fill
+    op.must(min(pads, default=0) >= 0, f"negative pads in mode {mode}")
+    places = {axis: np.array(padded(shape[axis], *both[axis], mode), np.int64) for axis in both}
+
+    def run(x: Any, *rest: Any) -> Any:
+        for axis, indices in places.items():
+            x = jnp.take(x, indices, axis)
+        return x
+
+    return run
+
+
+def shape(op: Op) -> Function:
+    """The function of ONNX's Shape with these attributes."""
+    chosen = list(op.values[0].shape)[op.get("start", 0) : op.get("end")]
+    return lambda x: np.array(chosen, np.int64)
+
+
+def filled(op: Op) -> Function:
+    """The function of ONNX's ConstantOfShape with these attributes."""
+    sizes, value = op.numbers(0) or [], op.get("value")
+    value = np.zeros(1, np.float32) if value is None else value
+    return lambda *rest: jnp.full(sizes, value.reshape(-1)[0], value.dtype)
+
+
+def triangle(op: TracedOp) -> Function:
+    """The function of ONNX's Trilu with these attributes."""
+    function, offset = jnp.triu if op.get("upper") else jnp.tril, int(op.item(1, 0))
+    return lambda x, *rest: function(x, offset)
+
+
+def constant(op: Op) -> Function:
+    """The function of ONNX's Constant with these attributes."""
+    forms = {"value": None, "value_float": "f4", "value_floats": "f4", "value_int": "i8", "value_ints": "i8"}
+    name = next((name for name in forms if op.get(name) is not None), "")
+    op.must(bool(name), "this form of value")
+    value = op.get(name)
+    op.must(not isinstance(value, np.ndarray) or value.dtype.kind not in "OUS", "strings")
+    found = value if name == "value" else np.array(value, forms[name])
+    return lambda: found
+
+
+def reverse_sequence(op: Op) -> Function:
+    """The function of ONNX's ReverseSequence with these attributes."""
+    time, batch = op.get("time_axis"), op.get("batch_axis")
+
+    def run(x: Any, lengths: Any) -> Any:
+        place = lax.broadcasted_iota(jnp.int64, x.shape, time)
+        length = jnp.reshape(lengths, [-1 if i == batch else 1 for i in range(x.ndim)])
+        return jnp.take_along_axis(x, jnp.where(place < length, length - 1 - place, place), time)
+
+    return run
+
+
+def sequence_at(op: TracedOp) -> Function:
+    """The function of ONNX's SequenceAt."""
+    place = int(op.item(1))
+    return lambda sequence, _: sequence[place]
+
+
+def sequence_insert(op: TracedOp) -> Function:
+    """The function of ONNX's SequenceInsert."""
+    place = int(op.item(2, len(op.values[0])))
+    place = place + len(op.values[0]) if place < 0 else place
+    return lambda sequence, x, *rest: [*sequence[:place], x, *sequence[place:]]
+
+
+def sequence_erase(op: TracedOp) -> Function:
+    """The function of ONNX's SequenceErase."""
+    place = int(op.item(1, -1)) % max(len(op.values[0]), 1)
+    return lambda sequence, *rest: [*sequence[:place], *sequence[place + 1 :]]
+
+
+def split_to_sequence(op: TracedOp) -> Function:
+    """The function of ONNX's SplitToSequence with these attributes."""
+    axis, sizes = op.get("axis"), op.known(1) if op.has(1) else np.array(1)
+    length, keep = op.values[0].shape[axis], op.has(1) or bool(op.get("keepdims"))
+    ends = np.arange(int(sizes), length, int(sizes)) if sizes.ndim == 0 else np.cumsum(sizes)[:-1]
+
+    def run(x: Any, *rest: Any) -> Any:
+        parts = jnp.split(x, ends, axis)
+        return parts if keep else [jnp.squeeze(each, axis) for each in parts]
+
+    return run
+
+
+def join_sequence(op: Op) -> Function:
+    """The function of ONNX's ConcatFromSequence with these attributes."""
+    function = jnp.stack if op.get("new_axis") else jnp.concatenate
+    return lambda sequence: function(sequence, axis=op.get("axis"))
+
+
+LAYOUT: dict[str, Lowering] = {
+    "Reshape": reshape,
+    "Transpose": transpose,
+    "Squeeze": squeeze,
+    "Unsqueeze": unsqueeze,
+    "Flatten": flatten,
+    "Concat": lambda op: lambda *parts: jnp.concatenate(parts, op.get("axis")),
+    "Split": split,
+    "Slice": cut,
+    "Gather": gather,
+    "GatherElements": gather_elements,
+    "GatherND": gather_nd,
+    "ScatterElements": scatter_elements,
+    "Scatter": scatter_elements,
+    "ScatterND": scatter_nd,
+    "Expand": expand,
+    "Tile": lambda op: lambda x, *rest: jnp.tile(x, op.numbers(1)),
+    "Pad": pad,
+    "Shape": shape,
+    "Size": plain(lambda x: np.array(x.size, np.int64)),
+    "ConstantOfShape": filled,
+    "Trilu": triangle,
+    "Constant": constant,
+    "EyeLike": eye,
+    "DepthToSpace": depth_to_space,
+    "SpaceToDepth": space_to_depth,
+    "OneHot": one_hot,
+    "Compress": compress,
+    "NonZero": nonzero,
+    "Range": sequence_range,
+    "ReverseSequence": reverse_sequence,
+    "SequenceConstruct": plain(lambda *parts: list(parts)),
+    "SequenceEmpty": plain(lambda: []),
+    "SequenceLength": plain(lambda sequence: np.array(len(sequence), np.int64)),
+    "SequenceAt": sequence_at,
+    "SequenceInsert": sequence_insert,
+    "SequenceErase": sequence_erase,
+    "SplitToSequence": split_to_sequence,
+    "ConcatFromSequence": join_sequence,
+}

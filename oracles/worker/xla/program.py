@@ -1,0 +1,159 @@
+"""An ONNX program as a module of StableHLO: each node through the table of lowerings, traced by jax.
+
+What has no lowering of its own but a body in ONNX's schema is written out by ONNX itself. Defaults of
+attributes come from the schema. A value that decides shapes is computed by ONNX's own evaluator.
+"""
+
+from functools import cache
+from typing import Any, Iterable  # noqa: UP035 (Python 3.8)
+
+import jax
+import numpy as np
+from onnx import AttributeProto, TensorProto, defs, helper, inliner, numpy_helper, shape_inference
+
+from oracles.worker.onnx.operator import Lowering, Unsupported
+from oracles.worker.onnx.program import fed_names, to_array
+from oracles.worker.xla.control import CONTROL
+from oracles.worker.xla.elementwise import ELEMENTWISE
+from oracles.worker.xla.layout import LAYOUT
+from oracles.worker.xla.networks import NETWORKS
+from oracles.worker.xla.reductions import REDUCTIONS
+from oracles.worker.xla.traced import Scope, TracedOp
+
+TABLE: dict[str, Lowering] = {**ELEMENTWISE, **REDUCTIONS, **LAYOUT, **NETWORKS, **CONTROL}
+
+LARGE = 1 << 14
+"""A weight of more elements is an argument: XLA folds constants, and writes them into its code."""
+
+NO_INPUT = "XLA takes no input of dtype string, optional or map"
+
+
+@cache
+def bodies() -> dict[str, Any]:
+    """The operators without a lowering here that ONNX itself writes out."""
+    found: dict[str, Any] = {each.name: each for each in defs.get_all_schemas() if not each.domain}
+    return {
+        name: each
+        for name, each in found.items()
+        if name not in TABLE and (each.has_function or each.has_context_dependent_function)
+    }
+
+
+class Lowered:
+    """A model as a jax function of its inputs and large weights, traced."""
+
+    def __init__(self, model: Any, inputs: dict[str, Any]) -> None:
+        model = written_out(model)
+        weights = {each.name: numpy_helper.to_array(each) for each in model.graph.initializer}
+        large = {name: value for name, value in weights.items() if value.size > LARGE}
+        fed = {name: checked(inputs[name]) for name in fed_names(model.graph)}
+        scope = Scope(model, {**fed, **weights}, lower_node)
+        self.arguments = {**fed, **large}
+        self.traced = jax.jit(lambda values: scope.outputs({**weights, **values}), keep_unused=True).lower(
+            self.arguments
+        )
+        self.names = [each.name for each in model.graph.output]
+
+    @property
+    def arrays(self) -> list[Any]:
+        """What to call the module with, in order."""
+        found: list[Any] = jax.tree_util.tree_leaves(self.arguments)
+        return found
+
+    def outputs(self, results: list[Any]) -> dict[str, Any]:
+        """The module's results by the names of the model's outputs."""
+        return dict(zip(self.names, self.traced.out_tree.unflatten(results)))  # noqa: B905 (Python 3.8)
+
+    def source(self) -> dict[str, Any]:
+        """`module`: an assignment of its text to `MODULE`; `inputs`: the list of what to call it with."""
+        labels = [
+            jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(self.arguments)
+        ]
+        lines = [f"{literal(each)},  # {name}" for each, name in zip(self.arrays, labels)]  # noqa: B905
+        text = self.traced.as_text().replace("\\", "\\\\")
+        return {"module": np.array(f'MODULE = """\\\n{text}"""'), "inputs": np.array("\n".join(lines))}
+
+
+def literal(array: Any) -> str:
+    """An array as an expression of numpy."""
+    text = ", ".join(str(each) for each in array.reshape(-1))
+    shape = "" if array.ndim == 1 else f".reshape({array.shape})"
+    return f'np.array([{text}], "{array.dtype.name}"){shape}'
+
+
+def bytecode(traced: Any) -> bytes:
+    """A lowered function as MLIR's bytecode."""
+    from jax.interpreters import mlir
+
+    return bytes(mlir.module_to_bytecode(traced.compiler_ir("stablehlo")))
+
+
+def written_out(model: Any) -> Any:
+    """The model without functions: its own, and those of ONNX that stand for an operator."""
+    if model.functions:
+        model = inliner.inline_local_functions(model)
+    before: set[str] = set()
+    while (names := {node.op_type for node in nodes_in(model.graph)} & set(bodies())) - before:
+        with_defaults(model.graph, names)
+        typed = shape_inference.infer_shapes(model, data_prop=True)
+        chosen = [("", name) for name in sorted(names)]
+        try:
+            model = inliner.inline_selected_functions(typed, chosen, inline_schema_functions=True)
+        except RuntimeError as error:  # a body that depends on types that nothing infers
+            raise Unsupported(
+                f"{', '.join(sorted(names))}: no lowering for what ONNX cannot write out ({error})"
+            ) from error
+        before |= names
+    return model
+
+
+def with_defaults(graph: Any, names: set[str]) -> None:
+    """Write out what nodes of these operators leave out: a body may hand an attribute on."""
+    for node in nodes_in(graph):
+        given = {each.name for each in node.attribute}
+        for name, each in (
+            defs.get_schema(node.op_type, "").attributes.items() if node.op_type in names else ()
+        ):
+            if name not in given and each.default_value.type != AttributeProto.UNDEFINED:
+                node.attribute.append(each.default_value)
+
+
+def nodes_in(graph: Any) -> Iterable[Any]:
+    """Every node, those of bodies too."""
+    for node in graph.node:
+        yield node
+        for each in node.attribute:
+            if each.type == AttributeProto.GRAPH:
+                yield from nodes_in(each.g)
+
+
+def checked(given: Any) -> Any:
+    """An input as an array, or a list of arrays."""
+    value = to_array(given)
+    if isinstance(value, list):
+        return [checked(each) for each in value]
+    if not isinstance(value, np.ndarray) or value.dtype.kind in "OUS":
+        raise Unsupported(NO_INPUT)
+    return value
+
+
+def lower_node(node: Any, values: list[Any], scope: Scope) -> Any:
+    """The result of one node, or the tuple of them; raises `Unsupported`."""
+    if node.domain not in ("", "ai.onnx") or node.op_type not in TABLE:
+        raise Unsupported(f"operator {node.domain}{node.op_type} has no lowering to jax")
+    op = TracedOp(node, attributes_of(node, scope.opset), values, scope)
+    function = TABLE[node.op_type](op)
+    return function(*(jax.numpy.asarray(each) if isinstance(each, np.ndarray) else each for each in values))
+
+
+def attributes_of(node: Any, opset: int) -> dict[str, Any]:
+    """A node's attributes by name, those that it leaves out as the schema has them; tensors as arrays."""
+    schema = defs.get_schema(node.op_type, opset, "")
+    default = {name: each.default_value for name, each in schema.attributes.items()}
+    whole = {name: each for name, each in default.items() if each.type != AttributeProto.UNDEFINED}
+    whole.update({each.name: each for each in node.attribute})
+    found = {name: helper.get_attribute_value(each) for name, each in whole.items()}
+    return {
+        name: numpy_helper.to_array(value) if isinstance(value, TensorProto) else value
+        for name, value in found.items()
+    }

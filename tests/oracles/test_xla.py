@@ -1,0 +1,169 @@
+"""XLA as a target: models lowered to jax on the CPU, held against un-optimised onnxruntime."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+from onnx import parser
+
+from corpus.case import Case
+from corpus.errors import UserError
+from corpus.target import Target
+from oracles.backends import find_backend
+from oracles.judge import Judge
+from oracles.sandbox.executor import configs_of
+from oracles.verdict import Config, Outcome, Phase, Run, Status
+from oracles.worker.xla.module import changed_by, flags_of
+from tests.helpers.commands import needs
+
+ROOT = Path(__file__).parents[2]
+XLA = Target("xla")
+backend = find_backend("xla")
+
+
+def case(text: str, opset: int = 17, **inputs: object) -> Case:
+    model: onnx.ModelProto = parser.parse_model(f'<ir_version: 8, opset_import: ["" : {opset}]> {text}')
+    given = {name: np.asarray(each) for name, each in inputs.items()}
+    return Case("onnx", model.SerializeToString(), given, XLA)
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[Judge]:
+    with Judge(XLA) as found:
+        yield found
+
+
+def test_it_compiles_at_the_highest_level_and_the_lowest_unless_one_is_asked_for():
+    labels = [
+        [each.label for each in configs_of(Target.parse(text), "onnx")] for text in ("xla", "xla@opt=1")
+    ]
+    assert [each[1:] for each in labels] == [["O3", "O0"], ["O1"]]
+    with pytest.raises(UserError, match="@opt= is one of 3, 2, 1, 0"):
+        configs_of(Target.parse("xla@opt=4"), "onnx")
+    with pytest.raises(UserError, match="on the CPU only"):
+        configs_of(Target.parse("xla:cuda"), "onnx")
+
+
+def test_passes_are_disabled_by_name_and_read_from_what_xla_writes_out():
+    assert flags_of({"level": 0, "disabled_passes": ("algsimp", "cse")}) == {
+        "xla_allow_excess_precision": False,
+        "xla_backend_optimization_level": 0,
+        "xla_disable_hlo_passes": "algsimp,cse",
+    }
+    files = [
+        "module_0000.main.0006.simplification.after_algsimp.before_sort-simplifier.txt",
+        "module_0000.main.0002.simplification.after_pipeline-start.before_cse.txt",
+        "module_0000.main.0004.simplification.after_cse.before_algsimp.txt",
+        "module_0000.main.cpu_after_optimizations.txt",
+    ]
+    assert changed_by(files) == ["cse", "algsimp"]
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("operator TfIdfVectorizer has no lowering to jax", "unsupported"),
+        ("UNIMPLEMENTED: unhandled expression type", "unsupported"),
+        ("INTERNAL: RET_CHECK failure", ""),
+    ],
+)
+def test_it_says_itself_what_it_does_not_have(message, expected):
+    run = Run(Config("O3"), Status.EXCEPTION, Phase.OPTIMISE, error="XlaRuntimeError", message=message)
+    assert backend.classify(run) == expected
+
+
+@needs("jax")
+def test_it_lowers_more_than_120_operators_and_gives_every_one_of_its_own_a_function(judge):
+    found = judge.executor.vocabulary()
+    assert len(found) >= 120
+    assert {"Conv", "Resize", "LSTM", "Loop", "QLinearConv", "LayerNormalization"} <= found
+
+
+@needs("jax")
+def test_every_type_comes_back_as_it_is_declared(judge):
+    text = """g (double[2] d, float16[2] h, bfloat16[2] b, uint8[2] u, int64[2] i, bool c) =>
+        (double[2] d2, float16[2] h2, bfloat16[2] b2, uint8[2] u2, int64[2] i2, bool c2) {
+        d2 = Neg(d) h2 = Neg(h) b2 = Identity(b) u2 = Add(u, u) i2 = Neg(i) c2 = Not(c) }"""
+    given = {
+        "d": [1e300, 2],
+        "h": np.float16([1, 2]),
+        "b": np.array([1, 2], ml_dtypes.bfloat16),
+        "u": np.uint8([100, 2]),
+        "i": np.int64([1 << 40, 2]),
+        "c": np.bool_(True),
+    }
+    verdict = judge.verdict(case(text, **given))
+    assert verdict.outcome is Outcome.PASS, verdict.title
+
+
+SIZES = """g (float[2,3] x, int64[k] s) => (float[m,n] y) {
+    one = Constant<value = int64[1] {1}>() t = Mul(s, one) y = Reshape(x, t) }"""
+LOOP = """g (int64 n, float[2] x) => (float[2] y, float[k,2] all) {
+    y, all = Loop(n, , x) <body = b (int64 i, bool c, float[2] v) => (bool c, float[2] w, float[2] s) {
+        w = Add(v, v) s = Neg(w) }> }"""
+IF = """g (bool c, float[2] x) => (float[2] y) {
+    y = If(c) <then_branch = t () => (float[2] a) { a = Neg(x) },
+               else_branch = e () => (float[2] b) { b = Exp(x) }> }"""
+
+
+@needs("jax")
+@pytest.mark.parametrize(
+    ("text", "inputs"),
+    [
+        (SIZES, {"x": np.ones((2, 3), "f4"), "s": np.int64([3, -1])}),
+        (LOOP, {"n": np.int64(3), "x": np.float32([1, 2])}),
+        (IF, {"c": np.bool_(True), "x": np.float32([1, 2])}),
+        (IF, {"c": np.bool_(False), "x": np.float32([1, 2])}),
+    ],
+    ids=["computed sizes", "a loop", "a branch", "the other branch"],
+)
+def test_it_runs(judge, text, inputs):
+    verdict = judge.verdict(case(text, **inputs))
+    assert verdict.outcome is Outcome.PASS, verdict.title
+
+
+@needs("jax")
+def test_the_passes_that_change_a_module_are_told(judge):
+    given = case("g (float[2] x) => (float[2] y) { t = Add(x, x) y = Sub(t, x) }", x=np.ones(2, "f4"))
+    (run,) = judge.runs(given, judge.configs[1:2], collect_log=True)
+    passes = backend.passes
+    assert passes is not None
+    assert run.is_ok
+    assert passes.fired(run)
+    assert set(passes.suspects(run)) <= set(passes.fired(run))
+    (other,) = judge.runs(given, (passes.without(judge.configs[1], passes.suspects(run)),))
+    assert other.is_ok, other.message
+
+
+MODULE = """module { func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = stablehlo.add %a, %a : tensor<2xf32>
+  return %0 : tensor<2xf32> } }"""
+SCRIPT = f"""
+import json, os, sys, numpy
+sys.path.insert(0, {str(ROOT)!r})
+from oracles.backends import xla
+version, threads = xla.load(), len(os.listdir("/proc/self/task"))
+from oracles.worker.xla.module import run_module
+results = run_module({MODULE!r}, [numpy.float32([1, 2])], {{"level": 3}}, print)
+print(json.dumps([threads, [each.tolist() for each in results]]))
+"""
+
+
+@needs("jax")
+def test_its_import_starts_no_thread_and_a_module_of_text_runs_as_it_is():
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT], capture_output=True, env=environment, text=True, check=True
+    )
+    *phases, last = done.stdout.split("\n")[:-1]
+    assert phases == ["optimise", "execute"]
+    assert json.loads(last) == [1, [[2.0, 4.0]]]
