@@ -2,9 +2,7 @@
 
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterator
-from statistics import median
 
 import pytest
 
@@ -13,12 +11,9 @@ from corpus.errors import UserError
 from generators import Options, generate, make_case
 from generators.feedback import CoverageSnapshot
 from generators.fuzz import THOROUGH_EVERY, Judgement, Tally, Tester, fuzz, judge_cases
-from generators.language.values import RandomSource
-from generators.mixture import DrawnCase, Plan, make_cases
+from generators.mixture import DrawnCase
 from generators.mutations.modes import Mode
 from generators.seeds import BLOCK
-from generators.sequences import LONGEST, MUTATIONS, draw_sequence, sequences
-from oracles.backends import find_backend
 from oracles.verdict import REFUSAL, SURVIVAL, Outcome, Phase, Verdict
 
 
@@ -145,58 +140,3 @@ def test_what_was_done_to_a_program_is_in_its_notes_and_its_demand(tmp_path):
     generate(tmp_path / "mixed", 60, 3, options=Options(mode=Mode.MIXED))
     settings = {Case.load(folder).settings for folder in (tmp_path / "mixed").iterdir()}
     assert settings == {(), (REFUSAL,), (SURVIVAL,)}
-
-
-# Sequences of passes: valid, the same from the same seed, and mutated from those before
-
-PASSES = find_backend("tvm").sequences
-
-
-def drawn(count: int = 1600) -> list[tuple[str, ...]]:
-    return [each for first in range(0, count, 16) for each in sequences(range(first, first + 16), "tvm")]
-
-
-def test_every_sequence_is_one_that_the_backend_can_run():
-    assert PASSES is not None
-    found = [each for each in drawn() if each]
-    assert 600 < len(found) < 1000
-    assert not [each for each in found if PASSES.misplaced(each, PASSES.facts_of("onnx", b""))]
-    assert max(map(len, found)) <= 3 * LONGEST
-
-
-def test_the_same_seeds_give_the_same_sequences():
-    assert drawn() == drawn()
-
-
-def test_every_pass_is_drawn():
-    assert PASSES is not None
-    counts = Counter(name for each in drawn(4800) for name in each)
-    assert set(counts) == set(PASSES.names)
-    seldom = [counts[name] for name in PASSES.seldom]
-    others = [counts[name] for name in counts.keys() - PASSES.seldom]
-    assert 2 * median(seldom) < median(others)
-
-
-def test_each_mutation_makes_something_else():
-    assert PASSES is not None
-    for mutate in MUTATIONS:
-        draws = RandomSource(mutate.__name__)
-        pairs = [(draw_sequence(draws, PASSES), draw_sequence(draws, PASSES)) for _ in range(20)]
-        mutants = [mutate(draws, PASSES, one, other) for one, other in pairs]
-        assert sum(mutant != one for mutant, (one, _) in zip(mutants, pairs, strict=True)) > 10
-
-
-def sequenced(plan: Plan, seeds: range) -> list[Case]:
-    return list(make_cases(plan, seeds))
-
-
-def test_a_campaign_gives_half_of_its_cases_a_sequence_wherever_it_begins():
-    plan = Plan(strategy="random", nodes=3, passes_of="tvm")
-    found = sequenced(plan, range(0, 32))
-    assert 8 < sum(bool(case.passes) for case in found) < 24
-    assert [case.case_id for case in sequenced(plan, range(5, 32))] == [case.case_id for case in found[5:]]
-
-
-def test_a_backend_without_named_passes_gets_none():
-    for plan in (Plan("random", passes_of="ort"), Plan("random", passes_of="tvm", sequences=False)):
-        assert not any(case.passes for case in sequenced(plan, range(0, 8)))
