@@ -1,4 +1,4 @@
-"""`python -m tests.bench.realbugs.score OUT [--aside] [--bare] [--skip STEP] [ID…]` reduces and scores real bugs.
+"""`python -m tests.bench.realbugs.score OUT [--aside] [--bare] [--skip STEP] [ID…]` scores real bugs.
 
 Each bug stands in its host and is checked, reduced, checked on the release that mended it, bisected and run
 as a script, by the command line and on the release that had it. `OUT/score.json` and `OUT/score.md` hold
