@@ -92,7 +92,7 @@ def _verdicts(
     from itertools import product
 
     from corpus.errors import UserError
-    from oracles.backends.inductor import MANY, in_short
+    from oracles.judge import MANY, in_short
     from triage.cases.sources import Judges
     from triage.console.output import disk_complaint
 

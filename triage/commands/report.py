@@ -92,7 +92,7 @@ def _reports(
 ) -> Iterator[Document]:
     from functools import partial
 
-    from oracles.backends.inductor import in_short
+    from oracles.judge import in_short
     from triage.cases.sources import Judges
     from triage.console.status import progress
     from triage.reports.by_name import report_word
