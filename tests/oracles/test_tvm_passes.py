@@ -194,7 +194,7 @@ def test_a_target_hands_its_passes_to_the_case():
 
 def test_what_runs_no_passes_by_name_says_so():
     with pytest.raises(UserError, match="runs no passes by name"):
-        with_sequence(Case("onnx", b"", {}, Target.parse("ort@passes=LegalizeOps")))
+        with_sequence(Case("onnx", b"", {}, Target.parse("openvino@passes=LegalizeOps")))
 
 
 def test_a_sequence_changes_the_case_and_not_its_results(judge):
@@ -298,3 +298,25 @@ def test_blocks_become_loops_only_after_groups_are_fused():
     mended = repaired(names)
     assert mended.index("FuseTIR") < mended.index("s_tir.LowerOpaqueBlock")
     assert not misplaced(mended)
+
+
+WITH_BIAS = """g (float[2, 4] x, float[2] b) => (float[2, 2] y) {
+    t = Transpose(x) m = MatMul(x, t) s = Sigmoid(b) y = Add(m, s) }"""
+
+
+@pytest.mark.parametrize(
+    "name", ["LiftTransformParams", "Gradient", "UpdateVDevice", "FuseOpsByPattern:matmul+add"]
+)
+def test_a_prepared_pass_changes_the_module_and_not_what_main_gives(judge, name):
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {WITH_BIAS}')
+    inputs = {"x": np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4), "b": np.float32([1, -2])}
+    case = Case("onnx", model.SerializeToString(), inputs, Target("tvm")).with_passes((name,))
+    (run,) = judge.runs(case, judge.configs[1:2], collect_log=True)
+    assert judge.verdict(case).outcome is Outcome.PASS
+    assert name.partition(":")[0] in tvm_log.fired(run)
+
+
+def test_what_mixed_precision_rounds_is_left_open(judge):
+    verdict = judge.verdict(case_of("ToMixedPrecision"))
+    assert verdict.outcome is Outcome.PASS
+    assert any("gives other results by design" in note for note in verdict.notes)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from oracles.verdict import Config, Phase, Run
+from oracles.worker.torch.options import code_of
 from triage.projects import ClaimedRun, Installing, Printed, Project, Runner, ShortScript, Words
 
 IMPORTS = ("import torch", "import torch.nn.functional as F")
@@ -59,6 +60,12 @@ def run(config, path):
     try:
         with torch.no_grad():
             module, inputs = Repro(), build_inputs()
+{% if options %}
+            if config not in {{ without_options | repr }}:
+{% for line in options %}
+                {{ line }}
+{% endfor %}
+{% endif %}
 {% if has_double %}
             if config == DOUBLE:
                 module = module.double()
@@ -117,7 +124,14 @@ def inputs():
 {% if source.is_random and "inductor" in configs.values() %}
 torch._inductor.config.fallback_random = True  # random numbers as eager mode draws them
 {% endif %}
-def run(backend{{ ", device" if on_gpu }}):
+def run(backend{{ ", device" if on_gpu }}{{ ", is_plain=True" if options }}):
+{% if options %}
+    torch._dynamo.reset()
+    if not is_plain:
+{% for line in options %}
+        {{ line }}
+{% endfor %}
+{% endif %}
 {% if source.is_random %}
     torch.manual_seed(0)
 {% endif %}
@@ -156,7 +170,8 @@ if __name__ == "__main__":
 
 def _call(settings: Mapping[str, Any], label: str) -> str:
     device = ', "cuda"' if label in settings["on_gpu"] else ', "cpu"' if settings["on_gpu"] else ""
-    return f'run("{settings["configs"][label]}"{device})'
+    plain = ", is_plain=False" if settings["options"] and label not in settings["without_options"] else ""
+    return f'run("{settings["configs"][label]}"{device}{plain})'
 
 
 SHORT = ShortScript(imports="{{ source.torch_imports }}", run=RUN, call=_call, compares="torch", test=TEST)
@@ -172,7 +187,9 @@ def _settings(shown: ClaimedRun) -> Mapping[str, Any]:
     configs = {label: config.get("backend") or "eager" for label, config in shown.own.items()}
     on_gpu = tuple(label for label, config in shown.own.items() if config.get("device") == "cuda")
     has_double = shown.compares_values and len(configs) > 1
-    return {"configs": configs, "has_double": has_double, "on_gpu": on_gpu}
+    plain = ["eager", *(label for label, config in shown.own.items() if not shown.passes_of(config))]
+    options = {"options": code_of(shown.passes), "without_options": plain}
+    return {"configs": configs, "has_double": has_double, "on_gpu": on_gpu, **options}
 
 
 def _words_of_backends(config: Config) -> str:
