@@ -11,7 +11,7 @@ from corpus.errors import UserError
 from corpus.load import FOLDER, load_regression
 from corpus.target import Target
 from oracles.judge import Judge
-from oracles.sequence import with_sequence
+from oracles.sandbox.executor import with_sequence
 from oracles.verdict import Config, Outcome
 from oracles.worker.ort.options import ATTRIBUTES, ENTRIES, OPTIONS, apply
 from reducer.api import reduce_case
@@ -80,11 +80,9 @@ def test_the_script_of_a_report_sets_the_same_options():
     assert found["fixes_dims"]
 
 
-@pytest.mark.parametrize(
-    "member", ["config.pattern_matcher=0", "config.cpp.simdlen=1", "decompositions=core_aten"]
-)
-def test_inductor_compiles_by_the_switches_of_a_case(member):
+def test_inductor_compiles_by_the_switches_of_a_case():
     pytest.importorskip("torch", reason="torch is not installed")
-    case = replace(case_of(member), target=Target("inductor"))
+    members = ("config.cpp.simdlen=1", "config.pattern_matcher=0", "decompositions=core_aten")
+    case = replace(case_of(*members), target=Target("inductor"))
     with Judge(Target("inductor"), lower_levels=False) as judge:
         assert judge.verdict(case).outcome is Outcome.PASS
