@@ -122,7 +122,7 @@ def _import(found: Format[Any], file: Path, trust: bool, importer: Importer | No
     """Import a foreign file through its framework; None for a file that crux reads itself."""
     if not found.is_foreign(file):
         return None
-    if not trust:
+    if found.runs_code and not trust:
         raise UserError(
             f"{file}: opening this {found.name} program runs its code; give --trust if you trust it"
         )

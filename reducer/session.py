@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -280,7 +280,12 @@ class Session:
         return plainly if plainly(self.case).interesting else predicate
 
     def _command(self, line: str, wanted: int) -> Command:
-        return Command(line, wanted, self.options.timeout, AdaptiveTimeout(self.options.timeout))
+        seconds = self.options.timeout
+        return Command(line, wanted, seconds, AdaptiveTimeout(seconds), self._printed)
+
+    def _printed(self, case: Case) -> Mapping[str, bytes]:
+        with self.pool.one() as judge:
+            return self._language.printed(case, judge)
 
     def _bounds(self, verdict: Verdict | None, subject: Subject) -> Bounds:
         """The bounds of every candidate, as far as the original keeps them."""

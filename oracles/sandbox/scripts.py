@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,10 @@ from corpus.load import Imported
 from corpus.processes import TOGETHER, end_group, start, wait
 from corpus.reading import read_text
 from corpus.target import Target
+from oracles.abilities import Backend
 from oracles.backends import backends
 from oracles.backends.inductor import HEADERS, has_late_vectors
+from oracles.extras import is_installed
 from oracles.sandbox.container import kernel
 from oracles.sandbox.container.start import command_in
 from oracles.sandbox.sandbox import Sandbox, SandboxError
@@ -305,15 +308,21 @@ def open_foreign(target: Target | None, limits: Limits, name: str, path: Path) -
     It is read under the interpreter of the target where that has the framework, else under our own.
     """
     content = base64.b64encode(read_whole(path, MOST_BYTES, f"name a {name} program")).decode("ascii")
-    opener = next(
-        backend for backend in backends().values() if any(name in each.opens for each in backend.graphs)
-    )
+    opener = _opener(target, name)
     is_same = target is not None and backends()[target.backend].package == opener.package
     python = target.get("python") if target is not None and is_same else ""
     beside = [str(path.resolve().parent)] if path.suffix == ".py" else []  # a trusted script may import these
     with Sandbox(opener.name, python=python or None, limits=limits, shown=beside) as sandbox:
         found = imported(sandbox, name, path, content)
         return replace(found, notes=(*found.notes, *_lacks(sandbox)))
+
+
+def _opener(target: Target | None, name: str) -> Backend:
+    """A backend that opens such files: the target's own, else one that is installed."""
+    openers = [each for each in backends().values() if any(name in graphs.opens for graphs in each.graphs)]
+    own = (each for each in openers if target is not None and each.name == target.backend)
+    ready = (each for each in openers if is_installed(each.package))
+    return next(chain(own, ready, openers))
 
 
 def _lacks(sandbox: Sandbox) -> tuple[str, ...]:

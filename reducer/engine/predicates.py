@@ -6,7 +6,7 @@ import os
 import queue
 import shlex
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -140,6 +140,8 @@ def _witness(verdict: Verdict, judge: Judge) -> RunEvidence:
 class Command:
     """Interesting when `sh -c COMMAND` exits with `wanted`; `{}` in it is the candidate's program.
 
+    `printed` are files of the program as its own tools take it, beside the case; the first is `{}` then.
+
     It runs in the caller's environment and folder, in a process group of its own that is killed after
     `timeout` seconds, or sooner where the others took far less; that counts as not interesting, as does
     exit 125 (skip). It is killed when crux itself dies, too.
@@ -149,14 +151,19 @@ class Command:
     wanted: int = 0
     timeout: float = 300.0
     patience: AdaptiveTimeout | None = None
+    printed: Callable[[Case], Mapping[str, bytes]] = lambda case: {}
 
     def __call__(self, case: Case) -> Answer:
         """Ask whether a candidate is interesting, and what it showed."""
         with closing(Scratch()) as scratch:
             folder = scratch.folder / "case"
             case.save(folder)
+            printed = self.printed(case)
+            for name, content in printed.items():
+                (folder / name).write_bytes(content)
+            program = next(iter(printed), find_format(case.format).program_file)
             with (self.patience or AdaptiveTimeout(self.timeout)).timed() as limit:
-                code = _exit_code(self._line(folder / find_format(case.format).program_file), limit)
+                code = _exit_code(self._line(folder / program), limit)
         if code is None:
             return Answer(False, "timeout")
         return Answer(code == self.wanted and code != SKIP, f"exit {code}")

@@ -28,6 +28,7 @@ from triage.causes.consequences import MOST_CHECKS, ended_earlier, find_root
 from triage.causes.cores import Site, form_of, share_a_kernel, site_of_crash
 from triage.causes.explaining import Bug, by_symptom, explain, may_follow, names_itself
 from triage.clustering.similarity import MERGE, compare
+from triage.language import language_of
 from triage.reductions.explained import Selection, name_reduced, waiting
 from triage.reports.limit_request import request_labels, request_title
 from triage.store.causes import note_explained
@@ -573,3 +574,16 @@ def test_the_core_of_one_of_tvms_passes_is_what_its_log_says():
         found = core_of(case, judge.verdict(case), ("DispatchSortScan",), judge)
     assert found.startswith("-cumsum +call_tir")
     assert "neg" not in found
+
+
+def test_weights_are_asked_alone_and_the_whole_with_them_given(judge):
+    nodes = [("Mul", ["x", "w"], ["m"]), ("Gather", ["m", "i"], ["y"])]
+    weights = {"w": np.array([2, 3], np.float32), "i": np.array([1])}
+    made = model(nodes, {"x": (FLOAT, [2])}, {"y": (FLOAT, [1])}, weights)
+    whole = Case("onnx", made.SerializeToString(), {"x": np.ones(2, np.float32)}, ORT)
+    alone, given = language_of("onnx").weights_apart(whole) or pytest.fail("no weights")
+    (read,), (wanted,), (computed,) = (judge.runs(each, judge.configs[:1]) for each in (alone, whole, given))
+    assert {name: value.tolist() for name, value in read.outputs.items()} == {"w_read": [2, 3], "i_read": [1]}
+    assert computed.outputs["y"].tolist() == wanted.outputs["y"].tolist() == [3]
+    assert not given.parsed.graph.initializer
+    assert language_of("onnx").weights_apart(replace(whole, program=given.program)) is None
