@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from corpus.errors import UserError
+from corpus.target import Target
 from generators.fuzz import fuzz
 from generators.mixture import Plan
 from generators.seeds import BLOCK
@@ -54,6 +55,28 @@ def test_a_cluster_tests_the_same_and_a_lost_worker_costs_its_running_tests_only
         found = [(each.seed, each.case_id, each.verdict.outcome) for each in fuzz(testers.all, tests=TESTS)]
         killer.join()
     assert found == alone
+
+
+@pytest.mark.parametrize(
+    ("strategy", "target"), [("mixed", "ort"), ("relax", "tvm"), ("tir", "tvm"), ("aten", "inductor")]
+)
+def test_the_same_seeds_give_the_same_failures_alone_with_workers_and_on_a_cluster(strategy, target):
+    plan = Plan(strategy, nodes=5, passes_of=target)
+    ways = (
+        open_testers(CaseOptions(), Target(target), plan),
+        open_testers(CaseOptions(jobs=2), Target(target), plan),
+        cluster_testers(LOCAL, CaseOptions(jobs=2), Target(target), plan),
+    )
+    found = []
+    for way in ways:
+        with way as testers:
+            tests = list(fuzz(testers.all, seed=96_000_000, tests=2 * BLOCK))
+        found.append(
+            [(each.seed, each.case_id, each.verdict.outcome, each.verdict.symptom) for each in tests]
+        )
+    assert len(found[0]) == 2 * BLOCK
+    assert found[1] == found[0]
+    assert found[2] == found[0]
 
 
 def test_a_machine_that_is_lost_for_good_costs_its_running_tests_only():
