@@ -1,4 +1,4 @@
-"""What isolation costs: tests per CPU-second, un-optimised against optimised, outputs compared; a test on TVM.
+"""What isolation costs: tests per CPU-second, un-optimised against optimised, and a test on TVM.
 
 Run with `pytest -s tests/bench/bench_sandbox.py`. All CPU time counts: this process's, the zygote's, the
 workers'. Nothing is asserted of times.
