@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import onnx
 import pytest
-from oracles.sequence import with_sequence
 
 from corpus.case import Case
 from corpus.errors import UserError
 from corpus.load import FOLDER, load_regression
 from corpus.target import Target
 from oracles.judge import Judge
+from oracles.sandbox.executor import with_sequence
 from oracles.verdict import Config, Outcome
 from oracles.worker.ort.options import ATTRIBUTES, ENTRIES, OPTIONS, apply
 from reducer.api import reduce_case

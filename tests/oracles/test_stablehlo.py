@@ -80,7 +80,7 @@ def judge() -> Iterator[Judge]:
 
 
 @pytest.mark.parametrize(
-    "target", [pytest.param(IREE, marks=needs("iree.compiler")), pytest.param(XLA, marks=needs("jaxlib"))]
+    "target", [pytest.param(IREE, marks=needs("iree")), pytest.param(XLA, marks=needs("jaxlib"))]
 )
 def test_a_module_is_data_and_runs_as_numpy_computes(target, tmp_path):
     case = opened(MODULE, tmp_path, target)
@@ -96,7 +96,7 @@ def test_a_module_is_data_and_runs_as_numpy_computes(target, tmp_path):
     assert count == 3
 
 
-@needs("iree.compiler")
+@needs("iree")
 def test_the_text_that_is_printed_is_read_as_the_same_program(tmp_path, judge):
     case = opened(MODULE, tmp_path)
     text = judge.executor.describe(case.program, case.inputs)["text"]
@@ -107,7 +107,7 @@ def test_the_text_that_is_printed_is_read_as_the_same_program(tmp_path, judge):
     assert "sharding" not in text
 
 
-@needs("iree.compiler")
+@needs("iree")
 @pytest.mark.parametrize("element", ["bf16", "f16", "f64", "i1", "ui8", "i64", "complex<f32>", "f8E4M3FN"])
 def test_constants_keep_their_bits(element, tmp_path, judge):
     values = {"i": "[1, 0, 1]", "u": "[1, 0, 255]", "c": "[(1.0, 2.0), (0.0, -1.5), (0.0, 0.0)]"}
@@ -127,7 +127,7 @@ def test_constants_keep_their_bits(element, tmp_path, judge):
     assert opened(printed, tmp_path).program == case.program
 
 
-@needs("iree.compiler")
+@needs("iree")
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -174,7 +174,7 @@ def test_what_is_no_module_of_tensors_gets_one_line(text, said, tmp_path):
     assert "\n" not in str(caught.value)
 
 
-@needs("iree.compiler")
+@needs("iree")
 def test_deep_nesting_ends_in_one_line(tmp_path):
     deep = '"stablehlo.if"(%c) ({' * 60_000
     with pytest.raises(UserError) as caught:
@@ -182,7 +182,7 @@ def test_deep_nesting_ends_in_one_line(tmp_path):
     assert "\n" not in str(caught.value)
 
 
-@needs("iree.compiler")
+@needs("iree")
 def test_a_custom_call_of_an_unknown_target_needs_trust(tmp_path):
     body = "%0 = stablehlo.custom_call @evil(%x) : (tensor<2x3xf32>) -> tensor<2x3xf32> return %0 : "
     with pytest.raises(UserError, match="it calls 'evil'"):
@@ -194,7 +194,7 @@ def test_a_document_whose_custom_call_is_damaged_may_call_anything():
     assert "damaged" in calls_outside(json.dumps({"main": {"bindings": [calls]}}).encode())
 
 
-@needs("iree.compiler")
+@needs("iree")
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -222,7 +222,7 @@ def test_a_document_that_is_no_module_is_ill_formed_and_kills_nothing(change, sa
     assert said in judge.executor.describe(program, {"x": np.zeros(4, np.float32)})["error"]
 
 
-@needs("iree.compiler")
+@needs("iree")
 def test_short_floats_are_taken_and_given_by_their_bits(tmp_path, judge):
     kind = "tensor<2x3xbf16>"
     case = opened(
@@ -254,7 +254,7 @@ SUM = """
 """
 
 
-@needs("iree.compiler")
+@needs("iree")
 @pytest.mark.parametrize(
     ("op", "start", "is_open"),
     [("add", "1.0", True), ("add", "0.0", False), ("multiply", "1.0", False), ("maximum", "5.0", False)],

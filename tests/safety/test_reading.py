@@ -244,9 +244,7 @@ def test_an_opset_that_no_integer_of_onnxs_holds_is_refused(
 
 
 @pytest.mark.parametrize("make", [declared, weighed])
-@pytest.mark.parametrize(
-    ("element", "rank"), [(1, 33), (1, 70), (1, 1000), (23, 1), (24, 1), (25, 1), (26, 1), (27, 1), (99, 1)]
-)
+@pytest.mark.parametrize(("element", "rank"), [(1, 33), (1, 1000), (23, 1), (27, 1), (99, 1)])
 def test_odd_ranks_and_element_types_end_in_a_verdict_or_a_line(tmp_path, make, element, rank):
     path = tmp_path / "model.onnx"
     path.write_bytes(make(element, rank).SerializeToString())
