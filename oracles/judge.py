@@ -13,7 +13,7 @@ from corpus.errors import UserError
 from corpus.target import Target
 from oracles.abilities import Backend, Opened, language_of
 from oracles.backends import find_backend
-from oracles.naming.signature import symptom_of_run
+from oracles.naming import symptom_of_run
 from oracles.native.watching import Watch
 from oracles.numerics.compare import AUTO, Tolerance, compare_outputs
 from oracles.optional import FACTOR, SETTING, find_asked

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, AbstractSet, Any, Callable, Iterable  # noqa: UP035 (Python 3.8)
 
 if TYPE_CHECKING:
@@ -264,7 +266,8 @@ def without(config: Config, disabled: Iterable[str]) -> Config:
 
 def backend() -> Backend:
     """Describe this backend."""
-    from oracles.abilities import Backend, Graphs, Passes
+    from oracles.abilities import Backend, Graphs, Passes, Sequences
+    from oracles.worker.torch.options import OPTIONS
 
     return Backend(
         NAME,
@@ -281,5 +284,25 @@ def backend() -> Backend:
         programs=("g++", "clang++", "c++"),
         libraries=LIBRARIES,
         passes=Passes(DISABLED_BY, fired, suspects, optimizers, likely, without, stages),
+        sequences=Sequences.of_options(OPTIONS),
         graphs=(Graphs(("torch",), double=(("backend", "eager"), ("double", 1))),),
     )
+
+
+FEW, MANY = 2, 1000
+"""Cases for which nothing is prepared, and cases whose number is not known."""
+
+
+@contextmanager
+def in_short(cases: int = 1) -> Iterator[None]:
+    """For a few cases no headers are compiled ahead: that takes seven CPU seconds, and saves two a case."""
+    if cases > FEW:
+        yield
+        return
+    earlier = os.environ.get(HEADERS)
+    os.environ.setdefault(HEADERS, "0")
+    try:
+        yield
+    finally:
+        if earlier is None:
+            del os.environ[HEADERS]

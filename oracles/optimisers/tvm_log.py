@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Set
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from corpus.errors import UserError
@@ -275,6 +276,15 @@ def code_of(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(tvm_passes.PASSES[name].code for name in names if not is_option(name))
 
 
+def code_of_helpers(names: Iterable[str]) -> str:
+    """The functions that the expressions of these passes call, as they stand in the worker's half."""
+    used = dict.fromkeys(tvm_passes.PASSES[name].by for name in names if not is_option(name))
+    text = Path(tvm_passes.__file__).with_name("prepared.py").read_text()
+    parts = [re.sub(r" +# noqa.*", "", part.strip()) for part in text.split("\n\n\n")]
+    found = "\n\n\n".join(part for part in parts if any(f"def {name}(" in part for name in used if name))
+    return re.sub(r"\) -> Any:\n", "):\n", re.sub(r"(\w+): (Any|int|str)\b", r"\1", found))
+
+
 def options_of(names: Iterable[str]) -> dict[str, Any]:
     """The configuration of the pass context that the options among these make."""
     return config_of(names)
@@ -291,4 +301,5 @@ def sequences() -> Sequences:
         tvm_passes.repaired,
         sequences_on_loops,
         OPTIONS,
+        tvm_passes.LOSSY,
     )

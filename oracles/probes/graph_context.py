@@ -17,7 +17,7 @@ import numpy as np
 from corpus.graphs.program import REF, Binding, GraphProgram, Json
 from corpus.values import Tensor, Value, is_float, widen
 from oracles.abilities import Opened, language_of
-from oracles.naming.names import names_of_graph
+from oracles.naming import names_of_graph
 from oracles.numerics.compare import Tolerance
 from oracles.numerics.floor_quotients import FloorQuotient, floor_quotient
 from oracles.numerics.input_noise import EPSILON, MOST_NOISE, NOISE_ULPS, element_of, grid_factor

@@ -4,7 +4,7 @@ import math
 
 from corpus.case import Case
 from oracles.backends import find_backend
-from oracles.naming.signature import signal_name, symptom_of_run
+from oracles.naming import signal_name, symptom_of_run
 from oracles.numerics.input_noise import contradiction, keeps_to
 from oracles.probes.context import Context, evidence, own, side_of
 from oracles.rules import Rule

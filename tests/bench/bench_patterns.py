@@ -14,8 +14,7 @@ from generators.mutations.modes import Mode
 from oracles.judge import Judge
 from oracles.probes.record import Firing
 from oracles.verdict import Limits
-from triage.cases.documented_tests import Reader
-from triage.cases.patterns import Extraction
+from triage.cases.patterns import Extraction, Reader
 
 TESTS = "CRUX_DOCUMENTED_TESTS"
 """A directory of a compiler's tests that is to be measured."""

@@ -14,8 +14,15 @@ from corpus.onnx.canonical import measure
 from corpus.target import Target
 from corpus.tir.document import to_bytes
 from corpus.tir.tree import Function, Module
-from oracles.naming.names import importer_site, signature, signature_of_text
-from oracles.naming.signature import Signature, signal_name, symptom_of_difference, symptom_of_run
+from oracles.naming import (
+    Signature,
+    importer_site,
+    signal_name,
+    signature,
+    signature_of_text,
+    symptom_of_difference,
+    symptom_of_run,
+)
 from oracles.text.failure_text import as_written, read_failure
 from oracles.text.normalise import function_name, parse_message, template
 from oracles.verdict import Config, Frame, Outcome, Phase, Run, Status, Verdict

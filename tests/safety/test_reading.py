@@ -244,9 +244,7 @@ def test_an_opset_that_no_integer_of_onnxs_holds_is_refused(
 
 
 @pytest.mark.parametrize("make", [declared, weighed])
-@pytest.mark.parametrize(
-    ("element", "rank"), [(1, 33), (1, 70), (1, 1000), (23, 1), (24, 1), (25, 1), (26, 1), (27, 1), (99, 1)]
-)
+@pytest.mark.parametrize(("element", "rank"), [(1, 33), (1, 1000), (23, 1), (27, 1), (99, 1)])
 def test_odd_ranks_and_element_types_end_in_a_verdict_or_a_line(tmp_path, make, element, rank):
     path = tmp_path / "model.onnx"
     path.write_bytes(make(element, rank).SerializeToString())
@@ -336,9 +334,8 @@ def test_no_value_of_a_database_breaks_a_command(tmp_path, table, column, value,
 
 OPENERS = {
     "triage/console/settings.py": "a file of settings: of a bounded size, a regular one",
-    "corpus/reading.py": "the reader",
     "corpus/outputs.py": "our own lists, opened without following links",
-    "corpus/external.py": "hashes weights, which were looked at when the case was opened",
+    "corpus/reading.py": "the reader; hashes weights, which were looked at when the case was opened",
     "corpus/onnx/model_file.py": "maps a model and its weights into memory after they were looked at",
     "generators/tir/programs.py": "shipped with crux",
     "triage/public/case.py": "in the caller's process, what crux has written just now",
@@ -350,9 +347,9 @@ OPENERS = {
     "triage/projects/tvm/relax.py": "crux's own code",
     "triage/reports/bundle.py": "the sums of a report, bounded there",
     "triage/setup/environment.py": "the processor, as Linux tells it",
-    "corpus/npz.py": "members of a zip, counted and measured on the way",
+    "corpus/values.py": "members of a zip, counted and measured on the way",
     "corpus/processes.py": "what another process of ours sends",
-    "triage/clustering/traces.py": "the end of a text, of a regular file",
+    "triage/clustering/grouping.py": "the end of a text, of a regular file",
     "triage/repro/proving.py": "what a script of ours has printed",
     "triage/store/database.py": "SQLite's own reader, after the schema was compared",
     "triage/store/artifacts.py": "a report's zip that was written just now",

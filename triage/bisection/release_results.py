@@ -15,8 +15,7 @@ from corpus.case import Case
 from corpus.errors import UserError
 from corpus.reading import MOST_DOCUMENT, read_bytes, read_text
 from corpus.release import Range
-from oracles.naming.names import signature
-from oracles.naming.signature import Signature
+from oracles.naming import Signature, signature
 from oracles.sandbox.processes import SandboxError
 from oracles.sandbox.sandbox import Sandbox
 from oracles.verdict import Outcome, Verdict

@@ -30,7 +30,7 @@ from triage.store.clusters import clusters
 from triage.store.database import Store
 from triage.store.failures import get_failure
 from triage.store.names import representative
-from triage.watching.watch import Watch
+from triage.watching import Watch
 
 Before = Callable[[Case], Verdict | None]
 """The verdict of the release before on a case; None where there is none to ask."""

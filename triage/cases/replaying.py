@@ -7,8 +7,8 @@ from typing import Any
 from xml.etree import ElementTree
 
 from corpus.case import CASE_FILE, Case
+from corpus.load import EXPECTED_FILE, Regression, Shown, load_regression
 from corpus.outputs import own, put
-from corpus.regression import EXPECTED_FILE, Regression, Shown, load_regression
 from corpus.target import Target
 from corpus.values import Value
 from oracles.judge import Judge

@@ -21,8 +21,8 @@ from corpus.outputs import must_be_empty
 from corpus.processes import NotRun, run_for_user
 from corpus.reading import parse_json
 from corpus.target import Target
-from oracles.sandbox.importing import open_foreign
-from oracles.sequence import with_sequence
+from oracles.sandbox.executor import with_sequence
+from oracles.sandbox.scripts import open_foreign
 from oracles.verdict import Limits
 from triage.cases.judging import Judges
 from triage.console.options import CaseOptions

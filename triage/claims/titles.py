@@ -15,7 +15,7 @@ import onnx
 from corpus.case import Case
 from corpus.errors import UserError
 from corpus.values import Tensor, Value
-from oracles.naming.names import with_operators
+from oracles.naming import with_operators
 from oracles.numerics.compare import Tolerance, differing
 from oracles.text.normalise import name_operators, parse_message, unwrap, without_instructions
 from oracles.verdict import Config, Outcome, Phase, Run, Verdict

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from corpus.case import Case
+from oracles.judge import Judge
+from oracles.naming import Component, Signature
+from oracles.verdict import Outcome, Verdict
+from reducer.api import reduce_case
+from reducer.options import DoesNotFail
+from triage.bugs.failures import record_failure
+from triage.causes.cores import site_of_crash
+from triage.clustering.similarity import BEFORE_REDUCTION
 from triage.console.foot import doing
-from triage.console.next_command import next_command
-from triage.console.options import CaseOptions, as_command
+from triage.console.options import CaseOptions, as_command, next_command
 from triage.console.output import Document, emit, quoted, say, table
+from triage.reductions.explained import name_reduced
+from triage.reductions.folders import Request, reducer_options
+from triage.store.database import Store
+from triage.store.failures import find_failure
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -93,9 +106,9 @@ def _verdicts(
     from itertools import product
 
     from corpus.errors import UserError
+    from oracles.backends.inductor import MANY, in_short
     from triage.cases.judging import Judges
     from triage.console.output import disk_complaint
-    from triage.setup.short_run import MANY, in_short
 
     with in_short(MANY if words == ["-"] else len(words) * repeat), Judges(options) as judges:
         judges.begin(words[0])
@@ -135,7 +148,7 @@ def _remarks(case: Case) -> Iterator[str]:
 
 def _past(options: CaseOptions, case: Case, verdict: Verdict, judge: Judge) -> Document:
     """What stops the program, step by step, and what becomes of the rest; `bug` is that of any step."""
-    from oracles.naming.names import signature
+    from oracles.naming import signature
     from oracles.verdict import Outcome
     from triage.bugs.known import known_issue, load_known
     from triage.cases.past import Stop, stops_in
@@ -166,7 +179,7 @@ def _past(options: CaseOptions, case: Case, verdict: Verdict, judge: Judge) -> D
 
 def _kept(options: CaseOptions, case: Case, verdict: Verdict, release: str) -> Document:
     """Store a verdict; the id of the failure, if it is one. What stores failures is dear to import."""
-    from triage.reductions.sketch import keep
+    from triage.commands.check import keep
     from triage.store.artifacts import note
 
     assert options.db is not None
@@ -224,7 +237,7 @@ def _seen(document: Document) -> str:
 
 def _map(wrong: Document) -> list[str]:
     """The error over the output as lines."""
-    from triage.views.pictures import legend
+    from triage.views.listing import legend
 
     rows = wrong["map"]
     return [f"the error over {wrong['output']} ({legend(rows)}):", *rows] if rows else []
@@ -232,3 +245,40 @@ def _map(wrong: Document) -> list[str]:
 
 def _words(step: Document) -> str:
     return "a limit, " if step["limit"] else f"known as {step['known']}, " if step["known"] else ""
+
+
+def keep(options: CaseOptions, case: Case, verdict: Verdict, release: str) -> str:
+    """Store a failing case with the sketch that groups it until it is reduced; the failure's name."""
+    assert options.db is not None
+    with Store(options.db) as store:
+        sketched = None if find_failure(store, case) else sketch(case, options)
+        return record_failure(store, case, verdict, release=release, sketched=sketched).name
+
+
+CHECKS = 10
+
+
+def sketch(case: Case, options: CaseOptions) -> Signature | None:
+    """Name a failing case for now; None if it does not fail again."""
+    assert case.target is not None
+    settings = reducer_options(options, case.target, Request(max_checks=CHECKS))
+    with tempfile.TemporaryDirectory(prefix="crux-sketch-") as name, settings.judge(case.format) as judge:
+        try:
+            done = reduce_case(case, Path(name) / "sketch", settings, judge=judge)
+        except DoesNotFail:
+            return None
+        if done.verdict is None:
+            return None
+        passes = done.passes.minimal if done.passes else ()
+        found = name_reduced(done.case, done.verdict, passes, judge)
+        components = _at_its_site(found, done.case, judge) if not passes else found.components
+    return Signature.of(("basis", BEFORE_REDUCTION), *components)
+
+
+def _at_its_site(found: Signature, case: Case, judge: Judge) -> tuple[Component, ...]:
+    """The components of a crash with the operator in which it dies for those that are left around it."""
+    is_crash = ("outcome", Outcome.CRASH.value) in found.components
+    site = site_of_crash(case, judge) if is_crash and case.measure.nodes > 1 else None
+    if site is None:
+        return found.components
+    return tuple((name, site.operator if name == "ops" else text) for name, text in found.components)

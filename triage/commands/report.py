@@ -92,11 +92,11 @@ def _reports(
 ) -> Iterator[Document]:
     from functools import partial
 
+    from oracles.backends.inductor import in_short
     from triage.cases.judging import Judges
     from triage.console.status import progress
     from triage.reports.by_name import report_word
     from triage.reports.newest_release import NewestReleases
-    from triage.setup.short_run import in_short
 
     with (
         in_short(len(words)),

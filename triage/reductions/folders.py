@@ -11,7 +11,7 @@ from corpus.case import Case
 from corpus.reading import write_fresh
 from corpus.target import Target
 from oracles.judge import Judge
-from oracles.naming.names import names_of_case
+from oracles.naming import names_of_case
 from oracles.verdict import Limits, Verdict
 from reducer.api import Reduction, finished, reduce_case
 from reducer.engine.journal import NAME as JOURNAL

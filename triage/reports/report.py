@@ -14,7 +14,7 @@ from corpus import processes
 from corpus.case import CASE_FILE, Case
 from corpus.errors import UserError
 from oracles.judge import Judge
-from oracles.naming.names import names_of_case
+from oracles.naming import names_of_case
 from oracles.probes.memory import with_misuse
 from oracles.verdict import Verdict
 from triage.bugs.history import History

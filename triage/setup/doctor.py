@@ -21,6 +21,7 @@ from corpus.errors import UserError
 from corpus.graphs.program import REF, Binding, Graph, GraphProgram, Input
 from corpus.target import Target
 from oracles.backends import backends, find_backend
+from oracles.backends.inductor import in_short
 from oracles.extras import comes_when_asked, comes_with_others, how_to_install, provide
 from oracles.judge import Judge
 from oracles.sandbox.sandbox import Sandbox, SandboxError, describe_isolation
@@ -30,7 +31,6 @@ from triage.console.output import quoted
 from triage.language import language_of
 from triage.projects import GENERAL, project_of, project_of_package, projects
 from triage.setup.contract import ABILITIES, keeps_contract
-from triage.setup.short_run import in_short
 
 
 @dataclass(frozen=True)

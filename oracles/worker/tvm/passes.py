@@ -5,7 +5,8 @@ A *fact* is something that holds of the module. At first, as the importer leaves
 Passes that ask for nothing run on any module; that is what was seen of each, not what its documentation
 says. Passes are left out that change a function's signature (parameters lifted out, bundled, fetched
 lazily), that give other results by design (mixed precision, fast mathematics, training), or that need what
-only the code generator puts in (a target on each function, packed arguments).
+only the code generator puts in (a target on each function, packed arguments). Some stand in sequences all the
+same, prepared so that `main` takes and gives what it did; of `LOSSY` ones results are not compared.
 
 PrimFuncs are made in the form of blocks. `loops` says that they have become plain loops, `flat` that their
 buffers have one dim as well: most passes take either form, and what the pipelines do to blocks they leave
@@ -47,7 +48,7 @@ class Pass:
     """A pass: `needs` must hold before it, nothing of `bars` may; then `gives` holds, and `takes` no more.
 
     The name is that of a function in `tvm.relax.transform`, or begins with `tirx.`, `s_tir.` or `backend.`;
-    `arguments` are what it is called with.
+    a colon stands before the word for its `arguments`. One `by` a function of `prepared` is called so.
     """
 
     name: str
@@ -56,23 +57,37 @@ class Pass:
     gives: frozenset[str] = frozenset()
     takes: frozenset[str] = frozenset()
     arguments: tuple[Any, ...] = ()
+    by: str = ""
 
     @property
     def path(self) -> str:
         """The full name of the pass's function, such as `tvm.relax.transform.FoldConstant`."""
-        family, _, name = self.name.rpartition(".")
+        family, _, name = base_of(self.name).rpartition(".")
         return f"{_PLACES[family]}.{name}"
 
     @property
     def code(self) -> str:
         """The expression that makes it."""
-        return f"{self.path}({', '.join(map(repr, self.arguments))})"
+        arguments = map(repr, self.arguments)
+        if self.by:
+            return f"lambda module: {self.by}({', '.join(('module', 'tvm', *arguments))})"
+        return f"{self.path}({', '.join(arguments)})"
 
     def build(self) -> Any:
         """The pass itself; in the worker, within the scope of a target."""
         import tvm
 
+        if self.by:
+            from oracles.worker.tvm import prepared
+
+            make = getattr(prepared, self.by)
+            return lambda module: make(module, tvm, *self.arguments) if "main" in module else module
         return operator.attrgetter(self.path[len("tvm.") :])(tvm)(*self.arguments)
+
+
+def base_of(name: str) -> str:
+    """The name of a pass without the word for its arguments, as TVM's log has it."""
+    return name.partition(":")[0]
 
 
 def _words(text: str) -> frozenset[str]:
@@ -191,12 +206,41 @@ CONDITIONAL = (
     _pass("tirx.StorageRewrite", needs="flat", bars="lanes"),
     _pass("tirx.VectorizeLoop", needs="primfuncs", takes="lanes"),
     _pass("tirx.NarrowDataType", needs="flat", arguments=(32,)),
+    *(_pass(f"FuseOps:{level}", needs="patterns", gives="groups", arguments=(level,)) for level in (0, 1, 2)),
+    _pass("EliminateCommonSubexpr:calls", arguments=(True,)),
+    _pass("TopologicalSort:breadth-first", arguments=("breadth-first",)),
+    _pass("TopologicalSort:from-outputs", arguments=("depth-first", "from-outputs")),
+    _pass("s_tir.CompactBufferAllocation:lax", needs="opaque", arguments=(False,)),
+    _pass("tirx.VectorizeLoop:off", needs="primfuncs", takes="lanes", arguments=(False,)),
 )
 """Passes with conditions of their own."""
 
 
+PATTERNS = "matmul+add nn.conv2d+nn.relu multiply+add add+nn.relu exp negative+exp permute_dims+matmul add"
+"""Operators that follow each other, which `FuseOpsByPattern` makes functions of."""
+
+
+def _prepared(name: str, by: str = "", *arguments: Any) -> Pass:
+    return replace(_pass(name, needs="operators", bars="plain groups", arguments=arguments), by=by)
+
+
+PREPARED = (
+    _prepared("LiftTransformParams", "lift_transform_params", 1),
+    _prepared("LiftTransformParams:2", "lift_transform_params", 2),
+    _prepared("Gradient", "take_gradient"),
+    _prepared("UpdateVDevice", "update_vdevice"),
+    _prepared("ToMixedPrecision", "", "float32"),
+    _prepared("ToMixedPrecision:float16", "", "float16"),
+    *(_prepared(f"FuseOpsByPattern:{each}", "fuse_by_pattern", each) for each in PATTERNS.split()),
+)
+"""Passes that take arguments of a program's own, or change what `main` is."""
+
+LOSSY = frozenset(("ToMixedPrecision", "ToMixedPrecision:float16"))
+"""Passes after which results are others by design."""
+
+
 def _with_marks(each: Pass) -> Pass:
-    bars, takes = _marks(each.name)
+    bars, takes = _marks(base_of(each.name))
     return replace(each, bars=each.bars | bars, takes=each.takes | takes)
 
 
@@ -207,6 +251,7 @@ PASSES = {
         *(_pass(name, needs="primfuncs") for name in ON_PRIMFUNCS.split()),
         *(_pass(name, needs="flat") for name in ON_FLAT.split()),
         *CONDITIONAL,
+        *PREPARED,
     )
 }
 """Every pass that may stand in a sequence."""
@@ -215,7 +260,7 @@ ASKED_ABOUT = {
     each.name: each
     for each in (
         *map(_pass, _names("BundleModelParams DecomposeOpsForTraining FastMathTransform LazyGetInput")),
-        *map(_pass, _names("LazySetOutput LiftTransformParams ToMixedPrecision")),
+        _pass("LazySetOutput"),
         _pass("BindSymbolicVars", arguments=({"n": 4},)),
     )
 }

@@ -20,7 +20,7 @@ from typing import Any
 
 from corpus.release import Range, numbers
 from corpus.target import Target
-from oracles.naming.signature import Signature
+from oracles.naming import Signature
 from tests.bench.realbugs.bug import Bug
 from tests.bench.realbugs.bugs import ASIDE, BUGS
 from tests.bench.realbugs.host import within_host

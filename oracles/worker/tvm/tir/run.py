@@ -31,7 +31,7 @@ from tvm.tirx.build import split_host_device_mods, tir_to_runtime
 
 from oracles.worker.onnx.program import to_array
 from oracles.worker.tvm.options import is_option
-from oracles.worker.tvm.passes import LEAST, PASSES
+from oracles.worker.tvm.passes import LEAST, PASSES, base_of
 from oracles.worker.tvm.tir.build import build_module
 from oracles.worker.tvm.watch import IllFormed, apply_passes, configured, instrumented
 
@@ -52,7 +52,7 @@ def checked_passes(module: Any, settings: dict[str, Any]) -> Any:
     """The module after the case's own sequence; raises at the first pass that does one of the three."""
     was_sound = not flaw(module)
     for name in settings.get("passes") or ():
-        if is_option(name) or name in (settings.get("disabled_passes") or ()):
+        if is_option(name) or base_of(name) in (settings.get("disabled_passes") or ()):
             continue
         before = tvm_ffi.structural_hash(module)
         after = PASSES[name].build()(module)
