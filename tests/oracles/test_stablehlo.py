@@ -78,7 +78,7 @@ def judge() -> Iterator[Judge]:
         yield found
 
 
-@needs("iree.compiler")
+@needs("iree")
 def test_a_module_is_data_and_runs_as_numpy_computes(tmp_path, judge):
     case = opened(MODULE, tmp_path)
     ops = [binding.op for binding in case.parsed.main.bindings]
@@ -92,7 +92,7 @@ def test_a_module_is_data_and_runs_as_numpy_computes(tmp_path, judge):
     assert count == 3
 
 
-@needs("iree.compiler")
+@needs("iree")
 def test_the_text_that_is_printed_is_read_as_the_same_program(tmp_path, judge):
     case = opened(MODULE, tmp_path)
     text = judge.executor.describe(case.program, case.inputs)["text"]
@@ -103,7 +103,7 @@ def test_the_text_that_is_printed_is_read_as_the_same_program(tmp_path, judge):
     assert "sharding" not in text
 
 
-@needs("iree.compiler")
+@needs("iree")
 @pytest.mark.parametrize("element", ["bf16", "f16", "f64", "i1", "ui8", "i64", "complex<f32>", "f8E4M3FN"])
 def test_constants_keep_their_bits(element, tmp_path, judge):
     values = {"i": "[1, 0, 1]", "u": "[1, 0, 255]", "c": "[(1.0, 2.0), (0.0, -1.5), (0.0, 0.0)]"}
@@ -123,7 +123,7 @@ def test_constants_keep_their_bits(element, tmp_path, judge):
     assert opened(printed, tmp_path).program == case.program
 
 
-@needs("iree.compiler")
+@needs("iree")
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -170,7 +170,7 @@ def test_what_is_no_module_of_tensors_gets_one_line(text, said, tmp_path):
     assert "\n" not in str(caught.value)
 
 
-@needs("iree.compiler")
+@needs("iree")
 def test_deep_nesting_ends_in_one_line(tmp_path):
     deep = '"stablehlo.if"(%c) ({' * 60_000
     with pytest.raises(UserError) as caught:
@@ -178,7 +178,7 @@ def test_deep_nesting_ends_in_one_line(tmp_path):
     assert "\n" not in str(caught.value)
 
 
-@needs("iree.compiler")
+@needs("iree")
 def test_a_custom_call_of_an_unknown_target_needs_trust(tmp_path):
     body = "%0 = stablehlo.custom_call @evil(%x) : (tensor<2x3xf32>) -> tensor<2x3xf32> return %0 : "
     with pytest.raises(UserError, match="it calls 'evil'"):
@@ -190,7 +190,7 @@ def test_a_document_whose_custom_call_is_damaged_may_call_anything():
     assert "damaged" in calls_outside(json.dumps({"main": {"bindings": [calls]}}).encode())
 
 
-@needs("iree.compiler")
+@needs("iree")
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -218,7 +218,7 @@ def test_a_document_that_is_no_module_is_ill_formed_and_kills_nothing(change, sa
     assert said in judge.executor.describe(program, {"x": np.zeros(4, np.float32)})["error"]
 
 
-@needs("iree.compiler")
+@needs("iree")
 def test_short_floats_are_taken_and_given_by_their_bits(tmp_path, judge):
     kind = "tensor<2x3xbf16>"
     case = opened(

@@ -111,6 +111,10 @@ class Bug:
         np.savez(folder / "inputs.npz", **inputs)
         return folder / "model.onnx"
 
+    def opened(self, folder: Path) -> list[object]:
+        """The words by which the command line opens what was written."""
+        return [folder / "model.onnx", "--inputs", folder / "inputs.npz"]
+
 
 def floats(seed: int, *shape: int, dtype: str = "float32") -> np.ndarray:
     """Normal numbers of a seed."""
