@@ -124,8 +124,7 @@ class CaseOptions(StoreOptions):
         _option(
             "--symptom",
             metavar="slow",
-            text="Ask for slowness alone: slow, twice the CPU time of the un-optimised way, or of"
-            " --target …@against=PYTHON with another release; slow=N, N times.",
+            text="slow=N alone: N times (2) the CPU time un-optimised, or of @against=PYTHON.",
         ),
     ] = ""
 
