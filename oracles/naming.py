@@ -75,14 +75,15 @@ def crash_site(frames: Sequence[Frame]) -> str:
 def symptom_of_run(outcome: Outcome, run: Run, names: Iterable[str] = (), side: str = "") -> Symptom:
     """The symptom of one run that did not end well; `names` are the model's own, to be dropped."""
     if run.status is Status.EXCEPTION:
-        from oracles.text.failure_text import native_site
+        from oracles.text.failure_text import native_site, wordless_site
         from oracles.text.normalise import parse_message, template
 
         parsed = parse_message(run.message)
         text = template(parsed.rest, names)
         op = parsed.op or parse_message(run.trace[: run.trace.find("\n") + 1]).op
         message = f"{op}: {text}" if op else text
-        return Symptom(outcome, run.phase, run.error, parsed.site or native_site(run.trace), message, side)
+        site = parsed.site or native_site(run.trace) or wordless_site(text, run.trace)
+        return Symptom(outcome, run.phase, run.error, site, message, side)
     if run.status is Status.CRASH:
         return _of_crash(outcome, run, names, side)
     return Symptom(outcome, run.phase, run.status.value, side=side)

@@ -21,7 +21,7 @@ from triage.bugs.known import load_known
 from triage.bugs.overview import overview_with_states
 from triage.campaigns.hunt import Hunt, Limits
 from triage.campaigns.target_campaigns import Fuzzer, TargetCampaign
-from triage.cases.judging import Judges
+from triage.cases.sources import Judges
 from triage.console.display import Display
 from triage.console.options import CaseOptions
 from triage.console.status import PlainLines

@@ -20,7 +20,7 @@ from oracles.verdict import Verdict
 from triage.bugs.history import History
 from triage.bugs.known import NOT_FILED, Library
 from triage.bugs.overview import FIXED_IN
-from triage.cases.judging import alone
+from triage.cases.sources import alone
 from triage.claims.claim import Claim, expect, tolerance_showing
 from triage.claims.titles import operators_of, passes_tried, title_of
 from triage.language import language_of
