@@ -16,11 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from corpus.errors import UserError
-from corpus.external import WEIGHTS, ExternalFile
 from corpus.format import Measure
 from corpus.formats import find_format, format_names
 from corpus.outputs import own
-from corpus.reading import SCRATCH, must_stay_within, read_json
+from corpus.reading import SCRATCH, WEIGHTS, ExternalFile, must_stay_within, read_json
 from corpus.target import Target
 from corpus.values import Value, read_inputs, stored_members, stored_names, write_inputs
 

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from corpus.errors import UserError
-from corpus.external import ExternalFile
-from corpus.reading import read_bytes
+from corpus.reading import ExternalFile, read_bytes
 from corpus.values import InputType, Value
 
 MOST_BYTES = 1 << 30
@@ -100,9 +99,8 @@ class Format(Generic[P]):
     """A format, with `P` for its own parsed program.
 
     `program_file` is the program's name in a case folder, `suffixes` those of files that hold one alone.
-    `foreign` are the suffixes of files that only the framework opens, perhaps by running them: that needs the
-    user's trust. `target` is the backend that runs such programs if none is named. `unit` are the things that
-    the measure counts as nodes, in a word.
+    `foreign` are the suffixes of files that only the framework opens. `target` is the backend that runs such
+    programs if none is named. `unit` are the things that the measure counts as nodes, in a word.
 
     What a format must do: `read_program` gives a file's exact bytes, and UserError for what cannot be a
     program, before memory is taken; `check` raises UserError for a program that cannot be handled safely, or
@@ -111,12 +109,12 @@ class Format(Generic[P]):
     asked for; `canonical` is the program with names
     replaced by positions and without documentation; `print_text` is for a person to read.
 
-    What a format may do: `is_foreign` says whether a file is for the framework to open; `calls_outside` what
-    the program calls that needs trust, in words, empty if it only computes; `external_files` are the files
-    that it refers to, in order of first use, UserError for one that is not sound; `relocate` lets it refer to
-    them at other places; `read_test_data` reads inputs kept in the format's own way; `from_worker` gives the
-    bytes of a program that a framework's worker has opened, from its answer; `begin` starts what `check` will
-    ask, without waiting for it.
+    What a format may do: `is_foreign` says whether a file is for the framework to open, `runs_code` whether
+    that needs the user's trust; `calls_outside` what the program calls that needs trust, in words, empty if
+    it only computes; `external_files` are the files that it refers to, in order of first use, UserError for
+    one that is not sound; `relocate` lets it refer to them at other places; `read_test_data` reads inputs
+    kept in the format's own way; `from_worker` gives the bytes of a program that a framework's worker has
+    opened, from its answer; `begin` starts what `check` will ask, without waiting for it.
     """
 
     name: str
@@ -134,6 +132,7 @@ class Format(Generic[P]):
     print_text: Callable[[P], str]
     foreign: tuple[str, ...] = ()
     is_foreign: Callable[[Path], bool] = never
+    runs_code: bool = True
     calls_outside: Callable[[bytes], str] = only_computes
     external_files: Callable[[P, Path, str], tuple[ExternalFile, ...]] = holds_all
     relocate: Callable[[bytes, Mapping[str, str]], bytes] = as_it_is

@@ -34,9 +34,9 @@ def draw_sequence(draws: RandomSource, passes: Sequences) -> Passes:
 
 
 def long_sequences(seeds: Sequence[int], name: str) -> list[Passes]:
-    """A sequence of at least `LONG` passes for every seed; none for a backend that runs no passes by name."""
-    passes = find_backend(name or "ort").sequences
-    if passes is None:
+    """At least `LONG` passes for every seed; none for a backend that runs no passes by name."""
+    passes = find_backend(name).sequences if name else None
+    if passes is None or not passes.runs_passes:
         return [()] * len(seeds)
     return [_long_sequence(RandomSource(f"long passes/{seed}"), passes) for seed in seeds]
 
@@ -88,22 +88,18 @@ Mutation: TypeAlias = Callable[[RandomSource, Sequences, Passes, Passes], Passes
 MUTATIONS: tuple[Mutation, ...] = (change_point, take_subsequence, cross)
 
 
-SHARE = 0.5
-"""How many of a campaign's cases have a sequence."""
-
-
 def sequences(seeds: Sequence[int], name: str) -> list[Passes]:
-    """One sequence a seed, each of which may come of those before it; none for half of the seeds.
+    """One sequence a seed, each of which may come of those before it; none for some of the seeds.
 
     None at all for a backend of that name that runs no passes by name, or no name.
     """
-    passes = find_backend(name or "ort").sequences
+    passes = find_backend(name).sequences if name else None
     if passes is None:
         return [()] * len(seeds)
     pool: list[Passes] = []
     found: list[Passes] = []
     for seed in seeds:
         draws = RandomSource(f"passes/{seed}")
-        found.append(next_sequence(draws, passes, pool) if draws.random() < SHARE else ())
+        found.append(next_sequence(draws, passes, pool) if draws.random() < passes.share else ())
         pool += found[-1:] if found[-1] else []
     return found

@@ -102,6 +102,32 @@ class Sequences:
     options: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """The values of options that may stand in a sequence of a TIR program, as `NAME=VALUE`."""
 
+    lossy: frozenset[str] = frozenset()
+    """The passes after which results are others by design."""
+
+    share: float = 0.5
+    """How many of a campaign's cases have a sequence."""
+
+    @classmethod
+    def of_options(cls, options: Mapping[str, tuple[str, ...]]) -> Sequences:
+        """Sequences of options alone, `NAME=VALUE` in any order, for a backend that runs no pass by name."""
+        members = tuple(f"{name}={value}" for name, values in options.items() for value in values)
+
+        def misplaced(names: Sequence[str], facts: frozenset[str]) -> str:
+            unknown = next((name for name in names if name not in members), "")
+            return f"there is no option {unknown}" if unknown else ""
+
+        def repaired(names: Iterable[str]) -> tuple[str, ...]:
+            last = {name.partition("=")[0]: name for name in names}
+            return tuple(sorted(last.values()))
+
+        return cls(members, (), frozenset(), lambda *_: frozenset(), misplaced, repaired, share=0.2)
+
+    @property
+    def runs_passes(self) -> bool:
+        """Whether there are passes among its names, and not options alone."""
+        return any("=" not in name for name in self.names)
+
 
 @dataclass(frozen=True)
 class Graphs:

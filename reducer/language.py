@@ -1,6 +1,6 @@
 """A language of programs, to the reducer: the record that each module of `reducer/languages` makes."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Generic, TypeVar
@@ -35,6 +35,9 @@ class Language(Generic[S]):
     named_by_values: Callable[[S, Judge, Case, Config], tuple[str, ...]] = lambda *_: ()
     divergence: Callable[[S, Judge, Case, Config], DivergedTensors] = lambda *_: DivergedTensors()
     kept: Callable[[Case, S], tuple[int, ...]] = lambda *_: ()
+
+    printed: Callable[[Case, Judge], Mapping[str, bytes]] = lambda case, judge: {}
+    """Files of the program as its own tools take it, that for users' commands first; none: the case's own."""
 
     has_nodes: bool = False
     """Whether a subject is a `NodeSubject`."""

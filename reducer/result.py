@@ -17,10 +17,10 @@ from corpus.errors import UserError
 from corpus.format import Measure
 from corpus.onnx.graph import walk_nodes
 from corpus.reading import SCRATCH, Fields, Text, held_to, members, read_json, write_fresh
-from oracles.naming.signature import Signature
+from oracles.naming import Signature
 from oracles.verdict import Verdict
-from reducer.engine.estimates import MoveBenefit
 from reducer.engine.rounds import Step
+from reducer.engine.speculation import MoveBenefit
 from reducer.pass_sets import PassSet
 from reducer.subject.onnx.subject import OnnxSubject
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,29 +13,32 @@ from typing import Any
 from corpus.case import Case
 from corpus.errors import UserError
 from oracles.abilities import language_of as judged_as
-from oracles.naming.names import signature
+from oracles.naming import signature
 from oracles.probes.memory import with_misuse
-from oracles.sequence import misplaced
+from oracles.sandbox.executor import misplaced
 from oracles.verdict import Config, Mark, Outcome, Verdict
 from reducer.course import FLAKY_RUNS, ReductionRun
-from reducer.engine.bounds import Bounds, PlainRuns
 from reducer.engine.decider import Allowance, AllowanceSpent, Decider, Predicate
 from reducer.engine.journal import Journal
-from reducer.engine.memory import MemoryFault, SameMisuse, by_turns, memory_fault
 from reducer.engine.predicates import (
     AdaptiveTimeout,
     Both,
+    Bounds,
     Command,
     CuredWithout,
     JudgePool,
+    MemoryFault,
+    PlainRuns,
+    SameMisuse,
     SameRewrite,
     SameSymptom,
     Silent,
+    by_turns,
+    memory_fault,
 )
 from reducer.engine.rounds import Engine, Gate
-from reducer.evidence import needed_operator, read_hints
 from reducer.language import Language, language_of
-from reducer.move import Hints
+from reducer.move import Hints, needed_operator, read_hints
 from reducer.moves import all_moves
 from reducer.options import DoesNotFail, Options, Progress
 from reducer.pass_sets import core_at, failing_config, find_pass_set, is_of_passes, puts_in_alike
@@ -280,7 +283,12 @@ class Session:
         return plainly if plainly(self.case).interesting else predicate
 
     def _command(self, line: str, wanted: int) -> Command:
-        return Command(line, wanted, self.options.timeout, AdaptiveTimeout(self.options.timeout))
+        seconds = self.options.timeout
+        return Command(line, wanted, seconds, AdaptiveTimeout(seconds), self._printed)
+
+    def _printed(self, case: Case) -> Mapping[str, bytes]:
+        with self.pool.one() as judge:
+            return self._language.printed(case, judge)
 
     def _bounds(self, verdict: Verdict | None, subject: Subject) -> Bounds:
         """The bounds of every candidate, as far as the original keeps them."""

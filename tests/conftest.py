@@ -1,10 +1,12 @@
 """What many tests share: judges that take a second to start, and an empty database."""
 
 import json
+import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -14,6 +16,7 @@ from corpus.target import Target
 from oracles.judge import Judge
 from oracles.sandbox.sandbox import Sandbox
 from tests.helpers.failing import division_crash
+from triage.console import status
 from triage.store.database import Store
 
 
@@ -42,6 +45,14 @@ def note_newest(cache: Path, package: str, release: str = "") -> None:
     (cache / "newest" / f"{package}.json").write_text(json.dumps(facts))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_command_says_that_it_waits() -> Iterator[None]:
+    """On a busy machine any command may take the ten seconds after which it says what it is doing."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(status, "PLAIN_SECONDS", math.inf)
+        yield
+
+
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
 """No example fails for the time that it takes, which on a busy machine says nothing of it."""
@@ -62,12 +73,24 @@ def crash_judge(judge: Judge) -> Judge:
     return judge
 
 
-@pytest.fixture(scope="session")
-def relax_judge() -> Iterator[Judge]:
-    """A judge of Relax modules on TVM, at every level."""
-    pytest.importorskip("tvm_ffi", reason="tvm is not installed")
-    with Judge(Target("tvm"), format="relax") as opened:
-        yield opened
+def _judging(package: str, target: str, **options: Any) -> Callable[[], Iterator[Judge]]:
+    """A judge for the whole run, which takes seconds to start; where its package is not there, a skip."""
+
+    @pytest.fixture(scope="session")
+    def opened() -> Iterator[Judge]:
+        pytest.importorskip(package, reason=f"{package} is not installed")
+        with Judge(Target(target), **options) as found:
+            yield found
+
+    return opened
+
+
+torch_judge = _judging("torch", "torch")
+inductor_judge = _judging("torch", "inductor")
+tvm_judge = _judging("tvm", "tvm")
+tir_judge = _judging("tvm", "tvm", format="tir")
+relax_judge = _judging("tvm", "tvm", format="relax")
+top_relax_judge = _judging("tvm", "tvm", format="relax", lower_levels=False)
 
 
 @pytest.fixture(scope="session")

@@ -166,6 +166,7 @@ def graph_format(
     *,
     foreign: tuple[str, ...],
     is_foreign: Callable[[Path], bool],
+    runs_code: bool = True,
     calls_outside: Callable[[bytes], str] = only_computes,
     unit: str = "nodes",
 ) -> Format[GraphProgram]:
@@ -186,6 +187,7 @@ def graph_format(
         measure=measure,
         print_text=print_text,
         is_foreign=is_foreign,
+        runs_code=runs_code,
         calls_outside=calls_outside,
         from_worker=partial(_from_worker, name),
     )

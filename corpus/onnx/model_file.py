@@ -16,7 +16,6 @@ from google.protobuf.message import DecodeError
 from onnx import ModelProto, NodeProto, TensorProto, TypeProto, numpy_helper
 
 from corpus.errors import UserError
-from corpus.external import ExternalFile, find_external
 from corpus.onnx.graph import function_key, tensors, walk_all_graphs, walk_function, walk_model, walk_nodes
 from corpus.onnx.types import (
     DTYPES,
@@ -29,6 +28,7 @@ from corpus.onnx.types import (
     packed_bytes,
     untyped_copy,
 )
+from corpus.reading import ExternalFile, find_external
 from corpus.values import Tensor
 
 MAX_BYTES = (1 << 31) - 1

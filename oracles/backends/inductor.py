@@ -264,7 +264,8 @@ def without(config: Config, disabled: Iterable[str]) -> Config:
 
 def backend() -> Backend:
     """Describe this backend."""
-    from oracles.abilities import Backend, Graphs, Passes
+    from oracles.abilities import Backend, Graphs, Passes, Sequences
+    from oracles.worker.torch.options import OPTIONS
 
     return Backend(
         NAME,
@@ -281,5 +282,6 @@ def backend() -> Backend:
         programs=("g++", "clang++", "c++"),
         libraries=LIBRARIES,
         passes=Passes(DISABLED_BY, fired, suspects, optimizers, likely, without, stages),
+        sequences=Sequences.of_options(OPTIONS),
         graphs=(Graphs(("torch",), double=(("backend", "eager"), ("double", 1))),),
     )

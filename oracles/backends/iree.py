@@ -1,4 +1,4 @@
-"""IREE on the CPU: ONNX models by torch-mlir's importer; a part in the worker, and a part in crux."""
+"""IREE on the CPU: ONNX models by torch-mlir's importer, and StableHLO; a part in the worker, one in crux."""
 
 from __future__ import annotations
 
@@ -49,6 +49,8 @@ def load() -> str:
     from iree.compiler import api, ir
     from iree.compiler.extras import onnx_importer  # noqa: F401
 
+    from oracles.worker.stablehlo import build  # noqa: F401
+
     ir.Context()
     api._initializeGlobalCL("crux", "--mlir-disable-threading")
     return version(PACKAGE)
@@ -61,6 +63,8 @@ def run(
 
     Settings: `level` (of `LEVELS`), `code` (of `CODE`).
     """
+    import onnx
+
     from oracles.worker.onnx.program import fed_names, read_model
 
     model = read_model(program)
@@ -70,10 +74,47 @@ def run(
     enter("execute")
     results = _called(code, values)
     found = {
-        value.name: _from_view(view, value.type.tensor_type.elem_type)
+        value.name: _from_view(view, onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type))
         for value, view in zip(model.graph.output, results)  # noqa: B905 (Python 3.8)
     }
     return found if outputs is None else {name: found[name] for name in outputs}
+
+
+def run_stablehlo(
+    program: Any, inputs: dict[str, Any], settings: dict[str, Any], outputs: Any, enter: Callable[[str], None]
+) -> dict[str, Any]:
+    """Compile and run one module of StableHLO; `double` computes in float64, `show=source` gives its text."""
+    from iree.compiler import ir
+
+    from oracles.worker.stablehlo.run import prepared, source
+
+    if settings.get("show") == "source":
+        return source(ir, ir.Context(), program, inputs, bits=True)
+    text, values, results = prepared(ir, ir.Context(), program, inputs, settings, outputs)
+    code = _compiled(text, settings, enter, "stablehlo")
+    enter("execute")
+    views = _called(code, values)
+    return {name: _from_view(view, dtype) for (name, dtype), view in zip(results, views)}  # noqa: B905
+
+
+def open_program(name: str, content: str) -> dict[str, Any]:
+    """A module's text (in base64) as data, or an `error` in words."""
+    import base64
+
+    from iree.compiler import ir
+
+    from oracles.worker.stablehlo.read import capture
+
+    return capture(ir, ir.Context(), base64.b64decode(content))
+
+
+def describe(program: str, inputs: dict[str, Any]) -> dict[str, Any]:
+    """The types in a program of the format `stablehlo`, or an `error`."""
+    from iree.compiler import ir
+
+    from oracles.worker.stablehlo import build
+
+    return build.describe(ir, ir.Context(), program)
 
 
 def _imported(model: Any) -> str:
@@ -89,7 +130,9 @@ def _imported(model: Any) -> str:
     return str(module.get_asm())
 
 
-def _compiled(text: str, settings: dict[str, Any], enter: Callable[[str], None]) -> bytes:
+def _compiled(
+    text: str, settings: dict[str, Any], enter: Callable[[str], None], dialect: str = "onnx"
+) -> bytes:
     """The bytecode of a module, compiled stage by stage, so that an error tells of its phase."""
     import ctypes
     import tempfile
@@ -100,7 +143,7 @@ def _compiled(text: str, settings: dict[str, Any], enter: Callable[[str], None])
     session.set_flags(
         "--iree-hal-target-device=local",
         f"--iree-hal-local-target-device-backends={settings.get('code', CODE[0])}",
-        "--iree-input-type=onnx",
+        f"--iree-input-type={dialect}",
         "--iree-input-demote-f64-to-f32=false",
         f"--iree-opt-level={settings.get('level', LEVELS[0])}",
         "--iree-llvmcpu-target-cpu=generic",
@@ -152,7 +195,7 @@ UNLOWERED = re.compile(r"failed to legalize operation '(torch|math|arith)\.|unha
 ERROR = 2
 PLACE = re.compile(r"^(?:\S+:\d+:\d+|loc\([^)]*\)): ?", re.M)
 DUMP = re.compile(r"see current operation|:? %[\w:]+ = ")
-OPERATOR = re.compile(r'name = "onnx\.(\w+)"')
+OPERATOR = re.compile(r'name = "(onnx\.\w+)"|: "(stablehlo\.\w+)"')
 
 
 def _in_short(said: list[str]) -> str:
@@ -161,7 +204,7 @@ def _in_short(said: list[str]) -> str:
     for text in said:
         operator = OPERATOR.search(text)
         line = " ".join(PLACE.sub("", DUMP.split(text)[0]).replace("doesn't", "does not").split())
-        lines.append(f"{line} (onnx.{operator.group(1)})" if operator else line)
+        lines.append(f"{line} ({operator.group(1) or operator.group(2)})" if operator else line)
     return "\n".join(dict.fromkeys(lines)) or "the compiler fails without a diagnostic"
 
 
@@ -220,12 +263,11 @@ def _to_view(rt: Any, device: Any, value: Any) -> Any:
     )
 
 
-def _from_view(view: Any, code: int) -> Any:
+def _from_view(view: Any, declared: Any) -> Any:
     """The array of a result: IREE's integers have no sign, so that the declaration says which they are."""
     import numpy as np
-    from onnx import helper
 
-    dtype = np.dtype(helper.tensor_dtype_to_np_dtype(code))
+    dtype = np.dtype(declared)
     data = np.frombuffer(bytes(view.map()), dtype=np.uint8)
     size = int(np.prod(view.shape, dtype=np.int64)) * dtype.itemsize
     return data[:size].view(dtype).reshape(tuple(view.shape))
@@ -250,6 +292,18 @@ def configs(target: Target) -> tuple[Config, ...]:
     return tuple(Config(f"{code} {level}", (("level", level), ("code", code))) for level, code in ways)
 
 
+def graph_configs(target: Target) -> tuple[Config, ...]:
+    """For StableHLO its interpreter in jaxlib first; without jaxlib IREE's own at the least level."""
+    from oracles.backends import xla
+    from oracles.extras import is_installed
+    from oracles.verdict import Config
+
+    if is_installed(xla.PACKAGE):
+        return (Config("interpreter", xla.INTERPRETED, backend=xla.NAME), *configs(target))
+    plain = Config("vmvx O0", (("level", "O0"), ("code", "vmvx")))
+    return (plain, *(way for way in configs(target) if way.settings != plain.settings))
+
+
 UNSUPPORTED = re.compile(
     UNLOWERED.pattern + r"|[Uu]nsupported|not supported"
     r"|takes no input of|[Uu]nimplemented|[Nn]ot (yet )?implemented|SIGSEGV.* in onnx_cpp2py_export"
@@ -264,8 +318,18 @@ def classify(run: Run) -> str:
 
 def backend() -> Backend:
     """Describe this backend."""
-    from oracles.abilities import Backend
+    from oracles.abilities import Backend, Graphs
+    from oracles.extras import is_installed
 
+    has_interpreter = is_installed("jaxlib")
+    double = (("interpret", 1), ("double", 1))
+    stablehlo = Graphs(
+        ("stablehlo",),
+        double=double,
+        opens=("stablehlo",),
+        configs=graph_configs,
+        referee="xla" if has_interpreter else "",
+    )
     return Backend(
         NAME,
         PACKAGE,
@@ -277,4 +341,5 @@ def backend() -> Backend:
         tells_operators=True,
         lacks=NARROW,
         libraries=LIBRARIES,
+        graphs=(stablehlo,),
     )

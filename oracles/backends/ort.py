@@ -64,12 +64,15 @@ def run(
 ) -> dict[str, Any]:
     """Load, initialise and run one model (bytes or a path); `enter` is told of each phase when it begins.
 
-    Settings: `level` (of `LEVELS`), `disabled_optimizers`, `providers`, `threads`, `log`. What fails before
-    the first optimiser can have run is of the import.
+    Settings: `level` (of `LEVELS`), `disabled_optimizers`, `providers`, `threads`, `log`, and as `passes` the
+    case's own options. What fails before the first optimiser can have run is of the import.
     """
     from oracles.worker.ort.sessions import core, session_options
+    from oracles.worker.timing import rounds
 
-    session = core.InferenceSession(session_options(settings), program, isinstance(program, str), False)
+    session = core.InferenceSession(
+        session_options(settings, program, inputs), program, isinstance(program, str), False
+    )
     if settings.get("level") != "none":
         enter("optimise")
     providers = available(settings.get("providers") or ["CPUExecutionProvider"])
@@ -82,6 +85,8 @@ def run(
     # the public class asks at once where the outputs lie, and fails where the optimiser has removed one
     getattr(session, "output_meminfos", None)
     enter("execute")
+    for _ in rounds(settings, enter):
+        execute(session, inputs, outputs)
     return execute(session, inputs, outputs)
 
 
@@ -315,8 +320,9 @@ def _lacks_vnni() -> bool:
 
 def backend() -> Backend:
     """Describe this backend."""
-    from oracles.abilities import Backend
+    from oracles.abilities import Backend, Sequences
     from oracles.optimisers.ort_passes import DISABLING
+    from oracles.worker.ort.options import OPTIONS
 
     return Backend(
         NAME,
@@ -329,4 +335,5 @@ def backend() -> Backend:
         shows_optimised=True,
         libraries=LIBRARIES,
         passes=DISABLING,
+        sequences=Sequences.of_options(OPTIONS),
     )

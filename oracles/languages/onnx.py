@@ -59,7 +59,7 @@ def _open(
 
 
 def _names(model: ModelProto) -> frozenset[str]:
-    from oracles.naming.names import names_of
+    from oracles.naming import names_of
 
     return names_of(model)
 

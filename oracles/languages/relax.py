@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from corpus.case import Case
 from oracles.abilities import Describe, Language, Rewritten
-from oracles.naming.names import names_of_graph, pattern_of_graph
+from oracles.naming import names_of_graph, pattern_of_graph
 from oracles.numerics.graph_rewrites import REWRITES, Types
 from oracles.probes.graph_context import open_graph
 

@@ -6,7 +6,7 @@ from corpus.case import Case
 from corpus.tir.program import has_blocks, is_flat, marks, parse, words
 from corpus.tir.tree import Module
 from oracles.abilities import Language, Opened
-from oracles.naming.names import names_of_loops
+from oracles.naming import names_of_loops
 from oracles.numerics.compare import Tolerance
 from oracles.probes.tir_context import ROUNDING, TirContext, contradiction, interpretation_of
 from oracles.sandbox.executor import Executor

@@ -1,7 +1,7 @@
 """Programs of torch, to the judge."""
 
 from oracles.abilities import Language
-from oracles.naming.names import names_of_graph, pattern_of_graph
+from oracles.naming import names_of_graph, pattern_of_graph
 from oracles.probes.graph_context import open_graph
 
 LANGUAGE = Language(

@@ -17,7 +17,7 @@ import numpy as np
 from corpus.graphs.program import REF, Binding, GraphProgram, Json
 from corpus.values import Tensor, Value, is_float, widen
 from oracles.abilities import Opened, language_of
-from oracles.naming.names import names_of_graph
+from oracles.naming import names_of_graph
 from oracles.numerics.compare import Tolerance
 from oracles.numerics.floor_quotients import FloorQuotient, floor_quotient
 from oracles.numerics.input_noise import EPSILON, MOST_NOISE, NOISE_ULPS, element_of, grid_factor
@@ -240,7 +240,7 @@ def open_graph(
     case, graphs = opened.case, executor.backend.graphs_of(opened.case.format)
     double = Config("float64", graphs.double) if graphs is not None and graphs.double else None
     if graphs is not None and graphs.referee:
-        double = Config("float64", backend=graphs.referee)
+        double = Config("float64", graphs.double, backend=graphs.referee)
     job = Job(case.program, case.inputs, executor.configs[:1], format=case.format, passes=case.passes)
     job = replace(job, loads_only=case.loads_only)
     return GraphContext(case.parsed, job, executor, double=double, tolerance=tolerance, screen=screen)

@@ -1,7 +1,7 @@
 """Telling wrong results from rounding: how far may the un-optimised result itself move?
 
 On a mismatch the un-optimised program is run again under several perturbations
-(`oracles.numerics.noisy.perturbation`). That gives a spread for each element; an element counts as different
+(`oracles.numerics.perturbation`). That gives a spread for each element; an element counts as different
 only where it lies clearly beyond its spread.
 """
 

@@ -15,7 +15,7 @@ from corpus.onnx.graph import free_names, producers, walk_model, written_out
 from corpus.onnx.types import element_type
 from corpus.values import Value, is_float, widen
 from oracles.backends import find_backend
-from oracles.naming.names import names_of
+from oracles.naming import names_of
 from oracles.numerics.compare import Difference, Tolerance, compare, distance
 from oracles.numerics.input_noise import Types, static_dims, tensor_types, type_complaint
 from oracles.numerics.mismatch_kind import exceeds, has_no_scale, has_subnormal, is_linear, may_saturate

@@ -1,4 +1,4 @@
-"""Rounding-sized noise in an ONNX model, put in by `oracles.numerics.noisy.perturbation`."""
+"""Rounding-sized noise in an ONNX model, put in by `oracles.numerics.perturbation`."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ from oracles.numerics.input_noise import (
     perturb_inputs,
     tensor_types,
 )
-from oracles.numerics.noisy.exact import exact_results
-from oracles.numerics.noisy.perturbation import Perturbation
+from oracles.numerics.perturbation import Perturbation, exact_results
 from oracles.operators import arithmetic_of
 from oracles.probes.noise import SNAPPING, SampledNoise
 from oracles.probes.record import Recording, record_model

@@ -10,13 +10,13 @@ import onnx
 
 from corpus.case import Case
 from corpus.errors import UserError
-from corpus.external import ExternalFile
 from corpus.formats.onnx import parse
 from corpus.onnx.canonical import measure
 from corpus.onnx.check import repair
 from corpus.onnx.graph import outer_names, topological
 from corpus.onnx.model_file import map_weight
 from corpus.onnx.types import is_external, memory_bytes
+from corpus.reading import ExternalFile
 from corpus.target import Target
 from corpus.values import Value
 from oracles.backends import find_backend

@@ -27,7 +27,7 @@ from oracles.numerics.compare import (
     differing,
     distance,
 )
-from oracles.numerics.noisy.quantised import only_moves
+from oracles.numerics.quantised_noise import only_moves
 from oracles.operators import arithmetic_of
 from oracles.probes.context import Truth, truths
 from oracles.probes.divergence import Divergence

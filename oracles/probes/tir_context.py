@@ -9,7 +9,7 @@ import numpy as np
 
 from corpus.tir.program import parse
 from corpus.values import Tensor, Value
-from oracles.naming.names import names_of_loops
+from oracles.naming import names_of_loops
 from oracles.numerics.compare import Difference, Tolerance, compare_tensors, describe
 from oracles.probes.context import INTERPRETER, Context, Truth
 from oracles.probes.noise import Noise

@@ -4,10 +4,11 @@ import math
 
 from corpus.case import Case
 from oracles.backends import find_backend
-from oracles.naming.signature import signal_name, symptom_of_run
+from oracles.naming import signal_name, symptom_of_run
 from oracles.numerics.input_noise import contradiction, keeps_to
 from oracles.probes.context import Context, evidence, own, side_of
 from oracles.rules import Rule
+from oracles.text.failure_text import wordless_site
 from oracles.text.normalise import name_operators, parse_message, unwrap
 from oracles.verdict import Outcome, Phase, Run, Status, Symptom, Verdict
 
@@ -152,8 +153,9 @@ def _raised(run: Run, side: str, runs: tuple[Run, ...], context: Context) -> Ver
 def _summary(run: Run) -> str:
     parsed = parse_message(run.message)
     text = " ".join((unwrap(name_operators(parsed.rest)) or run.message).split())
+    site = parsed.site or wordless_site(text, run.trace)
     text = text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT].rstrip()}…"
-    place = f" in {parsed.site}" if parsed.site else f" of {parsed.op}" if parsed.op else ""
+    place = f" in {site}" if site else f" of {parsed.op}" if parsed.op else ""
     return f"{run.error}{place} during {run.phase}: {text}"
 
 

@@ -4,7 +4,7 @@ from corpus.case import Case
 from corpus.errors import UserError
 from oracles.abilities import language_of
 from oracles.backends import find_backend
-from oracles.naming.signature import symptom_of_run
+from oracles.naming import symptom_of_run
 from oracles.numerics.compare import compare_outputs
 from oracles.probes.context import Context, evidence, own
 from oracles.probes.wrong_side import UN_OPTIMISED

@@ -9,7 +9,7 @@ import onnx
 from corpus.case import Case
 from corpus.onnx.graph import free_names
 from corpus.values import Value, is_float, widen
-from oracles.naming.signature import symptom_of_difference, symptom_of_run
+from oracles.naming import symptom_of_difference, symptom_of_run
 from oracles.numerics.compare import Difference, compare, describe
 from oracles.numerics.floor_quotients import FloorQuotient, is_wrong_floor
 from oracles.numerics.input_noise import Contradiction, contradiction, keeps_to

@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 
 from corpus.allowance import OutOfTime
-from corpus.case import Case
+from corpus.case import PASSES, Case
 from corpus.errors import UserError
 from corpus.formats import find_format
 from corpus.formats.onnx import parse
@@ -101,7 +101,7 @@ class Executor:
             gpu=target.device.startswith("cuda"),
             watch=watch,
         )
-        self._others: dict[str, Sandbox] = {}
+        self._others: dict[tuple[str, str], Sandbox] = {}
         self._referee: Sandbox | None = None
         self._guarded: Sandbox | None = None
 
@@ -190,10 +190,10 @@ class Executor:
         if self._thinning and language_of(job.format).runs_quickly and not fresh:
             thin = tuple(_with(config, dict(self._thinning)) for config in job.configs)
             job = replace(job, configs=thin, shared=True)
-        for name, configs in groupby(job.configs, key=lambda config: config.backend):
+        for place, configs in groupby(job.configs, key=_place):
             part = replace(job, configs=tuple(configs))
             try:
-                runs += self._sandbox_of(name).run(part, fresh=fresh)
+                runs += self._sandbox_of(*place).run(part, fresh=fresh)
             except OutOfTime as error:
                 raise OutOfTime((*runs, *error.runs)) from None
         return tuple(runs)
@@ -256,12 +256,18 @@ class Executor:
             return []
         return answer
 
-    def _sandbox_of(self, name: str) -> Sandbox:
-        if not name:
+    def release_under(self, python: str) -> str:
+        """The version of the target's framework that another interpreter has."""
+        return f"{self.backend.package} {self._sandbox_of('', python).facts.get('version', '')}"
+
+    def _sandbox_of(self, name: str, python: str = "") -> Sandbox:
+        """The sandbox of another backend, or of the target's own under another interpreter."""
+        if not name and not python:
             return self._sandbox
-        if name not in self._others:
-            self._others[name] = Sandbox(name, limits=self.limits)
-        return self._others[name]
+        if (name, python) not in self._others:
+            own = name or self.target.backend
+            self._others[name, python] = Sandbox(own, python=python or None, limits=self.limits)
+        return self._others[name, python]
 
     def _sandboxes(self) -> Iterator[Sandbox]:
         yield self._sandbox
@@ -272,6 +278,11 @@ class Executor:
         yield from self._others.values()
 
 
+def _place(config: Config) -> tuple[str, str]:
+    """The backend and the interpreter of a way, "" where they are the target's."""
+    return config.backend, str(config.get("python") or "")
+
+
 def _with(config: Config, settings: Mapping[str, Any]) -> Config:
     return replace(config, settings=tuple({**dict(config.settings), **settings}.items()))
 
@@ -279,3 +290,42 @@ def _with(config: Config, settings: Mapping[str, Any]) -> Config:
 def _poisoned(case: Case, config: Config, poison: int, start: Phase) -> Job:
     job = Job(case.program, case.inputs, (config,), case.external, format=case.format, passes=case.passes)
     return replace(job, poison=poison, poisoned_from=start)
+
+
+def with_sequence(case: Case) -> Case:
+    """The case with the sequence that its target asks for (`@passes=A,B`), which is then the case's own.
+
+    Raises `UserError` for passes that the target does not have, or not in this order.
+    """
+    if case.target is None:
+        return case
+    target, names = _taken_apart(case.target)
+    case = replace(case.with_passes(names), target=target) if names else case
+    if complaint := misplaced(case.passes, target, case.format, case.program):
+        raise UserError(f"target {target}: @passes={','.join(case.passes)}: {complaint}")
+    return case
+
+
+def split(target: Target) -> tuple[Target, tuple[str, ...]]:
+    """The target without the sequence that it asks for, and that sequence; `UserError` as above."""
+    target, names = _taken_apart(target)
+    if complaint := misplaced(names, target, find_backend(target.backend).formats[0]):
+        raise UserError(f"target {target}: @passes={','.join(names)}: {complaint}")
+    return target, names
+
+
+def _taken_apart(target: Target) -> tuple[Target, tuple[str, ...]]:
+    asked = target.get(PASSES)
+    if not asked:
+        return target, ()
+    if find_backend(target.backend).sequences is None:
+        raise UserError(f"target {target}: runs no passes by name")
+    return target.without_setting(PASSES), tuple(name for name in asked.split(",") if name)
+
+
+def misplaced(passes: Sequence[str], target: Target, format: str, program: bytes = b"") -> str:
+    """Say why the target cannot run these passes in this order; empty if it can, or has no such passes."""
+    sequences = find_backend(target.backend).sequences
+    if not passes or sequences is None:
+        return ""
+    return sequences.misplaced(passes, sequences.facts_of(format, program))

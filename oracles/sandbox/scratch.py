@@ -8,7 +8,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from corpus.external import ExternalFile
+from corpus.reading import ExternalFile
 
 PREFIX = "tensorcrux-"
 LOCK = "lock"

@@ -289,6 +289,21 @@ def native_site(trace: str) -> str:
     return f"{files[-1]} {function_name(functions[-1])}" if files and functions else ""
 
 
+_PYTHON_FRAME = re.compile(r'^  File "(?:[^"\n]*/)?([^"\n]+)", line \d+, in (.+)$', re.M)
+_CHAINED = re.compile(r"^(?:The above exception was|During handling of the above)", re.M)
+
+
+def wordless_site(text: str, trace: str) -> str:
+    """`file.py function` that raised the first exception of a traceback, if its text is a class at most.
+
+    Any place may raise an `AssertionError` without words; "" where there are some.
+    """
+    if not re.fullmatch(r"\w*", text.strip(" :.\n")):
+        return ""
+    frames = _PYTHON_FRAME.findall(_CHAINED.split(trace, maxsplit=1)[0])
+    return " ".join(frames[-1]) if frames else ""
+
+
 def _words(message: str, tail: str) -> str:
     """The words of the exception, or of the cause that it quotes."""
     told = _TOLD.search(tail) or COMPILER.search(tail)

@@ -19,9 +19,11 @@ _WRAPPING = tuple(
         r"Load model from .+? failed:\s*",
         r"backend='\w+' raised:\s*",
         r"Non-zero status code returned while running \S+ node\. ?Name:'[^']*' ?Status Message: ",
+        r"(?s)\s*\bSet TORCHDYNAMO_VERBOSE=1 for the internal stack trace.*",
+        r"(?s)\s*\bWhile executing %\w+ : .*",
     )
 )
-"""What onnxruntime and dynamo put before a message on its way to the caller."""
+"""What onnxruntime and dynamo put before and behind a message on its way to the caller."""
 _INSTRUCTIONS = (r"(?m)^\s*%\S+ = .*\n?", r"(?m)^\s*(?:call|store|ret|br) .*%.*\n?")
 """Lines of LLVM's code."""
 _DROPPED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
@@ -150,6 +152,7 @@ _OPS = (
     re.compile(r"operator \((\w+)\)"),
     re.compile(r"Error converting operator (\w+)"),
     re.compile(r"(\w+)\(-?\d+\) is not a registered function/op"),
+    re.compile(r"While executing %.*? = call_\w+\[target=([\w.]+)\]"),
 )
 _SITE = re.compile(r"(?:^|(?<=[\s:]))(?:\S*/)?([\w.+-]+\.(?:cc|h|cpp|hpp|cu|cuh)):\d+ ")
 _FUNCTION_WORD = re.compile(r"(?:operator\(\)|[A-Za-z_~]\w*)(?=\s|$)")

@@ -1,5 +1,10 @@
-"""Fewer nodes of the main graph: whole operator types first, then single nodes; by cut, then by link."""
+"""Fewer nodes of the main graph: whole operator types first, then single nodes; by cut, then by link.
 
+Fewer of the case's own passes, too, which is the same search.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
@@ -13,7 +18,7 @@ from reducer.search import (
     drop_runs,
     find_essentials,
 )
-from reducer.subject.base import NodeSubject
+from reducer.subject.base import NodeSubject, Subject
 
 Groups: TypeAlias = list[list[int]]
 
@@ -165,6 +170,29 @@ def _cone(subject: NodeSubject, nodes: Items) -> Items:
     return found if 3 * len(found) <= max(nodes) else frozenset(range(len(subject.nodes)))
 
 
+def drop_passes(subject: Subject, hints: Hints) -> Search:
+    """Drop what the failure does not take; where a pass would miss one before it the backend refuses both."""
+    count = len(subject.passes)
+    if not count:
+        return subject
+    return (yield from over_sets(subject, _fewer_passes(count), partial(_keep, subject)))
+
+
+def _fewer_passes(count: int) -> SetSearch:
+    if (yield frozenset()):
+        return frozenset()
+    kept = yield from find_essentials(range(count), patience=count)
+    return (yield from drop_one_at_a_time(sorted(kept)))
+
+
+def _keep(subject: Subject, keep: Items) -> Subject:
+    return replace(subject, passes=tuple(_at(subject.passes, keep)))
+
+
+def _at(names: tuple[str, ...], places: Items) -> Iterator[str]:
+    return (name for place, name in enumerate(names) if place in places)
+
+
 MOVES = (
     Move("keep rare operator types", 200, keep_rare_types, once=True, on=NodeSubject),
     Move(
@@ -228,4 +256,5 @@ MOVES = (
         late=True,
         on=NodeSubject,
     ),
+    Move("drop passes", 250, drop_passes, on=Subject),
 )

@@ -22,10 +22,9 @@ from oracles.operators import arithmetic_of
 from reducer.move import Hints, Move, Search, all_at_once, over_sets, smaller_by
 from reducer.search import Items, drop_one_at_a_time
 from reducer.subject.base import NodeSubject, farthest, initializer, real_parts, type_of
-from reducer.subject.onnx.nodesets import declaration, keep_nodes
+from reducer.subject.onnx.nodesets import MOST_EMBEDDED, declaration, keep_nodes
 from reducer.subject.onnx.retype import change_model
 from reducer.subject.onnx.subject import OnnxSubject
-from reducer.subject.onnx.view import MOST_EMBEDDED
 from reducer.subject.order import size
 
 Change: TypeAlias = Callable[[Tensor], Tensor]

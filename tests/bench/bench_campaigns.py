@@ -20,8 +20,7 @@ from generators.mutations.modes import Mode
 from generators.strategies import coverage, uniform
 from oracles.backends import find_backend
 from oracles.judge import Judge
-from oracles.native.coverage import find_libraries
-from oracles.native.watching import Watch
+from oracles.native.watching import Watch, find_libraries
 from oracles.relation.operator import Operator
 from oracles.verdict import Outcome, Phase, Verdict
 from tests.bench.bench_generate import HIRFUZZ

@@ -29,8 +29,7 @@ from generators.reach import NATIVE, is_sampled
 from generators.seeds import BLOCK
 from oracles.backends import find_backend
 from oracles.judge import Judge
-from oracles.native.coverage import find_libraries
-from oracles.native.watching import Watch
+from oracles.native.watching import Watch, find_libraries
 from tests.bench.curves import picture, told
 from tests.helpers.campaigns import Remembering
 from triage.campaigns.coverage_sync import release_result

@@ -13,7 +13,7 @@ from statistics import median
 
 import pytest
 
-from oracles.naming.signature import Signature
+from oracles.naming import Signature
 from tests.helpers.failing import healthy, verdict
 from triage.bugs.failures import record_failure, record_reduction
 from triage.bugs.known import load_known

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.bench.clustering_peers import PEERS
-from triage.clustering.traces import cluster_traces, trace_signature
+from triage.clustering.grouping import cluster_traces, trace_signature
 
 pytestmark = pytest.mark.bench
 FOLDER = os.environ.get("CRUX_TRACES_BENCH", "")

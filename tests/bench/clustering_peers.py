@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from oracles.naming.names import signature_of_text
+from oracles.naming import signature_of_text
 from triage.clustering.linkage import average_linkage
 
 Texts = Mapping[str, str]

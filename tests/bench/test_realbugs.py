@@ -1,13 +1,18 @@
 """Each record of a real bug is a valid model, by itself and within its host, and names a thread."""
 
+import subprocess
+import sys
+
 import onnx
 import pytest
 
-from tests.bench.realbugs.bugs import BUGS
+from tests.bench.realbugs.bugs import BUGS, MODELS
 from tests.bench.realbugs.host import within_host
+from tests.bench.realbugs.torch_bugs import TORCH
+from tests.helpers.commands import needs
 
 
-@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.id)
+@pytest.mark.parametrize("bug", MODELS, ids=lambda bug: bug.id)
 def test_a_record_builds_valid_models_small_and_in_its_host(bug):
     model = bug.build()
     onnx.checker.check_model(model, full_check=True)
@@ -26,3 +31,38 @@ def test_records_differ_and_name_their_thread_and_what_was_wrong():
         assert bug.address.rsplit("/", 1)[1].isdigit()
         assert all((bug.title, bug.culprits, bug.outcome))
         assert bug.last_good != bug.release != bug.first_fixed
+
+
+@needs("torch")
+def test_a_torch_record_runs_in_eager_mode_within_a_host_of_two_hundred_nodes(tmp_path):
+    """All in one process, which loads torch once; one of them asks for what eager refuses."""
+    hosted = [bug.write_script(tmp_path / bug.id) for bug in TORCH]
+    done = subprocess.run([sys.executable, "-c", RUNS, *hosted], capture_output=True, text=True, check=True)
+    counts = dict(line.split() for line in done.stdout.splitlines())
+    refused = {path.parent.name for path in hosted} - set(counts)
+    assert refused == {"torch-target-out-of-range"}
+    assert all(int(count) >= 200 for count in counts.values())
+
+
+RUNS = """
+import os, sys, torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+class Counted(TorchDispatchMode):
+    calls = 0
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        Counted.calls += 1
+        return function(*args, **(kwargs or {}))
+
+for path in sys.argv[1:]:
+    space = {"__name__": "__main__"}
+    exec(open(path).read(), space)
+    Counted.calls = 0
+    try:
+        with Counted(), torch.no_grad():
+            space["model"](*space["inputs"])
+    except RuntimeError as error:
+        assert "between 0 and 1" in str(error)
+    else:
+        print(os.path.basename(os.path.dirname(path)), Counted.calls)
+"""

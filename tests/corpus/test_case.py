@@ -12,10 +12,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 from corpus.case import Case
 from corpus.errors import UserError
-from corpus.external import ExternalFile
 from corpus.load import open_case
 from corpus.outputs import own
-from corpus.reading import SCRATCH
+from corpus.reading import SCRATCH, ExternalFile
 from corpus.target import Target
 from tests.helpers.counting import calls_of
 from tests.helpers.models import external, identity, model, relu, value, write

@@ -32,7 +32,7 @@ from corpus.onnx.text import print_text
 from corpus.target import Target
 from generators.mixture import Plan, make_cases
 from oracles.judge import Judge
-from oracles.naming.names import names_of_case, signature
+from oracles.naming import names_of_case, signature
 from tests.helpers.models import cyclic, external, model, value
 from triage.language import language_of, list_case
 from triage.pages.differences import describe_differences

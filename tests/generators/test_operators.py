@@ -9,18 +9,35 @@ import onnx
 import pytest
 from onnx import shape_inference
 
+from corpus.onnx.check import checker_complaint
+from corpus.onnx.types import inferred_types
 from corpus.target import Target
 from generators.growth.fragments import new_scope
 from generators.growth.grow import Program, finish
-from generators.growth.steps import apply
+from generators.growth.steps import apply, place
 from generators.language.profile import draw_profile
+from generators.language.scope import Scope
 from generators.language.values import RandomSource
+from generators.mixture import Plan, make_cases
+from generators.seeds import BLOCK
+from generators.strategies.aten import COMPANIONS
 from oracles.backends import find_backend
-from oracles.operators import all_operators, find_operator
+from oracles.operators import all_operators, aten_operators, find_operator
+from oracles.relation.open_checks import volume
 from oracles.relation.operator import Operator
-from oracles.relation.program import LAST_OPSET, MAX_RANK, ONNX_REALMS
-from oracles.relation.types import ANYTHING, BOOL, I64, DType, Range
+from oracles.relation.program import (
+    LAST_OPSET,
+    MAX_ELEMENTS,
+    MAX_RANK,
+    ONNX_REALMS,
+    Call,
+    DoesNotFit,
+    DTypeFamily,
+)
+from oracles.relation.types import ANYTHING, BOOL, F32, I64, U8, DType, Range, TensorType
 from oracles.sandbox.sandbox import Job
+from oracles.verdict import Config
+from oracles.worker.onnx import DOMAIN
 from tests.generators.agreement import inference_agrees, is_within, spelt, value_agrees
 
 OPERATORS = pytest.mark.parametrize("operator", all_operators(), ids=lambda operator: operator.name)
@@ -155,3 +172,191 @@ def test_bounds_of_the_types_hold_their_hazards():
     assert not find_operator("Relu").takes(DType.I8, MAX_RANK, 13)
     assert not find_operator("Not").takes(I64, 1, LAST_OPSET)
     assert find_operator("Not").takes(BOOL, 1, LAST_OPSET)
+
+
+# The laws of recognisers and solvers, for every entry that is found
+
+
+def scope_of(operator: Operator, number: int, *, hazards: bool = True) -> Scope:
+    draws = RandomSource(f"back/{operator.name}/{number}")
+    profile = draw_profile(draws)
+    opset = draws.between(operator.since, operator.until)
+    if not hazards:
+        profile = replace(profile, extreme=0.0, shared=0.0, dims=tuple(dim for dim in profile.dims if dim))
+    return new_scope(draws, replace(profile, opset=opset, realms=ONNX_REALMS))
+
+
+def sampled(operator: Operator, scope: Scope) -> Call | None:
+    dtype, rank = scope.draws.pick(operator.dtypes_at(scope.opset)), scope.draws.pick(operator.ranks)
+    if not operator.takes(dtype, rank, scope.opset):
+        return None
+    try:
+        return operator.sample(scope, scope.create(dtype, scope.shape(rank), operator.domain))
+    except DoesNotFit:
+        return None
+
+
+def wanted_types(operator: Operator, scope: Scope) -> Iterator[TensorType]:
+    """Any type, and what the operator's own sampler leads to."""
+    for _ in range(6):
+        yield TensorType(scope.draws.pick(tuple(DType)), scope.shape(scope.draws.below(6)))
+    call = sampled(operator, scope)
+    if call is not None:
+        yield operator.infer(call)[0]
+
+
+def solved(operator: Operator, wanted_programs: int = 12) -> Iterator[Program]:
+    """Programs of one node that the solver found, on operands without hazards."""
+    for number in range(600):
+        scope = scope_of(operator, number, hazards=False)
+        for wanted in list(wanted_types(operator, scope))[::-1]:
+            if not operator.recognises(wanted, scope.opset) or volume(wanted.shape) > MAX_ELEMENTS:
+                continue
+            mark = scope.mark()
+            if place(scope, operator, operator.solve(scope, wanted)):
+                yield finish(scope)
+                wanted_programs -= 1
+                break
+            scope.restore(mark)
+        if not wanted_programs:
+            return
+
+
+@OPERATORS
+def test_what_is_recognised_is_solved(operator):
+    found = 0
+    for number in range(3000):
+        scope = scope_of(operator, number)
+        for wanted in wanted_types(operator, scope):
+            if volume(wanted.shape) <= MAX_ELEMENTS and operator.recognises(wanted, scope.opset):
+                call = operator.solve(scope, wanted)
+                assert operator.infer(call)[0] == wanted
+                assert all(volume(operand.shape) <= MAX_ELEMENTS for operand in call.present)
+                found += 1
+        if found >= 100 or (number > 150 and found >= 10):
+            break
+    assert found >= 10
+
+
+@OPERATORS
+def test_what_is_sampled_is_recognised(operator):
+    found = 0
+    for number in range(3000):
+        scope = scope_of(operator, number)
+        call = sampled(operator, scope)
+        if call is not None:
+            wanted = operator.infer(call)[0]
+            assert volume(wanted.shape) > MAX_ELEMENTS or operator.recognises(wanted, scope.opset), wanted
+            found += 1
+        if found == 60:
+            break
+    assert found >= 10
+
+
+@OPERATORS
+def test_onnx_and_a_run_agree_with_what_was_solved(operator, ort_sandbox):
+    """The type that onnx infers where it infers one, and the type that the un-optimised backend returns."""
+    found = 0
+    for program in solved(operator):
+        assert checker_complaint(program.model) is None
+        inferred = inferred_types(program.model)
+        run = ort_sandbox.run(Job(program.model.SerializeToString(), program.inputs, UNOPTIMISED))[0]
+        if run.signal:
+            continue  # a crash of the un-optimised backend is a find of its own, and no word about the types
+        assert run.is_ok, run.message
+        for name, value in run.outputs.items():
+            own = program.types[name]
+            assert value_agrees(value, own)
+            if name in inferred:
+                assert inference_agrees(inferred[name], own)
+        found += 1
+    assert found >= 6
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("Not", TensorType(F32, (2,))),
+        ("Less", TensorType(F32, (2,))),
+        ("MatMul", TensorType(F32, (2, 0))),
+        ("Unsqueeze", TensorType(F32, (2, 3))),
+        ("GlobalMaxPool", TensorType(F32, (1, 2, 3, 1))),
+        ("Size", TensorType(I64, (1,))),
+        ("DepthToSpace", TensorType(F32, (1, 1, 3, 2))),
+        ("Conv", TensorType(F32, (2, 3))),
+        ("LSTM", TensorType(F32, (3, 3, 1, 2))),
+        ("QuantizeLinear", TensorType(BOOL, ())),
+        ("ArgMax", TensorType(U8, (1,))),
+    ],
+)
+def test_what_no_call_can_give_is_not_recognised(name, wanted):
+    operator = find_operator(name)
+    assert not any(operator.recognises(wanted, opset) for opset in range(operator.since, operator.until + 1))
+
+
+# Operators of torch itself: each entry's programs run in eager torch with the types and ranges it says
+
+SHORT = {operator.name.rpartition(".")[2]: operator for operator in aten_operators()}
+
+
+def aten_programs_of(operator: Operator) -> Iterator[Program]:
+    """A program of this one operator for each element type that it takes."""
+    for dtype in operator.dtypes:
+        for number in itertools.count():
+            draws = RandomSource(f"{operator.name}/{dtype}/{number}")
+            profile = draw_profile(draws)
+            dims = tuple(dim for dim in profile.dims if dim)
+            realms = frozenset({DTypeFamily.ATEN, DTypeFamily.NARROW})
+            scope = new_scope(draws, replace(profile, extreme=0.0, shared=0.0, dims=dims, realms=realms))
+            try:
+                focus = scope.create(dtype, scope.shape(draws.pick(operator.ranks)), operator.domain)
+            except DoesNotFit:
+                continue
+            if apply(scope, operator, focus):
+                yield finish(scope)
+                break
+            if number > 300:
+                break
+
+
+def job_of(program: Program) -> Job:
+    return Job(program.model.SerializeToString(), program.inputs, (Config("eager"),))
+
+
+@pytest.mark.parametrize("operator", aten_operators(), ids=lambda operator: operator.name.rpartition(".")[2])
+def test_an_entry_runs_in_eager_torch_with_each_type_and_as_its_rules_say(operator, torch_sandbox):
+    programs = list(aten_programs_of(operator))
+    assert len(programs) >= 0.7 * len(operator.dtypes)
+    for program in programs:
+        (run,) = torch_sandbox.run(job_of(program))
+        assert run.is_ok, run.message
+        for name, value in run.outputs.items():
+            assert value_agrees(value, program.types[name])
+            assert is_within(value, program.ranges[name])
+
+
+def test_there_are_many_and_none_is_in_a_program_of_another_target():
+    assert len(SHORT) > 150
+    assert not {operator.name for operator in aten_operators()} & {one.name for one in all_operators()}
+    for case in make_cases(Plan(nodes=4), range(4 * BLOCK)):
+        model = onnx.ModelProto.FromString(case.program)
+        assert all(node.domain != DOMAIN for node in model.graph.node)
+
+
+def test_a_mixture_for_torch_is_mostly_of_them_and_the_checker_accepts_it():
+    holding, checked = 0, 0
+    for case in make_cases(Plan(nodes=4, dialect="aten"), range(4 * BLOCK)):
+        model = onnx.ModelProto.FromString(case.program)
+        names = {node.op_type for node in model.graph.node if node.domain == DOMAIN}
+        holding += bool(names)
+        assert case.settings or names <= set(SHORT)  # a disruptive one may hold an operator that is none
+        if names and not case.settings and checked < 8:
+            checked += 1
+            assert checker_complaint(model) is None
+            assert {each.domain: each.version for each in model.opset_import}[DOMAIN] == 1
+    assert holding > 2.5 * BLOCK
+    assert checked == 8
+
+
+def test_companions_are_operators_of_onnx():
+    assert {operator.name for operator in all_operators()} >= COMPANIONS

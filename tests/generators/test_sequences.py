@@ -58,5 +58,22 @@ def test_a_campaign_gives_half_of_its_cases_a_sequence_wherever_it_begins():
 
 
 def test_a_backend_without_named_passes_gets_none():
-    for plan in (Plan("random", passes_of="ort"), Plan("random", passes_of="tvm", sequences=False)):
+    for plan in (Plan("random", passes_of="openvino"), Plan("random", passes_of="tvm", sequences=False)):
         assert not any(case.passes for case in cases(plan, range(0, 8)))
+
+
+def test_a_fifth_of_the_cases_of_ort_and_inductor_set_options_of_theirs():
+    for name in ("ort", "inductor"):
+        known = find_backend(name).sequences
+        assert known is not None
+        found = [each for first in range(0, 3200, 16) for each in sequences(range(first, first + 16), name)]
+        assert 0.15 < sum(map(bool, found)) / len(found) < 0.25
+        assert {member for each in found for member in each} == set(known.names)
+        assert not [each for each in found if known.misplaced(each, frozenset())]
+        assert all(len({member.partition("=")[0] for member in each}) == len(each) for each in found)
+
+
+def test_the_five_passes_that_need_more_of_a_module_are_drawn():
+    counts = Counter(name.partition(":")[0] for each in drawn(4800) for name in each)
+    wanted = ["LiftTransformParams", "ToMixedPrecision", "Gradient", "FuseOpsByPattern", "UpdateVDevice"]
+    assert min(counts[name] for name in wanted) >= 5

@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpus.errors import UserError
-from corpus.target import Target
 from corpus.tir.document import from_bytes, to_bytes
 from corpus.tir.program import holds_blocks, is_rooted, make_inputs, parse
 from corpus.tir.scopes import problems
@@ -24,7 +23,6 @@ from generators.tir.extremes import has_extremes
 from generators.tir.mutators import all_mutators
 from generators.tir.programs import grown, is_sound, lowered, make_program
 from oracles.backends import find_backend
-from oracles.judge import Judge
 from oracles.tir.interpreter import interpret
 from oracles.verdict import Outcome
 from tests.helpers.wrong_loops import WRONG, notices
@@ -110,9 +108,8 @@ def test_a_case_of_a_campaign_keeps_the_passes_of_its_program():
         assert parse(case.program) == make_program(seed, 6).module
 
 
-def test_tvm_runs_what_is_made_and_agrees_with_the_interpreter_on_plain_programs():
-    with Judge(Target("tvm"), format="tir") as judge:
-        outcomes = [judge.verdict(case).outcome for case in make_cases(Plan("tir", nodes=4), range(4))]
+def test_tvm_runs_what_is_made_and_agrees_with_the_interpreter_on_plain_programs(tir_judge):
+    outcomes = [tir_judge.verdict(case).outcome for case in make_cases(Plan("tir", nodes=4), range(4))]
     assert Outcome.INVALID not in outcomes
     assert Outcome.UNSUPPORTED not in outcomes
 

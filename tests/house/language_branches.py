@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 PACKAGES = ("corpus", "oracles", "reducer", "generators", "triage")
-NAMES = frozenset({"onnx", "torch", "relax", "tir"})
+NAMES = frozenset({"onnx", "torch", "relax", "tir", "stablehlo"})
 ROOMS = (
     *("corpus/formats/", "corpus/onnx/", "corpus/graphs/", "corpus/tir/"),
     *("oracles/languages/", "oracles/worker/", "oracles/tir/"),

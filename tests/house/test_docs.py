@@ -4,7 +4,12 @@ import dataclasses
 import os
 import re
 import shlex
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import unquote, urldefrag
 
 import pytest
 
@@ -154,3 +159,96 @@ def test_the_guide_to_a_backend_names_fields_that_there_are():
     named = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs/own-backend.md").read_text(), flags=re.MULTILINE)
     assert named
     assert {*named} <= {each.name for each in dataclasses.fields(Backend)}
+
+
+# What assistants read names what there is: commands, files, exit codes
+
+AGENTS = (ROOT / "AGENTS.md").read_text()
+GUIDE = (ROOT / "docs/for-agents.md").read_text()
+INDEX = (ROOT / "llms.txt").read_text()
+
+
+def test_the_file_for_who_works_here_is_short_and_names_files_that_exist():
+    assert len(AGENTS.splitlines()) < 120
+    named = re.findall(r"`((?:[\w.-]+/)+[\w.-]*|[\w.-]+\.(?:md|toml|py))`", AGENTS)
+    named = [each for each in named if not {"NAME.py", "utils.py"} & {*each.split("/")}]
+    assert len(named) > 15
+    assert [each for each in named if not (ROOT / each).exists()] == []
+
+
+def test_the_index_links_every_guide_and_nothing_else():
+    links = re.findall(r"\]\(([^)]+)\)", INDEX)
+    assert [each for each in links if not (ROOT / each).is_file()] == []
+    pages = {f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")}
+    special = {"docs/index.md", "docs/findings.md", "docs/relax.md", "docs/tir.md"}
+    assert pages - special <= {*links}
+
+
+@pytest.mark.parametrize("text", [GUIDE, INDEX], ids=["guide", "index"])
+def test_each_exit_code_of_the_reference_is_there(text):
+    codes = re.findall(r"^- (\d+): ", COMMANDS_PAGE.read_text(), flags=re.MULTILINE)
+    assert codes == ["0", "1", "2", "3", "130"]
+    said = text[text.index("Exit codes") :]
+    assert [code for code in codes if not re.search(rf"\b{code}\b", said)] == []
+
+
+def test_the_commands_of_the_guide_exist():
+    named = set(re.findall(r"`crux ([a-z]+)", GUIDE))
+    assert {"check", "reduce", "report", "triage", "schema"} <= named <= commands().keys()
+
+
+# The documents become a static site in which every link leads somewhere
+
+TREE = Path(__file__).parents[2]
+
+
+class Links(HTMLParser):
+    """The links of a page, what it loads, and the places in it that can be linked to."""
+
+    def __init__(self, page: Path) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.loaded: list[str] = []
+        self.places: set[str] = set()
+        self.feed(page.read_text())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = dict(attrs)
+        self.places |= {text for name in ("id", "name") if (text := found.get(name))}
+        if tag == "a" and (target := found.get("href")):
+            self.links.append(target)
+        if target := found.get("src") or (found.get("href") if tag == "link" else None):
+            self.loaded.append(target)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("zensical")
+    folder = tmp_path_factory.mktemp("site")
+    shutil.copytree(TREE / "docs", folder / "docs")
+    shutil.copy(TREE / "mkdocs.yml", folder)
+    command = [sys.executable, "-m", "zensical", "build", "-f", "mkdocs.yml", "--strict"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr)[-3000:]
+    return folder / "site"
+
+
+def test_every_page_of_the_documents_is_in_the_site(site):
+    pages = [path.stem for path in (TREE / "docs").glob("*.md")]
+    assert [name for name in pages if not (site / f"{name}.html").is_file()] == []
+
+
+def test_every_link_leads_somewhere_and_no_page_loads_from_elsewhere(site):
+    pages = {path: Links(path) for path in site.rglob("*.html") if path.name != "404.html"}
+    assert pages
+    for page, found in pages.items():
+        assert [each for each in found.loaded if each.startswith(("http", "//"))] == []
+        for link in found.links:
+            target, place = urldefrag(unquote(link))
+            if target.startswith(("http:", "https:", "mailto:")):
+                continue
+            other = (page.parent / target).resolve() if target else page
+            other = other / "index.html" if other.is_dir() else other
+            assert other.is_file(), f"{page.name}: {link}"
+            if place and other in pages and not place.startswith("__"):
+                assert place in pages[other].places, f"{page.name}: {link}"

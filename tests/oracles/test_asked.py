@@ -1,7 +1,10 @@
 """The oracles that are asked for by name: further ways to run a case that passes otherwise."""
 
-from collections.abc import Iterator
+import importlib
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import onnx
@@ -9,14 +12,25 @@ import pytest
 
 from corpus.case import Case
 from corpus.errors import UserError
+from corpus.graphs.program import REF, Binding, Graph, GraphProgram, Input
 from corpus.target import Target
+from corpus.tir.document import to_bytes
+from corpus.tir.tree import For, Function, Module, Store
+from corpus.tir.values import Buffer, Call, Const, Load, Var
+from corpus.values import Value
+from oracles.backends import backends
 from oracles.judge import Judge
 from oracles.numerics.rewrites import REWRITES
 from oracles.optional import REPEATS, Asking, asked_oracles, find_asked, slower
 from oracles.optional import timed as timed_ways
+from oracles.probes.context import Context
+from oracles.rules.failures import hang
+from oracles.sandbox import processes
 from oracles.sandbox.executor import configs_of
-from oracles.verdict import Config, Outcome, Phase, Run, Status
+from oracles.verdict import Config, Limits, Outcome, Phase, Run, Status, Verdict
+from tests.helpers.failing import model
 from tests.helpers.models import case_of as case
+from tests.helpers.models import model_of
 
 F = np.float32
 ASKED = Target.parse("ort@oracles=metamorphic,determinism,devices,perf")
@@ -144,3 +158,150 @@ def test_a_run_says_what_its_execution_took(judge):
     big = case("g (float[600,600] x) => (float[600,600] y) { y = MatMul(x, x) }", x=np.ones((600, 600), F))
     (run,) = judge.runs(big, judge.configs[:1])
     assert 0 < run.execute_seconds <= run.cpu_seconds
+
+
+# The oracle `perf` on programs that are really slow when they are optimised, on each kind of target
+
+SIZE, ROWS, TANGENTS = 2_000, 6_000, 10
+
+
+def recomputed(rows: int = ROWS) -> bytes:
+    """A row of tangents added to each row of a matrix: inductor computes it anew for every row."""
+    steps = " ".join(f"x{at + 1} = Tan (x{at})" for at in range(TANGENTS))
+    ends = f"(float[1,{SIZE}] x0, float[{rows},1] y) => (float[1,1] s)"
+    return model_of(f"g {ends} {{ {steps} z = Add (x{TANGENTS}, y) s = ReduceSum (z) }}").SerializeToString()
+
+
+def exponentials() -> bytes:
+    return model_of(f"g (float[{SIZE}] x) => (float[{SIZE}] y) {{ y = Exp (x) }}").SerializeToString()
+
+
+def graph(format: str, inputs: Mapping[str, Value], outputs: tuple[str, ...], *bindings: Binding) -> Case:
+    """Return a case of one function."""
+    taken = [
+        Input(name, value.dtype.name, value.shape)
+        for name, value in inputs.items()
+        if isinstance(value, np.ndarray)
+    ]
+    program = GraphProgram(format, Graph(tuple(taken), bindings, outputs))
+    return Case(format, program.to_bytes(), dict(inputs))
+
+
+def ref(name: str) -> dict[str, str]:
+    return {REF: name}
+
+
+def loops() -> bytes:
+    read, made, var = Buffer("A", (Const(SIZE),), "float32"), Buffer("B", (Const(SIZE),), "float32"), Var("i")
+    store = Store("B", (var,), Call("exp", (Load("A", (var,), "float32"),), "float32"))
+    loop = For(var, Const(0), Const(SIZE), "serial", (store,))
+    return to_bytes(Module({"main": Function((read, made), (loop,))}))
+
+
+def verdict_on(case: Case, target: str) -> Verdict:
+    with Judge(Target.parse(target), format=case.format) as judge:
+        return judge.verdict(case)
+
+
+def is_slower(verdict: Verdict) -> bool:
+    return verdict.outcome is Outcome.PERF and "slower when optimised" in verdict.title
+
+
+@pytest.fixture
+def slowed(monkeypatch: pytest.MonkeyPatch) -> str:
+    module = importlib.import_module("tests.oracles.sandboxed.slowed_tvm")
+    monkeypatch.setitem(backends(), "slowed_tvm", module.backend())
+    return "slowed_tvm@oracles=perf"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("format", ["onnx", "relax", "tir"])
+def test_a_pass_of_tvm_that_makes_programs_slow_is_reported(format, slowed):
+    x = np.linspace(-1, 1, SIZE, dtype="float32")
+    if format == "relax":
+        case = graph(format, {"x": x}, ("y",), Binding("y", "relax.exp", (ref("x"),)))
+    else:
+        inputs = {"x": x} if format == "onnx" else {"A": x, "B": np.zeros_like(x)}
+        case = Case(format, exponentials() if format == "onnx" else loops(), inputs)
+    assert is_slower(verdict_on(case, slowed))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("target", ["inductor", "torch"])
+def test_a_model_that_inductor_makes_slow_is_reported_for_it_and_for_torch(target):
+    x, y = np.linspace(-1, 1, SIZE, dtype="float32")[None], np.ones((ROWS, 1), "float32")
+    assert is_slower(verdict_on(Case("onnx", recomputed(), {"x0": x, "y": y}), f"{target}@oracles=perf"))
+    few = Case("onnx", recomputed(2), {"x0": x, "y": y[:2]})
+    assert verdict_on(few, f"{target}@oracles=perf").outcome is Outcome.PASS
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("target", ["inductor", "torch"])
+def test_so_is_a_program_of_torch_itself(target):
+    x, y = np.linspace(-1, 1, SIZE, dtype="float32")[None], np.ones((ROWS, 1), "float32")
+    steps = [Binding(f"x{at + 1}", "torch.tan", (ref(f"x{at}"),)) for at in range(TANGENTS)]
+    steps += [
+        Binding("z", "operator.add", (ref(f"x{TANGENTS}"), ref("y"))),
+        Binding("s", "torch.sum", (ref("z"),)),
+    ]
+    case = graph("torch", {"x0": x, "y": y}, ("s",), *steps)
+    assert is_slower(verdict_on(case, f"{target}@oracles=perf"))
+
+
+# A compiler that takes long is no hang: it gets more time, and what it gives is compared as usual
+
+TARGET = Target("inductor")
+
+
+@pytest.fixture(scope="module")
+def chain() -> Case:
+    pytest.importorskip("torch")
+    nodes = [("Tanh", ["x"], ["a"]), ("MatMul", ["a", "x"], ["b"]), ("Softmax", ["b"], ["y"])]
+    graph = model(nodes, {"x": (1, [4, 4])}, {"y": (1, [4, 4])})
+    return Case("onnx", graph.SerializeToString(), {"x": np.eye(4, dtype=np.float32)}, TARGET)
+
+
+def compiled(case: Case) -> Run:
+    with Judge(TARGET) as judge:
+        return judge.runs(case, judge.configs[1:2])[0]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    ("plain", "took", "outcome"),
+    [(2.0, 39.0, Outcome.UNDECIDED), (2.0, 61.0, Outcome.TIMEOUT), (2.0, 0.1, Outcome.TIMEOUT)],
+)
+def test_a_hang_takes_twenty_times_the_plain_run_or_sleeps(plain, took, outcome):
+    context = SimpleNamespace(
+        steps=1, names=frozenset(), executor=SimpleNamespace(limits=Limits(cpu_seconds=20))
+    )
+    runs = (
+        Run(Config("none"), Status.OK, Phase.EXECUTE, cpu_seconds=plain),
+        Run(Config("all"), Status.TIMEOUT, Phase.OPTIMISE, cpu_seconds=took),
+    )
+    verdict = hang(Case("onnx", b"", {}), runs, cast(Context, context))
+    assert verdict is not None
+    assert verdict.outcome is outcome
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_model_that_compiles_slowly_passes_and_says_what_it_took(chain):
+    usual = compiled(chain)
+    short = Limits(cpu_seconds=usual.cpu_seconds / 5, wall_seconds=60)
+    heard: list[str] = []
+    processes.LISTENERS.append(heard.append)
+    try:
+        with Judge(TARGET, limits=short) as judge:
+            first = judge.runs(chain, judge.configs[:2])
+            verdict = judge.verdict(chain)
+    finally:
+        processes.LISTENERS.remove(heard.append)
+    assert first[1].status is Status.TIMEOUT
+    assert verdict.outcome is Outcome.PASS, verdict.title
+    assert any("no hang" in note for note in verdict.notes), verdict.notes
+    assert all(": " in text for text in heard)

@@ -14,8 +14,8 @@ from corpus.formats import find_format
 from corpus.graphs.program import GraphProgram
 from corpus.load import Imported, open_case
 from corpus.target import Target
-from oracles.sandbox.importing import imported, open_foreign
 from oracles.sandbox.sandbox import Sandbox
+from oracles.sandbox.scripts import imported, open_foreign
 from oracles.verdict import Limits
 
 LIMITS = Limits(60.0, 180.0, 4 << 30)

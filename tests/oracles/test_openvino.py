@@ -22,6 +22,7 @@ from oracles.operators import all_operators
 from oracles.sandbox.executor import configs_of
 from oracles.verdict import Config, Outcome, Phase, Run, Status
 from tests.helpers.commands import needs
+from triage.causes.consequences import find_root
 
 OPENVINO = Target("openvino")
 F4 = np.ones(2, "float32")
@@ -116,3 +117,14 @@ def test_nine_tests_of_ten_are_of_what_it_has(judge):
     plan = Plan("random", legality=Legality(judge.executor.vocabulary(), lacks=backend.lacks))
     outcomes = Counter(judge.verdict(each).outcome for each in make_cases(plan, range(300, 330)))
     assert outcomes[Outcome.UNSUPPORTED] <= 3
+
+
+@pytest.mark.parametrize("operator", ["Mul", "Max"])
+def test_a_weight_that_is_imported_wrongly_is_the_root_whatever_takes_it(judge, operator):
+    """An empty weight becomes a scalar."""
+    text = f"g (float[1] x) => (float[N] y) <float[0] w = {{}}> {{ y = {operator}(w, x) }}"
+    whole = case(text, x=F4[:1])
+    found = find_root(whole, judge.verdict(whole), (), judge)
+    assert found.root is not None
+    assert found.root.case.measure.ops == ("Identity",)
+    assert "as inputs" in found.why

@@ -13,8 +13,8 @@ from corpus.graphs.program import GraphProgram, graph_of_json
 from corpus.load import Imported
 from corpus.target import Target
 from oracles.judge import Judge
-from oracles.sandbox.importing import imported
 from oracles.sandbox.sandbox import Sandbox
+from oracles.sandbox.scripts import imported
 from oracles.verdict import Config, Outcome, Verdict
 from reducer.api import reduce_case
 from reducer.options import Options
@@ -123,13 +123,6 @@ class Module:
 
 
 @pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    pytest.importorskip("tvm", reason="TVM is not installed")
-    with Judge(Target("tvm"), format="relax", lower_levels=False) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
 def opener() -> Iterator[Sandbox]:
     """Another sandbox: what a script registers stays in the process that opens it."""
     pytest.importorskip("tvm", reason="TVM is not installed")
@@ -159,22 +152,24 @@ def outputs_of(judge: Judge, opener: Sandbox, script: str) -> list[np.ndarray]:
     return [np.asarray(value) for value in run.outputs.values()]
 
 
-def test_a_function_that_calls_itself_is_a_program(judge, opener):
-    (found,) = outputs_of(judge, opener, RECURSIVE)
+def test_a_function_that_calls_itself_is_a_program(top_relax_judge, opener):
+    (found,) = outputs_of(top_relax_judge, opener, RECURSIVE)
     assert (found == 8).all()
 
 
-def test_shapes_numbers_tuples_and_types_left_open_are_passed_as_the_function_takes_them(judge, opener):
+def test_shapes_numbers_tuples_and_types_left_open_are_passed_as_the_function_takes_them(
+    top_relax_judge, opener
+):
     program, found = opened(opener, PASSED)
     assert [item.name for item in program.main.inputs] == ["t_0", "t_1", "s", "c", "u", "o"]
     assert program.facts["main"] == "forward"
     assert found.notes, "the tuple is taken apart, which is said"
-    verdict = verdict_of(judge, opener, PASSED)
+    verdict = verdict_of(top_relax_judge, opener, PASSED)
     assert verdict.outcome is Outcome.PASS, verdict.title
 
 
-def test_constants_of_64_bits_keep_them(judge, opener):
-    long, double = outputs_of(judge, opener, LONG)
+def test_constants_of_64_bits_keep_them(top_relax_judge, opener):
+    long, double = outputs_of(top_relax_judge, opener, LONG)
     assert (long.dtype, long.tolist()) == (np.int64, [2**40, -3])
     assert (double.dtype, double.tolist()) == (np.float64, [1e-300, 2.0])
 
@@ -186,29 +181,29 @@ def test_a_script_that_compiles_and_calls_its_module_is_not_run_beyond_that(open
     assert np.shape(found.inputs["x"]) == (4, 3)
 
 
-def test_what_only_the_script_registers_is_no_bug_of_the_compiler(judge, opener):
-    verdict = verdict_of(judge, opener, REGISTERS)
+def test_what_only_the_script_registers_is_no_bug_of_the_compiler(top_relax_judge, opener):
+    verdict = verdict_of(top_relax_judge, opener, REGISTERS)
     assert verdict.outcome is Outcome.INVALID
     assert "'test.of.the.script'" in verdict.title
 
 
-def test_a_constant_that_only_a_function_returns_is_written_with_it(judge):
+def test_a_constant_that_only_a_function_returns_is_written_with_it(top_relax_judge):
     program = graph_of_json(
         {"inputs": [], "bindings": [["y", "call", [{"function": "f"}], {}]], "outputs": ["y"]}
     )
     inner = graph_of_json({"inputs": [], "bindings": [], "outputs": ["w"]})
     made = GraphProgram("relax", program, {"w": np.ones(1, "float32")}, {"f": inner}, {}, {"main": "main"})
     case = Case("relax", made.to_bytes(), {}, Target("tvm"))
-    (run,) = judge.runs(case, (Config("source", (("show", "source"),)),))
+    (run,) = top_relax_judge.runs(case, (Config("source", (("show", "source"),)),))
     assert run.is_ok, run.message
     assert "def f(" in str(run.outputs["module"])
 
 
 @pytest.mark.slow
-def test_a_local_function_reduces_to_itself(judge, opener, tmp_path):
+def test_a_local_function_reduces_to_itself(top_relax_judge, opener, tmp_path):
     """TVM's pipeline lowers no local function, whatever is in it."""
     case = case_of(opener, LOCAL)
-    if not judge.verdict(case).is_bug:
+    if not top_relax_judge.verdict(case).is_bug:
         pytest.skip("the installed TVM does not show the failure")
     done = reduce_case(case, tmp_path / "out", Options(target=Target("tvm")))
     assert done.case.measure.ops == ("function",)

@@ -13,7 +13,7 @@ from corpus.target import Target
 from oracles.judge import Judge
 from oracles.numerics.compare import Tolerance
 from oracles.numerics.input_noise import perturb_inputs, tensor_types
-from oracles.numerics.noisy.perturbation import Perturbation
+from oracles.numerics.perturbation import Perturbation
 from oracles.probes.graph_context import snapped_program
 from oracles.probes.onnx_noise import OnnxNoise
 from oracles.rules.wrong_results import mismatch
@@ -448,23 +448,22 @@ def test_of_other_formats_too_what_is_whole_but_for_rounding_becomes_whole():
     assert found[1] == value[1]
 
 
-def test_what_draws_no_random_numbers_gets_its_noise_in_constants():
+def test_what_draws_no_random_numbers_gets_its_noise_in_constants(torch_judge):
     """Eager torch has no lowering for them: without inputs there was no noise at all."""
     pytest.importorskip("torch", reason="torch is not installed")
     graph = (
         "g () => (float[2] y) <float[2] x = {0.6666667, 0.8}, float k = {3}> { m = Mul(x, k) y = Floor(m) }"
     )
     model = model_of(graph)
-    with Judge(Target("torch")) as torch:
-        job = Job(model.SerializeToString(), {}, torch.configs[1:2])
-        (run,) = torch.executor.run(job)
-        assert run.is_ok, run.message
-        expected = run.outputs["y"]
-        assert isinstance(expected, np.ndarray)
-        noise = OnnxNoise(model, job, torch.executor.run)
-        assert expected.tolist() == [2, 2]
-        actual = {"y": expected - np.float32([1, 5])}
-        (left,) = noise.beyond_noise(run.outputs, actual, LOOSE)
+    job = Job(model.SerializeToString(), {}, torch_judge.configs[1:2])
+    (run,) = torch_judge.executor.run(job)
+    assert run.is_ok, run.message
+    expected = run.outputs["y"]
+    assert isinstance(expected, np.ndarray)
+    noise = OnnxNoise(model, job, torch_judge.executor.run)
+    assert expected.tolist() == [2, 2]
+    actual = {"y": expected - np.float32([1, 5])}
+    (left,) = noise.beyond_noise(run.outputs, actual, LOOSE)
     assert left.mask is not None
     assert left.mask.tolist() == [False, True]
 

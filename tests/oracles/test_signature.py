@@ -14,8 +14,15 @@ from corpus.onnx.canonical import measure
 from corpus.target import Target
 from corpus.tir.document import to_bytes
 from corpus.tir.tree import Function, Module
-from oracles.naming.names import importer_site, signature, signature_of_text
-from oracles.naming.signature import Signature, signal_name, symptom_of_difference, symptom_of_run
+from oracles.naming import (
+    Signature,
+    importer_site,
+    signal_name,
+    signature,
+    signature_of_text,
+    symptom_of_difference,
+    symptom_of_run,
+)
 from oracles.text.failure_text import as_written, read_failure
 from oracles.text.normalise import function_name, parse_message, template
 from oracles.verdict import Config, Frame, Outcome, Phase, Run, Status, Verdict
@@ -44,6 +51,41 @@ def thrown(message: str, error: str = "Fail") -> Verdict:
     run = Run(Config("all"), Status.EXCEPTION, Phase.OPTIMISE, error=error, message=message)
     symptom = symptom_of_run(Outcome.EXCEPTION, run, side="optimised")
     return Verdict(Outcome.EXCEPTION, Phase.OPTIMISE, "", symptom, (run, run))
+
+
+DYNAMOS_ADVICE = "\n\nSet TORCHDYNAMO_VERBOSE=1 for the internal stack trace (please do this, too). For\n"
+
+
+def test_what_dynamo_advises_and_quotes_is_no_part_of_a_message_and_the_operator_is_named():
+    where = "While executing %{n} : [num_users=1] = call_function[target=torch.lerp](args = (%x,))\n"
+    where += 'Original traceback:\nFile "/tmp/{n}.py", line 7, in forward\n'
+    for name in ("lerp", "y_2"):
+        raised = "backend='inductor' raised:\nRuntimeError: no bools here\n\n" + where.format(n=name)
+        symptom = thrown(raised + DYNAMOS_ADVICE).symptom
+        assert symptom.message == "torch.lerp: RuntimeError: no bools here"
+    assert template("KeyError: tuple" + DYNAMOS_ADVICE) == "KeyError: tuple"
+
+
+def test_an_exception_without_words_is_told_by_the_function_that_raised_it():
+    def raised(function: str, message: str = "AssertionError: ") -> str:
+        trace = f"""Traceback (most recent call last):
+  File "/torch/_inductor/graph.py", line 3, in run
+  File "/torch/_inductor/codegen/cpp.py", line 11, in {function}
+AssertionError
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "/torch/_inductor/compile_fx.py", line 5, in compile
+InductorError: {message}
+"""
+        run = Run(Config("all"), Status.EXCEPTION, Phase.CODEGEN, error="InductorError", trace=trace,
+                  message=message + DYNAMOS_ADVICE)  # fmt: skip
+        return symptom_of_run(Outcome.EXCEPTION, run).site
+
+    assert raised("reduction_combine") == "cpp.py reduction_combine"
+    assert raised("load") == "cpp.py load"
+    assert raised("load", "AssertionError: x is no index") == ""
 
 
 def died(function: str, number: int = 8) -> Verdict:

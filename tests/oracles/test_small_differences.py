@@ -1,8 +1,11 @@
 """What `--tolerance auto` calls a wrong value: of any size, but not what rounding or a range explains."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import onnx
@@ -12,17 +15,18 @@ from corpus.case import Case
 from corpus.graphs.program import REF, Binding, Graph, GraphProgram, Input
 from corpus.target import Target
 from corpus.values import Value
+from oracles.backends.reference import run as evaluate
 from oracles.judge import Judge
 from oracles.numerics.compare import AUTO, Tolerance, compare, small
 from oracles.numerics.floor_quotients import FloorQuotient, floor_quotient, is_wrong_floor
 from oracles.numerics.input_noise import tensor_types
-from oracles.numerics.noisy.perturbation import growth, terms_of
+from oracles.numerics.perturbation import growth, terms_of
 from oracles.probes.context import Context
 from oracles.relation.arithmetic import UNKNOWN_TERMS
-from oracles.rules.wrong_nodes import special_values
+from oracles.rules.wrong_nodes import segments, special_values
 from oracles.rules.wrong_results import mismatch
 from oracles.sandbox.sandbox import Job
-from oracles.verdict import Outcome, Run, Verdict
+from oracles.verdict import Config, Outcome, Run, Verdict
 from tests.helpers.models import case_of
 
 LEAST = float(np.finfo(np.float32).min)
@@ -126,11 +130,10 @@ def test_what_is_not_there_is_no_verdict(judge):
         cuda.verdict(case)
 
 
-def test_torch_is_told_nothing_below_its_usual_tolerances():
+def test_torch_is_told_nothing_below_its_usual_tolerances(inductor_judge, judge):
     """Its rule for fuzzers: tolerances no tighter than the defaults."""
-    with Judge(Target("inductor")) as inductor, Judge(Target("ort")) as ort:
-        assert inductor.screen == inductor.tolerance
-        assert ort.screen == AUTO
+    assert inductor_judge.screen == inductor_judge.tolerance
+    assert judge.screen == AUTO
 
 
 # Floors of quotients in larger programs: another whole number is a bug unless rounding explains it
@@ -187,10 +190,9 @@ def hidden_quotient() -> Case:
 
 
 @pytest.mark.slow
-def test_a_wrong_quotient_of_what_was_computed_exactly_is_a_bug():
+def test_a_wrong_quotient_of_what_was_computed_exactly_is_a_bug(inductor_judge):
     pytest.importorskip("torch", reason="torch is not installed")
-    with Judge(Target("inductor")) as judge:
-        verdict = judge.verdict(hidden_quotient())
+    verdict = inductor_judge.verdict(hidden_quotient())
     if verdict.outcome is Outcome.PASS and "rounding" not in verdict.notes:
         pytest.skip("the installed release does not show the bug")
     assert verdict.outcome is Outcome.MISMATCH
@@ -236,3 +238,56 @@ def test_products_of_bytes_that_saturate_by_design_are_no_bug(judge, monkeypatch
     context = judged(judge, case, lambda out: {"y": np.minimum(out["y"], 2000)})
     assert (verdict_of(context) is not None) == is_left
     assert any("VNNI" in text for text in context.noise.notes.texts) != is_left
+
+
+# What a segment's own rounding explains: a step at its edge, but no other scale and no shorter float
+
+QUANTISED = """g (float[4,8] x) => (uint8[4,8] out) <float s = {0.02}, uint8 z = {128}, float t = {0.05}> {
+    q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z) e = Tanh(d) r = MatMul(d, w)
+    f = Add(r, e) out = QuantizeLinear(f, t, z)
+}"""
+WEIGHTS = "float[8,8] w = {" + ",".join(f"{np.sin(n):.4f}" for n in range(64)) + "}, "
+
+
+def told_of(judge: Judge, tensor: str, change: Callable[[Any], Any]) -> Verdict | None:
+    """The verdict of the rule where an optimised run gives another value of one tensor."""
+    text = QUANTISED.replace("<", f"<{WEIGHTS}", 1)
+    values = np.random.default_rng(3).uniform(-2, 2, (4, 8)).astype(np.float32)
+    case = case_of(text, target=Target("ort"), opset=13, x=values)
+    context = judge.open(case)
+    plain = context.rerun(context.job)[0]
+
+    def changed(job: Job, config: Config) -> Run:
+        run = judge.executor.run(replace(job, configs=(config,)))[0]
+        return replace(run, outputs={**run.outputs, tensor: change(run.outputs[tensor])})
+
+    context.run_as = changed  # type: ignore[method-assign]
+    wrong = replace(plain, config=judge.configs[-1], outputs={"out": np.asarray(plain.outputs["out"]) + 1})
+    return segments(case, (plain, wrong), context)
+
+
+@pytest.mark.parametrize(
+    ("tensor", "change", "is_wrong"),
+    [
+        ("out", lambda value: value, False),
+        ("out", lambda value: value + (np.arange(32).reshape(4, 8) % 2 == 0), True),
+        ("e", lambda value: value * np.float32(1 + 1e-3), True),
+        ("e", lambda value: value.astype(np.float16).astype(np.float32), True),
+        ("e", lambda value: value * np.float32(1 + 1e-7), False),
+    ],
+)
+def test_only_the_rounding_of_its_own_nodes_explains_a_value(
+    judge: Judge, tensor: str, change: Callable[[Any], Any], is_wrong: bool
+) -> None:
+    found = told_of(judge, tensor, change)
+    assert (found is not None) == is_wrong
+    assert found is None or (found.wrong is not None and found.wrong.first == tensor)
+
+
+def test_the_reference_dequantises_below_opset_19() -> None:
+    text = (
+        "g (uint8[3] x) => (double[3] y) <double s = {0.5}, uint8 z = {1}> { y = DequantizeLinear(x, s, z) }"
+    )
+    case = case_of(text, opset=13, x=np.array([0, 1, 5], np.uint8))
+    found = evaluate(case.program, dict(case.inputs), {}, None, lambda phase: None)
+    assert found["y"].tolist() == [-0.5, 0.0, 2.0]

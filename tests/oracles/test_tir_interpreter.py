@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from corpus.case import Case
-from corpus.target import Target
 from corpus.tir.document import from_json, to_bytes
 from corpus.tir.program import make_inputs
-from corpus.tir.tree import Alloc, Block, Evaluate, For, Function, If, Module, Stmt, Store
+from corpus.tir.tree import Alloc, Axis, Block, Evaluate, For, Function, If, Module, Stmt, Store
 from corpus.tir.values import (
     Binary,
     Broadcast,
@@ -32,7 +31,6 @@ from corpus.tir.values import (
     literal,
     type_of,
 )
-from oracles.judge import Judge
 from oracles.tir.interpreter import Interpretation, interpret
 from oracles.tir.scalars import noisy
 from oracles.verdict import Outcome
@@ -225,17 +223,11 @@ def test_what_is_not_known_is_not_modelled():
 samples = pytest.importorskip("tests.oracles.tir_samples")
 
 
-@pytest.fixture(scope="module")
-def judge() -> Any:
-    with Judge(Target("tvm"), format="tir") as opened:
-        yield opened
-
-
 NOT_RUN = {"Attributed", "External", "Symbolic", "Threads", "Launched", "Intrinsics", "Named"}
 
 
 @pytest.mark.parametrize("name", sorted(set(samples.SAMPLES) - NOT_RUN))
-def test_every_way_of_tvm_gives_what_the_interpreter_gives(name, judge):
+def test_every_way_of_tvm_gives_what_the_interpreter_gives(name, tir_judge):
     from oracles.worker.tvm.tir.read import read_module
 
     module = from_json(json.loads(json.dumps(read_module(samples.SAMPLES[name]))))
@@ -243,7 +235,7 @@ def test_every_way_of_tvm_gives_what_the_interpreter_gives(name, judge):
         **make_inputs(module, 1),
         **({"n": np.array(4, "int32")} if "n" in make_inputs(module, 1) else {}),
     }
-    verdict = judge.verdict(Case("tir", to_bytes(module), inputs, judge.target))
+    verdict = tir_judge.verdict(Case("tir", to_bytes(module), inputs, tir_judge.target))
     assert verdict.outcome is Outcome.PASS, verdict.title
     assert not interpret(module, inputs).reason
 
@@ -253,3 +245,13 @@ def test_rounding_is_as_large_as_the_numbers_that_a_small_result_comes_from():
     assert max(abs(value - 0.01) for value in moved) > 2.0**-10
     moved = [noisy(0.01, "float16", random.Random(seed), "sin") for seed in range(20)]
     assert max(abs(value - 0.01) for value in moved) < 2.0**-15
+
+
+def test_an_axis_beyond_its_domain_defines_nothing():
+    axis = Axis(Var("v"), Range(Const(0), Const(2)), "spatial", Var("i"))
+    block = Block("b", (axis,), (), (), (Store("out", (Var("v"),), Const(1)),))
+    out = Buffer("out", (Const(3),), "int32")
+    for extent, reason in ((2, ""), (3, "an axis of block b is bound beyond its domain")):
+        loop = For(Var("i"), Const(0), Const(extent), "serial", (block,))
+        module = Module({"main": Function((out,), (loop,))})
+        assert interpret(module, {"out": np.zeros(3, "int32")}).reason == reason

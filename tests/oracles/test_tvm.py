@@ -1,7 +1,5 @@
 """TVM as a target: what it is compared with, what its failures say, which refusals are no bugs."""
 
-from collections.abc import Iterator
-
 import numpy as np
 import onnx
 import pytest
@@ -17,13 +15,6 @@ from tests.helpers.models import model_of
 
 tvm = find_backend("tvm")
 TVM = Target("tvm")
-
-
-@pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    pytest.importorskip("tvm", reason="TVM is not installed")
-    with Judge(TVM) as found:
-        yield found
 
 
 def case_of(graph: str, inputs: dict[str, Value], *, opset: int = 17) -> Case:
@@ -48,10 +39,10 @@ def verdict_of(judge: Judge, graph: str, **inputs: Value) -> Verdict:
     ],
     ids=["one output", "a shape as an output", "a weight"],
 )
-def test_a_sound_program_passes_in_every_way(judge, graph, inputs):
-    verdict = verdict_of(judge, graph, **inputs)
+def test_a_sound_program_passes_in_every_way(tvm_judge, graph, inputs):
+    verdict = verdict_of(tvm_judge, graph, **inputs)
     assert verdict.outcome is Outcome.PASS, verdict.title
-    assert [run.config.label for run in judge.runs(case_of(graph, inputs), judge.configs)] == [
+    assert [run.config.label for run in tvm_judge.runs(case_of(graph, inputs), tvm_judge.configs)] == [
         "ort none",
         "default -O3 bytecode",
         "zero -O0 compiled",
@@ -60,31 +51,31 @@ def test_a_sound_program_passes_in_every_way(judge, graph, inputs):
     ]
 
 
-def test_a_division_by_zero_is_a_crash_although_the_baseline_refuses_it(judge):
+def test_a_division_by_zero_is_a_crash_although_the_baseline_refuses_it(tvm_judge):
     zero = {"a": np.array([6], np.int32), "b": np.array([0], np.int32)}
-    verdict = verdict_of(judge, "g (int32[1] a, int32[1] b) => (int32[1] y) { y = Div(a, b) }", **zero)
+    verdict = verdict_of(tvm_judge, "g (int32[1] a, int32[1] b) => (int32[1] y) { y = Div(a, b) }", **zero)
     assert (verdict.outcome, verdict.phase) == (Outcome.CRASH, Phase.EXECUTE)
     assert verdict.symptom is not None
     assert verdict.symptom.kind == "SIGFPE"
 
 
-def test_what_is_wrong_on_every_level_of_its_own_is_seen(judge):
-    verdict = verdict_of(judge, "g (float[2] x) => (float[2] y) { y = Relu(x) }", x=floats(np.nan, 1))
+def test_what_is_wrong_on_every_level_of_its_own_is_seen(tvm_judge):
+    verdict = verdict_of(tvm_judge, "g (float[2] x) => (float[2] y) { y = Relu(x) }", x=floats(np.nan, 1))
     assert (verdict.outcome, verdict.symptom and verdict.symptom.kind) == (Outcome.MISMATCH, "nan")
 
 
-def test_an_error_of_the_code_generator_names_its_function_and_no_code(judge):
+def test_an_error_of_the_code_generator_names_its_function_and_no_code(tvm_judge):
     graph = "g (bool[1] a, bool[1] b) => (bool[1] y) { y = Equal(a, b) }"
-    verdict = verdict_of(judge, graph, a=np.array([True]), b=np.array([True]))
+    verdict = verdict_of(tvm_judge, graph, a=np.array([True]), b=np.array([True]))
     assert (verdict.outcome, verdict.phase) == (Outcome.EXCEPTION, Phase.CODEGEN)
     assert verdict.symptom is not None
     assert verdict.symptom.site == "codegen_llvm.cc CodeGenLLVM::Verify"
     assert verdict.symptom.message.endswith("Invalid operand types for FCmp instruction")
 
 
-def test_an_error_of_the_importer_names_the_operator_and_is_tagged(judge):
+def test_an_error_of_the_importer_names_the_operator_and_is_tagged(tvm_judge):
     graph = "g () => (int64[2] y) { y = Constant<value_ints = [1, 2]>() }"
-    verdict = verdict_of(judge, graph)
+    verdict = verdict_of(tvm_judge, graph)
     assert (verdict.outcome, verdict.phase) == (Outcome.EXCEPTION, Phase.IMPORT)
     assert verdict.symptom is not None
     assert verdict.symptom.message == "Constant: no value in Constant"
@@ -92,43 +83,45 @@ def test_an_error_of_the_importer_names_the_operator_and_is_tagged(judge):
     assert "importer-limit" in verdict.notes
 
 
-def test_an_error_of_the_importer_says_which_dims_were_known_of_what_led_there(judge):
+def test_an_error_of_the_importer_says_which_dims_were_known_of_what_led_there(tvm_judge):
     nodes = "a = Neg(x) t = Add(a, z) s = Shape(t) y = Slice(s, low, high)"
     weights = "int64[1] low = {0}, int64[1] high = {1}"
     graph = f"g (float[n,2] x, float[m,2] z) => (int64[1] y) <{weights}> {{ {nodes} }}"
     two = np.ones((2, 2), np.float32)
-    run = verdict_of(judge, graph, x=two, z=two).failing
+    run = verdict_of(tvm_judge, graph, x=two, z=two).failing
     assert run is not None
     assert run.at == "y"
     assert run.dims == {"s": None, "t": None, "a": ["n", "2"]}
 
 
-def test_an_operator_that_it_does_not_have_is_no_bug(judge):
+def test_an_operator_that_it_does_not_have_is_no_bug(tvm_judge):
     graph = "g (float[2] x) => (float[2] y) { y = Bernoulli<seed = 1.0>(x) }"
-    verdict = verdict_of(judge, graph, x=floats(0, 1))
+    verdict = verdict_of(tvm_judge, graph, x=floats(0, 1))
     assert verdict.outcome is Outcome.UNSUPPORTED
     assert "Bernoulli" in verdict.title
 
 
-def test_a_sequence_of_strings_that_flows_in_is_unsupported(judge):
+def test_a_sequence_of_strings_that_flows_in_is_unsupported(tvm_judge):
     text = "g (seq(string) s) => (seq(string) t) { t = SequenceInsert (s, w) }"
     model = model_of(text, w=np.array("w", object))
-    verdict = judge.verdict(Case("onnx", model.SerializeToString(), {"s": [np.array("a")]}, TVM))
+    verdict = tvm_judge.verdict(Case("onnx", model.SerializeToString(), {"s": [np.array("a")]}, TVM))
     assert verdict.outcome is Outcome.UNSUPPORTED, verdict.title
 
 
 @pytest.mark.parametrize("operator", ["SequenceLength", "SequenceErase"])
-def test_a_node_of_the_importer_that_stumbles_over_a_sequence_that_flows_in_is_unsupported(judge, operator):
+def test_a_node_of_the_importer_that_stumbles_over_a_sequence_that_flows_in_is_unsupported(
+    tvm_judge, operator
+):
     graph = f"g (seq(float[1]) s, float[2] x) => (n, float[2] y) {{ n = {operator}(s) y = Relu(x) }}"
     model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {graph}')
     inputs: dict[str, Value] = {"s": [np.zeros(1, np.float32)], "x": floats(1, 2)}
-    verdict = judge.verdict(Case("onnx", model.SerializeToString(), inputs, TVM))
+    verdict = tvm_judge.verdict(Case("onnx", model.SerializeToString(), inputs, TVM))
     assert verdict.outcome is Outcome.UNSUPPORTED, verdict.title
 
 
-def test_what_the_baseline_refuses_is_not_held_against_it(judge):
+def test_what_the_baseline_refuses_is_not_held_against_it(tvm_judge):
     graph = "g (float[2] x, float[3] y) => (float[k] z) { z = Add(x, y) }"
-    verdict = verdict_of(judge, graph, x=floats(1, 2), y=floats(1, 2, 3))
+    verdict = verdict_of(tvm_judge, graph, x=floats(1, 2), y=floats(1, 2, 3))
     assert verdict.outcome is Outcome.INVALID
 
 
@@ -177,17 +170,17 @@ def test_only_a_refusal_of_an_operator_or_dtype_is_unsupported(error, message, k
     assert tvm.classify(run) == kind
 
 
-def test_a_baseline_that_is_wrong_itself_is_not_held_against_it_either(judge):
+def test_a_baseline_that_is_wrong_itself_is_not_held_against_it_either(tvm_judge):
     """onnxruntime reduces no axis of an empty tensor; TVM does what was inferred."""
     graph = "g (float[0,12,1,2] x) => (float[0,1,1,2] y) { y = ReduceLogSumExp<axes = [-3]>(x) }"
-    verdict = verdict_of(judge, graph, x=np.zeros((0, 12, 1, 2), np.float32))
+    verdict = verdict_of(tvm_judge, graph, x=np.zeros((0, 12, 1, 2), np.float32))
     assert not verdict.is_bug, verdict.title
 
 
-def test_a_mean_of_integers_that_a_float_does_not_hold_is_left_open(judge):
+def test_a_mean_of_integers_that_a_float_does_not_hold_is_left_open(tvm_judge):
     """onnxruntime takes the mean of one integer through a float, and gives the next one."""
     graph = "g (int64 x) => (int64 y) { y = ReduceMean(x) }"
-    verdict = verdict_of(judge, graph, x=np.array(2**63 - 2))
+    verdict = verdict_of(tvm_judge, graph, x=np.array(2**63 - 2))
     assert verdict.outcome is Outcome.PASS
     assert any("left open: ReduceMean" in note for note in verdict.notes)
 

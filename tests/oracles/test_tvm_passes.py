@@ -22,9 +22,9 @@ from corpus.tir.values import Const, Var
 from oracles.judge import Judge
 from oracles.optimisers import tvm_log
 from oracles.optimisers.tvm_log import facts_of
-from oracles.sandbox.importing import imported
+from oracles.sandbox.executor import with_sequence
 from oracles.sandbox.sandbox import Sandbox
-from oracles.sequence import with_sequence
+from oracles.sandbox.scripts import imported
 from oracles.verdict import Outcome
 from oracles.worker.tvm.passes import (
     AT_WILL,
@@ -194,7 +194,7 @@ def test_a_target_hands_its_passes_to_the_case():
 
 def test_what_runs_no_passes_by_name_says_so():
     with pytest.raises(UserError, match="runs no passes by name"):
-        with_sequence(Case("onnx", b"", {}, Target.parse("ort@passes=LegalizeOps")))
+        with_sequence(Case("onnx", b"", {}, Target.parse("openvino@passes=LegalizeOps")))
 
 
 def test_a_sequence_changes_the_case_and_not_its_results(judge):
@@ -298,3 +298,68 @@ def test_blocks_become_loops_only_after_groups_are_fused():
     mended = repaired(names)
     assert mended.index("FuseTIR") < mended.index("s_tir.LowerOpaqueBlock")
     assert not misplaced(mended)
+
+
+WITH_BIAS = """g (float[2, 4] x, float[2] b) => (float[2, 2] y) {
+    t = Transpose(x) m = MatMul(x, t) s = Sigmoid(b) y = Add(m, s) }"""
+
+
+@pytest.mark.parametrize(
+    "name", ["LiftTransformParams", "Gradient", "UpdateVDevice", "FuseOpsByPattern:matmul+add"]
+)
+def test_a_prepared_pass_changes_the_module_and_not_what_main_gives(judge, name):
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {WITH_BIAS}')
+    inputs = {"x": np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4), "b": np.float32([1, -2])}
+    case = Case("onnx", model.SerializeToString(), inputs, Target("tvm")).with_passes((name,))
+    (run,) = judge.runs(case, judge.configs[1:2], collect_log=True)
+    assert judge.verdict(case).outcome is Outcome.PASS
+    assert name.partition(":")[0] in tvm_log.fired(run)
+
+
+def test_what_mixed_precision_rounds_is_left_open(judge):
+    verdict = judge.verdict(case_of("ToMixedPrecision"))
+    assert verdict.outcome is Outcome.PASS
+    assert any("gives other results by design" in note for note in verdict.notes)
+
+
+# Types after passes: what TVM infers anew must not contradict what a pass has left
+
+SCRIPT = """
+import tvm
+from tvm import relax
+from oracles.worker.tvm.inferred import contradiction
+
+
+def module(shape, dtype="float32", result=None):
+    x = relax.Var("x", relax.TensorType((2, 3), "float32"))
+    y = relax.Var("y", relax.TensorType(shape, dtype))
+    call = relax.BlockBuilder().normalize(relax.op.add(x, x))
+    body = relax.SeqExpr([relax.BindingBlock([relax.VarBinding(y, call)])], y)
+    function = relax.Function([x], body, result or y.ty).with_attr("global_symbol", "main")
+    return tvm.IRModule({"main": function})
+
+
+good, other = module((2, 3)), module((3, 2))
+open_result = module((2, 3), result=relax.TensorType(dtype="float32", ndim=2))
+whole = module((2, 3), "int32")
+for before, after in ((good, good), (good, open_result), (good, other), (other, other), (good, whole)):
+    print(contradiction(before, after))
+"""
+OF_ADD = 'R.Tensor((2, 3), dtype="float32")'
+EXPECTED = (
+    "",
+    "",
+    'main returns R.Tensor((3, 2), dtype="float32"), not R.Tensor((2, 3), dtype="float32")',
+    f'a variable of main is R.Tensor((3, 2), dtype="float32"), but relax.add gives {OF_ADD}',
+    'main returns R.Tensor((2, 3), dtype="int32"), not R.Tensor((2, 3), dtype="float32")',
+)
+
+
+@pytest.mark.slow
+def test_a_type_that_contradicts_is_told_and_one_that_says_less_is_none():
+    pytest.importorskip("tvm", reason="TVM is not installed")
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, cwd=root, check=True
+    )
+    assert tuple(done.stdout.splitlines()) == EXPECTED

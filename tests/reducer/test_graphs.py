@@ -16,7 +16,7 @@ from corpus.graphs.program import GRAPH, REF, Binding, Graph, GraphProgram, Inpu
 from corpus.load import open_case
 from corpus.target import Target
 from corpus.values import Value
-from oracles.sandbox.importing import open_foreign
+from oracles.sandbox.scripts import open_foreign
 from oracles.verdict import Limits
 from reducer.api import reduce_case
 from reducer.move import Hints, Search

@@ -14,9 +14,9 @@ from onnx import TensorProto, helper
 
 from corpus.case import Case
 from corpus.formats.onnx import parse
+from corpus.load import load_regressions
 from corpus.onnx.check import checker_complaint
 from corpus.onnx.graph import rename, walk_nodes
-from corpus.regression import load_regressions
 from corpus.values import Tensor
 from generators import make_case
 from oracles.judge import Judge

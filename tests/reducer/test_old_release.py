@@ -10,7 +10,7 @@ from corpus.case import Case
 from corpus.target import Target
 from reducer.api import reduce_case
 from reducer.options import DoesNotFail, Options
-from tests.oracles.test_old_releases import environment
+from tests.oracles.test_backends import environment
 from tests.reducer.driving import case_of, model_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]

@@ -31,8 +31,7 @@ from onnx import TensorProto, helper
 
 from corpus.case import Case
 from corpus.errors import UserError
-from corpus.load import open_case
-from corpus.regression import load_regression
+from corpus.load import load_regression, open_case
 from generators.feedback import LESSON, CoverageSnapshot
 from reducer.engine.journal import Journal
 from reducer.result import finished

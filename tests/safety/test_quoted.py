@@ -3,18 +3,30 @@
 import ast
 import os
 import re
+import shutil
+import socket
+import struct
 import subprocess
+import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import urlopen
 from xml.etree import ElementTree
 
 import pytest
 
 from corpus.case import Case
+from corpus.errors import UserError
+from corpus.reading import write_fresh
+from tests.helpers.failing import clip_exception
 from tests.helpers.models import cyclic, relu, write
-from tests.safety.test_launcher import ROOT, sources
+from tests.helpers.sources import ROOT, sources
 from triage.cases.replaying import write_junit
 from triage.cli import run
+from triage.pages.campaign import serving
+from triage.store.database import Store
 
 COMMAND = re.compile(r"crux (?!ended)[a-z]+( [a-z-]+)*( (-o|--from|--db|--record))? $")
 QUOTES = {"quoted", "quote", "next_command", "join"}
@@ -28,7 +40,7 @@ SAFE = {
 
 def pasted() -> Iterator[tuple[str, str]]:
     """Yield what stands in a command that a text of ours gives, and is not quoted there."""
-    for path, tree in sources():
+    for path, tree in sources().items():
         if not path.startswith("triage/"):
             continue
         for node in ast.walk(tree):
@@ -138,3 +150,75 @@ def test_a_junit_report_can_be_read_whatever_names_hold(tmp_path):
     write_junit(tmp_path / "junit.xml", [{**document, "expected": "\ufffe", "seen": "x"}])
     (test,) = ElementTree.parse(tmp_path / "junit.xml").getroot()
     assert test.get("name") == "a\\x00\\x1b[2J\\ud800<&"
+
+
+# What an audit of other kinds has shown: locales, folders that go away, what a log is
+
+
+def test_a_locale_without_utf_8_changes_nothing(tmp_path):
+    write(tmp_path, relu()).rename(tmp_path / "m\u00f6del.onnx")
+    ascii_only = {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONPATH": str(ROOT)}
+    words = [sys.executable, "-m", "tensorcrux", "show", "m\u00f6del.onnx"]
+    done = subprocess.run(
+        words, cwd=tmp_path, env={**os.environ, **ascii_only}, capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "m\u00f6del.onnx" in done.stdout.decode()
+
+
+def test_a_folder_that_goes_away_while_it_is_written_to_is_one_line(tmp_path):
+    (tmp_path / "out").mkdir()
+    shutil.rmtree(tmp_path / "out")
+    with pytest.raises(UserError, match="is gone"):
+        write_fresh(tmp_path / "out" / "model.onnx", b"")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["check", "model.onnx", "--timeout", "inf"],
+        ["check", "model.onnx", "--memory", "9" * 20],
+        ["check", "model.onnx", "--db", "."],
+        ["report", "model.onnx", "-o", "/proc/x"],
+        ["triage", "why", "C99999999999999999999", "C0001", "--db", "crux.db"],
+        ["check", "-"],
+    ],
+    ids=" ".join,
+)
+def test_an_odd_argument_is_one_line(tmp_path, monkeypatch, capsys, words):
+    monkeypatch.chdir(tmp_path)
+    clip_exception().save(tmp_path / "case")
+    write(tmp_path, relu())
+    Store(tmp_path / "crux.db").close()
+    monkeypatch.setattr(sys, "stdin", ["[" * 100_000])
+    assert run(words if words[0] != "report" else ["report", "case", *words[2:]]) in (0, 2)
+    assert "failure of its own" not in capsys.readouterr().err
+
+
+def test_a_name_that_turns_the_line_around_is_written_out(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    model = relu()
+    model.graph.input[0].name = model.graph.node[0].input[0] = "\u202ex\n::error::y"
+    path = write(tmp_path, model).rename(tmp_path / "a\n::error::b.onnx")
+    for words in (["show", str(path)], ["diff", str(path), str(path)], ["check", str(path)]):
+        run(words)
+        said = capsys.readouterr()
+        assert "\u202e" not in said.out + said.err
+        assert "\n::" not in said.out + said.err  # a command of GitHub's to its runner
+
+
+# The page of a hunt is served to browsers, which come and go as they like
+
+
+def test_a_browser_that_leaves_puts_nothing_on_the_terminal(tmp_path, capfd):
+    Store(tmp_path / "crux.db").close()
+    with serving(tmp_path / "crux.db", 0) as address:
+        for said in (b"", b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", b"\xff" * 70_000):
+            with socket.create_connection(("127.0.0.1", urlsplit(address).port or 0)) as asked:
+                asked.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                asked.sendall(said)
+        urlopen(address).close()  # now the others are being answered
+        for thread in threading.enumerate():
+            if "process_request" in thread.name:
+                thread.join(10)
+    assert capfd.readouterr().err == ""

@@ -11,17 +11,23 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx import helper
 
 from corpus.allowance import OutOfTime, allowance, allowed, is_short_of, left_of, take
 from corpus.case import Case
 from corpus.errors import UserError
+from corpus.onnx import client
 from corpus.onnx.canonical import steps
+from corpus.onnx.graph import inlined, written_out
 from corpus.target import Target
 from oracles.judge import Judge
 from oracles.sandbox.sandbox import Job, Sandbox
 from oracles.verdict import Config, Limits, Mark, Outcome, Status
 from tests.helpers.endless_models import ENDLESS, doubling_functions, endless_loop, many_nodes
+from tests.helpers.models import cyclic, relu
+from tests.safety.test_launcher import ROOT
 from triage.cases.sources import bounded
+from triage.cli import run
 
 HOSTILE = str(Path(__file__).with_name("hostile_backend.py"))
 SECONDS = 1.0
@@ -193,3 +199,51 @@ def test_a_hang_of_a_short_program_is_still_a_bug():
         runs = sandbox.run(Job(b"compute", {}, (Config("plain"), Config("all"))))
         assert [run.status for run in runs] == [Status.TIMEOUT] * 2
         assert time.thread_time() - started < limits.check_seconds
+
+
+# What reads a model natively, onnx's checker and inference, can compute and answer, and no more
+
+CALLS = (
+    "open('/etc/hostname')",
+    "open('written', 'w')",
+    "os.listdir('/')",
+    "os.unlink('there')",
+    "socket.socket()",
+    "os.kill(os.getppid(), 0)",
+    "os.fork()",
+    "os.execv('/bin/true', ['true'])",
+    "os.pipe()",
+)
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_nothing_else_is_there(call):
+    code = f"import os, socket\nfrom corpus.onnx.server import shut_in\nshut_in()\nprint('in')\n{call}"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "in\n")
+    assert "FileNotFoundError" in done.stderr
+
+
+def test_onnx_answers_all_the_same():
+    sound, cycle = relu().SerializeToString(), cyclic().SerializeToString()
+    assert client.infer_types(sound)
+    assert client.check(sound, sound) is None
+    assert "topologically sorted" in (client.check(cycle, cycle) or "")
+
+
+def test_functions_that_call_themselves_are_not_written_out():
+    model = relu()
+    opsets = [*model.opset_import, helper.make_opsetid("own", 1)]
+    again = helper.make_node("F", ["a"], ["b"], domain="own")
+    model.functions.append(helper.make_function("own", "F", ["a"], ["b"], [again], opsets))
+    for write_out in (written_out, inlined):
+        with pytest.raises(ValueError, match=r"[Cc]ycl"):
+            write_out(model)
+
+
+def test_a_reduction_of_odd_models_ends_in_a_line_or_a_result(tmp_path):
+    model = relu()
+    model.graph.sparse_initializer.add()
+    (tmp_path / "model.onnx").write_bytes(model.SerializeToString())
+    words = ["reduce", str(tmp_path / "model.onnx"), "-o", str(tmp_path / "out"), "--check", "true"]
+    assert run([*words, "--max-checks", "8"]) in (0, 2)

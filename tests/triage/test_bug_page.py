@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from oracles.naming.signature import Signature
+from oracles.naming import Signature
 from oracles.verdict import Config, Outcome, Phase, Run, Status, Symptom, Verdict, WrongResult
 from tests.helpers.failing import clip_exception, healthy, verdict
 from triage.bugs.failures import record_failure, record_reduction

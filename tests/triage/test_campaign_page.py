@@ -21,17 +21,16 @@ from rich.console import Console
 from rich.live import Live
 
 from corpus.errors import UserError
-from oracles.naming.signature import Signature
+from oracles.naming import Signature
 from oracles.verdict import Outcome, Phase, Symptom, Verdict
 from tests.helpers.commands import command, environment, hear_interrupts
 from tests.helpers.failing import division_crash, healthy
 from tests.helpers.failing import verdict as made_up
 from triage.bugs.failures import record_failure, record_reduction
-from triage.campaigns.serving import serving
 from triage.campaigns.target_campaigns import FLOOR, CpuShares
 from triage.console.display import JsonLines, LiveScreen, PlainDisplay, picture
 from triage.console.status import HuntStatus, LatestFinding, StrategyStats, clock
-from triage.pages.campaign import campaign_page, write_campaign_page
+from triage.pages.campaign import campaign_page, serving, write_campaign_page
 from triage.store.campaigns import (
     MOST_ROWS,
     FileRow,

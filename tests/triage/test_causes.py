@@ -13,8 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from corpus.case import Case
 from corpus.onnx.graph import walk_nodes
 from corpus.target import Target
-from oracles.judge import Judge
-from oracles.naming.signature import Signature
+from oracles.naming import Signature
 from oracles.rules.wrong_nodes import _site
 from oracles.verdict import Mark, Outcome
 from reducer.pass_sets import core_of
@@ -28,6 +27,7 @@ from triage.causes.consequences import MOST_CHECKS, ended_earlier, find_root
 from triage.causes.cores import Site, form_of, share_a_kernel, site_of_crash
 from triage.causes.explaining import Bug, by_symptom, explain, may_follow, names_itself
 from triage.clustering.similarity import MERGE, compare
+from triage.language import language_of
 from triage.reductions.explained import Selection, name_reduced, waiting
 from triage.reports.limit_request import request_labels, request_title
 from triage.store.causes import note_explained
@@ -116,11 +116,10 @@ def test_a_body_ends_before_the_node_that_makes_its_result():
 
 
 @pytest.mark.slow
-def test_what_stumbles_within_a_branch_is_a_face_of_what_went_wrong_before_it():
+def test_what_stumbles_within_a_branch_is_a_face_of_what_went_wrong_before_it(tvm_judge):
     case = branches()
-    with Judge(Target("tvm")) as judge:
-        verdict = judge.verdict(case)
-        found = find_root(case, verdict, (), judge)
+    verdict = tvm_judge.verdict(case)
+    found = find_root(case, verdict, (), tvm_judge)
     assert verdict.outcome is Outcome.EXCEPTION
     assert found.root is not None
     assert "Neg" not in found.root.case.measure.ops
@@ -136,11 +135,10 @@ def masked(*after: str) -> Case:
 
 
 @pytest.mark.slow
-def test_what_stumbles_over_an_operators_wrong_dtype_is_explained_by_it():
-    with Judge(Target("tvm")) as judge:
-        wrong, stumbling = (judge.verdict(masked(*after)) for after in ((), ("Not",)))
-        known = replace(bug(masked(), "mismatch"), shown=frozenset({(str(wrong.symptom), "0.27")}))
-        found = explain(masked("Not"), stumbling, [known], judge)
+def test_what_stumbles_over_an_operators_wrong_dtype_is_explained_by_it(tvm_judge):
+    wrong, stumbling = (tvm_judge.verdict(masked(*after)) for after in ((), ("Not",)))
+    known = replace(bug(masked(), "mismatch"), shown=frozenset({(str(wrong.symptom), "0.27")}))
+    found = explain(masked("Not"), stumbling, [known], tvm_judge)
     assert (wrong.outcome, stumbling.outcome) == (Outcome.MISMATCH, Outcome.EXCEPTION)
     assert found.bug is known
     assert found.checks <= 3
@@ -563,13 +561,25 @@ def test_a_bug_lists_why_its_other_failures_were_not_reduced(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_core_of_one_of_tvms_passes_is_what_its_log_says():
+def test_the_core_of_one_of_tvms_passes_is_what_its_log_says(tvm_judge):
     pytest.importorskip("tvm")
     nodes = [("CumSum", ["x", "axis"], ["c"]), ("Neg", ["c"], ["y"])]
     made = model(nodes, {"x": (FLOAT, [4])}, {"y": (FLOAT, [4])}, {"axis": np.array(0)}, opset=18)
     inputs = {"x": np.ones(4, np.float32)}
     case = Case("onnx", made.SerializeToString(), inputs, Target("tvm"))
-    with Judge(Target("tvm")) as judge:
-        found = core_of(case, judge.verdict(case), ("DispatchSortScan",), judge)
+    found = core_of(case, tvm_judge.verdict(case), ("DispatchSortScan",), tvm_judge)
     assert found.startswith("-cumsum +call_tir")
     assert "neg" not in found
+
+
+def test_weights_are_asked_alone_and_the_whole_with_them_given(judge):
+    nodes = [("Mul", ["x", "w"], ["m"]), ("Gather", ["m", "i"], ["y"])]
+    weights = {"w": np.array([2, 3], np.float32), "i": np.array([1])}
+    made = model(nodes, {"x": (FLOAT, [2])}, {"y": (FLOAT, [1])}, weights)
+    whole = Case("onnx", made.SerializeToString(), {"x": np.ones(2, np.float32)}, ORT)
+    alone, given = language_of("onnx").weights_apart(whole) or pytest.fail("no weights")
+    (read,), (wanted,), (computed,) = (judge.runs(each, judge.configs[:1]) for each in (alone, whole, given))
+    assert {name: value.tolist() for name, value in read.outputs.items()} == {"w_read": [2, 3], "i_read": [1]}
+    assert computed.outputs["y"].tolist() == wanted.outputs["y"].tolist() == [3]
+    assert not given.parsed.graph.initializer
+    assert language_of("onnx").weights_apart(replace(whole, program=given.program)) is None

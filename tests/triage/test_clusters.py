@@ -7,7 +7,7 @@ from math import comb
 import pytest
 
 from corpus.errors import UserError
-from oracles.naming.signature import Signature
+from oracles.naming import Signature
 from oracles.verdict import Outcome
 from tests.helpers.commands import crux
 from tests.helpers.failing import division_crash, healthy, verdict

@@ -12,12 +12,11 @@ from onnx import TensorProto
 
 from corpus.case import Case
 from corpus.errors import UserError
+from corpus.load import load_regressions
 from corpus.onnx.canonical import measure
-from corpus.regression import load_regressions
 from corpus.target import Target
 from oracles.judge import Judge
-from oracles.naming.names import signature
-from oracles.naming.signature import Signature
+from oracles.naming import Signature, signature
 from oracles.verdict import Mark, Outcome
 from oracles.worker.limits import claim_of, documents_along, form_of
 from reducer.pass_sets import find_pass_set
@@ -147,12 +146,11 @@ TVM = [
 @pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("tvm") is None, reason="TVM is not installed")
 @pytest.mark.parametrize(("name", "operator", "inputs", "outputs", "value"), TVM, ids=lambda each: str(each))
-def test_a_bug_of_tvm_is_tagged_as_what_it_is(name, operator, inputs, outputs, value):
+def test_a_bug_of_tvm_is_tagged_as_what_it_is(tvm_judge, name, operator, inputs, outputs, value):
     operands = ["x", "x"] if operator in ("Equal", "Div") else ["x"]
     made = model([(operator, operands, ["y"])], inputs, outputs)
     case = Case("onnx", made.SerializeToString(), {"x": np.asarray(value)}, Target("tvm"))
-    with Judge(Target("tvm")) as judge:
-        verdict = judge.verdict(case)
+    verdict = tvm_judge.verdict(case)
     if not verdict.is_bug:
         pytest.skip("the installed release does not show the bug")
     named = signature(verdict, measure(made), case)
@@ -239,10 +237,9 @@ def dynamic_dim() -> Case:
     return Case("onnx", made.SerializeToString(), {"x": np.ones(4, np.float32)}, Target("tvm"))
 
 
-def test_a_limit_that_the_compilers_own_documentation_contradicts_stays_a_bug():
+def test_a_limit_that_the_compilers_own_documentation_contradicts_stays_a_bug(tvm_judge):
     pytest.importorskip("tvm")
-    with Judge(Target("tvm")) as judge:
-        limit, bug = judge.verdict(dynamic_pads()), judge.verdict(dynamic_dim())
+    limit, bug = tvm_judge.verdict(dynamic_pads()), tvm_judge.verdict(dynamic_dim())
     assert Mark.LIMIT in limit.marks
     assert bug.is_bug
     assert Mark.LIMIT not in bug.marks

@@ -1,15 +1,23 @@
 """Results by convention: tables and words when piped, too; JSON by `--json`; three commands write lines."""
 
+import os
+import pty
 import re
+import shlex
+import sys
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from tests.helpers.failing import clip_exception, verdict
+from tests.helpers.commands import crux
+from tests.helpers.failing import clip_exception, division_crash, verdict
 from tests.house.reference import COMMANDS_PAGE, commands, names_of, options
 from triage.bugs.failures import record_failure
 from triage.cli import run
+from triage.console.options import CaseOptions, StoreOptions, next_command
 from triage.console.output import LINES_OF_A_TITLE, table
 from triage.store.database import Store
 
@@ -92,3 +100,130 @@ def test_help_fits_on_a_screen_and_all_of_it_is_there_on_request(name, capsys, m
     whole = capsys.readouterr().out
     named = [each for option in options(commands()[name]) for each in names_of(option)] if name else []
     assert [each for each in named if each not in whole] == []
+
+
+# On a terminal no command is silent for long: it says what it does, and for how long
+
+ROOT = Path(__file__).parents[2]
+SILENCE = 4.0
+"""Seconds: two, and as many for a machine that is busy."""
+PATIENT = """
+import sys, time
+from triage.console import status
+from triage.console.output import say
+sys.argv = ["crux", "doctor"]
+with status.waits_named("doctor"), status.progress() as shown:
+    time.sleep(2.2)
+    shown.status("trying \x1b[31mtargets")
+    time.sleep(0.6)
+    say("done")
+"""
+
+
+def on_a_terminal(*command: str, cwd: Path, **environment: str) -> tuple[str, float]:
+    """What a command writes to a terminal, and its longest silence."""
+    number, terminal = pty.fork()
+    if number == 0:
+        os.chdir(cwd)
+        os.environ.pop("NO_COLOR", None)
+        os.environ.update({"TERM": "xterm", **environment})
+        os.execv(command[0], command)
+    text, silences, last = b"", [0.0], time.monotonic()
+    while True:
+        try:
+            more = os.read(terminal, 1 << 16)
+        except OSError:  # it has ended
+            break
+        silences.append(time.monotonic() - last)
+        last, text = time.monotonic(), text + more
+    os.waitpid(number, 0)
+    os.close(terminal)
+    return text.decode(errors="replace"), max(silences)
+
+
+def told_in_time(*command: str, cwd: Path) -> str:
+    """What it writes in the first of three runs that is not silent for long: a busy machine may stop one."""
+    runs = (on_a_terminal(*command, cwd=cwd) for _ in range(3))
+    found = next((text for text, silence in runs if silence < SILENCE), None)
+    assert found is not None, "silent for long in each of three runs"
+    return found
+
+
+def frames(text: str) -> list[str]:
+    return [re.sub(r"\x1b\[[0-9;]*[A-Za-z]|[\r\n]+$", "", each) for each in text.split("\r\x1b[K")]
+
+
+def test_the_line_says_what_is_done_and_leaves_nothing_behind(tmp_path):
+    text = told_in_time(sys.executable, "-c", PATIENT, cwd=ROOT)
+    shown = frames(text)
+    clocks, words = zip(*(each.partition("  ")[::2] for each in shown), strict=True)
+    assert {each for each in clocks if each.startswith("0:")}
+    assert {"doctor", "trying  [31mtargets"} <= set(words)
+    assert shown[-1] == "done"
+
+
+def test_without_a_terminal_or_with_no_color_nothing_is_drawn():
+    text, _ = on_a_terminal(sys.executable, "-c", PATIENT, cwd=ROOT, NO_COLOR="1")
+    assert "\x1b" not in text
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "check case",
+        "reduce case -o small",
+        "passes small",
+        "report small -o told --offline",
+        pytest.param("doctor", marks=pytest.mark.slow),
+        pytest.param("hunt --minutes 0.1 -o found", marks=pytest.mark.slow),
+        "triage",
+    ],
+)
+def test_no_command_is_silent_for_long(words, tmp_path_factory):
+    folder = tmp_path_factory.getbasetemp() / "waits"
+    folder.mkdir(exist_ok=True)
+    if not (folder / "case").exists():
+        clip_exception().save(folder / "case")
+    crux = str(Path(sys.executable).with_name("crux"))
+    told_in_time(crux, *words.split(), cwd=folder)
+
+
+# The `next:` lines of the commands: each works when it is pasted, with the options that were given
+
+NEXT = re.compile(r"next: (?:file .* then: )?crux (.*?)(?:, if they are one bug)?$", re.MULTILINE)
+SHORT = re.compile(r"check|reduce|report|triage(?! merge)")
+"""Neither a hunt nor a decision of a person."""
+
+
+def test_a_next_command_has_the_options_of_this_one():
+    given = CaseOptions(db=Path("my db"), json=True, target="ort", jobs=2, trust=True, rtol=0.1, dims="N=2")
+    text = next_command("reduce x -o y", given, known="k.toml")
+    assert shlex.split(text) == [
+        *["crux", "reduce", "x", "-o", "y", "--db"],
+        "my db",
+        *["--dims", "N=2", "--target", "ort", "--jobs", "2", "--rtol", "0.1", "--trust", "--known", "k.toml"],
+    ]
+    assert next_command("triage", StoreOptions(usual_database=Path("other.db"))) == "crux triage"
+    assert next_command("triage", replace(given, db=None, quiet=True)).endswith("--trust")
+
+
+@pytest.mark.slow
+def test_each_next_line_can_be_pasted(tmp_path):
+    division_crash().save(tmp_path / "a case")
+    (tmp_path / "k.toml").write_text("")
+    waiting = [
+        "check 'a case' --db 'my db' --timeout 30 --target ort",
+        "reduce --all --db 'my db' --timeout 30",
+    ]
+    waiting += ["triage --db 'my db' --known k.toml", "triage why C0001 C0001 --db 'my db'"]
+    ran: list[str] = []
+    while waiting:
+        words = waiting.pop(0)
+        done = crux(tmp_path, *shlex.split(words))
+        assert done.returncode in (0, 1), (words, done.stderr)
+        ran.append(words)
+        waiting += [each for each in NEXT.findall(done.stderr) if each not in ran and SHORT.match(each)]
+    assert "reduce 'a case' -o crux-small --db 'my db' --target ort --timeout 30.0" in ran
+    assert "report crux-small -o crux-report --db 'my db' --target ort --timeout 30.0" in ran
+    assert "report C0001 --db 'my db' --known k.toml" in ran
+    assert "triage merge C0001 C0001 --db 'my db'" not in ran

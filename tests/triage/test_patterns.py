@@ -26,8 +26,8 @@ from generators.strategies import find_strategy
 from generators.tir.programs import lowered
 from oracles.judge import Judge
 from oracles.probes.record import Firing
-from triage.cases.documented_tests import Document
 from triage.cases.graph_patterns import GraphExtraction
+from triage.cases.patterns import Document
 from triage.cli import run
 
 HEADER = '<ir_version: 8, opset_import: ["" : 17]>'

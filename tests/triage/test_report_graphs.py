@@ -24,7 +24,7 @@ from tests.helpers.commands import needs
 from tests.helpers.failing import healthy
 from tests.helpers.models import model_of
 from triage.bugs.history import History
-from triage.cases.judging import Judges, alone
+from triage.cases.sources import Judges, alone
 from triage.console.options import CaseOptions
 from triage.projects import ClaimedRun, runner_of
 from triage.reports.by_name import report_word
@@ -104,13 +104,12 @@ def test_names_of_a_relax_module_stay_names(relax_report):
 
 @needs("tvm")
 @pytest.mark.slow
-def test_the_program_of_a_tir_report_runs_by_itself(tmp_path):
+def test_the_program_of_a_tir_report_runs_by_itself(tir_judge, tmp_path):
     """Its inputs have a NaN and an infinity, which numpy prints as bare names."""
     body = (Store("A", (Const(0),), Load("A", (Const(1),), "float32")),)
     loops = Module({"main": Function((Buffer("A", (Const(2),), "float32"),), body)})
     case = Case("tir", to_bytes(loops), {"A": np.float32([np.nan, np.inf])}, Target("tvm"))
-    with Judge(Target("tvm"), format="tir") as judge:
-        files = exhibit(case, judge, source_of(case, judge)).files
+    files = exhibit(case, tir_judge, source_of(case, tir_judge)).files
     (tmp_path / "program.py").write_bytes(files["program.py"] + b"\nassert len(inputs) == 1 and Module\n")
     done = subprocess.run([sys.executable, "program.py"], cwd=tmp_path, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr.decode()

@@ -9,7 +9,7 @@ from onnx import TensorProto
 from corpus.case import Case
 from corpus.formats.onnx import parse
 from corpus.graphs.program import Binding, Graph, GraphProgram, Input
-from corpus.regression import FOLDER
+from corpus.load import FOLDER
 from corpus.target import Target
 from oracles.judge import Judge
 from oracles.numerics.compare import Tolerance
@@ -52,10 +52,9 @@ def division_of_a_tail() -> Case:
 
 @pytest.mark.slow
 @needs("tvm")
-def test_a_script_for_tvm_holds_the_values_that_are_expected(tmp_path):
+def test_a_script_for_tvm_holds_the_values_that_are_expected(tvm_judge, tmp_path):
     case = relu_of_nan()
-    with Judge(Target("tvm")) as judge:
-        script = script_of(case, judge)
+    script = script_of(case, tvm_judge)
     assert "('y', 'float32', array('float32', [3], [nan, 0.0, 2.0]))" in script
     assert run_script(script, tmp_path).returncode == 1
     assert run_script(script, tmp_path, "--save", "saved.onnx").returncode == 0
@@ -69,10 +68,9 @@ def test_a_script_for_tvm_holds_the_values_that_are_expected(tmp_path):
 
 @needs("torch")
 @pytest.mark.slow
-def test_a_script_for_inductor_has_the_module_in_code(tmp_path):
+def test_a_script_for_inductor_has_the_module_in_code(inductor_judge, tmp_path):
     case = division_of_a_tail()
-    with Judge(Target("inductor")) as judge:
-        script = script_of(case, judge)
+    script = script_of(case, inductor_judge)
     assert "rounding_mode='trunc')" in script
     assert "import onnx" not in script
     assert run_script(script, tmp_path).returncode == 1
@@ -91,15 +89,14 @@ def test_a_script_for_an_exporter_says_that_it_and_not_onnxruntime_is_wrong(tmp_
 
 @needs("torch")
 @pytest.mark.slow
-def test_a_script_for_torch_of_a_bug_that_is_gone_exits_with_0(tmp_path):
+def test_a_script_for_torch_of_a_bug_that_is_gone_exits_with_0(torch_judge, tmp_path):
     nodes = [("Div", ["x", "w"], ["t"]), ("MatMul", ["t", "t"], ["u"]), ("Gather", ["u", "at"], ["y"])]
     weights = {"w": np.float32([[1, np.inf]]), "at": np.array([-1])}
     made = model(nodes, {"x": (1, [2, 2])}, {"y": (1, [1, 2])}, weights)
     case = Case("onnx", made.SerializeToString(), {"x": np.ones((2, 2), np.float32)}, Target("torch"))
-    with Judge(Target("torch")) as judge:
-        source = source_of(case, judge)
-        assert source is not None
-        (run,) = judge.runs(case, (Config("eager"),))
+    source = source_of(case, torch_judge)
+    assert source is not None
+    (run,) = torch_judge.runs(case, (Config("eager"),))
     baseline = Run(Config("ort none", backend="ort"), Status.OK, Phase.EXECUTE, run.outputs)
     claim = Claim(
         Expectation(project_of("torch"), Outcome.MISMATCH, run, baseline, kind="value"),
@@ -117,26 +114,24 @@ def test_a_script_for_torch_of_a_bug_that_is_gone_exits_with_0(tmp_path):
 
 
 @needs("torch")
-def test_the_module_of_a_program_that_ends_eager_torch_is_had_all_the_same():
+def test_the_module_of_a_program_that_ends_eager_torch_is_had_all_the_same(torch_judge):
     """Integer division traps on the least integer by -1 as it does on 0."""
     typed = (TensorProto.INT32, [2])
     made = model([("Div", ["x", "w"], ["t"]), ("Neg", ["t"], ["y"])], {"x": typed, "w": typed}, {"y": typed})
     least = np.array([-(2**31), 1], np.int32)
     inputs = {"x": least, "w": np.array([-1, 0], np.int32)}
-    with Judge(Target("torch")) as judge:
-        source = source_of(Case("onnx", made.SerializeToString(), inputs, Target("torch")), judge)
+    source = source_of(Case("onnx", made.SerializeToString(), inputs, Target("torch")), torch_judge)
     assert source is not None
     assert "rounding_mode='trunc')" in source.module
     assert "-2147483648" in source.inputs
 
 
 @needs("torch")
-def test_long_values_of_a_torch_script_are_wrapped(tmp_path):
+def test_long_values_of_a_torch_script_are_wrapped(torch_judge, tmp_path):
     made = model([("Neg", ["x"], ["y"])], {"x": (1, [9, 20])}, {"y": (1, [9, 20])})
     value = np.arange(180, dtype=np.float32).reshape(9, 20) / -7
     case = Case("onnx", made.SerializeToString(), {"x": value}, Target("torch"))
-    with Judge(Target("torch")) as judge:
-        source = source_of(case, judge)
+    source = source_of(case, torch_judge)
     assert source is not None
     assert max(map(len, source.inputs.splitlines())) < 110
     names = {}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
+import threading
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -17,16 +20,19 @@ from generators.fuzz import fuzz, judge_cases
 from generators.mixture import Plan, make_tests
 from generators.mutations.modes import Mode
 from generators.seeds import BLOCK, Shard
+from generators.strategies.native import lineage_of
 from oracles.verdict import Outcome, Phase, Verdict
 from tests.helpers.campaigns import Remembering
-from tests.helpers.commands import crux, waited_for
+from tests.helpers.commands import crux, crux_apart, waited_for
 from tests.helpers.failing import ORT
 from triage.campaigns.coverage_sync import FEWEST_FOLDED, CoverageSync, must_go_on
+from triage.campaigns.ray_testers import LOCAL, cluster_testers
 from triage.campaigns.target_campaigns import Fuzzer
 from triage.campaigns.testers import RemoteError, open_testers
 from triage.console.options import CaseOptions
 from triage.store.campaigns import last_campaign, load_costs, load_folded
 from triage.store.database import Store
+from triage.store.failures import list_failures
 
 if TYPE_CHECKING:
     pass
@@ -197,3 +203,148 @@ def test_what_cannot_be_resumed_is_one_clear_line(tmp_path):
         must_go_on(path, "tvm", None)
     with pytest.raises(UserError, match="leave --seed out"):
         must_go_on(path, "ort", 3)
+
+
+# `--native-coverage` on a real onnxruntime: what was met is in the database, and grows from run to run
+
+
+def printed(folder: Path, *words: str) -> Any:
+    """The JSON that a command prints."""
+    result = crux_apart(folder, *words, "--json")
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+@pytest.mark.slow
+def test_what_tests_met_of_the_code_is_told_by_pass_and_grows(tmp_path, store):
+    first = printed(tmp_path, "fuzz", "--tests", "6", "--native-coverage")
+    second = printed(tmp_path, "fuzz", "--tests", "40", "-j", "2", "--native-coverage")
+    assert second["native_blocks"] > first["native_blocks"] > 10_000
+    (document,) = printed(tmp_path, "triage", "coverage")
+    assert document["target"] == "ort"
+    assert document["blocks_met"] == second["native_blocks"]
+    assert any(each["name"] == "constant_folding" and each["blocks_met"] for each in document["passes"])
+    assert [point["tests"] for point in document["curve"]][-1] == 40
+    assert store.rows("SELECT * FROM native_passes WHERE pass = 'constant_folding'")[0]["percent"] > 0
+
+
+@pytest.mark.slow
+def test_a_campaign_that_is_led_by_the_code_remembers_what_reached_it(tmp_path):
+    words = ("--strategy", "native", "--native-coverage")
+    printed(tmp_path, "fuzz", "--tests", "64", *words)
+    printed(tmp_path, "fuzz", "--tests", "192", *words)
+    with Store(tmp_path / "crux.db") as store:
+        teaching = CoverageSync(store, "ort", None)
+        lesson = teaching.lesson(range(teaching.seed, teaching.seed + 16))
+    assert lesson is not None
+    assert lesson.reach.roots
+    assert sum(lesson.reach.bits(lesson.reach.build, 8 * len(lesson.reach.known))) > 10_000
+    assert lineage_of(7, 5, lesson).changes
+
+
+@pytest.mark.slow
+def test_a_campaign_that_is_led_by_the_code_is_the_same_for_any_number_of_workers():
+    """Its programs are; of what each test met a few blocks hang on where the memory of its worker lies."""
+    found = []
+    for jobs in (1, 2):
+        plan, teacher = Plan("native", passes_of="ort"), Remembering()
+        with open_testers(CaseOptions(jobs=jobs), ORT, plan, native=True) as testers:
+            found.append(list(fuzz(testers.all, tests=20 * BLOCK, teacher=teacher)))
+    one, two = found
+    assert [each.case_id for each in one] == [each.case_id for each in two]
+    same = sum(each.release_result == other.release_result for each, other in zip(one, two, strict=True))
+    assert same >= 0.95 * len(one)
+
+
+def test_what_is_led_by_the_code_must_watch_it(tmp_path):
+    result = crux_apart(tmp_path, "fuzz", "--tests", "2", "--strategy", "native")
+    assert result.returncode == 2
+    assert "add --native-coverage" in result.stderr
+
+
+def test_a_target_whose_code_cannot_be_watched_is_one_clear_line(tmp_path):
+    result = crux_apart(tmp_path, "fuzz", "--tests", "2", "--native-coverage", "--target", "reference")
+    assert result.returncode == 2
+    assert "cannot be watched" in result.stderr
+
+
+# Testers on a Ray cluster that is started here: the same tests as without, also when one is killed
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore"),
+    pytest.mark.skipif("not __import__('importlib').util.find_spec('ray')", reason="Ray is not installed"),
+]
+PLAN = Plan("coverage", nodes=4)
+CLUSTER_TESTS = 6 * BLOCK
+
+
+def stations() -> list[int]:
+    """The processes that hold a tester: Ray names them so."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and b"ray::Station" in (entry / "cmdline").read_bytes():
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+def test_a_cluster_tests_the_same_and_a_lost_worker_costs_its_running_tests_only():
+    with open_testers(CaseOptions(), ORT, PLAN) as testers:
+        alone = [
+            (each.seed, each.case_id, each.verdict.outcome) for each in fuzz(testers.all, tests=CLUSTER_TESTS)
+        ]
+    before = set(stations())
+    with cluster_testers(LOCAL, CaseOptions(jobs=2), ORT, PLAN) as testers:
+        own = set(stations()) - before
+        assert len(own) == 2
+        killer = threading.Timer(1.0, os.kill, (min(own), signal.SIGKILL))
+        killer.start()
+        found = [
+            (each.seed, each.case_id, each.verdict.outcome) for each in fuzz(testers.all, tests=CLUSTER_TESTS)
+        ]
+        killer.join()
+    assert found == alone
+
+
+def test_a_machine_that_is_lost_for_good_costs_its_running_tests_only():
+    """Two nodes of one processor each: nobody can take the place of the tester that goes with its node."""
+    tools: Any = import_module("ray.cluster_utils")
+    with open_testers(CaseOptions(), ORT, PLAN) as testers:
+        alone = [
+            (each.seed, each.case_id, each.verdict.outcome) for each in fuzz(testers.all, tests=CLUSTER_TESTS)
+        ]
+    machines = tools.Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    try:
+        node = machines.add_node(num_cpus=1)
+        with cluster_testers(machines.address, CaseOptions(jobs=2), ORT, PLAN) as testers:
+            found = []
+            for each in fuzz(testers.all, tests=CLUSTER_TESTS):
+                found.append((each.seed, each.case_id, each.verdict.outcome))
+                if len(found) == 2 * BLOCK:
+                    machines.remove_node(node, allow_graceful=False)
+    finally:
+        machines.shutdown()
+    assert found == alone
+
+
+def test_failures_and_clusters_in_the_database_are_those_of_one_machine(tmp_path):
+    found = []
+    for name, how in (("alone", ()), ("cluster", ("--cluster", "local", "-j", "2"))):
+        words = ("fuzz", "--tests", str(CLUSTER_TESTS), "--seed", "4080", "--db", f"{name}.db", *how)
+        done = crux_apart(tmp_path, *words)
+        assert done.returncode == 0, done.stderr
+        with Store(tmp_path / f"{name}.db") as store:
+            found.append([(each.case_id, each.symptom, each.cluster) for each in list_failures(store)])
+    assert found[0] == found[1]
+    assert found[0]
+
+
+def test_an_address_where_nobody_is_is_one_clear_line():
+    with (
+        pytest.raises(UserError, match="--cluster"),
+        cluster_testers("127.0.0.1:1", CaseOptions(), ORT, PLAN),
+    ):
+        pass

@@ -13,7 +13,7 @@ import pytest
 from sqlite_utils import Database
 
 from corpus.errors import UserError
-from oracles.naming.signature import Signature
+from oracles.naming import Signature
 from tests.helpers.failing import division_crash, healthy, verdict
 from triage.bugs.failures import record_failure, record_reduction
 from triage.bugs.known import load_known, note_known

@@ -15,12 +15,12 @@ import pytest
 import yaml
 
 from corpus.formats.onnx import parse
+from corpus.load import FOLDER, Regression, Shown, load_regressions
 from corpus.onnx.check import checker_complaint
-from corpus.regression import FOLDER, Regression, Shown, load_regressions
 from corpus.release import order_of
 from corpus.target import Target
 from oracles.judge import Judge
-from oracles.naming.signature import Signature
+from oracles.naming import Signature
 from tests.helpers.commands import ROOT, crux_apart, needs
 from tests.helpers.failing import clip_exception, division_crash, healthy
 from tests.triage.test_bisect import write_wheel
@@ -32,7 +32,7 @@ from triage.console.display import PlainDisplay
 from triage.console.options import CaseOptions
 from triage.store.database import Store
 from triage.store.failures import REDUCED, get_failure
-from triage.watching.changes import Change, Seen, before, change
+from triage.watching import Change, Seen, before, change
 
 INSTALLED = version("onnxruntime")
 RAISES: Shown = ("exception", "execute", "Fail")

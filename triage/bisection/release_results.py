@@ -4,7 +4,7 @@ import functools
 import hashlib
 import json
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
@@ -15,14 +15,13 @@ from corpus.case import Case
 from corpus.errors import UserError
 from corpus.reading import MOST_DOCUMENT, read_bytes, read_text
 from corpus.release import Range
-from oracles.naming.names import signature
-from oracles.naming.signature import Signature
+from oracles.naming import Signature, signature
 from oracles.sandbox.processes import SandboxError
 from oracles.sandbox.sandbox import Sandbox
 from oracles.verdict import Outcome, Verdict
 from triage.bisection.environments import EnvironmentCache, Unavailable, cache_folder
 from triage.bisection.package_index import Interpreter, Offer
-from triage.cases.judging import judge_often
+from triage.cases.sources import judge_often
 from triage.clustering.similarity import MERGE, compare
 from triage.console.options import CaseOptions
 from triage.console.status import Progress
@@ -180,6 +179,19 @@ class Settings:
     cache_bytes: int = 20 << 30
 
 
+def starting(backend: str) -> Callable[[Path], tuple[str, str]]:
+    """What is wrong with an interpreter's framework, by the backend's worker under it, and its numpy."""
+
+    def works(python: Path) -> tuple[str, str]:
+        with Sandbox(backend, python=str(python)) as sandbox:
+            try:
+                return "", str(sandbox.facts["numpy"])
+            except (UserError, SandboxError) as error:
+                return " ".join(str(error).split())[-200:], ""
+
+    return works
+
+
 @dataclass
 class ReleaseRunner:
     """Looks at a release: from the journal, or in an environment with it; ahead, where told what comes."""
@@ -196,7 +208,7 @@ class ReleaseRunner:
         self._cache = EnvironmentCache(
             self.settings.cache,
             self.settings.package,
-            self._works,
+            starting(self.case.target.backend if self.case.target else ""),
             most_bytes=self.settings.cache_bytes,
             say=self.shown.note,
         )
@@ -250,15 +262,6 @@ class ReleaseRunner:
         with self._lock:
             self._journal.add(seen)
         return seen
-
-    def _works(self, python: Path) -> tuple[str, str]:
-        """What is wrong with an environment, by the worker under it, and its numpy."""
-        assert self.case.target is not None
-        with Sandbox(self.case.target.backend, python=str(python)) as sandbox:
-            try:
-                return "", str(sandbox.facts["numpy"])
-            except (UserError, SandboxError) as error:
-                return " ".join(str(error).split())[-200:], ""
 
     def _circumstances(self) -> str:
         """A digest of all that a verdict depends on besides case and release."""

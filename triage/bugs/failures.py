@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from corpus.case import Case
-from oracles.naming.signature import Signature
+from oracles.naming import Signature
 from oracles.verdict import Verdict
 from oracles.worker.limits import form_of
 from triage.claims.titles import bug_title, passes_tried

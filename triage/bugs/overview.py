@@ -18,8 +18,7 @@ from corpus.release import is_before
 from triage.bugs.known import NOT_FILED, KnownIssue, known_issue
 from triage.clustering.grouping import CLOSED
 from triage.clustering.why import Candidate, ranked, related_clusters
-from triage.console.next_command import next_command
-from triage.console.options import CaseOptions, StoreOptions
+from triage.console.options import CaseOptions, StoreOptions, next_command
 from triage.projects import project_of
 from triage.store.artifacts import LastReport, last_reports, newest_noted
 from triage.store.causes import Manifestation, explained_in, manifestations_of

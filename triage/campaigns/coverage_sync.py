@@ -16,8 +16,7 @@ from generators.reach import NewlyReached
 from generators.seeds import BLOCK, Shard
 from oracles.backends import find_backend
 from oracles.judge import Judge
-from oracles.native.coverage import by_file, find_libraries
-from oracles.native.watching import Blocks, Met, Watch
+from oracles.native.watching import Blocks, Met, Watch, by_file, find_libraries
 from triage.store.campaigns import (
     FileRow,
     LibraryRow,

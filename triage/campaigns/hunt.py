@@ -19,7 +19,6 @@ from triage.bugs.failures import set_aside
 from triage.bugs.known import KnownIssue, load_known
 from triage.bugs.overview import is_filed, overview, overview_with_states
 from triage.campaigns.monitor import FACE, HuntMonitor
-from triage.campaigns.reporter import Reporter
 from triage.campaigns.target_campaigns import (
     FUZZING,
     Choice,
@@ -35,6 +34,7 @@ from triage.console.display import Display
 from triage.console.options import CaseOptions
 from triage.reductions.failures import BeingReduced, reduce_failure
 from triage.reductions.folders import Request
+from triage.reports.by_name import Reporter
 from triage.reports.newest_release import NewestReleases
 from triage.store.campaigns import keep_decision
 from triage.store.causes import root_of

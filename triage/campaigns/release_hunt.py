@@ -21,7 +21,7 @@ from triage.bugs.known import load_known
 from triage.bugs.overview import overview_with_states
 from triage.campaigns.hunt import Hunt, Limits
 from triage.campaigns.target_campaigns import Fuzzer, TargetCampaign
-from triage.cases.judging import Judges
+from triage.cases.sources import Judges
 from triage.console.display import Display
 from triage.console.options import CaseOptions
 from triage.console.status import PlainLines
@@ -30,7 +30,7 @@ from triage.store.clusters import clusters
 from triage.store.database import Store
 from triage.store.failures import get_failure
 from triage.store.names import representative
-from triage.watching.watch import Watch
+from triage.watching import Watch
 
 Before = Callable[[Case], Verdict | None]
 """The verdict of the release before on a case; None where there is none to ask."""

@@ -22,8 +22,8 @@ from generators.mixture import PLAN, Plan, make_tests
 from generators.reach import NATIVE
 from oracles.backends import find_backend
 from oracles.judge import Judge
+from oracles.sandbox.executor import split
 from oracles.sandbox.worker import processes, stat_of
-from oracles.sequence import split
 from triage.bugs.failures import record_failure
 from triage.bugs.known import KnownIssue
 from triage.campaigns.coverage_sync import CoverageSync, NativeCoverage, open_watch

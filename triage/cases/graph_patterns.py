@@ -21,7 +21,7 @@ from reducer.engine.predicates import JudgePool
 from reducer.graphs import learn_graph, open_graph
 from reducer.subject.graphs.edits import assemble_bindings
 from reducer.subject.graphs.subject import GraphSubject
-from triage.cases.documented_tests import Document
+from triage.cases.patterns import Document
 
 MOST_BINDINGS = 60
 SEEDS, CONTEXTS, CONTEXT = 60, 5, 8

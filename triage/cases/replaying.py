@@ -7,8 +7,8 @@ from typing import Any
 from xml.etree import ElementTree
 
 from corpus.case import CASE_FILE, Case
+from corpus.load import EXPECTED_FILE, Regression, Shown, load_regression
 from corpus.outputs import own, put
-from corpus.regression import EXPECTED_FILE, Regression, Shown, load_regression
 from corpus.target import Target
 from corpus.values import Value
 from oracles.judge import Judge
@@ -16,7 +16,7 @@ from oracles.numerics.compare import Tolerance, compare_outputs
 from oracles.optional import SETTING
 from oracles.probes.record import backend_configs
 from oracles.verdict import HARMLESS, Outcome, Verdict
-from triage.cases.judging import Judges
+from triage.cases.sources import Judges
 from triage.console.options import CaseOptions
 from triage.console.output import Document, printable
 

@@ -18,8 +18,7 @@ from corpus.load import Imported, open_case
 from corpus.reading import read_bytes, read_json, read_text
 from corpus.target import Target
 from corpus.values import read_inputs, stored_names, write_inputs
-from oracles.sandbox.importing import from_answer, open_foreign
-from oracles.sandbox.scripts import CALLED, Complaint, Note, ScriptRun, script_run
+from oracles.sandbox.scripts import CALLED, Complaint, Note, ScriptRun, from_answer, open_foreign, script_run
 from oracles.verdict import Limits, Outcome
 from oracles.worker.tvm.passes import PASSES
 from triage.cases.issue_code import (

@@ -15,7 +15,7 @@ import onnx
 from corpus.case import Case
 from corpus.errors import UserError
 from corpus.values import Tensor, Value
-from oracles.naming.names import with_operators
+from oracles.naming import with_operators
 from oracles.numerics.compare import Tolerance, differing
 from oracles.text.normalise import name_operators, parse_message, unwrap, without_instructions
 from oracles.verdict import Config, Outcome, Phase, Run, Verdict
@@ -77,11 +77,18 @@ def is_reference(config: Config) -> bool:
 
 def whose(config: Config) -> str:
     """Name the source of the values that a script compares with, such as `un-optimised onnxruntime`."""
+    if config.get("interpret"):
+        return INTERPRETER
     return REFERENCES[config.backend] if is_reference(config) else f"un-optimised {owner(config)}"
+
+
+INTERPRETER = "StableHLO's interpreter"
 
 
 def owner(config: Config) -> str:
     """Whose run it is, if it is a baseline of another backend: the project, or else the backend."""
+    if config.get("interpret"):
+        return "interpreter"
     if is_reference(config):
         return "numpy" if config.backend == "golden" else config.backend
     found = project_of(config.backend)

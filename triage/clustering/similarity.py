@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from rapidfuzz.distance import Indel
 
-from oracles.naming.signature import Signature
+from oracles.naming import Signature
 from triage.clustering import wrong_results
 from triage.projects import project_of, project_of_module
 

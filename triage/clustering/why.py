@@ -16,7 +16,7 @@ from typing import Any
 from rapidfuzz.distance import Indel
 
 from corpus.errors import UserError
-from oracles.naming.signature import Signature
+from oracles.naming import Signature
 from triage.clustering.similarity import MERGE, RELATED, Comparison, Part, compare, distance_within
 from triage.store.causes import explanation_of, root_of
 from triage.store.clusters import (

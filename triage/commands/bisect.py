@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.console.next_command import next_command
-from triage.console.options import CaseOptions, as_command
+from triage.console.options import CaseOptions, as_command, next_command
 from triage.console.output import Document, emit, quoted, say, table
 
 if TYPE_CHECKING:
@@ -99,7 +98,7 @@ def _keep(options: CaseOptions, word: str, document: Document) -> None:
 
 def _show(documents: list[Document]) -> Table:
     (found,) = documents
-    from triage.views.pictures import release_line, release_text
+    from triage.views.listing import release_line, release_text
 
     rows = [(name.replace("_", " "), found[name] or "-") for name in ("title", *ANSWERS)]
     rows.append(("x shows it", release_text(release_line(found))))

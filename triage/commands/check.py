@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from triage.console.foot import doing
-from triage.console.next_command import next_command
-from triage.console.options import CaseOptions, as_command
+from triage.console.options import CaseOptions, as_command, next_command
 from triage.console.output import Document, emit, quoted, say, table
 
 if TYPE_CHECKING:
@@ -93,14 +92,13 @@ def _verdicts(
     from itertools import product
 
     from corpus.errors import UserError
-    from triage.cases.judging import Judges
+    from oracles.judge import MANY, in_short
+    from triage.cases.sources import Judges
     from triage.console.output import disk_complaint
-    from triage.setup.short_run import MANY, in_short
 
     with in_short(MANY if words == ["-"] else len(words) * repeat), Judges(options) as judges:
         judges.begin(words[0])
-        from triage.cases.judging import judge_often, waits_shown
-        from triage.cases.sources import bounded, each_named, open_one, with_samples
+        from triage.cases.sources import bounded, each_named, judge_often, open_one, waits_shown, with_samples
 
         for word, sample in product(each_named(words), with_samples(options)):
             doing(f"checking {word}")
@@ -135,7 +133,7 @@ def _remarks(case: Case) -> Iterator[str]:
 
 def _past(options: CaseOptions, case: Case, verdict: Verdict, judge: Judge) -> Document:
     """What stops the program, step by step, and what becomes of the rest; `bug` is that of any step."""
-    from oracles.naming.names import signature
+    from oracles.naming import signature
     from oracles.verdict import Outcome
     from triage.bugs.known import known_issue, load_known
     from triage.cases.past import Stop, stops_in
@@ -166,7 +164,7 @@ def _past(options: CaseOptions, case: Case, verdict: Verdict, judge: Judge) -> D
 
 def _kept(options: CaseOptions, case: Case, verdict: Verdict, release: str) -> Document:
     """Store a verdict; the id of the failure, if it is one. What stores failures is dear to import."""
-    from triage.reductions.sketch import keep
+    from triage.reductions.folders import keep
     from triage.store.artifacts import note
 
     assert options.db is not None
@@ -179,7 +177,7 @@ def _compared(options: CaseOptions, words: list[str], names: str) -> Iterator[Do
     from corpus.errors import UserError
     from corpus.target import Target
     from oracles.backends import find_backend
-    from triage.cases.judging import Judges
+    from triage.cases.sources import Judges
 
     if options.target:
         raise UserError("--target and --targets: give one of the two")
@@ -224,7 +222,7 @@ def _seen(document: Document) -> str:
 
 def _map(wrong: Document) -> list[str]:
     """The error over the output as lines."""
-    from triage.views.pictures import legend
+    from triage.views.listing import legend
 
     rows = wrong["map"]
     return [f"the error over {wrong['output']} ({legend(rows)}):", *rows] if rows else []

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.console.next_command import next_command
-from triage.console.options import StoreOptions, as_command
+from triage.console.options import StoreOptions, as_command, next_command
 from triage.console.output import Document, emit, quoted, say, table
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from triage.console.next_command import next_command
-from triage.console.options import CaseOptions, as_command
+from triage.console.options import CaseOptions, as_command, next_command
 from triage.console.output import Document, emit, say, table
 from triage.console.program_options import (
     MIXED,

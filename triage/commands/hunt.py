@@ -154,9 +154,9 @@ def _hunt(
 ) -> None:
     """Hunt on the targets with all that it takes open, and tell what came of it, interrupted or not."""
     from triage.campaigns.hunt import Hunt
-    from triage.campaigns.serving import serving
     from triage.cases.sources import finite_source
     from triage.console.display import display
+    from triage.pages.campaign import serving
     from triage.reports.newest_release import NewestReleases
     from triage.store.database import Store
 

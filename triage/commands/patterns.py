@@ -58,7 +58,7 @@ def _extract(
 ) -> dict[str, Any]:
     from corpus.formats import format_names
     from oracles.probes.record import Firing
-    from triage.cases.documented_tests import Reader
+    from triage.cases.patterns import Reader
     from triage.language import language_of
 
     target = options.target_of(None)

@@ -92,11 +92,11 @@ def _reports(
 ) -> Iterator[Document]:
     from functools import partial
 
-    from triage.cases.judging import Judges
+    from oracles.judge import in_short
+    from triage.cases.sources import Judges
     from triage.console.status import progress
     from triage.reports.by_name import report_word
     from triage.reports.newest_release import NewestReleases
-    from triage.setup.short_run import in_short
 
     with (
         in_short(len(words)),
@@ -115,7 +115,7 @@ def _reports(
 def _requests(options: CaseOptions, out: Path) -> Iterator[Document]:
     """A request for each target of which the database holds declared limits."""
     from corpus.errors import UserError
-    from triage.cases.judging import Judges
+    from triage.cases.sources import Judges
     from triage.console.status import progress
     from triage.reductions.failures import reduced_limits
     from triage.reports.limit_request import write_request

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from triage.console.foot import doing
-from triage.console.next_command import next_command
-from triage.console.options import Known, StoreOptions, as_command
+from triage.console.options import Known, StoreOptions, as_command, next_command
 from triage.console.output import Document, emit, quoted, say, table
 
 if TYPE_CHECKING:
@@ -105,7 +104,7 @@ def cluster_folder(
 
     Example: crux triage traces failures/ --json
     """
-    from triage.clustering.traces import cluster_traces, read_traces
+    from triage.clustering.grouping import cluster_traces, read_traces
 
     found = cluster_traces(read_traces(folder))
     emit([dict(found)], as_json=options.json, show=_show_traces, single=True)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from triage.console.display import Display
-    from triage.watching.watch import Watch
+    from triage.watching import Watch
 
 Cases = Annotated[
     list[str] | None,
@@ -77,8 +77,7 @@ def watch(
     from triage.bisection.places import Sources
     from triage.console.display import display
     from triage.store.database import Store
-    from triage.watching.changes import subjects
-    from triage.watching.watch import Watch
+    from triage.watching import Watch, subjects
 
     sources = Sources(
         package, _backend_of(package), tuple(python or ()), wheels, index, nightly, cache or cache_folder()

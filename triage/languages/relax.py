@@ -12,8 +12,8 @@ from corpus.graphs.program import GraphProgram, PrimFunc
 from corpus.tir.script import function_lines
 from oracles.judge import Judge
 from oracles.verdict import Run
-from triage.cases.documented_tests import Document
 from triage.cases.graph_patterns import GraphExtraction
+from triage.cases.patterns import Document
 from triage.language import Language
 from triage.reports.program_evidence import GraphEvidence
 from triage.reports.sentences import RunEvidence

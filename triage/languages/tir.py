@@ -21,7 +21,7 @@ from oracles.judge import Judge
 from oracles.probes.context import INTERPRETER
 from oracles.probes.tir_context import interpretation_of
 from oracles.verdict import Config, Phase, Run, Status, Verdict
-from triage.cases.documented_tests import Document
+from triage.cases.patterns import Document
 from triage.language import Language
 from triage.reports.program_evidence import GraphEvidence
 from triage.reports.sentences import RunEvidence

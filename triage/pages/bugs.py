@@ -11,8 +11,7 @@ from typing import Any
 from corpus.case import Case
 from corpus.outputs import put
 from corpus.reading import parse_json
-from oracles.naming.names import names_of_case
-from oracles.naming.signature import Signature
+from oracles.naming import Signature, names_of_case
 from reducer.result import BLANK, result_of_json
 from triage.bugs.history import bisection_of
 from triage.bugs.known import KnownIssue
@@ -26,8 +25,7 @@ from triage.bugs.overview import (
     overview_with_states,
     totals_of,
 )
-from triage.console.next_command import next_command
-from triage.console.options import StoreOptions
+from triage.console.options import StoreOptions, next_command
 from triage.language import list_case
 from triage.pages.campaign import growth
 from triage.pages.differences import MANY_NODES, curves
@@ -40,8 +38,7 @@ from triage.store.names import failure_name, find_cluster, representative
 from triage.views.charts import Bars, over_time
 from triage.views.drawn import drawn
 from triage.views.graph_picture import MOST_WHOLE, Dots, GraphPicture, Shown, makers_of
-from triage.views.listing import describe_value
-from triage.views.pictures import release_line
+from triage.views.listing import describe_value, release_line
 from triage.views.rendering import Piece, hash_of, render, scrub, shown_text
 
 KINDS = {

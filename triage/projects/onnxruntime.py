@@ -5,6 +5,7 @@ from typing import Any
 
 from oracles.verdict import Config
 from oracles.worker.ort import LEVELS
+from oracles.worker.ort.options import code_of
 from triage.projects import ClaimedRun, Installing, Project, Runner, ShortScript, Words
 
 PART = '''\
@@ -15,6 +16,9 @@ PROVIDERS = {{ providers | repr }}
 THREADS = {{ threads }}
 {% if disabled %}
 DISABLED = {{ disabled | repr }}  # transformers that do not take part
+{% endif %}
+{% if options %}
+PLAIN = {{ without_options | repr }}  # runs without the further options
 {% endif %}
 
 
@@ -33,18 +37,31 @@ def run(config, path):
 
     ort.set_default_logger_severity(4)
     try:
-        save_outputs(path, run_session(ort, CONFIGS[config]))
+        save_outputs(path, run_session(ort, CONFIGS[config]{{ ", config in PLAIN" if options }}))
     except Exception as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 4 if re.search("MemoryError|bad_alloc|allocate memory", repr(error)) else 3
     return 0
 
 
-def run_session(ort, level):
+def run_session(ort, level{{ ", is_plain" if options }}):
     options = ort.SessionOptions()
     options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, level)
     options.intra_op_num_threads = THREADS
     options.log_severity_level = 4
+{% if options %}
+    if not is_plain:
+{% for line in options %}
+        {{ line }}
+{% endfor %}
+{% endif %}
+{% if fixes_dims %}
+        for each in ort.InferenceSession(build_model(), providers=PROVIDERS).get_inputs():
+            given = build_inputs()[each.name]
+            for dim, size in zip(each.shape, getattr(given, "shape", None) or given[1].shape):
+                if isinstance(dim, str):
+                    options.add_free_dimension_override_by_name(dim, size)
+{% endif %}
 {% if disabled %}
     session = ort.InferenceSession(build_model(), options, PROVIDERS, disabled_optimizers=DISABLED)
 {% else %}
@@ -125,11 +142,23 @@ def run_small(ort, operator, inputs, kind, *constants):
 RUN = """\
 inputs = {{ inputs }}
 
-def run(level):
+def run(level{{ ", is_plain" if options }}):
     options = ort.SessionOptions()
     options.graph_optimization_level = level
 {% if threads != 1 %}
     options.intra_op_num_threads = {{ threads }}
+{% endif %}
+{% if options %}
+    if not is_plain:
+{% for line in options %}
+        {{ line }}
+{% endfor %}
+{% endif %}
+{% if fixes_dims %}
+        for each in ort.InferenceSession({{ model }}).get_inputs():
+            for dim, size in zip(each.shape, inputs[each.name].shape):
+                if isinstance(dim, str):
+                    options.add_free_dimension_override_by_name(dim, size)
 {% endif %}
 {% if disabled %}
     disabled = {{ disabled | repr }}
@@ -158,6 +187,12 @@ if __name__ == "__main__":
 """
 """As in `onnxruntime/test/python`."""
 
+
+def _call(settings: Mapping[str, Any], label: str) -> str:
+    plain = f", is_plain={label in settings['without_options']}" if settings["options"] else ""
+    return f"run(ort.GraphOptimizationLevel.{settings['levels'][label]}{plain})"
+
+
 SHORT = ShortScript(
     imports="""\
 import numpy as np
@@ -165,7 +200,7 @@ import onnxruntime as ort
 """,
     program="{{ code }}",
     run=RUN,
-    call=lambda settings, label: f"run(ort.GraphOptimizationLevel.{settings['levels'][label]})",
+    call=_call,
     builds="onnx",
     test=TEST,
 )
@@ -180,6 +215,9 @@ def _settings(shown: ClaimedRun) -> Mapping[str, Any]:
         "providers": list(_texts(first, "providers") or ("CPUExecutionProvider",)),
         "threads": first.get("threads") or 1,
         "disabled": list(_texts(first, "disabled_optimizers")),
+        "options": code_of(shown.passes),
+        "fixes_dims": "free_dims=fixed" in shown.passes,
+        "without_options": [label for label, config in shown.own.items() if not shown.passes_of(config)],
     }
 
 

@@ -13,8 +13,7 @@ from typing import Any, TypeAlias
 
 from corpus.case import Case
 from oracles.judge import Judge
-from oracles.naming.names import signature
-from oracles.naming.signature import Signature
+from oracles.naming import Signature, signature
 from oracles.verdict import Outcome, Verdict
 from reducer.api import reduce_case
 from reducer.options import DoesNotFail, Options

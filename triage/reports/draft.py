@@ -14,8 +14,7 @@ from corpus.case import Case
 from corpus.onnx.types import DTYPES, dtype_name, element_type
 from corpus.values import Value
 from oracles.judge import Judge
-from oracles.naming.names import signature
-from oracles.naming.signature import Signature
+from oracles.naming import Signature, signature
 from oracles.numerics.compare import Tolerance
 from oracles.sandbox.executor import without_twins
 from oracles.verdict import Outcome, Run, Verdict

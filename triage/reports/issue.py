@@ -26,8 +26,7 @@ from triage.reports.view import Claimed, Evidence, Head, IssueView, Program, Pro
 from triage.repro.short import is_at_a_glance
 from triage.setup.environment import package_line
 from triage.store.documents import map_of
-from triage.views.listing import describe_value, mermaid
-from triage.views.pictures import legend
+from triage.views.listing import describe_value, legend, mermaid
 from triage.views.rendering import as_code, render, scrub
 
 MOST_PRINTED = 12

@@ -14,13 +14,13 @@ from corpus import processes
 from corpus.case import CASE_FILE, Case
 from corpus.errors import UserError
 from oracles.judge import Judge
-from oracles.naming.names import names_of_case
+from oracles.naming import names_of_case
 from oracles.probes.memory import with_misuse
 from oracles.verdict import Verdict
 from triage.bugs.history import History
 from triage.bugs.known import NOT_FILED, Library
 from triage.bugs.overview import FIXED_IN
-from triage.cases.judging import alone
+from triage.cases.sources import alone
 from triage.claims.claim import Claim, expect, tolerance_showing
 from triage.claims.titles import operators_of, passes_tried, title_of
 from triage.language import language_of

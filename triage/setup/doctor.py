@@ -22,7 +22,7 @@ from corpus.graphs.program import REF, Binding, Graph, GraphProgram, Input
 from corpus.target import Target
 from oracles.backends import backends, find_backend
 from oracles.extras import comes_when_asked, comes_with_others, how_to_install, provide
-from oracles.judge import Judge
+from oracles.judge import Judge, in_short
 from oracles.sandbox.sandbox import Sandbox, SandboxError, describe_isolation
 from oracles.verdict import Run
 from triage.console.foot import doing
@@ -30,7 +30,6 @@ from triage.console.output import quoted
 from triage.language import language_of
 from triage.projects import GENERAL, project_of, project_of_package, projects
 from triage.setup.contract import ABILITIES, keeps_contract
-from triage.setup.short_run import in_short
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from oracles.naming.signature import Signature
+from oracles.naming import Signature
 from triage.store.database import Row, Store, dump, now, parsed
 from triage.store.names import cluster_name, failure_name
 

@@ -8,7 +8,7 @@ from typing import Any
 from corpus.reading import Fields, Text
 from oracles.numerics.compare import part_of
 from oracles.verdict import Run, Symptom, Verdict, WrongResult
-from triage.views.pictures import MOST_COLUMNS, SIGNS, error_map
+from triage.views.listing import MOST_COLUMNS, SIGNS, error_map
 
 _ROW = Text(f"[{re.escape(SIGNS)}]{{1,{MOST_COLUMNS}}}")
 VERDICT = Fields(

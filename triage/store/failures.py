@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from corpus.errors import UserError
 from corpus.reading import Fields
-from oracles.naming.signature import VERSION
+from oracles.naming import VERSION
 from oracles.verdict import Mark
 from reducer.result import result_of_json
 from triage.store.database import ADVICE, Row, Store, dump, now, parsed
@@ -18,7 +18,7 @@ from triage.store.names import FAILURE, cluster_name, failure_name
 
 if TYPE_CHECKING:
     from corpus.case import Case
-    from oracles.naming.signature import Signature
+    from oracles.naming import Signature
     from oracles.verdict import Verdict
 
 DECISIONS = 2

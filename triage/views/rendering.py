@@ -16,7 +16,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template, select_autoescape
 
 from oracles.text.normalise import parse_message, template
-from triage.views.pictures import cells
+from triage.views.listing import cells
 
 
 def render(template: str, **values: Any) -> str:

@@ -9,19 +9,25 @@ import numpy as np
 from onnxruntime.capi import onnxruntime_pybind11_state
 
 from oracles.worker.ort import CODES, LEVELS, NAMES, STRANGE, STRANGE_TYPES, WIDTHS
+from oracles.worker.ort.options import apply, fix_dims
 
 core: Any = onnxruntime_pybind11_state
 """What the public classes of onnxruntime call, without their checks."""
 
 
-def session_options(settings: dict[str, Any]) -> Any:
-    """The options of a session with these settings."""
+def session_options(settings: dict[str, Any], program: Any = None, inputs: Any = None) -> Any:
+    """The options of a session with these settings; some fix what a program leaves open, by its inputs."""
     options = core.SessionOptions()
     level = LEVELS[settings.get("level", "all")]
     options.graph_optimization_level = getattr(core.GraphOptimizationLevel, level)
     options.intra_op_num_threads = int(settings.get("threads") or 1)
     options.inter_op_num_threads = 1
     options.log_severity_level = 0 if settings.get("log") else 4
+    members = settings.get("passes") or ()
+    apply(options, core, members)
+    if "free_dims=fixed" in members and program is not None:
+        plain = core.InferenceSession(options, program, isinstance(program, str), False)
+        fix_dims(options, plain.inputs_meta, inputs)
     if settings.get("guarded"):  # each tensor has a block of its own
         options.enable_cpu_mem_arena = options.enable_mem_pattern = False
     if settings.get("plainly_planned"):  # the search for memory to use again is cubic in the nodes

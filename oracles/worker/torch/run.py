@@ -12,9 +12,10 @@ from contextlib import contextmanager
 from typing import Any, Callable, Iterator  # noqa: UP035 (Python 3.8)  # noqa: UP035 (Python 3.8)
 
 import torch
-from torch._inductor import config
+from torch._inductor import compile_fx, config
 from torch._inductor.compiler_bisector import CompilerBisector
 
+from oracles.worker.timing import rounds
 from oracles.worker.torch.graph import (
     constant,
     dynamic_dims,
@@ -26,6 +27,7 @@ from oracles.worker.torch.graph import (
     to_module,
     written,
 )
+from oracles.worker.torch.options import patches_of
 
 
 def compiled(module: Any, backend: str, enter: Callable[[str], None], dynamic: Any = False) -> Any:
@@ -82,9 +84,8 @@ def run_program(
         else:
             is_dynamic = mark_dims(document, given)
             call = compiled(module, backend, enter, dynamic=None if is_dynamic else False)
-        if settings.get("warm"):
+        for _ in rounds(settings, enter):
             call(*map(copied, given))
-            enter("execute")
         values = call(*given)
     found = results(document["main"]["outputs"], values)
     state = {**dict(zip(names, given)), **held(document, module)}  # noqa: B905 (Python 3.8)
@@ -118,21 +119,35 @@ SWITCHES: dict[str, dict[str, Any]] = {
 
 @contextmanager
 def watched(settings: dict[str, Any]) -> Iterator[None]:
-    """Leave out what is disabled; with `log` say on stderr what is applied, by its number and name."""
+    """Set the case's switches, leave out what is disabled; with `log` say on stderr what is applied."""
     disabled = frozenset(settings.get("disabled_passes") or ())
-    if not disabled and not settings.get("log"):
+    members = settings.get("passes") or ()
+    if not disabled and not settings.get("log") and not members:
         yield
         return
-    patches: dict[str, Any] = {}
+    patches = patches_of(members)
     for name in sorted(disabled.intersection(SWITCHES)):
         patches.update(SWITCHES[name])
     plain = CompilerBisector.__dict__["disable_subsystem"]
     CompilerBisector.disable_subsystem = classmethod(_decider(disabled, bool(settings.get("log"))))
     try:
-        with config.patch(patches):
+        with config.patch(patches), decomposed("decompositions=core_aten" in members):
             yield
     finally:
         CompilerBisector.disable_subsystem = plain
+
+
+@contextmanager
+def decomposed(wholly: bool) -> Iterator[None]:
+    """Take operators apart as an export does, those included that inductor lowers, where that is wanted."""
+    plain = compile_fx.select_decomp_table
+    core_aten = torch._decomp.core_aten_decompositions
+    if wholly:
+        compile_fx.select_decomp_table = lambda: {**plain(), **core_aten()}
+    try:
+        yield
+    finally:
+        compile_fx.select_decomp_table = plain
 
 
 def _decider(disabled: frozenset[str], log: bool) -> Callable[..., bool]:

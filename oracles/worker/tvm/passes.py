@@ -5,18 +5,20 @@ A *fact* is something that holds of the module. At first, as the importer leaves
 Passes that ask for nothing run on any module; that is what was seen of each, not what its documentation
 says. Passes are left out that change a function's signature (parameters lifted out, bundled, fetched
 lazily), that give other results by design (mixed precision, fast mathematics, training), or that need what
-only the code generator puts in (a target on each function, packed arguments).
+only the code generator puts in (a target on each function, packed arguments). Some stand in sequences all the
+same, prepared so that `main` takes and gives what it did; of `LOSSY` ones results are not compared.
 
 PrimFuncs are made in the form of blocks. `loops` says that they have become plain loops, `flat` that their
 buffers have one dim as well: most passes take either form, and what the pipelines do to blocks they leave
 alone. The bodies around them must not be in dataflow blocks any more, where TVM looks for reshapes in them.
 """
 
-import operator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Iterable  # noqa: UP035 (Python 3.8)
 
 from oracles.worker.tvm.options import complaint, is_option
+from oracles.worker.tvm.pass_kinds import Pass, Step, base_of
+from oracles.worker.tvm.schedule import step_of
 
 LLVM = "llvm"
 """LLVM's own optimisations, as if they were one pass."""
@@ -34,45 +36,11 @@ One with vectorised loops has `lanes`, which passes over memory do not take; see
 """
 
 
-_PLACES = {
-    "": "tvm.relax.transform",
-    "tirx": "tvm.tirx.transform",
-    "s_tir": "tvm.s_tir.transform",
-    "backend": "tvm.relax.backend",
-}
-
-
-@dataclass(frozen=True)
-class Pass:
-    """A pass: `needs` must hold before it, nothing of `bars` may; then `gives` holds, and `takes` no more.
-
-    The name is that of a function in `tvm.relax.transform`, or begins with `tirx.`, `s_tir.` or `backend.`;
-    `arguments` are what it is called with.
-    """
-
-    name: str
-    needs: frozenset[str] = frozenset()
-    bars: frozenset[str] = frozenset()
-    gives: frozenset[str] = frozenset()
-    takes: frozenset[str] = frozenset()
-    arguments: tuple[Any, ...] = ()
-
-    @property
-    def path(self) -> str:
-        """The full name of the pass's function, such as `tvm.relax.transform.FoldConstant`."""
-        family, _, name = self.name.rpartition(".")
-        return f"{_PLACES[family]}.{name}"
-
-    @property
-    def code(self) -> str:
-        """The expression that makes it."""
-        return f"{self.path}({', '.join(map(repr, self.arguments))})"
-
-    def build(self) -> Any:
-        """The pass itself; in the worker, within the scope of a target."""
-        import tvm
-
-        return operator.attrgetter(self.path[len("tvm.") :])(tvm)(*self.arguments)
+def pass_of(name: str) -> Pass:
+    """The pass of that name, or the step of a schedule; KeyError if there is none."""
+    if name not in PASSES and step_of(name) is not None:
+        return Step(name)
+    return PASSES[name]
 
 
 def _words(text: str) -> frozenset[str]:
@@ -191,12 +159,41 @@ CONDITIONAL = (
     _pass("tirx.StorageRewrite", needs="flat", bars="lanes"),
     _pass("tirx.VectorizeLoop", needs="primfuncs", takes="lanes"),
     _pass("tirx.NarrowDataType", needs="flat", arguments=(32,)),
+    *(_pass(f"FuseOps:{level}", needs="patterns", gives="groups", arguments=(level,)) for level in (0, 1, 2)),
+    _pass("EliminateCommonSubexpr:calls", arguments=(True,)),
+    _pass("TopologicalSort:breadth-first", arguments=("breadth-first",)),
+    _pass("TopologicalSort:from-outputs", arguments=("depth-first", "from-outputs")),
+    _pass("s_tir.CompactBufferAllocation:lax", needs="opaque", arguments=(False,)),
+    _pass("tirx.VectorizeLoop:off", needs="primfuncs", takes="lanes", arguments=(False,)),
 )
 """Passes with conditions of their own."""
 
 
+PATTERNS = "matmul+add nn.conv2d+nn.relu multiply+add add+nn.relu exp negative+exp permute_dims+matmul add"
+"""Operators that follow each other, which `FuseOpsByPattern` makes functions of."""
+
+
+def _prepared(name: str, by: str = "", *arguments: Any) -> Pass:
+    return replace(_pass(name, needs="operators", bars="plain groups", arguments=arguments), by=by)
+
+
+PREPARED = (
+    _prepared("LiftTransformParams", "lift_transform_params", 1),
+    _prepared("LiftTransformParams:2", "lift_transform_params", 2),
+    _prepared("Gradient", "take_gradient"),
+    _prepared("UpdateVDevice", "update_vdevice"),
+    _prepared("ToMixedPrecision", "", "float32"),
+    _prepared("ToMixedPrecision:float16", "", "float16"),
+    *(_prepared(f"FuseOpsByPattern:{each}", "fuse_by_pattern", each) for each in PATTERNS.split()),
+)
+"""Passes that take arguments of a program's own, or change what `main` is."""
+
+LOSSY = frozenset(("ToMixedPrecision", "ToMixedPrecision:float16"))
+"""Passes after which results are others by design."""
+
+
 def _with_marks(each: Pass) -> Pass:
-    bars, takes = _marks(each.name)
+    bars, takes = _marks(base_of(each.name))
     return replace(each, bars=each.bars | bars, takes=each.takes | takes)
 
 
@@ -207,6 +204,7 @@ PASSES = {
         *(_pass(name, needs="primfuncs") for name in ON_PRIMFUNCS.split()),
         *(_pass(name, needs="flat") for name in ON_FLAT.split()),
         *CONDITIONAL,
+        *PREPARED,
     )
 }
 """Every pass that may stand in a sequence."""
@@ -215,7 +213,7 @@ ASKED_ABOUT = {
     each.name: each
     for each in (
         *map(_pass, _names("BundleModelParams DecomposeOpsForTraining FastMathTransform LazyGetInput")),
-        *map(_pass, _names("LazySetOutput LiftTransformParams ToMixedPrecision")),
+        _pass("LazySetOutput"),
         _pass("BindSymbolicVars", arguments=({"n": 4},)),
     )
 }
@@ -321,7 +319,8 @@ IDLE_ON_LOOPS = _words(
 def facts_after(names: Iterable[str], facts: frozenset[str] = START) -> frozenset[str]:
     """The facts that hold of a module after these passes."""
     for name in _passes_in(names):
-        facts = facts - PASSES[name].takes | PASSES[name].gives
+        known = pass_of(name)
+        facts = facts - known.takes | known.gives
     return facts
 
 
@@ -332,9 +331,9 @@ def misplaced(names: Iterable[str], facts: frozenset[str] = START) -> str:
         if why := complaint(name):
             return why
     for name in _passes_in(names):
-        if name not in PASSES:
+        if name not in PASSES and step_of(name) is None:
             return f"there is no pass {name}"
-        missing, barred = PASSES[name].needs - facts, PASSES[name].bars & facts
+        missing, barred = pass_of(name).needs - facts, pass_of(name).bars & facts
         if missing:
             return f"{name} needs {' and '.join(sorted(missing))}: {_makers(missing)} before it"
         if barred:
@@ -359,7 +358,7 @@ def _passes_in(names: Iterable[str]) -> list[str]:
 
 def _place(name: str, found: list[str], start: frozenset[str]) -> bool:
     """Put a pass at the end, after what it needs; False where that cannot be had any more."""
-    wanted = PASSES[name]
+    wanted = pass_of(name)
     for fact in sorted(wanted.bars & facts_after(found, start)):
         taker = next((each.name for each in PASSES.values() if fact in each.takes), "")
         if not taker or not _place(taker, found, start):

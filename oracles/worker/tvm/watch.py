@@ -14,7 +14,8 @@ from tvm import relax
 
 from oracles.worker.tvm.inferred import contradiction
 from oracles.worker.tvm.options import config_of, is_option
-from oracles.worker.tvm.passes import PASSES
+from oracles.worker.tvm.pass_kinds import base_of
+from oracles.worker.tvm.passes import pass_of
 
 WORDS = re.compile(r"\b[RT]\.([a-z][\w.]*)\(|^\s*(for|if|while)\b", re.M)
 NO_WORDS = """
@@ -180,12 +181,13 @@ def apply_passes(module: Any, settings: dict[str, Any]) -> Any:
     """The module after the case's own sequence of passes, by their names in the table."""
     disabled, log = settings.get("disabled_passes") or (), settings.get("log")
     for name in settings.get("passes") or ():
-        if name in disabled or is_option(name):
+        own = base_of(name)
+        if own in disabled or is_option(name):
             continue
         before = Seen.of(module) if log else None
         if before:
-            _say(f"{BEGINS} {name}")
-        module = PASSES[name].build()(module)
+            _say(f"{BEGINS} {own}")
+        module = pass_of(name).build()(module)
         if before:
-            before.compare(module, name)
+            before.compare(module, own)
     return module

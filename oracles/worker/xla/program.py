@@ -11,6 +11,7 @@ import jax
 import numpy as np
 from onnx import AttributeProto, TensorProto, defs, helper, inliner, numpy_helper, shape_inference
 
+from oracles.worker.arrays import literal
 from oracles.worker.onnx.operator import Lowering, Unsupported
 from oracles.worker.onnx.program import fed_names, to_array
 from oracles.worker.xla.control import CONTROL
@@ -74,13 +75,6 @@ class Lowered:
         lines = [f"{literal(each)},  # {name}" for each, name in zip(self.arrays, labels)]  # noqa: B905
         text = self.traced.as_text().replace("\\", "\\\\")
         return {"module": np.array(f'MODULE = """\\\n{text}"""'), "inputs": np.array("\n".join(lines))}
-
-
-def literal(array: Any) -> str:
-    """An array as an expression of numpy."""
-    text = ", ".join(str(each) for each in array.reshape(-1))
-    shape = "" if array.ndim == 1 else f".reshape({array.shape})"
-    return f'np.array([{text}], "{array.dtype.name}"){shape}'
 
 
 def bytecode(traced: Any) -> bytes:

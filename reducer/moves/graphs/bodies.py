@@ -37,10 +37,19 @@ FEW = 4
 Kind: TypeAlias = tuple[str, tuple[int | str, ...]]
 
 
-def shrink_graph_bodies(subject: GraphSubject, hints: Hints) -> Search:
-    """Graph after graph, inner ones first: all of its bindings at once, then as few as will do."""
+def shrink_large_bodies(subject: GraphSubject, hints: Hints) -> Search:
+    """Those of many bindings: of a reduction's single one nothing goes that its node does not take along."""
+    return (yield from shrink_graph_bodies(subject, hints, FEW))
+
+
+def shrink_graph_bodies(subject: GraphSubject, hints: Hints, few: int = 0) -> Search:
+    """Graph after graph, inner ones first: all of its bindings at once, then as few as will do.
+
+    Those of no more than `few` are left out.
+    """
     best: GraphSubject = subject
-    for names in [binding_names(graph) for graph in inner_graphs(subject.program)]:
+    every = [binding_names(graph) for graph in inner_graphs(subject.program)]
+    for names in [each for each in every if len(each) > few]:
         left = [name for name in names if name in best.program.names]
         if left:
             best = yield from _shrink(best, tuple(left))
@@ -157,8 +166,10 @@ def changed_graphs(program: GraphProgram, change: Callable[[Graph], Graph]) -> G
     return replace(program, main=inside(program.main), functions=functions)
 
 
-LOCAL, ALIAS, MEMBER = "function", "alias", "getitem"
-"""What a format calls a function that is a value, another name, and a tuple's member."""
+LOCAL, ALIAS = "function", "alias"
+"""What a format calls a function that is a value, and another name."""
+MEMBERS = ("operator.getitem", "member")
+"""What takes a member of a tuple by its place, in formats where no tuple is ever made."""
 
 
 @dataclass(frozen=True)
@@ -255,9 +266,9 @@ def _replaced(subject: GraphSubject, name: str, scope: Scope) -> GraphSubject | 
 
 
 def _takes_member(binding: Binding, name: str) -> bool:
-    """Whether a binding takes one member of another one's tuple, as torch writes it."""
+    """Whether a binding takes one member of another one's tuple, as torch and StableHLO write it."""
     is_whole = len(binding.args) == 2 and type(binding.args[1]) is int
-    return binding.op == "operator.getitem" and is_whole and binding.args[0] == {REF: name}
+    return binding.op in MEMBERS and is_whole and binding.args[0] == {REF: name}
 
 
 def _with_members(
@@ -286,9 +297,14 @@ def _spliced(main: Graph, name: str, scope: Scope, instead: dict[str, str]) -> I
             yield redirect(binding, instead)
 
 
+SEEN_THROUGH = ("getitem", "member")
+
+
 def see_through_tuples(subject: GraphSubject, hints: Hints) -> Search:
     """A member of a tuple that is made in sight is read as it is; so is what has but another name."""
-    names = [binding.name for binding in subject.program.main.bindings if binding.op in (MEMBER, ALIAS)]
+    names = [
+        binding.name for binding in subject.program.main.bindings if binding.op in (*SEEN_THROUGH, ALIAS)
+    ]
     return (yield from smaller_by(subject, [partial(_seen_through, name) for name in names]))
 
 
@@ -323,7 +339,8 @@ def _source(subject: GraphSubject, args: tuple[Json, ...]) -> str:
 
 
 MOVES = (
-    Move("shrink graph bodies", 195, shrink_graph_bodies, reshapes=True, on=GraphSubject),
+    Move("shrink large bodies of graphs", 195, shrink_large_bodies, reshapes=True, on=GraphSubject),
+    Move("shrink graph bodies", 280, shrink_graph_bodies, reshapes=True, on=GraphSubject),
     Move("unfold scopes", 180, unfold, reshapes=True, on=GraphSubject),
     Move("see through tuples", 185, see_through_tuples, on=GraphSubject),
 )

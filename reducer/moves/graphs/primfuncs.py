@@ -25,11 +25,11 @@ from corpus.values import Tensor, Value
 from oracles.tir.interpreter import interpret
 from reducer.move import Hints, Move, Search, SearchOf
 from reducer.moves import tir
+from reducer.moves.tir.body import Candidates, by_functions
 from reducer.subject.graphs.edits import without_unused
 from reducer.subject.graphs.subject import GraphSubject
 from reducer.subject.order import size
 from reducer.subject.tir_subject import TirSubject
-from reducer.tir_searches import Candidates, by_functions
 
 MOST_STEPS = 20_000
 """What takes more steps is not looked at: whether it is defined is not known then."""

@@ -23,7 +23,7 @@ from corpus.values import Value
 from oracles.numerics.compare import Tolerance, compare
 from oracles.probes.record import Recording
 from reducer.subject.base import Facts, agrees, type_of
-from reducer.subject.onnx.view import OnnxView
+from reducer.subject.onnx.nodesets import OnnxView
 
 EXACT = Tolerance(0.0, 0.0)
 

@@ -15,7 +15,7 @@ from corpus.onnx.types import element_type, graph_types, infer, tensor_type, unt
 from corpus.values import Tensor, Value
 from oracles.numerics.input_noise import static_dims
 from reducer.subject.base import initializer
-from reducer.subject.onnx.view import OnnxView
+from reducer.subject.onnx.nodesets import OnnxView
 
 S = TypeVar("S", bound=OnnxView)
 

@@ -16,9 +16,8 @@ from oracles.operators import arithmetic_of
 from reducer.search import Items
 from reducer.subject.base import Resize, Size, initializer
 from reducer.subject.onnx.naming import count_strange
-from reducer.subject.onnx.nodesets import assemble, keep_nodes
+from reducer.subject.onnx.nodesets import COUNT_ATTRIBUTES, OnnxView, assemble, keep_nodes
 from reducer.subject.onnx.retype import change_tensors, lowered, sum_of_versions
-from reducer.subject.onnx.view import COUNT_ATTRIBUTES, OnnxView
 from reducer.subject.order import complexity, elements, strange_types
 
 PLAINNESS: Mapping[str, int] = {"Identity": 0, "Abs": 1, "Not": 1, "Cast": 1, "Add": 2, "And": 2}

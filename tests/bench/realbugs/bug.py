@@ -23,19 +23,22 @@ RELEASES = (
     "1.15.1", "1.16.3", "1.17.3", "1.18.1", "1.19.2", "1.20.1", "1.21.1", "1.22.1", "1.23.2",
     "1.24.4", "1.25.1", "1.26.0", "1.27.0", "1.28.0", "1.29.0", "1.30.0", "1.32.0",
 )  # fmt: skip
-"""The releases whose plain sessions were asked for each bug, oldest first."""
+"""The releases of ONNX Runtime that were asked for each bug, oldest first."""
+TVM_RELEASES = ("0.25.0.post1", "0.26.0", "0.27.0.post1")
+OFFERED = {"ort": ("onnxruntime", RELEASES), "tvm": ("apache-tvm", TVM_RELEASES)}
+"""By target the package and its releases; a bug of another target is seen on what is installed alone."""
 
 
 @dataclass(frozen=True)
 class Bug:
     """A bug of a compiler: `thread` is the number of the issue or change where it was told.
 
-    It shows on every one of `RELEASES` from the first to the last of `span`, and on no other that can run the
-    model; reductions run on `seen_on`. `outcome` and `phase` are what a check has to say, `culprits` the
-    words that name the pass, operator or file that `change`, the mend, is about, and `least` the fewest nodes
-    that show it, by hand. Bugs of one `cause` are one bug told twice. `oracles` are those that see it, where
-    the un-optimised kernel is wrong, too. Those of another `target` than ORT run on what is installed, and
-    have one release; those that are not hosted are reduced as they were told.
+    It shows on every one of its target's releases from the first to the last of `span`, and on no other
+    that can run the model; reductions run on `seen_on`. `outcome` and `phase` are what a check has to say,
+    `culprits` the words that name the pass, operator or file that `change`, the mend, is about, and `least`
+    the fewest nodes that show it, by hand. Bugs of one `cause` are one bug told twice. `oracles` are those
+    that see it, where the un-optimised kernel is wrong, too. `domains` are written as `NAME:VERSION`. Those
+    that are not hosted are reduced as they were told. A slow one is held `against` a release without it.
     """
 
     id: str
@@ -57,6 +60,7 @@ class Bug:
     domains: tuple[str, ...] = ()
     target: str = "ort"
     is_hosted: bool = True
+    against: str = ""
 
     @property
     def release(self) -> str:
@@ -64,16 +68,24 @@ class Bug:
         return self.seen_on or self.span[1]
 
     @property
+    def package(self) -> str:
+        """The package whose releases have it; "" where only the installed one is asked."""
+        return OFFERED.get(self.target, ("", ()))[0]
+
+    @property
+    def releases(self) -> tuple[str, ...]:
+        """The releases that were asked, oldest first."""
+        return OFFERED.get(self.target, ("", self.span[1:]))[1]
+
+    @property
     def first_fixed(self) -> str:
-        """The oldest of `RELEASES` without it behind those with it; "" where the newest has it."""
-        after = RELEASES.index(self.span[1]) + 1 if self.target == "ort" else len(RELEASES)
-        return RELEASES[after] if after < len(RELEASES) else ""
+        """The oldest release without it behind those with it; "" where the newest has it."""
+        return next(iter(self.releases[self.releases.index(self.span[1]) + 1 :]), "")
 
     @property
     def last_good(self) -> str:
-        """The newest of `RELEASES` before those with it; "" where the oldest has it, or cannot tell."""
-        before = RELEASES.index(self.span[0]) - 1 if self.target == "ort" else -1
-        return RELEASES[before] if before >= 0 else ""
+        """The newest release before those with it; "" where the oldest has it, or cannot tell."""
+        return next(reversed(self.releases[: self.releases.index(self.span[0])]), "")
 
     @property
     def address(self) -> str:
@@ -87,7 +99,8 @@ class Bug:
 
     def build(self) -> onnx.ModelProto:
         """The hand-made model."""
-        versions = ", ".join(f'"{domain}" : 1' for domain in self.domains)
+        named = (domain.split(":") for domain in self.domains)
+        versions = ", ".join(f'"{name}" : {version}' for name, version in named)
         sets = f'"" : {self.opset}' + (f", {versions}" if versions else "")
         return parser.parse_model(f"<ir_version: 8, opset_import: [{sets}]>\n{self.model}")
 
@@ -97,6 +110,10 @@ class Bug:
         onnx.save(model, folder / "model.onnx")
         np.savez(folder / "inputs.npz", **inputs)
         return folder / "model.onnx"
+
+    def opened(self, folder: Path) -> list[object]:
+        """The words by which the command line opens what was written."""
+        return [folder / "model.onnx", "--inputs", folder / "inputs.npz"]
 
 
 def floats(seed: int, *shape: int, dtype: str = "float32") -> np.ndarray:

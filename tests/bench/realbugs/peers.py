@@ -99,7 +99,7 @@ def _asked(bug: Bug, folder: Path, work: Path) -> Iterator[Ask]:
     os.mkfifo(work / "answer")
     (work / "log").touch()
     (work / "ask.sh").write_text(f'echo "$1" > {work}/question; read r < {work}/answer; exit $r\n')
-    command = [python_of(bug.release), SERVER, work, (folder / "model.onnx").absolute()]
+    command = [python_of(bug, bug.release), SERVER, work, (folder / "model.onnx").absolute()]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as server:
         try:
             yield lambda path: subprocess.run(["sh", work / "ask.sh", path], check=False).returncode == 1

@@ -1,8 +1,8 @@
-"""`python -m tests.bench.realbugs.score OUT [--aside] [--skip STEP] [ID…]` reduces real bugs and scores it.
+"""`python -m tests.bench.realbugs.score OUT [--aside] [--bare] [--skip STEP] [ID…]` scores real bugs.
 
 Each bug stands in its host and is checked, reduced, checked on the release that mended it, bisected and run
 as a script, by the command line and on the release that had it. `OUT/score.json` and `OUT/score.md` hold
-the table; what is there already is not done again.
+the table; what is there already is not done again. `--bare` leaves out the hosts.
 """
 
 from __future__ import annotations
@@ -14,18 +14,21 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from corpus.release import Range, numbers
 from corpus.target import Target
-from oracles.naming.signature import Signature
-from tests.bench.realbugs.bug import RELEASES, Bug
+from oracles.naming import Signature
+from tests.bench.realbugs.bug import Bug
 from tests.bench.realbugs.bugs import ASIDE, BUGS
 from tests.bench.realbugs.host import within_host
+from tests.bench.realbugs.torch_host import TorchBug
 from triage.bisection.environments import EnvironmentCache, cache_folder
 from triage.bisection.package_index import list_releases
-from triage.bisection.release_results import release_result
+from triage.bisection.release_results import release_result, starting
 from triage.cases.sources import open_one
 from triage.clustering.similarity import MERGE, compare
 from triage.console.options import CaseOptions
@@ -41,9 +44,11 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("ids", nargs="*")
     parser.add_argument("--aside", action="store_true")
+    parser.add_argument("--bare", action="store_true")
     parser.add_argument("--skip", action="append", default=[])
     asked = parser.parse_intermixed_args(arguments)
     chosen = [bug for bug in BUGS if bug.id in asked.ids or (not asked.ids and (bug in ASIDE) == asked.aside)]
+    chosen = [replace(bug, is_hosted=False) for bug in chosen] if asked.bare else chosen
     rows = [_scored(bug, asked.out / bug.id, asked.skip) for bug in chosen]
     rows = [{**row, "grouped": _is_grouped(row, rows)} for row in rows]
     text = table(rows)
@@ -71,12 +76,15 @@ def _scored(bug: Bug, folder: Path, skipped: Sequence[str]) -> Row:
     return row
 
 
-def python_of(release: str) -> str:
-    """An interpreter with a release of ONNX Runtime, made where there is none."""
-    offer = list_releases("onnxruntime", Range(release, release))
-    cache = EnvironmentCache(cache_folder(), "onnxruntime", lambda python: ("", ""))
-    with cache.environment(release, offer.runnable[release]) as made:
-        return str(made.python)
+@cache
+def python_of(bug: Bug, release: str) -> str:
+    """An interpreter with a release of the bug's package, made where there is none."""
+    if not bug.package:
+        return sys.executable
+    offer = list_releases(bug.package, Range(release, release))
+    made = EnvironmentCache(cache_folder(), bug.package, starting(bug.target))
+    with made.environment(release, offer.runnable[release]) as environment:
+        return str(environment.python)
 
 
 def _crux(*words: object) -> tuple[Row, float]:
@@ -96,14 +104,18 @@ def _crux(*words: object) -> tuple[Row, float]:
 
 def _on(bug: Bug, release: str) -> list[str]:
     oracles = ["--oracles", bug.oracles] if bug.oracles else []
-    where = f"ort@python={python_of(release)}" if bug.target == "ort" else bug.target
+    where = f"{bug.target}@python={python_of(bug, release)}" if bug.package else bug.target
+    if bug.against:
+        where, oracles = f"{where}@against={python_of(bug, bug.against)}", ["--symptom", "slow"]
     return ["--target", where, *oracles]
 
 
 def _check(bug: Bug, folder: Path, row: Row) -> Row:
-    built = within_host(bug) if bug.is_hosted else (bug.build(), bug.inputs())
-    model = bug.write(folder, *built)
-    found, spent = _crux("check", model, "--inputs", model.with_name("inputs.npz"), *_on(bug, bug.release))
+    if isinstance(bug, TorchBug):
+        bug.write_script(folder)
+    else:
+        bug.write(folder, *(within_host(bug) if bug.is_hosted else (bug.build(), bug.inputs())))
+    found, spent = _crux("check", *bug.opened(folder), *_on(bug, bug.release))
     said = (found.get("outcome", ""), found.get("phase", ""))
     seen = said[0] == bug.outcome and said[1].startswith(bug.phase)
     title = found.get("title", found.get("error", ""))
@@ -113,11 +125,7 @@ def _check(bug: Bug, folder: Path, row: Row) -> Row:
 def _reduce(bug: Bug, folder: Path, row: Row) -> Row:
     if row.get("check.said", "").startswith(("pass", " ")):
         return {"nodes": 999, "least": bug.least, "is_least": False}
-    model, out = folder / "model.onnx", folder / "least"
-    found, spent = _crux(
-        "reduce", model, "-o", out, "--inputs", folder / "inputs.npz",
-        *_on(bug, bug.release),
-    )  # fmt: skip
+    found, spent = _crux("reduce", *bug.opened(folder), "-o", folder / "least", *_on(bug, bug.release))
     nodes = int(found.get("nodes_after", 999))
     facts = {"symptom": found.get("symptom", found.get("error", "")), "passes": found.get("passes", [])}
     sizes = {"nodes": nodes, "least": bug.least, "is_least": nodes <= bug.least}
@@ -146,12 +154,12 @@ def _fixed(bug: Bug, folder: Path, row: Row) -> Row:
 
 
 def _bisect(bug: Bug, folder: Path, row: Row) -> Row:
-    if bug.target != "ort":
+    if not bug.package:
         return {"right": None}
     if not (folder / "least").exists():
         return {"right": False}
-    asked = ["--package", "onnxruntime", "--seen-on", bug.release]
-    span = ["--versions", f"{RELEASES[0]}..{RELEASES[-1]}", *_on(bug, bug.release)[2:]]
+    asked = ["--package", bug.package, "--seen-on", bug.release]
+    span = ["--versions", f"{bug.releases[0]}..{bug.releases[-1]}", *_on(bug, bug.release)[2:]]
     found, spent = _crux("bisect", folder / "least", *asked, *span)
     bad, fixed = found.get("first_bad") or "", found.get("first_fixed") or ""
     began = _is_between(bug.last_good, bad, bug.span[0])
@@ -170,8 +178,7 @@ def _script(bug: Bug, folder: Path, row: Row) -> Row:
     script = folder / "least" / "repro.py"
     if not script.exists():
         return {"runs": False}
-    python = python_of(bug.release) if bug.target == "ort" else sys.executable
-    command = [python, str(script.absolute())]
+    command = [python_of(bug, bug.release), str(script.absolute())]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=folder)
     return {"runs": done.returncode == 1}
 

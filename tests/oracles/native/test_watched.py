@@ -9,9 +9,8 @@ from corpus.target import Target
 from generators.mixture import PLAN, make_cases
 from oracles.backends import find_backend
 from oracles.judge import Judge
-from oracles.native.coverage import by_file, find_libraries, function_names, total
 from oracles.native.table import Library
-from oracles.native.watching import Watch
+from oracles.native.watching import Watch, by_file, find_libraries, function_names, total
 from oracles.sandbox.sandbox import Job, Sandbox
 from oracles.verdict import Config, Status
 

@@ -3,11 +3,16 @@
 from collections.abc import Mapping
 from typing import Any
 
-from oracles.optimisers.tvm_log import code_of
+from oracles.optimisers.tvm_log import code_of, code_of_helpers
 from triage.projects import ClaimedRun, Printed, Runner, ShortScript
 
 _PASSES = '''\
 {% if sequence %}
+{% if helpers %}
+
+
+{{ helpers }}
+{% endif %}
 
 
 def passes(ARGS):
@@ -188,6 +193,10 @@ RUN = """\
 {{ code }}
 inputs = {{ inputs }}
 
+{% if helpers %}
+{{ helpers }}
+
+{% endif %}
 def run():
     module = from_onnx({{ model }}, keep_params_in_input=False)
 {% if device == "cuda" %}
@@ -198,7 +207,7 @@ def run():
 {% endif %}
     with target:
 {% for code in sequence %}
-        module = {{ code }}(module)
+        module = {{ "(" + code + ")" if "lambda" in code else code }}(module)
 {% endfor %}
 {% if pipeline == "zero" %}
         module = relax.get_pipeline("zero")(module)
@@ -250,6 +259,7 @@ def _settings(shown: ClaimedRun) -> Mapping[str, Any]:
     return {name: config.get(name) for name in ("pipeline", "executor")} | {
         "configs": list(shown.own),
         "sequence": code_of(shown.passes_of(config)),
+        "helpers": code_of_helpers(shown.passes_of(config)),
         "device": config.get("device") or "cpu",
         "only_compile": config.get("run") == "off",
         "level": config.get("opt-level"),

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from oracles.backends import tvm as tvm_backend
-from oracles.optimisers.tvm_log import code_of
+from oracles.optimisers.tvm_log import code_of, code_of_helpers
 from oracles.verdict import Config
 from triage.projects import ClaimedRun, Runner, ShortScript
 from triage.projects.tvm.onnx import SCRIPT, TEST, call_by_position, passes_part, run_part
@@ -95,6 +95,10 @@ inputs = [
 {% endfor %}
 ]
 
+{% if helpers %}
+{{ helpers }}
+
+{% endif %}
 def run(pipeline, level, executor{{ extras }}):
     module, target = Module, tvm.target.Target({"kind": "llvm", "opt-level": level})
 {% if "via" in extras %}
@@ -106,7 +110,7 @@ def run(pipeline, level, executor{{ extras }}):
 {% endif %}
     with target{{ ", tvm.transform.PassContext(instruments=[AfterEachPass()] if is_checked else [])" if checks }}:
 {% for code in sequence %}
-        module = {{ code }}(module) if is_sequenced else module
+        module = {{ "(" + code + ")" if "lambda" in code else code }}(module) if is_sequenced else module
 {% endfor %}
 {% if "zero" in pipelines %}
         module = relax.get_pipeline("zero")(module) if pipeline == "zero" else module
@@ -201,6 +205,7 @@ def _settings(shown: ClaimedRun) -> Mapping[str, Any]:
         "extras": "".join(f", {name}" for name in used),
         "further": "".join(f", {_WORDS[name]}" for name in used),
         "sequence": code_of(shown.passes) if "is_sequenced" in used else (),
+        "helpers": code_of_helpers(shown.passes) if "is_sequenced" in used else "",
         "checks": _checks(shown.failing),
         "LOCAL": LOCAL_FUNCTION,
         "written_and_read": READ_BACK.get(str(shown.failing.get("via"))),

@@ -20,8 +20,7 @@ from typing import Any
 
 from corpus.errors import UserError
 from triage.store.blobs import files_of, is_clean, is_digest
-from triage.store.database import STEPS, Store
-from triage.store.own_schema import must_be_ours, steps_of
+from triage.store.database import STEPS, Store, must_be_ours, steps_of
 
 MAGIC = b"SQLite format 3\0"
 MOST_BYTES = 8 << 30

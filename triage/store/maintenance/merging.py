@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from corpus.errors import UserError
-from oracles.naming.signature import Signature
+from oracles.naming import Signature
 from triage.store.clusters import MERGED, NEW, load_signature
 from triage.store.database import Row, Store, blobs_beside, dump, parsed
 from triage.store.failures import REDUCED

@@ -1,0 +1,90 @@
+"""Options of a session and of inductor as a part of a case: set, dropped where not needed, in the script."""
+
+from dataclasses import replace
+
+import numpy as np
+import onnx
+import pytest
+
+from corpus.case import Case
+from corpus.errors import UserError
+from corpus.load import FOLDER, load_regression
+from corpus.target import Target
+from oracles.judge import Judge
+from oracles.sandbox.executor import with_sequence
+from oracles.verdict import Config, Outcome
+from oracles.worker.ort.options import ATTRIBUTES, ENTRIES, OPTIONS, apply
+from reducer.api import reduce_case
+from reducer.options import Options
+from triage.projects import ClaimedRun, project_of
+
+TEXT = """<ir_version: 8, opset_import: ["" : 17]>
+g (float[N, 4] x) => (float[N, 5] y) <float[4, 5] w> { t = MatMul(x, w) y = Relu(t) }"""
+
+
+def case_of(*options: str) -> Case:
+    model = onnx.parser.parse_model(TEXT)
+    weights = np.linspace(-1, 1, 20, dtype="float32").reshape(4, 5)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
+    inputs = {"x": np.ones((2, 4), "float32")}
+    return Case("onnx", model.SerializeToString(), inputs, Target("ort")).with_passes(options)
+
+
+def regression(name: str) -> Case:
+    return replace(load_regression(FOLDER / name).case, target=Target("ort"))
+
+
+def test_a_program_gives_the_same_under_every_option_of_a_session():
+    with Judge(Target("ort")) as judge:
+        for name, values in OPTIONS.items():
+            for value in values:
+                assert judge.verdict(case_of(f"{name}={value}")).outcome is Outcome.PASS, name
+
+
+def test_an_option_reaches_the_session():
+    case = regression("double-qdq-remover")
+    with Judge(Target("ort")) as judge:
+        assert judge.verdict(case).is_bug
+        assert not judge.verdict(case.with_passes(("session.disable_double_qdq_remover=1",))).is_bug
+
+
+def test_reducing_drops_options_that_a_failure_does_not_take(tmp_path):
+    case = regression("matmul-transpose-rank-1").with_passes(
+        ("execution_mode=parallel", "session.disable_prepacking=1")
+    )
+    done = reduce_case(case, tmp_path / "least", Options(target=Target("ort")))
+    assert done.case.passes == ()
+
+
+def test_an_option_that_there_is_not_is_the_users_mistake():
+    with pytest.raises(UserError, match=r"there is no option session.disable_prepacking=7"):
+        with_sequence(replace(case_of(), target=Target.parse("ort@passes=session.disable_prepacking=7")))
+
+
+def test_the_script_of_a_report_sets_the_same_options():
+    import onnxruntime as ort
+
+    members = tuple(f"{name}={values[-1]}" for name, values in OPTIONS.items())
+    plain, failing = Config("none", (("level", "none"), ("passes", ()))), Config("all", (("level", "all"),))
+    runner = project_of("ort").runner("ort", "onnx")
+    assert runner is not None
+    found = runner.settings(ClaimedRun(failing, {"none": plain, "all": failing}, members))
+    options, expected = ort.SessionOptions(), ort.SessionOptions()
+    for line in found["options"]:
+        exec(line, {"options": options, "ort": ort})
+    apply(expected, ort.capi.onnxruntime_pybind11_state, members)
+    names = [name for name in ATTRIBUTES if name != "free_dims"]
+    assert [getattr(options, name) for name in names] == [getattr(expected, name) for name in names]
+    assert all(options.get_session_config_entry(name) == values[-1] for name, values in ENTRIES.items())
+    assert found["without_options"] == ["none"]
+    assert found["fixes_dims"]
+
+
+@pytest.mark.parametrize(
+    "member", ["config.pattern_matcher=0", "config.cpp.simdlen=1", "decompositions=core_aten"]
+)
+def test_inductor_compiles_by_the_switches_of_a_case(member):
+    pytest.importorskip("torch", reason="torch is not installed")
+    case = replace(case_of(member), target=Target("inductor"))
+    with Judge(Target("inductor"), lower_levels=False) as judge:
+        assert judge.verdict(case).outcome is Outcome.PASS
