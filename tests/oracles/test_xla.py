@@ -136,7 +136,8 @@ def test_it_runs(judge, text, inputs):
     ("text", "inputs", "outcome"),
     [
         ("g (float[2] x) => (float[2] y) { y = Ceil(x) }", {"x": np.float32([1e-45, 1])}, Outcome.PASS),
-        ("g (float[2] x) => (string[2] y) { y = Cast<to=8>(x) }", {"x": np.float32([0, 1])}, Outcome.UNSUPPORTED),
+        ("g (float[2] x) => (string[2] y) { y = Cast<to=8>(x) }", {"x": np.float32([0, 1])},
+         Outcome.UNSUPPORTED),
         ("""g (float[2] x) => (float[2] y) { c = Constant<value = float {1e30}>()
             t = Mul(x, c) y = Mul(t, c) }""", {"x": np.float32([0, 1e-30])}, Outcome.MISMATCH),
     ],

@@ -70,7 +70,8 @@ class Lowered:
     def source(self) -> dict[str, Any]:
         """`module`: an assignment of its text to `MODULE`; `inputs`: the list of what to call it with."""
         labels = [
-            jax.tree_util.keystr(path, simple=True) for path, _ in jax.tree_util.tree_leaves_with_path(self.arguments)
+            jax.tree_util.keystr(path, simple=True)
+            for path, _ in jax.tree_util.tree_leaves_with_path(self.arguments)
         ]
         lines = [f"{literal(each)},  # {name}" for each, name in zip(self.arrays, labels)]  # noqa: B905
         text = self.traced.as_text().replace("\\", "\\\\")
