@@ -31,7 +31,8 @@ from tvm.tirx.build import split_host_device_mods, tir_to_runtime
 
 from oracles.worker.onnx.program import to_array
 from oracles.worker.tvm.options import is_option
-from oracles.worker.tvm.passes import LEAST, PASSES, base_of
+from oracles.worker.tvm.pass_kinds import base_of
+from oracles.worker.tvm.passes import LEAST, pass_of
 from oracles.worker.tvm.tir.build import build_module
 from oracles.worker.tvm.watch import IllFormed, apply_passes, configured, instrumented
 
@@ -55,7 +56,7 @@ def checked_passes(module: Any, settings: dict[str, Any]) -> Any:
         if is_option(name) or base_of(name) in (settings.get("disabled_passes") or ()):
             continue
         before = tvm_ffi.structural_hash(module)
-        after = PASSES[name].build()(module)
+        after = pass_of(name).build()(module)
         if tvm_ffi.structural_hash(module) != before:
             raise InputChanged(f"{name} changes the module that it is given")
         if was_sound and (why := flaw(after)):
@@ -67,11 +68,11 @@ def checked_passes(module: Any, settings: dict[str, Any]) -> Any:
 
 def _must_run_again(name: str, module: Any, was_sound: bool) -> None:
     """A pass whose own result does not bar it runs on that as well, and leaves it well-formed."""
-    wanted = PASSES[name]
+    wanted = pass_of(name)
     if wanted.gives & wanted.bars or wanted.takes & wanted.needs:
         return
     try:
-        twice = PASSES[name].build()(module)
+        twice = pass_of(name).build()(module)
     except Exception as error:
         raise NotAgain(f"{name} fails on what it has made: {str(error).strip()[-300:]}") from error
     if was_sound and (why := flaw(twice)):
