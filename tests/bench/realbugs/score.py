@@ -105,6 +105,8 @@ def _crux(*words: object) -> tuple[Row, float]:
 def _on(bug: Bug, release: str) -> list[str]:
     oracles = ["--oracles", bug.oracles] if bug.oracles else []
     where = f"{bug.target}@python={python_of(bug, release)}" if bug.package else bug.target
+    if bug.against:
+        where, oracles = f"{where}@against={python_of(bug, bug.against)}", ["--symptom", "slow"]
     return ["--target", where, *oracles]
 
 
