@@ -18,6 +18,9 @@ DISABLED_BY = "`xla_disable_hlo_passes={}`"
 LEVELS = ("3", "2", "1", "0")
 """XLA's levels for its backend: what LLVM does; HLO's passes run at each."""
 
+FLUSHES = frozenset({"float32", "float64", "bfloat16"})
+"""The types of which it takes subnormal numbers for 0 on the CPU."""
+
 CHANGED = "crux: changed "
 
 # In the worker
@@ -195,9 +198,9 @@ def backend() -> Backend:
         classify,
         baseline="ort",  # HLO's passes run at its least level, too
         reads_onnx=False,
-        keeps_tolerances=True,
         tells_operators=True,
         libraries=LIBRARIES,
+        flushes=FLUSHES,
         passes=Passes(DISABLED_BY, fired, suspects, suspects, likely, without, stages),
         graphs=(Graphs(("stablehlo",), double=double, opens=("stablehlo",), configs=graph_configs),),
     )
