@@ -19,7 +19,7 @@ from oracles.backends.inductor import HEADERS
 from oracles.naming import symptom_of_run
 from oracles.native.watching import Watch
 from oracles.numerics.compare import AUTO, Tolerance, compare_outputs
-from oracles.optional import SETTING, find_asked
+from oracles.optional import FACTOR, SETTING, find_asked
 from oracles.probes.context import Context
 from oracles.probes.divergence import Divergence
 from oracles.probes.wrong_side import is_exported, say_whose
@@ -170,6 +170,8 @@ class Judge:
     def _verdict(self, opened: Opened, fresh: bool, only: Config | None, baseline: Run | None) -> Verdict:
         if only is not None and only.asked_by:
             return self._verdict_of_way(opened, only, fresh)
+        if self.target.get(FACTOR) and (plain := self._plain(opened.case)).is_ok:
+            return self._asked_verdict(opened, plain, fresh) or _harmless((plain,), (), {})
         case = opened.case
         rounds = self._rounds(case, only)
         context: Context | None = None
@@ -217,8 +219,11 @@ class Judge:
 
     def _verdict_of_way(self, opened: Opened, config: Config, fresh: bool) -> Verdict:
         """Judge the case by one configuration of an oracle that is asked for by name."""
-        baseline = self.runs(opened.case, self.configs[:1])[0]
+        baseline = self._plain(opened.case)
         return self._asker.ask_way(opened, baseline, config, fresh) or _harmless((baseline,), (), {})
+
+    def _plain(self, case: Case) -> Run:
+        return self.runs(case, self.configs[:1])[0]
 
     def explain(self, case: Case, verdict: Verdict) -> Verdict:
         """A wrong result with the first tensor that differs; it takes a few runs more.

@@ -112,6 +112,13 @@ def exceeds(array: Tensor, dtype: str) -> bool:
     return bool((outside & (array != own.min) & (array != own.max)).any())
 
 
+def has_subnormal(array: Tensor) -> bool:
+    """Whether an array of floats has a number but 0 below the least normal one of its type."""
+    sizes = np.abs(widen(array))
+    least = np.finfo(sizes.dtype).tiny
+    return bool(((sizes > 0) & (sizes < least)).any())
+
+
 def may_saturate(weights: Value) -> bool:
     """Whether two products of int8 weights with uint8 may pass 16 bits; those of seven bits may not."""
     if not isinstance(weights, np.ndarray) or weights.dtype != np.int8 or weights.ndim < 2:

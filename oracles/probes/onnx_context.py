@@ -18,7 +18,7 @@ from oracles.backends import find_backend
 from oracles.naming import names_of
 from oracles.numerics.compare import Difference, Tolerance, compare, distance
 from oracles.numerics.input_noise import Types, static_dims, tensor_types, type_complaint
-from oracles.numerics.mismatch_kind import exceeds, has_no_scale, is_linear, may_saturate
+from oracles.numerics.mismatch_kind import exceeds, has_no_scale, has_subnormal, is_linear, may_saturate
 from oracles.operators import arithmetic_of
 from oracles.probes.context import EXACT_LEVELS, Context, Truth, truths
 from oracles.probes.divergence import Differs, Divergence, FirstDivergence
@@ -172,12 +172,12 @@ class OnnxContext(Context):
     def left_open(self, output: str) -> str:
         """What leaves an output open by something on the way to it.
 
-        That is a scale that is not above 0, a value that cannot be held by the dtype computed in, or weights
-        of eight bits whose products saturate on this machine.
+        That is a scale that is not above 0, a value that cannot be held by the dtype computed in or that is
+        flushed to 0, or weights of eight bits whose products saturate on this machine.
         """
         scaled = [node for node in self.nodes if arithmetic_of(node).has_scale or is_linear(node)]
-        computed_as = self.executor.backend.computed_as
-        if not scaled and not computed_as and not self._saturates:
+        computed_as, flushes = self.executor.backend.computed_as, self.executor.backend.flushes
+        if not scaled and not computed_as and not flushes and not self._saturates:
             return ""
         values, wanted = self.noise.recording.values, self.noise.ancestors(output)
         if self._saturates and any(may_saturate(self._weights.get(name)) for name in wanted):
@@ -191,6 +191,8 @@ class OnnxContext(Context):
             shorter = computed_as.get(value.dtype.name)
             if shorter and exceeds(value, shorter):
                 return f"{value.dtype} is computed as {shorter}, which cannot hold {name}"
+            if value.dtype.name in flushes and has_subnormal(value):
+                return f"numbers below the least normal one are taken for 0, and {name} holds one"
         return ""
 
     @cached_property

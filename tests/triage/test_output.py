@@ -174,8 +174,8 @@ def test_without_a_terminal_or_with_no_color_nothing_is_drawn():
         "reduce case -o small",
         "passes small",
         "report small -o told --offline",
-        "doctor",
-        "hunt --minutes 0.1 -o found",
+        pytest.param("doctor", marks=pytest.mark.slow),
+        pytest.param("hunt --minutes 0.1 -o found", marks=pytest.mark.slow),
         "triage",
     ],
 )
