@@ -24,7 +24,7 @@ from oracles.naming import Signature
 from tests.helpers.commands import ROOT, crux_apart, needs
 from tests.helpers.failing import clip_exception, division_crash, healthy
 from tests.triage.test_bisect import write_wheel
-from triage.bisection.places import chosen
+from triage.bisection.environments import chosen
 from triage.bugs.failures import record_failure
 from triage.campaigns.release_hunt import hunt_on
 from triage.cli import run

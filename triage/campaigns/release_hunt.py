@@ -14,9 +14,8 @@ from corpus.target import Target
 from oracles.backends import find_backend
 from oracles.sandbox.processes import SandboxError
 from oracles.verdict import Verdict
-from triage.bisection.environments import Unavailable
+from triage.bisection.environments import Place, Unavailable
 from triage.bisection.package_index import newest_of
-from triage.bisection.places import Place
 from triage.bugs.known import load_known
 from triage.bugs.overview import overview_with_states
 from triage.campaigns.hunt import Hunt, Limits
