@@ -201,7 +201,7 @@ class Backend:
     """The shorter dtypes in which it computes others: what those cannot hold is left open."""
 
     clamps: frozenset[str] = frozenset()
-    """The integer dtypes in which it clamps what others wrap: where their arithmetic overflows is left open."""
+    """The integer dtypes in which it clamps what others wrap: such an overflow leaves the result open."""
 
     flushes: frozenset[str] = frozenset()
     """The dtypes in which it takes what is below the least normal number for 0: such values leave it open."""
