@@ -272,3 +272,9 @@ def test_a_sum_that_starts_with_a_value_counts_it_as_often_as_it_likes(op, start
 )
 def test_an_exponential_of_stablehlo_draws_nothing(op, is_random):
     assert bool(RANDOM.search(op)) == is_random
+
+
+@needs("iree")
+def test_a_loop_that_nothing_ends_is_ill_formed(tmp_path, judge):
+    case = opened(MODULE.replace("return %d, %e", "return %a, %e"), tmp_path)
+    assert "nothing changes" in judge.executor.describe(case.program, case.inputs)["error"]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from corpus.case import Case
+from corpus.errors import UserError
 from corpus.reading import write_fresh
 from corpus.target import Target
 from oracles.judge import Judge
@@ -150,14 +151,17 @@ def _write_repro(
     judge: Judge | None,
 ) -> None:
     """`repro.py` beside the reduced case, where its program can be had as code."""
-    is_asked = any(run.config.asked_by for run in verdict.runs)
-    if not verdict.is_bug or is_asked or not _has_script(options):
+    if not verdict.is_bug or not _has_script(options):
         return
     tolerance = tolerance_showing(verdict, options.tolerance)
     project, told = project_of(options.target.backend), language_of(case.format).interpreted(case, verdict)
-    expectation = expect(verdict, tolerance, project, names_of_case(case), told=told)
-    title = title_of(expectation, operators_of(case))
     runner = runner_of(options.target.backend, case.format)
+    try:
+        expectation = expect(verdict, tolerance, project, names_of_case(case), runner.tells, told)
+    except UserError as error:
+        shown.note(f"no {SCRIPT}: {error}")
+        return
+    title = title_of(expectation, operators_of(case))
     seconds = options.limits.cpu_seconds + 10 + runner.slow
     claim = Claim(expectation, title, tolerance, seconds, options.limits.memory_bytes)
     try:

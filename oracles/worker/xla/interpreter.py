@@ -25,6 +25,7 @@ TRIPS = 16
 def context() -> Any:
     """A context with the dialects of modules that jax writes."""
     found = mlir.make_ir_context()
+    found.enable_multithreading(False)  # jax's threads are of the process before the fork
     stablehlo.register_interpreter_dialect(found)
     return found
 
