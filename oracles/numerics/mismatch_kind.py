@@ -106,7 +106,7 @@ def is_linear(node: NodeProto) -> bool:
 
 
 def exceeds(array: Tensor, dtype: str, *, is_position: bool = False) -> bool:
-    """Whether an array of integers has one that the dtype cannot hold; those of positions mean no bound."""
+    """Whether the dtype cannot hold some integer of an array; extremes of a position mean the end."""
     own, limits = np.iinfo(array.dtype), np.iinfo(dtype)
     outside = (array < limits.min) | (array > limits.max)
     if is_position:

@@ -70,7 +70,9 @@ def test_the_checker_accepts_every_program(name):
         assert {info.name for info in program.model.graph.input} == set(program.inputs)
 
 
-@pytest.mark.parametrize("name", ["coverage", "mutate"])  # one learns on its way, one starts from others
+@pytest.mark.parametrize(
+    "name", ["coverage", "mutate", pytest.param("smt", marks=needs_z3)]
+)  # one learns on its way, one starts from others, one solves
 def test_two_processes_write_what_one_writes(name, tmp_path):
     options = Options(name)
     one = generate(tmp_path / "one", 60, 5, options=options)

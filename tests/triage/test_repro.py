@@ -30,6 +30,7 @@ from triage.language import language_of
 from triage.projects import project_of
 from triage.repro.model_code import model_code, normal_form
 from triage.repro.pasted import elements, encode
+from triage.repro.pasted.elements import packed
 from triage.repro.script import fixed_types, write_script
 from triage.repro.short import short_scripts
 
@@ -269,6 +270,18 @@ def identity_case(*codes: int) -> Case:
     made = model(nodes, *typed, constants, opset=21)
     made.ir_version = 10
     return Case("onnx", made.SerializeToString(), inputs, ORT)
+
+
+@pytest.mark.parametrize(
+    ("element", "values", "expected"),
+    [
+        ("int4", [1, -2, 3], [0xE1, 0x03]),
+        ("uint4", [1, 15], [0xF1]),
+        ("uint2", [1, 2, 3, 0, 1], [0x39, 0x01]),
+    ],
+)
+def test_elements_of_less_than_a_byte_lie_low_bits_first(element, values, expected):
+    assert packed(element, np.array(values, np.int8).view(np.uint8)).tolist() == expected
 
 
 def test_inputs_and_outputs_of_every_type_pass_through_a_script(tmp_path):
