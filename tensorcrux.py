@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from triage.public import testing
     from triage.public.calls import check, generate, reduce, report
     from triage.public.case import Case
-    from triage.public.errors import DoesNotFail, UserError
+    from triage.public.child import DoesNotFail, UserError
     from triage.public.results import Outcome, Reduction, Report, Symptom, Verdict
 
 OURS = ("corpus", "oracles", "reducer", "generators", "triage")
@@ -50,7 +50,7 @@ __version__: str
 _MODULES = {
     "calls": ("check", "generate", "reduce", "report"),
     "case": ("Case",),
-    "errors": ("DoesNotFail", "UserError"),
+    "child": ("DoesNotFail", "UserError"),
     "results": ("Outcome", "Reduction", "Report", "Symptom", "Verdict"),
 }
 

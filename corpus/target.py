@@ -10,7 +10,7 @@ from corpus.errors import UserError
 SETTINGS = frozenset(
     (
         *("backend", "disabled_optimizers", "executor", "exporter", "opt", "opt-level", "oracles", "passes"),
-        *("pipeline", "run", "threads"),
+        *("pipeline", "run", "slower", "threads"),
     )
 )
 """Settings that choose among what a backend has; any other, such as `python`, may say what code runs."""

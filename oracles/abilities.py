@@ -200,6 +200,12 @@ class Backend:
     computed_as: Mapping[str, str] = field(default_factory=dict)
     """The shorter dtypes in which it computes others: what those cannot hold is left open."""
 
+    clamps: frozenset[str] = frozenset()
+    """The integer dtypes in which it clamps what others wrap: such an overflow leaves the result open."""
+
+    flushes: frozenset[str] = frozenset()
+    """The dtypes in which it takes what is below the least normal number for 0: such values leave it open."""
+
     saturates: Callable[[], bool] = lambda: False
     """Whether it sums pairs of products of uint8 and int8 in 16 bits on this machine, by design."""
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from types import TracebackType
 from typing import Any
@@ -13,10 +15,11 @@ from corpus.errors import UserError
 from corpus.target import Target
 from oracles.abilities import Backend, Opened, language_of
 from oracles.backends import find_backend
+from oracles.backends.inductor import HEADERS
 from oracles.naming import symptom_of_run
 from oracles.native.watching import Watch
 from oracles.numerics.compare import AUTO, Tolerance, compare_outputs
-from oracles.optional import SETTING, find_asked
+from oracles.optional import FACTOR, SETTING, find_asked
 from oracles.probes.context import Context
 from oracles.probes.divergence import Divergence
 from oracles.probes.wrong_side import is_exported, say_whose
@@ -33,6 +36,9 @@ PATIENCE, MOST_PATIENCE = 3, 10
 LEVELS_LEFT_OUT = "out of time: the lower levels of optimisation were not run"
 
 _LIMITS = Limits()
+
+FEW, MANY = 2, 1000
+"""Cases for which nothing is prepared, and cases whose number is not known."""
 
 
 class Judge:
@@ -164,6 +170,8 @@ class Judge:
     def _verdict(self, opened: Opened, fresh: bool, only: Config | None, baseline: Run | None) -> Verdict:
         if only is not None and only.asked_by:
             return self._verdict_of_way(opened, only, fresh)
+        if self.target.get(FACTOR) and (plain := self._plain(opened.case)).is_ok:
+            return self._asked_verdict(opened, plain, fresh) or _harmless((plain,), (), {})
         case = opened.case
         rounds = self._rounds(case, only)
         context: Context | None = None
@@ -211,8 +219,11 @@ class Judge:
 
     def _verdict_of_way(self, opened: Opened, config: Config, fresh: bool) -> Verdict:
         """Judge the case by one configuration of an oracle that is asked for by name."""
-        baseline = self.runs(opened.case, self.configs[:1])[0]
+        baseline = self._plain(opened.case)
         return self._asker.ask_way(opened, baseline, config, fresh) or _harmless((baseline,), (), {})
+
+    def _plain(self, case: Case) -> Run:
+        return self.runs(case, self.configs[:1])[0]
 
     def explain(self, case: Case, verdict: Verdict) -> Verdict:
         """A wrong result with the first tensor that differs; it takes a few runs more.
@@ -363,3 +374,18 @@ def _harmless(runs: tuple[Run, ...], notes: tuple[str, ...], marks: Mapping[Mark
         symptom, title = Symptom(Outcome.UNDECIDED, Phase.COMPARE, "undecided"), marks[Mark.UNDECIDED]
         return Verdict(Outcome.UNDECIDED, Phase.COMPARE, title, symptom, runs, notes, marks=marks)
     return Verdict(Outcome.PASS, Phase.COMPARE, "passes", runs=runs, notes=notes, marks=marks)
+
+
+@contextmanager
+def in_short(cases: int = 1) -> Iterator[None]:
+    """For a few cases no headers are compiled ahead: that takes seven CPU seconds, and saves two a case."""
+    if cases > FEW:
+        yield
+        return
+    earlier = os.environ.get(HEADERS)
+    os.environ.setdefault(HEADERS, "0")
+    try:
+        yield
+    finally:
+        if earlier is None:
+            del os.environ[HEADERS]

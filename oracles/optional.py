@@ -34,7 +34,12 @@ SLOWER = 2.0
 LEAST_SECONDS = 0.02
 """What the optimised run must take longer by, in CPU seconds of its execution alone."""
 WARM = ("warm", 1)
-"""The setting by which a backend that compiles at the first call makes that one before it is timed."""
+"""The setting by which a backend runs a program many times; its shortest execution counts."""
+FACTOR, AGAINST = "slower", "against"
+"""The settings of a target of which slowness alone is asked: how many times as long, and the interpreter with
+the release that it is held against, where that is not its own un-optimised way."""
+TICK = 2e-5
+"""What it must take longer by then: a reduced program is short."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +52,7 @@ class Asking:
     target: Target
     configs: tuple[Config, ...]
     describe: Callable[[bytes, Mapping[str, Value]], Mapping[str, Any]] = lambda program, inputs: {}
+    release_under: Callable[[str], str] = lambda python: ""
 
     @property
     def optimised(self) -> Config:
@@ -216,9 +222,11 @@ def _typed(like: Value | None, value: Value) -> Value:
 def timed(case: Case, asking: Asking) -> Iterator[VariantRun]:
     """Yield the un-optimised way and the optimised one in turn; none if the target has but one."""
     sides = _sides(asking)
+    factor = asking.target.get(FACTOR)
+    asked = (WARM, (FACTOR, factor)) if factor else (WARM,)
     for time in range(REPEATS if sides else 0):
         for side in sides:
-            config = replace(side, settings=(*side.settings, WARM))
+            config = replace(side, settings=(*side.settings, *asked))
             yield VariantRun(named("perf", config, f"measured ({time + 1})"))
 
 
@@ -227,8 +235,11 @@ def _sides(asking: Asking) -> tuple[Config, ...]:
 
     Frameworks differ in speed for reasons of their own. If the baseline is another framework's, the target's
     own configuration with the least of LLVM takes its place. A target that only runs programs is compared
-    with the backend that compiles for it.
+    with the backend that compiles for it. One that names another release is held against that.
     """
+    if python := asking.target.get(AGAINST):
+        label = f"{asking.optimised.label} of {asking.release_under(python)}"
+        return (replace(asking.optimised_with("python", python), label=label), asking.optimised)
     own = tuple(config for config in asking.configs if not config.backend)
     compiler = find_backend(asking.target.backend).compiler
     if compiler and own:
@@ -246,11 +257,20 @@ def slower(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | Non
         return None
     plain, optimised = runs[1::2], runs[2::2]
     before, after = (min(run.execute_seconds for run in side) for side in (plain, optimised))
-    if after < SLOWER * before or after < before + LEAST_SECONDS:
+    factor = optimised[0].config.get(FACTOR)
+    times, least = (float(str(factor)), TICK) if factor else (SLOWER, LEAST_SECONDS)
+    if after < times * before or after < before + least:
         return None
-    symptom = Symptom(Outcome.PERF, Phase.EXECUTE, "slower", side="optimised")
-    title = f"slower when optimised: {after:.3f} s of CPU time against {before:.3f} s"
+    is_release = plain[0].config.get("python") is not None
+    site = "another release" if is_release else ""
+    symptom = Symptom(Outcome.PERF, Phase.EXECUTE, "slower", site, side="optimised")
+    rival = f"than {plain[0].config.label.partition(',')[0]}" if is_release else "when optimised"
+    title = f"slower {rival}: {_seconds(after)} of CPU time against {_seconds(before)}"
     return Verdict(Outcome.PERF, Phase.EXECUTE, title, symptom, (plain[0], optimised[0]))
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.3f} s" if seconds >= LEAST_SECONDS else f"{1e6 * seconds:.0f} µs"
 
 
 ORACLES = (

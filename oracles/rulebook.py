@@ -88,14 +88,17 @@ class OptionalOracles:
         """The executor that runs the configurations."""
         return self.rulebook.executor
 
+    @property
+    def _asking(self) -> Asking:
+        executor = self.executor
+        return Asking(executor.target, executor.configs, executor.describe, executor.release_under)
+
     def ask(
         self, oracle: Asked, opened: Opened, baseline: Run, fresh: bool, only: Config | None = None
     ) -> Verdict | None:
         """Ask one oracle, with all its configurations or `only` the given one; None if it finds nothing."""
         case = opened.case
-        executor = self.executor
-        asking = Asking(executor.target, executor.configs, executor.describe)
-        ways = list(oracle.ways(case, asking))
+        ways = list(oracle.ways(case, self._asking))
         if only is not None:  # as it is given: passes may be disabled in it
             own = {way.program: way for way in ways if way.config.asked_by == only.asked_by}
             ways = [replace(way, config=only) for way in own.values()]
@@ -116,8 +119,7 @@ class OptionalOracles:
 
     def rewritten(self, opened: Opened, asked_by: str) -> Case | None:
         """The case that an oracle made of this one for its way of that name; None if it ran this one."""
-        case, executor = opened.case, self.executor
-        asking = Asking(executor.target, executor.configs, executor.describe)
+        case, asking = opened.case, self._asking
         (oracle,) = find_asked(asked_by.partition(":")[0])
         for way in oracle.ways(case, asking):
             if way.config.asked_by == asked_by and way.program is not None:

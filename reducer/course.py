@@ -11,10 +11,10 @@ from corpus.case import Case
 from corpus.errors import UserError
 from oracles.verdict import Mark, Verdict
 from reducer.engine.decider import Allowance, AllowanceSpent
-from reducer.engine.estimates import MEASURED
 from reducer.engine.journal import Answer
 from reducer.engine.predicates import JudgePool
 from reducer.engine.rounds import Engine, Gate
+from reducer.engine.speculation import MEASURED
 from reducer.move import Hints
 from reducer.moves import anonymizing_moves, plain_moves
 from reducer.options import DoesNotFail, Options, Progress

@@ -19,8 +19,8 @@ from corpus.onnx.graph import walk_nodes
 from corpus.reading import SCRATCH, Fields, Text, held_to, members, read_json, write_fresh
 from oracles.naming import Signature
 from oracles.verdict import Verdict
-from reducer.engine.estimates import MoveBenefit
 from reducer.engine.rounds import Step
+from reducer.engine.speculation import MoveBenefit
 from reducer.pass_sets import PassSet
 from reducer.subject.onnx.subject import OnnxSubject
 

@@ -20,7 +20,6 @@ from oracles.verdict import Config, Mark, Outcome, Verdict
 from reducer.course import FLAKY_RUNS, ReductionRun
 from reducer.engine.decider import Allowance, AllowanceSpent, Decider, Predicate
 from reducer.engine.journal import Journal
-from reducer.engine.memory import MemoryFault, SameMisuse, by_turns, memory_fault
 from reducer.engine.predicates import (
     AdaptiveTimeout,
     Both,
@@ -28,10 +27,14 @@ from reducer.engine.predicates import (
     Command,
     CuredWithout,
     JudgePool,
+    MemoryFault,
     PlainRuns,
+    SameMisuse,
     SameRewrite,
     SameSymptom,
     Silent,
+    by_turns,
+    memory_fault,
 )
 from reducer.engine.rounds import Engine, Gate
 from reducer.language import Language, language_of

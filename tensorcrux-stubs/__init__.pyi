@@ -6,8 +6,8 @@ from triage.public.calls import generate as generate
 from triage.public.calls import reduce as reduce
 from triage.public.calls import report as report
 from triage.public.case import Case as Case
-from triage.public.errors import DoesNotFail as DoesNotFail
-from triage.public.errors import UserError as UserError
+from triage.public.child import DoesNotFail as DoesNotFail
+from triage.public.child import UserError as UserError
 from triage.public.results import Outcome as Outcome
 from triage.public.results import Reduction as Reduction
 from triage.public.results import Report as Report

@@ -29,8 +29,7 @@ from oracles.judge import Judge
 from reducer.api import DoesNotFail, reduce_case
 from triage.bugs.history import History, history_of_folder
 from triage.bugs.known import Library, load_known
-from triage.cases.judging import Judges
-from triage.cases.sources import open_one
+from triage.cases.sources import Judges, open_one
 from triage.console.options import DEFAULT_DATABASE, CaseOptions
 from triage.console.status import PlainLines
 from triage.reductions.folders import Request, reducer_options

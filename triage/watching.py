@@ -24,11 +24,9 @@ from oracles.naming import Signature, signature
 from oracles.sandbox.processes import SandboxError
 from oracles.verdict import Outcome
 from triage.bisection.bisection import target_for
-from triage.bisection.environments import Unavailable
-from triage.bisection.places import Place, Sources, chosen
-from triage.cases.judging import Judges, judge_often
+from triage.bisection.environments import Place, Sources, Unavailable, chosen
 from triage.cases.replaying import shown_by
-from triage.cases.sources import open_to_run
+from triage.cases.sources import Judges, judge_often, open_to_run
 from triage.clustering.similarity import MERGE, compare
 from triage.console.options import CaseOptions
 from triage.console.output import say

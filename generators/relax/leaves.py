@@ -164,6 +164,8 @@ class Growth(Making):
     ) -> None:
         super().__init__(draws, policy, nodes, budget)
         self._forms = forms
+        self.foremost = ""
+        """The operator that the next call is to be of, where the type allows that."""
 
     def grow(self, frame: Frame, target: Type, within: Within = ANY, fuel: int = 0) -> Known:
         """A value of the type within the bounds."""

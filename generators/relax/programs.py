@@ -21,11 +21,12 @@ from corpus.values import Tensor as Array
 from generators.language.profile import UNLIMITED, Budget, Counts
 from generators.language.values import RandomSource
 from generators.pools import Bred
-from generators.relax.choices import FORMS, Choices
+from generators.relax.choices import FORMS, Choices, any_tensor
 from generators.relax.forms import forms
 from generators.relax.leaves import Growth, new_input
 from generators.relax.making import Frame, graph_json
 from generators.relax.operator import ANY, Json, Tensor, Type, Want, Within, concrete
+from generators.relax.ops import operators
 from generators.relax.watched import TooLarge, Unsound, depths_of, names_of
 
 APART = "apart"
@@ -184,6 +185,8 @@ def _renaming(pattern: GraphPattern, program: GraphProgram) -> dict[str, str]:
 
 _MOST_FUEL = 10
 _ATTEMPTS = 40
+_EVENLY = 0.3
+"""How often a result is grown for one operator, each as likely."""
 _MOST_SIZE = 4
 """Of a symbolic dim."""
 _PATTERN = 0.6
@@ -261,9 +264,20 @@ def _go_on(growth: Growth, outputs: dict[str, None], fires: list[str], share: fl
             continue
         with growth.attempt(growth.main) as is_lost:
             fuel = growth.draws.between(1, max(1, min(growth.left, _MOST_FUEL)))
-            target = growth.policy.result(growth.asking(growth.main))
+            target = _of_one_operator(growth) or growth.policy.result(growth.asking(growth.main))
             outputs[growth.grow(growth.main, target, ANY, fuel).name] = None
             is_lost.clear()
+
+
+def _of_one_operator(growth: Growth) -> Tensor | None:
+    """Draw a type for an operator that is drawn evenly, since few types are those that some can give."""
+    policy, growth.foremost = growth.policy, ""
+    if policy.result is not any_tensor or not growth.draws.chance(_EVENLY):
+        return None
+    operator = growth.draws.pick([each for each in operators() if policy.weight(each) > 0])
+    sampled = operator.sample(growth.asking(growth.main))
+    growth.foremost = operator.name if sampled else ""
+    return sampled[0] if sampled else None
 
 
 def _bind_symbols(growth: Growth) -> None:

@@ -49,7 +49,14 @@ def in_64_bits(draws: RandomSource, op: str, a: Valued, b: Valued, dtype: str) -
     """A sum, a difference or a product that may overflow its type: of 64 bits, brought back into the type."""
     a, b = (_eased(draws, each, dtype) for each in (a, b))
     made = ranged(op, a, b)
+    if fits(made, "int32") and draws.chance(_SCALED):
+        factor = draws.pick(_FACTORS)
+        made = ranged("mul", made, Valued(Const(factor, "int64"), factor, factor))
     return _narrowed(draws, made, dtype) if fits(made, "int64") else None
+
+
+_SCALED, _FACTORS = 0.7, (65_537, 1_000_003, (1 << 31) - 1, 1 << 31, -(1 << 31) - 1, 3_000_000_019)
+"""How often what 32 bits hold is taken beyond them, and by which factors."""
 
 
 def ranged(op: str, a: Valued, b: Valued) -> Valued:

@@ -25,6 +25,7 @@ from generators.tir.extremes import has_extremes, inputs_of
 from generators.tir.frame import Names, is_within, start_of
 from generators.tir.mutators import all_mutators
 from generators.tir.sites import Mutator, is_serial
+from generators.tir.stages import drawn_schedule, staged
 from generators.tir.statements import USUAL, WIDE, Limits, Maker
 from generators.tir.values import usable
 from oracles.abilities import Sequences
@@ -44,6 +45,8 @@ _WIDE = 0.15
 """How many programs have buffers of a few hundred elements."""
 _LOWERED = 0.12
 """How many programs start from an operator that TVM has lowered."""
+_STAGED, _SCHEDULED = 0.2, 0.6
+"""How many programs start as a chain of blocks, and how many of all with named blocks are scheduled."""
 _DOUBLED, _DOUBLES, _DOUBLED_FIRST = "doubled", "s_tir.InjectDoubleBuffer", 0.8
 """A mark, the pass that takes it, and how often that pass comes first: TVM's pipeline ends at most others."""
 
@@ -92,17 +95,22 @@ def make_program(
         module = mutated(draws, module, seed, budget)
     if draws.chance(_IN_BLOCKS) and not has_blocks(module):
         module = in_blocks(draws, module)
-    return TirProgram(module, inputs_of(module, seed), _passes(draws, module))
+    steps = drawn_schedule(draws, module) if draws.chance(_SCHEDULED) else ()
+    return TirProgram(module, inputs_of(module, seed), fitting((*steps, *_passes(draws, module)), module))
 
 
 def _start(draws: RandomSource, seed: int, nodes: int, source: Path | None, budget: Budget) -> Module:
     """The module that mutation begins with, sound with the inputs of its seed."""
     is_lowered = source is not None or draws.chance(_LOWERED)
+    is_staged = not is_lowered and not budget.is_limited and draws.chance(_STAGED)
     usual = WIDE if draws.chance(_WIDE) else USUAL
     limits = Limits.of(budget) if budget.is_limited else usual
     for again in range(_ATTEMPTS):
         fewer = max(1, nodes - again) if budget.is_limited else nodes
-        module = draws.pick(lowered(source)) if is_lowered else grown(draws, fewer, limits, seed)
+        if is_staged:
+            module = staged(draws, ENTRY, extreme=has_extremes(seed))
+        else:
+            module = draws.pick(lowered(source)) if is_lowered else grown(draws, fewer, limits, seed)
         if is_sound(module, seed) and is_within(module, budget, seed):
             return module
     return _least() if budget.is_limited else grown(RandomSource("tir/plain"), 1)

@@ -22,12 +22,13 @@ from corpus.tir.tree import (
     Store,
     While,
 )
-from corpus.tir.types import is_float, is_integer, pointer_to
+from corpus.tir.types import integer_range, is_float, is_integer, pointer_to
 from corpus.tir.values import Binary, Buffer, BufferRef, Call, Const, Expr, Load, Var, literal
 from corpus.tir.walk import statements
 from generators.language.profile import Budget
 from generators.language.values import RandomSource
 from generators.tir.frame import MOST_COUNT, Frame, Known, Names, static_shape
+from generators.tir.integers import Valued
 from generators.tir.values import Sampler, element_type, usable
 from generators.tir.vectors import vector_store
 
@@ -246,6 +247,22 @@ def _summed(maker: Maker, frame: Frame, source: Buffer, target: Buffer, at: tupl
     return (start, For(var, Const(0), Const(shape[-1]), "serial", (step,)))
 
 
+def _again(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made:
+    """Change an element, then use what it has become."""
+    draws, sampler = maker.draws, Sampler(maker.draws, frame)
+    buffer = draws.pick([each for each in frame.buffers if usable(each)])
+    place = sampler.indices(static_shape(buffer) or ())
+    element, value = Load(buffer.name, place, buffer.dtype), sampler.value(buffer.dtype, 2)
+    changed = Binary("sub" if is_float(buffer.dtype) else "bitxor", value.expr, element)
+    low, high = (0, 0) if is_float(buffer.dtype) else integer_range(buffer.dtype)
+    first = Store(buffer.name, place, sampler.kept(Valued(changed, low, high), buffer.dtype))
+    same = [each for each in frame.buffers if usable(each) and each.dtype == buffer.dtype]
+    target = draws.pick(same)
+    used = Binary("max", element, sampler.leaf(buffer.dtype).expr) if draws.chance(0.3) else element
+    second = Store(target.name, sampler.indices(static_shape(target) or ()), used)
+    return (first, second), frame
+
+
 def _lanes(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made | None:
     lane = Var(maker.names.fresh("lane"))
     stmt = vector_store(maker.draws, frame, lane, maker.draws.between(1, maker.limits.fuel))
@@ -300,5 +317,5 @@ Form = Callable[[Maker, Frame, int, int], Made | None]
 _SIMPLE: tuple[Form, ...] = (_store, _store, _store, _bind, _evaluate, _jump)
 _ALL: tuple[Form, ...] = (
     *(_store, _fill, _fill, _fill, _loop, _loop, _loop, _loop, _branch, _branch, _bind, _memory, _memory),
-    *(_while, _assert, _assume, _reduction, _reduction, _lanes, _lanes, _view, _view, _jump),
+    *(_while, _assert, _assume, _reduction, _reduction, _again, _again, _lanes, _lanes, _view, _view, _jump),
 )

@@ -198,7 +198,8 @@ def _shift(sampler: Sampler, dtype: str, fuel: int) -> Valued | None:
 
 
 def _chosen(sampler: Sampler, dtype: str, fuel: int) -> Valued:
-    condition = sampler.value("bool", fuel // 3).expr
+    is_double = sampler.draws.chance(0.4)
+    condition = (_logic(sampler, "bool", fuel // 2) if is_double else sampler.value("bool", fuel // 3)).expr
     a, b = sampler.value(dtype, fuel // 3), sampler.value(dtype, fuel // 3)
     low, high = min(a.low, b.low), max(a.high, b.high)
     if sampler.draws.chance(0.5):

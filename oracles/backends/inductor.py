@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, AbstractSet, Any, Callable, Iterable  # noqa: UP035 (Python 3.8)
 
 if TYPE_CHECKING:
@@ -287,22 +285,3 @@ def backend() -> Backend:
         sequences=Sequences.of_options(OPTIONS),
         graphs=(Graphs(("torch",), double=(("backend", "eager"), ("double", 1))),),
     )
-
-
-FEW, MANY = 2, 1000
-"""Cases for which nothing is prepared, and cases whose number is not known."""
-
-
-@contextmanager
-def in_short(cases: int = 1) -> Iterator[None]:
-    """For a few cases no headers are compiled ahead: that takes seven CPU seconds, and saves two a case."""
-    if cases > FEW:
-        yield
-        return
-    earlier = os.environ.get(HEADERS)
-    os.environ.setdefault(HEADERS, "0")
-    try:
-        yield
-    finally:
-        if earlier is None:
-            del os.environ[HEADERS]

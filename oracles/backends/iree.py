@@ -89,7 +89,7 @@ def run_stablehlo(
     from oracles.worker.stablehlo.run import prepared, source
 
     if settings.get("show") == "source":
-        return source(ir, ir.Context(), program, inputs)
+        return source(ir, ir.Context(), program, inputs, bits=True)
     text, values, results = prepared(ir, ir.Context(), program, inputs, settings, outputs)
     code = _compiled(text, settings, enter, "stablehlo")
     enter("execute")
@@ -293,12 +293,15 @@ def configs(target: Target) -> tuple[Config, ...]:
 
 
 def graph_configs(target: Target) -> tuple[Config, ...]:
-    """For StableHLO its own interpreter at the least level first: nothing else of IREE shares less."""
+    """For StableHLO its interpreter in jaxlib first; without jaxlib IREE's own at the least level."""
+    from oracles.backends import xla
+    from oracles.extras import is_installed
     from oracles.verdict import Config
 
-    own = configs(target)
+    if is_installed(xla.PACKAGE):
+        return (Config("interpreter", xla.INTERPRETED, backend=xla.NAME), *configs(target))
     plain = Config("vmvx O0", (("level", "O0"), ("code", "vmvx")))
-    return (plain, *(way for way in own if way.settings != plain.settings))
+    return (plain, *(way for way in configs(target) if way.settings != plain.settings))
 
 
 UNSUPPORTED = re.compile(
@@ -316,8 +319,17 @@ def classify(run: Run) -> str:
 def backend() -> Backend:
     """Describe this backend."""
     from oracles.abilities import Backend, Graphs
+    from oracles.extras import is_installed
 
-    double = (("level", "O0"), ("code", CODE[0]), ("double", 1))
+    has_interpreter = is_installed("jaxlib")
+    double = (("interpret", 1), ("double", 1))
+    stablehlo = Graphs(
+        ("stablehlo",),
+        double=double,
+        opens=("stablehlo",),
+        configs=graph_configs,
+        referee="xla" if has_interpreter else "",
+    )
     return Backend(
         NAME,
         PACKAGE,
@@ -329,5 +341,5 @@ def backend() -> Backend:
         tells_operators=True,
         lacks=NARROW,
         libraries=LIBRARIES,
-        graphs=(Graphs(("stablehlo",), double=double, opens=("stablehlo",), configs=graph_configs),),
+        graphs=(stablehlo,),
     )

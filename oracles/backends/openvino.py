@@ -233,4 +233,5 @@ def backend() -> Backend:
         libraries=LIBRARIES,
         lacks=frozenset({"float64"}),
         computed_as=COMPUTED_AS,
+        clamps=frozenset({"int8", "uint8"}),
     )

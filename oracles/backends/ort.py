@@ -68,6 +68,7 @@ def run(
     case's own options. What fails before the first optimiser can have run is of the import.
     """
     from oracles.worker.ort.sessions import core, session_options
+    from oracles.worker.timing import rounds
 
     session = core.InferenceSession(
         session_options(settings, program, inputs), program, isinstance(program, str), False
@@ -84,6 +85,8 @@ def run(
     # the public class asks at once where the outputs lie, and fails where the optimiser has removed one
     getattr(session, "output_meminfos", None)
     enter("execute")
+    for _ in rounds(settings, enter):
+        execute(session, inputs, outputs)
     return execute(session, inputs, outputs)
 
 

@@ -33,32 +33,21 @@ def run(
 
     With the setting `via` it is written as `text` or `bytes` and read back before.
     """
-    import onnx.reference
+    import onnx.parser
+    import onnx.printer
 
-    from oracles.worker.onnx.program import read_model, to_array
+    from oracles.worker.onnx.program import evaluator_of, read_model, to_array
 
     model = read_model(program)
     if settings.get("via") == "text":
         model = onnx.parser.parse_model(onnx.printer.to_text(model))
     elif settings.get("via") == "bytes":
         model = onnx.load_model_from_string(model.SerializeToString())
-    evaluator = onnx.reference.ReferenceEvaluator(model, new_ops=_lacking(model))
+    evaluator = evaluator_of(model)
     enter("execute")
     wanted = [value.name for value in model.graph.output] if outputs is None else list(outputs)
     values = evaluator.run(wanted, {name: to_array(value) for name, value in inputs.items()})
     return {name: values[index] for index, name in enumerate(wanted)}
-
-
-def _lacking(model: Any) -> list[Any]:
-    """The operators that the evaluator has from a later opset only, and that have not changed since."""
-    import onnx.defs
-    from onnx.reference.ops.op_dequantize_linear import DequantizeLinear_19
-
-    opset = next((each.version for each in model.opset_import if not each.domain), 0)
-    if not 10 <= opset < 19:
-        return []
-    members = {"op_domain": "", "op_schema": onnx.defs.get_schema("DequantizeLinear", opset)}
-    return [type("DequantizeLinear", (DequantizeLinear_19,), members)]
 
 
 # In crux

@@ -124,6 +124,7 @@ def _run(
     import tvm
     from tvm import relax
 
+    from oracles.worker.timing import rounds
     from oracles.worker.tvm.watch import apply_passes
 
     module, main, taken, names = loaded
@@ -143,10 +144,10 @@ def _run(
         return {}
     enter("execute")
     machine = relax.VirtualMachine(executable, device, "naive" if settings.get("guarded") else None)
-    if settings.get("warm"):
-        machine[main](*[_to_tvm(inputs[name], kind, device) for name, kind in taken])
-        enter("execute")
-    found = machine[main](*[_to_tvm(inputs[name], kind, device) for name, kind in taken])
+    feeds = [_to_tvm(inputs[name], kind, device) for name, kind in taken]
+    for _ in rounds(settings, enter):
+        machine[main](*feeds)
+    found = machine[main](*feeds)
     values = list(found) if len(names) > 1 or isinstance(found, packed) else [found]
     return {name: _from_tvm(values[names.index(name)]) for name in (names if outputs is None else outputs)}
 

@@ -1,4 +1,4 @@
-"""XLA on the CPU: ONNX models lowered to jax operator by operator; a part in the worker, and one in crux."""
+"""XLA on the CPU: StableHLO, and ONNX models lowered to jax; a part in the worker, and one in crux."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ LIBRARIES = (("jaxlib/libjax_common.so", "xla"),)
 DISABLED_BY = "`xla_disable_hlo_passes={}`"
 LEVELS = ("3", "2", "1", "0")
 """XLA's levels for its backend: what LLVM does; HLO's passes run at each."""
+
+FLUSHES = frozenset({"float32", "float64", "bfloat16"})
+"""The types of which it takes subnormal numbers for 0 on the CPU."""
 
 CHANGED = "crux: changed "
 
@@ -55,6 +58,51 @@ def run(
     return found if outputs is None else {name: found[name] for name in outputs}
 
 
+def run_stablehlo(
+    program: Any, inputs: dict[str, Any], settings: dict[str, Any], outputs: Any, enter: Callable[[str], None]
+) -> dict[str, Any]:
+    """Compile and run one module of StableHLO; `show=source` gives its text.
+
+    With `interpret` StableHLO's own interpreter runs it where it can, and where that does not take long;
+    `double` computes in float64.
+    """
+    from jaxlib.mlir import ir
+
+    from oracles.worker.stablehlo.run import prepared, source
+    from oracles.worker.xla.interpreter import context, interpreted
+    from oracles.worker.xla.module import run_module
+
+    if settings.get("show") == "source":
+        return source(ir, context(), program, inputs)
+    text, values, results = prepared(ir, context(), program, inputs, settings, outputs)
+    found = interpreted(text, values, results, enter) if settings.get("interpret") else None
+    if found is None:
+        found = run_module(text, values, settings, enter)
+    return {name: array for (name, _), array in zip(results, found)}  # noqa: B905 (Python 3.8)
+
+
+def open_program(name: str, content: str) -> dict[str, Any]:
+    """A module's text (in base64) as data, or an `error` in words."""
+    import base64
+
+    from jaxlib.mlir import ir
+
+    from oracles.worker.stablehlo.read import capture
+    from oracles.worker.xla.interpreter import context
+
+    return capture(ir, context(), base64.b64decode(content))
+
+
+def describe(program: str, inputs: dict[str, Any]) -> dict[str, Any]:
+    """The types in a program of the format `stablehlo`, or an `error`."""
+    from jaxlib.mlir import ir
+
+    from oracles.worker.stablehlo import build
+    from oracles.worker.xla.interpreter import context
+
+    return build.describe(ir, context(), program)
+
+
 def vocabulary() -> list[str]:
     """The operators of ONNX models that have a lowering, or a body that ONNX writes out."""
     from oracles.worker.xla.program import TABLE, bodies
@@ -78,6 +126,16 @@ def configs(target: Target) -> tuple[Config, ...]:
     return tuple(
         Config(f"O{level}", (("level", int(level)),)) for level in ([chosen] if chosen else ["3", "0"])
     )
+
+
+INTERPRETED = (("level", 0), ("interpret", 1))
+
+
+def graph_configs(target: Target) -> tuple[Config, ...]:
+    """StableHLO's own interpreter, then XLA's levels."""
+    from oracles.verdict import Config
+
+    return (Config("interpreter", INTERPRETED), *configs(target))
 
 
 UNSUPPORTED = re.compile(
@@ -129,8 +187,9 @@ def stages(config: Config) -> tuple[Config, ...]:
 
 def backend() -> Backend:
     """Describe this backend."""
-    from oracles.abilities import Backend, Passes
+    from oracles.abilities import Backend, Graphs, Passes
 
+    double = (*INTERPRETED, ("double", 1))
     return Backend(
         NAME,
         PACKAGE,
@@ -139,8 +198,9 @@ def backend() -> Backend:
         classify,
         baseline="ort",  # HLO's passes run at its least level, too
         reads_onnx=False,
-        keeps_tolerances=True,
         tells_operators=True,
         libraries=LIBRARIES,
+        flushes=FLUSHES,
         passes=Passes(DISABLED_BY, fired, suspects, suspects, likely, without, stages),
+        graphs=(Graphs(("stablehlo",), double=double, opens=("stablehlo",), configs=graph_configs),),
     )

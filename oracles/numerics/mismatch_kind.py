@@ -1,7 +1,7 @@
 """In what way two results differ, in a word that tells bugs apart and not data."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 from onnx import NodeProto
@@ -105,11 +105,33 @@ def is_linear(node: NodeProto) -> bool:
     return node.op_type.startswith("QLinear")
 
 
-def exceeds(array: Tensor, dtype: str) -> bool:
-    """Whether an array of integers has one that the dtype cannot hold; its own extremes mean no bound."""
+def exceeds(array: Tensor, dtype: str, *, is_position: bool = False) -> bool:
+    """Whether an array of integers has one that the dtype cannot hold; those of positions mean no bound."""
     own, limits = np.iinfo(array.dtype), np.iinfo(dtype)
     outside = (array < limits.min) | (array > limits.max)
-    return bool((outside & (array != own.min) & (array != own.max)).any())
+    if is_position:
+        outside &= (array != own.min) & (array != own.max)
+    return bool(outside.any())
+
+
+EXACT = {"Abs": np.abs, "Add": np.add, "Mul": np.multiply, "Neg": np.negative, "Sub": np.subtract}
+
+
+def overflows(node: NodeProto, values: Mapping[str, Value], dtypes: Collection[str]) -> bool:
+    """Whether the exact result of integer arithmetic leaves its type, one of these of at most 32 bits."""
+    operands = [values.get(name) for name in node.input]
+    arrays = [each for each in operands if isinstance(each, np.ndarray) and each.dtype.name in dtypes]
+    if node.op_type not in EXACT or not arrays or len(arrays) < len(operands):
+        return False
+    exact = EXACT[node.op_type](*(each.astype(np.int64) for each in arrays))
+    return exceeds(exact, arrays[0].dtype.name)
+
+
+def has_subnormal(array: Tensor) -> bool:
+    """Whether an array of floats has a number but 0 below the least normal one of its type."""
+    sizes = np.abs(widen(array))
+    least = np.finfo(sizes.dtype).tiny
+    return bool(((sizes > 0) & (sizes < least)).any())
 
 
 def may_saturate(weights: Value) -> bool:

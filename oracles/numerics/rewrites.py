@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
-from corpus.graphs.program import Binding, GraphProgram
+from corpus.graphs.program import REF, Binding, GraphProgram
 from corpus.onnx.graph import initializer_names
 from corpus.onnx.types import element_type
 from corpus.values import Value
@@ -155,6 +155,7 @@ def _with_chains(node: NodeProto, types: Types, chain: Chain) -> Iterator[NodePr
 
 CASTS = re.compile(
     r"\.(to|type|type_as|int|long|short|char|byte|_?to_copy|convert_element_type|astype)(\.|$)"
+    r"|stablehlo\.convert"
 )
 """Operators that convert an element type."""
 
@@ -163,12 +164,15 @@ UNWRITTEN = re.compile(r"\.(new_)?empty(_like|_strided|_permuted)?(\.|$)")
 
 ACCUMULATING = re.compile(
     r"matmul|\.mm|bmm|addmm|linear|conv|sum|mean|var\b|std|norm|softmax|attention|einsum|dot|prod|pool|loss|fft"
-    r"|interpolate|resize|solve|inv|det|call_tir",
+    r"|interpolate|resize|solve|inv|det|call_tir"
+    r"|stablehlo\.\w*(reduce|scatter)",
     re.IGNORECASE,
 )
 """Operators that sum many terms, in any order."""
 
-RANDOM = re.compile(r"rand|dropout|bernoulli|multinomial|normal_|exponential", re.IGNORECASE)
+RANDOM = re.compile(
+    r"rand|dropout|bernoulli|multinomial|normal_|(?<!stablehlo\.)exponential|stablehlo\.rng", re.IGNORECASE
+)
 """Operators that draw random numbers."""
 
 
@@ -187,7 +191,27 @@ def left_open_by_graph(program: GraphProgram, wanted: Collection[str], values: M
     filled = {name for binding in program.main.bindings if writes(binding) for name in binding.reads}
     if any(UNWRITTEN.search(binding.op) and binding.name not in filled for binding in bindings):
         return "memory that was never written to"
+    if any(_starts_oddly(binding, {**program.constants, **values}) for binding in bindings):
+        return "a sum or product whose first value is counted as often as the compiler likes"
     return ""
+
+
+NEUTRAL = {"stablehlo.add": 0, "stablehlo.multiply": 1}
+"""By what a reduction's body computes, the first value that may be put in any number of times."""
+REDUCES = frozenset({"stablehlo.reduce", "stablehlo.reduce_window", "stablehlo.select_and_scatter"})
+
+
+def _starts_oddly(binding: Binding, values: Mapping[str, Value]) -> bool:
+    """Whether a sum or product of StableHLO starts with another value than 0 or 1."""
+    if binding.op not in REDUCES or not binding.bodies:
+        return False
+    body, places = binding.bodies[-1], len(binding.bodies[-1].outputs)
+    neutral = {each.name: NEUTRAL[each.op] for each in body.bindings if each.op in NEUTRAL}
+    starts = zip(body.outputs, binding.args[-places:], strict=True)
+    return any(
+        name in neutral and not np.all(np.asarray(values.get(start[REF], neutral[name])) == neutral[name])
+        for name, start in starts
+    )
 
 
 def _overflows(binding: Binding, values: Mapping[str, Value]) -> bool:

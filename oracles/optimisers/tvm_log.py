@@ -273,12 +273,12 @@ def misplaced(names: Iterable[str], facts: frozenset[str] = tvm_passes.START) ->
 
 def code_of(names: Iterable[str]) -> tuple[str, ...]:
     """The expressions that make these passes; options among them are none."""
-    return tuple(tvm_passes.PASSES[name].code for name in names if not is_option(name))
+    return tuple(tvm_passes.pass_of(name).code for name in names if not is_option(name))
 
 
 def code_of_helpers(names: Iterable[str]) -> str:
     """The functions that the expressions of these passes call, as they stand in the worker's half."""
-    used = dict.fromkeys(tvm_passes.PASSES[name].by for name in names if not is_option(name))
+    used = dict.fromkeys(tvm_passes.pass_of(name).by for name in names if not is_option(name))
     text = Path(tvm_passes.__file__).with_name("prepared.py").read_text()
     parts = [re.sub(r" +# noqa.*", "", part.strip()) for part in text.split("\n\n\n")]
     found = "\n\n\n".join(part for part in parts if any(f"def {name}(" in part for name in used if name))

@@ -240,7 +240,7 @@ def open_graph(
     case, graphs = opened.case, executor.backend.graphs_of(opened.case.format)
     double = Config("float64", graphs.double) if graphs is not None and graphs.double else None
     if graphs is not None and graphs.referee:
-        double = Config("float64", backend=graphs.referee)
+        double = Config("float64", graphs.double, backend=graphs.referee)
     job = Job(case.program, case.inputs, executor.configs[:1], format=case.format, passes=case.passes)
     job = replace(job, loads_only=case.loads_only)
     return GraphContext(case.parsed, job, executor, double=double, tolerance=tolerance, screen=screen)

@@ -18,7 +18,14 @@ from oracles.backends import find_backend
 from oracles.naming import names_of
 from oracles.numerics.compare import Difference, Tolerance, compare, distance
 from oracles.numerics.input_noise import Types, static_dims, tensor_types, type_complaint
-from oracles.numerics.mismatch_kind import exceeds, has_no_scale, is_linear, may_saturate
+from oracles.numerics.mismatch_kind import (
+    exceeds,
+    has_no_scale,
+    has_subnormal,
+    is_linear,
+    may_saturate,
+    overflows,
+)
 from oracles.operators import arithmetic_of
 from oracles.probes.context import EXACT_LEVELS, Context, Truth, truths
 from oracles.probes.divergence import Differs, Divergence, FirstDivergence
@@ -172,26 +179,40 @@ class OnnxContext(Context):
     def left_open(self, output: str) -> str:
         """What leaves an output open by something on the way to it.
 
-        That is a scale that is not above 0, a value that cannot be held by the dtype computed in, or weights
-        of eight bits whose products saturate on this machine.
+        That is a scale that is not above 0, a value that cannot be held by the dtype computed in or that is
+        flushed to 0, an overflow that is clamped, or weights of eight bits whose products saturate here.
         """
         scaled = [node for node in self.nodes if arithmetic_of(node).has_scale or is_linear(node)]
-        computed_as = self.executor.backend.computed_as
-        if not scaled and not computed_as and not self._saturates:
+        backend = self.executor.backend
+        if not (scaled or backend.computed_as or backend.flushes or backend.clamps or self._saturates):
             return ""
         values, wanted = self.noise.recording.values, self.noise.ancestors(output)
         if self._saturates and any(may_saturate(self._weights.get(name)) for name in wanted):
             return SATURATION
         if any(has_no_scale(node, values) for node in scaled if not set(node.output).isdisjoint(wanted)):
             return "a scale that is not above 0"
-        for name in sorted(set(wanted) & values.keys()):
-            value = values[name]
-            if not isinstance(value, np.ndarray):
-                continue
-            shorter = computed_as.get(value.dtype.name)
-            if shorter and exceeds(value, shorter):
-                return f"{value.dtype} is computed as {shorter}, which cannot hold {name}"
+        leading = (node for node in self.nodes if not set(node.output).isdisjoint(wanted))
+        if clamped := next((node for node in leading if overflows(node, values, backend.clamps)), None):
+            return f"overflow is clamped, and {clamped.op_type} overflows"
+        reasons = (self._unheld(name, values[name]) for name in sorted(set(wanted) & values.keys()))
+        return next(filter(None, reasons), "")
+
+    def _unheld(self, name: str, value: Value) -> str:
+        """Why the backend cannot hold a value; empty if it can."""
+        backend = self.executor.backend
+        if not isinstance(value, np.ndarray):
+            return ""
+        shorter = backend.computed_as.get(value.dtype.name)
+        if shorter and exceeds(value, shorter, is_position=name in self._positions):
+            return f"{value.dtype} is computed as {shorter}, which cannot hold {name}"
+        if value.dtype.name in backend.flushes and has_subnormal(value):
+            return f"numbers below the least normal one are taken for 0, and {name} holds one"
         return ""
+
+    @cached_property
+    def _positions(self) -> frozenset[str]:
+        """What Slice reads as starts and ends."""
+        return frozenset(name for node in self.nodes if node.op_type == "Slice" for name in node.input[1:])
 
     @cached_property
     def _saturates(self) -> bool:

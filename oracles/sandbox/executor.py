@@ -101,7 +101,7 @@ class Executor:
             gpu=target.device.startswith("cuda"),
             watch=watch,
         )
-        self._others: dict[str, Sandbox] = {}
+        self._others: dict[tuple[str, str], Sandbox] = {}
         self._referee: Sandbox | None = None
         self._guarded: Sandbox | None = None
 
@@ -190,10 +190,10 @@ class Executor:
         if self._thinning and language_of(job.format).runs_quickly and not fresh:
             thin = tuple(_with(config, dict(self._thinning)) for config in job.configs)
             job = replace(job, configs=thin, shared=True)
-        for name, configs in groupby(job.configs, key=lambda config: config.backend):
+        for place, configs in groupby(job.configs, key=_place):
             part = replace(job, configs=tuple(configs))
             try:
-                runs += self._sandbox_of(name).run(part, fresh=fresh)
+                runs += self._sandbox_of(*place).run(part, fresh=fresh)
             except OutOfTime as error:
                 raise OutOfTime((*runs, *error.runs)) from None
         return tuple(runs)
@@ -256,12 +256,18 @@ class Executor:
             return []
         return answer
 
-    def _sandbox_of(self, name: str) -> Sandbox:
-        if not name:
+    def release_under(self, python: str) -> str:
+        """The version of the target's framework that another interpreter has."""
+        return f"{self.backend.package} {self._sandbox_of('', python).facts.get('version', '')}"
+
+    def _sandbox_of(self, name: str, python: str = "") -> Sandbox:
+        """The sandbox of another backend, or of the target's own under another interpreter."""
+        if not name and not python:
             return self._sandbox
-        if name not in self._others:
-            self._others[name] = Sandbox(name, limits=self.limits)
-        return self._others[name]
+        if (name, python) not in self._others:
+            own = name or self.target.backend
+            self._others[name, python] = Sandbox(own, python=python or None, limits=self.limits)
+        return self._others[name, python]
 
     def _sandboxes(self) -> Iterator[Sandbox]:
         yield self._sandbox
@@ -272,11 +278,17 @@ class Executor:
         yield from self._others.values()
 
 
+def _place(config: Config) -> tuple[str, str]:
+    """The backend and the interpreter of a way, "" where they are the target's."""
+    return config.backend, str(config.get("python") or "")
+
+
 def _with(config: Config, settings: Mapping[str, Any]) -> Config:
     return replace(config, settings=tuple({**dict(config.settings), **settings}.items()))
 
 
 def _poisoned(case: Case, config: Config, poison: int, start: Phase) -> Job:
+    config = _with(config, {"poison": poison})
     job = Job(case.program, case.inputs, (config,), case.external, format=case.format, passes=case.passes)
     return replace(job, poison=poison, poisoned_from=start)
 

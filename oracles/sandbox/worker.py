@@ -52,6 +52,8 @@ MOST_HEADER = 1 << 26
 MARKER = struct.Struct("<IIIxxxxd")
 MARKER_SIZE = mmap.PAGESIZE
 PHASES = ("import", "optimise", "codegen", "execute")
+EXECUTED = "executed"
+"""One run of a program that runs many times has ended."""
 OWN_FAILURE, STARVED = 70, 71
 """The exit codes of a worker that failed outside of the framework, and of one that had no memory there."""
 OWN_WORDS = "crux failed in the worker, not the framework:\n"
@@ -325,18 +327,29 @@ class Marker:
         self.phase = 0
         self.started = (0.0, 0.0)
         self.entered = 0.0
+        self.least = float("inf")
 
     def begin(self, config: int) -> None:
         """Mark the start of a configuration: its import comes first."""
         self.config = config
         self.started = (time.process_time(), time.thread_time())
+        self.phase, self.least = 0, float("inf")
         self.enter("import")
 
     def enter(self, phase: str) -> None:
-        """Mark the start of a phase in the page that the parent reads."""
+        """Mark the start of a phase in the page that the parent reads; `executed` is that of the next run."""
+        if phase == EXECUTED:
+            self.executed()
+            phase = "execute"
         self.phase = PHASES.index(phase)
         self.entered = time.thread_time()
         MARKER.pack_into(self.page, 0, self.test, self.config, self.phase, self.started[0])
+
+    def executed(self) -> float:
+        """The CPU seconds of the shortest execution so far, where one has begun that ends now."""
+        if PHASES[self.phase] == "execute":
+            self.least = min(self.least, time.thread_time() - self.entered)
+        return self.least
 
     def enter_unless_executed(self, phase: str) -> None:
         """Mark the start of a phase; end the run where it would execute the program."""
@@ -386,7 +399,7 @@ def run_configs(
         marker.begin(index)
         signal.setitimer(signal.ITIMER_PROF, max(0.01, min(request["most"], left)))
         header, outputs = attempt(backend, job, settings, marker)
-        took = time.thread_time() - marker.entered
+        took = marker.executed()
         signal.setitimer(signal.ITIMER_PROF, 0)
         buffers: list[Any] = []
         header["outputs"] = [[name, describe(name, value, first, buffers)] for name, value in outputs.items()]
@@ -397,7 +410,7 @@ def run_configs(
             config=index,
             phase=PHASES[marker.phase],
             cpu=marker.cpu_seconds(),
-            execute=took if header["status"] == "ok" else 0.0,
+            execute=took if header["status"] == "ok" and took < float("inf") else 0.0,
             total=time.process_time(),
             **({"log": contents(2)} if request["log"] else {}),
         )

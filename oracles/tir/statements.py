@@ -306,18 +306,22 @@ def _attr(stmt: Attr) -> Action:
 def _block(stmt: Block) -> Action:
     body, init = compiled_body(stmt.body), compiled_body(stmt.init) if stmt.init is not None else None
     predicate = compiled(stmt.predicate)
-    axes = [(axis.var.name, axis.kind, compiled(axis.value), compiled(axis.domain.min)) for axis in stmt.axes]
+    names = [(axis.var.name, axis.kind) for axis in stmt.axes]
+    axes = [many((axis.value, axis.domain.min, axis.domain.extent)) for axis in stmt.axes]
 
     def block(state: State) -> End:
-        values = [value(state) for _, _, value, _ in axes]
-        is_first = True
-        for (name, kind, _, least), value in zip(axes, values, strict=True):
-            if value is UNDEFINED:
+        bounds = [[each(state) for each in axis] for axis in axes]
+        is_first, is_within = True, True
+        for (name, kind), (value, least, rounds) in zip(names, bounds, strict=True):
+            if UNDEFINED in (value, least, rounds):
                 raise Undefined(f"axis {name} is undefined")
             state.vars[name] = value
-            is_first = is_first and (kind != "reduce" or value == least(state))
+            is_first = is_first and (kind != "reduce" or value == least)
+            is_within = is_within and 0 <= value - least < rounds
         if not _truth(predicate, state, f"block {stmt.name}"):
             return End.ON
+        if not is_within:
+            raise Undefined(f"an axis of block {stmt.name} is bound beyond its domain")
         return _inside(stmt, init if is_first else None, body, state)
 
     return block

@@ -21,3 +21,14 @@ def decoded_array(dtype: str, shape: list[int], data: str) -> Any:
 
         kind = np.dtype(getattr(ml_dtypes, dtype))
     return np.frombuffer(bytearray(base64.b64decode(data)), kind).reshape(shape)
+
+
+def literal(array: Any, bits: bool = False) -> str:
+    """An array as an expression of numpy; with `bits` types that numpy lacks as unsigned numbers."""
+    view, name = "", array.dtype.name
+    if array.dtype.isbuiltin != 1:
+        array = array.view(f"u{array.dtype.itemsize}")
+        view, name = "" if bits else f'.view("{name}")', array.dtype.name
+    text = ", ".join(str(each) for each in array.reshape(-1))
+    shape = "" if array.ndim == 1 else f".reshape({array.shape})"
+    return f'np.array([{text}], "{name}"){shape}{view}'

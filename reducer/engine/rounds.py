@@ -8,9 +8,16 @@ from typing import Any
 
 from corpus.case import Case
 from reducer.engine.decider import Decider, Refusals, numbered
-from reducer.engine.estimates import MoveBenefit, SuccessRates, patience
 from reducer.engine.journal import Answer, RunEvidence
-from reducer.engine.speculation import Guess, Position, Question, Speculation
+from reducer.engine.speculation import (
+    Guess,
+    MoveBenefit,
+    Position,
+    Question,
+    Speculation,
+    SuccessRates,
+    patience,
+)
 from reducer.move import Hints, Move, Proposal
 from reducer.subject.base import Subject
 from reducer.subject.order import size

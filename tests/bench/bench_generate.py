@@ -4,25 +4,23 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
+from onnx import shape_inference
 
 from corpus.onnx.check import checker_complaint
 from corpus.target import Target
 from corpus.values import Value
-from generators.growth.grow import Program, grow
-from generators.language.profile import UNLIMITED, Counts, count
-from generators.language.scope import Mark, Scope
+from generators.growth.grow import Program
+from generators.language.profile import UNLIMITED, Counts, count, qualified_name
 from generators.strategies import find_strategy, strategy_names
-from generators.strategies.coverage import Seen, pieces
-from generators.strategies.uniform import Keep, known_operators, uniform
 from oracles.backends import find_backend
 from oracles.sandbox.sandbox import Job, Sandbox
-from tests.bench.diversity import of_models
 from tests.generators.agreement import numbers
 
 NNSMITH = "CRUX_NNSMITH_PYTHON"
@@ -68,37 +66,10 @@ def is_finite(value: Value) -> bool:
     return bool(np.isfinite(numbers(value)).all())
 
 
-@pytest.mark.parametrize("nodes", [10, 20])
-def test_valid_and_finite_share(nodes, capsys):
-    """Accepted by the checker, run un-optimised, all intermediates finite; and how many a CPU-second."""
-    programs = [grow(seed, nodes) for seed in range(500)]
-    accepted = sum(checker_complaint(program.model) is None for program in programs)
-    ran = finite = 0
-    seconds = 0.0
-    with Sandbox("ort") as sandbox:
-        for seed in range(500):
-            start = time.process_time()
-            program = grow(seed, nodes)
-            (run,) = sandbox.run(Job(with_every_value(program.model), program.inputs, UNOPTIMISED))
-            fine = run.is_ok and all(map(is_finite, run.outputs.values()))
-            seconds += time.process_time() - start + run.cpu_seconds
-            ran += run.is_ok
-            finite += fine
-            if not fine:
-                with capsys.disabled():
-                    print(f"\nseed {seed}: {run.message[:150]}")
-    with capsys.disabled():
-        print(f"\n{nodes} nodes: checker {accepted}, ran {ran}, finite {finite} of 500")
-        print(f"{500 / seconds:.0f} verified programs per CPU-second")
-
-
 def printed(capsys: pytest.CaptureFixture[str], text: str) -> None:
     with capsys.disabled():
         print(f"\n{text}")
 
-
-SCORED = range(7_000_000, 7_000_200)
-"""Seeds on which nothing was tuned."""
 
 _NAMES = (
     "Add Sub Mul Div Pow Mod And BitwiseAnd Or BitwiseOr Xor Equal Less LessOrEqual Greater GreaterOrEqual "
@@ -107,60 +78,6 @@ _NAMES = (
 )
 HIRFUZZ = frozenset(_NAMES.split())
 """The paper's 58 operators (§4.2.1), as far as ONNX has them."""
-
-
-def score(capsys: pytest.CaptureFixture[str], name: str, programs: Iterator[Program]) -> None:
-    """HirFuzz's figure 6: every new piece of coverage is worth 1; 200 graphs of 100 operators."""
-    seen, curve, seconds = Seen(), [], 0.0
-    for _ in SCORED:
-        start = time.process_time()
-        program = next(programs)
-        seconds += time.process_time() - start
-        seen.add(program)
-        curve.append(seen.pieces)
-    edges = sum(">" in piece for piece in seen.counts)
-    shapes = sum(":(" in piece for piece in seen.counts)
-    gained = [after - before for before, after in zip([0, *curve[24::25]], curve[24::25], strict=False)]
-    parts = f"{seen.pieces - edges - shapes} types, {shapes} shapes, {edges} edges"
-    printed(capsys, f"{name}: score {seen.pieces} ({parts}) in {seconds:.1f} CPU-seconds; by 25s {gained}")
-
-
-@pytest.mark.parametrize("strategy", ["uniform", "random", "coverage"])
-def test_diversity_score(strategy, capsys):
-    score(capsys, strategy, find_strategy(strategy)(SCORED, 100, None, UNLIMITED))
-
-
-def keeps_what_is_new(seen: Seen) -> Keep:
-    """The paper's NEWCOVERAGE: a step counts when it adds a piece."""
-
-    def keep(scope: Scope, nodes: int, mark: Mark) -> bool:
-        types = {value.name: value.type for value in scope.pool}
-        producer = {name: node.op for node in scope.nodes for name in node.results}
-        found = [
-            piece
-            for node in scope.nodes[nodes:]
-            for piece in pieces(
-                node.op,
-                [types[name] for name in node.results if name in types],
-                [producer.get(name, "") for name in node.operands],
-            )
-        ]
-        is_new = any(piece not in seen.counts for piece in found)
-        seen.counts.update(found if is_new else ())
-        return is_new
-
-    return keep
-
-
-@pytest.mark.parametrize("creates", [True, False], ids=["creates", "on-what-is-there"])
-@pytest.mark.parametrize("pool", ["all", "hirfuzz"])
-@pytest.mark.parametrize("is_guided", [True, False], ids=["guided", "unguided"])
-def test_the_papers_algorithm(is_guided, pool, creates, capsys):
-    """HirFuzz's Algorithm 1 with and without its guide, on all operators and on those that it has."""
-    chosen = [one for one in known_operators() if pool == "all" or one.name in HIRFUZZ]
-    keep = {"keep": keeps_what_is_new(Seen())} if is_guided else {}
-    programs = (uniform(seed, 100, operators=chosen, creates=creates, **keep) for seed in SCORED)
-    score(capsys, f"Algorithm 1, guided {is_guided}, {pool} operators, creates {creates}", programs)
 
 
 def of_nnsmith(folder: Path, nodes: int, models: int) -> tuple[float, list[Program]]:
@@ -205,3 +122,86 @@ def test_beside_nnsmith(nodes, capsys, tmp_path):
         facts = of_models(program.model for program in ours).facts()
         printed(capsys, f"{strategy}, {size}: {rate:.0f} models per CPU-second; {facts}")
         printed(capsys, f"{strategy}, {size}: {shares(ours)}")
+
+
+# The same measures over any generator's models, from the models alone: types are inferred anew
+
+Type = tuple[int, tuple[int, ...] | None]
+
+
+@dataclass
+class Diversity:
+    """Distinct pieces of all models that were added; Constants are values, not nodes."""
+
+    nodes: int = 0
+    op_types: set[str] = field(default_factory=set)
+    op_dtypes: set[tuple[object, ...]] = field(default_factory=set)
+    op_ranks: set[tuple[object, ...]] = field(default_factory=set)
+    edges: set[tuple[str, str]] = field(default_factory=set)
+    edges_dtype_slot: set[tuple[object, ...]] = field(default_factory=set)
+    op_instances: set[tuple[object, ...]] = field(default_factory=set)
+
+    def add(self, model: onnx.ModelProto) -> None:
+        types = _types(model)
+        producer: dict[str, str] = {}
+        for node in model.graph.node:
+            if node.op_type == "Constant":
+                continue
+            name = qualified_name(node)
+            operands = [types.get(one) for one in node.input if one]
+            dtypes = tuple(one[0] if one else 0 for one in operands)
+            shapes = tuple(one[1] if one else None for one in operands)
+            results = tuple(types[one][0] if one in types else 0 for one in node.output)
+            self.nodes += 1
+            self.op_types.add(name)
+            self.op_dtypes.add((name, dtypes, results))
+            self.op_ranks.add((name, tuple(-1 if one is None else len(one) for one in shapes)))
+            self.op_instances.add((name, dtypes, shapes, _attributes(node)))
+            for slot, one in enumerate(node.input):
+                if one in producer:
+                    self.edges.add((producer[one], name))
+                    self.edges_dtype_slot.add((producer[one], name, slot, types.get(one, (0, None))[0]))
+            producer.update(dict.fromkeys(node.output, name))
+
+    def facts(self) -> dict[str, int]:
+        sizes = {name: len(value) for name, value in vars(self).items() if isinstance(value, set)}
+        return {"nodes": self.nodes, **sizes}
+
+
+def of_models(models: Iterable[onnx.ModelProto]) -> Diversity:
+    found = Diversity()
+    for model in models:
+        found.add(model)
+    return found
+
+
+def _types(model: onnx.ModelProto) -> dict[str, Type]:
+    graph = shape_inference.infer_shapes(model, data_prop=True).graph
+    found: dict[str, Type] = {
+        info.name: _type(info.type.tensor_type) for info in (*graph.value_info, *graph.input, *graph.output)
+    }
+    found |= {tensor.name: (tensor.data_type, tuple(tensor.dims)) for tensor in graph.initializer}
+    for node in graph.node:
+        if node.op_type == "Constant" and node.attribute and node.attribute[0].name == "value":
+            value = node.attribute[0].t
+            found[node.output[0]] = value.data_type, tuple(value.dims)
+    return found
+
+
+def _type(tensor: onnx.TypeProto.Tensor) -> Type:
+    if not tensor.HasField("shape"):
+        return tensor.elem_type, None
+    return tensor.elem_type, tuple(
+        dim.dim_value if dim.HasField("dim_value") else -1 for dim in tensor.shape.dim
+    )
+
+
+def _attributes(node: onnx.NodeProto) -> tuple[tuple[str, str], ...]:
+    """By value; tensors and graphs by their presence."""
+    large = (onnx.AttributeProto.TENSOR, onnx.AttributeProto.GRAPH)
+    return tuple(
+        sorted(
+            (one.name, "" if one.type in large else str(onnx.helper.get_attribute_value(one)))
+            for one in node.attribute
+        )
+    )

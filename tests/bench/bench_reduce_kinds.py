@@ -6,8 +6,6 @@ to look at: nodes, inputs, attributes, classes of dims.
 
 import random
 import re
-import shlex
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -168,22 +166,3 @@ def test_kinds_of_bugs(tmp_path, capsys, monkeypatch):
             monkeypatch.setattr(reducer.session, "Command", partial(answering, planted))
             done = reduce_case(planted.case(), tmp_path / name, Options(check="in this process"))
             print(row(name, done, planted.least))
-
-
-HANGS = """
-import sys, time, onnx
-ops = {node.op_type for node in onnx.load(sys.argv[1]).graph.node}
-if "Erf" in ops and "Sigmoid" not in ops:
-    time.sleep(600)
-sys.exit("Erf" not in ops)
-"""
-
-
-def test_candidates_that_hang(tmp_path, capsys):
-    script = tmp_path / "check.py"
-    script.write_text(HANGS)
-    case = Planted(2, "p = Erf (x) y = Sigmoid (p)", in_function).case()
-    line = f"{shlex.quote(sys.executable)} {shlex.quote(str(script))}"
-    done = reduce_case(case, tmp_path / "out", Options(check=line))
-    with capsys.disabled():
-        print(f"\n{HEAD}\n{row('candidates that hang', done, 2)}\n{done.seconds:.0f} s in all")

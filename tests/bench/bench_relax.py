@@ -166,16 +166,3 @@ def test_what_programs_hold_and_which_passes_change_them(capsys, tmp_path):
         print(f"\n{COUNT} programs of {NODES} nodes each, TVM: operators, by dtype, by rank, edges, passes")
         for way in ways:
             print(line_of(way()), flush=True)
-
-
-@pytest.mark.parametrize("strategy", ["relax", "relax_patterns", "relax_high_order"])
-def test_how_many_programs_run(strategy, capsys):
-    plan = Plan(strategy, Mode.STRICT, nodes=NODES, sequences=False)
-    with Judge(Target("tvm"), format="relax") as judge:
-        cases = [each.case for each in make_tests(plan, range(SEED, SEED + COUNT))]
-        runs = [judge.executor.runs(case, judge.executor.configs[:1])[0] for case in cases]
-    with capsys.disabled():
-        failed = Counter(run.error for run in runs if not run.is_ok)
-        print(
-            f"\n{strategy}: {sum(run.is_ok for run in runs)} of {len(runs)} run un-optimised, {dict(failed)}"
-        )

@@ -1,4 +1,4 @@
-"""What isolation costs: tests per CPU-second, un-optimised against optimised, outputs compared.
+"""What isolation costs: tests per CPU-second, un-optimised against optimised, and a test on TVM.
 
 Run with `pytest -s tests/bench/bench_sandbox.py`. All CPU time counts: this process's, the zygote's, the
 workers'. Nothing is asserted of times.
@@ -21,7 +21,10 @@ import pytest
 from onnx import TensorProto, helper
 
 from corpus.target import Target
+from generators.mixture import Plan, make_cases
+from generators.mutations.modes import Mode
 from oracles.backends import find_backend
+from oracles.judge import Judge
 from oracles.sandbox.sandbox import Job, Sandbox
 
 TESTS = 200
@@ -143,3 +146,22 @@ def test_isolation(tmp_path, capsys):
             speed = count / cpu
             share = speed * rows[0][2] / TESTS
             print(f"{name:20}{speed:12.0f}{1000 * cpu / count:13.2f}{1000 * wall / count:14.2f}{share:15.0%}")
+
+
+SEEDS = range(63_000_000, 63_000_040)
+MODES = ["opt-level=0", "opt-level=0@run=off", "opt-level=3", "executor=compiled@opt-level=0"]
+
+
+@pytest.mark.bench
+@pytest.mark.parametrize("mode", MODES)
+def test_cpu_time_of_a_test(mode, capsys):
+    cases = list(make_cases(Plan("random", Mode.STRICT, nodes=5), SEEDS))
+    with Judge(Target.parse(f"tvm@{mode}"), lower_levels=False) as judge:
+        judge.runs(cases[0], judge.configs[1:2])
+        before = judge.executor.cpu_seconds()
+        runs = [judge.runs(case, judge.configs[1:2])[0] for case in cases]
+        seconds = judge.executor.cpu_seconds() - before
+    used = [run.cpu_seconds for run in runs if run.is_ok]
+    with capsys.disabled():
+        print(f"\ntvm@{mode}: {len(cases) / seconds:.1f} tests per CPU-second, {len(used)} end well,", end="")
+        print(f" {1000 * sum(used) / len(used):.0f} ms of CPU time each")

@@ -13,8 +13,8 @@ import pytest
 
 from corpus.errors import UserError
 from tests.bench.scripts_in_threads import posted
-from triage.cases.judging import Judges, judge_often
 from triage.cases.scrubbing import take
+from triage.cases.sources import Judges, judge_often
 from triage.console.options import CaseOptions
 
 pytestmark = pytest.mark.bench

@@ -1,8 +1,7 @@
 """How many fewer seconds two workers take where a check takes 0.3 s; printed, never asserted.
 
-Random models of forty operators, and what a failure needs of them. The search alone, with a check that
-sleeps; then `crux reduce` with a real command, where the seconds include its start
-and the learning.
+Random models of forty operators, and what a failure needs of them: `crux reduce` with a command, where
+the seconds include its start and the learning.
 """
 
 import json
@@ -19,15 +18,12 @@ import pytest
 from corpus.case import Case
 from corpus.formats.onnx import parse
 from generators import make_case
-from oracles.judge import Judge
-from reducer.engine.journal import Answer
-from tests.reducer.driving import ORT, engine_for, has, operators, run_to_end, subject_of
+from tests.reducer.driving import operators
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(3600)]
 
 CRUX = Path(sys.executable).with_name("crux")
 SEEDS = range(6)
-PAUSE = 0.3
 NODES = 40
 Row = tuple[int, int, float, float]
 """Checks, calls by two workers, and the seconds of one and of two workers."""
@@ -39,33 +35,6 @@ os.write(os.open(sys.argv[2], os.O_WRONLY | os.O_APPEND | os.O_CREAT), b".")
 time.sleep(0.3)
 sys.exit(not all(name.encode() in program for name in sys.argv[3:]))
 """
-
-
-def test_the_search_of_two_workers_beside_that_of_one(capsys):
-    with Judge(ORT) as judge, capsys.disabled():
-        rows = [search(judge, seed) for seed in SEEDS]
-        print()
-        print_rows(rows)
-
-
-def search(judge: Judge, seed: int) -> Row:
-    case = make_case(seed, NODES)
-    has_all = has(*needed(case, seed))
-    subject, seconds, counts = subject_of(judge, case), list[float](), list[int]()
-    for jobs in (1, 2):
-        asked: list[Case] = []
-
-        def predicate(each: Case, asked: list[Case] = asked) -> Answer:
-            asked.append(each)
-            time.sleep(PAUSE)
-            return Answer(has_all(parse(each.program)))
-
-        with engine_for(judge, case, predicate, jobs) as engine:
-            start = time.monotonic()
-            run_to_end(engine, subject)
-            seconds.append(time.monotonic() - start)
-        counts.append(len(asked))
-    return counts[0], counts[1], seconds[0], seconds[1]
 
 
 def print_rows(rows: Sequence[Row]) -> None:

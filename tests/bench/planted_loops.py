@@ -15,6 +15,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))  # a worker is started without it
 
 from oracles.worker.tvm import passes as table
+from oracles.worker.tvm.pass_kinds import Pass
 
 
 def _real() -> ModuleType:
@@ -86,7 +87,7 @@ def spoil(name: str, module: Any) -> Any:
 
 
 for each in NAMES:
-    table.PASSES[each] = table.Pass(each, needs=frozenset(("primfuncs",)))
+    table.PASSES[each] = Pass(each, needs=frozenset(("primfuncs",)))
 table.AT_WILL |= frozenset(NAMES)
 
 

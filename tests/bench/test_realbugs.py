@@ -8,6 +8,8 @@ import pytest
 
 from tests.bench.realbugs.bugs import BUGS, MODELS
 from tests.bench.realbugs.host import within_host
+from tests.bench.realbugs.page import write_page
+from tests.bench.realbugs.score import PEERS, cells, table
 from tests.bench.realbugs.torch_bugs import TORCH
 from tests.helpers.commands import needs
 
@@ -66,3 +68,16 @@ for path in sys.argv[1:]:
     else:
         print(os.path.basename(os.path.dirname(path)), Counted.calls)
 """
+
+
+def test_the_score_is_one_table_for_the_terminal_and_the_page_with_what_other_tools_left(tmp_path):
+    bugs = BUGS[:2]
+    rows = [{"id": bug.id, "check.seen": True, "reduce.is_least": False} for bug in bugs]
+    (tmp_path / bugs[0].id).mkdir()
+    (tmp_path / bugs[0].id / PEERS).write_text('{"extractor": "3 nodes, 9 checks"}')
+    lines = cells(rows, tmp_path)
+    write_page(tmp_path, bugs, rows, lines)
+    page = (tmp_path / "score.html").read_text()
+    assert "| all | 2 of 2 | 0 of 2 |" in table(lines)
+    assert all(f"<td>{cell}</td>" in page for line in lines[1:] for cell in line)
+    assert all(bug.address in page for bug in bugs)

@@ -9,7 +9,7 @@ from corpus.target import Target
 from corpus.tir.program import parse
 from corpus.tir.scopes import problems
 from generators.feedback import CoverageSnapshot, FeedbackSchedule
-from generators.fuzz import judge_cases, lesson_of
+from generators.fuzz import THOROUGH_EVERY, judge_cases, lesson_of
 from generators.mixture import MIXED, Plan, make_tests
 from generators.pools import EMPTY, FRESH, MOST, PASSES, PROGRAM, Bred, Entry, Pool, Trial, trial_of
 from generators.seeds import BLOCK
@@ -122,13 +122,14 @@ def test_a_first_look_agrees_with_the_verdicts_and_breeds():
                 judge_cases(drawn, judgement(judge), 300, looking=looking(judge, ("tir",)), known=known)
             )
             course.add(block, lesson_of(tests))
-            outcomes += [(each.case, test.verdict.outcome) for each, test in zip(drawn, tests, strict=True)]
+            told = [(each.case, each.seed, test.verdict) for each, test in zip(drawn, tests, strict=True)]
+            outcomes += [(case, seed % THOROUGH_EVERY == 0, found.outcome) for case, seed, found in told]
         assert course.folded.pool.entries
         assert any(">" in piece for piece in course.folded.pool.seen)
         _agree(alone, outcomes[::5])
 
 
-def _agree(judge: Judge, outcomes: Iterable[tuple[object, Outcome]]) -> None:
-    judge.lower_levels = False
-    for case, outcome in outcomes:
+def _agree(judge: Judge, outcomes: Iterable[tuple[object, bool, Outcome]]) -> None:
+    for case, is_thorough, outcome in outcomes:
+        judge.lower_levels = is_thorough
         assert judge.verdict(case).outcome is outcome  # type: ignore[arg-type]

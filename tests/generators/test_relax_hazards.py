@@ -35,7 +35,7 @@ def test_most_programs_of_a_mode_hold_what_it_stands_for():
 
 def test_values_that_are_not_finite_raise_no_false_alarm(top_relax_judge):
     pytest.importorskip("tvm_ffi", reason="tvm is not installed")
-    found = Counter(top_relax_judge.verdict(case).outcome for case in _cases(Mode.NONFINITE, range(14, 20)))
+    found = Counter(top_relax_judge.verdict(case).outcome for case in _cases(Mode.NONFINITE, range(14, 18)))
     assert found[Outcome.MISMATCH] == 0
     assert found[Outcome.PASS] > 2
 

@@ -13,7 +13,7 @@ ROOMS = (
     *("reducer/languages/", "reducer/subject/onnx/", "reducer/subject/graphs/", "reducer/subject/tir/"),
     *("reducer/moves/graphs/", "reducer/moves/tir/"),
     *("generators/languages/", "generators/relax/", "generators/tir/"),
-    *("triage/languages/", "triage/public/objects.py"),
+    *("triage/languages/", "triage/public/calls.py"),
 )
 """The folders of languages: within them there is nothing to ask.
 

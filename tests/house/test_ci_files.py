@@ -1,5 +1,6 @@
 """The Dockerfile, the action and its script: what a linter would ask, and that they name what is there."""
 
+import fcntl
 import json
 import os
 import re
@@ -168,3 +169,151 @@ def test_the_script_of_the_action_judges_shrinks_and_reports(tmp_path):
         ).returncode
         == 0
     )
+
+
+# The launchers: clean output, nothing done when up to date, one clear line when they cannot go on
+
+LAUNCHERS = ["bin/crux", "bin/test", "bin/check", ".ci/run"]
+
+
+def in_a_checkout(folder: Path, script: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a script that has sourced bin/_environment.sh in a checkout of nothing but what it reads."""
+    (folder / "bin").mkdir(exist_ok=True)
+    for name in ("bin/_environment.sh", "pyproject.toml", "constraints.txt"):
+        shutil.copy(ROOT / name, folder / name)
+    command = ["bash", "-euo", "pipefail", "-c", f". {folder}/bin/_environment.sh; {script}"]
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith("CRUX_")}
+    return subprocess.run(command, env=inherited | environment, capture_output=True, text=True, check=False)
+
+
+def up_to_date_checkout(folder: Path, extras: str = "tvm,torch,dev") -> None:
+    (folder / ".venv/bin").mkdir(parents=True)
+    (folder / ".venv/bin/python").symlink_to(Path(sys.executable).resolve())
+    (folder / ".venv/bin/crux").symlink_to("/bin/true")
+    stamped = in_a_checkout(folder, "write_stamp", CRUX_EXTRAS=extras)
+    assert stamped.returncode == 0
+
+
+IS_UP_TO_DATE = "if is_up_to_date; then echo yes; else echo no; fi"
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_a_launcher_is_an_executable_script_that_parses(launcher):
+    assert os.access(ROOT / launcher, os.X_OK)
+    subprocess.run(["bash", "-n", ROOT / launcher], check=True)
+
+
+def test_an_environment_with_its_stamp_is_up_to_date(tmp_path):
+    up_to_date_checkout(tmp_path)
+    assert in_a_checkout(tmp_path, IS_UP_TO_DATE).stdout == "yes\n"
+    prepared = in_a_checkout(tmp_path, "prepare_environment; echo done")
+    assert (prepared.returncode, prepared.stdout, prepared.stderr) == (0, "done\n", "")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        'echo >>"$root/constraints.txt"',
+        'echo >>"$root/pyproject.toml"',
+        "extras=none",
+        'ln -sf /bin/true "$venv/bin/python"',
+        'rm "$venv/bin/crux"',
+        'rm "$venv/stamp"',
+        ': >"$venv/unfinished"',
+    ],
+)
+def test_any_change_asks_for_a_refresh(tmp_path, change):
+    up_to_date_checkout(tmp_path)
+    assert in_a_checkout(tmp_path, f"{change}; {IS_UP_TO_DATE}").stdout == "no\n"
+
+
+@pytest.mark.parametrize("extras", ["tvm,torch,dev", "dev", ""])
+def test_fewer_extras_than_are_installed_are_up_to_date(tmp_path, extras):
+    up_to_date_checkout(tmp_path)
+    assert in_a_checkout(tmp_path, IS_UP_TO_DATE, CRUX_EXTRAS=extras).stdout == "yes\n"
+
+
+INSTALL = """
+install_packages() { printf '%s\\n' "$@"; }
+make_venv() { echo made anew; }
+compile_packages() { :; }
+"""
+
+
+def test_an_extra_is_added_to_what_is_there_and_the_next_start_finds_it(tmp_path):
+    up_to_date_checkout(tmp_path, "")
+    assert in_a_checkout(tmp_path, IS_UP_TO_DATE).stdout == "yes\n"
+    added = in_a_checkout(tmp_path, f"{INSTALL} add_extra tvm")
+    assert added.stdout.split() == ["apache-tvm>=0.27", "apache-tvm-ffi>=0.1.14"]
+    assert "adding tvm" in added.stderr
+    assert in_a_checkout(tmp_path, IS_UP_TO_DATE, CRUX_EXTRAS="tvm").stdout == "yes\n"
+    assert in_a_checkout(tmp_path, "default_to_all; is_made; missing_extras").stdout.split() == [
+        "torch",
+        "dev",
+    ]
+
+
+def test_an_extra_half_added_makes_the_environment_anew_with_what_it_had(tmp_path):
+    up_to_date_checkout(tmp_path, "tvm")
+    (tmp_path / ".venv/adding").touch()
+    assert "start the command again" in in_a_checkout(tmp_path, f"{INSTALL} add_extra torch").stderr
+    anew = in_a_checkout(tmp_path, f"{INSTALL} prepare_environment").stdout.split("\n")
+    assert anew[:3] == ["made anew", "--editable", f"{tmp_path}[tvm]"]
+    assert not (tmp_path / ".venv/adding").exists()
+
+
+def test_packages_change_only_after_the_commands_that_use_them_have_ended(tmp_path):
+    up_to_date_checkout(tmp_path)
+    holding = os.open(tmp_path / ".venv", os.O_RDONLY)
+    fcntl.flock(holding, fcntl.LOCK_SH)
+    assert in_a_checkout(tmp_path, "prepare_environment; echo beside it").stdout == "beside it\n"
+    script = f". {tmp_path}/bin/_environment.sh; extras=new; rm $venv/stamp; {INSTALL} prepare_environment"
+    with subprocess.Popen(
+        ["bash", "-euc", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as waiting:
+        assert "waiting until it ends" in waiting.stderr.readline()
+        assert waiting.poll() is None
+        os.close(holding)
+        assert "made anew" in waiting.communicate()[0]
+
+
+@pytest.mark.parametrize(
+    ("given", "made"), [("", "dev"), ("tvm", "tvm,dev"), ("dev", "dev"), ("tvm,dev,torch", "tvm,dev,torch")]
+)
+def test_a_required_extra_is_added_once(tmp_path, given, made):
+    asked = in_a_checkout(tmp_path, 'require_extra dev; echo "$extras"', CRUX_EXTRAS=given)
+    assert asked.stdout == f"{made}\n"
+
+
+def test_no_usable_python_is_one_clear_line(tmp_path):
+    result = in_a_checkout(tmp_path, "prepare_environment", CRUX_PYTHON="/bin/false")
+    assert result.returncode == 3
+    assert result.stdout == ""
+    assert len(result.stderr.splitlines()) == 1
+    assert "Python 3.11 or 3.12" in result.stderr
+
+
+def test_a_shim_that_runs_nothing_is_not_taken_for_python(tmp_path):
+    shims = tmp_path / "shims"
+    shims.mkdir()
+    for name in ("python3.11", "python3.12", "python3"):
+        (shims / name).write_text("#!/bin/sh\necho command not found >&2\nexit 127\n")
+        (shims / name).chmod(0o755)
+    good = tmp_path / "good"
+    good.mkdir()
+    (good / "python3").symlink_to(sys.executable)
+    path = f"{shims}:{good}:{os.environ['PATH']}"
+    found = in_a_checkout(tmp_path, "find_python", PATH=path).stdout.strip()
+    assert found
+    assert not found.startswith(str(shims))
+
+
+def test_a_failed_install_is_told_and_tried_again(tmp_path):
+    up_to_date_checkout(tmp_path)
+    broken = (
+        "install_packages() { echo 'no such package' >\"$venv/install.log\"; return 1; }; make_venv() { :; }"
+    )
+    result = in_a_checkout(tmp_path, f'rm "$venv/stamp"; {broken}; prepare_environment; echo never')
+    assert (result.returncode, result.stdout) == (3, "")
+    assert "no such package" in result.stderr
+    assert in_a_checkout(tmp_path, IS_UP_TO_DATE).stdout == "no\n"

@@ -17,8 +17,8 @@ import pytest
 import oracles.operators
 from oracles.backends import backends
 from oracles.operators import all_operators, arithmetic, aten_operators, find_operator
+from tests.helpers.sources import ROOT, sources
 
-ROOT = Path(__file__).parents[2]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 SHIPPED: list[str] = PYPROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["only-include"]
 PACKAGES = [name for name in SHIPPED if not name.endswith((".py", "-stubs"))]
@@ -101,13 +101,10 @@ def is_table(texts: list[str]) -> bool:
 
 
 def test_no_table_of_operators_stands_anywhere_else():
-    packages = ("corpus", "oracles", "reducer", "generators", "triage")
-    paths = (path for package in packages for path in (ROOT / package).rglob("*.py"))
-    inside = {path.relative_to(ROOT).as_posix(): path for path in paths}
     found = {
         name
-        for name, path in inside.items()
-        if not name.startswith(SPELLINGS) and any(map(is_table, listed(ast.parse(path.read_text("utf-8")))))
+        for name, tree in sources().items()
+        if not name.startswith(SPELLINGS) and any(map(is_table, listed(tree)))
     }
     assert found == ELSEWHERE.keys()
 
@@ -131,8 +128,7 @@ def test_a_type_rule_is_written_once_so_the_generators_write_none():
 
 # No module, function or room outgrows what one can read: what is exempt is named, with its reason
 
-TOPS = ("corpus", "generators", "oracles", "reducer", "triage")
-FILES = sorted(path for top in TOPS for path in (ROOT / top).rglob("*.py"))
+FILES = [ROOT / path for path in sources()]
 
 MOST_LINES = 420
 LONG = {
@@ -158,19 +154,18 @@ def name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-def functions(path: Path) -> Iterator[tuple[str, int]]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield f"{name(path)}:{node.name}", (node.end_lineno or node.lineno) - node.lineno + 1
-
-
 def test_no_module_is_too_long():
     sizes = {name(path): len(path.read_text(encoding="utf-8").splitlines()) for path in FILES}
     assert {path for path, size in sizes.items() if size > MOST_LINES} == LONG.keys()
 
 
 def test_no_function_is_too_long():
-    sizes = dict(size for path in FILES for size in functions(path))
+    sizes = {
+        f"{path}:{node.name}": (node.end_lineno or node.lineno) - node.lineno + 1
+        for path, tree in sources().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
     assert {where for where, size in sizes.items() if size > MOST_LINES_OF_A_FUNCTION} == set()
 
 
@@ -180,36 +175,24 @@ def test_no_room_holds_too_many_modules():
 
 
 def test_every_room_has_a_door():
-    rooms = {path.parent for path in FILES}
-    without = [
-        name(room) for room in rooms if not ast.get_docstring(ast.parse((room / "__init__.py").read_text()))
-    ]
-    assert without == []
+    doors = {f"{name(path.parent)}/__init__.py" for path in FILES}
+    assert [door for door in sorted(doors) if not ast.get_docstring(sources()[door])] == []
 
 
 # SQL stands in the store: what is asked of it elsewhere goes through typed functions
 
-FOLDERS = ("corpus", "oracles", "reducer", "generators", "triage")
 STATEMENT = re.compile(
     r"\b(SELECT\s.*\sFROM|INSERT\s+(OR\s+\w+\s+)?INTO|UPDATE\s+\w+\s+SET|DELETE\s+FROM|PRAGMA|VACUUM)\b",
     re.DOTALL,
 )
 
 
-def statements(path: Path) -> Iterator[str]:
-    """The texts of a module, other than docstrings, that hold a statement."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and STATEMENT.search(node.value):
-            yield f"{path.relative_to(ROOT)}:{node.lineno}"
-
-
 def test_only_the_store_holds_sql():
     found = {
-        where: path
-        for package in FOLDERS
-        for path in sorted((ROOT / package).rglob("*.py"))
-        for where in statements(path)
+        path
+        for path, tree in sources().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and STATEMENT.search(node.value)
     }
-    outside = [where for where, path in found.items() if not path.is_relative_to(ROOT / "triage/store")]
     assert found
-    assert outside == []
+    assert {path for path in found if not path.startswith("triage/store/")} == set()

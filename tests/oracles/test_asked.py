@@ -290,7 +290,6 @@ def test_a_hang_takes_twenty_times_the_plain_run_or_sleeps(plain, took, outcome)
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.slow
 def test_a_model_that_compiles_slowly_passes_and_says_what_it_took(chain):
     usual = compiled(chain)
     short = Limits(cpu_seconds=usual.cpu_seconds / 5, wall_seconds=60)

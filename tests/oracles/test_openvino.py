@@ -71,7 +71,8 @@ def test_it_says_itself_what_it_does_not_have(message, expected):
 
 def test_what_the_shorter_type_cannot_hold_is_left_open_but_no_bound_of_the_own_type():
     assert exceeds(np.int64([1, 1 << 31]), "int32")
-    assert not exceeds(np.int64([1, np.iinfo("int64").max]), "int32")
+    assert exceeds(np.int64([1, np.iinfo("int64").max]), "int32")
+    assert not exceeds(np.int64([1, np.iinfo("int64").max]), "int32", is_position=True)
     assert not exceeds(np.uint16([65535]), "int32")
 
 
@@ -101,11 +102,13 @@ def test_a_model_gives_what_onnxruntime_gives(judge):
         ("g (double[2] x) => (double[2] y) { y = Relu(x) }", {"x": np.ones(2)}, Outcome.UNSUPPORTED),
         ("g (float[2,2] x) => (float y) { y = Det(x) }", {"x": np.eye(2, dtype="f4")}, Outcome.UNSUPPORTED),
         ("g (int64[1] x) => (int64[1] y) { y = Mul(x, x) }", {"x": np.int64([1 << 40])}, Outcome.PASS),
+        ("g (int64[1] x) => (int64[1] y) { y = Abs(x) }", {"x": np.int64([-(2**63)])}, Outcome.PASS),
+        ("g (uint8[1] x) => (uint8[1] y) { y = Add(x, x) }", {"x": np.uint8([200])}, Outcome.PASS),
         ("g (float[2] x) => (float[2] y) { a = Dropout(x) y = Neg(a) }", {"x": F4}, Outcome.PASS),
         ("g (float[2,3] x) => (float[1,3] y) { y = ReduceLogSum <axes=[0]> (x) }",
          {"x": np.ones((2, 3), "f4")}, Outcome.MISMATCH),
     ],
-    ids=["float64", "no rule", "beyond int32", "a renamed input", "axes by attribute"],
+    ids=["float64", "no rule", "beyond int32", "least", "clamped", "renamed input", "axes by attribute"],
 )  # fmt: skip
 def test_what_it_does_with(judge, text, inputs, outcome):
     verdict = judge.verdict(case(text, **inputs))
@@ -119,6 +122,7 @@ def test_nine_tests_of_ten_are_of_what_it_has(judge):
     assert outcomes[Outcome.UNSUPPORTED] <= 3
 
 
+@needs("openvino")
 @pytest.mark.parametrize("operator", ["Mul", "Max"])
 def test_a_weight_that_is_imported_wrongly_is_the_root_whatever_takes_it(judge, operator):
     """An empty weight becomes a scalar."""

@@ -80,11 +80,9 @@ def test_the_script_of_a_report_sets_the_same_options():
     assert found["fixes_dims"]
 
 
-@pytest.mark.parametrize(
-    "member", ["config.pattern_matcher=0", "config.cpp.simdlen=1", "decompositions=core_aten"]
-)
-def test_inductor_compiles_by_the_switches_of_a_case(member):
+def test_inductor_compiles_by_the_switches_of_a_case():
     pytest.importorskip("torch", reason="torch is not installed")
-    case = replace(case_of(member), target=Target("inductor"))
+    members = ("config.cpp.simdlen=1", "config.pattern_matcher=0", "decompositions=core_aten")
+    case = replace(case_of(*members), target=Target("inductor"))
     with Judge(Target("inductor"), lower_levels=False) as judge:
         assert judge.verdict(case).outcome is Outcome.PASS

@@ -17,11 +17,12 @@ from corpus.graphs.program import parse_program
 from corpus.load import open_case
 from corpus.target import Target
 from oracles.judge import Judge
+from oracles.numerics.rewrites import RANDOM, left_open_by_graph
 from oracles.sandbox.scripts import open_foreign
 from oracles.verdict import Limits, Outcome, Run
 from tests.helpers.commands import needs
 
-IREE = Target("iree")
+IREE, XLA = Target("iree"), Target("xla")
 LIMITS = Limits()
 
 MODULE = """
@@ -56,15 +57,15 @@ module @jit_f attributes {mhlo.num_partitions = 1 : i32} {
 """
 
 
-def opened(text: str | bytes, folder: Path) -> Case:
+def opened(text: str | bytes, folder: Path, target: Target = IREE) -> Case:
     """The case of a module's text, as a command opens it: without trust."""
     path = folder / "module.mlir"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
 
     def importer(name: str, file: Path) -> object:
-        return open_foreign(IREE, LIMITS, name, file)
+        return open_foreign(target, LIMITS, name, file)
 
-    return open_case(path, importer=importer, target=IREE)
+    return open_case(path, importer=importer, target=target)
 
 
 def one(body: str, result: str, inputs: str = "%x: tensor<2x3xf32>") -> str:
@@ -78,13 +79,16 @@ def judge() -> Iterator[Judge]:
         yield found
 
 
-@needs("iree.compiler")
-def test_a_module_is_data_and_runs_as_numpy_computes(tmp_path, judge):
-    case = opened(MODULE, tmp_path)
+@pytest.mark.parametrize(
+    "target", [pytest.param(IREE, marks=needs("iree")), pytest.param(XLA, marks=needs("jaxlib"))]
+)
+def test_a_module_is_data_and_runs_as_numpy_computes(target, tmp_path):
+    case = opened(MODULE, tmp_path, target)
     ops = [binding.op for binding in case.parsed.main.bindings]
     assert ops == ["stablehlo.dot_general", "stablehlo.reduce", "stablehlo.while", "member", "member"]
     assert list(case.parsed.functions) == ["half"]
-    verdict = judge.verdict(case)
+    with Judge(target, format="stablehlo") as judge:
+        verdict = judge.verdict(case)
     assert verdict.outcome is Outcome.PASS
     x, w = (np.asarray(case.inputs[name]) for name in ("arg0", "arg1"))
     first, count = (np.asarray(each) for each in verdict.runs[-1].outputs.values())
@@ -92,7 +96,7 @@ def test_a_module_is_data_and_runs_as_numpy_computes(tmp_path, judge):
     assert count == 3
 
 
-@needs("iree.compiler")
+@needs("iree")
 def test_the_text_that_is_printed_is_read_as_the_same_program(tmp_path, judge):
     case = opened(MODULE, tmp_path)
     text = judge.executor.describe(case.program, case.inputs)["text"]
@@ -103,7 +107,7 @@ def test_the_text_that_is_printed_is_read_as_the_same_program(tmp_path, judge):
     assert "sharding" not in text
 
 
-@needs("iree.compiler")
+@needs("iree")
 @pytest.mark.parametrize("element", ["bf16", "f16", "f64", "i1", "ui8", "i64", "complex<f32>", "f8E4M3FN"])
 def test_constants_keep_their_bits(element, tmp_path, judge):
     values = {"i": "[1, 0, 1]", "u": "[1, 0, 255]", "c": "[(1.0, 2.0), (0.0, -1.5), (0.0, 0.0)]"}
@@ -123,7 +127,7 @@ def test_constants_keep_their_bits(element, tmp_path, judge):
     assert opened(printed, tmp_path).program == case.program
 
 
-@needs("iree.compiler")
+@needs("iree")
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -170,7 +174,7 @@ def test_what_is_no_module_of_tensors_gets_one_line(text, said, tmp_path):
     assert "\n" not in str(caught.value)
 
 
-@needs("iree.compiler")
+@needs("iree")
 def test_deep_nesting_ends_in_one_line(tmp_path):
     deep = '"stablehlo.if"(%c) ({' * 60_000
     with pytest.raises(UserError) as caught:
@@ -178,7 +182,7 @@ def test_deep_nesting_ends_in_one_line(tmp_path):
     assert "\n" not in str(caught.value)
 
 
-@needs("iree.compiler")
+@needs("iree")
 def test_a_custom_call_of_an_unknown_target_needs_trust(tmp_path):
     body = "%0 = stablehlo.custom_call @evil(%x) : (tensor<2x3xf32>) -> tensor<2x3xf32> return %0 : "
     with pytest.raises(UserError, match="it calls 'evil'"):
@@ -190,7 +194,7 @@ def test_a_document_whose_custom_call_is_damaged_may_call_anything():
     assert "damaged" in calls_outside(json.dumps({"main": {"bindings": [calls]}}).encode())
 
 
-@needs("iree.compiler")
+@needs("iree")
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -218,7 +222,7 @@ def test_a_document_that_is_no_module_is_ill_formed_and_kills_nothing(change, sa
     assert said in judge.executor.describe(program, {"x": np.zeros(4, np.float32)})["error"]
 
 
-@needs("iree.compiler")
+@needs("iree")
 def test_short_floats_are_taken_and_given_by_their_bits(tmp_path, judge):
     kind = "tensor<2x3xbf16>"
     case = opened(
@@ -228,3 +232,49 @@ def test_short_floats_are_taken_and_given_by_their_bits(tmp_path, judge):
     (found,) = run.outputs.values()
     assert found.dtype == ml_dtypes.bfloat16
     np.testing.assert_array_equal(found, case.inputs["arg0"] + case.inputs["arg0"])
+
+
+@needs("jaxlib")
+def test_xla_reads_and_prints_what_iree_reads_and_prints(tmp_path):
+    case = opened(MODULE, tmp_path, XLA)
+    with Judge(XLA, format="stablehlo") as judge:
+        text = judge.executor.describe(case.program, case.inputs)["text"]
+        again = judge.executor.describe(opened(text, tmp_path, XLA).program, case.inputs)["text"]
+    assert again == text
+    assert list(case.parsed.constants) == ["c0", "c1", "c2", "c3", "c4"]
+
+
+SUM = """
+    %r = "stablehlo.reduce_window"(%x, %s) <{window_dimensions = array<i64: 1, 3>}> ({
+      ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+        %c = stablehlo.OP %a, %b : tensor<f32>
+        stablehlo.return %c : tensor<f32>
+    }) : (tensor<2x3xf32>, tensor<f32>) -> tensor<2x1xf32>
+    return %r : tensor<2x1xf32>
+"""
+
+
+@needs("iree")
+@pytest.mark.parametrize(
+    ("op", "start", "is_open"),
+    [("add", "1.0", True), ("add", "0.0", False), ("multiply", "1.0", False), ("maximum", "5.0", False)],
+)
+def test_a_sum_that_starts_with_a_value_counts_it_as_often_as_it_likes(op, start, is_open, tmp_path):
+    body = f"%s = stablehlo.constant dense<{start}> : tensor<f32>{SUM.replace('OP', op)}"
+    case = opened(one(body, "tensor<2x1xf32>", "%x: tensor<2x3xf32>"), tmp_path)
+    values = {**case.inputs}
+    assert bool(left_open_by_graph(case.parsed, {"v0"}, values)) == is_open
+
+
+@pytest.mark.parametrize(
+    ("op", "is_random"),
+    [("stablehlo.exponential", False), ("stablehlo.rng", True), ("torch.ops.aten.exponential.default", True)],
+)
+def test_an_exponential_of_stablehlo_draws_nothing(op, is_random):
+    assert bool(RANDOM.search(op)) == is_random
+
+
+@needs("iree")
+def test_a_loop_that_nothing_ends_is_ill_formed(tmp_path, judge):
+    case = opened(MODULE.replace("return %d, %e", "return %a, %e"), tmp_path)
+    assert "nothing changes" in judge.executor.describe(case.program, case.inputs)["error"]

@@ -11,7 +11,7 @@ import pytest
 from corpus.case import Case
 from corpus.tir.document import from_json, to_bytes
 from corpus.tir.program import make_inputs
-from corpus.tir.tree import Alloc, Block, Evaluate, For, Function, If, Module, Stmt, Store
+from corpus.tir.tree import Alloc, Axis, Block, Evaluate, For, Function, If, Module, Stmt, Store
 from corpus.tir.values import (
     Binary,
     Broadcast,
@@ -245,3 +245,13 @@ def test_rounding_is_as_large_as_the_numbers_that_a_small_result_comes_from():
     assert max(abs(value - 0.01) for value in moved) > 2.0**-10
     moved = [noisy(0.01, "float16", random.Random(seed), "sin") for seed in range(20)]
     assert max(abs(value - 0.01) for value in moved) < 2.0**-15
+
+
+def test_an_axis_beyond_its_domain_defines_nothing():
+    axis = Axis(Var("v"), Range(Const(0), Const(2)), "spatial", Var("i"))
+    block = Block("b", (axis,), (), (), (Store("out", (Var("v"),), Const(1)),))
+    out = Buffer("out", (Const(3),), "int32")
+    for extent, reason in ((2, ""), (3, "an axis of block b is bound beyond its domain")):
+        loop = For(Var("i"), Const(0), Const(extent), "serial", (block,))
+        module = Module({"main": Function((out,), (loop,))})
+        assert interpret(module, {"out": np.zeros(3, "int32")}).reason == reason

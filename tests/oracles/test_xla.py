@@ -132,6 +132,23 @@ def test_it_runs(judge, text, inputs):
 
 
 @needs("jax")
+@pytest.mark.parametrize(
+    ("text", "inputs", "outcome"),
+    [
+        ("g (float[2] x) => (float[2] y) { y = Ceil(x) }", {"x": np.float32([1e-45, 1])}, Outcome.PASS),
+        ("g (float[2] x) => (string[2] y) { y = Cast<to=8>(x) }", {"x": np.float32([0, 1])},
+         Outcome.UNSUPPORTED),
+        ("""g (float[2] x) => (float[2] y) { c = Constant<value = float {1e30}>()
+            t = Mul(x, c) y = Mul(t, c) }""", {"x": np.float32([0, 1e-30])}, Outcome.MISMATCH),
+    ],
+    ids=["numbers below the least normal one are left open", "no lowering", "constants multiplied first"],
+)  # fmt: skip
+def test_what_it_does_with(judge, text, inputs, outcome):
+    verdict = judge.verdict(case(text, **inputs))
+    assert verdict.outcome is outcome, verdict.title
+
+
+@needs("jax")
 def test_the_passes_that_change_a_module_are_told(judge):
     given = case("g (float[2] x) => (float[2] y) { t = Add(x, x) y = Sub(t, x) }", x=np.ones(2, "f4"))
     (run,) = judge.runs(given, judge.configs[1:2], collect_log=True)

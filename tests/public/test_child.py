@@ -11,7 +11,7 @@ import pytest
 
 import tensorcrux
 from tensorcrux import child
-from tensorcrux.errors import CruxFailed
+from tensorcrux.child import CruxFailed
 from tests.helpers.commands import is_gone, waited_for
 from tests.helpers.failing import healthy
 

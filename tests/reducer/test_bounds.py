@@ -14,8 +14,8 @@ from oracles.numerics.compare import Tolerance
 from oracles.probes.record import record
 from oracles.verdict import Config, Outcome, Phase, Run, Status, Symptom, Verdict
 from reducer.api import reduce_case
-from reducer.engine.estimates import AGAIN, MARGIN, MEASURED, patience
 from reducer.engine.predicates import Bounds, JudgePool, PlainRuns
+from reducer.engine.speculation import AGAIN, MARGIN, MEASURED, patience
 from reducer.move import Hints, needed_operator, read_hints
 from reducer.moves import all_moves
 from reducer.moves.exhaust_small import proposals, subsets

@@ -22,7 +22,7 @@ import pytest
 from tests.helpers.commands import processes_with, waited_for
 from tests.helpers.failing import clip_exception, verdict
 from tests.helpers.models import relu, write
-from tests.safety.test_launcher import ROOT
+from tests.helpers.sources import ROOT
 from triage.bugs.failures import record_failure
 from triage.cli import _hides_an_interrupt
 from triage.store.database import Store

@@ -16,7 +16,7 @@ from corpus.errors import UserError
 from corpus.target import Target
 from oracles.judge import Judge
 from tests.helpers.failing import verdict as made_up
-from tests.safety.test_launcher import sources
+from tests.helpers.sources import sources
 from tests.safety.test_trust import small_case, trap
 from triage.bugs.failures import record_failure
 from triage.cli import run
@@ -29,7 +29,7 @@ GIVEN = {"triage/console/options.py", "triage/commands/check.py", "corpus/target
 def test_only_the_command_line_makes_a_target_that_is_trusted():
     found = {
         path
-        for path, tree in sources()
+        for path, tree in sources().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute) and node.attr == "parse"
         if isinstance(node.value, ast.Name) and node.value.id in ("Target", "cls")

@@ -4,7 +4,6 @@ import ast
 import os
 import sys
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,12 +11,11 @@ import pytest
 from corpus import processes
 from generators.mixture import generate
 from tests.helpers.commands import processes_with, waited_for
+from tests.helpers.sources import sources
 from triage.bisection import package_index
 from triage.bisection.environments import _make_venv
 from triage.reports.report import _output_of
 
-ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("corpus", "oracles", "reducer", "generators", "triage")
 LAUNCHER = "corpus/processes.py"
 STARTS = {"system", "popen", "posix_spawn", "posix_spawnp", "fork", "forkpty"}
 MODULES = ("subprocess", "pty", "concurrent.futures.process")
@@ -53,13 +51,6 @@ TRAPS = (
 )
 
 
-@cache
-def sources() -> tuple[tuple[str, ast.Module], ...]:
-    """Each module of the product, parsed once for all that look at it."""
-    paths = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
-    return tuple((str(path.relative_to(ROOT)), ast.parse(path.read_bytes())) for path in paths)
-
-
 def _started(tree: ast.Module) -> Iterator[str]:
     """Yield the names of whatever in the module starts a process."""
     for node in ast.walk(tree):
@@ -83,7 +74,7 @@ def _is_start(name: str) -> bool:
 
 
 def test_nothing_but_the_launcher_starts_processes():
-    found = {path: set(_started(tree)) for path, tree in sources() if path != LAUNCHER}
+    found = {path: set(_started(tree)) for path, tree in sources().items() if path != LAUNCHER}
     assert {path: names for path, names in found.items() if names} == INSIDE
 
 

@@ -22,7 +22,7 @@ from corpus.errors import UserError
 from corpus.reading import write_fresh
 from tests.helpers.failing import clip_exception
 from tests.helpers.models import cyclic, relu, write
-from tests.safety.test_launcher import ROOT, sources
+from tests.helpers.sources import ROOT, sources
 from triage.cases.replaying import write_junit
 from triage.cli import run
 from triage.pages.campaign import serving
@@ -40,7 +40,7 @@ SAFE = {
 
 def pasted() -> Iterator[tuple[str, str]]:
     """Yield what stands in a command that a text of ours gives, and is not quoted there."""
-    for path, tree in sources():
+    for path, tree in sources().items():
         if not path.startswith("triage/"):
             continue
         for node in ast.walk(tree):

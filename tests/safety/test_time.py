@@ -25,7 +25,7 @@ from oracles.sandbox.sandbox import Job, Sandbox
 from oracles.verdict import Config, Limits, Mark, Outcome, Status
 from tests.helpers.endless_models import ENDLESS, doubling_functions, endless_loop, many_nodes
 from tests.helpers.models import cyclic, relu
-from tests.safety.test_launcher import ROOT
+from tests.helpers.sources import ROOT
 from triage.cases.sources import bounded
 from triage.cli import run
 

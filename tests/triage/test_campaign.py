@@ -18,9 +18,9 @@ from tests.helpers.failing import clip_exception, division_crash
 from triage.bugs.failures import record_failure, set_aside
 from triage.bugs.overview import overview_with_states
 from triage.campaigns.coverage_sync import FEWEST_FOLDED
-from triage.campaigns.reporter import Reporter
 from triage.console.status import PlainLines
 from triage.reductions.explained import Selection, waiting
+from triage.reports.by_name import Reporter
 from triage.store.campaigns import last_campaign, load_folded, load_lessons
 from triage.store.database import Store
 from triage.store.failures import EXPLAINED, NEW, REDUCED, list_failures

@@ -11,7 +11,7 @@ import pytest
 from oracles.judge import Judge
 from tests.helpers.commands import command, crux, crux_apart, environment, hear_interrupts, waited_for
 from tests.helpers.failing import ORT, clip_exception, division_crash, healthy
-from tests.safety.test_launcher import PACKAGES
+from tests.helpers.sources import PACKAGES
 from triage.bugs.failures import record_failure
 from triage.cli import run
 from triage.commands.show import _show

@@ -1,4 +1,4 @@
-"""A compiler as a project is one file; with its backend it is all that a ready report takes."""
+"""A compiler as a project is one file; `test_own_backend` has a ready report of one."""
 
 from dataclasses import replace
 
@@ -6,17 +6,14 @@ import numpy as np
 import pytest
 from onnx import TensorProto
 
-from corpus.case import Case
 from corpus.errors import UserError
 from corpus.formats import format_names
 from corpus.onnx.check import checker_complaint
-from corpus.target import Target
 from oracles.backends import backends
 from oracles.judge import Judge
 from oracles.naming import Signature
 from oracles.verdict import Config
 from tests.helpers.failing import ORT, division_crash, model, verdict
-from tests.triage.new_compiler import backend, project
 from triage.bugs.failures import record_failure
 from triage.bugs.history import History, bisection_of, history_of_folder, history_of_name, note_bisection
 from triage.bugs.known import KnownIssue, Library
@@ -32,19 +29,11 @@ from triage.projects import (
 )
 from triage.reports.draft import in_type, retyped, vary_dtypes
 from triage.reports.issue import tried_releases
-from triage.reports.report import write_report
 from triage.store.failures import MET, ROOT, add_origin
 from triage.views.rendering import template_of
 
 DEFINED = ("CONFIGS =", "def package_version(", "def run(config, path)")
 EVERY = sorted(projects().values(), key=lambda each: each.name)
-
-
-@pytest.fixture
-def imaginary(monkeypatch):
-    """The compiler of two files, known as the others are."""
-    monkeypatch.setitem(backends(), backend.NAME, backend.backend())
-    monkeypatch.setitem(projects(), project.PROJECT.name, project.PROJECT)
 
 
 def test_every_backend_that_runs_a_compiler_has_a_project():
@@ -86,20 +75,6 @@ def test_a_target_without_a_project_has_no_script():
         match=r"repro\.py can be written for inductor, iree, openvino, ort, torch, torch-onnx, tvm, xla only",
     ):
         runner_of("reference", "onnx")
-
-
-@pytest.mark.usefixtures("imaginary")
-def test_a_compiler_of_two_files_has_reports_that_are_ready(tmp_path):
-    typed = (TensorProto.FLOAT, [3])
-    made = model([("Add", ["x", "w"], ["y"])], {"x": typed}, {"y": typed}, {"w": np.float32([1, 2, 3])})
-    target = Target("imaginary")
-    case = Case("onnx", made.SerializeToString(), {"x": np.float32([4, 5, 6])}, target)
-    with Judge(target) as judge:
-        report = write_report(case, judge, tmp_path / "it", History())
-    assert report.ready, report.missing
-    text = (tmp_path / "it/issue.md").read_text()
-    assert text.startswith("# [Add] 4 instead of 5 with fast, not plain")
-    assert "https://example.org/issues" in text
 
 
 # Whose form a report fills, what it calls a configuration, and what it varies

@@ -24,7 +24,7 @@ from tests.helpers.commands import needs
 from tests.helpers.failing import healthy
 from tests.helpers.models import model_of
 from triage.bugs.history import History
-from triage.cases.judging import Judges, alone
+from triage.cases.sources import Judges, alone
 from triage.console.options import CaseOptions
 from triage.projects import ClaimedRun, runner_of
 from triage.reports.by_name import report_word

@@ -270,13 +270,20 @@ def test_a_target_whose_code_cannot_be_watched_is_one_clear_line(tmp_path):
 
 # Testers on a Ray cluster that is started here: the same tests as without, also when one is killed
 
-pytestmark = [
+ON_RAY = [
     pytest.mark.slow,
     pytest.mark.filterwarnings("ignore"),
     pytest.mark.skipif("not __import__('importlib').util.find_spec('ray')", reason="Ray is not installed"),
 ]
 PLAN = Plan("coverage", nodes=4)
 CLUSTER_TESTS = 6 * BLOCK
+
+
+def on_ray(test: Any) -> Any:
+    """Mark a test that takes a cluster: not those above."""
+    for mark in ON_RAY:
+        test = mark(test)
+    return test
 
 
 def stations() -> list[int]:
@@ -291,6 +298,7 @@ def stations() -> list[int]:
     return found
 
 
+@on_ray
 def test_a_cluster_tests_the_same_and_a_lost_worker_costs_its_running_tests_only():
     with open_testers(CaseOptions(), ORT, PLAN) as testers:
         alone = [
@@ -309,6 +317,30 @@ def test_a_cluster_tests_the_same_and_a_lost_worker_costs_its_running_tests_only
     assert found == alone
 
 
+@on_ray
+@pytest.mark.parametrize(
+    ("strategy", "target"), [("mixed", "ort"), ("relax", "tvm"), ("tir", "tvm"), ("aten", "inductor")]
+)
+def test_the_same_seeds_give_the_same_failures_alone_with_workers_and_on_a_cluster(strategy, target):
+    plan = Plan(strategy, nodes=5, passes_of=target)
+    ways = (
+        open_testers(CaseOptions(), Target(target), plan),
+        open_testers(CaseOptions(jobs=2), Target(target), plan),
+        cluster_testers(LOCAL, CaseOptions(jobs=2), Target(target), plan),
+    )
+    found = []
+    for way in ways:
+        with way as testers:
+            tests = list(fuzz(testers.all, seed=96_000_000, tests=2 * BLOCK))
+        found.append(
+            [(each.seed, each.case_id, each.verdict.outcome, each.verdict.symptom) for each in tests]
+        )
+    assert len(found[0]) == 2 * BLOCK
+    assert found[1] == found[0]
+    assert found[2] == found[0]
+
+
+@on_ray
 def test_a_machine_that_is_lost_for_good_costs_its_running_tests_only():
     """Two nodes of one processor each: nobody can take the place of the tester that goes with its node."""
     tools: Any = import_module("ray.cluster_utils")
@@ -330,6 +362,7 @@ def test_a_machine_that_is_lost_for_good_costs_its_running_tests_only():
     assert found == alone
 
 
+@on_ray
 def test_failures_and_clusters_in_the_database_are_those_of_one_machine(tmp_path):
     found = []
     for name, how in (("alone", ()), ("cluster", ("--cluster", "local", "-j", "2"))):
@@ -342,6 +375,7 @@ def test_failures_and_clusters_in_the_database_are_those_of_one_machine(tmp_path
     assert found[0]
 
 
+@on_ray
 def test_an_address_where_nobody_is_is_one_clear_line():
     with (
         pytest.raises(UserError, match="--cluster"),

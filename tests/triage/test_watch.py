@@ -24,7 +24,7 @@ from oracles.naming import Signature
 from tests.helpers.commands import ROOT, crux_apart, needs
 from tests.helpers.failing import clip_exception, division_crash, healthy
 from tests.triage.test_bisect import write_wheel
-from triage.bisection.places import chosen
+from triage.bisection.environments import chosen
 from triage.bugs.failures import record_failure
 from triage.campaigns.release_hunt import hunt_on
 from triage.cli import run
@@ -289,8 +289,9 @@ def test_every_case_of_the_corpus_is_small_and_sound(regression):
         pytest.param(_of("torch"), marks=pytest.mark.slow),
         pytest.param(_of("openvino"), marks=needs("openvino")),
         pytest.param(_of("iree-base-compiler"), marks=needs("iree")),
+        pytest.param(_of("jaxlib"), marks=needs("jax")),
     ],
-    ids=["without torch", "torch", "openvino", "iree"],
+    ids=["without torch", "torch", "openvino", "iree", "xla"],
 )
 def test_the_installed_release_shows_what_the_corpus_says_of_it(cases, tmp_path, capsys):
     report = tmp_path / "replay.xml"

@@ -21,7 +21,7 @@ from oracles.sandbox.sandbox import Sandbox
 from oracles.verdict import Outcome, Verdict
 from triage.bisection.environments import EnvironmentCache, Unavailable, cache_folder
 from triage.bisection.package_index import Interpreter, Offer
-from triage.cases.judging import judge_often
+from triage.cases.sources import judge_often
 from triage.clustering.similarity import MERGE, compare
 from triage.console.options import CaseOptions
 from triage.console.status import Progress

@@ -19,7 +19,6 @@ from triage.bugs.failures import set_aside
 from triage.bugs.known import KnownIssue, load_known
 from triage.bugs.overview import is_filed, overview, overview_with_states
 from triage.campaigns.monitor import FACE, HuntMonitor
-from triage.campaigns.reporter import Reporter
 from triage.campaigns.target_campaigns import (
     FUZZING,
     Choice,
@@ -35,6 +34,7 @@ from triage.console.display import Display
 from triage.console.options import CaseOptions
 from triage.reductions.failures import BeingReduced, reduce_failure
 from triage.reductions.folders import Request
+from triage.reports.by_name import Reporter
 from triage.reports.newest_release import NewestReleases
 from triage.store.campaigns import keep_decision
 from triage.store.causes import root_of
@@ -54,6 +54,8 @@ REPORT_SECONDS, REDUCTION_SECONDS = 8.0, 5.0
 """What a report and a reduction take, until the hunt has measured it."""
 CPU_PRECISION = 0.05
 """Of a stretch's CPU time, what may be left of a limited one when it ends."""
+LEAST_LEFT = 1.5
+"""Seconds of a limited CPU time that are not worth another stretch of tests."""
 MOST_KEPT = 8
 """How many reports reducing leaves time for, at most."""
 SHORTEST_STRETCH, LONGEST_STRETCH = 4.0, 30.0
@@ -141,7 +143,19 @@ class Hunt:
         for front, cluster in self._unreported():
             if self.left > 0 or not (self.limits.cpu or self._is_known(cluster)):
                 self._report(front, cluster)
+        self._use_up()
         self.eye.look("done", always=True)
+
+    def _use_up(self) -> None:
+        """Give tests what reductions and reports left of the CPU time; what fails waits for the next run."""
+        self._reserved = 0.0
+        while self.limits.cpu and self.left > LEAST_LEFT and self._may_go_on():
+            chosen = self.shares.choose(tuple(f"{FUZZING} {front.target}" for front in self.fronts))
+            front = next(each for each in self.fronts if chosen.name == f"{FUZZING} {each.target}")
+            before = self.tests
+            self._fuzz(front, self.left, chosen)
+            if self.tests == before:
+                return
 
     def _do_what_waits(self) -> None:
         """Reduce the first of each symptom and report new bugs, as long as tests have had their share."""

@@ -14,14 +14,13 @@ from corpus.target import Target
 from oracles.backends import find_backend
 from oracles.sandbox.processes import SandboxError
 from oracles.verdict import Verdict
-from triage.bisection.environments import Unavailable
+from triage.bisection.environments import Place, Unavailable
 from triage.bisection.package_index import newest_of
-from triage.bisection.places import Place
 from triage.bugs.known import load_known
 from triage.bugs.overview import overview_with_states
 from triage.campaigns.hunt import Hunt, Limits
 from triage.campaigns.target_campaigns import Fuzzer, TargetCampaign
-from triage.cases.judging import Judges
+from triage.cases.sources import Judges
 from triage.console.display import Display
 from triage.console.options import CaseOptions
 from triage.console.status import PlainLines

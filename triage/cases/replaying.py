@@ -16,7 +16,7 @@ from oracles.numerics.compare import Tolerance, compare_outputs
 from oracles.optional import SETTING
 from oracles.probes.record import backend_configs
 from oracles.verdict import HARMLESS, Outcome, Verdict
-from triage.cases.judging import Judges
+from triage.cases.sources import Judges
 from triage.console.options import CaseOptions
 from triage.console.output import Document, printable
 

@@ -77,11 +77,18 @@ def is_reference(config: Config) -> bool:
 
 def whose(config: Config) -> str:
     """Name the source of the values that a script compares with, such as `un-optimised onnxruntime`."""
+    if config.get("interpret"):
+        return INTERPRETER
     return REFERENCES[config.backend] if is_reference(config) else f"un-optimised {owner(config)}"
+
+
+INTERPRETER = "StableHLO's interpreter"
 
 
 def owner(config: Config) -> str:
     """Whose run it is, if it is a baseline of another backend: the project, or else the backend."""
+    if config.get("interpret"):
+        return "interpreter"
     if is_reference(config):
         return "numpy" if config.backend == "golden" else config.backend
     found = project_of(config.backend)

@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from corpus.case import Case
-from oracles.judge import Judge
-from oracles.naming import Component, Signature
-from oracles.verdict import Outcome, Verdict
-from reducer.api import reduce_case
-from reducer.options import DoesNotFail
-from triage.bugs.failures import record_failure
-from triage.causes.cores import site_of_crash
-from triage.clustering.similarity import BEFORE_REDUCTION
 from triage.console.foot import doing
 from triage.console.options import CaseOptions, as_command, next_command
 from triage.console.output import Document, emit, quoted, say, table
-from triage.reductions.explained import name_reduced
-from triage.reductions.folders import Request, reducer_options
-from triage.store.database import Store
-from triage.store.failures import find_failure
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -106,14 +92,13 @@ def _verdicts(
     from itertools import product
 
     from corpus.errors import UserError
-    from oracles.backends.inductor import MANY, in_short
-    from triage.cases.judging import Judges
+    from oracles.judge import MANY, in_short
+    from triage.cases.sources import Judges
     from triage.console.output import disk_complaint
 
     with in_short(MANY if words == ["-"] else len(words) * repeat), Judges(options) as judges:
         judges.begin(words[0])
-        from triage.cases.judging import judge_often, waits_shown
-        from triage.cases.sources import bounded, each_named, open_one, with_samples
+        from triage.cases.sources import bounded, each_named, judge_often, open_one, waits_shown, with_samples
 
         for word, sample in product(each_named(words), with_samples(options)):
             doing(f"checking {word}")
@@ -179,7 +164,7 @@ def _past(options: CaseOptions, case: Case, verdict: Verdict, judge: Judge) -> D
 
 def _kept(options: CaseOptions, case: Case, verdict: Verdict, release: str) -> Document:
     """Store a verdict; the id of the failure, if it is one. What stores failures is dear to import."""
-    from triage.commands.check import keep
+    from triage.reductions.folders import keep
     from triage.store.artifacts import note
 
     assert options.db is not None
@@ -192,7 +177,7 @@ def _compared(options: CaseOptions, words: list[str], names: str) -> Iterator[Do
     from corpus.errors import UserError
     from corpus.target import Target
     from oracles.backends import find_backend
-    from triage.cases.judging import Judges
+    from triage.cases.sources import Judges
 
     if options.target:
         raise UserError("--target and --targets: give one of the two")
@@ -245,40 +230,3 @@ def _map(wrong: Document) -> list[str]:
 
 def _words(step: Document) -> str:
     return "a limit, " if step["limit"] else f"known as {step['known']}, " if step["known"] else ""
-
-
-def keep(options: CaseOptions, case: Case, verdict: Verdict, release: str) -> str:
-    """Store a failing case with the sketch that groups it until it is reduced; the failure's name."""
-    assert options.db is not None
-    with Store(options.db) as store:
-        sketched = None if find_failure(store, case) else sketch(case, options)
-        return record_failure(store, case, verdict, release=release, sketched=sketched).name
-
-
-CHECKS = 10
-
-
-def sketch(case: Case, options: CaseOptions) -> Signature | None:
-    """Name a failing case for now; None if it does not fail again."""
-    assert case.target is not None
-    settings = reducer_options(options, case.target, Request(max_checks=CHECKS))
-    with tempfile.TemporaryDirectory(prefix="crux-sketch-") as name, settings.judge(case.format) as judge:
-        try:
-            done = reduce_case(case, Path(name) / "sketch", settings, judge=judge)
-        except DoesNotFail:
-            return None
-        if done.verdict is None:
-            return None
-        passes = done.passes.minimal if done.passes else ()
-        found = name_reduced(done.case, done.verdict, passes, judge)
-        components = _at_its_site(found, done.case, judge) if not passes else found.components
-    return Signature.of(("basis", BEFORE_REDUCTION), *components)
-
-
-def _at_its_site(found: Signature, case: Case, judge: Judge) -> tuple[Component, ...]:
-    """The components of a crash with the operator in which it dies for those that are left around it."""
-    is_crash = ("outcome", Outcome.CRASH.value) in found.components
-    site = site_of_crash(case, judge) if is_crash and case.measure.nodes > 1 else None
-    if site is None:
-        return found.components
-    return tuple((name, site.operator if name == "ops" else text) for name, text in found.components)

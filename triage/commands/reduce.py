@@ -15,7 +15,7 @@ from triage.console.output import Document, emit, quoted, say, table
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from triage.cases.judging import Judges
+    from triage.cases.sources import Judges
     from triage.reductions.folders import Request
 
 Case = Annotated[str | None, typer.Argument(metavar="CASE", help="A file, a case folder or an id.")]
@@ -116,7 +116,7 @@ def reduce(
 
 
 def _reduce_one(options: CaseOptions, word: str, out: Path, request: Request) -> int:
-    from triage.cases.judging import Judges
+    from triage.cases.sources import Judges
 
     try:
         with Judges(options) as judges:
@@ -164,7 +164,7 @@ def _reduce_with(judges: Judges, word: str, out: Path, request: Request) -> int:
 def _reduce_all(options: CaseOptions, request: Request) -> Iterator[Document]:
     from corpus.errors import UserError
     from corpus.target import Target
-    from triage.cases.judging import Judges
+    from triage.cases.sources import Judges
     from triage.console.status import progress
     from triage.reductions.explained import Explainer, waiting
     from triage.reductions.failures import reduce_failure
@@ -206,7 +206,7 @@ def _reduce_again(options: CaseOptions, request: Request) -> Iterator[Document]:
     """Decide anew what older editions decided, cheap and frequent bugs first; tell at the end what moved."""
     from corpus.errors import UserError
     from corpus.target import Target
-    from triage.cases.judging import Judges
+    from triage.cases.sources import Judges
     from triage.console.status import progress
     from triage.reductions.failures import Again
     from triage.store.clusters import clusters

@@ -49,8 +49,8 @@ def replay(options: CaseOptions, cases: Cases = None, record: Record = False, ju
 
 def _replays(options: CaseOptions, cases: list[Path] | None, record: bool) -> Iterator[Document]:
     from corpus.load import load_regression, load_regressions
-    from triage.cases.judging import Judges
     from triage.cases.replaying import record_release, replay_one
+    from triage.cases.sources import Judges
 
     with Judges(options) as judges:
         if record:

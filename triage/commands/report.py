@@ -92,8 +92,8 @@ def _reports(
 ) -> Iterator[Document]:
     from functools import partial
 
-    from oracles.backends.inductor import in_short
-    from triage.cases.judging import Judges
+    from oracles.judge import in_short
+    from triage.cases.sources import Judges
     from triage.console.status import progress
     from triage.reports.by_name import report_word
     from triage.reports.newest_release import NewestReleases
@@ -115,7 +115,7 @@ def _reports(
 def _requests(options: CaseOptions, out: Path) -> Iterator[Document]:
     """A request for each target of which the database holds declared limits."""
     from corpus.errors import UserError
-    from triage.cases.judging import Judges
+    from triage.cases.sources import Judges
     from triage.console.status import progress
     from triage.reductions.failures import reduced_limits
     from triage.reports.limit_request import write_request

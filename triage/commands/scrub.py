@@ -15,8 +15,8 @@ from triage.console.output import Document, emit, quoted, say, table
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from triage.cases.judging import Judges
     from triage.cases.scrubbing import Scrubbed
+    from triage.cases.sources import Judges
     from triage.reductions.folders import Request
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="An issue's text, a script, a notebook.")]
@@ -51,8 +51,8 @@ def scrub(
     Example: crux scrub issue.md --trust
     """
     from corpus.outputs import must_be_empty
-    from triage.cases.judging import Judges
     from triage.cases.scrubbing import take
+    from triage.cases.sources import Judges
     from triage.reductions.folders import Request
 
     must_be_empty(out)
@@ -88,7 +88,7 @@ def _tell(taken: Scrubbed, out: Path) -> None:
 
 def _judged(taken: Scrubbed, out: Path, judges: Judges) -> Iterator[Document]:
     """Save and judge the cases, the likeliest first; one that fails as the script does ends it."""
-    from triage.cases.judging import judge_often
+    from triage.cases.sources import judge_often
 
     for number, case in enumerate(taken.cases, 1):
         folder = out / f"case-{number}"

@@ -73,8 +73,7 @@ def watch(
 
     Example: crux watch --package onnxruntime --release 1.31.1
     """
-    from triage.bisection.environments import cache_folder
-    from triage.bisection.places import Sources
+    from triage.bisection.environments import Sources, cache_folder
     from triage.console.display import display
     from triage.store.database import Store
     from triage.watching import Watch, subjects

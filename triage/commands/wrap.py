@@ -68,8 +68,7 @@ def wrap(
 
 
 def _verdicts(options: CaseOptions, folders: Iterator[Path]) -> Iterator[Document]:
-    from triage.cases.judging import Judges, judge_often
-    from triage.cases.sources import open_one
+    from triage.cases.sources import Judges, judge_often, open_one
 
     with Judges(options) as judges:
         for folder in folders:

@@ -119,6 +119,15 @@ class CaseOptions(StoreOptions):
         bool, _option("--trust", text="Accept cases that run code: scripts and custom-op libraries.")
     ] = False
 
+    symptom: Annotated[
+        str,
+        _option(
+            "--symptom",
+            metavar="slow",
+            text="slow=N alone: N times (2) the CPU time un-optimised, or of @against=PYTHON.",
+        ),
+    ] = ""
+
     load_only: Annotated[
         bool, _option("--load-only", text="Load, save and load again at every level; execute nothing.")
     ] = False
@@ -127,7 +136,7 @@ class CaseOptions(StoreOptions):
         """The target asked for, else the case's own, else the `usual` one of its format."""
         from corpus.target import Target
         from oracles.backends import find_backend
-        from oracles.optional import SETTING, find_asked
+        from oracles.optional import FACTOR, SETTING, find_asked
 
         if self.target or (case_target is None and self.usual_target and usual in ("ort", self.usual_target)):
             target = Target.parse(self.target or self.usual_target)
@@ -137,7 +146,23 @@ class CaseOptions(StoreOptions):
         if self.oracles is not None:
             find_asked(self.oracles)
             target = target.with_setting(SETTING, self.oracles)
+        if self.symptom:
+            target = target.with_setting(SETTING, "perf").with_setting(FACTOR, str(self._times))
         return target
+
+    @property
+    def _times(self) -> float:
+        """How many times as long `--symptom slow` is; raises `UserError` for other words."""
+        from corpus.errors import UserError
+
+        word, _, times = self.symptom.partition("=")
+        try:
+            found = float(times or 2)
+        except ValueError:
+            found = 0.0
+        if word != "slow" or not 1 < found < 1e6:
+            raise UserError(f"--symptom {self.symptom[:40]!r}: only slow, or slow=N with N over 1")
+        return found
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -161,12 +186,11 @@ class CaseOptions(StoreOptions):
 
         from corpus.errors import UserError
 
-        is_own = is_own_environment(target.get("python"))
-        if (
-            (target.without_setting("python") if is_own else target).complaint
-            and not self.trust
-            and self.target != str(target)
-        ):
+        named = target
+        for setting in ("python", "against"):
+            if is_own_environment(target.get(setting)):
+                named = named.without_setting(setting)
+        if named.complaint and not self.trust and self.target != str(target):
             raise UserError(
                 f"target {str(target)[:200]!r}: comes with the case and says what to run"
                 f" ({target.complaint}); give it as --target yourself, or --trust"

@@ -236,7 +236,7 @@ def _page(facts: Mapping[str, Any], case: Case, original: Case | None, *, has_sc
         "reduction.html.j2",
         facts=facts,
         target=str(case.target or ""),
-        after=_after(case),
+        after=picture_of(case),
         listing=_listing(case),
         inputs=[(name, describe_value(value)) for name, value in case.inputs.items()],
         before=before.original() if before else None,
@@ -252,7 +252,7 @@ def _page(facts: Mapping[str, Any], case: Case, original: Case | None, *, has_sc
     )
 
 
-def _after(case: Case) -> Shown | None:
+def picture_of(case: Case) -> Shown | None:
     """The picture of a small program."""
     shown = drawn(case)
     if len(shown.graph.node) > MOST_WHOLE:

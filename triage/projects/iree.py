@@ -1,28 +1,21 @@
 """IREE as a project."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from oracles.verdict import Config, Phase, Run
-from triage.projects import ClaimedRun, Installing, Project, Runner, Words
+from triage.projects import ClaimedRun, Installing, Printed, Project, Runner, Words
 
 COMPILE = """\
-def compile_model(model, flags):
-    import tempfile
+def compile_module(text, flags):
+    from iree.compiler import api
 
-    import onnx
-    from iree.compiler import api, ir
-    from iree.compiler.extras import onnx_importer
-
-    model.graph.name = "main"
-    info = onnx_importer.ModelInfo(onnx.shape_inference.infer_shapes(model, data_prop=True))
-    module = info.create_module(context=ir.Context()).operation
-    onnx_importer.NodeImporter.define_function(info.main_graph, module).import_all()
     session = api.Session()
     session.set_flags(*flags)
     invocation = session.invocation()
     invocation.enable_console_diagnostics()
-    source = api.Source.wrap_buffer(session, str(module.get_asm()).encode() + b"\\0")
+    source = api.Source.wrap_buffer(session, text.encode() + b"\\0")
     if not (invocation.parse_source(source) and invocation.execute()):
         raise RuntimeError("it does not compile")
     with tempfile.NamedTemporaryFile(suffix=".vmfb") as file:
@@ -33,7 +26,53 @@ def compile_model(model, flags):
         with open(file.name, "rb") as code:
             return code.read()
 """
-"""What `iree-import-onnx` and `iree-compile` do, in one process."""
+"""What `iree-compile` does, in this process."""
+
+IMPORT = """\
+def import_model(model):
+    import onnx
+    from iree.compiler import ir
+    from iree.compiler.extras import onnx_importer
+
+    model.graph.name = "main"
+    info = onnx_importer.ModelInfo(onnx.shape_inference.infer_shapes(model, data_prop=True))
+    module = info.create_module(context=ir.Context()).operation
+    onnx_importer.NodeImporter.define_function(info.main_graph, module).import_all()
+    return str(module.get_asm())
+
+
+"""
+"""What `iree-import-onnx` does, in this process."""
+
+CALL = """\
+def call(code, given, dtypes):
+    import iree.runtime as rt
+
+    config = rt.Config("local-sync")
+    module = rt.VmModule.copy_buffer(config.vm_instance, code)
+    context = rt.VmContext(config.vm_instance, modules=[*config.default_vm_modules, module])
+    taken, results = rt.VmVariantList(1), rt.VmVariantList(1)
+    for name, value in given:
+        taken.push_ref(to_view(rt, config.device, name, value))
+    context.invoke(module.lookup_function("main"), taken, results)
+    views = [results.get_as_object(place, rt.HalBufferView) for place in range(len(results))]
+    return [(f"output {place}", *from_view(*each)) for place, each in enumerate(zip(views, dtypes))]
+
+
+def to_view(rt, device, name, data):
+    kind = {"f": "FLOAT", "i": "SINT", "u": "UINT", "b": "BOOL"}[data.dtype.kind]
+    special = {"bfloat16": "BFLOAT_16", "float8_e4m3fn": "FLOAT_8_E4M3_FN", "float8_e5m2": "FLOAT_8_E5M2"}
+    return device.allocator.allocate_buffer_copy(
+        memory_type=rt.MemoryType.DEVICE_LOCAL,
+        allowed_usage=rt.BufferUsage.DEFAULT | rt.BufferUsage.MAPPING,
+        device=device,
+        buffer=np.ascontiguousarray(data).reshape(data.shape),
+        element_type=getattr(rt.HalElementType, special.get(name, f"{kind}_{8 * data.dtype.itemsize}")),
+    )
+
+
+"""
+"""Runs what was compiled on arrays, given with the names of their element types."""
 
 PART = (
     '''\
@@ -51,53 +90,32 @@ def run(config, path):
 
     try:
         model = onnx.load_model_from_string(build_model())
-        save_outputs(path, call(compile_model(model, CONFIGS[config]), model.graph.output))
+        dtypes = [np.dtype(onnx.helper.tensor_dtype_to_np_dtype(each)) for each in result_types(model)]
+{% if plain %}
+        given = [(value.dtype.name, value) for value in build_inputs().values()]
+{% else %}
+        given = list(build_inputs().values())
+{% endif %}
+        code = compile_module(import_model(model), CONFIGS[config])
+        save_outputs(path, call(code, given, dtypes))
     except Exception as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 4 if re.search("MemoryError|bad_alloc|RESOURCE_EXHAUSTED", repr(error)) else 3
     return 0
 
 
+def result_types(model):
+    return [value.type.tensor_type.elem_type for value in model.graph.output]
+
+
 '''
+    + IMPORT
     + COMPILE
-    + '''
-
-def call(code, declared):
-    import iree.runtime as rt
-
-    config = rt.Config("local-sync")
-    module = rt.VmModule.copy_buffer(config.vm_instance, code)
-    context = rt.VmContext(config.vm_instance, modules=[*config.default_vm_modules, module])
-    given, results = rt.VmVariantList(1), rt.VmVariantList(1)
-    for value in build_inputs().values():
-        given.push_ref(to_view(rt, config.device, value))
-    context.invoke(module.lookup_function("main"), given, results)
-    views = [results.get_as_object(place, rt.HalBufferView) for place in range(len(results))]
-    return [(f"output {place}", *from_view(*each)) for place, each in enumerate(zip(views, declared))]
-
-
-def to_view(rt, device, value):
-{% if plain %}
-    name, data = value.dtype.name, value
-{% else %}
-    name, data = value
-{% endif %}
-    kind = {"f": "FLOAT", "i": "SINT", "u": "UINT", "b": "BOOL"}[data.dtype.kind]
-    special = {"bfloat16": "BFLOAT_16", "float8_e4m3fn": "FLOAT_8_E4M3_FN", "float8_e5m2": "FLOAT_8_E5M2"}
-    return device.allocator.allocate_buffer_copy(
-        memory_type=rt.MemoryType.DEVICE_LOCAL,
-        allowed_usage=rt.BufferUsage.DEFAULT | rt.BufferUsage.MAPPING,
-        device=device,
-        buffer=np.ascontiguousarray(data).reshape(data.shape),
-        element_type=getattr(rt.HalElementType, special.get(name, f"{kind}_{8 * data.dtype.itemsize}")),
-    )
-
-
-def from_view(view, declared):
+    + "\n\n"
+    + CALL
+    + '''\
+def from_view(view, dtype):
     """The element type and the array: IREE's integers have no sign, the model says which they are."""
-    import onnx
-
-    dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(declared.type.tensor_type.elem_type))
     size = int(np.prod(view.shape, dtype="int64")) * dtype.itemsize
     data = np.frombuffer(bytes(view.map()), dtype="uint8")[:size]
     bits = dtype if dtype.isbuiltin == 1 else np.dtype(f"u{dtype.itemsize}")
@@ -106,21 +124,64 @@ def from_view(view, declared):
 )
 """Imports a model, compiles and runs it."""
 
+OF_MODULES = (
+    '''\
+CONFIGS = {{ configs | repr }}  # the flags of iree-compile
+TYPES = {"i1": "bool", "bf16": "bfloat16", "f8E4M3FN": "float8_e4m3fn", "f8E5M2": "float8_e5m2"}
+TYPES.update({f"{short}{bits}": f"{name}{bits}" for short, name in NAMES for bits in (8, 16, 32, 64)})
 
-def _flags(config: Config) -> list[str]:
+
+def package_version():
+    return metadata.version("iree-base-compiler")
+
+
+def run(config, path):
+    """In a process of its own: compile the module and run it once, save the outputs."""
+{% include "limit_memory.py.j2" %}
+    try:
+        taken, given_back = map(element_types, re.search(r"@main\\((.*?)\\) -> (.*) {", MODULE).groups())
+        code = compile_module(MODULE, CONFIGS[config])
+        save_outputs(path, call(code, list(zip(taken, build_inputs())), given_back))
+    except Exception as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return 4 if re.search("MemoryError|bad_alloc|RESOURCE_EXHAUSTED", repr(error)) else 3
+    return 0
+
+
+def element_types(text):
+    return [TYPES[each] for each in re.findall(r"tensor<(?:\\d+x)*(\\w+)>", text)]
+
+
+'''.replace("NAMES", '(("i", "int"), ("ui", "uint"), ("f", "float"))')
+    + COMPILE
+    + "\n\n"
+    + CALL
+    + '''\
+def from_view(view, name):
+    """The element type and the array: IREE's integers have no sign, the module says which they are."""
+    small = {"bfloat16": "uint16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}
+    dtype = np.dtype(small.get(name, name))
+    size = int(np.prod(view.shape, dtype="int64")) * dtype.itemsize
+    return name, np.frombuffer(bytes(view.map()), dtype="uint8")[:size].view(dtype).reshape(tuple(view.shape))
+'''
+)
+"""Compiles the module that stands above it, and runs it."""
+
+
+def _flags(config: Config, dialect: str) -> list[str]:
     return [
         "--iree-hal-target-device=local",
         f"--iree-hal-local-target-device-backends={config.get('code')}",
-        "--iree-input-type=onnx",
+        f"--iree-input-type={dialect}",
         "--iree-input-demote-f64-to-f32=false",
         f"--iree-opt-level={config.get('level')}",
         "--iree-llvmcpu-target-cpu=generic",
     ]
 
 
-def _settings(shown: ClaimedRun) -> Mapping[str, Any]:
+def _settings(shown: ClaimedRun, dialect: str = "onnx") -> Mapping[str, Any]:
     """The flags of each configuration."""
-    return {"configs": {label: _flags(config) for label, config in shown.own.items()}}
+    return {"configs": {label: _flags(config, dialect) for label, config in shown.own.items()}}
 
 
 def _labels(run: Run, is_onnx: bool) -> tuple[str, ...]:
@@ -143,7 +204,21 @@ PROJECT = Project(
     labels=_labels,
     runners=(
         Runner(
-            ("iree-base-compiler", "iree-base-runtime", "onnx"), "iree.compiler", PART, _settings, slow=5.0
+            ("iree-base-compiler", "iree-base-runtime", "onnx"),
+            "iree.compiler",
+            PART,
+            _settings,
+            formats=("onnx",),
+            slow=5.0,
+        ),
+        Runner(
+            ("iree-base-compiler", "iree-base-runtime"),
+            "iree.compiler",
+            OF_MODULES,
+            partial(_settings, dialect="stablehlo"),
+            printed=Printed(frozenset({"np", "inf", "nan", "MODULE"}), frozenset()),
+            formats=("stablehlo",),
+            slow=5.0,
         ),
     ),
     words=Words(_words, kind="", optimising=lambda config: "while it compiles the model"),

@@ -213,10 +213,6 @@ COMPILED = Runner(
 )
 
 
-def _words(config: Config) -> str:
-    return _words_of_exports(config) or _words_of_backends(config)
-
-
 def _labels(run: Run, is_onnx: bool) -> tuple[str, ...]:
     if run.config.get("exporter"):
         return ("module: onnx", "topic: fuzzer")
@@ -383,11 +379,12 @@ def _arguments(config: Config) -> dict[str, bool]:
     return {"dynamo": exporter == "dynamo", **off}
 
 
-def _words_of_exports(config: Config) -> str:
-    """Name an exporter behind a verb; empty for a configuration without one."""
-    told = _arguments(config)
-    called = ", ".join(f"{name}={value}" for name, value in told.items())
-    return f"with `torch.onnx.export({called})` and un-optimised onnxruntime" if told else ""
+def _words(config: Config) -> str:
+    """Name an exporter, a backend of `torch.compile`, or eager mode, behind a verb."""
+    arguments = ", ".join(f"{name}={value}" for name, value in _arguments(config).items())
+    if arguments:
+        return f"with `torch.onnx.export({arguments})` and un-optimised onnxruntime"
+    return _words_of_backends(config)
 
 
 EXPORTED = Runner(

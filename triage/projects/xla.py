@@ -120,5 +120,5 @@ PROJECT = Project(
     ),
     varied=("xla",),
     words=Words(_words, kind="", optimising=lambda config: "while it compiles the module"),
-    installing=Installing(needs=("onnx",)),
+    installing=Installing(needs=("onnx", "jax")),  # of the release that the library fits
 )

@@ -9,8 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .child import ask
-from .errors import UserError
+from .child import UserError, ask
 
 if TYPE_CHECKING:
     import numpy as np

@@ -15,10 +15,9 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .errors import CruxFailed, DoesNotFail, UserError
-
 if TYPE_CHECKING:
     import subprocess
+
 
 START = """
 import site, sys
@@ -33,6 +32,23 @@ parent's other folders of installed packages: nothing of the working directory."
 PATIENCE = 10.0
 """Seconds in which a child may end what it has under way."""
 PASSING = frozenset({"PYTEST_CURRENT_TEST"})
+
+
+class UserError(Exception):
+    """A mistake of the caller's, or a hostile file: one line that names what, why and what to do.
+
+    A compiler's failure is a verdict and never becomes a `UserError`.
+    """
+
+
+class DoesNotFail(Exception):
+    """The case that was to be reduced does not fail (any more)."""
+
+
+class CruxFailed(RuntimeError):
+    """A failure of crux itself; the text holds the traceback of its process."""
+
+
 ERRORS = {"UserError": UserError, "DoesNotFail": DoesNotFail}
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Unpack
 
 from .calls import Inputs, Model, Settings, check, reduce, report
-from .errors import UserError
+from .child import UserError
 from .results import Outcome, Reduction, Verdict
 
 OUT = "CRUX_OUT"

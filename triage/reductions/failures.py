@@ -25,7 +25,7 @@ from reducer.engine.journal import OtherReduction
 from reducer.options import DoesNotFail, Options
 from reducer.result import NAME as REDUCTION
 from triage.bugs.failures import DeclaredLimit, limits, record_failure, return_to_new, set_aside
-from triage.cases.judging import Judges
+from triage.cases.sources import Judges
 from triage.clustering.similarity import group_of
 from triage.console import status
 from triage.console.options import CaseOptions

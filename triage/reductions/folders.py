@@ -1,5 +1,6 @@
 """Reducing into a folder, as the command line does it: settings, progress, and the script beside the case."""
 
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,26 +9,33 @@ from pathlib import Path
 from typing import Any
 
 from corpus.case import Case
+from corpus.errors import UserError
 from corpus.reading import write_fresh
 from corpus.target import Target
 from oracles.judge import Judge
-from oracles.naming import names_of_case
-from oracles.verdict import Limits, Verdict
+from oracles.naming import Component, Signature, names_of_case
+from oracles.verdict import Limits, Outcome, Verdict
 from reducer.api import Reduction, finished, reduce_case
 from reducer.engine.journal import NAME as JOURNAL
 from reducer.engine.journal import Journal
-from reducer.options import Options, Progress
+from reducer.options import DoesNotFail, Options, Progress
 from reducer.result import DETAILS
-from triage.cases.judging import alone, rewrites
+from triage.bugs.failures import record_failure
+from triage.cases.sources import alone, rewrites
+from triage.causes.cores import site_of_crash
 from triage.claims.claim import Claim, expect, tolerance_showing
 from triage.claims.titles import operators_of, title_of
+from triage.clustering.similarity import BEFORE_REDUCTION
 from triage.console import status
 from triage.console.foot import clock
 from triage.console.options import WALL_PER_CPU, CaseOptions
 from triage.language import language_of
 from triage.projects import project_of, runner_of
+from triage.reductions.explained import name_reduced
 from triage.repro.script import write_script
 from triage.repro.source import NotWritten, source_of
+from triage.store.database import Store
+from triage.store.failures import find_failure
 
 
 @dataclass(frozen=True)
@@ -143,14 +151,17 @@ def _write_repro(
     judge: Judge | None,
 ) -> None:
     """`repro.py` beside the reduced case, where its program can be had as code."""
-    is_asked = any(run.config.asked_by for run in verdict.runs)
-    if not verdict.is_bug or is_asked or not _has_script(options):
+    if not verdict.is_bug or not _has_script(options):
         return
     tolerance = tolerance_showing(verdict, options.tolerance)
     project, told = project_of(options.target.backend), language_of(case.format).interpreted(case, verdict)
-    expectation = expect(verdict, tolerance, project, names_of_case(case), told=told)
-    title = title_of(expectation, operators_of(case))
     runner = runner_of(options.target.backend, case.format)
+    try:
+        expectation = expect(verdict, tolerance, project, names_of_case(case), runner.tells, told)
+    except UserError as error:
+        shown.note(f"no {SCRIPT}: {error}")
+        return
+    title = title_of(expectation, operators_of(case))
     seconds = options.limits.cpu_seconds + 10 + runner.slow
     claim = Claim(expectation, title, tolerance, seconds, options.limits.memory_bytes)
     try:
@@ -165,3 +176,40 @@ def _write_repro(
 def _line(step: Progress, ends: float | None) -> str:
     left = f", {clock(max(ends - time.monotonic(), 0))} left" if ends else ""
     return f"{step.move or 'start'}: {step.nodes} nodes, {step.bytes:,} bytes, {step.checks} checks{left}"
+
+
+def keep(options: CaseOptions, case: Case, verdict: Verdict, release: str) -> str:
+    """Store a failing case with the sketch that groups it until it is reduced; the failure's name."""
+    assert options.db is not None
+    with Store(options.db) as store:
+        sketched = None if find_failure(store, case) else sketch(case, options)
+        return record_failure(store, case, verdict, release=release, sketched=sketched).name
+
+
+CHECKS = 10
+
+
+def sketch(case: Case, options: CaseOptions) -> Signature | None:
+    """Name a failing case for now; None if it does not fail again."""
+    assert case.target is not None
+    settings = reducer_options(options, case.target, Request(max_checks=CHECKS))
+    with tempfile.TemporaryDirectory(prefix="crux-sketch-") as name, settings.judge(case.format) as judge:
+        try:
+            done = reduce_case(case, Path(name) / "sketch", settings, judge=judge)
+        except DoesNotFail:
+            return None
+        if done.verdict is None:
+            return None
+        passes = done.passes.minimal if done.passes else ()
+        found = name_reduced(done.case, done.verdict, passes, judge)
+        components = _at_its_site(found, done.case, judge) if not passes else found.components
+    return Signature.of(("basis", BEFORE_REDUCTION), *components)
+
+
+def _at_its_site(found: Signature, case: Case, judge: Judge) -> tuple[Component, ...]:
+    """The components of a crash with the operator in which it dies for those that are left around it."""
+    is_crash = ("outcome", Outcome.CRASH.value) in found.components
+    site = site_of_crash(case, judge) if is_crash and case.measure.nodes > 1 else None
+    if site is None:
+        return found.components
+    return tuple((name, site.operator if name == "ops" else text) for name, text in found.components)

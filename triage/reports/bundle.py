@@ -9,11 +9,147 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import cached_property
+from io import BytesIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Self
 
+from corpus.case import Case
 from corpus.errors import UserError
+from corpus.formats import find_format
 from corpus.outputs import held, make_folder
 from corpus.reading import SCRATCH
+from corpus.values import write_inputs
+from oracles.verdict import Outcome
+from triage.bugs.history import History
+from triage.claims.claim import Claim
+from triage.repro.proving import TIMES, Proof, Proving
+from triage.repro.script import write_script
+from triage.repro.short import ShortScripts, short_scripts, shows
+from triage.repro.source import Source
+
+MODES = ("code", "bytes")
+TIMES_IF_STEADY = 2
+"""Processes that must show a bug which showed in every run of a reduction, by one script or both."""
+SHORT_TIMES = 1
+"""Processes that must show it by the short script: the other one has shown by then that it is steady."""
+ALONE = (Outcome.TIMEOUT, Outcome.OUT_OF_MEMORY, Outcome.PERF)
+"""Outcomes that other processes at the same time could bring about."""
+
+
+@dataclass(frozen=True)
+class Proven:
+    """The self-contained script, and the short one where there is one that shows the bug, also as a test."""
+
+    script: str
+    proof: Proof
+    short: str = ""
+    printed: str = ""
+    test: str = ""
+
+    @property
+    def said(self) -> str:
+        """How often which script showed the bug."""
+        proof = self.proof
+        if not self.short:
+            return f"`repro.py` showed the bug in {proof.shown} of {proof.times} fresh processes"
+        shown, times = proof.shown + SHORT_TIMES, proof.times + SHORT_TIMES
+        return f"`repro.py` and `short.py` showed the bug in {shown} of {times} fresh processes"
+
+
+class Scripts:
+    """The scripts of one claim, their proofs under way; a context manager that ends them."""
+
+    def __init__(
+        self, case: Case, claim: Claim, source: Source | None, python: str, history: History
+    ) -> None:
+        self._case, self._claim, self._source, self._python = case, claim, source, python
+        self._beside = files_beside(case)
+        self._times = times_of(history.reduction)
+        self._is_alone = claim.expectation.outcome in ALONE
+        self._stack = ExitStack()
+        self._root = Path(self._stack.enter_context(TemporaryDirectory(prefix="crux-repro-")))
+
+    def __enter__(self) -> Self:
+        found = short_scripts(self._case, self._claim, self._source)
+        self._written_short = ShortScripts() if self._is_alone else found
+        short = self._written_short.script
+        self._missing = SHORT_TIMES if short and self._times == TIMES_IF_STEADY else 0
+        self._first = self._begin(self._written(MODES[0]), times=self._times - self._missing)
+        self._short = self._begin(short, shows(self._claim), SHORT_TIMES) if short else None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    @cached_property
+    def proven(self) -> Proven:
+        """The most readable scripts that show the bug, else the first one. Waits for the proofs."""
+        script, proof = self._self_contained()
+        if self._short is None:
+            return Proven(script, proof)
+        text, proving = self._short
+        shown = proving.proof()
+        if shown.holds:
+            return Proven(script, proof, text, shown.text, self._written_short.test)
+        return Proven(script, self._once_more(script, proof) if self._missing else proof)
+
+    def _once_more(self, script: str, proof: Proof) -> Proof:
+        """The proof with as many processes as the short script would have been."""
+        other = self._begin(script, times=self._missing)[1].proof()
+        text = proof.text if other.holds else other.text
+        return replace(proof, shown=proof.shown + other.shown, times=proof.times + other.times, text=text)
+
+    def _self_contained(self) -> tuple[str, Proof]:
+        script, proving = self._first
+        first = script, proving.proof()
+        if first[1].holds or self._source is not None:
+            return first
+        script, proving = self._begin(self._written(MODES[1]))
+        second = script, proving.proof()
+        return second if second[1].holds else first
+
+    def _written(self, mode: str) -> str:
+        return write_script(self._case, self._claim, mode, self._source)
+
+    def _begin(self, script: str, is_shown: Any = None, times: int = 0) -> tuple[str, Proving]:
+        claim = self._claim
+        proving = Proving(
+            script,
+            self._beside,
+            self._python,
+            claim.seconds,
+            claim.memory,
+            times=times or self._times,
+            shows=is_shown,
+            together=not self._is_alone,
+            root=self._root,
+        )
+        return script, self._stack.enter_context(proving)
+
+
+def times_of(reduction: Mapping[str, Any]) -> int:
+    """In how many processes a script must show the bug: fewer if a reduction saw it every time."""
+    is_steady = bool(reduction.get("minimal")) and reduction.get("failure_rate") == 1.0
+    return TIMES_IF_STEADY if is_steady else TIMES
+
+
+def files_beside(case: Case) -> dict[str, bytes | Path]:
+    """The files that a script may read, at the places where the report has them."""
+    program = find_format(case.format).program_file
+    files: dict[str, bytes | Path] = {program: case.program, "inputs.npz": inputs_file(case)}
+    return files | {file.location: file.path for file in case.external}
+
+
+def inputs_file(case: Case) -> bytes:
+    """The bytes of the case's `inputs.npz`."""
+    buffer = BytesIO()
+    write_inputs(buffer, case.inputs)
+    return buffer.getvalue()
+
 
 SUMS = "SHA256SUMS"
 MOST_SUMS = 1 << 24

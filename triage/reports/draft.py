@@ -25,10 +25,10 @@ from triage.claims.claim import Claim, Expectation
 from triage.claims.titles import operators_of, title_of
 from triage.language import language_of
 from triage.projects import Project, project_of
+from triage.reports.bundle import Scripts
 from triage.reports.limit_request import request_title
 from triage.reports.newest_release import NewestReleases, OnNewest
 from triage.reports.program_evidence import ProgramEvidence, exhibit
-from triage.reports.scripts import Scripts
 from triage.repro.model_code import messages
 from triage.repro.proving import Proof
 from triage.repro.short import name_of

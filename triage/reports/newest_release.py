@@ -12,11 +12,10 @@ from corpus.target import Target
 from oracles.judge import Judge
 from oracles.sandbox.processes import SandboxError
 from oracles.verdict import Verdict
-from triage.bisection.environments import Unavailable
+from triage.bisection.environments import Place, Sources, Unavailable
 from triage.bisection.package_index import Newest, newest_of
-from triage.bisection.places import Place, Sources
 from triage.bisection.release_results import GOOD, SymptomClasses, release_result
-from triage.cases.judging import Judges
+from triage.cases.sources import Judges
 from triage.console.foot import doing
 from triage.console.options import CaseOptions
 from triage.console.status import Progress

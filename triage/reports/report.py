@@ -20,19 +20,18 @@ from oracles.verdict import Verdict
 from triage.bugs.history import History
 from triage.bugs.known import NOT_FILED, Library
 from triage.bugs.overview import FIXED_IN
-from triage.cases.judging import alone
+from triage.cases.sources import alone
 from triage.claims.claim import Claim, expect, tolerance_showing
 from triage.claims.titles import operators_of, passes_tried, title_of
 from triage.language import language_of
 from triage.projects import find_form, project_of, runner_of
 from triage.reports import sentences
-from triage.reports.bundle import write_bundle
+from triage.reports.bundle import Scripts, inputs_file, write_bundle
 from triage.reports.checklist import Check, checks
 from triage.reports.draft import Draft
 from triage.reports.issue import issue_text, origin_text
 from triage.reports.limit_request import request_title
 from triage.reports.newest_release import NewestReleases
-from triage.reports.scripts import Scripts, inputs_file
 from triage.repro.short import name_of
 from triage.repro.source import source_of
 from triage.views.graph_picture import MOST_WHOLE, GraphPicture, makers_of

@@ -21,9 +21,8 @@ from corpus.errors import UserError
 from corpus.graphs.program import REF, Binding, Graph, GraphProgram, Input
 from corpus.target import Target
 from oracles.backends import backends, find_backend
-from oracles.backends.inductor import in_short
 from oracles.extras import comes_when_asked, comes_with_others, how_to_install, provide
-from oracles.judge import Judge
+from oracles.judge import Judge, in_short
 from oracles.sandbox.sandbox import Sandbox, SandboxError, describe_isolation
 from oracles.verdict import Run
 from triage.console.foot import doing

@@ -38,10 +38,12 @@ def grow_operator(growth: Growth, frame: Frame, target: Tensor, within: Within, 
     weighed = [(each, policy.weight(each)) for each in recognising(target)]
     fitting, weights = [each for each, by in weighed if by > 0], [by for _, by in weighed if by > 0]
     for _ in range(_TRIES if fitting else 0):
-        operator = growth.draws.weighted(fitting, weights)
+        named = [each for each in fitting if each.name == growth.foremost]
+        operator = named[0] if named else growth.draws.weighted(fitting, weights)
         call = operator.solve(growth.asking(frame), target)
         if call is None or not policy.accept(operator, call):
             continue
+        growth.foremost = ""
         wants = list(_wants(call.args))
         operands = iter(growth.grow_all(frame, wants, fuel - 1))
         args = [_spelled(growth, each, operands) for each in call.args]

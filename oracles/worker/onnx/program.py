@@ -52,6 +52,25 @@ def to_array(value: Any) -> Any:
     return value
 
 
+def evaluator_of(model: Any) -> Any:
+    """ONNX's own evaluator of a model."""
+    import onnx.reference
+
+    return onnx.reference.ReferenceEvaluator(model, new_ops=_lacking(model))
+
+
+def _lacking(model: Any) -> list[Any]:
+    """The operators that the evaluator has from a later opset only, and that have not changed since."""
+    import onnx.defs
+    from onnx.reference.ops.op_dequantize_linear import DequantizeLinear_19
+
+    opset = next((each.version for each in model.opset_import if not each.domain), 0)
+    if not 10 <= opset < 19:
+        return []
+    members = {"op_domain": "", "op_schema": onnx.defs.get_schema("DequantizeLinear", opset)}
+    return [type("DequantizeLinear", (DequantizeLinear_19,), members)]
+
+
 MOST_BYTES = 4 << 20
 """A larger model is no small example."""
 

@@ -159,6 +159,8 @@ class Builder:
             if name not in ("type", "regions")
         }
         regions = [each["graph"] for each in kwargs.get("regions", [])]
+        if op == "stablehlo.while" and len(regions) == 2 and _is_endless(*regions):
+            raise NotData("a loop whose condition nothing changes")
         if op in LIKE_OPERANDS:
             types = [each.type for each in operands]
         elif told is not None:
@@ -191,6 +193,15 @@ class Builder:
             said = in_short(str(error))
             if BROKEN.search(said):
                 raise NotData(said) from None
+
+
+def _is_endless(condition: Any, body: Any) -> bool:
+    """Whether a body hands on unchanged all that the condition reads of it."""
+    names = [name for name, *_ in condition["inputs"]]
+    text = json.dumps([condition["bindings"], [{"ref": each} for each in condition["outputs"]]])
+    asked = [place for place, name in enumerate(names) if json.dumps({"ref": name}) in text]
+    same = [name == out for (name, *_), out in zip(body["inputs"], body["outputs"])]  # noqa: B905
+    return all(same[place] for place in asked if place < len(same))
 
 
 def _flat(items: Any) -> "Iterator[Any]":

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from oracles.worker.arrays import literal
 from oracles.worker.onnx.program import to_array
 from oracles.worker.stablehlo.build import built
 from oracles.worker.stablehlo.tensors import WIDE, dtype_of
@@ -30,7 +31,12 @@ def _fitted(value: Any, dtype: str, double: bool) -> Any:
     return array.astype(dtype_of(WIDE.get(dtype, dtype))) if double else array
 
 
-def source(ir: Any, context: Any, program: bytes, inputs: "dict[str, Any]") -> "dict[str, Any]":
-    """The module's text as a string of Python, and the names of its inputs in order."""
-    text, _ = built(ir, context, program.decode(), False, None)
-    return {"module": text, "inputs": ", ".join(name for name, *_ in json.loads(program)["main"]["inputs"])}
+def source(
+    ir: Any, context: Any, program: bytes, inputs: "dict[str, Any]", bits: bool = False
+) -> "dict[str, Any]":
+    """`module`: an assignment of its text to `MODULE`; `inputs`: the values to call it with, as code."""
+    text, values, _ = prepared(ir, context, program, inputs, {}, None)
+    names = [name for name, *_ in json.loads(program)["main"]["inputs"]]
+    lines = [f"{literal(each, bits)},  # {name}" for each, name in zip(values, names)]  # noqa: B905
+    escaped = text.replace("\\", "\\\\")
+    return {"module": np.array(f'MODULE = """\\\n{escaped}"""'), "inputs": np.array("\n".join(lines))}

@@ -13,6 +13,7 @@ from typing import Any, Callable, ContextManager  # noqa: UP035 (Python 3.8)
 import torch
 
 from oracles.worker.onnx.operator import Unsupported
+from oracles.worker.timing import rounds
 from oracles.worker.torch import allowed
 
 
@@ -235,9 +236,8 @@ def on_device(settings: dict[str, Any]) -> ContextManager[Any]:
 def called_there(
     module: Any, feeds: list[Any], settings: dict[str, Any], enter: Callable[[str], None]
 ) -> Any:
-    """Call a module where the settings say; with `warm` once before the call that is timed."""
+    """Call a module where the settings say; where it is timed, again and again."""
     with on_device(settings):
-        if settings.get("warm"):
+        for _ in rounds(settings, enter):
             module(*feeds)
-            enter("execute")
         return module(*feeds)

@@ -15,6 +15,7 @@ import torch
 from torch._inductor import compile_fx, config
 from torch._inductor.compiler_bisector import CompilerBisector
 
+from oracles.worker.timing import rounds
 from oracles.worker.torch.graph import (
     constant,
     dynamic_dims,
@@ -83,9 +84,8 @@ def run_program(
         else:
             is_dynamic = mark_dims(document, given)
             call = compiled(module, backend, enter, dynamic=None if is_dynamic else False)
-        if settings.get("warm"):
+        for _ in rounds(settings, enter):
             call(*map(copied, given))
-            enter("execute")
         values = call(*given)
     found = results(document["main"]["outputs"], values)
     state = {**dict(zip(names, given)), **held(document, module)}  # noqa: B905 (Python 3.8)

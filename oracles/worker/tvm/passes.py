@@ -13,11 +13,12 @@ buffers have one dim as well: most passes take either form, and what the pipelin
 alone. The bodies around them must not be in dataflow blocks any more, where TVM looks for reshapes in them.
 """
 
-import operator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Iterable  # noqa: UP035 (Python 3.8)
 
 from oracles.worker.tvm.options import complaint, is_option
+from oracles.worker.tvm.pass_kinds import Pass, Step, base_of
+from oracles.worker.tvm.schedule import step_of
 
 LLVM = "llvm"
 """LLVM's own optimisations, as if they were one pass."""
@@ -35,59 +36,11 @@ One with vectorised loops has `lanes`, which passes over memory do not take; see
 """
 
 
-_PLACES = {
-    "": "tvm.relax.transform",
-    "tirx": "tvm.tirx.transform",
-    "s_tir": "tvm.s_tir.transform",
-    "backend": "tvm.relax.backend",
-}
-
-
-@dataclass(frozen=True)
-class Pass:
-    """A pass: `needs` must hold before it, nothing of `bars` may; then `gives` holds, and `takes` no more.
-
-    The name is that of a function in `tvm.relax.transform`, or begins with `tirx.`, `s_tir.` or `backend.`;
-    a colon stands before the word for its `arguments`. One `by` a function of `prepared` is called so.
-    """
-
-    name: str
-    needs: frozenset[str] = frozenset()
-    bars: frozenset[str] = frozenset()
-    gives: frozenset[str] = frozenset()
-    takes: frozenset[str] = frozenset()
-    arguments: tuple[Any, ...] = ()
-    by: str = ""
-
-    @property
-    def path(self) -> str:
-        """The full name of the pass's function, such as `tvm.relax.transform.FoldConstant`."""
-        family, _, name = base_of(self.name).rpartition(".")
-        return f"{_PLACES[family]}.{name}"
-
-    @property
-    def code(self) -> str:
-        """The expression that makes it."""
-        arguments = map(repr, self.arguments)
-        if self.by:
-            return f"lambda module: {self.by}({', '.join(('module', 'tvm', *arguments))})"
-        return f"{self.path}({', '.join(arguments)})"
-
-    def build(self) -> Any:
-        """The pass itself; in the worker, within the scope of a target."""
-        import tvm
-
-        if self.by:
-            from oracles.worker.tvm import prepared
-
-            make = getattr(prepared, self.by)
-            return lambda module: make(module, tvm, *self.arguments) if "main" in module else module
-        return operator.attrgetter(self.path[len("tvm.") :])(tvm)(*self.arguments)
-
-
-def base_of(name: str) -> str:
-    """The name of a pass without the word for its arguments, as TVM's log has it."""
-    return name.partition(":")[0]
+def pass_of(name: str) -> Pass:
+    """The pass of that name, or the step of a schedule; KeyError if there is none."""
+    if name not in PASSES and step_of(name) is not None:
+        return Step(name)
+    return PASSES[name]
 
 
 def _words(text: str) -> frozenset[str]:
@@ -366,7 +319,8 @@ IDLE_ON_LOOPS = _words(
 def facts_after(names: Iterable[str], facts: frozenset[str] = START) -> frozenset[str]:
     """The facts that hold of a module after these passes."""
     for name in _passes_in(names):
-        facts = facts - PASSES[name].takes | PASSES[name].gives
+        known = pass_of(name)
+        facts = facts - known.takes | known.gives
     return facts
 
 
@@ -377,9 +331,9 @@ def misplaced(names: Iterable[str], facts: frozenset[str] = START) -> str:
         if why := complaint(name):
             return why
     for name in _passes_in(names):
-        if name not in PASSES:
+        if name not in PASSES and step_of(name) is None:
             return f"there is no pass {name}"
-        missing, barred = PASSES[name].needs - facts, PASSES[name].bars & facts
+        missing, barred = pass_of(name).needs - facts, pass_of(name).bars & facts
         if missing:
             return f"{name} needs {' and '.join(sorted(missing))}: {_makers(missing)} before it"
         if barred:
@@ -404,7 +358,7 @@ def _passes_in(names: Iterable[str]) -> list[str]:
 
 def _place(name: str, found: list[str], start: frozenset[str]) -> bool:
     """Put a pass at the end, after what it needs; False where that cannot be had any more."""
-    wanted = PASSES[name]
+    wanted = pass_of(name)
     for fact in sorted(wanted.bars & facts_after(found, start)):
         taker = next((each.name for each in PASSES.values() if fact in each.takes), "")
         if not taker or not _place(taker, found, start):

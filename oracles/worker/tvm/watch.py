@@ -14,7 +14,8 @@ from tvm import relax
 
 from oracles.worker.tvm.inferred import contradiction
 from oracles.worker.tvm.options import config_of, is_option
-from oracles.worker.tvm.passes import PASSES, base_of
+from oracles.worker.tvm.pass_kinds import base_of
+from oracles.worker.tvm.passes import pass_of
 
 WORDS = re.compile(r"\b[RT]\.([a-z][\w.]*)\(|^\s*(for|if|while)\b", re.M)
 NO_WORDS = """
@@ -186,7 +187,7 @@ def apply_passes(module: Any, settings: dict[str, Any]) -> Any:
         before = Seen.of(module) if log else None
         if before:
             _say(f"{BEGINS} {own}")
-        module = PASSES[name].build()(module)
+        module = pass_of(name).build()(module)
         if before:
             before.compare(module, own)
     return module

@@ -80,15 +80,9 @@ def convert(x: Any, dtype: Any, saturates: bool = True) -> Any:
     is_short = dtype.itemsize == 1 and jnp.issubdtype(dtype, jnp.floating)
     if is_short and saturates and is_float(x):
         most = jnp.asarray(jnp.finfo(dtype).max, jnp.float32)
-        wide = x.astype(jnp.promote_types(x.dtype, jnp.float32))
+        wide = x.astype(jnp.float64 if x.dtype.itemsize == 8 else jnp.float32)
         return jnp.clip(wide, -most, most).astype(dtype)
-    if dtype.name in NIBBLES and is_float(x):
-        limits = jnp.iinfo(dtype)
-        x = jnp.clip(x, int(limits.min), int(limits.max))
     return x.astype(dtype)
-
-
-NIBBLES = ("int4", "uint4", "int2", "uint2")
 
 
 def cast(op: TracedOp) -> Function:
@@ -167,9 +161,15 @@ def hard_sigmoid(x: Any, alpha: Any, beta: Any) -> Any:
 
 
 def shrink(op: Op) -> Function:
-    """The function of ONNX's Shrink with these attributes."""
-    bias, limit = number(op, "bias"), number(op, "lambd")
-    return lambda x: jnp.where(x < -limit, x + bias, jnp.where(x > limit, x - bias, jnp.zeros_like(x)))
+    """The function of ONNX's Shrink with these attributes; integers are computed in float64."""
+    bias, limit = op.get("bias"), op.get("lambd")
+
+    def run(x: Any) -> Any:
+        wide = x if is_float(x) else x.astype(jnp.float64)
+        outer = jnp.where(wide < -limit, wide + bias, jnp.where(wide > limit, wide - bias, 0))
+        return outer.astype(x.dtype)
+
+    return run
 
 
 def bit_cast(op: TracedOp) -> Function:
@@ -199,6 +199,9 @@ ELEMENTWISE: dict[str, Lowering] = {
     "Mish": plain(lambda x: x * jnp.tanh(softplus(x))),
     "Gelu": lambda op: lambda x: nn.gelu(x, approximate=op.get("approximate") == b"tanh"),
     "Elu": lambda op: lambda x: elu(x, number(op, "alpha")),
+    "Celu": lambda op: (
+        lambda x: jnp.maximum(x, 0) + jnp.minimum(0, number(op, "alpha") * jnp.expm1(x / number(op, "alpha")))
+    ),
     "Selu": lambda op: lambda x: number(op, "gamma") * elu(x, number(op, "alpha")),
     "LeakyRelu": lambda op: lambda x: jnp.where(x < 0, number(op, "alpha") * x, x),
     "PRelu": plain(lambda x, slope: jnp.where(x < 0, slope * x, x)),

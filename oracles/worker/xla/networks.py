@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from onnx import helper
-from onnx.reference import ReferenceEvaluator
 
 from oracles.worker.onnx.operator import Function, Lowering, Op, plain, window
+from oracles.worker.onnx.program import evaluator_of
 from oracles.worker.xla.elementwise import is_float
 from oracles.worker.xla.recurrent import RECURRENT
 from oracles.worker.xla.traced import TracedOp
@@ -263,6 +263,24 @@ def batch_norm(op: Op) -> Function:
     return run
 
 
+def layer_norm(op: Op) -> Function:
+    """The function of ONNX's LayerNormalization with these attributes; short floats in float32."""
+    eps = op.get("epsilon")
+    rank = op.values[0].ndim
+    axes = tuple(range(op.get("axis") % rank, rank))
+
+    def run(x: Any, scale: Any, bias: Any = None) -> Any:
+        wide = x.astype(jnp.promote_types(x.dtype, jnp.float32))
+        mean = jnp.mean(wide, axes, keepdims=True)
+        centred = wide - mean
+        inverse = lax.rsqrt(jnp.mean(centred * centred, axes, keepdims=True) + jnp.asarray(eps, wide.dtype))
+        y = (centred * inverse).astype(x.dtype) * scale
+        found = (y if bias is None else y + bias, mean, inverse)
+        return found[: op.outputs] if op.outputs > 1 else found[0]
+
+    return run
+
+
 def instance_norm(op: Op) -> Function:
     """The function of ONNX's InstanceNormalization with these attributes."""
     eps = op.get("epsilon")
@@ -325,7 +343,27 @@ def along_one_axis(op: TracedOp, size: int, kept: dict[str, Any]) -> Any:
     model = helper.make_model(graph, opset_imports=op.scope.model.opset_import)
     arrays = {name: np.array(value, "f4" if name == "scales" else "i8") for name, value in kept.items()}
     rows = np.eye(size, dtype=np.float64)
-    return ReferenceEvaluator(model).run(None, {"x": rows, **arrays})[0]
+    return evaluator_of(model).run(None, {"x": rows, **arrays})[0]
+
+
+def dft(op: TracedOp) -> Function:
+    """The function of ONNX's DFT with these attributes: the last axis holds real and imaginary parts."""
+    x = op.values[0]
+    op.must(x.dtype in (np.float32, np.float64), f"dtype {x.dtype}")
+    axis = int(op.item(2, -2)) if op.opset >= 20 else op.get("axis")
+    axis %= x.ndim
+    size = int(op.item(1)) if op.has(1) else None
+    is_inverse, is_half = bool(op.get("inverse")), bool(op.get("onesided"))
+    op.must(not (is_inverse and is_half), "a real inverse")
+
+    def run(x: Any, *rest: Any) -> Any:
+        signal = x[..., 0] if x.shape[-1] == 1 else lax.complex(x[..., 0], x[..., 1])
+        found = (jnp.fft.ifft if is_inverse else jnp.fft.fft)(signal, size, axis)
+        if is_half:
+            found = lax.slice_in_dim(found, 0, found.shape[axis] // 2 + 1, axis=axis)
+        return jnp.stack([found.real, found.imag], -1)
+
+    return run
 
 
 def det(op: TracedOp) -> Function:
@@ -339,6 +377,7 @@ NETWORKS: dict[str, Lowering] = {
     "Gemm": gemm,
     "Einsum": einsum,
     "Det": det,
+    "DFT": dft,
     "MatMulInteger": plain(matmul_integer),
     "QLinearMatMul": matmul_quantized,
     "Conv": convolution,
@@ -353,6 +392,7 @@ NETWORKS: dict[str, Lowering] = {
     "GlobalLpPool": global_lp_pool,
     "LRN": lrn,
     "BatchNormalization": batch_norm,
+    "LayerNormalization": layer_norm,
     "InstanceNormalization": instance_norm,
     "Dropout": dropout,
     "Resize": resize,

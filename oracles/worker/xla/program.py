@@ -5,12 +5,13 @@ attributes come from the schema. A value that decides shapes is computed by ONNX
 """
 
 from functools import cache
-from typing import Any, Iterable  # noqa: UP035 (Python 3.8)
+from typing import Any
 
 import jax
 import numpy as np
 from onnx import AttributeProto, TensorProto, defs, helper, inliner, numpy_helper, shape_inference
 
+from oracles.worker.arrays import literal
 from oracles.worker.onnx.operator import Lowering, Unsupported
 from oracles.worker.onnx.program import fed_names, to_array
 from oracles.worker.xla.control import CONTROL
@@ -43,8 +44,10 @@ class Lowered:
     """A model as a jax function of its inputs and large weights, traced."""
 
     def __init__(self, model: Any, inputs: dict[str, Any]) -> None:
-        model = written_out(model)
+        model = inliner.inline_local_functions(model) if model.functions else model
         weights = {each.name: numpy_helper.to_array(each) for each in model.graph.initializer}
+        if any(value.dtype.kind in "OUS" for value in weights.values()):
+            raise Unsupported("a weight of strings: no lowering for them")
         large = {name: value for name, value in weights.items() if value.size > LARGE}
         fed = {name: checked(inputs[name]) for name in fed_names(model.graph)}
         scope = Scope(model, {**fed, **weights}, lower_node)
@@ -67,18 +70,12 @@ class Lowered:
     def source(self) -> dict[str, Any]:
         """`module`: an assignment of its text to `MODULE`; `inputs`: the list of what to call it with."""
         labels = [
-            jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(self.arguments)
+            jax.tree_util.keystr(path, simple=True)
+            for path, _ in jax.tree_util.tree_leaves_with_path(self.arguments)
         ]
         lines = [f"{literal(each)},  # {name}" for each, name in zip(self.arrays, labels)]  # noqa: B905
         text = self.traced.as_text().replace("\\", "\\\\")
         return {"module": np.array(f'MODULE = """\\\n{text}"""'), "inputs": np.array("\n".join(lines))}
-
-
-def literal(array: Any) -> str:
-    """An array as an expression of numpy."""
-    text = ", ".join(str(each) for each in array.reshape(-1))
-    shape = "" if array.ndim == 1 else f".reshape({array.shape})"
-    return f'np.array([{text}], "{array.dtype.name}"){shape}'
 
 
 def bytecode(traced: Any) -> bytes:
@@ -88,48 +85,11 @@ def bytecode(traced: Any) -> bytes:
     return bytes(mlir.module_to_bytecode(traced.compiler_ir("stablehlo")))
 
 
-def written_out(model: Any) -> Any:
-    """The model without functions: its own, and those of ONNX that stand for an operator."""
-    if model.functions:
-        model = inliner.inline_local_functions(model)
-    before: set[str] = set()
-    while (names := {node.op_type for node in nodes_in(model.graph)} & set(bodies())) - before:
-        with_defaults(model.graph, names)
-        typed = shape_inference.infer_shapes(model, data_prop=True)
-        chosen = [("", name) for name in sorted(names)]
-        try:
-            model = inliner.inline_selected_functions(typed, chosen, inline_schema_functions=True)
-        except RuntimeError as error:  # a body that depends on types that nothing infers
-            raise Unsupported(
-                f"{', '.join(sorted(names))}: no lowering for what ONNX cannot write out ({error})"
-            ) from error
-        before |= names
-    return model
-
-
-def with_defaults(graph: Any, names: set[str]) -> None:
-    """Write out what nodes of these operators leave out: a body may hand an attribute on."""
-    for node in nodes_in(graph):
-        given = {each.name for each in node.attribute}
-        for name, each in (
-            defs.get_schema(node.op_type, "").attributes.items() if node.op_type in names else ()
-        ):
-            if name not in given and each.default_value.type != AttributeProto.UNDEFINED:
-                node.attribute.append(each.default_value)
-
-
-def nodes_in(graph: Any) -> Iterable[Any]:
-    """Every node, those of bodies too."""
-    for node in graph.node:
-        yield node
-        for each in node.attribute:
-            if each.type == AttributeProto.GRAPH:
-                yield from nodes_in(each.g)
-
-
 def checked(given: Any) -> Any:
     """An input as an array, or a list of arrays."""
     value = to_array(given)
+    if value is None:
+        return None
     if isinstance(value, list):
         return [checked(each) for each in value]
     if not isinstance(value, np.ndarray) or value.dtype.kind in "OUS":
@@ -139,11 +99,46 @@ def checked(given: Any) -> Any:
 
 def lower_node(node: Any, values: list[Any], scope: Scope) -> Any:
     """The result of one node, or the tuple of them; raises `Unsupported`."""
-    if node.domain not in ("", "ai.onnx") or node.op_type not in TABLE:
+    is_standard = node.domain in ("", "ai.onnx")
+    if is_standard and node.op_type in bodies():
+        return written_out(node, values, scope)
+    if not is_standard or node.op_type not in TABLE:
         raise Unsupported(f"operator {node.domain}{node.op_type} has no lowering to jax")
     op = TracedOp(node, attributes_of(node, scope.opset), values, scope)
     function = TABLE[node.op_type](op)
     return function(*(jax.numpy.asarray(each) if isinstance(each, np.ndarray) else each for each in values))
+
+
+def written_out(node: Any, values: list[Any], scope: Scope) -> Any:
+    """The result of a node by the body that ONNX's schema has for operands of these types."""
+    given = {name: value for name, value in zip(node.input, values) if name}  # noqa: B905 (Python 3.8)
+    if any(isinstance(each, list) for each in given.values()):
+        raise Unsupported(f"{node.op_type}: no lowering for sequences")
+    whole = type(node)()
+    whole.CopyFrom(node)
+    given_names = {each.name for each in node.attribute}
+    schema = defs.get_schema(node.op_type, scope.opset, "")
+    for name, each in schema.attributes.items():  # a body may hand an attribute on
+        if name not in given_names and each.default_value.type != AttributeProto.UNDEFINED:
+            whole.attribute.append(each.default_value)
+    inputs = [typed(name, value) for name, value in given.items()]
+    outputs = [helper.make_empty_tensor_value_info(name) for name in node.output if name]
+    graph = helper.make_graph([whole], "body", inputs, outputs)
+    model = helper.make_model(graph, opset_imports=scope.model.opset_import)
+    model = inliner.inline_selected_functions(
+        shape_inference.infer_shapes(model), [("", node.op_type)], inline_schema_functions=True
+    )
+    if any(each.op_type == node.op_type for each in model.graph.node):
+        raise Unsupported(f"{node.op_type}: no lowering for opset {scope.opset}")
+    found = dict(zip([each.name for each in outputs], scope.within(model.graph).outputs(given)))  # noqa: B905
+    results = tuple(found.get(name) for name in node.output)
+    return results if len(results) > 1 else results[0]
+
+
+def typed(name: str, value: Any) -> Any:
+    """The declaration of a traced value."""
+    element = helper.np_dtype_to_tensor_dtype(np.dtype(value.dtype))
+    return helper.make_tensor_value_info(name, element, list(value.shape))
 
 
 def attributes_of(node: Any, opset: int) -> dict[str, Any]:

@@ -4,9 +4,12 @@ from typing import Any, Callable  # noqa: UP035 (Python 3.8)
 
 import numpy as np
 from onnx import helper, numpy_helper
-from onnx.reference import ReferenceEvaluator
 
 from oracles.worker.onnx.operator import Op, Unsupported
+from oracles.worker.onnx.program import evaluator_of
+
+MOST_ELEMENTS = 1 << 36
+"""No value has more elements: XLA itself ends the process at sizes beyond all machines."""
 
 LowerNode = Callable[[Any, "list[Any]", "Scope"], Any]
 
@@ -46,19 +49,23 @@ class Scope:
             operands = [self.values[name] if name else None for name in node.input]
             found = self.lower(node, operands, self)
             several = found if isinstance(found, tuple) else (found,)
+            if any(getattr(each, "size", 0) > MOST_ELEMENTS for each in several):
+                raise MemoryError(f"{node.op_type}: no machine has room for its result")
             self.values.update({name: each for name, each in zip(node.output, several) if name})  # noqa: B905
         return [self.values[each.name] for each in self.graph.output]
 
     def known_value(self, name: str) -> Any:
         """The value of a tensor by ONNX's own evaluator. Raises Unsupported for one that a loop changes."""
+        if isinstance(self.values.get(name), np.ndarray):  # of a size that is part of a type
+            return self.values[name]
         if name not in self.known:
             nodes, leaves = self._needed(name)
             output = helper.make_empty_tensor_value_info(name)
             inputs = [helper.make_empty_tensor_value_info(each) for each in leaves]
             graph = helper.make_graph(nodes, "needed", inputs, [output])
             model = helper.make_model(graph, opset_imports=self.model.opset_import)
-            found = ReferenceEvaluator(model).run(None, {each: self.known[each] for each in leaves})
-            self.known[name] = found[0]
+            given = {each: self.known.get(each, self.values.get(each)) for each in leaves}
+            self.known[name] = evaluated(model, given)
         return self.known[name]
 
     def _needed(self, name: str) -> "tuple[list[Any], list[str]]":
@@ -69,7 +76,7 @@ class Scope:
         while waiting:
             each, is_done = waiting.pop()
             node = self.makers.get(each)
-            if each in self.known or not each:
+            if each in self.known or not each or isinstance(self.values.get(each), np.ndarray):
                 leaves.update({each: None} if each else {})
             elif node is None:
                 raise Unsupported(f"no lowering for a size that is known within a loop only ({each})")
@@ -79,6 +86,15 @@ class Scope:
                 waiting.append((each, True))
                 waiting.extend((other, False) for other in _read(node))
         return chosen, list(leaves)
+
+
+def evaluated(model: Any, given: dict[str, Any]) -> Any:
+    """What ONNX's evaluator gives; it lacks forms of operators that others have. Raises Unsupported there."""
+    try:
+        return evaluator_of(model).run(None, given)[0]
+    except Exception as error:
+        name = model.graph.node[-1].op_type
+        raise Unsupported(f"{name}: no lowering for a size that ONNX's evaluator cannot compute") from error
 
 
 def _read(node: Any) -> "list[str]":

@@ -38,7 +38,7 @@ class Bug:
     `culprits` the words that name the pass, operator or file that `change`, the mend, is about, and `least`
     the fewest nodes that show it, by hand. Bugs of one `cause` are one bug told twice. `oracles` are those
     that see it, where the un-optimised kernel is wrong, too. `domains` are written as `NAME:VERSION`. Those
-    that are not hosted are reduced as they were told.
+    that are not hosted are reduced as they were told. A slow one is held `against` a release without it.
     """
 
     id: str
@@ -60,6 +60,7 @@ class Bug:
     domains: tuple[str, ...] = ()
     target: str = "ort"
     is_hosted: bool = True
+    against: str = ""
 
     @property
     def release(self) -> str:

@@ -58,4 +58,13 @@ CONTRIB = (
         (FROM_FIRST, FROM_FIRST), "exception", ("ConstantFolding", "SequenceMap"), "optimise", least=3,
         cause="sequence-map", change=16330,
     ),
+    Bug(
+        "comparison-not-folded", 32130, "GreaterOrEqual of constants below opset 16 is no longer folded",
+        "g (float[8] x) => (float[8] y) <int64[2] shape = {400, 500}, int64 axis = {0}>"
+        " { one = ConstantOfShape<value = float[1] {1}>(shape) two = CumSum(one, axis)"
+        " g = GreaterOrEqual(one, two) k = Cast<to=1>(g) r = ReduceMax<keepdims=0>(k) y = Mul(x, r) }",
+        lambda: {"x": np.arange(8, dtype=np.float32)},
+        ("1.27.0", "1.32.0"), "perf", ("ConstantFolding", "GreaterOrEqual"), seen_on="1.27.0", opset=13,
+        is_hosted=False, against="1.26.0",
+    ),
 )  # fmt: skip

@@ -84,6 +84,7 @@ KERNELS = (
         lambda: {"q": floats(0, 1, 2, 3, 4), "k": floats(1, 1, 2, 3, 4), "v": floats(2, 1, 2, 3, 4),
                  "m": np.where(np.tri(3), 0, -np.inf).astype(np.float32)},
         ("1.23.2", "1.26.0"), "mismatch", ("Attention",), least=1, opset=23, change=28379,
+        oracles="backends",
     ),
     Bug(
         "layer-norm-scale-a-batch", 18184, "LayerNormalization refuses a scale that broadcasts",

@@ -1,8 +1,8 @@
 """`python -m tests.bench.realbugs.peers OUT [ID…]` reduces the same models by what else people have.
 
-Polygraphy's `debug reduce`, in both modes or those of `CRUX_PEER_MODES`, and onnx's extractor with bisection
-over the nodes' order. All ask one process on the bug's release, and are given the recorded values of what
-they cut. `OUT` is a folder of `score`.
+Polygraphy's `debug reduce`, in both modes or those of `CRUX_PEER_MODES`, onnx's extractor with bisection
+over the nodes' order, and Shrink Ray over the model's text. All ask one process on the bug's release, and are
+given the recorded values of what they cut. `OUT` is a folder of `score`, whose table takes the results.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -23,31 +23,37 @@ from onnx.utils import Extractor
 
 from tests.bench.realbugs.bug import Bug
 from tests.bench.realbugs.bugs import BUGS
-from tests.bench.realbugs.score import python_of
+from tests.bench.realbugs.score import PEERS, python_of
 
-WANTED = ("polygraphy==0.53.6", "onnx_graphsurgeon")
+WANTED = ("polygraphy==0.53.6", "onnx_graphsurgeon", "shrinkray")
 SERVER = Path(__file__).with_name("peer_server.py")
-SECONDS = 900
+SECONDS = float(os.environ.get("CRUX_PEER_SECONDS", "900"))
 MODES = os.environ.get("CRUX_PEER_MODES", "bisect,linear").split(",")
 
 
 def main(out: Path, ids: list[str]) -> None:
     """Print a row for each bug: nodes and checks of each tool, beside crux's."""
-    polygraphy = _installed(out / "polygraphy")
-    heads = ["bug", "crux", *(f"polygraphy {mode}" for mode in MODES), "extractor"]
+    tools = _installed(out / "polygraphy")
+    polygraphy, shrinkray = tools / "polygraphy", tools / "shrinkray"
+    named = {
+        **{f"polygraphy {mode}": _by_polygraphy(polygraphy, mode) for mode in MODES},
+        "extractor": _by_extractor,
+        "Shrink Ray": _by_shrink_ray(shrinkray),
+    }
+    heads = ["bug", "crux", *named]
     print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
     for bug in BUGS:
         row = out / bug.id / "row.json"
         if row.exists() and bug.target == "ort" and (not ids or bug.id in ids):
             ours = json.loads(row.read_text())
-            cells = [f"{ours.get('reduce.nodes')} nodes, {ours.get('reduce.checks')} checks"]
-            tools = [_by_polygraphy(polygraphy, mode) for mode in MODES]
-            cells += [_reduced(bug, out / bug.id, tool) for tool in (*tools, _by_extractor)]
+            left = {name: _reduced(bug, out / bug.id, tool) for name, tool in named.items()}
+            (out / bug.id / PEERS).write_text(json.dumps(left))
+            cells = [f"{ours.get('reduce.nodes')} nodes, {ours.get('reduce.checks')} checks", *left.values()]
             print(f"| {bug.id} | {' | '.join(cells)} |", flush=True)
 
 
 def _installed(folder: Path) -> Path:
-    """Polygraphy in an environment of its own, which sees this one's packages."""
+    """The folder of programs of an environment with the tools, which sees this one's packages."""
     python = folder / "bin" / "python"
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
@@ -55,7 +61,7 @@ def _installed(folder: Path) -> Path:
         ask = "import sysconfig; print(sysconfig.get_path('purelib'))"
         place = subprocess.check_output([python, "-c", ask], text=True).strip()
         Path(place, "ours.pth").write_text(sysconfig.get_path("purelib"))
-    return folder.absolute() / "bin" / "polygraphy"
+    return folder.absolute() / "bin"
 
 
 Ask = Callable[[Path], bool]
@@ -117,6 +123,43 @@ def _by_polygraphy(tool: Path, mode: str) -> Tool:
             subprocess.run([*command, *check], cwd=work, capture_output=True, timeout=SECONDS, check=False)
         except subprocess.TimeoutExpired:
             return None
+        return left
+
+    return reduce
+
+
+TEXT = """
+import subprocess, sys
+import onnx.parser
+try:
+    model = onnx.parser.parse_model(sys.stdin.read())
+    onnx.checker.check_model(model, full_check=True)
+except Exception:
+    sys.exit(2)
+onnx.save(model, "text.onnx")
+sys.exit(subprocess.run(["sh", "ask.sh", "text.onnx"]).returncode != 1)
+"""
+"""Exits with 0 where the text of a model that onnx's checker takes fails in the same way."""
+
+
+def _by_shrink_ray(tool: Path) -> Tool:
+    """The least text, by a reducer that knows no models."""
+
+    def reduce(model: Path, work: Path, script: Path, ask: Ask) -> Path | None:
+        (work / "text.py").write_text(TEXT)
+        (work / "model.txt").write_text(onnx.printer.to_text(onnx.load(model)))
+        test, left_text = work / "text.sh", work / "left.txt"
+        left_text.unlink(missing_ok=True)
+        test.write_text(f"#!/bin/sh\ncd {work} && exec {sys.executable} text.py\n")
+        test.chmod(0o755)
+        command = [tool, "--parallelism", "1", "--timeout", "20", "--target", left_text, test]
+        with suppress(subprocess.TimeoutExpired):  # the best so far lies in the file by then
+            command = [*command, work / "model.txt"]
+            subprocess.run(command, cwd=work, capture_output=True, timeout=SECONDS, check=False)
+        if not left_text.exists():
+            return None
+        left = work / "text-left.onnx"
+        onnx.save(onnx.parser.parse_model(left_text.read_text()), left)
         return left
 
     return reduce

@@ -25,6 +25,7 @@ from oracles.naming import Signature
 from tests.bench.realbugs.bug import Bug
 from tests.bench.realbugs.bugs import ASIDE, BUGS
 from tests.bench.realbugs.host import within_host
+from tests.bench.realbugs.page import write_page
 from tests.bench.realbugs.torch_host import TorchBug
 from triage.bisection.environments import EnvironmentCache, cache_folder
 from triage.bisection.package_index import list_releases
@@ -35,6 +36,8 @@ from triage.console.options import CaseOptions
 
 CRUX = str(Path(sys.executable).with_name("crux"))
 SECONDS = 1200
+PEERS = "peers.json"
+"""In a bug's folder: by tool what it left of the model."""
 Row = dict[str, Any]
 
 
@@ -51,7 +54,9 @@ def main(arguments: Sequence[str]) -> None:
     chosen = [replace(bug, is_hosted=False) for bug in chosen] if asked.bare else chosen
     rows = [_scored(bug, asked.out / bug.id, asked.skip) for bug in chosen]
     rows = [{**row, "grouped": _is_grouped(row, rows)} for row in rows]
-    text = table(rows)
+    lines = cells(rows, asked.out)
+    text = table(lines)
+    write_page(asked.out, chosen, rows, lines)
     (asked.out / "score.json").write_text(json.dumps(rows, indent=1))
     (asked.out / "score.md").write_text(text)
     print(text)
@@ -105,6 +110,8 @@ def _crux(*words: object) -> tuple[Row, float]:
 def _on(bug: Bug, release: str) -> list[str]:
     oracles = ["--oracles", bug.oracles] if bug.oracles else []
     where = f"{bug.target}@python={python_of(bug, release)}" if bug.package else bug.target
+    if bug.against:
+        where, oracles = f"{where}@against={python_of(bug, bug.against)}", ["--symptom", "slow"]
     return ["--target", where, *oracles]
 
 
@@ -221,20 +228,34 @@ COLUMNS = {
 }
 
 
-def table(rows: Sequence[Row]) -> str:
-    """The score as a table: one row a bug, and the shares below."""
-    lines = [f"| bug | {' | '.join(COLUMNS)} | nodes | checks | CPU s |", f"|{'---|' * (len(COLUMNS) + 4)}"]
+def cells(rows: Sequence[Row], folder: Path) -> list[list[str]]:
+    """The score as a table: its heads, one row a bug with what other tools left of it, and the shares."""
+    peers = {str(row["id"]): _peers(folder / row["id"]) for row in rows}
+    tools = list(dict.fromkeys(tool for told in peers.values() for tool in told))
+    made = [["bug", *COLUMNS, "nodes", "checks", "CPU s", *tools]]
     for row in rows:
         marks = [{True: "yes", False: "NO", None: "–"}[row.get(key)] for key in COLUMNS.values()]
         nodes = f"{row.get('reduce.nodes', '')} of {row.get('reduce.least', '')}"
-        numbers_of = [nodes, str(row.get("reduce.checks", "")), str(row.get("reduce.cpu", ""))]
-        lines.append(f"| {row['id']} | {' | '.join([*marks, *numbers_of])} |")
+        costs = [str(row.get(f"reduce.{key}", "")) for key in ("checks", "cpu")]
+        made.append([row["id"], *marks, nodes, *costs, *(peers[row["id"]].get(tool, "–") for tool in tools)])
     shares = []
     for key in COLUMNS.values():
         known = [row[key] for row in rows if row.get(key) is not None]
         shares.append(f"{sum(known)} of {len(known)}")
     medians = [_median(rows, key) for key in ("reduce.checks", "reduce.cpu")]
-    return "\n".join([*lines, f"| all | {' | '.join([*shares, '', *medians])} |", ""])
+    return [*made, ["all", *shares, "", *medians, *("" for _ in tools)]]
+
+
+def _peers(folder: Path) -> dict[str, str]:
+    path = folder / PEERS
+    told: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
+    return told
+
+
+def table(lines: Sequence[Sequence[str]]) -> str:
+    """The cells as Markdown."""
+    heads, *rows = (f"| {' | '.join(each)} |\n" for each in lines)
+    return "".join([heads, f"|{'---|' * len(lines[0])}\n", *rows])
 
 
 def _median(rows: Sequence[Row], key: str) -> str:

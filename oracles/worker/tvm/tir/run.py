@@ -31,8 +31,10 @@ from tvm.tirx.build import split_host_device_mods, tir_to_runtime
 
 from oracles.worker.onnx.program import to_array
 from oracles.worker.tvm.options import is_option
-from oracles.worker.tvm.passes import LEAST, PASSES, base_of
+from oracles.worker.tvm.pass_kinds import base_of
+from oracles.worker.tvm.passes import LEAST, pass_of
 from oracles.worker.tvm.tir.build import build_module
+from oracles.worker.tvm.tir.edges import EDGE, between_edges
 from oracles.worker.tvm.watch import IllFormed, apply_passes, configured, instrumented
 
 
@@ -55,7 +57,7 @@ def checked_passes(module: Any, settings: dict[str, Any]) -> Any:
         if is_option(name) or base_of(name) in (settings.get("disabled_passes") or ()):
             continue
         before = tvm_ffi.structural_hash(module)
-        after = PASSES[name].build()(module)
+        after = pass_of(name).build()(module)
         if tvm_ffi.structural_hash(module) != before:
             raise InputChanged(f"{name} changes the module that it is given")
         if was_sound and (why := flaw(after)):
@@ -67,11 +69,11 @@ def checked_passes(module: Any, settings: dict[str, Any]) -> Any:
 
 def _must_run_again(name: str, module: Any, was_sound: bool) -> None:
     """A pass whose own result does not bar it runs on that as well, and leaves it well-formed."""
-    wanted = PASSES[name]
+    wanted = pass_of(name)
     if wanted.gives & wanted.bars or wanted.takes & wanted.needs:
         return
     try:
-        twice = PASSES[name].build()(module)
+        twice = pass_of(name).build()(module)
     except Exception as error:
         raise NotAgain(f"{name} fails on what it has made: {str(error).strip()[-300:]}") from error
     if was_sound and (why := flaw(twice)):
@@ -207,7 +209,8 @@ def run_program(
         return {}
     function = compiled[entry]  # what compiles it for this machine
     enter("execute")
-    return called(function, document["functions"][entry], inputs, outputs, device)
+    edge = 0 if settings.get("guarded") else int(settings.get("poison", EDGE))
+    return called(function, document["functions"][entry], inputs, outputs, device, edge)
 
 
 def entered(module: Any, entry: str) -> Any:
@@ -239,11 +242,17 @@ def _made(code: str) -> Any:
 
 
 def called(
-    compiled: Any, function: dict[str, Any], inputs: dict[str, Any], outputs: Any, device: Any
+    compiled: Any,
+    function: dict[str, Any],
+    inputs: dict[str, Any],
+    outputs: Any,
+    device: Any,
+    edge: int = EDGE,
 ) -> dict[str, Any]:
     """Call the compiled function once: parameters in order, buffers filled, results copied back.
 
-    Raises WrittenBeyond where it has written beside one of them in this machine's memory.
+    On this machine's CPU buffers stand between bytes of an `edge`; without one, and elsewhere, they are TVM's
+    own. Raises WrittenBeyond where it has written beside one of them.
     """
     passed, kept, edged = [], {}, {}
     for item in function["params"]:
@@ -251,34 +260,20 @@ def called(
             passed.append(to_array(inputs[item[0]]).reshape(()).item())
             continue
         name, array = item["name"], to_array(inputs[item["name"]])
-        if device in (None, tvm.cpu()) and array.dtype.kind in "biuf":
-            edged[name] = between_edges(array)
+        if edge and device in (None, tvm.cpu()) and array.dtype.kind in "biuf":
+            edged[name] = between_edges(array, edge, at_start=len(passed) % 2 == 1)
             kept[name] = tvm.runtime.from_dlpack(edged[name][1])
         else:
             kept[name] = tvm.runtime.tensor(array, device)
         passed.append(kept[name])
     returned = compiled(*passed)
-    for name, (edges, _) in edged.items():
-        if any((edge != EDGE).any() for edge in edges):
+    for name, (around, _) in edged.items():
+        if any((each != edge).any() for each in around):
             raise WrittenBeyond(f"memory: write beyond the buffer {name}")
     found = {name: value.numpy() for name, value in kept.items()}
     if function["returns"] not in ("void", "missing") or returned is not None:
         found[RETURNED] = number(returned, function["returns"])
     return found if outputs is None else {name: found[name] for name in outputs}
-
-
-EDGE, EDGES = 0x3E, 256
-"""The byte around a buffer, and how many bytes there are before and after it."""
-
-
-def between_edges(array: Any) -> tuple[tuple[Any, Any], Any]:
-    """A copy of an array, aligned as TVM's own memory is, and the bytes before and after it."""
-    memory = np.full(array.nbytes + 2 * EDGES + 64, EDGE, np.uint8)
-    start = -memory.ctypes.data % 64 + EDGES
-    end = start + array.nbytes
-    view = memory[start:end].view(array.dtype).reshape(array.shape)
-    view[...] = array
-    return (memory[start - EDGES : start], memory[end : end + EDGES]), view
 
 
 def number(value: Any, dtype: str) -> Any:

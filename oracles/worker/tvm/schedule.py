@@ -1,0 +1,145 @@
+"""Steps of a schedule by name: `s_tir.schedule.split:block0:1:4` splits the second loop of a block by 4.
+
+A name holds a primitive of TVM's `Schedule`, then what it is called with: blocks by name, loops by their
+place around a block, numbers. From it come the call itself and its text.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Callable, Iterator, Optional, Tuple  # noqa: UP035 (Python 3.8)
+
+PREFIX = "s_tir.schedule."
+_NAME = re.compile(r"s_tir\.schedule\.(\w+)((?::\w{1,40})+)")
+
+Argument = Tuple[str, Callable[[Any], Any]]  # noqa: UP006
+"""The text of an argument, and its value for a schedule `s`."""
+
+
+def _block(words: Iterator[str]) -> Argument:
+    name = next(words)
+    if not name.isidentifier():
+        raise ValueError(name)
+    return repr(name), lambda s: name
+
+
+def _number(words: Iterator[str]) -> Argument:
+    number = int(next(words))
+    return str(number), lambda s: number
+
+
+def _loop(words: Iterator[str]) -> Argument:
+    (text, block), (place, number) = _block(words), _number(words)
+    return f"s.get_loops({text})[{place}]", lambda s: s.get_loops(block(s))[number(s)]
+
+
+def _next_loop(words: Iterator[str]) -> Argument:
+    """The loop inside the one that follows; its words are not used up."""
+    (text, block), (_, number) = _block(words), _number(words)
+    place = number(None) + 1
+    return f"s.get_loops({text})[{place}]", lambda s: s.get_loops(block(s))[place]
+
+
+def _factors(words: Iterator[str]) -> Argument:
+    text, number = _number(words)
+    return f"[None, {text}]", lambda s: [None, number(s)]
+
+
+def _just(value: Any) -> Callable[[Iterator[str]], Argument]:
+    return lambda words: (repr(value), lambda s: value)
+
+
+def _turned(words: Iterator[str]) -> Argument:
+    return "lambda *i: i[::-1]", lambda s: lambda *i: i[::-1]
+
+
+def _swapped(words: Iterator[str]) -> Argument:
+    return "lambda i, j: (j, i)", lambda s: lambda i, j: (j, i)
+
+
+_GLOBAL, _FIRST, _READ, _WRITTEN = map(_just, ("global", 0, ("read", 0), ("write", 0)))
+PRIMITIVES: dict[str, tuple[Callable[[Iterator[str]], Argument], ...]] = {
+    "split": (_loop, _factors),
+    "loop_partition": (_loop, _factors),
+    "fuse": (_loop, _next_loop),
+    "reorder": (_next_loop, _loop),
+    "parallel": (_loop,),
+    "vectorize": (_loop,),
+    "unroll": (_loop,),
+    "add_unit_loop": (_loop,),
+    "cache_read": (_block, _number, _GLOBAL),
+    "cache_write": (_block, _FIRST, _GLOBAL),
+    "compute_at": (_block, _loop),
+    "reverse_compute_at": (_block, _loop),
+    "compute_inline": (_block,),
+    "reverse_compute_inline": (_block,),
+    "rfactor": (_loop, _number),
+    "decompose_reduction": (_block, _loop),
+    "decompose_padding": (_block, _loop),
+    "blockize": (_loop,),
+    "reindex": (_block, _READ),
+    "transform_layout": (_block, _WRITTEN, _turned),
+    "transform_block_layout": (_block, _swapped),
+    "storage_align": (_block, _FIRST, _FIRST, _number, _number),
+    "rolling_buffer": (_block, _FIRST),
+}
+"""What each primitive takes."""
+
+_SHARED = {"fuse", "reorder"}
+"""Those of two loops, the outer one named."""
+
+
+def step_of(name: str) -> Optional[tuple[str, Callable[[Any], Any]]]:  # noqa: UP045
+    """The text of a step's call on a schedule `s`, and the call; None for a name that is no step's."""
+    found = _NAME.fullmatch(name)
+    kinds = PRIMITIVES.get(found[1]) if found else None
+    if found is None or kinds is None:
+        return None
+    words = found[2][1:].split(":")
+    try:
+        rest = iter(words)
+        arguments = [kind(iter(words) if found[1] in _SHARED else rest) for kind in kinds]
+    except (ValueError, StopIteration):
+        return None
+    if found[1] not in _SHARED and next(rest, None) is not None:
+        return None
+    primitive = found[1]
+    text = f"s.{primitive}({', '.join(each for each, _ in arguments)})"
+    return text, lambda s: getattr(s, primitive)(*(value(s) for _, value in arguments))
+
+
+def code_of_step(name: str) -> str:
+    """The expression that makes a pass of a step."""
+    step = step_of(name)
+    assert step is not None
+    made = f"(lambda s: ({step[0]}, s.mod)[1])(tvm.s_tir.Schedule(module))"
+    return f"tvm.transform.module_pass(lambda module, context: {made}, opt_level=0, name={name!r})"
+
+
+def _parameters(module: Any) -> list[int]:
+    import tvm_ffi
+
+    types = (each.ty for _, function in module.functions.items() for each in function.params)
+    return [tvm_ffi.structural_hash(each) for each in types]
+
+
+def built_step(name: str) -> Any:
+    """A step as a pass, in the worker; what TVM refuses, or what changes parameters, leaves the module."""
+    import tvm
+    from tvm.s_tir.schedule.schedule import ScheduleError
+
+    step = step_of(name)
+    assert step is not None
+
+    def change(module: Any, context: Any) -> Any:
+        schedule = tvm.s_tir.Schedule(module)
+        names = [var.name_hint for var in module.functions]
+        if "main" not in names:  # where TVM looks by itself
+            schedule.work_on(names[0])
+        try:
+            step[1](schedule)
+        except (ScheduleError, IndexError):
+            return module
+        return schedule.mod if _parameters(schedule.mod) == _parameters(module) else module
+
+    return tvm.transform.module_pass(change, opt_level=0, name=name)

@@ -1,0 +1,87 @@
+"""Chains of blocks, and schedules over them: a scheduled program computes what the unscheduled one does."""
+
+import ast
+
+import pytest
+
+from corpus.case import Case
+from corpus.target import Target
+from corpus.tir.document import to_bytes
+from corpus.tir.scopes import is_well_formed
+from corpus.tir.tree import Block
+from corpus.tir.walk import statements
+from generators.language.values import RandomSource
+from generators.tir.extremes import has_extremes, inputs_of
+from generators.tir.programs import is_sound, make_program
+from generators.tir.stages import _STEPS, drawn_schedule, staged
+from oracles.judge import Judge
+from oracles.tir.interpreter import interpret
+from oracles.verdict import Outcome
+from oracles.worker.tvm.passes import PLAIN_LOOPS, misplaced, pass_of
+from oracles.worker.tvm.schedule import PREFIX, PRIMITIVES
+from reducer.api import reduce_case
+from reducer.options import Options
+
+DRAWN = [(seed, RandomSource(f"stages/{seed}")) for seed in range(60)]
+MODULES = [(seed, draws, staged(draws, "main", extreme=has_extremes(seed))) for seed, draws in DRAWN]
+SOUND = [each for each in MODULES if is_sound(each[2], each[0])]
+
+
+def test_chains_are_well_formed_and_nearly_all_defined():
+    assert all(is_well_formed(module) for _, _, module in MODULES)
+    assert len(SOUND) >= 0.9 * len(MODULES)
+    blocks = [
+        each for _, _, module in SOUND for each in statements((module.main,)) if isinstance(each, Block)
+    ]
+    assert any(each.init is not None for each in blocks)
+
+
+def test_every_primitive_is_drawn_and_its_step_has_a_text():
+    assert set(_STEPS) == set(PRIMITIVES)
+    steps = {step for _, draws, module in SOUND for step in drawn_schedule(draws, module)}
+    assert len({step.split(":")[0] for step in steps}) == len(PRIMITIVES)
+    for step in steps:
+        ast.parse(pass_of(step).code)
+    assert misplaced(("s_tir.schedule.split:block0:0:4",), PLAIN_LOOPS)
+    for unknown in ("split:block0:0:4:4", "split:block0", "split:block0:0:x", "undo:block0", "fuse:a.b:0"):
+        assert misplaced((PREFIX + unknown,)) == f"there is no pass {PREFIX}{unknown}"
+
+
+def test_tvm_computes_what_the_interpreter_does_with_a_schedule_and_without():
+    """Half of the chains are scheduled; what is not clean together gets a verdict, and no value is wrong."""
+    cases = []
+    for place, (seed, draws, module) in enumerate(SOUND[:32]):
+        steps = [each for each in drawn_schedule(draws, module) if "reindex" not in each and place % 2]
+        cases.append(Case("tir", to_bytes(module), inputs_of(module, seed)).with_passes(tuple(steps)))
+    with Judge(Target("tvm"), format="tir") as judge:
+        looks = judge.look(cases)
+        rest = [judge.verdict(case) for case, look in zip(cases, looks, strict=True) if look is None]
+    assert len(rest) <= 4, [each.title for each in rest]
+    assert not [each.title for each in rest if each.outcome is Outcome.MISMATCH]
+
+
+def test_programs_start_as_chains_and_are_scheduled():
+    made = [make_program(seed, 8) for seed in range(60)]
+    scheduled = [each for each in made if any(name.startswith(PREFIX) for name in each.passes)]
+    assert len(scheduled) >= 6
+    assert all(interpret(each.module, each.inputs, trials=0).is_defined for each in scheduled)
+
+
+@pytest.mark.slow
+def test_a_wrong_result_of_a_schedule_is_reduced_to_the_steps_that_it_takes(tmp_path):
+    """TVM 0.27: what `blockize` leaves of a block, `reindex` reads wrongly."""
+    seed = 1020
+    module = staged(RandomSource(f"st/{seed}"), "main", extreme=has_extremes(seed))
+    steps = [
+        "parallel:block0:0",
+        "blockize:block0:0",
+        "split:block0:0:4",
+        "reindex:block0",
+        "unroll:block0:0",
+    ]
+    case = Case("tir", to_bytes(module), inputs_of(module, seed), Target("tvm"))
+    case = case.with_passes(tuple(PREFIX + step for step in steps))
+    result = reduce_case(case, tmp_path / "out", Options(target=case.target))
+    assert result.verdict is not None
+    assert result.verdict.outcome is Outcome.MISMATCH
+    assert len(result.case.passes) <= 2
