@@ -130,7 +130,8 @@ def torch(recorder: Any, module: Any) -> None:
 
 def compiled(recorder: Any, self: Any, graph: Any, values: Any, **named: Any) -> Facts:
     """Keep a graph of dynamo's with what it is called with; one with transforms by what it dispatches."""
-    from oracles.worker.torch.capture import NotData, document, traced
+    from oracles.worker.torch.capture import document, traced
+    from oracles.worker.torch.data import NotData
 
     backend = getattr(self, "compiler_name", "inductor")
     target = f"inductor@backend={backend}" if str(backend).startswith("aot_eager") else "inductor"
