@@ -10,6 +10,7 @@ import re
 from dataclasses import replace
 
 from corpus.case import Case
+from oracles.abilities import language_of
 from oracles.numerics.compare import Tolerance, compare_outputs
 from oracles.sandbox.executor import Executor
 from oracles.verdict import Config, Mark, Outcome, Phase, Run, Status, Verdict
@@ -63,7 +64,7 @@ def with_misuse(executor: Executor, case: Case, verdict: Verdict) -> Verdict:
     own = [failing.config, *(run.config for run in verdict.runs if run.is_ok and not run.config.backend)]
     start = guarded_from(verdict.phase)
     ways = dict.fromkeys(own)
-    if symptom.outcome is Outcome.MISMATCH:
+    if symptom.outcome is Outcome.MISMATCH and not language_of(case.format).runs_quickly:
         ways = dict.fromkeys(way for way in ways if _hangs_on_memory(executor, case, way, start))
     words = next(filter(None, (misuse(executor, case, way, start) for way in ways)), "")
     if not words:

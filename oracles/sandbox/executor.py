@@ -288,6 +288,7 @@ def _with(config: Config, settings: Mapping[str, Any]) -> Config:
 
 
 def _poisoned(case: Case, config: Config, poison: int, start: Phase) -> Job:
+    config = _with(config, {"poison": poison})
     job = Job(case.program, case.inputs, (config,), case.external, format=case.format, passes=case.passes)
     return replace(job, poison=poison, poisoned_from=start)
 

@@ -23,9 +23,9 @@ extern void __libc_free(void *);
 #define PAGE 4096UL
 #define ROOM (16UL << 30)
 #define MOST_LIVE 24000 /* each takes two mappings, of which Linux allows 65,530 */
-#define FILL 0xA5
+#define FILL(pattern) (0xA5 ^ (pattern)) /* after a block's end: what reads it hangs on the pattern, too */
 
-struct block { size_t size; uintptr_t start; int freed; };
+struct block { size_t size; uintptr_t start; int freed, fill; };
 
 static char *room;
 static size_t next_page;
@@ -72,13 +72,13 @@ static void *take(size_t size, size_t align) {
     start = first + pages * PAGE - wanted;
     for (size_t page = 0; page <= pages; page++) {
         struct block *each = &blocks[next_page + page];
-        each->size = size, each->start = (uintptr_t)start, each->freed = 0;
+        each->size = size, each->start = (uintptr_t)start, each->freed = 0, each->fill = FILL(pattern) & 0xFF;
     }
     next_page += pages + 1;
     live++;
     leave();
     memset(first, pattern, pages * PAGE);
-    memset(start + size, FILL, (size_t)(first + pages * PAGE - (start + size)));
+    memset(start + size, FILL(pattern), (size_t)(first + pages * PAGE - (start + size)));
     return start;
 }
 
@@ -91,7 +91,7 @@ static void give_back(void *address) {
     }
     if (!found->size) end = (char *)(((uintptr_t)start & ~(PAGE - 1)) + PAGE);
     for (char *at = start + found->size; at < end; at++)
-        if (*(unsigned char *)at != FILL) { say("write beyond", found->size); abort(); }
+        if (*(unsigned char *)at != found->fill) { say("write beyond", found->size); abort(); }
     char *first = (char *)((uintptr_t)start & ~(PAGE - 1));
     enter();
     for (char *page = first; page <= end; page += PAGE) block_of(page)->freed = 1;

@@ -23,14 +23,15 @@ def spoil(module: Any, name: str) -> Any:
     from corpus.tir.document import from_json, to_json
     from oracles.worker.tvm.tir.build import build_module
     from oracles.worker.tvm.tir.read import read_module
-    from tests.helpers.wrong_loops import spoilt
+    from tests.helpers.wrong_loops import WRONG, spoilt
+    from tests.helpers.wrong_memory import MISUSES
 
-    return build_module(to_json(spoilt(from_json(read_module(module)), name)))
+    return build_module(to_json(spoilt(from_json(read_module(module)), {**WRONG, **MISUSES}[name])))
 
 
 def load() -> str:
     """Start TVM; the rewrites are imported before the worker is shut in."""
-    from tests.helpers import wrong_loops  # noqa: F401
+    from tests.helpers import wrong_loops, wrong_memory  # noqa: F401
 
     return real.load()
 

@@ -241,14 +241,14 @@ TWELVE = {
 """The kinds of faults that a hunt of TVM is measured by, each with its rewrite."""
 
 
-def spoilt(module: Module, name: str) -> Module:
-    """The module after the wrong rewrite of that name."""
-    return Module({key: WRONG[name](each) for key, each in module.functions.items()})
+def spoilt(module: Module, rewrite: Callable[[Function], Function]) -> Module:
+    """The module after a wrong rewrite."""
+    return Module({key: rewrite(each) for key, each in module.functions.items()})
 
 
 def notices(program: TirProgram, name: str) -> bool:
     """Whether what a program defines differs after the wrong rewrite of that name."""
-    wrong = spoilt(program.module, name)
+    wrong = spoilt(program.module, WRONG[name])
     if wrong == program.module:
         return False
     right, other = (interpret(each, program.inputs) for each in (program.module, wrong))

@@ -3,12 +3,15 @@ make.
 """
 
 import json
+import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
 
@@ -23,6 +26,7 @@ from corpus.tir.typing import call_type
 from corpus.tir.values import Buffer, Call, Const, Load, Range, Region
 from generators import make_case
 from generators.tir.programs import make_program
+from oracles.worker.tvm.tir.edges import EDGE, between_edges
 
 tvm = pytest.importorskip("tvm")
 tvm_ffi = pytest.importorskip("tvm_ffi")
@@ -228,3 +232,23 @@ def test_a_relax_function_is_no_primfunc():
         build.emit_func_output(x)
     with pytest.raises(NotData, match="no PrimFunc"):
         read_module(build.get())
+
+
+@pytest.mark.parametrize("at_start", [False, True], ids=["at the end", "at the start"])
+def test_reading_beyond_the_edge_of_a_buffer_ends_the_process(at_start):
+    (before, after), view = between_edges(np.arange(16, dtype="float32"), at_start=at_start)
+    assert view.ctypes.data % 64 == 0
+    assert view.tolist() == list(range(16))
+    assert ((before == EDGE).all(), (after == EDGE).all()) == (True, True)
+    place = view.ctypes.data - 1 if at_start else view.ctypes.data + view.nbytes
+    found = subprocess.run([sys.executable, "-c", READING.format(at_start)], capture_output=True)
+    assert found.returncode == -signal.SIGSEGV
+    assert place % 4096 in (0, 4095)
+
+
+READING = """
+import ctypes, numpy
+from oracles.worker.tvm.tir.edges import between_edges
+_, view = between_edges(numpy.arange(16, dtype="float32"), at_start={0})
+ctypes.string_at(view.ctypes.data - 1 if {0} else view.ctypes.data + view.nbytes, 1)
+"""

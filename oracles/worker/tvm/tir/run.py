@@ -34,6 +34,7 @@ from oracles.worker.tvm.options import is_option
 from oracles.worker.tvm.pass_kinds import base_of
 from oracles.worker.tvm.passes import LEAST, pass_of
 from oracles.worker.tvm.tir.build import build_module
+from oracles.worker.tvm.tir.edges import EDGE, between_edges
 from oracles.worker.tvm.watch import IllFormed, apply_passes, configured, instrumented
 
 
@@ -208,7 +209,8 @@ def run_program(
         return {}
     function = compiled[entry]  # what compiles it for this machine
     enter("execute")
-    return called(function, document["functions"][entry], inputs, outputs, device)
+    edge = 0 if settings.get("guarded") else int(settings.get("poison", EDGE))
+    return called(function, document["functions"][entry], inputs, outputs, device, edge)
 
 
 def entered(module: Any, entry: str) -> Any:
@@ -240,11 +242,17 @@ def _made(code: str) -> Any:
 
 
 def called(
-    compiled: Any, function: dict[str, Any], inputs: dict[str, Any], outputs: Any, device: Any
+    compiled: Any,
+    function: dict[str, Any],
+    inputs: dict[str, Any],
+    outputs: Any,
+    device: Any,
+    edge: int = EDGE,
 ) -> dict[str, Any]:
     """Call the compiled function once: parameters in order, buffers filled, results copied back.
 
-    Raises WrittenBeyond where it has written beside one of them in this machine's memory.
+    On this machine's CPU buffers stand between bytes of an `edge`; without one, and elsewhere, they are TVM's
+    own. Raises WrittenBeyond where it has written beside one of them.
     """
     passed, kept, edged = [], {}, {}
     for item in function["params"]:
@@ -252,34 +260,20 @@ def called(
             passed.append(to_array(inputs[item[0]]).reshape(()).item())
             continue
         name, array = item["name"], to_array(inputs[item["name"]])
-        if device in (None, tvm.cpu()) and array.dtype.kind in "biuf":
-            edged[name] = between_edges(array)
+        if edge and device in (None, tvm.cpu()) and array.dtype.kind in "biuf":
+            edged[name] = between_edges(array, edge, at_start=len(passed) % 2 == 1)
             kept[name] = tvm.runtime.from_dlpack(edged[name][1])
         else:
             kept[name] = tvm.runtime.tensor(array, device)
         passed.append(kept[name])
     returned = compiled(*passed)
-    for name, (edges, _) in edged.items():
-        if any((edge != EDGE).any() for edge in edges):
+    for name, (around, _) in edged.items():
+        if any((each != edge).any() for each in around):
             raise WrittenBeyond(f"memory: write beyond the buffer {name}")
     found = {name: value.numpy() for name, value in kept.items()}
     if function["returns"] not in ("void", "missing") or returned is not None:
         found[RETURNED] = number(returned, function["returns"])
     return found if outputs is None else {name: found[name] for name in outputs}
-
-
-EDGE, EDGES = 0x3E, 256
-"""The byte around a buffer, and how many bytes there are before and after it."""
-
-
-def between_edges(array: Any) -> tuple[tuple[Any, Any], Any]:
-    """A copy of an array, aligned as TVM's own memory is, and the bytes before and after it."""
-    memory = np.full(array.nbytes + 2 * EDGES + 64, EDGE, np.uint8)
-    start = -memory.ctypes.data % 64 + EDGES
-    end = start + array.nbytes
-    view = memory[start:end].view(array.dtype).reshape(array.shape)
-    view[...] = array
-    return (memory[start - EDGES : start], memory[end : end + EDGES]), view
 
 
 def number(value: Any, dtype: str) -> Any:
