@@ -80,6 +80,7 @@ def test_the_script_of_a_report_sets_the_same_options():
     assert found["fixes_dims"]
 
 
+@pytest.mark.slow
 def test_inductor_compiles_by_the_switches_of_a_case():
     pytest.importorskip("torch", reason="torch is not installed")
     members = ("config.cpp.simdlen=1", "config.pattern_matcher=0", "decompositions=core_aten")
