@@ -123,6 +123,32 @@ def _parameters(module: Any) -> list[int]:
     return [tvm_ffi.structural_hash(each) for each in types]
 
 
+def _is_schedulable(stmt: Any, extents: dict[str, int]) -> bool:
+    """Whether all is done in blocks that run through their domains: schedules see and keep nothing else."""
+    kind = type(stmt).__name__
+    if kind == "For":
+        return _is_schedulable(stmt.body, {**extents, stmt.loop_var.name: _size(stmt.extent)})
+    if kind == "SeqStmt":
+        return all(_is_schedulable(each, extents) for each in stmt.seq)
+    if kind != "SBlockRealize":
+        return False
+    if not stmt.block.iter_vars:
+        return _is_schedulable(stmt.block.body, extents)
+    found = zip(stmt.iter_values, stmt.block.iter_vars, strict=True)
+    return all(_runs_through(value, _size(var.dom.extent), extents) for value, var in found)
+
+
+def _size(expr: Any) -> int:
+    return int(getattr(expr, "value", -1))
+
+
+def _runs_through(value: Any, extent: int, extents: dict[str, int]) -> bool:
+    """Whether a literal is of one round, and a loop's variable of as many as the axis has."""
+    if hasattr(value, "value"):
+        return extent == 1
+    return extents.get(getattr(value, "name", ""), extent) == extent
+
+
 def built_step(name: str) -> Any:
     """A step as a pass, in the worker; what TVM refuses, or what changes parameters, leaves the module."""
     import tvm
@@ -132,6 +158,8 @@ def built_step(name: str) -> Any:
     assert step is not None
 
     def change(module: Any, context: Any) -> Any:
+        if not all(_is_schedulable(each.body, {}) for each in module.functions.values()):
+            return module
         schedule = tvm.s_tir.Schedule(module)
         names = [var.name_hint for var in module.functions]
         if "main" not in names:  # where TVM looks by itself
