@@ -289,16 +289,17 @@ def native_site(trace: str) -> str:
     return f"{files[-1]} {function_name(functions[-1])}" if files and functions else ""
 
 
+_ANYWHERE = re.compile(r"\w*|(?:\w+: )?(?:(?:tuple|list) index out of range|pop from empty \w+)")
 _PYTHON_FRAME = re.compile(r'^  File "(?:[^"\n]*/)?([^"\n]+)", line \d+, in (.+)$', re.M)
 _CHAINED = re.compile(r"^(?:The above exception was|During handling of the above)", re.M)
 
 
 def wordless_site(text: str, trace: str) -> str:
-    """`file.py function` that raised the first exception of a traceback, if its text is a class at most.
+    """`file.py function` that raised the first exception of a traceback, if its text has no words of its own.
 
-    Any place may raise an `AssertionError` without words; "" where there are some.
+    Any place may raise an `AssertionError` without words, or Python's own `IndexError`; "" of any other text.
     """
-    if not re.fullmatch(r"\w*", text.strip(" :.\n")):
+    if not _ANYWHERE.fullmatch(text.strip(" :.\n")):
         return ""
     frames = _PYTHON_FRAME.findall(_CHAINED.split(trace, maxsplit=1)[0])
     return " ".join(frames[-1]) if frames else ""

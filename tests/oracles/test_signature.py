@@ -85,6 +85,7 @@ InductorError: {message}
 
     assert raised("reduction_combine") == "cpp.py reduction_combine"
     assert raised("load") == "cpp.py load"
+    assert raised("load", "IndexError: tuple index out of range") == "cpp.py load"
     assert raised("load", "AssertionError: x is no index") == ""
 
 

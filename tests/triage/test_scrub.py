@@ -16,8 +16,11 @@ from corpus.outputs import must_be_empty
 from oracles.sandbox.scripts import script_run
 from oracles.verdict import Limits
 from reducer.scripts import ScriptReducer
+from tests.helpers.commands import needs
 from triage.cases.issue_code import on_cpu, scripts_in, without_import
+from triage.cases.scrubbing import take
 from triage.cases.sources import run_wrapped
+from triage.console.options import CaseOptions
 
 PAD = """
 x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 1, 3, 3])
@@ -137,6 +140,16 @@ def test_an_issue_becomes_a_case_of_its_model_and_inputs_which_is_reduced(tmp_pa
     assert found["cases"][0]["outcome"] == "mismatch"
     assert found["reduced"]["nodes_after"] == 2
     assert "next: crux report crux-scrubbed/reduced" in done.stderr
+
+
+@pytest.mark.slow
+@needs("torch")
+def test_a_compiled_derivative_becomes_a_case_of_what_it_dispatches(tmp_path):
+    script = "import torch\nx = torch.ones(2)\nprint(torch.compile(torch.func.jacfwd(torch.sin))(x))\n"
+    (tmp_path / "script.py").write_text(script)
+    (case,) = take(tmp_path / "script.py", CaseOptions(trust=True)).cases
+    assert str(case.target) == "inductor"
+    assert "torch.ops.aten.cos.default" in case.measure.ops
 
 
 def test_a_script_of_which_no_case_fails_is_reduced_as_text():

@@ -129,12 +129,18 @@ def torch(recorder: Any, module: Any) -> None:
 
 
 def compiled(recorder: Any, self: Any, graph: Any, values: Any, **named: Any) -> Facts:
-    """Keep a graph of dynamo's with what it is called with."""
-    from oracles.worker.torch.capture import document
+    """Keep a graph of dynamo's with what it is called with; one with transforms by what it dispatches."""
+    from oracles.worker.torch.capture import document, traced
+    from oracles.worker.torch.data import NotData
 
     backend = getattr(self, "compiler_name", "inductor")
     target = f"inductor@backend={backend}" if str(backend).startswith("aot_eager") else "inductor"
-    return kept_document(recorder, document(graph, list(values), list(values)), target)
+    given = list(values)
+    try:
+        found = document(graph, given, given)
+    except NotData:
+        found = traced(graph, given)
+    return kept_document(recorder, found, target)
 
 
 def kept_document(recorder: Any, document: Any, target: str) -> Facts:

@@ -297,14 +297,19 @@ def is_real(value: Any) -> bool:
 
 def dispatched(call: Any, tensors: list[Any], decided: bool) -> dict[str, Any]:
     """Trace a call into a graph of aten operators; without what nobody reads."""
+    found = traced(call, tensors, decided)
+    look_again(found)
+    return found
+
+
+def traced(call: Any, tensors: list[Any], decided: bool = False) -> dict[str, Any]:
+    """As `dispatched`, for a caller within a compilation, where dynamo cannot read the graph again."""
     from torch.fx.experimental.proxy_tensor import make_fx
 
     module = make_fx(call, _error_on_data_dependent_ops=not decided)(*tensors)
     module.graph.eliminate_dead_code()
     module.recompile()
-    found = document(module, tensors, tensors)
-    look_again(found)
-    return found
+    return document(module, tensors, tensors)
 
 
 def look_again(found: dict[str, Any]) -> None:
