@@ -125,9 +125,11 @@ def written_out(node: Any, values: list[Any], scope: Scope) -> Any:
     outputs = [helper.make_empty_tensor_value_info(name) for name in node.output if name]
     graph = helper.make_graph([whole], "body", inputs, outputs)
     model = helper.make_model(graph, opset_imports=scope.model.opset_import)
-    model = inliner.inline_selected_functions(
-        shape_inference.infer_shapes(model), [("", node.op_type)], inline_schema_functions=True
-    )
+    typed_model, chosen = shape_inference.infer_shapes(model), [("", node.op_type)]
+    try:
+        model = inliner.inline_selected_functions(typed_model, chosen, inline_schema_functions=True)
+    except RuntimeError as error:  # a body that asks for the type of an operand that is left out
+        raise Unsupported(f"{node.op_type}: no lowering for what ONNX cannot write out") from error
     if any(each.op_type == node.op_type for each in model.graph.node):
         raise Unsupported(f"{node.op_type}: no lowering for opset {scope.opset}")
     found = dict(zip([each.name for each in outputs], scope.within(model.graph).outputs(given)))  # noqa: B905
