@@ -10,11 +10,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from triage.cases.judging import Judges, judge_often
-
 from corpus.errors import UserError
 from tests.bench.realbugs.torch_bugs import TORCH
 from triage.cases.scrubbing import take
+from triage.cases.sources import Judges, judge_often
 from triage.console.options import CaseOptions
 
 THREADS = {
