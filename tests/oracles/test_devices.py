@@ -166,7 +166,7 @@ def test_onnxruntime_is_asked_for_the_provider_of_the_device(monkeypatch):
         SparseTensor=real.SparseTensor,
     )
     monkeypatch.setattr(sessions, "core", faked)
-    monkeypatch.setattr(sessions, "session_options", lambda settings: real.SessionOptions())
+    monkeypatch.setattr(sessions, "session_options", lambda *_: real.SessionOptions())
     on_gpu = configs_of(Target.parse("ort:cuda"), "onnx")[-1]
     settings = dict(on_gpu.settings)
     found = find_worker_half("ort").run(model(), dict(INPUTS), settings, None, lambda phase: None)

@@ -28,6 +28,7 @@ from tests.helpers.failing import division_crash, healthy
 from tests.helpers.failing import verdict as made_up
 from triage.bugs.failures import record_failure, record_reduction
 from triage.campaigns.target_campaigns import FLOOR, CpuShares
+from triage.console import status
 from triage.console.display import JsonLines, LiveScreen, PlainDisplay, picture
 from triage.console.status import HuntStatus, LatestFinding, StrategyStats, clock
 from triage.pages.campaign import campaign_page, serving, write_campaign_page
@@ -108,6 +109,7 @@ def test_nothing_breaks_the_screen(doing, tests, elapsed, left, width):
 
 
 def test_one_line_says_it_and_json_lines_say_it_all(capsys, monkeypatch):
+    monkeypatch.setattr(status, "PLAIN_SECONDS", 10)
     assert NOW.line().endswith("bugs 4 new, 2 known, last F00027 1:12 ago, 57:55 left")
     for display in (PlainDisplay(), JsonLines()):
         display.note("found it")
@@ -116,9 +118,9 @@ def test_one_line_says_it_and_json_lines_say_it_all(capsys, monkeypatch):
         monkeypatch.setattr(time, "monotonic", lambda start=start: start + 11)
         display.show(NOW)
         monkeypatch.undo()
-    plain, status, note, situation = capsys.readouterr().err.splitlines()
+    plain, line, note, situation = capsys.readouterr().err.splitlines()
     assert plain.endswith("found it")
-    assert "12,345 tests" in status
+    assert "12,345 tests" in line
     assert json.loads(note)["note"] == "found it"
     assert json.loads(situation)["bugs"] == {"ready": 3, "new": 1, "known": 2}
 

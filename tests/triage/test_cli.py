@@ -211,7 +211,7 @@ def test_generate_writes_case_folders_and_counts(tmp_path):
 @pytest.mark.parametrize(
     ("target", "why"),
     [
-        ("ort@passes=FoldConstant", "target ort@passes=FoldConstant: runs no passes by name"),
+        ("ort@passes=FoldConstant", "target ort: @passes=FoldConstant: there is no option FoldConstant"),
         ("tvm@passes=NoSuchPass", "@passes=NoSuchPass: there is no pass NoSuchPass"),
     ],
 )

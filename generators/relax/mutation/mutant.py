@@ -157,11 +157,17 @@ def _dtype(value: Any, dtypes: Sequence[str], binding: Binding) -> str:
     """The dtype that is told, or that of the first operand of this kind."""
     if value.dtype.kind == "b":
         return BOOL
+    if binding.op in _BY_NUMBER:
+        return str(binding.args[_BY_NUMBER[binding.op]]["prim"][0])
     told = binding.kwargs.get("attributes", ["", {}])[1]
     named = [str(told[key]) for key in _DTYPES if told.get(key) not in (None, "", "void")]
     kinds = [dtype for dtype in named or dtypes if (dtype in FLOATS) == (value.dtype.kind == "f")]
     is_one_of_several = value.dtype.kind == "f" and len({*kinds}) > 1
     return "" if is_one_of_several or (kinds and kinds[0] == BOOL) else (kinds or [""])[0]
+
+
+_BY_NUMBER = {"relax.one_hot": 1}
+"""Operators whose result has the dtype of a number among the operands: its place."""
 
 
 def names_symbol(item: Json) -> bool:

@@ -67,36 +67,35 @@ def layer(make: Any, gates: int, states: int, activations: tuple[str, ...]) -> L
         chosen = [FUNCTIONS[name] for name in (names or activations * ways)]
 
         def run(x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, *rest: Any) -> Any:
-            hidden = r.shape[-1]
             found = []
             for way in range(ways):
                 first = [each[way] for each in rest[:states] if each is not None]
-                first += [jnp.zeros((x.shape[1], hidden), x.dtype) for _ in range(states - len(first))]
-                bias = jnp.zeros(2 * gates * hidden, x.dtype) if b is None else b[way]
+                first += [jnp.zeros((x.shape[1], r.shape[-1]), x.dtype) for _ in range(states - len(first))]
+                bias = jnp.zeros(2 * gates * r.shape[-1], x.dtype) if b is None else b[way]
                 peep = rest[2][way] if len(rest) > 2 and rest[2] is not None else None
                 acts = chosen[way * len(activations) : (way + 1) * len(activations)]
-                given = jnp.einsum("tbi,hi->tbh", x, w[way]) + bias[: gates * hidden]
                 is_back = op.get("direction") == b"reverse" or way == 1
-
-                def advance(
-                    carry: Any,
-                    each: Any,
-                    way: int = way,
-                    bias: Any = bias,
-                    acts: Any = acts,
-                    peep: Any = peep,
-                ) -> Any:
-                    after = step(carry, each, r[way], bias[gates * hidden :], acts, peep)
-                    return after, after[0]
-
-                last, all_steps = lax.scan(advance, tuple(first), given, reverse=is_back)
-                found.append((all_steps, *last))
+                found.append(_over_time(step, (x, w[way], r[way], bias), first, acts, peep, is_back))
             joined = [jnp.stack([each[i] for each in found], 1 if i == 0 else 0) for i in range(1 + states)]
             return tuple(joined[: op.outputs]) if op.outputs > 1 else joined[0]
 
         return run
 
     return lower
+
+
+def _over_time(step: Step, given: Any, first: Any, acts: Any, peep: Any, is_back: bool) -> Any:
+    """All steps of one direction: the hidden states over time, then the last states."""
+    x, w, r, bias = given
+    own, recurrent = jnp.split(bias, 2)
+    fed = jnp.einsum("tbi,hi->tbh", x, w) + own
+
+    def advance(carry: Any, each: Any) -> Any:
+        after = step(carry, each, r, recurrent, acts, peep)
+        return after, after[0]
+
+    last, all_steps = lax.scan(advance, tuple(first), fed, reverse=is_back)
+    return (all_steps, *last)
 
 
 RECURRENT: dict[str, Lowering] = {
