@@ -46,7 +46,7 @@ PAGE = """{% autoescape true %}<!doctype html>
 <div class="graph">{{ graph(each.picture, each.bug.id) }}</div>
 {% endif %}
 {% for unit, chart in each.curves %}
-<div>{{ draw_chart(chart, unit) }}<p class="soft">{{ unit }} over checks</p></div>
+<div class="charts"><div>{{ draw_chart(chart, unit) }}<p class="soft">{{ unit }} over checks</p></div></div>
 {% endfor %}
 </div>
 </section>

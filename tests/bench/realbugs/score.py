@@ -129,11 +129,11 @@ def _check(bug: Bug, folder: Path, row: Row) -> Row:
 
 def _reduce(bug: Bug, folder: Path, row: Row) -> Row:
     if row.get("check.said", "").startswith(("pass", " ")):
-        return {"nodes": 999, "least": bug.least, "is_least": False}
+        return {"nodes": None, "least": bug.least, "is_least": False}
     found, spent = _crux("reduce", *bug.opened(folder), "-o", folder / "least", *_on(bug, bug.release))
-    nodes = int(found.get("nodes_after", 999))
+    nodes = found.get("nodes_after")
     facts = {"symptom": found.get("symptom", found.get("error", "")), "passes": found.get("passes", [])}
-    sizes = {"nodes": nodes, "least": bug.least, "is_least": nodes <= bug.least}
+    sizes = {"nodes": nodes, "least": bug.least, "is_least": nodes is not None and nodes <= bug.least}
     costs = {"checks": found.get("checks", 0), "cpu": spent, "named": _named(bug, found)}
     return {**sizes, **costs, "signature": found.get("signature", ""), "ops": found.get("ops", []), **facts}
 
@@ -235,7 +235,8 @@ def cells(rows: Sequence[Row], folder: Path) -> list[list[str]]:
     made = [["bug", *COLUMNS, "nodes", "checks", "CPU s", *tools]]
     for row in rows:
         marks = [{True: "yes", False: "NO", None: "–"}[row.get(key)] for key in COLUMNS.values()]
-        nodes = f"{row.get('reduce.nodes', '')} of {row.get('reduce.least', '')}"
+        left = row.get("reduce.nodes")
+        nodes = "–" if left is None else f"{left} of {row['reduce.least']}"
         costs = [str(row.get(f"reduce.{key}", "")) for key in ("checks", "cpu")]
         made.append([row["id"], *marks, nodes, *costs, *(peers[row["id"]].get(tool, "–") for tool in tools)])
     shares = []
