@@ -319,16 +319,16 @@ def classify(run: Run) -> str:
 def backend() -> Backend:
     """Describe this backend."""
     from oracles.abilities import Backend, Graphs
+    from oracles.backends import xla
     from oracles.extras import is_installed
 
-    has_interpreter = is_installed("jaxlib")
     double = (("interpret", 1), ("double", 1))
     stablehlo = Graphs(
         ("stablehlo",),
         double=double,
         opens=("stablehlo",),
         configs=graph_configs,
-        referee="xla" if has_interpreter else "",
+        referee=xla.NAME if is_installed(xla.PACKAGE) else "",
     )
     return Backend(
         NAME,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -187,14 +187,18 @@ class OnnxContext(Context):
         if not (scaled or backend.computed_as or backend.flushes or backend.clamps or self._saturates):
             return ""
         values, wanted = self.noise.recording.values, self.noise.ancestors(output)
+
+        def leading(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+            return (node for node in nodes if not wanted.isdisjoint(node.output))
+
         if self._saturates and any(may_saturate(self._weights.get(name)) for name in wanted):
             return SATURATION
-        if any(has_no_scale(node, values) for node in scaled if not set(node.output).isdisjoint(wanted)):
+        if any(has_no_scale(node, values) for node in leading(scaled)):
             return "a scale that is not above 0"
-        leading = (node for node in self.nodes if not set(node.output).isdisjoint(wanted))
-        if clamped := next((node for node in leading if overflows(node, values, backend.clamps)), None):
+        over = (node for node in leading(self.nodes) if overflows(node, values, backend.clamps))
+        if clamped := next(over, None):
             return f"overflow is clamped, and {clamped.op_type} overflows"
-        reasons = (self._unheld(name, values[name]) for name in sorted(set(wanted) & values.keys()))
+        reasons = (self._unheld(name, values[name]) for name in sorted(wanted & values.keys()))
         return next(filter(None, reasons), "")
 
     def _unheld(self, name: str, value: Value) -> str:

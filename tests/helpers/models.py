@@ -40,8 +40,11 @@ def case_of(
     target: Target | None = None,
     **inputs: Any,
 ) -> Case:
-    """The case of a graph in ONNX's text form, with these inputs."""
-    return Case("onnx", model_of(graph, opset, ir, domains).SerializeToString(), inputs, target)
+    """The case of a graph in ONNX's text form, with these inputs; a number of numpy is an array of rank 0."""
+    given = {
+        name: np.asarray(each) if isinstance(each, np.generic) else each for name, each in inputs.items()
+    }
+    return Case("onnx", model_of(graph, opset, ir, domains).SerializeToString(), given, target)
 
 
 def chain_of(operators: Sequence[str], dims: str = "2", dtype: str = "float") -> onnx.ModelProto:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import ml_dtypes
 import numpy as np
-import onnx
 import pytest
-from onnx import parser
 
-from corpus.case import Case
 from corpus.errors import UserError
 from corpus.target import Target
 from oracles.backends import find_backend
@@ -19,15 +17,11 @@ from oracles.judge import Judge
 from oracles.sandbox.executor import configs_of
 from oracles.verdict import Config, Outcome, Phase, Run, Status
 from tests.helpers.commands import needs
+from tests.helpers.models import case_of
 
 IREE = Target("iree")
 backend = find_backend("iree")
-
-
-def case(text: str, opset: int = 17, **inputs: object) -> Case:
-    model: onnx.ModelProto = parser.parse_model(f'<ir_version: 8, opset_import: ["" : {opset}]> {text}')
-    given = {name: np.asarray(each) for name, each in inputs.items()}
-    return Case("onnx", model.SerializeToString(), given, IREE)
+case = partial(case_of, opset=17, ir=8, target=IREE)
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +71,7 @@ def test_every_type_comes_back_as_it_is_declared(judge):
         (double[2] d2, float16[2] h2, bfloat16[2] b2, uint8[2] u2, int64[2] i2, bool c2) {
         d2 = Neg(d) h2 = Neg(h) b2 = Identity(b) u2 = Add(u, u) i2 = Neg(i) c2 = Not(c) }"""
     given = {
-        "d": [1e300, 2],
+        "d": np.array([1e300, 2]),
         "h": np.float16([1, 2]),
         "b": np.array([1, 2], ml_dtypes.bfloat16),
         "u": np.uint8([100, 2]),
@@ -102,5 +96,5 @@ def test_every_type_comes_back_as_it_is_declared(judge):
     ids=["no lowering", "a crash of the importer", "a wrong value"],
 )  # fmt: skip
 def test_what_it_does_with(judge, text, inputs, outcome, phase):
-    verdict = judge.verdict(case(text, 24 if "Swish" in text else 17, **inputs))
+    verdict = judge.verdict(case(text, opset=24 if "Swish" in text else 17, **inputs))
     assert (verdict.outcome, verdict.phase) == (outcome, phase), verdict.title

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import onnx
 import pytest
-from onnx import parser
 
-from corpus.case import Case
 from corpus.errors import UserError
 from corpus.target import Target
 from generators.legality import Legality
@@ -22,18 +21,14 @@ from oracles.operators import all_operators
 from oracles.sandbox.executor import configs_of
 from oracles.verdict import Config, Outcome, Phase, Run, Status
 from tests.helpers.commands import needs
+from tests.helpers.models import case_of
 from triage.causes.consequences import find_root
 
 OPENVINO = Target("openvino")
 F4 = np.ones(2, "float32")
 EVERY = frozenset(each.name for each in all_operators())
 backend = find_backend("openvino")
-
-
-def case(text: str, opset: int = 17, **inputs: object) -> Case:
-    model: onnx.ModelProto = parser.parse_model(f'<ir_version: 8, opset_import: ["" : {opset}]> {text}')
-    given = {name: np.asarray(each) for name, each in inputs.items()}
-    return Case("onnx", model.SerializeToString(), given, OPENVINO)
+case = partial(case_of, opset=17, ir=8, target=OPENVINO)
 
 
 @pytest.fixture(scope="module")
