@@ -212,7 +212,7 @@ def cost_of(module: Module) -> Cost | None:
     function = module.main
     stmts = [*statements(function.body)]
     blocks = [each for each in stmts if isinstance(each, Block)]
-    own = [each.buffer for each in stmts if isinstance(each, Alloc)]
+    own = [each.buffer for each in stmts if isinstance(each, Alloc | Declare)]  # views, too
     memory = [*function.buffers, *own, *(buffer for block in blocks for buffer in block.allocs)]
     shapes = [static_shape(buffer) for buffer in memory]
     extents = [each.extent for each in stmts if isinstance(each, For)]
