@@ -20,7 +20,8 @@ from corpus.errors import UserError
 from corpus.load import open_case
 from corpus.onnx import client as onnx_client
 from corpus.onnx.check import checker_complaint
-from corpus.onnx.model_file import external_files, map_weight, strip_weights
+from corpus.onnx.model_file import external_files, map_weight
+from corpus.onnx.types import light_copy
 from tests.helpers.commands import waited_for
 from tests.helpers.counting import bytes_read_by
 from tests.helpers.models import external, model, relu, value, write
@@ -217,7 +218,7 @@ from pathlib import Path
 from corpus.formats.onnx import parse
 from corpus.onnx.check import checker_complaint
 from corpus.onnx.check import repair
-from corpus.onnx.model_file import strip_weights
+from corpus.onnx.types import light_copy
 from corpus.load import open_case
 
 def anonymous():
@@ -227,7 +228,7 @@ def anonymous():
 case = open_case(sys.argv[1])
 identity = case.case_id
 model = parse(case.program)
-stripped = strip_weights(repair(model)[0])
+stripped = light_copy(repair(model)[0])
 complaint = checker_complaint(model)
 print(json.dumps({
     "size": sum(file.size for file in case.external), "id": identity, "complaint": complaint,
@@ -294,7 +295,7 @@ def test_packed_weights_are_unpacked(tmp_path):
 
 def test_a_stripped_model_needs_no_files(tmp_path):
     case = open_case(small(tmp_path))
-    stripped = strip_weights(read(tmp_path / "model.onnx"))
+    stripped = light_copy(read(tmp_path / "model.onnx"))
     assert checker_complaint(stripped) is None
     assert external_files(stripped, tmp_path / "nowhere", "m") == ()
     case.save(tmp_path / "saved")
