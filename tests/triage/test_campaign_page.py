@@ -168,7 +168,6 @@ class Tags(HTMLParser):
 
 def test_the_page_shows_arms_decisions_and_curves_and_takes_no_markup_from_names(store, tmp_path):
     path = write_campaign_page(store, tmp_path)
-    assert path is not None
     text = path.read_text(encoding="utf-8")
     assert (Tags(text).loads, Tags(text).scripts) == ([], 0)
     assert "<script>alert" not in text
@@ -293,7 +292,6 @@ def test_what_is_kept_of_a_long_run_stays_small_and_its_sums_stay_right(store):
             keep_decision(store, run, f"choice {at % 3}", "why", 1.0, at % 2)
     for table in ("samples", "decisions"):
         row = store.row(f"SELECT count(*) AS count FROM {table} WHERE run = ?", (run,))
-        assert row is not None
         assert MOST_ROWS // 3 < row["count"] <= MOST_ROWS
     row = store.row("SELECT sum(cpu) AS cpu, sum(gained) AS gained FROM decisions WHERE run = ?", (run,))
     assert row == {"cpu": 2 * MOST_ROWS + 10, "gained": MOST_ROWS + 5}
@@ -310,7 +308,6 @@ def test_what_is_kept_of_a_long_run_stays_small_and_its_sums_stay_right(store):
 @given(st.lists(st.tuples(st.floats(0, 1e6), st.floats(0, 1e9)), min_size=2, max_size=50))
 def test_lines_stay_within_their_chart(points):
     chart = series([Line("one", sorted(points))])
-    assert chart is not None
     (_, path, _, _) = chart.lines[0]
     places = [tuple(map(float, each.split())) for each in path[1:].split("L")]
     assert all(chart.left - 0.1 <= x <= chart.right + 0.1 for x, _ in places)
