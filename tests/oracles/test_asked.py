@@ -268,8 +268,6 @@ def compiled(case: Case) -> Run:
         return judge.runs(case, judge.configs[1:2])[0]
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("plain", "took", "outcome"),
     [(2.0, 39.0, Outcome.UNDECIDED), (2.0, 61.0, Outcome.TIMEOUT), (2.0, 0.1, Outcome.TIMEOUT)],

@@ -312,13 +312,6 @@ def test_a_foreign_database_is_refused_in_one_line(exported, tmp_path, capsys, s
     assert not (tmp_path / "planted").exists()
 
 
-def test_a_blob_that_is_another_one_is_refused(exported, tmp_path, capsys):
-    blob = next((exported / "crux.db.blobs").glob("??/*"))
-    blob.write_bytes(blob.read_bytes() + b"\0")
-
-    assert "damaged" in refused(exported, tmp_path, capsys)
-
-
 def test_a_blob_that_is_a_link_is_refused(exported, tmp_path, capsys):
     blob = next((exported / "crux.db.blobs").glob("??/*"))
     shutil.move(blob, tmp_path / "private")

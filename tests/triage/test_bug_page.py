@@ -124,7 +124,7 @@ def test_in_a_browser_the_address_filters_and_marks(store, tmp_path):
     page = write_bug_page(store, tmp_path / "page", ()).resolve()
     address = f"{page.as_uri()}#q=c0002&marks=C0002,C0009&sort=-2"
     command = [str(BROWSER), "--no-sandbox", "--headless", "--dump-dom", address]
-    shown = subprocess.run(command, capture_output=True, text=True, timeout=60).stdout
+    shown = subprocess.run(command, capture_output=True, text=True).stdout
     hidden = {name: "hidden" in rest for name, rest in re.findall(r'<tr data-id="(\w+)"([^>]*)>', shown)}
     assert hidden == {"C0001": True, "C0002": False}
     assert ">1 of 2<" in shown
