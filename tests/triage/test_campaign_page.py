@@ -10,7 +10,6 @@ import signal
 import subprocess
 import termios
 import time
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -26,6 +25,7 @@ from oracles.verdict import Outcome, Phase, Symptom, Verdict
 from tests.helpers.commands import command, environment, hear_interrupts
 from tests.helpers.failing import division_crash, healthy
 from tests.helpers.failing import verdict as made_up
+from tests.helpers.pages import Page
 from triage.bugs.failures import record_failure, record_reduction
 from triage.campaigns.target_campaigns import FLOOR, CpuShares
 from triage.console import status
@@ -152,28 +152,14 @@ def store(tmp_path: Path):
         yield made
 
 
-class Tags(HTMLParser):
-    """The texts of a page's scripts, and what it would load."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.loads: list[str] = []
-        self.scripts = 0
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        self.scripts += tag == "script"
-        self.loads += [str(value) for name, value in attributes if name in ("src", "href")]
-
-
 def test_the_page_shows_arms_decisions_and_curves_and_takes_no_markup_from_names(store, tmp_path):
     path = write_campaign_page(store, tmp_path)
     text = path.read_text(encoding="utf-8")
-    assert (Tags(text).loads, Tags(text).scripts) == ([], 0)
+    assert (Page(text).loads, Page(text).scripts) == ([], [])
     assert "<script>alert" not in text
     for wanted in ("random · strict", "2.5", "225.0", "fuzzing ort", "Pieces of coverage", "Tests a second"):
         assert wanted in text
-    assert Tags(campaign_page(store, is_live=True)).scripts == 1
+    assert len(Page(campaign_page(store, is_live=True)).scripts) == 1
 
 
 def test_the_page_names_the_last_bugs_and_the_files_that_were_met(store):
