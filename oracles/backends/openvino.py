@@ -75,7 +75,7 @@ def run(
     """
     import openvino
 
-    from oracles.worker.onnx.program import fed_names, read_model
+    from oracles.worker.onnx import fed_names, read_model
 
     graph = read_model(program).graph
     core = openvino.Core()
@@ -152,7 +152,7 @@ def _to_tensor(given: Any, element: Any) -> Any:
     import numpy as np
     import openvino
 
-    from oracles.worker.onnx.program import to_array
+    from oracles.worker.onnx import to_array
 
     value = to_array(given)
     if not isinstance(value, np.ndarray):
