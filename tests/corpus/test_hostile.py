@@ -24,7 +24,7 @@ from corpus.onnx.model_file import external_files, map_weight
 from corpus.onnx.types import light_copy
 from tests.helpers.commands import waited_for
 from tests.helpers.counting import bytes_read_by
-from tests.helpers.models import external, model, relu, value, write
+from tests.helpers.models import external, model, relu, value, varint, write
 
 
 def refusal(path: Path, **options: object) -> str:
@@ -54,17 +54,9 @@ def test_gigabytes_of_zeros_are_refused_unread(size, tmp_path):
 def test_a_message_over_two_gibibytes_is_refused_unread(tmp_path):
     path = tmp_path / "huge.onnx"
     with open(path, "wb") as file:
-        file.write(b"\x08\x08\x3a" + _varint(3 << 30))
+        file.write(b"\x08\x08\x3a" + varint(3 << 30))
         file.truncate(file.tell() + (3 << 30))
     assert "2 GiB" in refusal(path)
-
-
-def _varint(number: int) -> bytes:
-    digits = bytearray()
-    while number > 127:
-        digits.append(number & 127 | 128)
-        number >>= 7
-    return bytes([*digits, number])
 
 
 def test_a_path_that_is_no_case_is_refused(tmp_path):

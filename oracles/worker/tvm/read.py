@@ -1,4 +1,4 @@
-"""A Relax module of TVM's own IR as data, functions as graphs of bindings of unique names; walks over it."""
+"""A Relax module of TVM as data: functions as graphs of bindings, names made unique; walks over it."""
 
 import json
 from typing import Any, Iterator, Mapping, Sequence  # noqa: UP035 (Python 3.8)
