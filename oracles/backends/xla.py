@@ -46,7 +46,7 @@ def run(
 
     `show=source` gives the module's text instead.
     """
-    from oracles.worker.onnx.program import read_model
+    from oracles.worker.onnx import read_model
     from oracles.worker.xla.module import run_module
     from oracles.worker.xla.program import Lowered, bytecode
 
@@ -68,7 +68,7 @@ def run_stablehlo(
     """
     from jaxlib.mlir import ir
 
-    from oracles.worker.stablehlo.run import prepared, source
+    from oracles.worker.stablehlo.build import prepared, source
     from oracles.worker.xla.interpreter import context, interpreted
     from oracles.worker.xla.module import run_module
 

@@ -26,7 +26,7 @@ from corpus.target import Target
 from oracles.judge import Judge
 from oracles.verdict import Outcome, Verdict
 from reducer.api import DoesNotFail, reduce_case
-from reducer.options import Options
+from reducer.course import Options
 from tests.bench.seeding import Fault, Planter, tells
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(0)]
@@ -57,8 +57,6 @@ def planter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planter]:
 
 def _wrong_optimiser() -> ModuleType:
     spec = importlib.util.spec_from_file_location("wrong_optimiser", BENCH / "wrong_optimiser.py")
-    assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -15,15 +15,13 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))  # a worker is started without it
 
 from oracles.worker.tvm import passes as table
-from oracles.worker.tvm.pass_kinds import Pass
+from oracles.worker.tvm.sequences import Pass
 
 
 def _real() -> ModuleType:
     """TVM's backend from its file: a worker has no package of backends."""
     path = Path(table.__file__).parents[2] / "backends" / "tvm.py"
     spec = importlib.util.spec_from_file_location("planted_real_tvm", path)
-    assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)

@@ -18,9 +18,9 @@ from oracles.judge import Judge
 from oracles.tir.interpreter import interpret
 from oracles.verdict import Outcome
 from oracles.worker.tvm.passes import PLAIN_LOOPS, misplaced, pass_of
-from oracles.worker.tvm.schedule import PREFIX, PRIMITIVES
+from oracles.worker.tvm.sequences import PREFIX, PRIMITIVES
 from reducer.api import reduce_case
-from reducer.options import Options
+from reducer.course import Options
 
 DRAWN = [(seed, RandomSource(f"stages/{seed}")) for seed in range(60)]
 MODULES = [(seed, draws, staged(draws, "main", extreme=has_extremes(seed))) for seed, draws in DRAWN]
@@ -82,6 +82,5 @@ def test_a_wrong_result_of_a_schedule_is_reduced_to_the_steps_that_it_takes(tmp_
     case = Case("tir", to_bytes(module), inputs_of(module, seed), Target("tvm"))
     case = case.with_passes(tuple(PREFIX + step for step in steps))
     result = reduce_case(case, tmp_path / "out", Options(target=case.target))
-    assert result.verdict is not None
     assert result.verdict.outcome is Outcome.MISMATCH
     assert len(result.case.passes) <= 2

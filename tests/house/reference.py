@@ -20,7 +20,7 @@ import typer.main
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from corpus.formats import format_names
-from generators.strategies import strategy_names
+from generators.strategies import strategies
 from oracles.backends import backends
 from oracles.optional import asked_oracles
 from oracles.rules import find_rules
@@ -169,7 +169,7 @@ def _shared() -> dict[str, list[TyperOption]]:
     every = [each for command in commands().values() for each in options(command)]
     times = Counter(_key(each) for each in every)
     by_key = {_key(each): each for each in reversed(every)}
-    common = [key for key, each in by_key.items() if each.rich_help_panel == PANEL]
+    common = [key for key, each in by_key.items() if each.rich_help_panel == PANEL and times[key] > 2]
     leaves = sum(not isinstance(each, TyperGroup) for each in commands().values())
     usual = [key for key in common if times[key] > 0.9 * leaves]  # the others take them without a use
     groups = {
@@ -248,7 +248,7 @@ LISTS: dict[str, Callable[[], str]] = {
     "backends": lambda: in_order(sorted(backends())),
     "formats": lambda: in_order(list(format_names())),
     "projects": lambda: in_order(sorted(projects())),
-    "strategies": lambda: in_order(list(strategy_names())),
+    "strategies": lambda: in_order(list(strategies())),
     "operators": lambda: in_order(modules_of("oracles.operators")),
     "forms": lambda: in_order(modules_of("generators.relax.forms")),
 }

@@ -13,9 +13,9 @@ from corpus.target import Target
 from oracles.judge import Judge
 from oracles.sandbox.executor import with_sequence
 from oracles.verdict import Config, Outcome
-from oracles.worker.ort.options import ATTRIBUTES, ENTRIES, OPTIONS, apply
+from oracles.worker.ort import ATTRIBUTES, ENTRIES, OPTIONS, apply
 from reducer.api import reduce_case
-from reducer.options import Options
+from reducer.course import Options
 from triage.projects import ClaimedRun, project_of
 
 TEXT = """<ir_version: 8, opset_import: ["" : 17]>
@@ -67,7 +67,6 @@ def test_the_script_of_a_report_sets_the_same_options():
     members = tuple(f"{name}={values[-1]}" for name, values in OPTIONS.items())
     plain, failing = Config("none", (("level", "none"), ("passes", ()))), Config("all", (("level", "all"),))
     runner = project_of("ort").runner("ort", "onnx")
-    assert runner is not None
     found = runner.settings(ClaimedRun(failing, {"none": plain, "all": failing}, members))
     options, expected = ort.SessionOptions(), ort.SessionOptions()
     for line in found["options"]:

@@ -72,7 +72,7 @@ Thorough = Annotated[
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("reduce")(as_command(CaseOptions, reduce))
+    app.command("reduce")(as_command(CaseOptions, reduce, heeded=("symptom",)))
 
 
 def reduce(
@@ -131,7 +131,7 @@ def _reduce_one(options: CaseOptions, word: str, out: Path, request: Request) ->
 
 
 def _reduce_with(judges: Judges, word: str, out: Path, request: Request) -> int:
-    from reducer.options import DoesNotFail
+    from reducer.course import DoesNotFail
     from triage.cases.sources import open_one
     from triage.console.status import progress
     from triage.pages.differences import NAME as PAGE

@@ -10,9 +10,9 @@ from tvm import relax, te, tirx
 
 from oracles.worker.arrays import decoded_array
 from oracles.worker.tvm.inferred import misfit
+from oracles.worker.tvm.read import bound_symbols, called, reads
 from oracles.worker.tvm.tir import build as loops
 from oracles.worker.tvm.types import NotData, Symbols, attributes_from, type_of
-from oracles.worker.tvm.walk import bound_symbols, called, reads
 
 OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "+": lambda left, right: left + right,
@@ -24,7 +24,7 @@ OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def primfunc_from(item: dict[str, Any]) -> Any:
-    """The PrimFunc of such a formula; see `oracles.worker.relax_reference.primfuncs`."""
+    """The PrimFunc of such a formula; see `oracles.worker.relax_reference.program`."""
     told = item["compute"]
     if told.get("inplace"):
         return tvm.script.from_source(script_of(told))["made"].without_attr("global_symbol")

@@ -8,7 +8,7 @@ from jax.interpreters import mlir
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
-from oracles.worker.stablehlo.tensors import array_of, constant_text, told_type
+from oracles.worker.stablehlo.read import array_of, constant_text, told_type
 
 LACKS = re.compile(
     r"\b(custom_call|rng|rng_bit_generator|fft|cholesky|triangular_solve|composite|batch_norm_\w+|infeed|outfeed"

@@ -19,8 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from corpus.release import Range, numbers
-from corpus.target import Target
+from corpus.target import Range, Target, numbers
 from oracles.naming import Signature
 from tests.bench.realbugs.bug import Bug
 from tests.bench.realbugs.bugs import ASIDE, BUGS
@@ -249,8 +248,14 @@ def cells(rows: Sequence[Row], folder: Path) -> list[list[str]]:
 
 def _peers(folder: Path) -> dict[str, str]:
     path = folder / PEERS
-    told: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
-    return told
+    kept = json.loads(path.read_text()) if path.exists() else {}
+    return {tool: told(each) for tool, each in kept.items()}
+
+
+def told(left: Sequence[Any]) -> str:
+    """What a tool left, in words: nodes, checks, CPU seconds, how it ended."""
+    nodes, checks, seconds, end = left
+    return f"{'no' if nodes is None else nodes} nodes, {checks} checks, {seconds:g} s {end}".rstrip()
 
 
 def table(lines: Sequence[Sequence[str]]) -> str:
