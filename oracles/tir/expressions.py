@@ -143,7 +143,23 @@ def _cast(expr: Cast) -> Compiled:
     if before == expr.dtype:
         return value
     whole = lifted(casting(before, expr.dtype), lanes(expr.dtype))
+    if lanes(expr.dtype) == 1 and element(expr.dtype).startswith("float8"):
+        return _perhaps_rounded(value, whole)
     return lambda state: whole(value(state))
+
+
+def _perhaps_rounded(value: Compiled, rounded: Callable[[Scalar], Scalar]) -> Compiled:
+    """A cast to eight bits: exact here, and left out in runs with noise, since TVM's own memory is wider."""
+
+    def cast(state: State) -> Scalar:
+        before = value(state)
+        after = rounded(before)
+        if after is UNDEFINED or after == before:
+            return after
+        state.is_rough = True
+        return after if state.noise is None else float(before)
+
+    return cast
 
 
 def _select(expr: Select) -> Compiled:

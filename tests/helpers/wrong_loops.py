@@ -213,11 +213,11 @@ def _transposed(function: Function) -> Function:
     return replace(function, body=map_expressions(function.body, changed))
 
 
-def _rounded_down(expr: Expr) -> Expr:
-    """A cast to floats of eight bits that gives the smaller neighbour, mostly."""
+def _capped(expr: Expr) -> Expr:
+    """A cast to floats of eight bits that ends where other such types do."""
     if not isinstance(expr, Cast) or not expr.dtype.startswith("float8"):
         return expr
-    return replace(expr, value=Binary("mul", expr.value, literal(31 / 32, type_of(expr.value))))
+    return replace(expr, value=Binary("min", expr.value, literal(240, type_of(expr.value))))
 
 
 def _saturated_to_four(expr: Expr) -> Expr:
@@ -297,7 +297,7 @@ WRONG: dict[str, Callable[[Function], Function]] = {
     "strides dropped": _without_strides,
     "guard loses a round": _with_tight_guards,
     "stale read": _stale,
-    "eight bits rounded down": _on_expressions(_rounded_down),
+    "eight bits end early": _on_expressions(_capped),
     "four bits saturate": _on_expressions(_saturated_to_four),
     "open tail of four lost": _open_tail,
     "one memory for two operands": _calls(_one_memory),
@@ -319,7 +319,7 @@ TWELVE = {
     "stride": "strides dropped",
     "extent": "extent in a byte",
     "stale read": "stale read",
-    "eight bits": "eight bits rounded down",
+    "eight bits": "eight bits end early",
     "four bits": "four bits saturate",
     "open tail": "open tail of four lost",
     "aliased call": "one memory for two operands",

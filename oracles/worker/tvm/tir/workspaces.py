@@ -30,12 +30,14 @@ class ReadsUnwritten(Exception):
     """The results hang on memory that nothing was written to."""
 
 
-@tvm_ffi.register_global_func(TAKE)
 def take(size: int) -> Any:
     """The address of a new piece."""
     piece = np.full(max(size, 1), filling[-1], "uint8")
     taken.append(between_edges(piece, filling[-1], at_start=len(taken) % 2 == 1))
     return ctypes.c_void_p(taken[-1][1].ctypes.data)
+
+
+tvm_ffi.register_global_func(TAKE, take)
 
 
 def with_workspaces(module: Any) -> Any:
