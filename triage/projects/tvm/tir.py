@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from oracles.optimisers.tvm_log import code_of, code_of_least, options_of
+from oracles.optimisers.tvm_log import code_of, code_of_helpers, code_of_least, options_of
 from triage.projects import ClaimedRun, Runner, ShortScript
 from triage.projects.tvm.onnx import SCRIPT, TEST, call_by_position, passes_part, run_part
 
@@ -169,6 +169,7 @@ def _settings(shown: ClaimedRun) -> Mapping[str, Any]:
     return {
         "configs": configs,
         "sequence": code_of(shown.passes) if sequenced else (),
+        "helpers": code_of_helpers(shown.passes) if sequenced else "",
         "options": options_of(shown.passes) if sequenced else {},
         "fails_least": shown.failing.get("pipeline") == "least",
         "lowers": code_of_least() if lowers else (),
