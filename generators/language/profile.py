@@ -227,7 +227,7 @@ def draw_profile(draws: RandomSource, budget: Budget = UNLIMITED) -> Profile:
     dims = draws.sample((1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17), 4)
     if draws.chance(0.3):
         dims.append(1)
-    if draws.chance(0.18):
+    if draws.chance(0.12):
         dims.append(draws.pick(_LARGE_DIMS))
     if draws.chance(0.08):
         dims.append(0)

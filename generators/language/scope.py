@@ -230,7 +230,8 @@ class Scope:
         if dtype in SEQUENCES or dtype in OPTIONALS:
             return self._create_container(dtype, shape, within)
         if not near and draws.chance(self.profile.extreme):
-            near = self._bearable(self.edges.at(dtype, within), dtype)
+            edges = self.edges if draws.chance(0.5) else TYPE
+            near = self._bearable(edges.at(dtype, within), dtype)
         content = draw(draws, dtype, shape, within, near)
         name = self.fresh_name()
         if as_input or draws.chance(self.profile.inputs):
@@ -255,7 +256,15 @@ class Scope:
         if not own or not self.takes_inputs:
             return focus
         near = self._bearable((*own, *TYPE.at(focus.dtype, operator.domain)), focus.dtype)
-        return self.create(focus.dtype, focus.shape, near=near)
+        return self.instead(focus, near=near)
+
+    def instead(self, focus: Operand, within: Range | None = None, near: Sequence[float] = ()) -> Operand:
+        """A new operand of the same type; an input that nothing reads goes for it."""
+        made = self.create(focus.dtype, focus.shape, within, near=near)
+        if not any(focus.name in node.uses for node in self.nodes):
+            self.inputs[:] = [each for each in self.inputs if each[0] is not focus]
+            self.pool[:] = [each for each in self.pool if each.producer or each is not focus]
+        return made
 
     def results(self, operator: Operator, call: Call) -> tuple[Sequence[TensorType], Sequence[Range]]:
         """The types and ranges of a call's results.

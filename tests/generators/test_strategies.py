@@ -120,7 +120,7 @@ def test_backward_and_random_have_the_size_that_was_asked_for():
 def test_backward_also_grows_before_an_input_that_others_read():
     """NNSmith's backward insertion: what is new stands before the old nodes, and takes the input's place."""
     grown = 0
-    for seed in range(30):
+    for seed in range(50):
         draws = RandomSource(f"before/{seed}")
         scope = BackwardScope(draws, draw_profile(draws), 3)
         begin(scope)
