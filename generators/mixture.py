@@ -45,7 +45,7 @@ from generators.seeds import BLOCK, Shard
 from generators.sequences import long_sequences, sequences
 from generators.strategies import DEFAULT, find_strategy, find_taught
 from generators.strategies.coverage import Seen
-from generators.strategies.native import lineage_of
+from generators.strategies.mutate import lineage_of
 from oracles.extras import provide
 
 MIXED = "mixed"

@@ -10,11 +10,11 @@ from corpus.errors import UserError
 from corpus.outputs import held
 from oracles.judge import Judge
 from oracles.verdict import Verdict
+from reducer.course import DoesNotFail, Options, Progress
 from reducer.engine.journal import NAME as JOURNAL
 from reducer.engine.journal import Journal
 from reducer.engine.predicates import JudgePool
 from reducer.language import language_of
-from reducer.options import DoesNotFail, Options, Progress
 from reducer.result import Reduction, files_of, finished
 from reducer.session import Session
 

@@ -17,7 +17,7 @@ from oracles.naming import signature
 from oracles.probes.memory import with_misuse
 from oracles.sandbox.executor import misplaced
 from oracles.verdict import Config, Mark, Outcome, Verdict
-from reducer.course import FLAKY_RUNS, ReductionRun
+from reducer.course import FLAKY_RUNS, DoesNotFail, Options, Progress, ReductionRun
 from reducer.engine.decider import Allowance, AllowanceSpent, Decider, Predicate
 from reducer.engine.journal import Journal
 from reducer.engine.predicates import (
@@ -40,7 +40,6 @@ from reducer.engine.rounds import Engine, Gate
 from reducer.language import Language, language_of
 from reducer.move import Hints, needed_operator, read_hints
 from reducer.moves import all_moves
-from reducer.options import DoesNotFail, Options, Progress
 from reducer.pass_sets import core_at, failing_config, find_pass_set, is_of_passes, puts_in_alike
 from reducer.result import Reduction, finished
 from reducer.subject.base import Subject

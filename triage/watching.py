@@ -17,8 +17,7 @@ from corpus.case import CASE_FILE, Case
 from corpus.errors import UserError
 from corpus.formats import find_format
 from corpus.load import EXPECTED_FILE, Regression, Shown, load_regression, load_regressions, must_be_known
-from corpus.release import order_of
-from corpus.target import Target
+from corpus.target import Target, order_of
 from oracles.backends import find_backend
 from oracles.naming import Signature, signature
 from oracles.sandbox.processes import SandboxError

@@ -7,7 +7,7 @@ from generators.language.emit import Language
 from generators.mutations.modes import Mode
 from generators.relax.programs import RelaxProgram
 from generators.relax.violations import endangered, not_finite, violated
-from generators.strategies.relax_mutate import mutant_of
+from generators.strategies.relax import mutant_of
 
 _CHANGES = {Mode.DISRUPTIVE: violated, Mode.VULNERABLE: endangered, Mode.NONFINITE: not_finite}
 

@@ -13,8 +13,7 @@ from corpus.tir.tree import Function
 from generators.language.profile import Budget
 from generators.relax.operator import Json, Within
 from oracles.tir.interpreter import NotDefined, called, is_steady
-from oracles.worker.relax_reference.primfuncs import computed
-from oracles.worker.relax_reference.program import Evaluation, call_operator, plain_attributes, wide
+from oracles.worker.relax_reference.program import Evaluation, call_operator, computed, plain_attributes, wide
 
 ONE_TO_ONE = frozenset({"alias", "getitem", "match_cast", "function"})
 """Bindings that compute nothing."""

@@ -1,8 +1,8 @@
-"""How programs grow, one file a strategy. A file here that names `programs` is found by itself.
+"""How programs grow: each file here names `STRATEGIES`, and is found by itself.
 
 A strategy is a function from a batch of seeds to their programs, in order. What it learns within a batch it
-may use within that batch only, so that the programs are the same for any number of processes. One that names
-`taught` as well may draw from what a campaign has learned.
+may use within that batch only, so that the programs are the same for any number of processes. One that a
+file's `TAUGHT` names as well may draw from what a campaign has learned.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -11,9 +11,10 @@ from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from pkgutil import iter_modules
+from types import ModuleType
 
 from corpus.errors import UserError
-from generators.feedback import CoverageSnapshot
+from generators.feedback import NOTHING, CoverageSnapshot
 from generators.language.emit import Made
 from generators.language.profile import Budget
 
@@ -26,27 +27,41 @@ Taught = Callable[[Sequence[int], int, CoverageSnapshot, Budget], Iterator[Made]
 DEFAULT = "random"
 
 
+def each_seed(program: Callable[[int, int, Budget], Made]) -> Strategy:
+    """The strategy that makes the program of each seed by itself."""
+
+    def programs(seeds: Sequence[int], nodes: int, source: Path | None, budget: Budget) -> Iterator[Made]:
+        for seed in seeds:
+            yield program(seed, nodes, budget)
+
+    return programs
+
+
+def untaught(taught: Taught) -> Strategy:
+    """The strategy as it draws where nothing has been learned."""
+    return lambda seeds, nodes, source, budget: taught(seeds, nodes, NOTHING, budget)
+
+
 @cache
-def strategy_names() -> tuple[str, ...]:
-    """The strategies there are, sorted."""
-    return tuple(sorted(info.name for info in iter_modules(__path__)))
+def strategies() -> dict[str, ModuleType]:
+    """The files here by the strategies that they hold, sorted."""
+    modules = [import_module(f"{__name__}.{info.name}") for info in iter_modules(__path__)]
+    return dict(sorted((name, module) for module in modules for name in module.STRATEGIES))
 
 
 def find_strategy(name: str, trust: bool = False) -> Strategy:
     """The strategy of this name, or of a user's file; raises `UserError`."""
     if ".py" in name:
         return _of_file(name, trust)
-    if name not in strategy_names():
-        raise UserError(f"--strategy {name}: there is {', '.join(strategy_names())}, or a file, PATH.py:NAME")
-    found: Strategy = import_module(f"{__name__}.{name}").programs
+    if name not in strategies():
+        raise UserError(f"--strategy {name}: there is {', '.join(strategies())}, or a file, PATH.py:NAME")
+    found: Strategy = strategies()[name].STRATEGIES[name]
     return found
 
 
 def find_taught(name: str) -> Taught | None:
     """The strategy of this name as it draws from what a campaign has learned; None where it does not."""
-    if name not in strategy_names():
-        return None
-    found: Taught | None = getattr(import_module(f"{__name__}.{name}"), "taught", None)
+    found: Taught | None = getattr(strategies().get(name), "TAUGHT", {}).get(name)
     return found
 
 

@@ -5,15 +5,14 @@ A program goes on from a new input every few nodes: whatever is compiled at once
 Only torch's own targets run such programs; for those a mixture holds them.
 """
 
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from generators.growth.fragments import new_scope
 from generators.growth.grow import Choose, Program, begin, finish, grow_to, leaning_choice
-from generators.language.profile import UNLIMITED, Budget, Profile, draw_profile
+from generators.language.profile import Budget, Profile, draw_profile
 from generators.language.scope import Scope
 from generators.language.values import RandomSource
+from generators.strategies import each_seed
 from oracles.relation.operator import Operator
 from oracles.relation.program import DTypeFamily, Operand
 from oracles.relation.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8
@@ -31,22 +30,19 @@ COMPANIONS = frozenset(_COMPANIONS.split())
 _TRIES, _BETWEEN, _CHAIN = 12, 0.4, 5
 
 
-def programs(
-    seeds: Sequence[int], nodes: int, source: Path | None, budget: Budget = UNLIMITED
-) -> Iterator[Program]:
-    """Yield a program a seed."""
-    for seed in seeds:
-        draws = RandomSource(f"aten/{seed}/{nodes}")
-        scope = new_scope(draws, _temper(draws, budget))
-        choose = _choice(draws)
+def program(seed: int, nodes: int, budget: Budget) -> Program:
+    """The program of a seed, from several inputs one after another."""
+    draws = RandomSource(f"aten/{seed}/{nodes}")
+    scope = new_scope(draws, _temper(draws, budget))
+    choose = _choice(draws)
+    begin(scope)
+    while (room := nodes - len(scope.nodes)) > 0:
+        before = len(scope.nodes)
+        grow_to(scope, choose, before + draws.between(1, min(_CHAIN, room)))
+        if len(scope.nodes) == before:  # the budget allows no more
+            break
         begin(scope)
-        while (room := nodes - len(scope.nodes)) > 0:
-            before = len(scope.nodes)
-            grow_to(scope, choose, before + draws.between(1, min(_CHAIN, room)))
-            if len(scope.nodes) == before:  # the budget allows no more
-                break
-            begin(scope)
-        yield finish(scope)
+    return finish(scope)
 
 
 def _temper(draws: RandomSource, budget: Budget) -> Profile:
@@ -70,3 +66,6 @@ def _choice(draws: RandomSource) -> Choose:
         return None
 
     return choose
+
+
+STRATEGIES = {"aten": each_seed(program)}

@@ -5,9 +5,7 @@ and reused or created afterwards. What is then missing of the size asked for gro
 are there, and back before inputs of the graph, in turns.
 """
 
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from generators.growth.fragments import Bodies
 from generators.growth.grow import Program, begin, finish, grow_to, leaning_choice
@@ -15,6 +13,7 @@ from generators.growth.steps import place_wanted, recognising
 from generators.language.profile import BINNED, UNLIMITED, Budget, Profile, depths_of, draw_profile
 from generators.language.scope import Scope
 from generators.language.values import RandomSource
+from generators.strategies import each_seed
 from oracles.relation.open_checks import volume
 from oracles.relation.program import MAX_ELEMENTS, Operand
 from oracles.relation.types import ANYTHING, TENSORS, DType, Range, Shape, TensorType
@@ -55,14 +54,6 @@ class BackwardScope(Scope):
             self.restore(mark)
             self.fuel = fuel
         return None
-
-
-def programs(
-    seeds: Sequence[int], nodes: int, source: Path | None, budget: Budget = UNLIMITED
-) -> Iterator[Program]:
-    """Yield a tree back from a wanted result, then growth after values and before inputs in turns."""
-    for seed in seeds:
-        yield backward(seed, nodes, budget)
 
 
 def backward(seed: int, nodes: int, budget: Budget = UNLIMITED) -> Program:
@@ -116,3 +107,6 @@ def grow_before(scope: BackwardScope) -> bool:
     scope.nodes[:] = nodes
     del scope.inputs[at]
     return True
+
+
+STRATEGIES = {"backward": each_seed(backward)}

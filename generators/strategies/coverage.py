@@ -140,18 +140,14 @@ class GuidedScope(Scope):
         return found
 
 
-def programs(
-    seeds: Sequence[int], nodes: int, source: Path | None, budget: Budget = UNLIMITED
-) -> Iterator[Program]:
+def programs(seeds: Sequence[int], nodes: int, source: Path | None, budget: Budget) -> Iterator[Program]:
     """Each program leans by what the batch has seen before it, and by what was saved in `source`."""
     seen = Seen.load(source) if source else Seen()
     for seed in seeds:
         yield guided(seed, nodes, seen, budget)
 
 
-def taught(
-    seeds: Sequence[int], nodes: int, lesson: CoverageSnapshot, budget: Budget = UNLIMITED
-) -> Iterator[Program]:
+def taught(seeds: Sequence[int], nodes: int, lesson: CoverageSnapshot, budget: Budget) -> Iterator[Program]:
     """Each program leans by what the campaign has learned, and by what the batch has seen before it."""
     seen, refused = Seen(lesson.covered), lesson.refusals()
     for seed in seeds:
@@ -218,3 +214,7 @@ def _grow(scope: GuidedScope, seen: Seen, nodes: int, refused: Set[str]) -> None
         passed_over.clear()
         seen.counts.update(gained)
         seen.counts.update(node.op for node in scope.nodes[count:])
+
+
+STRATEGIES = {"coverage": programs}
+TAUGHT = {"coverage": taught}

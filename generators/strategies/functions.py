@@ -3,17 +3,17 @@
 Whatever the form, the results must be those of the program as it was.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
-from pathlib import Path
 
 import onnx
 
 from corpus.onnx.graph import free_names
 from generators.growth.grow import Program, grow
-from generators.language.profile import UNLIMITED, Budget
+from generators.language.profile import Budget
 from generators.language.values import RandomSource
+from generators.strategies import each_seed
 from oracles.relation.program import DTypeFamily
 
 DOMAIN = "local"
@@ -143,10 +143,10 @@ _UNTYPED = frozenset({DTypeFamily.CONTRIB})
 """Inside a function, onnx finds no types for the results of other operator sets."""
 
 
-def programs(
-    seeds: Sequence[int], nodes: int, source: Path | None, budget: Budget = UNLIMITED
-) -> Iterator[Program]:
-    """Yield a wrapped form of each seed's random program; the results are the same."""
-    for seed in seeds:
-        program = grow(seed, nodes, _UNTYPED, budget)
-        yield replace(program, model=wrap(program.model, RandomSource(f"functions/{seed}/{nodes}")))
+def wrapped(seed: int, nodes: int, budget: Budget) -> Program:
+    """A wrapped form of a seed's random program; the results are the same."""
+    program = grow(seed, nodes, _UNTYPED, budget)
+    return replace(program, model=wrap(program.model, RandomSource(f"functions/{seed}/{nodes}")))
+
+
+STRATEGIES = {"functions": each_seed(wrapped)}

@@ -2,6 +2,11 @@
 
 OATest (§3.2, §3.3): a pattern is joined to a graph that has grown, and more follow in what has become of it.
 `--from` names a folder of patterns; without it they are those that are shipped.
+
+`high_order` (§3.3) puts patterns in what patterns have become: programs that ran and triggered their passes
+are contexts of others. A campaign (`fuzz`, `hunt`) keeps those on which passes fired together for the first
+time; where nothing is known yet programs are as those of `patterns`, of the shipped ones. Sizes are drawn
+from bins between powers of two, as the solver's are (NNSmith).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,11 +16,23 @@ from pathlib import Path
 
 from corpus.errors import UserError
 from corpus.pattern import FOLDER, load_patterns
+from generators.feedback import CoverageSnapshot
 from generators.growth.fragments import new_scope
 from generators.growth.grow import Program, begin, finish, grow_to, leaning_choice
 from generators.language.profile import UNLIMITED, Budget, draw_profile, with_binned_dims
 from generators.language.values import RandomSource
-from generators.patterns import Hidden, Recipe, is_sound, leaning_dtypes, place_recipe, recipe_of
+from generators.patterns import (
+    Hidden,
+    Recipe,
+    bred_of,
+    further_nodes,
+    is_sound,
+    leaning_dtypes,
+    place_recipe,
+    recipe_of,
+    seeds_of,
+)
+from generators.strategies import untaught
 
 _MORE = 0.45
 """How often it is another pattern's turn and not an operator's."""
@@ -27,9 +44,7 @@ Recipes = Mapping[str, Sequence[Recipe]]
 """By pass: each pass is as likely as any other, however many patterns it has."""
 
 
-def programs(
-    seeds: Sequence[int], nodes: int, source: Path | None, budget: Budget = UNLIMITED
-) -> Iterator[Program]:
+def programs(seeds: Sequence[int], nodes: int, source: Path | None, budget: Budget) -> Iterator[Program]:
     """One program a seed, with a pattern wherever one has room."""
     yield from around(_recipes(source or FOLDER), seeds, nodes, budget)
 
@@ -128,3 +143,17 @@ def _drawn(draws: RandomSource, recipes: Recipes, room: int, opset: int | None) 
         if recipe.nodes <= room and (opset is None or recipe.opsets[0] <= opset <= recipe.opsets[1]):
             return recipe
     return None
+
+
+def high_order(
+    seeds: Sequence[int], nodes: int, lesson: CoverageSnapshot, budget: Budget
+) -> Iterator[Program]:
+    """Yield a program a seed, in a context that the campaign knows."""
+    for seed in seeds:
+        bred = bred_of(seed, lesson.pool, "high_order")
+        made = grown_on(seeds_of(bred), nodes, further_nodes(nodes), budget)
+        yield replace(made, bred=bred)
+
+
+STRATEGIES = {"patterns": programs, "high_order": untaught(high_order)}
+TAUGHT = {"high_order": high_order}

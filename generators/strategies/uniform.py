@@ -4,11 +4,10 @@ Every operator is as likely as any other, and so is every element type. Its oper
 there, where some fit, and new ones otherwise.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 
 from generators.growth.fragments import new_scope
 from generators.growth.grow import Program, begin, finish
@@ -16,6 +15,7 @@ from generators.growth.steps import apply
 from generators.language.profile import UNLIMITED, Budget, draw_profile
 from generators.language.scope import Mark, Scope
 from generators.language.values import RandomSource
+from generators.strategies import each_seed
 from oracles.operators import all_operators
 from oracles.relation.operator import Operator
 from oracles.relation.program import ONNX_REALMS, DoesNotFit, Operand
@@ -28,14 +28,6 @@ _IDLE, _IDLE_IN_BUDGET = 20_000, 300
 
 Keep = Callable[[Scope, int, Mark], bool]
 """Whether a step is kept, given how many nodes there were before it and the mark from then."""
-
-
-def programs(
-    seeds: Sequence[int], nodes: int, source: Path | None, budget: Budget = UNLIMITED
-) -> Iterator[Program]:
-    """Yield a program a seed."""
-    for seed in seeds:
-        yield uniform(seed, nodes, budget)
 
 
 @cache
@@ -104,3 +96,6 @@ def _apply_to_new(scope: Scope, operator: Operator, dtype: DType) -> bool:
             return True
     scope.restore(mark)
     return False
+
+
+STRATEGIES = {"uniform": each_seed(uniform)}

@@ -17,7 +17,7 @@ from generators.language.values import RandomSource
 from generators.sequences import Passes
 from generators.tir.frame import Frame, Known, Names, static_shape
 from generators.tir.values import Sampler
-from oracles.worker.tvm.schedule import PREFIX
+from oracles.worker.tvm.sequences import PREFIX
 
 _EXTENTS = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33)
 _MOST = 160

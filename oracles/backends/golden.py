@@ -31,7 +31,7 @@ def run(
     """Evaluate one program; NotKnown for what the rules leave out."""
     import json
 
-    from oracles.worker.onnx.program import to_array
+    from oracles.worker.onnx import to_array
     from oracles.worker.relax_reference.program import Evaluation
 
     document = json.loads(program)
@@ -46,8 +46,7 @@ def outside(item: Any) -> Callable[..., Any]:
 
     This backend is crux's own and runs in its Python, so that it may import the interpreter.
     """
-    from oracles.worker.relax_reference.primfuncs import computed
-    from oracles.worker.relax_reference.program import wide
+    from oracles.worker.relax_reference.program import computed, wide
     from oracles.worker.relax_reference.rule import NotKnown
 
     if not isinstance(item, dict) or "tir" not in item:

@@ -119,7 +119,7 @@ def _run(
     import torch
 
     from oracles.worker.lowered.module import build, exported
-    from oracles.worker.onnx.program import read_model
+    from oracles.worker.onnx import read_model
     from oracles.worker.torch.data import called_there, from_torch, placed
     from oracles.worker.torch.run import compiled
 

@@ -65,7 +65,7 @@ def run(
     """
     import onnx
 
-    from oracles.worker.onnx.program import fed_names, read_model
+    from oracles.worker.onnx import fed_names, read_model
 
     model = read_model(program)
     names = fed_names(model.graph)
@@ -86,7 +86,7 @@ def run_stablehlo(
     """Compile and run one module of StableHLO; `double` computes in float64, `show=source` gives its text."""
     from iree.compiler import ir
 
-    from oracles.worker.stablehlo.run import prepared, source
+    from oracles.worker.stablehlo.build import prepared, source
 
     if settings.get("show") == "source":
         return source(ir, ir.Context(), program, inputs, bits=True)
@@ -218,7 +218,7 @@ def vocabulary() -> list[str]:
 def _checked(given: Any) -> Any:
     import numpy as np
 
-    from oracles.worker.onnx.program import to_array
+    from oracles.worker.onnx import to_array
 
     value = to_array(given)
     if not isinstance(value, np.ndarray) or value.dtype.kind in "OUS":

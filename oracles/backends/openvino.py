@@ -75,7 +75,7 @@ def run(
     """
     import openvino
 
-    from oracles.worker.onnx.program import fed_names, read_model
+    from oracles.worker.onnx import fed_names, read_model
 
     graph = read_model(program).graph
     core = openvino.Core()
@@ -103,8 +103,12 @@ FRAME = re.compile(
     r"Exception from \S+:\d+:|Check 'false' failed at \S*unconverted_ops_report\S*"
     r"|Model wasn't fully converted.*|-- \S+ with a message:"
     r"|FrontEnd API failed with \w+:|Summary:|-- Conversion is failed for: .*|To facilitate the conversion .*"
+    r"|While validating node .*"
 )
 """The lines that stand about any error: whoever passed it on."""
+VALIDATING = re.compile(r"^While validating ONNX node '<.*?>': ", re.M)
+CHECK = re.compile(r"Check '.*' failed at \S+:\d+:")
+"""The condition that did not hold: what it means stands in the lines after it."""
 
 
 @contextmanager
@@ -113,10 +117,10 @@ def _in_short() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        lines = [
-            line for line in str(error).splitlines() if line.strip() and not FRAME.fullmatch(line.strip())
-        ]
-        raise RuntimeError("\n".join(lines) or str(error)) from error
+        lines = [line.strip() for line in VALIDATING.sub("", str(error)).splitlines()]
+        said = [line for line in lines if line and not FRAME.fullmatch(line)]
+        said.sort(key=lambda line: CHECK.fullmatch(line) is not None)
+        raise RuntimeError("\n".join(said) or str(error)) from error
 
 
 def vocabulary() -> list[str]:
@@ -148,7 +152,7 @@ def _to_tensor(given: Any, element: Any) -> Any:
     import numpy as np
     import openvino
 
-    from oracles.worker.onnx.program import to_array
+    from oracles.worker.onnx import to_array
 
     value = to_array(given)
     if not isinstance(value, np.ndarray):

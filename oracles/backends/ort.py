@@ -183,7 +183,7 @@ def optimised(program: str, level: str, disabled: Iterable[str] = ()) -> str:
 
 def documented(path: str, content: str) -> dict[str, Any]:
     """The models that the tests of a file (in base64) make; needs `onnx`, and runs the file's code."""
-    from oracles.worker.onnx import program as onnx_documented
+    from oracles.worker import onnx as onnx_documented
 
     return onnx_documented.documented(path, content)
 
@@ -322,7 +322,7 @@ def backend() -> Backend:
     """Describe this backend."""
     from oracles.abilities import Backend, Sequences
     from oracles.optimisers.ort_passes import DISABLING
-    from oracles.worker.ort.options import OPTIONS
+    from oracles.worker.ort import OPTIONS
 
     return Backend(
         NAME,

@@ -36,7 +36,7 @@ def run(
     import onnx.parser
     import onnx.printer
 
-    from oracles.worker.onnx.program import evaluator_of, read_model, to_array
+    from oracles.worker.onnx import evaluator_of, read_model, to_array
 
     model = read_model(program)
     if settings.get("via") == "text":

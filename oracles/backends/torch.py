@@ -35,7 +35,7 @@ def run(
     import torch
 
     from oracles.worker.lowered.module import build, exported
-    from oracles.worker.onnx.program import read_model
+    from oracles.worker.onnx import read_model
     from oracles.worker.torch.data import called_there, from_torch, placed
 
     model = read_model(program)

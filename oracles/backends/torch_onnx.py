@@ -48,7 +48,7 @@ def run(
     """
     if settings.get("show") == "source":
         from oracles.worker.lowered.module import source
-        from oracles.worker.onnx.program import read_model
+        from oracles.worker.onnx import read_model
 
         return source(read_model(program), inputs)
     values = _results(_lowered, program, inputs, settings, enter)
@@ -98,7 +98,7 @@ def _results(
 def _lowered(program: Any, inputs: dict[str, Any]) -> tuple[Any, list[Any], list[str]]:
     """An ONNX model as a module, what to call it with, and its outputs' names."""
     from oracles.worker.lowered.module import build
-    from oracles.worker.onnx.program import read_model
+    from oracles.worker.onnx import read_model
 
     model = read_model(program)
     module, feeds = build(model, inputs)

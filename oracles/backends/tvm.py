@@ -156,7 +156,7 @@ def _imported(program: Any, settings: dict[str, Any]) -> tuple[Any, str, list[tu
     """The module, the function to call, the names of what it takes, each with how, and of what it gives."""
     from tvm.relax.frontend.onnx import from_onnx
 
-    from oracles.worker.onnx.program import fed_names, read_model
+    from oracles.worker.onnx import fed_names, read_model
 
     model = read_model(program)
     try:
@@ -268,7 +268,7 @@ NO_INPUT = "TVM takes no input of dtype string, sequence or optional"
 
 
 def _to_tvm(given: Any, kind: str, device: Any) -> Any:
-    from oracles.worker.onnx.program import to_array
+    from oracles.worker.onnx import to_array
     from oracles.worker.tvm.types import passed
 
     value = to_array(given)

@@ -46,7 +46,7 @@ def run(
 
     `show=source` gives the module's text instead.
     """
-    from oracles.worker.onnx.program import read_model
+    from oracles.worker.onnx import read_model
     from oracles.worker.xla.module import run_module
     from oracles.worker.xla.program import Lowered, bytecode
 
@@ -68,9 +68,8 @@ def run_stablehlo(
     """
     from jaxlib.mlir import ir
 
-    from oracles.worker.stablehlo.run import prepared, source
-    from oracles.worker.xla.interpreter import context, interpreted
-    from oracles.worker.xla.module import run_module
+    from oracles.worker.stablehlo.build import prepared, source
+    from oracles.worker.xla.module import context, interpreted, run_module
 
     if settings.get("show") == "source":
         return source(ir, context(), program, inputs)
@@ -88,7 +87,7 @@ def open_program(name: str, content: str) -> dict[str, Any]:
     from jaxlib.mlir import ir
 
     from oracles.worker.stablehlo.read import capture
-    from oracles.worker.xla.interpreter import context
+    from oracles.worker.xla.module import context
 
     return capture(ir, context(), base64.b64decode(content))
 
@@ -98,7 +97,7 @@ def describe(program: str, inputs: dict[str, Any]) -> dict[str, Any]:
     from jaxlib.mlir import ir
 
     from oracles.worker.stablehlo import build
-    from oracles.worker.xla.interpreter import context
+    from oracles.worker.xla.module import context
 
     return build.describe(ir, context(), program)
 

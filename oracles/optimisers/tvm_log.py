@@ -13,8 +13,8 @@ from oracles.abilities import Passes, PassLog, Sequences, language_of
 from oracles.verdict import Config, Phase, Run, Status
 from oracles.worker.limits import DOCUMENTED
 from oracles.worker.tvm import passes as tvm_passes
-from oracles.worker.tvm.options import OPTIONS, config_of, is_option
 from oracles.worker.tvm.passes import AT_WILL, LLVM, OPTIONAL
+from oracles.worker.tvm.sequences import OPTIONS, config_of, is_option
 
 DISABLED_BY = '`tvm.transform.PassContext(disabled_pass=["{}"])`'
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from corpus.release import Range, is_before
+from corpus.target import Range, is_before
 from triage.bisection.bisection import bisect_case, target_for
 from triage.bisection.release_results import Settings
 from triage.cases.sources import open_one

@@ -22,8 +22,8 @@ from onnx import TensorProto, helper, numpy_helper
 from corpus.load import open_case
 from corpus.target import Target
 from reducer.api import Reduction, reduce_case
+from reducer.course import DoesNotFail, Options
 from reducer.engine.speculation import MEASURED, MoveBenefit
-from reducer.options import DoesNotFail, Options
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(3600)]
 

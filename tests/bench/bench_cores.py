@@ -25,8 +25,8 @@ from corpus.target import Target
 from oracles.judge import Judge
 from oracles.verdict import Outcome
 from reducer.api import Reduction, reduce_case
+from reducer.course import Options
 from reducer.engine.journal import Answer
-from reducer.options import Options
 from tests.bench import cores
 from tests.bench.bench_nodes import wrong_python
 from tests.bench.seeding import Planter, apart

@@ -14,7 +14,7 @@ from corpus.case import Case
 from corpus.target import Target
 from generators.mixture import MIXED, Plan, make_cases
 from generators.mutations.modes import Mode
-from generators.strategies import strategy_names
+from generators.strategies import strategies
 from oracles.judge import Judge
 from triage.campaigns.testers import judgement
 
@@ -25,7 +25,7 @@ OTHERS = ("smt", "aten", "relax", "tir")
 """The beginnings of strategies that need a package of their own, or that onnxruntime does not run."""
 ROWS = [
     (MIXED, Mode.MIXED),
-    *((name, Mode.STRICT) for name in strategy_names() if not name.startswith(OTHERS)),
+    *((name, Mode.STRICT) for name in strategies() if not name.startswith(OTHERS)),
     ("random", Mode.DISRUPTIVE),
     ("random", Mode.VULNERABLE),
 ]

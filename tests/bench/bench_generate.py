@@ -18,7 +18,7 @@ from corpus.target import Target
 from corpus.values import Value
 from generators.growth.grow import Program
 from generators.language.profile import UNLIMITED, Counts, count, qualified_name
-from generators.strategies import find_strategy, strategy_names
+from generators.strategies import find_strategy, strategies
 from oracles.backends import find_backend
 from oracles.sandbox.sandbox import Job, Sandbox
 from tests.generators.agreement import numbers
@@ -37,7 +37,7 @@ def counted(programs: list[Program]) -> Counts:
 
 
 @pytest.mark.parametrize("nodes", [5, 10, 20])
-@pytest.mark.parametrize("strategy", [name for name in strategy_names() if name != "smt"])
+@pytest.mark.parametrize("strategy", [name for name in strategies() if name != "smt"])
 def test_programs_per_cpu_second(strategy, nodes, capsys):
     find = find_strategy(strategy)
     list(find(range(20), nodes, None, UNLIMITED))

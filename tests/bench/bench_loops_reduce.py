@@ -10,8 +10,8 @@ from corpus.tir.walk import statements
 from oracles.backends import backends
 from oracles.judge import Judge
 from reducer.api import reduce_case
+from reducer.course import Options
 from reducer.engine.predicates import SameSymptom
-from reducer.options import Options
 from tests.bench.planted_loops import MARKING, WRONG
 from tests.bench.planted_loops_cases import planted_case
 

@@ -13,7 +13,7 @@ from corpus.target import Target
 from oracles.backends import backends
 from oracles.judge import Judge
 from reducer.api import reduce_case
-from reducer.options import Options
+from reducer.course import Options
 from tests.bench.bench_triage import b_cubed, pairwise
 from tests.bench.planted_cases import FRAGMENTS, planted_case
 from triage.bugs.failures import record_failure, record_reduction

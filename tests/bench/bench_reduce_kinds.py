@@ -24,8 +24,8 @@ from corpus.onnx.graph import walk_nodes
 from corpus.onnx.types import infer
 from corpus.values import Value
 from reducer.api import Reduction, reduce_case
+from reducer.course import Options
 from reducer.engine.journal import Answer
-from reducer.options import Options
 from tests.reducer.driving import OPSETS, case_of, has, model_of
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(3600)]

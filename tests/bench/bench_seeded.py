@@ -26,7 +26,7 @@ from corpus.target import Target
 from oracles.judge import Judge
 from oracles.verdict import Outcome, Verdict
 from reducer.api import DoesNotFail, reduce_case
-from reducer.options import Options
+from reducer.course import Options
 from tests.bench.seeding import Fault, Planter, tells
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(0)]

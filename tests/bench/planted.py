@@ -46,7 +46,7 @@ def run(
     """Rewrite one model where that is asked for, and evaluate it."""
     import onnx.reference
 
-    from oracles.worker.onnx.program import read_model, to_array
+    from oracles.worker.onnx import read_model, to_array
 
     model = read_model(program)
     enter("optimise")

@@ -15,7 +15,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))  # a worker is started without it
 
 from oracles.worker.tvm import passes as table
-from oracles.worker.tvm.pass_kinds import Pass
+from oracles.worker.tvm.sequences import Pass
 
 
 def _real() -> ModuleType:

@@ -19,7 +19,7 @@ from generators.language.values import RandomSource
 from generators.mixture import Plan, _turn, make_cases
 from generators.mutations.modes import Mode, endanger
 from generators.seeds import BLOCK
-from generators.strategies import strategy_names
+from generators.strategies import strategies
 from oracles.verdict import AGREEMENT, REFUSAL, SURVIVAL
 from triage.console import program_options as making
 from triage.console.program_options import plan_of
@@ -29,7 +29,7 @@ def ids(seeds: range, plan: Plan) -> list[str]:
     return [case.case_id for case in make_cases(plan, seeds)]
 
 
-@pytest.mark.parametrize("strategy", ["mixed", *(name for name in strategy_names() if name != "smt")])
+@pytest.mark.parametrize("strategy", ["mixed", *(name for name in strategies() if name != "smt")])
 def test_a_seed_gives_the_same_case_wherever_a_run_begins(strategy):
     plan = Plan(strategy, nodes=6)
     whole = ids(range(2 * BLOCK), plan)
@@ -59,10 +59,10 @@ for strategy, count in (("mixed", 64), ("patterns", 64), ("aten", 64), ("tir", 2
 
 
 def test_a_mixture_holds_every_strategy_and_every_mode():
-    strategies: Counter[str] = Counter()
+    drawn: Counter[str] = Counter()
     modes: Counter[str] = Counter()
     for case in make_cases(Plan(nodes=4), range(60 * BLOCK)):
-        strategies[case.notes[0].removeprefix("strategy: ")] += 1
+        drawn[case.notes[0].removeprefix("strategy: ")] += 1
         modes[
             "refusal" if REFUSAL in case.settings else "survival" if SURVIVAL in case.settings else "none"
         ] += 1
@@ -77,7 +77,7 @@ def test_a_mixture_holds_every_strategy_and_every_mode():
         "smt",
         "tir",
     }
-    assert set(strategies) - {"smt"} == set(strategy_names()) - apart
+    assert set(drawn) - {"smt"} == set(strategies()) - apart
     assert modes["none"] > 0.8 * modes.total()
     assert min(modes["refusal"], modes["survival"]) > 0.02 * modes.total()
 

@@ -8,7 +8,7 @@ from generators.feedback import CoverageSnapshot, arm, shares_by_reach, together
 from generators.mixture import DrawnCase, Plan, make_tests
 from generators.reach import ENOUGH, FADING, MOST, NATIVE, NOWHERE, Lineage, NewlyReached, Reach
 from generators.seeds import BLOCK
-from generators.strategies.native import lineage_of, made
+from generators.strategies.mutate import lineage_of, of_lineage
 
 BLOCKS = st.sets(st.integers(0, 300)).map(lambda found: tuple(sorted(found)))
 LINEAGES = st.none() | st.builds(
@@ -87,7 +87,7 @@ def test_a_child_is_its_parent_changed_and_can_be_made_again(lesson):
         assert each.lineage is not None
         assert each.lineage == lineage_of(each.seed, 5, lesson)
         assert Lineage(each.lineage.strategy, each.lineage.seed, each.lineage.nodes) in parents
-        again, once_more = made(each.lineage), made(each.lineage)
+        again, once_more = of_lineage(each.lineage), of_lineage(each.lineage)
         assert again.model.SerializeToString() == once_more.model.SerializeToString()
         assert {node.op_type for node in again.model.graph.node} == {
             node.op_type for node in each.case.parsed.graph.node
@@ -99,7 +99,7 @@ def test_grandchildren_are_no_deeper_than_the_deepest(lesson):
         lineage = lineage_of(77, 5, lesson)
         lesson = CoverageSnapshot(reach=NOWHERE.after([NewlyReached("build", "", (1, 2, 3, 4), lineage)]))
         assert 1 <= len(lineage.changes) <= 3
-        assert made(lineage).model.graph.node
+        assert of_lineage(lineage).model.graph.node
 
 
 def test_without_news_the_mixture_makes_fresh_programs():

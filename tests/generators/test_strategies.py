@@ -21,7 +21,7 @@ from generators.language.values import RandomSource
 from generators.mixture import COVERAGE_FILE, Plan, make_cases
 from generators.mutations.modes import Mode, in_mode
 from generators.seeds import BLOCK
-from generators.strategies import coverage, find_strategy, strategy_names
+from generators.strategies import coverage, find_strategy, strategies
 from generators.strategies.backward import BackwardScope, grow_before
 from generators.strategies.coverage import Seen
 from generators.strategies.mutate import MUTATIONS, Mutant
@@ -33,7 +33,7 @@ STRATEGIES = pytest.mark.parametrize(
     "name",
     [
         pytest.param(name, marks=needs_z3) if name == "smt" else name
-        for name in strategy_names()
+        for name in strategies()
         if not name.startswith("relax") and name != "tir"
     ],
 )
@@ -58,7 +58,7 @@ def test_the_strategies_are_found():
         "tir",
         "uniform",
     )
-    assert strategy_names() == named
+    assert tuple(strategies()) == named
     with pytest.raises(UserError, match="there is aten, backward, coverage"):
         find_strategy("sideways")
 
@@ -301,7 +301,7 @@ def test_the_solver_finds_sizes_from_every_bin_for_operators_that_belong_togethe
 
 
 def test_without_the_solver_the_strategy_says_what_to_install(monkeypatch):
-    monkeypatch.setattr("generators.strategies.smt.find_spec", lambda name: None)
+    monkeypatch.setattr("generators.strategies.fresh.find_spec", lambda name: None)
     with pytest.raises(UserError, match="z3 is not installed"):
         next(find_strategy("smt")(range(1), 5, None, UNLIMITED))
 

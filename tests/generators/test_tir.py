@@ -18,7 +18,8 @@ from generators.language.profile import Budget
 from generators.language.values import RandomSource
 from generators.mixture import Plan, make_cases
 from generators.pools import Entry, Pool
-from generators.strategies.tir import programs, taught
+from generators.strategies.fresh import bred_loops as taught
+from generators.strategies.fresh import loops as programs
 from generators.tir.extremes import has_extremes
 from generators.tir.mutators import all_mutators
 from generators.tir.programs import grown, is_sound, lowered, make_program

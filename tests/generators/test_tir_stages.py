@@ -18,9 +18,9 @@ from oracles.judge import Judge
 from oracles.tir.interpreter import interpret
 from oracles.verdict import Outcome
 from oracles.worker.tvm.passes import PLAIN_LOOPS, misplaced, pass_of
-from oracles.worker.tvm.schedule import PREFIX, PRIMITIVES
+from oracles.worker.tvm.sequences import PREFIX, PRIMITIVES
 from reducer.api import reduce_case
-from reducer.options import Options
+from reducer.course import Options
 
 DRAWN = [(seed, RandomSource(f"stages/{seed}")) for seed in range(60)]
 MODULES = [(seed, draws, staged(draws, "main", extreme=has_extremes(seed))) for seed, draws in DRAWN]

@@ -20,7 +20,7 @@ import typer.main
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from corpus.formats import format_names
-from generators.strategies import strategy_names
+from generators.strategies import strategies
 from oracles.backends import backends
 from oracles.optional import asked_oracles
 from oracles.rules import find_rules
@@ -248,7 +248,7 @@ LISTS: dict[str, Callable[[], str]] = {
     "backends": lambda: in_order(sorted(backends())),
     "formats": lambda: in_order(list(format_names())),
     "projects": lambda: in_order(sorted(projects())),
-    "strategies": lambda: in_order(list(strategy_names())),
+    "strategies": lambda: in_order(list(strategies())),
     "operators": lambda: in_order(modules_of("oracles.operators")),
     "forms": lambda: in_order(modules_of("generators.relax.forms")),
 }

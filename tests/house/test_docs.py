@@ -13,7 +13,7 @@ from urllib.parse import unquote, urldefrag
 
 import pytest
 
-from generators.strategies import strategy_names
+from generators.strategies import strategies
 from oracles.abilities import Backend
 from oracles.backends import backends
 from oracles.optional import asked_oracles
@@ -108,7 +108,7 @@ def test_every_backend_and_strategy_has_a_row():
     targets = re.findall(r"^\| `([^`]+)` \|", (ROOT / "docs/targets.md").read_text(), flags=re.MULTILINE)
     assert {*backends()} <= {*targets}
     rows = " ".join(re.findall(r"^\|([^|]+)\|", (ROOT / "docs/campaigns.md").read_text(), flags=re.MULTILINE))
-    assert [name for name in strategy_names() if f"`{name}`" not in rows] == []
+    assert [name for name in strategies() if f"`{name}`" not in rows] == []
 
 
 @pytest.mark.parametrize("line", sorted(set(shell_lines())))

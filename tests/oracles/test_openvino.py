@@ -111,6 +111,13 @@ def test_what_it_does_with(judge, text, inputs, outcome):
 
 
 @needs("openvino")
+def test_a_title_says_what_is_wrong_before_the_condition_that_did_not_hold(judge):
+    text = "g (float[1,2] x, int64[1,1] i) => (float[1,1] y) { y = GatherElements(x, i) }"
+    verdict = judge.verdict(case(text, x=np.ones((1, 2), "f4"), i=np.int64([[0]])))
+    assert verdict.title.startswith("RuntimeError during import: Shapes [1,2] and [1,1] are not consistent")
+
+
+@needs("openvino")
 def test_nine_tests_of_ten_are_of_what_it_has(judge):
     plan = Plan("random", legality=Legality(judge.executor.vocabulary(), lacks=backend.lacks))
     outcomes = Counter(judge.verdict(each).outcome for each in make_cases(plan, range(300, 330)))

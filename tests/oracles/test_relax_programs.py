@@ -17,7 +17,7 @@ from oracles.sandbox.sandbox import Sandbox
 from oracles.sandbox.scripts import imported
 from oracles.verdict import Config, Outcome, Verdict
 from reducer.api import reduce_case
-from reducer.options import Options
+from reducer.course import Options
 
 HEAD = """
 import numpy as np

@@ -29,7 +29,7 @@ from oracles.rules.wrong_results import has_functions
 from oracles.sandbox.sandbox import Job
 from oracles.verdict import AGREEMENT, REFUSAL, SURVIVAL, Config, Outcome, Phase, Run, Status, Verdict
 from reducer.api import reduce_case
-from reducer.options import Options
+from reducer.course import Options
 
 CASE = Case("onnx", b"", {})
 

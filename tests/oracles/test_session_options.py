@@ -13,9 +13,9 @@ from corpus.target import Target
 from oracles.judge import Judge
 from oracles.sandbox.executor import with_sequence
 from oracles.verdict import Config, Outcome
-from oracles.worker.ort.options import ATTRIBUTES, ENTRIES, OPTIONS, apply
+from oracles.worker.ort import ATTRIBUTES, ENTRIES, OPTIONS, apply
 from reducer.api import reduce_case
-from reducer.options import Options
+from reducer.course import Options
 from triage.projects import ClaimedRun, project_of
 
 TEXT = """<ir_version: 8, opset_import: ["" : 17]>

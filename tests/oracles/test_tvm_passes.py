@@ -37,7 +37,7 @@ from oracles.worker.tvm.passes import (
     repaired,
 )
 from reducer.api import reduce_case
-from reducer.options import Options
+from reducer.course import Options
 from reducer.pass_sets import find_pass_set
 
 ROOT = Path(__file__).parents[2]

@@ -15,8 +15,8 @@ from typing import Any
 
 from corpus.case import Case
 from reducer.api import reduce_case
+from reducer.course import Options, Progress
 from reducer.engine.decider import Decider
-from reducer.options import Options, Progress
 
 
 def die() -> None:

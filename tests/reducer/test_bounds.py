@@ -14,6 +14,7 @@ from oracles.numerics.compare import Tolerance
 from oracles.probes.record import record
 from oracles.verdict import Config, Outcome, Phase, Run, Status, Symptom, Verdict
 from reducer.api import reduce_case
+from reducer.course import Options
 from reducer.engine.predicates import Bounds, JudgePool, PlainRuns
 from reducer.engine.speculation import AGAIN, MARGIN, MEASURED, patience
 from reducer.move import Hints, needed_operator, read_hints
@@ -21,7 +22,6 @@ from reducer.moves import all_moves
 from reducer.moves.exhaust_small import proposals, subsets
 from reducer.moves.named_nodes import above
 from reducer.moves.names import renamed
-from reducer.options import Options
 from reducer.result import covered, kept_nodes
 from reducer.subject.base import Subject
 from reducer.subject.onnx.divergence import DivergedTensors, find_divergence

@@ -19,9 +19,9 @@ from oracles.probes.memory import POISONS, UNINITIALISED, misuse, with_misuse
 from oracles.sandbox.processes import guard
 from oracles.verdict import Mark, Outcome, Phase, Symptom, Verdict, kind_of_misuse
 from reducer.api import reduce_case
+from reducer.course import DoesNotFail, Options
 from reducer.move import Hints
 from reducer.moves import plain_moves
-from reducer.options import DoesNotFail, Options
 from reducer.pass_sets import core_at, failing_config, is_of_passes, is_within
 from reducer.subject.onnx.subject import OnnxSubject
 from tests.helpers.failing import model

@@ -19,11 +19,11 @@ from corpus.values import Value
 from oracles.sandbox.scripts import open_foreign
 from oracles.verdict import Limits
 from reducer.api import reduce_case
+from reducer.course import Options
 from reducer.move import Hints, Search
 from reducer.moves import all_moves
 from reducer.moves.graphs.bodies import see_through_tuples, shrink_graph_bodies, unfold
 from reducer.moves.graphs.forms import plain_dtypes, plain_graph_names, plain_types, static_dims
-from reducer.options import Options
 from reducer.subject.base import Facts, Subject
 from reducer.subject.graphs.edits import change_flow, keep_bindings, resize
 from reducer.subject.graphs.subject import GraphSubject

@@ -12,7 +12,7 @@ from corpus.formats.onnx import parse
 from corpus.onnx.graph import walk_nodes
 from corpus.values import Value
 from reducer.api import reduce_case
-from reducer.options import Options
+from reducer.course import Options
 from tests.helpers.models import model_of as weighted
 from tests.reducer.driving import Counting, case_of, engine_for, has, model_of, run_to_end, subject_of
 

@@ -22,10 +22,10 @@ from generators import make_case
 from oracles.judge import Judge
 from oracles.probes.record import Recording
 from reducer.api import reduce_case
+from reducer.course import Options
 from reducer.engine.journal import Answer
 from reducer.engine.rounds import Engine
 from reducer.moves import all_moves
-from reducer.options import Options
 from reducer.subject.onnx.divergence import learn
 from reducer.subject.onnx.subject import OnnxSubject
 from reducer.subject.order import size

@@ -55,9 +55,9 @@ from oracles.backends import backends
 from oracles.judge import Judge
 from oracles.verdict import Outcome
 from reducer.api import reduce_case
+from reducer.course import Options
 from reducer.move import Hints, Move
 from reducer.moves import all_moves
-from reducer.options import Options
 from reducer.subject.graphs.subject import GraphSubject
 from reducer.subject.order import size
 from reducer.subject.tir_subject import TirSubject

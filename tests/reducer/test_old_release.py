@@ -9,7 +9,7 @@ import pytest
 from corpus.case import Case
 from corpus.target import Target
 from reducer.api import reduce_case
-from reducer.options import DoesNotFail, Options
+from reducer.course import DoesNotFail, Options
 from tests.oracles.test_backends import environment
 from tests.reducer.driving import case_of, model_of
 

@@ -18,7 +18,7 @@ from oracles.numerics.compare import Tolerance
 from oracles.optimisers import ort_passes as ort
 from oracles.verdict import Config, Outcome, Phase, Run, Status, Symptom, Verdict
 from reducer.api import finished, reduce_case
-from reducer.options import Options
+from reducer.course import Options
 from reducer.pass_sets import PassSet, find_pass_set
 from tests.reducer.driving import ORT, case_of, model_of
 

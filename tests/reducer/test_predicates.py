@@ -24,9 +24,9 @@ from oracles.probes.context import Context
 from oracles.rules.failures import crash
 from oracles.verdict import Config, Phase, Run, Status, Verdict
 from reducer.api import reduce_case
+from reducer.course import Options
 from reducer.engine.journal import Answer
 from reducer.engine.predicates import FLOOR, AdaptiveTimeout, Both, Command, JudgePool, SameSymptom
-from reducer.options import Options
 from tests.helpers.commands import is_gone, processes_with, waited_for
 from tests.reducer.driving import ORT, case_of, model_of
 

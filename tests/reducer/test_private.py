@@ -18,8 +18,8 @@ from corpus.errors import UserError
 from corpus.formats.onnx import parse
 from corpus.values import Tensor, Value
 from reducer.api import Reduction, reduce_case
+from reducer.course import Options
 from reducer.moves import anonymizing_moves
-from reducer.options import Options
 from reducer.private.remains import holds_run, placeholders, words_left
 from reducer.private.values import CHANGES, RUN, alike, fresh, tells
 from reducer.subject.onnx.subject import OnnxSubject

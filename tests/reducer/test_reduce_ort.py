@@ -14,7 +14,7 @@ from corpus.values import Tensor
 from oracles.judge import Judge
 from oracles.verdict import Outcome, Phase, Verdict
 from reducer.api import reduce_case
-from reducer.options import Options
+from reducer.course import Options
 from tests.helpers.models import model_of
 from tests.reducer.driving import ORT
 

@@ -16,8 +16,7 @@ import pytest
 from corpus.case import Case
 from corpus.errors import UserError
 from reducer.api import finished, reduce_case
-from reducer.course import CONFIRMATIONS
-from reducer.options import DoesNotFail, Options
+from reducer.course import CONFIRMATIONS, DoesNotFail, Options
 from tests.reducer.driving import case_of, model_of
 
 REDUCE = Path(__file__).with_name("killed.py")

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from corpus.case import Case
 from reducer.api import Reduction, reduce_case
+from reducer.course import Options
 from reducer.engine.decider import MISSED, MISSED_AT_FIRST, MOST_AT_FIRST, MOST_RUNS, Flakiness, Refusals
-from reducer.options import Options
 from reducer.search import Items, SetSearch, counter_dd, drop_one_at_a_time, find_essentials
 from reducer.subject.onnx.subject import OnnxSubject
 from tests.reducer.driving import case_of, ended, model_of

@@ -10,7 +10,7 @@ from corpus.target import Target
 from oracles.sandbox.scripts import open_foreign
 from oracles.verdict import Limits
 from reducer.api import Reduction, reduce_case
-from reducer.options import Options
+from reducer.course import Options
 from tests.helpers.commands import needs
 
 IREE = Target("iree")

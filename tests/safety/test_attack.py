@@ -16,7 +16,7 @@ from corpus.errors import UserError
 from corpus.load import open_case
 from corpus.target import Target
 from reducer.api import reduce_case
-from reducer.options import Options
+from reducer.course import Options
 from triage.cli import run
 from triage.console.output import in_json, quoted
 from triage.pages.differences import write_page

@@ -15,8 +15,8 @@ import pytest
 
 from corpus.case import Case
 from reducer.api import reduce_case
+from reducer.course import Options
 from reducer.engine.journal import Answer, Journal
-from reducer.options import Options
 from reducer.result import NAME
 from tests.helpers.commands import waited_for
 from tests.helpers.models import chain_of, model_of

@@ -23,8 +23,8 @@ from corpus.values import Tensor, Value
 from generators.feedback import LESSON, CoverageSnapshot
 from oracles.probes.record import Recording
 from reducer.api import reduce_case
+from reducer.course import Options
 from reducer.moves import all_moves, anonymizing_moves
-from reducer.options import Options
 from reducer.subject.base import initializer
 from reducer.subject.onnx.divergence import learn
 from reducer.subject.onnx.subject import OnnxSubject

@@ -16,8 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpus.errors import UserError
-from corpus.release import Range
-from corpus.target import Target
+from corpus.target import Range, Target
 from tests.helpers.failing import clip_exception, verdict
 from triage.bisection.bisection import (
     PROBES,

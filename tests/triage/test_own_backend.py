@@ -20,7 +20,7 @@ from generators.mixture import Plan, make_cases
 from oracles.judge import Judge
 from oracles.verdict import Outcome
 from reducer.api import reduce_case
-from reducer.options import Options
+from reducer.course import Options
 from tests.triage.toy_language import installed
 from triage.bugs.history import History
 from triage.language import list_case

@@ -7,7 +7,7 @@ import pytest
 from corpus.target import Target
 from oracles.optimisers.ort_passes import DISABLED_BY
 from reducer.api import finished
-from reducer.options import Options
+from reducer.course import Options
 from reducer.pass_sets import PassSet
 from tests.helpers.commands import crux
 from tests.helpers.failing import clip_exception, division_crash, healthy

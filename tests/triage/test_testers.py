@@ -20,7 +20,7 @@ from generators.fuzz import fuzz, judge_cases
 from generators.mixture import Plan, make_tests
 from generators.mutations.modes import Mode
 from generators.seeds import BLOCK, Shard
-from generators.strategies.native import lineage_of
+from generators.strategies.mutate import lineage_of
 from oracles.verdict import Outcome, Phase, Verdict
 from tests.helpers.campaigns import Remembering
 from tests.helpers.commands import crux, crux_apart, waited_for

@@ -17,8 +17,7 @@ import yaml
 from corpus.formats.onnx import parse
 from corpus.load import FOLDER, Regression, Shown, load_regressions
 from corpus.onnx.check import checker_complaint
-from corpus.release import order_of
-from corpus.target import Target
+from corpus.target import Target, order_of
 from oracles.judge import Judge
 from oracles.naming import Signature
 from tests.helpers.commands import ROOT, crux_apart, needs

@@ -15,8 +15,7 @@ from typing import Any
 
 from corpus.case import Case
 from corpus.errors import UserError
-from corpus.release import numbers
-from corpus.target import Target
+from corpus.target import Target, numbers
 from oracles.backends import backends, find_backend
 from triage.bisection.environments import Unavailable
 from triage.bisection.package_index import list_releases

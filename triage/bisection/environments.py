@@ -25,7 +25,7 @@ from typing import Any
 from corpus import processes, reading
 from corpus.errors import UserError
 from corpus.reading import Fields, Text, held_to, read_json, write_fresh
-from corpus.release import numbers, order_of
+from corpus.target import numbers, order_of
 from oracles.sandbox.processes import SandboxError
 from oracles.sandbox.sandbox import Sandbox
 from triage.bisection.package_index import Interpreter, newest_releases, own_interpreter

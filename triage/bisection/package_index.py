@@ -18,7 +18,7 @@ from typing import Any
 from corpus import processes
 from corpus.errors import UserError
 from corpus.reading import Fields, Text, cache_folder, held_to, read_json, write_fresh
-from corpus.release import Range, is_early, numbers, order_of
+from corpus.target import Range, is_early, numbers, order_of
 
 Minor = tuple[int, int]
 OLDEST_MINOR: Minor = (3, 8)

@@ -14,7 +14,7 @@ from typing import Any, Self
 from corpus.case import Case
 from corpus.errors import UserError
 from corpus.reading import MOST_DOCUMENT, read_bytes, read_text
-from corpus.release import Range
+from corpus.target import Range
 from oracles.naming import Signature, signature
 from oracles.sandbox.processes import SandboxError
 from oracles.sandbox.sandbox import Sandbox

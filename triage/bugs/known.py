@@ -22,7 +22,7 @@ from typing import Any
 
 from corpus.errors import UserError
 from corpus.reading import parse_toml, read_address, read_text, read_toml, write_fresh
-from corpus.release import is_before
+from corpus.target import is_before
 from oracles.naming import Signature
 from triage.clustering.similarity import RELATED, compare, group_of
 from triage.projects import project_of, project_of_package

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from corpus.errors import UserError
-from corpus.release import is_before
+from corpus.target import is_before
 from triage.bugs.known import NOT_FILED, KnownIssue, known_issue
 from triage.clustering.grouping import CLOSED
 from triage.clustering.why import Candidate, ranked, related_clusters

@@ -14,7 +14,7 @@ from corpus.graphs.pattern import GraphPattern
 from corpus.graphs.program import REF, Binding, Graph, GraphProgram, Input
 from corpus.values import Shape, Tensor
 from generators.relax.programs import make_program
-from generators.strategies.relax_patterns import policy_of
+from generators.strategies.relax import policy_of
 from oracles.judge import Judge
 from oracles.sandbox.sandbox import SandboxError
 from reducer.engine.predicates import JudgePool

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from corpus.case import Case
 from corpus.errors import UserError
-from corpus.release import is_before
+from corpus.target import is_before
 from oracles.naming import Signature, signature_of_text
 from oracles.text.failure_text import as_written, crashed_function
 from oracles.text.normalise import template

@@ -49,7 +49,7 @@ def bisect(
     """
     from dataclasses import replace
 
-    from corpus.release import Range
+    from corpus.target import Range
     from oracles.backends import find_backend
     from triage.bisection.bisection import bisect_case, found_on, target_for
     from triage.bisection.environments import cache_folder

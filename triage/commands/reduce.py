@@ -131,7 +131,7 @@ def _reduce_one(options: CaseOptions, word: str, out: Path, request: Request) ->
 
 
 def _reduce_with(judges: Judges, word: str, out: Path, request: Request) -> int:
-    from reducer.options import DoesNotFail
+    from reducer.course import DoesNotFail
     from triage.cases.sources import open_one
     from triage.console.status import progress
     from triage.pages.differences import NAME as PAGE

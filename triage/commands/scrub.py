@@ -101,7 +101,7 @@ def _judged(taken: Scrubbed, out: Path, judges: Judges) -> Iterator[Document]:
 
 
 def _reduce_case(word: str, out: Path, judges: Judges, request: Request) -> Document | None:
-    from reducer.options import DoesNotFail
+    from reducer.course import DoesNotFail
     from triage.cases.sources import open_one
     from triage.console.status import progress
     from triage.reductions.folders import reduce_into, reducer_options

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from oracles.verdict import Config
-from oracles.worker.ort import LEVELS
-from oracles.worker.ort.options import code_of
+from oracles.worker.ort import LEVELS, code_of
 from triage.projects import ClaimedRun, Installing, Project, Runner, ShortScript, Words
 
 PART = '''\

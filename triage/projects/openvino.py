@@ -113,7 +113,7 @@ def _labels(run: Run, is_onnx: bool) -> tuple[str, ...]:
 
 def _words(config: Config) -> str:
     given = ", ".join(f"{name}={value}" for name, value in HINTS.get(str(config.get("hint")), {}).items())
-    return f"compiled with {given or 'the default hints'}"
+    return f"with {given or 'the default hints'}"
 
 
 PROJECT = Project(

@@ -94,7 +94,7 @@ def _labels(run: Run, is_onnx: bool) -> tuple[str, ...]:
 
 
 def _words(config: Config) -> str:
-    return f"compiled with --xla_backend_optimization_level={config.get('level')}"
+    return f"with --xla_backend_optimization_level={config.get('level')}"
 
 
 PROJECT = Project(

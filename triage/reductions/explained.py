@@ -16,7 +16,7 @@ from oracles.judge import Judge
 from oracles.naming import Signature, signature
 from oracles.verdict import Outcome, Verdict
 from reducer.api import reduce_case
-from reducer.options import DoesNotFail, Options
+from reducer.course import DoesNotFail, Options
 from reducer.pass_sets import core_of
 from triage.bugs.failures import mark_explained, record_failure, record_reduction, return_to_new
 from triage.causes.consequences import Finding, Root, find_root

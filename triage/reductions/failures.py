@@ -21,8 +21,8 @@ from corpus.load import must_be_known
 from corpus.target import Target
 from oracles.judge import Judge
 from oracles.verdict import Verdict
+from reducer.course import DoesNotFail, Options
 from reducer.engine.journal import OtherReduction
-from reducer.options import DoesNotFail, Options
 from reducer.result import NAME as REDUCTION
 from triage.bugs.failures import DeclaredLimit, limits, record_failure, return_to_new, set_aside
 from triage.cases.sources import Judges

@@ -16,9 +16,9 @@ from oracles.judge import Judge
 from oracles.naming import Component, Signature, names_of_case
 from oracles.verdict import Limits, Outcome, Verdict
 from reducer.api import Reduction, finished, reduce_case
+from reducer.course import DoesNotFail, Options, Progress
 from reducer.engine.journal import NAME as JOURNAL
 from reducer.engine.journal import Journal
-from reducer.options import DoesNotFail, Options, Progress
 from reducer.result import DETAILS
 from triage.bugs.failures import record_failure
 from triage.cases.sources import alone, rewrites

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
-from corpus.release import is_before
+from corpus.target import is_before
 from oracles.numerics.compare import compare_outputs
 from oracles.numerics.input_noise import outputs_like
 from oracles.verdict import Mark, Outcome, Run

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from corpus.release import order_of
+from corpus.target import order_of
 from oracles.numerics.compare import compare_outputs
 from oracles.numerics.input_noise import outputs_like
 from oracles.verdict import Outcome, Phase, Run, Verdict, WrongResult

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from corpus.case import Case
-from corpus.release import order_of
-from corpus.target import Target
+from corpus.target import Target, order_of
 from oracles.judge import Judge
 from oracles.sandbox.processes import SandboxError
 from oracles.verdict import Verdict

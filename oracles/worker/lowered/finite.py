@@ -11,8 +11,7 @@ from typing import Any
 import torch
 
 from oracles.worker.lowered.module import attributes_of, lowering_of, of_proto, version_of
-from oracles.worker.onnx.operator import Op, Unsupported
-from oracles.worker.onnx.program import fed_names
+from oracles.worker.onnx import Op, Unsupported, fed_names
 from oracles.worker.torch.data import from_torch, to_torch
 
 STEEP, FLAT = 1.0, 0.05

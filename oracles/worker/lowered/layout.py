@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from oracles.worker.lowered.networks import DTYPES
-from oracles.worker.onnx.operator import (
+from oracles.worker.onnx import (
     Function,
     Lowering,
     Op,

@@ -18,9 +18,7 @@ from torch.overrides import TorchFunctionMode, resolve_name
 
 from oracles.worker.lowered.layout import LAYOUT
 from oracles.worker.lowered.networks import DTYPES, ELEMENTWISE, NETWORKS, REDUCTIONS
-from oracles.worker.onnx import DOMAIN
-from oracles.worker.onnx.operator import Function, Lowering, Op, Unsupported
-from oracles.worker.onnx.program import fed_names
+from oracles.worker.onnx import DOMAIN, Function, Lowering, Op, Unsupported, fed_names
 from oracles.worker.torch.data import to_torch
 from oracles.worker.torch.graph_source import literal, needed, written
 

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from oracles.worker.onnx.operator import Function, Lowering, Op, Unsupported, folded, plain, window
+from oracles.worker.onnx import Function, Lowering, Op, Unsupported, folded, plain, window
 
 
 def softmax(function: Function) -> Lowering:

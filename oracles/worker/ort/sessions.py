@@ -8,8 +8,7 @@ from typing import Any, Iterable  # noqa: UP035 (Python 3.8)
 import numpy as np
 from onnxruntime.capi import onnxruntime_pybind11_state
 
-from oracles.worker.ort import CODES, LEVELS, NAMES, STRANGE, STRANGE_TYPES, WIDTHS
-from oracles.worker.ort.options import apply, fix_dims
+from oracles.worker.ort import CODES, LEVELS, NAMES, STRANGE, STRANGE_TYPES, WIDTHS, apply, fix_dims
 
 core: Any = onnxruntime_pybind11_state
 """What the public classes of onnxruntime call, without their checks."""

@@ -1,10 +1,13 @@
-"""A document to a module: MLIR builds it, infers types, and says what is wrong with it."""
+"""A document to a module, with the values that compilers call it with: MLIR builds it and infers types."""
 
 import json
 import re
 from typing import Any, Iterator  # noqa: UP035 (Python 3.8)
 
-from oracles.worker.arrays import decoded_array
+import numpy as np
+
+from oracles.worker.arrays import decoded_array, literal
+from oracles.worker.onnx import to_array
 from oracles.worker.stablehlo.read import CALL, MEMBER, in_short
 from oracles.worker.stablehlo.tensors import WIDE, NotData, constant_text, dtype_of, told_type, type_text
 
@@ -231,3 +234,34 @@ def describe(ir: Any, context: Any, program: str) -> "dict[str, Any]":
         return {"error": f"{error}"}
     except ir.MLIRError as error:
         return {"error": in_short(str(error))}
+
+
+def prepared(
+    ir: Any, context: Any, program: bytes, inputs: "dict[str, Any]", settings: "dict[str, Any]", outputs: Any
+) -> "tuple[str, list[Any], list[tuple[str, Any]]]":
+    """The text of a program's module, the values to call it with, and its results' names and dtypes.
+
+    With `double` floats are float64; with `outputs` these are its results, those that are tuples left out.
+    """
+    double = bool(settings.get("double"))
+    text, results = built(ir, context, program.decode(), double, outputs)
+    feeds = json.loads(program)["main"]["inputs"]
+    values = [_fitted(inputs[name], dtype, double) for name, dtype, *_ in feeds]
+    return text, values, [(name, dtype_of(dtype)) for name, dtype in results]
+
+
+def _fitted(value: Any, dtype: str, double: bool) -> Any:
+    """An input in the element type that it is declared with; short floats come by their bits."""
+    array = np.asarray(to_array(value))
+    return array.astype(dtype_of(WIDE.get(dtype, dtype))) if double else array
+
+
+def source(
+    ir: Any, context: Any, program: bytes, inputs: "dict[str, Any]", bits: bool = False
+) -> "dict[str, Any]":
+    """`module`: an assignment of its text to `MODULE`; `inputs`: the values to call it with, as code."""
+    text, values, _ = prepared(ir, context, program, inputs, {}, None)
+    names = [name for name, *_ in json.loads(program)["main"]["inputs"]]
+    lines = [f"{literal(each, bits)},  # {name}" for each, name in zip(values, names)]  # noqa: B905
+    escaped = text.replace("\\", "\\\\")
+    return {"module": np.array(f'MODULE = """\\\n{escaped}"""'), "inputs": np.array("\n".join(lines))}

@@ -12,7 +12,7 @@ from typing import Any, Callable, ContextManager  # noqa: UP035 (Python 3.8)
 
 import torch
 
-from oracles.worker.onnx.operator import Unsupported
+from oracles.worker.onnx import Unsupported
 from oracles.worker.timing import rounds
 from oracles.worker.torch import allowed
 

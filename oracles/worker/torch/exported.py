@@ -15,7 +15,7 @@ from typing import Any, Iterable  # noqa: UP035 (Python 3.8)
 import onnxruntime
 import torch
 
-from oracles.worker.onnx.operator import Unsupported
+from oracles.worker.onnx import Unsupported
 from oracles.worker.torch.data import from_torch
 
 

@@ -24,7 +24,7 @@ OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def primfunc_from(item: dict[str, Any]) -> Any:
-    """The PrimFunc of such a formula; see `oracles.worker.relax_reference.primfuncs`."""
+    """The PrimFunc of such a formula; see `oracles.worker.relax_reference.program`."""
     told = item["compute"]
     if told.get("inplace"):
         return tvm.script.from_source(script_of(told))["made"].without_attr("global_symbol")

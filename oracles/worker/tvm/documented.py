@@ -16,7 +16,7 @@ from tvm import relax
 
 from oracles.worker.arrays import decoded_array, encoded_array
 from oracles.worker.limits import run_tests
-from oracles.worker.onnx.program import to_array
+from oracles.worker.onnx import to_array
 from oracles.worker.tvm.build import to_module
 from oracles.worker.tvm.onnx_from_relax import NoSuchOperator, Writer
 from oracles.worker.tvm.read import read_module

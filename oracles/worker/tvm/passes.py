@@ -16,9 +16,7 @@ alone. The bodies around them must not be in dataflow blocks any more, where TVM
 from dataclasses import replace
 from typing import Any, Iterable  # noqa: UP035 (Python 3.8)
 
-from oracles.worker.tvm.options import complaint, is_option
-from oracles.worker.tvm.pass_kinds import Pass, Step, base_of
-from oracles.worker.tvm.schedule import step_of
+from oracles.worker.tvm.sequences import Pass, Step, base_of, complaint, is_option, step_of
 
 LLVM = "llvm"
 """LLVM's own optimisations, as if they were one pass."""

@@ -13,9 +13,8 @@ import tvm_ffi
 from tvm import relax
 
 from oracles.worker.tvm.inferred import contradiction
-from oracles.worker.tvm.options import config_of, is_option
-from oracles.worker.tvm.pass_kinds import base_of
 from oracles.worker.tvm.passes import pass_of
+from oracles.worker.tvm.sequences import base_of, config_of, is_option
 
 WORDS = re.compile(r"\b[RT]\.([a-z][\w.]*)\(|^\s*(for|if|while)\b", re.M)
 NO_WORDS = """

@@ -8,7 +8,7 @@ import numpy as np
 from jax import lax, nn
 from onnx import TensorProto, helper
 
-from oracles.worker.onnx.operator import Function, Lowering, Op, folded, plain
+from oracles.worker.onnx import Function, Lowering, Op, folded, plain
 from oracles.worker.xla.traced import TracedOp
 
 

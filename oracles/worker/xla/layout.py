@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from oracles.worker.onnx.operator import (
+from oracles.worker.onnx import (
     Function,
     Lowering,
     Op,

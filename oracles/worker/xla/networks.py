@@ -8,10 +8,9 @@ import numpy as np
 from jax import lax
 from onnx import helper
 
-from oracles.worker.onnx.operator import Function, Lowering, Op, plain, window
-from oracles.worker.onnx.program import evaluator_of
+from oracles.worker.onnx import Function, Lowering, Op, evaluator_of, plain, window
 from oracles.worker.xla.elementwise import is_float
-from oracles.worker.xla.recurrent import RECURRENT
+from oracles.worker.xla.repeated import RECURRENT
 from oracles.worker.xla.traced import TracedOp
 
 

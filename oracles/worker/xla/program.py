@@ -12,13 +12,12 @@ import numpy as np
 from onnx import AttributeProto, TensorProto, defs, helper, inliner, numpy_helper, shape_inference
 
 from oracles.worker.arrays import literal
-from oracles.worker.onnx.operator import Lowering, Unsupported
-from oracles.worker.onnx.program import fed_names, to_array
-from oracles.worker.xla.control import CONTROL
+from oracles.worker.onnx import Lowering, Unsupported, fed_names, to_array
 from oracles.worker.xla.elementwise import ELEMENTWISE
 from oracles.worker.xla.layout import LAYOUT
 from oracles.worker.xla.networks import NETWORKS
 from oracles.worker.xla.reductions import REDUCTIONS
+from oracles.worker.xla.repeated import CONTROL
 from oracles.worker.xla.traced import Scope, TracedOp
 
 TABLE: dict[str, Lowering] = {**ELEMENTWISE, **REDUCTIONS, **LAYOUT, **NETWORKS, **CONTROL}

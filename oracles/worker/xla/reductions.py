@@ -6,7 +6,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax, nn
 
-from oracles.worker.onnx.operator import Function, Lowering, Op
+from oracles.worker.onnx import Function, Lowering, Op
 from oracles.worker.xla.elementwise import divide, is_float
 from oracles.worker.xla.traced import TracedOp
 

@@ -5,8 +5,7 @@ from typing import Any, Callable  # noqa: UP035 (Python 3.8)
 import numpy as np
 from onnx import helper, numpy_helper
 
-from oracles.worker.onnx.operator import Op, Unsupported
-from oracles.worker.onnx.program import evaluator_of
+from oracles.worker.onnx import Op, Unsupported, evaluator_of
 
 MOST_ELEMENTS = 1 << 36
 """No value has more elements: XLA itself ends the process at sizes beyond all machines."""

@@ -19,8 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from corpus.release import Range, numbers
-from corpus.target import Target
+from corpus.target import Range, Target, numbers
 from oracles.naming import Signature
 from tests.bench.realbugs.bug import Bug
 from tests.bench.realbugs.bugs import ASIDE, BUGS

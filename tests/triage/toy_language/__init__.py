@@ -55,7 +55,7 @@ def _forget() -> None:
     for remembered in (
         corpus.formats.format_names,
         corpus.formats.find_format,
-        generators.strategies.strategy_names,
+        generators.strategies.strategies,
         reducer.moves._found,
     ):
         remembered.cache_clear()

@@ -29,10 +29,9 @@ import tvm_ffi
 from tvm import ir, s_tir, tirx
 from tvm.tirx.build import split_host_device_mods, tir_to_runtime
 
-from oracles.worker.onnx.program import to_array
-from oracles.worker.tvm.options import is_option
-from oracles.worker.tvm.pass_kinds import base_of
+from oracles.worker.onnx import to_array
 from oracles.worker.tvm.passes import LEAST, pass_of
+from oracles.worker.tvm.sequences import base_of, is_option
 from oracles.worker.tvm.tir.build import build_module
 from oracles.worker.tvm.tir.edges import EDGE, between_edges
 from oracles.worker.tvm.watch import IllFormed, apply_passes, configured, instrumented

@@ -1,13 +1,12 @@
 """Toy programs, each line mostly over the one before."""
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from corpus.case import Case
 from corpus.formats import find_format
-from generators.language.profile import UNLIMITED, Budget, Counts
+from generators.language.profile import Budget, Counts
 from generators.language.values import RandomSource
+from generators.strategies import each_seed
 from tests.triage.toy_language.program import OPERATORS, Line, Program
 
 
@@ -29,17 +28,17 @@ class ToyProgram:
         return Counts(1, ops, frozenset(), frozenset(), frozenset())
 
 
-def programs(
-    seeds: Sequence[int], nodes: int, source: Path | None, budget: Budget = UNLIMITED
-) -> Iterator[ToyProgram]:
-    """A program a seed."""
-    for seed in seeds:
-        draws = RandomSource(f"toy/{seed}/{nodes}")
-        names = ["a", "b"]
-        lines = []
-        for place in range(nodes):
-            op = draws.pick(tuple(OPERATORS))
-            others = (draws.pick(tuple(names)) for _ in range(OPERATORS[op][0] - 1))
-            lines.append(Line(f"t{place}", op, (names[-1], *others)))
-            names.append(f"t{place}")
-        yield ToyProgram(Program(("a", "b"), tuple(lines)))
+def program(seed: int, nodes: int, budget: Budget) -> ToyProgram:
+    """The program of a seed."""
+    draws = RandomSource(f"toy/{seed}/{nodes}")
+    names = ["a", "b"]
+    lines = []
+    for place in range(nodes):
+        op = draws.pick(tuple(OPERATORS))
+        others = (draws.pick(tuple(names)) for _ in range(OPERATORS[op][0] - 1))
+        lines.append(Line(f"t{place}", op, (names[-1], *others)))
+        names.append(f"t{place}")
+    return ToyProgram(Program(("a", "b"), tuple(lines)))
+
+
+STRATEGIES = {"toy": each_seed(program)}

@@ -1,13 +1,77 @@
-"""Steps of a schedule by name: `s_tir.schedule.split:block0:1:4` splits the second loop of a block by 4.
+"""What a sequence of TVM's passes may hold, by name: passes, steps of a schedule, options of the context.
 
-A name holds a primitive of TVM's `Schedule`, then what it is called with: blocks by name, loops by their
-place around a block, numbers. From it come the call itself and its text.
+`s_tir.schedule.split:block0:1:4` splits the second loop of a block by 4: a step holds a primitive of TVM's
+`Schedule`, then what it is called with: blocks by name, loops by their place around a block, numbers.
+
+`tirx.UnrollLoop.auto_max_step=16` is an option. It holds for the whole compilation, wherever it stands. Names
+are those of the context's configuration; after the last dot comes a field where the option has fields.
 """
 
 from __future__ import annotations
 
+import operator
 import re
-from typing import Any, Callable, Iterator, Optional, Tuple  # noqa: UP035 (Python 3.8)
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, Iterable, Iterator, Optional, Tuple  # noqa: UP035 (Python 3.8)
+
+OPTIONS: Dict[str, Tuple[int, ...]] = {  # noqa: UP006 (Python 3.8)
+    "tirx.UnrollLoop.auto_max_step": (0, 4, 16, 64),
+    "tirx.UnrollLoop.auto_max_depth": (0, 1, 8),
+    "tirx.UnrollLoop.auto_max_extent": (0, 2, 8),
+    "tirx.UnrollLoop.explicit_unroll": (0, 1),
+    "tirx.UnrollLoop.unroll_local_access": (1,),
+    "tirx.RemoveNoOp.max_simplification_steps": (0, 10),
+    "tirx.StmtSimplify.transitively_prove_inequalities": (1,),
+    "tirx.StmtSimplify.convert_boolean_to_and_of_ors": (1,),
+    "tirx.StmtSimplify.apply_constraints_to_boolean_branches": (1,),
+    "s_tir.LoopPartition.partition_const_loop": (1,),
+    "s_tir.LoopPartition.no_unroll_loop_with_extent_one": (1,),
+    "s_tir.LoopPartition.unroll_loop_with_partition_hint_no_interval": (1,),
+    "s_tir.HoistIfThenElse.support_block_scope_hoisting": (1,),
+    "s_tir.HoistExpression.hoisted_conditionals": (0, 1, 7, 31),
+    "s_tir.HoistExpression.hoisted_let_bindings": (0, 1, 7),
+    "s_tir.InjectDoubleBuffer.split_loop": (1, 2),
+    "tirx.disable_vectorize": (1,),
+    "tirx.disable_storage_rewrite": (1,),
+    "tirx.disable_cse_tir": (1,),
+    "tirx.debug_keep_trivial_loop": (1,),
+    "tirx.instrument_bound_checkers": (1,),
+    "tirx.enable_buffer_level_predication": (1,),
+    "tirx.noalias": (0,),
+    "tirx.disable_assert": (1,),
+    "tirx.merge_static_smem": (1,),
+}
+"""The values that each is drawn from; those that change results by design are left out."""
+
+_NUMBERS = ("auto_max", "max_simplification", "hoisted_", "split_loop")
+
+
+def is_option(name: str) -> bool:
+    """Whether a member of a sequence is an option and no pass."""
+    return "=" in name
+
+
+def complaint(name: str) -> str:
+    """Say why there is no such option; empty if there is one."""
+    key, _, value = name.partition("=")
+    if key not in OPTIONS:
+        return f"there is no option {key}"
+    return "" if value.isdigit() and len(value) < 8 else f"option {key} takes a number, not {value!r}"
+
+
+def config_of(names: Iterable[str]) -> dict[str, Any]:
+    """The configuration of a pass context that the options among these make; the last of a name counts."""
+    found: dict[str, Any] = {}
+    for name in filter(is_option, names):
+        key, _, value = name.partition("=")
+        group, _, field = key.rpartition(".")
+        number: int | bool = int(value) if field.startswith(_NUMBERS) else value != "0"
+        if group in ("tirx", "s_tir"):
+            found[key] = number
+        else:
+            found.setdefault(group, {})[field] = number
+    return found
+
 
 PREFIX = "s_tir.schedule."
 _NAME = re.compile(r"s_tir\.schedule\.(\w+)((?::\w{1,40})+)")
@@ -171,3 +235,75 @@ def built_step(name: str) -> Any:
         return schedule.mod if _parameters(schedule.mod) == _parameters(module) else module
 
     return tvm.transform.module_pass(change, opt_level=0, name=name)
+
+
+_PLACES = {
+    "": "tvm.relax.transform",
+    "tirx": "tvm.tirx.transform",
+    "s_tir": "tvm.s_tir.transform",
+    "backend": "tvm.relax.backend",
+}
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A pass: `needs` must hold before it, nothing of `bars` may; then `gives` holds, and `takes` no more.
+
+    The name is that of a function in `tvm.relax.transform`, or begins with `tirx.`, `s_tir.` or `backend.`;
+    a colon stands before the word for its `arguments`. One `by` a function of `prepared` is called so.
+    """
+
+    name: str
+    needs: frozenset[str] = frozenset()
+    bars: frozenset[str] = frozenset()
+    gives: frozenset[str] = frozenset()
+    takes: frozenset[str] = frozenset()
+    arguments: tuple[Any, ...] = ()
+    by: str = ""
+
+    @property
+    def path(self) -> str:
+        """The full name of the pass's function, such as `tvm.relax.transform.FoldConstant`."""
+        family, _, name = base_of(self.name).rpartition(".")
+        return f"{_PLACES[family]}.{name}"
+
+    @property
+    def code(self) -> str:
+        """The expression that makes it."""
+        arguments = map(repr, self.arguments)
+        if self.by:
+            return f"lambda module: {self.by}({', '.join(('module', 'tvm', *arguments))})"
+        return f"{self.path}({', '.join(arguments)})"
+
+    def build(self) -> Any:
+        """The pass itself; in the worker, within the scope of a target."""
+        import tvm
+
+        if self.by:
+            from oracles.worker.tvm import prepared
+
+            make = getattr(prepared, self.by)
+            return lambda module: make(module, tvm, *self.arguments) if "main" in module else module
+        return operator.attrgetter(self.path[len("tvm.") :])(tvm)(*self.arguments)
+
+
+@dataclass(frozen=True)
+class Step(Pass):
+    """A step of a schedule, on blocks that nothing has lowered."""
+
+    needs: frozenset[str] = frozenset(("primfuncs",))
+    bars: frozenset[str] = frozenset(("initialised", "opaque", "loops", "flat"))
+
+    @property
+    def code(self) -> str:
+        """The expression that makes a pass of it."""
+        return code_of_step(self.name)
+
+    def build(self) -> Any:
+        """The pass itself, in the worker."""
+        return built_step(self.name)
+
+
+def base_of(name: str) -> str:
+    """The name of a pass without the word for its arguments, as TVM's log has it."""
+    return name.partition(":")[0]
