@@ -327,7 +327,7 @@ def place_far_constants(place: Steps, x: Operand) -> None:
         raise DoesNotFit("no floats")
     sign = draws.pick((1, -1))
     with place.scope.at_extremes():
-        value = place.scope.instead(x, _between(2.0 ** (-sign * far), 2.0 ** (1 - sign * far)))
+        value = place.scope.create(*x.type, _between(2.0 ** (-sign * far), 2.0 ** (1 - sign * far)))
         for turn in (sign, sign, -sign):
             is_product = draws.chance(0.5)
             step = far * turn if is_product else -far * turn
@@ -342,7 +342,7 @@ def place_far_sums(place: Steps, x: Operand) -> None:
         raise DoesNotFit("no floats")
     sign = draws.pick((1, -1))
     with place.scope.at_extremes():
-        value = place.scope.instead(x, _between(-0.75 * sign * most, -0.7 * sign * most))
+        value = place.scope.create(*x.type, _between(-0.75 * sign * most, -0.7 * sign * most))
         for _ in range(2):
             is_sum = draws.chance(0.5)
             side = sign if is_sum else -sign
@@ -360,7 +360,7 @@ def place_far_integers(place: Steps, x: Operand) -> None:
     within = (
         Range(-2 * middle, -middle) if bounds.low < 0 and draws.chance(0.4) else Range(middle, 2 * middle)
     )
-    value = place.scope.instead(x, near=WIDE.at(x.dtype))
+    value = place.scope.create(*x.type, near=WIDE.at(x.dtype))
     for name in draws.pick(_WRAPPING):
         near = WIDE.at(x.dtype, within) if draws.chance(0.5) else ()
         value = place(name, value, place.scope.create(x.dtype, (), within, near=near))

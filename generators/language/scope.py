@@ -256,15 +256,7 @@ class Scope:
         if not own or not self.takes_inputs:
             return focus
         near = self._bearable((*own, *TYPE.at(focus.dtype, operator.domain)), focus.dtype)
-        return self.instead(focus, near=near)
-
-    def instead(self, focus: Operand, within: Range | None = None, near: Sequence[float] = ()) -> Operand:
-        """A new operand of the same type; an input that nothing reads goes for it."""
-        made = self.create(focus.dtype, focus.shape, within, near=near)
-        if not any(focus.name in node.uses for node in self.nodes):
-            self.inputs[:] = [each for each in self.inputs if each[0] is not focus]
-            self.pool[:] = [each for each in self.pool if each.producer or each is not focus]
-        return made
+        return self.create(focus.dtype, focus.shape, near=near)
 
     def results(self, operator: Operator, call: Call) -> tuple[Sequence[TensorType], Sequence[Range]]:
         """The types and ranges of a call's results.

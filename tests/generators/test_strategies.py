@@ -235,7 +235,7 @@ def test_a_program_never_exceeds_its_budget(name):
 def test_a_budget_bounds_chains_and_the_time_of_a_run(name):
     """Chains and nodes are counted anew; a body's nodes count once here, so that this is a lower bound."""
     deepest = 0
-    for program in find_strategy(name)(range(8), 10, None, Budget(depth=3)):
+    for program in find_strategy(name)(range(16), 10, None, Budget(depth=3)):
         depths: dict[str, int] = {}
         for node in program.model.graph.node:
             longest = max((depths.get(each, 0) for each in node.input), default=0)
