@@ -242,9 +242,8 @@ def is_of(process: Path, folder: str) -> bool:
 
 def test_what_a_known_issue_tells_by_its_words_is_named_as_it_is_met_and_reduced_once(crash_judge, store):
     told = {"outcome": "exception", "message": "Unexpected data type.*"}
-    issue = KnownIssue(
-        "clip", "a clip", "onnxruntime", told, patterns={k: re.compile(v) for k, v in told.items()}
-    )
+    patterns = {name: re.compile(text) for name, text in told.items()}
+    issue = KnownIssue("clip", "a clip", "onnxruntime", told, patterns=patterns)
     shape = replace(issue, patterns={**patterns, "ops": re.compile(".*")})
     case = clip_exception()
     verdict = crash_judge.verdict(case)
