@@ -9,15 +9,19 @@ and folder.
 
 from __future__ import annotations
 
+import hashlib
 import os
+import platform
 import re
 import resource
+import shutil
 import signal
 import site
 import socket
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -154,6 +158,35 @@ def run(
             if pipe is not None:
                 pipe.close()
     return Ended(process.returncode, output.decode(errors="replace"), errors.decode(errors="replace"))
+
+
+COMPILERS = ("cc", "gcc", "clang")
+FLAGS = ("-O2", "-fPIC", "-shared")
+BUILD_SECONDS = 60.0
+
+
+def compiled(source: Path) -> tuple[Path | None, str]:
+    """The library built of a C source, or None and why there is none; kept by the hash of its source."""
+    key = hashlib.sha256(source.read_bytes() + platform.machine().encode()).hexdigest()[:16]
+    library = cache_folder() / f"{source.stem}-{key}.so"
+    if library.exists():
+        return library, ""
+    compiler = next((found for name in COMPILERS if (found := shutil.which(name))), None)
+    if compiler is None:
+        return None, "no C compiler"
+    try:
+        # Compile to a name of our own and rename, so that builds side by side do no harm
+        library.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=library.parent) as folder:
+            product = Path(folder) / library.name
+            command = [compiler, *FLAGS, "-o", str(product), str(source)]
+            done = run(command, BUILD_SECONDS)
+            if done.code:
+                raise NotRun(" ".join(done.errors.split()) or f"{compiler} ended with {done.code}")
+            product.rename(library)
+    except (OSError, NotRun) as error:
+        return None, f"{source.name} cannot be built: {error}"
+    return library, ""
 
 
 def start_for_user(command: Sequence[str], stdin: int) -> Process:

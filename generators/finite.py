@@ -106,7 +106,7 @@ def make_finite(case: Case, judge: Judge, *, gradients: bool = True, runs: int =
     seconds = judge.limits.cpu_seconds
     try:
         with allowed(FIRST_LOOK * seconds + RESERVE_SECONDS):
-            look = _Look(judge, case)
+            look = _Look(case, record_whole(judge.executor, case, byte_budget=BYTE_BUDGET))
     except OutOfTime:
         return Settled(case, False)
     if look.ran and look.trouble is not None:
@@ -162,16 +162,15 @@ def settled(
 
 
 class _Look:
-    """A case, the trouble that a run of it showed, and the steps that led to it."""
+    """A case, the trouble that its values show (None where it did not run), the steps that led to it."""
 
-    def __init__(self, judge: Judge, case: Case, steps: tuple[str, ...] = ()) -> None:
+    def __init__(self, case: Case, values: Mapping[str, Value] | None, steps: tuple[str, ...] = ()) -> None:
         model = repair(case.parsed)[0]
         nodes = topological(model.graph.node, outer_names(model.graph))
         self.case = case
         self.steps = steps
         self.graph = model.graph
         self.nodes = list(model.graph.node if nodes is None else nodes)
-        values = record_whole(judge.executor, case, byte_budget=BYTE_BUDGET)
         self.ran = values is not None
         self.trouble = self._trouble(values or {})
 
@@ -216,7 +215,8 @@ def _redraw(look: _Look, judge: Judge, runs: int) -> tuple[int, _Look | None]:
         changed = replace(look.case, inputs={**look.case.inputs, name: _within(look.case, name, wanted)})
         where = look.trouble.node.name or look.trouble.node.output[0]
         step = f"{look.trouble.node.op_type} {where}: {name} in {wanted.low:.3g} … {wanted.high:.3g}"
-        found = _Look(judge, changed, (*look.steps, step))
+        values = record_whole(judge.executor, changed, byte_budget=BYTE_BUDGET)
+        found = _Look(changed, values, (*look.steps, step))
         if found.gets_further_than(look):
             return used, found
     return used, None
@@ -283,7 +283,8 @@ def _descended(
         return None
     changed = replace(look.case, inputs={**look.case.inputs, **run.outputs})
     where = look.trouble.node.name or look.trouble.node.output[0]
-    return _Look(judge, changed, (*look.steps, f"{look.trouble.node.op_type} {where}: gradients"))
+    values = record_whole(judge.executor, changed, byte_budget=BYTE_BUDGET)
+    return _Look(changed, values, (*look.steps, f"{look.trouble.node.op_type} {where}: gradients"))
 
 
 def _guards_as_text() -> str:

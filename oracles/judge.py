@@ -223,7 +223,7 @@ class Judge:
         return self._asker.ask_way(opened, baseline, config, fresh) or _harmless((baseline,), (), {})
 
     def _plain(self, case: Case) -> Run:
-        return self.runs(case, self.configs[:1])[0]
+        return self.executor.runs(case, self.configs[:1])[0]
 
     def explain(self, case: Case, verdict: Verdict) -> Verdict:
         """A wrong result with the first tensor that differs; it takes a few runs more.
@@ -250,7 +250,7 @@ class Judge:
         exported_with = self.backend.exported_with
         if exported_with is None or not is_exported(verdict):
             return verdict
-        (independent,) = self.runs(case, (exported_with(verdict.runs[-1].config),))
+        (independent,) = self.executor.runs(case, (exported_with(verdict.runs[-1].config),))
         return self._rulebook.noted(verdict, say_whose(verdict, independent, self.tolerance))
 
     def divergence(self, case: Case, verdict: Verdict) -> Divergence | None:
@@ -278,9 +278,9 @@ class Judge:
 
     def _first_take(self, case: Case, baseline: Run | None, others: tuple[Config, ...]) -> tuple[Run, ...]:
         if baseline is not None:
-            return (baseline, *self.runs(case, others))
+            return (baseline, *self.executor.runs(case, others))
         try:
-            return self.runs(case, (self.configs[0], *others))
+            return self.executor.runs(case, (self.configs[0], *others))
         except OutOfTime as error:
             if error.runs and error.runs[0].status is Status.TIMEOUT:
                 return error.runs  # a baseline that hangs is judged alone

@@ -96,7 +96,6 @@ class Progress:
     checks: int
     nodes: int
     bytes: int
-    was_interesting: bool
 
 
 MOST_ROUNDS = 3
@@ -215,7 +214,7 @@ class ReductionRun:
             self.curve.append(Point(checks, size(subject)[0], size(subject)[-1]))
         move = self.engine.move or "show the failure"
         nodes, *_, program_bytes = size(subject)
-        self.on_progress(Progress(move, checks, nodes, program_bytes, answer.interesting))
+        self.on_progress(Progress(move, checks, nodes, program_bytes))
 
     def _measure_rate(self, shown: int) -> None:
         """After a first evaluation that showed the failure, or not; one that it alone showed takes more."""

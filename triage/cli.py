@@ -155,8 +155,8 @@ def _hides_an_interrupt(error: Exception) -> bool:
 
 def _code_of(error: Exception, arguments: Sequence[str]) -> int:
     """The exit code of an error that no command expected, told in one line."""
-    if _is_for_nobody(error):
-        return NO_READER
+    if _is_for_nobody(error):  # a terminal that is closed sends its signal, too, perhaps a moment later
+        return NO_READER if isinstance(error, BrokenPipeError) else INTERRUPTED
     if complaint := disk_complaint(error):
         say(f"crux: {complaint}")
         return USAGE

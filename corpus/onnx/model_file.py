@@ -23,7 +23,6 @@ from corpus.onnx.types import (
     graph_types,
     infer,
     is_external,
-    light_copy,
     memory_bytes,
     packed_bytes,
     untyped_copy,
@@ -328,13 +327,3 @@ def with_weights(model: ModelProto, files: Iterable[ExternalFile]) -> ModelProto
     for tensor in filter(is_external, tensors(whole)):
         tensor.CopyFrom(numpy_helper.from_array(np.array(map_weight(tensor, by_location)), tensor.name))
     return whole
-
-
-def strip_weights(model: ModelProto) -> ModelProto:
-    """The model's structure: initializers over `SMALL_BYTES`, and external ones, become inputs of their type.
-
-    The result needs none of the model's files. External weights of nested bodies become zeros.
-    """
-    stripped = light_copy(model)
-    stripped.graph.value_info.extend(model.graph.value_info)
-    return stripped

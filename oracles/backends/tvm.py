@@ -178,8 +178,8 @@ def _relax_program(program: bytes, via: str) -> tuple[Any, str, list[tuple[str, 
     from tvm import relax
 
     from oracles.worker.tvm.build import to_module
+    from oracles.worker.tvm.read import has_local_functions
     from oracles.worker.tvm.types import kind_of
-    from oracles.worker.tvm.walk import has_local_functions
 
     document = json.loads(program)
     main = document["main"]

@@ -69,7 +69,8 @@ def run_stablehlo(
     from jaxlib.mlir import ir
 
     from oracles.worker.stablehlo.build import prepared, source
-    from oracles.worker.xla.module import context, interpreted, run_module
+    from oracles.worker.xla.interpreter import context, interpreted
+    from oracles.worker.xla.module import run_module
 
     if settings.get("show") == "source":
         return source(ir, context(), program, inputs)
@@ -87,7 +88,7 @@ def open_program(name: str, content: str) -> dict[str, Any]:
     from jaxlib.mlir import ir
 
     from oracles.worker.stablehlo.read import capture
-    from oracles.worker.xla.module import context
+    from oracles.worker.xla.interpreter import context
 
     return capture(ir, context(), base64.b64decode(content))
 
@@ -97,7 +98,7 @@ def describe(program: str, inputs: dict[str, Any]) -> dict[str, Any]:
     from jaxlib.mlir import ir
 
     from oracles.worker.stablehlo import build
-    from oracles.worker.xla.module import context
+    from oracles.worker.xla.interpreter import context
 
     return build.describe(ir, context(), program)
 

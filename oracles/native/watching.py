@@ -6,12 +6,9 @@ All tests of a sandbox share one list in memory, which outlives every worker.
 import hashlib
 import mmap
 import os
-import platform
 import re
-import shutil
 import struct
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,39 +18,10 @@ from numpy.typing import NDArray
 
 from corpus import processes
 from corpus.errors import UserError
-from corpus.processes import NotRun, run
+from corpus.processes import compiled
 from corpus.reading import cache_folder
 from oracles.extras import provide
 from oracles.native.table import Library, Table, load_table
-
-COMPILERS = ("cc", "gcc", "clang")
-FLAGS = ("-O2", "-fPIC", "-shared")
-SECONDS = 60.0
-
-
-def compiled(source: Path) -> tuple[Path | None, str]:
-    """The built library, or None and why there is none; kept by the hash of its source."""
-    key = hashlib.sha256(source.read_bytes() + platform.machine().encode()).hexdigest()[:16]
-    library = cache_folder() / f"{source.stem}-{key}.so"
-    if library.exists():
-        return library, ""
-    compiler = next((found for name in COMPILERS if (found := shutil.which(name))), None)
-    if compiler is None:
-        return None, "no C compiler"
-    try:
-        # Compile to a name of our own and rename, so that builds side by side do no harm
-        library.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=library.parent) as folder:
-            product = Path(folder) / library.name
-            command = [compiler, *FLAGS, "-o", str(product), str(source)]
-            done = run(command, SECONDS)
-            if done.code:
-                raise NotRun(" ".join(done.errors.split()) or f"{compiler} ended with {done.code}")
-            product.rename(library)
-    except (OSError, NotRun) as error:
-        return None, f"{source.name} cannot be built: {error}"
-    return library, ""
-
 
 SOURCE = Path(__file__).with_name("breakpoints.c")
 _LISTED, _EACH_TEST, _ASKED = 0, 16, 24
@@ -241,17 +209,6 @@ def total(reached: Iterable[Reached]) -> Reached:
         sum(one.blocks for one in each),
         sum(one.blocks_met for one in each),
     )
-
-
-def function_names(watch: Watch, functions: Blocks) -> list[str]:
-    """The names of some functions, by their numbers; `fn_` and the address of one that has no name."""
-    found = []
-    for number in functions.tolist():
-        index = int(np.searchsorted(np.array(watch.firsts), number, side="right")) - 1
-        table, block = watch.tables[index], number - watch.firsts[index]
-        name = table.named[table.function_of[block]].name
-        found.append(name or f"fn_{int(table.blocks[block]):x}")
-    return found
 
 
 _ASK = """

@@ -60,7 +60,8 @@ def record_whole(
     model = _ordered(repair(case.parsed)[0])
     job = Job(case.program, case.inputs, executor.configs[:1], case.external)
     wanted, _ = _affordable(model, tensor_types(model, case.inputs), byte_budget)
-    run = _Prefix(model, job, executor.run, wanted).run(len(model.graph.node))
+    whole = _Prefix(model, job, executor.run, wanted).program(len(model.graph.node))
+    (run,) = executor.run(replace(job, program=whole.SerializeToString(), outputs=None))
     return {**_initializers(model, case.external), **case.inputs, **run.outputs} if run.is_ok else None
 
 

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import IO, Any
 
 from corpus.errors import UserError
+from corpus.processes import compiled
 from corpus.values import Value
 from oracles.extras import EXTRAS, how_to_install
-from oracles.native.watching import Watch, compiled
+from oracles.native.watching import Watch
 from oracles.sandbox import worker
 from oracles.sandbox.container.start import SHOWS, start
 from oracles.sandbox.scratch import Scratch

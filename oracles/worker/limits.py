@@ -15,7 +15,7 @@ import re
 import sys
 import types
 import unittest
-from typing import Any, Callable, Iterable, Iterator, Sequence  # noqa: UP035 (Python 3.8)  # noqa: UP035 (Python 3.8)  # noqa: UP035 (Python 3.8)
+from typing import Any, Callable, Iterable, Iterator, Sequence  # noqa: UP035 (Python 3.8)
 
 DOCUMENTED = "documented: "
 """What stands before a sentence of the compiler's documentation in a trace."""

@@ -88,6 +88,32 @@ def window(op: Op, kernel: Any) -> tuple[list[int], list[int], list[int]]:
     return strides, dilations, pads
 
 
+def depth_to_space(op: Op, reshape: Function, permute: Function) -> Function:
+    """ONNX's DepthToSpace by these functions of a framework."""
+    block, columns_first = op.get("blocksize"), op.get("mode", b"DCR") == b"CRD"
+
+    def run(x: Any) -> Any:
+        n, c, h, w = x.shape
+        left = c // block**2
+        sizes = (n, left, block, block, h, w) if columns_first else (n, block, block, left, h, w)
+        order = (0, 1, 4, 2, 5, 3) if columns_first else (0, 3, 4, 1, 5, 2)
+        return reshape(permute(reshape(x, sizes), order), (n, left, h * block, w * block))
+
+    return run
+
+
+def space_to_depth(op: Op, reshape: Function, permute: Function) -> Function:
+    """ONNX's SpaceToDepth by these functions of a framework."""
+    block = op.get("blocksize")
+
+    def run(x: Any) -> Any:
+        n, c, h, w = x.shape
+        parts = permute(reshape(x, (n, c, h // block, block, w // block, block)), (0, 3, 5, 1, 2, 4))
+        return reshape(parts, (n, c * block**2, h // block, w // block))
+
+    return run
+
+
 def padded(size: int, before: int, after: int, mode: str) -> list[int]:
     """List for each place along a padded axis the place that its element comes from."""
     places = range(-before, size + after)

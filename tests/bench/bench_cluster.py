@@ -2,47 +2,34 @@
 
 A block is 16 tests; it may begin when the epochs up to the second before its own have ended. The simulation
 plays that rule, the writer's CPU time for each block and what a block sends, for up to 1,000 workers.
-
-On Ray itself: workers whose tests wait instead of computing, as those on other machines do for this one,
-beside what the simulation says of them.
 """
 
 import heapq
 import pickle
 import random
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from generators.feedback import NOTHING, CoverageSnapshot, FeedbackSchedule, blocks_before
+from generators.feedback import CoverageSnapshot, blocks_before
 from generators.fuzz import Tested as OneTest
 from generators.fuzz import fuzz, judge_cases
-from generators.legality import ANYTHING
 from generators.mixture import PLAN, make_tests
 from generators.seeds import BLOCK
 from oracles.verdict import Outcome, Phase, Verdict
-from tests.helpers.campaigns import Remembering
 from triage.campaigns.coverage_sync import CoverageSync
-from triage.campaigns.ray_testers import ActorPool, Greeting
 from triage.store.database import Store
 
-pytestmark = [pytest.mark.bench, pytest.mark.filterwarnings("ignore")]
-needs_ray = pytest.mark.skipif(not find_spec("ray"), reason="Ray is not installed")
+pytestmark = pytest.mark.bench
 TESTS = 2048
 TEST_SECONDS = {"onnxruntime": 1 / 205, "TVM": 50 / 205}
 """CPU seconds of a test of `mixed`, by bench_fuzz."""
 NETWORK = 125e6
 """Bytes a second of a gigabit network."""
 BLOCKS = 6000
-WAIT, WRITER = 0.025, 0.0015
-"""Seconds of a test that waits, and of what this process does for each block of them."""
 
 
 def measured(tmp_path: Path) -> tuple[float, float, float]:
@@ -122,51 +109,3 @@ def test_what_a_cluster_comes_to(tmp_path, capsys):
                 apart = simulated(workers, load, epochs=False) / simulated(1, load)
                 easy = simulated(workers, free) / simulated(1, free)
                 print(f"    {workers}: {found:.1f}; {apart:.1f}; {easy:.1f}")
-
-
-def timed(tests: Iterable[OneTest]) -> float:
-    """Seconds by the wall."""
-    start = time.monotonic()
-    for _ in tests:
-        pass
-    return time.monotonic() - start
-
-
-class Waiting:
-    """A worker on another machine, as this one sees it: it makes programs, and the tests only take time."""
-
-    def greeting(self) -> Greeting:
-        return "", None, ANYTHING
-
-    def test(self, seeds: range, seconds: float, lesson: CoverageSnapshot | None) -> list[OneTest]:
-        end = time.monotonic() + WAIT * len(seeds)
-        fine = Verdict(Outcome.PASS, Phase.EXECUTE, "fine")
-        found = list(judge_cases(make_tests(PLAN, seeds, lesson), lambda case, thorough: fine, seconds))
-        time.sleep(max(end - time.monotonic(), 0.0))
-        return found
-
-
-@needs_ray
-@pytest.mark.parametrize("first", [0, 512])
-def test_workers_that_wait(first, capsys):
-    ray: Any = import_module("ray")
-    blocks, one, said = 48, 0.0, []
-    ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False)
-    try:
-        crew = ActorPool(ray, ray.remote(num_cpus=1)(Waiting).remote, 4)
-        for _ in fuzz([crew.test] * 4, seed=1 << 20, tests=4 * BLOCK):
-            pass  # all have begun
-        for workers in (1, 2, 4):
-            teacher = Remembering(first * BLOCK)
-            teacher.course, teacher.first = FeedbackSchedule(NOTHING, first), 0
-            run = fuzz([crew.test] * workers, seed=first * BLOCK, tests=blocks * BLOCK, teacher=teacher)
-            wall = timed(run)
-            one = one or wall
-            load = Load(WAIT, WRITER, 0.0, spread=0.0, first=first, blocks=blocks)
-            said.append((workers, wall, one / wall, simulated(workers, load) / simulated(1, load)))
-    finally:
-        ray.shutdown()
-    with capsys.disabled():
-        print(f"\nblocks {first} to {first + blocks}, tests that wait {1000 * WAIT:.0f} ms:")
-        for workers, wall, times, expected in said:
-            print(f"  {workers} workers: {wall:.1f} s, {times:.2f} times, simulated {expected:.2f}")

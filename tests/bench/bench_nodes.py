@@ -1,4 +1,4 @@
-"""Measurement: one node changed behind onnxruntime's back, wrongly or rightly, and what crux says of it.
+"""Measurement: one node changed behind onnxruntime's back, and what crux says of it.
 
 `CRUX_NODES_MODELS` names entries of the zoo (all), `CRUX_SEEDED_ZOO` a folder to keep them in,
 `CRUX_NODES_FAULTS` how many changes a model, `CRUX_NODES_KINDS` which kinds, `CRUX_NODES_SEED` the draw.
@@ -8,14 +8,13 @@ See BENCHMARKS.md.
 from __future__ import annotations
 
 import os
-import random
 import shutil
 import site
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -24,11 +23,10 @@ import pytest
 from corpus.case import Case
 from corpus.load import open_case
 from corpus.target import Target
-from corpus.values import Value
 from oracles.judge import Judge
 from oracles.verdict import Outcome
 from tests.bench import cores, wrong_nodes
-from tests.bench.seeding import Planter, apart
+from tests.bench.seeding import Planter
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(0)]
 NAMES = os.environ.get("CRUX_NODES_MODELS", "").split(",")
@@ -106,37 +104,6 @@ def test_seen(planter: Planter, cases: list[tuple[str, Case]], capsys: pytest.Ca
     with capsys.disabled():
         for key, counts in seen.items():
             print(f"| {key} | {counts[True]} of {counts.total()} |")
-
-
-def test_right(planter: Planter, cases: list[tuple[str, Case]], capsys: pytest.CaptureFixture[str]) -> None:
-    """No right rewrite is called a bug."""
-    outcomes: Counter[str] = Counter()
-    for name, case in cases:
-        options = list(wrong_nodes.options(case.parsed, wrong_nodes.RIGHT))
-        random.Random(f"{SEED}/{name}").shuffle(options)
-        used: Counter[str] = Counter()
-        plain = _outputs(planter, case, 0)
-        for kind, at in options:
-            used[kind] += 1
-            if used[kind] > 1 or not plain or used.total() > 8:
-                continue
-            plan = {"kind": kind, "node": at, "nodes": len(case.parsed.graph.node)}
-            planter.plant(plan)
-            verdict = planter.judge.verdict(case)
-            moved, greatest = apart(plain, _outputs(planter, case, 1))
-            outcomes[verdict.outcome] += 1
-            if verdict.outcome is not Outcome.PASS:
-                with capsys.disabled():
-                    size = moved / max(greatest, 1e-12)
-                    print(f"{name}: {plan} {size:.3g} {verdict.title} {verdict.notes}", flush=True)
-        planter.plant(None)
-    with capsys.disabled():
-        print(f"right rewrites: {dict(outcomes)}")
-
-
-def _outputs(planter: Planter, case: Case, way: int) -> Mapping[str, Value]:
-    (run,) = planter.judge.runs(case, planter.judge.configs[way : way + 1])
-    return run.outputs if run.is_ok else {}
 
 
 def _is_quantised(case: Case) -> bool:

@@ -40,7 +40,6 @@ def taught_cases(plan: Plan, judge: Judge) -> Iterator[Case]:
     course, fired = FeedbackSchedule(), asker_of(judge)
     for block in range(PROGRAMS // BLOCK):
         lesson = course.lesson(block)
-        assert lesson is not None
         seeds = range(SEED + block * BLOCK, SEED + (block + 1) * BLOCK)
         drawn: list[DrawnCase] = list(make_tests(plan, seeds, lesson))
         yield from (each.case for each in drawn)

@@ -132,7 +132,6 @@ def of_high_order() -> Made:
         spent = 0.0
         for block in range(-(-COUNT // BLOCK)):
             lesson = course.lesson(block)
-            assert lesson is not None
             before = time.process_time()
             drawn = list(make_tests(plan, range(SEED + block * BLOCK, SEED + (block + 1) * BLOCK), lesson))
             spent += time.process_time() - before

@@ -57,8 +57,6 @@ def planter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planter]:
 
 def _wrong_optimiser() -> ModuleType:
     spec = importlib.util.spec_from_file_location("wrong_optimiser", BENCH / "wrong_optimiser.py")
-    assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

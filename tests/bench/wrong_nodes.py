@@ -1,4 +1,4 @@
-"""One node of a model changed, as a wrong optimiser changes it, or as a right one may.
+"""One node of a model changed, as a wrong optimiser changes it.
 
 `options` lists what a model allows, `apply` carries out a plan: a kind, a node's index, the count of nodes.
 The file is copied into an interpreter of its own, so it imports nothing of crux.
@@ -429,137 +429,15 @@ WRONG: dict[str, Change] = {
 }  # fmt: skip
 
 
-# Right
-
-
-def split_sum(graph: Graph, node: Any) -> bool:
-    """A product is the sum of the products of two halves."""
-    value = graph.value(node.input[1]) if node.op_type == "MatMul" else None
-    if value is None or value.ndim != 2 or value.shape[0] < 2 or graph.opset < 13:
-        return False
-    left, right = node.input[0], graph.constant(value[: value.shape[0] // 2])
-    more = graph.constant(value[value.shape[0] // 2 :])
-    ends = [graph.constant(np.array([n], np.int64)) for n in (0, value.shape[0] // 2, 2**31, -1)]
-    parts = []
-    for low, high, weight in ((ends[0], ends[1], right), (ends[1], ends[2], more)):
-        part = graph.before(node, "Slice", left, low, high, ends[3])
-        node = graph.graph.node[graph.wanted]
-        parts.append(graph.before(node, "MatMul", part, weight))
-        node = graph.graph.node[graph.wanted]
-    node.CopyFrom(helper.make_node("Add", parts, list(node.output)))
-    return True
-
-
-def by_reciprocal(graph: Graph, node: Any) -> bool:
-    """A quotient is a product with the reciprocal."""
-    if node.op_type != "Div" or graph.element(node.output[0]) not in (FLOAT, HALF):
-        return False
-    made = graph.before(node, "Reciprocal", node.input[1])
-    node = graph.graph.node[graph.wanted]
-    node.CopyFrom(helper.make_node("Mul", [node.input[0], made], list(node.output)))
-    return True
-
-
-def wider(graph: Graph, node: Any) -> bool:
-    """A node of half precision is computed in single, one of single precision in double."""
-    element = graph.element(node.output[0])
-    known = ("MatMul", "Add", "Mul", "Div", "Sub", "Sqrt", "ReduceMean", "Softmax", "Tanh", "Sigmoid", "Exp")
-    if node.op_type not in known or element not in (HALF, FLOAT):
-        return False
-    for i, name in enumerate(list(node.input)):
-        if graph.element(name) == element:
-            node.input[i] = graph.before(
-                node, "Cast", name, to=FLOAT if element == HALF else TensorProto.DOUBLE
-            )
-            node = graph.graph.node[graph.wanted]
-    graph.after(node, "Cast", to=element)
-    return True
-
-
-def softmax_parts(graph: Graph, node: Any) -> bool:
-    """A Softmax written out."""
-    if node.op_type != "Softmax" or graph.opset < 18 or graph.element(node.output[0]) not in (FLOAT, HALF):
-        return False
-    axes = graph.constant(np.array([attribute(node, "axis", -1)], np.int64))
-    source = node.input[0]
-    steps = (("ReduceMax", lambda made: (source, axes)), ("Sub", lambda made: (source, made)),
-             ("Exp", lambda made: (made,)))  # fmt: skip
-    made = ""
-    for operator, operands in steps:
-        made = graph.before(node, operator, *operands(made))
-        node = graph.graph.node[graph.wanted]
-    total = graph.before(node, "ReduceSum", made, axes)
-    graph.graph.node[graph.wanted].CopyFrom(helper.make_node("Div", [made, total], list(node.output)))
-    return True
-
-
-def mean_of_sum(graph: Graph, node: Any) -> bool:
-    """A mean is a sum times one over the count."""
-    dims = graph.dims(node.input[0]) if node.op_type == "ReduceMean" and node.input else None
-    axes = attribute(node, "axes")
-    if not dims or axes is None or graph.opset < 13 or graph.element(node.output[0]) != FLOAT:
-        return False
-    count = np.prod([dims[each] for each in axes])
-    if count <= 0:
-        return False
-    node.op_type = "ReduceSum"
-    kept = attribute(node, "keepdims", 1)
-    del node.attribute[:]
-    node.attribute.append(helper.make_attribute("keepdims", kept))
-    node.input.append(graph.constant(np.array(list(axes), np.int64)))
-    graph.after(node, "Mul", graph.constant(np.array(1 / count, np.float32)))
-    return True
-
-
-def there_and_back(graph: Graph, node: Any) -> bool:
-    """A result is transposed twice."""
-    dims = graph.dims(node.output[0])
-    if not dims or len(dims) < 2 or graph.element(node.output[0]) not in (FLOAT, HALF) or not node.input:
-        return False
-    perm = [*range(len(dims) - 2), len(dims) - 1, len(dims) - 2]
-    made = graph.after(node, "Transpose", perm=perm)
-    graph.after(made, "Transpose", perm=perm)
-    return True
-
-
-def wide_sums(graph: Graph, node: Any) -> bool:
-    """A product is scaled before and after by powers of two, and by a seventh."""
-    made = graph.makers.get(node.input[0]) if node.input else None
-    is_quantised = made is not None and made.op_type == "DequantizeLinear"  # it would become another kernel
-    if node.op_type != "MatMul" or is_quantised or graph.element(node.output[0]) not in (FLOAT, HALF):
-        return False
-    dtype = np.float32 if graph.element(node.output[0]) == FLOAT else np.float16
-    node.input[0] = graph.before(node, "Mul", node.input[0], graph.constant(np.array(7, dtype)))
-    graph.after(graph.graph.node[graph.wanted], "Div", graph.constant(np.array(7, dtype)))
-    return True
-
-
-def folded(graph: Graph, node: Any) -> bool:
-    """A scale of channels goes into the weights of a convolution: one of a third, taken back after."""
-    value = graph.value(node.input[1]) if node.op_type == "Conv" and len(node.input) == 2 else None
-    if value is None or value.dtype != np.float32:
-        return False
-    node.input[1] = graph.constant(value / np.float32(3))
-    graph.after(node, "Mul", graph.constant(np.array(3, np.float32)))
-    return True
-
-
-RIGHT: dict[str, Change] = {
-    change.__name__: change
-    for change in (
-        split_sum, by_reciprocal, wider, softmax_parts, mean_of_sum, there_and_back, wide_sums, folded
-    )
-}  # fmt: skip
-CHANGES = WRONG | RIGHT
 FEW = 3
 """Nodes of a model that one kind of change is tried at."""
 
 
-def options(model: Any, changes: dict[str, Change] = WRONG) -> Iterator[tuple[str, int]]:
+def options(model: Any) -> Iterator[tuple[str, int]]:
     """The kinds of changes and nodes that they fit: a few of each kind, drawn by the model's size."""
     types = Graph(model).types
     graph = _fresh(model, types)
-    for kind, change in changes.items():
+    for kind, change in WRONG.items():
         places = [at for at, node in enumerate(model.graph.node) if node.op_type != "Constant"]
         random.Random(f"{kind}/{len(places)}").shuffle(places)
         few = 0
@@ -582,7 +460,7 @@ def apply(model: Any, plan: Any) -> None:
 
         cores.apply(model, plan["core"])
     elif len(model.graph.node) == plan["nodes"]:
-        CHANGES[plan["kind"]](Graph(model), model.graph.node[plan["node"]])
+        WRONG[plan["kind"]](Graph(model), model.graph.node[plan["node"]])
 
 
 def install() -> None:

@@ -20,10 +20,11 @@ from corpus.errors import UserError
 from corpus.load import open_case
 from corpus.onnx import client as onnx_client
 from corpus.onnx.check import checker_complaint
-from corpus.onnx.model_file import external_files, map_weight, strip_weights
+from corpus.onnx.model_file import external_files, map_weight
+from corpus.onnx.types import light_copy
 from tests.helpers.commands import waited_for
 from tests.helpers.counting import bytes_read_by
-from tests.helpers.models import external, model, relu, value, write
+from tests.helpers.models import external, model, relu, value, varint, write
 
 
 def refusal(path: Path, **options: object) -> str:
@@ -53,17 +54,9 @@ def test_gigabytes_of_zeros_are_refused_unread(size, tmp_path):
 def test_a_message_over_two_gibibytes_is_refused_unread(tmp_path):
     path = tmp_path / "huge.onnx"
     with open(path, "wb") as file:
-        file.write(b"\x08\x08\x3a" + _varint(3 << 30))
+        file.write(b"\x08\x08\x3a" + varint(3 << 30))
         file.truncate(file.tell() + (3 << 30))
     assert "2 GiB" in refusal(path)
-
-
-def _varint(number: int) -> bytes:
-    digits = bytearray()
-    while number > 127:
-        digits.append(number & 127 | 128)
-        number >>= 7
-    return bytes([*digits, number])
 
 
 def test_a_path_that_is_no_case_is_refused(tmp_path):
@@ -217,7 +210,7 @@ from pathlib import Path
 from corpus.formats.onnx import parse
 from corpus.onnx.check import checker_complaint
 from corpus.onnx.check import repair
-from corpus.onnx.model_file import strip_weights
+from corpus.onnx.types import light_copy
 from corpus.load import open_case
 
 def anonymous():
@@ -227,7 +220,7 @@ def anonymous():
 case = open_case(sys.argv[1])
 identity = case.case_id
 model = parse(case.program)
-stripped = strip_weights(repair(model)[0])
+stripped = light_copy(repair(model)[0])
 complaint = checker_complaint(model)
 print(json.dumps({
     "size": sum(file.size for file in case.external), "id": identity, "complaint": complaint,
@@ -294,7 +287,7 @@ def test_packed_weights_are_unpacked(tmp_path):
 
 def test_a_stripped_model_needs_no_files(tmp_path):
     case = open_case(small(tmp_path))
-    stripped = strip_weights(read(tmp_path / "model.onnx"))
+    stripped = light_copy(read(tmp_path / "model.onnx"))
     assert checker_complaint(stripped) is None
     assert external_files(stripped, tmp_path / "nowhere", "m") == ()
     case.save(tmp_path / "saved")

@@ -84,7 +84,6 @@ def test_a_child_is_its_parent_changed_and_can_be_made_again(lesson):
     whole = [each for each in tests if each.lineage is not None]
     assert len(whole) > BLOCK // 2
     for each in whole[:4]:
-        assert each.lineage is not None
         assert each.lineage == lineage_of(each.seed, 5, lesson)
         assert Lineage(each.lineage.strategy, each.lineage.seed, each.lineage.nodes) in parents
         again, once_more = of_lineage(each.lineage), of_lineage(each.lineage)

@@ -82,6 +82,5 @@ def test_a_wrong_result_of_a_schedule_is_reduced_to_the_steps_that_it_takes(tmp_
     case = Case("tir", to_bytes(module), inputs_of(module, seed), Target("tvm"))
     case = case.with_passes(tuple(PREFIX + step for step in steps))
     result = reduce_case(case, tmp_path / "out", Options(target=case.target))
-    assert result.verdict is not None
     assert result.verdict.outcome is Outcome.MISMATCH
     assert len(result.case.passes) <= 2

@@ -77,7 +77,6 @@ def narrow_bodies(depth: int = 28, width: int = 2000) -> ModelProto:
         else:
             nodes.append(helper.make_node("Neg", ["x"], [f"o{at}"]))
         inner = helper.make_graph(nodes, "g", [], [value(f"o{at}")])
-    assert inner is not None
     nodes = list(inner.node)
     nodes[-1].output[0] = "y"
     return whole(nodes, [helper.make_tensor("c", TensorProto.BOOL, [], [True])])

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
@@ -15,8 +16,6 @@ from corpus.target import Target
 
 OPSET = 17
 IR = 8
-
-Node = onnx.NodeProto
 
 
 def model_of(
@@ -45,6 +44,22 @@ def case_of(
         name: np.asarray(each) if isinstance(each, np.generic) else each for name, each in inputs.items()
     }
     return Case("onnx", model_of(graph, opset, ir, domains).SerializeToString(), given, target)
+
+
+def of_many_types(target: Target) -> Case:
+    """A node on each of some types, with values that a shorter type does not hold."""
+    text = """g (double[2] d, float16[2] h, bfloat16[2] b, uint8[2] u, int64[2] i, bool c) =>
+        (double[2] d2, float16[2] h2, bfloat16[2] b2, uint8[2] u2, int64[2] i2, bool c2) {
+        d2 = Neg(d) h2 = Neg(h) b2 = Identity(b) u2 = Add(u, u) i2 = Neg(i) c2 = Not(c) }"""
+    given = {
+        "d": np.array([1e300, 2]),
+        "h": np.float16([1, 2]),
+        "b": np.array([1, 2], ml_dtypes.bfloat16),
+        "u": np.uint8([100, 2]),
+        "i": np.int64([1 << 40, 2]),
+        "c": np.bool_(True),
+    }
+    return case_of(text, target=target, **given)
 
 
 def chain_of(operators: Sequence[str], dims: str = "2", dtype: str = "float") -> onnx.ModelProto:
@@ -105,3 +120,12 @@ def write(folder: Path, program: onnx.ModelProto, name: str = "model.onnx") -> P
     path = folder / name
     path.write_bytes(program.SerializeToString())
     return path
+
+
+def varint(number: int) -> bytes:
+    """A number as protobuf writes it."""
+    parts = []
+    while number > 127:
+        parts.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*parts, number])

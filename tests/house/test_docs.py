@@ -228,7 +228,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(TREE / "docs", folder / "docs")
     shutil.copy(TREE / "mkdocs.yml", folder)
     command = [sys.executable, "-m", "zensical", "build", "-f", "mkdocs.yml", "--strict"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr)[-3000:]
     return folder / "site"
 

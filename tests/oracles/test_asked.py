@@ -149,7 +149,6 @@ def test_a_side_that_is_made_slow_is_seen_on_every_target(text, format):
     assert all(config.backend == "" for config in ways)
     slow = [replace(timed(each.label, 0.5 if at % 2 else 0.1), config=each) for at, each in enumerate(ways)]
     verdict = slower(PLAIN, (timed("none", 0.1), *slow), None)  # type: ignore[arg-type]
-    assert verdict is not None
     assert verdict.outcome is Outcome.PERF
     assert ways[0].settings != ways[1].settings
 
@@ -269,8 +268,6 @@ def compiled(case: Case) -> Run:
         return judge.runs(case, judge.configs[1:2])[0]
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("plain", "took", "outcome"),
     [(2.0, 39.0, Outcome.UNDECIDED), (2.0, 61.0, Outcome.TIMEOUT), (2.0, 0.1, Outcome.TIMEOUT)],
@@ -284,7 +281,6 @@ def test_a_hang_takes_twenty_times_the_plain_run_or_sleeps(plain, took, outcome)
         Run(Config("all"), Status.TIMEOUT, Phase.OPTIMISE, cpu_seconds=took),
     )
     verdict = hang(Case("onnx", b"", {}), runs, cast(Context, context))
-    assert verdict is not None
     assert verdict.outcome is outcome
 
 

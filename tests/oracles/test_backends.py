@@ -335,7 +335,6 @@ def test_the_reference_says_what_it_lacks(reference):
 
 # The worker under other interpreters: older releases of onnxruntime, numpy 1 and 2, nothing else there
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 CACHE = Path(tempfile.gettempdir()) / "crux-test-environments"
 RELEASES = [("1.17.3", "numpy<2"), ("1.20.1", "numpy>=2")]
@@ -359,7 +358,10 @@ def environment(release: str, numpy: str) -> Path:
     return python
 
 
-@pytest.fixture(scope="module", params=RELEASES, ids=lambda row: row[0])
+MARKS = (pytest.mark.slow, pytest.mark.timeout(600))
+
+
+@pytest.fixture(scope="module", params=[pytest.param(row, id=row[0], marks=MARKS) for row in RELEASES])
 def old(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
     with Sandbox("ort", python=str(environment(*request.param)), limits=LIMITS) as sandbox:
         assert sandbox.facts["version"] == request.param[0]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-import ml_dtypes
 import numpy as np
 import pytest
 
@@ -17,7 +16,7 @@ from oracles.judge import Judge
 from oracles.sandbox.executor import configs_of
 from oracles.verdict import Config, Outcome, Phase, Run, Status
 from tests.helpers.commands import needs
-from tests.helpers.models import case_of
+from tests.helpers.models import case_of, of_many_types
 
 IREE = Target("iree")
 backend = find_backend("iree")
@@ -67,18 +66,7 @@ def test_it_says_itself_what_it_does_not_have(message, expected):
 
 @needs("iree")
 def test_every_type_comes_back_as_it_is_declared(judge):
-    text = """g (double[2] d, float16[2] h, bfloat16[2] b, uint8[2] u, int64[2] i, bool c) =>
-        (double[2] d2, float16[2] h2, bfloat16[2] b2, uint8[2] u2, int64[2] i2, bool c2) {
-        d2 = Neg(d) h2 = Neg(h) b2 = Identity(b) u2 = Add(u, u) i2 = Neg(i) c2 = Not(c) }"""
-    given = {
-        "d": np.array([1e300, 2]),
-        "h": np.float16([1, 2]),
-        "b": np.array([1, 2], ml_dtypes.bfloat16),
-        "u": np.uint8([100, 2]),
-        "i": np.int64([1 << 40, 2]),
-        "c": np.bool_(True),
-    }
-    verdict = judge.verdict(case(text, **given))
+    verdict = judge.verdict(of_many_types(judge.target))
     assert verdict.outcome is Outcome.PASS, verdict.title
 
 

@@ -68,14 +68,12 @@ def test_a_clean_case_passes_with_all_its_runs(judge):
 def test_a_crash_is_a_crash_of_the_baseline(judge):
     verdict = judge.verdict(DIV_MIN)
     assert (verdict.outcome, verdict.phase) == (Outcome.CRASH, Phase.EXECUTE)
-    assert verdict.symptom is not None
     assert verdict.symptom.kind == "SIGFPE"
 
 
 def test_an_optimiser_that_throws_is_an_exception_with_its_site(judge):
     verdict = judge.verdict(RELU_CLIP)
     assert (verdict.outcome, verdict.phase) == (Outcome.EXCEPTION, Phase.OPTIMISE)
-    assert verdict.symptom is not None
     assert verdict.symptom.site == "relu_clip_fusion.cc FuseReluClip::Apply"
     assert verdict.symptom.side == "optimised"
     assert [run.is_ok for run in verdict.runs] == [True, False]
@@ -85,7 +83,6 @@ def test_an_optimiser_that_throws_is_an_exception_with_its_site(judge):
 def test_a_rewrite_that_changes_values_is_a_mismatch_of_the_optimised(judge, wrong):
     verdict = judge.verdict(wrong)
     assert verdict.outcome is Outcome.MISMATCH
-    assert verdict.symptom is not None
     assert (verdict.symptom.kind, verdict.symptom.site) == ("value", "optimised")
 
 
@@ -209,7 +206,6 @@ def test_the_reference_evaluator_can_be_the_target():
         verdict = judge.verdict(gather)
         clean = judge.verdict(case("g (float[2] x) => (float[2] y) { y = Exp(x) }", x=np.ones(2, F)))
     assert verdict.outcome is Outcome.EXCEPTION
-    assert verdict.symptom is not None
     assert "reshape array of size" in verdict.symptom.message
     assert clean.outcome is Outcome.PASS
 

@@ -55,7 +55,6 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_an_exported_function_has_its_name_anywhere_inside_it(library):
     functions = load_functions(str(library))
-    assert functions is not None
     (symbol,) = [symbol for symbol in functions.symbols if symbol[2] == "shown"]
 
     assert {functions.name(symbol[0] + offset) for offset in range(symbol[1])} == {"shown"}
@@ -63,7 +62,6 @@ def test_an_exported_function_has_its_name_anywhere_inside_it(library):
 
 def test_a_hidden_function_has_its_start_for_a_name(library):
     functions = load_functions(str(library))
-    assert functions is not None
     named = {symbol[0] for symbol in functions.symbols}
     hidden = [int(start) for start in functions.starts if int(start) not in named]
 
@@ -79,7 +77,6 @@ def test_this_process_own_addresses_resolve_to_the_c_librarys_names():
     mappings = tuple(deaths.parse_maps(Path("/proc/self/maps").read_text()))
     found = resolve(address + 4, mappings)
 
-    assert found is not None
     assert found.library.startswith("libm")
     assert "sinh" in found.function
 
@@ -126,7 +123,6 @@ maps
 
 def test_frames_begin_at_the_fault_and_leave_the_glue_out():
     evidence = parse_evidence(EVIDENCE)
-    assert evidence is not None
 
     assert evidence.signal == 11
     assert frames_of(evidence) == (Frame("kernels.so", 0x10), Frame("frame work.so", 0x52F))
@@ -180,7 +176,6 @@ def test_the_handler_is_built_once(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     build = crash_handler.__wrapped__
     library, reason = build()
-    assert library is not None
     first = library.stat()
 
     assert reason == ""

@@ -125,8 +125,6 @@ def test_a_fault_is_seen_in_values_of_every_kind(kind, judge, plant):
 
 def assert_found(verdict: Verdict, operator: str) -> None:
     assert verdict.outcome is Outcome.MISMATCH, (verdict.title, verdict.notes)
-    assert verdict.wrong is not None
-    assert verdict.wrong.located is not None
     assert verdict.wrong.located.op == operator
 
 
@@ -159,5 +157,4 @@ def test_weights_in_a_file_are_known_to_the_truth(judge, plant, tmp_path):
     plant("Tanh", becomes("Sin"))
     verdict = judge.explain(case, judge.verdict(case))
     assert_found(verdict, "Tanh")
-    assert verdict.wrong is not None
     assert verdict.wrong.times is not None

@@ -461,7 +461,6 @@ def test_nothing_outlives_a_crux_that_is_killed(action):
     if action == b"echo":
         script += "\nimport time\ntime.sleep(100)\n"
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as owner:
-        assert owner.stdout is not None
         pid, folder = owner.stdout.readline().split()
         processes = [int(pid), *descendants(int(pid))]
         time.sleep(0.3)

@@ -67,7 +67,6 @@ def test_the_script_of_a_report_sets_the_same_options():
     members = tuple(f"{name}={values[-1]}" for name, values in OPTIONS.items())
     plain, failing = Config("none", (("level", "none"), ("passes", ()))), Config("all", (("level", "all"),))
     runner = project_of("ort").runner("ort", "onnx")
-    assert runner is not None
     found = runner.settings(ClaimedRun(failing, {"none": plain, "all": failing}, members))
     options, expected = ort.SessionOptions(), ort.SessionOptions()
     for line in found["options"]:

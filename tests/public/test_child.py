@@ -25,7 +25,6 @@ tensorcrux.reduce(sys.argv[1], command="sleep 60; true")
 
 
 def child_pid() -> int:
-    assert child._child is not None
     return child._child._process.pid
 
 
@@ -45,7 +44,6 @@ def test_the_process_ends_with_its_parent_amid_a_call(number, tmp_path):
     healthy().save(tmp_path / "case")
     command = [sys.executable, "-c", AT_WORK, str(tmp_path / "case")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as parent:
-        assert parent.stdout is not None
         pid = int(parent.stdout.readline())
         parent.send_signal(number)
     assert waited_for(lambda: is_gone(pid))

@@ -307,7 +307,6 @@ def test_a_failure_of_tvm_becomes_one_statement_and_a_script(what, tmp_path):
     bad, word = BAD[what]
     case = big(bad)
     result = reduce_case(case, tmp_path / "out", Options(target=Target("tvm")))
-    assert result.verdict is not None
     assert result.verdict.outcome is Outcome.EXCEPTION
     module = from_bytes(result.case.program)
     assert len([*statements(module.main.body)]) == 1

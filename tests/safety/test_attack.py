@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +16,7 @@ from corpus.load import open_case
 from corpus.target import Target
 from reducer.api import reduce_case
 from reducer.course import Options
+from tests.helpers.pages import Page
 from triage.cli import run
 from triage.console.output import in_json, quoted
 from triage.pages.differences import write_page
@@ -146,38 +146,11 @@ DEAR = [pytest.param(name, marks=() if name in HOSTILE[1:3] else pytest.mark.slo
 """For tests that take longer."""
 
 
-class Reader(HTMLParser):
-    """Collects what of a page could run."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.scripts: list[str] = []
-        self.dangers: list[str] = []
-        self._in_script = False
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._in_script = tag == "script"
-        if tag in ("iframe", "object", "embed", "img", "base", "form", "foreignobject"):
-            self.dangers.append(tag)
-        for name, value in attrs:
-            is_link = name in ("href", "src", "xlink:href", "action")
-            if name.startswith("on") or (is_link and not (value or "").startswith(("#", "http", "report"))):
-                self.dangers.append(f"{tag} {name}={value}")
-
-    def handle_data(self, data: str) -> None:
-        if self._in_script:
-            self.scripts.append(data)
-
-    def handle_endtag(self, tag: str) -> None:
-        self._in_script = False
-
-
 def must_be_harmless(page: str, scripts: int) -> None:
-    reader = Reader()
-    reader.feed(page)
-    assert reader.dangers == []
-    assert len(reader.scripts) <= scripts
-    assert not any("alert" in text or "owned" in text for text in reader.scripts)
+    found = Page(page)
+    assert found.dangers == []
+    assert len(found.scripts) <= scripts
+    assert not any("alert" in text or "owned" in text for text in found.scripts)
 
 
 @pytest.mark.parametrize("name", DEAR)
@@ -230,9 +203,6 @@ def test_what_a_person_is_to_paste_is_one_word(name):
     assert shown.stdout.removeprefix("./") == name
     assert not word.startswith("-")
     assert word.isprintable()
-
-
-# Documents
 
 
 # Where crux is started

@@ -162,8 +162,6 @@ sys.exit(cli.run([]))
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
         process.stdout.readline()
         time.sleep(0.5)
         process.send_signal(number)

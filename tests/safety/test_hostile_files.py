@@ -6,11 +6,9 @@ import io
 import json
 import os
 import random
-import signal
 import struct
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -31,6 +29,8 @@ from onnx import (
 from corpus.case import Case
 from corpus.errors import UserError
 from corpus.load import open_case
+from tests.helpers.models import varint
+from tests.safety.fuzz_ourselves import limited
 
 CPU_SECONDS = 5.0
 REFUSED, OPENS = "refused", "opens"
@@ -103,15 +103,6 @@ def damaged_models() -> Iterator[Entry]:
         (7, 99, 999), (1 << 31, (1 << 31) - 1, 1 << 40, (1 << 63) - 1, (1 << 64) - 1)
     ):
         yield f"field {field} of {length}", REFUSED, written(whole + varint(field << 3 | 2) + varint(length))
-
-
-def varint(number: int) -> bytes:
-    """As protobuf writes it."""
-    parts = []
-    while number > 127:
-        parts.append(number & 127 | 128)
-        number >>= 7
-    return bytes([*parts, number])
 
 
 def is_message(content: bytes) -> bool:
@@ -356,7 +347,7 @@ def changes(main: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield {"main": {name: part for name, part in main.items() if name != key}}
     for inputs in ([["x", "object", [2]]], [["x", "float32", [None]]], [["", "float32", [2]]]):
         yield {"main": {**main, "inputs": inputs}}
-    for size in (1 << 62, -(1 << 40)):
+    for size in (1 << 62, -(1 << 40), {}, [], 1.5):
         yield {"main": {**main, "inputs": [["x", "float32", [size]]]}}
     for bindings in (
         [["y", "torch.relu", [{"ref": "nowhere"}], {}]],
@@ -452,22 +443,6 @@ ENTRIES = [
 ]
 
 
-@contextmanager
-def cpu_limit() -> Iterator[None]:
-    """Fail what takes more CPU than anybody would wait for."""
-
-    def strike(number: int, frame: object) -> None:
-        raise AssertionError(f"took over {CPU_SECONDS} seconds of CPU")
-
-    earlier = signal.signal(signal.SIGPROF, strike)
-    signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, earlier)
-
-
 def opened(path: Path) -> str:
     """What becomes of a file: it is a case with its names, or is refused in one line."""
     try:
@@ -488,7 +463,7 @@ def test_there_are_enough_of_them():
 def test_a_hostile_file_has_its_right_answer(tmp_path, wanted, make):
     path = make(tmp_path)
     before = sorted(tmp_path.rglob("*"))
-    with cpu_limit():
+    with limited(CPU_SECONDS):
         answer = opened(path)
 
     assert wanted in (answer, "either")

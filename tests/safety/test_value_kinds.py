@@ -1,6 +1,5 @@
 """Every kind of value that ONNX has goes through every move: none of them fails."""
 
-import json
 import os
 import random
 import sqlite3
@@ -15,7 +14,6 @@ from onnx import ModelProto, SparseTensorProto, TensorProto, TypeProto, helper
 
 from corpus.case import Case
 from corpus.errors import UserError
-from corpus.graphs.program import parse_program
 from corpus.onnx.types import DTYPES, STRING, dtype_name
 from corpus.reading import held_to
 from corpus.target import Target
@@ -209,15 +207,6 @@ def test_a_list_of_blocks_is_cut_off(tmp_path):
         lesson = {"sightings": [{"build": "b", "arm": "a", "blocks": blocks, "lineage": None}]}
         with pytest.raises(UserError, match="lesson"):
             CoverageSnapshot.of(held_to(lesson, LESSON, "a lesson"))
-
-
-@pytest.mark.parametrize("dim", [{}, [], 1.5])
-def test_a_dim_of_a_program_is_a_number_or_a_name(dim):
-    main = {"inputs": [["x", "float32", [dim]]], "bindings": [], "outputs": ["x"]}
-    document = {"format": "torch", "version": 1, "main": main, "constants": {}, "functions": {}}
-    text = json.dumps({**document, "opaque": {}, "facts": {}}).encode()
-    with pytest.raises(UserError, match="is no dim"):
-        parse_program(text, "torch", "it")
 
 
 @pytest.mark.parametrize(

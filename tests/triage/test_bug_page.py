@@ -5,7 +5,6 @@ import re
 import shutil
 import subprocess
 from dataclasses import replace
-from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from oracles.verdict import Config, Outcome, Phase, Run, Status, Symptom, Verdic
 from tests.helpers.counting import calls_of
 from tests.helpers.failing import ORT, clip_exception, healthy, model, verdict
 from tests.helpers.models import model_of
+from tests.helpers.pages import Page
 from triage.bugs.failures import record_failure, record_reduction
 from triage.bugs.history import note_bisection
 from triage.bugs.known import SHIPPED, KnownIssue, read_known
@@ -54,32 +54,10 @@ def store(tmp_path):
         yield made
 
 
-class Reader(HTMLParser):
-    """Everything that a page would load, and the elements that are open at its end."""
-
-    VOID = ("meta", "br", "path", "circle", "rect", "input", "link")
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.loads: list[str] = []
-        self.open: list[str] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attributes):
-        self.loads += [
-            value for name, value in attributes if name in ("src", "href", "action") and value[:1] != "#"
-        ]
-        if tag not in self.VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert tag in self.VOID or self.open.pop() == tag
-
-
 def test_the_page_is_whole_and_loads_nothing(store, tmp_path):
     text = write_bug_page(store, tmp_path / "page", ()).read_text()
-    reader = Reader(text)
-    assert (reader.loads, reader.open) == ([], [])
+    found = Page(text)
+    assert (found.loads, found.open) == ([], [])
     assert "url(" not in text
 
 
@@ -124,7 +102,7 @@ def test_in_a_browser_the_address_filters_and_marks(store, tmp_path):
     page = write_bug_page(store, tmp_path / "page", ()).resolve()
     address = f"{page.as_uri()}#q=c0002&marks=C0002,C0009&sort=-2"
     command = [str(BROWSER), "--no-sandbox", "--headless", "--dump-dom", address]
-    shown = subprocess.run(command, capture_output=True, text=True, timeout=60).stdout
+    shown = subprocess.run(command, capture_output=True, text=True).stdout
     hidden = {name: "hidden" in rest for name, rest in re.findall(r'<tr data-id="(\w+)"([^>]*)>', shown)}
     assert hidden == {"C0001": True, "C0002": False}
     assert ">1 of 2<" in shown
@@ -148,14 +126,12 @@ def test_what_the_template_leaves_out_is_marked():
 def test_new_bugs_of_one_minute_share_a_bar():
     times = ["2026-01-01T10:00:05", "2026-01-01T10:00:50", "2026-01-01T10:07:00"]
     made = over_time(times)
-    assert made is not None
     assert [words for *_, words in made.bars] == ["10:00: 2 new", "10:07: 1 new"]
     assert (made.most, made.total) == (2, 3)
 
 
 def test_bugs_months_apart_are_drawn_by_the_week():
     made = over_time(["2026-01-01T10:00:05", "2026-12-01T10:00:05"])
-    assert made is not None
     assert len(made.bars) == 2
     assert over_time([]) is None
 
@@ -228,7 +204,7 @@ def test_a_bisection_and_wrong_values_are_drawn(store, tmp_path):
     assert 'aria-label="releases, the oldest first: 1.19.2 good, 1.20.0 bad"' in text
     assert text.count('width="1" height="1"') == 9
     assert "The node is marked that makes the first wrong tensor." in text
-    assert Reader(text).open == []
+    assert Page(text).open == []
 
 
 # What `reduction.html` shows, that it stands alone, and that its drawings are sound
@@ -277,8 +253,8 @@ def page(folder: Path, original: Case | None, told: dict[str, object]) -> str:
 
 def test_the_page_is_whole_and_asks_for_nothing_from_elsewhere(tmp_path):
     text = page(tmp_path, chain(40), facts(40, [17]))
-    reader = Reader(text)
-    assert (reader.open, reader.loads) == ([], [])
+    found = Page(text)
+    assert (found.open, found.loads) == ([], [])
     assert not re.search(r"https?:|url\(|@import", text)
 
 

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import termios
 import time
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -26,6 +25,7 @@ from oracles.verdict import Outcome, Phase, Symptom, Verdict
 from tests.helpers.commands import command, environment, hear_interrupts
 from tests.helpers.failing import division_crash, healthy
 from tests.helpers.failing import verdict as made_up
+from tests.helpers.pages import Page
 from triage.bugs.failures import record_failure, record_reduction
 from triage.campaigns.target_campaigns import FLOOR, CpuShares
 from triage.console import status
@@ -152,29 +152,14 @@ def store(tmp_path: Path):
         yield made
 
 
-class Tags(HTMLParser):
-    """The texts of a page's scripts, and what it would load."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.loads: list[str] = []
-        self.scripts = 0
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        self.scripts += tag == "script"
-        self.loads += [str(value) for name, value in attributes if name in ("src", "href")]
-
-
 def test_the_page_shows_arms_decisions_and_curves_and_takes_no_markup_from_names(store, tmp_path):
     path = write_campaign_page(store, tmp_path)
-    assert path is not None
     text = path.read_text(encoding="utf-8")
-    assert (Tags(text).loads, Tags(text).scripts) == ([], 0)
+    assert (Page(text).loads, Page(text).scripts) == ([], [])
     assert "<script>alert" not in text
     for wanted in ("random · strict", "2.5", "225.0", "fuzzing ort", "Pieces of coverage", "Tests a second"):
         assert wanted in text
-    assert Tags(campaign_page(store, is_live=True)).scripts == 1
+    assert len(Page(campaign_page(store, is_live=True)).scripts) == 1
 
 
 def test_the_page_names_the_last_bugs_and_the_files_that_were_met(store):
@@ -293,7 +278,6 @@ def test_what_is_kept_of_a_long_run_stays_small_and_its_sums_stay_right(store):
             keep_decision(store, run, f"choice {at % 3}", "why", 1.0, at % 2)
     for table in ("samples", "decisions"):
         row = store.row(f"SELECT count(*) AS count FROM {table} WHERE run = ?", (run,))
-        assert row is not None
         assert MOST_ROWS // 3 < row["count"] <= MOST_ROWS
     row = store.row("SELECT sum(cpu) AS cpu, sum(gained) AS gained FROM decisions WHERE run = ?", (run,))
     assert row == {"cpu": 2 * MOST_ROWS + 10, "gained": MOST_ROWS + 5}
@@ -310,7 +294,6 @@ def test_what_is_kept_of_a_long_run_stays_small_and_its_sums_stay_right(store):
 @given(st.lists(st.tuples(st.floats(0, 1e6), st.floats(0, 1e9)), min_size=2, max_size=50))
 def test_lines_stay_within_their_chart(points):
     chart = series([Line("one", sorted(points))])
-    assert chart is not None
     (_, path, _, _) = chart.lines[0]
     places = [tuple(map(float, each.split())) for each in path[1:].split("L")]
     assert all(chart.left - 0.1 <= x <= chart.right + 0.1 for x, _ in places)

@@ -353,12 +353,6 @@ def test_the_commands_decide_and_explain(tmp_path):
     assert "no such mark" in bad.stderr
 
 
-def test_every_failure_of_a_merged_cluster_is_still_listed(store):
-    one, two = add(store, 1, PLAIN), add(store, 2, FAR)
-    merge(store, one.cluster, two.cluster)
-    assert len(list_failures(store, cluster=one.cluster)) == 2
-
-
 def sketched(number, ops, kind="value"):
     facts = {"backend": "ort", "outcome": "mismatch", "passes": "Fusion", "ops": ops, "kind": kind}
     return Signature.of(("basis", BEFORE_REDUCTION), *facts.items())

@@ -106,7 +106,7 @@ def test_help_fits_on_a_screen_and_all_of_it_is_there_on_request(name, capsys, m
 
 ROOT = Path(__file__).parents[2]
 SILENCE = 4.0
-"""Seconds: two, and as many for a machine that is busy."""
+"""Seconds on a quiet machine: two, and as many for what a command starts."""
 PATIENT = """
 import sys, time
 from triage.console import status
@@ -141,12 +141,22 @@ def on_a_terminal(*command: str, cwd: Path, **environment: str) -> tuple[str, fl
     return text.decode(errors="replace"), max(silences)
 
 
+def slowness() -> float:
+    """How many times longer work takes here at the moment than the processor is at it."""
+    wall, cpu = time.monotonic(), time.process_time()
+    while time.process_time() - cpu < 0.1:
+        pass
+    return (time.monotonic() - wall) / (time.process_time() - cpu)
+
+
 def told_in_time(*command: str, cwd: Path) -> str:
-    """What it writes in the first of three runs that is not silent for long: a busy machine may stop one."""
-    runs = (on_a_terminal(*command, cwd=cwd) for _ in range(3))
-    found = next((text for text, silence in runs if silence < SILENCE), None)
-    assert found is not None, "silent for long in each of three runs"
-    return found
+    """What it writes in the first of three runs that is not silent for long, as time goes on this machine."""
+    for _ in range(3):
+        before = slowness()
+        text, silence = on_a_terminal(*command, cwd=cwd)
+        if silence < SILENCE * max(1.0, before, slowness()):
+            return text
+    raise AssertionError("silent for long in each of three runs")
 
 
 def frames(text: str) -> list[str]:

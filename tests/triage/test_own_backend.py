@@ -32,7 +32,6 @@ CRUX = "import sys; sys.path.append(sys.argv.pop(1)); from triage.cli import run
 
 def block(language: str) -> str:
     found = re.search(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
-    assert found is not None
     return found[1]
 
 
@@ -112,7 +111,6 @@ def test_a_generated_program_is_judged_reduced_and_reported(tmp_path):
         least = reduce_case(failing, tmp_path / "least", Options(target=TOY))
         assert [line.op for line in least.case.parsed.lines] == ["neg", "abs"]
         assert least.is_minimal
-        assert least.signature is not None
         assert ("ops", "neg abs") in least.signature.components
         report = write_report(least.case, judge, tmp_path / "report", History())
     assert report.ready, report.missing

@@ -31,7 +31,7 @@ from triage.reports.checklist import sizes
 from triage.reports.draft import vary_empty_dims
 from triage.reports.issue import short_output
 from triage.reports.report import write_report
-from triage.repro.proving import SAYS, prove
+from triage.repro.proving import SAYS, Proof, Proving
 from triage.views.drawn import DrawnGraph
 from triage.views.listing import describe_value, list_model, mermaid
 from triage.views.rendering import as_cell, as_code, as_comment, as_fence, private_words_in, scrub
@@ -484,10 +484,15 @@ def test_a_wrong_result_is_shown_where_it_begins(crash_judge, tmp_path):
     assert "The first tensor that differs, in the order of the graph, is `m`, made by `Mul`." in text
 
 
+def prove(script: str, seconds: float = 5.0) -> Proof:
+    with Proving(script, {}, "", seconds, 1 << 30) as proving:
+        return proving.proof()
+
+
 def test_a_script_is_proven_without_the_right_to_write_elsewhere(tmp_path):
     target = tmp_path / "written"
     script = f"import sys\ntry:\n    open({str(target)!r}, 'w')\nexcept OSError:\n    sys.exit('{SAYS}')\n"
-    proof = prove(script, {}, "", seconds=5.0, memory=1 << 30)
+    proof = prove(script)
     facts = Sandbox("ort")
     with facts:
         confined = not facts.facts["containment"]["root"]
@@ -499,7 +504,7 @@ def test_a_script_that_does_not_end_is_ended_with_all_its_children(tmp_path, mon
     monkeypatch.setattr("triage.repro.proving.GRACE_SECONDS", 0.5)
     marker = f"987.{os.getpid()}"
     script = f"import subprocess\nsubprocess.run(['sleep', '{marker}'])"
-    proof = prove(script, {}, "", seconds=0.1, memory=1 << 30)
+    proof = prove(script, seconds=0.1)
     assert (proof.shown, proof.holds) == (0, False)
     assert waited_for(lambda: not processes_with(marker))
 
@@ -516,4 +521,4 @@ def test_results_that_change_from_run_to_run_are_said_to_do_so():
 
 
 def test_a_script_that_fails_by_itself_shows_no_bug():
-    assert prove("raise KeyError('a slip')", {}, "", seconds=5.0, memory=1 << 30).shown == 0
+    assert prove("raise KeyError('a slip')").shown == 0

@@ -229,7 +229,6 @@ def test_the_script_runs_the_program_as_the_oracle_did(oracle):
     runner = runner_of("tvm", "relax")
     assert oracle in runner.tells
     shown = ClaimedRun(config, {"base": BASELINE, "failing": config})
-    assert runner.short is not None
     for template in (runner.part, runner.short.program + runner.short.run):
         given = {"source": SOURCE, "seen": "exception", "expected": {}, **runner.settings(shown)}
         text = template_of(template).render(given)
@@ -262,7 +261,6 @@ def test_what_fails_as_it_was_rewritten_is_reported_as_a_program_of_its_own(tmp_
             pytest.skip("the installed TVM does not show the failure")
         own, plain = alone(case, judge)
         assert own.program != case.program
-        assert plain is not None
         assert not any(run.config.asked_by for run in plain.runs)
         report = write_report(case, judge, tmp_path / "report", History())
     assert report.ready, report.missing

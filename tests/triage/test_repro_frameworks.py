@@ -121,7 +121,6 @@ def test_the_module_of_a_program_that_ends_eager_torch_is_had_all_the_same(torch
     least = np.array([-(2**31), 1], np.int32)
     inputs = {"x": least, "w": np.array([-1, 0], np.int32)}
     source = source_of(Case("onnx", made.SerializeToString(), inputs, Target("torch")), torch_judge)
-    assert source is not None
     assert "rounding_mode='trunc')" in source.module
     assert "-2147483648" in source.inputs
 
@@ -132,7 +131,6 @@ def test_long_values_of_a_torch_script_are_wrapped(torch_judge, tmp_path):
     value = np.arange(180, dtype=np.float32).reshape(9, 20) / -7
     case = Case("onnx", made.SerializeToString(), {"x": value}, Target("torch"))
     source = source_of(case, torch_judge)
-    assert source is not None
     assert max(map(len, source.inputs.splitlines())) < 110
     names = {}
     exec(f"import torch\nfound = [{source.inputs}\n][0]", names)

@@ -16,7 +16,7 @@ from corpus.outputs import must_be_empty
 from oracles.sandbox.scripts import script_run
 from oracles.verdict import Limits
 from reducer.scripts import ScriptReducer
-from tests.helpers.commands import needs
+from tests.helpers.commands import crux_apart, needs
 from triage.cases.issue_code import on_cpu, scripts_in, without_import
 from triage.cases.scrubbing import take
 from triage.cases.sources import run_wrapped
@@ -39,11 +39,6 @@ feeds = {"x": -np.ones((1, 1, 3, 3), np.float32)}
 plain, = ort.InferenceSession("model.onnx", options).run(None, feeds)
 fused, = ort.InferenceSession("model.onnx").run(None, feeds)
 """
-
-
-def crux(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "triage.cli", *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +127,7 @@ def test_an_issue_becomes_a_case_of_its_model_and_inputs_which_is_reduced(tmp_pa
     (tmp_path / "issue.md").write_text(
         f"Wrong.\n```python\n{PAD}```\nand\n```\n{RUN}print((plain == fused).all())\n```\n"
     )
-    done = crux("scrub", "issue.md", "--trust", "--json", folder=tmp_path)
+    done = crux_apart(tmp_path, "scrub", "issue.md", "--trust", "--json")
     found = json.loads(done.stdout)
     assert done.returncode == 0 or found["cases"], done.stderr
     case = Case.load(tmp_path / "crux-scrubbed" / "case-1")
@@ -184,7 +179,7 @@ def test_what_cannot_be_taken_is_one_line_and_exit_2(words, said, tmp_path):
         (tmp_path / name).write_text(text)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "notes").touch()
-    done = crux("scrub", *words, folder=tmp_path)
+    done = crux_apart(tmp_path, "scrub", *words)
     assert (done.returncode, said in done.stderr) == (2, True), done.stderr
     with pytest.raises(UserError):
         must_be_empty(tmp_path)
@@ -199,7 +194,7 @@ def test_the_script_sees_no_network_and_of_the_folder_only_what_it_names(tmp_pat
         "try:\n    socket.create_connection(('192.0.2.1', 80), 2)\n"
         "except OSError:\n    raise SystemError('contained')\n"
     )
-    done = crux("scrub", "script.py", "--trust", "--cases-only", "--json", folder=tmp_path)
+    done = crux_apart(tmp_path, "scrub", "script.py", "--trust", "--cases-only", "--json")
     assert json.loads(done.stdout)["complaint"]["text"] == "SystemError: contained", done.stderr
 
 

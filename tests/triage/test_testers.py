@@ -140,7 +140,6 @@ def test_the_case_of_a_seed_under_way_is_made_again(store):
 def test_lessons_are_folded_so_that_the_table_stays_small(tmp_path, store):
     ran(tmp_path / "crux.db", 30 * BLOCK, None)
     campaign = last_campaign(store, "ort")
-    assert campaign is not None
     blocks, folded = load_folded(store, campaign.id)
     assert blocks >= FEWEST_FOLDED
     assert folded["covered"]
@@ -170,7 +169,6 @@ def test_a_campaign_that_is_killed_goes_on_with_what_it_learned(tmp_path):
     process.wait()
     with Store(path) as store:
         campaign = last_campaign(store, "ort")
-    assert campaign is not None
     after = ran(path, 4 * BLOCK, None)
     whole = ran(tmp_path / "whole.db", campaign.next_seed + 4 * BLOCK, None)
     assert after == whole[campaign.next_seed :]
@@ -236,7 +234,6 @@ def test_a_campaign_that_is_led_by_the_code_remembers_what_reached_it(tmp_path):
     with Store(tmp_path / "crux.db") as store:
         teaching = CoverageSync(store, "ort", None)
         lesson = teaching.lesson(range(teaching.seed, teaching.seed + 16))
-    assert lesson is not None
     assert lesson.reach.roots
     assert sum(lesson.reach.bits(lesson.reach.build, 8 * len(lesson.reach.known))) > 10_000
     assert lineage_of(7, 5, lesson).changes

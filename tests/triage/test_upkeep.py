@@ -3,8 +3,6 @@
 import json
 import os
 import sqlite3
-import subprocess
-import sys
 import time
 import zipfile
 from pathlib import Path
@@ -14,6 +12,7 @@ from sqlite_utils import Database
 
 from corpus.errors import UserError
 from oracles.naming import Signature
+from tests.helpers.commands import crux
 from tests.helpers.failing import division_crash, healthy, verdict
 from triage.bugs.failures import record_failure, record_reduction
 from triage.bugs.known import load_known, note_known
@@ -357,12 +356,9 @@ def test_a_database_of_the_previous_version_gains_counts_and_an_index(tmp_path):
 def test_every_verdict_of_a_check_is_noted_where_a_database_is_named(tmp_path):
     division_crash().save(tmp_path / "crash")
     healthy().save(tmp_path / "healthy")
-    database = tmp_path / "crux.db"
-    words = ["check", str(tmp_path / "crash"), str(tmp_path / "healthy"), "--db", str(database)]
-    command = [sys.executable, "-m", "triage.cli", *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = crux(tmp_path, "check", "crash", "healthy", "--db", "crux.db")
     assert done.returncode == 1, done.stderr
-    with Store(database) as store:
+    with Store(tmp_path / "crux.db") as store:
         rows = store.rows("SELECT case_id, target, outcome, phase FROM check_results ORDER BY id")
         assert [tuple(row.values()) for row in rows] == [
             (division_crash().case_id, "ort", "crash", "execute"),

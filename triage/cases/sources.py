@@ -231,10 +231,6 @@ def run_wrapped(command: Sequence[str], folder: Path, catch: str) -> Ended:
     return Ended(code, folder)
 
 
-if TYPE_CHECKING:
-    from triage.console.status import PlainLines
-
-
 class Judges:
     """The judges of one command; a context manager."""
 
@@ -271,24 +267,16 @@ def waits_shown() -> Iterator[None]:
     """Within it, a run that lasts says in which phase it is, every ten seconds where no line can be drawn."""
     from oracles.sandbox.processes import LISTENERS
     from triage.console.output import is_live
+    from triage.console.status import PlainLines
 
     if is_live(sys.stderr):  # the line at the foot listens by itself
         yield
         return
-    shown: list[PlainLines] = []
-
-    def tell(text: str) -> None:
-        from triage.console.status import PlainLines
-
-        if not shown:
-            shown.append(PlainLines())
-        shown[0].status(text)
-
-    LISTENERS.append(tell)
+    LISTENERS.append(listener := PlainLines().status)
     try:
         yield
     finally:
-        LISTENERS.remove(tell)
+        LISTENERS.remove(listener)
 
 
 def judge_often(judge: Judge, case: Case, repeat: int) -> tuple[Verdict, dict[str, Any]]:

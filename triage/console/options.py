@@ -245,8 +245,10 @@ def is_own_environment(python: str) -> bool:
     """Whether an interpreter is that of an environment in crux's cache, which holds what crux installed."""
     from corpus.reading import cache_folder
 
-    path, root = Path(python), cache_folder() / "environments"
-    return path.parent.name == "bin" and path.parents[2] == root and (path.parents[1] / MARKER).is_file()
+    path = Path(python)
+    if path.parent.name != "bin" or path.parents[2] != cache_folder() / "environments":
+        return False
+    return (path.parents[1] / MARKER).is_file()
 
 
 class Command:

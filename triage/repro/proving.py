@@ -114,12 +114,6 @@ class Proving:
             self._own.cleanup()
 
 
-def prove(script: str, beside: Mapping[str, bytes | Path], python: str, seconds: float, memory: int) -> Proof:
-    """Run the script `TIMES` times, each in a new process beside the files that it reads."""
-    with Proving(script, beside, python, seconds, memory) as proving:
-        return proving.proof()
-
-
 def _says_so(code: int, text: str) -> bool:
     return code == SHOWS and SAYS in text
 

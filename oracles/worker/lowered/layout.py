@@ -11,16 +11,17 @@ from oracles.worker.onnx import (
     Function,
     Lowering,
     Op,
+    depth_to_space,
     padded,
     plain,
     slices,
+    space_to_depth,
     split_sizes,
     wanted_sizes,
 )
 
 
-def eye(op: Op) -> Function:
-    """The function of ONNX's EyeLike with these attributes."""
+def _eye(op: Op) -> Function:
     rows, columns = op.values[0].shape
     dtype = DTYPES.get(op.get("dtype", 0), op.values[0].dtype)
     offset = op.get("k", 0)
@@ -29,35 +30,7 @@ def eye(op: Op) -> Function:
     )[:rows, :columns]
 
 
-def depth_to_space(op: Op) -> Function:
-    """The function of ONNX's DepthToSpace with these attributes."""
-    block, columns_first = op.get("blocksize"), op.get("mode", b"DCR") == b"CRD"
-
-    def run(x: Any) -> Any:
-        n, c, h, w = x.shape
-        left = c // block**2
-        sizes = (n, left, block, block, h, w) if columns_first else (n, block, block, left, h, w)
-        order = (0, 1, 4, 2, 5, 3) if columns_first else (0, 3, 4, 1, 5, 2)
-        return torch.reshape(torch.permute(torch.reshape(x, sizes), order), (n, left, h * block, w * block))
-
-    return run
-
-
-def space_to_depth(op: Op) -> Function:
-    """The function of ONNX's SpaceToDepth with these attributes."""
-    block = op.get("blocksize")
-
-    def run(x: Any) -> Any:
-        n, c, h, w = x.shape
-        parts = torch.reshape(x, (n, c, h // block, block, w // block, block))
-        order = (0, 3, 5, 1, 2, 4)
-        return torch.reshape(torch.permute(parts, order), (n, c * block**2, h // block, w // block))
-
-    return run
-
-
-def one_hot(op: Op) -> Function:
-    """The function of ONNX's OneHot with these attributes."""
+def _one_hot(op: Op) -> Function:
     (depth,) = op.numbers(1) or [0]
     axis, rank = op.get("axis", -1), op.values[0].dim() + 1
     axis = axis % rank
@@ -70,8 +43,7 @@ def one_hot(op: Op) -> Function:
     return run
 
 
-def compress(op: Op) -> Function:
-    """The function of ONNX's Compress with these attributes."""
+def _compress(op: Op) -> Function:
     chosen = [i for i, keep in enumerate(op.numbers(1) or []) if keep]
     axis = op.get("axis")
     places = torch.tensor(chosen, dtype=torch.int64)
@@ -80,15 +52,13 @@ def compress(op: Op) -> Function:
     return lambda x, keep: torch.index_select(x, axis, places)
 
 
-def sequence_range(op: Op) -> Function:
-    """The function of ONNX's Range with these attributes."""
+def _sequence_range(op: Op) -> Function:
     start, limit, delta = (value.item() for value in op.values)
     dtype, count = op.values[0].dtype, max(math.ceil((limit - start) / delta), 0)
     return lambda a, b, c: (a + torch.arange(count, dtype=dtype) * c).to(dtype)
 
 
-def scatter_nd(op: Op) -> Function:
-    """The function of ONNX's ScatterND with these attributes."""
+def _scatter_nd(op: Op) -> Function:
     op.must(op.get("reduction", b"none") == b"none", "a reduction")
 
     def run(x: Any, indices: Any, new: Any) -> Any:
@@ -98,26 +68,22 @@ def scatter_nd(op: Op) -> Function:
     return run
 
 
-def reshape(op: Op) -> Function:
-    """The function of ONNX's Reshape with these attributes."""
+def _reshape(op: Op) -> Function:
     sizes = wanted_sizes(op)
     return lambda x, *rest: torch.reshape(x, sizes)
 
 
-def transpose(op: Op) -> Function:
-    """The function of ONNX's Transpose with these attributes."""
+def _transpose(op: Op) -> Function:
     order = op.get("perm") or tuple(reversed(range(op.values[0].dim())))
     return lambda x: torch.permute(x, tuple(order))
 
 
-def squeeze(op: Op) -> Function:
-    """The function of ONNX's Squeeze with these attributes."""
+def _squeeze(op: Op) -> Function:
     axes = op.numbers(1, "axes")
     return lambda x, *rest: torch.squeeze(x) if axes is None else torch.squeeze(x, tuple(axes))
 
 
-def unsqueeze(op: Op) -> Function:
-    """The function of ONNX's Unsqueeze with these attributes."""
+def _unsqueeze(op: Op) -> Function:
     axes = op.numbers(1, "axes") or []
     rank = op.values[0].dim() + len(axes)
     places = sorted(axis % rank for axis in axes)
@@ -130,8 +96,7 @@ def unsqueeze(op: Op) -> Function:
     return run
 
 
-def flatten(op: Op) -> Function:
-    """The function of ONNX's Flatten with these attributes."""
+def _flatten(op: Op) -> Function:
     x = op.values[0]
     axis = op.get("axis", 1)
     axis = axis + x.dim() if axis < 0 else axis
@@ -139,14 +104,12 @@ def flatten(op: Op) -> Function:
     return lambda x: torch.reshape(x, sizes)
 
 
-def concat(op: Op) -> Function:
-    """The function of ONNX's Concat with these attributes."""
+def _concat(op: Op) -> Function:
     axis = op.get("axis")
     return lambda *parts: torch.cat(parts, axis)
 
 
-def split(op: Op) -> Function:
-    """The function of ONNX's Split with these attributes."""
+def _split(op: Op) -> Function:
     axis = op.get("axis", 0)
     sizes = split_sizes(op, axis)
     return lambda x, *rest: torch.split(x, sizes, axis)
@@ -176,8 +139,7 @@ def wrapped(indices: Any, size: int) -> Any:
     return torch.where(indices < 0, indices + size, indices)
 
 
-def gather(op: Op) -> Function:
-    """The function of ONNX's Gather with these attributes."""
+def _gather(op: Op) -> Function:
     axis = op.get("axis", 0) % op.values[0].dim()
 
     def run(x: Any, indices: Any) -> Any:
@@ -187,14 +149,12 @@ def gather(op: Op) -> Function:
     return run
 
 
-def gather_elements(op: Op) -> Function:
-    """The function of ONNX's GatherElements with these attributes."""
+def _gather_elements(op: Op) -> Function:
     axis = op.get("axis", 0)
     return lambda x, indices: torch.gather(x, axis, wrapped(indices, x.shape[axis]))
 
 
-def gather_nd(op: Op) -> Function:
-    """The function of ONNX's GatherND with these attributes."""
+def _gather_nd(op: Op) -> Function:
     op.must(op.get("batch_dims", 0) == 0, "batch_dims")
 
     def run(x: Any, indices: Any) -> Any:
@@ -215,8 +175,7 @@ def listed(indices: Any) -> tuple[Any, ...]:
 SCATTERED_BY = {b"add": "sum", b"mul": "prod", b"max": "amax", b"min": "amin"}
 
 
-def scatter_elements(op: Op) -> Function:
-    """The function of ONNX's ScatterElements with these attributes."""
+def _scatter_elements(op: Op) -> Function:
     axis, kind = op.get("axis", 0), SCATTERED_BY.get(op.get("reduction", b"none"))
     if kind is None:
         return lambda x, indices, new: torch.scatter(x, axis, wrapped(indices, x.shape[axis]), new)
@@ -225,20 +184,17 @@ def scatter_elements(op: Op) -> Function:
     )
 
 
-def expand(op: Op) -> Function:
-    """The function of ONNX's Expand with these attributes."""
+def _expand(op: Op) -> Function:
     sizes = torch.broadcast_shapes(op.values[0].shape, op.numbers(1) or ())
     return lambda x, *rest: x.expand(sizes)
 
 
-def tile(op: Op) -> Function:
-    """The function of ONNX's Tile with these attributes."""
+def _tile(op: Op) -> Function:
     repeats = op.numbers(1) or []
     return lambda x, *rest: x.repeat(repeats)
 
 
-def pad(op: Op) -> Function:
-    """The function of ONNX's Pad with these attributes."""
+def _pad(op: Op) -> Function:
     x = op.values[0]
     pads = op.numbers(1, "pads") or []
     axes = [axis % x.dim() for axis in op.numbers(3) or range(x.dim())]
@@ -259,59 +215,55 @@ def pad(op: Op) -> Function:
     return run
 
 
-def shape(op: Op) -> Function:
-    """The function of ONNX's Shape with these attributes."""
+def _shape(op: Op) -> Function:
     chosen = list(op.values[0].shape)[op.get("start", 0) : op.get("end")]
     return lambda x: torch.tensor(chosen, dtype=torch.int64)
 
 
-def filled(op: Op) -> Function:
-    """The function of ONNX's ConstantOfShape with these attributes."""
+def _filled(op: Op) -> Function:
     sizes, value = op.numbers(0) or [], op.get("value")
     dtype, number = (value.dtype, value.item()) if value is not None else (torch.float32, 0.0)
     return lambda *rest: torch.full(sizes, number, dtype=dtype)
 
 
-def triangle(op: Op) -> Function:
-    """The function of ONNX's Trilu with these attributes."""
+def _triangle(op: Op) -> Function:
     (offset,) = op.numbers(1) or [0]
     function = torch.triu if op.get("upper", 1) else torch.tril
     return lambda x, *rest: function(x, offset)
 
 
-def constant(op: Op) -> Function:
-    """The function of ONNX's Constant with these attributes."""
+def _constant(op: Op) -> Function:
     op.must(op.get("value") is not None, "this form of value")
     value = op.get("value")
     return lambda: value.clone()
 
 
 LAYOUT: dict[str, Lowering] = {
-    "Reshape": reshape,
-    "Transpose": transpose,
-    "Squeeze": squeeze,
-    "Unsqueeze": unsqueeze,
-    "Flatten": flatten,
-    "Concat": concat,
-    "Split": split,
+    "Reshape": _reshape,
+    "Transpose": _transpose,
+    "Squeeze": _squeeze,
+    "Unsqueeze": _unsqueeze,
+    "Flatten": _flatten,
+    "Concat": _concat,
+    "Split": _split,
     "Slice": cut,
-    "Gather": gather,
-    "GatherElements": gather_elements,
-    "GatherND": gather_nd,
-    "ScatterElements": scatter_elements,
-    "Expand": expand,
-    "Tile": tile,
-    "Pad": pad,
-    "Shape": shape,
+    "Gather": _gather,
+    "GatherElements": _gather_elements,
+    "GatherND": _gather_nd,
+    "ScatterElements": _scatter_elements,
+    "Expand": _expand,
+    "Tile": _tile,
+    "Pad": _pad,
+    "Shape": _shape,
     "Size": plain(lambda x: torch.tensor(x.numel(), dtype=torch.int64)),
-    "ConstantOfShape": filled,
-    "Trilu": triangle,
-    "Constant": constant,
-    "EyeLike": eye,
-    "DepthToSpace": depth_to_space,
-    "SpaceToDepth": space_to_depth,
-    "OneHot": one_hot,
-    "Compress": compress,
-    "Range": sequence_range,
-    "ScatterND": scatter_nd,
+    "ConstantOfShape": _filled,
+    "Trilu": _triangle,
+    "Constant": _constant,
+    "EyeLike": _eye,
+    "DepthToSpace": lambda op: depth_to_space(op, torch.reshape, torch.permute),
+    "SpaceToDepth": lambda op: space_to_depth(op, torch.reshape, torch.permute),
+    "OneHot": _one_hot,
+    "Compress": _compress,
+    "Range": _sequence_range,
+    "ScatterND": _scatter_nd,
 }

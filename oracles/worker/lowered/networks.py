@@ -22,8 +22,7 @@ def softmax(function: Function) -> Lowering:
     return lower
 
 
-def hardmax(op: Op) -> Function:
-    """The function of ONNX's Hardmax with these attributes."""
+def _hardmax(op: Op) -> Function:
     op.must(op.opset >= 13, "this opset")
     axis = op.get("axis", -1)
 
@@ -34,8 +33,7 @@ def hardmax(op: Op) -> Function:
     return run
 
 
-def gemm(op: Op) -> Function:
-    """The function of ONNX's Gemm with these attributes."""
+def _gemm(op: Op) -> Function:
     alpha, beta = op.get("alpha", 1.0), op.get("beta", 1.0)
 
     def run(a: Any, b: Any, c: Any = None) -> Any:
@@ -68,16 +66,14 @@ def by_rank(op: Op, functions: tuple[Function, ...]) -> Function:
     return functions[rank - 1]
 
 
-def convolution(op: Op) -> Function:
-    """The function of ONNX's Conv with these attributes."""
+def _convolution(op: Op) -> Function:
     function = by_rank(op, (F.conv1d, F.conv2d, F.conv3d))
     strides, dilations, order = placed(op, op.values[1].shape[2:])
     groups = op.get("group", 1)
     return lambda x, w, b=None: function(F.pad(x, order), w, b, strides, 0, dilations, groups)
 
 
-def max_pool(op: Op) -> Function:
-    """The function of ONNX's MaxPool with these attributes."""
+def _max_pool(op: Op) -> Function:
     function = by_rank(op, (F.max_pool1d, F.max_pool2d, F.max_pool3d))
     op.must(not op.get("ceil_mode", 0) and op.outputs == 1, "ceil_mode or indices")
     op.must(op.values[0].is_floating_point(), f"dtype {op.values[0].dtype}")
@@ -86,8 +82,7 @@ def max_pool(op: Op) -> Function:
     return lambda x: function(F.pad(x, order, "constant", -math.inf), kernel, strides, 0, dilations)
 
 
-def average_pool(op: Op) -> Function:
-    """The function of ONNX's AveragePool with these attributes."""
+def _average_pool(op: Op) -> Function:
     function = by_rank(op, (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d))
     kernel = list(op.get("kernel_shape"))
     strides, dilations, order = placed(op, kernel)
@@ -105,15 +100,13 @@ def spatial(x: Any) -> tuple[int, ...]:
     return tuple(range(2, x.dim()))
 
 
-def batch_norm(op: Op) -> Function:
-    """The function of ONNX's BatchNormalization with these attributes."""
+def _batch_norm(op: Op) -> Function:
     op.must(not op.get("training_mode", 0) and op.outputs == 1, "training")
     eps = op.get("epsilon", 1e-5)
     return lambda x, w, b, mean, var: F.batch_norm(x, mean, var, w, b, False, 0.0, eps)
 
 
-def layer_norm(op: Op) -> Function:
-    """The function of ONNX's LayerNormalization with these attributes."""
+def _layer_norm(op: Op) -> Function:
     op.must(op.outputs == 1, "its further outputs")
     sizes, eps = op.values[0].shape[op.get("axis", -1) :], op.get("epsilon", 1e-5)
     op.must(all(value is None or value.shape == sizes for value in op.values[1:]), "broadcast weights")
@@ -129,8 +122,7 @@ def instance_norm(op: Op) -> Function:
     return lambda x, w, b: (x - x) * w.view(one) + b.view(one)
 
 
-def dropout(op: Op) -> Function:
-    """The function of ONNX's Dropout with these attributes."""
+def _dropout(op: Op) -> Function:
     op.must(not (op.has(2) and op.values[2].item()), "training")
     if op.outputs == 1:
         return lambda x, *rest: x.clone()
@@ -140,23 +132,22 @@ def dropout(op: Op) -> Function:
 NETWORKS: dict[str, Lowering] = {
     "Softmax": softmax(torch.softmax),
     "LogSoftmax": softmax(torch.log_softmax),
-    "Gemm": gemm,
+    "Gemm": _gemm,
     "Einsum": einsum,
-    "Conv": convolution,
-    "MaxPool": max_pool,
-    "AveragePool": average_pool,
+    "Conv": _convolution,
+    "MaxPool": _max_pool,
+    "AveragePool": _average_pool,
     "GlobalAveragePool": plain(lambda x: torch.mean(x, spatial(x), True)),
     "GlobalMaxPool": plain(lambda x: torch.amax(x, spatial(x), True)),
-    "BatchNormalization": batch_norm,
-    "LayerNormalization": layer_norm,
+    "BatchNormalization": _batch_norm,
+    "LayerNormalization": _layer_norm,
     "InstanceNormalization": instance_norm,
-    "Dropout": dropout,
-    "Hardmax": hardmax,
+    "Dropout": _dropout,
+    "Hardmax": _hardmax,
 }
 
 
-def divide(op: Op) -> Function:
-    """The function of ONNX's Div with these attributes."""
+def _divide(op: Op) -> Function:
     return torch.div if op.values[0].is_floating_point() else truncating
 
 
@@ -170,8 +161,7 @@ def power(left: Any, right: Any) -> Any:
     return torch.pow(left, right).to(left.dtype)
 
 
-def clip(op: Op) -> Function:
-    """The function of ONNX's Clip with these attributes."""
+def _clip(op: Op) -> Function:
     if op.opset < 11:
         low, high = op.get("min"), op.get("max")
         return lambda x: torch.clamp(x, low, high)
@@ -181,8 +171,7 @@ def clip(op: Op) -> Function:
     return lambda x, *rest: torch.clamp(x, low, high)
 
 
-def is_inf(op: Op) -> Function:
-    """The function of ONNX's IsInf with these attributes."""
+def _is_inf(op: Op) -> Function:
     negative, positive = op.get("detect_negative", 1), op.get("detect_positive", 1)
     if negative and positive:
         return torch.isinf
@@ -191,20 +180,17 @@ def is_inf(op: Op) -> Function:
     return torch.isposinf if positive else torch.isneginf
 
 
-def gelu(op: Op) -> Function:
-    """The function of ONNX's Gelu with these attributes."""
+def _gelu(op: Op) -> Function:
     approximate = op.get("approximate", b"none").decode()
     return lambda x: F.gelu(x, approximate=approximate)
 
 
-def hard_sigmoid(op: Op) -> Function:
-    """The function of ONNX's HardSigmoid with these attributes."""
+def _hard_sigmoid(op: Op) -> Function:
     alpha, beta = op.get("alpha", 0.2), op.get("beta", 0.5)
     return lambda x: torch.clamp(alpha * x + beta, 0, 1)
 
 
-def bit_shift(op: Op) -> Function:
-    """The function of ONNX's BitShift with these attributes."""
+def _bit_shift(op: Op) -> Function:
     return torch.bitwise_left_shift if op.get("direction") == b"LEFT" else torch.bitwise_right_shift
 
 
@@ -227,15 +213,13 @@ DTYPES = {
 }
 
 
-def cast(op: Op) -> Function:
-    """The function of ONNX's Cast with these attributes."""
+def _cast(op: Op) -> Function:
     op.must(op.get("to") in DTYPES, f"dtype {op.get('to')}")
     dtype = DTYPES[op.get("to")]
     return lambda x: x.to(dtype)
 
 
-def shrink(op: Op) -> Function:
-    """The function of ONNX's Shrink with these attributes."""
+def _shrink(op: Op) -> Function:
     bias, limit = op.get("bias", 0.0), op.get("lambd", 0.5)
     op.must(op.values[0].is_floating_point(), "integers")
 
@@ -245,8 +229,7 @@ def shrink(op: Op) -> Function:
     return run
 
 
-def selu(op: Op) -> Function:
-    """The function of ONNX's Selu with these attributes."""
+def _selu(op: Op) -> Function:
     alpha, gamma = op.get("alpha", 1.67326319217681884765625), op.get("gamma", 1.05070102214813232421875)
     return lambda x: gamma * F.elu(x, alpha)
 
@@ -269,20 +252,20 @@ ELEMENTWISE: dict[str, Lowering] = {
     "Elu": lambda op: lambda x: F.elu(x, op.get("alpha", 1.0)),
     "Celu": lambda op: lambda x: F.celu(x, op.get("alpha", 1.0)),
     "ThresholdedRelu": lambda op: lambda x: torch.where(x > op.get("alpha", 1.0), x, torch.zeros_like(x)),
-    "HardSigmoid": hard_sigmoid,
-    "Gelu": gelu,
-    "Clip": clip,
-    "IsInf": is_inf,
-    "Cast": cast,
+    "HardSigmoid": _hard_sigmoid,
+    "Gelu": _gelu,
+    "Clip": _clip,
+    "IsInf": _is_inf,
+    "Cast": _cast,
     "CastLike": plain(lambda x, like: x.to(like.dtype)),
     "Add": plain(torch.add),
     "Sub": plain(torch.sub),
     "Mul": plain(torch.mul),
-    "Div": divide,
+    "Div": _divide,
     "Mod": lambda op: torch.fmod if op.get("fmod", 0) else torch.remainder,
     "Pow": plain(power),
     "PRelu": plain(prelu),
-    "BitShift": bit_shift,
+    "BitShift": _bit_shift,
     "BitwiseAnd": plain(torch.bitwise_and),
     "BitwiseOr": plain(torch.bitwise_or),
     "BitwiseXor": plain(torch.bitwise_xor),
@@ -300,13 +283,12 @@ ELEMENTWISE: dict[str, Lowering] = {
     "Min": folded(torch.minimum),
     "Sum": folded(torch.add),
     "Mean": plain(lambda *terms: sum(terms[1:], terms[0]) / len(terms)),
-    "Shrink": shrink,
-    "Selu": selu,
+    "Shrink": _shrink,
+    "Selu": _selu,
 }
 
 
-def lp_norm(op: Op) -> Function:
-    """The function of ONNX's LpNormalization with these attributes."""
+def _lp_norm(op: Op) -> Function:
     axis, p = op.get("axis", -1), op.get("p", 2)
 
     def run(x: Any) -> Any:
@@ -400,5 +382,5 @@ REDUCTIONS: dict[str, Lowering] = {
     "ArgMax": largest(torch.argmax),
     "ArgMin": largest(torch.argmin),
     "CumSum": cumulative,
-    "LpNormalization": lp_norm,
+    "LpNormalization": _lp_norm,
 }

@@ -51,8 +51,7 @@ def _resized(x: Any, axis: int, count: int, attrs: Attrs) -> Any:
     return first * (1 - share) + second * share
 
 
-def affine_grid(args: Args, attrs: Attrs) -> Any:
-    """Return Relax's `affine_grid` of these operands."""
+def _affine_grid(args: Args, attrs: Attrs) -> Any:
     theta, size = args
     height, width = (int(each) for each in size)
     if not attrs["align_corners"] or min(height, width) < 2:
@@ -232,7 +231,7 @@ def multibox_transform_loc(args: Args, attrs: Attrs) -> Any:
 RULES: Rules = {
     "relax.grad.avg_pool2d_backward": avg_pool_backward,
     "relax.grad.max_pool2d_backward": max_pool_backward,
-    "relax.image.affine_grid": affine_grid,
+    "relax.image.affine_grid": _affine_grid,
     "relax.image.grid_sample": grid_sample,
     "relax.image.resize2d": resize,
     "relax.image.resize3d": resize,

@@ -10,8 +10,7 @@ Args = Sequence[Any]
 Attrs = Mapping[str, Any]
 
 
-def take(args: Args, attrs: Attrs) -> Any:
-    """Relax's `take` of these operands."""
+def _take(args: Args, attrs: Attrs) -> Any:
     x, indices = args
     axis, mode = attrs["axis"], attrs["mode"]
     if not isinstance(indices, np.ndarray):
@@ -34,8 +33,7 @@ def places_in(shape: Sequence[int], indices: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(indices)
 
 
-def gather_elements(args: Args, attrs: Attrs) -> Any:
-    """Return Relax's `gather_elements` of these operands."""
+def _gather_elements(args: Args, attrs: Attrs) -> Any:
     x, indices = args
     axis = axis_of(attrs["axis"], x.ndim)
     grid = list(np.indices(indices.shape))
@@ -43,8 +41,7 @@ def gather_elements(args: Args, attrs: Attrs) -> Any:
     return x[tuple(grid)]
 
 
-def gather_nd(args: Args, attrs: Attrs) -> Any:
-    """Return Relax's `gather_nd` of these operands."""
+def _gather_nd(args: Args, attrs: Attrs) -> Any:
     x, indices = args
     batch = attrs["batch_dims"]
     places = np.moveaxis(indices, -1, 0)
@@ -74,8 +71,7 @@ def scattered(x: Any, index: Any, updates: Any, reduction: str) -> Any:
     return found
 
 
-def scatter_elements(args: Args, attrs: Attrs) -> Any:
-    """Return Relax's `scatter_elements` of these operands."""
+def _scatter_elements(args: Args, attrs: Attrs) -> Any:
     x, indices, updates = args
     axis = axis_of(attrs["axis"], x.ndim)
     grid = list(np.indices(indices.shape))
@@ -83,8 +79,7 @@ def scatter_elements(args: Args, attrs: Attrs) -> Any:
     return scattered(x, tuple(grid), updates, attrs["reduction"])
 
 
-def scatter_nd(args: Args, attrs: Attrs) -> Any:
-    """Return Relax's `scatter_nd` of these operands."""
+def _scatter_nd(args: Args, attrs: Attrs) -> Any:
     x, indices, updates = args
     places = places_in(x.shape, list(np.moveaxis(indices, -1, 0)))
     return scattered(x, places, updates, attrs["reduction"])
@@ -95,15 +90,13 @@ def index_tensor(x: Any, indices: Any) -> Any:
     return x[places_in(x.shape, list(indices))]
 
 
-def index_put(args: Args, attrs: Attrs) -> Any:
-    """Return Relax's `index_put` of these operands."""
+def _index_put(args: Args, attrs: Attrs) -> Any:
     x, indices, values = args
     places = places_in(x.shape, list(indices))
     return scattered(x, places, values, "add" if attrs["accumulate"] else "update")
 
 
-def bucketize(args: Args, attrs: Attrs) -> Any:
-    """Return Relax's `bucketize` of these operands."""
+def _bucketize(args: Args, attrs: Attrs) -> Any:
     x, boundaries = args
     found = np.searchsorted(boundaries, x, side="right" if attrs["right"] else "left")
     return np.asarray(found).astype("int32" if attrs["out_int32"] else "int64")
@@ -129,8 +122,7 @@ def _spread(value: Any, x: Any, axis: int) -> Any:
     return value.reshape(shape)
 
 
-def quantize(args: Args, attrs: Attrs) -> Any:
-    """Return Relax's `quantize` of these operands."""
+def _quantize(args: Args, attrs: Attrs) -> Any:
     x, scale, zero = args
     kind: Any = np.dtype(attrs["out_dtype"])
     limit = np.iinfo(kind)
@@ -138,15 +130,13 @@ def quantize(args: Args, attrs: Attrs) -> Any:
     return np.clip(found, limit.min, limit.max).astype(kind)
 
 
-def dequantize(args: Args, attrs: Attrs) -> Any:
-    """Return Relax's `dequantize` of these operands."""
+def _dequantize(args: Args, attrs: Attrs) -> Any:
     x, scale, zero = args
     shifted = x.astype(np.int64) - np.asarray(_spread(zero, x, attrs["axis"])).astype(np.int64)
     return (shifted * _spread(scale, x, attrs["axis"])).astype(element(attrs["out_dtype"]))
 
 
-def take_backward(args: Args, attrs: Attrs) -> Any:
-    """Return Relax's `take_backward` of these operands."""
+def _take_backward(args: Args, attrs: Attrs) -> Any:
     gradient, x, indices = args
     found = np.zeros_like(x)
     if attrs["axis"] is None:
@@ -160,17 +150,17 @@ def take_backward(args: Args, attrs: Attrs) -> Any:
 
 
 RULES: Rules = {
-    "relax.bucketize": bucketize,
-    "relax.dequantize": dequantize,
-    "relax.gather_elements": gather_elements,
-    "relax.gather_nd": gather_nd,
-    "relax.grad.take_backward": take_backward,
-    "relax.index_put": index_put,
+    "relax.bucketize": _bucketize,
+    "relax.dequantize": _dequantize,
+    "relax.gather_elements": _gather_elements,
+    "relax.gather_nd": _gather_nd,
+    "relax.grad.take_backward": _take_backward,
+    "relax.index_put": _index_put,
     "relax.index_tensor": plain(index_tensor),
     "relax.nonzero": plain(nonzero),
     "relax.unique": plain(unique),
-    "relax.quantize": quantize,
-    "relax.scatter_elements": scatter_elements,
-    "relax.scatter_nd": scatter_nd,
-    "relax.take": take,
+    "relax.quantize": _quantize,
+    "relax.scatter_elements": _scatter_elements,
+    "relax.scatter_nd": _scatter_nd,
+    "relax.take": _take,
 }

@@ -71,19 +71,16 @@ def order(x: Any, axis: int, descending: bool) -> Any:
     return np.argsort(key, axis=axis, kind="stable")
 
 
-def sort(args: Args, attrs: Attrs) -> Any:
-    """Return Relax's `sort` of these operands."""
+def _sort(args: Args, attrs: Attrs) -> Any:
     places = order(args[0], attrs["axis"], attrs["descending"])
     return np.take_along_axis(args[0], places, attrs["axis"])
 
 
-def argsort(args: Args, attrs: Attrs) -> Any:
-    """Return Relax's `argsort` of these operands."""
+def _argsort(args: Args, attrs: Attrs) -> Any:
     return order(args[0], attrs["axis"], attrs["descending"]).astype(attrs["dtype"] or "int32")
 
 
-def topk(args: Args, attrs: Attrs) -> Any:
-    """Return Relax's `topk` of these operands."""
+def _topk(args: Args, attrs: Attrs) -> Any:
     (x,), axis = args, axis_of(attrs["axis"], args[0].ndim)
     count = attrs["k"] if attrs["k"] >= 1 else x.shape[axis]
     places = np.take(order(x, axis, attrs["largest"]), np.arange(min(count, x.shape[axis])), axis)
@@ -108,8 +105,7 @@ def softmax(args: Args, attrs: Attrs) -> Any:
     return shifted / shifted.sum(axis=attrs["axis"], keepdims=True)
 
 
-def log_softmax(args: Args, attrs: Attrs) -> Any:
-    """Return Relax's `log_softmax` of these operands."""
+def _log_softmax(args: Args, attrs: Attrs) -> Any:
     shifted = args[0] - args[0].max(axis=attrs["axis"], keepdims=True)
     return shifted - np.log(np.exp(shifted).sum(axis=attrs["axis"], keepdims=True))
 
@@ -132,22 +128,19 @@ def _affine(x: Any, gamma: Any, beta: Any, axes: Sequence[int], attrs: Attrs) ->
     return x + _along(beta, axes, x.ndim) if attrs["center"] else x
 
 
-def layer_norm(args: Args, attrs: Attrs) -> Any:
-    """Return Relax's `layer_norm` of these operands."""
+def _layer_norm(args: Args, attrs: Attrs) -> Any:
     x, gamma, beta = args
     axes = axes_of(attrs["axes"], x.ndim)
     return _affine(_scaled(x, axes, attrs["epsilon"]), gamma, beta, axes, attrs)
 
 
-def instance_norm(args: Args, attrs: Attrs) -> Any:
-    """Return Relax's `instance_norm` of these operands."""
+def _instance_norm(args: Args, attrs: Attrs) -> Any:
     x, gamma, beta = args
     channel = (axis_of(attrs["channel_axis"], x.ndim),)
     return _affine(_scaled(x, axes_of(attrs["axes"], x.ndim), attrs["epsilon"]), gamma, beta, channel, attrs)
 
 
-def group_norm(args: Args, attrs: Attrs) -> Any:
-    """Return Relax's `group_norm` of these operands."""
+def _group_norm(args: Args, attrs: Attrs) -> Any:
     x, gamma, beta = args
     channel, groups = axis_of(attrs["channel_axis"], x.ndim), attrs["num_groups"]
     axes = axes_of(attrs["axes"], x.ndim)
@@ -157,16 +150,14 @@ def group_norm(args: Args, attrs: Attrs) -> Any:
     return _affine(grouped, gamma, beta, (channel,), attrs)
 
 
-def rms_norm(args: Args, attrs: Attrs) -> Any:
-    """Return Relax's `rms_norm` of these operands."""
+def _rms_norm(args: Args, attrs: Attrs) -> Any:
     x, weight = args
     axes = axes_of(attrs["axes"], x.ndim)
     square = np.mean(x * x, axis=axes, keepdims=True)
     return x / np.sqrt(square + attrs["epsilon"]) * _along(weight, axes, x.ndim)
 
 
-def batch_norm(args: Args, attrs: Attrs) -> Any:
-    """Return Relax's `batch_norm` of these operands."""
+def _batch_norm(args: Args, attrs: Attrs) -> Any:
     x, gamma, beta, average, variance = args
     axis = axis_of(attrs["axis"], x.ndim)
     if attrs["training"]:
@@ -182,8 +173,7 @@ def cross_entropy(predictions: Any, labels: Any) -> Any:
     return np.asarray(total if predictions.ndim == 1 else total / predictions.shape[0])
 
 
-def nll_loss(args: Args, attrs: Attrs) -> Any:
-    """Return Relax's `nll_loss` of these operands."""
+def _nll_loss(args: Args, attrs: Attrs) -> Any:
     predictions, targets = args[:2]
     classes = predictions.shape[0 if predictions.ndim == 1 else 1]
     weights = args[2] if len(args) > 2 else np.ones(classes)
@@ -217,7 +207,7 @@ def nll_loss_backward(args: Args, attrs: Attrs) -> Any:
 RULES: Rules = {
     "relax.argmax": index_of(np.argmax),
     "relax.argmin": index_of(np.argmin),
-    "relax.argsort": argsort,
+    "relax.argsort": _argsort,
     "relax.cumprod": scan(np.cumprod, 1),
     "relax.cumsum": scan(np.cumsum, 0),
     "relax.grad.nll_loss_backward": nll_loss_backward,
@@ -225,20 +215,20 @@ RULES: Rules = {
     "relax.mean": reduced(mean),
     "relax.median": median,
     "relax.min": reduced(np.min),
-    "relax.nn.batch_norm": batch_norm,
+    "relax.nn.batch_norm": _batch_norm,
     "relax.nn.cross_entropy_with_logits": plain(cross_entropy),
-    "relax.nn.group_norm": group_norm,
-    "relax.nn.instance_norm": instance_norm,
-    "relax.nn.layer_norm": layer_norm,
-    "relax.nn.log_softmax": log_softmax,
+    "relax.nn.group_norm": _group_norm,
+    "relax.nn.instance_norm": _instance_norm,
+    "relax.nn.layer_norm": _layer_norm,
+    "relax.nn.log_softmax": _log_softmax,
     "relax.nn.dropout": plain(lambda x: (x, np.ones_like(x))),
-    "relax.nn.nll_loss": nll_loss,
-    "relax.nn.rms_norm": rms_norm,
+    "relax.nn.nll_loss": _nll_loss,
+    "relax.nn.rms_norm": _rms_norm,
     "relax.nn.softmax": softmax,
     "relax.prod": reduced(same_type(np.prod)),
-    "relax.sort": sort,
+    "relax.sort": _sort,
     "relax.std": reduced(np.std),
     "relax.sum": reduced(same_type(np.sum)),
-    "relax.topk": topk,
+    "relax.topk": _topk,
     "relax.variance": reduced(np.var),
 }

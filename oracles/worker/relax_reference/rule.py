@@ -99,28 +99,24 @@ def selu(x: Any) -> Any:
     return scale * np.where(x > 0, x, alpha * (np.exp(np.minimum(x, 0)) - 1.0))
 
 
-def softplus(args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
-    """Return Relax's `softplus` of these operands."""
+def _softplus(args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
     beta, threshold = attrs["beta"], attrs["threshold"]
     scaled = args[0] * beta
     return np.where(scaled > threshold, args[0], np.log1p(np.exp(np.minimum(scaled, threshold))) / beta)
 
 
-def leaky(args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
-    """Return Relax's `leakyrelu` of these operands."""
+def _leaky(args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
     return np.where(args[0] > 0, args[0], args[0] * attrs["alpha"])
 
 
-def prelu(args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
-    """Return Relax's `prelu` of these operands."""
+def _prelu(args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
     x, alpha = args
     shape = [1] * x.ndim
     shape[attrs["axis"]] = alpha.size
     return np.where(x > 0, x, x * alpha.reshape(shape))
 
 
-def astype(args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
-    """Return Relax's `astype` of these operands."""
+def _astype(args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
     kind = element(attrs["dtype"])
     if kind.kind == "b":
         return args[0] != 0
@@ -149,73 +145,44 @@ def absolute(x: Any) -> Any:
     return x if x.dtype.kind in "ub" else np.abs(x)
 
 
+_SAME_NAME = """
+    add bitwise_and bitwise_not bitwise_or bitwise_xor cos cosh equal exp greater greater_equal isfinite
+    isinf isnan left_shift less less_equal log logical_and logical_not logical_or logical_xor maximum
+    minimum multiply negative not_equal right_shift sign sin sinh sqrt subtract tan tanh
+"""
 RULES: Rules = {
+    **{f"relax.{name}": plain(getattr(np, name)) for name in _SAME_NAME.split()},
     "relax.abs": plain(absolute),
     "relax.acos": plain(np.arccos),
     "relax.acosh": plain(np.arccosh),
-    "relax.add": plain(np.add),
     "relax.asin": plain(np.arcsin),
     "relax.asinh": plain(np.arcsinh),
-    "relax.astype": astype,
+    "relax.astype": _astype,
     "relax.atan": plain(np.arctan),
     "relax.atan2": plain(np.arctan2),
     "relax.atanh": plain(np.arctanh),
-    "relax.bitwise_and": plain(np.bitwise_and),
-    "relax.bitwise_not": plain(np.bitwise_not),
-    "relax.bitwise_or": plain(np.bitwise_or),
-    "relax.bitwise_xor": plain(np.bitwise_xor),
     "relax.ceil": plain(lambda x: np.ceil(x) if is_float(x) else x),
     "relax.clip": plain(clip),
-    "relax.cos": plain(np.cos),
-    "relax.cosh": plain(np.cosh),
     "relax.divide": plain(divide),
-    "relax.equal": plain(np.equal),
     "relax.erf": plain(erf),
-    "relax.exp": plain(np.exp),
     "relax.floor": plain(lambda x: np.floor(x) if is_float(x) else x),
     "relax.floor_divide": plain(floor_divide),
     "relax.floor_mod": plain(floor_mod),
-    "relax.greater": plain(np.greater),
-    "relax.greater_equal": plain(np.greater_equal),
-    "relax.isfinite": plain(np.isfinite),
-    "relax.isinf": plain(np.isinf),
-    "relax.isnan": plain(np.isnan),
-    "relax.left_shift": plain(np.left_shift),
-    "relax.less": plain(np.less),
-    "relax.less_equal": plain(np.less_equal),
-    "relax.log": plain(np.log),
     "relax.log_add_exp": plain(np.logaddexp),
-    "relax.logical_and": plain(np.logical_and),
-    "relax.logical_not": plain(np.logical_not),
-    "relax.logical_or": plain(np.logical_or),
-    "relax.logical_xor": plain(np.logical_xor),
-    "relax.maximum": plain(np.maximum),
-    "relax.minimum": plain(np.minimum),
     "relax.mod": plain(mod),
-    "relax.multiply": plain(np.multiply),
-    "relax.negative": plain(np.negative),
     "relax.nn.gelu": plain(gelu),
     "relax.nn.gelu_tanh": plain(gelu_tanh),
-    "relax.nn.leakyrelu": leaky,
-    "relax.nn.prelu": prelu,
+    "relax.nn.leakyrelu": _leaky,
+    "relax.nn.prelu": _prelu,
     "relax.nn.relu": plain(relu),
     "relax.nn.selu": plain(selu),
     "relax.nn.silu": plain(lambda x: x * sigmoid(x)),
-    "relax.nn.softplus": softplus,
-    "relax.not_equal": plain(np.not_equal),
+    "relax.nn.softplus": _softplus,
     "relax.power": plain(power),
-    "relax.right_shift": plain(np.right_shift),
     "relax.round": plain(lambda x: np.rint(x) if is_float(x) else x),
     "relax.rsqrt": plain(lambda x: 1.0 / np.sqrt(x)),
     "relax.sigmoid": plain(sigmoid),
-    "relax.sign": plain(np.sign),
-    "relax.sin": plain(np.sin),
-    "relax.sinh": plain(np.sinh),
-    "relax.sqrt": plain(np.sqrt),
     "relax.square": plain(lambda x: x * x),
-    "relax.subtract": plain(np.subtract),
-    "relax.tan": plain(np.tan),
-    "relax.tanh": plain(np.tanh),
     "relax.trunc": plain(lambda x: np.trunc(x) if is_float(x) else x),
     "relax.where": plain(lambda condition, x, y: np.where(condition, x, y)),
 }

@@ -13,15 +13,13 @@ Args = Sequence[Any]
 Attrs = Mapping[str, Any]
 
 
-def matmul(args: Args, attrs: Attrs) -> Any:
-    """Return Relax's `matmul` of these operands."""
+def _matmul(args: Args, attrs: Attrs) -> Any:
     x, y = args
     kind = element(attrs["out_dtype"]) if attrs["out_dtype"] else x.dtype
     return np.matmul(x.astype(kind), y.astype(kind))
 
 
-def einsum(args: Args, attrs: Attrs) -> Any:
-    """Return Relax's `einsum` of these operands."""
+def _einsum(args: Args, attrs: Attrs) -> Any:
     return np.einsum(attrs["subscripts"], *args[0])
 
 
@@ -75,8 +73,7 @@ def patches(
         yield at, x[(slice(None), slice(None), *cut)]
 
 
-def convolution(args: Args, attrs: Attrs) -> Any:
-    """Return Relax's convolutions of these operands."""
+def _convolution(args: Args, attrs: Attrs) -> Any:
     x, weight = args
     rank = x.ndim - 2
     space = PLAIN[rank]
@@ -156,8 +153,7 @@ def _pooled(x: Any, attrs: Attrs, fill: float) -> tuple[Any, Any]:
     )
 
 
-def max_pool(args: Args, attrs: Attrs) -> Any:
-    """Return Relax's maximum poolings of these operands."""
+def _max_pool(args: Args, attrs: Attrs) -> Any:
     x = to_layout(args[0], attrs["layout"], f"NC{PLAIN[args[0].ndim - 2]}")
     lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
     found = _pooled(x, attrs, lowest)[0].max(axis=0)
@@ -193,8 +189,8 @@ def adaptive(args: Args, attrs: Attrs) -> Any:
 
 
 RULES: Rules = {
-    "relax.einsum": einsum,
-    "relax.matmul": matmul,
+    "relax.einsum": _einsum,
+    "relax.matmul": _matmul,
     "relax.nn.attention": attention,
     "relax.nn.attention_bias": attention,
     "relax.outer": plain(np.outer),
@@ -202,6 +198,6 @@ RULES: Rules = {
 for _rank in (1, 2, 3):
     RULES[f"relax.nn.adaptive_avg_pool{_rank}d"] = adaptive
     RULES[f"relax.nn.avg_pool{_rank}d"] = avg_pool
-    RULES[f"relax.nn.conv{_rank}d"] = convolution
+    RULES[f"relax.nn.conv{_rank}d"] = _convolution
     RULES[f"relax.nn.conv{_rank}d_transpose"] = transposed
-    RULES[f"relax.nn.max_pool{_rank}d"] = max_pool
+    RULES[f"relax.nn.max_pool{_rank}d"] = _max_pool

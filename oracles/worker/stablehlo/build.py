@@ -8,8 +8,17 @@ import numpy as np
 
 from oracles.worker.arrays import decoded_array, literal
 from oracles.worker.onnx import to_array
-from oracles.worker.stablehlo.read import CALL, MEMBER, in_short
-from oracles.worker.stablehlo.tensors import WIDE, NotData, constant_text, dtype_of, told_type, type_text
+from oracles.worker.stablehlo.read import (
+    CALL,
+    MEMBER,
+    WIDE,
+    NotData,
+    constant_text,
+    dtype_of,
+    in_short,
+    told_type,
+    type_text,
+)
 
 BROKEN = re.compile(
     r"requires attribute|unregistered operation|(single|\d+) operand|satisfy constraint|region"

@@ -19,12 +19,11 @@ from oracles.worker.limits import run_tests
 from oracles.worker.onnx import to_array
 from oracles.worker.tvm.build import to_module
 from oracles.worker.tvm.onnx_from_relax import NoSuchOperator, Writer
-from oracles.worker.tvm.read import read_module
+from oracles.worker.tvm.read import read_module, reads
 from oracles.worker.tvm.tir import read as tir_read
 from oracles.worker.tvm.tir.build import build_module
 from oracles.worker.tvm.tir.read import read_module as read_loops
 from oracles.worker.tvm.types import NotData, kind_of
-from oracles.worker.tvm.walk import reads
 from oracles.worker.tvm.watch import instrumented
 
 SCRIPT = "crux_script"

@@ -22,8 +22,7 @@ def divide(left: Any, right: Any) -> Any:
     return lax.div(*jnp.broadcast_arrays(left, right))
 
 
-def mod(op: Op) -> Function:
-    """The function of ONNX's Mod with these attributes."""
+def _mod(op: Op) -> Function:
     return jnp.fmod if op.get("fmod") else jnp.remainder
 
 
@@ -36,8 +35,7 @@ def power(left: Any, right: Any) -> Any:
     return jnp.power(left, right.astype(left.dtype))
 
 
-def clip(op: TracedOp) -> Function:
-    """The function of ONNX's Clip with these attributes."""
+def _clip(op: TracedOp) -> Function:
     if op.opset < 11:
         low, high = np.float32(op.get("min")), np.float32(op.get("max"))
         return lambda x: jnp.minimum(jnp.maximum(x, low.astype(x.dtype)), high.astype(x.dtype))
@@ -49,16 +47,14 @@ def clip(op: TracedOp) -> Function:
     return run
 
 
-def is_inf(op: Op) -> Function:
-    """The function of ONNX's IsInf with these attributes."""
+def _is_inf(op: Op) -> Function:
     signs = [
         value for name, value in (("negative", -math.inf), ("positive", math.inf)) if op.get(f"detect_{name}")
     ]
     return lambda x: sum((x == jnp.asarray(each, x.dtype) for each in signs), jnp.zeros_like(x, jnp.bool_))
 
 
-def bit_shift(op: Op) -> Function:
-    """The function of ONNX's BitShift with these attributes."""
+def _bit_shift(op: Op) -> Function:
     function: Function = jnp.left_shift if op.get("direction") == b"LEFT" else jnp.right_shift
     return function
 
@@ -85,16 +81,14 @@ def convert(x: Any, dtype: Any, saturates: bool = True) -> Any:
     return x.astype(dtype)
 
 
-def cast(op: TracedOp) -> Function:
-    """The function of ONNX's Cast with these attributes."""
+def _cast(op: TracedOp) -> Function:
     op.must(op.get("to") != TensorProto.STRING, "strings")
     dtype = dtype_of(op.get("to"))
     op.must(dtype.name != "float8_e8m0fnu", "scales")
     return lambda x: convert(x, dtype, bool(op.get("saturate", 1)))
 
 
-def cast_like(op: TracedOp) -> Function:
-    """The function of ONNX's CastLike with these attributes."""
+def _cast_like(op: TracedOp) -> Function:
     return lambda x, like: convert(x, np.dtype(like.dtype), bool(op.get("saturate", 1)))
 
 
@@ -124,8 +118,7 @@ def quantized(x: Any, scale: Any, zero: Any, dtype: Any, spread: Function, satur
     return jnp.clip(y, int(limits.min), int(limits.max)).astype(jnp.int32).astype(dtype)
 
 
-def quantize(op: TracedOp) -> Function:
-    """The function of ONNX's QuantizeLinear with these attributes."""
+def _quantize(op: TracedOp) -> Function:
     zero, code = op.values[2] if op.has(2) else None, op.get("output_dtype", 0)
     dtype = np.dtype(zero.dtype) if zero is not None else dtype_of(code) if code else np.dtype("uint8")
     spread = along(op, op.values[1], op.values[0].ndim)
@@ -139,8 +132,7 @@ def dequantized(x: Any, scale: Any, zero: Any, spread: Function) -> Any:
     return (wide.astype(jnp.float32) * spread(scale, x).astype(jnp.float32)).astype(scale.dtype)
 
 
-def dequantize(op: TracedOp) -> Function:
-    """The function of ONNX's DequantizeLinear with these attributes."""
+def _dequantize(op: TracedOp) -> Function:
     spread = along(op, op.values[1], op.values[0].ndim)
     return lambda x, scale, zero=None: dequantized(x, scale, zero, spread)
 
@@ -172,8 +164,7 @@ def shrink(op: Op) -> Function:
     return run
 
 
-def bit_cast(op: TracedOp) -> Function:
-    """The function of ONNX's BitCast with these attributes."""
+def _bit_cast(op: TracedOp) -> Function:
     dtype = dtype_of(op.get("to"))
     op.must(dtype.itemsize == op.values[0].dtype.itemsize, "another width")
     return lambda x: lax.bitcast_convert_type(x, dtype)
@@ -192,7 +183,7 @@ ELEMENTWISE: dict[str, Lowering] = {
     "Reciprocal": plain(lambda x: 1 / x),
     "Relu": plain(lambda x: jnp.maximum(x, jnp.zeros((), x.dtype))),
     "IsNaN": plain(lambda x: x != x),
-    "IsInf": is_inf,
+    "IsInf": _is_inf,
     "Identity": plain(lambda x: x),
     "Not": plain(jnp.logical_not),
     "Softplus": plain(softplus),
@@ -210,17 +201,17 @@ ELEMENTWISE: dict[str, Lowering] = {
     "HardSigmoid": lambda op: lambda x: hard_sigmoid(x, op.get("alpha"), op.get("beta")),
     "HardSwish": plain(lambda x: x * hard_sigmoid(x, 1 / 6, 0.5)),
     "Shrink": shrink,
-    "Clip": clip,
-    "Cast": cast,
-    "CastLike": cast_like,
-    "BitCast": bit_cast,
+    "Clip": _clip,
+    "Cast": _cast,
+    "CastLike": _cast_like,
+    "BitCast": _bit_cast,
     "Add": plain(jnp.add),
     "Sub": plain(jnp.subtract),
     "Mul": plain(jnp.multiply),
     "Div": plain(divide),
-    "Mod": mod,
+    "Mod": _mod,
     "Pow": plain(power),
-    "BitShift": bit_shift,
+    "BitShift": _bit_shift,
     "BitwiseAnd": plain(jnp.bitwise_and),
     "BitwiseOr": plain(jnp.bitwise_or),
     "BitwiseXor": plain(jnp.bitwise_xor),
@@ -238,6 +229,6 @@ ELEMENTWISE: dict[str, Lowering] = {
     "Min": folded(jnp.minimum),
     "Sum": folded(jnp.add),
     "Mean": plain(lambda *terms: sum(terms[1:], terms[0]) / len(terms)),
-    "QuantizeLinear": quantize,
-    "DequantizeLinear": dequantize,
+    "QuantizeLinear": _quantize,
+    "DequantizeLinear": _dequantize,
 }

@@ -11,9 +11,11 @@ from oracles.worker.onnx import (
     Function,
     Lowering,
     Op,
+    depth_to_space,
     padded,
     plain,
     slices,
+    space_to_depth,
     split_sizes,
     wanted_sizes,
 )
@@ -21,43 +23,13 @@ from oracles.worker.xla.elementwise import dtype_of
 from oracles.worker.xla.traced import TracedOp
 
 
-def eye(op: TracedOp) -> Function:
-    """The function of ONNX's EyeLike with these attributes."""
+def _eye(op: TracedOp) -> Function:
     rows, columns = op.values[0].shape
     dtype = dtype_of(op.get("dtype")) if op.get("dtype") else op.values[0].dtype
     return lambda x: jnp.eye(rows, columns, op.get("k"), dtype)
 
 
-def depth_to_space(op: Op) -> Function:
-    """The function of ONNX's DepthToSpace with these attributes."""
-    block, columns_first = op.get("blocksize"), op.get("mode") == b"CRD"
-
-    def run(x: Any) -> Any:
-        n, c, h, w = x.shape
-        left = c // block**2
-        sizes = (n, left, block, block, h, w) if columns_first else (n, block, block, left, h, w)
-        order = (0, 1, 4, 2, 5, 3) if columns_first else (0, 3, 4, 1, 5, 2)
-        return jnp.reshape(jnp.transpose(jnp.reshape(x, sizes), order), (n, left, h * block, w * block))
-
-    return run
-
-
-def space_to_depth(op: Op) -> Function:
-    """The function of ONNX's SpaceToDepth with these attributes."""
-    block = op.get("blocksize")
-
-    def run(x: Any) -> Any:
-        n, c, h, w = x.shape
-        parts = jnp.reshape(x, (n, c, h // block, block, w // block, block))
-        return jnp.reshape(
-            jnp.transpose(parts, (0, 3, 5, 1, 2, 4)), (n, c * block**2, h // block, w // block)
-        )
-
-    return run
-
-
-def one_hot(op: TracedOp) -> Function:
-    """The function of ONNX's OneHot with these attributes."""
+def _one_hot(op: TracedOp) -> Function:
     depth, rank = int(op.item(1)), op.values[0].ndim + 1
     axis = op.get("axis") % rank
 
@@ -69,8 +41,7 @@ def one_hot(op: TracedOp) -> Function:
     return run
 
 
-def compress(op: TracedOp) -> Function:
-    """The function of ONNX's Compress with these attributes."""
+def _compress(op: TracedOp) -> Function:
     places = np.nonzero(op.known(1).reshape(-1))[0]
     axis = op.get("axis")
     if axis is None:
@@ -85,40 +56,34 @@ def nonzero(op: TracedOp) -> Function:
     return lambda x: jnp.stack([each.astype(jnp.int64) for each in jnp.nonzero(x, size=count)])
 
 
-def sequence_range(op: TracedOp) -> Function:
-    """The function of ONNX's Range with these attributes."""
+def _sequence_range(op: TracedOp) -> Function:
     start, limit, delta = (op.item(place) for place in range(3))
     count = max(math.ceil((limit - start) / delta), 0)
     return lambda a, b, c: jnp.reshape(a, ()) + jnp.arange(count, dtype=a.dtype) * jnp.reshape(c, ())
 
 
-def transpose(op: Op) -> Function:
-    """The function of ONNX's Transpose with these attributes."""
+def _transpose(op: Op) -> Function:
     order = op.get("perm") or tuple(reversed(range(op.values[0].ndim)))
     return lambda x: jnp.transpose(x, tuple(order))
 
 
-def squeeze(op: Op) -> Function:
-    """The function of ONNX's Squeeze with these attributes."""
+def _squeeze(op: Op) -> Function:
     axes = op.numbers(1, "axes")
     return lambda x, *rest: jnp.squeeze(x, None if axes is None else tuple(axes))
 
 
-def unsqueeze(op: Op) -> Function:
-    """The function of ONNX's Unsqueeze with these attributes."""
+def _unsqueeze(op: Op) -> Function:
     axes = op.numbers(1, "axes") or []
     return lambda x, *rest: jnp.expand_dims(x, tuple(axes))
 
 
-def flatten(op: Op) -> Function:
-    """The function of ONNX's Flatten with these attributes."""
+def _flatten(op: Op) -> Function:
     shape, axis = op.values[0].shape, op.get("axis")
     axis = axis + len(shape) if axis < 0 else axis
     return lambda x: jnp.reshape(x, (math.prod(shape[:axis]), math.prod(shape[axis:])))
 
 
-def reshape(op: Op) -> Function:
-    """The function of ONNX's Reshape with these attributes."""
+def _reshape(op: Op) -> Function:
     sizes = wanted_sizes(op)
     left = math.prod(size for size in sizes if size != -1)
     count = math.prod(op.values[0].shape)
@@ -126,15 +91,13 @@ def reshape(op: Op) -> Function:
     return lambda x, *rest: jnp.reshape(x, sizes)
 
 
-def split(op: Op) -> Function:
-    """The function of ONNX's Split with these attributes."""
+def _split(op: Op) -> Function:
     axis = op.get("axis")
     ends = np.cumsum(split_sizes(op, axis))
     return lambda x, *rest: tuple(jnp.split(x, ends[:-1], axis))
 
 
-def cut(op: Op) -> Function:
-    """The function of ONNX's Slice with these attributes."""
+def _cut(op: Op) -> Function:
     places = slices(op)
 
     def run(x: Any, *rest: Any) -> Any:
@@ -161,14 +124,12 @@ def wrapped(indices: Any, size: int) -> Any:
     return jnp.where(indices < 0, indices + size, indices)
 
 
-def gather(op: Op) -> Function:
-    """The function of ONNX's Gather with these attributes."""
+def _gather(op: Op) -> Function:
     axis = op.get("axis")
     return lambda x, indices: jnp.take(x, wrapped(indices, x.shape[axis]), axis, mode="clip")
 
 
-def gather_elements(op: Op) -> Function:
-    """The function of ONNX's GatherElements with these attributes."""
+def _gather_elements(op: Op) -> Function:
     axis = op.get("axis") % op.values[0].ndim
     return lambda x, indices: x[points(x, indices, axis)]
 
@@ -179,8 +140,7 @@ def points(x: Any, indices: Any, axis: int) -> tuple[Any, ...]:
     return tuple(wrapped(indices, x.shape[axis]) if i == axis else each for i, each in enumerate(own))
 
 
-def gather_nd(op: Op) -> Function:
-    """The function of ONNX's GatherND with these attributes."""
+def _gather_nd(op: Op) -> Function:
     batch = op.get("batch_dims", 0)
 
     def run(x: Any, indices: Any) -> Any:
@@ -196,14 +156,12 @@ def gather_nd(op: Op) -> Function:
 UPDATES = {b"none": "set", b"add": "add", b"mul": "multiply", b"max": "max", b"min": "min"}
 
 
-def scatter_elements(op: Op) -> Function:
-    """The function of ONNX's ScatterElements with these attributes."""
+def _scatter_elements(op: Op) -> Function:
     axis, kind = op.get("axis") % op.values[0].ndim, UPDATES[op.get("reduction", b"none")]
     return lambda x, indices, new: getattr(jnp.asarray(x).at[points(x, indices, axis)], kind)(new)
 
 
-def scatter_nd(op: Op) -> Function:
-    """The function of ONNX's ScatterND with these attributes."""
+def _scatter_nd(op: Op) -> Function:
     kind = UPDATES[op.get("reduction", b"none")]
 
     def run(x: Any, indices: Any, new: Any) -> Any:
@@ -213,14 +171,12 @@ def scatter_nd(op: Op) -> Function:
     return run
 
 
-def expand(op: Op) -> Function:
-    """The function of ONNX's Expand with these attributes."""
+def _expand(op: Op) -> Function:
     sizes = np.broadcast_shapes(op.values[0].shape, tuple(op.numbers(1) or ()))
     return lambda x, *rest: jnp.broadcast_to(x, sizes)
 
 
-def pad(op: TracedOp) -> Function:
-    """The function of ONNX's Pad with these attributes."""
+def _pad(op: TracedOp) -> Function:
     shape = op.values[0].shape
     pads = op.numbers(1, "pads") or []
     axes = [axis % len(shape) for axis in op.numbers(3) or range(len(shape))]
@@ -245,27 +201,23 @@ def pad(op: TracedOp) -> Function:
     return run
 
 
-def shape(op: Op) -> Function:
-    """The function of ONNX's Shape with these attributes."""
+def _shape(op: Op) -> Function:
     chosen = list(op.values[0].shape)[op.get("start", 0) : op.get("end")]
     return lambda x: np.array(chosen, np.int64)
 
 
-def filled(op: Op) -> Function:
-    """The function of ONNX's ConstantOfShape with these attributes."""
+def _filled(op: Op) -> Function:
     sizes, value = op.numbers(0) or [], op.get("value")
     value = np.zeros(1, np.float32) if value is None else value
     return lambda *rest: jnp.full(sizes, value.reshape(-1)[0], value.dtype)
 
 
-def triangle(op: TracedOp) -> Function:
-    """The function of ONNX's Trilu with these attributes."""
+def _triangle(op: TracedOp) -> Function:
     function, offset = jnp.triu if op.get("upper") else jnp.tril, int(op.item(1, 0))
     return lambda x, *rest: function(x, offset)
 
 
-def constant(op: Op) -> Function:
-    """The function of ONNX's Constant with these attributes."""
+def _constant(op: Op) -> Function:
     forms = {"value": None, "value_float": "f4", "value_floats": "f4", "value_int": "i8", "value_ints": "i8"}
     name = next((name for name in forms if op.get(name) is not None), "")
     op.must(bool(name), "this form of value")
@@ -275,8 +227,7 @@ def constant(op: Op) -> Function:
     return lambda: found
 
 
-def reverse_sequence(op: Op) -> Function:
-    """The function of ONNX's ReverseSequence with these attributes."""
+def _reverse_sequence(op: Op) -> Function:
     time, batch = op.get("time_axis"), op.get("batch_axis")
 
     def run(x: Any, lengths: Any) -> Any:
@@ -287,27 +238,23 @@ def reverse_sequence(op: Op) -> Function:
     return run
 
 
-def sequence_at(op: TracedOp) -> Function:
-    """The function of ONNX's SequenceAt."""
+def _sequence_at(op: TracedOp) -> Function:
     place = int(op.item(1))
     return lambda sequence, _: sequence[place]
 
 
-def sequence_insert(op: TracedOp) -> Function:
-    """The function of ONNX's SequenceInsert."""
+def _sequence_insert(op: TracedOp) -> Function:
     place = int(op.item(2, len(op.values[0])))
     place = place + len(op.values[0]) if place < 0 else place
     return lambda sequence, x, *rest: [*sequence[:place], x, *sequence[place:]]
 
 
-def sequence_erase(op: TracedOp) -> Function:
-    """The function of ONNX's SequenceErase."""
+def _sequence_erase(op: TracedOp) -> Function:
     place = int(op.item(1, -1)) % max(len(op.values[0]), 1)
     return lambda sequence, *rest: [*sequence[:place], *sequence[place + 1 :]]
 
 
-def split_to_sequence(op: TracedOp) -> Function:
-    """The function of ONNX's SplitToSequence with these attributes."""
+def _split_to_sequence(op: TracedOp) -> Function:
     axis, sizes = op.get("axis"), op.known(1) if op.has(1) else np.array(1)
     length, keep = op.values[0].shape[axis], op.has(1) or bool(op.get("keepdims"))
     ends = np.arange(int(sizes), length, int(sizes)) if sizes.ndim == 0 else np.cumsum(sizes)[:-1]
@@ -319,52 +266,51 @@ def split_to_sequence(op: TracedOp) -> Function:
     return run
 
 
-def join_sequence(op: Op) -> Function:
-    """The function of ONNX's ConcatFromSequence with these attributes."""
+def _join_sequence(op: Op) -> Function:
     function = jnp.stack if op.get("new_axis") else jnp.concatenate
     return lambda sequence: function(sequence, axis=op.get("axis"))
 
 
 LAYOUT: dict[str, Lowering] = {
-    "Reshape": reshape,
-    "Transpose": transpose,
-    "Squeeze": squeeze,
-    "Unsqueeze": unsqueeze,
-    "Flatten": flatten,
+    "Reshape": _reshape,
+    "Transpose": _transpose,
+    "Squeeze": _squeeze,
+    "Unsqueeze": _unsqueeze,
+    "Flatten": _flatten,
     "Concat": lambda op: lambda *parts: jnp.concatenate(parts, op.get("axis")),
-    "Split": split,
-    "Slice": cut,
-    "Gather": gather,
-    "GatherElements": gather_elements,
-    "GatherND": gather_nd,
-    "ScatterElements": scatter_elements,
-    "Scatter": scatter_elements,
-    "ScatterND": scatter_nd,
-    "Expand": expand,
+    "Split": _split,
+    "Slice": _cut,
+    "Gather": _gather,
+    "GatherElements": _gather_elements,
+    "GatherND": _gather_nd,
+    "ScatterElements": _scatter_elements,
+    "Scatter": _scatter_elements,
+    "ScatterND": _scatter_nd,
+    "Expand": _expand,
     "Tile": lambda op: lambda x, *rest: jnp.tile(x, op.numbers(1)),
-    "Pad": pad,
-    "Shape": shape,
+    "Pad": _pad,
+    "Shape": _shape,
     "Size": plain(lambda x: np.array(x.size, np.int64)),
-    "ConstantOfShape": filled,
-    "Trilu": triangle,
-    "Constant": constant,
-    "EyeLike": eye,
-    "DepthToSpace": depth_to_space,
-    "SpaceToDepth": space_to_depth,
-    "OneHot": one_hot,
-    "Compress": compress,
+    "ConstantOfShape": _filled,
+    "Trilu": _triangle,
+    "Constant": _constant,
+    "EyeLike": _eye,
+    "DepthToSpace": lambda op: depth_to_space(op, jnp.reshape, jnp.transpose),
+    "SpaceToDepth": lambda op: space_to_depth(op, jnp.reshape, jnp.transpose),
+    "OneHot": _one_hot,
+    "Compress": _compress,
     "NonZero": nonzero,
-    "Range": sequence_range,
-    "ReverseSequence": reverse_sequence,
+    "Range": _sequence_range,
+    "ReverseSequence": _reverse_sequence,
     "Optional": plain(lambda x=None: x),
     "OptionalHasElement": plain(lambda x=None: np.array(x is not None)),
     "OptionalGetElement": plain(lambda x: x),
     "SequenceConstruct": plain(lambda *parts: list(parts)),
     "SequenceEmpty": plain(lambda: []),
     "SequenceLength": plain(lambda sequence: np.array(len(sequence), np.int64)),
-    "SequenceAt": sequence_at,
-    "SequenceInsert": sequence_insert,
-    "SequenceErase": sequence_erase,
-    "SplitToSequence": split_to_sequence,
-    "ConcatFromSequence": join_sequence,
+    "SequenceAt": _sequence_at,
+    "SequenceInsert": _sequence_insert,
+    "SequenceErase": _sequence_erase,
+    "SplitToSequence": _split_to_sequence,
+    "ConcatFromSequence": _join_sequence,
 }

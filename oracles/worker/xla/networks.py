@@ -14,8 +14,7 @@ from oracles.worker.xla.repeated import RECURRENT
 from oracles.worker.xla.traced import TracedOp
 
 
-def gemm(op: Op) -> Function:
-    """The function of ONNX's Gemm with these attributes."""
+def _gemm(op: Op) -> Function:
     alpha, beta = op.get("alpha"), op.get("beta")
 
     def run(a: Any, b: Any, c: Any = None) -> Any:
@@ -27,8 +26,7 @@ def gemm(op: Op) -> Function:
     return run
 
 
-def einsum(op: Op) -> Function:
-    """The function of ONNX's Einsum with these attributes."""
+def _einsum(op: Op) -> Function:
     equation = op.get("equation").decode()
     return lambda *terms: jnp.einsum(equation, *terms)
 
@@ -49,8 +47,7 @@ def matmul_integer(a: Any, b: Any, a_zero: Any = None, b_zero: Any = None) -> An
     return jnp.matmul(shifted(a, a_zero, -1), shifted(b, b_zero, 0))
 
 
-def matmul_quantized(op: TracedOp) -> Function:
-    """The function of ONNX's QLinearMatMul."""
+def _matmul_quantized(op: TracedOp) -> Function:
     op.must(all(op.values[place].size == 1 for place in (1, 2, 6, 7)), "a scale for each row")
 
     def run(
@@ -98,15 +95,13 @@ def with_bias(y: Any, b: Any) -> Any:
     return y if b is None else y + jnp.reshape(b, (1, -1, *[1] * (y.ndim - 2)))
 
 
-def convolution(op: Op) -> Function:
-    """The function of ONNX's Conv with these attributes."""
+def _convolution(op: Op) -> Function:
     strides, dilations, edges = sliding(op, op.values[1].shape[2:])
     groups = op.get("group")
     return lambda x, w, b=None: with_bias(convolve(x, w, strides, edges, dilations, groups), b)
 
 
-def convolution_of_integers(op: TracedOp) -> Function:
-    """The function of ONNX's ConvInteger with these attributes."""
+def _convolution_of_integers(op: TracedOp) -> Function:
     strides, dilations, edges = sliding(op, op.values[1].shape[2:])
 
     def run(x: Any, w: Any, x_zero: Any = None, w_zero: Any = None) -> Any:
@@ -121,8 +116,7 @@ def along_filters(value: Any, w: Any) -> Any:
     return jnp.reshape(value, () if value.size == 1 else (-1, *[1] * (w.ndim - 1)))
 
 
-def convolution_quantized(op: TracedOp) -> Function:
-    """The function of ONNX's QLinearConv with these attributes."""
+def _convolution_quantized(op: TracedOp) -> Function:
     strides, dilations, edges = sliding(op, op.values[3].shape[2:])
 
     def run(x: Any, x_scale: Any, x_zero: Any, w: Any, w_scale: Any, w_zero: Any,
@@ -152,8 +146,7 @@ def transposed_edges(op: Op, strides: Any, dilations: Any, kernel: Any) -> list[
     return [(reaches[i] - 1 - pads[i], reaches[i] - 1 - pads[i + rank] + extra[i]) for i in range(rank)]
 
 
-def convolution_transposed(op: Op) -> Function:
-    """The function of ONNX's ConvTranspose with these attributes."""
+def _convolution_transposed(op: Op) -> Function:
     kernel, groups = op.values[1].shape[2:], op.get("group")
     strides, dilations = (list(op.get(name) or [1] * len(kernel)) for name in ("strides", "dilations"))
     edges = transposed_edges(op, strides, dilations, kernel)
@@ -178,8 +171,7 @@ def slide(x: Any, first: Any, function: Any, kernel: Any, strides: Any, dilation
     )  # fmt: skip
 
 
-def max_pool(op: Op) -> Function:
-    """The function of ONNX's MaxPool with these attributes."""
+def _max_pool(op: Op) -> Function:
     op.must(op.outputs == 1, "indices")
     kernel = list(op.get("kernel_shape"))
     strides, dilations, edges = sliding(op, kernel)
@@ -188,8 +180,7 @@ def max_pool(op: Op) -> Function:
     return lambda x: slide(x, least, lax.max, kernel, strides, dilations, edges)
 
 
-def average_pool(op: Op) -> Function:
-    """The function of ONNX's AveragePool with these attributes."""
+def _average_pool(op: Op) -> Function:
     kernel = list(op.get("kernel_shape"))
     strides, dilations, edges = sliding(op, kernel)
     counts_pads = bool(op.get("count_include_pad"))
@@ -210,8 +201,7 @@ def average_pool(op: Op) -> Function:
     return run
 
 
-def lp_pool(op: Op) -> Function:
-    """The function of ONNX's LpPool with these attributes."""
+def _lp_pool(op: Op) -> Function:
     kernel, p = list(op.get("kernel_shape")), op.get("p")
     strides, dilations, edges = sliding(op, kernel)
 
@@ -228,14 +218,12 @@ def spatial(x: Any) -> tuple[int, ...]:
     return tuple(range(2, x.ndim))
 
 
-def global_lp_pool(op: Op) -> Function:
-    """The function of ONNX's GlobalLpPool with these attributes."""
+def _global_lp_pool(op: Op) -> Function:
     p = op.get("p")
     return lambda x: jnp.sum(jnp.abs(x) ** p, spatial(x), keepdims=True) ** jnp.asarray(1 / p, x.dtype)
 
 
-def lrn(op: Op) -> Function:
-    """The function of ONNX's LRN with these attributes."""
+def _lrn(op: Op) -> Function:
     size, alpha, beta, bias = (op.get(name) for name in ("size", "alpha", "beta", "bias"))
 
     def run(x: Any) -> Any:
@@ -247,8 +235,7 @@ def lrn(op: Op) -> Function:
     return run
 
 
-def batch_norm(op: Op) -> Function:
-    """The function of ONNX's BatchNormalization with these attributes."""
+def _batch_norm(op: Op) -> Function:
     op.must(not op.get("training_mode", 0) and op.outputs == 1, "training")
     eps = op.get("epsilon")
 
@@ -280,8 +267,7 @@ def layer_norm(op: Op) -> Function:
     return run
 
 
-def instance_norm(op: Op) -> Function:
-    """The function of ONNX's InstanceNormalization with these attributes."""
+def _instance_norm(op: Op) -> Function:
     eps = op.get("epsilon")
 
     def run(x: Any, w: Any, b: Any) -> Any:
@@ -293,8 +279,7 @@ def instance_norm(op: Op) -> Function:
     return run
 
 
-def dropout(op: TracedOp) -> Function:
-    """The function of ONNX's Dropout with these attributes."""
+def _dropout(op: TracedOp) -> Function:
     op.must(not op.item(2, False), "training")
     if op.outputs == 1:
         return lambda x, *rest: x
@@ -365,35 +350,34 @@ def dft(op: TracedOp) -> Function:
     return run
 
 
-def det(op: TracedOp) -> Function:
-    """The function of ONNX's Det."""
+def _det(op: TracedOp) -> Function:
     op.must(op.values[0].dtype in (np.float32, np.float64), f"dtype {op.values[0].dtype}")
     return jnp.linalg.det
 
 
 NETWORKS: dict[str, Lowering] = {
     "MatMul": plain(jnp.matmul),
-    "Gemm": gemm,
-    "Einsum": einsum,
-    "Det": det,
+    "Gemm": _gemm,
+    "Einsum": _einsum,
+    "Det": _det,
     "DFT": dft,
     "MatMulInteger": plain(matmul_integer),
-    "QLinearMatMul": matmul_quantized,
-    "Conv": convolution,
-    "ConvInteger": convolution_of_integers,
-    "QLinearConv": convolution_quantized,
-    "ConvTranspose": convolution_transposed,
-    "MaxPool": max_pool,
-    "AveragePool": average_pool,
-    "LpPool": lp_pool,
+    "QLinearMatMul": _matmul_quantized,
+    "Conv": _convolution,
+    "ConvInteger": _convolution_of_integers,
+    "QLinearConv": _convolution_quantized,
+    "ConvTranspose": _convolution_transposed,
+    "MaxPool": _max_pool,
+    "AveragePool": _average_pool,
+    "LpPool": _lp_pool,
     "GlobalAveragePool": plain(lambda x: jnp.mean(x, spatial(x), keepdims=True)),
     "GlobalMaxPool": plain(lambda x: jnp.max(x, spatial(x), keepdims=True)),
-    "GlobalLpPool": global_lp_pool,
-    "LRN": lrn,
-    "BatchNormalization": batch_norm,
+    "GlobalLpPool": _global_lp_pool,
+    "LRN": _lrn,
+    "BatchNormalization": _batch_norm,
     "LayerNormalization": layer_norm,
-    "InstanceNormalization": instance_norm,
-    "Dropout": dropout,
+    "InstanceNormalization": _instance_norm,
+    "Dropout": _dropout,
     "Resize": resize,
     **RECURRENT,
 }

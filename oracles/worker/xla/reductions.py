@@ -143,8 +143,7 @@ def softmax(function: Function) -> Lowering:
     return lower
 
 
-def hardmax(op: Op) -> Function:
-    """The function of ONNX's Hardmax with these attributes."""
+def _hardmax(op: Op) -> Function:
     op.must(op.opset >= 13, "this opset")
     axis = op.get("axis") % op.values[0].ndim
 
@@ -155,8 +154,7 @@ def hardmax(op: Op) -> Function:
     return run
 
 
-def lp_norm(op: Op) -> Function:
-    """The function of ONNX's LpNormalization with these attributes."""
+def _lp_norm(op: Op) -> Function:
     axis, p = op.get("axis"), op.get("p")
 
     def run(x: Any) -> Any:
@@ -203,7 +201,7 @@ REDUCTIONS: dict[str, Lowering] = {
     "TopK": top_k,
     "Softmax": softmax(nn.softmax),
     "LogSoftmax": softmax(nn.log_softmax),
-    "Hardmax": hardmax,
-    "LpNormalization": lp_norm,
+    "Hardmax": _hardmax,
+    "LpNormalization": _lp_norm,
     "Unique": unique,
 }

@@ -15,7 +15,7 @@ from oracles.backends import find_backend
 from oracles.judge import Judge
 from oracles.native.elf import Elf, plain, qualified
 from oracles.native.table import Library, Table, load_table
-from oracles.native.watching import Watch, by_file, find_libraries, function_names, total
+from oracles.native.watching import Watch, by_file, find_libraries, total
 from oracles.sandbox.sandbox import Job, Sandbox
 from oracles.verdict import Config, Status
 
@@ -200,6 +200,17 @@ def run(program, inputs, settings, outputs, enter):
     name, _, argument = program.decode().partition(":")
     return {{"y": getattr(library, name)(int(argument))}}
 """
+
+
+def function_names(watch: Watch, functions: np.ndarray) -> list[str]:
+    """The names of some functions, by their numbers; `fn_` and the address of one that has no name."""
+    found = []
+    for number in functions.tolist():
+        index = int(np.searchsorted(np.array(watch.firsts), number, side="right")) - 1
+        table, block = watch.tables[index], number - watch.firsts[index]
+        name = table.named[table.function_of[block]].name
+        found.append(name or f"fn_{int(table.blocks[block]):x}")
+    return found
 
 
 def test_a_worker_that_crashes_has_told_what_it_met_and_where_it_died(sample, tmp_path):

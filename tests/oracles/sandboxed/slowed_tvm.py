@@ -23,8 +23,6 @@ def _real() -> ModuleType:
     """TVM's backend from its file: a worker has no package of backends."""
     path = Path(table.__file__).parents[2] / "backends" / "tvm.py"
     spec = importlib.util.spec_from_file_location("slowed_real_tvm", path)
-    assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
