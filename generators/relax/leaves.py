@@ -4,7 +4,6 @@ The RFC's "Core Approach". An operand that must lie within bounds is guarded whe
 """
 
 from collections.abc import Callable, Mapping
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,9 +14,7 @@ from generators.language.values import RandomSource
 from generators.relax.choices import Choices
 from generators.relax.making import Frame, Known, Making
 from generators.relax.operator import ANY, BOOL, Fields, Sizes, Tensor, Type, Want, Within, concrete
-from generators.relax.watched import MOST_HALF, MOST_INTEGER, TooLarge, lies_within
-from oracles.relation.edges import Edges, both, near, powers, ties
-from oracles.relation.types import Range, dtype_of
+from generators.relax.watched import TooLarge, lies_within
 from oracles.worker.relax_reference.program import wide
 
 _REUSE, _CONSTANT = 0.75, 0.3
@@ -43,7 +40,7 @@ def leaf(growth: Making, frame: Frame, target: Type, within: Within) -> Known:
     if frame.takes_inputs and not (target.is_static and growth.draws.chance(_CONSTANT)):
         return new_input(growth, frame, target, within)
     if target.is_static:
-        return growth.constant(drawn(growth.draws, target.dtype, shape, within, growth.extreme))
+        return growth.constant(drawn(growth.draws, target.dtype, shape, within))
     return filled(growth, frame, target, within)
 
 
@@ -74,8 +71,7 @@ def frame_symbols(frame: Frame) -> int:
 def new_input(growth: Making, frame: Frame, target: Tensor, within: Within) -> Known:
     """A further parameter of main."""
     name = growth.fresh("x")
-    shape = concrete(target.shape, frame.all_sizes())
-    array = drawn(growth.draws, target.dtype, shape, within, growth.extreme)
+    array = drawn(growth.draws, target.dtype, concrete(target.shape, frame.all_sizes()), within)
     growth.pay("alias", [], array)
     growth.feeds[name] = array
     growth.types[name] = target
@@ -87,23 +83,18 @@ def new_input(growth: Making, frame: Frame, target: Tensor, within: Within) -> K
 
 def filled(growth: Making, frame: Frame, target: Tensor, within: Within) -> Known:
     """A tensor of one number, which may be of symbolic dims."""
-    number = growth.constant(drawn(growth.draws, target.dtype, (), within, growth.extreme))
+    number = growth.constant(drawn(growth.draws, target.dtype, (), within))
     args = [{"shape": list(target.shape)}, {"ref": number.name}]
     return growth.bind(
         frame, "relax.full", args, target, {"attributes": ["InitAttrs", {"dtype": target.dtype}]}
     )
 
 
-def drawn(
-    draws: RandomSource, dtype: str, shape: tuple[int, ...], within: Within, extreme: float = 0.0
-) -> Array:
-    """Plain values within the bounds, or as often as `extreme` says edges of the type that lie in them."""
+def drawn(draws: RandomSource, dtype: str, shape: tuple[int, ...], within: Within) -> Array:
+    """Plain values within the bounds."""
     count = int(np.prod(shape, dtype=np.int64))
     if dtype == BOOL:
         return np.array([draws.chance(0.5) for _ in range(count)], bool).reshape(shape)
-    if draws.chance(extreme) and (near := _edges(dtype, within)):
-        some = draws.sample(near, min(draws.between(1, 4), len(near)))
-        return np.array([draws.pick(some) for _ in range(count)], dtype).reshape(shape)
     is_float = dtype.startswith("float")
     low, high = -3.0, 3.0
     if not is_float:
@@ -119,18 +110,6 @@ def drawn(
     if is_float:
         values = np.round(values, 3)
     return values.astype(dtype).reshape(shape)
-
-
-_EDGES = Edges(both(ties, powers, near(1.0, -1.0)))
-
-
-@cache
-def _edges(dtype: str, within: Within) -> tuple[float, ...]:
-    """The edges of a type within bounds that a program may compute with."""
-    most = MOST_HALF if dtype.startswith("float") else MOST_INTEGER
-    low, high = (-most if within.low is None else within.low), (most if within.high is None else within.high)
-    bounds = Range(max(low, -most), min(high, most), 1.0 if within.is_nonzero else 0.0)
-    return _EDGES.at(dtype_of(np.empty(0, dtype)), bounds)
 
 
 def guarded(growth: Making, frame: Frame, found: Known, target: Tensor, within: Within) -> Known:

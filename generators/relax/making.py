@@ -146,8 +146,6 @@ class Making:
         self._names = 0
         self.floats = tuple(self._palette(policy.floats))
         self.integers = tuple(self._palette(policy.integers))
-        self.extreme = draws.pick((0.0, 0.0, 0.1, 0.5))
-        """How often values are edges of their type."""
         self.dims = tuple(draws.sample(policy.dims, min(_DIMS, len(policy.dims))))
 
     def _palette(self, weights: Mapping[str, float]) -> Iterator[str]:

@@ -91,7 +91,7 @@ def depths_of(bindings: Iterable[Binding], outer: Mapping[str, int]) -> dict[str
 
 
 _MOST_STEPS = 3000
-MOST_FLOAT, MOST_HALF, MOST_INTEGER = 1e5, 1e3, 1 << 40
+MOST_FLOAT, MOST_HALF, MOST_INTEGER = 1e5, 1e3, 1 << 20
 """Magnitudes beyond which a value is refused; of halves where a program holds any."""
 
 _COMPARISONS = frozenset(
