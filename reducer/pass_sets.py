@@ -18,6 +18,7 @@ from corpus.onnx.graph import walk_nodes
 from oracles.abilities import Passes
 from oracles.judge import Judge
 from oracles.numerics.compare import compare_outputs
+from oracles.optional import AGAINST
 from oracles.verdict import Config, Outcome, Run, Symptom, Verdict
 from reducer.search import Items, SetSearch, answered, find_essentials
 
@@ -81,10 +82,11 @@ def find_pass_set(
 ) -> PassSet | None:
     """The minimal pass set of a failing verdict of this judge on the case, itself not counted in `checks`.
 
-    None where the backend has no passes to disable, or the case no failure. A candidate counts as not
+    None where the backend has no passes to disable, the case no failure, or another release is the faster
+    one, which no pass of this one can make up for. A candidate counts as not
     failing after `repeats` verdicts without the symptom.
     """
-    if verdict.symptom is None or judge.backend.passes is None:
+    if verdict.symptom is None or judge.backend.passes is None or judge.target.get(AGAINST):
         return None
     config = failing_config(verdict, judge)
     baseline = judge.configs[0]

@@ -235,8 +235,8 @@ def stages(config: Config) -> tuple[Config, ...]:
 
 
 def fired(run: Run) -> tuple[str, ...]:
-    """List what was applied in order: passes by subsystem and name, lowerings by node."""
-    return tuple(line.removeprefix(APPLIES) for line in run.log if line.startswith(APPLIES))
+    """List what was applied, as it first was: passes by subsystem and name, lowerings by operator."""
+    return tuple(dict.fromkeys(line.removeprefix(APPLIES) for line in run.log if line.startswith(APPLIES)))
 
 
 def suspects(run: Run) -> tuple[str, ...]:

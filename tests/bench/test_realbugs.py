@@ -74,7 +74,7 @@ def test_the_score_is_one_table_for_the_terminal_and_the_page_with_what_other_to
     bugs = BUGS[:2]
     rows = [{"id": bug.id, "check.seen": True, "reduce.is_least": False} for bug in bugs]
     (tmp_path / bugs[0].id).mkdir()
-    (tmp_path / bugs[0].id / PEERS).write_text('{"extractor": "3 nodes, 9 checks"}')
+    (tmp_path / bugs[0].id / PEERS).write_text('{"extractor": [3, 9, 1.5, ""]}')
     lines = cells(rows, tmp_path)
     write_page(tmp_path, bugs, rows, lines)
     page = (tmp_path / "score.html").read_text()

@@ -169,7 +169,7 @@ def _shared() -> dict[str, list[TyperOption]]:
     every = [each for command in commands().values() for each in options(command)]
     times = Counter(_key(each) for each in every)
     by_key = {_key(each): each for each in reversed(every)}
-    common = [key for key, each in by_key.items() if each.rich_help_panel == PANEL]
+    common = [key for key, each in by_key.items() if each.rich_help_panel == PANEL and times[key] > 2]
     leaves = sum(not isinstance(each, TyperGroup) for each in commands().values())
     usual = [key for key in common if times[key] > 0.9 * leaves]  # the others take them without a use
     groups = {

@@ -222,7 +222,7 @@ def test_a_real_bug_reduces_to_one_operator(script, target, op, tmp_path):
     case, checks = reduced(tmp_path, script, Target(target))
     assert case.measure.ops == (op,)
     assert checks <= 25
-    assert all(np.size(value) == 1 for value in case.inputs.values())
+    assert all(np.size(value) <= 2 for value in case.inputs.values())  # dims of 1 are spread
 
 
 def accepting_all(search: Search, fails: Callable[[GraphSubject], bool] = lambda found: True) -> GraphSubject:

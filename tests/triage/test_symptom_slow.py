@@ -2,19 +2,25 @@
 
 import importlib
 import json
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from corpus.target import Target
 from oracles.backends import backends
 from oracles.judge import Judge
-from oracles.verdict import Outcome
+from oracles.numerics.compare import Tolerance
+from oracles.verdict import Config, Outcome, Phase, Run, Status
 from tests.helpers import commands
 from tests.helpers.models import model_of
 from tests.reducer.driving import case_of
+from triage.claims.claim import Claim, Expectation
+from triage.projects import project_of
+from triage.repro.script import write_script
 
 Crux = Callable[..., tuple[int, dict[str, object]]]
 CHAIN = " ".join(f"t{at + 1} = Tanh (t{at})" for at in range(6))
@@ -56,6 +62,24 @@ def test_so_is_one_that_another_release_runs_faster(crux, slowed, model):
     code, found = crux("check", model, "--target", against, "--symptom", "slow=10")
     assert (code, found["symptom"]) == (1, "perf | execute | slower | another release | optimised")
     assert "slower than all of onnxruntime" in str(found["title"])
+
+
+@pytest.mark.parametrize(("factor", "code"), [("1e-9", 1), ("1e9", 0)])
+def test_its_script_asks_both_interpreters_for_their_times_and_compares_the_ratio(factor, code, tmp_path):
+    timed = (("level", "all"), ("slower", factor))
+    here, other = Config("all", timed), Config("all of onnxruntime X", (*timed, ("python", sys.executable)))
+    passing, failing = (
+        Run(each, Status.OK, Phase.EXECUTE, {"y": np.zeros((4, 64), np.float32)}, execute_seconds=seconds)
+        for each, seconds in ((other, 1e-5), (here, 9e-5))
+    )
+    claimed = Expectation(project_of("ort"), Outcome.PERF, failing, passing)
+    script = write_script(case_of(model_of(MODEL)), Claim(claimed, "slow", Tolerance(), 60.0, 1 << 32))
+    (tmp_path / "repro.py").write_text(script)
+    done = subprocess.run(
+        [sys.executable, tmp_path / "repro.py"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, "us: " in done.stdout) == (code, True), done.stderr
+    assert claimed.slowness == "9.0 times the CPU time of onnxruntime X"
 
 
 @pytest.mark.parametrize("words", [("slow=80",), ("slow",)])

@@ -10,6 +10,7 @@ from difflib import SequenceMatcher
 
 from corpus.errors import UserError
 from oracles.numerics.compare import Tolerance, compare_outputs
+from oracles.optional import FACTOR, SLOWER
 from oracles.probes.memory import UNINITIALISED
 from oracles.text.normalise import name_operators, parse_message, template, unwrap, without_instructions
 from oracles.verdict import Config, Mark, Outcome, Run, Status, Verdict
@@ -119,6 +120,20 @@ class Expectation:
         return any(each is not None and each.dtype.kind not in "biuU" for each in tensors)
 
     @property
+    def times(self) -> float:
+        """How many times the CPU time of the other run a slow one takes at least."""
+        return float(str(self.failing.config.get(FACTOR) or SLOWER))
+
+    @property
+    def slowness(self) -> str:
+        """How much slower a run is than the other, in words."""
+        assert self.passing is not None
+        other = self.passing_label.partition(" of ")[2] or "an un-optimised one"
+        return (
+            f"{self.failing.execute_seconds / self.passing.execute_seconds:.1f} times the CPU time of {other}"
+        )
+
+    @property
     def is_by_chance(self) -> bool:
         """Whether it hangs on what fresh memory holds, so that a run without the failure says nothing."""
         return self.memory == UNINITIALISED
@@ -198,12 +213,19 @@ def _expected(
         raise UserError(f"what the oracle {asked_by!r} finds cannot be told by a script of plain runs yet")
     if verdict.outcome is Outcome.MISMATCH:
         return _mismatch(verdict, tolerance, project)
+    if verdict.outcome is Outcome.PERF:
+        return Expectation(project, verdict.outcome, _once(verdict.runs[1]), _once(verdict.runs[0]))
     failing = next((run for run in _failed(verdict) if run.status is STATUSES.get(verdict.outcome)), None)
     if failing is None:
         raise UserError(f"{verdict.title}: no run of this shows it, so no script of plain runs can either")
     passing = next((run for run in verdict.runs if run.is_ok), None)
     fragment = longest_fragment(failing.message, names) if failing.status is Status.EXCEPTION else ""
     return Expectation(project, verdict.outcome, failing, passing, fragment)
+
+
+def _once(run: Run) -> Run:
+    """A run that was measured often, by the name of its configuration."""
+    return replace(run, config=replace(run.config, label=run.config.label.partition(", ")[0]))
 
 
 def _mismatch(verdict: Verdict, tolerance: Tolerance, project: Project) -> Expectation:

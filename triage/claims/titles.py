@@ -284,6 +284,8 @@ def _effect(expectation: Expectation, tolerance: Tolerance, needed: Sequence[str
         return _said(run.error, run.message, needed)
     if expectation.outcome is Outcome.MISMATCH:
         return _difference(expectation, tolerance)
+    if expectation.outcome is Outcome.PERF:
+        return expectation.slowness
     return f"{expectation.outcome.value} {while_doing(run, expectation.project)}"
 
 

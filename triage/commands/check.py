@@ -40,7 +40,7 @@ Targets = Annotated[
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("check")(as_command(CaseOptions, check))
+    app.command("check")(as_command(CaseOptions, check, heeded=("symptom",)))
 
 
 def check(

@@ -72,7 +72,7 @@ Thorough = Annotated[
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("reduce")(as_command(CaseOptions, reduce))
+    app.command("reduce")(as_command(CaseOptions, reduce, heeded=("symptom",)))
 
 
 def reduce(

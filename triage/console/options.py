@@ -124,7 +124,7 @@ class CaseOptions(StoreOptions):
         _option(
             "--symptom",
             metavar="slow",
-            text="slow=N alone: N times (2) the CPU time un-optimised, or of @against=PYTHON.",
+            text="slow=N: N times (2) the CPU time un-optimised or @against.",
         ),
     ] = ""
 
@@ -283,15 +283,23 @@ class Command:
             return self._function(options, **given)
 
 
+OF_FEW = ("symptom",)
+"""Shared options that only the help of commands which heed them lists."""
+
+
 def as_command(
-    options: type[StoreOptions], function: Callable[..., int], *, unsaid: tuple[str, ...] = ()
+    options: type[StoreOptions],
+    function: Callable[..., int],
+    *,
+    unsaid: tuple[str, ...] = (),
+    heeded: tuple[str, ...] = (),
 ) -> Callable[..., int]:
     """The function as a command, whose result is the exit code.
 
     `unsaid` are shared options that mean nothing to it: every command takes them, and its help leaves them
-    out.
+    out. `heeded` are those of few commands that mean something to this one.
     """
-    return Command(options, function, unsaid)
+    return Command(options, function, (*unsaid, *(each for each in OF_FEW if each not in heeded)))
 
 
 def _hidden(parameter: inspect.Parameter) -> inspect.Parameter:

@@ -72,6 +72,8 @@ def _happened(expectation: Expectation, package: str, runs: Sequence[Run]) -> st
         return f"With {package} two runs {in_words(run.config, expectation.project)} give different results."
     if expectation.outcome is Outcome.MISMATCH:
         return _happened_to_values(expectation, package)
+    if expectation.outcome is Outcome.PERF:
+        return f"{package} takes {expectation.slowness}, {in_words(run.config, expectation.project)}."
     what = {
         Outcome.CRASH: f"dies of {signal_text(run)}",
         Outcome.EXCEPTION: "raises an exception",

@@ -5,6 +5,7 @@ import base64
 import inspect
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -91,7 +92,7 @@ WORDS_MARK = "# (the words)\n\n\n"
 IMPORTS_MARK = "# (imports)"
 STANDARD = (
     *("base64", "ctypes", "os", "platform", "re", "signal", "struct", "subprocess", "sys", "tempfile"),
-    "traceback",
+    *("time", "traceback"),
 )
 MOST_FOLDED = 1_000
 """Elements of an input whose values may fix the type of an output."""
@@ -196,7 +197,17 @@ def _claim_fields(claim: Claim) -> dict[str, Any]:
         "atol": claim.tolerance.atol,
         "seconds": claim.seconds,
         "memory": claim.memory,
+        "times": expectation.times,
+        "other_python": _from_home(str(expectation.passing.config.get("python") or ""))
+        if expectation.outcome is Outcome.PERF and expectation.passing
+        else "",
     }
+
+
+def _from_home(path: str) -> str:
+    """A path that does not name who wrote the script."""
+    home = f"{Path.home()}/"
+    return f"~/{path.removeprefix(home)}" if path.startswith(home) else path
 
 
 def _passing(expectation: Expectation) -> str | None:

@@ -7,13 +7,13 @@ lowering of a node whether to leave that one out. Its answer is replaced by ours
 import json
 import re
 import sys
-from collections import Counter
 from contextlib import contextmanager
 from typing import Any, Callable, Iterator  # noqa: UP035 (Python 3.8)  # noqa: UP035 (Python 3.8)
 
 import torch
 from torch._inductor import compile_fx, config
 from torch._inductor.compiler_bisector import CompilerBisector
+from torch._inductor.virtualized import V
 
 from oracles.worker.timing import rounds
 from oracles.worker.torch.graph import (
@@ -151,20 +151,21 @@ def decomposed(wholly: bool) -> Iterator[None]:
 
 
 def _decider(disabled: frozenset[str], log: bool) -> Callable[..., bool]:
-    """Stands in for the bisector: True for what is to be left out. The same name again gets a number."""
-    counts: Counter[str] = Counter()
+    """Stands in for the bisector: True for what is to be left out, wherever it is applied."""
 
     def is_disabled(cls: Any, backend: str, subsystem: str, debug_info: Any = None) -> bool:
-        name = f"{subsystem}.{_word(debug_info)}"
-        counts[name] += 1
-        if counts[name] > 1:
-            name = f"{name}#{counts[name]}"
+        name = f"{subsystem}.{_operator() if subsystem == 'lowerings' else _word(debug_info)}"
         if name not in disabled and log:
             sys.stderr.write(f"{APPLIES} {name}\n")
             sys.stderr.flush()
         return name in disabled
 
     return is_disabled
+
+
+def _operator() -> str:
+    """What is lowered now: a node's own name has a number, which is another one in a smaller program."""
+    return str(V.current_node.target.overloadpacket.__name__)
 
 
 def _word(debug_info: Any) -> str:

@@ -1,20 +1,26 @@
 """`python -m tests.bench.realbugs.peers OUT [ID…]` reduces the same models by what else people have.
 
-Polygraphy's `debug reduce`, in both modes or those of `CRUX_PEER_MODES`, onnx's extractor with bisection
+Polygraphy's `debug reduce` in both modes, onnx's extractor with bisection
 over the nodes' order, and Shrink Ray over the model's text. All ask one process on the bug's release, and are
-given the recorded values of what they cut. `OUT` is a folder of `score`, whose table takes the results.
+given the recorded values of what they cut; each may take `CRUX_PEER_SECONDS` of CPU time a bug. `OUT` is a
+folder of `score`, whose table takes the results; `OUT/peers.md` says who is ahead, bug by bug.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -23,33 +29,86 @@ from onnx.utils import Extractor
 
 from tests.bench.realbugs.bug import Bug
 from tests.bench.realbugs.bugs import BUGS
-from tests.bench.realbugs.score import PEERS, python_of
+from tests.bench.realbugs.score import PEERS, Row, python_of, table, told
 
 WANTED = ("polygraphy==0.53.6", "onnx_graphsurgeon", "shrinkray")
 SERVER = Path(__file__).with_name("peer_server.py")
-SECONDS = float(os.environ.get("CRUX_PEER_SECONDS", "900"))
-MODES = os.environ.get("CRUX_PEER_MODES", "bisect,linear").split(",")
+SECONDS = float(os.environ.get("CRUX_PEER_SECONDS", "60"))
 
 
 def main(out: Path, ids: list[str]) -> None:
-    """Print a row for each bug: nodes and checks of each tool, beside crux's."""
-    tools = _installed(out / "polygraphy")
+    """Print a row for each bug: nodes, checks and CPU seconds of each tool, beside crux's."""
+    tools = _installed(out / "tools")
     polygraphy, shrinkray = tools / "polygraphy", tools / "shrinkray"
     named = {
-        **{f"polygraphy {mode}": _by_polygraphy(polygraphy, mode) for mode in MODES},
+        "polygraphy bisect": _by_polygraphy(polygraphy, "bisect"),
         "extractor": _by_extractor,
+        "polygraphy linear": _by_polygraphy(polygraphy, "linear"),
         "Shrink Ray": _by_shrink_ray(shrinkray),
     }
-    heads = ["bug", "crux", *named]
-    print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
-    for bug in BUGS:
-        row = out / bug.id / "row.json"
-        if row.exists() and bug.target == "ort" and (not ids or bug.id in ids):
-            ours = json.loads(row.read_text())
-            left = {name: _reduced(bug, out / bug.id, tool) for name, tool in named.items()}
-            (out / bug.id / PEERS).write_text(json.dumps(left))
-            cells = [f"{ours.get('reduce.nodes')} nodes, {ours.get('reduce.checks')} checks", *left.values()]
-            print(f"| {bug.id} | {' | '.join(cells)} |", flush=True)
+    for name, tool in named.items():
+        for bug in BUGS:
+            row = out / bug.id / "row.json"
+            if row.exists() and bug.target == "ort" and (not ids or bug.id in ids):
+                _ask(bug, out / bug.id, name, tool)
+    lines = compared(out, list(named))
+    (out / "peers.md").write_text(table(lines))
+    print(table(lines))
+
+
+def _ask(bug: Bug, folder: Path, name: str, tool: Tool) -> None:
+    """Let a tool reduce a bug's model, unless it has."""
+    kept = folder / PEERS
+    left = json.loads(kept.read_text()) if kept.exists() else {}
+    if name not in left:
+        left[name] = _reduced(bug, folder, tool)
+        kept.write_text(json.dumps(left))
+        print(bug.id, name, told(left[name]), flush=True)
+
+
+COUNTED = {"nodes": 0, "checks": 1, "CPU s": 2}
+
+
+def compared(out: Path, tools: Sequence[str]) -> list[list[str]]:
+    """By tool on how many bugs it leaves the least, and by column how often crux is ahead, equal, behind.
+
+    Checks and seconds are compared where both left the same number of nodes.
+    """
+    found = {bug.id: out / bug.id for bug in BUGS if (out / bug.id / PEERS).exists()}
+    rows = {name: json.loads((folder / "row.json").read_text()) for name, folder in found.items()}
+    left = {name: json.loads((folder / PEERS).read_text()) for name, folder in found.items()}
+    lines = [["tool", "bugs", "at least", *(f"crux {word}: {key}" for key in COUNTED for word in WORDS)]]
+    least = sum(row["reduce.is_least"] for row in rows.values())
+    lines.append(["crux", str(len(rows)), str(least), *[""] * len(lines[0][3:])])
+    for tool in tools:
+        pairs = [(row, left[name][tool]) for name, row in rows.items() if tool in left[name]]
+        least = sum(nodes is not None and nodes <= row["reduce.least"] for row, (nodes, *_) in pairs)
+        lines.append(
+            [tool, str(len(pairs)), str(least), *_shares([(_ours(row), other) for row, other in pairs])]
+        )
+    return lines
+
+
+def _ours(row: Row) -> list[Any]:
+    return [row.get(f"reduce.{key}") for key in ("nodes", "checks", "cpu")]
+
+
+WORDS = ("ahead", "equal", "behind")
+MOST = 1 << 30
+
+
+def _shares(pairs: Sequence[tuple[Sequence[Any], Sequence[Any]]]) -> Iterator[str]:
+    for at in COUNTED.values():
+        fair = [(one, other) for one, other in pairs if at == 0 or one[0] == other[0] is not None]
+        gaps = [
+            (MOST if other[at] is None else other[at]) - (MOST if one[at] is None else one[at])
+            for one, other in fair
+        ]
+        yield from (
+            str(sum(gap > 0 for gap in gaps)),
+            str(sum(gap == 0 for gap in gaps)),
+            str(sum(gap < 0 for gap in gaps)),
+        )
 
 
 def _installed(folder: Path) -> Path:
@@ -64,20 +123,50 @@ def _installed(folder: Path) -> Path:
     return folder.absolute() / "bin"
 
 
-Ask = Callable[[Path], bool]
-Tool = Callable[[Path, Path, Path, Ask], Path | None]
+@dataclass(frozen=True)
+class Work:
+    """What a tool is given: a folder, the script that asks of a model, and what ends it at the bound."""
+
+    folder: Path
+    script: Path
+    ask: Callable[[Path], bool]
+    server: int
+
+    def run(self, command: Sequence[str | Path]) -> bool:
+        """Whether a program ended by itself within the bound, with what it has the server do."""
+        before = _spent(self.server) + time.process_time()
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        process = subprocess.Popen(command, cwd=self.folder, start_new_session=True, **quiet)  # type: ignore[call-overload]
+        while process.poll() is None:
+            if _spent(process.pid) + _spent(self.server) + time.process_time() - before > SECONDS:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+                return False
+            time.sleep(0.1)
+        return True
 
 
-def _reduced(bug: Bug, folder: Path, tool: Tool) -> str:
-    """What a tool leaves of a bug's model and how often it asked."""
+def _spent(process: int) -> float:
+    """The CPU seconds of a process and of its children that ended."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
+Tool = Callable[[Path, Work], Path | None]
+
+
+def _reduced(bug: Bug, folder: Path, tool: Tool) -> tuple[int | None, int, float, str]:
+    """The nodes that a tool leaves of a bug's model, its questions, CPU seconds, and how it ended."""
     work = (folder / "peer").absolute()
     work.mkdir(exist_ok=True)
     np.savez(work / "values.npz", **_values(folder))
-    with _asked(bug, folder, work) as ask:
-        left = tool((folder / "model.onnx").absolute(), work, work / "ask.sh", ask)
+    with _asked(bug, folder, work) as given:
+        before = sum(os.times()[:4]) + _spent(given.server)
+        left = tool((folder / "model.onnx").absolute(), given)
+        spent = sum(os.times()[:4]) + _spent(given.server) - before
     checks = len((work / "log").read_text().splitlines())
-    size = str(len(onnx.load(left).graph.node)) if left is not None and left.exists() else "no"
-    return f"{size} nodes, {checks} checks"
+    size = len(onnx.load(left).graph.node) if left is not None and left.exists() else None
+    return size, checks, round(spent, 1), "stopped" if spent >= SECONDS else ""
 
 
 def _values(folder: Path) -> dict[str, np.ndarray]:
@@ -97,7 +186,7 @@ def _values(folder: Path) -> dict[str, np.ndarray]:
 
 
 @contextmanager
-def _asked(bug: Bug, folder: Path, work: Path) -> Iterator[Ask]:
+def _asked(bug: Bug, folder: Path, work: Path) -> Iterator[Work]:
     """A process on the bug's release that says of a model whether it fails in the same way."""
     for name in ("question", "answer", "log"):
         (work / name).unlink(missing_ok=True)
@@ -105,67 +194,85 @@ def _asked(bug: Bug, folder: Path, work: Path) -> Iterator[Ask]:
     os.mkfifo(work / "answer")
     (work / "log").touch()
     (work / "ask.sh").write_text(f'echo "$1" > {work}/question; read r < {work}/answer; exit $r\n')
-    command = [python_of(bug, bug.release), SERVER, work, (folder / "model.onnx").absolute()]
+    other = python_of(bug, bug.against) if bug.against else sys.executable
+    command = [
+        python_of(bug, bug.release),
+        SERVER,
+        work,
+        (folder / "model.onnx").absolute(),
+        bug.outcome,
+        other,
+    ]
+
+    def ask(path: Path) -> bool:
+        return subprocess.run(["sh", work / "ask.sh", path], check=False).returncode == 1
+
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as server:
         try:
-            yield lambda path: subprocess.run(["sh", work / "ask.sh", path], check=False).returncode == 1
+            ask(folder.absolute() / "model.onnx")  # the server has started by then
+            (work / "log").write_text("")
+            yield Work(work, work / "ask.sh", ask, server.pid)
         finally:
             server.kill()
 
 
 def _by_polygraphy(tool: Path, mode: str) -> Tool:
-    def reduce(model: Path, work: Path, script: Path, ask: Ask) -> Path | None:
-        left = work / f"{mode}.onnx"
+    def reduce(model: Path, work: Work) -> Path | None:
+        left = work.folder / f"{mode}.onnx"
         left.unlink(missing_ok=True)
         command = [tool, "debug", "reduce", model, "-o", left, "--mode", mode, "--hide-fail-output"]
-        check = ["--check", "sh", script, "polygraphy_debug.onnx"]
-        try:
-            subprocess.run([*command, *check], cwd=work, capture_output=True, timeout=SECONDS, check=False)
-        except subprocess.TimeoutExpired:
-            return None
-        return left
+        check = ["--check", "sh", work.script, "polygraphy_debug.onnx"]
+        return left if work.run([*command, *check]) else None
 
     return reduce
 
 
-TEXT = """
-import subprocess, sys
-import onnx.parser
-try:
-    model = onnx.parser.parse_model(sys.stdin.read())
-    onnx.checker.check_model(model, full_check=True)
-except Exception:
-    sys.exit(2)
-onnx.save(model, "text.onnx")
-sys.exit(subprocess.run(["sh", "ask.sh", "text.onnx"]).returncode != 1)
-"""
-"""Exits with 0 where the text of a model that onnx's checker takes fails in the same way."""
-
-
 def _by_shrink_ray(tool: Path) -> Tool:
-    """The least text, by a reducer that knows no models."""
+    """The least text, by a reducer that knows no models; what is no model costs it a question to us alone."""
 
-    def reduce(model: Path, work: Path, script: Path, ask: Ask) -> Path | None:
-        (work / "text.py").write_text(TEXT)
-        (work / "model.txt").write_text(onnx.printer.to_text(onnx.load(model)))
-        test, left_text = work / "text.sh", work / "left.txt"
+    def reduce(model: Path, work: Work) -> Path | None:
+        folder = work.folder
+        (folder / "model.txt").write_text(onnx.printer.to_text(onnx.load(model)))
+        test, left_text = folder / "text.sh", folder / "left.txt"
         left_text.unlink(missing_ok=True)
-        test.write_text(f"#!/bin/sh\ncd {work} && exec {sys.executable} text.py\n")
+        test.write_text(
+            f'#!/bin/sh\ncd {folder}; cat > text.txt; echo > text-question; read r < text-answer; exit "$r"\n'
+        )
         test.chmod(0o755)
+        for name in ("text-question", "text-answer"):
+            (folder / name).unlink(missing_ok=True)
+            os.mkfifo(folder / name)
+        threading.Thread(target=_answer_texts, args=(work,), daemon=True).start()
         command = [tool, "--parallelism", "1", "--timeout", "20", "--target", left_text, test]
-        with suppress(subprocess.TimeoutExpired):  # the best so far lies in the file by then
-            command = [*command, work / "model.txt"]
-            subprocess.run(command, cwd=work, capture_output=True, timeout=SECONDS, check=False)
+        work.run([*command, folder / "model.txt"])  # the best so far lies in the file when it is ended
         if not left_text.exists():
             return None
-        left = work / "text-left.onnx"
+        left = folder / "text-left.onnx"
         onnx.save(onnx.parser.parse_model(left_text.read_text()), left)
         return left
 
     return reduce
 
 
-def _by_extractor(model: Path, work: Path, script: Path, ask: Ask) -> Path | None:
+def _answer_texts(work: Work) -> None:
+    """Say of texts, one after another, whether they are models that fail in the same way."""
+    while True:
+        (work.folder / "text-question").read_text()
+        (work.folder / "text-answer").write_text(f"{int(not _fails_as_text(work))}\n")
+
+
+def _fails_as_text(work: Work) -> bool:
+    path = work.folder / "text.onnx"
+    try:
+        model = onnx.parser.parse_model((work.folder / "text.txt").read_text())
+        onnx.checker.check_model(model, full_check=True)
+    except Exception:  # no model, in whichever way
+        return False
+    onnx.save(model, path)
+    return work.ask(path)
+
+
+def _by_extractor(model: Path, work: Work) -> Path | None:
     """The shortest beginning that fails, then its shortest end, each by bisection."""
     whole = onnx.load(model)
     extractor, nodes = Extractor(onnx.shape_inference.infer_shapes(whole)), list(whole.graph.node)
@@ -175,7 +282,7 @@ def _by_extractor(model: Path, work: Path, script: Path, ask: Ask) -> Path | Non
         made = {name for node in nodes[first : last + 1] for name in node.output}
         read = {name for node in nodes[first : last + 1] for name in node.input if name} - made
         part = extractor.extract_model(sorted(read - weights), [name for name in nodes[last].output if name])
-        path = work / "part.onnx"
+        path = work.folder / "part.onnx"
         onnx.save(part, path)
         return path
 
@@ -183,12 +290,12 @@ def _by_extractor(model: Path, work: Path, script: Path, ask: Ask) -> Path | Non
     try:
         while low < high:
             middle = (low + high) // 2
-            low, high = (low, middle) if ask(saved(0, middle)) else (middle + 1, high)
+            low, high = (low, middle) if work.ask(saved(0, middle)) else (middle + 1, high)
         last, low, high = high, 0, high
         while low < high:
             middle = (low + high + 1) // 2
-            low, high = (middle, high) if ask(saved(middle, last)) else (low, middle - 1)
-        return saved(low, last) if ask(saved(low, last)) else None
+            low, high = (middle, high) if work.ask(saved(middle, last)) else (low, middle - 1)
+        return saved(low, last) if work.ask(saved(low, last)) else None
     except Exception:  # whatever the extractor cannot cut
         return None
 

@@ -248,8 +248,14 @@ def cells(rows: Sequence[Row], folder: Path) -> list[list[str]]:
 
 def _peers(folder: Path) -> dict[str, str]:
     path = folder / PEERS
-    told: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
-    return told
+    kept = json.loads(path.read_text()) if path.exists() else {}
+    return {tool: told(each) for tool, each in kept.items()}
+
+
+def told(left: Sequence[Any]) -> str:
+    """What a tool left, in words: nodes, checks, CPU seconds, how it ended."""
+    nodes, checks, seconds, end = left
+    return f"{'no' if nodes is None else nodes} nodes, {checks} checks, {seconds:g} s {end}".rstrip()
 
 
 def table(lines: Sequence[Sequence[str]]) -> str:

@@ -34,12 +34,12 @@ def model(tokens, NAMES):
     hidden = tokens
     for weights in W[:4]:
         hidden = layer(hidden, weights)
-    zero = (hidden * 0.0).amax()
+    zero = (hidden * 0.0).reshape(-1).amax(0)
 MIXED
     found = bug(NAMES)
     found = found if isinstance(found, (list, tuple)) else [found]
     for each in found:
-        hidden = hidden + torch.tanh(each.to(torch.float32).reshape(-1).amax())
+        hidden = hidden + torch.tanh(each.to(torch.float32).reshape(-1).amax(0))
     for weights in W[4:]:
         hidden = layer(hidden, weights)
     return hidden, *found
