@@ -86,8 +86,8 @@ class Target:
 
 
 def is_before(release: str, other: str) -> bool:
-    """Whether a release is older than another: by its numbers; `1.31.1.post0` is not before `1.31.1`."""
-    return numbers(release) < numbers(other)
+    """Whether a release is older: a nightly build is before its release, `1.31.1.post0` is not."""
+    return order_of(release) < order_of(other)
 
 
 def numbers(release: str) -> tuple[int, ...]:

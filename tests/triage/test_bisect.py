@@ -365,6 +365,16 @@ def test_releases_are_those_that_pip_finds_for_an_interpreter_that_is_here(index
     assert {each.minor for each in offer.runnable.values()} == {OWN}
 
 
+def test_nightly_builds_are_bisected_where_an_end_of_the_range_is_one_and_come_before_their_release(index):
+    nightly = ("1.10.0.dev20260102", "1.10.0.dev20260301")
+    for version in ("1.9.0", *nightly, "1.10.0"):
+        write_wheel(index, "sample", version)
+    wanted = Range.parse(f"{nightly[0]}..1.10.0")
+    offered = list_releases("sample", wanted).runnable
+    assert [each for each in offered if wanted.holds(each)] == [*nightly, "1.10.0"]
+    assert list(list_releases("sample", Range("1.9.0", "1.10.0")).runnable) == ["1.9.0", "1.10.0"]
+
+
 def test_environments_are_made_once_with_a_numpy_that_works_and_pruned_by_size(index, tmp_path):
     for name, versions in {"sample": ("1.0", "2.0"), "numpy": ("1.26", "2.3")}.items():
         for version in versions:

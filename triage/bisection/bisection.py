@@ -15,7 +15,7 @@ from typing import Any
 
 from corpus.case import Case
 from corpus.errors import UserError
-from corpus.target import Target, numbers
+from corpus.target import Target, order_of
 from oracles.backends import backends, find_backend
 from triage.bisection.environments import Unavailable
 from triage.bisection.package_index import list_releases
@@ -148,7 +148,7 @@ class Bisection:
         chosen = [face] if face in self.shown else list(self.shown)
         every = [each for name in chosen if name is not None for each in self.intervals(name)]
         holding = [each for each in every if _holds(each, self.wanted)]
-        return max(holding or every, key=lambda each: numbers(each.last_bad), default=None)
+        return max(holding or every, key=lambda each: order_of(each.last_bad), default=None)
 
 
 def bisect_releases(
@@ -249,7 +249,7 @@ def document(found: Bisection, others: Mapping[str, str]) -> dict[str, Any]:
         "tried": [{**found.sightings[each].document, "shows": found.faces[places[each]]} for each in tried],
         "failures": [_face_document(found, face) for face in found.shown],
         "changes": [_change_document(found, *change) for change in changes(found.faces)],
-        "skipped": [{"release": each, "why": skipped[each]} for each in sorted(skipped, key=numbers)],
+        "skipped": [{"release": each, "why": skipped[each]} for each in sorted(skipped, key=order_of)],
     }
 
 
@@ -281,7 +281,7 @@ def _change_document(found: Bisection, one: int, other: int) -> dict[str, Any]:
 def _holds(interval: Interval, release: str) -> bool:
     if not release:
         return False
-    return numbers(interval.first_bad) <= numbers(release) <= numbers(interval.last_bad)
+    return order_of(interval.first_bad) <= order_of(release) <= order_of(interval.last_bad)
 
 
 def _first(others: Mapping[str, str]) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 from corpus import processes
 from corpus.errors import UserError
 from corpus.reading import Fields, Text, cache_folder, held_to, read_json, write_fresh
-from corpus.target import Range, is_early, numbers, order_of
+from corpus.target import Range, is_early, order_of
 
 Minor = tuple[int, int]
 OLDEST_MINOR: Minor = (3, 8)
@@ -63,16 +63,20 @@ class Offer:
 def list_releases(package: str, wanted: Range) -> Offer:
     """Every release with a wheel for this machine; raises `UserError` where the index has none at all.
 
-    Where crux's own interpreter can run both ends of the range, no other one is looked for.
+    Where crux's own interpreter can run both ends of the range, no other one is looked for. Nightly builds
+    and candidates are among them where an end of the range is one.
     """
+    early = ("--pre",) if any(map(is_early, (wanted.oldest, wanted.newest))) else ()
     own = _examine(Path(sys.executable))
     if own is not None and wanted.oldest and wanted.newest:
-        releases = _ask_index(package, own.minor)
+        releases = _ask_index(package, own.minor, early)
         if {wanted.oldest, wanted.newest} <= {release.partition("+")[0] for release in releases}:
             return choose_interpreters(package, {own.minor: own}, {own.minor: releases})
     here = {each.minor: each for each in find_interpreters()}
     minors = {*here, *((3, minor) for minor in range(OLDEST_MINOR[1], NEWEST_MINOR[1] + 1))}
-    return choose_interpreters(package, here, {minor: _ask_index(package, minor) for minor in sorted(minors)})
+    return choose_interpreters(
+        package, here, {minor: _ask_index(package, minor, early) for minor in sorted(minors)}
+    )
 
 
 def find_interpreters() -> tuple[Interpreter, ...]:
@@ -96,7 +100,7 @@ def choose_interpreters(
     if not by_release:
         raise UserError(f"{package}: the package index has no release of it with a wheel for this machine")
     runnable, others = {}, {}
-    for release in sorted(by_release, key=numbers):
+    for release in sorted(by_release, key=order_of):
         minors = by_release[release]
         nearest = min((each for each in minors if each in here), key=_from_own, default=None)
         if nearest is None:
