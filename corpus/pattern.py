@@ -4,6 +4,8 @@ A pattern is kept as one `.onnx` file, so that any tool opens it; what else is k
 model's `metadata_props`. A dim of an input that has a name may be of any size, the same one wherever the name
 stands; every other dim, every type and every constant is what the pass looks for (OATest §3.2.1: an abstract
 pattern keeps the structure and lets go of the sizes).
+
+A pattern of a graph is a document of its format (`NAME.relax.json`), and its facts hold what else is known.
 """
 
 from __future__ import annotations
@@ -14,14 +16,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import onnx
 
 from corpus.errors import UserError
 from corpus.formats.onnx import check, parse
+from corpus.graphs.format import canonical as canonical_graph
+from corpus.graphs.program import GraphProgram, parse_program
 from corpus.onnx.canonical import canonical
 from corpus.onnx.model_file import read_model_bytes
 from corpus.outputs import put
+from corpus.reading import read_bytes
+from corpus.values import Shape
 
 FOLDER = Path(__file__).with_name("patterns")
 SUFFIX = ".onnx"
@@ -153,3 +160,64 @@ def load_patterns(folder: Path = FOLDER) -> Iterator[Pattern]:
     if not paths:
         raise UserError(f"{folder}: holds no patterns ({SUFFIX} files); `crux patterns extract` makes them")
     yield from map(load_pattern, paths)
+
+
+GRAPHS = FOLDER / "relax"
+GRAPH_SUFFIX = ".relax.json"
+_KEY = "pattern"
+_KEYS = frozenset({"backend", "pass", "origin", "types", "ranges"})
+
+
+@dataclass(frozen=True)
+class GraphPattern:
+    """`types` are those of the program's tensors by name, `fires` the pass that changes it.
+
+    `ranges` are the least and the greatest value that each input had in the program it was taken out of: an
+    index beyond would read what is not there.
+    """
+
+    backend: str
+    fires: str
+    origin: str
+    program: GraphProgram
+    types: Mapping[str, tuple[str, Shape]]
+    ranges: Mapping[str, tuple[float, float]]
+
+    @cached_property
+    def digest(self) -> str:
+        """The same for two patterns that differ in names and in where they come from only."""
+        told = f"{self.backend}\0{self.fires}\0".encode()
+        return hashlib.sha256(told + canonical_graph(self.program)).hexdigest()
+
+    @property
+    def name(self) -> str:
+        """The pass, and a digest of the program; a file's name."""
+        return f"{re.sub(r'[^0-9A-Za-z_]', '_', self.fires)[:80]}-{self.digest[:10]}"
+
+    def save(self, folder: Path) -> Path:
+        """Write it into a folder, under its own name."""
+        told = {
+            "backend": self.backend,
+            "pass": self.fires,
+            "origin": self.origin,
+            "ranges": {name: list(each) for name, each in self.ranges.items()},
+            "types": {name: [dtype, list(dims)] for name, (dtype, dims) in self.types.items()},
+        }
+        path = folder / f"{self.name}{GRAPH_SUFFIX}"
+        facts = {**self.program.facts, _KEY: told}
+        put(path, replace(self.program, facts=facts).to_bytes())
+        return path
+
+
+def load_graph_patterns(folder: Path) -> Iterator[GraphPattern]:
+    """Yield the patterns of a folder, by name; UserError for a file that is none."""
+    for path in sorted(folder.glob(f"*{GRAPH_SUFFIX}")):
+        program = parse_program(read_bytes(path, _MOST_BYTES), "relax", str(path))
+        facts: dict[str, Any] = dict(program.facts)
+        told = facts.pop(_KEY, None)
+        if not isinstance(told, dict) or not told.keys() >= _KEYS:
+            raise UserError(f"{path}: no pattern; crux patterns extract writes them")
+        types = {name: (str(dtype), tuple(dims)) for name, (dtype, dims) in told["types"].items()}
+        ranges = {name: (float(low), float(high)) for name, (low, high) in told["ranges"].items()}
+        backend, fires, origin = (str(told[key]) for key in ("backend", "pass", "origin"))
+        yield GraphPattern(backend, fires, origin, replace(program, facts=facts), types, ranges)

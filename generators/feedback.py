@@ -20,8 +20,7 @@ from typing import Any
 
 from corpus.errors import UserError
 from corpus.reading import Fields, members
-from generators.pools import EMPTY, Pool, Trial
-from generators.reach import NOWHERE, NewlyReached, Reach
+from generators.pools import EMPTY, NOWHERE, NewlyReached, Pool, Reach, Trial
 
 GROWTH, LONGEST = 8, 1024
 """An epoch is this fraction of the blocks before it; at least one block, at most the second number.

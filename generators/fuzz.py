@@ -15,8 +15,7 @@ from corpus.case import Case
 from generators.feedback import NOTHING, CoverageSnapshot, operators
 from generators.legality import blamed
 from generators.mixture import DrawnCase
-from generators.pools import Trial, trial_of
-from generators.reach import NewlyReached
+from generators.pools import NewlyReached, Trial, trial_of
 from generators.seeds import BLOCK, Shard, blocks_of
 from oracles.native.watching import Met
 from oracles.verdict import Outcome, Verdict

@@ -39,8 +39,7 @@ from generators.language.profile import UNLIMITED, Budget, Counts
 from generators.language.values import RandomSource
 from generators.legality import ANYTHING, Legality, forms_of
 from generators.mutations.modes import MODE_SHARES, Mode, mode_of
-from generators.pools import Bred
-from generators.reach import ALONE, NATIVE, Lineage
+from generators.pools import ALONE, NATIVE, Bred, Lineage
 from generators.seeds import BLOCK, Shard
 from generators.sequences import long_sequences, sequences
 from generators.strategies import DEFAULT, find_strategy, find_taught

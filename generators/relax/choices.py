@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from corpus.graphs.pattern import GraphPattern
+from corpus.pattern import GraphPattern
 from generators.relax.operator import Asking, Call, Operator, Tensor
 
 Result = Callable[[Asking], Tensor]

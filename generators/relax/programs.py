@@ -15,8 +15,8 @@ import numpy as np
 from corpus.case import Case, Remark
 from corpus.errors import UserError
 from corpus.graphs.format import renamed, symbols
-from corpus.graphs.pattern import GraphPattern
 from corpus.graphs.program import Binding, GraphProgram, Input, graph_of_json, graph_to_json, parted
+from corpus.pattern import GraphPattern
 from corpus.values import Tensor as Array
 from generators.language.profile import UNLIMITED, Budget, Counts
 from generators.language.values import RandomSource

@@ -31,7 +31,7 @@ from generators.language.emit import Made, language_of, write_model
 from generators.language.profile import UNLIMITED, Budget, bytes_of, draw_profile, qualified_name
 from generators.language.scope import Scope
 from generators.language.values import RandomSource
-from generators.reach import DEEPEST, Lineage
+from generators.pools import DEEPEST, Lineage
 from generators.strategies import find_strategy, untaught
 from oracles.operators import all_operators
 from oracles.relation.operator import Operator

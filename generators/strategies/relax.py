@@ -16,8 +16,8 @@ import numpy as np
 
 from corpus.case import Case
 from corpus.errors import UserError
-from corpus.graphs.pattern import FOLDER, GraphPattern, load_graph_patterns
 from corpus.load import open_case
+from corpus.pattern import GRAPHS, GraphPattern, load_graph_patterns
 from generators.feedback import CoverageSnapshot
 from generators.language.emit import language_of
 from generators.language.profile import Budget
@@ -32,7 +32,7 @@ _PLAIN = ("operator", "variable", "alias", "pair", "cast", "helper", "branch", "
 
 def around(seeds: Sequence[int], nodes: int, source: Path | None, budget: Budget) -> Iterator[RelaxProgram]:
     """A program a seed, with a pattern wherever one has room, in dataflow blocks: most passes look there."""
-    policy = policy_of(_patterns_of(source or FOLDER))
+    policy = policy_of(_patterns_of(source or GRAPHS))
     for seed in seeds:
         yield make_program(seed, nodes, policy, budget)
 
@@ -65,7 +65,7 @@ def high_order(
     seeds: Sequence[int], nodes: int, lesson: CoverageSnapshot, budget: Budget
 ) -> Iterator[RelaxProgram]:
     """Yield a program a seed, in a context that the campaign knows, of the first order without one."""
-    policy = policy_of(_patterns_of(FOLDER))
+    policy = policy_of(_patterns_of(GRAPHS))
     for seed in seeds:
         bred = bred_of(seed, lesson.pool, "relax_high_order")
         first, *then = seeds_of(bred)

@@ -10,8 +10,6 @@ import os
 from contextlib import contextmanager
 from typing import Any, Callable, Iterator  # noqa: UP035 (Python 3.8)
 
-from oracles.worker.limits import run_tests
-
 Function = Any
 """Of tensors; what frameworks offer has no types here."""
 Lowering = Callable[[Any], Any]
@@ -226,6 +224,8 @@ MOST_BYTES = 4 << 20
 
 def documented(path: str, content: str) -> dict[str, Any]:
     """`models`: [test, pass or "", program in base64] each; `notes`: what went wrong, in words."""
+    from oracles.worker.limits import run_tests
+
     found: list[list[str]] = []
     made: list[Any] = []
 

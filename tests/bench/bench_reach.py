@@ -25,7 +25,7 @@ from generators.fuzz import Tested as OneTest
 from generators.fuzz import fuzz, judge_cases, nothing
 from generators.growth.grow import Program
 from generators.mixture import DrawnCase, Plan, make_tests
-from generators.reach import NATIVE, is_sampled
+from generators.pools import NATIVE, is_sampled
 from generators.seeds import BLOCK
 from oracles.backends import find_backend
 from oracles.judge import Judge

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from generators.feedback import CoverageSnapshot, arm, shares_by_reach, together
 from generators.mixture import DrawnCase, Plan, make_tests
-from generators.reach import ENOUGH, FADING, MOST, NATIVE, NOWHERE, Lineage, NewlyReached, Reach
+from generators.pools import ENOUGH, FADING, MOST, NATIVE, NOWHERE, Lineage, NewlyReached, Reach
 from generators.seeds import BLOCK
 from generators.strategies.mutate import lineage_of, of_lineage
 

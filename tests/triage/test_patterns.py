@@ -14,10 +14,17 @@ from onnx import parser
 from corpus.case import Case
 from corpus.errors import UserError
 from corpus.formats.relax import FORMAT
-from corpus.graphs.pattern import FOLDER as GRAPHS
-from corpus.graphs.pattern import GraphPattern, load_graph_patterns
 from corpus.graphs.program import REF, Binding, Graph, GraphProgram, Input
-from corpus.pattern import FOLDER, Pattern, load_pattern, load_patterns, read_pattern
+from corpus.pattern import (
+    FOLDER,
+    GRAPHS,
+    GraphPattern,
+    Pattern,
+    load_graph_patterns,
+    load_pattern,
+    load_patterns,
+    read_pattern,
+)
 from corpus.target import Target
 from generators.language.profile import UNLIMITED
 from generators.patterns import is_sound, recipe_of

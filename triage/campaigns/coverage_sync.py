@@ -12,7 +12,7 @@ from corpus.target import Target
 from generators.feedback import NOTHING, CoverageSnapshot, FeedbackSchedule, earned, together
 from generators.fuzz import Sighted, Tested, lesson_of, nothing
 from generators.mixture import DrawnCase
-from generators.reach import NewlyReached
+from generators.pools import NewlyReached
 from generators.seeds import BLOCK, Shard
 from oracles.backends import find_backend
 from oracles.judge import Judge

@@ -19,7 +19,7 @@ from generators.fuzz import Tally, Tested, fuzz
 from generators.language.emit import language_of
 from generators.legality import Legality, known_refusals
 from generators.mixture import PLAN, Plan, make_tests
-from generators.reach import NATIVE
+from generators.pools import NATIVE
 from oracles.backends import find_backend
 from oracles.judge import Judge
 from oracles.sandbox.executor import split

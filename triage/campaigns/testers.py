@@ -36,7 +36,7 @@ from generators.fuzz import (
 )
 from generators.legality import ANYTHING, Legality
 from generators.mixture import Plan, make_tests
-from generators.reach import NATIVE, is_sampled
+from generators.pools import NATIVE, is_sampled
 from generators.seeds import BLOCK
 from oracles.judge import Judge
 from oracles.native.watching import Met, Watch

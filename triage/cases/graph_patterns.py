@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from corpus.case import Case
-from corpus.graphs.pattern import GraphPattern
 from corpus.graphs.program import REF, Binding, Graph, GraphProgram, Input
+from corpus.pattern import GraphPattern
 from corpus.values import Shape, Tensor
 from generators.relax.programs import make_program
 from generators.strategies.relax import policy_of

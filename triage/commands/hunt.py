@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from triage.console.options import RARE, CaseOptions, Known, as_command
+from triage.console.options import CaseOptions, Known, as_command, rare
 from triage.console.output import Document, emit, say, table
 from triage.console.program_options import (
     MIXED,
@@ -46,14 +46,7 @@ Tests = Annotated[
     int, typer.Option("--tests", metavar="N", help="Test at most N programs; 0 is no bound.", min=0)
 ]
 Cost = Annotated[
-    float,
-    typer.Option(
-        "--cost",
-        metavar="MINUTES",
-        rich_help_panel=RARE,
-        help="CPU minutes that it may use, in all; 0 is no bound.",
-        min=0.0,
-    ),
+    float, rare("--cost", "MINUTES", "CPU minutes that it may use, in all; 0 is no bound.", min=0.0)
 ]
 Targets = Annotated[
     str, typer.Option("--targets", metavar="A,B", help="Several targets: time goes where new bugs are.")
@@ -64,16 +57,7 @@ Resume = Annotated[
         "--resume", help="Go on with the database's campaign, which is usual; exit 2 if none is there."
     ),
 ]
-Disk = Annotated[
-    float,
-    typer.Option(
-        "--disk",
-        metavar="GB",
-        rich_help_panel=RARE,
-        help="What the database may take; 0 is without a limit.",
-        min=0.0,
-    ),
-]
+Disk = Annotated[float, rare("--disk", "GB", "What the database may take; 0 is without a limit.", min=0.0)]
 Latest = Annotated[
     bool,
     typer.Option("--latest", help="Hunt on the newest release of the package index, which crux installs."),
@@ -81,17 +65,7 @@ Latest = Annotated[
 Serve = Annotated[
     bool, typer.Option("--serve", help="Show the hunt on a page while it runs, to this machine only.")
 ]
-Port = Annotated[
-    int,
-    typer.Option(
-        "--port",
-        metavar="N",
-        rich_help_panel=RARE,
-        help="Where --serve listens; 0 is any free one.",
-        min=0,
-        max=65535,
-    ),
-]
+Port = Annotated[int, rare("--port", "N", "Where --serve listens; 0 is any free one.", min=0, max=65535)]
 Out = Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="Where the bundles go.")]
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.console.options import RARE, CaseOptions, StoreOptions, as_command, next_command
+from triage.console.options import CaseOptions, StoreOptions, as_command, next_command, rare
 from triage.console.output import Document, emit, quoted, say, table
 
 if TYPE_CHECKING:
@@ -30,15 +30,7 @@ Check = Annotated[
     str | None,
     typer.Option("--check", metavar="CMD", help="Judge by a command; {} is the candidate's model.onnx."),
 ]
-CheckExit = Annotated[
-    int,
-    typer.Option(
-        "--check-exit",
-        metavar="N",
-        rich_help_panel=RARE,
-        help="The exit code of --check that means interesting.",
-    ),
-]
+CheckExit = Annotated[int, rare("--check-exit", "N", "The exit code of --check that means interesting.")]
 Also = Annotated[
     str | None, typer.Option("--also", metavar="CMD", help="A command that must exit with 0 as well.")
 ]
@@ -61,12 +53,7 @@ Private = Annotated[
 ]
 
 Thorough = Annotated[
-    bool,
-    typer.Option(
-        "--thorough",
-        rich_help_panel=RARE,
-        help="At the end ask for every subset of few nodes, whatever it takes.",
-    ),
+    bool, rare("--thorough", None, "At the end ask for every subset of few nodes, whatever it takes.")
 ]
 
 

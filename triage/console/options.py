@@ -35,6 +35,11 @@ def _option(*names: str, text: str = "", **settings: Any) -> Any:
     return typer.Option(*names, help=text, rich_help_panel=PANEL, **settings)
 
 
+def rare(name: str, metavar: str | None, text: str, **bounds: Any) -> Any:
+    """An option that few people need: the help lists it apart."""
+    return typer.Option(name, metavar=metavar, help=text, rich_help_panel=RARE, **bounds)
+
+
 class Color(StrEnum):
     """When colours are used."""
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.console.options import RARE
+from triage.console.options import rare
 
 if TYPE_CHECKING:
     from generators.language.profile import Budget
@@ -42,30 +42,14 @@ Strategy = Annotated[
     ),
 ]
 NativeCoverage = Annotated[
-    bool,
-    typer.Option(
-        "--native-coverage",
-        rich_help_panel=RARE,
-        help="Watch which code of the target the tests meet (x86-64).",
-    ),
+    bool, rare("--native-coverage", None, "Watch which code of the target the tests meet (x86-64).")
 ]
 Cluster = Annotated[
-    str,
-    typer.Option(
-        "--cluster",
-        metavar="ADDRESS",
-        rich_help_panel=RARE,
-        help="Test on a Ray cluster; local starts one here. -j says how wide.",
-    ),
+    str, rare("--cluster", "ADDRESS", "Test on a Ray cluster; local starts one here. -j says how wide.")
 ]
 Part = Annotated[
     str,
-    typer.Option(
-        "--shard",
-        metavar="I/N",
-        rich_help_panel=RARE,
-        help="Test one of N parts of the seeds, in a database of its own: for arrays of jobs.",
-    ),
+    rare("--shard", "I/N", "Test one of N parts of the seeds, in a database of its own: for arrays of jobs."),
 ]
 Source = Annotated[
     Path | None,
@@ -84,44 +68,14 @@ Modes = Annotated[
     ),
 ]
 
-MaxFlops = Annotated[
-    int | None,
-    typer.Option(
-        "--max-flops", metavar="N", rich_help_panel=RARE, help="Operations of one run, at most.", min=1
-    ),
-]
-MaxBytes = Annotated[
-    int | None,
-    typer.Option(
-        "--max-bytes",
-        metavar="N",
-        rich_help_panel=RARE,
-        help="Bytes of all values together, at most.",
-        min=64,
-    ),
-]
-MaxDim = Annotated[
-    int | None, typer.Option("--max-dim", metavar="N", rich_help_panel=RARE, help="The largest dim.", min=1)
-]
+MaxFlops = Annotated[int | None, rare("--max-flops", "N", "Operations of one run, at most.", min=1)]
+MaxBytes = Annotated[int | None, rare("--max-bytes", "N", "Bytes of all values together, at most.", min=64)]
+MaxDim = Annotated[int | None, rare("--max-dim", "N", "The largest dim.", min=1)]
 MaxDepth = Annotated[
-    int | None,
-    typer.Option(
-        "--max-depth",
-        metavar="N",
-        rich_help_panel=RARE,
-        help="Operators in a chain, each reading the last.",
-        min=1,
-    ),
+    int | None, rare("--max-depth", "N", "Operators in a chain, each reading the last.", min=1)
 ]
 MaxMs = Annotated[
-    float | None,
-    typer.Option(
-        "--max-ms",
-        metavar="N",
-        rich_help_panel=RARE,
-        help="Milliseconds of one run at most, estimated.",
-        min=0.02,
-    ),
+    float | None, rare("--max-ms", "N", "Milliseconds of one run at most, estimated.", min=0.02)
 ]
 
 

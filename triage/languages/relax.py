@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from corpus.case import Case
-from corpus.graphs.pattern import GraphPattern
 from corpus.graphs.program import GraphProgram, PrimFunc
+from corpus.pattern import GraphPattern
 from corpus.tir.script import function_lines
 from oracles.judge import Judge
 from oracles.verdict import Run

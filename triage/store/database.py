@@ -14,13 +14,14 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self
 
 from corpus.errors import UserError
 from corpus.reading import held_to, parse_json
 from triage.store.blobs import Blobs, files_of
-from triage.store.schema import MIGRATIONS, NAME, is_current, migrations
+from triage.store.schema import MIGRATIONS, NAME, apply, is_current, migrations
 
 if TYPE_CHECKING:
     from corpus.case import Case
@@ -336,7 +337,7 @@ def must_be_ours(opened: sqlite3.Connection, path: Path) -> None:
         names = steps_of(opened) if _STEPS in found else set()
     finally:
         opened.execute("ROLLBACK")
-    ours = [step.__name__ for step in MIGRATIONS]
+    ours = [*MIGRATIONS]
     if unknown := sorted(names - set(ours)):
         raise UserError(
             f"{path}: made by a newer crux (it knows the step {unknown[0][:60]!r}); use that release"
@@ -387,6 +388,6 @@ def _own_tables(found: Schema) -> Schema:
 def schema_after(count: int) -> Schema:
     """The schema after the first `count` of our steps."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as made:
-        for step in MIGRATIONS[:count]:
-            step(cast(Any, made))  # they only execute statements, which a plain connection does as well
+        for statements in islice(MIGRATIONS.values(), count):
+            apply(statements, made)
         return schema_of(made)

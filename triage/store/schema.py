@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -119,13 +121,6 @@ CREATE INDEX events_by_subject ON events (subject);
 """
 
 
-def create_tables(db: Database) -> None:
-    """The tables for cases, failures, clusters, signatures, runs and events."""
-    for statement in TABLES.split(";"):
-        if statement.strip():
-            db.execute(statement)
-
-
 SIMILARITIES = """
 CREATE TABLE similarities (
     first TEXT NOT NULL REFERENCES signatures (digest),
@@ -140,13 +135,6 @@ ALTER TABLE clusters ADD COLUMN note TEXT NOT NULL DEFAULT '';
 ALTER TABLE clusters ADD COLUMN renamed INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE failures ADD COLUMN release TEXT NOT NULL DEFAULT '';
 """
-
-
-def compare_signatures(db: Database) -> None:
-    """Distances between signatures, pins, notes and titles of clusters."""
-    for statement in SIMILARITIES.split(";"):
-        if statement.strip():
-            db.execute(statement)
 
 
 TALLIES = (
@@ -296,17 +284,6 @@ VIEWS = (
 """The tables as a person reads them."""
 
 
-def ask_at_scale(db: Database) -> None:
-    """Counts and the index of words, kept by triggers; views for persons."""
-    for statement in (*TALLIES, *SEARCH, *RECORDS, *REWRITES, *VIEWS):
-        db.execute(statement)
-
-
-def find_waiting(db: Database) -> None:
-    """The failures of one status in the order of their ids, without sorting all of them."""
-    db.execute("CREATE INDEX failures_in_order ON failures (status)")
-
-
 READABLE = (
     """CREATE VIEW bugs AS
        SELECT printf('C%04d', clusters.id) AS bug, clusters.title, clusters.status, clusters.note,
@@ -333,14 +310,6 @@ READABLE = (
 """Times to the minute, releases only where they are known."""
 
 
-def read_well(db: Database) -> None:
-    """Views of bugs and failures with short times and names."""
-    for name in ("bugs", "failure_list"):
-        db.execute(f"DROP VIEW {name}")
-    for statement in READABLE:
-        db.execute(statement)
-
-
 CAUSES = (
     """CREATE TABLE faces (
         failure INTEGER PRIMARY KEY REFERENCES failures (id),
@@ -362,12 +331,6 @@ CAUSES = (
     "CREATE INDEX explanations_by_bug ON explanations (bug)",
 )
 """Reduced failures that follow from another one, and failures that a reduced one explains."""
-
-
-def follow_causes(db: Database) -> None:
-    """Add the tables of causes: which failure follows from which, and which a known bug explains."""
-    for statement in CAUSES:
-        db.execute(statement)
 
 
 CAMPAIGNS = (
@@ -394,12 +357,6 @@ CAMPAIGNS = (
 """What campaigns learn: by block, and what their first blocks taught together (compressed JSON)."""
 
 
-def remember_campaigns(db: Database) -> None:
-    """Add the tables of what campaigns learn."""
-    for statement in CAMPAIGNS:
-        db.execute(statement)
-
-
 ARMS = (
     """CREATE TABLE arms (
         campaign INTEGER NOT NULL REFERENCES campaigns (id),
@@ -411,12 +368,6 @@ ARMS = (
     ) WITHOUT ROWID""",
 )
 """The tests and earnings of each strategy and mode of a campaign after a number of blocks."""
-
-
-def tell_arms(db: Database) -> None:
-    """Add the table of what a campaign's strategies and modes earned."""
-    for statement in ARMS:
-        db.execute(statement)
 
 
 NATIVE = (
@@ -457,12 +408,6 @@ NATIVE = (
 """What tests met of a target's own code: bits by build (compressed), counts by file, points over time."""
 
 
-def cover_native_code(db: Database) -> None:
-    """Add the tables of the coverage of a target's own code."""
-    for statement in NATIVE:
-        db.execute(statement)
-
-
 WATCHES = (
     """CREATE TABLE watches (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -490,12 +435,6 @@ WATCHES = (
 """What releases showed of known cases, and what became of each since the release before."""
 
 
-def watch_releases(db: Database) -> None:
-    """Add the tables of watched releases."""
-    for statement in WATCHES:
-        db.execute(statement)
-
-
 REFUSALS = (
     """CREATE TABLE refusals (
         package TEXT NOT NULL,
@@ -505,12 +444,6 @@ REFUSALS = (
     ) WITHOUT ROWID""",
 )
 """What a release was seen to refuse: operators with the element types of their operands and results."""
-
-
-def remember_refusals(db: Database) -> None:
-    """Add the table of what releases refuse."""
-    for statement in REFUSALS:
-        db.execute(statement)
 
 
 SEEN = (
@@ -564,12 +497,6 @@ SEEN = (
 """Points over time, what arms cost, and what each part of a hunt was chosen for and gained."""
 
 
-def see_campaigns(db: Database) -> None:
-    """Add the tables that screens and pages of campaigns are drawn from."""
-    for statement in SEEN:
-        db.execute(statement)
-
-
 NEWEST = (
     "ALTER TABLE reports ADD COLUMN newest TEXT NOT NULL DEFAULT ''",
     "ALTER TABLE reports ADD COLUMN fixed TEXT NOT NULL DEFAULT ''",
@@ -578,34 +505,33 @@ NEWEST = (
 """The newest release that a report tried, the one that shows the bug no more; what decided a reduction."""
 
 
-def follow_newest(db: Database) -> None:
-    """Add what reports say of the newest release, and by which algorithms a failure was reduced."""
-    for statement in NEWEST:
-        db.execute(statement)
+def _each(statements: str) -> tuple[str, ...]:
+    return tuple(each for each in statements.split(";") if each.strip())
 
 
-MIGRATIONS = (
-    create_tables,
-    compare_signatures,
-    ask_at_scale,
-    find_waiting,
-    read_well,
-    follow_causes,
-    remember_campaigns,
-    cover_native_code,
-    tell_arms,
-    watch_releases,
-    remember_refusals,
-    see_campaigns,
-    follow_newest,
-)
+MIGRATIONS: Mapping[str, Sequence[str]] = {
+    "create_tables": _each(TABLES),
+    "compare_signatures": _each(SIMILARITIES),
+    "ask_at_scale": (*TALLIES, *SEARCH, *RECORDS, *REWRITES, *VIEWS),
+    "find_waiting": ("CREATE INDEX failures_in_order ON failures (status)",),
+    "read_well": ("DROP VIEW bugs", "DROP VIEW failure_list", *READABLE),
+    "follow_causes": CAUSES,
+    "remember_campaigns": CAMPAIGNS,
+    "cover_native_code": NATIVE,
+    "tell_arms": ARMS,
+    "watch_releases": WATCHES,
+    "remember_refusals": REFUSALS,
+    "see_campaigns": SEEN,
+    "follow_newest": NEWEST,
+}
+"""The statements of each step, by its name."""
 
 
 def is_current(connection: sqlite3.Connection) -> bool:
     """Whether every migration was applied: asked at every start, for which sqlite_utils takes too long."""
     try:
         rows = connection.execute("SELECT name FROM _sqlite_migrations WHERE migration_set = ?", (NAME,))
-        return {step.__name__ for step in MIGRATIONS} <= {name for (name,) in rows}
+        return MIGRATIONS.keys() <= {name for (name,) in rows}
     except sqlite3.OperationalError:  # no such table yet
         return False
 
@@ -615,6 +541,12 @@ def migrations() -> Migrations:
     from sqlite_utils import Migrations
 
     steps = Migrations(NAME)
-    for step in MIGRATIONS:
-        steps(name=step.__name__)(step)
+    for name, statements in MIGRATIONS.items():
+        steps(name=name)(partial(apply, statements))
     return steps
+
+
+def apply(statements: Sequence[str], db: Database | sqlite3.Connection) -> None:
+    """Execute the statements of a step."""
+    for statement in statements:
+        db.execute(statement)
