@@ -160,8 +160,9 @@ def _distance(left: Tensor, right: Tensor) -> NDArray[np.float64]:
 
 
 def _side(of_baseline: Tensor, of_other: Tensor) -> str:
-    against_other = float((of_other > CLEAR * of_baseline).mean())
-    against_baseline = float((of_baseline > CLEAR * of_other).mean())
+    with np.errstate(over="ignore"):
+        against_other = float((of_other > CLEAR * of_baseline).mean())
+        against_baseline = float((of_baseline > CLEAR * of_other).mean())
     if max(against_other, against_baseline) < ENOUGH:
         return NEITHER
     return OPTIMISED if against_other >= against_baseline else UN_OPTIMISED

@@ -22,6 +22,7 @@ from triage.bugs.failures import mark_explained, record_failure, record_reductio
 from triage.causes.consequences import Finding, Root, find_root
 from triage.causes.cores import Sites, form_of, ill_typed, share_a_kernel, site_of_crash
 from triage.causes.explaining import Bug, Explanation, by_symptom, counting, explain, operators_of
+from triage.clustering.grouping import BEFORE_REDUCTION
 from triage.store.causes import (
     count_explained,
     explained_by,
@@ -297,6 +298,7 @@ Rank: TypeAlias = tuple[bool, bool, int, int, int]
 class Selection:
     """Chooses the next failure to reduce, and knows when there is none worth it.
 
+    One that was named as it was met, by the words of a known issue, is not worth it once its bug is reduced.
     A failure that holds all operators of a reduced case of the same symptom is presumed to be that bug again,
     unless checks have said that it is none that is known (`is_refuted`, by the failure's number).
     """
@@ -342,6 +344,8 @@ class Selection:
 
     def _rank(self, failure: Failure, reduced: list[Failure], done: int) -> Rank | None:
         """The less, the more promising; None where enough of its symptom are `done`."""
+        if any(each.cluster == failure.cluster for each in reduced) and _is_named(self._store, failure):
+            return None
         alike = not self._is_refuted(failure.id) and self._known_bugs_in(failure, reduced) > 0
         specific = _is_specific(failure)
         if done >= (MOST_PRESUMED if alike or specific else MOST_NOVEL):
@@ -389,6 +393,11 @@ def _kind(failure: Failure) -> str:
     if failure.outcome == Outcome.CRASH.value:
         return SEPARATOR.join(failure.symptom.split(SEPARATOR)[:3])
     return failure.symptom
+
+
+def _is_named(store: Store, failure: Failure) -> bool:
+    """Whether more names a failure before its reduction than its symptom."""
+    return BEFORE_REDUCTION not in dict(get_signature(store, failure.signature).components)
 
 
 def _is_specific(failure: Failure) -> bool:
