@@ -1,6 +1,6 @@
 """A first look at many TIR programs together: which need a verdict of their own, and what they met.
 
-One worker compiles them as one library (`oracles/worker/tvm/tir/run.py`), which costs about a third of
+One worker compiles them as one library (`oracles/worker/tvm/tir/batch.py`), which costs about a third of
 one after the other. A program that ends well here gets its verdict from these runs; every other one is judged
 by itself, so no failure rests on what stood beside it.
 """

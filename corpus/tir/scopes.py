@@ -239,9 +239,19 @@ class _Checker:
             self._indices(buffer, expr.indices)
             _same(expr.dtype, _accessed_type(buffer, expr.indices), f"load of {buffer.name}")
         elif isinstance(expr, Call):
-            callee = expr.callee.removeprefix("@")
-            if callee != expr.callee and callee not in self._module.functions:
-                raise IllFormed(f"function {callee!r} is not there")
+            self._called(expr)
+
+    def _called(self, call: Call) -> None:
+        """A function of the module takes operands of its parameters' types; a buffer is passed by address."""
+        name = call.callee.removeprefix("@")
+        if name == call.callee:
+            return
+        if name not in self._module.functions:
+            raise IllFormed(f"function {name!r} is not there")
+        params = self._module.functions[name].params
+        wanted = [each.dtype for each in params if isinstance(each, Var)]
+        if len(wanted) == len(params) and wanted != [type_of(arg) for arg in call.args]:
+            raise IllFormed(f"function {name!r} is called with operands of other types than {wanted}")
 
     def _known(self, name: str) -> Buffer:
         if name not in self._scope.buffers:

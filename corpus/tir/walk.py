@@ -88,6 +88,12 @@ def expressions(node: Any) -> Iterator[Expr]:
     return (found for found in _walk(node, False) if isinstance(found, Expr))
 
 
+def called_functions(function: Function) -> list[str]:
+    """The functions of the module that a function calls, each once."""
+    calls = (expr.callee for expr in expressions(function.body) if isinstance(expr, Call))
+    return [*dict.fromkeys(callee[1:] for callee in calls if callee.startswith("@"))]
+
+
 def bodies(stmt: Stmt) -> Iterator[Body]:
     """The bodies that a statement holds; an else or an init that is not there is none."""
     held = (getattr(stmt, each.name) for each in FORMS[type(stmt)].bodies)

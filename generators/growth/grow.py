@@ -156,8 +156,10 @@ def guard(scope: Scope, operator: Operator, focus: Operand, room: int) -> Operan
 
 
 def finish(scope: Scope) -> Program:
-    """Build the program from the nodes and values in the scope."""
+    """Build the program from the nodes and values in the scope; an input that nothing reads is left out."""
     outputs = _outputs(scope)
+    read = {name for node in scope.nodes for name in node.uses}
+    scope.inputs = [each for each in scope.inputs if each[0].name in read or not read]
     types = {value.name: value.type for value in scope.pool}
     for operand, _ in scope.inputs:
         types[operand.name] = operand.type

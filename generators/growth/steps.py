@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from generators.language.scope import Scope, is_in_budget
+from generators.language.scope import Scope
 from generators.language.values import RandomSource
 from oracles.operators import all_operators, aten_operators
+from oracles.relation.edges import TYPE
 from oracles.relation.operator import Operator
 from oracles.relation.program import LAST_OPSET, Attribute, Call, DoesNotFit, DTypeFamily, Kind, Operand
 from oracles.relation.types import NUMPY, DType, Range, TensorType, is_float
@@ -49,9 +50,8 @@ class Steps:
 
     def put(self, operator: Operator, call: Call) -> Operand:
         """The first result of one more node."""
-        types, ranges = operator.infer(call), operator.bound(call)
-        fits = all(is_in_budget(*of, bounds) for of, bounds in zip(types, ranges, strict=True))
-        if self.room < 1 or not fits:
+        types, ranges = self.scope.results(operator, call)
+        if self.room < 1:
             raise DoesNotFit(operator.name)
         self.scope.afford(operator.kind, call, types)
         self.room -= 1
@@ -96,18 +96,18 @@ def away_from_zero(operand: Operand) -> bool:
 def apply(scope: Scope, operator: Operator, focus: Operand) -> bool:
     """Use the operator on the focus; False when it declines or its results leave the budget."""
     try:
-        call = operator.sample(scope, focus)
+        call = operator.sample(scope, scope.at_edge(operator, focus))
     except DoesNotFit:
         return False
+    finally:
+        scope.edges = TYPE
     return call is not None and place(scope, operator, call) is not None
 
 
 def place(scope: Scope, operator: Operator, call: Call) -> tuple[Operand, ...] | None:
     """Add the call as a node; None when a result leaves the budget."""
-    types, ranges = operator.infer(call), operator.bound(call)
-    if not all(is_in_budget(*of, bounds) for of, bounds in zip(types, ranges, strict=True)):
-        return None
     try:
+        types, ranges = scope.results(operator, call)
         scope.afford(operator.kind, call, types)
     except DoesNotFit:
         return None

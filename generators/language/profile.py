@@ -196,7 +196,17 @@ class Profile:
     binned: float = 0.0
     budget: Budget = UNLIMITED
 
+    @property
+    def is_wide(self) -> bool:
+        """Whether its floats may be huge and tiny, where operators bear that."""
+        return self.extreme >= _WIDE_FROM
 
+    def at_extremes(self) -> Profile:
+        """The leanings with far floats."""
+        return replace(self, extreme=max(self.extreme, _WIDE_FROM))
+
+
+_WIDE_FROM = 0.5
 BINS = ((1, 1), (1, 2), (2, 4), (4, 8), (8, 16), (16, 32), (32, 64), (64, 130))
 """Between two powers of two each: a size of a drawn one, so that ones and large sizes occur (NNSmith)."""
 
@@ -254,8 +264,8 @@ def _other_dtype(draws: RandomSource, realms: frozenset[DTypeFamily]) -> DType:
     return draws.pick(rare) if rare and draws.chance(0.6) else draws.weighted(ALL, _DTYPE_WEIGHTS)
 
 
-_LARGE_DIMS = (31, 32, 33, 63, 64, 65, 97, 127, 128, 129)
-"""Powers of two with their neighbours, and a prime."""
+_LARGE_DIMS = (11, 13, 15, 31, 32, 33, 63, 64, 65, 97, 127, 128, 129, 255, 256, 257, 263)
+"""Powers of two with their neighbours, and primes."""
 
 _DTYPE_WEIGHTS = tuple(
     {DType.F32: 12.0, DType.F64: 3.0, DType.F16: 1.0, DType.I32: 2.0, DType.I64: 2.0, DType.U8: 1.0}.get(

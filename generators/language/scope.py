@@ -13,6 +13,8 @@ import numpy as np
 from corpus.values import Tensor, Value
 from generators.language.profile import Profile, bytes_of, depth_of, depths_of, flops_of, steps_of
 from generators.language.values import RandomSource, draw, fixed
+from oracles.relation.edges import TYPE, reach
+from oracles.relation.operator import Operator
 from oracles.relation.program import (
     MAX_ELEMENTS,
     MAX_RANK,
@@ -30,6 +32,7 @@ from oracles.relation.types import (
     NUMPY,
     OPTIONALS,
     SEQUENCES,
+    TENSORS,
     DType,
     Range,
     Shape,
@@ -87,6 +90,8 @@ class Scope:
         self.shown: set[str] = set()
         self.enclosed: set[str] = set()
         self._names = 0
+        self.edges = TYPE
+        """Of the operator in hand: values to draw for its operands."""
         self.outer: Scope | None = None
         self.depth = 0
 
@@ -118,6 +123,16 @@ class Scope:
         """New operands are constants, and values that are there already are reused little."""
         profile = self.profile
         self.profile = replace(profile, inputs=0.0, unfixed=0.0, reuse=0.1)
+        try:
+            yield
+        finally:
+            self.profile = profile
+
+    @contextmanager
+    def at_extremes(self) -> Iterator[None]:
+        """Operators that bear it compute far values, whatever the program leans to."""
+        profile = self.profile
+        self.profile = profile.at_extremes()
         try:
             yield
         finally:
@@ -195,10 +210,17 @@ class Scope:
     # Operands
 
     def create(
-        self, dtype: DType, shape: Shape, within: Range | None = None, *, as_input: bool = False
+        self,
+        dtype: DType,
+        shape: Shape,
+        within: Range | None = None,
+        *,
+        as_input: bool = False,
+        near: Sequence[float] = (),
     ) -> Operand:
         """A new operand with drawn content: an input of the graph, an initializer or a Constant.
 
+        Its values are `near` some, else edges of the operator in hand as often as the program leans to those.
         Raises `DoesNotFit` when it would be too large.
         """
         if math.prod(shape) > MAX_ELEMENTS:
@@ -207,7 +229,10 @@ class Scope:
         draws = self.draws
         if dtype in SEQUENCES or dtype in OPTIONALS:
             return self._create_container(dtype, shape, within)
-        content = draw(draws, dtype, shape, within, draws.chance(self.profile.extreme))
+        if not near and draws.chance(self.profile.extreme):
+            edges = self.edges if draws.chance(0.5) else TYPE
+            near = self._bearable(edges.at(dtype, within), dtype)
+        content = draw(draws, dtype, shape, within, near)
         name = self.fresh_name()
         if as_input or draws.chance(self.profile.inputs):
             operand = Operand(name, dtype, shape, content.range)
@@ -216,6 +241,36 @@ class Scope:
             operand = self._store(name, dtype, shape, content.range, content.array)
         self.pool.append(operand)
         return operand
+
+    def _bearable(self, values: Sequence[float], dtype: DType) -> tuple[float, ...]:
+        """The values but huge ones, unless the program and the operator in hand may hold them."""
+        limit = reach(dtype) if self.profile.is_wide and self.edges.is_wide else extent(dtype)
+        return tuple(each for each in values if limit.low <= each <= limit.high)
+
+    def at_edge(self, operator: Operator, focus: Operand) -> Operand:
+        """The focus, or now and then a new value of its type in its place, of the operator's own edges."""
+        self.edges = operator.edges
+        if operator.edges is TYPE or not self.draws.chance(self.profile.extreme / 2):
+            return focus
+        own = operator.edges.values(focus.dtype) if focus.dtype in TENSORS else ()
+        if not own or not self.takes_inputs:
+            return focus
+        near = self._bearable((*own, *TYPE.at(focus.dtype, operator.domain)), focus.dtype)
+        return self.create(focus.dtype, focus.shape, near=near)
+
+    def results(self, operator: Operator, call: Call) -> tuple[Sequence[TensorType], Sequence[Range]]:
+        """The types and ranges of a call's results.
+
+        Raises `DoesNotFit` where they leave the budget, or where the operator may not bear a far operand.
+        """
+        is_wide = self.profile.is_wide and operator.is_wide
+        floats = (value for value in call.present if is_float(value.dtype))
+        if not is_wide and not all(value.range.is_within(extent(value.dtype)) for value in floats):
+            raise DoesNotFit("a far value")
+        types, ranges = operator.infer(call), operator.bound(call)
+        if not all(is_in_budget(*of, bounds, is_wide) for of, bounds in zip(types, ranges, strict=True)):
+            raise DoesNotFit(operator.name)
+        return types, ranges
 
     def _create_container(self, dtype: DType, shape: Shape, within: Range | None) -> Operand:
         """An input of the graph: no initializer holds one."""
@@ -381,10 +436,10 @@ def _suits(shape: Shape, other: Shape) -> bool:
     return math.prod(joined) <= MAX_ELEMENTS
 
 
-def is_in_budget(dtype: DType, shape: Shape, bounds: Range) -> bool:
+def is_in_budget(dtype: DType, shape: Shape, bounds: Range, is_wide: bool) -> bool:
     """Whether a result is small enough, empty dims taken for one, and finite with room to spare."""
     size = math.prod(shape) or math.prod(max(dim, 1) for dim in shape)
     if size > MAX_ELEMENTS or len(shape) > MAX_RANK + 1:
         return False
-    limit = extent(dtype)
+    limit = reach(dtype) if is_wide else extent(dtype)
     return not is_float(dtype) or (limit.low <= bounds.low and bounds.high <= limit.high)

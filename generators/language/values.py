@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import NamedTuple, TypeVar
 
-import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
@@ -125,32 +124,22 @@ class Content(NamedTuple):
     range: Range
 
 
-def hazards(dtype: DType) -> tuple[float, ...]:
-    """The values at which arithmetic of a type changes its character; finite ones only."""
-    if dtype in (BOOL, TEXT):
-        return ()
-    if is_float(dtype):
-        info = ml_dtypes.finfo(NUMPY[dtype])
-        tiny = (float(info.smallest_subnormal), float(info.tiny), -float(info.tiny))
-        return (-0.0, 0.0, *tiny, 0.5, -0.5, 1.0, -1.0, 1.5, 2.5, 1024.0, -1024.0)
-    low, high, _ = extent(dtype)
-    near = (low, low + 1, high - 1, high, 0, 1, 2)
-    return (*near, -1, -2) if low < 0 else near
-
-
 def draw(
-    draws: RandomSource, dtype: DType, shape: Shape, within: Range | None = None, hazardous: bool = False
+    draws: RandomSource,
+    dtype: DType,
+    shape: Shape,
+    within: Range | None = None,
+    near: Sequence[float] = (),
 ) -> Content:
-    """An array of the type inside the range; drawn from the hazards that lie in it where `hazardous`."""
+    """An array of the type inside the range; where there are values to be `near`, an array of those."""
     if dtype is BOOL:
         return _draw_truth(draws, shape)
     if dtype is TEXT:
         return _draw_text(draws, shape, within)
     bounds = within or extent(dtype)
-    if hazardous:
-        fitting = [value for value in hazards(dtype) if Range(value, value, abs(value)).is_within(bounds)]
-        if fitting:
-            return _draw_among(draws, dtype, shape, fitting)
+    if near:
+        some = draws.sample(near, min(draws.between(1, _FEW_EDGES), len(near)))
+        return _draw_among(draws, dtype, shape, some if draws.chance(0.5) else list(near))
     if draws.chance(_SPLAT_RATE if math.prod(shape) > 1 else _ROUND_RATE):
         fitting = [value for value in _SPLATS if _fits(dtype, value, bounds)]
         if fitting:
@@ -163,6 +152,10 @@ def draw(
     )
 
 
+_WHOLE_FROM = 2.0**52
+"""From here on there are no steps between floats."""
+_FEW_EDGES = 3
+"""Half of the arrays at edges hold no more different values: ranges stay narrow, so that more can follow."""
 _SMALL = 16
 """Elements that are faster looked at one by one."""
 
@@ -195,7 +188,9 @@ def _plain_range(draws: RandomSource, dtype: DType, bounds: Range) -> Range:
         usual = draws.pick(_FLOAT_RANGES)
     else:
         usual = draws.pick(_SIGNED_RANGES if extent(dtype).low < 0 else _UNSIGNED_RANGES)
-    bounds = _meet(bounds, extent(dtype))
+    limit = extent(dtype)
+    if bounds.low <= limit.high and bounds.high >= limit.low:
+        bounds = _meet(bounds, limit)
     met = _meet(usual, bounds)
     if met.low > met.high or met.magnitude < bounds.away:
         low = max(bounds.low, min(-bounds.away - 4, bounds.high - 4))
@@ -244,7 +239,7 @@ def _draw_floats(draws: RandomSource, dtype: DType, shape: Shape, bounds: Range)
     low, high, away = bounds
     step = draws.pick(_FLOAT_STEPS)
     array = low + (high - low) * (draws.words(math.prod(shape)) / 2.0**32)
-    if step:
+    if step and bounds.magnitude < _WHOLE_FROM:
         array = np.clip(np.round(array / step) * step, low, high)
     if away:
         array[np.abs(array) < away] = high if high >= away else low

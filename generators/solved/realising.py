@@ -106,14 +106,20 @@ class SketchScope(Scope):
     # Operands
 
     def create(
-        self, dtype: DType, shape: Shape, within: Range | None = None, *, as_input: bool = False
+        self,
+        dtype: DType,
+        shape: Shape,
+        within: Range | None = None,
+        *,
+        as_input: bool = False,
+        near: Sequence[float] = (),
     ) -> Operand:
         """A new operand of these sizes."""
         if math.prod(shape) > MAX_ELEMENTS:
             raise DoesNotFit(str(shape))
         before = len(self.inputs)
         with self.trace.paused():
-            made = super().create(dtype, shape, within, as_input=as_input)
+            made = super().create(dtype, shape, within, as_input=as_input, near=near)
         made = made._replace(range=Range(*(plain(x) if isinstance(x, Dim) else x for x in made.range)))
         self.pool[-1] = made
         has_sizes = within is not None and any(isinstance(bound, Dim) for bound in within)

@@ -6,6 +6,7 @@ program's values are such for most seeds; for the others they are small, as ever
 
 from collections.abc import Sequence
 
+import ml_dtypes
 import numpy as np
 
 from corpus.tir.program import make_inputs
@@ -19,6 +20,10 @@ _SHARE = 0.6
 _FEW = 0.35
 """How many elements of a buffer are small all the same: a program of extremes alone shows no others."""
 _FLOATS: Sequence[float] = (0.5, 1.5, 2.5, -0.5, -2.5, 0.49999997, 2048.5, 16777215.0, -0.0, 1e4, -3e4, 1e-4)
+_BEYOND = 0.15
+"""How many floats are tiny, huge, or a step beside a tie: most sums of such are those of the huge ones."""
+_NARROWER = {"float64": "float32", "float32": "float16", "float16": "float8_e4m3fn"}
+"""The type that a type's values lie between two of, where a cast has to choose."""
 
 
 def has_extremes(seed: int) -> bool:
@@ -60,7 +65,21 @@ def _sharpened(buffer: Buffer, value: Tensor, draws: RandomSource) -> Tensor:
             continue
         if is_integer(buffer.dtype):
             flat[place] = drawn_integer(draws, buffer.dtype)
-        elif buffer.dtype in ("float16", "float32", "float64"):
-            found = draws.pick(_FLOATS)
+        elif buffer.dtype in _NARROWER:
+            found = drawn_float(draws, buffer.dtype)
             flat[place] = found if buffer.dtype != "float16" or abs(found) < 65_000 else 2_049
     return flat.reshape(value.shape)
+
+
+def drawn_float(draws: RandomSource, dtype: str) -> float:
+    """A float of a type: mostly where integers round; else tiny, huge, or within a step of a narrower tie."""
+    if not draws.chance(_BEYOND):
+        return draws.pick(_FLOATS)
+    own, narrower = np.dtype(dtype).type, ml_dtypes.finfo(_NARROWER[dtype])
+    limits = np.finfo(own)
+    if draws.chance(0.4):
+        found = draws.pick((limits.smallest_subnormal, limits.tiny, limits.max, limits.max / 2, limits.eps))
+    else:
+        tie = own(1 + float(narrower.eps) * draws.pick((0.5, 1.5)))
+        found = draws.pick((np.nextafter(tie, own(0)), tie, np.nextafter(tie, own(4))))
+    return float(found) * draws.pick((1, 1, -1))

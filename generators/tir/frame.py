@@ -208,8 +208,10 @@ def is_within(module: Module, budget: Budget, seed: int) -> bool:
 
 
 def cost_of(module: Module) -> Cost | None:
-    """What a run of the first function costs; None if that depends on its arguments."""
+    """What a run of the first function costs; None if that depends on arguments, or on other functions."""
     function = module.main
+    if len(module.functions) > 1:
+        return None
     stmts = [*statements(function.body)]
     blocks = [each for each in stmts if isinstance(each, Block)]
     own = [each.buffer for each in stmts if isinstance(each, Alloc | Declare)]  # views, too

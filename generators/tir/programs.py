@@ -21,6 +21,7 @@ from generators.language.values import RandomSource
 from generators.pools import Bred
 from generators.sequences import Passes, draw_sequence
 from generators.tir.blocks import in_blocks, with_root
+from generators.tir.calls import outlined, with_open_sizes
 from generators.tir.extremes import has_extremes, inputs_of
 from generators.tir.frame import Names, is_within, start_of
 from generators.tir.mutators import all_mutators
@@ -47,6 +48,8 @@ _LOWERED = 0.12
 """How many programs start from an operator that TVM has lowered."""
 _STAGED, _SCHEDULED = 0.2, 0.6
 """How many programs start as a chain of blocks, and how many of all with named blocks are scheduled."""
+_CALLED, _OPEN = 0.15, 0.3
+"""How often a statement becomes a function, and how many programs have sizes that their caller decides."""
 _DOUBLED, _DOUBLES, _DOUBLED_FIRST = "doubled", "s_tir.InjectDoubleBuffer", 0.8
 """A mark, the pass that takes it, and how often that pass comes first: TVM's pipeline ends at most others."""
 
@@ -93,10 +96,23 @@ def make_program(
     module = _start(draws, seed, nodes, source, budget)
     for _ in range(draws.below(_MOST_MUTATIONS + 1)):
         module = mutated(draws, module, seed, budget)
-    if draws.chance(_IN_BLOCKS) and not has_blocks(module):
+    if not budget.is_limited:
+        module = _in_functions(draws, module, seed)
+    if draws.chance(_IN_BLOCKS) and not has_blocks(module) and len(module.functions) == 1:
         module = in_blocks(draws, module)
     steps = drawn_schedule(draws, module) if draws.chance(_SCHEDULED) else ()
     return TirProgram(module, inputs_of(module, seed), fitting((*steps, *_passes(draws, module)), module))
+
+
+def _in_functions(draws: RandomSource, module: Module, seed: int) -> Module:
+    """The module with parts of it in functions of their own, or with a size that only a caller knows."""
+    while draws.chance(_CALLED):
+        found = outlined(draws, module)
+        module = found if found is not None and is_sound(found, seed) else module
+    if draws.chance(_OPEN):
+        found = with_open_sizes(draws, module, seed)
+        module = found if is_sound(found, seed) else module
+    return module
 
 
 def _start(draws: RandomSource, seed: int, nodes: int, source: Path | None, budget: Budget) -> Module:

@@ -23,7 +23,7 @@ from corpus.tir.tree import (
     While,
 )
 from corpus.tir.types import integer_range, is_float, is_integer, pointer_to
-from corpus.tir.values import Binary, Buffer, BufferRef, Call, Const, Expr, Load, Var, literal
+from corpus.tir.values import Binary, Buffer, BufferRef, Call, Cast, Const, Expr, Load, Var, literal
 from corpus.tir.walk import statements
 from generators.language.profile import Budget
 from generators.language.values import RandomSource
@@ -104,9 +104,7 @@ class Maker:
         """Loops that store into every element of a buffer."""
         shape = static_shape(buffer) or ()
         loops = [Var(self.names.fresh("i")) for _ in shape]
-        for var, extent in zip(loops, shape, strict=True):
-            frame = frame.with_loop(Known(var, 0, extent - 1))
-        sampler = Sampler(self.draws, frame)
+        sampler = Sampler(self.draws, _over(frame, loops, shape))
         value = sampler.value(buffer.dtype, self.draws.between(1, self.limits.fuel))
         store = Store(buffer.name, tuple(loops), sampler.kept(value, buffer.dtype))
         return nested(loops, shape, (store,))
@@ -182,6 +180,41 @@ def _memory(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made:
         buffer = replace(buffer, strides=tuple(strides))
     filled = maker.filled(frame, buffer)
     return (Alloc(buffer), *filled), frame.with_buffer(buffer)
+
+
+def _narrow(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made | None:
+    """Memory of a few bits an element, filled, and read as elements of a buffer with arithmetic."""
+    draws = maker.draws
+    kind, wide = draws.pick((*_EIGHT_BITS, *_EIGHT_BITS, *_PACKED))
+    targets = [each for each in frame.buffers if usable(each) and is_float(each.dtype) >= is_float(wide)]
+    if not targets:
+        return None
+    memory, target = replace(maker.buffer("N"), dtype=kind), draws.pick(targets)
+    shape = static_shape(memory) or ()
+    loops, again = ([Var(maker.names.fresh("i")) for _ in shape] for _ in range(2))
+    value = Sampler(draws, _over(frame, loops, shape)).value(wide, draws.between(0, 2)).expr
+    value = _within(draws, value, wide) if is_float(wide) else value
+    places = Sampler(draws, _over(frame, again, shape)).indices(static_shape(target) or ())
+    read = Cast(target.dtype, Cast(wide, Load(memory.name, tuple(again), kind)))
+    fill, use = Store(memory.name, tuple(loops), Cast(kind, value)), Store(target.name, places, read)
+    return (Alloc(memory), *nested(loops, shape, (fill,)), *nested(again, shape, (use,))), frame
+
+
+def _over(frame: Frame, loops: Sequence[Var], shape: tuple[int, ...]) -> Frame:
+    """The frame within loops over these dims."""
+    for var, extent in zip(loops, shape, strict=True):
+        frame = frame.with_loop(Known(var, 0, extent - 1))
+    return frame
+
+
+_EIGHT_BITS = (("float8_e4m3fn", "float32"), ("float8_e5m2", "float16"))
+_PACKED = (("int4", "int32"), ("uint4", "int32"), ("int4", "int8"))
+
+
+def _within(draws: RandomSource, value: Expr, dtype: str) -> Expr:
+    """A float that eight bits hold, mostly a normal one: TVM keeps no other, and shows nothing else then."""
+    size = Binary("min", Call("fabs", (value,), dtype), literal(400, dtype))
+    return size if draws.chance(0.1) else Binary("max", size, literal(0.125, dtype))
 
 
 def _while(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made:
@@ -318,4 +351,5 @@ _SIMPLE: tuple[Form, ...] = (_store, _store, _store, _bind, _evaluate, _jump)
 _ALL: tuple[Form, ...] = (
     *(_store, _fill, _fill, _fill, _loop, _loop, _loop, _loop, _branch, _branch, _bind, _memory, _memory),
     *(_while, _assert, _assume, _reduction, _reduction, _again, _again, _lanes, _lanes, _view, _view, _jump),
+    *(_narrow, _narrow),
 )

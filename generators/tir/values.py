@@ -10,7 +10,7 @@ computed in more bits and brought back, divisors are kept from zero by an expres
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from corpus.tir.types import FLOATS, SIGNED, integer_range, is_bool, is_float, is_integer
+from corpus.tir.types import FLOATS, INTEGERS, SIGNED, integer_range, is_bool, is_float, is_integer
 from corpus.tir.values import Binary, Buffer, Call, Cast, Const, Expr, Load, Select, Unary, literal
 from generators.language.values import RandomSource
 from generators.tir.extremes import drawn_integer
@@ -356,5 +356,5 @@ def element_type(draws: RandomSource) -> str:
 def usable(buffer: Buffer) -> bool:
     """Whether expressions know what to do with a buffer: static dims, a plain element type."""
     shape = static_shape(buffer)
-    known = buffer.dtype in FLOATS or is_integer(buffer.dtype)
+    known = buffer.dtype in FLOATS | INTEGERS
     return shape is not None and all(shape) and known

@@ -34,7 +34,7 @@ def load() -> str:
 
     try:
         import oracles.worker.tvm.build
-        import oracles.worker.tvm.tir.run  # noqa: F401 (here, so that no worker has to)
+        import oracles.worker.tvm.tir.batch  # noqa: F401 (here, so that no worker has to)
     except (ImportError, AttributeError) as error:
         if tuple(map(int, tvm.__version__.split(".")[:2])) >= SINCE:
             raise
@@ -103,7 +103,8 @@ def run_tir(
 ) -> dict[str, Any]:
     """Build and run a module of PrimFuncs; with `batch` many of them together."""
     _must_have_ir()
-    from oracles.worker.tvm.tir.run import run_batch, run_program
+    from oracles.worker.tvm.tir.batch import run_batch
+    from oracles.worker.tvm.tir.run import run_program
     from oracles.worker.tvm.watch import configured, watched
 
     with watched(settings), configured(settings):

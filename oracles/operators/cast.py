@@ -3,6 +3,7 @@
 import math
 
 from oracles.relation.arithmetic import Arithmetic, Rounding, within_type
+from oracles.relation.edges import Edges, both, powers, ties
 from oracles.relation.open_checks import is_out_of_range
 from oracles.relation.operator import Inverse, Operator
 from oracles.relation.program import Call, Kind, Operand, Scope
@@ -131,6 +132,7 @@ def _converted(focus: Operand, dtype: DType) -> tuple[Range, ...]:
 
 _TAKEN = (*ALL, TEXT, BF16)
 _LATER = {19: FLOAT8, 21: INT4}
+_EDGES = Edges(both(ties, powers))
 
 OPERATORS = (
     Operator(
@@ -145,6 +147,7 @@ OPERATORS = (
         lambda call: _converted(call.operand(0), DType(call.integer("to", 0))),
         later=_LATER,
         inverse=Inverse(_recognise, _solve_cast),
+        edges=_EDGES,
     ),
     Operator(
         "CastLike",
@@ -157,5 +160,6 @@ OPERATORS = (
         since=15,
         later=_LATER,
         inverse=Inverse(_recognise, _solve_like),
+        edges=_EDGES,
     ),
 )

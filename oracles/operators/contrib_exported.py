@@ -106,9 +106,8 @@ def _solve_quantise(operator: Operator, scope: Scope, wanted: TensorType) -> Cal
 
 def _sample_nbits(scope: Scope, focus: Operand) -> Call | None:
     """The focus by a matrix of four bits an element, in blocks of a column; zero points come now and then."""
-    if not is_filled(focus.shape):
-        return None
-    return _nbits(scope, focus, max(1, scope.dim()))
+    columns = max(1, scope.dim())
+    return _nbits(scope, focus, columns) if is_filled(focus.shape) and fits((columns, 32)) else None
 
 
 def _nbits(scope: Scope, focus: Operand, columns: int) -> Call:

@@ -21,6 +21,7 @@ from oracles.relation.arithmetic import (
     symmetric,
     within_type,
 )
+from oracles.relation.edges import WIDE, Edges, both, near, powers, scale
 from oracles.relation.open_checks import (
     SEVERAL,
     broadcasting,
@@ -60,7 +61,6 @@ from oracles.relation.types import (
 
 _WIDE = (*FLOATS, I32, I64, U32, U64)
 _NARROW = {14: (I8, I16, U8, U16)}
-_BITS = Range(0, 7)
 _ORDERED = (*FLOATS, I8, U8, I32, U32, I64, U64)
 
 
@@ -173,7 +173,12 @@ def _sample_several(scope: Scope, focus: Operand) -> Call | None:
 
 
 def _sample_shift(scope: Scope, focus: Operand) -> Call:
-    return Call((focus, scope.partner(focus, _BITS)), _shift_attributes(scope, focus.dtype))
+    return Call((focus, scope.partner(focus, _bits(focus.dtype))), _shift_attributes(scope, focus.dtype))
+
+
+def _bits(dtype: DType) -> Range:
+    """Shifts by less than the width, which is all that the standard defines."""
+    return Range(0, int(extent(dtype).high).bit_length() - 1)
 
 
 def _shift_attributes(scope: Scope, dtype: DType) -> dict[str, Attribute]:
@@ -217,6 +222,7 @@ def _solve_where(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
     return Call(tuple(scope.supply(*of) for of in zip(dtypes, shapes, strict=True)))
 
 
+_NEAR_ONE = Edges(both(scale, powers, near(1.0, -1.0)), is_wide=True)
 _PAIR, _TEST = broadcasting(), broadcasting(truth=True)
 
 
@@ -229,7 +235,16 @@ def _pair(
     later: Mapping[int, tuple[DType, ...]] | None = None,
 ) -> Operator:
     return Operator(
-        name, kind, arithmetic, dtypes, _sample_pair, _joined, bound, later=later or {}, inverse=_PAIR
+        name,
+        kind,
+        arithmetic,
+        dtypes,
+        _sample_pair,
+        _joined,
+        bound,
+        later=later or {},
+        inverse=_PAIR,
+        edges=WIDE,
     )
 
 
@@ -251,12 +266,22 @@ def _test(
         lambda call: (TRUTH,),
         later=later or {},
         inverse=_TEST,
+        edges=_NEAR_ONE,
     )
 
 
 def _bitwise(name: str) -> Operator:
     return Operator(
-        name, Kind.LOGIC, WHOLE, INTEGERS, _sample_pair, _joined, _bound_type, since=18, inverse=_PAIR
+        name,
+        Kind.LOGIC,
+        WHOLE,
+        INTEGERS,
+        _sample_pair,
+        _joined,
+        _bound_type,
+        since=18,
+        inverse=_PAIR,
+        edges=WIDE,
     )
 
 
@@ -288,6 +313,7 @@ OPERATORS = (
         _bound_quotient,
         later=_NARROW,
         inverse=broadcasting(second=_divisor),
+        edges=WIDE,
     ),
     Operator(
         "Mod",
@@ -298,6 +324,7 @@ OPERATORS = (
         _joined,
         _bound_mod,
         inverse=broadcasting(second=_divisor, attributes=_mod_attributes),
+        edges=Edges(powers),
     ),
     Operator(
         "Pow",
@@ -316,10 +343,26 @@ OPERATORS = (
         inverse=Inverse(gives_dtype, _solve_pow),
     ),
     Operator(
-        "Max", Kind.ARITHMETIC, CHOOSES, _ORDERED, _sample_several, _joined, _bound_hull, inverse=SEVERAL
+        "Max",
+        Kind.ARITHMETIC,
+        CHOOSES,
+        _ORDERED,
+        _sample_several,
+        _joined,
+        _bound_hull,
+        inverse=SEVERAL,
+        edges=WIDE,
     ),
     Operator(
-        "Min", Kind.ARITHMETIC, CHOOSES, _ORDERED, _sample_several, _joined, _bound_hull, inverse=SEVERAL
+        "Min",
+        Kind.ARITHMETIC,
+        CHOOSES,
+        _ORDERED,
+        _sample_several,
+        _joined,
+        _bound_hull,
+        inverse=SEVERAL,
+        edges=WIDE,
     ),
     Operator(
         "Mean",
@@ -340,6 +383,7 @@ OPERATORS = (
         _joined,
         _bound_add,
         inverse=SEVERAL,
+        edges=WIDE,
     ),
     Operator(
         "BitShift",
@@ -349,7 +393,7 @@ OPERATORS = (
         _sample_shift,
         _joined,
         _bound_type,
-        inverse=broadcasting(second=lambda dtype: _BITS, attributes=_shift_attributes),
+        inverse=broadcasting(second=_bits, attributes=_shift_attributes),
     ),
     _bitwise("BitwiseAnd"),
     _bitwise("BitwiseOr"),

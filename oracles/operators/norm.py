@@ -3,6 +3,7 @@
 import math
 
 from oracles.relation.arithmetic import LOGARITHM_OF_SUM, SUMS_INSIDE, hull, symmetric
+from oracles.relation.edges import SATURATES
 from oracles.relation.open_checks import filled
 from oracles.relation.operator import Operator, RangeRule, averaged_range
 from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand, Scope
@@ -138,6 +139,7 @@ OPERATORS = (
         bound=_fixed(0, 1),
         ranks=_ALONG,
         inverse=filled(),
+        edges=SATURATES,
     ),
     Operator(
         "LogSoftmax",
@@ -148,6 +150,7 @@ OPERATORS = (
         bound=_bound_log_softmax,
         ranks=_ALONG,
         inverse=filled(),
+        edges=SATURATES,
     ),
     Operator(
         "Hardmax",

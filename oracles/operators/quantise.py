@@ -18,6 +18,7 @@ from oracles.relation.arithmetic import (
     symmetric,
     within_type,
 )
+from oracles.relation.edges import TIES
 from oracles.relation.open_checks import another_dim, is_all_zero, recogniser, retyped
 from oracles.relation.operator import Inverse, Operator
 from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand, Scope
@@ -42,9 +43,15 @@ _LATER = {19: FLOAT8, 21: (*INT4, I16, U16)}
 
 
 def fix_scale(scope: Scope, size: tuple[int, ...], magnitude: float) -> Operand:
-    """A scale that spreads the magnitude over the range of the quantised type, give or take."""
+    """A scale that spreads the magnitude over the range of the quantised type, give or take.
+
+    At extremes it is a power of two, by which halves stay halves, or so small that nearly all saturates.
+    """
     draws = scope.draws
     step = rounded(max(magnitude, 0.1)) / 128 * draws.pick((0.5, 1.0, 1.0, 2.0))
+    if draws.chance(scope.profile.extreme):
+        whole = math.floor(math.log2(step))
+        return scope.fix(np.full(size, 2.0 ** draws.pick((whole, whole, whole + 1, -20)), np.float32), F32)
     wobble = 1 + (draws.words(int(np.prod(size, dtype=int))) % 8).reshape(size) / 8
     return scope.fix((step * wobble).astype(np.float32), F32)
 
@@ -283,6 +290,7 @@ OPERATORS = (
         infer_quantise,
         _bound_by_type,
         inverse=Inverse(_recognise_quantise, _solve_quantise),
+        edges=TIES,
     ),
     Operator(
         "DequantizeLinear",

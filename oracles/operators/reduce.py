@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 
 from oracles.relation.arithmetic import WHOLE, Arithmetic, Rounding, power, symmetric, within_type
+from oracles.relation.edges import TYPE, WIDE, Edges
 from oracles.relation.open_checks import (
     INEXACT,
     axes_back,
@@ -229,6 +230,7 @@ def _reduction(
     axes_operand_since: int = 18,
     keeps_empty: bool = False,
     later: Mapping[int, tuple[DType, ...]] | None = None,
+    edges: Edges = TYPE,
 ) -> Operator:
     sample = _sampler(axes_operand_since, keeps_empty)
     return Operator(
@@ -242,6 +244,7 @@ def _reduction(
         domain=domain,
         later=later or {},
         inverse=_inverse(axes_operand_since),
+        edges=edges,
     )
 
 
@@ -256,15 +259,20 @@ OPERATORS = (
         _bound_sum,
         axes_operand_since=13,
         keeps_empty=True,
+        edges=WIDE,
     ),
     _reduction(
         "ReduceMean", Arithmetic(Rounding.TERMS, opens=INEXACT, reads_axes=True), _SUMMED, averaged_range
     ),
-    _reduction(
-        "ReduceMax", Arithmetic(Rounding.NOTHING, reads_axes=True), (*_SUMMED, I8, U8), later={20: (BOOL,)}
-    ),
-    _reduction(
-        "ReduceMin", Arithmetic(Rounding.NOTHING, reads_axes=True), (*_SUMMED, I8, U8), later={20: (BOOL,)}
+    *(
+        _reduction(
+            name,
+            Arithmetic(Rounding.NOTHING, reads_axes=True),
+            (*_SUMMED, I8, U8),
+            later={20: (BOOL,)},
+            edges=WIDE,
+        )
+        for name in ("ReduceMax", "ReduceMin")
     ),
     _reduction("ReduceProd", Arithmetic(Rounding.INSIDE, reads_axes=True), _SUMMED, _bound_prod),
     _reduction(
@@ -309,6 +317,7 @@ OPERATORS = (
             _bound_arg,
             _ALONG,
             inverse=_ARG,
+            edges=WIDE,
         )
         for name in ("ArgMax", "ArgMin")
     ),

@@ -17,6 +17,7 @@ from oracles.relation.arithmetic import (
     symmetric,
     within_type,
 )
+from oracles.relation.edges import SATURATES, TYPE, WIDE, Edges, at, both, magnitudes, near, scale, ties
 from oracles.relation.open_checks import INEXACT, retyped
 from oracles.relation.operator import Operator, RangeRule, Sampler
 from oracles.relation.program import Attribute, Call, Kind, Operand, Scope
@@ -54,8 +55,9 @@ def _math(
     dtypes: tuple[DType, ...],
     bound: RangeRule,
     domain: Range | None = None,
+    edges: Edges = TYPE,
 ) -> Operator:
-    return Operator(name, Kind.MATH, arithmetic, dtypes, bound=bound, domain=domain)
+    return Operator(name, Kind.MATH, arithmetic, dtypes, bound=bound, domain=domain, edges=edges)
 
 
 def _activation(
@@ -64,10 +66,12 @@ def _activation(
     dtypes: tuple[DType, ...],
     bound: RangeRule,
     since: int = 13,
+    edges: Edges = SATURATES,
     **choices: tuple[Attribute, ...],
 ) -> Operator:
     """An activation with attributes."""
-    return Operator(name, Kind.ACTIVATION, arithmetic, dtypes, _choosing(**choices), bound=bound, since=since)
+    sample = _choosing(**choices)
+    return Operator(name, Kind.ACTIVATION, arithmetic, dtypes, sample, bound=bound, since=since, edges=edges)
 
 
 def _choosing(**choices: tuple[Attribute, ...]) -> Sampler:
@@ -135,6 +139,10 @@ def _bound_prelu(call: Call) -> tuple[Range, ...]:
     return (symmetric(call.operand(0).range.magnitude * slope),)
 
 
+_CROSSED = 0.2
+"""How often bounds that were drawn the wrong way round stay so: everything is the upper one then."""
+
+
 def _sample_clip(scope: Scope, focus: Operand) -> Call | None:
     """Bounds around, inside or beside the focus's range; each may be left out."""
     draws = scope.draws
@@ -146,7 +154,9 @@ def _sample_clip(scope: Scope, focus: Operand) -> Call | None:
         choices += [int(low), int(low + high) // 2, int(high)]
     if focus.dtype in (DType.U8, DType.U32, DType.U64):
         choices = [value for value in choices if value >= 0]
-    first, second = sorted((draws.pick(choices), draws.pick(choices)))
+    first, second = draws.pick(choices), draws.pick(choices)
+    if first > second and not draws.chance(_CROSSED):
+        first, second = second, first
     at_least = scope.fix_scalar(first, focus.dtype) if draws.chance(0.85) else None
     if draws.chance(0.15):
         return Call((focus, at_least))
@@ -157,37 +167,42 @@ def _bound_clip(call: Call) -> tuple[Range, ...]:
     low, high = call.optional(1), call.optional(2)
     at_least = -math.inf if low is None else low.range.low
     at_most = math.inf if high is None else high.range.high
-    return (clamp(call.operand(0).range, at_least, max(at_least, at_most)),)
+    return (clamp(call.operand(0).range, at_least, at_most),)
 
 
 _SINGLE = (F32, F16)
 _UNIT = Range(-0.95, 0.95)
 _SLOPES = (0.01, 0.2, 1.0, 0.0, -0.5)
+_WHOLE = Edges(both(ties, near(1.0, -1.0, 3.0)), is_wide=True)
+_POSITIVE = Edges(both(magnitudes, near(1.0)), is_wide=True)
+_FLAT = SATURATES._replace(is_wide=False)
+_UNBOUNDED = Edges(scale, is_wide=True)
 
 OPERATORS = (
-    _math("Abs", CHOOSES, NUMERIC, _through(magnitude)),
-    _math("Neg", CHOOSES, FLOATS + SIGNED, _through(lambda a: Range(-a.high, -a.low, a.away))),
-    _math("Ceil", WHOLE, FLOATS, _through(rising(math.ceil))),
-    _math("Floor", WHOLE, FLOATS, _through(rising(math.floor))),
-    _math("Round", WHOLE, FLOATS, _through(lambda a: Range(a.low - 1, a.high + 1))),
+    _math("Abs", CHOOSES, NUMERIC, _through(magnitude), edges=WIDE),
+    _math("Neg", CHOOSES, FLOATS + SIGNED, _through(lambda a: Range(-a.high, -a.low, a.away)), edges=WIDE),
+    _math("Ceil", WHOLE, FLOATS, _through(rising(math.ceil)), edges=_WHOLE),
+    _math("Floor", WHOLE, FLOATS, _through(rising(math.floor)), edges=_WHOLE),
+    _math("Round", WHOLE, FLOATS, _through(lambda a: Range(a.low - 1, a.high + 1)), edges=_WHOLE),
     _math("Sign", WHOLE, (*NUMERIC, BF16), _through(_sign)),
     _math("Exp", ROUNDS, FLOATS, _through(rising(math.exp))),
-    _math("Log", ROUNDS, FLOATS, _through(rising(math.log)), Range(0.02, math.inf)),
-    _math("Sqrt", ROUNDS, FLOATS, _through(rising(math.sqrt)), Range(0, math.inf)),
+    _math("Log", ROUNDS, FLOATS, _through(rising(math.log)), Range(0.02, math.inf), _POSITIVE),
+    _math("Sqrt", ROUNDS, FLOATS, _through(rising(math.sqrt)), Range(0, math.inf), _POSITIVE),
     _math(
         "Reciprocal",
         ROUNDS,
         FLOATS,
         lambda c: (symmetric(1 / c.operand(0).range.magnitude_floor),),
         Range(-math.inf, math.inf, 0.1),
+        Edges(scale, is_wide=True),
     ),
-    _math("Erf", ROUNDS_ABOUT_ONE, _SINGLE, _fixed(-1, 1)),
+    _math("Erf", ROUNDS_ABOUT_ONE, _SINGLE, _fixed(-1, 1), edges=SATURATES),
     _math("Sin", ROUNDS, FLOATS, _fixed(-1, 1), Range(-1e3, 1e3)),
     _math("Cos", ROUNDS, FLOATS, _fixed(-1, 1), Range(-1e3, 1e3)),
     _math("Tan", ROUNDS, _SINGLE, _through(rising(math.tan)), Range(-1.4, 1.4)),
-    _math("Asin", ROUNDS, _SINGLE, _fixed(-1.6, 1.6), _UNIT),
-    _math("Acos", ROUNDS, _SINGLE, _fixed(0, 3.2), _UNIT),
-    _math("Atan", ROUNDS, _SINGLE, _fixed(-1.6, 1.6)),
+    _math("Asin", ROUNDS, _SINGLE, _fixed(-1.6, 1.6), _UNIT, Edges(near(1.0, -1.0))),
+    _math("Acos", ROUNDS, _SINGLE, _fixed(0, 3.2), _UNIT, Edges(near(1.0, -1.0))),
+    _math("Atan", ROUNDS, _SINGLE, _fixed(-1.6, 1.6), edges=SATURATES),
     _math("Sinh", ROUNDS_ABOUT_ONE, _SINGLE, _through(rising(math.sinh)), Range(-20, 20)),
     _math(
         "Cosh",
@@ -197,8 +212,8 @@ OPERATORS = (
         Range(-20, 20),
     ),
     _math("Asinh", ROUNDS_ABOUT_ONE, _SINGLE, _through(rising(math.asinh))),
-    _math("Acosh", ROUNDS, _SINGLE, _through(rising(math.acosh)), Range(1.05, math.inf)),
-    _math("Atanh", ROUNDS_ABOUT_ONE, _SINGLE, _fixed(-2, 2), _UNIT),
+    _math("Acosh", ROUNDS, _SINGLE, _through(rising(math.acosh)), Range(1.05, math.inf), Edges(at(1.0))),
+    _math("Atanh", ROUNDS_ABOUT_ONE, _SINGLE, _through(rising(math.atanh)), _UNIT, Edges(at(0.999, -0.999))),
     Operator(
         "IsNaN",
         Kind.COMPARE,
@@ -229,10 +244,18 @@ OPERATORS = (
         since=18,
         bound=lambda call: (within_type(call.operand(0).dtype, Range(-math.inf, math.inf)),),
     ),
-    Operator("Relu", Kind.ACTIVATION, CHOOSES, FLOATS, bound=_through(_relu), later={14: (I8, I32)}),
+    Operator(
+        "Relu",
+        Kind.ACTIVATION,
+        CHOOSES,
+        FLOATS,
+        bound=_through(_relu),
+        later={14: (I8, I32)},
+        edges=_UNBOUNDED,
+    ),
     _activation("Sigmoid", ROUNDS, FLOATS, _fixed(0, 1)),
     _activation("Tanh", ROUNDS_ABOUT_ONE, FLOATS, _fixed(-1, 1)),
-    _activation("LeakyRelu", ROUNDS, _SINGLE, _leaky, alpha=_SLOPES),
+    _activation("LeakyRelu", ROUNDS, _SINGLE, _leaky, edges=_UNBOUNDED, alpha=_SLOPES),
     _activation("Elu", ROUNDS_ABOUT_ONE, _SINGLE, _leaky, alpha=(0.5, 1.0, 2.0)),
     _activation("Celu", ROUNDS_ABOUT_ONE, (F32,), _leaky, alpha=(0.5, 1.0, 2.0)),
     _activation(
@@ -244,12 +267,19 @@ OPERATORS = (
         gamma=(1.05, 1.5),
     ),
     _activation("HardSigmoid", ROUNDS, _SINGLE, _fixed(0, 1), alpha=(0.2, 0.25, 1.0), beta=(0.5, 0.0)),
-    _activation("HardSwish", ROUNDS, _SINGLE, _leaky, 14),
+    _activation("HardSwish", ROUNDS, _SINGLE, _leaky, 14, _FLAT),
     _activation("Softplus", ROUNDS_ABOUT_ONE, _SINGLE, _through(rising(_softplus))),
     _activation("Softsign", ROUNDS, _SINGLE, _fixed(-1, 1)),
-    _activation("ThresholdedRelu", WHOLE, _SINGLE, _leaky, alpha=(1.0, 0.5, 0.0)),
-    _activation("Gelu", ROUNDS_ABOUT_ONE, _SINGLE, _leaky, 20, approximate=("none", "tanh")),
-    _activation("Mish", ROUNDS_ABOUT_ONE, _SINGLE, _leaky, 18),
+    _activation(
+        "ThresholdedRelu",
+        WHOLE,
+        _SINGLE,
+        _leaky,
+        edges=Edges(near(1.0, 0.5), is_wide=True),
+        alpha=(1.0, 0.5, 0.0),
+    ),
+    _activation("Gelu", ROUNDS_ABOUT_ONE, _SINGLE, _leaky, 20, _FLAT, approximate=("none", "tanh")),
+    _activation("Mish", ROUNDS_ABOUT_ONE, _SINGLE, _leaky, 18, _FLAT),
     Operator(
         "Shrink",
         Kind.ACTIVATION,
@@ -266,5 +296,6 @@ OPERATORS = (
         (*FLOATS, I8, I32, DType.U8, DType.I64, DType.U32, DType.U64),
         _sample_clip,
         bound=_bound_clip,
+        edges=WIDE,
     ),
 )

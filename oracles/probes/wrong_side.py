@@ -160,11 +160,18 @@ def _distance(left: Tensor, right: Tensor) -> NDArray[np.float64]:
 
 
 def _side(of_baseline: Tensor, of_other: Tensor) -> str:
-    against_other = float((of_other > CLEAR * of_baseline).mean())
-    against_baseline = float((of_baseline > CLEAR * of_other).mean())
+    with np.errstate(over="ignore"):
+        against_other = float((of_other > CLEAR * of_baseline).mean())
+        against_baseline = float((of_baseline > CLEAR * of_other).mean())
     if max(against_other, against_baseline) < ENOUGH:
         return NEITHER
     return OPTIMISED if against_other >= against_baseline else UN_OPTIMISED
+
+
+def is_wrong_for_sure(verdict: Verdict) -> bool:
+    """Whether the side that is held against the un-optimised one is wrong, and somebody else says so."""
+    wrong = verdict.wrong
+    return wrong is not None and wrong.side == OPTIMISED and not wrong.is_presumed
 
 
 WRITTEN = "what was exported is at fault"

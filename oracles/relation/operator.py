@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from corpus.values import Tensor
 from oracles.relation.arithmetic import Arithmetic
+from oracles.relation.edges import TYPE, Edges
 from oracles.relation.program import (
     FIRST_OPSET,
     LAST_OPSET,
@@ -84,7 +85,8 @@ class Operator:
     `dtypes` and `ranks` are those of the operand in focus; `later` adds element types from an opset on.
     `domain` is where the focus's values must lie for the results to be finite. `content` gives the first
     result where it follows from the operands' types. `realm` lets it in; a source looks at no operand, and
-    only grows backwards. A name with dots is of the operator set before the last.
+    only grows backwards. A name with dots is of the operator set before the last. `edges` are values at which
+    it changes its character.
     """
 
     name: str
@@ -104,6 +106,12 @@ class Operator:
     realm: DTypeFamily | None = None
     is_source: bool = False
     is_drawn: bool = True
+    edges: Edges = TYPE
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether finite operands of any magnitude are safe: it moves or compares them, or says so."""
+        return self.edges.is_wide or self.arithmetic.defines_nonfinite
 
     def belongs(self, realms: frozenset[DTypeFamily]) -> bool:
         """Whether a program of these realms may hold it."""

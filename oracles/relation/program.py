@@ -261,6 +261,10 @@ class Leanings(Protocol):
     def binned(self) -> float:
         """How often a number comes from a bin between powers of two."""
 
+    @property
+    def extreme(self) -> float:
+        """How often values are edges of the operator that reads them, or of their type."""
+
 
 class Scope(Protocol):
     """The program so far: values to reuse, new operands, sizes and axes; the concrete one documents each."""

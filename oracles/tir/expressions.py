@@ -37,7 +37,7 @@ from oracles.tir.scalars import (
     rounding,
     without_operand,
 )
-from oracles.tir.state import State
+from oracles.tir.state import Address, State
 
 Compiled: TypeAlias = Callable[[State], Any]
 """What gives an expression's value: a scalar, or a tuple of these for a vector."""
@@ -143,7 +143,23 @@ def _cast(expr: Cast) -> Compiled:
     if before == expr.dtype:
         return value
     whole = lifted(casting(before, expr.dtype), lanes(expr.dtype))
+    if lanes(expr.dtype) == 1 and element(expr.dtype).startswith("float8"):
+        return _perhaps_rounded(value, whole)
     return lambda state: whole(value(state))
+
+
+def _perhaps_rounded(value: Compiled, rounded: Callable[[Scalar], Scalar]) -> Compiled:
+    """A cast to eight bits: exact here, and left out in runs with noise, since TVM's own memory is wider."""
+
+    def cast(state: State) -> Scalar:
+        before = value(state)
+        after = rounded(before)
+        if after is UNDEFINED or after == before:
+            return after
+        state.is_rough = True
+        return after if state.noise is None else float(before)
+
+    return cast
 
 
 def _select(expr: Select) -> Compiled:
@@ -233,7 +249,7 @@ def _load_vector(name: str, indices: list[Compiled]) -> Compiled:
 
 
 def _call(expr: Call) -> Compiled:
-    special = _CALLS.get(expr.callee)
+    special = _CALLS.get(expr.callee) if not expr.callee.startswith("@") else _routine
     if special is not None:
         return special(expr)
     args = many(expr.args) if not any(isinstance(arg, BufferRef) for arg in expr.args) else []
@@ -247,6 +263,12 @@ def _call(expr: Call) -> Compiled:
         function, dtype = TYPED[expr.callee], type_of(expr.args[0])
         return _applied(lambda *operands: function(dtype, *operands), args, width, expr.dtype)
     raise NotModelled(f"the intrinsic {expr.callee}")
+
+
+def _routine(expr: Call) -> Compiled:
+    """A function of the module, for what it does to memory."""
+    name, operands = expr.callee[1:], many(expr.args)
+    return lambda state: state.call(name, [operand(state) for operand in operands])
 
 
 def _rounded(function: Callable[..., float], dtype: str) -> Callable[..., Scalar]:
@@ -311,6 +333,22 @@ def _reinterpret(expr: Call) -> Compiled:
     return lambda state: whole(value(state))
 
 
+def _address(expr: Call) -> Compiled:
+    """Where a buffer's data begins, or where an element lies."""
+    (source,) = expr.args
+    if isinstance(source, BufferRef):
+        return lambda state: Address((view := state.views[source.buffer]).memory, view.start)
+    if not isinstance(source, Load):
+        raise NotModelled("an address of another kind")
+    name, indices = source.buffer, many(source.indices)
+
+    def address(state: State) -> Address:
+        view = state.views[name]
+        return Address(view.memory, view.place([index(state) for index in indices]))
+
+    return address
+
+
 def _nothing(expr: Call) -> Compiled:
     width = lanes(expr.dtype)
     return lambda state: UNDEFINED if width == 1 else (UNDEFINED,) * width
@@ -335,6 +373,8 @@ _CALLS: Final[dict[str, Callable[[Call], Compiled]]] = {
     "reinterpret": _reinterpret,
     "undef": _nothing,
     "assume": _assumed,
+    "buffer_data": _address,
+    "address_of": _address,
 }
 _KINDS: Final[dict[type, Callable[[Any], Compiled]]] = {
     Var: _var,

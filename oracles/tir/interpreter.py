@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from corpus.tir.tree import Function, Module
 from corpus.tir.types import is_float, numpy_dtype
 from corpus.tir.values import Buffer, Const, Var
+from corpus.tir.walk import called_functions
 from corpus.values import Tensor, Value
 from oracles.tir.scalars import NOISE, UNDEFINED, NotModelled, Undefined
-from oracles.tir.state import Memory, State, View
-from oracles.tir.statements import Action, compact, compiled_body, view_of
+from oracles.tir.state import Memory, Routine, State, View
+from oracles.tir.statements import compact, compiled_body, view_of
 
 RETURNED = "(returned)"
 """The name of what a function returns, among its outputs; as in the worker."""
@@ -63,10 +64,10 @@ def interpret(
     result says nothing of rounding; a run of more than `steps` steps is not modelled.
     """
     try:
-        action = compiled_body(module.main.body)
-        exact, is_rough = _run(module, inputs, action, None, steps, fresh)
+        actions = _compiled(module)
+        exact, is_rough = _run(module, inputs, actions, None, steps, fresh)
         noisy = range(trials if is_rough else 0)
-        moved = [_run(module, inputs, action, random.Random(trial), steps, fresh)[0] for trial in noisy]
+        moved = [_run(module, inputs, actions, random.Random(trial), steps, fresh)[0] for trial in noisy]
     except Undefined as error:
         return Interpretation(reason=str(error))
     except NotModelled as error:
@@ -83,15 +84,28 @@ def interpret(
 Cells = dict[str, tuple[list[Any], str, tuple[int, ...]]]
 
 
+def _compiled(module: Module) -> dict[str, Routine]:
+    """The first function and those that are called, directly or not."""
+    found: dict[str, Routine] = {}
+    waiting = [module.entry]
+    while waiting:
+        if (name := waiting.pop()) not in found:
+            function = module.functions[name]
+            params = tuple(param.name for param in function.params)
+            found[name] = Routine(params, compiled_body(function.body))
+            waiting += called_functions(function)
+    return found
+
+
 def _run(
     module: Module,
     inputs: Mapping[str, Value],
-    action: Action,
+    actions: Mapping[str, Routine],
     noise: random.Random | None,
     steps: int,
     fresh: Collection[str],
 ) -> tuple[Cells, bool]:
-    state = State(steps, noise)
+    state = State(steps, noise, routines=actions)
     function = module.main
     for param in function.params:
         if isinstance(param, Var):
@@ -102,7 +116,7 @@ def _run(
     for buffer in function.buffers:
         state.views[buffer.name] = _param(buffer, given[buffer.name], state, buffer.name in fresh)
     views = {buffer.name: state.views[buffer.name] for buffer in function.buffers}
-    action(state)
+    actions[module.entry].act(state)
     found = {name: (view.memory.cells, view.memory.dtype, view.shape) for name, view in views.items()}
     if state.returned is not None:
         found[RETURNED] = ([state.returned], function.returns, ())

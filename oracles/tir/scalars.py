@@ -15,6 +15,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, Final, TypeAlias
 
+import ml_dtypes
 import numpy as np
 
 from corpus.tir.types import element, integer_range, is_bool, is_float, numpy_dtype, parts
@@ -207,7 +208,7 @@ def casting(before: str, after: str) -> Callable[[Scalar], Scalar]:
         return lambda value: value != 0
     if is_float(after):
         rounded = rounding(after)
-        return lambda value: rounded(_as_float(value))
+        return _to_eight_bits(after) if parts(after).bits == 8 else lambda value: rounded(_as_float(value))
     if not is_float(before):
         wrapped = wrapping(after)
         return lambda value: wrapped(int(value))
@@ -220,6 +221,14 @@ def casting(before: str, after: str) -> Callable[[Scalar], Scalar]:
         return whole if least <= whole <= most else UNDEFINED
 
     return to_integer
+
+
+def _to_eight_bits(dtype: str) -> Callable[[Scalar], Scalar]:
+    """The rounding to eight bits; what a number beyond the largest becomes is open."""
+    rounded, kind = rounding(dtype), numpy_dtype(dtype)
+    assert kind is not None
+    most = float(ml_dtypes.finfo(kind).max)
+    return lambda value: UNDEFINED if abs(float(value)) > most else rounded(float(value))
 
 
 def _as_float(value: float) -> float:

@@ -1,7 +1,7 @@
 """The state of a run: its variables, its memory seen through buffers, and the steps that are left."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,15 +16,24 @@ class Memory:
     cells: list[Any]
 
 
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A place in memory, as `buffer_data` and `address_of` give it."""
+
+    memory: Memory
+    start: int
+
+
 @dataclass(slots=True)
 class View:
-    """A buffer: its memory, dims, strides and the place of its first element."""
+    """A buffer: its memory, dims, strides, the place of its first element, and where its data begins."""
 
     name: str
     memory: Memory
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     offset: int = 0
+    start: int = 0
 
     def place(self, indices: Sequence[Any]) -> int:
         """An element's place in memory; Undefined if the indices leave the shape or are undefined."""
@@ -97,10 +106,18 @@ class Declared:
             raise Undefined(f"block {self.name} {verb} {view.name} where it does not say so")
 
 
+@dataclass(frozen=True, slots=True)
+class Routine:
+    """A function that others call: its parameters' names, and what it does."""
+
+    params: tuple[str, ...]
+    act: "Callable[[State], object]"
+
+
 @dataclass(slots=True)
 class State:
     """One run. `noise` moves the results of what is not exact, None leaves them; `is_rough`: there were
-    some.
+    some. `routines` are the functions that are called.
     """
 
     steps: int
@@ -111,12 +128,22 @@ class State:
     blocks: list[Declared] = field(default_factory=list)
     returned: Any = None
     is_rough: bool = False
+    routines: "Mapping[str, Routine]" = field(default_factory=dict)
 
     def step(self) -> None:
         """Count one statement; NotModelled when it has been too many."""
         self.steps -= 1
         if self.steps < 0:
             raise NotModelled("a program of so many steps")
+
+    def call(self, name: str, operands: Sequence[Any]) -> None:
+        """Do a routine; its names are its own."""
+        routine, outside = self.routines[name], (self.vars, self.views)
+        self.vars, self.views = dict(zip(routine.params, operands, strict=True)), {}
+        routine.act(self)
+        self.vars, self.views = outside
+        if self.returned is not None:
+            raise NotModelled("a function that is called and returns a value")
 
     def read(self, name: str, indices: Sequence[Scalar]) -> Scalar:
         """Read an element of a buffer."""

@@ -26,10 +26,10 @@ from corpus.tir.tree import (
     While,
 )
 from corpus.tir.types import lanes
-from corpus.tir.values import Buffer, BufferRef, Call, Const, Expr, Load, Region, type_of
+from corpus.tir.values import Buffer, Call, Const, Expr, Region, type_of
 from oracles.tir.expressions import Compiled, compiled, many
 from oracles.tir.scalars import UNDEFINED, NotModelled, Undefined
-from oracles.tir.state import Declared, Independent, Memory, State, View
+from oracles.tir.state import Address, Declared, Independent, Memory, State, View
 
 MOST_CELLS = 1 << 22
 
@@ -161,22 +161,15 @@ def _allocated(buffer: Buffer, state: State) -> End:
 
 
 def _declare(stmt: Declare) -> Action:
-    data = stmt.data
-    if not isinstance(data, Call) or data.callee not in ("buffer_data", "address_of"):
-        raise NotModelled("a buffer at an address of another kind")
-    (source,) = data.args
+    data, offset = compiled(stmt.data), compiled(stmt.buffer.offset)
 
     def declare(state: State) -> End:
-        if isinstance(source, BufferRef):
-            memory, start = state.views[source.buffer].memory, 0
-        elif isinstance(source, Load):
-            view = state.views[source.buffer]
-            memory = view.memory
-            start = view.place([compiled(index)(state) for index in source.indices])
-        else:
+        found = data(state)
+        if not isinstance(found, Address):
             raise NotModelled("a buffer at an address of another kind")
-        start += compiled(stmt.buffer.offset)(state)
-        state.views[stmt.buffer.name] = view_of(stmt.buffer, state, memory, start)
+        view = view_of(stmt.buffer, state, found.memory, found.start + offset(state))
+        view.start = found.start
+        state.views[stmt.buffer.name] = view
         return End.ON
 
     return declare
@@ -368,6 +361,7 @@ def _matched(buffer: Buffer, source: Region, state: State) -> None:
     if (name := getattr(buffer.offset, "name", None)) is not None:
         state.vars[name] = start
     made = view_of(buffer, state, view.memory, start)
+    made.start = view.start
     if not buffer.strides:
         made.strides = tuple(view.strides[len(view.strides) - rank :])
     state.views[buffer.name] = made

@@ -33,6 +33,7 @@ from corpus.tir.tree import (
 from corpus.tir.values import BufferRef, Const, Expr, Load, Region, Var
 from corpus.tir.walk import (
     buffers,
+    called_functions,
     expressions,
     map_statements,
     replace_expressions,
@@ -55,13 +56,15 @@ class TirSubject(Subject):
     `must_be_defined` says that the original's behaviour is defined: then a candidate's must be as well, so
     that no report rests on an index out of its buffer or an integer divided by zero. `must_do_something` says
     that the original has no loop of no rounds: then a candidate has none. `must_be_rooted` says that
-    TVM's text can say where the original's blocks stand: then it can say a candidate's.
+    TVM's text can say where the original's blocks stand: then it can say a candidate's. `at` names the
+    function that moves change, if it is another than the first.
     """
 
     module: Module
     must_be_defined: bool = field(default=False, kw_only=True)
     must_do_something: bool = field(default=True, kw_only=True)
     must_be_rooted: bool = field(default=False, kw_only=True)
+    at: str = field(default="", kw_only=True, compare=False)
 
     @classmethod
     def of(cls, case: Case, module: Module) -> TirSubject:
@@ -113,17 +116,19 @@ class TirSubject(Subject):
 
     @property
     def main(self) -> Function:
-        """The function that is run."""
-        return self.module.main
+        """The function that is run, or the one that moves change."""
+        return self.module.functions.get(self.at, self.module.main)
 
     def with_main(self, function: Function, inputs: Mapping[str, Value] | None = None) -> TirSubject:
-        """The subject with another first function; only the inputs that it takes.
+        """The subject with another first function, or the one at `at`; only the inputs that it takes.
 
         Once no block is left, it is not called a function of blocks any more.
         """
         if holds_blocks(self.main) and not holds_blocks(function):
             attrs = {key: value for key, value in function.attrs.items() if key != OF_BLOCKS}
             function = replace(function, attrs=attrs)
+        if self.at in self.module.functions:
+            return self.with_module(with_function(self.module, self.at, function))
         given = self.inputs if inputs is None else inputs
         taken = {item.name: given[item.name] for item in function.params}
         return self.with_module(with_function(self.module, self.module.entry, function), taken)
@@ -257,6 +262,20 @@ def with_expression(subject: TirSubject, position: int, expr: Expr) -> TirSubjec
     """The subject with the expression at a position replaced; None where that is no smaller."""
     function = replace(subject.main, body=replace_expressions(subject.main.body, {position: expr}))
     return if_smaller(subject, subject.with_main(without_leftovers(function, unused_names(subject.main))))
+
+
+def uncalled(module: Module) -> list[str]:
+    """The functions after the first one that none calls."""
+    called = {name for one in module.functions.values() for name in called_functions(one)}
+    return [name for name in [*module.functions][1:] if name not in called]
+
+
+def without_uncalled(subject: TirSubject) -> TirSubject:
+    """The subject without functions that none calls."""
+    gone = uncalled(subject.module)
+    return subject.with_module(
+        Module({key: one for key, one in subject.module.functions.items() if key not in gone})
+    )
 
 
 def if_smaller(subject: TirSubject, found: TirSubject) -> TirSubject | None:

@@ -41,7 +41,7 @@ def test_other_seeds_give_other_programs():
     assert len({make_case(seed, 10).case_id for seed in SEEDS}) == len(SEEDS)
 
 
-def test_a_program_is_connected_and_every_input_is_used():
+def test_a_program_is_connected_unless_it_leans_to_extremes_and_every_input_is_used():
     for seed in SEEDS:
         graph = grow(seed, 12).model.graph
         roots: dict[str, str] = {}
@@ -59,7 +59,7 @@ def test_a_program_is_connected_and_every_input_is_used():
                 roots[root(name)] = root(names[0])
         assert {info.name for info in graph.input} <= used
         parts = {root(name) for node in graph.node for name in node.output if node.op_type != "Constant"}
-        assert len(parts) == 1
+        assert len(parts) == 1 or draw_profile(RandomSource(f"{seed}/12")).extreme
 
 
 def test_inputs_fit_the_model_and_are_finite():

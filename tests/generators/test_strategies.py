@@ -120,7 +120,7 @@ def test_backward_and_random_have_the_size_that_was_asked_for():
 def test_backward_also_grows_before_an_input_that_others_read():
     """NNSmith's backward insertion: what is new stands before the old nodes, and takes the input's place."""
     grown = 0
-    for seed in range(30):
+    for seed in range(50):
         draws = RandomSource(f"before/{seed}")
         scope = BackwardScope(draws, draw_profile(draws), 3)
         begin(scope)
@@ -235,7 +235,7 @@ def test_a_program_never_exceeds_its_budget(name):
 def test_a_budget_bounds_chains_and_the_time_of_a_run(name):
     """Chains and nodes are counted anew; a body's nodes count once here, so that this is a lower bound."""
     deepest = 0
-    for program in find_strategy(name)(range(8), 10, None, Budget(depth=3)):
+    for program in find_strategy(name)(range(16), 10, None, Budget(depth=3)):
         depths: dict[str, int] = {}
         for node in program.model.graph.node:
             longest = max((depths.get(each, 0) for each in node.input), default=0)

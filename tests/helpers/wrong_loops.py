@@ -11,8 +11,21 @@ import numpy as np
 
 from corpus.tir.forms import FORMS
 from corpus.tir.tree import Bind, Block, Body, Declare, For, Function, If, Module, Stmt, Store
-from corpus.tir.types import SIGNED, integer_range, is_integer, parts
-from corpus.tir.values import Binary, Cast, Const, Expr, Load, Select, Unary, Var, literal, type_of
+from corpus.tir.types import SIGNED, integer_range, is_integer, is_pointer, parts
+from corpus.tir.values import (
+    Binary,
+    BufferRef,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    Select,
+    Unary,
+    Var,
+    literal,
+    type_of,
+)
 from corpus.tir.walk import buffers, expressions, free_name, map_expressions, map_statements, walk
 from generators.tir.programs import TirProgram
 from oracles.tir.interpreter import interpret
@@ -200,6 +213,69 @@ def _transposed(function: Function) -> Function:
     return replace(function, body=map_expressions(function.body, changed))
 
 
+def _capped(expr: Expr) -> Expr:
+    """A cast to floats of eight bits that ends where other such types do."""
+    if not isinstance(expr, Cast) or not expr.dtype.startswith("float8"):
+        return expr
+    return replace(expr, value=Binary("min", expr.value, literal(240, type_of(expr.value))))
+
+
+def _saturated_to_four(expr: Expr) -> Expr:
+    return _saturated(expr) if isinstance(expr, Cast) and parts(expr.dtype).bits == 4 else expr
+
+
+def _open_tail(function: Function) -> Function:
+    """A loop of an open size runs over whole fours."""
+
+    def changed(stmt: Stmt) -> Stmt:
+        if not isinstance(stmt, For) or not isinstance(stmt.extent, Var):
+            return stmt
+        rest = Binary("floormod", stmt.extent, Const(4, stmt.extent.dtype))
+        return replace(stmt, extent=Binary("sub", stmt.extent, rest))
+
+    return replace(function, body=map_statements(function.body, changed))
+
+
+def _calls(change: Callable[[Call], Call]) -> Callable[[Function], Function]:
+    """Every call of a function of the module changed."""
+    return _on_expressions(
+        lambda expr: change(expr) if isinstance(expr, Call) and expr.callee.startswith("@") else expr
+    )
+
+
+def _one_memory(call: Call) -> Call:
+    """Of the operands of one address type each is the first."""
+    first: dict[str, Expr] = {}
+    args = (first.setdefault(type_of(arg), arg) if is_pointer(type_of(arg)) else arg for arg in call.args)
+    return replace(call, args=tuple(args))
+
+
+def _from_the_start(call: Call) -> Call:
+    """An element's address is taken for that of its buffer."""
+
+    def whole(arg: Expr) -> Expr:
+        match arg:
+            case Call("address_of", (Load(buffer),)):
+                return Call("buffer_data", (BufferRef(buffer),), arg.dtype)
+        return arg
+
+    return replace(call, args=tuple(map(whole, call.args)))
+
+
+def _first_sizes(function: Function) -> Function:
+    """Every call of a function gets the numbers of the first call."""
+    known: dict[tuple[str, int], Expr] = {}
+
+    def changed(call: Call) -> Call:
+        numbers = (
+            known.setdefault((call.callee, place), arg) if isinstance(arg, Const) else arg
+            for place, arg in enumerate(call.args)
+        )
+        return replace(call, args=tuple(numbers))
+
+    return _calls(changed)(function)
+
+
 WRONG: dict[str, Callable[[Function], Function]] = {
     "64-bit intermediates in 32": _on_expressions(_narrowed),
     "floor division truncates": _on_expressions(_truncated),
@@ -221,6 +297,12 @@ WRONG: dict[str, Callable[[Function], Function]] = {
     "strides dropped": _without_strides,
     "guard loses a round": _with_tight_guards,
     "stale read": _stale,
+    "eight bits end early": _on_expressions(_capped),
+    "four bits saturate": _on_expressions(_saturated_to_four),
+    "open tail of four lost": _open_tail,
+    "one memory for two operands": _calls(_one_memory),
+    "element passed as its buffer": _calls(_from_the_start),
+    "called for the first sizes": _first_sizes,
 }
 """By what goes wrong: the function that a mistaken pass would leave."""
 
@@ -237,8 +319,14 @@ TWELVE = {
     "stride": "strides dropped",
     "extent": "extent in a byte",
     "stale read": "stale read",
+    "eight bits": "eight bits end early",
+    "four bits": "four bits saturate",
+    "open tail": "open tail of four lost",
+    "aliased call": "one memory for two operands",
+    "passed element": "element passed as its buffer",
+    "sizes of calls": "called for the first sizes",
 }
-"""The kinds of faults that a hunt of TVM is measured by, each with its rewrite."""
+"""Faults that a hunt of TVM is measured by, each with its rewrite: twelve, then those of later forms."""
 
 
 def spoilt(module: Module, rewrite: Callable[[Function], Function]) -> Module:

@@ -2,11 +2,13 @@ import contextlib
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from oracles.judge import Judge
 from tests.helpers.commands import command, crux_apart, environment, waited_for
 from tests.helpers.failing import clip_exception, division_crash
 from triage.bugs.failures import record_failure, set_aside
+from triage.bugs.known import KnownIssue, known_at_once
 from triage.bugs.overview import overview_with_states
 from triage.campaigns.coverage_sync import FEWEST_FOLDED
 from triage.console.status import PlainLines
@@ -235,3 +238,22 @@ def is_of(process: Path, folder: str) -> bool:
     with contextlib.suppress(OSError):
         return folder.encode() in (process / "environ").read_bytes() and process.name != str(os.getpid())
     return False
+
+
+def test_what_a_known_issue_tells_by_its_words_is_named_as_it_is_met_and_reduced_once(crash_judge, store):
+    told = {"outcome": "exception", "message": "Unexpected data type.*"}
+    patterns = {name: re.compile(text) for name, text in told.items()}
+    issue = KnownIssue("clip", "a clip", "onnxruntime", told, patterns=patterns)
+    shape = replace(issue, patterns={**patterns, "ops": re.compile(".*")})
+    case = clip_exception()
+    verdict = crash_judge.verdict(case)
+    assert known_at_once([shape], case, verdict, "") is None
+    assert known_at_once([issue], division_crash(), crash_judge.verdict(division_crash()), "") is None
+    named = known_at_once([issue], case, verdict, "")
+    first, second = (
+        record_failure(store, replace(case, inputs={"x": case.inputs["x"] * times}), verdict, sketched=named)
+        for times in (1, 2)
+    )
+    assert first.cluster == second.cluster
+    set_aside(store, Selection(store, "ort").next(), REDUCED, {})
+    assert Selection(store, "ort").next() is None

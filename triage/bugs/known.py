@@ -20,10 +20,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from corpus.case import Case
 from corpus.errors import UserError
 from corpus.reading import parse_toml, read_address, read_text, read_toml, write_fresh
 from corpus.target import is_before
-from oracles.naming import Signature
+from oracles.naming import Signature, signature
+from oracles.verdict import Outcome, Verdict
 from triage.clustering.similarity import RELATED, compare, group_of
 from triage.projects import project_of, project_of_package
 from triage.store.artifacts import replace_known
@@ -107,6 +109,21 @@ def known_issue(
         if any(map(issue.holds_for, every)) and all(map(issue.is_alive_on, releases)):
             return issue
     return None
+
+
+TOLD_AT_ONCE = frozenset(("outcome", "phase", "side", "error", "site", "message"))
+"""Components of a signature that are the failure's own words, which no reduction changes."""
+
+
+def known_at_once(
+    issues: Iterable[KnownIssue], case: Case, verdict: Verdict, release: str
+) -> Signature | None:
+    """The signature of a failure as it was met, if a known issue is told by the failure's words alone."""
+    telling = [each for each in issues if each.patterns.keys() <= TOLD_AT_ONCE]
+    if verdict.symptom is None or verdict.outcome is not Outcome.EXCEPTION:
+        return None
+    found = signature(verdict, None, case)
+    return found if known_issue(telling, (found,), (release,)) else None
 
 
 def load_known(database: Path, named: str = "") -> tuple[KnownIssue, ...]:

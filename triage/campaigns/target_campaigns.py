@@ -25,7 +25,7 @@ from oracles.judge import Judge
 from oracles.sandbox.executor import split
 from oracles.sandbox.worker import processes, stat_of
 from triage.bugs.failures import record_failure
-from triage.bugs.known import KnownIssue
+from triage.bugs.known import KnownIssue, known_at_once, load_known
 from triage.campaigns.coverage_sync import CoverageSync, NativeCoverage, open_watch
 from triage.campaigns.ray_testers import cluster_testers
 from triage.campaigns.testers import Testers, open_testers
@@ -119,6 +119,7 @@ class Fuzzer:
             beside=strategies_beside(target),
         )
         self._avoided = avoided
+        self._known = load_known(store.path)
         self._is_native = native
         self._cluster = cluster
         self.native: NativeCoverage | None = None
@@ -206,7 +207,8 @@ class Fuzzer:
                 count_again(self.store, first, release)
             return get_failure(self.store, first)
         case = replace(tested.case or self._made_again(tested.seed), target=self.target)
-        return record_failure(self.store, case, tested.verdict, run=self.run, release=release)
+        named = known_at_once(self._known, case, tested.verdict, release)
+        return record_failure(self.store, case, tested.verdict, run=self.run, release=release, sketched=named)
 
     def _made_again(self, seed: int) -> Case:
         """The case of a seed that was tested in another process."""

@@ -163,10 +163,14 @@ def _title(store: Store, digest: str) -> str:
     return title_of_signature(store, digest) or digest
 
 
+BEFORE_REDUCTION = "symptom before reduction"
+"""The component that stands for all others until a failure is reduced."""
+
+
 def by_symptom(case: Case, verdict: Verdict) -> Signature:
     """A failure's signature before its reduction: its symptom on its backend."""
     backend = case.target.backend if case.target else ""
-    return Signature.of(("backend", backend), ("symptom before reduction", str(verdict.symptom)))
+    return Signature.of(("backend", backend), (BEFORE_REDUCTION, str(verdict.symptom)))
 
 
 def assign(

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from corpus.case import Case
 from oracles.judge import Judge
 from oracles.naming import Signature, signature
-from oracles.verdict import Outcome, Verdict
+from oracles.verdict import Outcome, Phase, Verdict
 from reducer.api import reduce_case
 from reducer.course import DoesNotFail, Options
 from reducer.pass_sets import core_of
@@ -22,6 +22,7 @@ from triage.bugs.failures import mark_explained, record_failure, record_reductio
 from triage.causes.consequences import Finding, Root, find_root
 from triage.causes.cores import Sites, form_of, ill_typed, share_a_kernel, site_of_crash
 from triage.causes.explaining import Bug, Explanation, by_symptom, counting, explain, operators_of
+from triage.clustering.grouping import BEFORE_REDUCTION
 from triage.store.causes import (
     count_explained,
     explained_by,
@@ -153,6 +154,7 @@ def name_reduced(
     """The signature of what a reduction left; with a judge it says what only experiments tell.
 
     Of passes it says what they replaced, of a crash what is special of the operands of the node that dies.
+    Runs refuse one rewrite in several texts, one an operand.
     """
     named = signature(verdict, case.measure, case, passes)
     if judge is None or verdict.misuse_by_turns:
@@ -162,9 +164,13 @@ def name_reduced(
         return Signature.of(*named.components, ("operands", "; ".join(sorted(site.telling)) if site else ""))
     if not passes:
         return named
+    core = core_of(case, verdict, passes, judge) if verdict.phase in (Phase.EXECUTE, Phase.COMPARE) else ""
     if verdict.outcome is Outcome.MISMATCH:
-        return Signature.of(*named.components, ("core", core_of(case, verdict, passes, judge)))
-    return Signature.of(*named.components, ("ill-typed", ill_typed(case, verdict, passes)))
+        return Signature.of(*named.components, ("core", core))
+    rewrite = f"{core} by {' '.join(sorted(passes))}" if core else ""
+    return Signature.of(
+        *named.components, ("ill-typed", ill_typed(case, verdict, passes)), ("rewrite", rewrite)
+    )
 
 
 MOST_CHECKS_FOR_ROOT = 60
@@ -292,6 +298,7 @@ Rank: TypeAlias = tuple[bool, bool, int, int, int]
 class Selection:
     """Chooses the next failure to reduce, and knows when there is none worth it.
 
+    One that was named as it was met, by the words of a known issue, is not worth it once its bug is reduced.
     A failure that holds all operators of a reduced case of the same symptom is presumed to be that bug again,
     unless checks have said that it is none that is known (`is_refuted`, by the failure's number).
     """
@@ -337,6 +344,8 @@ class Selection:
 
     def _rank(self, failure: Failure, reduced: list[Failure], done: int) -> Rank | None:
         """The less, the more promising; None where enough of its symptom are `done`."""
+        if any(each.cluster == failure.cluster for each in reduced) and _is_named(self._store, failure):
+            return None
         alike = not self._is_refuted(failure.id) and self._known_bugs_in(failure, reduced) > 0
         specific = _is_specific(failure)
         if done >= (MOST_PRESUMED if alike or specific else MOST_NOVEL):
@@ -384,6 +393,11 @@ def _kind(failure: Failure) -> str:
     if failure.outcome == Outcome.CRASH.value:
         return SEPARATOR.join(failure.symptom.split(SEPARATOR)[:3])
     return failure.symptom
+
+
+def _is_named(store: Store, failure: Failure) -> bool:
+    """Whether more names a failure before its reduction than its symptom."""
+    return BEFORE_REDUCTION not in dict(get_signature(store, failure.signature).components)
 
 
 def _is_specific(failure: Failure) -> bool:

@@ -10,6 +10,7 @@ from corpus.tir.values import Binary, Buffer, BufferRef, Call, Cast, Const, Expr
 from corpus.tir.walk import renamed_in, statements, substituted, walk, with_buffer, with_function
 from generators.language.values import RandomSource
 from generators.tir.blocks import accessed, rooted
+from generators.tir.calls import outlined
 from generators.tir.frame import static_shape
 from generators.tir.sites import (
     Site,
@@ -51,6 +52,12 @@ def wrap_in_branch(draws: RandomSource, site: Site[Stmt]) -> Body:
     """Put a condition around a statement, sometimes with another statement as its else."""
     other = (site.maker.store(site.frame),) if draws.chance(0.4) else None
     return (If(site.maker.truth(site.frame), (site.stmt,), other),)
+
+
+@mutator("outline a statement")
+def outline(draws: RandomSource, module: Module) -> Module | None:
+    """Move a statement into a function of its own, and call that."""
+    return outlined(draws, module)
 
 
 @at_site("wrap in a loop", Stmt, defines_nothing)

@@ -5,7 +5,23 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import Any, TypeAlias, TypeVar
 
-from corpus.tir.tree import Alloc, Attr, Bind, Block, Body, Declare, For, If, Seq, Stmt, Store, Thread, While
+from corpus.tir.scopes import defined_names
+from corpus.tir.tree import (
+    Alloc,
+    Attr,
+    Bind,
+    Block,
+    Body,
+    Declare,
+    Evaluate,
+    For,
+    If,
+    Seq,
+    Stmt,
+    Store,
+    Thread,
+    While,
+)
 from corpus.tir.types import is_bool, is_number, lanes, with_lanes
 from corpus.tir.values import (
     Broadcast,
@@ -21,7 +37,16 @@ from corpus.tir.values import (
     literal,
     type_of,
 )
-from corpus.tir.walk import children, expressions, rebuilt, replace_statements, statements, substituted
+from corpus.tir.walk import (
+    children,
+    expressions,
+    free_name,
+    rebuilt,
+    renamed,
+    replace_statements,
+    statements,
+    substituted,
+)
 from reducer.move import Hints, Move, Search, SearchOf, over_sets
 from reducer.search import Items, SetSearch, drop_one_at_a_time, find_essentials
 from reducer.subject.tir_subject import (
@@ -31,6 +56,7 @@ from reducer.subject.tir_subject import (
     with_expression,
     with_statement,
     without_leftovers,
+    without_uncalled,
 )
 
 _Part = TypeVar("_Part")
@@ -64,17 +90,24 @@ def _over_each(
     changes: Callable[[_Part], Iterator[_New]],
     changed: Callable[[TirSubject, int, _New], TirSubject | None],
 ) -> SearchOf[TirSubject]:
-    best, position = subject, 0
-    while position < len(found := [*listed(best.main.body)]):
-        part = found[position]
-        for new in changes(part) if part is not None else ():
-            proposal = cache(partial(changed, best, position, new))
-            if proposal() is not None and (yield proposal):
-                best = proposal() or best
-                break
-        else:
-            position += 1
-    return best
+    best = subject
+    for name in functions_of(subject):
+        best, position = replace(best, at=name), 0
+        while position < len(found := [*listed(best.main.body)]):
+            part = found[position]
+            for new in changes(part) if part is not None else ():
+                proposal = cache(partial(changed, best, position, new))
+                if proposal() is not None and (yield proposal):
+                    best = proposal() or best
+                    break
+            else:
+                position += 1
+    return replace(best, at="")
+
+
+def functions_of(subject: TirSubject) -> tuple[str, ...]:
+    """What `at` may be: nothing for the first function, the names of the others."""
+    return ("", *[*subject.module.functions][1:])
 
 
 def over_functions(subject: TirSubject, changes: Callable[[TirSubject], Candidates]) -> SearchOf[TirSubject]:
@@ -118,6 +151,13 @@ FEW = 4
 
 def drop_statements(subject: TirSubject, hints: Hints) -> Search:
     """Keep the statements without which it does not fail, and the loops and definitions around these."""
+    best = subject
+    for name in functions_of(subject):
+        best = yield from _fewer_statements(replace(best, at=name))
+    return replace(best, at="")
+
+
+def _fewer_statements(subject: TirSubject) -> SearchOf[TirSubject]:
     unused = unused_names(subject.main)
     found = enumerate(statements(subject.main.body))
     actions = [place for place, stmt in found if _acts(stmt) or _is_one_of(stmt, unused)]
@@ -221,6 +261,25 @@ def inline_names(subject: TirSubject) -> Candidates:
             yield partial(_without_name, subject, position, stmt)
 
 
+def inline_calls(subject: TirSubject) -> Candidates:
+    """Put what a function does where it is called, its numbers and addresses with it."""
+    for position, stmt in enumerate(statements(subject.main.body)):
+        match stmt:
+            case Evaluate(Call(callee, args)) if callee.startswith("@"):
+                yield partial(_inlined, subject, position, callee[1:], args)
+
+
+def _inlined(subject: TirSubject, position: int, name: str, args: tuple[Expr, ...]) -> TirSubject:
+    function = subject.module.functions[name]
+    taken = {*defined_names(subject.main)}
+    own = {each: free_name(taken, each) for each in dict.fromkeys(defined_names(function))}
+    called = renamed(function, own)
+    values = {param.name: arg for param, arg in zip(called.params, args, strict=True)}
+    body: Body = substituted(called.body, values)
+    main = replace(subject.main, body=replace_statements(subject.main.body, {position: body}))
+    return without_uncalled(subject.with_main(main))
+
+
 def _without_name(subject: TirSubject, position: int, stmt: Bind) -> TirSubject:
     body = replace_statements(subject.main.body, {position: ()})
     return subject.with_main(replace(subject.main, body=substituted(body, {stmt.var.name: stmt.value})))
@@ -309,6 +368,7 @@ MOVES = (
     Move("shorten loops", 30, by_statements(shorten_loops), on=TirSubject),
     Move("plain loops", 90, by_statements(plain_loops), on=TirSubject),
     Move("fewer lanes", 45, by_statements(fewer_lanes), on=TirSubject),
+    Move("inline calls", 16, by_functions(inline_calls), on=TirSubject),
     Move("inline names", 40, by_functions(inline_names), on=TirSubject),
     Move("narrow values", 12, by_statements(narrow_values), on=TirSubject),
     Move("plain expressions", 50, by_expressions(plain_expressions), on=TirSubject),

@@ -56,7 +56,7 @@ from corpus.values import Tensor, Value
 from reducer.move import Hints, Move, Search
 from reducer.moves.tir.body import Candidates, by_functions, by_statements
 from reducer.subject.order import size
-from reducer.subject.tir_subject import TirSubject, used_names
+from reducer.subject.tir_subject import TirSubject, uncalled, used_names, without_uncalled
 
 
 def drop_parameters(subject: TirSubject) -> Candidates:
@@ -82,13 +82,12 @@ def _fixed(subject: TirSubject, var: Var, others: tuple[Buffer | Var, ...]) -> T
 
 
 def drop_functions(subject: TirSubject) -> Candidates:
-    """Drop functions that none calls."""
+    """Drop functions that none calls, all of them first."""
+    yield partial(without_uncalled, subject)
     functions = subject.module.functions
-    called = {item.callee[1:] for one in functions.values() for item in walk(one) if isinstance(item, Call)}
-    for name in functions:
-        if name != subject.module.entry and name not in called:
-            rest = {key: one for key, one in functions.items() if key != name}
-            yield partial(subject.with_module, Module(rest))
+    for name in uncalled(subject.module):
+        rest = {key: one for key, one in functions.items() if key != name}
+        yield partial(subject.with_module, Module(rest))
 
 
 def drop_attributes(subject: TirSubject) -> Candidates:

@@ -12,7 +12,7 @@ from typing import Any
 
 from corpus.errors import UserError
 from oracles.naming import Signature
-from triage.store.clusters import MERGED, NEW, load_signature
+from triage.store.clusters import MERGED, NEW, home_of, load_signature
 from triage.store.database import Row, Store, blobs_beside, dump, parsed
 from triage.store.failures import REDUCED
 from triage.store.maintenance.import_archive import copy_foreign, must_hold_true, unpack
@@ -115,11 +115,10 @@ class _Merge:
 
     def _place(self, table: str, rows: list[Row], name: Callable[[int], str]) -> dict[int, int]:
         """Ids for new rows: their own where it is free, and new ones, told as events, for the others."""
-        taken = {row["id"] for row in self.here.rows(f"SELECT id FROM {table}")}
         following = max(_last_id(self.here, table), _last_id(self.other, table))
         found: dict[int, int] = {}
         for each in rows:
-            if each["id"] not in taken:
+            if not self.here.row(f"SELECT 1 FROM {table} WHERE id = ?", (each["id"],)):
                 found[each["id"]] = each["id"]
                 continue
             following += 1
@@ -130,16 +129,18 @@ class _Merge:
 
     def _merge_clusters(self) -> list[Row]:
         """Match or add the clusters with their aliases; the signatures that are new here."""
-        homes = {row["signature"]: row["cluster"] for row in self.here.rows("SELECT * FROM aliases")}
         aliases = self.other.rows("SELECT * FROM aliases ORDER BY rowid")
+        homes: dict[str, int] = {}
         for alias in aliases:
-            if alias["signature"] in homes:
-                self.clusters.setdefault(alias["cluster"], homes[alias["signature"]])
+            if (home := home_of(self.here, alias["signature"])) is not None:
+                homes[alias["signature"]] = home.cluster
+                self.clusters.setdefault(alias["cluster"], home.cluster)
         every = self.other.rows("SELECT * FROM clusters ORDER BY id")
         new = [row for row in every if row["id"] not in self.clusters]
+        are_new = {row["id"] for row in new}
         self.clusters |= self._place("clusters", new, cluster_name)
         for row in every:
-            self._merge_cluster(row, is_new=row in new)
+            self._merge_cluster(row, is_new=row["id"] in are_new)
         for alias in aliases:
             self._add("aliases", {**alias, "cluster": self.clusters[alias["cluster"]]})
         added = {alias["signature"] for alias in aliases} - homes.keys()

@@ -49,9 +49,14 @@ AXES = {
 PRIM = ("if_then_else", "vscale", "log2", "likely", "clz", "ceil")
 
 
-def build_module(document: dict[str, Any]) -> Any:
-    """The module of a document; NotData for what TVM's constructors have no node for."""
-    names = {name: ir.GlobalVar(name) for name in document["functions"]}
+def build_module(document: dict[str, Any], symbol: str = "") -> Any:
+    """The module of a document; NotData for what TVM's constructors have no node for.
+
+    Under a symbol, by which its first function is called, it can be put beside others.
+    """
+    names = {name: ir.GlobalVar(f"{symbol}_{name}" if symbol else name) for name in document["functions"]}
+    if symbol:
+        names[next(iter(names))] = ir.GlobalVar(symbol)
     functions = {names[name]: Builder(names).function(item) for name, item in document["functions"].items()}
     return ir.IRModule(functions)
 
@@ -285,7 +290,7 @@ EXPRESSIONS: dict[str, Callable[..., Any]] = {
         builder.buffers[name], builder.expressions(indices)
     ),
     "call": lambda builder, callee, dtype, *args: builder.call(
-        callee, type_of(dtype), builder.expressions(args)
+        callee, returned(dtype) if callee.startswith("@") else type_of(dtype), builder.expressions(args)
     ),
 }
 STATEMENTS: dict[str, Callable[..., Any]] = {

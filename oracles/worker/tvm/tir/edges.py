@@ -16,6 +16,10 @@ PAGE, ALIGNED = mmap.PAGESIZE, 64
 libc = ctypes.CDLL(None, use_errno=True)
 
 
+class WrittenBeyond(Exception):
+    """A function has written beside memory that it was given, or took."""
+
+
 def between_edges(array: Any, edge: int = EDGE, *, at_start: bool = False) -> "tuple[tuple[Any, Any], Any]":
     """A copy of an array and the bytes before and after it; it ends at a page's end, or begins at a start."""
     room = max(1, -(-array.nbytes // PAGE)) * PAGE

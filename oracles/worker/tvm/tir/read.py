@@ -9,7 +9,7 @@ import tvm_ffi
 from tvm import ir, s_tir, tirx
 
 from oracles.worker.tvm.tir.build import AXES, LOOPS
-from oracles.worker.tvm.tir.read_values import ValueReader, type_text
+from oracles.worker.tvm.tir.read_values import ValueReader, returned, type_text
 from oracles.worker.tvm.types import NotData
 
 VERSION = 1
@@ -49,16 +49,10 @@ class Reader(ValueReader):
         ]
         return {
             "params": params,
-            "returns": self.returned(function.ret_type),
+            "returns": returned(function.ret_type),
             "attrs": self.annotations(function.attrs or {}),
             "body": self.body(function.body),
         }
-
-    def returned(self, kind: Any) -> str:
-        """Write the type that a function returns."""
-        if isinstance(kind, ir.TupleType) and not list(kind.fields):
-            return "void"
-        return "missing" if kind is None or kind.is_missing() else type_text(kind)
 
     # Statements
 

@@ -31,6 +31,13 @@ def type_text(kind: Any) -> str:
     raise NotData(f"the type {type(kind).__name__}")
 
 
+def returned(kind: Any) -> str:
+    """Write the type that a function returns."""
+    if isinstance(kind, ir.TupleType) and not list(kind.fields):
+        return "void"
+    return "missing" if kind is None or kind.is_missing() else type_text(kind)
+
+
 class ValueReader:
     """Reads the expressions and buffers of one function."""
 
@@ -102,9 +109,10 @@ class ValueReader:
         else:
             raise NotData(f"a call of a {type(expr.op).__name__}")
         args = self.expressions(expr.args)
-        dtype = type_text(expr.ty)
+        is_own = callee.startswith("@")
+        dtype = returned(expr.ty) if is_own else type_text(expr.ty)
         last = expr.args[-1] if len(expr.args) else None
-        if last is not None and _plain_type(last) == dtype and not callee.startswith("@"):
+        if last is not None and not is_own and _plain_type(last) == dtype:
             return [callee, *args]
         return ["call", callee, dtype, *args]
 

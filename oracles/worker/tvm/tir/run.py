@@ -1,10 +1,7 @@
-"""TIR programs in TVM: through passes and a pipeline, compiled, and called once; one of them, or a batch.
+"""TIR programs in TVM: through passes and a pipeline, compiled, and called once.
 
 The pipeline `least` only lowers: what the code generator cannot do without, and nothing that simplifies,
-hoists, unrolls, vectorises or shares. With LLVM at level 0 it is the un-optimised baseline. A batch is
-compiled as one library: most of a small program's cost is LLVM's start and the checks of arguments, which it
-pays once and leaves out. A program of it that fails is reported and left out, so a batch gives no verdicts;
-it only shows which programs need one.
+hoists, unrolls, vectorises or shares. With LLVM at level 0 it is the un-optimised baseline.
 
 The checks are oracles of Tzer (section 3.4 and the root causes of 5.5): a module is immutable to a pass,
 what a pass leaves is well-formed, and what it has done once it can do again. The coverage is what a stock
@@ -16,11 +13,9 @@ import json
 import operator
 import re
 from collections.abc import Iterable
-from contextlib import nullcontext
 from typing import (  # noqa: UP035 (Python 3.8)
     Any,
     Callable,
-    Iterator,
 )
 
 import numpy as np
@@ -33,16 +28,13 @@ from oracles.worker.onnx import to_array
 from oracles.worker.tvm.passes import LEAST, pass_of
 from oracles.worker.tvm.sequences import base_of, is_option
 from oracles.worker.tvm.tir.build import build_module
-from oracles.worker.tvm.tir.edges import EDGE, between_edges
-from oracles.worker.tvm.watch import IllFormed, apply_passes, configured, instrumented
+from oracles.worker.tvm.tir.edges import EDGE, WrittenBeyond, between_edges
+from oracles.worker.tvm.tir.workspaces import must_hold, with_workspaces
+from oracles.worker.tvm.watch import IllFormed, apply_passes
 
 
 class InputChanged(Exception):
     """A pass has changed the module that it was given."""
-
-
-class WrittenBeyond(Exception):
-    """A function has written beside a buffer that it was given."""
 
 
 class NotAgain(Exception):
@@ -199,17 +191,36 @@ def run_program(
                 module
             )  # those that check arguments: half of what is compiled
     enter("codegen")
-    host, devices = split_host_device_mods(module)
-    _, finish_host, finish_device = tirx.get_tir_pipeline("default")
-    devices = {kind: finish_device()(each) for kind, each in devices.items()}
-    compiled = tir_to_runtime(finish_host()(host), devices, target.host or target)
+    compiled = finished(module, target)
     device = tvm.cuda() if settings.get("device") == "cuda" else tvm.cpu()
     if settings.get("run") == "off" or not device.exist:
         return {}
     function = compiled[entry]  # what compiles it for this machine
     enter("execute")
     edge = 0 if settings.get("guarded") else int(settings.get("poison", EDGE))
-    return called(function, document["functions"][entry], inputs, outputs, device, edge)
+    found = called(function, document["functions"][entry], inputs, outputs, device, edge)
+    watched = with_workspaces(module) if edge and is_watched(settings) and device == tvm.cpu() else None
+    if watched is not None:
+        again = finished(watched, tvm.target.Target(PLAINLY))[entry]
+        must_hold(lambda: called(again, document["functions"][entry], inputs, outputs, device, edge))
+    return found
+
+
+def is_watched(settings: dict[str, Any]) -> bool:
+    """Whether a way of running goes through the pipeline whose workspaces are to be guarded as well."""
+    return str(settings.get("pipeline", "default")) == "default"
+
+
+PLAINLY = {"kind": "llvm", "opt-level": 0}
+"""The target of the run with guarded workspaces: they tell of TVM's pipeline, and LLVM costs most."""
+
+
+def finished(module: Any, target: Any) -> Any:
+    """The compiled library of a lowered module."""
+    host, devices = split_host_device_mods(module)
+    _, finish_host, finish_device = tirx.get_tir_pipeline("default")
+    devices = {kind: finish_device()(each) for kind, each in devices.items()}
+    return tir_to_runtime(finish_host()(host), devices, target.host or target)
 
 
 def entered(module: Any, entry: str) -> Any:
@@ -259,7 +270,7 @@ def called(
             passed.append(to_array(inputs[item[0]]).reshape(()).item())
             continue
         name, array = item["name"], to_array(inputs[item["name"]])
-        if edge and device in (None, tvm.cpu()) and array.dtype.kind in "biuf":
+        if edge and device in (None, tvm.cpu()) and array.dtype.isbuiltin == 1:  # others DLPack lacks
             edged[name] = between_edges(array, edge, at_start=len(passed) % 2 == 1)
             kept[name] = tvm.runtime.from_dlpack(edged[name][1])
         else:
@@ -277,102 +288,5 @@ def called(
 
 def number(value: Any, dtype: str) -> Any:
     """A returned number, in the type that the function declares where numpy has it."""
-    import numpy as np
 
     return np.array(value, None if dtype in ("void", "missing", "handle") else dtype)
-
-
-REPORT = "(report)"
-"""The output that holds what is told of each program, as JSON: its `error` and what it `covered`."""
-
-
-def run_batch(
-    program: bytes,
-    inputs: dict[str, Any],
-    settings: dict[str, Any],
-    target: Any,
-    enter: Callable[[str], None],
-) -> dict[str, Any]:
-    """The outputs of the programs that ran, by `number/name`, and the report of all."""
-    items = json.loads(program)["batch"]
-    reports: list[dict[str, Any]] = [{} for _ in items]
-    enter("optimise")
-    prepared = {}
-    for number, item in enumerate(items):
-        try:
-            prepared[number] = prepare(item, number, settings, target, reports[number])
-        except Exception as error:  # that program's own failure
-            reports[number]["error"] = str(error)[-300:]
-    enter("codegen")
-    outputs: dict[str, Any] = {}
-    for numbers, library in compiled(prepared, tuple(prepared), target, reports):
-        enter("execute")
-        for number in numbers:
-            given = given_to(number, inputs)
-            function = items[number]["document"]["functions"]
-            try:
-                found = called(library[symbol(number)], next(iter(function.values())), given, None, None)
-            except Exception as error:
-                reports[number]["error"] = str(error)[-300:]
-                continue
-            outputs.update({f"{number}/{name}": value for name, value in found.items()})
-        enter("codegen")
-    outputs[REPORT] = np.array([json.dumps(reports)], dtype=object)
-    return outputs
-
-
-def symbol(number: int) -> str:
-    """The name of a program's function in the library of all."""
-    return f"program{number}"
-
-
-def given_to(number: int, inputs: dict[str, Any]) -> dict[str, Any]:
-    """The inputs of one program by their own names."""
-    prefix = f"{number}/"
-    return {name[len(prefix) :]: value for name, value in inputs.items() if name.startswith(prefix)}
-
-
-def prepare(
-    item: dict[str, Any], number: int, settings: dict[str, Any], target: Any, report: dict[str, Any]
-) -> Any:
-    """A program's lowered functions, without the checks of arguments."""
-    document = item["document"]
-    (function,) = document["functions"].values()
-    attrs = {**function["attrs"], "global_symbol": symbol(number)}
-    named = {**document, "functions": {symbol(number): {**function, "attrs": attrs}}}
-    own = {} if settings.get("plain") else {"passes": item["passes"]}
-    pieces: set[str] = set()
-    cover = Cover(pieces) if settings.get("cover") else None
-    with configured(own), instrumented(lambda: cover) if cover else nullcontext(), target:
-        module = build_module(named)
-        module = checked_passes(module, own) if settings.get("checks") else apply_passes(module, own)
-        module = lowered(module, target, str(settings.get("pipeline", "default")))
-        module = tirx.transform.SkipAssert()(module)
-        host, devices = split_host_device_mods(module)
-        if devices:
-            raise NotImplementedError("code for a device")
-        host = tirx.get_tir_pipeline("default")[1]()(host)
-    report["covered"] = sorted(pieces)
-    return dict(host.functions.items())  # helpers are named after the program
-
-
-def compiled(
-    prepared: dict[int, Any], numbers: tuple[int, ...], target: Any, reports: list[dict[str, Any]]
-) -> Iterator[tuple[tuple[int, ...], Any]]:
-    """Libraries of the programs, one for all of them, or halves of them where that cannot be compiled."""
-    if not numbers:
-        return
-    module = tvm.IRModule({var: each for number in numbers for var, each in prepared[number].items()})
-    try:
-        library = tir_to_runtime(module, {}, target.host or target)
-        for number in numbers:
-            library[symbol(number)]  # compiled as it is looked up
-    except Exception as error:
-        if len(numbers) == 1:
-            reports[numbers[0]]["error"] = str(error)[-300:]
-            return
-        middle = len(numbers) // 2
-        yield from compiled(prepared, numbers[:middle], target, reports)
-        yield from compiled(prepared, numbers[middle:], target, reports)
-        return
-    yield numbers, library
