@@ -206,6 +206,9 @@ class Backend:
     flushes: frozenset[str] = frozenset()
     """The dtypes in which it takes what is below the least normal number for 0: such values leave it open."""
 
+    leaves_nan: frozenset[str] = frozenset()
+    """The ONNX operators of which its own texts leave open where NaN stands in an order."""
+
     saturates: Callable[[], bool] = lambda: False
     """Whether it sums pairs of products of uint8 and int8 in 16 bits on this machine, by design."""
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 NAME = "inductor"
 PACKAGE = "torch"
 LIBRARIES = (("torch/lib/libtorch_cpu.so", "at::native"),)
-DISABLED_BY = "the hook of `torch._inductor.compiler_bisector` at `{}`"
+DISABLED_BY = "the hook of `torch._inductor.compiler_bisector` (a pattern: its `extra_check`) at `{}`"
 
 # In the worker
 

@@ -238,4 +238,5 @@ def backend() -> Backend:
         lacks=frozenset({"float64"}),
         computed_as=COMPUTED_AS,
         clamps=frozenset({"int8", "uint8"}),
+        leaves_nan=frozenset({"ArgMax", "ArgMin"}),  # its TopK, whose text says so
     )

@@ -160,6 +160,14 @@ class Context(ABC):
         """A node as a program of its own that gives `name`, on recorded operands; None if it cannot be."""
         return None
 
+    def orders_nan(self, node: onnx.NodeProto) -> bool:
+        """Whether what a node makes of NaN is no matter of the framework's own choice."""
+        return True
+
+    def as_defined(self, divergence: Divergence) -> Value:
+        """What the operators that define this one give for its operands; None if none do."""
+        return None
+
     def written_out(self) -> tuple[Job, Noise] | None:
         """The program with its functions inlined, and its noise; None if it calls none."""
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -11,8 +11,7 @@ import onnx
 
 from corpus.onnx.canonical import steps
 from corpus.onnx.check import checker_complaint
-from corpus.onnx.graph import free_names, producers, walk_model, written_out
-from corpus.onnx.types import element_type
+from corpus.onnx.graph import producers, walk_model, written_out
 from corpus.values import Value, is_float, widen
 from oracles.backends import find_backend
 from oracles.naming import names_of
@@ -31,57 +30,13 @@ from oracles.probes.context import EXACT_LEVELS, Context, Truth, truths
 from oracles.probes.divergence import Differs, Divergence, FirstDivergence
 from oracles.probes.onnx_noise import OnnxNoise
 from oracles.probes.segments import Segments, left_by
+from oracles.probes.single_node import as_defined, node_alone, type_alone
+from oracles.relation.arithmetic import Rounding
 from oracles.sandbox.executor import Executor
 from oracles.sandbox.sandbox import Job
 from oracles.verdict import Config, Located
 
 SATURATION = "products of uint8 and int8 saturate by design in onnxruntime on a CPU without VNNI"
-MOST_SHAPING = 64
-"""Elements of an integer operand that may decide a shape: axes, dims, sizes."""
-
-
-def node_alone(
-    model: onnx.ModelProto, node: onnx.NodeProto, output: str, values: Mapping[str, Value], job: Job
-) -> tuple[onnx.ModelProto, Job] | None:
-    """The model that gives that output of the node, and the job; None where what it reads is not known."""
-    operands = {name: values.get(name) for name in sorted(free_names(node))}
-    if not all(isinstance(value, np.ndarray) for value in operands.values()):
-        return None
-    alone = onnx.ModelProto(ir_version=model.ir_version)
-    alone.opset_import.extend(model.opset_import)
-    alone.functions.extend(model.functions)
-    graph = alone.graph
-    graph.name = "alone"
-    graph.node.append(node)
-    for name, value in operands.items():
-        assert isinstance(value, np.ndarray)
-        graph.input.append(onnx.helper.make_tensor_value_info(name, element_type(value.dtype), value.shape))
-    graph.output.append(onnx.ValueInfoProto(name=output))
-    return alone, replace(job, program=alone.SerializeToString(), inputs=operands, external=(), outputs=None)
-
-
-def type_alone(
-    model: onnx.ModelProto, node: onnx.NodeProto, output: str, values: Mapping[str, Value], job: Job
-) -> onnx.TypeProto.Tensor | None:
-    """The type that inference gives the node's output where what decides its shape is known by value."""
-    found = node_alone(model, node, output, values, job)
-    if found is None:
-        return None
-    alone, its_job = found
-    shaping = {
-        name: value
-        for name, value in its_job.inputs.items()
-        if isinstance(value, np.ndarray) and value.dtype.kind in "iu" and value.size <= MOST_SHAPING
-    }
-    kept = [declared for declared in alone.graph.input if declared.name not in shaping]
-    del alone.graph.input[:]
-    alone.graph.input.extend(kept)
-    alone.graph.initializer.extend(
-        onnx.numpy_helper.from_array(value, name) for name, value in shaping.items()
-    )
-    return tensor_types(alone).get(output)
-
-
 MUCH = 6.0
 """How many times its spread a tensor must be away to be where two ways part."""
 
@@ -139,13 +94,22 @@ class OnnxContext(Context):
         return names_of(self.model)
 
     def shape_of(self, name: str) -> tuple[int, ...] | None:
-        """The shape that inference gives a value on these inputs; None where it is not known."""
-        declared = self._types.get(name)
-        return static_dims(declared) if declared is not None else None
+        """The shape that inference gives a value on these inputs; None where it is not known.
+
+        The newest text of the operators comes first: it says what earlier ones meant, as of a window in the
+        padding.
+        """
+        declared = (types.get(name) for types in self._types)
+        return next(filter(None, (static_dims(each) for each in declared if each is not None)), None)
 
     @cached_property
-    def _types(self) -> Types:
-        return tensor_types(self.model, self.job.inputs)
+    def _types(self) -> tuple[Types, ...]:
+        newest = onnx.ModelProto()
+        newest.CopyFrom(self.model)
+        for opset in newest.opset_import:
+            if not opset.domain:
+                opset.version = onnx.defs.onnx_opset_version()
+        return tuple(tensor_types(model, self.job.inputs) for model in (newest, self.model))
 
     @cached_property
     def own_truth(self) -> Truth | None:
@@ -263,6 +227,7 @@ class OnnxContext(Context):
     def _parter(self, config: Config) -> Differs:
         """The test that tells a wrong tensor of a configuration from a tensor with other rounding."""
         steps = config.get("level") not in EXACT_LEVELS
+        ranked = self._ranked
 
         def differs(name: str, expected: Value, actual: Value) -> bool:
             found = compare(name, expected, actual, self.screen)
@@ -273,11 +238,19 @@ class OnnxContext(Context):
                 return True
             left = np.asarray(expected)
             # noise was put into runs without NaN and infinity: of these it says nothing
-            is_plain = np.isfinite(widen(left)) if is_float(left) else np.ones(left.shape, bool)
+            is_plain = np.isfinite(widen(left)) if is_float(left) else np.full(left.shape, name not in ranked)
             apart = distance(left, np.asarray(actual))
             return bool(((apart > MUCH * spreads[name]) | ~is_plain)[found.mask].any())
 
         return differs
+
+    @cached_property
+    def _ranked(self) -> frozenset[str]:
+        """What nodes that round nothing make right out of a NaN or an infinity: places, or a choice."""
+        chosen = (node for node in self.nodes if arithmetic_of(node).rounding is Rounding.NOTHING)
+        return frozenset(
+            name for node in chosen if self.noise.nonfinite.intersection(node.input) for name in node.output
+        )
 
     def located(self, divergence: Divergence) -> Located:
         """A parting for a verdict, in the names of the model."""
@@ -332,6 +305,19 @@ class OnnxContext(Context):
     def alone(self, node: onnx.NodeProto, name: str) -> tuple[onnx.ModelProto, Job] | None:
         """A node as a model of its own that gives `name`, on recorded operands; None if it cannot be."""
         return node_alone(self.model, node, name, self.noise.recording.values, self.job)
+
+    def orders_nan(self, node: onnx.NodeProto) -> bool:
+        """Whether the framework's own texts do not leave open where NaN stands in an order."""
+        return node.op_type not in self.executor.backend.leaves_nan
+
+    def as_defined(self, divergence: Divergence) -> Value:
+        """What the node's operator gives in an independent implementation as ONNX writes it out."""
+        found = self.alone(divergence.node, divergence.name)
+        program = as_defined(found[0]) if found is not None else None
+        if found is None or program is None:
+            return None
+        run = self.ask_referee(replace(found[1], program=program.SerializeToString()))
+        return run.outputs.get(divergence.name) if run.is_ok else None
 
     def written_out(self) -> tuple[Job, OnnxNoise] | None:
         """The model with its functions inlined, and its noise; None without any, or with endless ones."""

@@ -176,12 +176,31 @@ class Segments:
 
     @cached_property
     def _lone(self) -> frozenset[str]:
-        """The results of nodes that quantise, where no segment has two: of two an optimiser may leave one."""
+        """The results of nodes that quantise, where no segment has two: of two an optimiser may leave one.
+
+        What flows in is quantised exactly: it counts only if it is quantised again with no node between.
+        """
         lone, several = set[str](), set[str]()
         for name in self.seen:
-            made = [node.output[0] for node in self._nodes_of(name) if arithmetic_of(node).quantises]
-            (lone if len(made) == 1 else several).update(made)
+            nodes = self._nodes_of(name)
+            made = [node for node in nodes if arithmetic_of(node).quantises]
+            computed = {output for node in nodes for output in node.output}
+            first = {node.output[0] for node in made if node.input[0] not in computed}
+            again = {self._quantised_before(node) for node in made}
+            rest = {node.output[0] for node in made} - (first - again)
+            (lone if len(rest) == 1 else several).update(rest)
+            lone |= first - again
         return frozenset(lone - several)
+
+    def _quantised_before(self, node: onnx.NodeProto) -> str:
+        """The name from which a node gets what it quantises, but for nodes that only move or widen it."""
+        name = str(node.input[0])
+        while (at := self._makers.get(name)) is not None:
+            maker = self._cut.graph.node[at]
+            if maker.op_type != "DequantizeLinear" and not only_moves(maker):
+                break
+            name = str(maker.input[0])
+        return name
 
 
 def _are_few(left: Mask) -> bool:

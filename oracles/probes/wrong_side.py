@@ -168,6 +168,12 @@ def _side(of_baseline: Tensor, of_other: Tensor) -> str:
     return OPTIMISED if against_other >= against_baseline else UN_OPTIMISED
 
 
+def is_wrong_for_sure(verdict: Verdict) -> bool:
+    """Whether the side that is held against the un-optimised one is wrong, and somebody else says so."""
+    wrong = verdict.wrong
+    return wrong is not None and wrong.side == OPTIMISED and not wrong.is_presumed
+
+
 WRITTEN = "what was exported is at fault"
 RUNNER = "what runs the exported model is at fault, not the exporter"
 

@@ -10,7 +10,7 @@ from corpus.case import Case
 from corpus.onnx.graph import free_names
 from corpus.values import Value, is_float, widen
 from oracles.naming import symptom_of_difference, symptom_of_run
-from oracles.numerics.compare import Difference, compare, describe
+from oracles.numerics.compare import Difference, compare, describe, nan_mask
 from oracles.numerics.floor_quotients import FloorQuotient, is_wrong_floor
 from oracles.numerics.input_noise import Contradiction, contradiction, keeps_to
 from oracles.numerics.mismatch_kind import left_open
@@ -18,6 +18,7 @@ from oracles.operators import arithmetic_of
 from oracles.probes.context import Context, evidence, other_values
 from oracles.probes.divergence import Divergence
 from oracles.probes.wrong_side import OPTIMISED, UN_OPTIMISED, Judgement, judge_sides
+from oracles.relation.arithmetic import Rounding
 from oracles.rules import Rule
 from oracles.text.normalise import parse_message
 from oracles.verdict import Located, Outcome, Phase, Run, Status, Symptom, Verdict, WrongResult
@@ -164,8 +165,11 @@ def special_values(case: Case, runs: tuple[Run, ...], context: Context) -> Verdi
         for name, value in baseline.outputs.items() if run.is_ok else ():
             if _differs_specially(name, value, run.outputs.get(name), context):
                 divergence = context.divergence(run.config, name)
-                if divergence is not None and _is_defined(divergence, run, context):
-                    return _wrong_special(name, divergence, run, runs, context)
+                if divergence is None or _are_operands_finite(divergence, context):
+                    continue
+                judgement = _judge_special(divergence, run, baseline, context)
+                if judgement is not None:
+                    return _wrong_special(name, divergence, judgement, run, runs, context)
     return None
 
 
@@ -182,25 +186,95 @@ def _is_finite(value: Value) -> bool:
     return not isinstance(value, np.ndarray) or not is_float(value) or bool(np.isfinite(widen(value)).all())
 
 
-def _is_defined(divergence: Divergence, run: Run, context: Context) -> bool:
-    """Whether the operator's text says what it makes of its operands, and it alone makes another thing."""
-    if not arithmetic_of(divergence.node).defines_nonfinite:
-        return False
+def _are_operands_finite(divergence: Divergence, context: Context) -> bool:
     values = context.noise.recording.values
-    if all(_is_finite(values.get(name)) for name in free_names(divergence.node)):
-        return False
+    return all(_is_finite(values.get(name)) for name in free_names(divergence.node))
+
+
+def _judge_special(divergence: Divergence, run: Run, baseline: Run, context: Context) -> Judgement | None:
+    """Who is wrong, and who says so; None where it is left open what the operator makes of its operands."""
+    truth = ""
+    if arithmetic_of(divergence.node).defines_nonfinite:
+        truth = "the text of the operator"
+    elif _is_agreed(divergence, context):
+        truth = "the reference implementation of ONNX"
+    if truth and _differs_alone(divergence, run, context):
+        return Judgement(OPTIMISED, truth)
+    if not baseline.config.backend and _is_against_definition(divergence, context):
+        return Judgement(UN_OPTIMISED, "the operators by which ONNX defines this one")
+    return None
+
+
+def _differs_alone(divergence: Divergence, run: Run, context: Context) -> bool:
+    """Whether the node alone gives another result in the way of the run, too."""
     found = context.alone(divergence.node, divergence.name)
     other = context.run_as(found[1], run.config) if found is not None else None
     if other is None or not other.is_ok:
         return False
-    expected = values.get(divergence.name)
+    given = other.outputs.get(divergence.name)
+    return compare(divergence.name, divergence.expected, given, context.tolerance) is not None
+
+
+def _is_agreed(divergence: Divergence, context: Context) -> bool:
+    """Whether an independent implementation makes the same of NaN, on which the operator's text is silent.
+
+    Asked of operators that choose among their operands or order them, and of a NaN that goes in and does not
+    come out. Beside an infinity the others may make one NaN more, by the order in which they compute.
+    """
+    node, values = divergence.node, context.noise.recording.values
+    operands = [values.get(name) for name in sorted(free_names(node))]
+    if not any(map(_has_nan, operands)) or left_open(node, values) or not context.orders_nan(node):
+        return False
+    row = arithmetic_of(node)
+    chooses = row.rounding is Rounding.NOTHING and not row.quantises
+    if not chooses and (any(map(_has_infinity, operands)) or not _loses_nan(divergence)):
+        return False
+    found = context.alone(node, divergence.name)
+    referee = context.ask_referee(found[1]) if found is not None else None
+    given = referee.outputs.get(divergence.name) if referee is not None and referee.is_ok else None
     return (
-        compare(divergence.name, expected, other.outputs.get(divergence.name), context.tolerance) is not None
+        given is not None and compare(divergence.name, divergence.expected, given, context.tolerance) is None
     )
 
 
+def _is_against_definition(divergence: Divergence, context: Context) -> bool:
+    """Whether the un-optimised run makes a NaN of infinity where the operator's own definition makes none.
+
+    ONNX defines many operators by others: what a run of these gives, and another framework, too, is meant.
+    """
+    values = context.noise.recording.values
+    is_nan_in = any(_has_nan(values.get(name)) for name in free_names(divergence.node))
+    if is_nan_in or not _loses_nan(divergence):
+        return False
+    meant = context.as_defined(divergence)
+    return meant is not None and compare(divergence.name, divergence.actual, meant, context.tolerance) is None
+
+
+def _loses_nan(divergence: Divergence) -> bool:
+    """Whether the one result has a NaN wherever the other differs, and the other has none there."""
+    left, right = divergence.expected, divergence.actual
+    if not isinstance(left, np.ndarray) or not isinstance(right, np.ndarray) or left.shape != right.shape:
+        return False
+    return bool((nan_mask(left) & ~nan_mask(right)).any()) and not bool(
+        (nan_mask(right) & ~nan_mask(left)).any()
+    )
+
+
+def _has_nan(value: Value) -> bool:
+    return isinstance(value, np.ndarray) and bool(nan_mask(value).any())
+
+
+def _has_infinity(value: Value) -> bool:
+    return isinstance(value, np.ndarray) and is_float(value) and bool(np.isinf(widen(value)).any())
+
+
 def _wrong_special(
-    name: str, divergence: Divergence, run: Run, runs: tuple[Run, ...], context: Context
+    name: str,
+    divergence: Divergence,
+    judgement: Judgement,
+    run: Run,
+    runs: tuple[Run, ...],
+    context: Context,
 ) -> Verdict:
     difference = compare(divergence.name, divergence.expected, divergence.actual, context.tolerance)
     kind = difference.kind if difference is not None else "value"
@@ -209,10 +283,10 @@ def _wrong_special(
         f"wrong {kind} of {divergence.name!r}: {words} ({run.config.label} against {runs[0].config.label})"
     )
     wrong = WrongResult(
-        name, OPTIMISED, kind, divergence.error, "the text of the operator",
+        name, judgement.side, kind, divergence.error, judgement.truth,
         first=divergence.name, operator=divergence.node.op_type, located=context.located(divergence),
     )  # fmt: skip
-    symptom = symptom_of_difference(kind, OPTIMISED, run.config.asked_by)
+    symptom = symptom_of_difference(kind, judgement.side, run.config.asked_by)
     return Verdict(Outcome.MISMATCH, Phase.COMPARE, title, symptom, evidence(runs, run), wrong=wrong)
 
 

@@ -15,7 +15,7 @@ from oracles.numerics.compare import Difference, compare, compare_outputs, in_pa
 from oracles.numerics.mismatch_kind import finest_kind, left_open
 from oracles.probes.context import EXACT_LEVELS, INTERPRETER, Context, evidence
 from oracles.probes.divergence import Divergence
-from oracles.probes.wrong_side import NEITHER, UN_OPTIMISED, Judgement, judge_sides
+from oracles.probes.wrong_side import NEITHER, OPTIMISED, UN_OPTIMISED, Judgement, judge_sides
 from oracles.rules import Rule
 from oracles.verdict import Mark, Outcome, Phase, Run, Symptom, Verdict, WrongResult
 
@@ -182,9 +182,10 @@ def _mismatch(difference: Difference, judgement: Judgement, run: Run, runs: tupl
 def _sides(baseline: Run, run: Run, context: Context, difference: Difference) -> Judgement:
     """Who is wrong: of two shapes the one that was not inferred, otherwise as the truth has it."""
     expected, actual = (part_of(each.outputs, difference.output) for each in (baseline, run))
-    is_inferred = isinstance(actual, np.ndarray) and context.shape_of(difference.output) == actual.shape
-    if difference.kind == "shape" and is_inferred:
-        return Judgement(UN_OPTIMISED, "the inferred shape")
+    if difference.kind == "shape" and isinstance(expected, np.ndarray) and isinstance(actual, np.ndarray):
+        inferred = context.shape_of(difference.output)
+        if inferred in (expected.shape, actual.shape):
+            return Judgement(OPTIMISED if inferred == expected.shape else UN_OPTIMISED, "the inferred shape")
     return judge_sides(difference, expected, actual, context.truths_for(difference.output))
 
 

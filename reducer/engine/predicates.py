@@ -325,7 +325,7 @@ class Bounds:
 
     def hold(self, subject: Subject) -> bool:
         """Whether a candidate can show the failure at all."""
-        if self.operator and self.operator not in subject.operators:
+        if (self.operator and self.operator not in subject.operators) or subject.is_emptied:
             return False
         return self.plain is None or self.plain.accepts(subject)
 

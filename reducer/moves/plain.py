@@ -111,20 +111,25 @@ MOST_OPERANDS = 9
 
 
 def spread_dims(subject: NodeSubject, hints: Hints) -> Search:
-    """Distinct small primes where every dim has become 1; weights stay as they are where they must."""
+    """Distinct small primes where dims have become 1; weights stay as they are where they must."""
     arrays = {name: np.asarray(subject.array(name)) for name in _data(subject)}
     if not any(array.ndim for array in arrays.values()):
         arrays = {name: array.reshape(1) for name, array in arrays.items()}
-    axes = [(name, axis) for name, array in arrays.items() for axis in range(array.ndim)]
-    is_degenerate = all(array.size == 1 for array in arrays.values())
-    if not is_degenerate or not 0 < len(axes) <= MOST_AXES:
+    axes = [
+        (name, axis) for name, array in arrays.items() for axis, dim in enumerate(array.shape) if dim == 1
+    ]
+    if not 0 < len(axes) <= MOST_AXES:
         return subject
+    if any(array.size != 1 for array in arrays.values()):
+        return (yield from _first(subject, [_aligned(arrays, axes)]))
     given = [axis for axis in axes if axis[0] not in subject.initializers]
     choices = [axes, *([given] if 0 < len(given) < len(axes) else [])]
     return (yield from _first(subject, [_primes(subject, arrays, each) for each in choices]))
 
 
 MOST_AXES = 8
+MOST_RANK = 64
+"""Of numpy's arrays."""
 PRIMES = (2, 3, 5, 7, 11, 13, 17, 19)
 
 
@@ -149,13 +154,20 @@ def _primes(
     return _with_sizes(arrays, sizes)
 
 
+def _aligned(arrays: Mapping[str, Tensor], axes: list[tuple[str, int]]) -> dict[str, Tensor]:
+    """A size of its own for all axes at one place, counted from the end: what broadcasts goes on to."""
+    taken = {dim for array in arrays.values() for dim in array.shape}
+    free = [size for size in range(2, 3 + len(taken) + MOST_RANK) if size not in taken]
+    return _with_sizes(arrays, {(name, axis): free[arrays[name].ndim - axis - 1] for name, axis in axes})
+
+
 def _with_sizes(arrays: Mapping[str, Tensor], sizes: Mapping[tuple[str, int], int]) -> dict[str, Tensor]:
     shapes = {
-        name: tuple(sizes.get((name, axis), 1) for axis in range(array.ndim))
+        name: tuple(sizes.get((name, axis), dim) for axis, dim in enumerate(array.shape))
         for name, array in arrays.items()
     }
     changed = dict.fromkeys(name for name, _ in sizes)
-    return {name: np.full(shapes[name], arrays[name].flat[0], arrays[name].dtype) for name in changed}
+    return {name: np.array(np.broadcast_to(arrays[name], shapes[name])) for name in changed}
 
 
 def _data(subject: NodeSubject) -> list[str]:

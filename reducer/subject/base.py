@@ -148,6 +148,12 @@ class Facts:
     values: Mapping[str, Value] = field(default_factory=dict)
     specified: Mapping[str, onnx.TypeProto] = field(default_factory=dict)
 
+    @cached_property
+    def is_filled(self) -> bool:
+        """Whether tensors were recorded, and none of them is without elements."""
+        tensors = [value for value in self.values.values() if isinstance(value, np.ndarray)]
+        return bool(tensors) and all(tensor.size for tensor in tensors)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Subject(ABC):
@@ -215,6 +221,11 @@ class Subject(ABC):
     def operator_of(self, name: str) -> str:
         """The operator of the node that makes a tensor; empty where there is no such node."""
         return ""
+
+    @property
+    def is_emptied(self) -> bool:
+        """Whether data has come to be without elements, where all had some: that is another cause."""
+        return False
 
     def sequenced(self, case: Case) -> Case:
         """A case with the sequence of passes that is left."""
@@ -323,6 +334,18 @@ class NodeSubject(Subject):
         found = [array for name in self.sources if (array := self.array(name)) is not None]
         sequences = [value for value in self.inputs.values() if isinstance(value, list)]
         return (*found, *(member for value in sequences for member in value))
+
+    @cached_property
+    def is_emptied(self) -> bool:
+        """Whether data has come to be without elements, where all had some: that is another cause."""
+        if not self.facts.is_filled:
+            return False
+        given = (self.array(name) for name in self.sources if not self.is_shape(name))
+        declared = (output.type.tensor_type.shape.dim for output in self.graph_outputs.values())
+        is_empty = any(array is not None and not array.size for array in given)
+        return is_empty or any(
+            dim.HasField("dim_value") and not dim.dim_value for dims in declared for dim in dims
+        )
 
     @cached_property
     def dynamic(self) -> frozenset[str]:

@@ -1,6 +1,5 @@
 """Inputs that fit: sizes on which a graph agrees, values that operators take, and what a refusal mends."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +11,6 @@ from corpus.onnx.inputs import make_inputs
 from corpus.onnx.sizes import Plan, solve
 from corpus.target import Target
 from generators.fitting import fitted
-from oracles.judge import Judge
 from oracles.verdict import Outcome
 
 
@@ -23,12 +21,6 @@ def parsed(graph: str, domain: str = "") -> onnx.ModelProto:
 
 def case(model: onnx.ModelProto) -> Case:
     return Case("onnx", model.SerializeToString(), make_inputs(model, 0), Target("ort"))
-
-
-@pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    with Judge(Target("ort")) as judge:
-        yield judge
 
 
 @pytest.mark.parametrize(

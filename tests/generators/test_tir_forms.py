@@ -3,7 +3,6 @@
 import pytest
 
 from corpus.case import Case
-from corpus.target import Target
 from corpus.tir.document import to_bytes
 from corpus.tir.scopes import is_well_formed
 from corpus.tir.tree import Declare, For, Function, Module, Store, is_jump
@@ -15,7 +14,6 @@ from generators.tir.extremes import has_extremes, inputs_of
 from generators.tir.frame import Known, Names, start_of
 from generators.tir.programs import is_sound
 from generators.tir.statements import Maker
-from oracles.judge import Judge
 
 FORMS = {
     "lanes": (statements._lanes, lambda node: isinstance(node, Store) and isinstance(node.indices[-1], Ramp)),
@@ -51,11 +49,10 @@ def sound_of(name: str) -> list[Case]:
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_most_programs_of_a_form_are_sound_and_tvm_agrees_with_the_interpreter(name):
+def test_most_programs_of_a_form_are_sound_and_tvm_agrees_with_the_interpreter(tir_judge, name):
     """Its first look runs them together; what is not clean there gets a verdict, and no value is wrong."""
     cases = sound_of(name)
-    with Judge(Target("tvm"), format="tir") as judge:
-        looks = judge.look(cases)
-        rest = [judge.verdict(case) for case, look in zip(cases, looks, strict=True) if look is None]
+    looks = tir_judge.look(cases)
+    rest = [tir_judge.verdict(case) for case, look in zip(cases, looks, strict=True) if look is None]
     assert len(rest) <= 0.2 * len(cases), [each.title for each in rest]
     assert not [each.title for each in rest if "mismatch" in each.outcome]

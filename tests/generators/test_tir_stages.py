@@ -14,7 +14,6 @@ from generators.language.values import RandomSource
 from generators.tir.extremes import has_extremes, inputs_of
 from generators.tir.programs import is_sound, make_program
 from generators.tir.stages import _STEPS, drawn_schedule, staged
-from oracles.judge import Judge
 from oracles.tir.interpreter import interpret
 from oracles.verdict import Outcome
 from oracles.worker.tvm.passes import PLAIN_LOOPS, misplaced, pass_of
@@ -47,15 +46,14 @@ def test_every_primitive_is_drawn_and_its_step_has_a_text():
         assert misplaced((PREFIX + unknown,)) == f"there is no pass {PREFIX}{unknown}"
 
 
-def test_tvm_computes_what_the_interpreter_does_with_a_schedule_and_without():
+def test_tvm_computes_what_the_interpreter_does_with_a_schedule_and_without(tir_judge):
     """Half of the chains are scheduled; what is not clean together gets a verdict, and no value is wrong."""
     cases = []
     for place, (seed, draws, module) in enumerate(SOUND[:32]):
         steps = [each for each in drawn_schedule(draws, module) if "reindex" not in each and place % 2]
         cases.append(Case("tir", to_bytes(module), inputs_of(module, seed)).with_passes(tuple(steps)))
-    with Judge(Target("tvm"), format="tir") as judge:
-        looks = judge.look(cases)
-        rest = [judge.verdict(case) for case, look in zip(cases, looks, strict=True) if look is None]
+    looks = tir_judge.look(cases)
+    rest = [tir_judge.verdict(case) for case, look in zip(cases, looks, strict=True) if look is None]
     assert len(rest) <= 4, [each.title for each in rest]
     assert not [each.title for each in rest if each.outcome is Outcome.MISMATCH]
 

@@ -218,14 +218,13 @@ def test_a_model_without_outputs_shows_nothing(judge):
     assert judge.verdict(silent).outcome is Outcome.PASS
 
 
-def test_a_kernel_that_refuses_what_numpy_alone_broadcasts_is_right():
+def test_a_kernel_that_refuses_what_numpy_alone_broadcasts_is_right(judge):
     wide = case(
         "g (float[1] x, float[2] s) => (float[1] y) { y = LayerNormalization(x, s) }",
         x=np.ones(1, F),
         s=np.ones(2, F),
     )
-    with Judge(Target("ort")) as judge:
-        verdict = judge.verdict(wide)
+    verdict = judge.verdict(wide)
     assert (verdict.outcome, verdict.phase) == (Outcome.INVALID, Phase.EXECUTE)
 
 
@@ -256,10 +255,9 @@ def test_what_loads_passes_even_if_no_input_runs(tmp_path, target):
         assert judge.verdict(open_case(path)).outcome is not Outcome.PASS
 
 
-def test_a_level_that_does_not_load_is_a_bug_and_the_setting_is_part_of_the_case(tmp_path):
+def test_a_level_that_does_not_load_is_a_bug_and_the_setting_is_part_of_the_case(judge, tmp_path):
     case = clip_exception().for_loading()
-    with Judge(Target("ort")) as judge:
-        verdict = judge.verdict(case)
+    verdict = judge.verdict(case)
     if verdict.outcome is Outcome.PASS:
         pytest.skip("the installed onnxruntime does not show the bug while it loads")
     assert verdict.outcome is Outcome.EXCEPTION

@@ -34,18 +34,16 @@ def regression(name: str) -> Case:
     return replace(load_regression(FOLDER / name).case, target=Target("ort"))
 
 
-def test_a_program_gives_the_same_under_every_option_of_a_session():
-    with Judge(Target("ort")) as judge:
-        for name, values in OPTIONS.items():
-            for value in values:
-                assert judge.verdict(case_of(f"{name}={value}")).outcome is Outcome.PASS, name
+def test_a_program_gives_the_same_under_every_option_of_a_session(judge):
+    for name, values in OPTIONS.items():
+        for value in values:
+            assert judge.verdict(case_of(f"{name}={value}")).outcome is Outcome.PASS, name
 
 
-def test_an_option_reaches_the_session():
+def test_an_option_reaches_the_session(judge):
     case = regression("double-qdq-remover")
-    with Judge(Target("ort")) as judge:
-        assert judge.verdict(case).is_bug
-        assert not judge.verdict(case.with_passes(("session.disable_double_qdq_remover=1",))).is_bug
+    assert judge.verdict(case).is_bug
+    assert not judge.verdict(case.with_passes(("session.disable_double_qdq_remover=1",))).is_bug
 
 
 def test_reducing_drops_options_that_a_failure_does_not_take(tmp_path):

@@ -6,7 +6,8 @@ from dataclasses import replace
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, parser
+from onnx.reference import ReferenceEvaluator
 
 from corpus.case import Case
 from corpus.values import Value
@@ -16,6 +17,7 @@ from oracles.numerics.mismatch_kind import finest_kind, left_open
 from oracles.probes.context import Truth
 from oracles.probes.divergence import FirstDivergence
 from oracles.probes.record import record
+from oracles.probes.single_node import as_defined
 from oracles.probes.wrong_side import judge_sides
 from oracles.sandbox.sandbox import Job
 from oracles.verdict import Outcome, Run
@@ -353,3 +355,17 @@ def test_nodes_in_any_order_are_recorded(judge):
     recording = record(judge.executor, Case("onnx", model.SerializeToString(), chain.inputs))
     assert recording.crashed_at == "c"
     assert set(recording.values) == {"x", "z", "a"}
+
+
+def test_an_operator_is_written_out_as_onnx_defines_it():
+    model = parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 18]> g (float[2] x) => (float y)'
+        " { y = ReduceLogSumExp <keepdims=0> (x) }"
+    )
+    defined = as_defined(model)
+    (given,) = ReferenceEvaluator(defined).run(None, {"x": np.array([0, np.log(3)], np.float32)})
+    assert given == pytest.approx(np.log(4))
+    assert (
+        as_defined(parser.parse_model(onnx.printer.to_text(model).replace("ReduceLogSumExp", "ReduceMax")))
+        is None
+    )

@@ -63,6 +63,19 @@ def test_what_is_wrong_on_every_level_of_its_own_is_seen(tvm_judge):
     assert (verdict.outcome, verdict.symptom and verdict.symptom.kind) == (Outcome.MISMATCH, "nan")
 
 
+@pytest.mark.parametrize(
+    ("graph", "x"),
+    [
+        ("g (float[3] x) => (float[3] y) { y = Sign(x) }", (np.nan, 9, -9)),
+        ("g (float[2] x) => (float[2] y) { y = HardSigmoid(x) }", (np.nan, 1)),
+        ("g (float[5] x) => (int64 y) { y = ArgMax<keepdims=0>(x) }", (2, np.nan, 7, 4, 1)),
+        ("g (float[2] x) => (float y) { y = ReduceMax<keepdims=0>(x) }", (np.nan, 1)),
+    ],
+)
+def test_a_nan_counts_where_onnxruntime_and_the_reference_agree_on_it(tvm_judge, graph, x):
+    assert verdict_of(tvm_judge, graph, x=floats(*x)).outcome is Outcome.MISMATCH
+
+
 def test_an_error_of_the_code_generator_names_its_function_and_no_code(tvm_judge):
     graph = "g (bool[1] a, bool[1] b) => (bool[1] y) { y = Equal(a, b) }"
     verdict = verdict_of(tvm_judge, graph, a=np.array([True]), b=np.array([True]))

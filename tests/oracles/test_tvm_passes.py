@@ -254,7 +254,7 @@ def test_a_disabled_pass_runs_neither_in_the_sequence_nor_in_the_pipeline(judge)
 
 
 @pytest.mark.slow
-def test_the_passes_of_a_sequence_that_a_failure_takes_are_named_and_left(tmp_path):
+def test_the_passes_of_a_sequence_that_a_failure_takes_are_named_and_left(judge, tmp_path):
     pytest.importorskip("tvm", reason="TVM is not installed")
     passes = (
         "FoldConstant",
@@ -268,11 +268,10 @@ def test_the_passes_of_a_sequence_that_a_failure_takes_are_named_and_left(tmp_pa
     )
     inputs = {"x": np.ones(2, np.int64)}
     case = Case("onnx", model.SerializeToString(), inputs, Target("tvm")).with_passes(passes)
-    with Judge(Target("tvm"), lower_levels=False) as judge:
-        verdict = judge.verdict(case)
-        if not verdict.is_bug:
-            pytest.skip("the installed TVM does not show the failure")
-        found = find_pass_set(judge, case, verdict)
+    verdict = judge.verdict(case)
+    if not verdict.is_bug:
+        pytest.skip("the installed TVM does not show the failure")
+    found = find_pass_set(judge, case, verdict)
     one_name_in_tvm = {"tirx.ForceNarrowIndexToInt32", "tirx.NarrowDataType"}
     assert "tirx.ForceNarrowIndexToInt32" in found.minimal
     assert set(found.minimal) <= one_name_in_tvm

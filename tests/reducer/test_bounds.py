@@ -227,11 +227,10 @@ BRANCHES = """g (float[2] x, bool i) => (float[2] z) {
 }"""
 
 
-@pytest.fixture(scope="module")
-def learned() -> Iterator[Callable[[str], OnnxSubject]]:
+@pytest.fixture
+def learned(judge: Judge) -> Callable[[str], OnnxSubject]:
     """Subjects from text, with the value of every tensor."""
-    with Judge(ORT) as judge:
-        yield lambda text: subject_of(judge, case_of(model_of(text)))
+    return lambda text: subject_of(judge, case_of(model_of(text)))
 
 
 @pytest.mark.parametrize("keep", [{0, 1, 2, 3, 4}, {1, 2}, {3}])

@@ -148,6 +148,19 @@ def test_dims_that_all_became_1_become_distinct_primes_where_they_type(judge):
     assert len({rows, inner, columns}) == 3
 
 
+def test_dims_of_1_beside_others_get_one_size_at_each_place(judge):
+    text = "g (float[2,1] x, float[2,1] s) => (float[2,1] y) { y = LayerNormalization (x, s) }"
+    shapes = [value.shape for value in plain(judge, text, "spread dims").inputs.values()]
+    assert shapes == [(2, 3), (2, 3)]
+
+
+def test_what_holds_elements_is_not_emptied(judge):
+    text = "g (float[3] x) => (float[K] y) <int64[1] k = {2}> { y, i = TopK (x, k) }"
+    subject = subject_of(judge, case_of(model_of(text)))
+    emptied = subject.with_tensors({"k": np.zeros(1, np.int64)})
+    assert (subject.is_emptied, emptied.is_emptied) == (False, True)
+
+
 def test_dims_stay_where_neither_the_target_nor_the_reference_runs_the_program(judge, tmp_path):
     made = model([("Min", ["x", ""], ["y"])], {"x": (1, [1])}, {"y": (1, [1])})
     case = Case("onnx", made.SerializeToString(), {"x": np.zeros(1, np.float32)}, Target("ort"))

@@ -90,15 +90,14 @@ def network(bug: Bug) -> Case:
 
 
 @pytest.mark.parametrize("make", BUGS, ids=lambda make: make.__name__)
-def test_a_known_bug_is_reduced_to_its_least_nodes(make, tmp_path):
+def test_a_known_bug_is_reduced_to_its_least_nodes(judge, make, tmp_path):
     bug = make()
     case = network(bug)
-    with Judge(ORT) as judge:
-        before = judge.verdict(case)
-        if before.outcome is not bug.outcome:
-            pytest.skip(f"the installed onnxruntime does not show it: {before.title}")
-        reduction = reduce_case(case, tmp_path, Options())
-        after = judge.verdict(reduction.case)
+    before = judge.verdict(case)
+    if before.outcome is not bug.outcome:
+        pytest.skip(f"the installed onnxruntime does not show it: {before.title}")
+    reduction = reduce_case(case, tmp_path, Options())
+    after = judge.verdict(reduction.case)
     assert measure(parse(case.program)).nodes >= 60
     assert tuple(sorted(reduction.after.ops)) == bug.least
     assert after.symptom == before.symptom
@@ -125,7 +124,7 @@ def test_a_result_that_does_not_show_at_the_end_has_the_verdict_of_what_it_came_
     assert reduction.verdict.outcome is Outcome.EXCEPTION
 
 
-def test_an_annotation_stays_if_the_failure_needs_it(tmp_path):
+def test_an_annotation_stays_if_the_failure_needs_it(judge, tmp_path):
     """Attention's shape inference takes a symbolic bias for an empty one; the annotation says better."""
     model = onnx.parser.parse_model("""
         <ir_version: 10, opset_import: ["" : 17, "com.microsoft" : 1]>
@@ -140,10 +139,9 @@ def test_an_annotation_stays_if_the_failure_needs_it(tmp_path):
     shapes = {"bias": 12, "w": (4, 12), "scale": 4, "shift": 4, "a": (1, 3, 4), "b": (1, 3, 4)}
     inputs = {name: np.ones(shape, np.float32) for name, shape in shapes.items()}
     case = Case("onnx", model.SerializeToString(), inputs, ORT)
-    with Judge(ORT) as judge:
-        first = judge.verdict(case)
-        reduced = reduce_case(case, tmp_path, Options()).case
-        last = judge.verdict(reduced)
+    first = judge.verdict(case)
+    reduced = reduce_case(case, tmp_path, Options()).case
+    last = judge.verdict(reduced)
     graph = parse(reduced.program).graph
     assert first.outcome is Outcome.EXCEPTION
     assert last.symptom == first.symptom

@@ -28,14 +28,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-@pytest.fixture(scope="module")
-def crash_shows():
-    with Judge(ORT) as judge:
-        if not judge.verdict(division_crash()).is_bug:
-            pytest.skip("the installed onnxruntime does not show the bug")
-
-
-needs_crash = pytest.mark.usefixtures("crash_shows")
+needs_crash = pytest.mark.usefixtures("crash_judge")
 
 
 def test_help_imports_no_framework_and_little_else(tmp_path):

@@ -10,10 +10,9 @@ from corpus.errors import UserError
 from corpus.formats import format_names
 from corpus.onnx.check import checker_complaint
 from oracles.backends import backends
-from oracles.judge import Judge
 from oracles.naming import Signature
 from oracles.verdict import Config
-from tests.helpers.failing import ORT, division_crash, model, verdict
+from tests.helpers.failing import division_crash, model, verdict
 from triage.bugs.failures import record_failure
 from triage.bugs.history import History, bisection_of, history_of_folder, history_of_name, note_bisection
 from triage.bugs.known import KnownIssue, Library
@@ -143,13 +142,9 @@ def test_the_least_integer_stays_the_least_in_other_types():
     assert in_type(np.float32([0.5]), TensorProto.DOUBLE).tolist() == [0.5]
 
 
-def test_a_failure_is_looked_for_in_the_types_of_its_family():
+def test_a_failure_is_looked_for_in_the_types_of_its_family(crash_judge):
     case = division_crash()
-    with Judge(ORT) as judge:
-        verdict = judge.verdict(case)
-        if not verdict.is_bug:
-            pytest.skip("the installed onnxruntime does not show the bug")
-        found = {each.name: each.shows for each in vary_dtypes(case, verdict, judge)}
+    found = {each.name: each.shows for each in vary_dtypes(case, crash_judge.verdict(case), crash_judge)}
     assert sorted(found) == ["int32", "int64", "int8", "uint8"]
     assert found["int64"] is True
     assert found["uint8"] is not True

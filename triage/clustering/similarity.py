@@ -117,8 +117,11 @@ def distance_within(first: Signature, second: Signature, cut: float) -> float | 
 
 
 def _is_one_refusal(one: Mapping[str, str], two: Mapping[str, str]) -> bool:
-    """Whether a node that the same passes put in is refused for its types, in whatever words."""
-    return bool(one.get("ill-typed")) and one.get("ill-typed") == two.get("ill-typed")
+    """Whether a node that the same passes put in is refused for its types, or as it runs."""
+    is_one_rewrite = bool(one.get("rewrite")) and all(
+        one.get(name) == two.get(name) for name in ("rewrite", "error", "op")
+    )
+    return is_one_rewrite or (bool(one.get("ill-typed")) and one.get("ill-typed") == two.get("ill-typed"))
 
 
 def _part(name: str, weight: float, one: str, two: str) -> Part:

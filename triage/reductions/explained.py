@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from corpus.case import Case
 from oracles.judge import Judge
 from oracles.naming import Signature, signature
-from oracles.verdict import Outcome, Verdict
+from oracles.verdict import Outcome, Phase, Verdict
 from reducer.api import reduce_case
 from reducer.course import DoesNotFail, Options
 from reducer.pass_sets import core_of
@@ -154,6 +154,7 @@ def name_reduced(
     """The signature of what a reduction left; with a judge it says what only experiments tell.
 
     Of passes it says what they replaced, of a crash what is special of the operands of the node that dies.
+    Runs refuse one rewrite in several texts, one an operand.
     """
     named = signature(verdict, case.measure, case, passes)
     if judge is None or verdict.misuse_by_turns:
@@ -163,9 +164,13 @@ def name_reduced(
         return Signature.of(*named.components, ("operands", "; ".join(sorted(site.telling)) if site else ""))
     if not passes:
         return named
+    core = core_of(case, verdict, passes, judge) if verdict.phase in (Phase.EXECUTE, Phase.COMPARE) else ""
     if verdict.outcome is Outcome.MISMATCH:
-        return Signature.of(*named.components, ("core", core_of(case, verdict, passes, judge)))
-    return Signature.of(*named.components, ("ill-typed", ill_typed(case, verdict, passes)))
+        return Signature.of(*named.components, ("core", core))
+    rewrite = f"{core} by {' '.join(sorted(passes))}" if core else ""
+    return Signature.of(
+        *named.components, ("ill-typed", ill_typed(case, verdict, passes)), ("rewrite", rewrite)
+    )
 
 
 MOST_CHECKS_FOR_ROOT = 60

@@ -1,18 +1,21 @@
 """Running a program of torch: its inputs' dynamic dims marked, its outputs as arrays.
 
 `torch._inductor.compiler_bisector` is asked before each pass over a graph, each decomposition and each
-lowering of a node whether to leave that one out. Its answer is replaced by ours.
+lowering of a node whether to leave that one out. Its answer is replaced by ours, and asked for at each match
+of a pattern, too: many of them are one pass.
 """
 
 import json
 import re
 import sys
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Callable, Iterator  # noqa: UP035 (Python 3.8)  # noqa: UP035 (Python 3.8)
 
 import torch
 from torch._inductor import compile_fx, config
 from torch._inductor.compiler_bisector import CompilerBisector
+from torch._inductor.pattern_matcher import PatternMatcherPass
 from torch._inductor.virtualized import V
 
 from oracles.worker.timing import rounds
@@ -129,12 +132,49 @@ def watched(settings: dict[str, Any]) -> Iterator[None]:
     for name in sorted(disabled.intersection(SWITCHES)):
         patches.update(SWITCHES[name])
     plain = CompilerBisector.__dict__["disable_subsystem"]
-    CompilerBisector.disable_subsystem = classmethod(_decider(disabled, bool(settings.get("log"))))
+    decide = _decider(disabled, bool(settings.get("log")))
+    CompilerBisector.disable_subsystem = classmethod(decide)
     try:
-        with config.patch(patches), decomposed("decompositions=core_aten" in members):
+        with config.patch(patches), decomposed("decompositions=core_aten" in members), matched(decide):
             yield
     finally:
         CompilerBisector.disable_subsystem = plain
+
+
+PATTERNS = "patterns"
+"""Our subsystem of what torch has no hook for."""
+
+
+@contextmanager
+def matched(decide: Callable[..., bool]) -> Iterator[None]:
+    """Ask of each match of a pattern, too, by the name of the function that replaces it."""
+    plain = PatternMatcherPass.apply
+
+    def apply(patterns: Any, graph: Any) -> int:
+        entries = {id(entry): entry for each in patterns.patterns.values() for entry in each}.values()
+        checks = [(entry, entry.extra_check) for entry in entries]
+        for entry, check in checks:
+            entry.extra_check = partial(_asked_first, decide, _replacing(entry), check)
+        try:
+            return int(plain(patterns, graph))
+        finally:
+            for entry, check in checks:
+                entry.extra_check = check
+
+    PatternMatcherPass.apply = apply
+    try:
+        yield
+    finally:
+        PatternMatcherPass.apply = plain
+
+
+def _asked_first(decide: Callable[..., bool], name: str, check: Callable[[Any], Any], match: Any) -> Any:
+    return False if decide(None, "inductor", PATTERNS, lambda: name) else check(match)
+
+
+def _replacing(entry: Any) -> str:
+    handler = getattr(entry, "handler", None)
+    return getattr(handler, "__name__", "") or getattr(entry, "pattern_name", "") or "unnamed"
 
 
 @contextmanager

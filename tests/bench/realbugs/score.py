@@ -28,10 +28,11 @@ from tests.bench.realbugs.page import write_page
 from tests.bench.realbugs.torch_host import TorchBug
 from triage.bisection.environments import EnvironmentCache, cache_folder
 from triage.bisection.package_index import list_releases
-from triage.bisection.release_results import release_result, starting
+from triage.bisection.release_results import starting
 from triage.cases.sources import open_one
 from triage.clustering.similarity import MERGE, compare
 from triage.console.options import CaseOptions
+from triage.reductions.explained import name_reduced
 
 CRUX = str(Path(sys.executable).with_name("crux"))
 SECONDS = 1200
@@ -194,8 +195,9 @@ def _group(bug: Bug, folder: Path, row: Row) -> Row:
     case = open_one(str(folder / "least"), CaseOptions())
     where = case.target or Target(bug.target)
     with CaseOptions().judge(where, format=case.format) as judge:
-        found = release_result(bug.release, case, judge.verdict(case), "", "")
-    return {"version": found.version, "components": found.components}
+        verdict = judge.verdict(case)
+        found = name_reduced(case, verdict, tuple(row["reduce.passes"]), judge) if verdict.is_bug else None
+    return {"version": found.version, "components": found.components} if found else {"components": []}
 
 
 def _is_grouped(row: Row, rows: Iterable[Row]) -> bool | None:
