@@ -12,8 +12,8 @@ import numpy as np
 
 from corpus.values import Tensor, Value
 from generators.language.profile import Profile, bytes_of, depth_of, depths_of, flops_of, steps_of
-from generators.language.values import RandomSource, draw, fixed
-from oracles.relation.edges import TYPE, reach
+from generators.language.values import RandomSource, bearable, draw, fixed, is_in_budget, suits
+from oracles.relation.edges import TYPE
 from oracles.relation.operator import Operator
 from oracles.relation.program import (
     MAX_ELEMENTS,
@@ -25,6 +25,7 @@ from oracles.relation.program import (
     Node,
     Operand,
     dtype_family_of,
+    node_of,
 )
 from oracles.relation.types import (
     ANYTHING,
@@ -37,7 +38,6 @@ from oracles.relation.types import (
     Range,
     Shape,
     TensorType,
-    broadcast,
     element,
     extent,
     is_float,
@@ -231,7 +231,7 @@ class Scope:
             return self._create_container(dtype, shape, within)
         if not near and draws.chance(self.profile.extreme):
             edges = self.edges if draws.chance(0.5) else TYPE
-            near = self._bearable(edges.at(dtype, within), dtype)
+            near = bearable(edges.at(dtype, within), dtype, self.profile.is_wide and self.edges.is_wide)
         content = draw(draws, dtype, shape, within, near)
         name = self.fresh_name()
         if as_input or draws.chance(self.profile.inputs):
@@ -242,11 +242,6 @@ class Scope:
         self.pool.append(operand)
         return operand
 
-    def _bearable(self, values: Sequence[float], dtype: DType) -> tuple[float, ...]:
-        """The values but huge ones, unless the program and the operator in hand may hold them."""
-        limit = reach(dtype) if self.profile.is_wide and self.edges.is_wide else extent(dtype)
-        return tuple(each for each in values if limit.low <= each <= limit.high)
-
     def at_edge(self, operator: Operator, focus: Operand) -> Operand:
         """The focus, or now and then a new value of its type in its place, of the operator's own edges."""
         self.edges = operator.edges
@@ -255,7 +250,8 @@ class Scope:
         own = operator.edges.values(focus.dtype) if focus.dtype in TENSORS else ()
         if not own or not self.takes_inputs:
             return focus
-        near = self._bearable((*own, *TYPE.at(focus.dtype, operator.domain)), focus.dtype)
+        is_wide = self.profile.is_wide and operator.edges.is_wide
+        near = bearable((*own, *TYPE.at(focus.dtype, operator.domain)), focus.dtype, is_wide)
         return self.create(focus.dtype, focus.shape, near=near)
 
     def results(self, operator: Operator, call: Call) -> tuple[Sequence[TensorType], Sequence[Range]]:
@@ -348,7 +344,7 @@ class Scope:
         """The other operand of an elementwise operator: broadcasts with the focus."""
         dtype = focus.dtype if dtype is None else dtype
         if self.draws.chance(self.profile.reuse):
-            found = self.reuse(dtype, lambda shape: _suits(focus.shape, shape), within or ANYTHING)
+            found = self.reuse(dtype, lambda shape: suits(focus.shape, shape), within or ANYTHING)
             if found is not None:
                 return found
         return self.create(dtype, self.broadcasting_shape(focus.shape), within)
@@ -421,25 +417,3 @@ class Scope:
         self.nodes.append(node_of(name, call, tuple(value.name for value in results)))
         self.pool.extend(results)
         return results
-
-
-def node_of(name: str, call: Call, results: tuple[str, ...]) -> Node:
-    """The node of a call."""
-    names = tuple("" if value is None else value.name for value in call.operands)
-    return Node(name, names, results, call.attributes)
-
-
-def _suits(shape: Shape, other: Shape) -> bool:
-    joined = broadcast(shape, other)
-    if joined is None:
-        return False
-    return math.prod(joined) <= MAX_ELEMENTS
-
-
-def is_in_budget(dtype: DType, shape: Shape, bounds: Range, is_wide: bool) -> bool:
-    """Whether a result is small enough, empty dims taken for one, and finite with room to spare."""
-    size = math.prod(shape) or math.prod(max(dim, 1) for dim in shape)
-    if size > MAX_ELEMENTS or len(shape) > MAX_RANK + 1:
-        return False
-    limit = reach(dtype) if is_wide else extent(dtype)
-    return not is_float(dtype) or (limit.low <= bounds.low and bounds.high <= limit.high)

@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpus.values import Tensor
+from oracles.relation.edges import reach
+from oracles.relation.program import MAX_ELEMENTS, MAX_RANK
 from oracles.relation.types import (
     ANYTHING,
     BOOL,
@@ -20,6 +22,7 @@ from oracles.relation.types import (
     DType,
     Range,
     Shape,
+    broadcast,
     extent,
     is_float,
 )
@@ -256,3 +259,30 @@ def with_some_nonfinite(draws: RandomSource, array: Tensor) -> Tensor:
     for _ in range(1 + draws.below(_MOST_NONFINITE)):
         changed.reshape(-1)[draws.below(array.size)] = draws.pick(_NONFINITE)
     return changed
+
+
+def suits(shape: Shape, other: Shape) -> bool:
+    """Whether two shapes broadcast to one that is small enough."""
+    joined = broadcast(shape, other)
+    if joined is None:
+        return False
+    return math.prod(joined) <= MAX_ELEMENTS
+
+
+def is_in_budget(dtype: DType, shape: Shape, bounds: Range, is_wide: bool) -> bool:
+    """Whether a result is small enough, empty dims taken for one, and finite with room to spare."""
+    size = math.prod(shape) or math.prod(max(dim, 1) for dim in shape)
+    if size > MAX_ELEMENTS or len(shape) > MAX_RANK + 1:
+        return False
+    limit = _limit(dtype, is_wide)
+    return not is_float(dtype) or (limit.low <= bounds.low and bounds.high <= limit.high)
+
+
+def bearable(values: Sequence[float], dtype: DType, is_wide: bool) -> tuple[float, ...]:
+    """The values but huge ones, unless the program and the operator in hand may hold them."""
+    limit = _limit(dtype, is_wide)
+    return tuple(each for each in values if limit.low <= each <= limit.high)
+
+
+def _limit(dtype: DType, is_wide: bool) -> Range:
+    return reach(dtype) if is_wide else extent(dtype)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,8 +30,6 @@ _PROBES = 10
 """Operators that are looked at for one step."""
 _ASKED = (2, 2, 1, 1)
 """How many new pieces a node must add to be kept, try by try; then any is."""
-_TRIED_AGAIN = 0.1
-"""How often an operator that the target refused is chosen among the others."""
 _PASSED_OVER = 8
 """Operands that a campaign passes over for each node, as the operator in mind has met their shape before."""
 _IDLE = 400
@@ -149,19 +147,17 @@ def programs(seeds: Sequence[int], nodes: int, source: Path | None, budget: Budg
 
 def taught(seeds: Sequence[int], nodes: int, lesson: CoverageSnapshot, budget: Budget) -> Iterator[Program]:
     """Each program leans by what the campaign has learned, and by what the batch has seen before it."""
-    seen, refused = Seen(lesson.covered), lesson.refusals()
+    seen = Seen(lesson.covered)
     for seed in seeds:
-        yield guided(seed, nodes, seen, budget, refused)
+        yield guided(seed, nodes, seen, budget)
 
 
-def guided(
-    seed: int, nodes: int, seen: Seen, budget: Budget = UNLIMITED, refused: Set[str] = frozenset()
-) -> Program:
-    """One program; what it covers is counted while it grows. What is `refused` seldom comes."""
+def guided(seed: int, nodes: int, seen: Seen, budget: Budget = UNLIMITED) -> Program:
+    """One program; what it covers is counted while it grows."""
     draws = RandomSource(f"coverage/{seed}/{nodes}")
     scope = GuidedScope(draws, _temper(draws, budget))
     begin(scope)
-    _grow(scope, seen, nodes, refused)
+    _grow(scope, seen, nodes)
     if not scope.nodes:  # every step was taken back
         grow_to(scope, leaning_choice(draws), 1)
     return finish(scope)
@@ -181,14 +177,12 @@ def _temper(draws: RandomSource, budget: Budget) -> Profile:
     return replace(profile, realms=realms, dims=dims, dtypes=dtypes, reuse=0.85, inputs=0.2)
 
 
-def _grow(scope: GuidedScope, seen: Seen, nodes: int, refused: Set[str]) -> None:
+def _grow(scope: GuidedScope, seen: Seen, nodes: int) -> None:
     """Steps that add too little are taken back; less is asked with every one."""
 
     def choose(scope: Scope, focus: Operand) -> Operator | None:
         known = operators_for(focus.dtype, focus.rank, scope.opset, scope.profile.realms)
         found = [operator for operators in known.values() for operator in operators]
-        if refused and not scope.draws.chance(_TRIED_AGAIN):
-            found = [operator for operator in found if operator.name not in refused] or found
         if not found:
             return None
         before = producer.get(focus.name, "")

@@ -270,6 +270,22 @@ def _test(
     )
 
 
+def _several(
+    name: str, arithmetic: Arithmetic, dtypes: tuple[DType, ...], bound: RangeRule, edges: Edges = WIDE
+) -> Operator:
+    return Operator(
+        name,
+        Kind.ARITHMETIC,
+        arithmetic,
+        dtypes,
+        _sample_several,
+        _joined,
+        bound,
+        inverse=SEVERAL,
+        edges=edges,
+    )
+
+
 def _bitwise(name: str) -> Operator:
     return Operator(
         name,
@@ -342,49 +358,10 @@ OPERATORS = (
         _bound_pow,
         inverse=Inverse(gives_dtype, _solve_pow),
     ),
-    Operator(
-        "Max",
-        Kind.ARITHMETIC,
-        CHOOSES,
-        _ORDERED,
-        _sample_several,
-        _joined,
-        _bound_hull,
-        inverse=SEVERAL,
-        edges=WIDE,
-    ),
-    Operator(
-        "Min",
-        Kind.ARITHMETIC,
-        CHOOSES,
-        _ORDERED,
-        _sample_several,
-        _joined,
-        _bound_hull,
-        inverse=SEVERAL,
-        edges=WIDE,
-    ),
-    Operator(
-        "Mean",
-        Kind.ARITHMETIC,
-        Arithmetic(Rounding.TERMS, terms=of_operands),
-        (F32, F16),
-        _sample_several,
-        _joined,
-        _bound_mean,
-        inverse=SEVERAL,
-    ),
-    Operator(
-        "Sum",
-        Kind.ARITHMETIC,
-        Arithmetic(Rounding.TERMS, terms=of_operands, keeps_whole=True),
-        FLOATS,
-        _sample_several,
-        _joined,
-        _bound_add,
-        inverse=SEVERAL,
-        edges=WIDE,
-    ),
+    _several("Max", CHOOSES, _ORDERED, _bound_hull),
+    _several("Min", CHOOSES, _ORDERED, _bound_hull),
+    _several("Mean", Arithmetic(Rounding.TERMS, terms=of_operands), (F32, F16), _bound_mean, Edges()),
+    _several("Sum", Arithmetic(Rounding.TERMS, terms=of_operands, keeps_whole=True), FLOATS, _bound_add),
     Operator(
         "BitShift",
         Kind.LOGIC,

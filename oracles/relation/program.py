@@ -367,3 +367,9 @@ class Scope(Protocol):
 
     def use(self, name: str, call: Call) -> tuple[Operand, ...] | None:
         """Add a node of the operator of that name; None if a result leaves the budget."""
+
+
+def node_of(name: str, call: Call, results: tuple[str, ...]) -> Node:
+    """The node of a call."""
+    names = tuple("" if value is None else value.name for value in call.operands)
+    return Node(name, names, results, call.attributes)

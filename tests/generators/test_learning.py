@@ -173,16 +173,6 @@ def test_an_operator_that_is_refused_again_and_again_counts_as_refused():
     assert CoverageSnapshot(refused={"Odd": MANY_REFUSALS - 1}).refusals() == frozenset()
 
 
-def test_what_is_refused_comes_seldom():
-    (first, *_) = Counter(
-        key for made in make_tests(GUIDED, range(4 * BLOCK), NOTHING) for key in made.covered if key.isalnum()
-    ).most_common(1)
-    name = first[0]
-    lesson = CoverageSnapshot(refused={name: MANY_REFUSALS})
-    times = sum(name in made.covered for made in make_tests(GUIDED, range(4 * BLOCK), lesson))
-    assert times < first[1] / 2
-
-
 def test_a_lesson_knows_what_ran_and_what_was_refused():
     unsupported = Verdict(Outcome.UNSUPPORTED, Phase.IMPORT, "no such operator")
     invalid = Verdict(Outcome.INVALID, Phase.IMPORT, "wrong")

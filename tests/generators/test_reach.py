@@ -17,7 +17,7 @@ LINEAGES = st.none() | st.builds(
 SIGHTINGS = st.lists(st.builds(NewlyReached, st.sampled_from("ab"), st.sampled_from("xyz"), BLOCKS, LINEAGES))
 
 
-def release_result(seed: int, *blocks: int) -> NewlyReached:
+def sighting(seed: int, *blocks: int) -> NewlyReached:
     return NewlyReached("build", "random|strict", blocks, Lineage("random", seed, 5))
 
 
@@ -41,19 +41,19 @@ def test_it_comes_from_the_database_as_it_went_there(one, two):
 
 def test_a_program_is_kept_for_what_it_was_the_first_to_reach():
     many = tuple(range(ENOUGH))
-    reach = NOWHERE.after([release_result(1, *many), release_result(2, *many), release_result(3, 100, 101)])
+    reach = NOWHERE.after([sighting(1, *many), sighting(2, *many), sighting(3, 100, 101)])
     assert [(root.key, root.gain) for root in reach.roots] == [(1, ENOUGH)]
     assert reach.arms == {"random|strict": (3.0, ENOUGH + 2.0)}
     assert reach.after([]).arms == {"random|strict": (FADING * 3, FADING * (ENOUGH + 2))}
 
 
 def test_a_pool_does_not_grow_without_bound():
-    reach = NOWHERE.after(release_result(n, *range(ENOUGH * n, ENOUGH * (n + 1))) for n in range(MOST + 50))
+    reach = NOWHERE.after(sighting(n, *range(ENOUGH * n, ENOUGH * (n + 1))) for n in range(MOST + 50))
     assert [root.key for root in reach.roots] == list(range(50, MOST + 50))
 
 
 def test_one_program_more_changes_only_the_seeds_that_it_wins():
-    some = [release_result(n, *range(ENOUGH * n, ENOUGH * (n + 1))) for n in range(40)]
+    some = [sighting(n, *range(ENOUGH * n, ENOUGH * (n + 1))) for n in range(40)]
     one, two = NOWHERE.after(some[1:]), NOWHERE.after(some)
     parted = [(one.choose(seed), two.choose(seed)) for seed in range(1000)]
     changed = [new for old, new in parted if old != new]
@@ -64,9 +64,7 @@ def test_one_program_more_changes_only_the_seeds_that_it_wins():
 
 @pytest.fixture(scope="module")
 def lesson() -> CoverageSnapshot:
-    return CoverageSnapshot(
-        reach=NOWHERE.after(release_result(n, *range(9 * n, 9 * n + 9)) for n in range(6))
-    )
+    return CoverageSnapshot(reach=NOWHERE.after(sighting(n, *range(9 * n, 9 * n + 9)) for n in range(6)))
 
 
 def bred(lesson: CoverageSnapshot) -> list[DrawnCase]:
@@ -117,8 +115,8 @@ def test_an_arm_that_reaches_more_is_drawn_more():
 
 def test_lessons_in_order_give_one_reach():
     one, two = (
-        CoverageSnapshot(sightings=(release_result(1, 1, 2, 3, 4),)),
-        CoverageSnapshot(sightings=(release_result(2, 3, 4, 5, 6),)),
+        CoverageSnapshot(sightings=(sighting(1, 1, 2, 3, 4),)),
+        CoverageSnapshot(sightings=(sighting(2, 3, 4, 5, 6),)),
     )
     folded = together([CoverageSnapshot(), one, two]).folded()
     assert [root.key for root in folded.reach.roots] == [1]

@@ -98,7 +98,7 @@ def test_the_passes_of_a_program_suit_its_form():
 
 
 def test_programs_come_as_loops_and_as_blocks_with_loops_of_several_kinds():
-    modules = [make_program(seed, 10).module for seed in range(80)]
+    modules = [make_program(seed, 10).module for seed in range(120)]
     assert any(isinstance(stmt, Block) for each in modules for stmt in statements((each.main,)))
     assert all(is_rooted(each.main) for each in modules)
     kinds = {stmt.kind for each in modules for stmt in statements((each.main,)) if isinstance(stmt, For)}

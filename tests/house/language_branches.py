@@ -29,6 +29,9 @@ CLASSES = frozenset(
 )
 """The classes that programs of one language have, parsed, under judgement, under reduction, generated."""
 
+STRATEGIES = ("STRATEGIES", "TAUGHT")
+"""Tables by names of strategies: one is called as the language that it makes programs of."""
+
 FOREIGN = ("nn.Module", "ir.IRModule")
 """Classes of frameworks with the same last name."""
 
@@ -57,7 +60,12 @@ def asks_in(tree: ast.Module) -> list[ast.AST]:
         for target in each.targets
         if isinstance(target, ast.Name)
     }
-    return [node for node in ast.walk(tree) if _asks(node, constants)]
+    named = [
+        each.value
+        for each in tree.body
+        if isinstance(each, ast.Assign) and _last(each.targets[0]) in STRATEGIES
+    ]
+    return [node for node in ast.walk(tree) if node not in named and _asks(node, constants)]
 
 
 def _asks(node: ast.AST, constants: set[str]) -> bool:

@@ -199,6 +199,7 @@ class _Made:
     backend: Any = ONNXRUNTIME
     asked: int = 0
     tolerance: Tolerance = field(default_factory=Tolerance)
+    target: Any = ORT
 
     def __post_init__(self) -> None:
         self.configs = self.backend.configs(ORT)

@@ -132,9 +132,23 @@ def test_long_values_of_a_torch_script_are_wrapped(torch_judge, tmp_path):
     case = Case("onnx", made.SerializeToString(), {"x": value}, Target("torch"))
     source = source_of(case, torch_judge)
     assert max(map(len, source.inputs.splitlines())) < 110
+    assert {len(line) - len(line.lstrip()) for line in source.inputs.splitlines()} == {0, 4}
     names = {}
     exec(f"import torch\nfound = [{source.inputs}\n][0]", names)
     assert np.array_equal(names["found"].numpy(), value)
+
+
+@needs("torch")
+def test_rows_that_are_written_in_place_are_a_statement(torch_judge):
+    rows = Binding("a", "operator.getitem", ({"ref": "x"}, {"slice": [None, -1, None]}))
+    place = {"slice": [1, None, None]}
+    written = Binding("b", "_operator.setitem", ({"ref": "x"}, place, {"ref": "a"}))
+    main = Graph((Input("x", "float32", (3, 2)),), (rows, written), ("x",))
+    program = GraphProgram("torch", main).to_bytes()
+    inputs = {"x": np.ones((3, 2), np.float32)}
+    source = source_of(Case("torch", program, inputs, Target("torch")), torch_judge)
+    assert source is not None
+    assert "        x0[1:] = y0\n        return (x0,)" in source.module
 
 
 SPOILING = ("LegalizeOps", "tirx.ForceNarrowIndexToInt32")

@@ -106,13 +106,12 @@ class Fuzzer:
             raise UserError(f"--strategy {NATIVE}: it is led by the target's code; add --native-coverage")
         self.store, self.options = store, options
         self.target, given = split(target)
-        passes_of = target.backend if plan.sequences else ""
         environment = describe_environment(target)
         self._package = find_backend(target.backend).package
         self._installed = str(environment["packages"].get(self._package, ""))
         self.plan = replace(
             plan,
-            passes_of=passes_of,
+            passes_of=target.backend if plan.sequences else "",
             given=given,
             dialect=dialect_of(target),
             legality=Legality(None, self._known_refusals(is_shard=plan.shard is not None)),

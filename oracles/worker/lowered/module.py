@@ -20,7 +20,7 @@ from oracles.worker.lowered.layout import LAYOUT
 from oracles.worker.lowered.networks import DTYPES, ELEMENTWISE, NETWORKS, REDUCTIONS
 from oracles.worker.onnx import DOMAIN, Function, Lowering, Op, Unsupported, fed_names
 from oracles.worker.torch.data import to_torch
-from oracles.worker.torch.graph_source import literal, needed, written
+from oracles.worker.torch.graph_source import INDENT, listed, literal, needed, written
 
 TABLE: dict[str, Lowering] = {**ELEMENTWISE, **REDUCTIONS, **LAYOUT, **NETWORKS}
 
@@ -321,5 +321,5 @@ def source(model: Any, inputs: dict[str, Any]) -> dict[str, Any]:
         results = module(*arguments)
     names = [recorder.names.get(id(each)) or recorder.constant(each) for each in results]
     text = written(list(named), {**weights, **recorder.constants}, needed(recorder.calls, names), names)
-    literals = [f"{literal(feed, 8)},  # {name}" for name, feed in zip(named, feeds)]  # noqa: B905 (Python 3.8)
-    return {"module": np.array(text), "inputs": np.array("\n".join(literals))}
+    literals = [f"{literal(feed, INDENT)},  # x{place}" for place, feed in enumerate(feeds)]
+    return {"module": np.array(text), "inputs": np.array(listed(literals))}

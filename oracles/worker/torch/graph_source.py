@@ -24,6 +24,7 @@ MOST_VALUES = 512
 """Elements of one tensor written as numbers; a longer one is written as bytes."""
 
 WIDTH = 88
+INDENT = 8
 
 
 def needed(calls: Any, results: list[str]) -> list[str]:
@@ -44,7 +45,7 @@ def written(inputs: list[str], weights: dict[str, Any], calls: list[str], result
     if used:
         lines += ["    def __init__(self):", "        super().__init__()"]
         for name, tensor in used.items():
-            lines.append(f"        self.register_buffer({name[5:]!r}, {literal(tensor, 8)})")
+            lines.append(f"        self.register_buffer({name[5:]!r}, {literal(tensor, INDENT)})")
         lines.append("")
     lines.append(f"    def forward({', '.join(['self', *inputs])}):")
     lines += [f"        {call}" for call in calls]
@@ -115,6 +116,8 @@ INFIX = {
     "or_": "|",
     "xor": "^",
 }
+SETS_ITEM = ("operator.setitem", "_operator.setitem")
+"""A statement: no name is given to its result, which is None."""
 PREFIX = {"neg": "-", "invert": "~", "inv": "~", "pos": "+"}
 
 
@@ -138,18 +141,23 @@ def source(program: bytes, inputs: dict[str, Any]) -> dict[str, Any]:
     dims = np.array(dynamic_dims(document), np.int64).reshape(-1, 2)
     return {
         "module": np.array(module),
-        "inputs": np.array("\n".join(literals)),
+        "inputs": np.array(listed(literals)),
         "writes": writes,
         "dims": dims,
     }
 
 
+def listed(literals: list[str]) -> str:
+    """The lines of a list of inputs, which a script moves to their place."""
+    return "\n".join(literals).replace(f"\n{' ' * INDENT}", "\n")
+
+
 def placed(value: Any) -> str:
     """An expression for an input, laid out in memory as it is."""
     if not layout_of(value):
-        return literal(value, 8)
+        return literal(value, INDENT)
     base = value[tuple(slice(0, 1) if not stride else slice(None) for stride in value.stride())]
-    made = literal(base, 8)
+    made = literal(base, INDENT)
     if not base.is_contiguous():
         sizes, strides = list(base.shape), list(base.stride())
         made = f"torch.empty_strided({sizes}, {strides}, dtype={base.dtype}).copy_({made})"
@@ -164,6 +172,10 @@ def lines_of(graph: dict[str, Any], names: dict[str, str]) -> list[str]:
     for name, op, args, kwargs in graph["bindings"]:
         for inner in bodies_in([*args, *kwargs.values()]):
             lines += function(inner, names)
+        if op in SETS_ITEM and not kwargs:
+            names[name] = "None"
+            lines.append(f"{text(args[0], names)}[{index(args[1], names)}] = {text(args[2], names)}")
+            continue
         names[name] = f"y{sum(other.startswith('y') for other in names.values())}"
         lines.append(f"{names[name]} = {call(op, args, kwargs, names)}")
     return lines
