@@ -142,7 +142,7 @@ def draw(
     bounds = within or extent(dtype)
     if near:
         some = draws.sample(near, min(draws.between(1, _FEW_EDGES), len(near)))
-        return _draw_among(draws, dtype, shape, some if draws.chance(0.5) else list(near))
+        return _draw_among(draws, dtype, shape, some if is_float(dtype) and draws.chance(0.5) else list(near))
     if draws.chance(_SPLAT_RATE if math.prod(shape) > 1 else _ROUND_RATE):
         fitting = [value for value in _SPLATS if _fits(dtype, value, bounds)]
         if fitting:
@@ -158,7 +158,7 @@ def draw(
 _WHOLE_FROM = 2.0**52
 """From here on there are no steps between floats."""
 _FEW_EDGES = 3
-"""Half of the arrays at edges hold no more different values: ranges stay narrow, so that more can follow."""
+"""Half of the arrays of floats at edges hold no more different values: narrow ranges let more follow."""
 _SMALL = 16
 """Elements that are faster looked at one by one."""
 

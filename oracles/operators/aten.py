@@ -74,7 +74,8 @@ def _sample_quotient(scope: Scope, focus: Operand) -> Call:
 def _fraction(scope: Scope, array: Tensor, within: Range) -> Tensor:
     """Each element divided by a small whole number; 1 where that lies outside."""
     steps = scope.draws.words(array.size).reshape(array.shape) % 12 + 1
-    quotients = np.asarray(array.astype(np.float64) / steps).astype(array.dtype)
+    parts = np.where(steps == 1, 0, array.astype(np.float64) / steps).astype(array.dtype)
+    quotients = np.where(steps == 1, array, parts)  # the largest integers have no place among float64's
     return np.where(np.abs(quotients.astype(np.float64)) >= within.away, quotients, np.ones_like(array))
 
 
