@@ -248,9 +248,9 @@ class _Checker:
             return
         if name not in self._module.functions:
             raise IllFormed(f"function {name!r} is not there")
-        params = self._module.functions[name].params
-        wanted = [each.dtype for each in params if isinstance(each, Var)]
-        if len(wanted) == len(params) and wanted != [type_of(arg) for arg in call.args]:
+        function = self._module.functions[name]
+        wanted = [each.dtype for each in function.params if isinstance(each, Var)]
+        if not function.buffers and wanted != [type_of(arg) for arg in call.args]:
             raise IllFormed(f"function {name!r} is called with operands of other types than {wanted}")
 
     def _known(self, name: str) -> Buffer:

@@ -41,6 +41,11 @@ MUCH = 6.0
 """How many times its spread a tensor must be away to be where two ways part."""
 
 
+def _dims_in(types: Types, name: str) -> tuple[int, ...] | None:
+    declared = types.get(name)
+    return static_dims(declared) if declared is not None else None
+
+
 class OnnxContext(Context):
     """One ONNX model on its way through the rules.
 
@@ -99,17 +104,21 @@ class OnnxContext(Context):
         The newest text of the operators comes first: it says what earlier ones meant, as of a window in the
         padding.
         """
-        declared = (types.get(name) for types in self._types)
-        return next(filter(None, (static_dims(each) for each in declared if each is not None)), None)
+        newest = _dims_in(self._newest_types, name)
+        return _dims_in(self._types, name) if newest is None else newest
 
     @cached_property
-    def _types(self) -> tuple[Types, ...]:
+    def _types(self) -> Types:
+        return tensor_types(self.model, self.job.inputs)
+
+    @cached_property
+    def _newest_types(self) -> Types:
         newest = onnx.ModelProto()
         newest.CopyFrom(self.model)
         for opset in newest.opset_import:
             if not opset.domain:
                 opset.version = onnx.defs.onnx_opset_version()
-        return tuple(tensor_types(model, self.job.inputs) for model in (newest, self.model))
+        return tensor_types(newest, self.job.inputs)
 
     @cached_property
     def own_truth(self) -> Truth | None:

@@ -93,7 +93,10 @@ def _compiled(module: Module) -> dict[str, Routine]:
             function = module.functions[name]
             params = tuple(param.name for param in function.params)
             found[name] = Routine(params, compiled_body(function.body))
-            waiting += called_functions(function)
+            callees = called_functions(function)
+            if any(module.functions[callee].buffers for callee in callees):
+                raise NotModelled("a function that is called with buffers")
+            waiting += callees
     return found
 
 

@@ -12,8 +12,8 @@ from corpus.target import Target
 from corpus.tir.document import from_bytes, to_bytes
 from corpus.tir.scopes import problems
 from corpus.tir.script import print_text
-from corpus.tir.tree import Module
-from corpus.tir.values import Call, Var
+from corpus.tir.tree import Evaluate, Function, Module, Store
+from corpus.tir.values import Buffer, BufferRef, Call, Const, Var
 from corpus.tir.walk import called_functions, expressions
 from generators.language.values import RandomSource
 from generators.tir.calls import outlined, with_open_sizes
@@ -21,6 +21,8 @@ from generators.tir.extremes import inputs_of
 from generators.tir.programs import grown, is_sound
 from oracles.judge import Judge
 from oracles.tir.interpreter import interpret
+from reducer.moves.tir.body import inline_calls
+from reducer.subject.tir_subject import TirSubject
 
 SEEDS = range(80)
 
@@ -104,3 +106,16 @@ def test_a_call_with_operands_of_other_types_is_ill_formed():
     more = replace(helper, params=(*helper.params, Var("more")))
     (problem,) = problems(Module({**module.functions, name: more}))
     assert "operands of other types" in problem
+
+
+@pytest.mark.parametrize("operands", [0, 1])
+def test_a_call_of_a_function_with_buffers_is_not_modelled_and_not_inlined(operands):
+    buffer = Buffer("A", (Const(4),), "float32")
+    helper = Function((buffer,), (Store("A", (Const(0),), Const(1.0, "float32")),))
+    given = (Call("buffer_data", (BufferRef("A"),), "handle"),) * operands
+    main = Function((buffer,), (Evaluate(Call("@helper", given, "void")),))
+    module = Module({"main": main, "helper": helper})
+    inputs = {"A": np.zeros(4, np.float32)}
+    assert not interpret(module, inputs).is_modelled
+    subject = TirSubject.of(Case("tir", to_bytes(module), inputs), module)
+    assert not list(inline_calls(subject))

@@ -369,3 +369,9 @@ def test_an_operator_is_written_out_as_onnx_defines_it():
         as_defined(parser.parse_model(onnx.printer.to_text(model).replace("ReduceLogSumExp", "ReduceMax")))
         is None
     )
+
+
+def test_the_inferred_shape_of_a_scalar_is_known(judge):
+    total = case("g (float[2,3] x) => (y) { y = ReduceSum<keepdims = 0>(x) }", x=np.ones((2, 3), F))
+    assert judge.open(total).shape_of("y") == ()
+    assert judge.open(total).shape_of("nowhere") is None

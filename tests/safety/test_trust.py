@@ -23,6 +23,7 @@ from oracles.sandbox.sandbox import Job
 from oracles.verdict import Config
 from tests.helpers.models import chain_of
 from triage.cli import run
+from triage.console.options import is_own_environment
 from triage.store.blobs import is_clean
 from triage.store.database import Store
 
@@ -79,6 +80,11 @@ def test_the_command_lines_target_takes_the_place_of_the_cases(tmp_path):
 def test_settings_that_name_programs_or_paths_are_known(text, names):
     assert bool(Target.of_data(text).complaint) is names
     assert not Target.parse(text).complaint
+
+
+@pytest.mark.parametrize("python", ["/bin/python3", "bin/python3", "/usr/bin/python3", "python3"])
+def test_an_interpreter_elsewhere_is_not_one_that_crux_installed(python):
+    assert not is_own_environment(python)
 
 
 # torch programs

@@ -119,9 +119,9 @@ def known_at_once(
     issues: Iterable[KnownIssue], case: Case, verdict: Verdict, release: str
 ) -> Signature | None:
     """The signature of a failure as it was met, if a known issue is told by the failure's words alone."""
-    telling = [each for each in issues if each.patterns.keys() <= TOLD_AT_ONCE]
     if verdict.symptom is None or verdict.outcome is not Outcome.EXCEPTION:
         return None
+    telling = [each for each in issues if each.patterns.keys() <= TOLD_AT_ONCE]
     found = signature(verdict, None, case)
     return found if known_issue(telling, (found,), (release,)) else None
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import partial
+from functools import cached_property, partial
 
 from corpus.case import Case
 from corpus.errors import UserError
@@ -118,7 +118,6 @@ class Fuzzer:
             beside=strategies_beside(target),
         )
         self._avoided = avoided
-        self._known = load_known(store.path)
         self._is_native = native
         self._cluster = cluster
         self.native: NativeCoverage | None = None
@@ -208,6 +207,11 @@ class Fuzzer:
         case = replace(tested.case or self._made_again(tested.seed), target=self.target)
         named = known_at_once(self._known, case, tested.verdict, release)
         return record_failure(self.store, case, tested.verdict, run=self.run, release=release, sketched=named)
+
+    @cached_property
+    def _known(self) -> tuple[KnownIssue, ...]:
+        """The known issues, which are read when there is a failure."""
+        return load_known(self.store.path)
 
     def _made_again(self, seed: int) -> Case:
         """The case of a seed that was tested in another process."""

@@ -250,10 +250,11 @@ def is_own_environment(python: str) -> bool:
     """Whether an interpreter is that of an environment in crux's cache, which holds what crux installed."""
     from corpus.reading import cache_folder
 
-    path = Path(python)
-    if path.parent.name != "bin" or path.parents[2] != cache_folder() / "environments":
+    scripts = Path(python).parent
+    environment = scripts.parent
+    if scripts.name != "bin" or environment.parent != cache_folder() / "environments":
         return False
-    return (path.parents[1] / MARKER).is_file()
+    return (environment / MARKER).is_file()
 
 
 class Command:

@@ -54,10 +54,7 @@ def wrap_in_branch(draws: RandomSource, site: Site[Stmt]) -> Body:
     return (If(site.maker.truth(site.frame), (site.stmt,), other),)
 
 
-@mutator("outline a statement")
-def outline(draws: RandomSource, module: Module) -> Module | None:
-    """Move a statement into a function of its own, and call that."""
-    return outlined(draws, module)
+outline = mutator("outline a statement")(outlined)
 
 
 @at_site("wrap in a loop", Stmt, defines_nothing)

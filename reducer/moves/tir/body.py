@@ -263,9 +263,10 @@ def inline_names(subject: TirSubject) -> Candidates:
 
 def inline_calls(subject: TirSubject) -> Candidates:
     """Put what a function does where it is called, its numbers and addresses with it."""
+    inlinable = {f"@{name}" for name, one in subject.module.functions.items() if not one.buffers}
     for position, stmt in enumerate(statements(subject.main.body)):
         match stmt:
-            case Evaluate(Call(callee, args)) if callee.startswith("@"):
+            case Evaluate(Call(callee, args)) if callee in inlinable:
                 yield partial(_inlined, subject, position, callee[1:], args)
 
 
