@@ -64,7 +64,7 @@ def allowance() -> Allowance | None:
 
 def left_of(seconds: float) -> float:
     """So many seconds for another process, or what is left for one; raises `OutOfTime` if nothing is."""
-    current = allowance()
+    current = _CURRENT.get()
     if current is None:
         return seconds
     if current.left <= RESERVE_SECONDS:
@@ -74,19 +74,19 @@ def left_of(seconds: float) -> float:
 
 def is_short_of(seconds: float) -> bool:
     """Whether other processes cannot have this many seconds more."""
-    current = allowance()
+    current = _CURRENT.get()
     return current is not None and current.left - RESERVE_SECONDS < seconds
 
 
 def take(seconds: float) -> None:
     """Count what another process took for this thread; nothing where nothing bounds it."""
-    if current := allowance():
+    if current := _CURRENT.get():
         current.take(seconds)
 
 
 def extend(seconds: float) -> None:
     """Let what bounds this thread last so much longer; nothing where nothing bounds it."""
-    if current := allowance():
+    if current := _CURRENT.get():
         for each in current._around:
             each.seconds += seconds
 
@@ -97,7 +97,7 @@ def allowed(seconds: float) -> Iterator[Allowance]:
 
     Within another allowance it cannot take more than that one has left.
     """
-    outer = allowance()
+    outer = _CURRENT.get()
     mine = Allowance(seconds, outer)
     token = _CURRENT.set(mine)
     try:

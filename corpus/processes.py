@@ -29,8 +29,6 @@ from functools import cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from corpus.reading import cache_folder
-
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
@@ -163,6 +161,12 @@ def run(
 COMPILERS = ("cc", "gcc", "clang")
 FLAGS = ("-O2", "-fPIC", "-shared")
 BUILD_SECONDS = 60.0
+
+
+def cache_folder() -> Path:
+    """`tensorcrux` in the user's cache directory (XDG_CACHE_HOME)."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "tensorcrux"
 
 
 def compiled(source: Path) -> tuple[Path | None, str]:

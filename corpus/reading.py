@@ -274,12 +274,6 @@ def write_fresh(path: Path, content: str | bytes) -> None:
         raise
 
 
-def cache_folder() -> Path:
-    """`tensorcrux` in the user's cache directory (XDG_CACHE_HOME)."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "tensorcrux"
-
-
 def must_stay_within(folder: Path, path: Path) -> None:
     """Raises `UserError` where a folder on the way from `folder` to a file in it is a link."""
     for each in path.relative_to(folder).parents:

@@ -26,7 +26,7 @@ from oracles.probes.wrong_side import is_exported, say_whose
 from oracles.rulebook import OptionalOracles, Rulebook
 from oracles.rules import is_suspect, sceptical_rules
 from oracles.rules.failures import HANGING_TIMES
-from oracles.sandbox.executor import Executor, unsequenced, without_twins
+from oracles.sandbox.executor import Executor, job_of, unsequenced, without_twins
 from oracles.screening import Screened
 from oracles.verdict import Config, Limits, Mark, Outcome, Phase, Run, Status, Symptom, Verdict
 
@@ -163,22 +163,31 @@ class Judge:
         """
         try:
             with allowed(self.limits.check_seconds):
-                return self._verdict(Opened(case), fresh, only, baseline)
+                opened = Opened(case)
+                if only is not None and only.asked_by:
+                    return self._verdict_of_way(opened, only, fresh)
+                if self.target.get(FACTOR) and (plain := self._plain(case)).is_ok:
+                    return self._asked_verdict(opened, plain, fresh) or _harmless((plain,), (), {})
+                return self._compared(opened, fresh, only, baseline)
         except OutOfTime as error:
             return _out_of_time(self.limits, error.runs)
 
-    def _verdict(self, opened: Opened, fresh: bool, only: Config | None, baseline: Run | None) -> Verdict:
-        if only is not None and only.asked_by:
-            return self._verdict_of_way(opened, only, fresh)
-        if self.target.get(FACTOR) and (plain := self._plain(opened.case)).is_ok:
-            return self._asked_verdict(opened, plain, fresh) or _harmless((plain,), (), {})
+    def _compared(self, opened: Opened, fresh: bool, only: Config | None, baseline: Run | None) -> Verdict:
+        """The verdict of one round of runs after the other, until one fails."""
         case = opened.case
         rounds = self._rounds(case, only)
         context: Context | None = None
         notes: tuple[str, ...] = ()
         marks: Mapping[Mark, str] = {}
         while rounds:
-            runs = self._first_take(case, baseline, rounds.pop(0))
+            others = rounds.pop(0)
+            known, configs = ((), (self.configs[0], *others)) if baseline is None else ((baseline,), others)
+            try:
+                runs = (*known, *self.executor.run(job_of(case, configs)))
+            except OutOfTime as error:
+                if baseline is not None or not error.runs or error.runs[0].status is not Status.TIMEOUT:
+                    raise
+                runs = error.runs  # a baseline that hangs is judged alone
             suspect = is_suspect(case, runs)
             if suspect is False:
                 return _set_aside(runs)
@@ -275,16 +284,6 @@ class Judge:
             return lower
         first = self.configs[1]
         return (*lower, unsequenced(first, f"{first.label} without its passes"))
-
-    def _first_take(self, case: Case, baseline: Run | None, others: tuple[Config, ...]) -> tuple[Run, ...]:
-        if baseline is not None:
-            return (baseline, *self.executor.runs(case, others))
-        try:
-            return self.executor.runs(case, (self.configs[0], *others))
-        except OutOfTime as error:
-            if error.runs and error.runs[0].status is Status.TIMEOUT:
-                return error.runs  # a baseline that hangs is judged alone
-            raise
 
     def _is_clean(self, opened: Opened, runs: tuple[Run, ...]) -> bool:
         case, expected = opened.case, runs[0].outputs

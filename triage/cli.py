@@ -123,10 +123,18 @@ def run(arguments: Sequence[str]) -> int:
     if not sys.platform.startswith("linux"):
         say("crux: runs on Linux only (its sandbox needs Linux's processes)")
         return USAGE
+    from triage.console.status import waits_named
+
     interrupts = Interrupts()
     try:
         interrupts.hear()
-        return _invoke(arguments)
+        context = _context(arguments)
+        with context, waits_named(arguments[0]):
+            return int(context.command.invoke(context) or OK)
+    except typer.Exit as stop:
+        return stop.exit_code
+    except typer.TyperException as error:
+        return _misused(error)
     except UserError as error:
         say(f"crux: {' '.join(str(error).split())}")
         return USAGE
@@ -168,29 +176,26 @@ def _code_of(error: Exception, arguments: Sequence[str]) -> int:
     return OWN_FAILURE
 
 
-def _invoke(arguments: Sequence[str]) -> int:
+def _context(arguments: Sequence[str]) -> Any:
+    """The command with its arguments read; raises `typer.Exit` where all is said by then."""
     if not arguments and COMPLETING not in os.environ:
         write_line(START.rstrip())
-        return USAGE
+        raise typer.Exit(USAGE)
     command: Any = typer.main.get_command(build(None if COMPLETING in os.environ else arguments))
     prepare(command, everything=HELP_ALL in arguments)
     read_plainly(command)
     if COMPLETING in os.environ:
-        return int(command.main(list(arguments), prog_name="crux", standalone_mode=False) or OK)
-    try:
-        known = None if not {*arguments}.isdisjoint(HELP_OPTIONS) else defaults(command, here())
-        from triage.console.status import waits_named
+        raise typer.Exit(command.main(list(arguments), prog_name="crux", standalone_mode=False) or OK)
+    known = None if not {*arguments}.isdisjoint(HELP_OPTIONS) else defaults(command, here())
+    return command.make_context("crux", list(arguments), default_map=known)
 
-        context = command.make_context("crux", list(arguments), default_map=known)
-        with context, waits_named(arguments[0]):
-            return int(command.invoke(context) or OK)
-    except typer.Exit as stop:
-        return stop.exit_code
-    except typer.TyperException as error:
-        context = getattr(error, "ctx", None)
-        where = context.command_path if context else "crux"
-        say(f"{where}: {' '.join(error.format_message().split())} (see `{where} --help`)")
-        return USAGE
+
+def _misused(error: typer.TyperException) -> int:
+    """Say what is wrong with the words of a command."""
+    context = getattr(error, "ctx", None)
+    where = context.command_path if context else "crux"
+    say(f"{where}: {' '.join(error.format_message().split())} (see `{where} --help`)")
+    return USAGE
 
 
 def read_plainly(command: Any) -> None:

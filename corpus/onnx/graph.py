@@ -158,7 +158,14 @@ def tensors(model: onnx.ModelProto) -> Iterator[TensorProto]:
     """Every tensor that the model holds: initializers and attributes, at any depth, functions included."""
     for graph in walk_all_graphs(model):
         yield from _initializers(graph)
-    yield from _attribute_tensors(walk_model(model))
+    for node in walk_model(model):
+        for attribute in node.attribute:
+            if attribute.type == AttributeProto.TENSOR:
+                yield attribute.t
+            elif attribute.type == AttributeProto.TENSORS:
+                yield from attribute.tensors
+            elif attribute.type == AttributeProto.SPARSE_TENSOR:
+                yield from (attribute.sparse_tensor.values, attribute.sparse_tensor.indices)
 
 
 def body_weights(graph: GraphProto) -> Iterator[TensorProto]:
@@ -171,17 +178,6 @@ def _initializers(graph: GraphProto) -> Iterator[TensorProto]:
     yield from graph.initializer
     for sparse in graph.sparse_initializer:
         yield from (sparse.values, sparse.indices)
-
-
-def _attribute_tensors(nodes: Iterable[NodeProto]) -> Iterator[TensorProto]:
-    for node in nodes:
-        for attribute in node.attribute:
-            if attribute.type == AttributeProto.TENSOR:
-                yield attribute.t
-            elif attribute.type == AttributeProto.TENSORS:
-                yield from attribute.tensors
-            elif attribute.type == AttributeProto.SPARSE_TENSOR:
-                yield from (attribute.sparse_tensor.values, attribute.sparse_tensor.indices)
 
 
 def rename(node: NodeProto, new_name: Callable[[str], str]) -> None:

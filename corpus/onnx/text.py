@@ -1,5 +1,6 @@
 """An ONNX model as text for a person: every line one value or one node, weights abbreviated."""
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -7,7 +8,7 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto,
 
 from corpus.onnx.canonical import op_name
 from corpus.onnx.graph import subgraphs
-from corpus.onnx.types import DTYPES, count, dtype_name, graph_types, is_external
+from corpus.onnx.types import DTYPES, dtype_name, graph_types, is_external
 from corpus.values import Tensor
 
 _SHOWN = 8
@@ -90,7 +91,7 @@ def tensor_text(tensor: TensorProto) -> str:
     text = f"{dtype_name(tensor.data_type)}[{','.join(map(str, dims))}]"
     if is_external(tensor):
         return f"{text} in another file"
-    if count(dims) > _SHOWN or tensor.data_type not in DTYPES:
+    if math.prod(max(dim, 0) for dim in dims) > _SHOWN or tensor.data_type not in DTYPES:
         return text
     try:
         values = _shortest(numpy_helper.to_array(tensor))

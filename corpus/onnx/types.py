@@ -7,6 +7,7 @@ onnx's inference and checker are given a light copy of the model: large and exte
 inputs of the same type (their values never decide a shape), value_info and documentation are left out.
 """
 
+import math
 from collections.abc import Iterable
 
 import ml_dtypes
@@ -48,7 +49,7 @@ DTYPES: dict[int, np.dtype] = {
     28: np.dtype(ml_dtypes.float6_e3m2fn),
 }
 ELEMENT_TYPES: dict[np.dtype, int] = {dtype: code for code, dtype in DTYPES.items()}
-STRING = 8
+STRING, BYTE = 8, 2
 _BITS = {21: 4, 22: 4, 23: 4, 25: 2, 26: 2, 27: 6, 28: 6}
 
 
@@ -66,27 +67,17 @@ def dtype_name(code: int) -> str:
     return DTYPES[code].name if code in DTYPES else f"element type {code}"
 
 
-def count(dims: Iterable[int]) -> int:
-    """The number of elements; exact, however absurd the dims."""
-    total = 1
-    for dim in dims:
-        total *= max(dim, 0)
-    return total
-
-
 def packed_bytes(code: int, dims: Iterable[int]) -> int | None:
     """The length of `raw_data` or of external data; None for strings and unknown types."""
     if code == STRING or code not in DTYPES:
         return None
     bits = _BITS.get(code, DTYPES[code].itemsize * 8)
-    return (count(dims) * bits + 7) // 8
+    return (math.prod(max(dim, 0) for dim in dims) * bits + 7) // 8
 
 
 def memory_bytes(code: int, dims: Iterable[int]) -> int:
     """The least a tensor takes in memory; a string counts as one byte, an unknown type as nothing."""
-    if code == STRING:
-        return count(dims)
-    return packed_bytes(code, dims) or 0
+    return packed_bytes(BYTE if code == STRING else code, dims) or 0
 
 
 def declared_shape(tensor: TypeProto.Tensor) -> tuple[int | str | None, ...] | None:

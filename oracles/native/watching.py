@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from corpus import processes
 from corpus.errors import UserError
-from corpus.processes import compiled
-from corpus.reading import cache_folder
+from corpus.processes import cache_folder, compiled
 from oracles.extras import provide
 from oracles.native.table import Library, Table, load_table
 

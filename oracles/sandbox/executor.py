@@ -66,6 +66,12 @@ def _configs_of(target: Target, format: str) -> tuple[Config, ...]:
     return (replace(first, label=f"{name} {first.label}", backend=name), *own)
 
 
+def job_of(case: Case, configs: tuple[Config, ...], **options: Any) -> Job:
+    """The job that runs a case under each configuration, without repair."""
+    known = {"format": case.format, "passes": case.passes, "loads_only": case.loads_only, **options}
+    return Job(case.program, case.inputs, configs, case.external, **known)
+
+
 REFEREE_CPU_SECONDS = 5.0
 
 PLANNED_BYTES = 1 << 18
@@ -107,7 +113,7 @@ class Executor:
 
     def begin(self) -> None:
         """Start the target's sandbox without waiting for it."""
-        self._sandbox.begin()
+        self._sandbox.zygote()
 
     def renew(self) -> None:
         """Let the next case run in a new worker of the target."""
@@ -149,18 +155,7 @@ class Executor:
 
     def runs(self, case: Case, configs: tuple[Config, ...], **job_options: Any) -> tuple[Run, ...]:
         """Run the case under each configuration, without judging and without repair."""
-        return self.run(
-            Job(
-                case.program,
-                case.inputs,
-                configs,
-                case.external,
-                format=case.format,
-                passes=case.passes,
-                loads_only=case.loads_only,
-                **job_options,
-            )
-        )
+        return self.run(job_of(case, configs, **job_options))
 
     def guarded(self, case: Case, config: Config, poison: int, start: Phase = Phase.EXECUTE) -> Run:
         """Run the case in a way of the target itself that shows misuse of memory, fresh memory filled."""
@@ -289,8 +284,7 @@ def _with(config: Config, settings: Mapping[str, Any]) -> Config:
 
 def _poisoned(case: Case, config: Config, poison: int, start: Phase) -> Job:
     config = _with(config, {"poison": poison})
-    job = Job(case.program, case.inputs, (config,), case.external, format=case.format, passes=case.passes)
-    return replace(job, poison=poison, poisoned_from=start)
+    return job_of(case, (config,), poison=poison, poisoned_from=start, loads_only=False)
 
 
 def with_sequence(case: Case) -> Case:

@@ -215,9 +215,9 @@ class Zygote:
     @property
     def facts(self) -> Mapping[str, Any]:
         """What the zygote says of itself once it is ready."""
-        return self._wait()
+        return self.wait()
 
-    def _wait(self) -> Mapping[str, Any]:
+    def wait(self) -> Mapping[str, Any]:
         """Until the zygote says that it is ready; raises `UserError` or `SandboxError` where it is not."""
         if self._facts is not None:
             return self._facts
@@ -236,8 +236,7 @@ class Zygote:
         return self._facts
 
     def fork(self) -> Worker:
-        """A new worker; raises `ZygoteDied`."""
-        self._wait()
+        """A new worker of a process that was waited for; raises `ZygoteDied`."""
         ours, theirs = socket.socketpair()
         stderr, evidence, trace = memory = [os.memfd_create(name) for name in ("stderr", "evidence", "trace")]
         fcntl.fcntl(memory[0], fcntl.F_SETFL, os.O_RDWR | os.O_APPEND)
@@ -267,7 +266,7 @@ class Zygote:
         return float(self._ask(b"C")["cpu"])
 
     def _ask(self, code: bytes, header: dict[str, Any] | None = None) -> Mapping[str, Any]:
-        self._wait()
+        self.wait()
         try:
             self._control.sendall(code)
             if header is not None:

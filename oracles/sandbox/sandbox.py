@@ -118,10 +118,6 @@ class Sandbox:
     ) -> None:
         self.close()
 
-    def begin(self) -> None:
-        """Start what is needed to run jobs without waiting; the first job tells what failed."""
-        self._ready_zygote()
-
     def close(self) -> None:
         """End every process and remove the scratch directory."""
         if self._worker:
@@ -182,7 +178,7 @@ class Sandbox:
     @property
     def facts(self) -> Mapping[str, Any]:
         """What the worker says of itself; see `Zygote`."""
-        return self._ready_zygote().facts
+        return self.zygote().facts
 
     def cpu_seconds(self) -> float:
         """CPU time that all processes of this sandbox have used; the living worker's as of its last reply."""
@@ -212,9 +208,11 @@ class Sandbox:
         garbled = ""
         waited = False
         try:
+            target.channel.settimeout(self._wall_seconds())
             self._send(target, job, start, laid_out)
-            for index in range(start, len(job.configs)):
-                runs.append(self._receive(target, job.configs[index], index, runs))
+            for index, config in enumerate(job.configs[start:], start):
+                target.wait_for_reply(self._wall_seconds(), self.limits.cpu_seconds, config.label)
+                runs.append(self._receive(target, config, index, runs))
                 if target.lost:
                     break
         except TimeoutError:
@@ -269,11 +267,10 @@ class Sandbox:
             [start + index, {"passes": job.passes, **dict(config.settings), **shared}]
             for index, config in enumerate(job.configs[start:])
         ]
-        target.channel.settimeout(self._wall_seconds())
         worker.send(target.channel, header, buffers)
 
     def _receive(self, target: Worker, config: Config, index: int, earlier: Sequence[Run]) -> Run:
-        target.wait_for_reply(self._wall_seconds(), self.limits.cpu_seconds, config.label)
+        """A run from its reply; outputs equal to the first good run's are that run's very objects."""
         header, body = worker.receive(target.channel, self.limits.memory_bytes)
         wanted = {"test": target.tests, "config": index, "ticket": target.ticket}
         if any(header.get(name) != value for name, value in wanted.items()):
@@ -281,7 +278,26 @@ class Sandbox:
         try:
             target.cpu_seconds = float(header["total"])
             target.lost = bool(header.get("lost"))
-            run = decode_run(config, header, body, earlier)
+            decoder = worker.Decoder(body)
+            first = next((run.outputs for run in earlier if run.is_ok), {})
+            outputs = {
+                name: first[name] if spec == "=" else from_wire(decoder.value(spec))
+                for name, spec in header["outputs"]
+            }
+            run = Run(
+                config=config,
+                status=Status(header["status"]),
+                phase=Phase(header["phase"]),
+                outputs=outputs,
+                error=header.get("error", ""),
+                message=header.get("message", ""),
+                trace=header.get("trace", ""),
+                cpu_seconds=header["cpu"],
+                execute_seconds=header["execute"],
+                log=tuple(header.get("log", "").splitlines()),
+                at=header.get("at", ""),
+                dims=header.get("dims", {}),
+            )
         except MALFORMED as error:
             raise worker.Garbled(f"{type(error).__name__}: {error}") from error
         take(run.cpu_seconds)
@@ -292,7 +308,7 @@ class Sandbox:
         from oracles.sandbox.deaths import read_remains, run_of_death
 
         steps = HANG_STEPS if waited else () if garbled else WAIT_STEPS
-        end = self._ready_zygote().reap(target, steps)
+        end = self.zygote().reap(target, steps)
         remains = read_remains(target)
         self._drop(target)
         if remains.test != target.tests:
@@ -302,19 +318,21 @@ class Sandbox:
     # Processes
 
     def _borrow(self, *, fresh: bool, shared: bool = False) -> Worker:
-        if fresh:
-            return self._ready_zygote().fork()
-        if self._worker is not None and not shared and self._worker.tests >= self.renew_after:
+        if not fresh and not shared and self._worker and self._worker.tests >= self.renew_after:
             self._give_back(self._worker, is_done=True)
-        if self._worker is None:
-            self._worker = self._ready_zygote().fork()
-        return self._worker
+        if self._worker is not None and not fresh:
+            return self._worker
+        zygote = self.zygote()
+        zygote.wait()
+        born = zygote.fork()
+        self._worker = self._worker if fresh else born
+        return born
 
     def _give_back(self, target: Worker, *, is_done: bool) -> None:
         """Keep the worker for the next job, or let it go."""
         if is_done:
             target.channel.close()
-            self._ready_zygote().reap(target, WAIT_STEPS)
+            self.zygote().reap(target, WAIT_STEPS)
             self._drop(target)
 
     def _drop(self, target: Worker) -> None:
@@ -322,7 +340,8 @@ class Sandbox:
         if target is self._worker:
             self._worker = None
 
-    def _ready_zygote(self) -> Zygote:
+    def zygote(self) -> Zygote:
+        """The process that the workers are forks of, started without waiting for it."""
         if self._zygote is None:
             provide(*self._packages)
             self._zygote = Zygote(
@@ -368,30 +387,6 @@ LAYER_WORDS = {
     "system calls": "filter of system calls",
     "processes": "limit on processes",
 }
-
-
-def decode_run(config: Config, header: Mapping[str, Any], body: memoryview, earlier: Sequence[Run]) -> Run:
-    """A run from its reply; outputs equal to the first good run's are that run's very objects."""
-    decoder = worker.Decoder(body)
-    first = next((run.outputs for run in earlier if run.is_ok), {})
-    outputs = {
-        name: first[name] if spec == "=" else from_wire(decoder.value(spec))
-        for name, spec in header["outputs"]
-    }
-    return Run(
-        config=config,
-        status=Status(header["status"]),
-        phase=Phase(header["phase"]),
-        outputs=outputs,
-        error=header.get("error", ""),
-        message=header.get("message", ""),
-        trace=header.get("trace", ""),
-        cpu_seconds=header["cpu"],
-        execute_seconds=header["execute"],
-        log=tuple(header.get("log", "").splitlines()),
-        at=header.get("at", ""),
-        dims=header.get("dims", {}),
-    )
 
 
 def from_wire(value: Any) -> Any:

@@ -153,7 +153,7 @@ def asked(arguments):
     print("begun", flush=True)
     with Store(Path({str(tmp_path / "crux.db")!r})) as store:
         store.rows({ENDLESS!r})
-cli._invoke = asked
+cli._context = asked
 sys.exit(cli.run([]))
 """
     with subprocess.Popen(

@@ -17,7 +17,7 @@ from onnx import TensorProto
 
 from corpus.case import Case
 from corpus.errors import UserError
-from corpus.reading import cache_folder
+from corpus.processes import cache_folder
 from corpus.target import Target
 from oracles.naming import signature
 from tests.helpers.failing import ORT, clip_exception, model

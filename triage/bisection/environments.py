@@ -22,7 +22,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from corpus import processes, reading
+from corpus import processes
 from corpus.errors import UserError
 from corpus.reading import Fields, Text, held_to, read_json, write_fresh
 from corpus.target import numbers, order_of
@@ -156,7 +156,7 @@ class EnvironmentCache:
 
 def cache_folder() -> Path:
     """The environments' own folder in crux's cache."""
-    return reading.cache_folder() / "environments"
+    return processes.cache_folder() / "environments"
 
 
 def _facts(folder: Path) -> dict[str, Any]:

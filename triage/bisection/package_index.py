@@ -17,7 +17,8 @@ from typing import Any
 
 from corpus import processes
 from corpus.errors import UserError
-from corpus.reading import Fields, Text, cache_folder, held_to, read_json, write_fresh
+from corpus.processes import cache_folder
+from corpus.reading import Fields, Text, held_to, read_json, write_fresh
 from corpus.target import Range, is_early, order_of
 
 Minor = tuple[int, int]

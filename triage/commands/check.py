@@ -10,7 +10,7 @@ import typer
 
 from triage.console.foot import doing
 from triage.console.options import CaseOptions, as_command, next_command
-from triage.console.output import Document, emit, quoted, say, table
+from triage.console.output import Document, Emitter, quoted, say, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -63,10 +63,12 @@ def check(
         found = _compared(options, cases, targets)
     else:
         found = _verdicts(options, cases, repeat, locate, past, troubles)
-    documents = emit(found, as_json=options.json, show=_show, single=single, lines_if_piped=True)
+    with Emitter(as_json=options.json, show=_show, single=single, lines_if_piped=True) as emitter:
+        for document in found:
+            emitter.add(document)
     for trouble in troubles:  # the verdicts are out by now
         say(f"crux: {trouble}")
-    failing = [document for document in documents if document["bug"]]
+    failing = [document for document in emitter.done if document["bug"]]
     if failing:
         words = f"reduce {quoted(str(failing[0]['case']))} -o crux-small"
         say(f"next: {next_command(words, _as_judged(options, failing[0]))}")

@@ -248,7 +248,7 @@ class CaseOptions(StoreOptions):
 
 def is_own_environment(python: str) -> bool:
     """Whether an interpreter is that of an environment in crux's cache, which holds what crux installed."""
-    from corpus.reading import cache_folder
+    from corpus.processes import cache_folder
 
     scripts = Path(python).parent
     environment = scripts.parent

@@ -30,6 +30,47 @@ TITLES = frozenset({"title", "what was seen", "symptom", "its words"})
 LINES_OF_A_TITLE = 2
 
 
+class Emitter:
+    """Writes results as they come; a context manager. `done` are those that there are.
+
+    With `single` the JSON document is the only result, not a list. With `lines_if_piped` a pipe gets a JSON
+    line for each result as soon as there is one. The lines of a JSON list go out one by one, too, each whole
+    as soon as its case was judged, and it stays JSON where a result is never made.
+    """
+
+    def __init__(
+        self,
+        *,
+        as_json: bool,
+        show: Callable[[list[Document]], RenderableType],
+        single: bool = False,
+        lines_if_piped: bool = False,
+    ) -> None:
+        self.done: list[Document] = []
+        self._show = show
+        self._is_json, self._is_list = as_json, as_json and not single
+        self._is_lines = lines_if_piped and not as_json and not is_terminal(sys.stdout)
+
+    def __enter__(self) -> Emitter:
+        return self
+
+    def add(self, document: Document) -> None:
+        """One more result."""
+        if self._is_list:
+            write_line(("," if self.done else "[\n") + in_json(document))
+        elif self._is_lines:
+            write_line(in_json(document))
+        self.done.append(document)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._is_list and (self.done or kind is None):
+            write_line("]" if self.done else "[]")
+        elif kind is None and self._is_json:
+            write_line(in_json(self.done[0], indent=2))
+        elif kind is None and not self._is_lines:
+            _write_shown(self._show(self.done))
+
+
 def emit(
     documents: Iterable[Document],
     *,
@@ -38,24 +79,11 @@ def emit(
     single: bool = False,
     lines_if_piped: bool = False,
 ) -> list[Document]:
-    """Write results and hand them back; with `single` the JSON document is the only result, not a list.
-
-    With `lines_if_piped` a pipe gets a JSON line for each result as soon as there is one. The lines of a
-    JSON list go out one by one, too: one for each document.
-    """
-    if as_json and not single:
-        return list(_listed(documents))
-    done: list[Document] = []
-    lines = lines_if_piped and not as_json and not is_terminal(sys.stdout)
-    for document in documents:
-        done.append(document)
-        if lines:
-            write_line(in_json(document))
-    if as_json:
-        write_line(in_json(done[0], indent=2))
-    elif not lines:
-        _write_shown(show(done))
-    return done
+    """Write results by an `Emitter`, and hand them back."""
+    with Emitter(as_json=as_json, show=show, single=single, lines_if_piped=lines_if_piped) as emitter:
+        for document in documents:
+            emitter.add(document)
+    return emitter.done
 
 
 def _write_shown(shown: RenderableType) -> None:
@@ -68,24 +96,6 @@ def _write_shown(shown: RenderableType) -> None:
     with console.capture() as captured:
         console.print(shown)
     write_line("\n".join(line.rstrip() for line in captured.get().splitlines()))
-
-
-def _listed(documents: Iterable[Document]) -> Iterator[Document]:
-    """Hand on the documents, and write them as a list that stays JSON where one of them is never made.
-
-    A comma stands before its document: a reader has each line whole as soon as its case was judged.
-    """
-    count = 0
-    try:
-        for document in documents:
-            write_line(("," if count else "[\n") + in_json(document))
-            count += 1
-            yield document
-    except BaseException:
-        if count:
-            write_line("]")
-        raise
-    write_line("]" if count else "[]")
 
 
 def in_json(document: Document, indent: int | None = None) -> str:
