@@ -35,7 +35,7 @@ from triage.console.status import PlainLines
 from triage.reductions.folders import Request, reducer_options
 from triage.reports.newest_release import NewestReleases
 from triage.reports.report import write_report
-from triage.store.documents import verdict_document
+from triage.store.artifacts import verdict_document
 
 Words = dict[str, Any]
 

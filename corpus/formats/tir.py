@@ -8,8 +8,16 @@ from functools import partial
 from typing import Any
 
 from corpus.format import Format, read_document
-from corpus.tir.document import to_bytes
-from corpus.tir.program import calls_outside, canonical, check, input_types, make_inputs, measure, parse
+from corpus.tir.program import (
+    calls_outside,
+    canonical,
+    check,
+    input_types,
+    make_inputs,
+    measure,
+    parse,
+    to_bytes,
+)
 from corpus.tir.script import print_text
 
 

@@ -11,7 +11,7 @@ are checked, and the lines of the document come from there.
 To add an intrinsic: one line in `INTRINSICS` of `intrinsics.py`: its name, operands, result, effect. The
 document, the checker, TVMScript and the worker take it from there; `oracles/tir/scalars.py` gets a numpy
 function if the interpreter shall know it (without one, what depends on its results is undefined), and
-`generators/tir/functions.py` a line if programs shall call it.
+`generators/tir/integers.py` a line if programs shall call it.
 
 To add a kind of statement: (1) its class in `tree.py`; (2) its text in `script.py`, and a rule in the table
 of `scopes.py` if its operands must suit each other; (3) its node in the worker

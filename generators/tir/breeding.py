@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial, reduce
 
-from corpus.tir.document import from_bytes
+from corpus.tir.program import from_bytes
 from corpus.tir.script_expressions import NODES
 from corpus.tir.tree import Body, For, Module, Stmt, Store
 from corpus.tir.types import is_float
@@ -21,9 +21,9 @@ from generators.language.values import RandomSource
 from generators.pools import BEFORE, PASSES, PROGRAM, Bred, Entry, Pool
 from generators.sequences import LONGEST, Passes, draw_sequence, next_sequence
 from generators.tir.blocks import with_root
-from generators.tir.extremes import inputs_of
 from generators.tir.frame import is_within, static_shape
 from generators.tir.programs import KIND, TirProgram, fitting, is_sound, make_program, mutated, sequences_for
+from generators.tir.ranged import inputs_of
 from generators.tir.sites import Site, allocates_nothing, pick_site
 from generators.tir.values import FLOAT_TYPES, INTEGER_TYPES, Sampler, usable
 from oracles.abilities import Sequences

@@ -30,7 +30,7 @@ from corpus.tir.types import is_integer, numpy_dtype
 from corpus.tir.values import Binary, Buffer, Call, Cast, Const, Expr, Let, Load, Select, Unary, Var
 from corpus.tir.walk import bodies, children, expressions, statements, walk
 from generators.language.profile import Budget
-from generators.tir.extremes import inputs_of
+from generators.tir.ranged import inputs_of
 from oracles.tir.interpreter import interpret
 
 MOST_COUNT = 8

@@ -9,8 +9,7 @@ from typing import ClassVar
 
 from corpus.case import Case
 from corpus.errors import UserError
-from corpus.tir.document import from_bytes, to_bytes
-from corpus.tir.program import has_blocks, marks, parse, words
+from corpus.tir.program import from_bytes, has_blocks, marks, parse, to_bytes, words
 from corpus.tir.scopes import is_well_formed
 from corpus.tir.tree import Block, Body, For, Function, Module, Stmt, Store, While, is_jump
 from corpus.tir.values import Buffer, Const, Var, type_of
@@ -22,9 +21,9 @@ from generators.pools import Bred
 from generators.sequences import Passes, draw_sequence
 from generators.tir.blocks import in_blocks, with_root
 from generators.tir.calls import outlined, with_open_sizes
-from generators.tir.extremes import has_extremes, inputs_of
 from generators.tir.frame import Names, is_within, start_of
 from generators.tir.mutators import all_mutators
+from generators.tir.ranged import has_extremes, inputs_of
 from generators.tir.sites import Mutator, is_serial
 from generators.tir.stages import drawn_schedule, staged
 from generators.tir.statements import USUAL, WIDE, Limits, Maker

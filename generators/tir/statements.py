@@ -28,7 +28,7 @@ from corpus.tir.walk import statements
 from generators.language.profile import Budget
 from generators.language.values import RandomSource
 from generators.tir.frame import MOST_COUNT, Frame, Known, Names, static_shape
-from generators.tir.integers import Valued
+from generators.tir.ranged import Valued
 from generators.tir.values import Sampler, element_type, usable
 from generators.tir.vectors import vector_store
 

@@ -3,7 +3,7 @@
 Integers carry a range, so that indices lie within their buffers, divisors are not zero and sums do not
 overflow; what the ranges cannot show the interpreter does, and the program is drawn again.
 
-In a frame whose buffers hold *any* value of their types (`generators.tir.extremes`) what would overflow is
+In a frame whose buffers hold *any* value of their types (`generators.tir.ranged`) what would overflow is
 computed in more bits and brought back, divisors are kept from zero by an expression, and so are shifts.
 """
 
@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from corpus.tir.types import FLOATS, INTEGERS, SIGNED, integer_range, is_bool, is_float, is_integer
 from corpus.tir.values import Binary, Buffer, Call, Cast, Const, Expr, Load, Select, Unary, literal
 from generators.language.values import RandomSource
-from generators.tir.extremes import drawn_integer
 from generators.tir.frame import Frame, Known, static_shape
-from generators.tir.functions import drawn_function
-from generators.tir.integers import (
+from generators.tir.ranged import (
     Valued,
     cast_of,
     divided,
+    drawn_function,
+    drawn_integer,
     fits,
     in_64_bits,
     kept_from_zero,

@@ -125,7 +125,7 @@ def _run(
     import tvm
     from tvm import relax
 
-    from oracles.worker.timing import rounds
+    from oracles.worker import rounds
     from oracles.worker.tvm.watch import apply_passes
 
     module, main, taken, names = loaded

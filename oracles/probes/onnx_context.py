@@ -29,8 +29,8 @@ from oracles.operators import arithmetic_of
 from oracles.probes.context import EXACT_LEVELS, Context, Truth, truths
 from oracles.probes.divergence import Differs, Divergence, FirstDivergence
 from oracles.probes.onnx_noise import OnnxNoise
+from oracles.probes.record import as_defined, node_alone, type_alone
 from oracles.probes.segments import Segments, left_by
-from oracles.probes.single_node import as_defined, node_alone, type_alone
 from oracles.relation.arithmetic import Rounding
 from oracles.sandbox.executor import Executor
 from oracles.sandbox.sandbox import Job

@@ -1,5 +1,5 @@
 """Relax programs of TVM, to the reducer."""
 
-from reducer.graphs import GRAPHS
+from reducer.language import GRAPHS
 
 LANGUAGE = GRAPHS

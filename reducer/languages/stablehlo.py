@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from corpus.case import Case
 from oracles.judge import Judge
-from reducer.graphs import GRAPHS
+from reducer.language import GRAPHS
 
 
 def _printed(case: Case, judge: Judge) -> Mapping[str, bytes]:

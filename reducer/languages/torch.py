@@ -1,5 +1,5 @@
 """Programs of torch, to the reducer."""
 
-from reducer.graphs import GRAPHS
+from reducer.language import GRAPHS
 
 LANGUAGE = GRAPHS

@@ -16,9 +16,8 @@ from corpus.onnx.graph import rename, walk_model, walk_nodes
 from reducer.move import Hints, Move, Search, SearchOf, one_by_one
 from reducer.private.remains import EDITS, placeholders, with_strings
 from reducer.private.values import CHANGES, telling_places, with_values
-from reducer.subject.onnx.naming import new_names, number_dims, number_graphs, plain_functions
 from reducer.subject.onnx.retype import drop_unused_sets, least_versions, lowered
-from reducer.subject.onnx.subject import OnnxSubject
+from reducer.subject.onnx.subject import OnnxSubject, new_names, number_dims, number_graphs, plain_functions
 from reducer.subject.order import size
 
 

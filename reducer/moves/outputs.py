@@ -12,10 +12,9 @@ from corpus.onnx.graph import walk_all_graphs, walk_graphs, walk_nodes
 from reducer.move import Hints, Move, Search, over_sets
 from reducer.search import Items, drop_one_at_a_time, find_essentials
 from reducer.subject.base import NodeSubject
-from reducer.subject.onnx.naming import clear_remarks
 from reducer.subject.onnx.nodesets import declaration
 from reducer.subject.onnx.retype import drop_unused_sets
-from reducer.subject.onnx.subject import OnnxSubject
+from reducer.subject.onnx.subject import OnnxSubject, clear_remarks
 from reducer.subject.order import size
 
 FEW = 3

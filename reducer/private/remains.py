@@ -14,16 +14,16 @@ from corpus.onnx.graph import function_key, tensors, walk_all_graphs, walk_model
 from corpus.values import Tensor, Value
 from reducer.private.values import RUN
 from reducer.subject.base import read_tensor
-from reducer.subject.onnx.naming import (
+from reducer.subject.onnx.retype import drop_unused_sets, rename_sets
+from reducer.subject.onnx.subject import (
     OFFICIAL,
+    OnnxSubject,
     clear_remarks,
     number_dims,
     number_graphs,
     numbered,
     plain_functions,
 )
-from reducer.subject.onnx.retype import drop_unused_sets, rename_sets
-from reducer.subject.onnx.subject import OnnxSubject
 
 ENUMERATIONS = frozenset(
     (

@@ -10,9 +10,8 @@ from typing import Any, Self
 import numpy as np
 
 from corpus.case import Case
-from corpus.tir.document import to_bytes
 from corpus.tir.forms import FORMS
-from corpus.tir.program import OF_BLOCKS, holds_blocks, is_rooted
+from corpus.tir.program import OF_BLOCKS, holds_blocks, is_rooted, to_bytes
 from corpus.tir.scopes import problems
 from corpus.tir.tree import (
     Alloc,

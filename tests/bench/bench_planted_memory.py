@@ -13,8 +13,7 @@ import pytest
 
 from corpus.case import Case
 from corpus.target import Target
-from corpus.tir.document import to_bytes
-from corpus.tir.program import make_inputs
+from corpus.tir.program import make_inputs, to_bytes
 from corpus.tir.tree import Alloc, For, Function, Module, Store
 from corpus.tir.values import Binary, Buffer, Const, Var, literal
 from generators.mixture import Plan, make_cases

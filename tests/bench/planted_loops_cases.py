@@ -2,8 +2,7 @@
 
 from corpus.case import Case
 from corpus.target import Target
-from corpus.tir.document import to_bytes
-from corpus.tir.program import make_inputs
+from corpus.tir.program import make_inputs, to_bytes
 from corpus.tir.tree import Bind, For, Function, If, Module, Stmt, Store
 from corpus.tir.values import Binary, Buffer, Call, Cast, Const, Expr, Load, Select, Var, literal
 from generators.language.values import RandomSource

@@ -20,7 +20,7 @@ WRONG = "wrong"
 
 def spoil(module: Any, name: str) -> Any:
     """The module after the wrong rewrite of that name."""
-    from corpus.tir.document import from_json, to_json
+    from corpus.tir.program import from_json, to_json
     from oracles.worker.tvm.tir.build import build_module
     from oracles.worker.tvm.tir.read import read_module
     from tests.helpers.wrong_loops import WRONG, spoilt

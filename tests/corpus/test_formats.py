@@ -40,7 +40,7 @@ from oracles.naming import names_of_case, signature
 from tests.helpers.models import cyclic, external, model, value
 from triage.language import language_of, list_case
 from triage.pages.differences import describe_differences
-from triage.views.drawn import drawn
+from triage.views.graph_picture import drawn
 
 
 @pytest.mark.parametrize("name", format_names())

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpus.errors import UserError
-from corpus.tir.document import from_bytes, to_bytes
-from corpus.tir.program import holds_blocks, is_rooted, make_inputs, parse
+from corpus.tir.program import from_bytes, holds_blocks, is_rooted, make_inputs, parse, to_bytes
 from corpus.tir.scopes import problems
 from corpus.tir.tree import Block, For, Match, Module, Store
 from corpus.tir.values import Binary, Buffer, Call, Cast, Expr, Select, Unary
@@ -20,9 +19,9 @@ from generators.mixture import Plan, make_cases
 from generators.pools import Entry, Pool
 from generators.strategies.fresh import bred_loops as taught
 from generators.strategies.fresh import loops as programs
-from generators.tir.extremes import has_extremes
 from generators.tir.mutators import all_mutators
 from generators.tir.programs import grown, is_sound, lowered, make_program
+from generators.tir.ranged import has_extremes
 from oracles.backends import find_backend
 from oracles.tir.interpreter import interpret
 from oracles.verdict import Outcome

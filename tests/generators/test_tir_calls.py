@@ -9,7 +9,7 @@ import pytest
 
 from corpus.case import Case
 from corpus.target import Target
-from corpus.tir.document import from_bytes, to_bytes
+from corpus.tir.program import from_bytes, to_bytes
 from corpus.tir.scopes import problems
 from corpus.tir.script import print_text
 from corpus.tir.tree import Evaluate, Function, Module, Store
@@ -17,8 +17,8 @@ from corpus.tir.values import Buffer, BufferRef, Call, Const, Var
 from corpus.tir.walk import called_functions, expressions
 from generators.language.values import RandomSource
 from generators.tir.calls import outlined, with_open_sizes
-from generators.tir.extremes import inputs_of
 from generators.tir.programs import grown, is_sound
+from generators.tir.ranged import inputs_of
 from oracles.judge import Judge
 from oracles.tir.interpreter import interpret
 from reducer.moves.tir.body import inline_calls

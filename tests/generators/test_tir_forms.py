@@ -3,16 +3,16 @@
 import pytest
 
 from corpus.case import Case
-from corpus.tir.document import to_bytes
+from corpus.tir.program import to_bytes
 from corpus.tir.scopes import is_well_formed
 from corpus.tir.tree import Declare, For, Function, Module, Store, is_jump
 from corpus.tir.values import Buffer, Const, Ramp, Var
 from corpus.tir.walk import walk
 from generators.language.values import RandomSource
 from generators.tir import statements
-from generators.tir.extremes import has_extremes, inputs_of
 from generators.tir.frame import Known, Names, start_of
 from generators.tir.programs import is_sound
+from generators.tir.ranged import has_extremes, inputs_of
 from generators.tir.statements import Maker
 
 FORMS = {

@@ -6,13 +6,13 @@ import pytest
 
 from corpus.case import Case
 from corpus.target import Target
-from corpus.tir.document import to_bytes
+from corpus.tir.program import to_bytes
 from corpus.tir.scopes import is_well_formed
 from corpus.tir.tree import Block
 from corpus.tir.walk import statements
 from generators.language.values import RandomSource
-from generators.tir.extremes import has_extremes, inputs_of
 from generators.tir.programs import is_sound, make_program
+from generators.tir.ranged import has_extremes, inputs_of
 from generators.tir.stages import _STEPS, drawn_schedule, staged
 from oracles.tir.interpreter import interpret
 from oracles.verdict import Outcome

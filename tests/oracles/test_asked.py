@@ -14,7 +14,7 @@ from corpus.case import Case
 from corpus.errors import UserError
 from corpus.graphs.program import REF, Binding, Graph, GraphProgram, Input
 from corpus.target import Target
-from corpus.tir.document import to_bytes
+from corpus.tir.program import to_bytes
 from corpus.tir.tree import For, Function, Module, Store
 from corpus.tir.values import Buffer, Call, Const, Load, Var
 from corpus.values import Value

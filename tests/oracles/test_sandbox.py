@@ -335,7 +335,7 @@ def test_what_was_begun_early_is_told_by_the_first_job_when_it_fails(tmp_path):
     backend = tmp_path / "absent.py"
     backend.write_text("def load():\n    import a_framework_that_is_absent\n")
     with Sandbox(str(backend)) as own:
-        own.begin()
+        own.zygote()
         for _ in range(2):
             with pytest.raises(UserError, match="a_framework_that_is_absent"):
                 do(own, "echo")

@@ -12,7 +12,7 @@ from corpus.case import Case
 from corpus.formats.onnx import parse
 from corpus.onnx.canonical import measure
 from corpus.target import Target
-from corpus.tir.document import to_bytes
+from corpus.tir.program import to_bytes
 from corpus.tir.tree import Function, Module
 from oracles.naming import (
     Signature,

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from corpus.case import Case
-from corpus.tir.document import from_json, to_bytes
-from corpus.tir.program import make_inputs
+from corpus.tir.program import from_json, make_inputs, to_bytes
 from corpus.tir.tree import Alloc, Axis, Block, Evaluate, For, Function, If, Module, Stmt, Store
 from corpus.tir.values import (
     Binary,

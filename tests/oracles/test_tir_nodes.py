@@ -16,9 +16,8 @@ import onnx
 import pytest
 
 from corpus.tir import codec
-from corpus.tir.document import from_bytes, from_json, to_bytes, to_json
 from corpus.tir.intrinsics import FLOAT_FUNCTIONS, INTRINSICS
-from corpus.tir.program import has_blocks
+from corpus.tir.program import from_bytes, from_json, has_blocks, to_bytes, to_json
 from corpus.tir.scopes import problems
 from corpus.tir.script import print_text
 from corpus.tir.tree import Alloc, Block, Evaluate, Function, Module, Store
@@ -26,7 +25,7 @@ from corpus.tir.typing import call_type
 from corpus.tir.values import Buffer, Call, Const, Load, Range, Region
 from generators import make_case
 from generators.tir.programs import make_program
-from oracles.worker.tvm.tir.edges import EDGE, between_edges
+from oracles.worker.tvm.tir.workspaces import EDGE, between_edges
 
 tvm = pytest.importorskip("tvm")
 tvm_ffi = pytest.importorskip("tvm_ffi")
@@ -248,7 +247,7 @@ def test_reading_beyond_the_edge_of_a_buffer_ends_the_process(at_start):
 
 READING = """
 import ctypes, numpy
-from oracles.worker.tvm.tir.edges import between_edges
+from oracles.worker.tvm.tir.workspaces import between_edges
 _, view = between_edges(numpy.arange(16, dtype="float32"), at_start={0})
 ctypes.string_at(view.ctypes.data - 1 if {0} else view.ctypes.data + view.nbytes, 1)
 """

@@ -16,7 +16,7 @@ from corpus.case import Case
 from corpus.errors import UserError
 from corpus.formats import find_format
 from corpus.target import Target
-from corpus.tir.document import to_bytes
+from corpus.tir.program import to_bytes
 from corpus.tir.tree import For, Function, Module
 from corpus.tir.values import Const, Var
 from oracles.judge import Judge

@@ -10,7 +10,7 @@ import pytest
 from corpus.case import Case
 from corpus.formats.onnx import parse
 from corpus.target import Target
-from corpus.tir.document import to_json
+from corpus.tir.program import to_json
 from corpus.tir.tree import Bind, For, Function, Module, Stmt
 from corpus.tir.values import Const, Var
 from oracles.backends import backends

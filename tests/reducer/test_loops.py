@@ -14,8 +14,7 @@ from corpus.case import Case
 from corpus.formats.relax import FORMAT
 from corpus.graphs.program import REF, Binding, Graph, GraphProgram, Input, PrimFunc
 from corpus.target import Target
-from corpus.tir.document import from_bytes, to_bytes
-from corpus.tir.program import make_inputs
+from corpus.tir.program import from_bytes, make_inputs, to_bytes
 from corpus.tir.scopes import is_well_formed
 from corpus.tir.tree import (
     Alloc,

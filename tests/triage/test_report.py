@@ -32,7 +32,7 @@ from triage.reports.draft import vary_empty_dims
 from triage.reports.issue import short_output
 from triage.reports.report import write_report
 from triage.repro.proving import SAYS, Proof, Proving
-from triage.views.drawn import DrawnGraph
+from triage.views.graph_picture import DrawnGraph
 from triage.views.listing import describe_value, list_model, mermaid
 from triage.views.rendering import as_cell, as_code, as_comment, as_fence, private_words_in, scrub
 

@@ -13,7 +13,7 @@ from corpus.case import Case
 from corpus.errors import UserError
 from corpus.graphs.program import Binding, Graph, GraphProgram, Input
 from corpus.target import Target
-from corpus.tir.document import to_bytes
+from corpus.tir.program import to_bytes
 from corpus.tir.tree import Alloc, Bind, Function, If, Module, Store
 from corpus.tir.values import Binary, Buffer, Const, Load, Var, literal
 from oracles.judge import Judge
@@ -31,7 +31,7 @@ from triage.reports.by_name import report_word
 from triage.reports.program_evidence import exhibit
 from triage.reports.report import Report, write_report
 from triage.repro.source import Source, source_of, surprise
-from triage.views.drawn import drawn
+from triage.views.graph_picture import drawn
 from triage.views.listing import mermaid
 from triage.views.rendering import private_words_in, template_of
 

@@ -15,7 +15,7 @@ from corpus.case import Case
 from corpus.formats.onnx import parse
 from corpus.onnx.types import DTYPES, dtype_name
 from corpus.target import Target
-from corpus.tir.document import to_bytes
+from corpus.tir.program import to_bytes
 from corpus.tir.tree import Function, Module, Store
 from corpus.tir.values import Binary, Buffer, Const, Load
 from oracles.judge import Judge

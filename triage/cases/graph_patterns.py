@@ -18,7 +18,7 @@ from generators.strategies.relax import policy_of
 from oracles.judge import Judge
 from oracles.sandbox.sandbox import SandboxError
 from reducer.engine.predicates import JudgePool
-from reducer.graphs import learn_graph, open_graph
+from reducer.language import learn_graph, open_graph
 from reducer.subject.graphs.edits import assemble_bindings
 from reducer.subject.graphs.subject import GraphSubject
 from triage.cases.patterns import Document

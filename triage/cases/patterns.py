@@ -20,7 +20,7 @@ from corpus.onnx.graph import inlined, walk_nodes
 from corpus.onnx.inputs import make_inputs
 from corpus.pattern import Pattern
 from corpus.target import Target
-from corpus.tir.document import to_bytes
+from corpus.tir.program import to_bytes
 from generators.patterns import is_sound, recipe_of
 from generators.strategies.patterns import around
 from oracles.judge import Judge

@@ -28,7 +28,7 @@ from oracles.sandbox.scripts import open_foreign
 from oracles.verdict import Limits, Verdict
 from triage.console.options import CaseOptions
 from triage.console.output import say
-from triage.store.documents import wrong_document
+from triage.store.artifacts import wrong_document
 from triage.store.names import find_case, is_name
 
 

@@ -110,7 +110,7 @@ def _verdicts(
                 judge = judges.of(case.target, case.format)
                 verdict, document = judge_often(judge, case, repeat)
             if locate:
-                from triage.store.documents import located_document
+                from triage.store.artifacts import located_document
 
                 document["located"] = located_document(verdict.wrong)
             document |= _past(options, case, verdict, judge) if past else {}

@@ -20,7 +20,7 @@ from triage.language import Language
 from triage.reports.sentences import OF_ONNX
 from triage.repro.model_code import messages, normal_form
 from triage.repro.source import Source
-from triage.views.drawn import DrawnGraph, drawn
+from triage.views.graph_picture import DrawnGraph, drawn
 from triage.views.listing import list_model
 
 REMARKS = {"doc_string", "metadata_props", "producer_name", "producer_version", "model_version"}

@@ -11,7 +11,7 @@ from triage.language import Language
 from triage.reports.program_evidence import GraphEvidence
 from triage.reports.sentences import RunEvidence
 from triage.repro.source import Source, printed_source
-from triage.views.drawn import drawn_graph
+from triage.views.graph_picture import drawn_graph
 
 REFERENCE = "StableHLO's interpreter in float64"
 

@@ -26,7 +26,7 @@ from triage.language import Language
 from triage.reports.program_evidence import GraphEvidence
 from triage.reports.sentences import RunEvidence
 from triage.repro.source import Source
-from triage.views.drawn import drawn_loops
+from triage.views.graph_picture import drawn_loops
 
 FOLDER = "loops"
 """Where they are, below the folder of the patterns."""

@@ -10,7 +10,7 @@ from triage.language import Language
 from triage.reports.program_evidence import GraphEvidence
 from triage.reports.sentences import RunEvidence
 from triage.repro.source import Source, printed_source, with_plain_names
-from triage.views.drawn import drawn_graph
+from triage.views.graph_picture import drawn_graph
 
 
 @dataclass(frozen=True)

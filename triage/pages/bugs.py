@@ -36,8 +36,7 @@ from triage.store.database import Store
 from triage.store.failures import get_failure, release_results_of, verdict_of
 from triage.store.names import failure_name, find_cluster, representative
 from triage.views.charts import Bars, over_time
-from triage.views.drawn import drawn
-from triage.views.graph_picture import MOST_WHOLE, Dots, GraphPicture, Shown, makers_of
+from triage.views.graph_picture import MOST_WHOLE, Dots, GraphPicture, Shown, drawn, makers_of
 from triage.views.listing import describe_value, release_line
 from triage.views.rendering import Piece, hash_of, render, scrub, shown_text
 

@@ -25,8 +25,7 @@ from reducer.result import BLANK, read_result
 from reducer.result import NAME as REDUCTION
 from triage.language import language_of, list_case
 from triage.views.charts import curve
-from triage.views.drawn import drawn
-from triage.views.graph_picture import MOST_WHOLE, GraphPicture, Shown
+from triage.views.graph_picture import MOST_WHOLE, GraphPicture, Shown, drawn
 from triage.views.listing import describe_value
 from triage.views.rendering import hash_of, render
 

@@ -25,7 +25,7 @@ from triage.reports.sentences import RunEvidence
 from triage.reports.view import Claimed, Evidence, Head, IssueView, Program, Provenance, Steps, Varied
 from triage.repro.short import is_at_a_glance
 from triage.setup.environment import package_line
-from triage.store.documents import map_of
+from triage.store.artifacts import map_of
 from triage.views.listing import describe_value, legend, mermaid
 from triage.views.rendering import as_code, render, scrub
 

@@ -12,7 +12,7 @@ from oracles.verdict import Run
 from triage.language import language_of, list_case
 from triage.reports.sentences import RunEvidence
 from triage.repro.source import Source
-from triage.views.drawn import DrawnGraph, drawn
+from triage.views.graph_picture import DrawnGraph, drawn
 from triage.views.rendering import render
 
 

@@ -12,8 +12,8 @@ from corpus.reading import Fields
 from oracles.naming import VERSION
 from oracles.verdict import Mark
 from reducer.result import result_of_json
+from triage.store.artifacts import VERDICT, verdict_document
 from triage.store.database import ADVICE, Row, Store, dump, now, parsed
-from triage.store.documents import VERDICT, verdict_document
 from triage.store.names import FAILURE, cluster_name, failure_name
 
 if TYPE_CHECKING:

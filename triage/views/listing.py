@@ -13,7 +13,7 @@ from corpus.onnx.text import print_text, tensor_text, type_text
 from corpus.onnx.types import graph_types, inferred_types
 from corpus.values import Tensor, Value
 from oracles.numerics.compare import distance
-from triage.views.drawn import DrawnGraph
+from triage.views.graph_picture import DrawnGraph
 
 MOST_VALUES = 36
 MOST_TEXT = 200

@@ -1,15 +1,12 @@
 """Images: resizing, grids, pools over regions and their backward forms; boxes that are kept or decoded."""
 
-from typing import Any, Mapping, Sequence  # noqa: UP035 (Python 3.8)
+from typing import Any
 
 import numpy as np
 
 from oracles.worker.relax_reference.reductions import softmax
-from oracles.worker.relax_reference.rule import NotKnown, Rules
+from oracles.worker.relax_reference.rule import Args, Attrs, NotKnown, Rules
 from oracles.worker.relax_reference.windows import PLAIN, avg_pool, padded, to_layout
-
-Args = Sequence[Any]
-Attrs = Mapping[str, Any]
 
 
 def _places(size: int, wanted: int, mode: str) -> Any:

@@ -1,13 +1,20 @@
 """Over axes: sums, extremes, moments, scans, orders, normalisations, losses."""
 
-from typing import Any, Callable, Mapping, Sequence  # noqa: UP035 (Python 3.8)
+from typing import Any, Callable, Sequence  # noqa: UP035 (Python 3.8)
 
 import numpy as np
 
-from oracles.worker.relax_reference.rule import NotKnown, Rule, Rules, axes_of, axis_of, element, plain
-
-Args = Sequence[Any]
-Attrs = Mapping[str, Any]
+from oracles.worker.relax_reference.rule import (
+    Args,
+    Attrs,
+    NotKnown,
+    Rule,
+    Rules,
+    axes_of,
+    axis_of,
+    element,
+    plain,
+)
 
 
 def reduced(function: Callable[..., Any]) -> Rule:

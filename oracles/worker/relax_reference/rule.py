@@ -1,11 +1,13 @@
 """What the rules of the golden reference share: their table's type, axes, and which forms they leave out."""
 
 import math
-from typing import Any, Callable, Dict, Mapping, Sequence  # noqa: UP035 (Python 3.8)  # noqa: UP035 (Python 3.8)
+from typing import Any, Callable, Dict, Mapping, Sequence  # noqa: UP035 (Python 3.8)
 
 import numpy as np
 
-Rule = Callable[[Sequence[Any], Mapping[str, Any]], Any]
+Args = Sequence[Any]
+Attrs = Mapping[str, Any]
+Rule = Callable[[Args, Attrs], Any]
 """From a call's arguments and attributes to its result: an array, or a tuple of arrays."""
 
 Rules = Dict[str, Rule]  # noqa: UP006 (Python 3.8)

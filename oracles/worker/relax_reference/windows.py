@@ -2,15 +2,12 @@
 
 import math
 from itertools import product
-from typing import Any, Iterator, Mapping, Sequence  # noqa: UP035 (Python 3.8)
+from typing import Any, Iterator, Sequence  # noqa: UP035 (Python 3.8)
 
 import numpy as np
 
 from oracles.worker.relax_reference.reductions import softmax
-from oracles.worker.relax_reference.rule import NotKnown, Rules, element, plain
-
-Args = Sequence[Any]
-Attrs = Mapping[str, Any]
+from oracles.worker.relax_reference.rule import Args, Attrs, NotKnown, Rules, element, plain
 
 
 def _matmul(args: Args, attrs: Attrs) -> Any:

@@ -12,8 +12,8 @@ from typing import Any, Callable, ContextManager  # noqa: UP035 (Python 3.8)
 
 import torch
 
+from oracles.worker import rounds
 from oracles.worker.onnx import Unsupported
-from oracles.worker.timing import rounds
 from oracles.worker.torch import allowed
 
 

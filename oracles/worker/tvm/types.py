@@ -2,7 +2,7 @@
 
 import ast
 import re
-from typing import Any, Callable, Sequence  # noqa: UP035 (Python 3.8)  # noqa: UP035 (Python 3.8)
+from typing import Any, Callable, Sequence  # noqa: UP035 (Python 3.8)
 
 import numpy as np
 import tvm

@@ -1,24 +1,237 @@
 """An ONNX model that is being reduced, with the edits that moves are made of."""
 
+from __future__ import annotations
+
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from typing import Self, TypeVar
 
 import onnx
-from onnx import NodeProto, numpy_helper
+from google.protobuf.message import Message
+from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto, numpy_helper
 
 from corpus.onnx.check import checker_complaint
-from corpus.onnx.graph import body_weights, subgraphs, walk_model, walk_nodes
+from corpus.onnx.graph import (
+    body_weights,
+    function_key,
+    rename,
+    subgraphs,
+    walk_all_graphs,
+    walk_function,
+    walk_graphs,
+    walk_model,
+    walk_nodes,
+)
 from corpus.values import Tensor
 from oracles.operators import arithmetic_of
 from reducer.search import Items
 from reducer.subject.base import Resize, Size, initializer
-from reducer.subject.onnx.naming import count_strange
 from reducer.subject.onnx.nodesets import COUNT_ATTRIBUTES, OnnxView, assemble, keep_nodes
-from reducer.subject.onnx.retype import change_tensors, lowered, sum_of_versions
+from reducer.subject.onnx.retype import change_tensors, lowered, rename_sets, sum_of_versions
 from reducer.subject.order import complexity, elements, strange_types
+
+REMARKS = frozenset(
+    (
+        *("doc_string", "metadata_props", "producer_name", "producer_version", "model_version"),
+        *("denotation", "device_configurations", "configuration", "training_info", "quantization_annotation"),
+    )
+)
+"""Fields that no operator reads, in whatever message they are."""
+
+
+def messages(message: Message) -> Iterator[Message]:
+    """Yield a message and all in it, those of raw data and numbers left out."""
+    yield message
+    for field, value in message.ListFields():
+        if field.message_type is not None:
+            for inner in value if field.is_repeated else (value,):
+                yield from messages(inner)
+
+
+def clear_remarks(message: Message) -> None:
+    """Take the remarks out of a message and of all in it, in place."""
+    for each in messages(message):
+        for name in REMARKS & set(each.DESCRIPTOR.fields_by_name):
+            each.ClearField(name)
+
+
+OFFICIAL = frozenset(
+    (
+        *("", "ai.onnx", "ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview", "ai.onnx.preview.training"),
+        *("com.microsoft", "com.microsoft.nchwc", "com.microsoft.experimental", "com.microsoft.dml"),
+        *("com.ms.internal.nhwc", "org.pytorch.aten", "pkg.onnxscript.torch_lib", "pkg.torch"),
+    )
+)
+"""Domains that say nothing of a model's author."""
+
+Key = tuple[str, str, str]
+
+
+@dataclass(frozen=True)
+class FunctionNames:
+    """New domain and name by a function's key, and the new names of attributes that functions take."""
+
+    functions: Mapping[Key, tuple[str, str]]
+    attributes: Mapping[str, str]
+
+    @staticmethod
+    def of(model: ModelProto) -> FunctionNames:
+        """local0.f0, local0.f1, … and attributes a0, a1, … in the model's order."""
+        own = [each for each in model.functions if not onnx.defs.has(each.name, domain=each.domain)]
+        keys = {function_key(each) for each in own}
+        taken = {node.op_type for node in walk_model(model) if function_key(node) not in keys}
+        free = (name for number in count() if (name := f"f{number}") not in taken)
+        domains = numbered((each.domain for each in own if each.domain not in OFFICIAL), "local")
+        named = {function_key(each): (domains.get(each.domain, each.domain), next(free)) for each in own}
+        return FunctionNames(named, numbered(attribute_names(own), "a"))
+
+
+def numbered(names: Iterable[str], prefix: str) -> dict[str, str]:
+    """Map each name to the prefix and a number, in the order of first sight."""
+    return {name: f"{prefix}{number}" for number, name in enumerate(dict.fromkeys(names))}
+
+
+def attribute_names(functions: Iterable[FunctionProto]) -> list[str]:
+    """The attributes that functions take, those with a default last."""
+    return [
+        name
+        for each in functions
+        for name in (*each.attribute, *(item.name for item in each.attribute_proto))
+    ]
+
+
+def plain_functions(model: ModelProto) -> None:
+    """Rename the functions with all that is in them, in place."""
+    names = FunctionNames.of(model)
+    for function in model.functions:
+        _plain_tensors(function)
+        if function_key(function) in names.functions:
+            _plain_attributes(function, names.attributes)
+    called = [node for node in walk_model(model) if function_key(node) in names.functions]
+    for node in called:
+        for attribute in node.attribute:
+            attribute.name = names.attributes.get(attribute.name, attribute.name)
+        node.domain, node.op_type = names.functions[function_key(node)]
+        node.ClearField("overload")
+    for function in model.functions:
+        if function_key(function) in names.functions:
+            function.domain, function.name = names.functions[function_key(function)]
+            function.ClearField("overload")
+    rename_sets(model, {domain: new for (domain, _, _), (new, _) in names.functions.items()})
+
+
+def _plain_attributes(function: FunctionProto, attributes: Mapping[str, str]) -> None:
+    function.attribute[:] = [attributes[name] for name in function.attribute]
+    for item in function.attribute_proto:
+        item.name = attributes[item.name]
+    for message in messages(function):
+        if isinstance(message, AttributeProto) and message.ref_attr_name:
+            message.ref_attr_name = attributes.get(message.ref_attr_name, message.ref_attr_name)
+
+
+def _plain_tensors(function: FunctionProto) -> None:
+    """v0, v1, … in the order in which they appear; nodes lose their names."""
+    names = tensor_names(function)
+    function.input[:] = [names[name] for name in function.input]
+    for node in function.node:
+        rename(node, lambda name: names.get(name, name))
+    function.output[:] = [names[name] for name in function.output]
+    for info in function.value_info:
+        info.name = names.get(info.name, info.name)
+    for node in walk_function(function):
+        node.ClearField("name")
+
+
+def tensor_names(function: FunctionProto) -> dict[str, str]:
+    """Map each tensor, in bodies too, to its new name."""
+    seen: list[str] = [*function.input]
+
+    def see(name: str) -> str:
+        seen.append(name)
+        return name
+
+    for node in function.node:
+        copy = onnx.NodeProto()
+        copy.CopyFrom(node)
+        rename(copy, see)
+    return numbered([*seen, *function.output], "v")
+
+
+def count_strange_functions(model: ModelProto) -> int:
+    """Count the tensors, attributes, names and domains of functions that do not have plain names."""
+    if not model.functions:
+        return 0
+    names = FunctionNames.of(model)
+    pairs = [pair for each in model.functions for pair in tensor_names(each).items()]
+    pairs += names.attributes.items()
+    for (domain, name, overload), (new_domain, new_name) in names.functions.items():
+        pairs += [(domain, new_domain), (name, new_name), (overload, "")]
+    return sum(old != new for old, new in pairs)
+
+
+def new_names(graph: onnx.GraphProto) -> dict[str, str]:
+    """Inputs x0…, weights w0…, results y0… if they are outputs and t0… if not, in the order they appear."""
+    outputs = {info.name for info in graph.output}
+    counts: dict[str, int] = {}
+    names: dict[str, str] = {}
+    for name, letter in _appearances(graph):
+        if name and name not in names:
+            letter = "y" if name in outputs and letter == "t" else letter
+            counts[letter] = counts.get(letter, -1) + 1
+            names[name] = f"{letter}{counts[letter]}"
+    return names
+
+
+def _appearances(graph: onnx.GraphProto) -> Iterator[tuple[str, str]]:
+    """Yield every name with the letter for what it is, in reading order."""
+    yield from ((info.name, "x") for info in graph.input)
+    yield from ((tensor.name, "w") for tensor in graph.initializer)
+    yield from ((sparse.values.name, "w") for sparse in graph.sparse_initializer)
+    bodies = [body for node in graph.node for outer in subgraphs(node) for body in walk_graphs(outer)]
+    yield from ((item.name, "b") for body in bodies for item in (*body.input, *body.initializer))
+    yield from ((name, "t") for node in walk_nodes(graph) for name in (*node.input, *node.output))
+    for inner in walk_graphs(graph):
+        yield from ((info.name, "t") for info in (*inner.output, *inner.value_info))
+
+
+def count_strange(model: onnx.ModelProto) -> int:
+    """Count the tensors, dims and parts of functions that do not have plain names."""
+    pairs = [*new_names(model.graph).items(), *_dim_names(model).items()]
+    return sum(old != new for old, new in pairs) + count_strange_functions(model)
+
+
+def number_graphs(model: onnx.ModelProto) -> None:
+    """Name the main graph g and the bodies g1, g2, … in place."""
+    for number, graph in enumerate(walk_all_graphs(model)):
+        graph.name = f"g{number}" if number else "g"
+
+
+def number_dims(model: onnx.ModelProto) -> None:
+    """Symbolic dims become d0, d1, … in place."""
+    names = _dim_names(model)
+    for dim in _symbols(model):
+        dim.dim_param = names[dim.dim_param]
+
+
+def _dim_names(model: onnx.ModelProto) -> dict[str, str]:
+    return numbered((dim.dim_param for dim in _symbols(model)), "d")
+
+
+def _symbols(model: onnx.ModelProto) -> Iterator[onnx.TensorShapeProto.Dimension]:
+    """Yield every symbolic dim that a model declares."""
+    declared = (info for graph in walk_all_graphs(model) for info in _infos(graph))
+    for holder in (*declared, *(info for each in model.functions for info in each.value_info)):
+        for message in messages(holder):
+            if isinstance(message, onnx.TensorShapeProto.Dimension) and message.dim_param:
+                yield message
+
+
+def _infos(graph: onnx.GraphProto) -> Iterator[onnx.ValueInfoProto]:
+    yield from (*graph.input, *graph.output, *graph.value_info)
+
 
 PLAINNESS: Mapping[str, int] = {"Identity": 0, "Abs": 1, "Not": 1, "Cast": 1, "Add": 2, "And": 2}
 """Strangeness by operator of ONNX's own domain."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from corpus.tir import codec, script, tree, values
-from corpus.tir.document import from_bytes, from_json, to_bytes, to_json
+from corpus.tir.program import from_bytes, from_json, to_bytes, to_json
 from corpus.tir.scopes import is_well_formed, problems, untrusted_callees
 from corpus.tir.tree import Alloc, Bind, Block, Break, For, Function, If, Module, Seq, Stmt, Store, While
 from corpus.tir.values import (

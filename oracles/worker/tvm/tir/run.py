@@ -28,8 +28,7 @@ from oracles.worker.onnx import to_array
 from oracles.worker.tvm.passes import LEAST, pass_of
 from oracles.worker.tvm.sequences import base_of, is_option
 from oracles.worker.tvm.tir.build import build_module
-from oracles.worker.tvm.tir.edges import EDGE, WrittenBeyond, between_edges
-from oracles.worker.tvm.tir.workspaces import must_hold, with_workspaces
+from oracles.worker.tvm.tir.workspaces import EDGE, WrittenBeyond, between_edges, must_hold, with_workspaces
 from oracles.worker.tvm.watch import IllFormed, apply_passes
 
 
