@@ -5,10 +5,8 @@ import os
 import sqlite3
 import time
 import zipfile
-from pathlib import Path
 
 import pytest
-from sqlite_utils import Database
 
 from corpus.errors import UserError
 from oracles.naming import Signature
@@ -19,6 +17,7 @@ from triage.bugs.known import load_known, note_known
 from triage.bugs.overview import MOST_LISTED, overview
 from triage.cli import run
 from triage.clustering.grouping import mark, regroup
+from triage.store import database, schema
 from triage.store.artifacts import keep_artifact, note_check
 from triage.store.campaigns import (
     Sample,
@@ -37,7 +36,6 @@ from triage.store.database import Store
 from triage.store.failures import find_clusters, get_failure, list_failures, origins
 from triage.store.maintenance.merging import take_in
 from triage.store.maintenance.vacuum import collect_garbage, datasette_metadata, examine, export
-from triage.store.schema import migrations
 
 
 def named(message: str) -> Signature:
@@ -301,56 +299,21 @@ def test_every_table_and_view_has_words_for_datasette_and_every_canned_query_run
         assert {*facts.get("facets", ()), facts.get("sort_desc")} - {None} <= columns, table
 
 
-def previous_version(path: Path, failures: int) -> None:
-    """A database as the version before `ask_at_scale` wrote it."""
-    connection = sqlite3.connect(path, isolation_level=None)
-    connection.execute("PRAGMA journal_mode = WAL")
-    migrations().apply(Database(connection), stop_before="ask_at_scale")
-    rows = {
-        "cases": {"case_id": "ab" * 32, "format": "onnx", "canonical_hash": "", "origin": "", "bytes": 1},
-        "clusters": {"id": 4, "title": "the title", "status": "new", "created": ""},
-        "signatures": {"digest": "d", "version": 1, "components": '[["ops", "QuickGelu"]]', "first_seen": ""},
-        "aliases": {"signature": "d", "cluster": 4, "how": "symptom", "score": 1.0, "why": "", "added": ""},
-    }
-    rows["cases"] |= {"files": "{}", "added": ""}
-    for number in range(failures):
-        rows[f"failures {number}"] = {
-            "case_id": "ab" * 32,
-            "target": f"ort@threads={number}",
-            "outcome": "crash",
-            "title": f"SIGSEGV number {number}",
-            "symptom": "crash",
-            "verdict": "{}",
-            "signature": "d",
-            "cluster": 4,
-            "status": "reduced" if number % 2 else "new",
-            "first_seen": f"2024-01-0{number + 1}",
-            "last_seen": "2024-02-01",
-        }
-    for table, row in rows.items():
-        names, marks = ", ".join(row), ", ".join("?" * len(row))
-        connection.execute(f"INSERT INTO {table.split()[0]} ({names}) VALUES ({marks})", tuple(row.values()))
-    document = '{"passes": ["P"], "ops": ["Relu"], "nodes_before": 3, "nodes_after": 1}'
-    connection.execute(
-        "INSERT INTO reductions (failure, status, document, finished) VALUES (1, 'reduced', ?, '')",
-        (document,),
-    )
-    connection.close()
-
-
-def test_a_database_of_the_previous_version_gains_counts_and_an_index(tmp_path):
+def test_a_database_of_an_older_release_takes_the_steps_that_it_lacks(tmp_path, monkeypatch):
     path = tmp_path / "crux.db"
-    previous_version(path, failures=3)
     with Store(path) as store:
-        found = examine(store)
-        assert found["sound"], found["problems"]
-        assert counted(store) == {"C0004": (3, 1)}
-        assert find_clusters(store, "quickgelu sigsegv") == {4}
-        (bug,) = store.rows("SELECT * FROM bugs")
-        assert (bug["bug"], bug["failures"], bug["first_seen"]) == ("C0004", 3, "2024-01-01 00:00")
-        assert store.rows("SELECT passes FROM rewrites") == [{"passes": '["P"]'}]
-        record_failure(store, division_crash(), verdict())
-        assert len(counted(store)) == 2
+        store.add_case(healthy())
+    step = ("ALTER TABLE cases ADD COLUMN colour TEXT NOT NULL DEFAULT 'red'",)
+    monkeypatch.setattr(schema, "MIGRATIONS", {**schema.MIGRATIONS, "add_colours": step})
+    monkeypatch.setattr(database, "MIGRATIONS", schema.MIGRATIONS)
+    database.schema_after.cache_clear()
+    for _ in range(2):
+        with Store(path) as store:
+            assert [row["colour"] for row in store.rows("SELECT colour FROM cases")] == ["red"]
+    monkeypatch.undo()
+    database.schema_after.cache_clear()
+    with pytest.raises(UserError, match="newer crux"):
+        Store(path)
 
 
 def test_every_verdict_of_a_check_is_noted_where_a_database_is_named(tmp_path):

@@ -46,23 +46,34 @@ CREATE TABLE clusters (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     title TEXT NOT NULL,
     status TEXT NOT NULL,
-    created TEXT NOT NULL
+    created TEXT NOT NULL,
+    note TEXT NOT NULL DEFAULT '',
+    renamed INTEGER NOT NULL DEFAULT 0
 );
 CREATE TABLE signatures (
     digest TEXT PRIMARY KEY,
     version INTEGER NOT NULL,
     components TEXT NOT NULL,
-    first_seen TEXT NOT NULL
+    first_seen TEXT NOT NULL,
+    kind TEXT NOT NULL DEFAULT ''
 );
+CREATE INDEX signatures_by_kind ON signatures (kind, version);
 CREATE TABLE aliases (
     signature TEXT PRIMARY KEY REFERENCES signatures (digest),
     cluster INTEGER NOT NULL REFERENCES clusters (id),
     how TEXT NOT NULL,
     score REAL NOT NULL,
     why TEXT NOT NULL,
-    added TEXT NOT NULL
+    added TEXT NOT NULL,
+    pinned INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX aliases_by_cluster ON aliases (cluster);
+CREATE TABLE similarities (
+    first TEXT NOT NULL REFERENCES signatures (digest),
+    second TEXT NOT NULL REFERENCES signatures (digest),
+    distance REAL NOT NULL,
+    PRIMARY KEY (first, second)
+) WITHOUT ROWID;
 CREATE TABLE failures (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     case_id TEXT NOT NULL REFERENCES cases (case_id),
@@ -79,6 +90,7 @@ CREATE TABLE failures (
     first_seen TEXT NOT NULL,
     last_seen TEXT NOT NULL,
     seen INTEGER NOT NULL DEFAULT 1,
+    release TEXT NOT NULL DEFAULT '',
     UNIQUE (case_id, target)
 );
 CREATE INDEX failures_by_cluster ON failures (cluster);
@@ -86,6 +98,7 @@ CREATE INDEX failures_by_status ON failures (status, cluster);
 CREATE INDEX failures_by_signature ON failures (signature);
 CREATE INDEX failures_by_symptom ON failures (symptom, status);
 CREATE INDEX failures_by_reduced_case ON failures (reduced_case);
+CREATE INDEX failures_in_order ON failures (status);
 CREATE TABLE origins (
     failure INTEGER NOT NULL REFERENCES failures (id),
     origin TEXT NOT NULL,
@@ -97,7 +110,8 @@ CREATE TABLE reductions (
     reduced_case TEXT REFERENCES cases (case_id),
     status TEXT NOT NULL,
     document TEXT NOT NULL,
-    finished TEXT NOT NULL
+    finished TEXT NOT NULL,
+    edition TEXT NOT NULL DEFAULT ''
 );
 CREATE INDEX reductions_by_failure ON reductions (failure);
 CREATE TABLE reports (
@@ -107,7 +121,9 @@ CREATE TABLE reports (
     folder TEXT NOT NULL,
     ready INTEGER NOT NULL,
     sha256 TEXT NOT NULL,
-    written TEXT NOT NULL
+    written TEXT NOT NULL,
+    newest TEXT NOT NULL DEFAULT '',
+    fixed TEXT NOT NULL DEFAULT ''
 );
 CREATE INDEX reports_by_cluster ON reports (cluster);
 CREATE TABLE events (
@@ -121,22 +137,6 @@ CREATE INDEX events_by_subject ON events (subject);
 """
 
 
-SIMILARITIES = """
-CREATE TABLE similarities (
-    first TEXT NOT NULL REFERENCES signatures (digest),
-    second TEXT NOT NULL REFERENCES signatures (digest),
-    distance REAL NOT NULL,
-    PRIMARY KEY (first, second)
-) WITHOUT ROWID;
-ALTER TABLE signatures ADD COLUMN kind TEXT NOT NULL DEFAULT '';
-CREATE INDEX signatures_by_kind ON signatures (kind, version);
-ALTER TABLE aliases ADD COLUMN pinned INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE clusters ADD COLUMN note TEXT NOT NULL DEFAULT '';
-ALTER TABLE clusters ADD COLUMN renamed INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE failures ADD COLUMN release TEXT NOT NULL DEFAULT '';
-"""
-
-
 TALLIES = (
     """CREATE TABLE tallies (
         cluster INTEGER NOT NULL,
@@ -146,8 +146,6 @@ TALLIES = (
         failures INTEGER NOT NULL,
         PRIMARY KEY (cluster, status, outcome, release)
     ) WITHOUT ROWID""",
-    """INSERT INTO tallies
-       SELECT cluster, status, outcome, release, count(*) FROM failures GROUP BY 1, 2, 3, 4""",
     """CREATE TRIGGER tally_new AFTER INSERT ON failures BEGIN
         INSERT INTO tallies VALUES (new.cluster, new.status, new.outcome, new.release, 1)
         ON CONFLICT (cluster, status, outcome, release) DO UPDATE SET failures = failures + 1;
@@ -177,7 +175,6 @@ SEARCH = (
     """CREATE VIRTUAL TABLE failures_search USING fts5 (
         title, symptom, components, content = 'failure_texts', content_rowid = 'id', detail = 'column'
     )""",
-    "INSERT INTO failures_search (failures_search) VALUES ('rebuild')",
     """CREATE TRIGGER search_new AFTER INSERT ON failures BEGIN
         INSERT INTO failures_search (rowid, title, symptom, components) SELECT new.id, new.title, new.symptom,
             (SELECT components FROM signatures WHERE digest = new.signature);
@@ -240,9 +237,6 @@ REWRITES = (
         ops TEXT NOT NULL,
         PRIMARY KEY (signature, outcome, passes, ops)
     ) WITHOUT ROWID""",
-    """INSERT OR IGNORE INTO rewrites SELECT signature, outcome, json_extract(document, '$.passes'),
-       coalesce(json_extract(document, '$.ops'), '[]') FROM reductions JOIN failures ON failures.id = failure
-       WHERE json_array_length(document, '$.passes') > 0""",
     """CREATE TRIGGER rewrite_new AFTER INSERT ON reductions
        WHEN json_array_length(new.document, '$.passes') > 0 BEGIN
         INSERT OR IGNORE INTO rewrites SELECT signature, outcome, json_extract(new.document, '$.passes'),
@@ -252,39 +246,6 @@ REWRITES = (
 """The minimal passes and operators that reductions led to, each once."""
 
 VIEWS = (
-    """CREATE VIEW bugs AS
-       SELECT printf('C%04d', clusters.id) AS bug, clusters.title, clusters.status, clusters.note,
-           sum(failures) AS failures, sum(failures) FILTER (WHERE tallies.status = 'reduced') AS reduced,
-           group_concat(DISTINCT tallies.outcome) AS outcomes,
-           group_concat(DISTINCT release) AS releases,
-           (SELECT min(first_seen) FROM failures WHERE cluster = clusters.id) AS first_seen,
-           (SELECT max(last_seen) FROM failures WHERE cluster = clusters.id) AS last_seen,
-           (SELECT folder FROM reports WHERE reports.cluster = clusters.id ORDER BY id DESC LIMIT 1) AS report
-       FROM clusters JOIN tallies ON tallies.cluster = clusters.id
-       WHERE clusters.status != 'merged' GROUP BY clusters.id""",
-    """CREATE VIEW failure_list AS
-       SELECT printf('F%05d', failures.id) AS failure, printf('C%04d', cluster) AS bug, failures.title,
-           outcome, target, release, failures.status, seen, first_seen, last_seen,
-           original.bytes AS bytes, smallest.bytes AS reduced_bytes,
-           (SELECT group_concat(origin, ', ') FROM origins WHERE failure = failures.id) AS origins
-       FROM failures JOIN cases AS original ON original.case_id = failures.case_id
-       LEFT JOIN cases AS smallest ON smallest.case_id = failures.reduced_case""",
-    """CREATE VIEW reduction_list AS
-       SELECT printf('F%05d', failure) AS failure, printf('C%04d', cluster) AS bug, reductions.status,
-           json_extract(document, '$.nodes_before') AS nodes_before,
-           json_extract(document, '$.nodes_after') AS nodes_after,
-           json_extract(document, '$.checks') AS checks, json_extract(document, '$.passes') AS passes,
-           finished FROM reductions JOIN failures ON failures.id = failure""",
-    """CREATE VIEW signature_list AS
-       SELECT digest, printf('C%04d', cluster) AS bug, kind, how, score, why, components, first_seen
-       FROM signatures JOIN aliases ON signature = digest""",
-    """CREATE VIEW history AS
-       SELECT at, kind, subject, document FROM events ORDER BY id DESC""",
-)
-"""The tables as a person reads them."""
-
-
-READABLE = (
     """CREATE VIEW bugs AS
        SELECT printf('C%04d', clusters.id) AS bug, clusters.title, clusters.status, clusters.note,
            sum(failures) AS failures, sum(failures) FILTER (WHERE tallies.status = 'reduced') AS reduced,
@@ -306,8 +267,19 @@ READABLE = (
            (SELECT group_concat(origin, ', ') FROM origins WHERE failure = failures.id) AS origins
        FROM failures JOIN cases AS original ON original.case_id = failures.case_id
        LEFT JOIN cases AS smallest ON smallest.case_id = failures.reduced_case""",
+    """CREATE VIEW reduction_list AS
+       SELECT printf('F%05d', failure) AS failure, printf('C%04d', cluster) AS bug, reductions.status,
+           json_extract(document, '$.nodes_before') AS nodes_before,
+           json_extract(document, '$.nodes_after') AS nodes_after,
+           json_extract(document, '$.checks') AS checks, json_extract(document, '$.passes') AS passes,
+           finished FROM reductions JOIN failures ON failures.id = failure""",
+    """CREATE VIEW signature_list AS
+       SELECT digest, printf('C%04d', cluster) AS bug, kind, how, score, why, components, first_seen
+       FROM signatures JOIN aliases ON signature = digest""",
+    """CREATE VIEW history AS
+       SELECT at, kind, subject, document FROM events ORDER BY id DESC""",
 )
-"""Times to the minute, releases only where they are known."""
+"""The tables as a person reads them: times to the minute, releases only where they are known."""
 
 
 CAUSES = (
@@ -353,11 +325,6 @@ CAMPAIGNS = (
         blocks INTEGER NOT NULL,
         document BLOB NOT NULL
     )""",
-)
-"""What campaigns learn: by block, and what their first blocks taught together (compressed JSON)."""
-
-
-ARMS = (
     """CREATE TABLE arms (
         campaign INTEGER NOT NULL REFERENCES campaigns (id),
         blocks INTEGER NOT NULL,
@@ -367,7 +334,7 @@ ARMS = (
         PRIMARY KEY (campaign, blocks, arm)
     ) WITHOUT ROWID""",
 )
-"""The tests and earnings of each strategy and mode of a campaign after a number of blocks."""
+"""What campaigns learn and their arms earned: by block, and what their first blocks taught together (compressed JSON)."""
 
 
 NATIVE = (
@@ -497,32 +464,12 @@ SEEN = (
 """Points over time, what arms cost, and what each part of a hunt was chosen for and gained."""
 
 
-NEWEST = (
-    "ALTER TABLE reports ADD COLUMN newest TEXT NOT NULL DEFAULT ''",
-    "ALTER TABLE reports ADD COLUMN fixed TEXT NOT NULL DEFAULT ''",
-    "ALTER TABLE reductions ADD COLUMN edition TEXT NOT NULL DEFAULT ''",
-)
-"""The newest release that a report tried, the one that shows the bug no more; what decided a reduction."""
-
-
-def _each(statements: str) -> tuple[str, ...]:
-    return tuple(each for each in statements.split(";") if each.strip())
-
-
 MIGRATIONS: Mapping[str, Sequence[str]] = {
-    "create_tables": _each(TABLES),
-    "compare_signatures": _each(SIMILARITIES),
-    "ask_at_scale": (*TALLIES, *SEARCH, *RECORDS, *REWRITES, *VIEWS),
-    "find_waiting": ("CREATE INDEX failures_in_order ON failures (status)",),
-    "read_well": ("DROP VIEW bugs", "DROP VIEW failure_list", *READABLE),
-    "follow_causes": CAUSES,
-    "remember_campaigns": CAMPAIGNS,
-    "cover_native_code": NATIVE,
-    "tell_arms": ARMS,
-    "watch_releases": WATCHES,
-    "remember_refusals": REFUSALS,
-    "see_campaigns": SEEN,
-    "follow_newest": NEWEST,
+    "create_all": (
+        *filter(str.strip, TABLES.split(";")),
+        *(*TALLIES, *SEARCH, *RECORDS, *REWRITES, *VIEWS, *CAUSES, *CAMPAIGNS),
+        *(*NATIVE, *WATCHES, *REFUSALS, *SEEN),
+    ),
 }
 """The statements of each step, by its name."""
 
