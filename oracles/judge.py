@@ -20,8 +20,7 @@ from oracles.naming import symptom_of_run
 from oracles.native.watching import Watch
 from oracles.numerics.compare import AUTO, Tolerance, compare_outputs
 from oracles.optional import FACTOR, SETTING, find_asked
-from oracles.probes.context import Context
-from oracles.probes.divergence import Divergence
+from oracles.probes.context import Context, Divergence
 from oracles.probes.wrong_side import is_exported, say_whose
 from oracles.rulebook import OptionalOracles, Rulebook
 from oracles.rules import is_suspect, sceptical_rules

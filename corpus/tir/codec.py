@@ -11,10 +11,20 @@ from dataclasses import fields
 from typing import Any, Final, TypeAlias, cast
 
 from corpus.tir import forms
-from corpus.tir.forms import Form, FormField, Json, checked_type, identifier, word
+from corpus.tir.forms import (
+    Form,
+    FormField,
+    Json,
+    checked_type,
+    identifier,
+    is_float,
+    lanes,
+    parts,
+    with_lanes,
+    word,
+)
 from corpus.tir.intrinsics import INTRINSICS
 from corpus.tir.tree import Axis, Body, Function, Match, Stmt, Thread
-from corpus.tir.types import is_float, lanes, parts, with_lanes
 from corpus.tir.values import (
     PLAIN_BUFFER,
     Buffer,

@@ -22,10 +22,9 @@ from corpus.errors import UserError
 from corpus.format import Measure
 from corpus.reading import load_json
 from corpus.tir.codec import Decoder, Encoder
-from corpus.tir.forms import FORMS, Json
+from corpus.tir.forms import FORMS, Json, numpy_dtype, parts
 from corpus.tir.scopes import defined_names, problems, untrusted_callees
 from corpus.tir.tree import Attr, Block, For, Function, Module, Stmt, is_jump
-from corpus.tir.types import numpy_dtype, parts
 from corpus.tir.values import Binary, Buffer, Call, Cast, Const, Expr, Load, Unary, Var
 from corpus.tir.walk import buffers, expressions, renamed, statements
 from corpus.values import InputType, Tensor, Value

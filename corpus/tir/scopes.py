@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias
 
 from corpus.callees import CARRIES_CODE, PLACES, UNNAMED, may_call
-from corpus.tir.forms import FORMS, Form
+from corpus.tir.forms import FORMS, Form, is_bool, is_integer, lanes, parts, with_lanes
 from corpus.tir.tree import (
     Alloc,
     Attr,
@@ -30,7 +30,6 @@ from corpus.tir.tree import (
     While,
     is_jump,
 )
-from corpus.tir.types import is_bool, is_integer, lanes, parts, with_lanes
 from corpus.tir.typing import expression_problem
 from corpus.tir.values import Buffer, BufferRef, Call, Expr, Let, Load, Region, Text, Var, type_of
 from corpus.tir.walk import children, expressions, walk

@@ -8,8 +8,8 @@ import math
 from collections.abc import Callable
 from typing import Any, Final
 
+from corpus.tir.forms import is_float
 from corpus.tir.intrinsics import FLOAT_FUNCTIONS
-from corpus.tir.types import is_float
 from corpus.tir.values import (
     Binary,
     Broadcast,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from corpus.tir.intrinsics import INTRINSICS, Intrinsic
-from corpus.tir.types import (
+from corpus.tir.forms import (
     element,
     integer_range,
     is_bool,
@@ -19,6 +18,7 @@ from corpus.tir.types import (
     parts,
     with_lanes,
 )
+from corpus.tir.intrinsics import INTRINSICS, Intrinsic
 from corpus.tir.values import (
     ARITHMETIC,
     BITWISE,

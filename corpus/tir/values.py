@@ -1,6 +1,6 @@
 """The tree's expressions and buffers: all that has a value or holds values, immutable.
 
-An expression knows its type (`dtype`, spelt as in `corpus/tir/types.py`). Variables and buffers are told
+An expression knows its type (`dtype`, spelt as in `corpus/tir/forms.py`). Variables and buffers are told
 apart by their names, which are unique in a function.
 """
 
@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from corpus.tir.forms import BufferName, DType, Lanes, Word, form
-from corpus.tir.types import is_float, lanes, with_lanes
+from corpus.tir.forms import BufferName, DType, Lanes, Word, form, is_float, lanes, with_lanes
 
 ARITHMETIC = frozenset({"add", "sub", "mul", "div", "mod", "floordiv", "floormod", "min", "max"})
 COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})

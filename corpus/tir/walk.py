@@ -12,9 +12,8 @@ from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from typing import Any, TypeVar
 
-from corpus.tir.forms import FORMS, PLAIN
+from corpus.tir.forms import FORMS, PLAIN, pointer_to
 from corpus.tir.tree import Body, Function, Module, Stmt, Store, Thread
-from corpus.tir.types import pointer_to
 from corpus.tir.values import Buffer, BufferRef, Call, Expr, Load, Region, Var
 
 Node = TypeVar("Node")

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
+from corpus.tir.forms import integer_range, is_float, is_integer
 from corpus.tir.program import OF_BLOCKS
 from corpus.tir.tree import Alloc, Axis, Block, Body, For, Function, Stmt, Store
-from corpus.tir.types import integer_range, is_float, is_integer
 from corpus.tir.values import (
     Binary,
     Buffer,

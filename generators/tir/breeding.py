@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial, reduce
 
+from corpus.tir.forms import is_float
 from corpus.tir.program import from_bytes
 from corpus.tir.script_expressions import NODES
 from corpus.tir.tree import Body, For, Module, Stmt, Store
-from corpus.tir.types import is_float
 from corpus.tir.values import Binary, Call, Cast, Expr, Unary, type_of
 from corpus.tir.walk import walk
 from generators.language.profile import UNLIMITED, Budget

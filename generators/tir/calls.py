@@ -7,6 +7,7 @@ parameters, and perhaps again: with fewer elements, from another place, with the
 
 from dataclasses import replace
 
+from corpus.tir.forms import numpy_dtype, pointer_to
 from corpus.tir.program import SIZES, holds_blocks
 from corpus.tir.scopes import defined_names
 from corpus.tir.tree import (
@@ -23,7 +24,6 @@ from corpus.tir.tree import (
     Store,
     is_jump,
 )
-from corpus.tir.types import numpy_dtype, pointer_to
 from corpus.tir.values import Buffer, BufferRef, Call, Const, Expr, Load, Var
 from corpus.tir.walk import (
     expressions,

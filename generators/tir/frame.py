@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from corpus.tir.forms import is_integer, numpy_dtype
 from corpus.tir.tree import (
     Alloc,
     Attr,
@@ -26,7 +27,6 @@ from corpus.tir.tree import (
     Store,
     While,
 )
-from corpus.tir.types import is_integer, numpy_dtype
 from corpus.tir.values import Binary, Buffer, Call, Cast, Const, Expr, Let, Load, Select, Unary, Var
 from corpus.tir.walk import bodies, children, expressions, statements, walk
 from generators.language.profile import Budget

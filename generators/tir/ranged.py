@@ -15,9 +15,9 @@ from operator import add, mul, sub
 import ml_dtypes
 import numpy as np
 
+from corpus.tir.forms import integer_range, is_integer, parts
 from corpus.tir.program import make_inputs
 from corpus.tir.tree import Module
-from corpus.tir.types import integer_range, is_integer, parts
 from corpus.tir.values import Binary, Buffer, Call, Cast, Const, Expr, Select, literal
 from corpus.values import Tensor, Value
 from generators.language.values import RandomSource

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from corpus.tir.forms import integer_range, is_float, is_integer, pointer_to
 from corpus.tir.tree import (
     Alloc,
     Assert,
@@ -22,7 +23,6 @@ from corpus.tir.tree import (
     Store,
     While,
 )
-from corpus.tir.types import integer_range, is_float, is_integer, pointer_to
 from corpus.tir.values import Binary, Buffer, BufferRef, Call, Cast, Const, Expr, Load, Var, literal
 from corpus.tir.walk import statements
 from generators.language.profile import Budget

@@ -10,7 +10,7 @@ computed in more bits and brought back, divisors are kept from zero by an expres
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from corpus.tir.types import FLOATS, INTEGERS, SIGNED, integer_range, is_bool, is_float, is_integer
+from corpus.tir.forms import FLOATS, INTEGERS, SIGNED, integer_range, is_bool, is_float, is_integer
 from corpus.tir.values import Binary, Buffer, Call, Cast, Const, Expr, Load, Select, Unary, literal
 from generators.language.values import RandomSource
 from generators.tir.frame import Frame, Known, static_shape

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from corpus.tir.forms import lanes, with_lanes
 from corpus.tir.tree import Store
-from corpus.tir.types import lanes, with_lanes
 from corpus.tir.values import (
     Binary,
     Broadcast,

@@ -26,8 +26,7 @@ from oracles.numerics.mismatch_kind import (
     overflows,
 )
 from oracles.operators import arithmetic_of
-from oracles.probes.context import EXACT_LEVELS, Context, Truth, truths
-from oracles.probes.divergence import Differs, Divergence, FirstDivergence
+from oracles.probes.context import EXACT_LEVELS, Context, Differs, Divergence, FirstDivergence, Truth, truths
 from oracles.probes.onnx_noise import OnnxNoise
 from oracles.probes.record import as_defined, node_alone, type_alone
 from oracles.probes.segments import Segments, left_by

@@ -29,8 +29,7 @@ from oracles.numerics.compare import (
 )
 from oracles.numerics.quantised_noise import only_moves
 from oracles.operators import arithmetic_of
-from oracles.probes.context import Truth, truths
-from oracles.probes.divergence import Divergence
+from oracles.probes.context import Divergence, Truth, truths
 from oracles.probes.onnx_noise import OnnxNoise
 from oracles.sandbox.sandbox import Job
 from oracles.verdict import Run

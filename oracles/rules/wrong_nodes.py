@@ -15,8 +15,7 @@ from oracles.numerics.floor_quotients import FloorQuotient, is_wrong_floor
 from oracles.numerics.input_noise import Contradiction, contradiction, keeps_to
 from oracles.numerics.mismatch_kind import left_open
 from oracles.operators import arithmetic_of
-from oracles.probes.context import Context, evidence, other_values
-from oracles.probes.divergence import Divergence
+from oracles.probes.context import Context, Divergence, evidence, other_values
 from oracles.probes.wrong_side import OPTIMISED, UN_OPTIMISED, Judgement, judge_sides
 from oracles.relation.arithmetic import Rounding
 from oracles.rules import Rule

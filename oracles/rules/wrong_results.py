@@ -13,8 +13,7 @@ from oracles.backends import find_backend
 from oracles.naming import symptom_of_difference
 from oracles.numerics.compare import Difference, compare, compare_outputs, in_parts, part_of
 from oracles.numerics.mismatch_kind import finest_kind, left_open
-from oracles.probes.context import EXACT_LEVELS, INTERPRETER, Context, evidence
-from oracles.probes.divergence import Divergence
+from oracles.probes.context import EXACT_LEVELS, INTERPRETER, Context, Divergence, evidence
 from oracles.probes.wrong_side import NEITHER, OPTIMISED, UN_OPTIMISED, Judgement, judge_sides
 from oracles.rules import Rule
 from oracles.verdict import Mark, Outcome, Phase, Run, Symptom, Verdict, WrongResult

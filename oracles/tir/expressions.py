@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-from corpus.tir.types import element, is_bool, is_float, lanes
+from corpus.tir.forms import element, is_bool, is_float, lanes
 from corpus.tir.values import (
     Binary,
     Broadcast,

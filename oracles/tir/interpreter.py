@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from corpus.tir.forms import is_float, numpy_dtype
 from corpus.tir.tree import Function, Module
-from corpus.tir.types import is_float, numpy_dtype
 from corpus.tir.values import Buffer, Const, Var
 from corpus.tir.walk import called_functions
 from corpus.values import Tensor, Value

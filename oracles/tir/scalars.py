@@ -18,7 +18,7 @@ from typing import Any, Final, TypeAlias
 import ml_dtypes
 import numpy as np
 
-from corpus.tir.types import element, integer_range, is_bool, is_float, numpy_dtype, parts
+from corpus.tir.forms import element, integer_range, is_bool, is_float, numpy_dtype, parts
 
 
 class Undefined(Exception):

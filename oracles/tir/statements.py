@@ -5,6 +5,7 @@ from collections.abc import Callable
 from enum import Enum, auto
 from typing import Any, Final, TypeAlias
 
+from corpus.tir.forms import lanes
 from corpus.tir.tree import (
     Alloc,
     Assert,
@@ -25,7 +26,6 @@ from corpus.tir.tree import (
     Thread,
     While,
 )
-from corpus.tir.types import lanes
 from corpus.tir.values import Buffer, Call, Const, Expr, Region, type_of
 from oracles.tir.expressions import Compiled, compiled, many
 from oracles.tir.scalars import UNDEFINED, NotModelled, Undefined

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from corpus.tir.forms import element
 from corpus.tir.tree import Alloc, Attr, Block, For, Function, If, Module, Stmt, While
-from corpus.tir.types import element
 from corpus.tir.values import Buffer, Const, Expr, Var, type_of
 from corpus.tir.walk import buffers, expressions, statements
 from corpus.values import Value

@@ -9,9 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from corpus.tir.forms import FORMS
+from corpus.tir.forms import FORMS, SIGNED, integer_range, is_integer, is_pointer, parts
 from corpus.tir.tree import Bind, Block, Body, Declare, For, Function, If, Module, Stmt, Store
-from corpus.tir.types import SIGNED, integer_range, is_integer, is_pointer, parts
 from corpus.tir.values import (
     Binary,
     BufferRef,

@@ -24,7 +24,7 @@ from oracles.numerics.input_noise import contradiction, outputs_contradict
 from oracles.probes.context import Context
 from oracles.probes.record import Recording
 from oracles.rules import find_rules
-from oracles.rules.refusals import is_due_to_refuse
+from oracles.rules.failures import is_due_to_refuse
 from oracles.rules.wrong_results import has_functions
 from oracles.sandbox.sandbox import Job
 from oracles.verdict import AGREEMENT, REFUSAL, SURVIVAL, Config, Outcome, Phase, Run, Status, Verdict

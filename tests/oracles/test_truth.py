@@ -14,8 +14,7 @@ from corpus.values import Value
 from oracles.numerics.compare import Difference, Tolerance, compare
 from oracles.numerics.input_noise import inputs_in_double, program_in_double
 from oracles.numerics.mismatch_kind import finest_kind, left_open
-from oracles.probes.context import Truth
-from oracles.probes.divergence import FirstDivergence
+from oracles.probes.context import FirstDivergence, Truth
 from oracles.probes.record import as_defined, record
 from oracles.probes.wrong_side import judge_sides
 from oracles.sandbox.sandbox import Job

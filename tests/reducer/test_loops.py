@@ -14,6 +14,7 @@ from corpus.case import Case
 from corpus.formats.relax import FORMAT
 from corpus.graphs.program import REF, Binding, Graph, GraphProgram, Input, PrimFunc
 from corpus.target import Target
+from corpus.tir.forms import pointer_to
 from corpus.tir.program import from_bytes, make_inputs, to_bytes
 from corpus.tir.scopes import is_well_formed
 from corpus.tir.tree import (
@@ -32,7 +33,6 @@ from corpus.tir.tree import (
     Store,
 )
 from corpus.tir.tree import Store as Put
-from corpus.tir.types import pointer_to
 from corpus.tir.values import (
     Binary,
     Broadcast,

@@ -20,9 +20,9 @@ from tests.helpers.failing import ORT, clip_exception, division_crash, healthy, 
 from tests.helpers.models import external, write
 from triage.bugs.failures import record_failure, record_reduction
 from triage.clustering.grouping import mark
+from triage.store.causes import old_decisions
 from triage.store.clusters import clusters, get_cluster
 from triage.store.database import Store, open_existing
-from triage.store.editions import old_decisions
 from triage.store.failures import get_failure, list_failures, origins
 from triage.store.maintenance.vacuum import examine
 from triage.store.names import find_case, live_cluster

@@ -196,9 +196,9 @@ def _reduce_again(options: CaseOptions, request: Request) -> Iterator[Document]:
     from triage.cases.sources import Judges
     from triage.console.status import progress
     from triage.reductions.failures import Again
+    from triage.store.causes import old_decisions
     from triage.store.clusters import clusters
     from triage.store.database import open_existing
-    from triage.store.editions import old_decisions
     from triage.store.failures import get_failure
 
     deadline = time.monotonic() + 60 * (request.minutes or float("inf"))

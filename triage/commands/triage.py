@@ -75,8 +75,8 @@ def list_clusters(
     from triage.bugs.known import load_known, note_known
     from triage.bugs.overview import in_a_line, overview_with_states
     from triage.reports.newest_release import look_up_newest
+    from triage.store.causes import old_decisions
     from triage.store.database import open_existing
-    from triage.store.editions import old_decisions
     from triage.store.failures import find_clusters
 
     with open_existing(options.database) as store:

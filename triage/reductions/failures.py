@@ -33,9 +33,9 @@ from triage.console.status import Progress
 from triage.reductions.explained import record_result
 from triage.reductions.folders import Request, lent, reduce_into, reducer_options, result_of
 from triage.store.artifacts import REDUCTION_KEPT, keep_artifact
+from triage.store.causes import OldDecision, follow, old_decisions, retire, revive
 from triage.store.clusters import get_cluster, get_signature
 from triage.store.database import Store
-from triage.store.editions import OldDecision, follow, old_decisions, retire, revive
 from triage.store.failures import (
     MET,
     REDUCED,

@@ -334,7 +334,7 @@ CAMPAIGNS = (
         PRIMARY KEY (campaign, blocks, arm)
     ) WITHOUT ROWID""",
 )
-"""What campaigns learn and their arms earned: by block, and what their first blocks taught together (compressed JSON)."""
+"""What campaigns learn, by block and from the first ones together (compressed JSON); what arms earned."""
 
 
 NATIVE = (

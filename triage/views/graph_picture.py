@@ -21,9 +21,9 @@ from corpus.onnx.canonical import op_name
 from corpus.onnx.graph import free_names, initializer_names
 from corpus.onnx.text import tensor_text, type_text
 from corpus.onnx.types import ELEMENT_TYPES
+from corpus.tir.forms import numpy_dtype
 from corpus.tir.script import head_of
 from corpus.tir.tree import Alloc, Bind, Block, Body, Declare, For, If, Module, Stmt, Store
-from corpus.tir.types import numpy_dtype
 from corpus.tir.values import Buffer, Const, Load, Var
 from corpus.tir.walk import children, walk
 from corpus.values import Shape, Tensor

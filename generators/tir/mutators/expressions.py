@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
+from corpus.tir.forms import is_bool, is_float, is_integer, lanes
 from corpus.tir.tree import Bind, Body, If, Module, Stmt, Store
-from corpus.tir.types import is_bool, is_float, is_integer, lanes
 from corpus.tir.values import (
     BITWISE,
     COMPARISONS,

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from corpus.tir.forms import is_float, pointer_to
 from corpus.tir.tree import Alloc, Attr, Block, Body, For, If, Module, Stmt, Store, Thread, is_jump
-from corpus.tir.types import is_float, pointer_to
 from corpus.tir.values import Binary, Buffer, BufferRef, Call, Cast, Const, Expr, Load, Var, literal
 from corpus.tir.walk import renamed_in, statements, substituted, walk, with_buffer, with_function
 from generators.language.values import RandomSource

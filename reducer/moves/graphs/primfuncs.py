@@ -15,10 +15,10 @@ import numpy as np
 
 from corpus.errors import UserError
 from corpus.graphs.program import CALL, REF, Binding, PrimFunc, tag_of
+from corpus.tir.forms import numpy_dtype
 from corpus.tir.program import make_inputs
 from corpus.tir.scopes import problems
 from corpus.tir.tree import For, Function, Module
-from corpus.tir.types import numpy_dtype
 from corpus.tir.values import Buffer, Const, Range, Var
 from corpus.tir.walk import rebuilt, walk
 from corpus.values import Tensor, Value

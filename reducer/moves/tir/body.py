@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import Any, TypeAlias, TypeVar
 
+from corpus.tir.forms import is_bool, is_number, lanes, with_lanes
 from corpus.tir.scopes import defined_names
 from corpus.tir.tree import (
     Alloc,
@@ -22,7 +23,6 @@ from corpus.tir.tree import (
     Thread,
     While,
 )
-from corpus.tir.types import is_bool, is_number, lanes, with_lanes
 from corpus.tir.values import (
     Broadcast,
     BufferRef,

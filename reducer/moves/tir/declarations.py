@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from corpus.tir.forms import element, is_float, is_integer, lanes, with_lanes
 from corpus.tir.scopes import defined_names
 from corpus.tir.tree import (
     Alloc,
@@ -22,7 +23,6 @@ from corpus.tir.tree import (
     Store,
     Thread,
 )
-from corpus.tir.types import element, is_float, is_integer, lanes, with_lanes
 from corpus.tir.values import (
     PLAIN_BUFFER,
     Binary,
