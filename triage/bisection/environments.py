@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -294,7 +294,12 @@ class Sources:
 
     def _made(self, say: Callable[[str], object] = lambda text: None) -> EnvironmentCache:
         return EnvironmentCache(
-            self.cache / self._folder, self.package, self._works, say=say, sources=self._words, also=self.also
+            self.cache / self._folder,
+            self.package,
+            partial(starting, self.backend),
+            say=say,
+            sources=self._words,
+            also=self.also,
         )
 
     @property
@@ -329,13 +334,14 @@ class Sources:
                 why = " ".join(str(error).split())[-200:]
                 raise UserError(f"--python {python}: cannot run {self.package}: {why}") from None
 
-    def _works(self, python: Path) -> tuple[str, str]:
-        """What is wrong with an environment, by the worker under it, and its numpy."""
-        with Sandbox(self.backend, python=str(python)) as sandbox:
-            try:
-                return "", str(sandbox.facts["numpy"])
-            except (UserError, SandboxError) as error:
-                return " ".join(str(error).split())[-200:], ""
+
+def starting(backend: str, python: Path) -> tuple[str, str]:
+    """What is wrong with an interpreter's framework, by the backend's worker under it, and its numpy."""
+    with Sandbox(backend, python=str(python)) as sandbox:
+        try:
+            return "", str(sandbox.facts["numpy"])
+        except (UserError, SandboxError) as error:
+            return " ".join(str(error).split())[-200:], ""
 
 
 def chosen(offered: Sequence[str], wanted: Sequence[str], watched: Sequence[str], package: str) -> list[str]:

@@ -4,7 +4,7 @@ import functools
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
@@ -12,14 +12,12 @@ from pathlib import Path
 from typing import Any, Self
 
 from corpus.case import Case
-from corpus.errors import UserError
 from corpus.reading import MOST_DOCUMENT, read_bytes, read_text
 from corpus.target import Range
 from oracles.naming import Signature, signature
 from oracles.sandbox.processes import SandboxError
-from oracles.sandbox.sandbox import Sandbox
 from oracles.verdict import Outcome, Verdict
-from triage.bisection.environments import EnvironmentCache, Unavailable, cache_folder
+from triage.bisection.environments import EnvironmentCache, Unavailable, cache_folder, starting
 from triage.bisection.package_index import Interpreter, Offer
 from triage.cases.sources import judge_often
 from triage.clustering.similarity import MERGE, compare
@@ -179,19 +177,6 @@ class Settings:
     cache_bytes: int = 20 << 30
 
 
-def starting(backend: str) -> Callable[[Path], tuple[str, str]]:
-    """What is wrong with an interpreter's framework, by the backend's worker under it, and its numpy."""
-
-    def works(python: Path) -> tuple[str, str]:
-        with Sandbox(backend, python=str(python)) as sandbox:
-            try:
-                return "", str(sandbox.facts["numpy"])
-            except (UserError, SandboxError) as error:
-                return " ".join(str(error).split())[-200:], ""
-
-    return works
-
-
 @dataclass
 class ReleaseRunner:
     """Looks at a release: from the journal, or in an environment with it; ahead, where told what comes."""
@@ -208,7 +193,7 @@ class ReleaseRunner:
         self._cache = EnvironmentCache(
             self.settings.cache,
             self.settings.package,
-            starting(self.case.target.backend if self.case.target else ""),
+            functools.partial(starting, self.case.target.backend if self.case.target else ""),
             most_bytes=self.settings.cache_bytes,
             say=self.shown.note,
         )

@@ -107,11 +107,7 @@ def vary_empty_dims(case: Case, verdict: Verdict, judge: Judge) -> tuple[Variati
             if dim.HasField("dim_value") and not dim.dim_value:
                 dim.dim_value = FILLED
     changed = replace(case, program=model.SerializeToString(deterministic=True), inputs=inputs)
-    found = judge.verdict(changed)
-    shows = (
-        None if found.outcome in (Outcome.INVALID, Outcome.UNSUPPORTED) else _face(found) == _face(verdict)
-    )
-    return Variation("0", True), Variation(str(FILLED), shows)
+    return Variation("0", True), Variation(str(FILLED), _shows(judge.verdict(changed), verdict))
 
 
 FILLED = 2

@@ -87,7 +87,7 @@ def python_of(bug: Bug, release: str) -> str:
     if not bug.package:
         return sys.executable
     offer = list_releases(bug.package, Range(release, release))
-    made = EnvironmentCache(cache_folder(), bug.package, starting(bug.target))
+    made = EnvironmentCache(cache_folder(), bug.package, partial(starting, bug.target))
     with made.environment(release, offer.runnable[release]) as environment:
         return str(environment.python)
 
