@@ -1,7 +1,5 @@
 """The course of one reduction: what is asked for, how the failure shows, the rounds, the confirmations."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """What a move is: a search that proposes smaller subjects and learns which of them still fail."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

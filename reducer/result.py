@@ -1,7 +1,5 @@
 """What a reduction ends with, and the file that tells it."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

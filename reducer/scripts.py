@@ -4,8 +4,6 @@ A candidate counts if it still shows the same when it runs. Nothing is known of 
 is for scripts of which no program of a framework could be kept.
 """
 
-from __future__ import annotations
-
 import ast
 import copy
 from collections.abc import Callable, Iterator

@@ -5,8 +5,6 @@ A request is a line of JSON on the standard input, `call` and its words; an answ
 describes. It ends with its input, whatever is under way.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import queue

@@ -1,7 +1,5 @@
 """Where `crux` begins: what an interruption and missing streams mean, before anything else is imported."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

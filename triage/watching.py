@@ -4,8 +4,6 @@ In come a package, its releases or Pythons, and cases: the regression corpus, fo
 Out comes for each release what is fixed, regressed and new.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Relax programs of TVM, to what generates them."""
 
-from __future__ import annotations
-
 from corpus.case import Case
 from generators.language.emit import Language
 from generators.mutations.modes import Mode

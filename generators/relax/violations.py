@@ -5,8 +5,6 @@ owes an endangered one, with a value that an operator may not bear, is to surviv
 infinity is a valid one: they enter only where every operator that they reach says what becomes of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

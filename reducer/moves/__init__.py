@@ -5,8 +5,6 @@ out come proposals, and in the end the smallest subject that still fails. `reduc
 from here; they call no test themselves. (A *pass* is the compiler's.)
 """
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 from functools import cache

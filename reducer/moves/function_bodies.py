@@ -5,8 +5,6 @@ in a function has no recorded type: the checker says, at no cost, which choices 
 operands are omitted, operators and attributes become plainer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, MutableSequence
 from dataclasses import replace
 from functools import partial

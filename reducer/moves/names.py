@@ -4,8 +4,6 @@ These moves only run when asked for. They need not make a case smaller, and each
 where there is nothing left to hide, so that running them again changes nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial

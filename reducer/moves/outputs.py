@@ -1,7 +1,5 @@
 """Fewer graph outputs: what nobody asks for is not compared and may be fused away."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial

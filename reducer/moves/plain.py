@@ -9,8 +9,6 @@ nodes on that way cannot go while the values stay; with telling values the first
 itself.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from functools import cache, partial
 from itertools import combinations, product

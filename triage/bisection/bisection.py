@@ -5,8 +5,6 @@ What is seen are words; a change is two neighbours of different words, so that a
 and go more than once. Between two probes that show the same, nothing is looked at.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise

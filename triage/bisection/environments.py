@@ -4,8 +4,6 @@ A folder in the cache is complete when it holds `environment.json`; what a kill 
 Whoever uses an environment holds its lock shared, so that nobody removes it meanwhile.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import hashlib

@@ -3,8 +3,6 @@
 The newest release of a package, and its newest pre-release, are asked for once a day.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

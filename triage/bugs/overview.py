@@ -5,8 +5,6 @@ Nothing here reads every failure: counts are kept as failures come, and of many 
 `crux hunt`, `crux triage` and the page say the same, since all of them ask here.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace

@@ -6,8 +6,6 @@ before anything else happens to it, and each reduction keeps a journal: whenever
 found is there, and the next one takes up what was not reduced or reported yet.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """What a hunt looks like at a moment: for the screen, and every twenty seconds for the database."""
 
-from __future__ import annotations
-
 import resource
 import time
 from collections import Counter, deque

@@ -1,7 +1,5 @@
 """A hunt on one release of a package: what it finds, and whether the release before shows that, too."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace

@@ -4,8 +4,6 @@ A traceback, a list of versions or what a console printed is no code. Blocks tha
 earlier one are one script with it. Names that everybody imports in the same way may lack their import.
 """
 
-from __future__ import annotations
-
 import ast
 import builtins
 import json

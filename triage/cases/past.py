@@ -3,8 +3,6 @@
 The value is the one that the un-optimised reference recorded; where there is none, all that reads it goes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

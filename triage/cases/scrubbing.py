@@ -1,7 +1,5 @@
 """An issue's text or a script becomes cases: run once, contained, with what it gives to frameworks kept."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import tempfile

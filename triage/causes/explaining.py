@@ -9,8 +9,6 @@ worth its reduction.
 A symptom is kept as text (`oracles.verdict.Symptom`): outcome, phase, kind, site, message, side.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence

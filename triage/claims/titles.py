@@ -3,8 +3,6 @@
 Such as `[DivMulFusion] 1 instead of 0 for Div + Mul`: in brackets the pass, or else the operators.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The line at the foot of a terminal: what a command does and for how long, while it writes nothing else."""
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

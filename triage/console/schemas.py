@@ -3,8 +3,6 @@
 A document may have more fields than its schema names, as versions add some; those named stay.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -4,8 +4,6 @@ A file of settings may come with a stranger's repository, so it is data: it runs
 and reaches no file outside its folder. The environment and the command line are the user's own.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import tomllib

@@ -1,7 +1,5 @@
 """Where a long hunt stands: what a screen, a plain line, a JSON line and a page are made of."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """`index.html`: every bug of a database on one page, without a network and without running anything."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """`campaign.html`: how a database's campaigns go, drawn from what the database holds."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress

@@ -6,8 +6,6 @@ a part that a project leaves out has a default. In comes the name of a backend, 
 the `Project`. Everything in `triage` may ask.
 """
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 from collections.abc import Callable, Mapping

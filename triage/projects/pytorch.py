@@ -1,7 +1,5 @@
 """PyTorch as a project: scripts run a module as it is, through `torch.compile`, or through an ONNX exporter."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

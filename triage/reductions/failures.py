@@ -1,7 +1,5 @@
 """Reducing the failures of a store: each in a folder beside it, so that a kill loses nothing."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

@@ -1,7 +1,5 @@
 """A report's folder and its zip: written whole or not at all, and the same bytes every time."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """From a word on the command line to a written report, noted in the database where there is one."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field

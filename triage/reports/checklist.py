@@ -1,7 +1,5 @@
 """What must hold before a report says that it is ready: each a line at its top, whether it holds or not."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version

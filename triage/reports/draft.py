@@ -1,7 +1,5 @@
 """Everything that a report says, before it is written."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -1,7 +1,5 @@
 """The text of `issue.md`: a project's form, filled with what the draft knows."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

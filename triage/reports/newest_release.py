@@ -1,7 +1,5 @@
 """What the newest release shows of a case: looked up once a day, installed once for a command."""
 
-from __future__ import annotations
-
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from typing import Self

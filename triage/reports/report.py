@@ -1,7 +1,5 @@
 """Reports: an issue that a maintainer can read, with a script that was seen to show the bug."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable

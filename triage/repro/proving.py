@@ -5,8 +5,6 @@ write to but the folders of its proofs. What inductor's C++ compiler makes is ke
 inductor generate its code anew, and only the first has the same text compiled, which takes five CPU seconds.
 """
 
-from __future__ import annotations
-
 import os
 import resource
 import sys

@@ -1,7 +1,5 @@
 """The contract that a backend keeps, tried on it: what `crux doctor --backend` asks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 

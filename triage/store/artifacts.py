@@ -1,7 +1,5 @@
 """What the database keeps besides failures: verdicts as JSON, files, reports, known issues, answers."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 import re

@@ -5,8 +5,6 @@ cluster. An *explained* failure was not reduced: the checks that decided are kep
 crux decided is kept, too, and decisions of older ones give way to new ones.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any

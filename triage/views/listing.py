@@ -1,7 +1,5 @@
 """A model and its values as text and as a picture, for a person."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

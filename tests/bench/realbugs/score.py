@@ -15,7 +15,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +26,8 @@ from tests.bench.realbugs.bugs import ASIDE, BUGS
 from tests.bench.realbugs.host import within_host
 from tests.bench.realbugs.page import write_page
 from tests.bench.realbugs.torch_host import TorchBug
-from triage.bisection.environments import EnvironmentCache, cache_folder
+from triage.bisection.environments import EnvironmentCache, cache_folder, starting
 from triage.bisection.package_index import list_releases
-from triage.bisection.release_results import starting
 from triage.cases.sources import open_one
 from triage.clustering.similarity import MERGE, compare
 from triage.console.options import CaseOptions

@@ -5,8 +5,6 @@ be, word for word, one that this release or an earlier one makes. After that eve
 column's type, documents are JSON, digests are digests, and each case is what its id says.
 """
 
-from __future__ import annotations
-
 import shutil
 import signal
 import sqlite3
