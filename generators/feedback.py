@@ -15,12 +15,51 @@ import zlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import count
 from math import log2
 from typing import Any
 
 from corpus.errors import UserError
 from corpus.reading import Fields, members
 from generators.pools import EMPTY, NOWHERE, NewlyReached, Pool, Reach, Trial
+
+BLOCK = 16
+"""Seeds whose programs are drawn alike: of one strategy and size."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """Every `count`-th block of seeds, from the `index`-th on, counted from 1: one of several jobs' part.
+
+    A shard learns nothing from its tests: so all together test what `1/1` tests, whatever the count.
+    """
+
+    index: int
+    count: int
+
+    def __str__(self) -> str:
+        return f"{self.index}/{self.count}"
+
+    def owns(self, seed: int) -> bool:
+        """Whether a seed's block is one of the shard's."""
+        return seed // BLOCK % self.count == self.index - 1
+
+    def share_of(self, seed: int, tests: int) -> int:
+        """How many of the seeds from `seed` on are the shard's."""
+        return sum(map(self.owns, range(seed, seed + tests)))
+
+
+def blocks_of(seed: int, tests: int | None, shard: Shard | None) -> Iterator[range]:
+    """Split the seeds into blocks; a block of the mixture is never cut in two."""
+    left = float("inf") if tests is None else tests
+    for first in count(seed - seed % BLOCK, BLOCK):
+        if left <= 0:
+            return
+        if shard is None or shard.owns(first):
+            block = range(max(first, seed), first + BLOCK)
+            yield block[: int(min(len(block), left))]
+            left -= len(block)
+
 
 GROWTH, LONGEST = 8, 1024
 """An epoch is this fraction of the blocks before it; at least one block, at most the second number.

@@ -25,9 +25,11 @@ from corpus.errors import UserError
 from corpus.formats import find_format
 from corpus.processes import call_apart
 from generators.feedback import (
+    BLOCK,
     NOTHING,
     SCHEDULED,
     CoverageSnapshot,
+    Shard,
     arm,
     shares,
     shares_by_reach,
@@ -40,7 +42,6 @@ from generators.language.values import RandomSource
 from generators.legality import ANYTHING, Legality, forms_of
 from generators.mutations.modes import MODE_SHARES, Mode, mode_of
 from generators.pools import ALONE, NATIVE, Bred, Lineage
-from generators.seeds import BLOCK, Shard
 from generators.sequences import long_sequences, sequences
 from generators.strategies import DEFAULT, find_strategy, find_taught
 from generators.strategies.coverage import Seen

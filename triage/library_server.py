@@ -25,7 +25,7 @@ from corpus.values import Value
 from generators import mixture
 from oracles.judge import Judge
 from reducer.api import DoesNotFail, reduce_case
-from triage.bugs.history import History, history_of_folder
+from triage.bugs.failures import History, history_of_folder
 from triage.bugs.known import Library, load_known
 from triage.cases.sources import Judges, open_one
 from triage.console.options import DEFAULT_DATABASE, CaseOptions

@@ -5,19 +5,19 @@ from collections.abc import Iterator
 from corpus.case import Case
 from oracles.abilities import Describe, Language, Rewritten
 from oracles.naming import names_of_graph, pattern_of_graph
-from oracles.numerics.graph_rewrites import REWRITES, Types
+from oracles.numerics.rewrites import GRAPH_REWRITES, GraphTypes
 from oracles.probes.graph_context import open_graph
 
 
 def _rewrites(case: Case, describe: Describe) -> Iterator[Rewritten]:
     types = _known_types(case, describe)
-    for what, rewrite in REWRITES.items():
+    for what, rewrite in GRAPH_REWRITES.items():
         found = rewrite(case.parsed, types)
         if found is not None:
             yield Rewritten(what, found.to_bytes(), everywhere=True)
 
 
-def _known_types(case: Case, describe: Describe) -> Types:
+def _known_types(case: Case, describe: Describe) -> GraphTypes:
     """The tensors of static dims, as the framework infers them; what flows in included."""
     answer = describe(case.program, case.inputs)
     told = {item.name: (item.dtype, item.shape) for item in case.parsed.main.inputs}

@@ -44,8 +44,7 @@ from corpus.tir.walk import (
 from corpus.values import Value
 from oracles.tir.interpreter import interpret
 from reducer.subject.base import Size, Subject
-from reducer.subject.order import complexity, size
-from reducer.subject.tir_counts import counts
+from reducer.subject.order import complexity, counts, size
 
 
 @dataclass(frozen=True)

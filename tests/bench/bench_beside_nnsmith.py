@@ -19,11 +19,10 @@ import pytest
 
 from corpus.case import Case
 from corpus.target import Target
-from generators.feedback import CoverageSnapshot
+from generators.feedback import BLOCK, CoverageSnapshot
 from generators.fuzz import Judgement, fuzz, judge_cases
 from generators.fuzz import Tested as OneTest
 from generators.mixture import Plan, make_tests
-from generators.seeds import BLOCK
 from oracles.judge import Judge
 from oracles.verdict import Verdict
 from tests.bench.nnsmith import made, needs_nnsmith

@@ -17,7 +17,7 @@ from generators.fuzz import Tested as Outcome_of_a_test
 from generators.fuzz import fuzz, judge_cases
 from generators.mixture import PLAN, Plan, make_cases, make_tests
 from generators.mutations.modes import Mode
-from generators.strategies import coverage, uniform
+from generators.strategies import coverage, fresh
 from oracles.backends import find_backend
 from oracles.judge import Judge
 from oracles.native.watching import Watch, find_libraries
@@ -47,14 +47,14 @@ def score(plan: Plan, tests: int, teacher: Remembering | None) -> tuple[int, flo
 
 def only_hirfuzz(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let both strategies know the operators of HirFuzz's paper alone."""
-    known = tuple(each for each in uniform.known_operators() if each.name in HIRFUZZ)
+    known = tuple(each for each in fresh.known_operators() if each.name in HIRFUZZ)
     some = coverage.operators_for
 
     def chosen(*words: Any) -> dict[Any, list[Operator]]:
         found = some(*words)
         return {key: [each for each in group if each.name in HIRFUZZ] for key, group in found.items()}
 
-    monkeypatch.setattr(uniform, "known_operators", lambda: known)
+    monkeypatch.setattr(fresh, "known_operators", lambda: known)
     monkeypatch.setattr(coverage, "operators_for", chosen)
 
 

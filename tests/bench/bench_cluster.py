@@ -14,11 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from generators.feedback import CoverageSnapshot, blocks_before
+from generators.feedback import BLOCK, CoverageSnapshot, blocks_before
 from generators.fuzz import Tested as OneTest
 from generators.fuzz import fuzz, judge_cases
 from generators.mixture import PLAN, make_tests
-from generators.seeds import BLOCK
 from oracles.verdict import Outcome, Phase, Verdict
 from triage.campaigns.coverage_sync import CoverageSync
 from triage.store.database import Store

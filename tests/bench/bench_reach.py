@@ -17,12 +17,11 @@ import pytest
 from numpy.typing import NDArray
 
 from corpus.target import Target
-from generators.feedback import CoverageSnapshot
+from generators.feedback import BLOCK, CoverageSnapshot
 from generators.fuzz import Tested as OneTest
 from generators.fuzz import fuzz, judge_cases, nothing
 from generators.mixture import DrawnCase, Plan, make_tests
 from generators.pools import NATIVE, is_sampled
-from generators.seeds import BLOCK
 from oracles.backends import find_backend
 from oracles.judge import Judge
 from oracles.native.watching import Watch, find_libraries

@@ -22,11 +22,10 @@ import pytest
 
 from corpus.case import Case, Remark
 from corpus.target import Target
-from generators.feedback import FeedbackSchedule
+from generators.feedback import BLOCK, FeedbackSchedule
 from generators.fuzz import judge_cases, lesson_of
 from generators.mixture import Plan, make_tests
 from generators.mutations.modes import Mode
-from generators.seeds import BLOCK
 from oracles.judge import Judge
 from oracles.verdict import Outcome, Phase, Verdict
 from tests.bench import nnsmith

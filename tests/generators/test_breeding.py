@@ -8,11 +8,10 @@ import pytest
 from corpus.target import Target
 from corpus.tir.program import parse
 from corpus.tir.scopes import problems
-from generators.feedback import CoverageSnapshot, FeedbackSchedule
+from generators.feedback import BLOCK, CoverageSnapshot, FeedbackSchedule
 from generators.fuzz import THOROUGH_EVERY, judge_cases, lesson_of
 from generators.mixture import MIXED, Plan, make_tests
 from generators.pools import EMPTY, FRESH, MOST, PASSES, PROGRAM, Bred, Entry, Pool, Trial, trial_of
-from generators.seeds import BLOCK
 from generators.tir.breeding import N_MAX, breed
 from generators.tir.programs import make_program
 from oracles.backends import find_backend

@@ -9,11 +9,10 @@ import pytest
 from corpus.case import Case
 from corpus.errors import UserError
 from generators import Options, generate, make_case
-from generators.feedback import CoverageSnapshot
+from generators.feedback import BLOCK, CoverageSnapshot
 from generators.fuzz import THOROUGH_EVERY, Judgement, Tally, Tester, fuzz, judge_cases
 from generators.mixture import DrawnCase
 from generators.mutations.modes import Mode
-from generators.seeds import BLOCK
 from oracles.verdict import REFUSAL, SURVIVAL, Outcome, Phase, Verdict
 
 

@@ -3,14 +3,13 @@
 import json
 
 from corpus.case import Case, Remark
-from generators.feedback import NOTHING, CoverageSnapshot, FeedbackSchedule
+from generators.feedback import BLOCK, NOTHING, CoverageSnapshot, FeedbackSchedule
 from generators.fuzz import NO_PATTERNS, Fired, judge_cases, lesson_of
 from generators.language.profile import UNLIMITED
 from generators.mixture import DrawnCase, Plan, make_tests
 from generators.mutations.modes import Mode
 from generators.patterns import DEEPEST, bred_of, further_nodes, seeds_of
 from generators.pools import MOST, Bred, Pool, Trial
-from generators.seeds import BLOCK
 from generators.strategies import find_taught
 from generators.tir.breeding import breed
 from generators.tir.programs import make_program

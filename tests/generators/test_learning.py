@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import generators.fuzz as loop
 from corpus.case import Case
 from generators.feedback import (
+    BLOCK,
     FLOOR,
     LONGEST,
     MANY_REFUSALS,
@@ -27,7 +28,6 @@ from generators.feedback import (
 from generators.fuzz import Tester, fuzz, judge_cases, lesson_of
 from generators.mixture import Plan, make_tests
 from generators.mutations.modes import Mode
-from generators.seeds import BLOCK
 from oracles.verdict import Outcome, Phase, Symptom, Verdict
 from tests.helpers.campaigns import Remembering
 

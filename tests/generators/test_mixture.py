@@ -12,13 +12,12 @@ import pytest
 
 from corpus.case import Case
 from corpus.errors import UserError
-from generators.feedback import NOTHING
+from generators.feedback import BLOCK, NOTHING
 from generators.growth.grow import grow
 from generators.language.profile import UNLIMITED, Budget
 from generators.language.values import RandomSource
 from generators.mixture import Plan, _turn, make_cases
 from generators.mutations.modes import Mode, endanger
-from generators.seeds import BLOCK
 from generators.strategies import strategies
 from oracles.verdict import AGREEMENT, REFUSAL, SURVIVAL
 from triage.console import program_options as making

@@ -12,6 +12,7 @@ from onnx import shape_inference
 from corpus.onnx.check import checker_complaint
 from corpus.onnx.types import inferred_types
 from corpus.target import Target
+from generators.feedback import BLOCK
 from generators.growth.fragments import new_scope
 from generators.growth.grow import Program, finish
 from generators.growth.steps import apply, place
@@ -19,8 +20,7 @@ from generators.language.profile import draw_profile
 from generators.language.scope import Scope
 from generators.language.values import RandomSource
 from generators.mixture import Plan, make_cases
-from generators.seeds import BLOCK
-from generators.strategies.aten import COMPANIONS
+from generators.strategies.fresh import COMPANIONS
 from oracles.backends import find_backend
 from oracles.operators import all_operators, aten_operators, find_operator
 from oracles.relation.open_checks import volume

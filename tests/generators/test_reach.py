@@ -4,10 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from generators.feedback import CoverageSnapshot, arm, shares_by_reach, together
+from generators.feedback import BLOCK, CoverageSnapshot, arm, shares_by_reach, together
 from generators.mixture import DrawnCase, Plan, make_tests
 from generators.pools import ENOUGH, FADING, MOST, NATIVE, NOWHERE, Lineage, NewlyReached, Reach
-from generators.seeds import BLOCK
 from generators.strategies.mutate import lineage_of, of_lineage
 
 BLOCKS = st.sets(st.integers(0, 300)).map(lambda found: tuple(sorted(found)))

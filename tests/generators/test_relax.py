@@ -33,7 +33,7 @@ from generators.relax.ops import operators, recognising
 from generators.relax.programs import FORMS, POLICY, make_program
 from generators.relax.watched import ONE_TO_ONE, Unsound, Watched, depths_of, is_close, outside
 from generators.strategies import find_strategy
-from oracles.numerics.graph_rewrites import REWRITES
+from oracles.numerics.rewrites import GRAPH_REWRITES
 from oracles.worker.relax_reference.program import RULES, Evaluation
 
 SAMPLES, MANY = 12, 60
@@ -291,7 +291,7 @@ def test_the_documented_policy_makes_what_it_says(tmp_path):
 REWRITTEN = 40
 
 
-@pytest.mark.parametrize("what", tuple(REWRITES))
+@pytest.mark.parametrize("what", tuple(GRAPH_REWRITES))
 def test_a_rewritten_program_is_well_formed_and_gives_the_same(what, relax_judge):
     done = 0
     for seed in range(REWRITTEN):
@@ -304,7 +304,7 @@ def test_a_rewritten_program_is_well_formed_and_gives_the_same(what, relax_judge
             for name, (dtype, dims) in types.items()
             if dtype and all(isinstance(dim, int) for dim in dims)
         }
-        program = REWRITES[what](made.program, static)
+        program = GRAPH_REWRITES[what](made.program, static)
         if program is None:
             continue
         done += 1

@@ -9,13 +9,12 @@ import pytest
 from corpus.case import Case
 from corpus.formats import relax
 from corpus.graphs.program import Binding, Graph, GraphProgram, Input
-from generators.feedback import LEAST, CoverageSnapshot, arm, shares_of_languages
+from generators.feedback import BLOCK, LEAST, CoverageSnapshot, arm, shares_of_languages
 from generators.language.emit import language_of
 from generators.mixture import Plan, make_cases
 from generators.mutations.modes import Mode
 from generators.relax.programs import make_program
 from generators.relax.violations import violated
-from generators.seeds import BLOCK
 from oracles.verdict import REFUSAL, SURVIVAL, Outcome
 
 BESIDE = {name: language_of(name).strategies for name in ("relax", "tir")}

@@ -14,6 +14,7 @@ from corpus.tir.scopes import problems
 from corpus.tir.tree import Alloc, Block, Function, Module, Store
 from corpus.tir.values import Buffer, Call, Const, Load
 from corpus.tir.walk import walk
+from generators.feedback import BLOCK
 from generators.language.profile import UNLIMITED, Budget
 from generators.language.values import RandomSource
 from generators.mixture import MUTANTS, Plan, make_cases
@@ -24,7 +25,6 @@ from generators.relax.operator import Tensor
 from generators.relax.programs import Policy, RelaxProgram, make_program
 from generators.relax.stages import primfunc
 from generators.relax.watched import Unsound, Watched, interpreted
-from generators.seeds import BLOCK
 from generators.sequences import LONG
 from generators.strategies import find_strategy
 from oracles.backends.golden import run

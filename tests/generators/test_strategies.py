@@ -15,12 +15,12 @@ from corpus.errors import UserError
 from corpus.onnx.check import checker_complaint
 from corpus.onnx.graph import walk_nodes
 from generators import Options, generate
+from generators.feedback import BLOCK
 from generators.growth.grow import begin, grow, grow_to, leaning_choice
 from generators.language.profile import UNLIMITED, Budget, bytes_of, draw_profile, seconds_of
 from generators.language.values import RandomSource
 from generators.mixture import COVERAGE_FILE, Plan, make_cases
 from generators.mutations.modes import Mode, in_mode
-from generators.seeds import BLOCK
 from generators.strategies import coverage, find_strategy, strategies
 from generators.strategies.backward import BackwardScope, grow_before
 from generators.strategies.coverage import Seen

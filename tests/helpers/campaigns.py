@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from generators.feedback import CoverageSnapshot, FeedbackSchedule
+from generators.feedback import BLOCK, CoverageSnapshot, FeedbackSchedule
 from generators.fuzz import Tested as OneTest
 from generators.fuzz import lesson_of
-from generators.seeds import BLOCK
 
 
 class Remembering:

@@ -67,7 +67,7 @@ ELSEWHERE = {
     "generators/strategies/functions.py": "a choice: what no function is made of",
     "generators/growth/fragments.py": "a choice: what a chain is made of",
     "generators/growth/rewrites.py": "a choice: which neighbours optimisers look for",
-    "generators/strategies/aten.py": "a choice: what programs of torch's own hold as well",
+    "generators/strategies/fresh.py": "a choice: what programs of torch's own hold as well",
     "oracles/backends/iree.py": "what has no lowering, which it does not list",
     "oracles/backends/openvino.py": "what its importer has no rule for, which it does not list",
     "reducer/moves/computed_sizes.py": "ways of the reducer's own through what computes a size",

@@ -15,7 +15,7 @@ from corpus.case import Case
 from corpus.errors import UserError
 from corpus.target import Target
 from corpus.values import Value
-from generators.strategies.aten import COMPANIONS
+from generators.strategies.fresh import COMPANIONS
 from oracles.backends import find_backend
 from oracles.judge import Judge
 from oracles.sandbox.sandbox import Job

@@ -37,8 +37,7 @@ from reducer.engine.journal import Journal
 from reducer.result import finished
 from tests.helpers.failing import clip_exception, verdict
 from tests.helpers.models import external, relu
-from triage.bugs.failures import record_failure
-from triage.bugs.history import history_of_folder
+from triage.bugs.failures import history_of_folder, record_failure
 from triage.bugs.known import read_known
 from triage.bugs.overview import overview
 from triage.console.output import disk_complaint

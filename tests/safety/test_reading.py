@@ -26,8 +26,7 @@ from generators.feedback import LESSON
 from tests.helpers.failing import division_crash, verdict
 from tests.helpers.models import relu, write
 from tests.helpers.sources import sources
-from triage.bugs.failures import record_failure
-from triage.bugs.history import history_of_folder
+from triage.bugs.failures import history_of_folder, record_failure
 from triage.cli import run
 from triage.store.database import Store
 

@@ -19,8 +19,7 @@ from tests.helpers.counting import calls_of
 from tests.helpers.failing import ORT, clip_exception, healthy, model, verdict
 from tests.helpers.models import model_of
 from tests.helpers.pages import Page
-from triage.bugs.failures import record_failure, record_reduction
-from triage.bugs.history import note_bisection
+from triage.bugs.failures import note_bisection, record_failure, record_reduction
 from triage.bugs.known import SHIPPED, KnownIssue, read_known
 from triage.clustering.grouping import mark
 from triage.pages import bugs

@@ -22,7 +22,7 @@ from oracles.verdict import Outcome
 from reducer.api import reduce_case
 from reducer.course import Options
 from tests.triage.toy_language import installed
-from triage.bugs.history import History
+from triage.bugs.failures import History
 from triage.language import list_case
 from triage.reports.report import write_report
 

@@ -13,8 +13,14 @@ from oracles.backends import backends
 from oracles.naming import Signature
 from oracles.verdict import Config
 from tests.helpers.failing import division_crash, model, verdict
-from triage.bugs.failures import record_failure
-from triage.bugs.history import History, bisection_of, history_of_folder, history_of_name, note_bisection
+from triage.bugs.failures import (
+    History,
+    bisection_of,
+    history_of_folder,
+    history_of_name,
+    note_bisection,
+    record_failure,
+)
 from triage.bugs.known import KnownIssue, Library
 from triage.claims.titles import bracketed, in_short, in_words, only_with
 from triage.projects import (

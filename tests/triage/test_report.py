@@ -22,7 +22,7 @@ from oracles.verdict import Config, Frame, Outcome, Phase, Run, Status, Symptom,
 from reducer.pass_sets import PassSet
 from tests.helpers.commands import processes_with, waited_for
 from tests.helpers.failing import ORT, clip_exception, division_crash, healthy, model
-from triage.bugs.history import History
+from triage.bugs.failures import History
 from triage.claims.claim import essence, expect
 from triage.claims.titles import operators_of, passes_tried, title_of
 from triage.projects import project_of

@@ -23,7 +23,7 @@ from oracles.verdict import Config
 from tests.helpers.commands import needs
 from tests.helpers.failing import healthy
 from tests.helpers.models import model_of
-from triage.bugs.history import History
+from triage.bugs.failures import History
 from triage.cases.sources import Judges, alone
 from triage.console.options import CaseOptions
 from triage.projects import ClaimedRun, runner_of

@@ -16,10 +16,10 @@ import pytest
 
 from corpus.errors import UserError
 from corpus.target import Target
+from generators.feedback import BLOCK, Shard
 from generators.fuzz import fuzz, judge_cases
 from generators.mixture import Plan, make_tests
 from generators.mutations.modes import Mode
-from generators.seeds import BLOCK, Shard
 from generators.strategies.mutate import lineage_of
 from oracles.verdict import Outcome, Phase, Verdict
 from tests.helpers.campaigns import Remembering

@@ -9,11 +9,10 @@ import numpy as np
 
 from corpus.errors import UserError
 from corpus.target import Target
-from generators.feedback import NOTHING, CoverageSnapshot, FeedbackSchedule, earned, together
+from generators.feedback import BLOCK, NOTHING, CoverageSnapshot, FeedbackSchedule, Shard, earned, together
 from generators.fuzz import Sighted, Tested, lesson_of, nothing
 from generators.mixture import DrawnCase
 from generators.pools import NewlyReached
-from generators.seeds import BLOCK, Shard
 from oracles.backends import find_backend
 from oracles.judge import Judge
 from oracles.native.watching import Blocks, Met, Watch, by_file, find_libraries

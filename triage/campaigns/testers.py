@@ -21,7 +21,7 @@ from corpus.formats import format_names
 from corpus.onnx.types import dtype_name
 from corpus.processes import call_apart
 from corpus.target import Target
-from generators.feedback import CoverageSnapshot
+from generators.feedback import BLOCK, CoverageSnapshot
 from generators.fuzz import (
     AVOIDED,
     NO_PATTERNS,
@@ -37,7 +37,6 @@ from generators.fuzz import (
 from generators.legality import ANYTHING, Legality
 from generators.mixture import Plan, make_tests
 from generators.pools import NATIVE, is_sampled
-from generators.seeds import BLOCK
 from oracles.judge import Judge
 from oracles.native.watching import Met, Watch
 from oracles.numerics.input_noise import Types, tensor_types

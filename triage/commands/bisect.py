@@ -87,7 +87,7 @@ def _must_have_tried(case: str, package: str, document: Document) -> None:
 
 def _keep(options: CaseOptions, word: str, document: Document) -> None:
     """The answer goes to what the database calls by that name, for its report."""
-    from triage.bugs.history import note_bisection
+    from triage.bugs.failures import note_bisection
     from triage.store.database import open_existing
     from triage.store.names import CLUSTER, FAILURE
 

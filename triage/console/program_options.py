@@ -12,9 +12,9 @@ import typer
 from triage.console.options import rare
 
 if TYPE_CHECKING:
+    from generators.feedback import Shard
     from generators.language.profile import Budget
     from generators.mixture import Plan
-    from generators.seeds import Shard
 
 MIXED, SCHEDULED = "mixed", "scheduled"
 
@@ -118,7 +118,7 @@ def own_tests(plan: Plan, seed: int | None, tests: int) -> int:
 
 def _shard_of(text: str) -> Shard:
     from corpus.errors import UserError
-    from generators.seeds import Shard
+    from generators.feedback import Shard
 
     found = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text)
     if not found or not 1 <= int(found[1]) <= int(found[2]):

@@ -11,7 +11,7 @@ from corpus.outputs import put
 from corpus.reading import parse_json
 from oracles.naming import Signature, names_of_case
 from reducer.result import BLANK, result_of_json
-from triage.bugs.history import bisection_of
+from triage.bugs.failures import bisection_of
 from triage.bugs.known import KnownIssue
 from triage.bugs.overview import (
     CLOSED_LIST,

@@ -35,7 +35,7 @@ from triage.reductions.explained import name_reduced
 from triage.repro.script import write_script
 from triage.repro.source import NotWritten, source_of
 from triage.store.database import Store
-from triage.store.failures import find_failure
+from triage.store.failures import failure_of_case
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ def keep(options: CaseOptions, case: Case, verdict: Verdict, release: str) -> st
     """Store a failing case with the sketch that groups it until it is reduced; the failure's name."""
     assert options.db is not None
     with Store(options.db) as store:
-        sketched = None if find_failure(store, case) else sketch(case, options)
+        sketched = None if failure_of_case(store, case) else sketch(case, options)
         return record_failure(store, case, verdict, release=release, sketched=sketched).name
 
 

@@ -22,7 +22,7 @@ from corpus.outputs import held, make_folder
 from corpus.reading import SCRATCH
 from corpus.values import write_inputs
 from oracles.verdict import Outcome
-from triage.bugs.history import History
+from triage.bugs.failures import History
 from triage.claims.claim import Claim
 from triage.repro.proving import TIMES, Proof, Proving
 from triage.repro.script import write_script

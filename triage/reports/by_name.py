@@ -15,7 +15,7 @@ from corpus.onnx.types import inferred_types
 from corpus.outputs import put
 from oracles.judge import Judge
 from oracles.verdict import Outcome, Verdict
-from triage.bugs.history import History, history_of_folder, history_of_name
+from triage.bugs.failures import History, history_of_folder, history_of_name
 from triage.bugs.known import KnownIssue, Library, load_known
 from triage.cases.sources import Judges, open_one
 from triage.console.options import CaseOptions

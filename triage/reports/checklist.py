@@ -8,7 +8,7 @@ from corpus.target import is_before
 from oracles.numerics.compare import compare_outputs
 from oracles.numerics.input_noise import outputs_like
 from oracles.verdict import Mark, Outcome, Run
-from triage.bugs.history import History
+from triage.bugs.failures import History
 from triage.claims.claim import UNOPTIMISED
 from triage.claims.titles import is_reference, whose
 from triage.reports.draft import Draft

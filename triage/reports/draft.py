@@ -17,7 +17,7 @@ from oracles.numerics.compare import Tolerance
 from oracles.sandbox.executor import without_twins
 from oracles.verdict import Outcome, Run, Verdict
 from reducer.pass_sets import PassSet, find_pass_set
-from triage.bugs.history import History
+from triage.bugs.failures import History
 from triage.bugs.known import KnownIssue, Library
 from triage.claims.claim import Claim, Expectation
 from triage.claims.titles import operators_of, title_of

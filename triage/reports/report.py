@@ -15,7 +15,7 @@ from oracles.judge import Judge
 from oracles.naming import names_of_case
 from oracles.probes.memory import with_misuse
 from oracles.verdict import Verdict
-from triage.bugs.history import History
+from triage.bugs.failures import History
 from triage.bugs.known import NOT_FILED, Library
 from triage.bugs.overview import FIXED_IN
 from triage.cases.sources import alone

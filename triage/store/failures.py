@@ -93,7 +93,7 @@ class ReleaseResults:
     counts: Mapping[tuple[str, str], int]
 
 
-def find_failure(store: Store, case: Case) -> int:
+def failure_of_case(store: Store, case: Case) -> int:
     """The number of the failure of this case on its target; 0 when there is none."""
     sql = "SELECT id FROM failures WHERE case_id = ? AND target = ?"
     row = store.row(sql, (case.case_id, str(case.target or "")))

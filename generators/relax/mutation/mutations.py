@@ -14,7 +14,7 @@ from generators.relax.operator import FLOATS, Tensor, Type
 from generators.relax.ops import operators
 from generators.relax.programs import RelaxProgram, in_blocks
 from generators.relax.watched import MOST_FLOAT, Unsound
-from oracles.numerics.graph_rewrites import REWRITES
+from oracles.numerics.rewrites import GRAPH_REWRITES
 
 Mutation = Callable[[Mutant], Mutant | None]
 USUAL = Choices(name="mutant")
@@ -154,7 +154,7 @@ def restructure(mutant: Mutant) -> Mutant | None:
         and told.is_static
         and draws.chance(0.8)  # so that other runs than the longest move
     }
-    rewrite = draws.pick(tuple(REWRITES.values()))
+    rewrite = draws.pick(tuple(GRAPH_REWRITES.values()))
     found = rewrite(mutant.program, types)
     return None if found is None else replace(mutant, program=found)
 

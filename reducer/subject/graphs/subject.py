@@ -30,8 +30,7 @@ from reducer.search import Items
 from reducer.subject.base import Resize, Size
 from reducer.subject.graphs.edits import assemble_bindings, change_flow, keep_bindings, resize
 from reducer.subject.graphs.view import Describe, GraphView
-from reducer.subject.order import PLAIN, complexity, strange_types
-from reducer.subject.tir_counts import function_counts
+from reducer.subject.order import PLAIN, complexity, function_counts, strange_types
 
 CASTS: Mapping[str, str] = {
     "Tensor.double": "float64",
