@@ -60,11 +60,11 @@ class Passes:
     optimizers: Callable[[Run], tuple[str, ...]]
     """Every pass that can be disabled."""
 
-    likely: Callable[[Iterable[str], Set[str]], tuple[str, ...]]
+    likely: Callable[[Iterable[str], Set[str]], tuple[str, ...]] = lambda names, operators: tuple(names)
     """Those of the passes that have something to start at in a program of these operators."""
 
-    without: Callable[[Config, Iterable[str]], Config]
-    """The configuration with these passes disabled as well."""
+    setting: str = "disabled_passes"
+    """Names in a configuration the passes that it disables, in a case's own sequence, too."""
 
     stages: Callable[[Config], tuple[Config, ...]] = lambda config: ()
     """The configurations that do less than this one, the least first."""
@@ -73,6 +73,10 @@ class Passes:
     """What the pass took away and put in, by the log: `-add +multiply`; None where no log says."""
 
     telling: PassLog | None = None
+
+    def without(self, config: Config, disabled: Iterable[str]) -> Config:
+        """The configuration with these passes disabled as well."""
+        return config.adding(self.setting, disabled)
 
 
 @dataclass(frozen=True)

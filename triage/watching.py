@@ -16,11 +16,10 @@ from corpus.errors import UserError
 from corpus.formats import find_format
 from corpus.load import EXPECTED_FILE, Regression, Shown, load_regression, load_regressions, must_be_known
 from corpus.target import Target, order_of
-from oracles.backends import find_backend
 from oracles.naming import Signature, signature
 from oracles.sandbox.processes import SandboxError
 from oracles.verdict import Outcome
-from triage.bisection.bisection import target_for
+from triage.bisection.bisection import runs, target_for
 from triage.bisection.environments import Place, Sources, Unavailable, chosen
 from triage.cases.replaying import shown_by
 from triage.cases.sources import Judges, judge_often, open_to_run
@@ -187,12 +186,6 @@ def seen_in(release: str, row: WatchedRow) -> Seen:
     components = components_of(row.components)
     name = Signature(row.version, components, "") if components else None
     return Seen(release, (row.outcome, row.phase, row.kind), row.symptom, row.title, name)
-
-
-def runs(backend: str, package: str) -> bool:
-    """Whether a backend runs a package or another build of it, such as `onnxruntime-gpu`."""
-    own = find_backend(backend).package
-    return package == own or package.startswith(f"{own}-")
 
 
 SURE = 3

@@ -256,12 +256,6 @@ def likely(names: Iterable[str], operators: AbstractSet[str]) -> tuple[str, ...]
     return tuple(name for name in names if name.startswith(("lowerings.", "config.")))
 
 
-def without(config: Config, disabled: Iterable[str]) -> Config:
-    """The configuration with these left out as well."""
-
-    return config.adding("disabled_passes", disabled)
-
-
 def backend() -> Backend:
     """Describe this backend."""
     from oracles.abilities import Backend, Graphs, Passes, Sequences
@@ -281,7 +275,7 @@ def backend() -> Backend:
         tells_operators=True,
         programs=("g++", "clang++", "c++"),
         libraries=LIBRARIES,
-        passes=Passes(DISABLED_BY, fired, suspects, optimizers, likely, without, stages),
+        passes=Passes(DISABLED_BY, fired, suspects, optimizers, likely, stages=stages),
         sequences=Sequences.of_options(OPTIONS),
         graphs=(Graphs(("torch",), double=(("backend", "eager"), ("double", 1))),),
     )

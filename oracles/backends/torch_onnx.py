@@ -6,7 +6,7 @@ The module is an ONNX graph lowered to torch, operator by operator, or a program
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, AbstractSet, Any, Callable, Iterable  # noqa: UP035 (Python 3.8)
+from typing import TYPE_CHECKING, Any, Callable  # noqa: UP035 (Python 3.8)
 
 if TYPE_CHECKING:
     from corpus.target import Target
@@ -179,16 +179,6 @@ def simplifying(run: Run) -> tuple[str, ...]:
     return (name,) if name else ()
 
 
-def likely(names: Iterable[str], operators: AbstractSet[str]) -> tuple[str, ...]:
-    """All of them: nothing tells."""
-    return tuple(names)
-
-
-def without(config: Config, disabled: Iterable[str]) -> Config:
-    """The configuration with these arguments false."""
-    return config.adding("disabled_passes", disabled)
-
-
 def backend() -> Backend:
     """Describe this backend."""
     from oracles.abilities import Backend, Graphs, Passes
@@ -205,6 +195,6 @@ def backend() -> Backend:
         dialect="aten",
         tells_operators=True,
         exported_with=exported_with,
-        passes=Passes(DISABLED_BY, simplifying, simplifying, simplifying, likely, without),
+        passes=Passes(DISABLED_BY, simplifying, simplifying, simplifying),
         graphs=(Graphs(("torch",), double=(("exporter", EAGER), ("double", 1))),),
     )

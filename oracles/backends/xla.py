@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, AbstractSet, Any, Callable, Iterable  # noqa: UP035 (Python 3.8)
+from typing import TYPE_CHECKING, Any, Callable  # noqa: UP035 (Python 3.8)
 
 if TYPE_CHECKING:
     from corpus.target import Target
@@ -168,16 +168,6 @@ def suspects(run: Run) -> tuple[str, ...]:
     return tuple(name for name in fired(run) if not NEEDED.search(name))
 
 
-def likely(names: Iterable[str], operators: AbstractSet[str]) -> tuple[str, ...]:
-    """All of them: nothing tells."""
-    return tuple(names)
-
-
-def without(config: Config, disabled: Iterable[str]) -> Config:
-    """The configuration with these passes disabled as well."""
-    return config.adding("disabled_passes", disabled)
-
-
 def stages(config: Config) -> tuple[Config, ...]:
     """XLA's least level, if this one is above it."""
     from oracles.verdict import Config as Way
@@ -201,6 +191,6 @@ def backend() -> Backend:
         tells_operators=True,
         libraries=LIBRARIES,
         flushes=FLUSHES,
-        passes=Passes(DISABLED_BY, fired, suspects, suspects, likely, without, stages),
+        passes=Passes(DISABLED_BY, fired, suspects, suspects, stages=stages),
         graphs=(Graphs(("stablehlo",), double=double, opens=("stablehlo",), configs=graph_configs),),
     )

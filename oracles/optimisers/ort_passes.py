@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Set
 
 from oracles.abilities import Passes, PassLog
-from oracles.verdict import Config, Run
+from oracles.verdict import Run
 
 DISABLED_BY = '`disabled_optimizers=["{}"]` of `InferenceSession`'
 
@@ -126,17 +126,12 @@ def likely(names: Iterable[str], operators: Set[str]) -> tuple[str, ...]:
     return tuple(name for name in names if name not in starts or not operators.isdisjoint(starts[name]))
 
 
-def without(config: Config, disabled: Iterable[str]) -> Config:
-    """The configuration with these passes disabled besides those that it disables already."""
-    return config.adding("disabled_optimizers", disabled)
-
-
 DISABLING = Passes(
     DISABLED_BY,
     fired,
     suspects,
     optimizers,
     likely,
-    without,
+    "disabled_optimizers",
     telling=PassLog(may_have_fired=may_have_fired, told_with=told_with, has_fired=has_fired),
 )

@@ -1,7 +1,7 @@
 """What TVM says of its own passes in a log, and in the words of a refusal."""
 
 import re
-from collections.abc import Iterable, Set
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -62,23 +62,11 @@ def replaced(run: Run, name: str) -> str:
     return " ".join(line.removeprefix(head) for line in run.log if line.startswith(head))
 
 
-def likely(names: Iterable[str], operators: Set[str]) -> tuple[str, ...]:
-    """All of them: no pass starts at one operator."""
-    return tuple(names)
-
-
-def without(config: Config, disabled: Iterable[str]) -> Config:
-    """The configuration with these passes disabled, in the case's own sequence and in every pipeline."""
-    return config.adding("disabled_passes", disabled)
-
-
 DISABLING = Passes(
     DISABLED_BY,
     fired,
     suspects,
     optimizers,
-    likely,
-    without,
     replaced=replaced,
     telling=PassLog(may_have_fired=fired, told_with=told_with, has_fired=has_fired),
 )

@@ -100,17 +100,9 @@ def likely(names: Iterable[str], operators: Set[str]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def without(config: Config, disabled: Iterable[str]) -> Config:
-    from dataclasses import replace
-
-    before: Any = config.get("disabled_optimizers") or ()
-    names = tuple(sorted({*before, *disabled}))
-    return replace(config, settings=(*config.settings[:1], ("disabled_optimizers", names)))
-
-
 def backend() -> Backend:
     """What crux knows of this backend."""
     from oracles.abilities import Backend, Passes
 
-    passes = Passes(DISABLED_BY, fired, suspects, optimizers, likely, without)
+    passes = Passes(DISABLED_BY, fired, suspects, optimizers, likely, "disabled_optimizers")
     return Backend(NAME, PACKAGE, __file__, configs, classify, passes=passes)

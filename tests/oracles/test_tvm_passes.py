@@ -247,7 +247,7 @@ def test_the_pass_that_breaks_a_module_is_named():
 def test_a_disabled_pass_runs_neither_in_the_sequence_nor_in_the_pipeline(judge):
     case = case_of("LegalizeOps", "AnnotateTIROpPattern", "FuseOps", "FuseTIR")
     disabled = ("FuseOps", "FuseTIR", "tirx.CommonSubexprElim", "llvm")
-    config = tvm_log.without(judge.configs[1], disabled)
+    config = tvm_log.DISABLING.without(judge.configs[1], disabled)
     (run,) = judge.runs(case, (config,), collect_log=True)
     assert run.is_ok, run.message
     assert not {"FuseOps", "FuseTIR", "tirx.CommonSubexprElim"} & set(tvm_log.optimizers(run))
@@ -283,7 +283,7 @@ def test_the_passes_of_a_sequence_that_a_failure_takes_are_named_and_left(judge,
 
 def test_a_build_does_without_all_passes_that_are_called_optional(judge):
     case = case_of(*repaired(["FuseTIR"]))
-    config = tvm_log.without(judge.configs[1], [*OPTIONAL, *AT_WILL])
+    config = tvm_log.DISABLING.without(judge.configs[1], [*OPTIONAL, *AT_WILL])
     (run,) = judge.runs(case, (config,))
     assert run.is_ok, run.message
 

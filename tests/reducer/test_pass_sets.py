@@ -140,7 +140,9 @@ def test_a_reduction_ends_with_the_passes_and_its_signature_names_them(tmp_path)
 def test_every_pass_of_the_installed_release_can_be_disabled_by_a_name_of_ours(judge):
     case = case_of(model_of("g (float[2] x) => (float[2] y) { y = Neg(x) }"))
     full = judge.configs[1]
-    everything, nothing = judge.runs(case, (full, ort.without(full, ort.OPTIMIZERS)), collect_log=True)
+    everything, nothing = judge.runs(
+        case, (full, ort.DISABLING.without(full, ort.OPTIMIZERS)), collect_log=True
+    )
     assert {name for name, _ in ort.applied(everything)} > set(ort.RULES)
     assert {name for name, _ in ort.applied(nothing)} <= {*ort.ALWAYS, "EnsureUniqueDQForNodeUnit"}
 
@@ -180,8 +182,8 @@ def test_what_applies_rules_is_replaced_by_its_rules():
 
 def test_disabling_adds_to_what_the_target_disables():
     config = Config("all", (("level", "all"), ("disabled_optimizers", ("B",))))
-    assert ort.without(config, ["A"]).get("disabled_optimizers") == ("A", "B")
-    assert ort.without(config, ["A"]).get("level") == "all"
+    assert ort.DISABLING.without(config, ["A"]).get("disabled_optimizers") == ("A", "B")
+    assert ort.DISABLING.without(config, ["A"]).get("level") == "all"
 
 
 # The search itself, with an optimiser made up

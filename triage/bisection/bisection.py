@@ -216,16 +216,16 @@ def found_on(word: str, options: CaseOptions) -> str:
 
 def target_for(package: str, target: Target) -> Target:
     """The target on which a package is looked at: the case's own where that runs the package."""
-    if _runs(target.backend, package):
+    if runs(target.backend, package):
         return target
-    found = [name for name in sorted(backends()) if _runs(name, package)]
+    found = [name for name in sorted(backends()) if runs(name, package)]
     if not found:
         known = ", ".join(sorted({backend.package for backend in backends().values()}))
         raise UserError(f"--package {package}: no backend runs it; known are {known}")
     return Target(found[-1])
 
 
-def _runs(backend: str, package: str) -> bool:
+def runs(backend: str, package: str) -> bool:
     """Whether a backend runs a package or, such as `onnxruntime-gpu`, another build of it."""
     own = find_backend(backend).package
     return package == own or package.startswith(f"{own}-")

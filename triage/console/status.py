@@ -41,28 +41,18 @@ class PlainLines:
         say(f"{clock(time.monotonic() - self._start)}  {text}")
 
 
-class FootLine:
+class FootLine(PlainLines):
     """The line at the foot of the terminal; notes scroll above it."""
-
-    def __init__(self) -> None:
-        self._start = time.monotonic()
 
     def status(self, text: str) -> None:
         """Say it in the line at the foot."""
         doing(text)
 
-    def note(self, text: str) -> None:
-        """Print a line above the one at the foot."""
-        say(f"{clock(time.monotonic() - self._start)}  {text}")
-
 
 @contextmanager
 def progress() -> Iterator[Progress]:
     """The progress display that fits stderr."""
-    if not is_live(sys.stderr):
-        yield PlainLines()
-        return
-    yield FootLine()
+    yield FootLine() if is_live(sys.stderr) else PlainLines()
 
 
 TALKING = ("mcp", "wrap")

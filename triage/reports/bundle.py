@@ -1,6 +1,5 @@
 """A report's folder and its zip: written whole or not at all, and the same bytes every time."""
 
-import hashlib
 import os
 import shutil
 import tempfile
@@ -28,6 +27,7 @@ from triage.repro.proving import TIMES, Proof, Proving
 from triage.repro.script import write_script
 from triage.repro.short import ShortScripts, short_scripts, shows
 from triage.repro.source import Source
+from triage.store.blobs import digest_file
 
 MODES = ("code", "bytes")
 TIMES_IF_STEADY = 2
@@ -185,7 +185,7 @@ def _must_be_ours(folder: Path) -> None:
     wanted = _sums(_text_of(folder / SUMS))
     for name, path in sorted((str(path.relative_to(folder)), path) for path in folder.rglob("*")):
         is_kept = path.is_dir() and not path.is_symlink()
-        if not is_kept and name != SUMS and (path.is_symlink() or wanted.get(name) != _digest(path)):
+        if not is_kept and name != SUMS and (path.is_symlink() or wanted.get(name) != digest_file(path)):
             raise UserError(f"{path}: is not as a report left it; move it, or name another folder with -o")
 
 
@@ -228,16 +228,11 @@ def _fill(folder: Path, files: Mapping[str, bytes], large: Mapping[str, Path]) -
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, path)
-    (folder / SUMS).write_text("".join(f"{_digest(path)}  {name}\n" for name, path in _files(folder)))
+    (folder / SUMS).write_text("".join(f"{digest_file(path)}  {name}\n" for name, path in _files(folder)))
 
 
 def _files(folder: Path) -> list[tuple[str, Path]]:
     return sorted((str(path.relative_to(folder)), path) for path in folder.rglob("*") if path.is_file())
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _zip(folder: Path, archive: Path, name: str) -> None:
