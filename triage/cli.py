@@ -28,6 +28,7 @@ import typer
 import triage.commands
 from corpus.errors import UserError
 from triage.console.help import START, UPKEEP, WORKFLOWS, prepare
+from triage.console.options import Command
 from triage.console.output import disk_complaint, leave_off, say, write_line
 from triage.console.settings import defaults, here
 
@@ -58,7 +59,12 @@ def build(words: Sequence[str] | None = None) -> typer.Typer:
     app.callback(help=HELP)(_common)
     names = [module.name for module in pkgutil.iter_modules(triage.commands.__path__)]
     for name in words[:1] if words and words[0] in names else names:
-        importlib.import_module(f"triage.commands.{name}").add_to(app)
+        module = importlib.import_module(f"triage.commands.{name}")
+        own = (each for each in vars(module).values() if isinstance(each, Command))
+        if one := next((each for each in own if each.function.__module__ == module.__name__), None):
+            app.command(name)(one)
+        else:
+            module.add_to(app)
     _group(app)
     if words in [[each] for each in HELP_OPTIONS]:
         _keep_only_lines(app)

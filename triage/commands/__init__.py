@@ -1,1 +1,1 @@
-"""The commands of `crux`, one file each; a file adds itself with `add_to(app)`."""
+"""The commands of `crux`, one file each: a function under `@command`, or a group that `add_to(app)` adds."""

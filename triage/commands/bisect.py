@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.console.options import CaseOptions, as_command, next_command
+from triage.console.options import CaseOptions, command, next_command
 from triage.console.output import Document, emit, quoted, say, table
 
 if TYPE_CHECKING:
@@ -28,11 +28,7 @@ Cache = Annotated[Path | None, typer.Option("--cache", metavar="DIR", help="Wher
 CacheSize = Annotated[int, typer.Option("--cache-gb", help="How large that folder may grow.", min=1)]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("bisect")(as_command(CaseOptions, bisect))
-
-
+@command(CaseOptions)
 def bisect(
     options: CaseOptions,
     case: Case,

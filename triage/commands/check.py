@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from triage.console.foot import doing
-from triage.console.options import CaseOptions, as_command, next_command
+from triage.console.options import CaseOptions, command, next_command
 from triage.console.output import Document, Emitter, quoted, say, table
 
 if TYPE_CHECKING:
@@ -38,11 +38,7 @@ Targets = Annotated[
 ]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("check")(as_command(CaseOptions, check, heeded=("symptom",)))
-
-
+@command(CaseOptions, heeded=("symptom",))
 def check(
     options: CaseOptions,
     cases: Cases,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from triage.console.options import DEFAULT_DATABASE, CaseOptions, as_command
+from triage.console.options import DEFAULT_DATABASE, CaseOptions, command
 from triage.console.output import Document, emit, table
 
 if TYPE_CHECKING:
@@ -21,11 +21,7 @@ GIVEN_AS = {"database": "db"}
 COMMAND_LINE = "command line"
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("config")(as_command(CaseOptions, config, unsaid=("inputs", "trust")))
-
-
+@command(CaseOptions, unsaid=("inputs", "trust"))
 def config(options: CaseOptions, context: typer.Context) -> int:
     """Print each setting with its value and where it comes from: default, file, environment, command line.
 

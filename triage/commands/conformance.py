@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.console.options import CaseOptions, as_command
+from triage.console.options import CaseOptions, command
 from triage.console.output import Document, emit, quoted, say, table
 
 if TYPE_CHECKING:
@@ -23,11 +23,7 @@ Output = Annotated[
 Only = Annotated[str, typer.Option("--only", metavar="REGEX", help="Only tests whose name matches.")]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("conformance")(as_command(CaseOptions, conformance))
-
-
+@command(CaseOptions)
 def conformance(options: CaseOptions, only: Only = "", output: Output = None) -> int:
     """Run ONNX's own backend tests: what passes, fails, is refused.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.console.options import CaseOptions, as_command
+from triage.console.options import CaseOptions, command
 from triage.console.output import Document, emit, one_line, quoted, say
 
 if TYPE_CHECKING:
@@ -21,11 +21,7 @@ Out = Annotated[
 ]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("diff")(as_command(CaseOptions, diff))
-
-
+@command(CaseOptions)
 def diff(options: CaseOptions, first: First, second: Second, out: Out = None) -> int:
     """Say what two cases differ in: operators, attributes, types, weights, inputs, settings.
 

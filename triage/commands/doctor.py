@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.console.options import StoreOptions, as_command
+from triage.console.options import StoreOptions, command
 from triage.console.output import Document, emit, say, table
 
 if TYPE_CHECKING:
@@ -22,11 +22,7 @@ Backend = Annotated[
 ]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("doctor")(as_command(StoreOptions, doctor))
-
-
+@command(StoreOptions)
 def doctor(options: StoreOptions, deep: Deep = False, backend: Backend = "") -> int:
     """Try every part: packages, targets, sandbox, database; exit code 1 when a core part is broken.
 

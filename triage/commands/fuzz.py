@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from triage.console.options import CaseOptions, as_command, next_command
+from triage.console.options import CaseOptions, command, next_command
 from triage.console.output import Document, emit, say, table
 from triage.console.program_options import (
     MIXED,
@@ -47,11 +47,7 @@ AvoidKnown = Annotated[
 ]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("fuzz")(as_command(CaseOptions, fuzz, unsaid=("inputs",)))
-
-
+@command(CaseOptions, unsaid=("inputs",))
 def fuzz(
     options: CaseOptions,
     tests: Tests = None,

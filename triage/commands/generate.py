@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.console.options import CaseOptions, as_command
+from triage.console.options import CaseOptions, command
 from triage.console.output import Document, emit, quoted, say, table
 from triage.console.program_options import (
     MaxBytes,
@@ -40,11 +40,7 @@ Strategy = Annotated[
 ]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("generate")(as_command(CaseOptions, generate, unsaid=("inputs",)))
-
-
+@command(CaseOptions, unsaid=("inputs",))
 def generate(
     options: CaseOptions,
     out: Out,

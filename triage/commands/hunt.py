@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from triage.console.options import CaseOptions, Known, as_command, rare
+from triage.console.options import CaseOptions, Known, command, rare
 from triage.console.output import Document, emit, say, table
 from triage.console.program_options import (
     MIXED,
@@ -69,11 +69,7 @@ Port = Annotated[int, rare("--port", "N", "Where --serve listens; 0 is any free 
 Out = Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="Where the bundles go.")]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("hunt")(as_command(CaseOptions, hunt, unsaid=("inputs",)))
-
-
+@command(CaseOptions, unsaid=("inputs",))
 def hunt(
     options: CaseOptions,
     minutes: Minutes = 10.0,

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from triage.console.options import StoreOptions, as_command
+from triage.console.options import StoreOptions, command
 
 Folders = Annotated[
     list[Path] | None,
@@ -14,11 +14,7 @@ Folders = Annotated[
 Trust = Annotated[bool, typer.Option("--trust", help="Let its calls open cases that run code.")]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("mcp")(as_command(StoreOptions, serve, unsaid=("db", "json", "color", "quiet")))
-
-
+@command(StoreOptions, unsaid=("db", "json", "color", "quiet"))
 def serve(options: StoreOptions, folders: Folders = None, trust: Trust = False) -> int:
     """Serve check, reduce, report, triage and explain to an assistant over stdin and stdout.
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.console.options import CaseOptions, as_command
+from triage.console.options import CaseOptions, command
 from triage.console.output import Document, emit, quoted, say, table
 
 if TYPE_CHECKING:
@@ -15,11 +15,7 @@ if TYPE_CHECKING:
 Case = Annotated[str, typer.Argument(metavar="CASE", help="A file, a case folder or an id.")]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("passes")(as_command(CaseOptions, passes))
-
-
+@command(CaseOptions)
 def passes(options: CaseOptions, case: Case) -> int:
     """The fewest optimiser passes under which a failure shows; exit code 1 when it does not show.
 

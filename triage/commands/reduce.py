@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.console.options import CaseOptions, StoreOptions, as_command, next_command, rare
+from triage.console.options import CaseOptions, StoreOptions, command, next_command, rare
 from triage.console.output import Document, emit, quoted, say, table
 
 if TYPE_CHECKING:
@@ -57,11 +57,7 @@ Thorough = Annotated[
 ]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("reduce")(as_command(CaseOptions, reduce, heeded=("symptom",)))
-
-
+@command(CaseOptions, heeded=("symptom",))
 def reduce(
     options: CaseOptions,
     case: Case = None,

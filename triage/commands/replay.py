@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.console.options import CaseOptions, as_command
+from triage.console.options import CaseOptions, command
 from triage.console.output import Document, emit, quoted, say, table
 
 if TYPE_CHECKING:
@@ -22,11 +22,7 @@ Record = Annotated[bool, typer.Option("--record", help="Write what is seen now i
 JUnit = Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Write a JUnit report, too.")]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("replay")(as_command(CaseOptions, replay, unsaid=("inputs",)))
-
-
+@command(CaseOptions, unsaid=("inputs",))
 def replay(options: CaseOptions, cases: Cases = None, record: Record = False, junit: JUnit = None) -> int:
     """Run the regression corpus; exit code 1 when a case differs from what its release should show.
 

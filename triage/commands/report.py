@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from triage.console.foot import doing
-from triage.console.options import CaseOptions, Known, as_command
+from triage.console.options import CaseOptions, Known, command
 from triage.console.output import Document, emit, one_line, quoted, table
 
 if TYPE_CHECKING:
@@ -50,11 +50,7 @@ Limits = Annotated[
 ]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("report")(as_command(CaseOptions, report))
-
-
+@command(CaseOptions)
 def report(
     options: CaseOptions,
     ids: Ids = None,

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from triage.console.options import StoreOptions, as_command
+from triage.console.options import StoreOptions, command
 from triage.console.output import in_json, write_line
 
 Name = Annotated[
@@ -13,11 +13,7 @@ Name = Annotated[
 ]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("schema")(as_command(StoreOptions, schema, unsaid=("db", "json", "color", "quiet")))
-
-
+@command(StoreOptions, unsaid=("db", "json", "color", "quiet"))
 def schema(options: StoreOptions, command: Name = None) -> int:
     """Print the JSON schema of what a command prints with --json.
 

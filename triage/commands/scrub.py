@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.console.options import CaseOptions, as_command, next_command
+from triage.console.options import CaseOptions, command, next_command
 from triage.console.output import Document, emit, quoted, say, table
 
 if TYPE_CHECKING:
@@ -31,11 +31,7 @@ Minutes = Annotated[
 ]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("scrub")(as_command(CaseOptions, scrub, unsaid=("inputs", "dims")))
-
-
+@command(CaseOptions, unsaid=("inputs", "dims"))
 def scrub(
     options: CaseOptions,
     file: File,

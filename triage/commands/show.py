@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.console.options import CaseOptions, as_command
+from triage.console.options import CaseOptions, command
 from triage.console.output import Document, emit, one_line, printable, quoted, say
 
 if TYPE_CHECKING:
@@ -16,11 +16,7 @@ if TYPE_CHECKING:
 Case = Annotated[str, typer.Argument(metavar="CASE", help="A file, a case folder or an id.")]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("show")(as_command(CaseOptions, show))
-
-
+@command(CaseOptions)
 def show(options: CaseOptions, case: Case) -> int:
     """Print a case: its operators, its graph as text, its inputs.
 

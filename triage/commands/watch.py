@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from triage.console.options import CaseOptions, as_command
+from triage.console.options import CaseOptions, command
 from triage.console.output import Document, emit, say, table
 
 if TYPE_CHECKING:
@@ -46,11 +46,7 @@ Cache = Annotated[Path | None, typer.Option("--cache", metavar="DIR", help="Wher
 Out = Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="Where a hunt's bundles go.")]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("watch")(as_command(CaseOptions, watch))
-
-
+@command(CaseOptions)
 def watch(
     options: CaseOptions,
     cases: Cases = None,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.console.options import CaseOptions, as_command
+from triage.console.options import CaseOptions, command
 from triage.console.output import Document, emit, quoted, say, table
 
 if TYPE_CHECKING:
@@ -34,11 +34,7 @@ Catch = Annotated[
 ]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("wrap")(as_command(CaseOptions, wrap, unsaid=("inputs",)))
-
-
+@command(CaseOptions, unsaid=("inputs",))
 def wrap(
     options: CaseOptions, command: Command, out: Out = Path("crux-caught"), catch: Catch = "errors"
 ) -> int:

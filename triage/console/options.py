@@ -266,27 +266,29 @@ class Command:
     def __init__(
         self, options: type[StoreOptions], function: Callable[..., int], unsaid: tuple[str, ...]
     ) -> None:
-        self._options, self._function, self._unsaid = options, function, unsaid
+        self._options, self.function, self._unsaid = options, function, unsaid
         self.__name__ = function.__name__
         self.__annotations__ = {}  # typer reads them besides the signature
         self.__doc__ = _flowing(inspect.cleandoc(function.__doc__ or ""))
 
     @functools.cached_property
     def __signature__(self) -> inspect.Signature:
-        hints = get_type_hints(self._function, include_extras=True)
-        _, *own = inspect.signature(self._function).parameters.values()
+        hints = get_type_hints(self.function, include_extras=True)
+        _, *own = inspect.signature(self.function).parameters.values()
         own = [parameter.replace(annotation=hints[parameter.name]) for parameter in own]
         shared = _parameters(self._options)
         shared = [_hidden(each) if each.name in self._unsaid else each for each in shared]
         every = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*own, *shared)]
         return inspect.Signature(every)
 
-    def __call__(self, **given: Any) -> int:
-        """Call the function with the options as one value; returns its exit code."""
+    def __call__(self, *own: Any, **given: Any) -> int:
+        """Call the function with the options as one value, or as it is; returns its exit code."""
+        if own:
+            return self.function(*own, **given)
         shared = {field.name: given.pop(field.name) for field in dataclasses.fields(self._options)}
         options = self._options(**shared)
         with appearance(options.color, options.quiet):
-            return self._function(options, **given)
+            return self.function(options, **given)
 
 
 OF_FEW = ("symptom",)
@@ -299,13 +301,18 @@ def as_command(
     *,
     unsaid: tuple[str, ...] = (),
     heeded: tuple[str, ...] = (),
-) -> Callable[..., int]:
+) -> Command:
     """The function as a command, whose result is the exit code.
 
     `unsaid` are shared options that mean nothing to it: every command takes them, and its help leaves them
     out. `heeded` are those of few commands that mean something to this one.
     """
     return Command(options, function, (*unsaid, *(each for each in OF_FEW if each not in heeded)))
+
+
+def command(options: type[StoreOptions], **how: tuple[str, ...]) -> Callable[[Callable[..., int]], Command]:
+    """Make a function the command that its file is named after; `how` is as in `as_command`."""
+    return lambda function: as_command(options, function, **how)
 
 
 def _hidden(parameter: inspect.Parameter) -> inspect.Parameter:
