@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from onnx import ModelProto, NodeProto
@@ -15,8 +16,7 @@ from corpus.values import Value
 from oracles.abilities import Describe, Language, Opened, Rewritten
 from oracles.numerics.compare import Tolerance
 from oracles.numerics.input_noise import Types, outputs_contradict, tensor_types
-from oracles.sandbox.executor import Executor
-from oracles.sandbox.sandbox import Job
+from oracles.sandbox.executor import Executor, job_of
 
 if TYPE_CHECKING:
     from oracles.probes.onnx_context import OnnxContext
@@ -39,14 +39,7 @@ def _open(
     program = case.program if model is case.parsed else model.SerializeToString()
     context = OnnxContext(
         model,
-        Job(
-            program,
-            case.inputs,
-            executor.configs[:1],
-            case.external,
-            passes=case.passes,
-            loads_only=case.loads_only,
-        ),
+        job_of(replace(case, program=program), executor.configs[:1]),
         executor,
         tolerance=tolerance,
         screen=screen,

@@ -1,7 +1,5 @@
 """Modules of TVM's PrimFuncs, to the judge: an interpreter is their truth."""
 
-from dataclasses import replace
-
 from corpus.case import Case
 from corpus.tir.program import has_blocks, is_flat, marks, parse, words
 from corpus.tir.tree import Module
@@ -9,8 +7,7 @@ from oracles.abilities import Language, Opened
 from oracles.naming import names_of_loops
 from oracles.numerics.compare import Tolerance
 from oracles.probes.tir_context import ROUNDING, TirContext, contradiction, interpretation_of
-from oracles.sandbox.executor import Executor
-from oracles.sandbox.sandbox import Job
+from oracles.sandbox.executor import Executor, job_of
 from oracles.screening import screen
 from oracles.verdict import Run
 from oracles.worker.tvm.passes import BLOCKS, PLAIN_LOOPS
@@ -20,9 +17,7 @@ def _open(
     opened: Opened, executor: Executor, *, tolerance: Tolerance, screen: Tolerance, accept_invalid: bool
 ) -> TirContext:
     """Open a module for the rules: every difference is plain where the program is defined."""
-    case = opened.case
-    job = Job(case.program, case.inputs, executor.configs[:1], format=case.format, passes=case.passes)
-    job = replace(job, loads_only=case.loads_only)
+    job = job_of(opened.case, executor.configs[:1])
     return TirContext(job, executor, tolerance=tolerance, screen=tolerance)
 
 

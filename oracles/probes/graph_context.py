@@ -25,7 +25,7 @@ from oracles.numerics.rewrites import ACCUMULATING, RANDOM, left_open_by_graph, 
 from oracles.probes.context import Context, Truth
 from oracles.probes.noise import SNAPPING, SampledNoise
 from oracles.probes.record import Recording
-from oracles.sandbox.executor import Executor
+from oracles.sandbox.executor import Executor, job_of
 from oracles.sandbox.sandbox import Job
 from oracles.verdict import Config, Phase, Run, Status
 
@@ -241,8 +241,7 @@ def open_graph(
     double = Config("float64", graphs.double) if graphs is not None and graphs.double else None
     if graphs is not None and graphs.referee:
         double = Config("float64", graphs.double, backend=graphs.referee)
-    job = Job(case.program, case.inputs, executor.configs[:1], format=case.format, passes=case.passes)
-    job = replace(job, loads_only=case.loads_only)
+    job = job_of(case, executor.configs[:1])
     return GraphContext(case.parsed, job, executor, double=double, tolerance=tolerance, screen=screen)
 
 

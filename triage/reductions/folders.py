@@ -4,7 +4,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from corpus.reading import write_fresh
 from corpus.target import Target
 from oracles.judge import Judge
 from oracles.naming import Component, Signature, names_of_case
-from oracles.verdict import Limits, Outcome, Verdict
+from oracles.verdict import Outcome, Verdict
 from reducer.api import Reduction, finished, reduce_case
 from reducer.course import DoesNotFail, Options, Progress
 from reducer.engine.journal import NAME as JOURNAL
@@ -28,7 +28,7 @@ from triage.claims.titles import operators_of, title_of
 from triage.clustering.similarity import BEFORE_REDUCTION
 from triage.console import status
 from triage.console.foot import clock
-from triage.console.options import WALL_PER_CPU, CaseOptions
+from triage.console.options import CaseOptions
 from triage.language import language_of
 from triage.projects import project_of, runner_of
 from triage.reductions.explained import name_reduced
@@ -57,18 +57,12 @@ SCRIPT = "repro.py"
 def reducer_options(options: CaseOptions, target: Target, request: Request) -> Options:
     """Merge the command line's options with those of one reduction."""
     return Options(
+        **asdict(request),
         target=target,
-        check=request.check,
-        check_exit=request.check_exit,
-        also=request.also,
         jobs=options.jobs,
-        minutes=request.minutes,
-        max_checks=request.max_checks,
-        limits=Limits(options.timeout, options.timeout * WALL_PER_CPU, options.memory << 20),
+        limits=options.limits,
         tolerance=options.tolerances,
         accept_invalid=options.accept_invalid,
-        private=request.private,
-        thorough=request.thorough,
     )
 
 
