@@ -14,7 +14,7 @@ from corpus.case import Case
 from corpus.errors import UserError
 from generators.feedback import BLOCK, NOTHING
 from generators.growth.grow import grow
-from generators.language.profile import UNLIMITED, Budget
+from generators.language.profile import Budget
 from generators.language.values import RandomSource
 from generators.mixture import Plan, _turn, make_cases
 from generators.mutations.modes import Mode, endanger
@@ -140,8 +140,9 @@ def test_a_hazard_changes_one_thing_and_nothing_else():
 
 def test_an_unknown_strategy_is_the_users_mistake():
     with pytest.raises(UserError, match="--strategy nothing"):
-        plan_of("nothing", making.Mode.MIXED, None, False, UNLIMITED)
-    assert plan_of("coverage", making.Mode.STRICT, Path("x"), False, Budget(dim=3)) == Plan(
+        plan_of(making.Growth("nothing"), False)
+    growth = making.Growth("coverage", making.Mode.STRICT, Path("x"))
+    assert plan_of(growth, False, making.Bounds(max_dim=3)) == Plan(
         "coverage", Mode.STRICT, None, Path("x"), budget=Budget(dim=3)
     )
 

@@ -10,24 +10,7 @@ import typer
 
 from triage.console.options import CaseOptions, command, next_command
 from triage.console.output import Document, emit, say, table
-from triage.console.program_options import (
-    MIXED,
-    Cluster,
-    MaxBytes,
-    MaxDepth,
-    MaxDim,
-    MaxFlops,
-    MaxMs,
-    Mode,
-    Modes,
-    NativeCoverage,
-    Part,
-    Source,
-    Strategy,
-    budget_of,
-    own_tests,
-    plan_of,
-)
+from triage.console.program_options import Bounds, Growth, Testing, own_tests, plan_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -50,20 +33,13 @@ AvoidKnown = Annotated[
 @command(CaseOptions, unsaid=("inputs",))
 def fuzz(
     options: CaseOptions,
+    *,
     tests: Tests = None,
     minutes: Minutes = None,
-    strategy: Strategy = MIXED,
-    mode: Modes = Mode.MIXED,
-    source: Source = None,
+    growth: Growth,
     avoid_known: AvoidKnown = False,
-    max_flops: MaxFlops = None,
-    max_bytes: MaxBytes = None,
-    max_dim: MaxDim = None,
-    max_depth: MaxDepth = None,
-    max_ms: MaxMs = None,
-    native_coverage: NativeCoverage = False,
-    cluster: Cluster = "",
-    part: Part = "",
+    bounds: Bounds,
+    testing: Testing,
 ) -> int:
     """Generate programs and judge them; the failing ones are kept in the database.
 
@@ -79,11 +55,8 @@ def fuzz(
     minutes = DEFAULT_MINUTES if tests is None and minutes is None else minutes
     summary: dict[str, Any] = {}
     with progress() as shown:
-        budget = budget_of(max_flops, max_bytes, max_dim, max_depth, max_ms)
-        plan = plan_of(strategy, mode, source, options.trust, budget, part)
-        found = _failures(
-            options, plan, tests, minutes, summary, shown, avoid_known, native_coverage, cluster
-        )
+        plan = plan_of(growth, options.trust, bounds, testing.part)
+        found = _failures(options, plan, tests, minutes, summary, shown, avoid_known, testing)
         told = found if options.json else emit(found, as_json=False, show=_show, lines_if_piped=True)
         failing = [document["id"] for document in told]
     _conclude(summary, failing, options)
@@ -107,8 +80,7 @@ def _failures(
     summary: dict[str, Any],
     shown: Progress,
     avoid_known: bool,
-    native: bool,
-    cluster: str,
+    testing: Testing,
 ) -> Iterator[Document]:
     """The documents of the failing cases as they come; fills in the summary at the end."""
     import time
@@ -126,7 +98,16 @@ def _failures(
     with (
         finite_source(plan, options) as settled,
         Store(options.database) as store,
-        Fuzzer(store, options, target, "fuzz", settled, avoided, native=native, cluster=cluster) as fuzzer,
+        Fuzzer(
+            store,
+            options,
+            target,
+            "fuzz",
+            settled,
+            avoided,
+            native=testing.native_coverage,
+            cluster=testing.cluster,
+        ) as fuzzer,
     ):
         for step in fuzzer.stretch(tests=own, seconds=60 * minutes if minutes else None):
             shown.status(tally_text(step.tally.tests, step.tally.failures, time.monotonic() - start))

@@ -9,17 +9,7 @@ import typer
 
 from triage.console.options import CaseOptions, command
 from triage.console.output import Document, emit, quoted, say, table
-from triage.console.program_options import (
-    MaxBytes,
-    MaxDepth,
-    MaxDim,
-    MaxFlops,
-    MaxMs,
-    Mode,
-    Modes,
-    Source,
-    budget_of,
-)
+from triage.console.program_options import Bounds, Mode, Modes, Source
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -43,17 +33,14 @@ Strategy = Annotated[
 @command(CaseOptions, unsaid=("inputs",))
 def generate(
     options: CaseOptions,
+    *,
     out: Out,
     count: Count = 10,
     ops: Ops = 10,
     strategy: Strategy = "random",
     source: Source = None,
     mode: Modes = Mode.STRICT,
-    max_flops: MaxFlops = None,
-    max_bytes: MaxBytes = None,
-    max_dim: MaxDim = None,
-    max_depth: MaxDepth = None,
-    max_ms: MaxMs = None,
+    bounds: Bounds,
 ) -> int:
     """Write programs, one case folder each; the same seed writes the same bytes.
 
@@ -66,8 +53,7 @@ def generate(
     from generators.mutations import modes
     from triage.console.status import progress
 
-    budget = budget_of(max_flops, max_bytes, max_dim, max_depth, max_ms)
-    how = mixture.Options(strategy, source, modes.Mode(mode.value), budget, options.trust)
+    how = mixture.Options(strategy, source, modes.Mode(mode.value), bounds.budget, options.trust)
     with progress() as shown:
         done = mixture.generate(
             out,

@@ -11,24 +11,7 @@ import typer
 
 from triage.console.options import CaseOptions, Known, command, rare
 from triage.console.output import Document, emit, say, table
-from triage.console.program_options import (
-    MIXED,
-    Cluster,
-    MaxBytes,
-    MaxDepth,
-    MaxDim,
-    MaxFlops,
-    MaxMs,
-    Mode,
-    Modes,
-    NativeCoverage,
-    Part,
-    Source,
-    Strategy,
-    budget_of,
-    own_tests,
-    plan_of,
-)
+from triage.console.program_options import Bounds, Growth, Testing, own_tests, plan_of
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -72,6 +55,7 @@ Out = Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="Where the
 @command(CaseOptions, unsaid=("inputs",))
 def hunt(
     options: CaseOptions,
+    *,
     minutes: Minutes = 10.0,
     tests: Tests = 0,
     cost: Cost = 0.0,
@@ -79,17 +63,9 @@ def hunt(
     known: Known = "",
     targets: Targets = "",
     latest: Latest = False,
-    strategy: Strategy = MIXED,
-    mode: Modes = Mode.MIXED,
-    source: Source = None,
-    max_flops: MaxFlops = None,
-    max_bytes: MaxBytes = None,
-    max_dim: MaxDim = None,
-    max_depth: MaxDepth = None,
-    max_ms: MaxMs = None,
-    native_coverage: NativeCoverage = False,
-    cluster: Cluster = "",
-    part: Part = "",
+    growth: Growth,
+    bounds: Bounds,
+    testing: Testing,
     resume: Resume = False,
     disk: Disk = 0.0,
     serve: Serve = False,
@@ -103,12 +79,11 @@ def hunt(
     """
     from triage.campaigns.hunt import Limits
 
-    budget = budget_of(max_flops, max_bytes, max_dim, max_depth, max_ms)
-    plan = plan_of(strategy, mode, source, options.trust, budget, part)
+    plan = plan_of(growth, options.trust, bounds, testing.part)
     with ExitStack() as stack:
         chosen = _targets(options, targets, stack if latest else None, plan if resume else None)
         limits = Limits(60 * minutes, own_tests(plan, options.seed, tests), 60 * cost, int(disk * 1e9))
-        _hunt(options, chosen, plan, limits, out, known, (native_coverage, cluster), port if serve else None)
+        _hunt(options, chosen, plan, limits, out, known, testing, port if serve else None)
     return 0
 
 
@@ -119,7 +94,7 @@ def _hunt(
     limits: Limits,
     out: Path,
     known: str,
-    how: tuple[bool, str],
+    testing: Testing,
     port: int | None,
 ) -> None:
     """Hunt on the targets with all that it takes open, and tell what came of it, interrupted or not."""
@@ -134,7 +109,7 @@ def _hunt(
         settled = stack.enter_context(finite_source(plan, options))
         store = stack.enter_context(Store(options.database))
         page = stack.enter_context(serving(options.database, port, known)) if port is not None else None
-        fronts = [_front(stack, store, options, each, settled, *how) for each in chosen]
+        fronts = [_front(stack, store, options, each, settled, testing) for each in chosen]
         interrupted: KeyboardInterrupt | None = None
         with display(options.json) as shown:
             if page:
@@ -186,12 +161,13 @@ def _front(
     options: CaseOptions,
     target: Target,
     plan: Plan,
-    native: bool,
-    cluster: str,
+    testing: Testing,
 ) -> TargetCampaign:
     from triage.campaigns.target_campaigns import Fuzzer, TargetCampaign
 
-    fuzzer = stack.enter_context(Fuzzer(store, options, target, "hunt", plan, native=native, cluster=cluster))
+    fuzzer = stack.enter_context(
+        Fuzzer(store, options, target, "hunt", plan, native=testing.native_coverage, cluster=testing.cluster)
+    )
     return TargetCampaign(store, fuzzer, stack.enter_context(options.judge(fuzzer.target)))
 
 

@@ -8,6 +8,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
@@ -272,10 +273,16 @@ class Command:
         self.__doc__ = _flowing(inspect.cleandoc(function.__doc__ or ""))
 
     @functools.cached_property
-    def __signature__(self) -> inspect.Signature:
+    def _own(self) -> dict[str, inspect.Parameter]:
+        """The parameters besides the options; one of a dataclass stands for the dataclass's fields."""
         hints = get_type_hints(self.function, include_extras=True)
         _, *own = inspect.signature(self.function).parameters.values()
-        own = [parameter.replace(annotation=hints[parameter.name]) for parameter in own]
+        return {each.name: each.replace(annotation=hints[each.name]) for each in own}
+
+    @functools.cached_property
+    def __signature__(self) -> inspect.Signature:
+        parted = (_parameters(each.annotation) or [each] for each in self._own.values())
+        own = list(chain.from_iterable(parted))
         shared = _parameters(self._options)
         shared = [_hidden(each) if each.name in self._unsaid else each for each in shared]
         every = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*own, *shared)]
@@ -285,8 +292,13 @@ class Command:
         """Call the function with the options as one value, or as it is; returns its exit code."""
         if own:
             return self.function(*own, **given)
-        shared = {field.name: given.pop(field.name) for field in dataclasses.fields(self._options)}
-        options = self._options(**shared)
+
+        def part(kind: Any) -> Any:
+            return kind(**{each.name: given.pop(each.name) for each in _parameters(kind)})
+
+        options = part(self._options)
+        grouped = {name: each.annotation for name, each in self._own.items() if _parameters(each.annotation)}
+        given |= {name: part(kind) for name, kind in grouped.items()}
         with appearance(options.color, options.quiet):
             return self.function(options, **given)
 
@@ -321,7 +333,10 @@ def _hidden(parameter: inspect.Parameter) -> inspect.Parameter:
     return parameter.replace(annotation=Annotated[kind, typer.Option(*option.param_decls, hidden=True)])
 
 
-def _parameters(options: type[StoreOptions]) -> list[inspect.Parameter]:
+def _parameters(options: Any) -> list[inspect.Parameter]:
+    """The fields of a dataclass as parameters; none of any other type."""
+    if not (isinstance(options, type) and dataclasses.is_dataclass(options)):
+        return []
     hints = get_type_hints(options, include_extras=True)
     kind = inspect.Parameter.KEYWORD_ONLY
     return [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -29,28 +30,6 @@ class Mode(StrEnum):
     MIXED = "mixed"
 
 
-Strategy = Annotated[
-    str,
-    typer.Option(
-        "--strategy",
-        metavar="X",
-        help="How graphs grow: random, aten, coverage, backward, functions, mutate, patterns, relax, "
-        "relax_mutate, relax_patterns, high_order, relax_high_order, smt, uniform; PATH.py:NAME, a function "
-        "of yours (with --trust); "
-        "mixed takes turns; scheduled gives more turns to what finds more, native (with --native-coverage) "
-        "to what reaches more of the target's own code.",
-    ),
-]
-NativeCoverage = Annotated[
-    bool, rare("--native-coverage", None, "Watch which code of the target the tests meet (x86-64).")
-]
-Cluster = Annotated[
-    str, rare("--cluster", "ADDRESS", "Test on a Ray cluster; local starts one here. -j says how wide.")
-]
-Part = Annotated[
-    str,
-    rare("--shard", "I/N", "Test one of N parts of the seeds, in a database of its own: for arrays of jobs."),
-]
 Source = Annotated[
     Path | None,
     typer.Option(
@@ -68,29 +47,75 @@ Modes = Annotated[
     ),
 ]
 
-MaxFlops = Annotated[int | None, rare("--max-flops", "N", "Operations of one run, at most.", min=1)]
-MaxBytes = Annotated[int | None, rare("--max-bytes", "N", "Bytes of all values together, at most.", min=64)]
-MaxDim = Annotated[int | None, rare("--max-dim", "N", "The largest dim.", min=1)]
-MaxDepth = Annotated[
-    int | None, rare("--max-depth", "N", "Operators in a chain, each reading the last.", min=1)
-]
-MaxMs = Annotated[
-    float | None, rare("--max-ms", "N", "Milliseconds of one run at most, estimated.", min=0.02)
-]
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """How the programs of a campaign grow."""
+
+    strategy: Annotated[
+        str,
+        typer.Option(
+            "--strategy",
+            metavar="X",
+            help="How graphs grow: random, aten, coverage, backward, functions, mutate, patterns, relax, "
+            "relax_mutate, relax_patterns, high_order, relax_high_order, smt, uniform; PATH.py:NAME, a "
+            "function of yours (with --trust); "
+            "mixed takes turns; scheduled gives more turns to what finds more, native (with "
+            "--native-coverage) to what reaches more of the target's own code.",
+        ),
+    ] = MIXED
+    mode: Modes = Mode.MIXED
+    source: Source = None
 
 
-def budget_of(
-    flops: int | None, memory: int | None, dim: int | None, depth: int | None, ms: float | None
-) -> Budget:
+@dataclass(frozen=True, slots=True)
+class Bounds:
     """What a program may cost; nothing is bounded that is not given."""
-    from generators.language.profile import Budget
 
-    return Budget(flops, memory, dim, depth, None if ms is None else ms / 1000)
+    max_flops: Annotated[int | None, rare("--max-flops", "N", "Operations of one run, at most.", min=1)] = (
+        None
+    )
+    max_bytes: Annotated[
+        int | None, rare("--max-bytes", "N", "Bytes of all values together, at most.", min=64)
+    ] = None
+    max_dim: Annotated[int | None, rare("--max-dim", "N", "The largest dim.", min=1)] = None
+    max_depth: Annotated[
+        int | None, rare("--max-depth", "N", "Operators in a chain, each reading the last.", min=1)
+    ] = None
+    max_ms: Annotated[
+        float | None, rare("--max-ms", "N", "Milliseconds of one run at most, estimated.", min=0.02)
+    ] = None
+
+    @property
+    def budget(self) -> Budget:
+        """The bounds as generators know them."""
+        from generators.language.profile import Budget
+
+        seconds = None if self.max_ms is None else self.max_ms / 1000
+        return Budget(self.max_flops, self.max_bytes, self.max_dim, self.max_depth, seconds)
 
 
-def plan_of(
-    strategy: str, mode: Mode, source: Path | None, trust: bool, budget: Budget, part: str = ""
-) -> Plan:
+@dataclass(frozen=True, slots=True)
+class Testing:
+    """Where the programs of a campaign are tested, and which of them."""
+
+    native_coverage: Annotated[
+        bool, rare("--native-coverage", None, "Watch which code of the target the tests meet (x86-64).")
+    ] = False
+    cluster: Annotated[
+        str, rare("--cluster", "ADDRESS", "Test on a Ray cluster; local starts one here. -j says how wide.")
+    ] = ""
+    part: Annotated[
+        str,
+        rare(
+            "--shard",
+            "I/N",
+            "Test one of N parts of the seeds, in a database of its own: for arrays of jobs.",
+        ),
+    ] = ""
+
+
+def plan_of(growth: Growth, trust: bool, bounds: Bounds = Bounds(), part: str = "") -> Plan:
     """Collect the options of what to generate, and install what that needs. Raises UserError."""
     from generators import mixture
     from generators.mutations import modes
@@ -98,12 +123,11 @@ def plan_of(
 
     mixture.provide_packages()
 
-    if strategy not in (MIXED, SCHEDULED):
-        find_strategy(strategy, trust)
+    if growth.strategy not in (MIXED, SCHEDULED):
+        find_strategy(growth.strategy, trust)
     shard = _shard_of(part) if part else None
-    return mixture.Plan(
-        strategy, modes.Mode(mode.value), source=source, trust=trust, budget=budget, shard=shard
-    )
+    mode, budget = modes.Mode(growth.mode.value), bounds.budget
+    return mixture.Plan(growth.strategy, mode, source=growth.source, trust=trust, budget=budget, shard=shard)
 
 
 def own_tests(plan: Plan, seed: int | None, tests: int) -> int:
