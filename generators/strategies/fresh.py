@@ -18,7 +18,7 @@ sizes all occur. It needs the extra `smt` (z3).
 `tir` makes programs with sequences of passes, grown and mutated together: only `tvm` runs them.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
@@ -32,7 +32,7 @@ from generators.growth.fragments import new_scope
 from generators.growth.grow import Choose, Program, begin, finish, grow, grow_to, leaning_choice
 from generators.growth.steps import apply
 from generators.language.profile import UNLIMITED, Budget, Profile, draw_profile
-from generators.language.scope import Mark, Scope
+from generators.language.scope import Scope
 from generators.language.values import RandomSource
 from generators.solved.realising import solved_program
 from generators.strategies import each_seed
@@ -76,9 +76,6 @@ _TRIES = 8
 _IDLE, _IDLE_IN_BUDGET = 20_000, 300
 """Steps without a node before a program is left as it is; within a budget there may be no room for more."""
 
-Keep = Callable[[Scope, int, Mark], bool]
-"""Whether a step is kept, given how many nodes there were before it and the mark from then."""
-
 
 @cache
 def known_operators() -> tuple[Operator, ...]:
@@ -90,27 +87,19 @@ def uniform(
     seed: int,
     nodes: int,
     budget: Budget = UNLIMITED,
-    *,
-    operators: Sequence[Operator] = (),
-    creates: bool = True,
-    keep: Keep = lambda scope, nodes, mark: True,
 ) -> Program:
-    """One program of some operators, all where none are named.
+    """One program of all operators.
 
-    An operator that finds no value that fits gets a new one, as in the paper's PREINSERT; without `creates`
-    it is declined. The first value is what the first operator needs, so that a program of one node is as
-    likely to hold any operator.
+    An operator that finds no value that fits gets a new one, as in the paper's PREINSERT. The first value is
+    what the first operator needs, so that a program of one node is as likely to hold any operator.
     """
     draws = RandomSource(f"uniform/{seed}/{nodes}")
     profile = replace(draw_profile(draws, budget), dtypes=ALL, composite=0.0, realms=ONNX_REALMS)
     scope = new_scope(draws, profile)
-    if not creates:
-        begin(scope)
-    chosen = operators or known_operators()
     idle, most = 0, _IDLE_IN_BUDGET if scope.is_limited else _IDLE
     while len(scope.nodes) < nodes and idle < most:
         before, mark = len(scope.nodes), scope.mark()
-        if not _step(scope, draws.pick(chosen), creates) or not keep(scope, before, mark):
+        if not _step(scope, draws.pick(known_operators())):
             scope.restore(mark)
         idle = idle + 1 if len(scope.nodes) == before else 0
     if not scope.pool:
@@ -118,7 +107,7 @@ def uniform(
     return finish(scope)
 
 
-def _step(scope: Scope, operator: Operator, creates: bool) -> bool:
+def _step(scope: Scope, operator: Operator) -> bool:
     """The operator with one of its element types, on any value that they fit."""
     dtypes = operator.types_in(scope)
     if not dtypes:
@@ -127,7 +116,7 @@ def _step(scope: Scope, operator: Operator, creates: bool) -> bool:
     found = [value for value in scope.pool if _fits(scope, operator, dtype, value)]
     if found and apply(scope, operator, scope.draws.pick(found)):
         return True
-    return creates and not found and any(_apply_to_new(scope, operator, dtype) for _ in range(_TRIES))
+    return not found and any(_apply_to_new(scope, operator, dtype) for _ in range(_TRIES))
 
 
 def _fits(scope: Scope, operator: Operator, dtype: DType, value: Operand) -> bool:

@@ -180,7 +180,6 @@ class Zygote:
         *,
         shown: Sequence[str] = (),
         gpu: bool = False,
-        contained: bool = True,
         watch: Watch | None = None,
         guarded: bool = False,
     ) -> None:
@@ -190,7 +189,7 @@ class Zygote:
             *(python, "-I", worker.__file__, "--backend", backend_file, "--control", f"{theirs.fileno():04}"),
             *("--work", str(scratch.work), "--handler", str(library or "")),
             *("--memory", str(limits.memory_bytes), "--cpu", str(limits.cpu_seconds)),
-            *("--contain", str(int(contained)), *(("--breakpoints", watch.option()) if watch else ())),
+            *(("--breakpoints", watch.option()) if watch else ()),
         ]
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the zygote)
         try:
@@ -203,7 +202,6 @@ class Zygote:
                 preload=[str(found) for found in (guard()[0],) if guarded and found],
                 memory_bytes=limits.memory_bytes,
                 gpu=gpu,
-                contained=contained,
                 inherited=watch.descriptors if watch else (),
             )
         except UserError:

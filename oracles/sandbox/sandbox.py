@@ -75,9 +75,9 @@ class Sandbox:
 
     `backend` is a name, or the path of a backend's file; `python` another interpreter to run it under. The
     worker that runs the jobs is renewed after `renew_after` of them. `shown` are files and folders that it
-    may read beside the interpreter's and the system's; with `gpu` the GPUs are there. `contained=False`
-    leaves namespaces and privileges as they are. With `watch` the framework's code tells which blocks each
-    job met. A `guarded` one shows what a job does to memory that is not its own, where C can be compiled.
+    may read beside the interpreter's and the system's; with `gpu` the GPUs are there. With `watch` the
+    framework's code tells which blocks each job met. A `guarded` one shows what a job does to memory that is
+    not its own, where C can be compiled.
     """
 
     def __init__(
@@ -89,7 +89,6 @@ class Sandbox:
         renew_after: int = RENEW_AFTER,
         shown: Sequence[str] = (),
         gpu: bool = False,
-        contained: bool = True,
         watch: Watch | None = None,
         guarded: bool = False,
     ) -> None:
@@ -99,7 +98,6 @@ class Sandbox:
         self.python = os.path.abspath(python) if python and os.sep in python else python or sys.executable
         self.limits = limits
         self.renew_after = renew_after
-        self.contained = contained
         self.gpu = gpu
         self._shown = tuple(shown)
         self.watch = watch
@@ -348,7 +346,6 @@ class Sandbox:
                 self._scratch,
                 shown=self._shown,
                 gpu=self.gpu,
-                contained=self.contained,
                 watch=self.watch,
                 guarded=self.guarded,
             )

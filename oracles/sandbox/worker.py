@@ -555,8 +555,7 @@ def become_worker(backend: Any, descriptors: Sequence[int], options: argparse.Na
         os.close(descriptor)
     bound(resource.RLIMIT_DATA, options.data)
     bound(resource.RLIMIT_FSIZE, min(options.memory, FILE_BYTES))
-    if options.contain:
-        keep_to_itself()
+    keep_to_itself()
     serve(channel, backend, options)
 
 
@@ -609,7 +608,7 @@ def watch_memory(control: socket.socket, living: Collection[int], options: argpa
     """
     poll = select.poll()
     poll.register(control, select.POLLIN)
-    while not poll.poll(MEMORY_SECONDS * 1000 if living and options.contain else None):
+    while not poll.poll(MEMORY_SECONDS * 1000 if living else None):
         most = options.data * (len(living) + 1)
         others = [pid for pid in processes() if pid not in (1, os.getpid())] if options.alone else living
         if sum(map(memory_of, others)) > most:
@@ -627,7 +626,7 @@ def clean_up(living: Collection[int], options: argparse.Namespace) -> None:
     """End what a dead worker has left running; once none is left, remove what they wrote."""
     if options.alone:
         end_orphans(living)
-    if not living and options.contain:
+    if not living:
         for name in os.listdir(options.work):
             path = os.path.join(options.work, name)
             if name == KEPT:
@@ -713,10 +712,7 @@ def prepare(options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
     options.data = options.memory + data_size()
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write("500")
-    if options.contain:
-        libc.prctl(
-            PR_SET_DUMPABLE, 0, 0, 0, 0
-        )  # nobody of the same user reads or writes its memory from here on
+    libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)  # nobody of the same user reads or writes its memory from here on
     gc.collect()
     gc.freeze()
     gc.enable()
@@ -776,7 +772,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     for name in ("backend", "work", "handler"):
         parser.add_argument("--" + name, required=True)
-    for name in ("control", "memory", "contain"):
+    for name in ("control", "memory"):
         parser.add_argument("--" + name, type=int, required=True)
     parser.add_argument("--cpu", type=float, required=True)
     parser.add_argument("--breakpoints", default="")

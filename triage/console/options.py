@@ -229,7 +229,6 @@ class CaseOptions(StoreOptions):
         self,
         target: Target,
         *,
-        lower_levels: bool = True,
         format: str = "",
         watch: Watch | None = None,
     ) -> Judge:
@@ -241,7 +240,6 @@ class CaseOptions(StoreOptions):
             limits=self.limits,
             tolerance=self.tolerances,
             accept_invalid=self.accept_invalid,
-            lower_levels=lower_levels,
             format=format,
             watch=watch,
         )

@@ -47,7 +47,7 @@ class Container:
         pid = self._fork(ready_read, ready)
         os.close(ready_read)
         os.set_inheritable(ready, False)
-        if self.plan.contained and not self.facts["user"]:
+        if not self.facts["user"]:
             self._map_users(pid)
         user = "" if self.new_user is None else str(self.new_user)
         os.write(ready, f"{user}\n{self.facts['user']}".encode())
@@ -77,8 +77,6 @@ class Container:
         """
         every = tuple(FLAGS)
         rest = every[1:]
-        if not self.plan.contained:
-            return [()]
         return [every, rest, ("user", "mount", "pid"), ("user", "network"), ("user",), ()]
 
     def _map_users(self, pid: int) -> None:
@@ -131,9 +129,6 @@ class Container:
 
     def _build(self) -> None:
         """Everything that takes rights, and then the rights go."""
-        if not self.plan.contained:
-            self.facts = dict.fromkeys(LAYERS, "not asked for")
-            return
         if not self.facts["uts"]:
             self._try("uts", os_sethostname)
         if self.facts["mount"]:
@@ -164,8 +159,7 @@ class Container:
         """The program's own process: limits and the filter, then the program."""
         try:
             limit_resources(self.plan)
-            if self.plan.contained:
-                self._try("system calls", kernel.install, kernel.program())
+            self._try("system calls", kernel.install, kernel.program())
             if self.plan.report >= 0:
                 os.write(self.plan.report, kernel.report_of(self.facts))
             os.close(ready)

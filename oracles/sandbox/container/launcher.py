@@ -56,7 +56,7 @@ def start(plan: Plan) -> int:
     """The process that ends when the program has ended: bubblewrap where it is to be used and works, or our
     own.
     """
-    if plan.contained and plan.bubblewrap:
+    if plan.bubblewrap:
         found = start_bubblewrap(plan)
         if found:
             return found

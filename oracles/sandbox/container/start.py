@@ -63,7 +63,7 @@ class Plan:
     `report` the launcher says, as JSON by layer, "" or why a layer is not in force. The program inherits
     the descriptors `inherited`, too; where there are such, its addresses are not random: hash tables of
     C++ libraries are seeded by them, and what is watched is to be the same each time. `bubblewrap` is
-    that program's path, or empty. Not `contained`, it starts as it is.
+    that program's path, or empty.
     """
 
     command: tuple[str, ...]
@@ -79,7 +79,6 @@ class Plan:
     processes: int = 256
     files: int = 1024
     bubblewrap: str = ""
-    contained: bool = True
     is_removed: bool = True
     inherited: tuple[int, ...] = ()
 
@@ -122,7 +121,6 @@ def start(
     shown: Sequence[str] = (),
     memory_bytes: int,
     gpu: bool = False,
-    contained: bool = True,
     inherited: Sequence[int] = (),
     preload: Sequence[str] = (),
 ) -> Contained:
@@ -138,7 +136,6 @@ def start(
         report=os.memfd_create("layers"),
         devices=device_files(gpu=gpu),
         work_bytes=min(memory_bytes, MOST_WORK),
-        contained=contained,
         inherited=tuple(inherited),
     )
     try:
