@@ -33,10 +33,7 @@ def run_batch(
     target: Any,
     enter: Callable[..., None],
 ) -> dict[str, Any]:
-    """The outputs of the programs that ran, by `number/name`, and the report of all.
-
-    It tells at which program it is, counted from 1, but for the one compilation of all.
-    """
+    """The outputs of the programs that ran, by `number/name`, and the report; each is told as it begins."""
     items = json.loads(program)["batch"]
     reports: list[dict[str, Any]] = [{} for _ in items]
     prepared = {}
