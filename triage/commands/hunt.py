@@ -109,7 +109,7 @@ def _hunt(
         settled = stack.enter_context(finite_source(plan, options))
         store = stack.enter_context(Store(options.database))
         page = stack.enter_context(serving(options.database, port, known)) if port is not None else None
-        fronts = [_front(stack, store, options, each, settled, testing) for each in chosen]
+        fronts = [_front(stack, store, options, each, settled, known, testing) for each in chosen]
         interrupted: KeyboardInterrupt | None = None
         with display(options.json) as shown:
             if page:
@@ -161,12 +161,22 @@ def _front(
     options: CaseOptions,
     target: Target,
     plan: Plan,
+    known: str,
     testing: Testing,
 ) -> TargetCampaign:
     from triage.campaigns.target_campaigns import Fuzzer, TargetCampaign
 
     fuzzer = stack.enter_context(
-        Fuzzer(store, options, target, "hunt", plan, native=testing.native_coverage, cluster=testing.cluster)
+        Fuzzer(
+            store,
+            options,
+            target,
+            "hunt",
+            plan,
+            known=known,
+            native=testing.native_coverage,
+            cluster=testing.cluster,
+        )
     )
     return TargetCampaign(store, fuzzer, stack.enter_context(options.judge(fuzzer.target)))
 
