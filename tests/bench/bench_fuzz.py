@@ -12,9 +12,9 @@ import pytest
 
 from corpus.case import Case
 from corpus.target import Target
+from generators.feedback import BLOCK
 from generators.mixture import MIXED, Plan, make_cases
 from generators.mutations.modes import Mode
-from generators.seeds import BLOCK
 from generators.strategies import strategies
 from oracles.judge import Judge
 from tests.helpers.failing import quotient

@@ -23,7 +23,7 @@ from tvm import relax
 from tvm.relax.frontend.onnx import from_onnx
 
 from oracles.worker.tvm.build import to_module
-from oracles.worker.tvm.watch import ALL, after, sequence_of, start_of, tidy
+from oracles.worker.tvm.firing import ALL, after, sequence_of, start_of, tidy
 
 SECONDS = 20.0
 

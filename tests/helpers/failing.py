@@ -7,7 +7,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from corpus.case import Case
 from corpus.target import Target
-from corpus.tir.document import to_bytes
+from corpus.tir.program import to_bytes
 from corpus.tir.tree import Function, Module, Store
 from corpus.tir.values import Binary, Buffer, Const, Load
 from oracles.verdict import Config, Outcome, Phase, Run, Status, Symptom, Verdict
