@@ -23,8 +23,8 @@ from corpus.tir.forms import (
     with_lanes,
     word,
 )
-from corpus.tir.intrinsics import INTRINSICS
 from corpus.tir.tree import Axis, Body, Function, Match, Stmt, Thread
+from corpus.tir.typing import INTRINSICS
 from corpus.tir.values import (
     PLAIN_BUFFER,
     Buffer,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from corpus.tir.forms import is_float
-from corpus.tir.intrinsics import FLOAT_FUNCTIONS
+from corpus.tir.typing import FLOAT_FUNCTIONS
 from corpus.tir.values import (
     Binary,
     Broadcast,

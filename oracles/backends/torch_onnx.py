@@ -28,7 +28,7 @@ def load() -> str:
     import onnxruntime
     import torch
 
-    from oracles.worker.torch.run import export
+    from oracles.worker.torch.exported import export
 
     torch.set_num_threads(1)
     onnxruntime.set_default_logger_severity(4)
@@ -79,7 +79,7 @@ def _results(
     import torch
 
     from oracles.worker.torch.data import from_torch
-    from oracles.worker.torch.run import export, run_exported
+    from oracles.worker.torch.exported import export, run_exported
 
     exporter = settings.get("exporter", EAGER)
     if exporter == EAGER:
@@ -116,7 +116,7 @@ def vocabulary() -> list[str]:
     """The operators of ONNX models that have a lowering, and torch's own that the exporter knows."""
     from oracles.worker.lowered.module import TABLE
     from oracles.worker.onnx import DOMAIN
-    from oracles.worker.torch.run import known_to_the_exporter
+    from oracles.worker.torch.exported import known_to_the_exporter
 
     known = known_to_the_exporter()
     return [*TABLE, *(f"{DOMAIN}.{name}" for name in sorted(known or ("*",)))]

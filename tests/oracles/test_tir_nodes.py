@@ -16,12 +16,11 @@ import onnx
 import pytest
 
 from corpus.tir import codec
-from corpus.tir.intrinsics import FLOAT_FUNCTIONS, INTRINSICS
 from corpus.tir.program import from_bytes, from_json, has_blocks, to_bytes, to_json
 from corpus.tir.scopes import problems
 from corpus.tir.script import print_text
 from corpus.tir.tree import Alloc, Block, Evaluate, Function, Module, Store
-from corpus.tir.typing import call_type
+from corpus.tir.typing import FLOAT_FUNCTIONS, INTRINSICS, call_type
 from corpus.tir.values import Buffer, Call, Const, Load, Range, Region
 from generators import make_case
 from generators.tir.programs import make_program

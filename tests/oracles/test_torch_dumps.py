@@ -12,7 +12,7 @@ if importlib.util.find_spec("torch") is None:
 import torch
 
 from oracles.worker.torch.capture import scripted
-from oracles.worker.torch.run import archive_of, is_dump, is_of_aoti, read_dump, saved_beside
+from oracles.worker.torch.exported import archive_of, is_dump, is_of_aoti, read_dump, saved_beside
 
 DUMP = """
 import os

@@ -12,7 +12,7 @@ from corpus.target import Target
 from oracles.verdict import Verdict
 from tests.helpers.commands import crux
 from tests.helpers.failing import model
-from triage.cases.past import Stop, stops_in
+from triage.cases.replaying import Stop, stops_in
 
 
 def two_bugs() -> Case:

@@ -134,7 +134,7 @@ def _past(options: CaseOptions, case: Case, verdict: Verdict, judge: Judge) -> D
     from oracles.naming import signature
     from oracles.verdict import Outcome
     from triage.bugs.known import known_issue, load_known
-    from triage.cases.past import Stop, stops_in
+    from triage.cases.replaying import Stop, stops_in
 
     issues, steps, rest = load_known(options.database), [], verdict
     for each in stops_in(case, judge, verdict):

@@ -10,7 +10,7 @@ from typing import Any, Callable, Mapping, Sequence  # noqa: UP035 (Python 3.8)
 
 import numpy as np
 
-from oracles.worker import decoded_array
+from oracles.worker.arrays import decoded_array
 from oracles.worker.relax_reference import images, layout, reductions, rule, windows
 from oracles.worker.relax_reference.rule import NotKnown, Rules, element
 

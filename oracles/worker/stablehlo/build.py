@@ -6,7 +6,7 @@ from typing import Any, Iterator  # noqa: UP035 (Python 3.8)
 
 import numpy as np
 
-from oracles.worker import decoded_array, literal
+from oracles.worker.arrays import decoded_array, literal
 from oracles.worker.onnx import to_array
 from oracles.worker.stablehlo.read import (
     CALL,

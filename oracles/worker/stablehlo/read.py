@@ -6,7 +6,7 @@ from typing import Any, Iterable, Iterator  # noqa: UP035 (Python 3.8)
 import ml_dtypes
 import numpy as np
 
-from oracles.worker import encoded_array
+from oracles.worker.arrays import encoded_array
 
 ELEMENTS = {
     "bool": "i1",

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 
 from oracles.worker.torch.data import NotData, flat, to_data
+from oracles.worker.torch.exported import archive_of, is_dump, is_of_aoti, read_dump
 from oracles.worker.torch.graph import constant, encoded, layout_of, to_module
-from oracles.worker.torch.run import archive_of, is_dump, is_of_aoti, read_dump
 
 WANTED = (
     "the script defines no `model` and `inputs`, and calls nothing that torch.compile made;"

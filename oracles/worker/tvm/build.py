@@ -8,7 +8,7 @@ from typing import Any, Callable  # noqa: UP035 (Python 3.8)
 import tvm
 from tvm import relax, te, tirx
 
-from oracles.worker import decoded_array
+from oracles.worker.arrays import decoded_array
 from oracles.worker.tvm.read import bound_symbols, called, reads
 from oracles.worker.tvm.tir import build as loops
 from oracles.worker.tvm.types import NotData, Symbols, attributes_from, misfit, type_of

@@ -14,7 +14,7 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
-from oracles.worker import decoded_array, encoded_array
+from oracles.worker.arrays import decoded_array, encoded_array
 from oracles.worker.limits import run_tests
 from oracles.worker.onnx import to_array
 from oracles.worker.tvm.build import to_module

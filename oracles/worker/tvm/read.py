@@ -259,7 +259,7 @@ class Reader:
 
     def constant(self, array: Any) -> str:
         """Keep a constant of the module."""
-        from oracles.worker import encoded_array
+        from oracles.worker.arrays import encoded_array
 
         name = self.unique("c")
         self.constants[name] = encoded_array(array)

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 from onnx import AttributeProto, TensorProto, defs, helper, inliner, numpy_helper, shape_inference
 
-from oracles.worker import literal
+from oracles.worker.arrays import literal
 from oracles.worker.onnx import Lowering, Unsupported, fed_names, to_array
 from oracles.worker.xla.elementwise import ELEMENTWISE
 from oracles.worker.xla.layout import LAYOUT
