@@ -118,12 +118,22 @@ def test_it_runs(judge, text, inputs):
     ("text", "inputs", "outcome"),
     [
         ("g (float[2] x) => (float[2] y) { y = Ceil(x) }", {"x": np.float32([1e-45, 1])}, Outcome.PASS),
+        ("g (float[2] x) => (float[2] y) { y = LpNormalization<p=2, axis=0>(x) }",
+         {"x": np.float32([3e-20, 4e-20])}, Outcome.PASS),
+        ("""g (float[2] x) => (float y) { q, s, z = DynamicQuantizeLinear(x) e = Erf(s) y = Ceil(e) }""",
+         {"x": np.float32([0, 0])}, Outcome.PASS),
         ("g (float[2] x) => (string[2] y) { y = Cast<to=8>(x) }", {"x": np.float32([0, 1])},
          Outcome.UNSUPPORTED),
         ("""g (float[2] x) => (float[2] y) { c = Constant<value = float {1e30}>()
             t = Mul(x, c) y = Mul(t, c) }""", {"x": np.float32([0, 1e-30])}, Outcome.MISMATCH),
     ],
-    ids=["numbers below the least normal one are left open", "no lowering", "constants multiplied first"],
+    ids=[
+        "numbers below the least normal one are left open",
+        "their squares within a sum too",
+        "the scale of zeros is left open",
+        "no lowering",
+        "constants multiplied first",
+    ],
 )  # fmt: skip
 def test_what_it_does_with(judge, text, inputs, outcome):
     verdict = judge.verdict(case(text, **inputs))
