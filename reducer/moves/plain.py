@@ -187,7 +187,7 @@ def _first(subject: NodeSubject, choices: list[dict[str, Tensor]]) -> SearchOf[N
 
 
 def declare_ranks(subject: OnnxSubject, hints: Hints) -> Search:
-    """Each output is declared with the rank that it has; dims that nothing infers keep the original's rank."""
+    """Each output is declared with the rank that it has, where nothing infers it."""
     ranks = {
         name: value.ndim for name, value in subject.facts.values.items() if isinstance(value, np.ndarray)
     }
