@@ -60,7 +60,7 @@ def load() -> str:
 
     import openvino
 
-    from oracles.worker.ort import small_model
+    from oracles.worker.ort.sessions import small_model
 
     openvino.Core().read_model(small_model("Neg", {"x": (1, "tensor")}))
     return version(PACKAGE)

@@ -30,7 +30,7 @@ def load() -> str:
     import numpy as np
     import onnxruntime
 
-    from oracles.worker.ort import small_model
+    from oracles.worker.ort.sessions import small_model
 
     onnxruntime.set_default_logger_severity(4)
     ones = np.ones(1, "float32")
@@ -44,7 +44,7 @@ def stir() -> None:
     Which objects share a place in its tables is another matter in each process; a session with many inputs,
     made again and again, comes to all of it.
     """
-    from oracles.worker.ort import core, session_options, small_model
+    from oracles.worker.ort.sessions import core, session_options, small_model
 
     program = small_model("Sum", {f"x{index}": (1, "tensor") for index in range(STIRRED)})
     held: list[Any] = []
@@ -68,7 +68,8 @@ def run(
     case's own options. What fails before the first optimiser can have run is of the import.
     """
     from oracles.worker import rounds
-    from oracles.worker.ort import core, session_options
+    from oracles.worker.ort.bound import must_keep_within
+    from oracles.worker.ort.sessions import core, session_options
 
     session = core.InferenceSession(
         session_options(settings, program, inputs), program, isinstance(program, str), False
@@ -87,12 +88,27 @@ def run(
     enter("execute")
     for _ in rounds(settings, enter):
         execute(session, inputs, outputs)
-    return execute(session, inputs, outputs)
+    found = execute(session, inputs, outputs)
+    if is_watched(program, settings):
+        must_keep_within(session, inputs, found)
+    return found
+
+
+WATCHED_BYTES = 1 << 18
+"""A larger program may take long to run, and is run once."""
+
+
+def is_watched(program: Any, settings: dict[str, Any]) -> bool:
+    """Whether a way of running is optimised and on this machine's CPU, and is neither timed nor guarded."""
+    if settings.get("level", "none") == "none" or settings.get("warm") or settings.get("guarded"):
+        return False
+    is_small = isinstance(program, bytes) and len(program) <= WATCHED_BYTES
+    return is_small and list(settings.get("providers") or ()) == ["CPUExecutionProvider"]
 
 
 def execute(session: Any, inputs: dict[str, Any], outputs: Any) -> dict[str, Any]:
     """Run an initialised session for the outputs that are wanted, or for all."""
-    from oracles.worker.ort import BORROWED, as_map, dense, from_ortvalue, is_plain, to_ortvalue
+    from oracles.worker.ort.sessions import BORROWED, as_map, dense, from_ortvalue, is_plain, to_ortvalue
 
     BORROWED.clear()
     maps = [node.name for node in session.inputs_meta if node.type.startswith("map(")]
@@ -111,7 +127,7 @@ def execute(session: Any, inputs: dict[str, Any], outputs: Any) -> dict[str, Any
 
 def must_load_again(program: Any, settings: dict[str, Any], session: Any) -> None:
     """Save what a session has made of a program, and load that; raise if it has other types than before."""
-    from oracles.worker.ort import core, session_options, signature_of
+    from oracles.worker.ort.sessions import core, session_options, signature_of
 
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "saved.onnx")
@@ -152,7 +168,7 @@ def agree(was: Any, now: Any) -> bool:
 
 def available(providers: list[str]) -> list[str]:
     """The providers, which onnxruntime would leave out without a word when its build lacks them."""
-    from oracles.worker.ort import core
+    from oracles.worker.ort.sessions import core
 
     for name in providers:
         if name not in core.get_available_providers():
@@ -166,7 +182,7 @@ def optimised(program: str, level: str, disabled: Iterable[str] = ()) -> str:
 
     Passes that are `disabled` have no part in it.
     """
-    from oracles.worker.ort import core, session_options
+    from oracles.worker.ort.sessions import core, session_options
 
     options = session_options({"level": level})
     with tempfile.TemporaryDirectory() as folder:
@@ -190,7 +206,7 @@ def documented(path: str, content: str) -> dict[str, Any]:
 
 def tables() -> list[list[Any]]:
     """List the kernels: [domain, operator, provider, first opset, last opset, {parameter: types}]."""
-    from oracles.worker.ort import core
+    from oracles.worker.ort.sessions import core
 
     rows = []
     for kernel in core.get_all_opkernel_def():

@@ -143,7 +143,7 @@ def test_tvm_runs_a_graph_on_the_device_that_it_was_built_for(monkeypatch):
 def test_onnxruntime_is_asked_for_the_provider_of_the_device(monkeypatch):
     """The CPU's provider under the name of the GPU's: all of a run but the kernels."""
     pytest.importorskip("onnxruntime")
-    from oracles.worker import ort as sessions
+    from oracles.worker.ort import sessions
 
     real, started = sessions.core, list[Any]()
 

@@ -95,19 +95,11 @@ def _failures(
     avoided = load_known(options.database) if avoid_known else ()
     own = own_tests(plan, options.seed, tests) if tests else None
     start, clusters = time.monotonic(), set()
+    native, cluster = testing.native_coverage, testing.cluster
     with (
         finite_source(plan, options) as settled,
         Store(options.database) as store,
-        Fuzzer(
-            store,
-            options,
-            target,
-            "fuzz",
-            settled,
-            avoided,
-            native=testing.native_coverage,
-            cluster=testing.cluster,
-        ) as fuzzer,
+        Fuzzer(store, options, target, "fuzz", settled, avoided, native=native, cluster=cluster) as fuzzer,
     ):
         for step in fuzzer.stretch(tests=own, seconds=60 * minutes if minutes else None):
             shown.status(tally_text(step.tally.tests, step.tally.failures, time.monotonic() - start))

@@ -1,15 +1,12 @@
-"""Memory between closed pages: buffers of the caller, and workspaces that a function allocates itself.
+"""Workspaces between closed pages: memory that a function allocates itself, taken from here in a further run.
 
-What reads or writes beyond a buffer ends the process. Between a buffer and its pages stand a few bytes, since
-it is aligned as TVM's own memory is; a write there is seen afterwards, and a read gives numbers that no
-program stores. TVM's code takes each workspace by a call of a packed function, in a further run. Pieces are
-filled with a byte; what is written beside one is seen afterwards, and what is read of one before it is
-written shows in the results, since the runs with two bytes differ then.
+TVM's code takes each piece by a call of a packed function. Pieces are filled with a byte; what is written
+beside one is seen afterwards, and what is read of one before it is written shows in the results, since the
+runs with two bytes differ then.
 """
 
 import ctypes
 import math
-import mmap
 from contextlib import contextmanager
 from typing import Any, Callable, Iterator  # noqa: UP035 (Python 3.8)
 
@@ -18,32 +15,7 @@ import tvm
 import tvm_ffi
 from tvm import ir, tirx
 
-EDGE = 0x3E
-"""The byte around a buffer: as floats 0.186, as integers beyond any shape."""
-PAGE, ALIGNED = mmap.PAGESIZE, 64
-libc = ctypes.CDLL(None, use_errno=True)
-
-
-class WrittenBeyond(Exception):
-    """A function has written beside memory that it was given, or took."""
-
-
-def between_edges(array: Any, edge: int = EDGE, *, at_start: bool = False) -> "tuple[tuple[Any, Any], Any]":
-    """A copy of an array and the bytes before and after it; it ends at a page's end, or begins at a start."""
-    room = max(1, -(-array.nbytes // PAGE)) * PAGE
-    memory = mmap.mmap(-1, room + 2 * PAGE)
-    address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-    for page in (address, address + PAGE + room):
-        if libc.mprotect(ctypes.c_void_p(page), ctypes.c_size_t(PAGE), 0):
-            raise OSError(ctypes.get_errno(), "a page cannot be closed")
-    inside = np.frombuffer(memory, np.uint8, room, PAGE)
-    inside[:] = edge
-    start = 0 if at_start else room - -(-array.nbytes // ALIGNED) * ALIGNED
-    end = start + array.nbytes
-    view = inside[start:end].view(array.dtype).reshape(array.shape)
-    view[...] = array
-    return (inside[:start], inside[end:]), view
-
+from oracles.worker.edges import EDGE, WrittenBeyond, between_edges
 
 TAKE = "crux.take_workspace"
 FILLINGS = (EDGE, 0xC2)
