@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 from oracles.tir.scalars import UNDEFINED, NotModelled, Scalar, Undefined
@@ -115,9 +116,24 @@ class Routine:
 
 
 @dataclass(slots=True)
+class Claimed:
+    """The cells that the blocks of a name say they write, and those that they wrote."""
+
+    said: set[tuple[Memory, int]] = field(default_factory=set)
+    written: set[tuple[Memory, int]] = field(default_factory=set)
+
+    def say(self, block: Declared) -> None:
+        """Take in what one of them says of memory that is not its own."""
+        for view, ranges in block.writes:
+            if id(view.memory) not in block.own:
+                places = product(*(range(low, high) for low, high in ranges))
+                self.said.update((view.memory, view.place(indices)) for indices in places)
+
+
+@dataclass(slots=True)
 class State:
     """One run. `noise` moves the results of what is not exact, None leaves them; `is_rough`: there were
-    some. `routines` are the functions that are called.
+    some. `routines` are the functions that are called. `claims` are what blocks say, by name, where it counts.
     """
 
     steps: int
@@ -129,6 +145,13 @@ class State:
     returned: Any = None
     is_rough: bool = False
     routines: "Mapping[str, Routine]" = field(default_factory=dict)
+    claims: dict[str, Claimed] | None = None
+
+    def enter(self, block: Declared) -> None:
+        """Go into a block that says what it does."""
+        self.blocks.append(block)
+        if self.claims is not None:
+            self.claims.setdefault(block.name, Claimed()).say(block)
 
     def step(self) -> None:
         """Count one statement; NotModelled when it has been too many."""
@@ -163,4 +186,6 @@ class State:
             loop.note_write(view.memory, place)
         for block in self.blocks:
             block.check(view, indices, writing=True)
+            if self.claims is not None:
+                self.claims[block.name].written.add((view.memory, place))
         view.memory.cells[place] = value

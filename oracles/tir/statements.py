@@ -330,7 +330,7 @@ def _inside(stmt: Block, init: Action | None, body: Action, state: State) -> End
         reads, writes = ([_box(region, state) for region in regions] for regions in (stmt.reads, stmt.writes))
         said = Declared(stmt.name, reads, writes)
         said.own.update(id(state.views[buffer.name].memory) for buffer in stmt.allocs)
-        state.blocks.append(said)
+        state.enter(said)
     if init is not None:
         init(state)
     end = body(state)
