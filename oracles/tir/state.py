@@ -133,7 +133,7 @@ class Claimed:
 @dataclass(slots=True)
 class State:
     """One run. `noise` moves the results of what is not exact, None leaves them; `is_rough`: there were
-    some. `routines` are the functions that are called. `claims` are what blocks say, by name, where it counts.
+    some. `routines` are the functions that are called. `claims` are what blocks say, by name, where wanted.
     """
 
     steps: int
