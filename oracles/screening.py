@@ -6,7 +6,7 @@ by itself, so no failure rests on what stood beside it.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -30,24 +30,40 @@ class Screened:
 
 
 def screen(executor: Executor, cases: Sequence[Case], configs: Sequence[Config]) -> list[Screened | None]:
-    """Each case's runs by these ways; None for one that has to be looked at alone."""
+    """Each case's runs by these ways; None for one that has to be looked at alone.
+
+    One that does not end well by one way is left out of the next.
+    """
+    alive, seen = dict(enumerate(cases)), dict.fromkeys(range(len(cases)), Screened((), frozenset()))
+    for config in configs:
+        found = _looked(executor, alive, config)
+        seen = {
+            number: Screened((*seen[number].runs, *each.runs), seen[number].covered | each.covered)
+            for number, each in found.items()
+        }
+        alive = {number: alive[number] for number in found}
+    return [seen.get(number) for number in range(len(cases))]
+
+
+def _looked(executor: Executor, cases: Mapping[int, Case], config: Config) -> dict[int, Screened]:
+    """The runs of those that end well by one way.
+
+    Where the process dies at a program, those before it and those behind it go on, in two batches: what one
+    did to the memory of all shows in its own half. Where it dies at none, halves are tried.
+    """
     if not cases:
-        return []
-    job = Job(_together(cases), _inputs(cases), tuple(map(_as_batch, configs)), format=cases[0].format)
-    runs = executor.run(job)
-    if all(run.is_ok for run in runs):
-        reports = [_report(run) for run in runs]
-        return [_screened(number, configs, runs, reports) for number in range(len(cases))]
-    is_slow = any(run.status in (Status.TIMEOUT, Status.OUT_OF_MEMORY) for run in runs)
-    if len(cases) == 1 or is_slow:
-        return [None] * len(cases)
-    middle = len(cases) // 2
-    return [*screen(executor, cases[:middle], configs), *screen(executor, cases[middle:], configs)]
-
-
-def _report(run: Run) -> list[dict[str, object]]:
-    told: list[dict[str, object]] = json.loads(str(np.asarray(run.outputs[REPORT]).ravel()[0]))
-    return told
+        return {}
+    programs, numbers = list(cases.values()), tuple(cases)
+    job = Job(_together(programs), _inputs(programs), (_as_batch(config),), format=programs[0].format)
+    (run,) = executor.run(job)
+    if run.is_ok:
+        return _screened(numbers, config, run)
+    killer, middle = run.program, len(numbers) // 2
+    if not killer and (len(numbers) == 1 or run.status in (Status.TIMEOUT, Status.OUT_OF_MEMORY)):
+        return {}
+    parts = (numbers[: killer - 1], numbers[killer:]) if killer else (numbers[:middle], numbers[middle:])
+    first, second = (_looked(executor, {each: cases[each] for each in part}, config) for part in parts)
+    return first | second
 
 
 def _together(cases: Sequence[Case]) -> bytes:
@@ -70,19 +86,14 @@ def _as_batch(config: Config) -> Config:
     return replace(config, settings=(*config.settings, ("batch", 1), *more))
 
 
-def _screened(
-    number: int, configs: Sequence[Config], runs: Sequence[Run], reports: Sequence[list[dict[str, object]]]
-) -> Screened | None:
-    told = [report[number] for report in reports]
-    if any("error" in each for each in told):
-        return None
-    covered = frozenset(piece for each in told for piece in _texts(each.get("covered")))
-    own = tuple(_run(number, config, run) for config, run in zip(configs, runs, strict=True))
-    return Screened(own, covered)
-
-
-def _texts(found: object) -> list[str]:
-    return [str(each) for each in found] if isinstance(found, list) else []
+def _screened(numbers: Sequence[int], config: Config, run: Run) -> dict[int, Screened]:
+    """What one batch says of each of its programs that ended well."""
+    reports = json.loads(str(np.asarray(run.outputs[REPORT]).ravel()[0]))
+    return {
+        number: Screened((_run(place, config, run),), frozenset(map(str, told.get("covered", ()))))
+        for place, (number, told) in enumerate(zip(numbers, reports, strict=True))
+        if "error" not in told
+    }
 
 
 def _run(number: int, config: Config, run: Run) -> Run:

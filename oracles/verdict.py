@@ -73,7 +73,8 @@ class Run:
     `trace` the full text as a person would see it. `execute_seconds` are the CPU seconds of the execution.
     `log` holds the backend's own log lines if they were asked for. `at` is a tensor of the node at which an
     exception stopped the framework, if its own stack tells; `dims` are those that the framework knew of
-    results that lead there, None of one without known dims.
+    results that lead there, None of one without known dims. `program` is the one of a batch, counted from 1,
+    at which the process died; 0 if it was at none.
     """
 
     config: Config
@@ -90,6 +91,7 @@ class Run:
     log: tuple[str, ...] = ()
     at: str = ""
     dims: Mapping[str, Sequence[str] | None] = field(default_factory=dict)
+    program: int = 0
 
     @property
     def is_ok(self) -> bool:

@@ -203,7 +203,7 @@ def _in_short(said: list[str]) -> str:
     lines = []
     for text in said:
         operator = OPERATOR.search(text)
-        line = " ".join(PLACE.sub("", DUMP.split(text)[0]).replace("doesn't", "does not").split())
+        line = " ".join(PLACE.sub("", DUMP.split(text)[0]).split())
         lines.append(f"{line} ({operator.group(1) or operator.group(2)})" if operator else line)
     return "\n".join(dict.fromkeys(lines)) or "the compiler fails without a diagnostic"
 

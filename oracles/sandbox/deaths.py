@@ -190,11 +190,14 @@ CPU_SIGNALS = (signal.SIGPROF, signal.SIGXCPU)
 
 @dataclass(frozen=True)
 class Remains:
-    """The remains of a dead worker: its test, config and phase, the CPU time before, and three texts."""
+    """The remains of a dead worker: its test, config, phase and program of a batch, the CPU time before, and
+    three texts.
+    """
 
     test: int
     config: int
     phase: Phase
+    program: int
     cpu_before: float
     stderr: str
     evidence: str
@@ -203,11 +206,14 @@ class Remains:
 
 def read_remains(target: Worker) -> Remains:
     """Read the remains of a dead worker from its memory files."""
-    test, config, phase, used = worker.MARKER.unpack(os.pread(target.evidence, worker.MARKER.size, 0))
+    test, config, phase, program, used = worker.MARKER.unpack(
+        os.pread(target.evidence, worker.MARKER.size, 0)
+    )
     return Remains(
         test=test,
         config=config,
         phase=Phase(worker.PHASES[min(phase, len(worker.PHASES) - 1)]),
+        program=program,
         cpu_before=used,
         stderr=read_text(target.stderr),
         evidence=read_text(target.evidence, worker.MARKER_SIZE),
@@ -244,6 +250,7 @@ def run_of_death(config: Config, end: End, remains: Remains, *, waited: bool, ga
         trace=joined(message, *map(str_of_frame, frames), remains.trace),
         signal=0 if garbled or status is Status.TIMEOUT else number,
         frames=frames,
+        program=remains.program,
         cpu_seconds=max(0.0, end.cpu_seconds - remains.cpu_before),
     )
 

@@ -6,7 +6,7 @@ child serves requests on a socket of its own. Messages are a JSON header and raw
 
 Descriptor 2 and two more of a worker, its evidence and its trace, are files in memory that crux keeps open:
 they survive the worker's death. The first page of the evidence holds the progress marker (test, config,
-phase, CPU time used before), the rest what the crash handler writes.
+phase, program of a batch counted from 1, CPU time used before), the rest what the crash handler writes.
 
 It is started contained, by the launcher in `container`. What it adds itself keeps workers and zygote from
 each other: no worker may signal another process or see another one's memory.
@@ -49,7 +49,7 @@ import numpy as np
 HEAD = struct.Struct("<4sIQ")
 MAGIC = b"CRX1"
 MOST_HEADER = 1 << 26
-MARKER = struct.Struct("<IIIxxxxd")
+MARKER = struct.Struct("<IIIId")
 MARKER_SIZE = mmap.PAGESIZE
 PHASES = ("import", "optimise", "codegen", "execute")
 EXECUTED = "executed"
@@ -336,14 +336,17 @@ class Marker:
         self.phase, self.least = 0, float("inf")
         self.enter("import")
 
-    def enter(self, phase: str) -> None:
-        """Mark the start of a phase in the page that the parent reads; `executed` is that of the next run."""
+    def enter(self, phase: str, program: int = 0) -> None:
+        """Mark the start of a phase in the page that the parent reads; `executed` is that of the next run.
+
+        Of a batch `program` is the one that it is for, counted from 1; 0 for all of them.
+        """
         if phase == EXECUTED:
             self.executed()
             phase = "execute"
         self.phase = PHASES.index(phase)
         self.entered = time.thread_time()
-        MARKER.pack_into(self.page, 0, self.test, self.config, self.phase, self.started[0])
+        MARKER.pack_into(self.page, 0, self.test, self.config, self.phase, program, self.started[0])
 
     def executed(self) -> float:
         """The CPU seconds of the shortest execution so far, where one has begun that ends now."""

@@ -43,7 +43,7 @@ _NAMES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (
         (r"has no attribute '(\w+)'", r"has no attribute \1"),  # the compiler's own word, no model's
-        (r"'(?!tensor\(|seq\(|optional\()[^'\n]*'", "'*'"),
+        (r"(?!(?<=\w)'[st]\b)'(?!tensor\(|seq\(|optional\()[^'\n]*'", "'*'"),  # but not "doesn't … isn't"
         (r'"(?!tensor\(|seq\(|optional\()[^"\n]*"', '"*"'),
         (
             r"\b([Nn]ode|arg|parameter|name|input|output|initializer)( ?:? ?)\((?!tensor\()[^()\n]*\)",

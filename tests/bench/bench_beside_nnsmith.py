@@ -7,18 +7,14 @@ Making, running and judging count; reducing does not. Each one's failures go int
 `CRUX_BESIDE_SEED` the first seed, `CRUX_BESIDE_FOLDER` where the databases are kept.
 """
 
-import json
 import os
-import subprocess
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-import onnx
 import pytest
 
 from corpus.case import Case
@@ -26,11 +22,11 @@ from corpus.target import Target
 from generators.feedback import CoverageSnapshot
 from generators.fuzz import Judgement, fuzz, judge_cases
 from generators.fuzz import Tested as OneTest
-from generators.growth.grow import Program
 from generators.mixture import Plan, make_tests
 from generators.seeds import BLOCK
 from oracles.judge import Judge
 from oracles.verdict import Verdict
+from tests.bench.nnsmith import made, needs_nnsmith
 from tests.helpers.campaigns import Remembering
 from triage.bugs.failures import record_failure
 from triage.campaigns.testers import judgement, legality_of
@@ -86,20 +82,15 @@ def ours(judge: Judge, judged: Judgement, clock: Clock) -> None:
 
 def theirs(judge: Judge, judged: Judgement, clock: Clock) -> None:
     """Judge NNSmith's models; the CPU time of making them counts, that of its imports does not."""
-    for number, (case, cost) in enumerate(cases(PYTHON, SEED, SECONDS / 8)):
+    for number, (case, cost) in enumerate(cases(SEED, SECONDS / 8)):
         clock.others += cost
         judged(case, number % 8 == 0)
         if clock.seconds >= SECONDS:
             return
 
 
-Campaign = Callable[[Judge, Judgement, Clock], None]
-
-
-@pytest.mark.parametrize("campaign", [ours, theirs], ids=["crux", "nnsmith"])
+@pytest.mark.parametrize("campaign", [ours, pytest.param(theirs, marks=needs_nnsmith)])
 def test_same_cpu_time(campaign, capsys, tmp_path):
-    if campaign is theirs and not PYTHON:
-        pytest.skip("CRUX_NNSMITH_PYTHON names no interpreter that has nnsmith")
     folder = Path(os.environ.get("CRUX_BESIDE_FOLDER", str(tmp_path)))
     name = "nnsmith" if campaign is theirs else "crux"
     folder.mkdir(parents=True, exist_ok=True)
@@ -113,30 +104,15 @@ def test_same_cpu_time(campaign, capsys, tmp_path):
         print(f"\n{name}: {sum(outcomes.values())} tests, {line}, {dict(outcomes)}; {folder / name}.db")
 
 
-# NNSmith 0.1.0 as a maker of cases: batches of models by an interpreter that has it
-# `CRUX_NNSMITH_PYTHON` names that interpreter; `nnsmith_models.py` is what it runs.
-
-PYTHON = os.environ.get("CRUX_NNSMITH_PYTHON", "")
-MAKER = Path(__file__).with_name("nnsmith_models.py")
-NODES = 10
-"""NNSmith's own count of nodes; about 18 of ONNX."""
 APART = 1000
 """Between the first seeds of two batches."""
 
 
-def cases(python: str, seed: int, seconds: float) -> Iterator[tuple[Case, float]]:
-    """Yield NNSmith's models as cases, with the CPU seconds that each took; batches are of so many seconds.
-
-    What its Python and torch load late is paid by a first model of each batch, which is not counted.
-    """
+def cases(seed: int, seconds: float) -> Iterator[tuple[Case, float]]:
+    """NNSmith's models as cases, with the CPU seconds that each took; batches are of so many seconds."""
     while True:
         with tempfile.TemporaryDirectory() as folder:
-            words = [python, str(MAKER), folder, str(NODES), str(APART), str(seconds), str(seed)]
-            done = subprocess.run(words, check=True, capture_output=True, text=True, timeout=1200)
-            paths = sorted(Path(folder).glob("*.onnx"), key=lambda path: int(path.stem))
-            cost = float(json.loads(done.stdout.splitlines()[-1])["seconds"]) / max(1, len(paths))
-            for path in paths:
-                with np.load(path.with_suffix(".npz")) as values:
-                    program = Program(onnx.load(path), dict(values), {}, {})
-                yield program.as_case(seed), cost
+            programs, moments = made(Path(folder), models=APART, seconds=seconds, seed=seed)
+            for program in programs:
+                yield program.as_case(seed), moments[-1] / len(programs)
         seed += APART

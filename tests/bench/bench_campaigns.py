@@ -1,9 +1,11 @@
 """What a campaign's memory is worth, and what watching the target's code costs.
 
 The guide: HirFuzz's score over the programs of a campaign, as `crux fuzz` makes them: guided with what the
-campaign has learned, guided anew in every block, unguided (`uniform`).
+campaign has learned, guided anew in every block, unguided (`uniform`). And what it finds: the distinct
+symptoms of onnxruntime in equal CPU time, guided by the campaign and not.
 """
 
+import os
 import time
 from collections import Counter
 from typing import Any
@@ -25,6 +27,7 @@ from oracles.relation.operator import Operator
 from oracles.verdict import Outcome, Phase, Verdict
 from tests.bench.bench_generate import HIRFUZZ
 from tests.helpers.campaigns import Remembering
+from triage.campaigns.testers import in_this_process, legality_of
 
 pytestmark = pytest.mark.bench
 
@@ -76,6 +79,31 @@ def test_the_guide_of_a_campaign(tests, pool, capsys, monkeypatch):
         )
         print(f"  learning / unguided {found['learning'][0] / found['unguided'][0]:.2f},", end=" ")
         print(f"forgetting / unguided {found['forgetting'][0] / found['unguided'][0]:.2f}")
+
+
+def symptoms(strategy: str, seed: int, seconds: float, teacher: Remembering | None) -> tuple[set[str], int]:
+    """The distinct symptoms that a strategy meets in so many CPU seconds of all processes, and its tests."""
+    found, tests = set[str](), 0
+    with Judge(Target("ort")) as judge:
+        test = in_this_process(judge, Plan(strategy, legality=legality_of(judge, PLAN)), ())
+        start = time.process_time() + judge.executor.cpu_seconds()
+        for each in fuzz([test], seed=seed, teacher=teacher):
+            tests += 1
+            if each.verdict.is_bug:
+                found.add(str(each.verdict.symptom))
+            if time.process_time() + judge.executor.cpu_seconds() - start > seconds:
+                return found, tests
+    raise AssertionError("seeds do not end")
+
+
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("number", range(int(os.environ.get("CRUX_GUIDE_SEEDS", "6"))))
+def test_what_the_guide_finds(number, capsys):
+    seed, seconds = 640_000_000 + 1_000_000 * number, float(os.environ.get("CRUX_GUIDE_SECONDS", "60"))
+    for name, teacher in (("learning", Remembering(seed)), ("forgetting", None)):
+        found, tests = symptoms("coverage", seed, seconds, teacher)
+        with capsys.disabled():
+            print(f"\n{seed} {name}: {len(found)} symptoms in {tests} tests", flush=True)
 
 
 @pytest.mark.parametrize(("name", "tests"), [("ort", 200)])

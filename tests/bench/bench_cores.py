@@ -20,16 +20,12 @@ import reducer.api
 import reducer.session
 from corpus.case import Case
 from corpus.formats.onnx import parse
-from corpus.load import open_case
-from corpus.target import Target
-from oracles.judge import Judge
 from oracles.verdict import Outcome
 from reducer.api import Reduction, reduce_case
 from reducer.course import Options
 from reducer.engine.journal import Answer
-from tests.bench import cores
-from tests.bench.bench_nodes import wrong_python
-from tests.bench.seeding import Planter, apart
+from tests.bench import cores, wrong_nodes
+from tests.bench.seeding import Planter, apart, planting, zoo_cases
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(0)]
 USUAL = "bert-script,gpt-where,llama-script,mobilevit,queries,swin-script,vit,mamba-int8"
@@ -40,12 +36,7 @@ COUNTS = (5, 6)
 
 @pytest.fixture(scope="module")
 def cases(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, Case]]:
-    pytest.importorskip("onnxscript")
-    from tests.zoo.models import ZOO, build
-
-    kept = os.environ.get("CRUX_SEEDED_ZOO")
-    folder = Path(kept) if kept else tmp_path_factory.mktemp("zoo")
-    return [(entry.name, open_case(build(entry, folder))) for entry in ZOO if entry.name in NAMES]
+    return list(zoo_cases(tmp_path_factory.mktemp("zoo"), NAMES))
 
 
 def drawn(name: str, case: Case) -> Iterator[tuple[int, Iterator[cores.Core]]]:
@@ -75,15 +66,13 @@ def _told(core: cores.Core):
 def test_wrong(cases, tmp_path, capsys):
     """Optimised sessions give three times what the core's last node should."""
     rows = []
-    target = Target.parse(f"ort@python={wrong_python(tmp_path / 'wrong')}")
-    with Judge(target) as judge:
-        planter = Planter(judge, tmp_path / "wrong" / "plan.json", cores)
+    with planting(tmp_path / "wrong", Path(wrong_nodes.__file__), Path(cores.__file__)) as planter:
         for name, case in cases:
             for count, some in drawn(name, case):
                 core = next((each for each in islice(some, 20) if _shows(planter, case, each)), None)
                 if core is not None:
-                    options = Options(target=target)
-                    done = reduce_case(case, tmp_path / f"{name}-{count}", options, judge=judge)
+                    options = Options(target=planter.judge.target)
+                    done = reduce_case(case, tmp_path / f"{name}-{count}", options, judge=planter.judge)
                     rows.append((name, core, done))
                     with capsys.disabled():
                         print(row(*rows[-1]), flush=True)

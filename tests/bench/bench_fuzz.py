@@ -14,8 +14,10 @@ from corpus.case import Case
 from corpus.target import Target
 from generators.mixture import MIXED, Plan, make_cases
 from generators.mutations.modes import Mode
+from generators.seeds import BLOCK
 from generators.strategies import strategies
 from oracles.judge import Judge
+from tests.helpers.failing import quotient
 from triage.campaigns.testers import judgement
 
 pytestmark = pytest.mark.bench
@@ -84,3 +86,19 @@ def test_a_test_against_a_bare_loop(capsys):
         tested = own_seconds() + judge.executor.cpu_seconds() - start
     with capsys.disabled():
         print(f"\nmade and tested {tested / bare:.2f} times a bare loop of {1000 * bare / len(seeds):.1f} ms")
+
+
+@pytest.mark.parametrize("places", [(), (0,), (9,), (15,), (3, 12)])
+def test_a_batch_with_programs_that_end_the_process(places, capsys):
+    plan = Plan("tir", passes_of="tvm")
+    cases = list(make_cases(plan, range(5_000_000, 5_000_000 + BLOCK)))
+    for place in places:
+        cases[place] = quotient(0)
+    with Judge(Target("tvm"), format="tir") as judge:
+        judge.look(cases[:1])
+        start = own_seconds() + judge.executor.cpu_seconds()
+        looks = judge.look(cases)
+        seconds = own_seconds() + judge.executor.cpu_seconds() - start
+    with capsys.disabled():
+        alone = [number for number, look in enumerate(looks) if look is None]
+        print(f"\nended by {places}: {1000 * seconds / BLOCK:.0f} CPU ms a program; alone {alone}")

@@ -1,110 +1,117 @@
-"""Measurement: one node changed behind onnxruntime's back, and what crux says of it.
+"""Measurement: one node changed behind onnxruntime's back, what crux says of it and what it leaves of it.
 
 `CRUX_NODES_MODELS` names entries of the zoo (all), `CRUX_SEEDED_ZOO` a folder to keep them in,
 `CRUX_NODES_FAULTS` how many changes a model, `CRUX_NODES_KINDS` which kinds, `CRUX_NODES_SEED` the draw.
-See BENCHMARKS.md.
+`CRUX_SEEDED_BENCH` names a folder with another `wrong_optimiser.py`, whose faults are taken in the place of
+those of `wrong_nodes.py`, in exported models; `-k reduced` is for these. See BENCHMARKS.md.
 """
 
-from __future__ import annotations
-
 import os
-import shutil
-import site
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
+from statistics import median
 
+import onnx
 import pytest
 
 from corpus.case import Case
-from corpus.load import open_case
-from corpus.target import Target
-from oracles.judge import Judge
-from oracles.verdict import Outcome
+from oracles.verdict import Outcome, Verdict
+from reducer.api import reduce_case
+from reducer.course import DoesNotFail, Options
 from tests.bench import cores, wrong_nodes
-from tests.bench.seeding import Planter
+from tests.bench.seeding import OF_A_KIND, Fault, Planter, planting, tells, zoo_cases
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(0)]
-NAMES = os.environ.get("CRUX_NODES_MODELS", "").split(",")
-FAULTS = int(os.environ.get("CRUX_NODES_FAULTS", "3"))
+SEEDED = os.environ.get("CRUX_SEEDED_BENCH", "")
+NAMES = tuple(filter(None, os.environ.get("CRUX_NODES_MODELS", "").split(",")))
+FAULTS = int(os.environ.get("CRUX_NODES_FAULTS", "4" if SEEDED else "3"))
 KINDS = tuple(filter(None, os.environ.get("CRUX_NODES_KINDS", "").split(",")))
-SEED = int(os.environ.get("CRUX_NODES_SEED", "1"))
-
-HOOK = """
-import sys, importlib.abc, importlib.util
-class Find(importlib.abc.MetaPathFinder):
-    def find_spec(self, name, path, target=None):
-        if name != "onnxruntime":
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        run = spec.loader.exec_module
-        def exec_module(module):
-            run(module)
-            import wrong_nodes
-            wrong_nodes.install()
-        spec.loader.exec_module = exec_module
-        return spec
-sys.meta_path.insert(0, Find())
-"""
-
-
-def wrong_python(folder: Path) -> Path:
-    """An interpreter whose onnxruntime optimises as `folder`/plan.json says."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
-    packages = next((folder / "lib").glob("python*")) / "site-packages"
-    (packages / "base.pth").write_text("\n".join(site.getsitepackages()) + "\n")
-    (packages / "sitecustomize.py").write_text(HOOK)
-    for module in (wrong_nodes, cores):
-        shutil.copy(module.__file__, packages)
-    (packages / "wrong_optimiser_plan.py").write_text(f"PATH = {str(folder / 'plan.json')!r}\n")
-    (folder / "plan.json").write_text("null")
-    return folder / "bin" / "python"
+SEED = int(os.environ.get("CRUX_NODES_SEED", "5" if SEEDED else "1"))
+FEW_NODES = 2
 
 
 @pytest.fixture(scope="module")
 def planter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planter]:
-    folder = tmp_path_factory.mktemp("wrong")
-    with Judge(Target.parse(f"ort@python={wrong_python(folder)}")) as judge:
-        yield Planter(judge, folder / "plan.json", wrong_nodes)
+    files = (wrong_nodes.__file__, cores.__file__)
+    wrong = [Path(SEEDED, "wrong_optimiser.py")] if SEEDED else map(Path, files)
+    with planting(tmp_path_factory.mktemp("wrong"), *wrong) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="module")
 def cases(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, Case]]:
-    pytest.importorskip("onnxscript")
-    from tests.zoo.models import ZOO, build
-
-    kept = os.environ.get("CRUX_SEEDED_ZOO")
-    folder = Path(kept) if kept else tmp_path_factory.mktemp("zoo")
-    chosen = [each for each in ZOO if NAMES == [""] or each.name in NAMES]
-    return [(entry.name, open_case(build(entry, folder))) for entry in chosen]
+    return list(zoo_cases(tmp_path_factory.mktemp("zoo"), NAMES, exported=bool(SEEDED)))
 
 
 def test_seen(planter: Planter, cases: list[tuple[str, Case]], capsys: pytest.CaptureFixture[str]) -> None:
-    """How many wrong nodes are called a wrong result, by kind and in quantised models."""
+    """How many wrong nodes are called a wrong result, by kind and in quantised models; how many are named."""
     seen: dict[str, Counter[bool]] = {}
+    named: Counter[str] = Counter()
+    of_a_kind = OF_A_KIND if SEEDED else 1
     for name, case in cases:
-        for fault in islice(planter.faults(case, every=False, seed=SEED, of_a_kind=1, only=KINDS), FAULTS):
+        faults = planter.faults(case, every=False, seed=SEED, of_a_kind=of_a_kind, only=KINDS)
+        for fault in islice(faults, FAULTS):
             started = time.process_time()
             verdict = planter.judge.verdict(case)
             is_seen = verdict.outcome is Outcome.MISMATCH
+            where = _named(planter, case, fault, verdict) if is_seen and SEEDED else ""
+            named.update([where or "another"] if is_seen and SEEDED else [])
             for key in (fault.plan["kind"], "all", *(["quantised"] if _is_quantised(case) else [])):
                 seen.setdefault(key, Counter())[is_seen] += 1
             with capsys.disabled():
-                word = "seen" if is_seen else "MISSED"
-                at = (
-                    f"at {fault.plan['node']}" if is_seen else f"{fault.plan} {verdict.title} {verdict.notes}"
-                )
-                print(f"{word:6} {name}: {fault} {at} {time.process_time() - started:.1f}", flush=True)
+                word = f"seen   {where}" if is_seen else f"MISSED {verdict.title} {verdict.notes}"
+                spent = time.process_time() - started
+                print(f"{name}: {fault} at {fault.nodes[0].output[0]}: {word} {spent:.1f}", flush=True)
         planter.plant(None)
     with capsys.disabled():
         for key, counts in seen.items():
             print(f"| {key} | {counts[True]} of {counts.total()} |")
+        print(f"the first wrong tensor is of {dict(named)}")
+
+
+def _named(planter: Planter, case: Case, fault: Fault, verdict: Verdict) -> str:
+    explained = planter.judge.explain(case, verdict)
+    located = explained.wrong.located if explained.wrong is not None else None
+    if located is None:
+        return ""
+    planter.plant(None)
+    optimised = partial(planter.judge.executor.optimised, case, planter.judge.configs[1])
+    return tells(located.tensor, fault, case, optimised)
 
 
 def _is_quantised(case: Case) -> bool:
     return any("uantize" in node.op_type or "Integer" in node.op_type for node in case.parsed.graph.node)
+
+
+@pytest.mark.skipif(not SEEDED, reason="CRUX_SEEDED_BENCH is unset")
+def test_reduced(planter, cases, tmp_path, capsys):
+    """Of a fault in every node of an operator: how many nodes are left, that operator among them."""
+    good: Counter[bool] = Counter()
+    checks = []
+    for name, case in cases:
+        fault = next(planter.faults(case, every=True), None)
+        if fault is None:
+            continue
+        planter.plant(fault.plan)
+        left, count = _reduced(planter, case, tmp_path / name)
+        planter.plant(None)
+        is_good = 0 < len(left) <= FEW_NODES and fault.nodes[0].op_type in left
+        good[is_good] += 1
+        checks.append(count)
+        with capsys.disabled():
+            print(f"{'least' if is_good else 'NOT'} {name}: {fault}: {left} in {count}", flush=True)
+    with capsys.disabled():
+        print(f"{good[True]} of {good.total()} reduced; checks: median {median(checks)}, most {max(checks)}")
+
+
+def _reduced(planter: Planter, case: Case, out: Path) -> tuple[list[str], int]:
+    options = Options(target=planter.judge.target)
+    try:
+        done = reduce_case(case, out, options, judge=planter.judge)
+    except DoesNotFail:
+        return [], 0
+    return [node.op_type for node in onnx.load(out / "model.onnx").graph.node], done.checks

@@ -5,9 +5,7 @@
 `CRUX_NNSMITH_PYTHON` a Python that has NNSmith 0.1.0, whose models the same judge then runs.
 """
 
-import json
 import os
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -15,7 +13,6 @@ from contextlib import closing
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
 from numpy.typing import NDArray
 
@@ -23,7 +20,6 @@ from corpus.target import Target
 from generators.feedback import CoverageSnapshot
 from generators.fuzz import Tested as OneTest
 from generators.fuzz import fuzz, judge_cases, nothing
-from generators.growth.grow import Program
 from generators.mixture import DrawnCase, Plan, make_tests
 from generators.pools import NATIVE, is_sampled
 from generators.seeds import BLOCK
@@ -31,6 +27,7 @@ from oracles.backends import find_backend
 from oracles.judge import Judge
 from oracles.native.watching import Watch, find_libraries
 from tests.bench.curves import picture, told
+from tests.bench.nnsmith import PYTHON, made
 from tests.helpers.campaigns import Remembering
 from triage.campaigns.coverage_sync import release_result
 from triage.campaigns.testers import judgement
@@ -42,7 +39,6 @@ STRATEGIES = os.environ.get("CRUX_REACH_STRATEGIES", "random,coverage,mixed,nati
 APART = 1 << 20
 """Between the first seeds of two campaigns."""
 POINTS = 40
-MAKER = Path(__file__).with_name("nnsmith_models.py")
 
 Curve = list[tuple[float, int]]
 """CPU seconds and blocks reached by then, beyond those of the start of the framework."""
@@ -58,19 +54,16 @@ def campaign(strategy: str, seed: int) -> tuple[Curve, int]:
     return watched(drawn, seed * APART, led=strategy == NATIVE)
 
 
-def nnsmith(python: str, seed: int) -> tuple[Curve, int]:
+def nnsmith(seed: int) -> tuple[Curve, int]:
     """NNSmith's models of ten operators; the CPU time of making them counts, imports and the first do not."""
     spent = [0.0]
 
     def drawn(seeds: range, lesson: CoverageSnapshot | None) -> Iterator[DrawnCase]:
         with tempfile.TemporaryDirectory() as folder:
-            words = [python, str(MAKER), folder, "10", "10000", str(SECONDS + 2), str(seed * APART)]
-            done = subprocess.run(words, check=True, capture_output=True, text=True, timeout=600)
-            for at, moment in enumerate(json.loads(done.stdout.splitlines()[-1])["moments"]):
-                spent[0] = moment
-                path = Path(folder, f"{at}.onnx")
-                with np.load(path.with_suffix(".npz")) as values:
-                    yield DrawnCase(0, Program(onnx.load(path), dict(values), {}, {}).as_case(0), {})
+            programs, moments = made(Path(folder), seconds=SECONDS + 2, seed=seed * APART)
+        for program, moment in zip(programs, moments, strict=True):
+            spent[0] = moment
+            yield DrawnCase(0, program.as_case(0), {})
 
     return watched(drawn, 0, others=lambda: spent[0])
 
@@ -114,13 +107,12 @@ def at(curve: Curve, seconds: float) -> float:
 
 def test_blocks_over_cpu_time(capsys):
     names: list[str] = list(STRATEGIES)
-    python = os.environ.get("CRUX_NNSMITH_PYTHON", "")
-    names += ["nnsmith"] if python else []
+    names += ["nnsmith"] if PYTHON else []
     marks = np.linspace(SECONDS / POINTS, SECONDS, POINTS)
     bands: dict[str, NDArray[np.float64]] = {}
     with capsys.disabled():
         for name in names:
-            found = [nnsmith(python, s) if name == "nnsmith" else campaign(name, s) for s in range(SEEDS)]
+            found = [nnsmith(s) if name == "nnsmith" else campaign(name, s) for s in range(SEEDS)]
             band = np.array([[at(curve, mark) for mark in marks] for curve, _ in found])
             bands[name] = band
             line = " ".join(

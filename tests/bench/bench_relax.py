@@ -29,13 +29,13 @@ from generators.mutations.modes import Mode
 from generators.seeds import BLOCK
 from oracles.judge import Judge
 from oracles.verdict import Outcome, Phase, Verdict
+from tests.bench import nnsmith
 from triage.campaigns.testers import asker_of
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(3000)]
 
 ROOT = Path(__file__).parents[2]
 BENCH = Path(__file__).parent
-NNSMITH = "CRUX_NNSMITH_PYTHON"
 COUNT = int(os.environ.get("CRUX_BENCH_PROGRAMS", "64"))
 NODES, SEED, STRIDE = 10, 8_300_000, 10
 """Every tenth program is looked at: the strategies of `mixed` come in blocks of seeds."""
@@ -63,15 +63,8 @@ def of_strategy(strategy: str, nodes: int = NODES) -> Made:
 
 
 def of_nnsmith(folder: Path) -> Made:
-    done = subprocess.run(
-        [os.environ[NNSMITH], str(BENCH / "nnsmith_models.py"), str(folder), str(NODES), str(COUNT), "60"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    told = json.loads(done.stdout.splitlines()[-1])
-    models = [(folder / f"{at}.onnx").read_bytes() for at in range(told["models"])]
-    return Made("NNSmith", [Case("onnx", each, {}) for each in models], told["seconds"] / told["models"])
+    programs, moments = nnsmith.made(folder, nodes=NODES, models=COUNT, seconds=60)
+    return Made("NNSmith", [each.as_case(0) for each in programs], moments[-1] / len(programs))
 
 
 def looked(cases: list[Case]) -> list[dict[str, Any]]:
@@ -154,7 +147,7 @@ def test_what_programs_hold_and_which_passes_change_them(capsys, tmp_path):
     ways: list[Callable[[], Made]] = [
         lambda: of_strategy("relax"),
         lambda: of_strategy("mixed"),
-        *([lambda: of_nnsmith(tmp_path)] if NNSMITH in os.environ else []),
+        *([lambda: of_nnsmith(tmp_path)] if nnsmith.PYTHON else []),
         lambda: of_strategy("relax", LONG),
         lambda: of_patterns("relax_patterns"),
         of_high_order,

@@ -1,9 +1,16 @@
 """Faults of an optimiser in a case: which there are, whether they show, and whether a name tells one."""
 
+import importlib.util
 import json
+import os
 import random
+import shutil
+import site
+import subprocess
+import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -11,8 +18,11 @@ from typing import Any
 
 import numpy as np
 import onnx
+import pytest
 
 from corpus.case import Case
+from corpus.load import open_case
+from corpus.target import Target
 from corpus.values import Value
 from oracles.judge import Judge
 
@@ -107,6 +117,56 @@ class Planter:
     def _outputs(self, case: Case, way: int) -> Mapping[str, Value]:
         (run,) = self.judge.runs(case, self.judge.configs[way : way + 1])
         return run.outputs if run.is_ok else {}
+
+
+HOOK = """
+import sys, importlib.abc, importlib.util
+class Find(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name != "onnxruntime":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        run = spec.loader.exec_module
+        def exec_module(module):
+            run(module)
+            import WRONG
+            WRONG.install()
+        spec.loader.exec_module = exec_module
+        return spec
+sys.meta_path.insert(0, Find())
+"""
+
+
+@contextmanager
+def planting(folder: Path, wrong: Path, *beside: Path) -> Iterator[Planter]:
+    """A planter with an interpreter whose onnxruntime optimises as this file and `folder`/plan.json say."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    packages = next((folder / "lib").glob("python*")) / "site-packages"
+    (packages / "base.pth").write_text("\n".join(site.getsitepackages()) + "\n")
+    (packages / "sitecustomize.py").write_text(HOOK.replace("WRONG", wrong.stem))
+    for path in (wrong, *beside):
+        shutil.copy(path, packages)
+    plan = folder / "plan.json"
+    (packages / "wrong_optimiser_plan.py").write_text(f"PATH = {str(plan)!r}\n")
+    plan.write_text("null")
+    spec = importlib.util.spec_from_file_location(wrong.stem, wrong)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    with Judge(Target.parse(f"ort@python={folder / 'bin' / 'python'}")) as judge:
+        yield Planter(judge, plan, module)
+
+
+def zoo_cases(folder: Path, names: Container[str], *, exported: bool = False) -> Iterator[tuple[str, Case]]:
+    """Models of the zoo with their names: these, or all; `CRUX_SEEDED_ZOO` is a folder to keep them in."""
+    pytest.importorskip("onnxscript")
+    from tests.zoo.models import ZOO, build
+
+    for entry in ZOO:
+        if (not names or entry.name in names) and (entry.net is not None or not exported):
+            yield entry.name, open_case(build(entry, Path(os.environ.get("CRUX_SEEDED_ZOO", folder))))
 
 
 def _changed(

@@ -7,6 +7,9 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from corpus.case import Case
 from corpus.target import Target
+from corpus.tir.document import to_bytes
+from corpus.tir.tree import Function, Module, Store
+from corpus.tir.values import Binary, Buffer, Const, Load
 from oracles.verdict import Config, Outcome, Phase, Run, Status, Symptom, Verdict
 
 ORT = Target("ort")
@@ -63,3 +66,13 @@ def verdict(message: str = "made up", outcome: Outcome = Outcome.EXCEPTION) -> V
     )
     symptom = Symptom(outcome, Phase.OPTIMISE, "Fail", "", message)
     return Verdict(outcome, Phase.OPTIMISE, f"Fail: {message}", symptom, (fine, bad))
+
+
+def quotient(below: int) -> Case:
+    """A TIR program, A[0] / B[0]: the processor ends the process where B[0] is 0."""
+    first = Const(0)
+    a, b, c = (Buffer(name, (Const(4),), "int32") for name in "ABC")
+    value = Binary("div", Load("A", (first,), "int32"), Load("B", (first,), "int32"))
+    module = Module({"main": Function((a, b, c), (Store("C", (first,), value),))})
+    ones = np.ones(4, np.int32)
+    return Case("tir", to_bytes(module), {"A": 7 * ones, "B": below * ones, "C": ones})

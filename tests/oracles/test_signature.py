@@ -550,6 +550,7 @@ def test_what_changes_from_run_to_run_is_dropped(one, other):
         ("Type 'tensor(int8)' is invalid", "Type 'tensor(double)' is invalid"),
         ("does not match INT8", "does not match UINT8"),
         ("Pad should be smaller than kernel", "Pad should be smaller than input"),
+        ("it doesn't match the result's 'x'", "it doesn't fit the result's 'x'"),
     ],
 )
 def test_what_tells_bugs_apart_stays(one, other):

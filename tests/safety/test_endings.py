@@ -79,24 +79,6 @@ def test_time_that_runs_out_on_a_target_is_no_failure_of_ours(tmp_path):
         assert Case.load(tmp_path / "out").measure.nodes <= 2
 
 
-def interrupted(folder: Path, number: int, seconds: float) -> int:
-    """`crux reduce` sent a signal after so long beyond its first answer; its exit code."""
-    network().save(folder / "case")
-    words = ["reduce", str(folder / "case"), "-o", str(folder / "out"), "--check", f"sleep 0.02; {CHECK}"]
-    with subprocess.Popen([*CRUX, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        journal = folder / "out" / "journal.jsonl"
-        assert waited_for(lambda: process.poll() is not None or has_answers(journal))
-        time.sleep(seconds)
-        process.send_signal(number)
-        _, text = process.communicate()
-    assert b"Traceback" not in text
-    return process.returncode
-
-
-def has_answers(journal: Path) -> bool:
-    return journal.is_file() and journal.read_bytes().count(b"\n") > 1
-
-
 def hears(process: subprocess.Popen[bytes], number: int) -> bool:
     """Whether a process handles a signal itself by now."""
     for line in Path(f"/proc/{process.pid}/status").read_text().splitlines():
@@ -136,24 +118,6 @@ def test_a_signal_before_the_first_verdict_says_that_nothing_was_seen(tmp_path, 
     assert done.is_minimal
 
 
-ENDS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, "checks", "minutes"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("moment", range(10))
-@pytest.mark.parametrize("end", ENDS, ids=str)
-def test_fifty_moments(tmp_path, whole, end, moment):
-    draws = random.Random(f"{end}/{moment}")
-    if isinstance(end, int):
-        # one that comes while the interpreter itself ends, with everything written, kills it
-        assert interrupted(tmp_path, end, draws.uniform(0, 1.5)) in (0, 130, -end)
-    elif end == "checks":
-        reduce_case(network(), tmp_path / "out", options(max_checks=draws.randint(1, whole[1])))
-    else:
-        reduce_case(network(), tmp_path / "out", options(minutes=draws.uniform(0, 0.02)))
-    must_be_sound(tmp_path / "out")
-
-
 # What lies on disk
 
 
@@ -188,15 +152,6 @@ def test_a_result_that_does_not_fail_is_never_called_minimal(tmp_path, whole):
 
 
 # What the machine refuses
-
-
-def crux(folder: Path, *words: str, before: str = "", **settings: Any) -> subprocess.CompletedProcess[str]:
-    line = f"{before} exec {sys.executable} -m triage.cli {' '.join(words)}"
-    root = str(Path(__file__).parents[2])
-    environment = {**os.environ, "PYTHONPATH": root}
-    return subprocess.run(
-        ["sh", "-c", line], cwd=folder, text=True, check=False, env=environment, **{"stderr": -1, **settings}
-    )
 
 
 @pytest.fixture(scope="module")

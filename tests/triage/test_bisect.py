@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from corpus.errors import UserError
@@ -54,34 +54,16 @@ def walk(row: str, first: tuple[int, ...] = ()) -> tuple[dict[int, str | None], 
     return seen, list(seen)
 
 
-ROWS = [
-    ("one that came", "." * 20 + "x" * 15),
-    ("one that went", "x" * 3 + "." * 32),
-    ("one that came and went", "." * 10 + "x" * 12 + "." * 13),
-    ("one that came twice", "." * 7 + "x" * 8 + "." * 9 + "x" * 11),
-    ("one that changed its face", "." * 9 + "y" * 10 + "x" * 16),
-    ("one in the newest release only", "." * 34 + "x"),
-    ("few releases", ".x."),
-    ("a single one", "x"),
-]
-
-
-@pytest.mark.parametrize("row", [row for _, row in ROWS], ids=[name for name, _ in ROWS])
-def test_every_change_is_found_between_neighbours(row):
-    seen, asked = walk(row)
-    found = [(row[one], row[other], other) for one, other in changes(seen)]
-    assert all(other - one == 1 for one, other in changes(seen))
-    assert found == [(row[at - 1], row[at], at) for at in range(1, len(row)) if row[at] != row[at - 1]]
-    assert len(asked) == len(set(asked))
-
-
 @given(st.lists(st.tuples(st.sampled_from(".xy"), st.integers(8, 20)), min_size=1, max_size=5))
-def test_runs_as_long_as_the_distance_of_the_probes_are_never_missed(runs):
+@example([(".", 34), ("x", 1)])
+def test_every_change_is_found_between_neighbours_where_no_run_is_shorter_than_the_probes_are_apart(runs):
     row = "".join(what * length for what, length in runs)
     runs_are_seen = max(one - other for one, other in pairwise(evenly(len(row), 8))) <= 8
     seen, asked = walk(row)
     wanted = [at for at in range(1, len(row)) if row[at] != row[at - 1]]
     found = [other for _, other in changes(seen)]
+    assert all(other - one == 1 for one, other in changes(seen))
+    assert {at: row[at] for at in seen} == seen
     assert set(found) <= set(wanted)
     assert not runs_are_seen or found == wanted
     assert len(asked) <= 8 + len(found) * len(row).bit_length()

@@ -14,13 +14,17 @@ from pathlib import Path
 import pytest
 
 from generators.feedback import CoverageSnapshot, together
+from generators.fuzz import Tested as OneTest
 from oracles.judge import Judge
 from tests.helpers.commands import command, crux_apart, environment, waited_for
-from tests.helpers.failing import clip_exception, division_crash
+from tests.helpers.failing import ORT, clip_exception, division_crash
+from triage.bugs import known as known_issues
 from triage.bugs.failures import record_failure, set_aside
-from triage.bugs.known import KnownIssue, known_at_once
+from triage.bugs.known import KnownIssue, known_at_once, load_known
 from triage.bugs.overview import overview_with_states
+from triage.campaigns import target_campaigns
 from triage.campaigns.coverage_sync import FEWEST_FOLDED
+from triage.console.options import CaseOptions
 from triage.console.status import PlainLines
 from triage.reductions.explained import Selection, waiting
 from triage.reports.by_name import Reporter
@@ -257,3 +261,33 @@ def test_what_a_known_issue_tells_by_its_words_is_named_as_it_is_met_and_reduced
     assert first.cluster == second.cluster
     set_aside(store, Selection(store, "ort").next(), REDUCED, {})
     assert Selection(store, "ort").next() is None
+
+
+def test_what_a_file_of_known_issues_tells_is_named_as_it_is_met(judge, tmp_path, monkeypatch):
+    own, shipped, case = tmp_path / "own.toml", tmp_path / "shipped.toml", clip_exception()
+    shipped.touch()
+    verdict = judge.verdict(case)
+    match = 'match = { outcome = "exception", message = "Unexpected data type.*" }'
+    own.write_text(f'[clip]\ntitle = "a clip"\npackage = "onnxruntime"\nissue = "https://a.b/1"\n{match}\n')
+
+    def tester(seeds: range, *_: object) -> list[OneTest]:
+        return [OneTest(seed, case.case_id, verdict, case=case) for seed in seeds]
+
+    @contextlib.contextmanager
+    def testers(*_: object, **__: object) -> Iterator[target_campaigns.Testers]:
+        yield target_campaigns.Testers([tester], "")
+
+    def met(known: str) -> str:
+        given = CaseOptions(seed=0), ORT, "hunt"
+        with (
+            Store(tmp_path / f"known{bool(known)}.db") as store,
+            target_campaigns.Fuzzer(store, *given, known=known) as fuzzer,
+        ):
+            (step,) = fuzzer.stretch(tests=1)
+        return step.failure.signature
+
+    monkeypatch.setattr(target_campaigns, "open_testers", testers)
+    monkeypatch.setattr(known_issues, "SHIPPED", shipped)
+    named = known_at_once(load_known(tmp_path / "none.db", str(own)), case, verdict, "")
+    assert met("") != named.digest
+    assert met(str(own)) == named.digest

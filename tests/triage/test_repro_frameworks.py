@@ -1,5 +1,7 @@
 """Scripts for TVM and torch: seen to exit with 1 on a real bug, and with 0 on a model without one."""
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -21,6 +23,7 @@ from triage.claims.claim import Claim, Expectation, expect
 from triage.projects import project_of
 from triage.repro.model_code import normal_form
 from triage.repro.script import write_script
+from triage.repro.short import is_at_a_glance, short_scripts, shows
 from triage.repro.source import source_of
 
 TOLERANCE = Tolerance(1e-2, 1e-3)
@@ -178,3 +181,57 @@ def test_a_script_for_tvm_runs_the_passes_of_its_case(program, tmp_path):
     (line,) = (line for line in script.splitlines() if "ForceNarrowIndexToInt32()" in line)
     done = run_script(script.replace(f"{line}\n", ""), tmp_path)
     assert done.returncode == 0, done.stdout
+
+
+def of_relu(backend: str, failing: Run) -> tuple[Case, Claim]:
+    made = model([("Relu", ["x"], ["y"])], {"x": (1, [2])}, {"y": (1, [2])})
+    case = Case("onnx", made.SerializeToString(), {"x": np.float32([-1, 2])}, Target(backend))
+    passing = Run(Config("none", backend="ort"), Status.OK, Phase.EXECUTE, {"y": np.float32([0, 2])})
+    outcome = Outcome.MISMATCH if failing.is_ok else Outcome.CRASH
+    told = Expectation(project_of(backend), outcome, failing, passing, kind="value")
+    return case, Claim(told, "t", TOLERANCE, seconds=60.0, memory=8 << 30)
+
+
+CONFIGS = {
+    "ort": Config("all", (("level", "all"),)),
+    "openvino": Config("f32", (("hint", "f32"),)),
+    "iree": Config("llvm-cpu O3", (("code", "llvm-cpu"), ("level", "O3"))),
+    "tvm": Config("default -O3", (("pipeline", "default"), ("opt-level", 3), ("executor", "bytecode"))),
+}
+
+
+@pytest.mark.parametrize("mode", ["code", "bytes", "beside"])
+@pytest.mark.parametrize("backend", CONFIGS)
+def test_a_script_defines_or_imports_every_name_that_it_uses(backend, mode, tmp_path):
+    wrong = Run(CONFIGS[backend], Status.OK, Phase.EXECUTE, {"y": np.float32([0, 0])})
+    script = write_script(*of_relu(backend, wrong), mode)
+    (tmp_path / "repro.py").write_text(script)
+    done = subprocess.run(
+        [sys.executable, "-m", "ruff", "check", "--isolated", "--select=F821", "repro.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+
+
+@needs("iree")
+@pytest.mark.parametrize("mode", ["code", "bytes", "beside"])
+def test_a_script_for_iree_compiles_a_model_however_it_gets_in(mode, tmp_path):
+    wrong = Run(CONFIGS["iree"], Status.OK, Phase.EXECUTE, {"y": np.float32([0, 0])})
+    case, claim = of_relu("iree", wrong)
+    (tmp_path / "model.onnx").write_bytes(case.program)
+    done = run_script(write_script(case, claim, mode), tmp_path)
+    assert "'expected' and 'llvm-cpu O3' give the same" in done.stdout
+
+
+def test_a_compiler_that_is_a_process_of_its_own_shows_its_death_by_what_is_printed():
+    died = Run(CONFIGS["iree"], Status.CRASH, Phase.IMPORT, signal="SIGSEGV")
+    case, claim = of_relu("iree", died)
+    written = short_scripts(case, claim, None)
+    assert is_at_a_glance(written.script)
+    assert "iree.compiler.compile_str(str(imported), extra_args=flags)" in written.script
+    assert shows(claim, written.dies)(1, "iree-compile\nError code: -11\n")
+    assert not shows(claim, written.dies)(1, "iree-compile\nError code: 1\n")
+    assert not shows(claim)(1, "iree-compile\nError code: -11\n")

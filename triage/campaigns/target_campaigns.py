@@ -86,8 +86,8 @@ class Fuzzer:
     """One fuzzing run in a store, in one stretch or several; a context manager.
 
     Without `--seed` it goes on where the last run on this target stopped, with what was learned. A sequence
-    of passes that the target asks for is every case's. With `native` the target's own code is
-    watched; `cluster` is where Ray runs the tests.
+    of passes that the target asks for is every case's. `known` is a file of more known issues. With `native`
+    the target's own code is watched; `cluster` is where Ray runs the tests.
     """
 
     def __init__(
@@ -99,6 +99,7 @@ class Fuzzer:
         plan: Plan = PLAN,
         avoided: tuple[KnownIssue, ...] = (),
         *,
+        known: str = "",
         native: bool = False,
         cluster: str = "",
     ) -> None:
@@ -117,7 +118,7 @@ class Fuzzer:
             legality=Legality(None, self._known_refusals(is_shard=plan.shard is not None)),
             beside=strategies_beside(target),
         )
-        self._avoided = avoided
+        self._avoided, self._known_file = avoided, known
         self._is_native = native
         self._cluster = cluster
         self.native: NativeCoverage | None = None
@@ -211,7 +212,7 @@ class Fuzzer:
     @cached_property
     def _known(self) -> tuple[KnownIssue, ...]:
         """The known issues, which are read when there is a failure."""
-        return load_known(self.store.path)
+        return load_known(self.store.path, self._known_file)
 
     def _made_again(self, seed: int) -> Case:
         """The case of a seed that was tested in another process."""

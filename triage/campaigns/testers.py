@@ -142,7 +142,7 @@ def open_testers(
             watch = stack.enter_context(closing(open_watch(target))) if native else None
             judge = stack.enter_context(options.judge(target, watch=watch))
             legality = legality_of(judge, plan)
-            test = _in_this_process(judge, replace(plan, legality=legality), issues)
+            test = in_this_process(judge, replace(plan, legality=legality), issues)
             yield Testers([test], judge.release, begun(watch), legality)
             return
         given = (options, target, plan, issues, native)
@@ -161,7 +161,8 @@ def begun(watch: Watch | None) -> Met | None:
     return Met(watch.ever(), watch.ever()[:0]) if watch else None
 
 
-def _in_this_process(judge: Judge, plan: Plan, issues: tuple[KnownIssue, ...]) -> Tester:
+def in_this_process(judge: Judge, plan: Plan, issues: tuple[KnownIssue, ...]) -> Tester:
+    """The tester of a judge; programs that could show one of the issues are not run."""
     take = judge.watch.take if judge.watch else lambda: None
     judged = avoiding(judgement(judge), chains(issues, judge.target.backend, judge.release))
 
@@ -300,7 +301,7 @@ def _serve(
         with options.judge(target, watch=watch) as judge:
             legality = legality_of(judge, plan)
             connection.send(("greeting", (judge.release, begun(watch), legality)))
-            test = _in_this_process(judge, replace(plan, legality=legality), issues)
+            test = in_this_process(judge, replace(plan, legality=legality), issues)
             lesson: CoverageSnapshot | None = None
             while True:
                 seeds, seconds, news = connection.recv()

@@ -138,7 +138,7 @@ def _hunt(
         settled = stack.enter_context(finite_source(plan, options))
         store = stack.enter_context(Store(options.database))
         page = stack.enter_context(serving(options.database, port, known)) if port is not None else None
-        fronts = [_front(stack, store, options, each, settled, *how) for each in chosen]
+        fronts = [_front(stack, store, options, each, settled, known, *how) for each in chosen]
         interrupted: KeyboardInterrupt | None = None
         with display(options.json) as shown:
             if page:
@@ -190,12 +190,15 @@ def _front(
     options: CaseOptions,
     target: Target,
     plan: Plan,
+    known: str,
     native: bool,
     cluster: str,
 ) -> TargetCampaign:
     from triage.campaigns.target_campaigns import Fuzzer, TargetCampaign
 
-    fuzzer = stack.enter_context(Fuzzer(store, options, target, "hunt", plan, native=native, cluster=cluster))
+    fuzzer = stack.enter_context(
+        Fuzzer(store, options, target, "hunt", plan, known=known, native=native, cluster=cluster)
+    )
     return TargetCampaign(store, fuzzer, stack.enter_context(options.judge(fuzzer.target)))
 
 

@@ -63,7 +63,8 @@ class ShortScript:
     program in the configuration of that label, and gives the list of its results. `compares` is the module
     whose arrays these are. With `holds` the expected values stand in the script as literals instead of being
     computed by the other configuration. `builds` is a package that only makes the program. `test` is the
-    template of a test as the project writes them, about an indented `body`.
+    template of a test as the project writes them, about an indented `body`. `dies` is a pattern of what it
+    prints where the compiler is a process of its own and dies of a signal.
     """
 
     imports: str
@@ -74,6 +75,7 @@ class ShortScript:
     holds: bool = False
     builds: str = ""
     test: str = ""
+    dies: str = ""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from oracles.verdict import Config, Phase, Run
-from triage.projects import ClaimedRun, Installing, Printed, Project, Runner, Words
+from triage.projects import ClaimedRun, Installing, Printed, Project, Runner, ShortScript, Words
 
 COMPILE = """\
 def compile_module(text, flags):
@@ -30,7 +30,6 @@ def compile_module(text, flags):
 
 IMPORT = """\
 def import_model(model):
-    import onnx
     from iree.compiler import ir
     from iree.compiler.extras import onnx_importer
 
@@ -83,13 +82,14 @@ def package_version():
     return metadata.version("iree-base-compiler")
 
 
+{% include "load_model.py.j2" %}
+
+
 def run(config, path):
     """In a process of its own: import, compile and run the model once, save the outputs."""
 {% include "limit_memory.py.j2" %}
-    import onnx
-
     try:
-        model = onnx.load_model_from_string(build_model())
+        model = load_model()
         dtypes = [np.dtype(onnx.helper.tensor_dtype_to_np_dtype(each)) for each in result_types(model)]
 {% if plain %}
         given = [(value.dtype.name, value) for value in build_inputs().values()]
@@ -168,6 +168,74 @@ def from_view(view, name):
 """Compiles the module that stands above it, and runs it."""
 
 
+RUN = """\
+def run(flags):
+    code = iree.compiler.compile_str({{ text }}, extra_args=flags)
+    results = rt.load_vm_flatbuffer(code, driver="local-sync").main({{ given }})
+    results = results if isinstance(results, tuple) else [results]
+"""
+"""What `iree-compile` and `iree-run-module` do."""
+
+DIES = r"Error code: -\d"
+"""What it says where `iree-compile`, which is a process of its own, dies of a signal."""
+
+UNSIGNED = """\
+    return [np.asarray(each).view(dtype) for each, dtype in zip(results, dtypes)]  # IREE's have no sign
+"""
+
+SHORT = ShortScript(
+    imports="""\
+import iree.compiler
+import iree.runtime as rt
+import numpy as np
+from iree.compiler import ir
+from iree.compiler.extras import onnx_importer
+""",
+    program="{{ code }}",
+    run="""\
+model = onnx.shape_inference.infer_shapes({{ model }}, data_prop=True)
+model.graph.name = "main"
+dtypes = [helper.tensor_dtype_to_np_dtype(each.type.tensor_type.elem_type) for each in model.graph.output]
+inputs = {{ inputs }}
+
+info = onnx_importer.ModelInfo(model)
+imported = info.create_module(context=ir.Context()).operation
+onnx_importer.NodeImporter.define_function(info.main_graph, imported).import_all()
+
+"""
+    + RUN.replace("{{ text }}", "str(imported)").replace("{{ given }}", "*inputs.values()")
+    + UNSIGNED,
+    call=lambda settings, label: f"run({settings['configs'][label]!r})",
+    holds=True,
+    dies=DIES,
+)
+"""Imports the model, compiles and runs it."""
+
+SHORT_OF_MODULES = ShortScript(
+    imports="""\
+import iree.compiler
+import iree.runtime as rt
+import numpy as np
+""",
+    run="""\
+inputs = [
+{% for line in source.inputs.splitlines() %}
+    {{ line }}
+{% endfor %}
+]
+
+"""
+    + RUN.replace("{{ text }}", "MODULE").replace("{{ given }}", "*inputs")
+    + """\
+    return [np.asarray(each) for each in results]
+""",
+    call=SHORT.call,
+    holds=True,
+    dies=DIES,
+)
+"""Compiles the module that stands above it, and runs it."""
+
+
 def _flags(config: Config, dialect: str) -> list[str]:
     return [
         "--iree-hal-target-device=local",
@@ -208,8 +276,10 @@ PROJECT = Project(
             "iree.compiler",
             PART,
             _settings,
+            imports=("import onnx",),
             formats=("onnx",),
             slow=5.0,
+            short=SHORT,
         ),
         Runner(
             ("iree-base-compiler", "iree-base-runtime"),
@@ -219,6 +289,7 @@ PROJECT = Project(
             printed=Printed(frozenset({"np", "inf", "nan", "MODULE"}), frozenset()),
             formats=("stablehlo",),
             slow=5.0,
+            short=SHORT_OF_MODULES,
         ),
     ),
     words=Words(_words, kind="", optimising=lambda config: "while it compiles the model"),

@@ -79,7 +79,7 @@ class Scripts:
         short = self._written_short.script
         self._missing = SHORT_TIMES if short and self._times == TIMES_IF_STEADY else 0
         self._first = self._begin(self._written(MODES[0]), times=self._times - self._missing)
-        self._short = self._begin(short, shows(self._claim), SHORT_TIMES) if short else None
+        self._short = self._begin(short, shows(self._claim, found.dies), SHORT_TIMES) if short else None
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -49,6 +49,7 @@ class ShortScripts:
 
     script: str = ""
     test: str = ""
+    dies: str = ""
 
 
 def short_scripts(case: Case, claim: Claim, source: Source | None) -> ShortScripts:
@@ -65,7 +66,8 @@ def short_scripts(case: Case, claim: Claim, source: Source | None) -> ShortScrip
     lines = script.splitlines()
     if len(lines) > MOST_LINES or max(map(len, lines)) > MOST_LINE:
         return ShortScripts()
-    return ShortScripts(script, parts.test(runner.short, name_of(case, expectation)))
+    test = parts.test(runner.short, name_of(case, expectation))
+    return ShortScripts(script, test, runner.short.dies)
 
 
 def name_of(case: Case, expectation: Expectation) -> str:
@@ -191,7 +193,7 @@ def _checked(case: Case, claim: Claim, short: ShortScript, settings: Mapping[str
         return f"try:\n    {failing}\nexcept Exception:\n    pass\nelse:\n    raise AssertionError({why})"
     if expectation.contradiction:
         return "\n".join([f"actual = {failing}", *_declared(case, expectation)])
-    remark = _remark(expectation)
+    remark = _remark(expectation, is_apart=bool(short.dies))
     expected = _expected(expectation, short, settings)
     if not expected:
         return f"{failing}{remark}"
@@ -218,13 +220,13 @@ def _declared(case: Case, expectation: Expectation) -> list[str]:
     return lines
 
 
-def _remark(expectation: Expectation) -> str:
-    """The event behind a call that does not give a result."""
+def _remark(expectation: Expectation, is_apart: bool) -> str:
+    """The event behind a call that does not give a result; a compiler apart raises its own exception."""
     run = expectation.failing
     if expectation.outcome is Outcome.CRASH:
         return f"  # dies of {signal_text(run)}"
     if expectation.outcome is Outcome.EXCEPTION:
-        error = "" if expectation.broken_rule else as_comment(run.error)
+        error = "" if expectation.broken_rule or is_apart else as_comment(run.error)
         return f"  # raises {error[:MOST_REMARK]}".rstrip()
     return ""
 
@@ -304,13 +306,13 @@ def _has_floats(outputs: Sequence[Value]) -> bool:
     return any(each is not None and each.dtype.kind not in "biuU" for each in tensors)
 
 
-def shows(claim: Claim) -> Callable[[int, str], bool]:
-    """The test of a short script's exit code and text for the claim."""
+def shows(claim: Claim, dies: str = "") -> Callable[[int, str], bool]:
+    """The test of a short script's exit code and text for the claim; `dies` as in `ShortScript`."""
     expectation = claim.expectation
 
     def is_shown(code: int, text: str) -> bool:
         if expectation.outcome is Outcome.CRASH:
-            return code < 0 or code > 128
+            return code < 0 or code > 128 or bool(dies and re.search(dies, text))
         wanted = "AssertionError"
         if expectation.outcome is Outcome.EXCEPTION:
             wanted = expectation.fragment or expectation.failing.error

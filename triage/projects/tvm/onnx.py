@@ -110,15 +110,7 @@ def package_version():
         return tvm.__version__
 
 
-def load_model():
-    built = build_model()
-{% if mode == "code" %}
-    return built
-{% elif mode == "bytes" %}
-    return onnx.load_model_from_string(built)
-{% else %}
-    return onnx.load(built)
-{% endif %}
+{% include "load_model.py.j2" %}
 
 
 """

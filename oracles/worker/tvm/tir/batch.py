@@ -31,14 +31,14 @@ def run_batch(
     inputs: dict[str, Any],
     settings: dict[str, Any],
     target: Any,
-    enter: Callable[[str], None],
+    enter: Callable[..., None],
 ) -> dict[str, Any]:
-    """The outputs of the programs that ran, by `number/name`, and the report of all."""
+    """The outputs of the programs that ran, by `number/name`, and the report; each is told as it begins."""
     items = json.loads(program)["batch"]
     reports: list[dict[str, Any]] = [{} for _ in items]
-    enter("optimise")
     prepared = {}
     for number, item in enumerate(items):
+        enter("optimise", number + 1)
         try:
             prepared[number] = prepare(item, number, settings, target, reports[number])
         except Exception as error:  # that program's own failure
@@ -47,6 +47,7 @@ def run_batch(
     outputs: dict[str, Any] = {}
 
     def call(number: int, compiled: Any) -> dict[str, Any]:
+        enter("execute", number + 1)
         function = next(iter(items[number]["document"]["functions"].values()))
         return called(compiled, function, given_to(number, inputs), None, None)
 
@@ -59,7 +60,6 @@ def run_batch(
     plain = {number: each for number, (each, _) in prepared.items()}
     for functions, way, run in ((plain, target, call), (watched, plainly, watched_call)):
         for numbers, library in compiled(functions, tuple(functions), way, reports):
-            enter("execute")
             outputs.update(each_called(numbers, library, run, reports))
             enter("codegen")
     outputs[REPORT] = np.array([json.dumps(reports)], dtype=object)
