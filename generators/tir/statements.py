@@ -208,12 +208,20 @@ def _over(frame: Frame, loops: Sequence[Var], shape: tuple[int, ...]) -> Frame:
 
 
 _EIGHT_BITS = (("float8_e4m3fn", "float32"), ("float8_e5m2", "float16"))
+_LARGEST = 448
+"""Of the eight-bit type of the smallest range."""
 _PACKED = (("int4", "int32"), ("uint4", "int32"), ("int4", "int8"))
 
 
 def _within(draws: RandomSource, value: Expr, dtype: str) -> Expr:
-    """A float that eight bits hold, mostly a normal one: TVM keeps no other, and shows nothing else then."""
-    size = Binary("min", Call("fabs", (value,), dtype), literal(400, dtype))
+    """A float that eight bits hold, mostly a normal one: TVM keeps no other, and shows nothing else then.
+
+    Half are made larger, so that many end at the type's largest number: that one is exact, and shows most.
+    """
+    size: Expr = Call("fabs", (value,), dtype)
+    if draws.chance(0.5):
+        size = Binary("mul", size, literal(draws.pick((16, 256)), dtype))
+    size = Binary("min", size, literal(_LARGEST, dtype))
     return size if draws.chance(0.1) else Binary("max", size, literal(0.125, dtype))
 
 

@@ -82,6 +82,41 @@ class Independent:
 
 
 @dataclass(slots=True)
+class Pipelined:
+    """A software pipeline: which statement of which round touched each cell, and whether it wrote.
+
+    TVM takes the annotation's word that its order of rounds and stages changes nothing.
+    """
+
+    stages: tuple[int, ...]
+    orders: tuple[int, ...]
+    iteration: int = 0
+    at: int = 0
+    touched: dict[tuple[Memory, int], set[tuple[int, int, bool]]] = field(default_factory=dict)
+
+    def note_read(self, memory: Memory, place: int) -> None:
+        """Undefined where what writes the cell before comes later in the pipeline."""
+        self._note(memory, place, writes=False)
+
+    def note_write(self, memory: Memory, place: int) -> None:
+        """Undefined where what touches the cell before comes later in the pipeline."""
+        self._note(memory, place, writes=True)
+
+    def keep(self, memory: Memory) -> None:
+        """Nothing: the cells hold on to their memory."""
+
+    def _note(self, memory: Memory, place: int, *, writes: bool) -> None:
+        before = self.touched.setdefault((memory, place), set())
+        now = self._when(self.iteration, self.at)
+        if any((wrote or writes) and self._when(round_, at) > now for round_, at, wrote in before):
+            raise Undefined("stages of a pipeline depend on each other")
+        before.add((self.iteration, self.at, writes))
+
+    def _when(self, iteration: int, at: int) -> tuple[int, int]:
+        return iteration + self.stages[at], self.orders[at]
+
+
+@dataclass(slots=True)
 class Declared:
     """The reads and writes that a block declared: by memory, boxes of places through a view."""
 
@@ -140,7 +175,7 @@ class State:
     noise: random.Random | None = None
     vars: dict[str, Any] = field(default_factory=dict)
     views: dict[str, View] = field(default_factory=dict)
-    loops: list[Independent] = field(default_factory=list)
+    loops: list[Independent | Pipelined] = field(default_factory=list)
     blocks: list[Declared] = field(default_factory=list)
     returned: Any = None
     is_rough: bool = False

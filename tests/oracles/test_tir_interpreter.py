@@ -3,6 +3,7 @@
 import json
 import math
 import random
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -320,3 +321,22 @@ def test_a_block_with_axes_uses_no_loop_around_it():
     for index, wrong in (("v", []), ("i", ["function main: block b uses the loop i around it"])):
         block = Block("b", (axis,), (), (), (Store("A", (Var(index),), Const(1)),))
         assert problems(Module({"main": Function((A,), (loop("serial", block),))})) == wrong
+
+
+@pytest.mark.parametrize(
+    ("reading", "orders", "is_defined"),
+    [
+        (I, [0, 1], True),  # what the first stage of the same round has written
+        (Binary("bitxor", I, Const(1)), [0, 1], False),  # and what that of the next round writes
+        (I, [1, 0], True),
+    ],
+)
+def test_stages_of_a_pipeline_may_not_depend_on_a_later_one(reading, orders, is_defined):
+    b = Buffer("B", (Const(8),), "int32")
+    first = Block("first", (), (), (), (Store("B", (I,), PLUS),))
+    second = Block("second", (), (), (), (Store("A", (I,), Load("B", (reading,), "int32")),))
+    notes = {"software_pipeline_stage": [0, 1], "software_pipeline_order": orders}
+    whole = Block("whole", (), (), (), (first, second))
+    module = Module({"main": Function((A, b), (replace(loop("serial", whole), annotations=notes),))})
+    found = interpret(module, {name: np.zeros(8, np.int32) for name in "AB"})
+    assert found.reason == ("" if is_defined else "stages of a pipeline depend on each other")
