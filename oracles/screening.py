@@ -58,7 +58,8 @@ def _looked(executor: Executor, cases: Mapping[int, Case], config: Config) -> di
     (run,) = executor.run(job)
     if run.is_ok:
         return _screened(numbers, config, run)
-    killer, middle = run.program, len(numbers) // 2
+    # A program that writes where it should not may have written over which one was running.
+    killer, middle = run.program if run.program <= len(numbers) else 0, len(numbers) // 2
     if not killer and (len(numbers) == 1 or run.status in (Status.TIMEOUT, Status.OUT_OF_MEMORY)):
         return {}
     parts = (numbers[: killer - 1], numbers[killer:]) if killer else (numbers[:middle], numbers[middle:])

@@ -28,7 +28,6 @@ KILLS = int(os.environ.get("CRUX_KILLS", "200"))
 SEED = int(os.environ.get("CRUX_KILLS_SEED", "1"))
 CRUX = [sys.executable, "-m", "triage.cli"]
 ROLES = ("main", "launcher", "worker")
-FAILED_BY_KILL = (-9, 3)
 
 
 def division() -> Case:

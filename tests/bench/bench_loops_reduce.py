@@ -1,13 +1,11 @@
 """Measurement: ten wrong passes of our own in functions of 200 statements and sequences of 20 passes."""
 
-import importlib
 import time
 
 import pytest
 
 from corpus.target import Target
 from corpus.tir.walk import statements
-from oracles.backends import backends
 from oracles.judge import Judge
 from reducer.api import reduce_case
 from reducer.course import Options
@@ -16,12 +14,6 @@ from tests.bench.planted_loops import MARKING, WRONG
 from tests.bench.planted_loops_cases import planted_case
 
 pytestmark = pytest.mark.bench
-
-
-@pytest.fixture(autouse=True)
-def planted(monkeypatch):
-    module = importlib.import_module("tests.bench.planted_loops")
-    monkeypatch.setitem(backends(), "planted_loops", module.backend())
 
 
 @pytest.fixture
@@ -42,9 +34,9 @@ def asked(monkeypatch):
 
 
 @pytest.mark.timeout(0)
-def test_planted_passes_over_loops(capsys, tmp_path, asked):
+def test_planted_passes_over_loops(capsys, tmp_path, asked, plant):
     rows = []
-    with Judge(Target("planted_loops"), format="tir") as judge:
+    with Judge(Target(plant("planted_loops")), format="tir") as judge:
         judge.verdict(planted_case("OtherBase", rounds=2))  # the start of TVM counts for no reduction
         for name in WRONG:
             case = planted_case(name)
@@ -58,13 +50,8 @@ def test_planted_passes_over_loops(capsys, tmp_path, asked):
             each = 1000 * sum(asked) / len(asked), 1000 * cpu / result.checks
             rows.append((name, case.measure.nodes, left, exact, result.checks, *each))
     with capsys.disabled():
-        print(
-            "\n| wrong pass | statements | left | only its passes | checks | ms CPU a question | all told |"
-        )
+        print("\n| wrong pass | statements | left | only its passes | checks | ms a question | all told |")
         print("|---|---|---|---|---|---|---|")
         for row in rows:
-            print(
-                "| "
-                + " | ".join(f"{each:.0f}" if isinstance(each, float) else str(each) for each in row)
-                + " |"
-            )
+            cells = (f"{each:.0f}" if isinstance(each, float) else str(each) for each in row)
+            print(f"| {' | '.join(cells)} |")

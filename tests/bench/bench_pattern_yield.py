@@ -5,46 +5,26 @@ and optimising. For TVM: `bench_relax.py`.
 """
 
 import os
-import time
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
+from itertools import chain
 
 import onnx
 import pytest
 
-from corpus.case import Case, Remark
+from corpus.case import Remark
 from corpus.onnx.graph import walk_nodes
 from corpus.target import Target
-from generators.feedback import FeedbackSchedule
-from generators.fuzz import judge_cases, lesson_of
-from generators.mixture import DrawnCase, Plan, make_tests
+from generators.mixture import Plan
 from generators.mutations.modes import Mode
 from generators.seeds import BLOCK
 from oracles.judge import Judge
 from oracles.probes.record import Firing
-from oracles.verdict import Outcome, Phase, Verdict
-from triage.campaigns.testers import asker_of
+from tests.helpers.campaigns import taught
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(3000)]
 
-ROOT = Path(__file__).parents[2]
-DOCUMENTED = ROOT / "tests" / "documented"
 PROGRAMS = int(os.environ.get("CRUX_BENCH_PROGRAMS", "320"))
 SEED = 8_100_000
-PASS = Verdict(Outcome.PASS, Phase.COMPARE, "")
-
-
-def taught_cases(plan: Plan, judge: Judge) -> Iterator[Case]:
-    """The cases of a campaign that learns which passes fire; its epochs are those of any campaign."""
-    course, fired = FeedbackSchedule(), asker_of(judge)
-    for block in range(PROGRAMS // BLOCK):
-        lesson = course.lesson(block)
-        seeds = range(SEED + block * BLOCK, SEED + (block + 1) * BLOCK)
-        drawn: list[DrawnCase] = list(make_tests(plan, seeds, lesson))
-        yield from (each.case for each in drawn)
-        tests = judge_cases(drawn, lambda case, thorough: PASS, 600, fired=fired, known=lesson.pool.seen)
-        course.add(block, lesson_of(list(tests)))
 
 
 class Yield:
@@ -73,10 +53,9 @@ def measure(plan: Plan, judge: Judge, firing: Firing) -> Yield:
     """Grow, optimise with the log, and ask once more without each pass that fired what is then different."""
     found, told = Yield(), judge.backend.passes
     assert told is not None
-    level, cases = judge.executor.configs[1], taught_cases(plan, judge)
-    before = time.process_time()
-    for case in cases:
-        found.cpu += time.process_time() - before
+    level, blocks = judge.executor.configs[1], list(taught(plan, judge, PROGRAMS // BLOCK, SEED))
+    found.cpu = sum(spent for _, spent in blocks)
+    for case in chain.from_iterable(cases for cases, _ in blocks):
         (run,) = judge.executor.runs(case, (level,), collect_log=True)
         found.cpu += run.cpu_seconds
         found.programs += 1
@@ -93,7 +72,6 @@ def measure(plan: Plan, judge: Judge, firing: Firing) -> Yield:
             if less is not None:
                 gone, come = kinds(less) - kinds(whole), kinds(whole) - kinds(less)
                 found.effects.add((name, frozenset(gone), frozenset(come)))
-        before = time.process_time()
     return found
 
 

@@ -3,14 +3,11 @@
 Each failing program is reduced, named and put into a database as any failure is. See BENCHMARKS.md.
 """
 
-import importlib
 from collections import Counter, defaultdict
-from pathlib import Path
 
 import pytest
 
 from corpus.target import Target
-from oracles.backends import backends
 from oracles.judge import Judge
 from reducer.api import reduce_case
 from reducer.course import Options
@@ -25,15 +22,10 @@ SEEDS = 6
 TARGET = Target("planted")
 
 
-@pytest.fixture(autouse=True)
-def planted(monkeypatch):
-    monkeypatch.setenv("CRUX_SANDBOX_SHOWS", str(Path(__file__).parent))  # where the compiler stands
-    monkeypatch.setitem(backends(), "planted", importlib.import_module("tests.bench.planted").backend())
-
-
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("knows_passes", [True, False], ids=["passes known", "passes unknown"])
-def test_clusters_of_planted_faults(capsys, tmp_path, knows_passes):
+def test_clusters_of_planted_faults(capsys, tmp_path, knows_passes, plant):
+    plant("planted")
     labels, found, names = {}, {}, {}
     with Judge(TARGET) as judge, Store(tmp_path / "crux.db") as store:
         for fault, fragment in FRAGMENTS.items():

@@ -4,10 +4,8 @@ Each is put into programs of three sizes; it is caught if all three verdicts nam
 The sound programs must pass; of `CRUX_BENCH_PROGRAMS` (300) fresh ones those are counted that name memory.
 """
 
-import importlib
 import os
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
@@ -18,7 +16,6 @@ from corpus.tir.program import make_inputs
 from corpus.tir.tree import Alloc, For, Function, Module, Store
 from corpus.tir.values import Binary, Buffer, Const, Var, literal
 from generators.mixture import Plan, make_cases
-from oracles.backends import backends, find_backend
 from oracles.judge import Judge
 from oracles.probes.memory import with_misuse
 from oracles.verdict import Mark, Outcome, Verdict
@@ -51,17 +48,12 @@ def is_told(verdict: Verdict) -> bool:
 
 
 @pytest.mark.timeout(0)
-def test_planted_accesses_are_told_and_sound_ones_pass(capsys, monkeypatch):
-    module = importlib.import_module("tests.bench.planted_pipeline")
-    monkeypatch.setenv("CRUX_SANDBOX_SHOWS", str(Path(__file__).parents[2]))
+def test_planted_accesses_are_told_and_sound_ones_pass(capsys, plant):
     rows = []
     for name in MISUSES:
-        monkeypatch.setitem(backends(), module.NAME, module.backend(name))
-        find_backend.cache_clear()
-        with Judge(Target(module.NAME), format="tir") as judge:
+        with Judge(Target(plant("planted_pipeline", name)), format="tir") as judge:
             told = [with_misuse(judge.executor, case, judge.verdict(case)) for case in map(sound, SIZES)]
         rows.append((name, sum(map(is_told, told)), told[1].title))
-    find_backend.cache_clear()
     found = Counter[str]()
     with Judge(Target("tvm"), format="tir") as judge:
         assert all(judge.verdict(sound(size)).outcome is Outcome.PASS for size in SIZES)

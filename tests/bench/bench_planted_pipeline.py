@@ -5,11 +5,9 @@ seconds of this process and its workers, from each of `CRUX_BENCH_SEEDS` (1) see
 without the rewrite passes the same case; to ask that is not counted. `CRUX_BENCH_KINDS` names some kinds.
 """
 
-import importlib
 import os
 import statistics
 import time
-from pathlib import Path
 
 import pytest
 
@@ -17,7 +15,6 @@ from corpus.case import Case
 from corpus.target import Target
 from generators.fuzz import fuzz, judge_cases
 from generators.mixture import Plan, make_tests
-from oracles.backends import backends, find_backend
 from oracles.judge import Judge
 from oracles.verdict import Outcome, Verdict
 from tests.helpers.campaigns import Remembering
@@ -79,15 +76,12 @@ class Hunt:
 
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("kind", KINDS)
-def test_seconds_until_a_wrong_rewrite_is_found(kind, capsys, monkeypatch):
-    module = importlib.import_module("tests.bench.planted_pipeline")
-    monkeypatch.setitem(backends(), module.NAME, module.backend(TWELVE[kind]))
-    monkeypatch.setenv("CRUX_SANDBOX_SHOWS", str(Path(__file__).parents[2]))  # where the rewrites stand
-    find_backend.cache_clear()
+def test_seconds_until_a_wrong_rewrite_is_found(kind, capsys, plant):
+    target = Target(plant("planted_pipeline", TWELVE[kind]))
     spent, tests = [], []
     with Judge(Target("tvm"), format="tir") as plain:
         for seed in range(FIRST, FIRST + SEEDS):
-            with Judge(Target(module.NAME), format="tir") as judge:
+            with Judge(target, format="tir") as judge:
                 hunt = Hunt(judge, plain)
                 found = hunt.run(seed)
                 spent += [hunt.seconds] if found else []
@@ -97,4 +91,3 @@ def test_seconds_until_a_wrong_rewrite_is_found(kind, capsys, monkeypatch):
         print(
             f"\n| {kind} | {len(spent)} of {SEEDS} | {middle} CPU s | {statistics.median(tests):.0f} tests |"
         )
-    find_backend.cache_clear()

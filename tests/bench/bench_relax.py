@@ -22,15 +22,12 @@ import pytest
 
 from corpus.case import Case, Remark
 from corpus.target import Target
-from generators.feedback import FeedbackSchedule
-from generators.fuzz import judge_cases, lesson_of
 from generators.mixture import Plan, make_tests
 from generators.mutations.modes import Mode
 from generators.seeds import BLOCK
 from oracles.judge import Judge
-from oracles.verdict import Outcome, Phase, Verdict
 from tests.bench import nnsmith
-from triage.campaigns.testers import asker_of
+from tests.helpers.campaigns import taught
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(3000)]
 
@@ -41,7 +38,6 @@ NODES, SEED, STRIDE = 10, 8_300_000, 10
 """Every tenth program is looked at: the strategies of `mixed` come in blocks of seeds."""
 LONG = 25
 """Bindings of a typed program that holds as many calls as an imported one of `NODES` nodes."""
-PASS = Verdict(Outcome.PASS, Phase.COMPARE, "")
 
 
 @dataclass
@@ -119,19 +115,11 @@ def line_of(made: Made) -> str:
 
 def of_high_order() -> Made:
     """Programs of a campaign that learns which passes fire together."""
-    plan, cases = Plan("relax_high_order", Mode.STRICT, nodes=NODES, sequences=False), list[Case]()
+    plan = Plan("relax_high_order", Mode.STRICT, nodes=NODES, sequences=False)
     with Judge(Target("tvm")) as judge:
-        course, ask = FeedbackSchedule(), asker_of(judge)
-        spent = 0.0
-        for block in range(-(-COUNT // BLOCK)):
-            lesson = course.lesson(block)
-            before = time.process_time()
-            drawn = list(make_tests(plan, range(SEED + block * BLOCK, SEED + (block + 1) * BLOCK), lesson))
-            spent += time.process_time() - before
-            cases += [each.case for each in drawn]
-            tests = judge_cases(drawn, lambda case, thorough: PASS, 600, fired=ask, known=lesson.pool.seen)
-            course.add(block, lesson_of(list(tests)))
-    return Made("relax_high_order", cases[:COUNT], spent / len(cases))
+        blocks = list(taught(plan, judge, -(-COUNT // BLOCK), SEED))
+    cases = [case for cases, _ in blocks for case in cases]
+    return Made("relax_high_order", cases[:COUNT], sum(spent for _, spent in blocks) / len(cases))
 
 
 def of_patterns(name: str, source: Path | None = None) -> Made:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -61,6 +62,27 @@ def needs(package: str) -> pytest.MarkDecorator:
 def hear_interrupts() -> None:
     """What a shell starts in the background ignores Ctrl-C, and so would what it starts."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def on_a_terminal(*command: str, cwd: Path, **environment: str) -> tuple[str, float]:
+    """What a command writes to a terminal, and its longest silence."""
+    number, terminal = pty.fork()
+    if number == 0:
+        os.chdir(cwd)
+        os.environ.pop("NO_COLOR", None)
+        os.environ.update({"TERM": "xterm", **environment})
+        os.execv(command[0], command)
+    text, silences, last = b"", [0.0], time.monotonic()
+    while True:
+        try:
+            more = os.read(terminal, 1 << 16)
+        except OSError:  # it has ended
+            break
+        silences.append(time.monotonic() - last)
+        last, text = time.monotonic(), text + more
+    os.waitpid(number, 0)
+    os.close(terminal)
+    return text.decode(errors="replace"), max(silences)
 
 
 def waited_for(condition: Callable[[], object], seconds: float = 600.0) -> bool:

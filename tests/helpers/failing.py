@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
@@ -11,8 +13,10 @@ from corpus.tir.document import to_bytes
 from corpus.tir.tree import Function, Module, Store
 from corpus.tir.values import Binary, Buffer, Const, Load
 from oracles.verdict import Config, Outcome, Phase, Run, Status, Symptom, Verdict
+from tests.helpers.models import case_of
 
 ORT = Target("ort")
+on_ort = partial(case_of, target=ORT)
 
 
 def model(nodes, inputs, outputs, constants=None, opset=17) -> ModelProto:

@@ -28,7 +28,6 @@ from oracles.rules.failures import hang
 from oracles.sandbox import processes
 from oracles.sandbox.executor import configs_of
 from oracles.verdict import Config, Limits, Outcome, Phase, Run, Status, Verdict
-from tests.helpers.failing import model
 from tests.helpers.models import case_of as case
 from tests.helpers.models import model_of
 
@@ -258,9 +257,8 @@ TARGET = Target("inductor")
 @pytest.fixture(scope="module")
 def chain() -> Case:
     pytest.importorskip("torch")
-    nodes = [("Tanh", ["x"], ["a"]), ("MatMul", ["a", "x"], ["b"]), ("Softmax", ["b"], ["y"])]
-    graph = model(nodes, {"x": (1, [4, 4])}, {"y": (1, [4, 4])})
-    return Case("onnx", graph.SerializeToString(), {"x": np.eye(4, dtype=np.float32)}, TARGET)
+    text = "g (float[4,4] x) => (float[4,4] y) { a = Tanh (x) b = MatMul (a, x) y = Softmax (b) }"
+    return case(text, target=TARGET, x=np.eye(4, dtype=np.float32))
 
 
 def compiled(case: Case) -> Run:

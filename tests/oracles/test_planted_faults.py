@@ -16,9 +16,9 @@ from onnx import TensorProto, helper, numpy_helper
 from corpus.case import Case
 from corpus.load import open_case
 from corpus.target import Target
-from corpus.values import Value
 from oracles.judge import Judge
 from oracles.verdict import Outcome, Verdict
+from tests.helpers.failing import on_ort
 from tests.helpers.planting import Change, plant_fault, reversed_operands
 
 
@@ -38,11 +38,7 @@ def other_axis(node: onnx.NodeProto) -> None:
     node.attribute.append(helper.make_attribute("axis", 0))
 
 
-def case_of(text: str, **inputs: Value) -> Case:
-    model = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : 20, "ai.onnx.ml" : 3]> {text}')
-    return Case("onnx", model.SerializeToString(), inputs, Target("ort"))
-
-
+case_of = partial(on_ort, opset=20, ir=9, domains="ai.onnx.ml")
 DRAWS = np.random.default_rng(3)
 PLAIN = DRAWS.standard_normal((4, 6)).astype(np.float32)
 QUANTISED = (

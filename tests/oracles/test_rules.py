@@ -30,6 +30,7 @@ from oracles.sandbox.sandbox import Job
 from oracles.verdict import AGREEMENT, REFUSAL, SURVIVAL, Config, Outcome, Phase, Run, Status, Verdict
 from reducer.api import reduce_case
 from reducer.course import Options
+from tests.helpers.failing import ORT, on_ort
 
 CASE = Case("onnx", b"", {})
 
@@ -150,7 +151,6 @@ def test_another_result_on_every_run_is_a_mismatch_of_the_baseline():
 # Declared against actual: a result of another shape than its operator fixes is found where it arises
 
 F = np.float32
-ORT = Target("ort")
 EMPTY = np.zeros((0, 4), F)
 SHOWN = {
     "refused further down": "t = ReduceSumSquare<keepdims = 1>(x, a) y = Reshape(t, s)",
@@ -173,8 +173,7 @@ def case_of(nodes: str, x: np.ndarray, output: str = "y") -> Case:
     shape = ",".join(map(str, x.shape))
     constants = "<int64[1] a = {-2}, int64[1] b = {-1}, int64[2] s = {2, 2}, float r = {1.0}>"
     graph = f"g (float[{shape}] x) => ({output}) {constants} {{ {nodes} }}"
-    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 18]> {graph}')
-    return Case("onnx", model.SerializeToString(), {"x": x}, ORT)
+    return on_ort(graph, opset=18, x=x)
 
 
 def alone() -> Case:
@@ -206,8 +205,7 @@ def test_axes_that_flow_in_fix_a_shape_too(judge):
         "g (float[0,4] x, int64[1] a) => (y) <int64[2] s = {2, 2}>"
         " { t = ReduceSumSquare<keepdims = 1>(x, a) y = Reshape(t, s) }"
     )
-    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 18]> {graph}')
-    case = Case("onnx", model.SerializeToString(), {"x": EMPTY, "a": np.array([-2])}, ORT)
+    case = on_ort(graph, opset=18, x=EMPTY, a=np.array([-2]))
     assert str(judge.verdict(case).symptom) == "mismatch | compare | shape | Reduction | un-optimised"
 
 

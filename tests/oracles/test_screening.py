@@ -19,13 +19,14 @@ WAYS = (Config("plain", (("passes", ()),)), Config("default"))
 class Noting(Executor):
     """An executor that notes how many programs each job has.
 
-    With `silent` the process of a job that holds a program with that pass dies, at none of its programs.
+    With `silent` the process of a job that holds a program with that pass dies, at none of its programs or,
+    as the memory that it leaves says, at `program`.
     """
 
-    def __init__(self, silent: str = "") -> None:
+    def __init__(self, silent: str = "", program: int = 0) -> None:
         super().__init__(Target("tvm"), format="tir", limits=Limits())
         self.sizes: list[int] = []
-        self.silent = silent
+        self.silent, self.program = silent, program
 
     def run(self, job: Job, *, fresh: bool = False) -> tuple[Run, ...]:
         batch = json.loads(job.program)["batch"]
@@ -34,7 +35,7 @@ class Noting(Executor):
             return super().run(job, fresh=fresh)
         (config,) = job.configs
         if any(self.silent in each["passes"] for each in batch):
-            return (Run(config, Status.CRASH, Phase.CODEGEN),)
+            return (Run(config, Status.CRASH, Phase.CODEGEN, program=self.program),)
         told = np.array([json.dumps([{}] * len(batch))], dtype=object)
         return (Run(config, Status.OK, Phase.EXECUTE, {REPORT: told}),)
 
@@ -64,9 +65,10 @@ def test_two_that_end_the_process_hide_nothing():
     assert [number for number, look in enumerate(together) if look is None] == [0, 5, 10]
 
 
-def test_where_the_process_dies_at_none_of_them_halves_find_it():
+@pytest.mark.parametrize("program", [0, 9, 2**32 - 1])
+def test_where_the_process_dies_at_none_of_them_halves_find_it(program):
     cases = [quotient(1).with_passes(("DiesInLlvm",) if number == 6 else ()) for number in range(8)]
-    executor = Noting("DiesInLlvm")
+    executor = Noting("DiesInLlvm", program)
     try:
         looks = screen(executor, cases, WAYS)
     finally:

@@ -3,9 +3,7 @@
 from collections import Counter
 
 import numpy as np
-import onnx
 import pytest
-from onnx import parser
 
 from corpus.case import Case
 from corpus.errors import UserError
@@ -19,13 +17,7 @@ from oracles.numerics.compare import Tolerance
 from oracles.probes.wrong_side import RUNNER, WRITTEN, is_exported, say_whose
 from oracles.sandbox.executor import configs_of
 from oracles.verdict import Config, Mark, Outcome, Phase, Run, Status, Verdict
-
-HEADER = '<ir_version: 8, opset_import: ["" : 17]>'
-
-
-def case(text: str, **inputs: object) -> Case:
-    model: onnx.ModelProto = parser.parse_model(f"{HEADER} {text}")
-    return Case("onnx", model.SerializeToString(), {name: np.asarray(each) for name, each in inputs.items()})
+from tests.helpers.models import case_of as case
 
 
 def test_eager_torch_comes_first_and_an_exporter_can_be_chosen():

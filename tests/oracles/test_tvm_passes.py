@@ -6,10 +6,10 @@ import random
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
 
 from corpus.case import Case
@@ -39,6 +39,7 @@ from oracles.worker.tvm.passes import (
 from reducer.api import reduce_case
 from reducer.course import Options
 from reducer.pass_sets import find_pass_set
+from tests.helpers.models import case_of as on_any_target
 
 ROOT = Path(__file__).parents[2]
 
@@ -65,10 +66,11 @@ print(json.dumps(broken))
 """
 
 
+on_tvm = partial(on_any_target, target=Target("tvm"))
+
+
 def case_of(*passes: str) -> Case:
-    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {MODEL}')
-    inputs = {"x": np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4)}
-    return Case("onnx", model.SerializeToString(), inputs, Target("tvm")).with_passes(passes)
+    return on_tvm(MODEL, x=np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4)).with_passes(passes)
 
 
 @pytest.fixture(scope="module")
@@ -263,11 +265,8 @@ def test_the_passes_of_a_sequence_that_a_failure_takes_are_named_and_left(judge,
         "tirx.UnrollLoop",
         "tirx.ForceNarrowIndexToInt32",
     )
-    model = onnx.parser.parse_model(
-        '<ir_version: 8, opset_import: ["" : 17]> g (int64[2] x) => (int64[2] y) { a = Neg(x) y = Abs(a) }'
-    )
-    inputs = {"x": np.ones(2, np.int64)}
-    case = Case("onnx", model.SerializeToString(), inputs, Target("tvm")).with_passes(passes)
+    text = "g (int64[2] x) => (int64[2] y) { a = Neg(x) y = Abs(a) }"
+    case = on_tvm(text, x=np.ones(2, np.int64)).with_passes(passes)
     verdict = judge.verdict(case)
     if not verdict.is_bug:
         pytest.skip("the installed TVM does not show the failure")
@@ -306,9 +305,8 @@ WITH_BIAS = """g (float[2, 4] x, float[2] b) => (float[2, 2] y) {
     "name", ["LiftTransformParams", "Gradient", "UpdateVDevice", "FuseOpsByPattern:matmul+add"]
 )
 def test_a_prepared_pass_changes_the_module_and_not_what_main_gives(judge, name):
-    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {WITH_BIAS}')
-    inputs = {"x": np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4), "b": np.float32([1, -2])}
-    case = Case("onnx", model.SerializeToString(), inputs, Target("tvm")).with_passes((name,))
+    x = np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4)
+    case = on_tvm(WITH_BIAS, x=x, b=np.float32([1, -2])).with_passes((name,))
     (run,) = judge.runs(case, judge.configs[1:2], collect_log=True)
     assert judge.verdict(case).outcome is Outcome.PASS
     assert name.partition(":")[0] in tvm_log.fired(run)

@@ -5,7 +5,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -88,19 +87,16 @@ def subject_of(*body: Stmt) -> TirSubject:
     return TirSubject.of(Case("tir", to_bytes(module), make_inputs(module, 1)), module)
 
 
-def found_by(name: str, subject: TirSubject, still_fails: Callable[[TirSubject], bool]) -> TirSubject:
+def found_by(name: str, subject: TirSubject, still_fails: Callable[[TirSubject | None], bool]) -> TirSubject:
     """What a move makes of a subject where this says which candidates still fail."""
     move: Move = next(each for each in all_moves(TirSubject) if each.name == name)
-    result = ended(
-        move.search(subject, Hints()),
-        lambda proposal: (candidate := proposal()) is not None and still_fails(candidate),
-    )
+    result = ended(move.search(subject, Hints()), lambda proposal: still_fails(proposal()))
     assert result.is_valid
     return result
 
 
-def holds(text: str) -> Callable[[TirSubject], bool]:
-    return lambda subject: text in subject.document.decode()
+def holds(text: str) -> Callable[[TirSubject | GraphSubject | None], bool]:
+    return lambda subject: subject is not None and text in subject.document.decode()
 
 
 SUM = Binary("add", load("A"), ONE)
@@ -389,19 +385,9 @@ def smallest(start: GraphSubject, wanted: str) -> GraphSubject:
     while before is not best:
         before = best
         for move in moves:
-            found = _driven(move.search(best, Hints()), wanted)
+            found = ended(move.search(best, Hints()), lambda proposal: holds(wanted)(proposal()))
             best = found if size(found) < size(best) else best
     return best
-
-
-def _driven(search: Any, wanted: str) -> Any:
-    try:
-        proposal = next(search)
-        while True:
-            candidate = proposal()
-            proposal = search.send(candidate is not None and wanted in candidate.document.decode())
-    except StopIteration as end:
-        return end.value
 
 
 def test_a_primfunc_shrinks_and_its_call_with_it():

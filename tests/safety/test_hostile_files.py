@@ -278,6 +278,12 @@ def inputs() -> Iterator[Entry]:
             archive.writestr("x.npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + data)
         return file.getvalue()
 
+    def array(descr: str, shape: str, data: bytes = b"") -> bytes:
+        return raw(f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}\n".encode(), data)
+
+    sides = [helper.make_tensor_value_info(name, TensorProto.STRING, [2]) for name in "xy"]
+    node = helper.make_node("Identity", ["x"], ["y"])
+    texts = model(node, inputs=sides[:1], outputs=sides[1:]).SerializeToString()
     found = {
         "objects": npz(x=np.array([print, 1], object)),
         "another dtype": npz(x=np.ones(2)),
@@ -306,9 +312,24 @@ def inputs() -> Iterator[Entry]:
         "a claim": raw(b"{'descr': '<f4', 'fortran_order': False, 'shape': (1000, 1000), }", bytes(24)),
         "no header": raw(b""),
         "a deep header": raw(b"(" * 9000),
+        "70 dims": array("'<f4'", str((1,) * 70), bytes(4)),
+        "33 dims": array("'<f4'", str((1,) * 33), bytes(4)),
+        "a bool as a dim": array("'<f4'", "(True, 2)", bytes(8)),
+        "wide floats": array("'<f16'", "(2,)", bytes(32)),
+        "bytes": array("'|S1'", "(2,)", bytes(2)),
+        "void": array("'|V0'", "(2,)"),
     }
     for name, content in found.items():
         yield f"inputs.npz with {name}", REFUSED, case_with(inputs_npz=content)
+    for name, content in {
+        "text of no width": array("'<U0'", f"({1 << 62},)"),
+        "beyond the last character": array("'<U1'", "(2,)", b"\xff\xff\xff\x7f" * 2),
+        "half a character": array("'<U1'", "(2,)", b"\x00\xd8\x00\x00" * 2),
+        "big-endian text": array("'>U1'", "(2,)", b"\x00\x11\x00\x00" * 2),
+    }.items():
+        yield f"text inputs with {name}", REFUSED, case_with(model_onnx=texts, inputs_npz=content)
+    empty = array("'<U0'", "(2,)")
+    yield "text inputs of no width", OPENS, case_with(model_onnx=texts, inputs_npz=empty)
 
 
 # Graph programs

@@ -1,13 +1,11 @@
 """Every file is read within bounds; what it spells is parsed into what is expected, or refused in a line."""
 
 import ast
-import io
 import json
 import os
 import re
 import shutil
 import threading
-import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -24,7 +22,7 @@ from corpus.errors import UserError
 from corpus.reading import Fields, Text, held_to, read_bytes, read_json, read_toml, unpack
 from generators.feedback import LESSON
 from tests.helpers.failing import division_crash, verdict
-from tests.helpers.models import relu, write
+from tests.helpers.models import relu
 from tests.helpers.sources import sources
 from triage.bugs.failures import record_failure
 from triage.bugs.history import history_of_folder
@@ -169,48 +167,6 @@ def test_a_member_is_of_its_type_or_refused(name):
         text = found.get("t", "")
         assert text.isprintable()
         assert len(text) <= 1 << 20
-
-
-def npz(members: dict[str, bytes]) -> bytes:
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
-        for name, content in members.items():
-            archive.writestr(f"{name}.npy", content)
-    return packed.getvalue()
-
-
-def npy(descr: str, shape: str, data: bytes) -> bytes:
-    header = f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}\n".encode()
-    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + data
-
-
-ARRAYS = {
-    "text of no width": npy("'<U0'", "(1 << 62,)".replace("1 << 62", str(1 << 62)), b""),
-    "text of no width, small": npy("'<U0'", "(2, 3)", b""),
-    "beyond the last character": npy("'<U1'", "(2, 3)", b"\xff\xff\xff\x7f" * 6),
-    "half a character": npy("'<U1'", "(2, 3)", b"\x00\xd8\x00\x00" * 6),
-    "big-endian text": npy("'>U1'", "(2, 3)", b"\x00\x11\x00\x00" * 6),
-    "dates": npy("'<M8[s]'", "(2, 3)", bytes(48)),
-    "records": npy("[('a', '<f4')]", "(2, 3)", bytes(24)),
-    "bytes": npy("'|S1'", "(2, 3)", bytes(6)),
-    "void": npy("'|V0'", "(2, 3)", b""),
-    "70 dims": npy("'<f4'", str((1,) * 70), bytes(4)),
-    "33 dims": npy("'<f4'", str((1,) * 33), bytes(4)),
-    "a bool as a dim": npy("'<f4'", "(True, 6)", bytes(24)),
-    "wide floats": npy("'<f16'", "(2, 3)", bytes(96)),
-}
-
-
-@pytest.mark.parametrize("name", ARRAYS)
-@pytest.mark.parametrize("element", [1, 8])
-def test_an_array_that_is_none_is_refused(tmp_path, name, element, capsys):
-    model = relu((2, 3), element)
-    model.graph.node[0].op_type = "Identity"
-    write(tmp_path, model)
-    (tmp_path / "inputs.npz").write_bytes(npz({"x": ARRAYS[name]}))
-    is_text = element == 8 and name == "text of no width, small"
-    assert run(["check", str(tmp_path)]) == (0 if is_text else 2)
-    assert is_text or "inputs.npz: " in capsys.readouterr().err
 
 
 def declared(element: int, rank: int) -> onnx.ModelProto:

@@ -70,7 +70,13 @@ def test_every_change_is_found_between_neighbours_where_no_run_is_shorter_than_t
 
 
 @pytest.mark.parametrize(
-    ("row", "asked_at_most"), [("....??xxxx", 10), ("??????????????????......xxxxxx", 18), ("??????", 6)]
+    ("row", "asked_at_most"),
+    [
+        ("....??xxxx", 10),
+        ("??????????????????......xxxxxx", 18),
+        ("......xxxxxx??????????????????", 18),
+        ("??????", 6),
+    ],
 )
 def test_what_cannot_be_seen_is_stepped_over(row, asked_at_most):
     seen, asked = walk(row)
@@ -80,11 +86,15 @@ def test_what_cannot_be_seen_is_stepped_over(row, asked_at_most):
     for one, other in changes(seen):
         assert set(row[one + 1 : other]) <= {"?"}
     assert bool(changes(seen)) == ("x" in row)
+    visible = [at for at, what in enumerate(row) if what != "?"]
+    assert {*visible[:1], *visible[-1:]} <= told.keys()
 
 
 def test_the_newest_is_asked_first_and_a_known_place_before_it():
     assert walk("." * 30)[1][0] == 29
     assert walk("." * 30, (7,))[1][:2] == [7, 29]
+    of_two_changes = walk("." * 12 + "x" * 12 + "." * 12)[1]
+    assert of_two_changes[PROBES] > 18
 
 
 @pytest.mark.parametrize(

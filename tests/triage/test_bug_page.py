@@ -54,11 +54,13 @@ def store(tmp_path):
         yield made
 
 
-def test_the_page_is_whole_and_loads_nothing(store, tmp_path):
+def test_the_page_is_whole_loads_nothing_and_what_a_model_says_cannot_leave_its_place(store, tmp_path):
     text = write_bug_page(store, tmp_path / "page", ()).read_text()
     found = Page(text)
     assert (found.loads, found.open) == ([], [])
     assert "url(" not in text
+    assert "<script>alert" not in text
+    assert "alert(1)" in text
 
 
 def test_the_page_tells_of_every_bug_and_where_it_was_seen(store, tmp_path):
@@ -69,12 +71,6 @@ def test_the_page_tells_of_every_bug_and_where_it_was_seen(store, tmp_path):
     assert "ort<br>1.31.1" in text
     assert '<td class="seen">1</td>' in text
     assert "reduced in 9 checks" in text
-
-
-def test_what_a_model_says_cannot_leave_its_place(store, tmp_path):
-    text = write_bug_page(store, tmp_path / "page", ()).read_text()
-    assert "<script>alert" not in text
-    assert "alert(1)" in text
 
 
 def test_the_page_of_one_bug_holds_no_other(store, tmp_path):
@@ -123,16 +119,12 @@ def test_what_the_template_leaves_out_is_marked():
     assert "failed" not in left_out
 
 
-def test_new_bugs_of_one_minute_share_a_bar():
+def test_new_bugs_of_one_minute_share_a_bar_and_those_months_apart_are_drawn_by_the_week():
     times = ["2026-01-01T10:00:05", "2026-01-01T10:00:50", "2026-01-01T10:07:00"]
     made = over_time(times)
     assert [words for *_, words in made.bars] == ["10:00: 2 new", "10:07: 1 new"]
     assert (made.most, made.total) == (2, 3)
-
-
-def test_bugs_months_apart_are_drawn_by_the_week():
-    made = over_time(["2026-01-01T10:00:05", "2026-12-01T10:00:05"])
-    assert len(made.bars) == 2
+    assert len(over_time(["2026-01-01T10:00:05", "2026-12-01T10:00:05"]).bars) == 2
     assert over_time([]) is None
 
 

@@ -2,13 +2,17 @@
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
-import onnx.parser
+import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 
 from corpus.case import Case
 from corpus.onnx.graph import walk_nodes
@@ -18,8 +22,8 @@ from oracles.rules.wrong_nodes import _site
 from oracles.verdict import Mark, Outcome
 from reducer.pass_sets import core_of
 from tests.helpers.commands import crux
-from tests.helpers.failing import ORT, clip_exception, division_crash, healthy, model, verdict
-from tests.helpers.models import model_of
+from tests.helpers.failing import ORT, clip_exception, division_crash, healthy, on_ort, verdict
+from tests.helpers.models import case_of, model_of
 from triage.bugs.failures import mark_explained, record_failure
 from triage.bugs.overview import overview
 from triage.campaigns.target_campaigns import ReductionBenefit, Worth, worth_of
@@ -34,34 +38,28 @@ from triage.store.causes import note_explained
 from triage.store.database import Store
 from triage.store.failures import UNREDUCIBLE, get_failure
 
-FLOAT = TensorProto.FLOAT
-SCALARS = {"x": (FLOAT, []), "y": (FLOAT, [])}
-LOST_DIM = [("Div", ["one", "x"], ["d"]), ("Mul", ["d", "y"], ["m"])]
+on_tvm = partial(case_of, target=Target("tvm"))
+ONE = np.ones(2, np.float32)
+SCALARS = {"x": np.float32(2), "y": np.float32(3)}
+LOST_DIM = "d = Div (one, {}) m = Mul (d, y)"
 """DivMulFusion makes y / x of 1 / x * y, and so loses the dim of the constant."""
 
 FACES = {
-    "Tile": (("Tile", ["m", "three"], ["z"]), [3]),
-    "Concat": (("Concat", ["m", "m"], ["z"], {"axis": 0}), [2]),
-    "Softmax": (("Softmax", ["m"], ["z"], {"axis": 0}), [1]),
-    "Squeeze": (("Squeeze", ["m", "zero"], ["z"]), []),
+    "Tile": ("z = Tile (m, n)", "[3]", ", int64[1] n = {3}"),
+    "Concat": ("z = Concat <axis = 0> (m, m)", "[2]", ""),
+    "Softmax": ("z = Softmax <axis = 0> (m)", "[1]", ""),
+    "Squeeze": ("z = Squeeze (m, n)", "", ", int64[1] n = {0}"),
 }
-"""Nodes that stumble over a lost dim, each in its own way."""
+"""Nodes that stumble over a lost dim, each in its own way; the dims of the result, a constant."""
 
 
 def face(operator: str, *, before: int = 0) -> Case:
     """A lost dim of DivMulFusion that shows at another operator, after some nodes that do not matter."""
-    node, dims = FACES[operator]
-    extra = [("Neg", [f"x{at}" if at else "x0"], [f"x{at + 1}"]) for at in range(before)]
-    nodes = [("Identity", ["x"], ["x0"]), *extra, ("Div", ["one", f"x{before}"], ["d"]), LOST_DIM[1], node]
-    constants = {
-        "one": np.ones(1, np.float32),
-        "three": np.array([3], np.int64),
-        "zero": np.array([0], np.int64),
-    }
-    used = {name for each in nodes for name in each[1]}
-    made = model(nodes, SCALARS, {"z": (FLOAT, dims)}, {k: v for k, v in constants.items() if k in used})
-    inputs = {"x": np.array(2.0, np.float32), "y": np.array(3.0, np.float32)}
-    return Case("onnx", made.SerializeToString(), inputs, ORT, origin=f"face:{operator}:{before}")
+    node, dims, constant = FACES[operator]
+    nodes = " ".join(f"x{at + 1} = Neg (x{at})" for at in range(before))
+    nodes = f"x0 = Identity (x) {nodes} {LOST_DIM.format(f'x{before}')} {node}"
+    text = f"g (float x, float y) => (float{dims} z) <float[1] one = {{1}}{constant}> {{ {nodes} }}"
+    return replace(on_ort(text, **SCALARS), origin=f"face:{operator}:{before}")
 
 
 @pytest.mark.parametrize("operator", sorted(FACES))
@@ -86,25 +84,16 @@ def test_a_root_needs_the_same_passes(judge):
     assert found.root is None
 
 
-BRANCHES = """
-    <ir_version: 10, opset_import: ["" : 17]>
-    g (double[1,1] x, bool which) => (double[1,1] y) <double[1] w = {0}> {
-        y = If (which) <
-            then_branch = one () => (double[1,1] b) { b = Identity (x) },
-            else_branch = two () => (double[1,1] n) {
-                t = BatchNormalization (x, w, w, w, w)
-                n = Neg (t)
-            }
-        >
-    }
-"""
+BRANCHES = """g (double[1,1] x, bool which) => (double[1,1] y) <double[1] w = {0}> {
+    y = If (which) <
+        then_branch = one () => (double[1,1] b) { b = Identity (x) },
+        else_branch = two () => (double[1,1] n) { t = BatchNormalization (x, w, w, w, w) n = Neg (t) }
+    > }"""
 """TVM's importer takes what BatchNormalization gives as a whole for its result, and Neg stumbles over it."""
 
 
 def branches() -> Case:
-    made = onnx.parser.parse_model(BRANCHES)
-    inputs = {"x": np.zeros((1, 1)), "which": np.array(False)}
-    return Case("onnx", made.SerializeToString(), inputs, Target("tvm"))
+    return on_tvm(BRANCHES, ir=10, x=np.zeros((1, 1)), which=np.bool_(False))
 
 
 def test_a_body_ends_before_the_node_that_makes_its_result():
@@ -126,10 +115,9 @@ def test_what_stumbles_within_a_branch_is_a_face_of_what_went_wrong_before_it(tv
 
 def masked(*after: str) -> Case:
     """TVM gives Dropout's mask as a float, over which a later operator on booleans stumbles."""
-    chain = [("Dropout", ["x"], ["d", "m0"])]
-    chain += [(operator, [f"m{at}"], [f"m{at + 1}"]) for at, operator in enumerate(after)]
-    made = model(chain, {"x": (FLOAT, [2])}, {f"m{len(after)}": (TensorProto.BOOL, [2])}, opset=13)
-    return Case("onnx", made.SerializeToString(), {"x": np.ones(2, np.float32)}, Target("tvm"))
+    chain = " ".join(f"m{at + 1} = {operator} (m{at})" for at, operator in enumerate(after))
+    text = f"g (float[2] x) => (bool[2] m{len(after)}) {{ d, m0 = Dropout (x) {chain} }}"
+    return on_tvm(text, opset=13, x=ONE)
 
 
 @pytest.mark.slow
@@ -165,9 +153,8 @@ FUSION = ("DivMulFusion",)
 
 
 def lost_dim() -> Case:
-    made = model(LOST_DIM, SCALARS, {"m": (FLOAT, [1])}, {"one": np.ones(1, np.float32)})
-    inputs = {"x": np.array(2.0, np.float32), "y": np.array(3.0, np.float32)}
-    return Case("onnx", made.SerializeToString(), inputs, ORT)
+    text = f"g (float x, float y) => (float[1] m) <float[1] one = {{1}}> {{ {LOST_DIM.format('x')} }}"
+    return on_ort(text, **SCALARS)
 
 
 def test_a_crash_of_a_kernel_explains_one_in_the_same_operator_with_the_same_kind_of_values(judge):
@@ -181,11 +168,11 @@ def test_a_crash_of_a_kernel_explains_one_in_the_same_operator_with_the_same_kin
 
 def quantised(operator: str, *constants: str, opset: int = 13) -> Case:
     """int32 taken back to float32 and moved: QDQPropagation puts a quantisation to uint8 behind."""
-    nodes = [("DequantizeLinear", ["x", "scale"], ["d"]), (operator, ["d", *constants], ["y"])]
-    weights = {"scale": np.array(1.0, np.float32), **{name: np.array([0], np.int64) for name in constants}}
-    dims = [1] if operator == "Unsqueeze" else []
-    made = model(nodes, {"x": (TensorProto.INT32, [])}, {"y": (FLOAT, dims)}, weights, opset=opset)
-    return Case("onnx", made.SerializeToString(), {"x": np.array(-1, np.int32)}, ORT, origin=operator)
+    weights = "".join(f", int64[1] {name} = {{0}}" for name in constants)
+    dims = "[1]" if operator == "Unsqueeze" else ""
+    nodes = f"d = DequantizeLinear (x, scale) y = {operator} ({', '.join(('d', *constants))})"
+    text = f"g (int32 x) => (float{dims} y) <float scale = {{1}}{weights}> {{ {nodes} }}"
+    return replace(on_ort(text, opset=opset, x=np.int32(-1)), origin=operator)
 
 
 def test_the_nodes_that_a_pass_put_in_name_its_bug_and_not_those_around(judge):
@@ -202,10 +189,8 @@ def test_the_nodes_that_a_pass_put_in_name_its_bug_and_not_those_around(judge):
 def moved(operator: str) -> Case:
     """A float8 taken back to float32 and moved: two passes leave the node a float8, which it lacks."""
     zero = np.zeros((), ml_dtypes.float8_e5m2fnuz)
-    nodes = [("DequantizeLinear", ["x", "scale", "zero"], ["d"]), (operator, ["d"], ["y"])]
-    weights = {"scale": np.array(1.0, np.float32), "zero": zero}
-    typed = {"x": (TensorProto.FLOAT8E5M2FNUZ, [])}
-    made = model(nodes, typed, {"y": (FLOAT, [])}, weights, opset=19)
+    nodes = f"d = DequantizeLinear (x, scale, zero) y = {operator} (d)"
+    made = model_of(f"g (float8e5m2fnuz x) => (float y) <float scale = {{1}}> {{ {nodes} }}", 19, zero=zero)
     return Case("onnx", made.SerializeToString(), {"x": zero}, ORT)
 
 
@@ -326,41 +311,48 @@ def test_a_base_that_is_given_no_operand_dies_in_whichever_operator_has_it():
     assert not Site("Einsum", ("int32",), left_out).is_like(known)
 
 
+LEFT_OUT = 'g (float[2] x) => (float[2] y) {{ y = {} (x, "") }}'
+
+
+def clustered(folder: Path, cases: Mapping[str, Case]) -> dict[str, Any]:
+    """The one cluster of failures that were checked and reduced by the commands."""
+    for name, case in cases.items():
+        case.save(folder / name)
+    assert crux(folder, "check", *cases, "--db", "crux.db", "--json").returncode == 1
+    reduced = crux(folder, "reduce", "--all", "--db", "crux.db", "--json")
+    assert reduced.returncode == 0, reduced.stderr
+    (cluster,) = json.loads(crux(folder, "triage", "--db", "crux.db", "--json").stdout)
+    return cluster
+
+
 @pytest.mark.slow
 def test_crashes_in_one_native_function_are_faces_of_one_bug(tmp_path):
-    for operator in ("Min", "Sum"):
-        made = model([(operator, ["x", ""], ["y"])], {"x": (FLOAT, [2])}, {"y": (FLOAT, [2])})
-        Case("onnx", made.SerializeToString(), {"x": np.ones(2, np.float32)}, ORT).save(tmp_path / operator)
-    crux(tmp_path, "check", "Min", "Sum", "--db", "crux.db", "--json")
-    crux(tmp_path, "reduce", "--all", "--db", "crux.db", "--json")
-    (cluster,) = json.loads(crux(tmp_path, "triage", "--db", "crux.db", "--json").stdout)
-    assert cluster["count"] == 2
+    dying = {operator: on_ort(LEFT_OUT.format(operator), x=ONE) for operator in ("Min", "Sum")}
+    assert clustered(tmp_path, dying)["count"] == 2
 
 
 def test_inputs_optional_operands_and_the_operator_set_are_no_part_of_a_form_and_constants_are():
     old, new = (quantised("Unsqueeze", "axes", opset=opset) for opset in (13, 21))
     assert form_of(old) == form_of(new)
     assert form_of(old) != form_of(quantised("Squeeze"))
-    offset = model(
-        [("DequantizeLinear", ["x", "scale", "x"], ["d"]), ("Unsqueeze", ["d", "axes"], ["y"])],
-        {"x": (TensorProto.INT32, [])},
-        {"y": (FLOAT, [1])},
-        {"scale": np.array(1.0, np.float32), "axes": np.array([0], np.int64)},
-    )
-    offset.graph.initializer.sort(key=lambda tensor: tensor.name)
-    assert form_of(replace(old, program=offset.SerializeToString())) == form_of(old)
-    offset.graph.initializer[1].CopyFrom(numpy_helper.from_array(np.array(3.0, np.float32), "scale"))
-    assert form_of(replace(old, program=offset.SerializeToString())) != form_of(old)
+    nodes = "d = DequantizeLinear (x, scale, x) y = Unsqueeze (d, axes)"
+    text = f"g (int32 x) => (float[1] y) <int64[1] axes = {{0}}, float scale = {{1}}> {{ {nodes} }}"
+    assert form_of(on_ort(text, x=np.int32(-1))) == form_of(old)
+    model = onnx.load_from_string(old.program)
+    raw = [
+        numpy_helper.from_array(numpy_helper.to_array(each), each.name) for each in model.graph.initializer
+    ]
+    del model.graph.initializer[:]
+    model.graph.initializer.extend(raw)
+    assert form_of(replace(old, program=model.SerializeToString())) == form_of(old), "values in raw bytes"
+    assert form_of(on_ort(text.replace("scale = {1}", "scale = {3}"), x=np.int32(-1))) != form_of(old)
 
 
 @pytest.mark.slow
 def test_one_rewrite_of_one_graph_that_raises_here_and_is_wrong_there_is_one_bug(tmp_path):
     """No kernel quantises to uint8 with opset 21's int32; with the older one negative values are lost."""
-    for opset in (13, 21):
-        quantised("Unsqueeze", "axes", opset=opset).save(tmp_path / f"opset{opset}")
-    crux(tmp_path, "check", "opset13", "opset21", "--db", "crux.db", "--json")
-    crux(tmp_path, "reduce", "--all", "--db", "crux.db", "--json")
-    (cluster,) = json.loads(crux(tmp_path, "triage", "--db", "crux.db", "--json").stdout)
+    cases = {f"opset{opset}": quantised("Unsqueeze", "axes", opset=opset) for opset in (13, 21)}
+    cluster = clustered(tmp_path, cases)
     assert cluster["count"] == 2
     assert len(cluster["faces"]) == 1
 
@@ -394,8 +386,7 @@ def test_a_declared_limit_is_listed_apart_and_not_chosen_for_reduction(tmp_path)
 
 
 def test_what_is_judged_no_bug_any_more_is_set_aside(tmp_path):
-    made = model([("Mine", ["x"], ["y"])], {"x": (FLOAT, [1])}, {"y": (FLOAT, [1])})
-    unknown = Case("onnx", made.SerializeToString(), {"x": np.ones(1, np.float32)}, ORT)
+    unknown = on_ort("g (float[2] x) => (float[2] y) { y = Mine (x) }", x=ONE)
     with Store(tmp_path / "crux.db") as store:
         failure = record_failure(store, unknown, verdict("it was called a bug once"))
     crux(tmp_path, "reduce", "--all", "--db", "crux.db", "--json")
@@ -415,15 +406,7 @@ def test_a_failure_that_is_left_as_it_is_comes_once(tmp_path):
 
 @pytest.mark.slow
 def test_the_faces_of_a_bug_are_one_cluster_that_names_its_root(tmp_path):
-    folders = []
-    for operator in sorted(FACES):
-        face(operator, before=1).save(tmp_path / operator)
-        folders.append(operator)
-    checked = crux(tmp_path, "check", *folders, "--db", "crux.db", "--json")
-    assert checked.returncode == 1, checked.stderr
-    reduced = crux(tmp_path, "reduce", "--all", "--db", "crux.db", "--json")
-    assert reduced.returncode == 0, reduced.stderr
-    (cluster,) = json.loads(crux(tmp_path, "triage", "--db", "crux.db", "--json").stdout)
+    cluster = clustered(tmp_path, {operator: face(operator, before=1) for operator in sorted(FACES)})
     assert "shape" in cluster["title"]
     states = {each["status"] for each in cluster["failures"]}
     assert states <= {"reduced", "explained"}
@@ -437,17 +420,13 @@ def test_the_faces_of_a_bug_are_one_cluster_that_names_its_root(tmp_path):
 
 def never_written(*, around: bool) -> Case:
     """A product over an empty dim, which onnxruntime does not write; with nodes around it that are right."""
-    nodes = [("MatMulInteger", ["a", "b"], ["y"])]
-    outputs = {"y": (TensorProto.INT32, [17, 17])}
-    if around:
-        nodes += [("Abs", ["y"], ["z"]), ("Neg", ["x"], ["n"])]
-        outputs = {"z": outputs["y"], "n": (FLOAT, [])}
-    made = model(nodes, {"x": SCALARS["x"]} if around else {}, outputs, EMPTY, opset=13)
-    inputs = {"x": np.array(2.0, np.float32)} if around else {}
-    return Case("onnx", made.SerializeToString(), inputs, ORT, origin=f"never:{around}")
-
-
-EMPTY = {"a": np.ones((17, 0), np.int8), "b": np.ones((0, 17), np.int8)}
+    weights, product = "int8[17,0] a = {}, int8[0,17] b = {}", "y = MatMulInteger (a, b)"
+    if not around:
+        text = f"g () => (int32[17,17] y) <{weights}> {{ {product} }}"
+        return replace(on_ort(text, opset=13), origin="never:alone")
+    nodes = f"{product} z = Abs (y) n = Neg (x)"
+    text = f"g (float x) => (int32[17,17] z, float n) <{weights}> {{ {nodes} }}"
+    return replace(on_ort(text, opset=13, x=np.float32(2)), origin="never:around")
 
 
 def test_wrong_values_are_explained_by_the_operator_without_which_nothing_is_wrong(judge):
@@ -465,11 +444,8 @@ def test_wrong_values_are_explained_by_the_operator_without_which_nothing_is_wro
 def test_what_runs_a_body_explains_nothing_by_its_operator():
     assert bug(never_written(around=False), "mismatch").is_of_an_operator
     body = "b () => (float x) { }"
-    branch = model_of(
-        f"g (bool c, float x) => (float y) {{ y = If (c) <then_branch = {body}, else_branch = {body}> }}"
-    )
-    whole = Case("onnx", branch.SerializeToString(), {}, ORT)
-    assert not bug(whole, "mismatch").is_of_an_operator
+    text = f"g (bool c, float x) => (float y) {{ y = If (c) <then_branch = {body}, else_branch = {body}> }}"
+    assert not bug(on_ort(text), "mismatch").is_of_an_operator
 
 
 def test_what_leads_to_the_wrong_output_is_tried_alone(judge):
@@ -519,23 +495,15 @@ def test_a_native_crash_is_named_by_operator_and_operands_and_by_no_offset(judge
 
 
 def test_an_operand_that_is_left_out_is_special(judge):
-    made = model([("Max", ["x", ""], ["y"])], {"x": (FLOAT, [2])}, {"y": (FLOAT, [2])})
-    case = Case("onnx", made.SerializeToString(), {"x": np.ones(2, np.float32)}, ORT)
-    site = site_of_crash(case, judge)
+    site = site_of_crash(on_ort(LEFT_OUT.format("Max"), x=ONE), judge)
     assert site.telling == {"1 is left out"}
 
 
 def test_a_root_may_show_only_where_something_reads_on(judge):
     """EliminateDropout leaves its ratio in place of its data, unless that is an output."""
-    inputs = {"r": (FLOAT, []), "x": (FLOAT, [1])}
-    nodes = [
-        ("Abs", ["r"], ["a"]),
-        ("Dropout", ["x", "a"], ["d"]),
-        ("Transpose", ["d"], ["y"], {"perm": [0]}),
-    ]
-    made = model(nodes, inputs, {"y": (FLOAT, [1])}, opset=13)
-    given = {"r": np.array(0.0, np.float32), "x": np.zeros(1, np.float32)}
-    case = Case("onnx", made.SerializeToString(), given, ORT)
+    nodes = "a = Abs (r) d = Dropout (x, a) y = Transpose <perm = [0]> (d)"
+    text = f"g (float r, float[1] x) => (float[1] y) {{ {nodes} }}"
+    case = on_ort(text, opset=13, r=np.float32(0), x=np.zeros(1, np.float32))
     shown = judge.verdict(case)
     assert shown.is_bug
     found = find_root(case, shown, ("EliminateDropout",), judge)
@@ -557,20 +525,17 @@ def test_a_bug_lists_why_its_other_failures_were_not_reduced(tmp_path):
 @pytest.mark.slow
 def test_the_core_of_one_of_tvms_passes_is_what_its_log_says(tvm_judge):
     pytest.importorskip("tvm")
-    nodes = [("CumSum", ["x", "axis"], ["c"]), ("Neg", ["c"], ["y"])]
-    made = model(nodes, {"x": (FLOAT, [4])}, {"y": (FLOAT, [4])}, {"axis": np.array(0)}, opset=18)
-    inputs = {"x": np.ones(4, np.float32)}
-    case = Case("onnx", made.SerializeToString(), inputs, Target("tvm"))
+    text = "g (float[4] x) => (float[4] y) <int64 axis = {0}> { c = CumSum (x, axis) y = Neg (c) }"
+    case = on_tvm(text, opset=18, x=np.ones(4, np.float32))
     found = core_of(case, tvm_judge.verdict(case), ("DispatchSortScan",), tvm_judge)
     assert found.startswith("-cumsum +call_tir")
     assert "neg" not in found
 
 
 def test_weights_are_asked_alone_and_the_whole_with_them_given(judge):
-    nodes = [("Mul", ["x", "w"], ["m"]), ("Gather", ["m", "i"], ["y"])]
-    weights = {"w": np.array([2, 3], np.float32), "i": np.array([1])}
-    made = model(nodes, {"x": (FLOAT, [2])}, {"y": (FLOAT, [1])}, weights)
-    whole = Case("onnx", made.SerializeToString(), {"x": np.ones(2, np.float32)}, ORT)
+    weights = "float[2] w = {2, 3}, int64[1] i = {1}"
+    text = f"g (float[2] x) => (float[1] y) <{weights}> {{ m = Mul (x, w) y = Gather (m, i) }}"
+    whole = on_ort(text, x=ONE)
     alone, given = language_of("onnx").weights_apart(whole) or pytest.fail("no weights")
     (read,), (wanted,), (computed,) = (judge.runs(each, judge.configs[:1]) for each in (alone, whole, given))
     assert {name: value.tolist() for name, value in read.outputs.items()} == {"w_read": [2, 3], "i_read": [1]}

@@ -4,16 +4,15 @@ import importlib.util
 import json
 import re
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import TensorProto
 
 from corpus.case import Case
 from corpus.errors import UserError
 from corpus.load import load_regressions
-from corpus.onnx.canonical import measure
 from corpus.target import Target
 from oracles.judge import Judge
 from oracles.naming import Signature, signature
@@ -21,7 +20,8 @@ from oracles.verdict import Mark, Outcome
 from oracles.worker.limits import claim_of, documents_along, form_of
 from reducer.pass_sets import find_pass_set
 from tests.helpers.commands import crux
-from tests.helpers.failing import ORT, division_crash, healthy, model, verdict
+from tests.helpers.failing import ORT, division_crash, healthy, verdict
+from tests.helpers.models import case_of, chain_of
 from triage.bugs.failures import SEVERAL, limits, record_failure, record_reduction
 from triage.bugs.known import (
     NOT_FILED,
@@ -133,32 +133,31 @@ def test_a_file_that_cannot_be_used_is_the_users_mistake(tmp_path, text):
         read_known(path)
 
 
-TVM = [
-    ("tvm-equal-bool", "Equal", {"x": (9, [2])}, {"y": (9, [2])}, np.zeros(2, bool)),
-    ("tvm-relu-of-nan", "Relu", {"x": (1, [])}, {"y": (1, [])}, np.float32(np.nan)),
-    ("tvm-integer-division-by-zero", "Div", {"x": (6, [])}, {"y": (6, [])}, np.int32(0)),
-    ("tvm-reduce-mean-of-integers", "ReduceMean", {"x": (6, [1])}, {"y": (6, [1])}, np.zeros(1, np.int32)),
-]
+on_tvm = partial(case_of, target=Target("tvm"))
+TVM = {
+    "tvm-equal-bool": on_tvm("g (bool[2] x) => (bool[2] y) { y = Equal (x, x) }", x=np.zeros(2, bool)),
+    "tvm-relu-of-nan": on_tvm("g (float x) => (float y) { y = Relu (x) }", x=np.float32(np.nan)),
+    "tvm-integer-division-by-zero": on_tvm("g (int32 x) => (int32 y) { y = Div (x, x) }", x=np.int32(0)),
+    "tvm-reduce-mean-of-integers": on_tvm(
+        "g (int32[1] x) => (int32[1] y) { y = ReduceMean (x) }", x=np.zeros(1, np.int32)
+    ),
+}
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("tvm") is None, reason="TVM is not installed")
-@pytest.mark.parametrize(("name", "operator", "inputs", "outputs", "value"), TVM, ids=lambda each: str(each))
-def test_a_bug_of_tvm_is_tagged_as_what_it_is(tvm_judge, name, operator, inputs, outputs, value):
-    operands = ["x", "x"] if operator in ("Equal", "Div") else ["x"]
-    made = model([(operator, operands, ["y"])], inputs, outputs)
-    case = Case("onnx", made.SerializeToString(), {"x": np.asarray(value)}, Target("tvm"))
-    verdict = tvm_judge.verdict(case)
+@pytest.mark.parametrize("name", TVM)
+def test_a_bug_of_tvm_is_tagged_as_what_it_is(tvm_judge, name):
+    verdict = tvm_judge.verdict(TVM[name])
     if not verdict.is_bug:
         pytest.skip("the installed release does not show the bug")
-    named = signature(verdict, measure(made), case)
+    named = signature(verdict, TVM[name].measure, TVM[name])
     assert [issue.id for issue in read_known(SHIPPED) if issue.holds_for(dict(named.components))] == [name]
 
 
 # What a compiler declares not to do: a table, one request for all, and what its own documents claim
 
 
-FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 DOCUMENTS = (
     "The importer retains dynamic shapes upon import, and folds what it can.",
     "Pads the tensor.\n\nHandles constant axes only.",
@@ -223,16 +222,14 @@ def test_the_table_has_a_row_for_each_operator_and_form(tmp_path):
 
 
 def dynamic_pads() -> Case:
-    types = {"x": (FLOAT, [2]), "p": (INT64, [2])}
-    made = model([("Neg", ["x"], ["n"]), ("Pad", ["n", "p"], ["y"])], types, {"y": (FLOAT, ["n"])}, opset=18)
-    inputs = {"x": np.ones(2, np.float32), "p": np.array([1, 1])}
-    return Case("onnx", made.SerializeToString(), inputs, Target("tvm"))
+    text = "g (float[2] x, int64[2] p) => (float[n] y) { t = Neg (x) y = Pad (t, p) }"
+    return on_tvm(text, opset=18, x=np.ones(2, np.float32), p=np.array([1, 1]))
 
 
 def dynamic_dim() -> Case:
-    nodes = [("SplitToSequence", ["x", "s"], ["q"]), ("SequenceLength", ["q"], ["y"])]
-    made = model(nodes, {"x": (FLOAT, ["n"])}, {"y": (INT64, [])}, {"s": np.array(2)}, opset=18)
-    return Case("onnx", made.SerializeToString(), {"x": np.ones(4, np.float32)}, Target("tvm"))
+    nodes = "q = SplitToSequence (x, s) y = SequenceLength (q)"
+    text = f"g (float[n] x) => (int64 y) <int64 s = {{2}}> {{ {nodes} }}"
+    return on_tvm(text, opset=18, x=np.ones(4, np.float32))
 
 
 def test_a_limit_that_the_compilers_own_documentation_contradicts_stays_a_bug(tvm_judge):
@@ -375,11 +372,8 @@ def test_a_part_of_the_compiler_is_to_blame(components, part, blame):
 ISSUE = KnownIssue("mine", "t", "onnxruntime", {}, fixed="1.40", avoid=("Relu:float.*", "Clip:.*"))
 
 
-def chain(*operators: str, kind: int = 1) -> Case:
-    names = [f"v{at}" for at in range(len(operators) + 1)]
-    nodes = [(each, [names[at]], [names[at + 1]]) for at, each in enumerate(operators)]
-    made = model(nodes, {names[0]: (kind, [2])}, {names[-1]: (kind, [2])})
-    return Case("onnx", made.SerializeToString(), {}, ORT)
+def chain(*operators: str, dtype: str = "float") -> Case:
+    return Case("onnx", chain_of(operators, dtype=dtype).SerializeToString(), {}, ORT)
 
 
 @pytest.mark.parametrize(
@@ -389,7 +383,7 @@ def chain(*operators: str, kind: int = 1) -> Case:
         (chain("Neg", "Relu", "Clip", "Abs"), "mine"),
         (chain("Clip", "Relu"), ""),
         (chain("Relu", "Abs", "Clip"), ""),
-        (chain("Relu", "Clip", kind=6), ""),
+        (chain("Relu", "Clip", dtype="int32"), ""),
     ],
 )
 def test_a_chain_is_found_along_the_values_and_with_its_types(case, found):

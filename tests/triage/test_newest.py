@@ -13,14 +13,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import TensorProto
 
 from corpus.case import Case
 from corpus.errors import UserError
 from corpus.reading import cache_folder
 from corpus.target import Target
 from oracles.naming import signature
-from tests.helpers.failing import ORT, clip_exception, model
+from tests.helpers.failing import clip_exception, on_ort
 from tests.triage.test_bisect import index as index  # a fixture
 from tests.triage.test_bisect import write_wheel
 from triage.bisection import package_index
@@ -198,12 +197,10 @@ CACHE = Path(tempfile.gettempdir()) / "crux-test-environments" / "bisect"
 
 def pad_before_maxpool() -> Case:
     """Zeros of Pad are values, those of MaxPool are none: wrong since a fusion takes one for the other."""
-    nodes = [("Pad", ["x", "pads"], ["p"]), ("MaxPool", ["p"], ["y"], {"kernel_shape": [2, 2]})]
-    pads = np.array([0, 0, 1, 1, 0, 0, 1, 1])
-    typed = {"x": (TensorProto.FLOAT, [1, 1, 3, 3])}, {"y": (TensorProto.FLOAT, [1, 1, 4, 4])}
-    made = model(nodes, *typed, {"pads": pads})
-    inputs = {"x": -np.ones((1, 1, 3, 3), np.float32)}
-    return Case("onnx", made.SerializeToString(), inputs, ORT)
+    nodes = "p = Pad (x, pads) y = MaxPool <kernel_shape = [2, 2]> (p)"
+    pads = "int64[8] pads = {0, 0, 1, 1, 0, 0, 1, 1}"
+    text = f"g (float[1,1,3,3] x) => (float[1,1,4,4] y) <{pads}> {{ {nodes} }}"
+    return on_ort(text, x=-np.ones((1, 1, 3, 3), np.float32))
 
 
 def bisect(folder: Path, *words: str) -> dict[str, object]:

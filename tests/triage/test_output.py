@@ -1,7 +1,5 @@
 """Results by convention: tables and words when piped, too; JSON by `--json`; three commands write lines."""
 
-import os
-import pty
 import re
 import shlex
 import sys
@@ -12,7 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from tests.helpers.commands import crux
+from tests.helpers.commands import crux, on_a_terminal
 from tests.helpers.failing import clip_exception, division_crash, verdict
 from tests.house.reference import COMMANDS_PAGE, commands, names_of, options
 from triage.bugs.failures import record_failure
@@ -118,27 +116,6 @@ with status.waits_named("doctor"), status.progress() as shown:
     time.sleep(0.6)
     say("done")
 """
-
-
-def on_a_terminal(*command: str, cwd: Path, **environment: str) -> tuple[str, float]:
-    """What a command writes to a terminal, and its longest silence."""
-    number, terminal = pty.fork()
-    if number == 0:
-        os.chdir(cwd)
-        os.environ.pop("NO_COLOR", None)
-        os.environ.update({"TERM": "xterm", **environment})
-        os.execv(command[0], command)
-    text, silences, last = b"", [0.0], time.monotonic()
-    while True:
-        try:
-            more = os.read(terminal, 1 << 16)
-        except OSError:  # it has ended
-            break
-        silences.append(time.monotonic() - last)
-        last, text = time.monotonic(), text + more
-    os.waitpid(number, 0)
-    os.close(terminal)
-    return text.decode(errors="replace"), max(silences)
 
 
 def slowness() -> float:

@@ -5,33 +5,20 @@ import json
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto
 
 from corpus.case import Case
-from corpus.target import Target
 from oracles.verdict import Verdict
 from tests.helpers.commands import crux
-from tests.helpers.failing import model
+from tests.helpers.failing import on_ort
 from triage.cases.past import Stop, stops_in
 
 
 def two_bugs() -> Case:
     """A Clip that stops the optimiser, beside a division that ends the process, and what follows both."""
-    low = np.array([np.iinfo(np.int64).min, 2, 3], np.int64)
-    made = model(
-        [
-            ("Relu", ["x"], ["r"]),
-            ("Clip", ["r", "low"], ["c"]),
-            ("Div", ["a", "b"], ["d"]),
-            ("Neg", ["d"], ["z"]),
-            ("Neg", ["c"], ["y"]),
-        ],
-        {"x": (TensorProto.DOUBLE, [3]), **dict.fromkeys("ab", (TensorProto.INT64, [3]))},
-        {"y": (TensorProto.DOUBLE, [3]), "z": (TensorProto.INT64, [3])},
-        {"low": np.array(-1.0)},
-    )
-    inputs = {"x": np.array([-1.0, 0.5, 2.0]), "a": low, "b": np.array([-1, 1, 1], np.int64)}
-    return Case("onnx", made.SerializeToString(), inputs, Target("ort"))
+    text = """g (double[3] x, int64[3] a, int64[3] b) => (double[3] y, int64[3] z) <double low = {-1}> {
+        r = Relu (x) c = Clip (r, low) d = Div (a, b) z = Neg (d) y = Neg (c) }"""
+    low = np.array([np.iinfo(np.int64).min, 2, 3])
+    return on_ort(text, x=np.array([-1.0, 0.5, 2.0]), a=low, b=np.array([-1, 1, 1]))
 
 
 def test_what_follows_a_failure_is_judged_with_its_value_handed_in(crash_judge):

@@ -8,9 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto
 
 from corpus.case import Case
 from corpus.errors import UserError
@@ -21,7 +19,7 @@ from oracles.sandbox.sandbox import Sandbox
 from oracles.verdict import Config, Frame, Outcome, Phase, Run, Status, Symptom, Verdict, WrongResult
 from reducer.pass_sets import PassSet
 from tests.helpers.commands import processes_with, waited_for
-from tests.helpers.failing import ORT, clip_exception, division_crash, healthy, model
+from tests.helpers.failing import ORT, clip_exception, division_crash, healthy, model, on_ort
 from triage.bugs.history import History
 from triage.claims.claim import essence, expect
 from triage.claims.titles import operators_of, passes_tried, title_of
@@ -269,24 +267,22 @@ def test_a_wrapped_exception_is_named_by_its_cause():
 
 
 def test_a_title_names_the_attributes_that_a_single_operator_has_left():
-    made = model([("Cast", ["x"], ["y"])], {"x": (TensorProto.FLOAT, [2])}, {"y": (TensorProto.INT64, [2])})
-    made.graph.node[0].attribute.append(onnx.helper.make_attribute("to", TensorProto.INT64))
-    assert operators_of(Case("onnx", made.SerializeToString(), {})) == ("Cast with to=7",)
+    cast = on_ort("g (float[2] x) => (int64[2] y) { y = Cast <to = 7> (x) }")
+    assert operators_of(cast) == ("Cast with to=7",)
     assert operators_of(clip_exception()) == ("Relu", "Clip")
 
 
 @pytest.mark.parametrize(
-    ("node", "inputs", "title"),
+    ("node", "dims", "title"),
     [
-        (("Min", ["x", ""], ["y"]), {"x": (1, [2])}, "Min with input 1 left out"),
-        (("Abs", ["x"], ["y"]), {"x": (1, [0, 2])}, "Abs with input 0 empty"),
-        (("Clip", ["x", "", "b"], ["y"]), {"x": (1, [2]), "b": (1, [])}, "Clip"),
+        ('Min (x, "")', [2], "Min with input 1 left out"),
+        ("Abs (x)", [0, 2], "Abs with input 0 empty"),
+        ("Clip (x, , b)", [2], "Clip"),
     ],
 )
-def test_a_title_names_what_is_special_of_the_inputs_of_a_single_operator(node, inputs, title):
-    made = model([node], inputs, {"y": (1, [2])})
-    values = {name: np.zeros(dims, np.float32) for name, (_, dims) in inputs.items()}
-    assert operators_of(Case("onnx", made.SerializeToString(), values)) == (title,)
+def test_a_title_names_what_is_special_of_the_inputs_of_a_single_operator(node, dims, title):
+    text = f"g (float[{','.join(map(str, dims))}] x, float b) => (float[2] y) {{ y = {node} }}"
+    assert operators_of(on_ort(text, x=np.zeros(dims, np.float32), b=np.float32(0))) == (title,)
 
 
 def exception(error: str, message: str, trace: str = "") -> Verdict:
@@ -336,8 +332,8 @@ def test_what_a_check_between_passes_says_is_no_exception_of_the_compiler(error,
 
 
 def test_a_dim_of_0_is_varied_too(judge):
-    made = model([("ReduceMax", ["x"], ["y"])], {"x": (1, [0, 3])}, {"y": (1, [1, 1])})
-    case = Case("onnx", made.SerializeToString(), {"x": np.zeros((0, 3), np.float32)}, ORT)
+    text = "g (float[0,3] x) => (float[1,1] y) { y = ReduceMax (x) }"
+    case = on_ort(text, x=np.zeros((0, 3), np.float32))
     verdict = judge.verdict(case)
     (as_it_is, other) = vary_empty_dims(case, verdict, judge)
     assert (as_it_is.name, as_it_is.shows) == ("0", True)
@@ -474,10 +470,9 @@ def test_an_exception_that_only_optimisation_raises_names_the_level_that_works(c
 
 
 def test_a_wrong_result_is_shown_where_it_begins(crash_judge, tmp_path):
-    nodes = [("Div", ["one", "x"], ["d"]), ("Mul", ["d", "x"], ["m"]), ("Neg", ["m"], ["y"])]
-    typed = (TensorProto.INT32, [2])
-    made = model(nodes, {"x": typed}, {"y": typed}, {"one": np.array(1, np.int32)})
-    case = Case("onnx", made.SerializeToString(), {"x": np.array([2, 3], np.int32)}, ORT)
+    nodes = "d = Div (one, x) m = Mul (d, x) y = Neg (m)"
+    text = f"g (int32[2] x) => (int32[2] y) <int32 one = {{1}}> {{ {nodes} }}"
+    case = on_ort(text, x=np.int32([2, 3]))
     if not crash_judge.verdict(case).is_bug:
         pytest.skip("the installed onnxruntime does not show the bug")
     text = (write_report(case, crash_judge, tmp_path / "report", History()).folder / "issue.md").read_text()

@@ -22,8 +22,7 @@ from oracles.judge import Judge
 from oracles.numerics.compare import Tolerance
 from oracles.probes.tir_context import INTERPRETER
 from oracles.verdict import Config, Outcome, Phase, Run, Status, Symptom, Verdict, WrongResult
-from tests.helpers.failing import ORT, clip_exception, division_crash, healthy, model
-from tests.helpers.models import model_of
+from tests.helpers.failing import ORT, clip_exception, division_crash, healthy, model, on_ort
 from triage.claims.claim import Claim, Expectation, expect, longest_fragment
 from triage.claims.titles import whose
 from triage.language import language_of
@@ -179,9 +178,9 @@ def test_the_script_of_a_real_bug_exits_with_1(make, mode, tmp_path):
 
 def reduced_along(declared: list[int | str | None]) -> Case:
     """A sum along an axis that only the inputs say; the output is declared as given."""
-    made = model([("ReduceSum", ["x", "a"], ["y"])], {"x": (1, [2, 3]), "a": (7, [1])}, {"y": (1, declared)})
-    inputs = {"x": np.zeros((2, 3), np.float32), "a": np.array([-1])}
-    return Case("onnx", made.SerializeToString(), inputs, ORT)
+    dims = ",".join("N" if dim is None else str(dim) for dim in declared)
+    text = f"g (float[2,3] x, int64[1] a) => (float[{dims}] y) {{ y = ReduceSum (x, a) }}"
+    return on_ort(text, x=np.zeros((2, 3), np.float32), a=np.array([-1]))
 
 
 @pytest.mark.parametrize("declared", [[2, 1], ["n", 1], [None]])
@@ -296,13 +295,12 @@ def test_sequences_and_strings_pass_through_beside_types_that_numpy_lacks(tmp_pa
     kinds = {"x0": "seq(float[N])", "x1": "bfloat16[2]", "x2": "string[2]"}
     declared, outputs = (", ".join(f"{kinds[name]} {name}{end}" for name in kinds) for end in ("", "_out"))
     nodes = " ".join(f"{name}_out = Identity ({name})" for name in kinds)
-    made = model_of(f"g ({declared}) => ({outputs}) {{ {nodes} }}")
     inputs = {
         "x0": [np.float32([1, 2]), np.float32([3])],
         "x1": np.array([1, 2], ml_dtypes.bfloat16),
         "x2": np.array(["a", "ö"]),
     }
-    case = Case("onnx", made.SerializeToString(), inputs, ORT)
+    case = on_ort(f"g ({declared}) => ({outputs}) {{ {nodes} }}", **inputs)
     done = run_script(write_script(case, claim_of(Outcome.MISMATCH, kind="value")), tmp_path)
     assert "give the same" in done.stdout, done.stdout
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from onnx import TensorProto
 
 from corpus.case import Case
 from corpus.formats.onnx import parse
@@ -17,7 +16,7 @@ from oracles.judge import Judge
 from oracles.numerics.compare import Tolerance
 from oracles.verdict import Config, Outcome, Phase, Run, Status
 from tests.helpers.commands import needs
-from tests.helpers.failing import model
+from tests.helpers.models import case_of, model_of
 from tests.triage.test_repro import run_script
 from triage.claims.claim import Claim, Expectation, expect
 from triage.projects import project_of
@@ -40,17 +39,16 @@ def script_of(case: Case, judge: Judge) -> str:
 
 
 def relu_of_nan() -> Case:
-    made = model([("Relu", ["x"], ["y"])], {"x": (1, [3])}, {"y": (1, [3])})
-    return Case("onnx", made.SerializeToString(), {"x": np.float32([np.nan, -1, 2])}, Target("tvm"))
+    text = "g (float[3] x) => (float[3] y) { y = Relu (x) }"
+    return case_of(text, target=Target("tvm"), x=np.float32([np.nan, -1, 2]))
 
 
 def division_of_a_tail() -> Case:
     """No element is zero; what inductor fills the rest of a vector with is."""
-    typed = (TensorProto.UINT8, [16, 17])
-    nodes = [("ReduceMin", ["x"], ["least"], {"axes": [1]}), ("Div", ["x", "least"], ["y"])]
-    made = model(nodes, {"x": typed}, {"y": typed})
+    nodes = "least = ReduceMin <axes = [1]> (x) y = Div (x, least)"
     value = (np.arange(16 * 17) % 5 + 1).astype(np.uint8).reshape(16, 17)
-    return Case("onnx", made.SerializeToString(), {"x": value}, Target("inductor"))
+    text = f"g (uint8[16,17] x) => (uint8[16,17] y) {{ {nodes} }}"
+    return case_of(text, target=Target("inductor"), x=value)
 
 
 @pytest.mark.slow
@@ -93,21 +91,18 @@ def test_a_script_for_an_exporter_says_that_it_and_not_onnxruntime_is_wrong(tmp_
 @needs("torch")
 @pytest.mark.slow
 def test_a_script_for_torch_of_a_bug_that_is_gone_exits_with_0(torch_judge, tmp_path):
-    nodes = [("Div", ["x", "w"], ["t"]), ("MatMul", ["t", "t"], ["u"]), ("Gather", ["u", "at"], ["y"])]
-    weights = {"w": np.float32([[1, np.inf]]), "at": np.array([-1])}
-    made = model(nodes, {"x": (1, [2, 2])}, {"y": (1, [1, 2])}, weights)
+    nodes = "t = Div (x, w) u = MatMul (t, t) y = Gather (u, at)"
+    made = model_of(
+        f"g (float[2,2] x) => (float[1,2] y) <int64[1] at = {{-1}}> {{ {nodes} }}",
+        w=np.float32([[1, np.inf]]),
+    )
     case = Case("onnx", made.SerializeToString(), {"x": np.ones((2, 2), np.float32)}, Target("torch"))
     source = source_of(case, torch_judge)
     assert source is not None
     (run,) = torch_judge.runs(case, (Config("eager"),))
     baseline = Run(Config("ort none", backend="ort"), Status.OK, Phase.EXECUTE, run.outputs)
-    claim = Claim(
-        Expectation(project_of("torch"), Outcome.MISMATCH, run, baseline, kind="value"),
-        "t",
-        TOLERANCE,
-        60.0,
-        8 << 30,
-    )
+    expected = Expectation(project_of("torch"), Outcome.MISMATCH, run, baseline, kind="value")
+    claim = Claim(expected, "t", TOLERANCE, 60.0, 8 << 30)
     script = write_script(case, claim, source=source)
     done = run_script(script, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -119,21 +114,18 @@ def test_a_script_for_torch_of_a_bug_that_is_gone_exits_with_0(torch_judge, tmp_
 @needs("torch")
 def test_the_module_of_a_program_that_ends_eager_torch_is_had_all_the_same(torch_judge):
     """Integer division traps on the least integer by -1 as it does on 0."""
-    typed = (TensorProto.INT32, [2])
-    made = model([("Div", ["x", "w"], ["t"]), ("Neg", ["t"], ["y"])], {"x": typed, "w": typed}, {"y": typed})
-    least = np.array([-(2**31), 1], np.int32)
-    inputs = {"x": least, "w": np.array([-1, 0], np.int32)}
-    source = source_of(Case("onnx", made.SerializeToString(), inputs, Target("torch")), torch_judge)
+    text = "g (int32[2] x, int32[2] w) => (int32[2] y) { t = Div (x, w) y = Neg (t) }"
+    case = case_of(text, target=Target("torch"), x=np.int32([-(2**31), 1]), w=np.int32([-1, 0]))
+    source = source_of(case, torch_judge)
     assert "rounding_mode='trunc')" in source.module
     assert "-2147483648" in source.inputs
 
 
 @needs("torch")
 def test_long_values_of_a_torch_script_are_wrapped(torch_judge, tmp_path):
-    made = model([("Neg", ["x"], ["y"])], {"x": (1, [9, 20])}, {"y": (1, [9, 20])})
     value = np.arange(180, dtype=np.float32).reshape(9, 20) / -7
-    case = Case("onnx", made.SerializeToString(), {"x": value}, Target("torch"))
-    source = source_of(case, torch_judge)
+    text = "g (float[9,20] x) => (float[9,20] y) { y = Neg (x) }"
+    source = source_of(case_of(text, target=Target("torch"), x=value), torch_judge)
     assert max(map(len, source.inputs.splitlines())) < 110
     assert {len(line) - len(line.lstrip()) for line in source.inputs.splitlines()} == {0, 4}
     names = {}
@@ -159,8 +151,8 @@ SPOILING = ("LegalizeOps", "tirx.ForceNarrowIndexToInt32")
 
 
 def negation_in_onnx() -> Case:
-    made = model([("Neg", ["x"], ["y"])], {"x": (TensorProto.INT64, [2])}, {"y": (TensorProto.INT64, [2])})
-    return Case("onnx", made.SerializeToString(), {"x": np.ones(2, np.int64)}, Target("tvm"))
+    text = "g (int64[2] x) => (int64[2] y) { y = Neg (x) }"
+    return case_of(text, target=Target("tvm"), x=np.ones(2, np.int64))
 
 
 def negation_in_relax() -> Case:
@@ -184,8 +176,8 @@ def test_a_script_for_tvm_runs_the_passes_of_its_case(program, tmp_path):
 
 
 def of_relu(backend: str, failing: Run) -> tuple[Case, Claim]:
-    made = model([("Relu", ["x"], ["y"])], {"x": (1, [2])}, {"y": (1, [2])})
-    case = Case("onnx", made.SerializeToString(), {"x": np.float32([-1, 2])}, Target(backend))
+    text = "g (float[2] x) => (float[2] y) { y = Relu (x) }"
+    case = case_of(text, target=Target(backend), x=np.float32([-1, 2]))
     passing = Run(Config("none", backend="ort"), Status.OK, Phase.EXECUTE, {"y": np.float32([0, 2])})
     outcome = Outcome.MISMATCH if failing.is_ok else Outcome.CRASH
     told = Expectation(project_of(backend), outcome, failing, passing, kind="value")

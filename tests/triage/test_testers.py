@@ -10,18 +10,19 @@ import sys
 import threading
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 
 from corpus.errors import UserError
 from corpus.target import Target
+from generators.fuzz import Tested as OneTest
 from generators.fuzz import fuzz, judge_cases
 from generators.mixture import Plan, make_tests
 from generators.mutations.modes import Mode
 from generators.seeds import BLOCK, Shard
 from generators.strategies.mutate import lineage_of
-from oracles.verdict import Outcome, Phase, Verdict
+from oracles.verdict import Outcome, Phase, Symptom, Verdict
 from tests.helpers.campaigns import Remembering
 from tests.helpers.commands import crux, crux_apart, waited_for
 from tests.helpers.failing import ORT
@@ -34,31 +35,33 @@ from triage.store.campaigns import last_campaign, load_costs, load_folded
 from triage.store.database import Store
 from triage.store.failures import list_failures
 
-if TYPE_CHECKING:
-    pass
+Told = tuple[int, str, Outcome, Symptom | None]
 
 
-def outcomes(jobs: int, plan: Plan) -> list[tuple[int, str, str]]:
+def told(each: OneTest) -> Told:
+    return each.seed, each.case_id, each.verdict.outcome, each.verdict.symptom
+
+
+def outcomes(jobs: int, plan: Plan) -> list[Told]:
     with open_testers(CaseOptions(jobs=jobs), ORT, plan) as testers:
         assert testers.release
-        found = fuzz(testers.all, seed=7, tests=100)
-        return [(each.seed, each.case_id, each.verdict.outcome.value) for each in found]
+        return list(map(told, fuzz(testers.all, seed=7, tests=100)))
 
 
 def test_one_and_two_processes_test_the_same_cases_with_the_same_outcomes():
     plan = Plan(nodes=5)
     alone = outcomes(1, plan)
-    assert [seed for seed, _, _ in alone] == list(range(7, 107))
+    assert [seed for seed, *_ in alone] == list(range(7, 107))
     assert outcomes(2, plan) == alone
 
 
-def bred(jobs: int) -> list[tuple[int, str, str]]:
+def bred(jobs: int) -> list[Told]:
     with open_testers(
         CaseOptions(jobs=jobs), Target("tvm"), Plan("tir", nodes=6, passes_of="tvm")
     ) as testers:
         found = list(fuzz(testers.all, seed=0, tests=5 * BLOCK, teacher=Remembering()))
     assert any(each.trial and each.trial.bred.parent for each in found)
-    return [(each.seed, each.case_id, each.verdict.outcome.value) for each in found]
+    return list(map(told, found))
 
 
 @pytest.mark.slow
@@ -298,18 +301,14 @@ def stations() -> list[int]:
 @on_ray
 def test_a_cluster_tests_the_same_and_a_lost_worker_costs_its_running_tests_only():
     with open_testers(CaseOptions(), ORT, PLAN) as testers:
-        alone = [
-            (each.seed, each.case_id, each.verdict.outcome) for each in fuzz(testers.all, tests=CLUSTER_TESTS)
-        ]
+        alone = list(map(told, fuzz(testers.all, tests=CLUSTER_TESTS)))
     before = set(stations())
     with cluster_testers(LOCAL, CaseOptions(jobs=2), ORT, PLAN) as testers:
         own = set(stations()) - before
         assert len(own) == 2
         killer = threading.Timer(1.0, os.kill, (min(own), signal.SIGKILL))
         killer.start()
-        found = [
-            (each.seed, each.case_id, each.verdict.outcome) for each in fuzz(testers.all, tests=CLUSTER_TESTS)
-        ]
+        found = list(map(told, fuzz(testers.all, tests=CLUSTER_TESTS)))
         killer.join()
     assert found == alone
 
@@ -328,10 +327,7 @@ def test_the_same_seeds_give_the_same_failures_alone_with_workers_and_on_a_clust
     found = []
     for way in ways:
         with way as testers:
-            tests = list(fuzz(testers.all, seed=96_000_000, tests=2 * BLOCK))
-        found.append(
-            [(each.seed, each.case_id, each.verdict.outcome, each.verdict.symptom) for each in tests]
-        )
+            found.append(list(map(told, fuzz(testers.all, seed=96_000_000, tests=2 * BLOCK))))
     assert len(found[0]) == 2 * BLOCK
     assert found[1] == found[0]
     assert found[2] == found[0]
@@ -342,16 +338,14 @@ def test_a_machine_that_is_lost_for_good_costs_its_running_tests_only():
     """Two nodes of one processor each: nobody can take the place of the tester that goes with its node."""
     tools: Any = import_module("ray.cluster_utils")
     with open_testers(CaseOptions(), ORT, PLAN) as testers:
-        alone = [
-            (each.seed, each.case_id, each.verdict.outcome) for each in fuzz(testers.all, tests=CLUSTER_TESTS)
-        ]
+        alone = list(map(told, fuzz(testers.all, tests=CLUSTER_TESTS)))
     machines = tools.Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     try:
         node = machines.add_node(num_cpus=1)
         with cluster_testers(machines.address, CaseOptions(jobs=2), ORT, PLAN) as testers:
             found = []
             for each in fuzz(testers.all, tests=CLUSTER_TESTS):
-                found.append((each.seed, each.case_id, each.verdict.outcome))
+                found.append(told(each))
                 if len(found) == 2 * BLOCK:
                     machines.remove_node(node, allow_graceful=False)
     finally:

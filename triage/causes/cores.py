@@ -18,6 +18,7 @@ import numpy as np
 import onnx
 
 from corpus.case import Case
+from corpus.onnx.types import is_external
 from corpus.values import Value
 from oracles.judge import Judge
 from oracles.text.normalise import parse_message
@@ -77,9 +78,12 @@ def _type_of(item: onnx.ValueInfoProto) -> tuple[Any, ...]:
 
 
 def _weight_of(tensor: onnx.TensorProto) -> tuple[Any, ...]:
+    """By its values, which a file spells as raw bytes or as numbers; by its text where they are elsewhere."""
     nameless = onnx.TensorProto()
     nameless.CopyFrom(tensor)
     nameless.name = ""
+    if not is_external(tensor) and tensor.data_type != onnx.TensorProto.STRING:
+        nameless.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(tensor)))
     return ("weight", nameless.SerializeToString(deterministic=True))
 
 
