@@ -19,6 +19,7 @@ from corpus.values import Tensor as Array
 from generators.language.values import RandomSource, with_some_nonfinite
 from generators.relax.operator import Json, Tensor, Type
 from generators.relax.programs import RelaxProgram
+from oracles.numerics.rewrites import overwritten
 from oracles.verdict import REFUSAL, SURVIVAL
 
 _PAIRS = frozenset(f"relax.{name}" for name in ("add", "subtract", "multiply", "divide", "maximum", "less"))
@@ -235,7 +236,12 @@ def not_finite(seed: int, made: RelaxProgram) -> Case | None:
         return None
     name = draws.pick(names)
     reached = _reached(made, name)
-    defined = [each for each in _reached(made, name, _DEFINED) if isinstance(made.types.get(each), Tensor)]
+    gone = frozenset().union(*map(overwritten, main.bindings))
+    defined = [
+        each
+        for each in _reached(made, name, _DEFINED)
+        if isinstance(made.types.get(each), Tensor) and each not in gone
+    ]
     apart = [each for each in main.outputs if each not in reached and each != name]
     look = Binding(
         "nonfinite", f"relax.{draws.pick(_LOOKS)}", ({REF: draws.pick([name, *_floats(made, defined)])},)

@@ -220,11 +220,16 @@ def describe(name: str, expected: Tensor, actual: Tensor, mask: Mask) -> Differe
     where = _index(int(np.argmax(apart)), mask.shape)
     count, size = int(mask.sum()), int(mask.size)
     kind = "nan" if bool((nan_mask(expected) != nan_mask(actual))[mask].any()) else "value"
-    pair = f"{actual[where]} against {expected[where]} expected"
+    pair = f"{shown(actual[where])} against {shown(expected[where])} expected"
     found = Difference(kind, name, f"{count} of {size} elements differ, most at {list(where)}: {pair}")
     first = _index(int(np.argmax(mask)), mask.shape)
     found = replace(found, first=first, where=where, magnitude=float(apart[where]))
     return replace(found, count=count, size=size, mask=mask)
+
+
+def shown(element: object) -> str:
+    """An element of a tensor for a person: a string in quotes, so that an empty one is seen."""
+    return repr(str(element)) if isinstance(element, str) else str(element)
 
 
 def _index(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -127,10 +127,27 @@ def overflows(node: NodeProto, values: Mapping[str, Value], dtypes: Collection[s
     return exceeds(exact, arrays[0].dtype.name)
 
 
+def may_flush(node: NodeProto, values: Mapping[str, Value], dtypes: Collection[str]) -> bool:
+    """Whether a sum may have terms, products of floats of these types, that are below their least normal one.
+
+    No tensor shows such a term: of tiny numbers the root of a sum of squares becomes 0 if the squares do.
+    """
+    operands = [values.get(name) for name in node.input] if arithmetic_of(node).is_sum else []
+    floats = [each for each in operands if isinstance(each, np.ndarray) and each.dtype.name in dtypes]
+    return any(_has_below(each, math.sqrt(_least_normal(each))) for each in floats)
+
+
 def has_subnormal(array: Tensor) -> bool:
     """Whether an array of floats has a number but 0 below the least normal one of its type."""
+    return _has_below(array, _least_normal(array))
+
+
+def _least_normal(array: Tensor) -> float:
+    return float(np.finfo(widen(array).dtype).tiny)
+
+
+def _has_below(array: Tensor, least: float) -> bool:
     sizes = np.abs(widen(array))
-    least = np.finfo(sizes.dtype).tiny
     return bool(((sizes > 0) & (sizes < least)).any())
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
-from corpus.graphs.program import REF, Binding, GraphProgram
+from corpus.graphs.program import REF, Binding, Graph, GraphProgram, tag_of
 from corpus.onnx.graph import initializer_names
 from corpus.onnx.types import element_type
 from corpus.values import Value
@@ -193,7 +193,32 @@ def left_open_by_graph(program: GraphProgram, wanted: Collection[str], values: M
         return "memory that was never written to"
     if any(_starts_oddly(binding, {**program.constants, **values}) for binding in bindings):
         return "a sum or product whose first value is counted as often as the compiler likes"
+    if _reads_overwritten(program.main, wanted):
+        return "a value that is read after a call wrote over it"
     return ""
+
+
+def overwritten(binding: Binding) -> frozenset[str]:
+    """The values that a call writes its results over; nothing may read them after it."""
+    if binding.op != "relax.call_tir_inplace":
+        return frozenset()
+    operands = [item for each in binding.args[1:] for item in each.get("tuple", [each])]
+    places = binding.kwargs["attributes"][1]["inplace_indices"]
+    written = (operands[place] for place in places if 0 <= place < len(operands))
+    return frozenset(item[REF] for item in written if tag_of(item) == REF)
+
+
+def _reads_overwritten(main: Graph, wanted: Collection[str]) -> bool:
+    same: dict[str, str] = {}
+    gone: set[str] = set()
+    for binding in main.bindings:
+        reads = [same.get(name, name) for name in binding.reads]
+        if binding.name in wanted and not gone.isdisjoint(reads):
+            return True
+        if binding.op in ("alias", "match_cast") and len(reads) == 1:
+            same[binding.name] = reads[0]
+        gone.update(same.get(name, name) for name in overwritten(binding))
+    return any(same.get(name, name) in gone for name in main.outputs if name in wanted)
 
 
 NEUTRAL = {"stablehlo.add": 0, "stablehlo.multiply": 1}

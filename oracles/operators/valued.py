@@ -8,7 +8,7 @@ from corpus.values import Tensor
 from oracles.relation.arithmetic import ROUNDS, WHOLE, Arithmetic, Rounding
 from oracles.relation.open_checks import is_filled, recogniser
 from oracles.relation.operator import Inverse, Operator
-from oracles.relation.program import MAX_ELEMENTS, MAX_RANK, Attribute, Call, Kind, Operand, Scope
+from oracles.relation.program import MAX_ELEMENTS, MAX_RANK, Attribute, Call, DoesNotFit, Kind, Operand, Scope
 from oracles.relation.types import BOOL, F32, F64, I8, I32, I64, NUMPY, U8, DType, Range, Shape, TensorType
 
 _AWAY = Range(-math.inf, math.inf, 0.01)
@@ -151,7 +151,8 @@ def _infer_unique(call: Call) -> tuple[TensorType, ...]:
     focus = call.operand(0)
     if "axis" in call.attributes:
         return (focus.type,)
-    assert focus.content is not None
+    if focus.content is None:
+        raise DoesNotFit("values")
     return (TensorType(focus.dtype, (len(set(focus.content.reshape(-1).tolist())),)),)
 
 

@@ -186,8 +186,28 @@ def _first(subject: NodeSubject, choices: list[dict[str, Tensor]]) -> SearchOf[N
     return subject
 
 
+def declare_ranks(subject: OnnxSubject, hints: Hints) -> Search:
+    """Each output is declared with the rank that it has, where nothing infers it."""
+    ranks = {
+        name: value.ndim for name, value in subject.facts.values.items() if isinstance(value, np.ndarray)
+    }
+
+    def edit(model: onnx.ModelProto) -> None:
+        for info in model.graph.output:
+            dims = info.type.tensor_type.shape.dim
+            if info.name in ranks and len(dims) != ranks[info.name]:
+                del dims[:]
+                dims.extend(onnx.TensorShapeProto.Dimension() for _ in range(ranks[info.name]))
+
+    declared = change_model(subject, edit, dict(subject.inputs))
+    if declared is None or declared.model == subject.model:
+        return subject
+    return declared if (yield lambda: declared) else subject
+
+
 MOVES = (
     Move("separate operands", 810, separate_operands, reshapes=True, plain=True, on=OnnxSubject),
     Move("spread dims", 820, spread_dims, reshapes=True, plain=True, on=NodeSubject),
     Move("distinguish values", 830, distinguish_values, plain=True, on=NodeSubject),
+    Move("declare ranks", 840, declare_ranks, reshapes=True, plain=True, on=OnnxSubject),
 )

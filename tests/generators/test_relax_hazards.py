@@ -16,6 +16,7 @@ from generators.mutations.modes import Mode
 from generators.relax.programs import make_program
 from generators.relax.violations import violated
 from generators.seeds import BLOCK
+from oracles.numerics.rewrites import left_open_by_graph, overwritten
 from oracles.verdict import REFUSAL, SURVIVAL, Outcome
 
 BESIDE = {name: language_of(name).strategies for name in ("relax", "tir")}
@@ -38,6 +39,31 @@ def test_values_that_are_not_finite_raise_no_false_alarm(top_relax_judge):
     found = Counter(top_relax_judge.verdict(case).outcome for case in _cases(Mode.NONFINITE, range(14, 18)))
     assert found[Outcome.MISMATCH] == 0
     assert found[Outcome.PASS] > 2
+
+
+def test_nothing_reads_a_value_after_a_call_wrote_over_it():
+    cases = [*_cases(Mode.NONFINITE, range(8000, 8240)), *_cases(Mode.STRICT, range(8000, 8064))]
+    calls = [each for case in cases for each in case.parsed.main.bindings if overwritten(each)]
+    assert len(calls) > 4
+    for case in cases:
+        values = {name: np.ones(1, "float32") for name in case.parsed.names}
+        assert "wrote over" not in left_open_by_graph(case.parsed, case.parsed.names, values)
+
+
+def test_a_value_that_is_read_after_a_call_wrote_over_it_is_left_open():
+    told = {"attributes": ["CallTIRInplaceAttrs", {"inplace_indices": [0]}]}
+    operands = ({"function": "f"}, {"tuple": [{"ref": "s"}, {"ref": "x"}]})
+    steps = [
+        Binding("s", "relax.add", ({"ref": "x"}, {"ref": "x"})),
+        Binding("t", "alias", ({"ref": "s"},)),
+        Binding("p", "relax.call_tir_inplace", operands, told),
+        Binding("u", "relax.abs", ({"ref": "t"},)),
+    ]
+    x = (Input("x", "float32", (2,)),)
+    for outputs, is_open in [(("p",), False), (("u",), True), (("p", "s"), True)]:
+        program = GraphProgram("relax", Graph(x, tuple(steps), outputs))
+        wanted = {"x", "s", *(["t"] if "u" in outputs else []), *outputs}
+        assert bool(left_open_by_graph(program, wanted, {})) == is_open
 
 
 def test_each_language_of_a_target_gets_blocks_of_its_mixture():

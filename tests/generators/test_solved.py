@@ -104,6 +104,12 @@ def test_sizes_that_are_found_take_the_same_way_through_the_rules_of_over_a_hund
 
 
 @needs_z3
+def test_values_that_are_not_known_in_other_sizes_leave_out_what_counts_them():
+    (made,) = find_strategy("smt")(range(412001587, 412001588), 14, None, UNLIMITED)
+    assert len(made.model.graph.node) >= 14  # type: ignore[union-attr]
+
+
+@needs_z3
 def test_an_element_type_that_numpy_lacks_comes_in_a_part_of_the_programs(solved):
     held = Counter[DType]()
     for graph in solved.graphs:

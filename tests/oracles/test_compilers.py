@@ -194,6 +194,16 @@ DOES = {
         {"x": np.float32([1e-45, 1])},
         Outcome.PASS,
     ),
+    ("xla", "their squares within a sum are left open too"): (
+        "g (float[2] x) => (float[2] y) { y = LpNormalization<p=2, axis=0>(x) }",
+        {"x": np.float32([3e-20, 4e-20])},
+        Outcome.PASS,
+    ),
+    ("xla", "the scale of zeros is left open"): (
+        "g (float[2] x) => (float y) { q, s, z = DynamicQuantizeLinear(x) e = Erf(s) y = Ceil(e) }",
+        {"x": np.float32([0, 0])},
+        Outcome.PASS,
+    ),
     ("xla", "no lowering"): (
         "g (float[2] x) => (string[2] y) { y = Cast<to=8>(x) }",
         {"x": F4},

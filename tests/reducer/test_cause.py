@@ -154,6 +154,17 @@ def test_dims_of_1_beside_others_get_one_size_at_each_place(judge):
     assert shapes == [(2, 3), (2, 3)]
 
 
+@pytest.mark.parametrize(("declared", "rank"), [("K,L,M", 2), ("K,L", 2)])
+def test_an_output_that_nothing_infers_is_declared_with_the_rank_that_it_has(judge, declared, rank):
+    text = f"g (float[2,3] x, int64[1] axes) => (float[{declared}] y) {{ y = ReduceMin (x, axes) }}"
+    header = '<ir_version: 8, opset_import: ["": 20]>'
+    case = case_of(model_of(text, header), {"x": np.ones((2, 3), "f4"), "axes": np.int64([1])})
+    (move,) = [each for each in plain_moves(OnnxSubject) if each.name == "declare ranks"]
+    done = drive(move, subject_of(judge, case), lambda model, inputs: True)
+    (y,) = done.subject.model.graph.output
+    assert len(y.type.tensor_type.shape.dim) == rank
+
+
 def test_what_holds_elements_is_not_emptied(judge):
     text = "g (float[3] x) => (float[K] y) <int64[1] k = {2}> { y, i = TopK (x, k) }"
     subject = subject_of(judge, case_of(model_of(text)))

@@ -14,7 +14,7 @@ from corpus.case import Case
 from corpus.errors import UserError
 from corpus.formats.onnx import parse
 from oracles.judge import Judge
-from oracles.numerics.compare import Tolerance
+from oracles.numerics.compare import Tolerance, describe
 from oracles.sandbox.sandbox import Sandbox
 from oracles.verdict import Config, Frame, Outcome, Phase, Run, Status, Symptom, Verdict, WrongResult
 from reducer.pass_sets import PassSet
@@ -356,9 +356,17 @@ def test_the_wrong_side_is_named():
     expectation = expect(wrong, Tolerance(), ORT_PROJECT)
     assert title_of(expectation, ["Mul"]) == "[Mul] 2 instead of 9 without optimisation"
     assert "the un-optimised result is wrong" in sentences.happened(expectation, "onnxruntime")
-    assert "evaluator agrees with the result at optimisation level `all`" in sentences.expected(
-        expectation, wrong, Tolerance()
-    )
+    told = sentences.expected(expectation, wrong, Tolerance())
+    assert told.startswith("The same values as at optimisation level `all`")
+    assert told.endswith("evaluator agrees.")
+    rows = dict(sentences.level_rows(wrong.runs, expectation, Tolerance()))
+    assert rows["all"] == "gives a result"
+    assert rows["none"].startswith("**differs**: ")
+
+
+def test_strings_are_quoted_so_that_an_empty_one_is_seen():
+    found = describe("y", np.array(["a", "b"]), np.array(["a", ""]), np.array([False, True]))
+    assert found.details == "1 of 2 elements differ, most at [1]: '' against 'b' expected"
 
 
 def test_of_many_operators_a_title_names_the_first():

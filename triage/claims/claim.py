@@ -149,6 +149,21 @@ class Expectation:
         return self.passing is not None and self.passing.config == self.failing.config
 
     @property
+    def is_baseline_wrong(self) -> bool:
+        """Whether of two results the un-optimised one is wrong."""
+        return self.outcome is Outcome.MISMATCH and self.wrong == UNOPTIMISED and self.passing is not None
+
+    @property
+    def right(self) -> Run | None:
+        """The run whose result is expected."""
+        return self.failing if self.is_baseline_wrong else self.passing
+
+    @property
+    def at_fault(self) -> Run:
+        """The run that fails, or whose result is wrong."""
+        return self.passing if self.is_baseline_wrong and self.passing else self.failing
+
+    @property
     def failing_label(self) -> str:
         """A report's name for the failing run."""
         return self.failing.config.label + (AGAIN if self.is_unstable else "")

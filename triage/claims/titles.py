@@ -16,7 +16,7 @@ from corpus.case import Case
 from corpus.errors import UserError
 from corpus.values import Tensor, Value
 from oracles.naming import with_operators
-from oracles.numerics.compare import Tolerance, differing
+from oracles.numerics.compare import Tolerance, differing, shown
 from oracles.text.normalise import name_operators, parse_message, unwrap, without_instructions
 from oracles.verdict import Config, Outcome, Phase, Run, Verdict
 from triage.claims.claim import (
@@ -310,7 +310,7 @@ def _difference(expectation: Expectation, tolerance: Tolerance) -> str:
         other = expectation.failing.outputs.get(name)
         found = next(filter(None, (_pair(*pair, tolerance) for pair in pairs_of(expected, other))), None)
         if found is not None:
-            right, wrong = found if expectation.wrong != UNOPTIMISED else found[::-1]
+            right, wrong = found[::-1] if expectation.is_baseline_wrong else found
             return f"{wrong} instead of {right}"
     return WRONG.get(expectation.kind, f"wrong {expectation.kind}")
 
@@ -342,8 +342,7 @@ def _shape(tensor: Tensor) -> str:
 
 
 def _number(value: object) -> str:
-    is_whole = isinstance(value, np.bool_ | np.integer | np.str_)
-    return str(value) if is_whole else f"{value:.6g}" if isinstance(value, np.floating) else str(value)
+    return f"{value:.6g}" if isinstance(value, np.floating) else shown(value)
 
 
 def _failing_of(run: Run, kinds: Sequence[str]) -> str:
@@ -362,6 +361,6 @@ def _where(expectation: Expectation) -> str:
     """The configuration that the failure shows in, beside one without; empty where that is plain."""
     if expectation.is_unstable or expectation.is_by_chance or expectation.passing is None:
         return ""
-    if expectation.outcome is Outcome.MISMATCH and expectation.wrong == UNOPTIMISED:
+    if expectation.is_baseline_wrong:
         return " without optimisation"
     return only_with(expectation.failing.config, expectation.passing.config, expectation.project)

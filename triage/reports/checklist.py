@@ -11,7 +11,6 @@ from oracles.numerics.compare import compare_outputs
 from oracles.numerics.input_noise import outputs_like
 from oracles.verdict import Mark, Outcome, Run
 from triage.bugs.history import History
-from triage.claims.claim import UNOPTIMISED
 from triage.claims.titles import is_reference, whose
 from triage.reports.draft import Draft
 from triage.setup.environment import package_line
@@ -77,11 +76,8 @@ def _reference(draft: Draft) -> Check:
         return _without_reference(draft, reference)
     if expectation.outcome is not Outcome.MISMATCH or expectation.is_unstable or expectation.passing is None:
         return Check(True, f"{who.referee.removesuffix(IN_DOUBLE)} runs the {who.noun}")
-    is_baseline_wrong = expectation.wrong == UNOPTIMISED
-    right = expectation.failing if is_baseline_wrong else expectation.passing
-    is_right = agrees(draft, reference, right)
-    wrong = expectation.passing if is_baseline_wrong else expectation.failing
-    against = not is_right and agrees(draft, reference, wrong)
+    is_right = expectation.right is not None and agrees(draft, reference, expectation.right)
+    against = not is_right and agrees(draft, reference, expectation.at_fault)
     text = "agrees with the expected result" if is_right else "does not decide which result is right"
     name = who.referee if expectation.compares_floats else who.referee.removesuffix(IN_DOUBLE)
     return Check(not against, f"{name} {text if not against else 'agrees with the *other* result'}")

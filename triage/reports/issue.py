@@ -14,7 +14,7 @@ from oracles.numerics.compare import compare_outputs
 from oracles.numerics.input_noise import outputs_like
 from oracles.verdict import Outcome, Phase, Run, Verdict, WrongResult
 from triage.cases.patterns import advice
-from triage.claims.claim import UNOPTIMISED, Expectation
+from triage.claims.claim import Expectation
 from triage.claims.titles import in_short, in_words, is_reference
 from triage.language import language_of
 from triage.projects import runner_of
@@ -172,7 +172,8 @@ def _raised_at(lines: Sequence[str]) -> int:
 def _advice(draft: Draft) -> str:
     """Say what to disable; nothing if every configuration fails, or the importer fails before any pass."""
     is_everywhere = all(_shows(draft, each) for each in _own_runs(draft))
-    if draft.expectation.failing.phase is Phase.IMPORT or draft.expectation.broken_rule or is_everywhere:
+    found = draft.expectation
+    if found.failing.phase is Phase.IMPORT or found.broken_rule or found.is_baseline_wrong or is_everywhere:
         return ""
     passes = draft.judge.backend.passes
     return advice(draft.passes, passes.disabled_by if passes is not None else "")
@@ -181,7 +182,7 @@ def _advice(draft: Draft) -> str:
 def _witness(draft: Draft) -> RunEvidence:
     """Name the witness of the expected result: the reference if it bears that out, else float64."""
     reference, witness, found = draft.exhibit.reference, draft.exhibit.witness, draft.expectation
-    right = found.failing if found.wrong == UNOPTIMISED else found.passing
+    right = found.right
     if reference is None or (reference.is_ok and (right is None or agrees(draft, reference, right))):
         return witness
     return replace(witness, referee="the same program in float64")
@@ -261,7 +262,8 @@ def _varies(draft: Draft) -> Iterator[tuple[str, str, str]]:
     ways = list(_shows_in(draft)) if not draft.expectation.is_by_chance else []
     if len({shows for _, shows in ways}) == 2 and not _levels(draft):
         yield ("configuration", *_both(ways))
-    if draft.passes is not None and draft.passes.minimal and not draft.expectation.is_by_chance:
+    is_of_passes = not (draft.expectation.is_by_chance or draft.expectation.is_baseline_wrong)
+    if draft.passes is not None and draft.passes.minimal and is_of_passes:
         cures = ", ".join(f"without `{name}`" for name in draft.passes.cures) or "-"
         yield "passes", " and ".join(f"`{name}`" for name in draft.passes.minimal), cures
     if tried := tried_releases(draft.history.bisection):
@@ -303,7 +305,7 @@ def _shows(draft: Draft, run: Run) -> bool:
         return run.status is expectation.failing.status
     if not run.is_ok:
         return False
-    if expectation.passing is None or expectation.wrong == UNOPTIMISED:
+    if expectation.passing is None or expectation.is_baseline_wrong:
         return run.config == draft.runs[0].config
     return sentences.differs(run, expectation.passing, draft.tolerance)
 
@@ -346,4 +348,4 @@ def _environment_rows(draft: Draft) -> Iterator[tuple[str, str]]:
     providers = draft.expectation.failing.config.get("providers")
     yield "provider", ", ".join(providers) if isinstance(providers, tuple) else ""
     yield "device", "" if isinstance(providers, tuple) else found["device"].upper()
-    yield "how it was run", in_words(draft.expectation.failing.config, project)
+    yield "how it was run", in_words(draft.expectation.at_fault.config, project)

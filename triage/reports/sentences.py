@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from corpus.values import Tensor, Value
-from oracles.numerics.compare import Tolerance, compare_outputs, differing
+from oracles.numerics.compare import Tolerance, compare_outputs, differing, shown
 from oracles.verdict import Outcome, Phase, Run, Status, Verdict
 from triage.claims.claim import ACCEPTED, UNOPTIMISED, Expectation, essence, signal_text
 from triage.claims.titles import in_short, in_words, pairs_of, while_doing
@@ -130,20 +130,19 @@ def _expected_values(expectation: Expectation, verdict: Verdict, tolerance: Tole
     what = expectation.kind if expectation.kind in ("shape", "dtype") else "values"
     is_near = expectation.compares_floats and expectation.kind not in FAR
     within = f" (rtol={tolerance.rtol:g}, atol={tolerance.atol:g})" if is_near else ""
-    text = f"The same {what} as {_other(expectation)}{within}."
+    right = expectation.right
+    same_as = in_words(right.config, expectation.project) if right else "un-optimised"
+    text = f"The same {what} as {same_as}{within}."
     is_presumed = verdict.wrong is not None and verdict.wrong.is_presumed
     if is_presumed or not expectation.wrong or expectation.passing is None:
         return text
     if "float64" in referee and not expectation.compares_floats:
         return text
-    who = f"{referee[0].upper()}{referee[1:]}"
-    if expectation.wrong != UNOPTIMISED:
-        return f"{text} {who} agrees."
-    return f"{text} {who} agrees with the result {in_words(expectation.failing.config, expectation.project)}."
+    return f"{text} {referee[0].upper()}{referee[1:]} agrees."
 
 
 def level_rows(runs: Sequence[Run], expectation: Expectation, tolerance: Tolerance) -> list[tuple[str, str]]:
-    """List each optimisation level's result in order, compared with the un-optimised one.
+    """List each optimisation level's result in order, compared with the un-optimised or the right one.
 
     The runs come as a backend orders its configurations: none, all, and those between.
     """
@@ -151,9 +150,9 @@ def level_rows(runs: Sequence[Run], expectation: Expectation, tolerance: Toleran
         return []
     baseline, *others = runs
     ordered = [baseline, *others[1:], *others[:1]]
-    return [
-        (in_short(run.config), _level_text(run, baseline, tolerance, expectation.project)) for run in ordered
-    ]
+    right = expectation.failing if expectation.is_baseline_wrong else baseline
+    base = next((run for run in ordered if run.config == right.config), baseline)
+    return [(in_short(run.config), _level_text(run, base, tolerance, expectation.project)) for run in ordered]
 
 
 def _level_text(run: Run, baseline: Run, tolerance: Tolerance, project: Project) -> str:
@@ -195,7 +194,8 @@ def _rows_of(name: str, passing: Value, failing: Value, tolerance: Tolerance) ->
         return [Row(name, "all", _kind(passing), _kind(failing))]
     places = np.argwhere(differing(passing, failing, tolerance))[:MOST_ROWS]
     return [
-        Row(name, _place(place), str(passing[tuple(place)]), str(failing[tuple(place)])) for place in places
+        Row(name, _place(place), shown(passing[tuple(place)]), shown(failing[tuple(place)]))
+        for place in places
     ]
 
 

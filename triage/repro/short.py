@@ -16,7 +16,7 @@ from corpus.case import Case
 from corpus.values import Value
 from oracles.numerics.compare import Tolerance
 from oracles.verdict import Outcome, Run
-from triage.claims.claim import ACCEPTED, UNOPTIMISED, Claim, Expectation, signal_text
+from triage.claims.claim import ACCEPTED, Claim, Expectation, signal_text
 from triage.claims.titles import whose
 from triage.language import language_of, model_of
 from triage.projects import Runner, ShortScript, runner_of
@@ -199,7 +199,7 @@ def _checked(case: Case, claim: Claim, short: ShortScript, settings: Mapping[str
         return f"{failing}{remark}"
     calls = (expected, failing)
     passing = expectation.passing
-    if expectation.wrong == UNOPTIMISED and passing is not None and _is_run(passing, short):
+    if expectation.is_baseline_wrong and passing is not None and _is_run(passing, short):
         calls = (failing, expected)
     return _compared(expectation, claim.tolerance, short, calls, remark)
 

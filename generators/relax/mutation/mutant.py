@@ -39,6 +39,7 @@ from generators.relax.operator import ANY, BOOL, FLOATS, Fields, Json, Tensor, T
 from generators.relax.ops import operators
 from generators.relax.programs import belongs_outside, in_blocks
 from generators.relax.watched import MOST_FLOAT, Cost, Unsound, Watched, depths_of
+from oracles.numerics.rewrites import overwritten
 from oracles.worker.relax_reference.rule import NotKnown
 
 _BY_DATA = frozenset(
@@ -227,11 +228,17 @@ class Mutant:
         return depths_of(self.bindings, {})
 
     def tensor(self, name: str) -> Tensor | None:
-        """The type of a name, if it is a tensor that growth may read."""
+        """The type of a name, if it is a tensor that growth may read: nothing writes over it."""
+        if name in self._overwritten:
+            return None
         told = self.learned.types.get(name)
         own = set(symbols(item.shape for item in self.program.main.inputs))
         fits = isinstance(told, Tensor) and name in self.learned.values and set(symbols([told.shape])) <= own
         return told if fits and isinstance(told, Tensor) else None
+
+    @cached_property
+    def _overwritten(self) -> frozenset[str]:
+        return frozenset().union(*map(overwritten, self.bindings))
 
     def is_sound(self, before: Mutant) -> bool:
         """Whether it runs as the program before did, and is no deeper than the budget allows.
