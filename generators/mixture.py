@@ -88,6 +88,10 @@ _SMALL, _FEW = 0.7, (1, 1, 1, 2, 3)
 One operator is enough for a violation (HirFuzz §5.5), and each of its operands and attributes comes up.
 """
 
+_UNGUIDED = "coverage"
+"""A mixture that is after failures draws it without what the campaign has met: guided by that it meets more
+operators and shapes, and a quarter fewer symptoms in the same time.
+"""
 _ANEW = 12
 """How often a program is drawn anew that the target has not all of; a mixture then comes to `random`."""
 _APART = 1 << 44
@@ -233,7 +237,8 @@ def has_solver() -> bool:
 def _programs(plan: Plan, turn: _Turn, block: range, lesson: CoverageSnapshot | None) -> Iterator[Made]:
     """The programs of one block's seeds; its first ones are made again wherever one starts within it."""
     nodes = plan.nodes or turn.size
-    taught = find_taught(turn.strategy) if lesson is not None and plan.source is None else None
+    is_guided = turn.strategy != _UNGUIDED or plan.strategy not in (MIXED, SCHEDULED)
+    taught = find_taught(turn.strategy) if is_guided and lesson is not None and plan.source is None else None
     if taught and lesson is not None:
         return taught(block, nodes, lesson, plan.budget)
     return find_strategy(turn.strategy, plan.trust)(block, nodes, plan.source, plan.budget)

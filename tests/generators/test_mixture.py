@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +13,11 @@ import pytest
 
 from corpus.case import Case
 from corpus.errors import UserError
-from generators.feedback import NOTHING
+from generators.feedback import NOTHING, CoverageSnapshot
 from generators.growth.grow import grow
 from generators.language.profile import UNLIMITED, Budget
 from generators.language.values import RandomSource
-from generators.mixture import Plan, _turn, make_cases
+from generators.mixture import MIXED, Plan, _turn, make_cases, make_tests
 from generators.mutations.modes import Mode, endanger
 from generators.seeds import BLOCK
 from generators.strategies import strategies
@@ -159,3 +160,17 @@ def test_a_given_sequence_is_that_of_every_case():
     assert {case.passes for case in make_cases(plan, range(8))} == {given}
     drawn = {case.passes for case in make_cases(Plan("random", nodes=3, passes_of="tvm"), range(8))}
     assert len(drawn) > 1
+
+
+def test_a_mixture_is_not_guided_by_what_the_campaign_has_met_and_a_campaign_of_coverage_is():
+    """Guided by it a campaign meets fewer symptoms."""
+    seeds = range(640)
+    mixed = Plan(MIXED, Mode.STRICT)
+    drawn = [each for each in make_tests(mixed, seeds, CoverageSnapshot()) if each.arm.startswith("coverage")]
+    met = CoverageSnapshot(covered=Counter(chain.from_iterable(each.covered for each in drawn)))
+    again = [each for each in make_tests(mixed, seeds, met) if each.arm.startswith("coverage")]
+    assert drawn
+    assert [each.case.case_id for each in again] == [each.case.case_id for each in drawn]
+    alone = Plan("coverage", Mode.STRICT)
+    first, second = (list(make_tests(alone, range(16), lesson)) for lesson in (CoverageSnapshot(), met))
+    assert [each.case.case_id for each in first] != [each.case.case_id for each in second]

@@ -89,9 +89,12 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_the_wheel_holds_the_packages_and_their_data_and_no_tests(wheel):
+def test_the_wheel_holds_the_packages_their_data_and_the_manual_page_and_no_tests(wheel):
     names = zipfile.ZipFile(wheel).namelist()
-    tops = {name.split("/")[0].removesuffix(".py") for name in names if ".dist-info" not in name}
+    shared = [name.split("/", 1)[1] for name in names if ".data/" in name]
+    assert shared == ["data/share/man/man1/crux.1"]
+    ours = [name for name in names if ".dist-info/" not in name and ".data/" not in name]
+    tops = {name.split("/")[0].removesuffix(".py") for name in ours}
     assert tops == {*OURS, "tensorcrux-stubs"}
     kept = subprocess.run(
         ["git", "ls-files", "tensorcrux.py", "tensorcrux-stubs", *sorted(OURS)],

@@ -26,7 +26,7 @@ from corpus.tir.typing import call_type
 from corpus.tir.values import Buffer, Call, Const, Load, Range, Region
 from generators import make_case
 from generators.tir.programs import make_program
-from oracles.worker.tvm.tir.edges import EDGE, between_edges
+from oracles.worker.edges import EDGE, between_edges
 
 tvm = pytest.importorskip("tvm")
 tvm_ffi = pytest.importorskip("tvm_ffi")
@@ -248,7 +248,7 @@ def test_reading_beyond_the_edge_of_a_buffer_ends_the_process(at_start):
 
 READING = """
 import ctypes, numpy
-from oracles.worker.tvm.tir.edges import between_edges
+from oracles.worker.edges import between_edges
 _, view = between_edges(numpy.arange(16, dtype="float32"), at_start={0})
 ctypes.string_at(view.ctypes.data - 1 if {0} else view.ctypes.data + view.nbytes, 1)
 """

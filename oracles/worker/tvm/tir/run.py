@@ -24,11 +24,11 @@ import tvm_ffi
 from tvm import ir, s_tir, tirx
 from tvm.tirx.build import split_host_device_mods, tir_to_runtime
 
+from oracles.worker.edges import EDGE, WrittenBeyond, between_edges
 from oracles.worker.onnx import to_array
 from oracles.worker.tvm.passes import LEAST, pass_of
 from oracles.worker.tvm.sequences import base_of, is_option
 from oracles.worker.tvm.tir.build import build_module
-from oracles.worker.tvm.tir.edges import EDGE, WrittenBeyond, between_edges
 from oracles.worker.tvm.tir.workspaces import must_hold, with_workspaces
 from oracles.worker.tvm.watch import IllFormed, apply_passes
 

@@ -15,7 +15,7 @@ import tvm
 import tvm_ffi
 from tvm import ir, tirx
 
-from oracles.worker.tvm.tir.edges import EDGE, WrittenBeyond, between_edges
+from oracles.worker.edges import EDGE, WrittenBeyond, between_edges
 
 TAKE = "crux.take_workspace"
 FILLINGS = (EDGE, 0xC2)

@@ -1,7 +1,7 @@
 """Buffers between pages that nobody may touch: what reads or writes beyond one ends the process.
 
-Between a buffer and its pages stand a few bytes, since it is aligned as TVM's own memory is; a write there
-is seen afterwards, and a read gives numbers that no program stores.
+Between a buffer and its pages may stand a few bytes, where it is aligned as TVM's own memory is; a write
+there is seen afterwards, and a read gives numbers that no program stores.
 """
 
 import ctypes
@@ -22,15 +22,29 @@ class WrittenBeyond(Exception):
 
 def between_edges(array: Any, edge: int = EDGE, *, at_start: bool = False) -> "tuple[tuple[Any, Any], Any]":
     """A copy of an array and the bytes before and after it; it ends at a page's end, or begins at a start."""
-    room = max(1, -(-array.nbytes // PAGE)) * PAGE
-    memory = mmap.mmap(-1, room + 2 * PAGE)
+    return placed(room(array.nbytes), array, edge, at_start=at_start)
+
+
+def room(size: int) -> Any:
+    """The bytes of as many pages as `size` takes, between two closed ones."""
+    inside = max(1, -(-size // PAGE)) * PAGE
+    memory = mmap.mmap(-1, inside + 2 * PAGE)
     address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-    for page in (address, address + PAGE + room):
+    for page in (address, address + PAGE + inside):
         if libc.mprotect(ctypes.c_void_p(page), ctypes.c_size_t(PAGE), 0):
             raise OSError(ctypes.get_errno(), "a page cannot be closed")
-    inside = np.frombuffer(memory, np.uint8, room, PAGE)
+    return np.frombuffer(memory, np.uint8, inside, PAGE)
+
+
+def placed(
+    inside: Any, array: Any, edge: int, *, at_start: bool, aligned: int = ALIGNED
+) -> "tuple[tuple[Any, Any], Any]":
+    """A copy of an array at one end of a room, and the bytes before and after it.
+
+    At the far end it begins at a multiple of `aligned`, so that fewer bytes than that follow.
+    """
     inside[:] = edge
-    start = 0 if at_start else room - -(-array.nbytes // ALIGNED) * ALIGNED
+    start = 0 if at_start else len(inside) - -(-array.nbytes // aligned) * aligned
     end = start + array.nbytes
     view = inside[start:end].view(array.dtype).reshape(array.shape)
     view[...] = array
