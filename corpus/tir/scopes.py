@@ -112,6 +112,7 @@ class _Checker:
         self._module = module
         self._scope = _Scope()
         self._loops = 0
+        self._rounds: set[str] = set()
 
     def function(self, function: Function) -> None:
         """IllFormed at the first fault."""
@@ -163,6 +164,15 @@ class _Checker:
             _same(type_of(expr), stmt.var.dtype, f"loop {stmt.var.name} runs")
         if (stmt.kind == "thread") != (stmt.thread is not None):
             raise IllFormed(f"loop {stmt.var.name} is {stmt.kind}, its thread {stmt.thread}")
+        self._rounds.add(stmt.var.name)
+
+    def _block(self, stmt: Block) -> None:
+        """A block with axes knows of the loops around it by these alone."""
+        _true(stmt.predicate, f"block {stmt.name}")
+        around = self._rounds.intersection(self._scope.vars) if stmt.axes else ()
+        used = (each.name for each in expressions((stmt.init or (), stmt.body)) if isinstance(each, Var))
+        if name := next((each for each in used if each in around), ""):
+            raise IllFormed(f"block {stmt.name} uses the loop {name} around it")
 
     def _about(self, node: Any) -> None:
         if isinstance(node, Thread):
@@ -312,7 +322,7 @@ _RULES: Final[dict[type, Check]] = {
     For: _Checker._for,
     While: lambda checker, stmt: _true(stmt.condition, "while"),
     If: lambda checker, stmt: _true(stmt.condition, "if"),
-    Block: lambda checker, stmt: _true(stmt.predicate, f"block {stmt.name}"),
+    Block: _Checker._block,
     Store: _Checker._store,
 }
 """What is to hold of a statement's operands, besides that each of them is well-formed."""

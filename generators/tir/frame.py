@@ -166,6 +166,10 @@ def _loop_range(stmt: For) -> Known:
 
 
 def _in_block(stmt: Block, frame: Frame) -> Frame:
+    """A block with axes knows of the loops around it by these alone."""
+    if stmt.axes:
+        seen = tuple(each for each in frame.known if each not in frame.loops)
+        frame = replace(frame, known=seen, loops=())
     for axis in stmt.axes:
         extent = _constant(axis.domain.extent)
         frame = frame.with_loop(Known(axis.var, 0, (extent or FAR) - 1))

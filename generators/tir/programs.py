@@ -100,6 +100,8 @@ def make_program(
     if draws.chance(_IN_BLOCKS) and not has_blocks(module) and len(module.functions) == 1:
         module = in_blocks(draws, module)
     steps = drawn_schedule(draws, module) if draws.chance(_SCHEDULED) else ()
+    if steps and not is_sound(module, seed, in_full=True):
+        steps = ()
     return TirProgram(module, inputs_of(module, seed), fitting((*steps, *_passes(draws, module)), module))
 
 
@@ -206,15 +208,16 @@ def _stores(module: Module) -> bool:
     return any(isinstance(stmt, Store) for stmt in statements((module.main,)))
 
 
-def is_sound(module: Module, seed: int) -> bool:
-    """Whether it is well-formed and, with the inputs of a seed, defined throughout."""
+def is_sound(module: Module, seed: int, *, in_full: bool = False) -> bool:
+    """Whether it is well-formed and, with a seed's inputs, defined throughout; for schedules `in_full`."""
     if not is_well_formed(module) or not all(
         _has_its_stages(stmt) and _is_left_in_order(stmt)
         for stmt in statements(module.main.body)
         if isinstance(stmt, For)
     ):
         return False
-    return interpret(module, inputs_of(module, seed), trials=0, steps=_MOST_STEPS).is_defined
+    inputs = inputs_of(module, seed)
+    return interpret(module, inputs, trials=0, steps=_MOST_STEPS, in_full=in_full).is_defined
 
 
 def _has_its_stages(loop: For) -> bool:

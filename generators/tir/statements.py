@@ -89,9 +89,12 @@ class Maker:
         return (self.store(frame),), frame
 
     def store(self, frame: Frame) -> Stmt:
-        """A value put into one of the buffers that are visible."""
-        buffer = self.draws.pick([each for each in frame.buffers if usable(each)])
+        """A value put into one of the buffers that are visible; only computed where there is none."""
+        known = [each for each in frame.buffers if usable(each)]
         sampler = Sampler(self.draws, frame)
+        if not known:
+            return Evaluate(sampler.value("int32", 2).expr)
+        buffer = self.draws.pick(known)
         shape = static_shape(buffer) or ()
         value = sampler.value(buffer.dtype, self.draws.between(1, self.limits.fuel))
         return Store(buffer.name, sampler.indices(shape), sampler.kept(value, buffer.dtype))
@@ -139,7 +142,7 @@ def _store(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made:
 
 def _fill(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made | None:
     known = [each for each in frame.buffers if usable(each)]
-    return maker.filled(frame, maker.draws.pick(known)), frame
+    return (maker.filled(frame, maker.draws.pick(known)), frame) if known else None
 
 
 def _loop(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made:
@@ -208,12 +211,20 @@ def _over(frame: Frame, loops: Sequence[Var], shape: tuple[int, ...]) -> Frame:
 
 
 _EIGHT_BITS = (("float8_e4m3fn", "float32"), ("float8_e5m2", "float16"))
+_LARGEST = 448
+"""Of the eight-bit type of the smallest range."""
 _PACKED = (("int4", "int32"), ("uint4", "int32"), ("int4", "int8"))
 
 
 def _within(draws: RandomSource, value: Expr, dtype: str) -> Expr:
-    """A float that eight bits hold, mostly a normal one: TVM keeps no other, and shows nothing else then."""
-    size = Binary("min", Call("fabs", (value,), dtype), literal(400, dtype))
+    """A float that eight bits hold, mostly a normal one: TVM keeps no other, and shows nothing else then.
+
+    Half are made larger, so that many end at the type's largest number: that one is exact, and shows most.
+    """
+    size: Expr = Call("fabs", (value,), dtype)
+    if draws.chance(0.5):
+        size = Binary("mul", size, literal(draws.pick((16, 256)), dtype))
+    size = Binary("min", size, literal(_LARGEST, dtype))
     return size if draws.chance(0.1) else Binary("max", size, literal(0.125, dtype))
 
 
@@ -280,17 +291,19 @@ def _summed(maker: Maker, frame: Frame, source: Buffer, target: Buffer, at: tupl
     return (start, For(var, Const(0), Const(shape[-1]), "serial", (step,)))
 
 
-def _again(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made:
+def _again(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made | None:
     """Change an element, then use what it has become."""
     draws, sampler = maker.draws, Sampler(maker.draws, frame)
-    buffer = draws.pick([each for each in frame.buffers if usable(each)])
+    known = [each for each in frame.buffers if usable(each)]
+    if not known:
+        return None
+    buffer = draws.pick(known)
     place = sampler.indices(static_shape(buffer) or ())
     element, value = Load(buffer.name, place, buffer.dtype), sampler.value(buffer.dtype, 2)
     changed = Binary("sub" if is_float(buffer.dtype) else "bitxor", value.expr, element)
     low, high = (0, 0) if is_float(buffer.dtype) else integer_range(buffer.dtype)
     first = Store(buffer.name, place, sampler.kept(Valued(changed, low, high), buffer.dtype))
-    same = [each for each in frame.buffers if usable(each) and each.dtype == buffer.dtype]
-    target = draws.pick(same)
+    target = draws.pick([each for each in known if each.dtype == buffer.dtype])
     used = Binary("max", element, sampler.leaf(buffer.dtype).expr) if draws.chance(0.3) else element
     second = Store(target.name, sampler.indices(static_shape(target) or ()), used)
     return (first, second), frame

@@ -32,7 +32,7 @@ def facts(program: bytes) -> frozenset[str]:
 
 
 def _is_suspect(case: Case, run: Run) -> bool:
-    return contradiction(interpretation_of(case.program, case.inputs), run, ROUNDING) is not None
+    return contradiction(interpretation_of(case.program, case.inputs, case.passes), run, ROUNDING) is not None
 
 
 def _pattern(module: Module) -> str:

@@ -233,6 +233,10 @@ class Context(ABC):
         """Say what undefined thing the program does, by an interpreter of its language; empty if none."""
         return ""
 
+    def excuse(self, run: Run) -> str:
+        """Say what the program does itself that lets this run fail as it pleases; empty if nothing."""
+        return self.undefined
+
     def contradicted_by_interpreter(self, run: Run) -> tuple[Difference, Value] | None:
         """The first output of a run that is another than an interpreter's, and what that gives."""
         return None

@@ -38,7 +38,7 @@ def undefined(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | 
     language says so, where there is one.
     """
     failed = next((run for run in runs if not run.is_ok and run.phase is Phase.EXECUTE), None)
-    reason = context.undefined if failed is not None else ""
+    reason = context.excuse(failed) if failed is not None else ""
     if failed is None or not reason:
         return None
     symptom = symptom_of_run(Outcome.INVALID, failed, context.names)

@@ -57,15 +57,19 @@ def interpret(
     trials: int = TRIALS,
     steps: int = MOST_STEPS,
     fresh: Collection[str] = (),
+    *,
+    in_full: bool = False,
 ) -> Interpretation:
     """Interpret one call of the module's first function; what `fresh` buffers hold is undefined.
+
+    `in_full`: a program of which a block does not write all that it says it does is undefined, too.
 
     An undefined program, or one that is not modelled, gives no outputs but the reason. Without `trials` the
     result says nothing of rounding; a run of more than `steps` steps is not modelled.
     """
     try:
         actions = _compiled(module)
-        exact, is_rough = _run(module, inputs, actions, None, steps, fresh)
+        exact, is_rough = _run(module, inputs, actions, None, steps, fresh, in_full=in_full)
         noisy = range(trials if is_rough else 0)
         moved = [_run(module, inputs, actions, random.Random(trial), steps, fresh)[0] for trial in noisy]
     except Undefined as error:
@@ -107,8 +111,10 @@ def _run(
     noise: random.Random | None,
     steps: int,
     fresh: Collection[str],
+    *,
+    in_full: bool = False,
 ) -> tuple[Cells, bool]:
-    state = State(steps, noise, routines=actions)
+    state = State(steps, noise, routines=actions, claims={} if in_full else None)
     function = module.main
     for param in function.params:
         if isinstance(param, Var):
@@ -120,6 +126,9 @@ def _run(
         state.views[buffer.name] = _param(buffer, given[buffer.name], state, buffer.name in fresh)
     views = {buffer.name: state.views[buffer.name] for buffer in function.buffers}
     actions[module.entry].act(state)
+    for name, claimed in (state.claims or {}).items():
+        if not claimed.said <= claimed.written:
+            raise Undefined(f"block {name} does not write all that it says, on which schedules rely")
     found = {name: (view.memory.cells, view.memory.dtype, view.shape) for name, view in views.items()}
     if state.returned is not None:
         found[RETURNED] = ([state.returned], function.returns, ())

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 from oracles.tir.scalars import UNDEFINED, NotModelled, Scalar, Undefined
@@ -81,6 +82,41 @@ class Independent:
 
 
 @dataclass(slots=True)
+class Pipelined:
+    """A software pipeline: which statement of which round touched each cell, and whether it wrote.
+
+    TVM takes the annotation's word that its order of rounds and stages changes nothing.
+    """
+
+    stages: tuple[int, ...]
+    orders: tuple[int, ...]
+    iteration: int = 0
+    at: int = 0
+    touched: dict[tuple[Memory, int], set[tuple[int, int, bool]]] = field(default_factory=dict)
+
+    def note_read(self, memory: Memory, place: int) -> None:
+        """Undefined where what writes the cell before comes later in the pipeline."""
+        self._note(memory, place, writes=False)
+
+    def note_write(self, memory: Memory, place: int) -> None:
+        """Undefined where what touches the cell before comes later in the pipeline."""
+        self._note(memory, place, writes=True)
+
+    def keep(self, memory: Memory) -> None:
+        """Nothing: the cells hold on to their memory."""
+
+    def _note(self, memory: Memory, place: int, *, writes: bool) -> None:
+        before = self.touched.setdefault((memory, place), set())
+        now = self._when(self.iteration, self.at)
+        if any((wrote or writes) and self._when(round_, at) > now for round_, at, wrote in before):
+            raise Undefined("stages of a pipeline depend on each other")
+        before.add((self.iteration, self.at, writes))
+
+    def _when(self, iteration: int, at: int) -> tuple[int, int]:
+        return iteration + self.stages[at], self.orders[at]
+
+
+@dataclass(slots=True)
 class Declared:
     """The reads and writes that a block declared: by memory, boxes of places through a view."""
 
@@ -115,20 +151,42 @@ class Routine:
 
 
 @dataclass(slots=True)
+class Claimed:
+    """The cells that the blocks of a name say they write, and those that they wrote."""
+
+    said: set[tuple[Memory, int]] = field(default_factory=set)
+    written: set[tuple[Memory, int]] = field(default_factory=set)
+
+    def say(self, block: Declared) -> None:
+        """Take in what one of them says of memory that is not its own."""
+        for view, ranges in block.writes:
+            if id(view.memory) not in block.own:
+                places = product(*(range(low, high) for low, high in ranges))
+                self.said.update((view.memory, view.place(indices)) for indices in places)
+
+
+@dataclass(slots=True)
 class State:
     """One run. `noise` moves the results of what is not exact, None leaves them; `is_rough`: there were
-    some. `routines` are the functions that are called.
+    some. `routines` are the functions that are called. `claims` are what blocks say, by name, where wanted.
     """
 
     steps: int
     noise: random.Random | None = None
     vars: dict[str, Any] = field(default_factory=dict)
     views: dict[str, View] = field(default_factory=dict)
-    loops: list[Independent] = field(default_factory=list)
+    loops: list[Independent | Pipelined] = field(default_factory=list)
     blocks: list[Declared] = field(default_factory=list)
     returned: Any = None
     is_rough: bool = False
     routines: "Mapping[str, Routine]" = field(default_factory=dict)
+    claims: dict[str, Claimed] | None = None
+
+    def enter(self, block: Declared) -> None:
+        """Go into a block that says what it does."""
+        self.blocks.append(block)
+        if self.claims is not None:
+            self.claims.setdefault(block.name, Claimed()).say(block)
 
     def step(self) -> None:
         """Count one statement; NotModelled when it has been too many."""
@@ -163,4 +221,6 @@ class State:
             loop.note_write(view.memory, place)
         for block in self.blocks:
             block.check(view, indices, writing=True)
+            if self.claims is not None:
+                self.claims[block.name].written.add((view.memory, place))
         view.memory.cells[place] = value

@@ -29,7 +29,7 @@ from corpus.tir.tree import (
 from corpus.tir.values import Buffer, Call, Const, Expr, Region, type_of
 from oracles.tir.expressions import Compiled, compiled, many
 from oracles.tir.scalars import UNDEFINED, NotModelled, Undefined
-from oracles.tir.state import Address, Declared, Independent, Memory, State, View
+from oracles.tir.state import Address, Declared, Independent, Memory, Pipelined, State, View
 
 MOST_CELLS = 1 << 22
 
@@ -177,20 +177,51 @@ def _declare(stmt: Declare) -> Action:
 
 def _for(stmt: For) -> Action:
     bounds = many((stmt.min, stmt.extent, stmt.step or Const(1, stmt.var.dtype)))
-    body = compiled_body(stmt.body)
+    pipeline = _pipeline(stmt)
+    body = _block(pipeline[0], _in_stages(pipeline[0].body)) if pipeline else compiled_body(stmt.body)
     kind = stmt.kind if stmt.kind in ("parallel", "vectorized", "thread") else ""
 
     def loop(state: State) -> End:
         first, extent, step = (bound(state) for bound in bounds)
         if UNDEFINED in (first, extent, step) or step <= 0:
             raise Undefined(f"the bounds of loop {stmt.var.name} are undefined")
-        return _rounds(stmt.var.name, range(first, first + extent, step), body, kind, state)
+        independent = Independent(kind) if kind else Pipelined(*pipeline[1:]) if pipeline else None
+        return _rounds(stmt.var.name, range(first, first + extent, step), body, kind, state, independent)
 
     return loop
 
 
-def _rounds(name: str, values: range, body: Action, kind: str, state: State) -> End:
-    independent = Independent(kind) if kind else None
+def _pipeline(loop: For) -> tuple[Block, tuple[int, ...], tuple[int, ...]] | None:
+    """The block of a software pipeline, the stage of each of its statements, and their order."""
+    stages = tuple(loop.annotations.get("software_pipeline_stage") or ())
+    whole = loop.body[0] if len(loop.body) == 1 else None
+    if not stages or not isinstance(whole, Block) or len(whole.body) != len(stages):
+        return None
+    return whole, stages, tuple(loop.annotations.get("software_pipeline_order") or range(len(stages)))
+
+
+def _in_stages(body: Body) -> Action:
+    """The statements of a software pipeline, each of which tells the loop around which it is."""
+    actions = [compiled_statement(stmt) for stmt in body]
+
+    def act(state: State) -> End:
+        pipeline = next(each for each in reversed(state.loops) if isinstance(each, Pipelined))
+        for pipeline.at, action in enumerate(actions):
+            if (end := action(state)) is not End.ON:
+                return end
+        return End.ON
+
+    return act
+
+
+def _rounds(
+    name: str,
+    values: range,
+    body: Action,
+    kind: str,
+    state: State,
+    independent: Independent | Pipelined | None,
+) -> End:
     if independent is not None:
         state.loops.append(independent)
     end = End.ON
@@ -204,7 +235,7 @@ def _rounds(name: str, values: range, body: Action, kind: str, state: State) -> 
     if independent is not None:
         state.loops.pop()
         if end in (End.BREAK, End.RETURN):
-            raise Undefined(f"a {kind} loop is left")
+            raise Undefined(f"a {kind or 'pipelined'} loop is left")
     return End.RETURN if end is End.RETURN else End.ON
 
 
@@ -289,15 +320,15 @@ def _attr(stmt: Attr) -> Action:
         count = extent(state)
         if count is UNDEFINED:
             raise Undefined("the extent of a thread is undefined")
-        end = _rounds(thread.name, range(count), body, "thread", state)
+        end = _rounds(thread.name, range(count), body, "thread", state, Independent("thread"))
         state.vars.pop(thread.name, None)
         return end
 
     return launched
 
 
-def _block(stmt: Block) -> Action:
-    body, init = compiled_body(stmt.body), compiled_body(stmt.init) if stmt.init is not None else None
+def _block(stmt: Block, body: Action | None = None) -> Action:
+    body, init = body or compiled_body(stmt.body), compiled_body(stmt.init) if stmt.init is not None else None
     predicate = compiled(stmt.predicate)
     names = [(axis.var.name, axis.kind) for axis in stmt.axes]
     axes = [many((axis.value, axis.domain.min, axis.domain.extent)) for axis in stmt.axes]
@@ -330,7 +361,7 @@ def _inside(stmt: Block, init: Action | None, body: Action, state: State) -> End
         reads, writes = ([_box(region, state) for region in regions] for regions in (stmt.reads, stmt.writes))
         said = Declared(stmt.name, reads, writes)
         said.own.update(id(state.views[buffer.name].memory) for buffer in stmt.allocs)
-        state.blocks.append(said)
+        state.enter(said)
     if init is not None:
         init(state)
     end = body(state)

@@ -56,3 +56,10 @@ def test_most_programs_of_a_form_are_sound_and_tvm_agrees_with_the_interpreter(t
     rest = [tir_judge.verdict(case) for case, look in zip(cases, looks, strict=True) if look is None]
     assert len(rest) <= 0.2 * len(cases), [each.title for each in rest]
     assert not [each.title for each in rest if "mismatch" in each.outcome]
+
+
+def test_statements_are_grown_where_no_buffer_can_be_used():
+    for seed in range(60):
+        maker = Maker(RandomSource(f"forms/none/{seed}"), Names())
+        body = maker.body(start_of(Function((), ())), 6)
+        assert is_well_formed(Module({"main": Function((), body)}))

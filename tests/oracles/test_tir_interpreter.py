@@ -3,6 +3,7 @@
 import json
 import math
 import random
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 from corpus.case import Case
 from corpus.tir.program import from_json, make_inputs, to_bytes
+from corpus.tir.scopes import problems
 from corpus.tir.tree import Alloc, Axis, Block, Evaluate, For, Function, If, Module, Stmt, Store
 from corpus.tir.values import (
     Binary,
@@ -30,6 +32,7 @@ from corpus.tir.values import (
     literal,
     type_of,
 )
+from oracles.tir.identities import by_identities
 from oracles.tir.interpreter import Interpretation, interpret
 from oracles.tir.scalars import noisy
 from oracles.verdict import Outcome
@@ -254,3 +257,85 @@ def test_an_axis_beyond_its_domain_defines_nothing():
         loop = For(Var("i"), Const(0), Const(extent), "serial", (block,))
         module = Module({"main": Function((out,), (loop,))})
         assert interpret(module, {"out": np.zeros(3, "int32")}).reason == reason
+
+
+def test_a_block_that_writes_less_than_it_says_is_no_subject_of_schedules():
+    region = Region("A", (Range(Const(0), Const(8)),))
+    for condition, reason in ((Const(True, "bool"), ""), (INSIDE, "block b does not write all that it says")):
+        block = Block("b", (), (), (region,), (If(condition, (Store("A", (I,), I),)),))
+        module = Module({"main": Function((A,), (loop("serial", block),))})
+        inputs = {"A": np.zeros(8, np.int32)}
+        assert interpret(module, inputs).is_defined
+        assert interpret(module, inputs, in_full=True).reason.startswith(reason)
+        assert bool(reason) == bool(interpret(module, inputs, in_full=True).reason)
+
+
+FIRST, SECOND = (Load("X", (Const(place),), "float16") for place in range(2))
+
+
+def of_floats(value: Expr, dtype: str = "float16") -> tuple[Module, dict[str, Any]]:
+    """A store of a value of `FIRST` = 2048 and `SECOND` = 0.5."""
+    x, out = Buffer("X", (Const(2),), "float16"), Buffer("out", (Const(1),), dtype)
+    module = Module({"main": Function((x, out), (Store("out", (Const(0),), value),))})
+    return module, {"X": np.array([2048, 0.5], "float16"), "out": np.zeros(1, dtype)}
+
+
+SUM = Binary("add", FIRST, SECOND)
+ZERO = Const(0.0, "float16")
+IDENTITIES = [
+    (Binary("sub", SUM, FIRST), SECOND),
+    (Binary("sub", SUM, SECOND), FIRST),
+    (Binary("sub", FIRST, SUM), Binary("sub", ZERO, SECOND)),
+    (Binary("sub", FIRST, FIRST), ZERO),
+    (Binary("mul", ZERO, SUM), ZERO),
+    (Binary("div", ZERO, FIRST), ZERO),
+    (Binary("sub", SUM, ZERO), Binary("sub", SUM, ZERO)),
+]
+
+
+@pytest.mark.parametrize(("expr", "wanted"), IDENTITIES)
+def test_identities_of_numbers_hold_for_floats_by_design(expr, wanted):
+    assert by_identities(of_floats(expr)[0]) == of_floats(wanted)[0]
+
+
+def test_what_follows_from_such_an_identity_is_left_open(tir_judge):
+    """TVM's analyser gives 0.5 for `2048 + 0.5 - 2048`, and that is no mistake of its optimiser."""
+    module, inputs = of_floats(Binary("sub", SUM, FIRST))
+    assert interpret(module, inputs).outputs["out"][0] == 0
+    assert tir_judge.verdict(Case("tir", to_bytes(module), inputs, tir_judge.target)).outcome is Outcome.PASS
+
+
+def test_a_program_that_gives_what_nothing_wrote_is_invalid_and_no_fault_of_memory(tir_judge):
+    """Its results hang on fresh memory by themselves."""
+    fresh = Buffer("C", (Const(1),), "int32")
+    out = Buffer("out", (Const(1),), "int32")
+    store = Store("out", (Const(0),), Load("C", (Const(0),), "int32"))
+    module = Module({"main": Function((out,), (Alloc(fresh), store))})
+    case = Case("tir", to_bytes(module), {"out": np.zeros(1, "int32")}, tir_judge.target)
+    assert not tir_judge.verdict(case).is_bug
+
+
+def test_a_block_with_axes_uses_no_loop_around_it():
+    axis = Axis(Var("v"), Range(Const(0), Const(8)), "spatial", I)
+    for index, wrong in (("v", []), ("i", ["function main: block b uses the loop i around it"])):
+        block = Block("b", (axis,), (), (), (Store("A", (Var(index),), Const(1)),))
+        assert problems(Module({"main": Function((A,), (loop("serial", block),))})) == wrong
+
+
+@pytest.mark.parametrize(
+    ("reading", "orders", "is_defined"),
+    [
+        (I, [0, 1], True),  # what the first stage of the same round has written
+        (Binary("bitxor", I, Const(1)), [0, 1], False),  # and what that of the next round writes
+        (I, [1, 0], True),
+    ],
+)
+def test_stages_of_a_pipeline_may_not_depend_on_a_later_one(reading, orders, is_defined):
+    b = Buffer("B", (Const(8),), "int32")
+    first = Block("first", (), (), (), (Store("B", (I,), PLUS),))
+    second = Block("second", (), (), (), (Store("A", (I,), Load("B", (reading,), "int32")),))
+    notes = {"software_pipeline_stage": [0, 1], "software_pipeline_order": orders}
+    whole = Block("whole", (), (), (), (first, second))
+    module = Module({"main": Function((A, b), (replace(loop("serial", whole), annotations=notes),))})
+    found = interpret(module, {name: np.zeros(8, np.int32) for name in "AB"})
+    assert found.reason == ("" if is_defined else "stages of a pipeline depend on each other")

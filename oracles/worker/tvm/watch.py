@@ -12,9 +12,9 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
+from oracles.worker.tvm.inferred import contradiction
 from oracles.worker.tvm.passes import pass_of
 from oracles.worker.tvm.sequences import base_of, config_of, is_option
-from oracles.worker.tvm.types import contradiction
 
 WORDS = re.compile(r"\b[RT]\.([a-z][\w.]*)\(|^\s*(for|if|while)\b", re.M)
 NO_WORDS = """
