@@ -17,7 +17,7 @@ from generators.tir.stages import _STEPS, drawn_schedule, staged
 from oracles.tir.interpreter import interpret
 from oracles.verdict import Outcome
 from oracles.worker.tvm.passes import PLAIN_LOOPS, misplaced, pass_of
-from oracles.worker.tvm.sequences import PREFIX, PRIMITIVES
+from oracles.worker.tvm.sequences import OPTIONS, PREFIX, PRIMITIVES
 from reducer.api import reduce_case
 from reducer.course import Options
 
@@ -82,3 +82,8 @@ def test_a_wrong_result_of_a_schedule_is_reduced_to_the_steps_that_it_takes(tmp_
     result = reduce_case(case, tmp_path / "out", Options(target=case.target))
     assert result.verdict.outcome is Outcome.MISMATCH
     assert len(result.case.passes) <= 2
+
+
+def test_no_program_asks_the_simplifier_to_throw_after_some_steps():
+    """That is what the option is documented to do; 0 is no bound."""
+    assert OPTIONS["tirx.RemoveNoOp.max_simplification_steps"] == (0,)
