@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 from corpus.tir.forms import FORMS, PLAIN, pointer_to
-from corpus.tir.tree import Body, Function, Module, Stmt, Store, Thread
+from corpus.tir.tree import Body, Function, Match, Module, Stmt, Store, Thread
 from corpus.tir.values import Buffer, BufferRef, Call, Expr, Load, Region, Var
 
 Node = TypeVar("Node")
@@ -230,8 +230,18 @@ def renamed_in(node: Any, names: Mapping[str, str]) -> Any:
 
 
 def with_buffer(function: Function, buffer: Buffer) -> Function:
-    """The function with this buffer where one of its name was; its addresses are typed as its own."""
+    """The function with this buffer where one of its name was; its addresses are typed as its own.
+
+    What is matched to a region of it takes its scope and alignment, which TVM wants to fit.
+    """
     pointer = pointer_to(buffer.dtype, buffer.scope)
+    found = (each for each in walk(function) if isinstance(each, Match) and each.source.buffer == buffer.name)
+    matched = {each.buffer.name for each in found}
+
+    def like(one: Buffer) -> Buffer:
+        if one.name in matched:
+            return replace(one, scope=buffer.scope, align=buffer.align)
+        return buffer if one.name == buffer.name else one
 
     def typed(expr: Expr) -> Expr:
         match expr:
@@ -241,8 +251,7 @@ def with_buffer(function: Function, buffer: Buffer) -> Function:
                 return expr if expr.dtype == pointer else replace(expr, dtype=pointer)
         return expr
 
-    changed = map_buffers(function, lambda one: buffer if one.name == buffer.name else one)
-    return map_expressions(changed, typed)
+    return map_expressions(map_buffers(function, like), typed)
 
 
 def _named(node: Any, names: Mapping[str, str]) -> Any:

@@ -141,7 +141,8 @@ class _Making:
             region = replace(region, ranges=(Range(row, Const(1)), *region.ranges[1:]))
         offset = Var(self.names.fresh("offset"))
         shape = tuple(each.extent for each in region.ranges)
-        view = Buffer(self.names.fresh("M"), shape, source.dtype, offset=offset, scope=source.scope)
+        name, scope = self.names.fresh("M"), source.scope
+        view = Buffer(name, shape, source.dtype, offset=offset, scope=scope, align=source.align)
 
         def seen(expr: Expr) -> Expr:
             if not isinstance(expr, Load) or expr.buffer != source.name:

@@ -217,7 +217,7 @@ def finished(judge: Judge) -> Case:
     return result.case(case)
 
 
-@pytest.mark.parametrize("planted", [*PLANTED, *(HEADERS.keys() - PLANTED.keys())])
+@pytest.mark.parametrize("planted", dict.fromkeys([*PLANTED, *HEADERS]))
 def test_whatever_is_planted_in_a_finished_case_is_removed_again(judge, finished, planted):
     case = case_of(model_of(PLANTED.get(planted, ERF), HEADERS.get(planted, OPSETS)))
     engine, result = _reduce(judge, case, lambda each: has("Erf")(parse(each.program)))

@@ -7,8 +7,6 @@ from tvm import ir, s_tir, tirx
 from tvm.tirx import _ffi_api as native
 from tvm.tirx.layout import S, TileLayout
 
-from oracles.worker.tvm.types import NotData
-
 BINARY = {
     "add": tirx.Add,
     "sub": tirx.Sub,
@@ -50,7 +48,7 @@ PRIM = ("if_then_else", "vscale", "log2", "likely", "clz", "ceil")
 
 
 def build_module(document: dict[str, Any], symbol: str = "") -> Any:
-    """The module of a document; NotData for what TVM's constructors have no node for.
+    """The module of a document.
 
     Under a symbol, by which its first function is called, it can be put beside others.
     """
@@ -262,14 +260,7 @@ def literal(text: str) -> Any:
     value, dtype = text.split(":", 1)
     if "float" in dtype:
         return tirx.FloatImm(dtype, float(value))
-    return tirx.IntImm(dtype, signed(int(value), dtype))
-
-
-def signed(value: int, dtype: str) -> int:
-    """TVM keeps literals as int64; those of uint64 beyond it cannot be said so."""
-    if value >= 1 << 63:
-        raise NotData(f"a literal of {dtype} beyond int64")
-    return value
+    return tirx.const(int(value), dtype)
 
 
 EXPRESSIONS: dict[str, Callable[..., Any]] = {
