@@ -23,7 +23,7 @@ CLASSES = ("create_subprocess_exec", "create_subprocess_shell", "ProcessPoolExec
 INSIDE = {
     "corpus/onnx/server.py": {"fork"},
     "oracles/sandbox/worker.py": {"fork"},
-    "oracles/worker/tvm/watch.py": {"fork"},
+    "oracles/worker/tvm/firing.py": {"fork"},
     "oracles/worker/lowered/module.py": {"fork"},
     "oracles/sandbox/container/by_hand.py": {"fork", "execve"},
     "oracles/sandbox/container/launcher.py": {"fork", "execve"},
