@@ -31,17 +31,18 @@ def must_keep_within(session: Any, inputs: dict[str, Any], found: dict[str, Any]
     given = {**inputs, **found}
     if not all(_is_plain(value) and types[name].startswith("tensor(") for name, value in given.items()):
         return  # texts, sequences and maps cannot be bound
-    unwritten = {name: np.ones(value.shape, bool) for name, value in found.items()}
+    unwritten: dict[str, Any] = dict.fromkeys(found, True)
     for byte in FILLINGS:
         try:
             filled = _run(session, inputs, found, byte)
         except RuntimeError:  # it declares other shapes than it gives, and binds none of these
             return
-        unwritten = {name: kept & _is_filled(filled[name], byte) for name, kept in unwritten.items()}
-        if not any(kept.any() for kept in unwritten.values()):
+        other = [name for name in unwritten if filled[name].tobytes() != found[name].tobytes()]
+        parts = {name: unwritten[name] & _is_filled(filled[name], byte) for name in other}
+        unwritten = {name: part for name, part in parts.items() if part.any()}
+        if not unwritten:
             return
-    name = next(name for name, kept in unwritten.items() if kept.any())
-    raise NotWritten(f"memory: nothing is written to a part of the output {name}")
+    raise NotWritten(f"memory: nothing is written to a part of the output {next(iter(unwritten))}")
 
 
 def _run(session: Any, inputs: dict[str, Any], found: dict[str, Any], byte: int) -> dict[str, Any]:
