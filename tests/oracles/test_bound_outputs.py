@@ -39,6 +39,7 @@ class Session:
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
+        self.overridable_initializers: list[SimpleNamespace] = []
         self.inputs_meta, self.outputs_meta = (
             [SimpleNamespace(name=name, type="tensor(float)")] for name in "xy"
         )
@@ -120,3 +121,12 @@ def test_sound_models_pass(judge):
     for case in (*cases, *make_cases(Plan("random"), range(660_000_000, 660_000_080))):
         for run in judge.runs(case, judge.configs[:2]):
             assert not run.message.startswith("memory: ")
+
+
+def test_an_initializer_that_a_case_overrides_is_bound_as_an_input_is(judge):
+    typed = dict.fromkeys("xw", (1, [2]))
+    adding = model([("Add", ["x", "w"], ["y"])], typed, {"y": (1, [2])}, {"w": np.float32([1, 2])})
+    given = dict.fromkeys("xw", np.ones(2, np.float32))
+    for run in judge.runs(Case("onnx", adding.SerializeToString(), given, ORT), judge.configs[:2]):
+        assert run.is_ok
+        assert run.outputs["y"].tolist() == [2, 2]

@@ -179,10 +179,6 @@ def run(flags):
 DIES = r"Error code: -\d"
 """What it says where `iree-compile`, which is a process of its own, dies of a signal."""
 
-UNSIGNED = """\
-    return [np.asarray(each).view(dtype) for each, dtype in zip(results, dtypes)]  # IREE's have no sign
-"""
-
 SHORT = ShortScript(
     imports="""\
 import iree.compiler
@@ -204,7 +200,9 @@ onnx_importer.NodeImporter.define_function(info.main_graph, imported).import_all
 
 """
     + RUN.replace("{{ text }}", "str(imported)").replace("{{ given }}", "*inputs.values()")
-    + UNSIGNED,
+    + """\
+    return [np.asarray(each).view(dtype) for each, dtype in zip(results, dtypes)]  # IREE's have no sign
+""",
     call=lambda settings, label: f"run({settings['configs'][label]!r})",
     holds=True,
     dies=DIES,

@@ -27,7 +27,8 @@ def must_keep_within(session: Any, inputs: dict[str, Any], found: dict[str, Any]
 
     Raises WrittenBeyond or NotWritten; what is touched beyond the pages ends the process.
     """
-    types = {each.name: each.type for each in (*session.inputs_meta, *session.outputs_meta)}
+    taken = (*session.inputs_meta, *session.overridable_initializers)
+    types = {each.name: each.type for each in (*taken, *session.outputs_meta)}
     given = {**inputs, **found}
     if not all(_is_plain(value) and types[name].startswith("tensor(") for name, value in given.items()):
         return  # texts, sequences and maps cannot be bound
