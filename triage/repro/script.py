@@ -101,6 +101,8 @@ STANDARD = (
     *("base64", "ctypes", "os", "platform", "re", "signal", "struct", "subprocess", "sys", "tempfile"),
     *("time", "traceback"),
 )
+UNSET: Mapping[str, Any] = {"has_double": False, "says_more": False, "misuse": ""}
+"""What a runner's settings may leave out."""
 MOST_FOLDED = 1_000
 """Elements of an input whose values may fix the type of an output."""
 FIRST_FOREIGN = 16
@@ -139,13 +141,7 @@ def write_script(case: Case, claim: Claim, mode: str = "code", source: Source | 
         declared=fixed_types(case) if claim.expectation.contradiction else {},
         expected=_expected(claim.expectation),
         baseline=whose(passing.config) if passing and passing.config.backend else "",
-        **{
-            "has_double": False,
-            "says_more": False,
-            "misuse": "",
-            **_claim_fields(claim),
-            **runner.settings(claim.expectation.to_show(case.passes)),
-        },
+        **{**UNSET, **_claim_fields(claim), **runner.settings(claim.expectation.to_show(case.passes))},
     )
     return _with_pasted(script, runner, runner.guards if claim.expectation.misuse else ())
 
