@@ -71,7 +71,7 @@ def test_a_kernel_that_writes_all_of_its_output_and_no_more_is_sound(monkeypatch
 
 @pytest.mark.parametrize("at", [SIZE, SIZE + 3, 2 * SIZE])
 def test_a_write_behind_an_output_that_begins_with_its_page_is_told(at, monkeypatch):
-    with pytest.raises(WrittenBeyond, match="memory: write beyond the output y"):
+    with pytest.raises(WrittenBeyond, match="memory: writes beyond the output y"):
         looked_at(writing(at), monkeypatch)
 
 
@@ -80,7 +80,7 @@ def test_a_write_to_what_lies_before_an_input_is_told(monkeypatch):
         writing(0)(source, target)
         ctypes.memset(source - 4, 1, 4)
 
-    with pytest.raises(WrittenBeyond, match="memory: write beyond the input x"):
+    with pytest.raises(WrittenBeyond, match="memory: writes beyond the input x"):
         looked_at(kernel, monkeypatch)
 
 
@@ -104,7 +104,7 @@ def test_what_is_touched_behind_an_input_at_the_end_of_its_page_ends_the_process
 
 @pytest.mark.parametrize("count", [0, SIZE - 1])
 def test_an_output_that_is_not_written_in_whole_is_told(count, monkeypatch):
-    with pytest.raises(NotWritten, match="memory: nothing is written to a part of the output y"):
+    with pytest.raises(NotWritten, match="memory: writes nothing to a part of the output y"):
         looked_at(writing(0, count), monkeypatch)
 
 
