@@ -151,6 +151,10 @@ FUSED = ["LegalizeOps", "AnnotateTIROpPattern", "FuseOps"]
         ([*MEMORY, "LowerAllocTensor", "MergeCompositeFunctions"], "leaves lowered"),
         (["LegalizeOps", "RemovePurityChecking", "ToNonDataflow", "VMShapeLower"], "needs scans"),
         ([*FUSED, "RewriteDataflowReshape", "FuseTIR"], "leaves groups"),
+        (
+            [*FUSED, "ToNonDataflow", "RemovePurityChecking", "backend.DispatchSortScan", "VMShapeLower"],
+            "VMShapeLower cannot follow a pass that leaves groups",
+        ),
     ],
 )
 def test_a_sequence_that_cannot_run_is_refused_in_words(names, words):
