@@ -349,6 +349,12 @@ def repaired(names: Iterable[str], facts: frozenset[str] = START) -> tuple[str, 
     return (*dict.fromkeys(filter(is_option, names)), *found)
 
 
+def completed(names: Iterable[str]) -> tuple[str, ...]:
+    """The repaired sequence; FuseTIR ends what FuseOps began, since a pipeline that comes after folds constants."""
+    found = repaired(names)
+    return repaired((*found, "FuseTIR")) if "groups" in facts_after(found) else found
+
+
 def _passes_in(names: Iterable[str]) -> list[str]:
     """The names without the options among them, which hold everywhere."""
     return [name for name in names if not is_option(name)]
