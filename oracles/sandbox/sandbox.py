@@ -123,11 +123,6 @@ class Sandbox:
             self._zygote = None
         self._scratch.close()
 
-    def renew(self) -> None:
-        """Let the next job run in a new worker: what it does then hangs on no job before it."""
-        if self._worker is not None:
-            self._give_back(self._worker, is_done=True)
-
     def run(self, job: Job, *, fresh: bool = False) -> tuple[Run, ...]:
         """Run every config, in order; `fresh` in a new process. After a death the rest run in a new one.
 
