@@ -99,8 +99,9 @@ WATCHED_BYTES = 1 << 18
 
 
 def is_watched(program: Any, settings: dict[str, Any]) -> bool:
-    """Whether a way of running is optimised and on this machine's CPU, and is neither timed nor guarded."""
-    if settings.get("level", "none") == "none" or settings.get("warm") or settings.get("guarded"):
+    """Whether a run is optimised, on this machine's CPU, and neither quick nor timed nor guarded."""
+    others = ("quick", "warm", "guarded")
+    if settings.get("level", "none") == "none" or any(map(settings.get, others)):
         return False
     is_small = isinstance(program, bytes) and len(program) <= WATCHED_BYTES
     return is_small and list(settings.get("providers") or ()) == ["CPUExecutionProvider"]
