@@ -17,9 +17,8 @@ from corpus.target import Target
 from generators.feedback import CoverageSnapshot
 from generators.fuzz import Tested as Outcome_of_a_test
 from generators.fuzz import fuzz, judge_cases
-from generators.mixture import MIXED, PLAN, Plan, make_cases, make_tests
+from generators.mixture import PLAN, Plan, make_cases, make_tests
 from generators.mutations.modes import Mode
-from generators.pools import NATIVE
 from generators.strategies import coverage, fresh
 from oracles.backends import find_backend
 from oracles.judge import Judge
@@ -87,9 +86,7 @@ def symptoms(
 ) -> tuple[set[str], int]:
     """The distinct symptoms that a strategy meets in so many CPU seconds of all processes, and its tests."""
     found, tests = set[str](), 0
-    is_led = strategy == NATIVE
-    watch = Watch(find_libraries(find_backend(target).libraries)) if is_led else None
-    with Judge(Target(target), watch=watch) as judge:
+    with Judge(Target(target)) as judge:
         plan = Plan(strategy, passes_of=target, legality=legality_of(judge, PLAN))
         test = in_this_process(judge, plan, ())
         start = time.process_time() + judge.executor.cpu_seconds()
@@ -104,12 +101,11 @@ def symptoms(
 
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("number", range(int(os.environ.get("CRUX_GUIDE_SEEDS", "6"))))
-@pytest.mark.parametrize(("target", "strategy"), [("ort", "coverage"), ("ort", NATIVE), ("tvm", "tir")])
+@pytest.mark.parametrize(("target", "strategy"), [("ort", "coverage"), ("tvm", "tir")])
 def test_what_the_guide_finds(target, strategy, number, capsys):
     seed, seconds = 640_000_000 + 1_000_000 * number, float(os.environ.get("CRUX_GUIDE_SECONDS", "60"))
-    other = MIXED if strategy == NATIVE else strategy
-    for name, each, teacher in (("learning", strategy, Remembering(seed)), ("forgetting", other, None)):
-        found, tests = symptoms(target, each, seed, seconds, teacher)
+    for name, teacher in (("learning", Remembering(seed)), ("forgetting", None)):
+        found, tests = symptoms(target, strategy, seed, seconds, teacher)
         with capsys.disabled():
             print(f"\n{strategy} {seed} {name}: {len(found)} symptoms in {tests} tests", flush=True)
 
