@@ -476,7 +476,7 @@ def test_what_a_pass_lets_write_beside_a_buffer_is_seen_where_no_value_shows_it(
         verdict = judge.verdict(case.with_passes(("tirx.RunsOver",)))
         together = judge.look([case, case.with_passes(("tirx.RunsOver",))])
     assert verdict.outcome is Outcome.EXCEPTION
-    assert "memory: write beyond the buffer A" in verdict.title
+    assert "memory: writes beyond the buffer A" in verdict.title
     assert [look is not None for look in together] == [True, False]
 
 

@@ -106,7 +106,7 @@ def _filled(run: Callable[[], dict[str, Any]], byte: int) -> dict[str, Any]:
     with _pieces(byte):
         found = run()
         if any((each != byte).any() for around, _ in taken for each in around):
-            raise WrittenBeyond("memory: write beyond a workspace")
+            raise WrittenBeyond("memory: writes beyond a workspace")
     return found
 
 
