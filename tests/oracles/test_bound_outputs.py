@@ -110,7 +110,7 @@ def test_what_is_touched_behind_an_input_at_the_end_of_its_page_ends_the_process
 
 @pytest.mark.parametrize("count", [0, SIZE - 1])
 def test_an_output_that_is_not_written_in_whole_is_told(count, monkeypatch):
-    with pytest.raises(NotWritten, match="memory: writes nothing to a part of the output y"):
+    with pytest.raises(NotWritten, match="memory: leaves unwritten a part of the output y"):
         looked_at(writing(0, count), monkeypatch)
 
 
