@@ -64,6 +64,10 @@ class Frame:
     function: str = ""
 
 
+MISUSE = "memory: "
+"""The beginning of what a run between closed pages says of what it sees."""
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """The record of one run under one configuration.
@@ -92,6 +96,12 @@ class Run:
     at: str = ""
     dims: Mapping[str, Sequence[str] | None] = field(default_factory=dict)
     program: int = 0
+
+    @property
+    def misuse(self) -> str:
+        """How it misuses memory, such as `writes beyond the buffer A`, if it was run between closed pages."""
+        is_told = self.status is Status.EXCEPTION and self.message.startswith(MISUSE)
+        return self.message.removeprefix(MISUSE) if is_told else ""
 
     @property
     def is_ok(self) -> bool:

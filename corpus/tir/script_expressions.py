@@ -95,6 +95,8 @@ def _const(expr: Const) -> tuple[str, int]:
         return f"T.{expr.dtype}({text})", ATOM
     if expr.dtype == "int32":
         return str(expr.value), ATOM if expr.value >= 0 else 7
+    if expr.dtype.endswith("int4"):  # TVMScript has no function of that name
+        return f"T.IntImm({expr.dtype!r}, {expr.value})", ATOM
     return f"T.{expr.dtype}({expr.value})", ATOM
 
 

@@ -11,8 +11,8 @@ _CHANGES = {Mode.DISRUPTIVE: violated, Mode.VULNERABLE: endangered, Mode.NONFINI
 
 
 def _in_mode(mode: str, seed: int, program: RelaxProgram) -> Case:
-    """The case of a program as a mode has it, whole where nothing fits it."""
-    changed = _CHANGES[Mode(mode)](seed, program) if mode in _CHANGES else None
+    """The case of a program as a mode has it, whole where nothing fits it; what is changed runs alone."""
+    changed = _CHANGES[Mode(mode)](seed, program.alone or program) if mode in _CHANGES else None
     return changed or program.as_case(seed)
 
 

@@ -206,6 +206,22 @@ class Making:
         self._agree(op, told, value, frame)
         return self.know(frame, name, told, value)
 
+    def bind_on(
+        self,
+        hidden: Known,
+        frame: Frame,
+        op: str,
+        args: list[Json],
+        told: Type,
+        kwargs: Mapping[str, Json] | None = None,
+    ) -> Known:
+        """A new binding that reads a value which no other growth may read."""
+        inner = Frame(known=[hidden], outer=frame)
+        made = self.bind(inner, op, args, told, kwargs)
+        frame.bindings += inner.bindings
+        frame.known.append(made)
+        return made
+
     def put(
         self, frame: Frame, name: str, op: str, args: list[Json], kwargs: Mapping[str, Json] | None = None
     ) -> Any:

@@ -33,7 +33,7 @@ APART = "apart"
 """What a binding is told that is to be in no block: a pass may look for it there."""
 TOGETHER = "together"
 """What bindings are told, with one name for all, that stand in one block or in none: those of a pattern."""
-_OUTSIDE = frozenset({"if", "function", "relax.shape_of"})
+_OUTSIDE = frozenset({"if", "function", "relax.shape_of", "relax.tensor_to_shape"})
 """What no dataflow block holds; a shape that types depend on may be no dataflow variable."""
 
 
@@ -163,13 +163,13 @@ def _bind(growth: Growth, binding: Binding, types: Mapping[str, Any], apart: Map
     growth.place(binding.name, binding.op, args)
     frame.bindings.append([binding.name, binding.op, args, {**kwargs, **apart}])
     told = types.get(binding.name)
-    if told is not None and _has_shape(value, told[1], frame.all_sizes()):
+    if told is not None and has_shape(value, told[1], frame.all_sizes()):
         growth.know(frame, binding.name, Tensor(told[0], tuple(told[1])), value)
     else:
         growth.hidden[binding.name] = value
 
 
-def _has_shape(value: Any, dims: Any, sizes: Mapping[str, int]) -> bool:
+def has_shape(value: Any, dims: Any, sizes: Mapping[str, int]) -> bool:
     """Whether a value's dims are these, at the sizes that symbols have."""
     try:
         return isinstance(value, np.ndarray) and concrete(tuple(dims), sizes) == value.shape
@@ -209,6 +209,8 @@ class RelaxProgram:
     """The passes whose patterns it holds."""
     bred: Bred | None = None
     """What it was bred on, where a campaign keeps a pool."""
+    alone: "RelaxProgram | None" = None
+    """What was its main, if its main now runs that with several sizes."""
 
     format: ClassVar[str] = "relax"
 

@@ -23,6 +23,7 @@ from generators.language.emit import language_of
 from generators.language.profile import Budget
 from generators.language.values import RandomSource
 from generators.patterns import bred_of, further_nodes, seeds_of
+from generators.relax.instances import instantiated
 from generators.relax.mutation.mutations import mutated
 from generators.relax.programs import FORMS, Policy, RelaxProgram, make_program
 from generators.strategies import each_seed, untaught
@@ -81,7 +82,8 @@ def mutants(seeds: Sequence[int], nodes: int, source: Path | None, budget: Budge
             yield mutant_of(given, seed, nodes, budget)
             continue
         made = make_program(seed, nodes, budget=budget)
-        yield mutated(made.program, made.inputs, made.types, _draws(seed, nodes), budget)
+        mutant = mutated(made.program, made.inputs, made.types, _draws(seed, nodes), budget)
+        yield _in_sizes(mutant, seed, nodes, budget)
 
 
 def mutant_of(case: Case, seed: int, nodes: int, budget: Budget) -> RelaxProgram:
@@ -92,12 +94,22 @@ def mutant_of(case: Case, seed: int, nodes: int, budget: Budget) -> RelaxProgram
     return mutated(case.parsed, inputs, {}, _draws(seed, nodes), budget)
 
 
+def by_type(seed: int, nodes: int, budget: Budget) -> RelaxProgram:
+    """The program of a seed, now and then run with several sizes of its symbolic dims."""
+    return _in_sizes(make_program(seed, nodes, budget=budget), seed, nodes, budget)
+
+
+def _in_sizes(made: RelaxProgram, seed: int, nodes: int, budget: Budget) -> RelaxProgram:
+    draws = RandomSource(f"relax/sizes/{seed}/{nodes}")
+    return made if budget.is_limited else instantiated(made, draws)
+
+
 def _draws(seed: int, nodes: int) -> RandomSource:
     return RandomSource(f"relax_mutate/{seed}/{nodes}")
 
 
 STRATEGIES = {
-    "relax": each_seed(lambda seed, nodes, budget: make_program(seed, nodes, budget=budget)),
+    "relax": each_seed(by_type),
     "relax_high_order": untaught(high_order),
     "relax_mutate": mutants,
     "relax_patterns": around,

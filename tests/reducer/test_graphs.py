@@ -398,6 +398,21 @@ def test_a_local_function_stands_where_it_is_called():
     assert [(each.op, each.reads) for each in found.program.main.bindings] == [("relax.nn.relu", ("x",))]
 
 
+def test_a_function_of_symbolic_dims_stands_where_it_is_called_with_these_left_open():
+    """Where the bug is in code for any size."""
+    helper = Graph((Input("p", "float32", ("n", 2)),), (relu("a", "p"),), ("a",))
+    start = subject_of(Binding("y", "call", ({"function": "h"}, ref("x"))), functions={"h": helper})
+
+    def is_symbolic(each: GraphSubject) -> bool:
+        graphs = (each.program.main, *each.program.functions.values())
+        return any("n" in item.shape for graph in graphs for item in graph.inputs)
+
+    found = searched(unfold(start, Hints()), is_symbolic)
+    assert found.program.main.inputs == (Input("x", "float32", ("n", 2)),)
+    assert [(each.op, each.reads) for each in found.program.main.bindings] == [("relax.nn.relu", ("x",))]
+    assert searched(unfold(start, Hints())).program.main.inputs == (X,)
+
+
 def test_a_function_of_two_results_leaves_a_tuple_that_is_seen_through():
     helper = Graph((P,), (relu("a", "p"), relu("b", "a")), ("a", "b"))
     call = Binding("t", "call", ({"function": "h"}, ref("x")))

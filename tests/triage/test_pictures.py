@@ -29,8 +29,10 @@ def test_a_sign_is_a_tenth_of_the_next_and_what_is_not_finite_has_its_own():
     assert legend(rows) == ". equal; 9 greatest, 8 a tenth of it; X not finite"
 
 
-def test_errors_of_the_whole_range_have_a_map():
-    assert off((1, 9), _0=1e38, _1=1e-40)[0].strip(".") == "91"
+def test_errors_of_all_sizes_that_float64_holds_have_their_signs():
+    actual = np.zeros(9)
+    actual[[0, 8]] = 1e300, 1e-300
+    assert error_map(np.zeros(9), actual) == ["9.......1"]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from oracles.numerics.compare import Tolerance, compare_outputs
 from oracles.optional import FACTOR, SLOWER
 from oracles.probes.memory import UNINITIALISED
 from oracles.text.normalise import name_operators, parse_message, template, unwrap, without_instructions
-from oracles.verdict import Config, Mark, Outcome, Run, Status, Verdict
+from oracles.verdict import MISUSE, Config, Mark, Outcome, Run, Status, Verdict
 from triage.projects import ClaimedRun, Project
 from triage.views.rendering import scrub
 
@@ -82,7 +82,7 @@ class Expectation:
     is one. `fragment` is a part of the failing run's message that holds no names, numbers or paths. `wrong`
     says which side of a mismatch is wrong; `contradiction` what a result is and what its operator fixes, in
     words, where that is the failure. `memory` is how the failing run misuses
-    memory, if a guarded run shows it.
+    memory, if a guarded run shows it; `misuse` that, or `DIES`, if only a run between closed pages shows it.
     """
 
     project: Project
@@ -94,6 +94,7 @@ class Expectation:
     wrong: str = ""
     contradiction: str = ""
     memory: str = ""
+    misuse: str = ""
 
     @property
     def configs(self) -> dict[str, Config]:
@@ -108,7 +109,9 @@ class Expectation:
 
     def to_show(self, passes: tuple[str, ...]) -> ClaimedRun:
         """What a script shows of a case that runs these passes itself."""
-        return ClaimedRun(self.failing.config, self.own, passes, self.compares_floats, self.failing.phase)
+        failing = self.failing
+        misuse = self.misuse
+        return ClaimedRun(failing.config, self.own, passes, self.compares_floats, failing.phase, misuse)
 
     @property
     def compares_floats(self) -> bool:
@@ -198,8 +201,9 @@ def expect(
     told: Run | None = None,
 ) -> Expectation:
     """The claim of a verdict that is a bug of a project, with what a guarded run shows of memory."""
-    memory = verdict.marks.get(Mark.MEMORY, "").removeprefix("memory: ")
-    return replace(_expected(verdict, tolerance, project, names, tells, told), memory=memory)
+    found = _expected(verdict, tolerance, project, names, tells, told)
+    memory = verdict.marks.get(Mark.MEMORY, "").removeprefix(MISUSE)
+    return replace(found, memory=found.failing.misuse or memory, misuse=found.failing.misuse)
 
 
 def _expected(

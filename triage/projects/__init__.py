@@ -21,12 +21,17 @@ Release = tuple[int, ...]
 """The first numbers of a release, such as (0, 27)."""
 
 
+DIES = "dies"
+"""The misuse of memory of a program that ends the process between closed pages, and not elsewhere."""
+
+
 @dataclass(frozen=True)
 class ClaimedRun:
     """The content of a script: the failing configuration, and all of the target's own by label.
 
     `passes` are those that the case runs itself; `compares_values` says whether two results are compared that
-    should be the same on every run; `phase` is the one that the failing run reached.
+    should be the same on every run; `phase` is the one that the failing run reached. `misuse` says how it
+    misuses memory, if only a run between closed pages shows that.
     """
 
     failing: Config
@@ -34,6 +39,7 @@ class ClaimedRun:
     passes: tuple[str, ...] = ()
     compares_values: bool = False
     phase: Phase = Phase.EXECUTE
+    misuse: str = ""
 
     def passes_of(self, config: Config) -> tuple[str, ...]:
         """The passes that a configuration runs first: its own, else those of the case."""
@@ -85,7 +91,8 @@ class Runner:
     the framework is imported as, `imports` stand at the head of the script. `printed` is None where the script
     builds an ONNX model, else what the framework's own code for the program may use. `slow` are the seconds
     that a start takes. `short` is the part of the script that stands in a report's text. `tells` are the
-    oracles asked for by name whose ways of running a program the script knows.
+    oracles asked for by name whose ways of running a program the script knows. `guards` are the modules of
+    the worker from which a script that shows misuse of memory has what it uses of closed pages.
     """
 
     needs: tuple[str, ...]
@@ -99,6 +106,7 @@ class Runner:
     slow: float = 0.0
     short: ShortScript | None = None
     tells: frozenset[str] = frozenset()
+    guards: tuple[str, ...] = ()
 
     @property
     def is_onnx(self) -> bool:

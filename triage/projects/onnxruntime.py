@@ -88,6 +88,13 @@ def run_session(ort, level{{ ", is_plain" if options }}):
     for name, result in zip(names, session.run_with_ort_values(names, inputs)):
         outputs += [(name, element, data) for element, data in from_ortvalue(ort, result)]
 {% endif %}
+{% if misuse %}
+    if level != "ORT_DISABLE_ALL":
+        global core
+        from onnxruntime.capi import onnxruntime_pybind11_state as core
+
+        must_keep_within(session._sess, build_inputs(), {name: data for name, _, data in outputs})
+{% endif %}
     return outputs
 {% endif %}
 {% if not plain %}
@@ -225,6 +232,7 @@ def _settings(shown: ClaimedRun) -> Mapping[str, Any]:
         "disabled": list(_texts(first, "disabled_optimizers")),
         "options": code_of(shown.passes),
         "fixes_dims": "free_dims=fixed" in shown.passes,
+        "misuse": shown.misuse,
         "without_options": [label for label, config in shown.own.items() if not shown.passes_of(config)],
     }
 
@@ -248,7 +256,15 @@ PROJECT = Project(
     template="issue_onnxruntime.md.j2",
     issues="https://github.com/microsoft/onnxruntime/issues",
     runners=(
-        Runner(("onnxruntime",), "onnxruntime", PART, _settings, short=SHORT, tells=frozenset({"perf"})),
+        Runner(
+            ("onnxruntime",),
+            "onnxruntime",
+            PART,
+            _settings,
+            short=SHORT,
+            tells=frozenset({"perf"}),
+            guards=("oracles.worker.edges", "oracles.worker.ort.bound"),
+        ),
     ),
     varied=("ort",),
     words=Words(

@@ -5,7 +5,7 @@ import shutil
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,9 +20,10 @@ from corpus.formats import find_format
 from corpus.outputs import held, make_folder
 from corpus.reading import SCRATCH
 from corpus.values import write_inputs
-from oracles.verdict import Outcome
+from oracles.verdict import Outcome, Phase
 from triage.bugs.failures import History
 from triage.claims.claim import Claim
+from triage.projects import DIES, runner_of
 from triage.repro.proving import TIMES, Proof, Proving
 from triage.repro.script import write_script
 from triage.repro.short import ShortScripts, short_scripts, shows
@@ -104,11 +105,25 @@ class Scripts:
     def _self_contained(self) -> tuple[str, Proof]:
         script, proving = self._first
         first = script, proving.proof()
-        if first[1].holds or self._source is not None:
+        if first[1].holds:
             return first
-        script, proving = self._begin(self._written(MODES[1]))
-        second = script, proving.proof()
-        return second if second[1].holds else first
+        for other in self._others():
+            script, proving = self._begin(other)
+            proof = proving.proof()
+            if proof.holds:
+                return script, proof
+        return first
+
+    def _others(self) -> Iterator[str]:
+        """Scripts to try where the most readable one shows nothing."""
+        if self._source is None:
+            yield self._written(MODES[1])
+        expectation = self._claim.expectation
+        dies = expectation.outcome is Outcome.CRASH and expectation.failing.phase is Phase.EXECUTE
+        target = self._case.target
+        if dies and target is not None and runner_of(target.backend, self._case.format).guards:
+            closed = replace(self._claim, expectation=replace(expectation, misuse=DIES))
+            yield write_script(self._case, closed, MODES[0], self._source)
 
     def _written(self, mode: str) -> str:
         return write_script(self._case, self._claim, mode, self._source)

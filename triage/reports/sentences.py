@@ -15,6 +15,10 @@ from triage.projects import Project
 from triage.views.rendering import scrub
 
 GUARDED = "With a page that may not be touched behind each block, and fresh memory filled with one byte:"
+KEEPS_TO_MEMORY = (
+    "It writes to its own memory only, and no result depends on memory that was never written. `repro.py` "
+    "puts buffers between pages that nobody may touch, fills them with a byte, and looks at them afterwards."
+)
 FAR = ("nan", "inf")
 """Kinds of differences that no tolerance decides."""
 MOST_ROWS = 8
@@ -60,7 +64,8 @@ def happened(expectation: Expectation, package: str, runs: Sequence[Run] = ()) -
 
     Of `runs` in every configuration each must end alike, if the failure is said to be in every one.
     """
-    guarded = f" {GUARDED} {expectation.memory}." if expectation.memory else ""
+    is_noted = expectation.memory and not expectation.misuse
+    guarded = f" {GUARDED} {expectation.memory}." if is_noted else ""
     return _happened(expectation, package, runs) + guarded
 
 
@@ -76,7 +81,7 @@ def _happened(expectation: Expectation, package: str, runs: Sequence[Run]) -> st
         return f"{package} takes {expectation.slowness}, {in_words(run.config, expectation.project)}."
     what = {
         Outcome.CRASH: f"dies of {signal_text(run)}",
-        Outcome.EXCEPTION: "raises an exception",
+        Outcome.EXCEPTION: run.misuse or "raises an exception",
         Outcome.TIMEOUT: "does not end",
         Outcome.OUT_OF_MEMORY: "runs out of memory",
     }[expectation.outcome]
@@ -111,6 +116,8 @@ def expected(
         return expectation.broken_rule
     if expectation.is_unstable:
         return "The same values in every run of the same model on the same inputs."
+    if expectation.misuse:
+        return KEEPS_TO_MEMORY
     if expectation.kind == ACCEPTED:
         return f"A refusal: {witness.refuses or expectation.contradiction}."
     if expectation.contradiction:
@@ -158,6 +165,8 @@ def level_rows(runs: Sequence[Run], expectation: Expectation, tolerance: Toleran
 def _level_text(run: Run, baseline: Run, tolerance: Tolerance, project: Project) -> str:
     if run.status is Status.CRASH:
         return f"dies of {signal_text(run)} {while_doing(run, project)}"
+    if run.status is Status.EXCEPTION and run.misuse:
+        return run.misuse
     if run.status is Status.EXCEPTION:
         return f"{run.error}: {essence(run.message)}"
     if not run.is_ok:
@@ -205,7 +214,8 @@ def trace_text(expectation: Expectation, rows: Sequence[Row]) -> str:
     parts = [f"{run.config.label}: {run.status.value} during {run.phase.value}"]
     if run.status is Status.CRASH:
         parts.append(f"signal: {signal_text(run)}")
-    parts += [text for text in (without_worker(scrub(run.trace or run.message)).strip(),) if text]
+    told = run.misuse or without_worker(scrub(run.trace or run.message)).strip()
+    parts += [told] if told else []
     parts += [frames_text(run)] if run.frames else []
     passing, failing = expectation.passing_label, expectation.failing_label
     parts += [

@@ -5,6 +5,8 @@ import base64
 import inspect
 import re
 from collections.abc import Mapping, Sequence
+from importlib.abc import InspectLoader
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -28,14 +30,14 @@ from triage.views.listing import list_model
 from triage.views.rendering import render, template_of
 
 
-def part_source(modules: Sequence[ModuleType], users: str) -> str:
-    """The definitions of some modules that a text uses, straight or through others, to paste beside it."""
+def part_source(sources: Sequence[str], users: str) -> str:
+    """The definitions in the sources of modules that a text uses, straight or through others, to paste."""
     pieces: dict[str, frozenset[str]] = {}
-    for module in modules:
-        pieces |= _definitions(inspect.getsource(module))
+    for source in sources:
+        pieces |= _definitions(source)
     used = _closure(pieces, users)
     kept = [text for text, names in pieces.items() if names & used]
-    is_block = [text.startswith(("def ", "class ")) for text in kept]
+    is_block = [text.startswith(("def ", "class ", "@")) for text in kept]
     gaps = ["\n\n\n" if any(is_block[max(0, at - 1) : at + 1]) else "\n" for at in range(len(kept))]
     return "".join(
         f"{gap if place else ''}{text}" for place, (gap, text) in enumerate(zip(gaps, kept, strict=True))
@@ -46,10 +48,16 @@ def _definitions(source: str) -> dict[str, frozenset[str]]:
     """The definitions of a module's text, and what each defines."""
     lines = source.splitlines()
     return {
-        "\n".join(lines[node.lineno - 1 : node.end_lineno]): _defined_names(node)
+        "\n".join(lines[_first_line(node) - 1 : node.end_lineno]): _defined_names(node)
         for node in ast.parse(source).body
         if not isinstance(node, ast.Import | ast.ImportFrom | ast.Expr)
     }
+
+
+def _first_line(node: ast.stmt) -> int:
+    """The line at which a definition begins, its decorators with it."""
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(each.lineno for each in decorators)])
 
 
 def _defined_names(node: ast.stmt) -> frozenset[str]:
@@ -94,6 +102,8 @@ STANDARD = (
     *("base64", "ctypes", "os", "platform", "re", "signal", "struct", "subprocess", "sys", "tempfile"),
     *("time", "traceback"),
 )
+UNSET: Mapping[str, Any] = {"has_double": False, "says_more": False, "misuse": ""}
+"""What a runner's settings may leave out."""
 MOST_FOLDED = 1_000
 """Elements of an input whose values may fix the type of an output."""
 FIRST_FOREIGN = 16
@@ -123,23 +133,26 @@ def write_script(case: Case, claim: Claim, mode: str = "code", source: Source | 
         inputs=[(name, text) for name, text in _inputs(case.inputs, plain, beside).items()],
         inputs_beside=beside,
         plain=plain,
-        compare_part=part_source((compare,), "difference, VALUES_OF_BITS" if foreign else "difference"),
+        compare_part=part_source(
+            (inspect.getsource(compare),), "difference, VALUES_OF_BITS" if foreign else "difference"
+        ),
         decode_tables={
             dtype_name(code): _decode_table(code) for code in sorted(foreign) if code != FIRST_FOREIGN
         },
         declared=fixed_types(case) if claim.expectation.contradiction else {},
         expected=_expected(claim.expectation),
         baseline=whose(passing.config) if passing and passing.config.backend else "",
-        **{
-            "has_double": False,
-            "says_more": False,
-            **_claim_fields(claim),
-            **runner.settings(claim.expectation.to_show(case.passes)),
-        },
+        **{**UNSET, **_claim_fields(claim), **runner.settings(claim.expectation.to_show(case.passes))},
     )
-    words = part_source(_words(runner), script)
+    return _with_pasted(script, runner, runner.guards if claim.expectation.misuse else ())
+
+
+def _with_pasted(script: str, runner: Runner, modules: Sequence[str]) -> str:
+    """The script with what it uses of the words that build a model and of these modules, and its imports."""
+    guards = [_text_of(each) for each in modules]
+    words = part_source([*map(inspect.getsource, _words(runner)), *guards], script)
     script = script.replace(WORDS_MARK, f"{words}\n\n\n" if words else "").rstrip() + "\n"
-    return script.replace(IMPORTS_MARK, _imports(script))
+    return script.replace(IMPORTS_MARK, _imports(script, guards, runner.imports))
 
 
 def _words(runner: Runner) -> tuple[ModuleType, ...]:
@@ -147,6 +160,14 @@ def _words(runner: Runner) -> tuple[ModuleType, ...]:
     if not runner.is_onnx:
         return (elements,)
     return (elements, onnx_words if runner.has_onnx else encode)
+
+
+def _text_of(module: str) -> str:
+    """The source of a module of the worker, which imports a framework and is not imported here."""
+    found = find_spec(module)
+    assert found is not None
+    assert isinstance(found.loader, InspectLoader)
+    return found.loader.get_source(module) or ""
 
 
 def _expected(expectation: Expectation) -> list[tuple[str, str, str]]:
@@ -250,11 +271,22 @@ def _tensor_code(name: str, tensor: Tensor, plain: bool, beside: bool) -> str:
     return text if plain else f"({element!r}, {text})"
 
 
-def _imports(script: str) -> str:
-    """The import statements of what the script uses of the standard library."""
+def _imports(script: str, guards: Sequence[str], written: Sequence[str]) -> str:
+    """The import statements of what the script uses of the standard library, and those of pasted modules."""
     used = [name for name in STANDARD if re.search(rf"(?<![.\w]){name}\.", script)]
     lines = [f"import {name}" for name in used]
-    return "\n".join([*lines, *(["from importlib import metadata"] if " metadata." in script else [])])
+    lines += ["from importlib import metadata"] if " metadata." in script else []
+    pasted = {
+        ast.unparse(node) for text in guards for node in ast.parse(text).body if _is_foreign_import(node)
+    }
+    return "\n".join([*lines, *sorted(pasted.difference(lines, written), reverse=True)])
+
+
+def _is_foreign_import(node: ast.stmt) -> bool:
+    """Whether a statement imports what is neither crux's own nor only for annotations."""
+    if isinstance(node, ast.ImportFrom):
+        return (node.module or "").split(".")[0] not in ("oracles", "typing", "__future__")
+    return isinstance(node, ast.Import) and not node.names[0].asname
 
 
 def _output_elements(expectation: Expectation, model: onnx.ModelProto) -> set[int]:

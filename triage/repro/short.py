@@ -58,6 +58,8 @@ def short_scripts(case: Case, claim: Claim, source: Source | None) -> ShortScrip
     runner = runner_of(case.target.backend if case.target else "ort", case.format)
     if runner.short is None or expectation.outcome not in SHOWN or expectation.is_unstable or case.external:
         return ShortScripts()
+    if expectation.misuse:  # closed pages take more lines
+        return ShortScripts()
     try:
         parts = _parts(case, claim, runner, source)
     except NotExpressible:

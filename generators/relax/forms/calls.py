@@ -20,7 +20,6 @@ from generators.relax.operator import (
     Group,
     Json,
     Literal,
-    Sizes,
     Tensor,
     Type,
     Want,
@@ -160,16 +159,12 @@ def grow_inplace(growth: Growth, frame: Frame, target: Tensor, within: Within, f
     step = growth.constant(np.array(number, target.dtype))
     written = growth.bind(frame, "relax.add", [{"ref": source.name}, {"ref": step.name}], target)
     frame.known.remove(written)
-    inner = Frame(known=[written], outer=frame)
     args = [{"function": name}, {"tuple": [{"ref": written.name}, {"ref": read.name}]}]
     told = {
         "types": [type_to_json(target)],
         "attributes": ["CallTIRInplaceAttrs", {"inplace_indices": [0]}],
     }
-    made = growth.bind(inner, "relax.call_tir_inplace", args, target, told)
-    frame.bindings += inner.bindings
-    frame.known.append(made)
-    return made
+    return growth.bind_on(written, frame, "relax.call_tir_inplace", args, target, told)
 
 
 _MOST_ELEMENTS = 24
@@ -241,11 +236,7 @@ def grow_loose(growth: Growth, frame: Frame, target: Tensor, within: Within, fue
     frame.bindings.append([name, "alias", [{"ref": found.name}], {"type": growth.draws.pick(forms)}])
     told = type_to_json(target)
     loose = Known(name, target, found.value)
-    with_loose = Frame(known=[loose], outer=frame)
-    made = growth.bind(with_loose, "match_cast", [{"ref": name}, told], target)
-    frame.bindings += with_loose.bindings
-    frame.known.append(made)
-    return made
+    return growth.bind_on(loose, frame, "match_cast", [{"ref": name}, told], target)
 
 
 def grow_pair(growth: Growth, frame: Frame, target: Tensor, within: Within, fuel: int) -> Known | None:
@@ -270,37 +261,6 @@ def grow_variable(growth: Growth, frame: Frame, target: Tensor, within: Within, 
     """One that keeps the bounds, else one that is guarded."""
     found = fitting(frame, target, within) or fitting(frame, target, ANY)
     return growth.draws.pick(found) if found else None
-
-
-_READ_OFF = 0.5
-
-
-def grow_shape(growth: Growth, frame: Frame, target: Tensor, within: Within, fuel: int) -> Known | None:
-    """A reshape, a broadcast, or a filled tensor."""
-    shape = _shape(growth, frame, target, fuel)
-    ref = {"ref": shape.name}
-    way = growth.draws.below(3)
-    if way == 0 and target.rank:
-        order = tuple(growth.draws.sample(target.shape, target.rank))
-        source = growth.grow(frame, Tensor(target.dtype, order), ANY, fuel // 2)
-        return growth.bind(frame, "relax.reshape", [{"ref": source.name}, ref], target)
-    if way == 1 and target.rank:
-        narrow = tuple(1 if growth.draws.chance(0.4) else dim for dim in target.shape)
-        source = growth.grow(frame, Tensor(target.dtype, narrow), ANY, fuel // 2)
-        return growth.bind(frame, "relax.broadcast_to", [{"ref": source.name}, ref], target)
-    told = {"attributes": ["InitAttrs", {"dtype": target.dtype}]}
-    return growth.bind(frame, growth.draws.pick(["relax.zeros", "relax.ones"]), [ref], target, told)
-
-
-def _shape(growth: Growth, frame: Frame, target: Tensor, fuel: int) -> Known:
-    told = Sizes(target.shape)
-    if not growth.draws.chance(_READ_OFF):
-        return growth.bind(frame, "alias", [{"shape": list(target.shape)}], told)
-    likes = [
-        each for each in frame.readable() if isinstance(each.type, Tensor) and each.type.shape == target.shape
-    ]
-    like = growth.draws.pick(likes) if likes else growth.grow(frame, target.of("float32"), ANY, fuel // 3)
-    return growth.bind(frame, "relax.shape_of", [{"ref": like.name}], told)
 
 
 def grow_unknown(growth: Growth, frame: Frame, target: Tensor, within: Within, fuel: int) -> Known | None:
@@ -351,11 +311,8 @@ def _cast(growth: Growth, frame: Frame, op: str, args: list[Json], dtype: str, r
     frame.symbols.append(symbol)
     frame.sizes[symbol] = value.shape[-1]
     told = Tensor(dtype, (rows, symbol) if rows else (symbol,))
-    inner = Frame(known=[Known(name, told, value)], outer=frame)
-    cast = growth.bind(inner, "match_cast", [{"ref": name}, type_to_json(told)], told)
-    frame.bindings += inner.bindings
-    frame.known.append(cast)
-    return cast
+    args = [{"ref": name}, type_to_json(told)]
+    return growth.bind_on(Known(name, told, value), frame, "match_cast", args, told)
 
 
 def _row(found: Known) -> Tensor:
@@ -387,6 +344,5 @@ FORMS: dict[str, Form] = {
     "loose": grow_loose,
     "pair": grow_pair,
     "variable": grow_variable,
-    "shape": grow_shape,
     "unknown": grow_unknown,
 }

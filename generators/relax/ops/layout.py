@@ -6,6 +6,7 @@ import numpy as np
 
 from generators.relax.operator import (
     ANY,
+    BOOL,
     Argument,
     Asking,
     Call,
@@ -300,6 +301,26 @@ def _same(asking: Asking, target: Tensor) -> Call:
     return Call((Want(target, is_named=True),), target)
 
 
+def _of_numbers(told: Tensor) -> bool:
+    return _is_static(told) and told.dtype != BOOL
+
+
+def _layout_transform(asking: Asking, target: Tensor) -> Call:
+    """Two dims of the target are the quotient and the remainder of one, which may lack a few at its end."""
+    draws = asking.draws
+    shape = tuple(size_of(dim, {}) for dim in target.shape)
+    outer, inner = draws.sample(range(target.rank), 2)
+    factor = shape[inner]
+    lacking = draws.below(factor) if shape[outer] > 1 and draws.chance(0.4) else 0
+    order = draws.sample([at for at in range(target.rank) if at != inner], target.rank - 1)
+    sizes = tuple(shape[at] * factor - lacking if at == outer else shape[at] for at in order)
+    texts = {at: f"i{at}" for at in order} | {outer: f"i{outer} // {factor}", inner: f"i{outer} % {factor}"}
+    results = [texts[at] for at in range(target.rank)]
+    filled: Json = {"prim": [target.dtype, 1.0 if target.is_float else 1]} if lacking else None
+    told = {"index_map": {"axes": [f"i{at}" for at in order], "results": results}, "pad_value": filled}
+    return Call((Want(Tensor(target.dtype, sizes)),), target, ("LayoutTransformAttrs", told))
+
+
 def elements(shape: tuple[Dim, ...], asking: Asking) -> int:
     """Count the elements at the sizes of this program."""
     return size_of(product(shape), asking.sizes)
@@ -332,6 +353,13 @@ OPERATORS = (
     Operator("relax.collapse_sum_to", lambda told: told.is_float, _collapse_to, ranks=(0, 3), weight=0.5),
     Operator("relax.collapse_sum_like", lambda told: told.is_float, _collapse_like, ranks=(0, 3), weight=0.5),
     Operator("relax.meshgrid", lambda told: told.rank >= 2, _meshgrid, ranks=(2, 3), weight=0.5),
+    Operator(
+        "relax.layout_transform",
+        lambda told: told.rank >= 2 and _of_numbers(told),
+        _layout_transform,
+        Likely.NUMBER,
+        ranks=(2, 4),
+    ),
     Operator("relax.memory.ensure_zero_offset", _anything, _same, _ANY, weight=0.3),
     *(
         Operator(f"relax.grad.{name}", lambda told: told.is_float, _same, weight=0.2)

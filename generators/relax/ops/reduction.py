@@ -1,5 +1,7 @@
 """Over axes: sums, extremes, moments, places of extremes."""
 
+import numpy as np
+
 from generators.relax.operator import (
     ANY,
     BOOL,
@@ -7,6 +9,7 @@ from generators.relax.operator import (
     Call,
     Dim,
     Fields,
+    Given,
     Json,
     Likely,
     Operator,
@@ -265,7 +268,28 @@ def _dropout(asking: Asking, target: Tensor) -> Call:
     return Call((Want(target),), Fields((target, target)), ("DropoutAttrs", told), at=at)
 
 
+_SIXTEENTHS = 16
+
+
+def _multinomial(asking: Asking, target: Tensor) -> Call:
+    """Probabilities are sixteenths, and what is drawn lies half a sixteenth from where a place ends."""
+    draws = asking.draws
+    count, rows, places = int(target.shape[0]), draws.between(1, 3), draws.between(1, 5)
+    ends = [[0, *sorted(draws.below(17) for _ in range(places - 1)), _SIXTEENTHS] for _ in range(rows)]
+    shares = np.diff(np.array(ends), axis=1) / _SIXTEENTHS
+    drawn = np.array([(draws.below(_SIXTEENTHS) + 0.5) / _SIXTEENTHS for _ in range(count)])
+    taken = Want(Tensor("int64", (count, 1)), Within(0, rows - 1))
+    args = Given(shares.astype("float32")), Given(drawn.astype("float32").reshape(count, 1)), taken
+    return Call(args, target, ("MultinomialFromUniformAttrs", {"dtype": target.dtype}))
+
+
+def _is_sampled(told: Tensor) -> bool:
+    is_column = told.rank == 2 and told.shape[1] == 1 and told.shape[0] != 0
+    return is_column and told.is_static and told.dtype in ("int64", "int32")
+
+
 OPERATORS = (
+    Operator("relax.multinomial_from_uniform", _is_sampled, _multinomial, Likely.INTEGER, ranks=(2, 2)),
     *(_reduce(name, _is_number) for name in ("max", "min")),
     *(_reduce(name, _is_number, _SMALL) for name in ("sum", "prod")),
     *(_reduce(name, _is_float) for name in ("mean", "std", "variance")),

@@ -117,6 +117,79 @@ def _valid_counts(asking: Asking, target: Tensor) -> Call:
     return Call((Want(boxes, _HALF),), result, ("GetValidCountsAttrs", told), at=at)
 
 
+def _is_suppressed(told: Tensor) -> bool:
+    is_box = told.rank == 3 and told.dtype == "float32" and told.shape[2] in (5, 6)
+    return _is_static(told) and (is_box or (told.rank == 2 and told.dtype == "int32"))
+
+
+def _suppression(asking: Asking, target: Tensor) -> Call:
+    """The rows of boxes, or which they are, or how many, are wanted; corners are whole, scores differ.
+
+    A box is a score and four corners, with a class before them where there is room.
+    """
+    draws, shape = asking.draws, tuple(int(dim) for dim in target.shape)
+    has_indices = target.rank == 2
+    is_count = has_indices and shape[1] == 1 and draws.chance(0.7)
+    batch, count = shape[0], draws.between(1, 6) if is_count else shape[1]
+    length = draws.pick([5, 6]) if has_indices else shape[2]
+    rows = [
+        [*(draws.below(2) for _ in range(length - 5)), (score - 1) / 8, *(draws.below(5) for _ in range(4))]
+        for _ in range(batch)
+        for score in draws.sample(range(count + 2), count)
+    ]
+    boxes = np.array(rows, "float32").reshape(batch, count, length)
+    told: dict[str, Json] = {
+        "max_output_size": draws.pick([-1, -1, 1, 2]),
+        "iou_threshold": draws.pick([0.11, 0.26, 0.51]),
+        "force_suppress": draws.chance(0.3),
+        "top_k": draws.pick([-1, -1, 2, 3]),
+        "coord_start": length - 4,
+        "score_index": length - 5,
+        "id_index": draws.pick([-1, 0]) if length == 6 else -1,
+        "return_indices": has_indices,
+        "invalid_to_bottom": draws.chance(0.5),
+        "soft_nms_sigma": 0.0,
+        "score_threshold": 0.0,
+    }
+    counts, names = Tensor("int32", (batch,)), Tensor("int32", (batch, count))
+    args = Given(boxes), Want(counts, Within(0, count)), Want(names, Within(0, 9))
+    kind = "NonMaximumSuppressionAttrs"
+    if not has_indices:
+        return Call(args, target, (kind, told))
+    return Call(args, Fields((names, Tensor("int32", (batch, 1)))), (kind, told), at=int(is_count))
+
+
+def _is_listed(told: Tensor) -> bool:
+    is_scores = told.rank == 2 and told.dtype == "float32"
+    is_pairs = told.rank == 3 and told.dtype == "int64" and told.shape[2] == 2
+    return _is_static(told) and (is_scores or is_pairs or (told.rank == 1 and told.dtype == "int64"))
+
+
+def _suppression_by_class(asking: Asking, target: Tensor) -> Call:
+    """Which boxes are kept of each class, their scores, or how many, are wanted: by the target's rank."""
+    draws, shape = asking.draws, tuple(int(dim) for dim in target.shape)
+    batch, listed = shape[0], shape[1] if target.rank > 1 else draws.between(1, 3) * draws.between(1, 4)
+    classes = draws.pick([each for each in range(1, listed + 1) if listed % each == 0])
+    count = listed // classes
+    drawn = [draws.sample(range(count + 2), count) for _ in range(batch * classes)]
+    scores = Given((np.array(drawn, "float32") / 8).reshape(batch, classes, count))
+    limits = (
+        Given(np.array(value, dtype))
+        for value, dtype in (
+            (draws.between(1, 3), "int64"),
+            (draws.pick([0.11, 0.26, 0.51]), "float32"),
+            (draws.pick([0.0, 0.3]), "float32"),
+        )
+    )
+    corners = Want(Tensor("float32", (batch, count, 4)), Within(0.0, 4.0))
+    pairs, kept = Tensor("int64", (batch, listed, 2)), Tensor("float32", (batch, listed))
+    result = Fields((pairs, kept, Tensor("int64", (batch,))))
+    told = {"output_format": "tensorflow"}  # for ONNX's form TVM infers more rows than come
+    kind = "AllClassNonMaximumSuppressionAttrs"
+    at = {1: 2, 2: 1, 3: 0}[target.rank]
+    return Call((corners, scores, *limits), result, (kind, told), at=at)
+
+
 def _decoded(asking: Asking, target: Tensor) -> Call:
     """The boxes are wanted where the last dim is 4, else the scores."""
     draws = asking.draws
@@ -188,6 +261,17 @@ OPERATORS = (
         "relax.vision.get_valid_counts",
         lambda told: _is_static(told) and _is_boxes(told),
         _valid_counts,
+        Likely.NUMBER,
+        ranks=(1, 3),
+        weight=0.5,
+    ),
+    Operator(
+        "relax.vision.non_max_suppression", _is_suppressed, _suppression, Likely.NUMBER, (2, 3), weight=0.5
+    ),
+    Operator(
+        "relax.vision.all_class_non_max_suppression",
+        _is_listed,
+        _suppression_by_class,
         Likely.NUMBER,
         ranks=(1, 3),
         weight=0.5,

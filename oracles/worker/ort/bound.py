@@ -43,7 +43,7 @@ def must_keep_within(session: Any, inputs: dict[str, Any], found: dict[str, Any]
         unwritten = {name: part for name, part in parts.items() if part.any()}
         if not unwritten:
             return
-    raise NotWritten(f"memory: nothing is written to a part of the output {next(iter(unwritten))}")
+    raise NotWritten(f"memory: leaves unwritten a part of the output {next(iter(unwritten))}")
 
 
 def _run(session: Any, inputs: dict[str, Any], found: dict[str, Any], byte: int) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def _run(session: Any, inputs: dict[str, Any], found: dict[str, Any], byte: int)
     session.run_with_iobinding(binding, None)
     for what, around in kept.items():
         if any(each.tobytes().strip(bytes([byte])) for each in around):
-            raise WrittenBeyond(f"memory: write beyond the {what}")
+            raise WrittenBeyond(f"memory: writes beyond the {what}")
     return results
 
 

@@ -225,6 +225,72 @@ def multibox_transform_loc(args: Args, attrs: Attrs) -> Any:
     return boxes, scores
 
 
+def non_max_suppression(args: Args, attrs: Attrs) -> Any:
+    """Keep the boxes of highest scores that overlap no kept one: their rows, or which and how many."""
+    if attrs["soft_nms_sigma"]:
+        raise NotKnown("a soft suppression")
+    data, counts, names = args
+    rows, found = np.full(data.shape, -1.0), np.full(data.shape[:2], -1, np.int32)
+    kept = [_kept(boxes[: int(count)], attrs) for boxes, count in zip(data, counts)]  # noqa: B905 (Python 3.8)
+    for at, (order, chosen) in enumerate(kept):
+        places = range(len(chosen)) if attrs["invalid_to_bottom"] else [order.index(each) for each in chosen]
+        rows[at, list(places)] = data[at, chosen]
+        found[at, : len(chosen)] = names[at, chosen]
+    if not attrs["return_indices"]:
+        return rows
+    return found, np.array([[len(chosen)] for _, chosen in kept], np.int32)
+
+
+def suppression_by_class(args: Args, attrs: Attrs) -> Any:
+    """Keep boxes of each class alone: their classes and places, class after class, scores, and count."""
+    if attrs["output_format"] != "tensorflow":
+        raise NotKnown("a list as long as there are boxes")
+    boxes, scores, most, share, least = args
+    batch, classes, count = scores.shape
+    pairs, kept = np.zeros((batch, classes * count, 2), np.int64), np.zeros((batch, classes * count))
+    told: Attrs = {
+        **{"score_index": 0, "coord_start": 1, "id_index": -1, "top_k": -1, "force_suppress": True},
+        **{"max_output_size": int(most), "iou_threshold": float(share)},
+    }
+    counts = np.zeros(batch, np.int64)
+    for at, kind in np.ndindex(batch, classes):
+        rows = np.concatenate([scores[at, kind][:, None] - float(least), boxes[at]], 1)
+        for each in _kept(rows, told)[1]:
+            pairs[at, counts[at]], kept[at, counts[at]] = (kind, each), scores[at, kind, each]
+            counts[at] += 1
+    return pairs, kept, counts
+
+
+def _kept(boxes: Any, attrs: Attrs) -> tuple[list[int], list[int]]:
+    """The boxes by falling scores, at most `top_k`, and those of them that are kept."""
+    scores, kind = boxes[:, attrs["score_index"]], attrs["id_index"]
+    order = [int(each) for each in np.argsort(-scores, kind="stable")]
+    order = order[: attrs["top_k"]] if attrs["top_k"] > 0 else order
+    most = attrs["max_output_size"] if attrs["max_output_size"] > 0 else len(order)
+    corners = boxes[:, attrs["coord_start"] : attrs["coord_start"] + 4]
+    chosen: list[int] = []
+    for each in order:
+        others = [
+            other
+            for other in chosen
+            if attrs["force_suppress"] or kind < 0 or boxes[other, kind] == boxes[each, kind]
+        ]
+        is_free = all(overlap(corners[other], corners[each]) < attrs["iou_threshold"] for other in others)
+        if scores[each] > 0 and len(chosen) < most and is_free:
+            chosen.append(each)
+    return order, chosen
+
+
+def overlap(one: Any, other: Any) -> float:
+    """The part that two boxes share of what both cover; zero where they cover nothing."""
+    corners = [(np.minimum(box[:2], box[2:]), np.maximum(box[:2], box[2:])) for box in (one, other)]
+    areas = [float(np.prod(high - low)) for low, high in corners]
+    (low, high), (other_low, other_high) = corners
+    shared = float(np.prod(np.maximum(np.minimum(high, other_high) - np.maximum(low, other_low), 0.0)))
+    whole = sum(areas) - shared
+    return shared / whole if whole > 0 else 0.0
+
+
 RULES: Rules = {
     "relax.grad.avg_pool2d_backward": avg_pool_backward,
     "relax.grad.max_pool2d_backward": max_pool_backward,
@@ -232,8 +298,10 @@ RULES: Rules = {
     "relax.image.grid_sample": grid_sample,
     "relax.image.resize2d": resize,
     "relax.image.resize3d": resize,
+    "relax.vision.all_class_non_max_suppression": suppression_by_class,
     "relax.vision.get_valid_counts": get_valid_counts,
     "relax.vision.multibox_transform_loc": multibox_transform_loc,
+    "relax.vision.non_max_suppression": non_max_suppression,
     "relax.vision.roi_align": roi_align,
     "relax.vision.roi_pool": roi_pool,
 }

@@ -1,9 +1,12 @@
 """What moves, repeats, makes or indexes elements and computes none, and quantisation."""
 
+import math
+import re
 from typing import Any, Sequence  # noqa: UP035 (Python 3.8)
 
 import numpy as np
 
+from oracles.worker.relax_reference.dims import evaluated
 from oracles.worker.relax_reference.rule import Args, Attrs, NotKnown, Rules, axes_of, axis_of, element, plain
 
 
@@ -311,6 +314,41 @@ def same(x: Any) -> Any:
     return x
 
 
+def layout_transform(args: Args, attrs: Attrs) -> Any:
+    """Move each element to the place that an index map gives; `pad_value` where none comes."""
+    (x,) = args
+    told = attrs["index_map"]
+    axes = dict(zip(told["axes"], np.indices(x.shape)))  # noqa: B905 (Python 3.8)
+    places = tuple(evaluated(each, axes) for each in told["results"])
+    found = np.full([int(each.max()) + 1 for each in places], attrs["pad_value"] or 0, x.dtype)
+    found[places] = x
+    return found
+
+
+def view(args: Args, attrs: Attrs) -> Any:
+    """The elements of a tensor of the same dtype from a byte on."""
+    x, shape, dtype, offset = args
+    bits = re.sub(r"\D", "", dtype) if isinstance(dtype, str) and element(dtype) == x.dtype else ""
+    if not bits:
+        raise NotKnown("a view of unknown or of another dtype")
+    first = int(offset) // (int(bits) // 8)
+    return x.reshape(-1)[first : first + math.prod(shape)].reshape(tuple(shape))
+
+
+_DTYPE_CODES = {"i": 0, "u": 1, "f": 2, "b": 6}
+"""DLPack's."""
+
+
+def _bits(x: Any) -> Any:
+    if x.dtype.kind not in "iu":
+        raise NotKnown("how wide a float is that the reference holds in float64")
+    return np.asarray(x.dtype.itemsize * 8, np.uint8)
+
+
+def _stride(x: Any, axis: Any) -> Any:
+    return np.asarray(math.prod(x.shape[int(axis) + 1 :]), np.int64)
+
+
 RULES: Rules = {
     "relax.bucketize": _bucketize,
     "relax.dequantize": _dequantize,
@@ -342,8 +380,16 @@ RULES: Rules = {
     "relax.grad.no_grad": plain(same),
     "relax.grad.start_checkpoint": plain(same),
     "relax.hamming_window": _hamming_window,
+    "relax.inspect.tensor_byte_offset": plain(lambda x: np.asarray(0, np.uint64)),
+    "relax.inspect.tensor_dtype_bits": plain(_bits),
+    "relax.inspect.tensor_dtype_code": plain(lambda x: np.asarray(_DTYPE_CODES[x.dtype.kind], np.uint8)),
+    "relax.inspect.tensor_dtype_lanes": plain(lambda x: np.asarray(1, np.uint16)),
+    "relax.inspect.tensor_elem_offset": plain(lambda x: np.asarray(0, np.uint64)),
     "relax.inspect.tensor_ndim": plain(_rank),
     "relax.inspect.tensor_shape_i": plain(lambda x, axis: np.asarray(x.shape[int(axis)], np.int64)),
+    "relax.inspect.tensor_stride_i": plain(_stride),
+    "relax.layout_transform": layout_transform,
+    "relax.memory.view": view,
     "relax.memory.ensure_zero_offset": plain(same),
     "relax.builtin.stop_lift_params": plain(same),
     "relax.meshgrid": _meshgrid,

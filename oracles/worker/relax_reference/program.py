@@ -5,13 +5,13 @@ JSON: a number; `["at", operand, index…]`, an operand's element; `["index", ax
 `[operator, left, right]`. An index is a formula as well; the dims are numbers.
 """
 
-import ast
 from typing import Any, Callable, Mapping, Sequence  # noqa: UP035 (Python 3.8)
 
 import numpy as np
 
 from oracles.worker.arrays import decoded_array
 from oracles.worker.relax_reference import images, layout, reductions, rule, windows
+from oracles.worker.relax_reference.dims import evaluated
 from oracles.worker.relax_reference.rule import NotKnown, Rules, element
 
 ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
@@ -276,40 +276,3 @@ def as_declared(declared: Any, value: Any) -> Any:
     if "shape_type" in declared:
         return tuple(int(each) for each in value)
     return value[()].item() if "prim_type" in declared and isinstance(value, np.ndarray) else value
-
-
-def evaluated(dim: Any, sizes: Mapping[str, int]) -> int:
-    """A dim's size."""
-    if not isinstance(dim, str):
-        return int(dim)
-    return _term(ast.parse(dim, mode="eval").body, sizes)
-
-
-def _term(node: Any, sizes: Mapping[str, int]) -> int:
-    if isinstance(node, ast.Constant):
-        return int(str(node.value))
-    if isinstance(node, ast.Name):
-        if node.id not in sizes:
-            raise NotKnown(f"the size of {node.id}")
-        return sizes[node.id]
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        return -_term(node.operand, sizes)
-    if isinstance(node, ast.BinOp):
-        left, right = _term(node.left, sizes), _term(node.right, sizes)
-        for kind, operation in OPERATIONS:
-            if isinstance(node.op, kind):
-                return operation(left, right)
-    if isinstance(node, ast.Call):
-        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-        if name in ("min", "max"):
-            return (min if name == "min" else max)(*(_term(each, sizes) for each in node.args))
-    raise NotKnown("a dim's arithmetic")
-
-
-OPERATIONS: tuple[tuple[Any, Callable[[int, int], int]], ...] = (
-    (ast.Add, lambda left, right: left + right),
-    (ast.Sub, lambda left, right: left - right),
-    (ast.Mult, lambda left, right: left * right),
-    (ast.FloorDiv, lambda left, right: left // right),
-    (ast.Mod, lambda left, right: left % right),
-)

@@ -211,6 +211,13 @@ def nll_loss_backward(args: Args, attrs: Attrs) -> Any:
     return np.where(is_chosen, -np.expand_dims(scale * told, axis), 0.0)
 
 
+def multinomial(args: Args, attrs: Attrs) -> Any:
+    """The first place of a row whose sum of probabilities so far exceeds a number of [0, 1)."""
+    probabilities, drawn, rows = args
+    sums = np.cumsum(probabilities, 1)[rows[:, 0]]
+    return np.argmax(sums > drawn, 1)[:, None].astype(element(attrs["dtype"]))
+
+
 RULES: Rules = {
     "relax.argmax": index_of(np.argmax),
     "relax.argmin": index_of(np.argmin),
@@ -222,6 +229,7 @@ RULES: Rules = {
     "relax.mean": reduced(mean),
     "relax.median": median,
     "relax.min": reduced(np.min),
+    "relax.multinomial_from_uniform": multinomial,
     "relax.nn.batch_norm": _batch_norm,
     "relax.nn.cross_entropy_with_logits": plain(cross_entropy),
     "relax.nn.group_norm": _group_norm,

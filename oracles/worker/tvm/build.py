@@ -254,7 +254,7 @@ class Builder:
         if tag == "extern":
             return relax.ExternFunc(inner)
         if tag == "dtype":
-            return relax.DataTypeImm(inner)
+            return tvm.ir.GenericConst(tvm.DataType(inner), relax.AnyType())
         if tag == "prim":
             is_number = not isinstance(inner[1], str)
             return tirx.const(inner[1], inner[0]) if is_number else self.symbols.dim(inner[1])

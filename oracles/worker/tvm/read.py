@@ -251,7 +251,7 @@ class Reader:
 
     def other(self, value: Any) -> Any:
         """Read an operand that is a dtype or a number. Raises NotData for another kind."""
-        if type(value).__name__ == "DataTypeImm":
+        if isinstance(value, tvm.ir.GenericConst) and isinstance(value.value, tvm_ffi.dtype):
             return {"dtype": str(value.value)}
         if isinstance(getattr(value, "ty", None), tvm.ir.PrimType):
             return {"prim": [dtype_name(value.ty.dtype), dim(value)]}

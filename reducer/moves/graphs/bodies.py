@@ -187,7 +187,8 @@ def unfold(subject: GraphSubject, hints: Hints) -> Search:
     for binding in subject.program.main.bindings:
         places = range(len(binding.bodies)) if binding.op != LOCAL else ()
         changes += [partial(_with_branch, binding.name, place) for place in places]
-        changes += [partial(_with_body, binding.name)] if _callee(subject.program, binding) else []
+        if _callee(subject.program, binding):
+            changes += [partial(_with_body, binding.name), partial(_with_open_body, binding.name)]
     return (yield from one_by_one(subject, changes))
 
 
@@ -212,6 +213,26 @@ def _with_body(name: str, subject: GraphSubject) -> GraphSubject | None:
     binding = subject.bindings.get(name)
     scope = _callee(subject.program, binding) if binding is not None else None
     return _replaced(subject, name, scope) if scope is not None else None
+
+
+def _with_open_body(name: str, subject: GraphSubject) -> GraphSubject | None:
+    """The same, and the inputs that are passed on are declared as the function's own, symbolic dims kept."""
+    binding = subject.bindings.get(name)
+    scope = _callee(subject.program, binding) if binding is not None else None
+    if scope is None:
+        return None
+    told = {scope.given[item.name]: item for item in scope.graph.inputs}
+    main = subject.program.main
+    inputs = tuple(
+        replace(item, shape=told[item.name].shape, declared=told[item.name].declared)
+        if item.name in told
+        else item
+        for item in main.inputs
+    )
+    if inputs == main.inputs:
+        return None
+    opened = subject.with_program(replace(subject.program, main=replace(main, inputs=inputs)), subject.inputs)
+    return _replaced(opened, name, scope)
 
 
 def _callee(program: GraphProgram, binding: Binding) -> Scope | None:

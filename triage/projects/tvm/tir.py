@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from oracles.optimisers.tvm_log import code_of, code_of_helpers, code_of_least, options_of
-from triage.projects import ClaimedRun, Runner, ShortScript
+from triage.projects import DIES, ClaimedRun, Runner, ShortScript
 from triage.projects.tvm.onnx import SCRIPT, TEST, call_by_position, passes_part, run_part
 
 PART = (
@@ -28,6 +28,23 @@ def least():
 
 
 tvm.tirx.register_tir_pipeline("least", least)
+{% endif %}
+{% if is_workspace %}
+
+
+def watched_pipeline():
+    """The default pipeline, whose workspaces are taken from memory between closed pages in the end."""
+    tvm_ffi.register_global_func(TAKE, take, override=True)
+    lower, *finish = tvm.tirx.get_tir_pipeline("default")
+
+    def watched(module):
+        module = lower(module)
+        return with_workspaces(module) or module
+
+    return (watched, *finish)
+
+
+tvm.tirx.register_tir_pipeline("watched", watched_pipeline)
 {% endif %}
 
 {% if watched %}
@@ -62,6 +79,28 @@ def compile_and_run(pipeline, level{{ ", is_sequenced" if sequence or options }}
         built = tvm.tirx.build(module, target=target, pipeline=pipeline)
 {% if only_compile %}
     return []
+{% elif misuse %}
+
+    def call():
+        """What the buffers hold, each of which stands between closed pages; raises if one is written beyond."""
+        given, around = build_inputs(), {}
+        for place, each in enumerate(given):
+            if isinstance(each, np.ndarray) and each.dtype.isbuiltin == 1:
+                around[place], each = between_edges(each, at_start=place % 2 == 1)
+                given[place] = tvm.runtime.from_dlpack(each)
+            elif isinstance(each, np.ndarray):
+                given[place] = tvm.runtime.tensor(each)
+        built[{{ source.entry | repr }}](*given)
+        for place, sides in around.items():
+            if any((side != EDGE).any() for side in sides):
+                raise WrittenBeyond(f"memory: writes beyond the buffer {place}")
+        return {f"buffer {place}": each.numpy() for place, each in enumerate(given) if hasattr(each, "numpy")}
+
+{% if is_workspace %}
+    if pipeline == "watched":
+        must_hold(call)
+{% endif %}
+    return [(name, each.dtype.name, each) for name, each in call().items() if each.dtype.isbuiltin == 1]
 {% else %}
     given = [tvm.runtime.tensor(each) if isinstance(each, np.ndarray) else each for each in build_inputs()]
     built[{{ source.entry | repr }}](*given)
@@ -157,10 +196,12 @@ def watched(each, module):
 
 def _settings(shown: ClaimedRun) -> Mapping[str, Any]:
     """Each configuration as (pipeline, LLVM's level), and whether the case's passes run first."""
+    is_workspace = shown.misuse.endswith(("workspace", DIES))
     sequenced = {label for label, config in shown.own.items() if shown.passes_of(config)}
     configs = {
         label: (
-            *(config.get(name) for name in ("pipeline", "opt-level")),
+            "watched" if is_workspace and config is shown.failing else config.get("pipeline"),
+            config.get("opt-level"),
             *(((label in sequenced),) if sequenced else ()),
         )
         for label, config in shown.own.items()
@@ -176,6 +217,8 @@ def _settings(shown: ClaimedRun) -> Mapping[str, Any]:
         "watched": bool(shown.failing.get("checks")) and bool(sequenced),
         "watch": WATCH,
         "only_compile": shown.failing.get("run") == "off",
+        "misuse": shown.misuse,
+        "is_workspace": is_workspace,
     }
 
 
@@ -189,4 +232,5 @@ RUNNER = Runner(
     formats=("tir",),
     slow=20.0,
     short=SHORT,
+    guards=("oracles.worker.edges", "oracles.worker.tvm.tir.workspaces"),
 )

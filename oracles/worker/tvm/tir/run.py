@@ -279,7 +279,7 @@ def called(
     returned = compiled(*passed)
     for name, (around, _) in edged.items():
         if any((each != edge).any() for each in around):
-            raise WrittenBeyond(f"memory: write beyond the buffer {name}")
+            raise WrittenBeyond(f"memory: writes beyond the buffer {name}")
     found = {name: value.numpy() for name, value in kept.items()}
     if function["returns"] not in ("void", "missing") or returned is not None:
         found[RETURNED] = number(returned, function["returns"])

@@ -99,14 +99,14 @@ def must_hold(run: Callable[[], dict[str, Any]]) -> None:
     """Raise WrittenBeyond or ReadsUnwritten if a run with such workspaces misuses one."""
     first, other = (_filled(run, byte) for byte in FILLINGS)
     if any(np.asarray(first[name]).tobytes() != np.asarray(other[name]).tobytes() for name in first):
-        raise ReadsUnwritten("memory: reads a workspace that nothing was written to")
+        raise ReadsUnwritten("memory: reads an unwritten workspace")
 
 
 def _filled(run: Callable[[], dict[str, Any]], byte: int) -> dict[str, Any]:
     with _pieces(byte):
         found = run()
         if any((each != byte).any() for around, _ in taken for each in around):
-            raise WrittenBeyond("memory: write beyond a workspace")
+            raise WrittenBeyond("memory: writes beyond a workspace")
     return found
 
 

@@ -1,0 +1,157 @@
+"""Programs whose main becomes a function of the module that a new main calls with operands of several sizes.
+
+One compiled function of symbolic dims then runs for all of them, and the case still holds one set of inputs.
+"""
+
+import json
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from corpus.graphs.format import symbols
+from corpus.graphs.program import CALL, REF, Binding, Graph, Input
+from corpus.values import Tensor as Array
+from generators.language.values import RandomSource
+from generators.relax.leaves import drawn
+from generators.relax.operator import Json, Tensor, Type, Within, concrete
+from generators.relax.programs import RelaxProgram, has_shape
+from generators.relax.watched import MOST_FLOAT, MOST_HALF, Unsound, Watched
+from oracles.worker.relax_reference.rule import NotKnown
+
+_SHARE = 0.6
+"""How many of the programs with symbolic dims are run with several sizes."""
+_EXTENTS = {0: 0.5, 1: 2.0, 127: 0.15, 129: 0.15}
+_EXTENTS |= dict.fromkeys((2, 3, 5, 7, 8, 9, 11, 13, 15, 16, 17), 1.0)
+_EXTENTS |= dict.fromkeys((23, 31, 32, 33, 63, 64, 65), 0.5)
+"""Sizes of a symbolic dim: none, one, primes, and those about the widths of vectors and tiles."""
+_MOST_FURTHER, _TRIES, _SHARED = 3, 5, 0.4
+"""How many further sizes there are, how often one is drawn, and how often a static input serves all."""
+_MOST_ELEMENTS = 20_000
+
+Feeds = Mapping[str, Array]
+
+
+def instantiated(made: RelaxProgram, draws: RandomSource) -> RelaxProgram:
+    """The program run with several sizes, if it has symbolic dims and other sizes suit what it computes."""
+    main = made.program.main
+    names = symbols(item.shape for item in main.inputs)
+    if not names or any(item.declared is not None for item in main.inputs) or not draws.chance(_SHARE):
+        return made
+    tried = (_resized(made, names, draws) for _ in range(_TRIES))
+    further = [feeds for feeds in tried if _is_sound(made, feeds)][: draws.between(1, _MOST_FURTHER)]
+    calls = draws.sample([made.inputs, *further], len(further) + 1)
+    return _calling(made, calls, draws.chance(0.5)) if further else made
+
+
+def _resized(made: RelaxProgram, names: Sequence[str], draws: RandomSource) -> Feeds:
+    """Operands of main for other sizes of its symbolic dims."""
+    sizes = {name: draws.weighted(tuple(_EXTENTS), tuple(_EXTENTS.values())) for name in names}
+    feeds: dict[str, Array] = {}
+    for item in made.program.main.inputs:
+        given = made.inputs[item.name]
+        told = Tensor(item.dtype, tuple(dim for dim in item.shape if dim is not None))
+        is_shared = told.is_static and draws.chance(_SHARED)
+        feeds[item.name] = given if is_shared else _like(draws, given, concrete(told.shape, sizes))
+    return feeds
+
+
+def _like(draws: RandomSource, given: Array, shape: tuple[int, ...]) -> Array:
+    """Values in the range of those that the program was grown with, for which its operators are defined."""
+    if not given.size or given.dtype.kind == "b":
+        return drawn(draws, given.dtype.name, shape, Within())
+    numbers = given.astype(np.float64)
+    is_nonzero = bool(np.all(np.abs(numbers) >= 0.5))
+    within = Within(float(numbers.min()), float(numbers.max()), is_nonzero)
+    return drawn(draws, given.dtype.name, shape, within)
+
+
+def _is_sound(made: RelaxProgram, feeds: Feeds) -> bool:
+    """Whether every value is defined, not too large, and of the dims that its type says."""
+    is_half = any(array.dtype == np.float16 for array in (*feeds.values(), *made.program.constants.values()))
+    run = _Typed(json.loads(made.program.to_bytes()), MOST_HALF if is_half else MOST_FLOAT, made.types)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", RuntimeWarning)  # numpy's, of a mean of nothing
+            run.main(feeds)
+    except (Unsound, NotKnown, ArithmeticError, LookupError, ValueError, RuntimeWarning):
+        return False
+    return True
+
+
+class _Typed(Watched):
+    """A run that is `Unsound` at a tensor of other dims than its type says, or of too many elements."""
+
+    def __init__(self, document: Mapping[str, Any], most: float, types: Mapping[str, Type]) -> None:
+        super().__init__(document, most)
+        self.types = types
+
+    def value(
+        self,
+        name: str,
+        op: str,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        known: dict[str, Any],
+        sizes: dict[str, int],
+    ) -> Any:
+        """Compute a binding and look at its dims."""
+        found = super().value(name, op, args, kwargs, known, sizes)
+        told = self.types.get(name)
+        if isinstance(found, np.ndarray) and found.size > _MOST_ELEMENTS:
+            raise Unsound(f"{found.size} elements")
+        if isinstance(told, Tensor) and not has_shape(found, told.shape, sizes):
+            raise Unsound(f"{name} is not {told}")
+        return found
+
+
+@dataclass
+class _Main:
+    """The new main function while its calls are written."""
+
+    function: str
+    old: Graph
+    inputs: list[Input]
+    feeds: dict[str, Array]
+    bindings: list[Binding]
+    outputs: list[str]
+
+    def call(self, place: int, feeds: Feeds) -> None:
+        """Call the function with these operands, and return what it gives."""
+        operands = [self.operand(item, f"{item.name}_{place}", feeds[item.name]) for item in self.old.inputs]
+        result = f"{self.function}_{place}"
+        self.bindings.append(Binding(result, "call", ({CALL: self.function}, *operands)))
+        if len(self.old.outputs) == 1:
+            self.outputs.append(result)
+            return
+        for at, output in enumerate(self.old.outputs):
+            self.bindings.append(Binding(f"{output}_{place}", "getitem", ({REF: result}, at)))
+            self.outputs.append(f"{output}_{place}")
+
+    def operand(self, item: Input, name: str, value: Array) -> Json:
+        """An input of main for a parameter; the same one for the same value."""
+        for other, fed in self.feeds.items():
+            if fed is value:
+                return {REF: other}
+        self.inputs.append(Input(name, item.dtype, value.shape))
+        self.feeds[name] = value
+        return {REF: name}
+
+
+def _calling(made: RelaxProgram, calls: Sequence[Feeds], is_in_block: bool) -> RelaxProgram:
+    """The program with a main that makes these calls of what was main."""
+    old = made.program
+    main = _Main("whole", old.main, [], {}, [], [])
+    for place, feeds in enumerate(calls):
+        main.call(place, feeds)
+    marks = {"block": 1} if is_in_block else {}
+    bindings = tuple(replace(each, kwargs=marks) for each in main.bindings)
+    graph = Graph(tuple(main.inputs), bindings, tuple(main.outputs), old.main.facts)
+    program = replace(old, main=graph, functions={**old.functions, main.function: old.main})
+    types = {
+        item.name: Tensor(item.dtype, value.shape)
+        for item, value in zip(main.inputs, main.feeds.values(), strict=True)
+    }
+    return replace(made, program=program, inputs=main.feeds, types={**made.types, **types}, alone=made)
