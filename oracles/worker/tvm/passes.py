@@ -350,7 +350,7 @@ def repaired(names: Iterable[str], facts: frozenset[str] = START) -> tuple[str, 
 
 
 def completed(names: Iterable[str]) -> tuple[str, ...]:
-    """The repaired sequence; FuseTIR ends what FuseOps began, since a pipeline that comes after folds constants."""
+    """The repaired sequence; FuseTIR ends what FuseOps began, since the pipelines after it fold constants."""
     found = repaired(names)
     return repaired((*found, "FuseTIR")) if "groups" in facts_after(found) else found
 
