@@ -16,12 +16,11 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
-from math import log2
 from typing import Any
 
 from corpus.errors import UserError
 from corpus.reading import Fields, members
-from generators.pools import EMPTY, NOWHERE, NewlyReached, Pool, Reach, Trial
+from generators.pools import EMPTY, Pool, Trial
 
 BLOCK = 16
 """Seeds whose programs are drawn alike: of one strategy and size."""
@@ -73,23 +72,18 @@ MANY_REFUSALS = 4
 MOST_PIECES, MOST_SYMPTOMS = 400_000, 20_000
 """What a lesson holds at most: a campaign of days meets new shapes without end."""
 _KINDS = ("covered", "ran", "refused", "tried", "found")
-_LINEAGE = Fields({"strategy": str, "seed": int, "nodes": int, "changes": [int]})
 _BRED = Fields({}, members("parent changed made_of kind", str))
 _ENTRY = Fields({"key": str, "program": str}, {"passes": [str], "idle": int, "changed": [str], "kind": str})
 _TRIAL = Fields(
     {"key": str, "bred": _BRED},
     {**members("news passes changed", [str]), "program": str, "failed": bool},
 )
-_ROOT = Fields({"lineage": _LINEAGE, "gain": int})
-_REACH = Fields({"build": str, "known": str, "roots": [_ROOT], "arms": {"": [float]}})
 LESSON = Fields(
     {},
     {
         **members(" ".join(_KINDS), {"": int}),
         "pool": Fields({}, {"entries": [_ENTRY], "seen": [str]}),
         "trials": [_TRIAL],
-        "reach": (_REACH, Fields()),
-        "sightings": [Fields({"build": str, "arm": str, "blocks": str, "lineage": (_LINEAGE, type(None))})],
     },
 )
 """What a lesson's document holds."""
@@ -102,7 +96,7 @@ class CoverageSnapshot:
     `ran` and `refused` count the programs with an operator, of those that the target ran and of those that it
     does not support. `tried` counts the tests of each arm (strategy and mode), `found` the failures by arm
     and symptom, with a tab between. `pool` holds the programs to breed from, `trials` are tests that it does
-    not hold yet; `reach` and `sightings` are the same of campaigns led by the target's own code.
+    not hold yet.
     """
 
     covered: Mapping[str, int] = field(default_factory=dict)
@@ -112,8 +106,6 @@ class CoverageSnapshot:
     found: Mapping[str, int] = field(default_factory=dict)
     pool: Pool = EMPTY
     trials: tuple[Trial, ...] = ()
-    reach: Reach = NOWHERE
-    sightings: tuple[NewlyReached, ...] = ()
 
     def refusals(self) -> frozenset[str]:
         """The operators that the target does not seem to support."""
@@ -121,10 +113,8 @@ class CoverageSnapshot:
         return frozenset(name for name in many if name not in self.ran)
 
     def folded(self) -> CoverageSnapshot:
-        """The lesson with its trials in the pool, and its sightings in the reach."""
-        pool = self.pool.after(self.trials) if self.trials else self.pool
-        reach = self.reach.after(self.sightings) if self.sightings else self.reach
-        return replace(self, pool=pool, trials=(), reach=reach, sightings=())
+        """The lesson with its trials in the pool."""
+        return replace(self, pool=self.pool.after(self.trials), trials=()) if self.trials else self
 
     def document(self) -> dict[str, Any]:
         """The lesson as JSON has it."""
@@ -133,10 +123,6 @@ class CoverageSnapshot:
             counted["pool"] = self.pool.document()
         if self.trials:
             counted["trials"] = [each.document() for each in self.trials]
-        if self.reach != NOWHERE:
-            counted["reach"] = self.reach.document()
-        if self.sightings:
-            counted["sightings"] = [each.document() for each in self.sightings]
         return counted
 
     @classmethod
@@ -145,32 +131,27 @@ class CoverageSnapshot:
         counted = {name: document[name] for name in _KINDS if name in document}
         try:
             trials = tuple(map(Trial.of, document.get("trials", ())))
-            pool, reach = Pool.of(document.get("pool", {})), Reach.of(document.get("reach", {}))
-            sightings = tuple(map(NewlyReached.of, document.get("sightings", ())))
+            pool = Pool.of(document.get("pool", {}))
         except (ValueError, LookupError, TypeError, OverflowError) as error:
             why = " ".join(str(error).split())[:120]
             raise UserError(f"a lesson in the database is damaged ({why}); take it from a copy") from None
-        return cls(**counted, pool=pool, trials=trials, reach=reach, sightings=sightings)
+        return cls(**counted, pool=pool, trials=trials)
 
 
 NOTHING = CoverageSnapshot()
 
 
 def together(lessons: Iterable[CoverageSnapshot]) -> CoverageSnapshot:
-    """Merge several lessons in the order of their seeds; pool and reach are the first one's."""
+    """Merge several lessons in the order of their seeds; the pool is the first one's."""
     sums = [Counter[str]() for _ in _KINDS]
-    pool, reach, trials, sightings = EMPTY, NOWHERE, list[Trial](), list[NewlyReached]()
+    pool, trials = EMPTY, list[Trial]()
     for each in lessons:
         for name, counts in zip(_KINDS, sums, strict=True):
             counts.update(getattr(each, name))
         pool = each.pool if pool is EMPTY else pool
-        reach = each.reach if reach is NOWHERE else reach
         trials += each.trials
-        sightings += each.sightings
     counted: dict[str, Any] = dict(zip(_KINDS, sums, strict=True))
-    return CoverageSnapshot(
-        **counted, pool=pool, trials=tuple(trials), reach=reach, sightings=tuple(sightings)
-    )
+    return CoverageSnapshot(**counted, pool=pool, trials=tuple(trials))
 
 
 def bounded(lesson: CoverageSnapshot, most: int = MOST_PIECES) -> CoverageSnapshot:
@@ -259,8 +240,6 @@ FLOOR, MOST = 0.25, 6.0
 """The least and the most of its usual share that an arm gets."""
 PATIENCE = 96.0
 """Tests after which an arm's own yield weighs as much as the mean of all."""
-HASTE = 32.0
-"""The same of new blocks, which nearly every test meets."""
 LEAST = 0.1
 """The least share of blocks of a mixture that a language gets."""
 _COSTS = {
@@ -297,7 +276,7 @@ def earned(lesson: CoverageSnapshot) -> Mapping[str, float]:
 
 def shares(usual: Mapping[str, float], lesson: CoverageSnapshot) -> Mapping[str, float]:
     """The share of each arm: its usual one, by what it has yielded for its cost beside the others."""
-    return _by_yield(usual, lesson.tried, earned(lesson), PATIENCE)
+    return _by_yield(usual, lesson.tried, earned(lesson))
 
 
 def shares_of_languages(
@@ -314,26 +293,13 @@ def shares_of_languages(
         tried[language.get(strategy_and_mode(name)[0], "")] += tests * _cost(name)
     for name, gain in earned(lesson).items():
         gains[language.get(strategy_and_mode(name)[0], "")] += gain
-    found = _by_yield(usual, tried, gains, PATIENCE)
+    found = _by_yield(usual, tried, gains)
     free = 1.0 - LEAST * len(found)
     return {name: LEAST + free * share / sum(found.values()) for name, share in found.items()}
 
 
-def shares_by_reach(usual: Mapping[str, float], reach: Reach) -> Mapping[str, float]:
-    """The share of each arm, by the new blocks of the target's code that it met of late for its cost.
-
-    In steps, each 1.4 times the last: a few blocks more or less, which may be chance, seldom change a draw.
-    """
-    tried = {name: tests for name, (tests, _) in reach.arms.items()}
-    gains = {name: gain for name, (_, gain) in reach.arms.items()}
-    found = _by_yield(usual, tried, gains, HASTE)
-    return {
-        name: usual[name] * 2 ** (round(2 * log2(share / usual[name])) / 2) for name, share in found.items()
-    }
-
-
 def _by_yield(
-    usual: Mapping[str, float], tried: Mapping[str, float], gains: Mapping[str, float], patience: float
+    usual: Mapping[str, float], tried: Mapping[str, float], gains: Mapping[str, float]
 ) -> Mapping[str, float]:
     spent = {name: tried.get(name, 0) * _cost(name) for name in usual}
     mean = sum(gains.get(name, 0.0) for name in usual) / max(sum(spent.values()), 1.0)
@@ -341,7 +307,7 @@ def _by_yield(
         return usual
     found = {}
     for name, share in usual.items():
-        own = (gains.get(name, 0.0) + mean * patience) / (spent[name] + patience)
+        own = (gains.get(name, 0.0) + mean * PATIENCE) / (spent[name] + PATIENCE)
         found[name] = share * min(max(own / mean, FLOOR), MOST)
     return found
 

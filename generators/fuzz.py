@@ -15,7 +15,7 @@ from corpus.case import Case
 from generators.feedback import BLOCK, NOTHING, CoverageSnapshot, Shard, blocks_of, operators
 from generators.legality import blamed
 from generators.mixture import DrawnCase
-from generators.pools import NewlyReached, Trial, trial_of
+from generators.pools import Trial, trial_of
 from oracles.native.watching import Met
 from oracles.verdict import Outcome, Verdict
 
@@ -34,7 +34,7 @@ class Tested:
 
     `met` is what it met of the target's code, where that is watched; `arm` names the strategy and the mode.
     `fired` of the program's `patterns` made their pass fire, if that was asked.
-    `trial` is what a test of a program that is bred taught its pool, `sighting` what it reached anew.
+    `trial` is what a test of a program that is bred taught its pool.
     `cpu` are the CPU seconds of making and judging it, the runs that the verdict rests on included: they say
     what an arm costs, and never what is made. `case` is that of a bug that was met in this process.
     """
@@ -49,7 +49,6 @@ class Tested:
     patterns: int = 0
     fired: int = 0
     trial: Trial | None = None
-    sighting: NewlyReached | None = None
     cpu: float = field(default=0.0, compare=False)
     case: Case | None = field(default=None, compare=False)
 
@@ -79,9 +78,6 @@ class Fired:
 
 
 NO_PATTERNS = Fired()
-
-Sighted = Callable[[DrawnCase, Met | None], NewlyReached | None]
-"""What of that which a test met its campaign had not known; None where nobody asks."""
 
 Looking = Callable[[Sequence[Case]], Sequence[Look | None]]
 """Looks at several programs together; None for one that needs a verdict of its own."""
@@ -129,8 +125,7 @@ def lesson_of(tests: Sequence[Tested]) -> CoverageSnapshot:
             ran.update(names)
             ran.update(each.forms)
     trials = tuple(each.trial for each in tests if each.trial is not None)
-    sightings = tuple(each.sighting for each in tests if each.sighting is not None)
-    return CoverageSnapshot(covered, ran, refused, tried, found, trials=trials, sightings=sightings)
+    return CoverageSnapshot(covered, ran, refused, tried, found, trials=trials)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,11 +163,6 @@ class Tally:
         )
 
 
-def nothing(each: DrawnCase, news: Met | None) -> NewlyReached | None:
-    """Nothing is told of what a test reached."""
-    return None
-
-
 def judge_cases(
     drawn: Iterable[DrawnCase],
     judgement: Judgement,
@@ -181,7 +171,6 @@ def judge_cases(
     fired: Callable[[Case], Fired] = lambda case: NO_PATTERNS,
     looking: Looking | None = None,
     known: frozenset[str] = frozenset(),
-    sighted: Sighted = nothing,
 ) -> Iterator[Tested]:
     """Judge the cases of a tester's seeds until the time is over.
 
@@ -202,8 +191,7 @@ def judge_cases(
             cpu = shared + time.process_time() - before + sum(run.cpu_seconds for run in verdict.runs)
             shown = (verdict, each.covered, news, each.arm, each.forms, seen.patterns, seen.fired)
             trial = _trial(each, look.covered if look else seen.effects, known, verdict)
-            reached = sighted(each, news)
-            tested = Tested(each.seed, each.case.case_id, *shown, trial=trial, sighting=reached, cpu=cpu)
+            tested = Tested(each.seed, each.case.case_id, *shown, trial=trial, cpu=cpu)
             yield replace(tested, case=each.case) if verdict.is_bug else tested
             before = time.process_time()
             if time.monotonic() >= deadline:

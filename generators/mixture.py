@@ -32,7 +32,6 @@ from generators.feedback import (
     Shard,
     arm,
     shares,
-    shares_by_reach,
     shares_of_languages,
     strategy_and_mode,
 )
@@ -41,15 +40,14 @@ from generators.language.profile import UNLIMITED, Budget, Counts
 from generators.language.values import RandomSource
 from generators.legality import ANYTHING, Legality, forms_of
 from generators.mutations.modes import MODE_SHARES, Mode, mode_of
-from generators.pools import ALONE, NATIVE, Bred, Lineage
+from generators.pools import Bred
 from generators.sequences import long_sequences, sequences
 from generators.strategies import DEFAULT, find_strategy, find_taught
 from generators.strategies.coverage import Seen
-from generators.strategies.mutate import lineage_of
 from oracles.extras import provide
 
 MIXED = "mixed"
-_MIXTURES = (MIXED, SCHEDULED, NATIVE)
+_MIXTURES = (MIXED, SCHEDULED)
 MUTANTS = "relax_mutate"
 """The strategy whose programs come with long sequences of passes: a mutant is to mean the same after them."""
 
@@ -64,21 +62,6 @@ _SHARES = {
 }
 _OWN = 90.0
 """The share of programs of the target's own operators, where it has such."""
-_LED = {
-    "uniform": 3.0,
-    "coverage": 3.0,
-    "random": 2.0,
-    "functions": 1.0,
-    "patterns": 1.0,
-    "backward": 0.5,
-    "mutate": 0.5,
-}
-"""The usual shares where a campaign is led by the target's own code: what meets most of it comes first."""
-_BRED = 0.25
-"""The usual share of programs that are bred on what reached new code, where a campaign knows such.
-
-They cost twice as much as others, and at first reach less that is new.
-"""
 SOLVED = "smt"
 _OF_SOLVED = 0.02
 """The share of blocks whose sizes a solver finds, if one is installed; all other blocks stay as they are."""
@@ -128,10 +111,7 @@ PLAN = Plan()
 
 @dataclass(frozen=True, slots=True)
 class DrawnCase:
-    """The case of a seed, what its program holds (operators, pieces of coverage, forms), arm and breeding.
-
-    `lineage` says how the program can be made again, where it is led by the target's code and whole.
-    """
+    """The case of a seed, what its program holds (operators, pieces of coverage, forms), arm and breeding."""
 
     seed: int
     case: Case
@@ -139,7 +119,6 @@ class DrawnCase:
     arm: str = ""
     forms: tuple[str, ...] = ()
     bred: Bred | None = None
-    lineage: Lineage | None = None
 
 
 def make_cases(plan: Plan, seeds: range) -> Iterator[Case]:
@@ -159,25 +138,12 @@ def make_tests(plan: Plan, seeds: range, lesson: CoverageSnapshot | None = None)
             if seed >= seeds.start:
                 mode, own, tested = _allowed(plan, turn, seed, program, refused)
                 covered = language_of(tested.format).coverage(tested) if lesson is not None else {}
-                lineage = _lineage(plan, turn, seed, lesson) if tested is program else None
-                is_changed = own == "mutate" or bool(lineage and lineage.changes)
-                case = _case(mode, seed, tested, own, is_changed=is_changed)
+                case = _case(mode, seed, tested, own)
                 if not language_of(case.format).brings_passes:
                     case = case.with_passes(passes[seed - first])
                 forms = forms_of(tested) if lesson is not None and plan.legality.operators else ()
                 bred: Bred | None = getattr(tested, "bred", None)
-                whole = lineage if mode is Mode.STRICT else None
-                yield DrawnCase(seed, case, covered, arm(turn.strategy, mode), forms, bred, whole)
-
-
-def _lineage(plan: Plan, turn: _Turn, seed: int, lesson: CoverageSnapshot | None) -> Lineage | None:
-    """How a program was made; None where no campaign breeds, or where that cannot be done again."""
-    if plan.strategy != NATIVE or turn.strategy not in ALONE:
-        return None
-    nodes = plan.nodes or turn.size
-    if turn.strategy == NATIVE:
-        return lineage_of(seed, nodes, lesson or NOTHING)
-    return Lineage(turn.strategy, seed, nodes)
+                yield DrawnCase(seed, case, covered, arm(turn.strategy, mode), forms, bred)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +160,7 @@ def _turn(plan: Plan, block: range, lesson: CoverageSnapshot) -> _Turn:
     usual = {**_SHARES, plan.dialect: _OWN} if plan.dialect else _SHARES
     strategy = draws.weighted(tuple(usual), tuple(usual.values()))
     size = draws.pick(_SIZES)
-    if plan.strategy in (SCHEDULED, NATIVE):
+    if plan.strategy == SCHEDULED:
         found = _by_arm(plan, usual, lesson)
         strategy, name = strategy_and_mode(draws.weighted(tuple(found), tuple(found.values())))
         return _Turn(strategy, size, Mode(name))
@@ -213,15 +179,10 @@ def _of_a_language(plan: Plan, usual: str, lesson: CoverageSnapshot, draws: Rand
 
 
 def _by_arm(plan: Plan, usual: Mapping[str, float], lesson: CoverageSnapshot) -> Mapping[str, float]:
-    """The share of each strategy with each mode, by what they found or reached."""
+    """The share of each strategy with each mode, by what they found."""
     modes = MODE_SHARES if plan.mode is Mode.MIXED else {plan.mode: 1.0}
-    is_led = plan.strategy == NATIVE
-    strategies = {**usual, **_LED} if is_led else usual
-    arms = {arm(one, mode): share * part for one, share in strategies.items() for mode, part in modes.items()}
-    if not is_led:
-        return shares(arms, lesson)
-    bred = {arm(NATIVE, Mode.STRICT): _BRED} if lesson.reach.roots else {}
-    return shares_by_reach(arms | bred, lesson.reach)
+    arms = {arm(one, mode): share * part for one, share in usual.items() for mode, part in modes.items()}
+    return shares(arms, lesson)
 
 
 def provide_packages() -> None:
@@ -274,10 +235,10 @@ def _in_turn(plan: Plan, turn: _Turn, seed: int, program: Made) -> tuple[Mode, s
     return mode, strategy, small
 
 
-def _case(mode: Mode, seed: int, program: Made, strategy: str, *, is_changed: bool) -> Case:
+def _case(mode: Mode, seed: int, program: Made, strategy: str) -> Case:
     language = language_of(program.format)
     case = language.in_mode(mode, seed, program)
-    if is_changed:
+    if strategy == "mutate":
         case = language.mutated(program, seed, case)
     return replace(case, notes=(Remark.STRATEGY.note(strategy), *case.notes))
 

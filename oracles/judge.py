@@ -179,7 +179,8 @@ class Judge:
             others = rounds.pop(0)
             known, configs = ((), (self.configs[0], *others)) if baseline is None else ((baseline,), others)
             try:
-                runs = (*known, *self.executor.run(job_of(case, configs)))
+                is_quick = not self.lower_levels and only is None
+                runs = (*known, *self.executor.run(job_of(case, configs, quick=is_quick)))
             except OutOfTime as error:
                 if baseline is not None or not error.runs or error.runs[0].status is not Status.TIMEOUT:
                     raise

@@ -4,10 +4,6 @@ anew, or have it compute in another element type.
 The model is the one that `--from` names, or a random program. Its inner values are not known, so results may
 leave the range in which a grown program keeps them. A Relax program that `--from` names is changed by
 `relax_mutate`.
-
-`native` changes what reached new code of the target further. A campaign that watches the code
-(`--native-coverage --strategy native`) knows which programs did; it mixes these with the programs of all
-other strategies, by what each reaches. Where nothing is known programs are fresh.
 """
 
 import math
@@ -15,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any, cast
 
 import onnx
 
@@ -23,7 +18,6 @@ from corpus.load import open_case
 from corpus.onnx.graph import subgraphs, walk_nodes
 from corpus.onnx.types import inferred_types
 from corpus.values import Value
-from generators.feedback import CoverageSnapshot
 from generators.growth.fragments import Bodies
 from generators.growth.grow import Program, grow
 from generators.growth.steps import place, place_wanted, recognising
@@ -31,8 +25,6 @@ from generators.language.emit import Made, language_of, write_model
 from generators.language.profile import UNLIMITED, Budget, bytes_of, draw_profile, qualified_name
 from generators.language.scope import Scope
 from generators.language.values import RandomSource
-from generators.pools import DEEPEST, Lineage
-from generators.strategies import find_strategy, untaught
 from oracles.operators import all_operators
 from oracles.relation.operator import Operator
 from oracles.relation.program import (
@@ -358,32 +350,4 @@ def _depth(graph: onnx.GraphProto) -> int:
     return max(depths.values(), default=0)
 
 
-_FRESH = "uniform"
-
-
-def further(seeds: Sequence[int], nodes: int, lesson: CoverageSnapshot, budget: Budget) -> Iterator[Program]:
-    """Each program is bred on one that reached something new."""
-    for seed in seeds:
-        yield of_lineage(lineage_of(seed, nodes, lesson), budget)
-
-
-def lineage_of(seed: int, nodes: int, lesson: CoverageSnapshot) -> Lineage:
-    """How the program of a seed is made."""
-    root = lesson.reach.choose(seed)
-    if root is None:
-        return Lineage(_FRESH, seed, nodes)
-    return replace(root.lineage, changes=(*root.lineage.changes[: DEEPEST - 1], seed))
-
-
-def of_lineage(lineage: Lineage, budget: Budget = UNLIMITED) -> Program:
-    """The program of a lineage: its parent, changed once more."""
-    if not lineage.changes:
-        program: Any = next(find_strategy(lineage.strategy)([lineage.seed], lineage.nodes, None, budget))
-        return cast(Program, program)
-    *before, last = lineage.changes
-    parent = of_lineage(replace(lineage, changes=tuple(before)), budget)
-    return mutate(parent.model, parent.inputs, RandomSource(f"native/change/{last}"), budget)
-
-
-STRATEGIES = {"mutate": programs, "native": untaught(further)}
-TAUGHT = {"native": further}
+STRATEGIES = {"mutate": programs}

@@ -1,6 +1,6 @@
 """Whole programs: a function grown from a seed, mutated some times, with values and a sequence of passes."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
@@ -10,10 +10,11 @@ from typing import ClassVar
 from corpus.case import Case
 from corpus.errors import UserError
 from corpus.tir.program import from_bytes, has_blocks, marks, parse, to_bytes, words
+from corpus.tir.promises import kept
 from corpus.tir.scopes import is_well_formed
-from corpus.tir.tree import Block, Body, For, Function, Module, Stmt, Store, While, is_jump
+from corpus.tir.tree import Block, For, Function, Module, Store, is_jump
 from corpus.tir.values import Buffer, Const, Var, type_of
-from corpus.tir.walk import bodies, expressions, statements, walk
+from corpus.tir.walk import expressions, statements, walk
 from corpus.values import Value
 from generators.language.profile import UNLIMITED, Budget, Counts
 from generators.language.values import RandomSource
@@ -196,7 +197,7 @@ def mutated_by(
     """The module after the first of these mutators that leaves it sound; itself where none does."""
     for mutator in mutators:
         changed = mutator.mutate(draws, module)
-        found = with_root(changed) if changed is not None else module
+        found = with_root(kept(changed)) if changed is not None else module
         if found == module or (_stores(module) and not _stores(found)):
             continue  # what stores nothing shows nothing
         if is_sound(found, seed) and is_within(found, budget, seed):
@@ -210,11 +211,8 @@ def _stores(module: Module) -> bool:
 
 def is_sound(module: Module, seed: int, *, in_full: bool = False) -> bool:
     """Whether it is well-formed and, with a seed's inputs, defined throughout; for schedules `in_full`."""
-    if not is_well_formed(module) or not all(
-        _has_its_stages(stmt) and _is_left_in_order(stmt)
-        for stmt in statements(module.main.body)
-        if isinstance(stmt, For)
-    ):
+    loops = (stmt for stmt in statements(module.main.body) if isinstance(stmt, For))
+    if not is_well_formed(module) or not all(map(_has_its_stages, loops)):
         return False
     inputs = inputs_of(module, seed)
     return interpret(module, inputs, trials=0, steps=_MOST_STEPS, in_full=in_full).is_defined
@@ -230,20 +228,6 @@ def _has_its_stages(loop: For) -> bool:
     return not any(map(is_jump, walk(whole))) and all(
         isinstance(each, Block) and len(each.body) == 1 for each in whole.body
     )
-
-
-def _is_left_in_order(loop: For) -> bool:
-    """Whether nothing leaves a loop that does not run round by round, or has a pragma: TVM refuses such."""
-    return (is_serial(loop) and not loop.annotations) or not any(map(is_jump, _rounds(loop.body)))
-
-
-def _rounds(body: Body) -> Iterator[Stmt]:
-    """The statements of a loop's rounds, without those of the loops inside."""
-    for stmt in body:
-        yield stmt
-        if not isinstance(stmt, For | While):
-            for each in bodies(stmt):
-                yield from _rounds(each)
 
 
 def _passes(draws: RandomSource, module: Module) -> Passes:

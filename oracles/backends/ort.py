@@ -19,8 +19,6 @@ LIBRARIES = (("onnxruntime/capi/onnxruntime_pybind11_state*.so", ""),)
 
 # In the worker
 
-STIRRED, STIRRINGS = 24, 600
-"""Inputs of the session that `stir` makes, and how often it makes it."""
 MOST_THREADS = 64
 """More threads than this a sandbox does not let a worker start."""
 
@@ -36,27 +34,6 @@ def load() -> str:
     ones = np.ones(1, "float32")
     run(small_model("Neg", {"x": (1, "tensor")}), {"x": ones}, {}, None, lambda phase: None)
     return str(onnxruntime.__version__)
-
-
-def stir() -> None:
-    """Meet the binding's code that hangs on where Python's objects lie, so that no test is credited with it.
-
-    Which objects share a place in its tables is another matter in each process; a session with many inputs,
-    made again and again, comes to all of it.
-    """
-    from oracles.worker.ort.sessions import core, session_options, small_model
-
-    program = small_model("Sum", {f"x{index}": (1, "tensor") for index in range(STIRRED)})
-    held: list[Any] = []
-    for turn in range(STIRRINGS):
-        session = core.InferenceSession(session_options({}), program, False, False)
-        told = list(session.inputs_meta)
-        held.append([object() for _ in range(turn * 7 % 23)])
-        del session
-        while told:
-            del told[(turn * 5 + 3) % len(told)]
-        if turn % 3 == 2:
-            del held[turn % len(held)]
 
 
 def run(
@@ -99,8 +76,9 @@ WATCHED_BYTES = 1 << 18
 
 
 def is_watched(program: Any, settings: dict[str, Any]) -> bool:
-    """Whether a way of running is optimised and on this machine's CPU, and is neither timed nor guarded."""
-    if settings.get("level", "none") == "none" or settings.get("warm") or settings.get("guarded"):
+    """Whether a run is optimised, on this machine's CPU, and neither quick nor timed nor guarded."""
+    others = ("quick", "warm", "guarded")
+    if settings.get("level", "none") == "none" or any(map(settings.get, others)):
         return False
     is_small = isinstance(program, bytes) and len(program) <= WATCHED_BYTES
     return is_small and list(settings.get("providers") or ()) == ["CPUExecutionProvider"]

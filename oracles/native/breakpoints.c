@@ -7,13 +7,9 @@
  *
  *     table:   "CRXPROB1", count, bytes of the build id, the id padded to 40 bytes,
  *              count addresses of 32 bits, in order, count first bytes, count flags (1: starts a function)
- *     shared:  a page, `struct totals`; one byte a block: met; 32 bits for each that was met since crux_begin;
- *              32 bits for each that was asked for again last
+ *     shared:  a page, `struct totals`; one byte a block: met; 32 bits for each that was met since crux_begin
  *
- * Crux asks for blocks again by clearing their bytes, listing their numbers and counting `asked` up: whoever
- * sees that count one higher than it knew sets the breakpoints that are listed, whoever missed one sets all.
- *
- * crux_begin() empties the list and does that. With `each_test` it also sets the breakpoints of the functions
+ * crux_begin() empties the list. With `each_test` it also sets the breakpoints of the functions
  * that were listed again, so that every test tells all functions that it entered: some thousand signals a test.
  * crux_settle() is for the process that is forked from: it takes away what any child has met, so that a new
  * child does not meet it once more.
@@ -56,15 +52,15 @@ struct library {
 };
 
 struct totals {
-    uint64_t listed, ever, each_test, asked, asked_count;
+    uint64_t listed, ever, each_test;
 };
 
 static struct library libraries[MOST];
 static int loaded;
 static struct totals *totals;
 static unsigned char *seen;
-static uint32_t *list, *again;
-static uint64_t settled, answered;
+static uint32_t *list;
+static uint64_t settled;
 static struct sigaction earlier;
 
 struct wanted {
@@ -153,12 +149,10 @@ static int share(int shared) {
     if (fstat(shared, &status)) return -1;
     unsigned char *memory = mmap(NULL, (size_t)status.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, shared, 0);
     if (memory == MAP_FAILED) return -1;
-    uint64_t room = ((uint64_t)status.st_size - PAGE) / 9 & ~3ull;
+    uint64_t room = ((uint64_t)status.st_size - PAGE) / 5 & ~3ull;
     totals = (void *)memory;
     seen = memory + PAGE;
     list = (void *)(seen + room);
-    again = list + room;
-    answered = totals->asked;
     return watch();
 }
 
@@ -245,22 +239,10 @@ static void set_all(void) {
             if (*place != wanted) *place = wanted;
         }
     }
-    answered = totals->asked;
-}
-
-static void answer(void) {
-    if (answered == totals->asked) return;
-    if (answered + 1 != totals->asked) {
-        set_all();
-        return;
-    }
-    for (uint64_t at = 0; at < totals->asked_count; at++) set(again[at]);
-    answered = totals->asked;
 }
 
 void crux_begin(void) {
     if (!totals) return;
-    answer();
     for (uint64_t at = 0; totals->each_test && at < totals->listed; at++) {
         struct library *library = library_of(list[at]);
         if (library && library->is_function[list[at] - library->first]) set(list[at]);
@@ -273,7 +255,7 @@ void crux_leave_out(void) {
 }
 
 void crux_settle(void) {
-    if (!totals || (settled == totals->ever && answered == totals->asked)) return;
+    if (!totals || settled == totals->ever) return;
     settled = totals->ever;
     set_all();
 }

@@ -3,7 +3,6 @@
 All tests of a sandbox share one list in memory, which outlives every worker.
 """
 
-import hashlib
 import mmap
 import os
 import re
@@ -23,8 +22,8 @@ from oracles.extras import provide
 from oracles.native.table import Library, Table, load_table
 
 SOURCE = Path(__file__).with_name("breakpoints.c")
-_LISTED, _EACH_TEST, _ASKED = 0, 16, 24
-"""Where `struct totals` of `breakpoints.c` keeps the size of the list, its flag, and what is asked again."""
+_LISTED, _EACH_TEST = 0, 16
+"""Where `struct totals` of `breakpoints.c` keeps the size of the list, and its flag."""
 Blocks = NDArray[np.uint32]
 """Numbers of blocks over all tables of a `Watch`, in order, each once."""
 
@@ -43,7 +42,7 @@ class Met:
 class Watch:
     """The breakpoints of some libraries; opens descriptors, which `close` closes. Raises `UserError`.
 
-    A block is told once, until it is asked for again. With `each_test` every test tells all functions that it
+    A block is told once. With `each_test` every test tells all functions that it
     enters, which costs each some milliseconds.
     """
 
@@ -59,17 +58,14 @@ class Watch:
         sizes = [len(table.blocks) for table in self.tables]
         self.firsts = tuple(sum(sizes[:index]) for index in range(len(sizes)))
         self.total = sum(sizes)
-        builds = " ".join(table.build_id for table in self.tables)
-        self.build = hashlib.sha256(builds.encode()).hexdigest()[:16]
         self._is_function = np.concatenate([table.is_function for table in self.tables]).astype(bool)
         self._descriptors = tuple(_in_memory(table.packed()) for table in self.tables)
         room = self.total + 3 & ~3
         self._shared = os.memfd_create("breakpoints")
-        os.ftruncate(self._shared, mmap.PAGESIZE + 9 * room)
-        self._memory = mmap.mmap(self._shared, mmap.PAGESIZE + 9 * room)
-        self._list, self._again = mmap.PAGESIZE + room, mmap.PAGESIZE + 5 * room
+        os.ftruncate(self._shared, mmap.PAGESIZE + 5 * room)
+        self._memory = mmap.mmap(self._shared, mmap.PAGESIZE + 5 * room)
+        self._list = mmap.PAGESIZE + room
         struct.pack_into("<Q", self._memory, _EACH_TEST, each_test)
-        self._before = np.zeros(self.total, bool)
         self._collected: list[Blocks] = []
 
     def close(self) -> None:
@@ -117,25 +113,8 @@ class Watch:
 
     def ever(self) -> Blocks:
         """All blocks that were met since the beginning."""
-        return np.flatnonzero(self._seen() | self._before).astype(np.uint32)
-
-    def ask_again(self, known: NDArray[np.bool_]) -> None:
-        """Set the breakpoints of all that was met and is not `known`, before the next job begins."""
-        seen = self._seen()
-        self._before |= seen
-        numbers = np.flatnonzero(seen & ~known).astype("<u4")
-        if not len(numbers):
-            return
-        kept = np.frombuffer(self._memory, np.uint8, self.total, mmap.PAGESIZE)
-        kept[numbers] = 0
-        del kept  # the memory cannot be closed while an array looks at it
-        self._memory[self._again : self._again + 4 * len(numbers)] = numbers.tobytes()
-        (asked, _) = struct.unpack_from("<QQ", self._memory, _ASKED)
-        struct.pack_into("<QQ", self._memory, _ASKED, asked + 1, len(numbers))
-
-    def _seen(self) -> NDArray[np.bool_]:
         text = self._memory[mmap.PAGESIZE : mmap.PAGESIZE + self.total]
-        return np.frombuffer(text, np.uint8).astype(bool)
+        return np.flatnonzero(np.frombuffer(text, np.uint8)).astype(np.uint32)
 
 
 def _in_memory(content: bytes) -> int:

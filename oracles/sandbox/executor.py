@@ -115,10 +115,6 @@ class Executor:
         """Start the target's sandbox without waiting for it."""
         self._sandbox.zygote()
 
-    def renew(self) -> None:
-        """Let the next case run in a new worker of the target."""
-        self._sandbox.renew()
-
     def close(self) -> None:
         """End the sandboxes."""
         for sandbox in self._sandboxes():

@@ -46,7 +46,8 @@ class Job:
     `format` is that of the program. `outputs` names the outputs wanted (None: all). With `collect_log` the
     backend's log comes back too. `passes` are the case's own sequence, for a backend that runs such. Jobs
     that are `shared` may run in one process after the other. With `loads_only` nothing is executed. `poison`
-    is the byte that fills fresh memory in a guarded sandbox, from the phase `poisoned_from` on.
+    is the byte that fills fresh memory in a guarded sandbox, from the phase `poisoned_from` on. One that is
+    `quick` leaves out further runs between closed pages that a backend makes.
     """
 
     program: bytes
@@ -61,6 +62,7 @@ class Job:
     loads_only: bool = False
     poison: int = 0
     poisoned_from: Phase = Phase.EXECUTE
+    quick: bool = False
 
 
 TRIES = 2
@@ -122,11 +124,6 @@ class Sandbox:
             self._zygote.close()
             self._zygote = None
         self._scratch.close()
-
-    def renew(self) -> None:
-        """Let the next job run in a new worker: what it does then hangs on no job before it."""
-        if self._worker is not None:
-            self._give_back(self._worker, is_done=True)
 
     def run(self, job: Job, *, fresh: bool = False) -> tuple[Run, ...]:
         """Run every config, in order; `fresh` in a new process. After a death the rest run in a new one.
@@ -258,6 +255,7 @@ class Sandbox:
         header["cpu"] = left_of(len(job.configs) * self.limits.cpu_seconds)
         buffers = target.packed(job.program, job.inputs, header)
         shared = {"log": job.collect_log, "format": job.format, "loads_only": job.loads_only}
+        shared |= {"quick": job.quick}
         header["configs"] = [
             [start + index, {"passes": job.passes, **dict(config.settings), **shared}]
             for index, config in enumerate(job.configs[start:])

@@ -723,16 +723,12 @@ def prepare(options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
 
 
 def arm_breakpoints(option: str, backend: Any) -> Any:
-    """Breakpoints in the framework's code, where they are asked for; what the warm-up enters is left out.
-
-    A backend's `stir` meets what hangs on chance, so that it is no test's news.
-    """
+    """Breakpoints in the framework's code, where they are asked for; what the warm-up enters is left out."""
     from oracles.worker.breakpoints import Breakpoints
 
     breakpoints = Breakpoints(option)
     if breakpoints.arm():
         backend.load()
-        getattr(backend, "stir", int)()
         breakpoints.leave_out()
     return breakpoints
 

@@ -1,6 +1,5 @@
 """TIR programs run: what their buffers hold, which of that is defined, how far rounding may move it."""
 
-import random
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,19 +8,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpus.tir.forms import is_float, numpy_dtype
+from corpus.tir.promises import broken
 from corpus.tir.tree import Function, Module
 from corpus.tir.values import Buffer, Const, Var
 from corpus.tir.walk import called_functions
 from corpus.values import Tensor, Value
-from oracles.tir.scalars import NOISE, UNDEFINED, NotModelled, Undefined
-from oracles.tir.state import Memory, Routine, State, View
-from oracles.tir.statements import compact, compiled_body, view_of
+from oracles.tir.memory import view_of
+from oracles.tir.scalars import NOISE, UNDEFINED, Noise, NotModelled, Undefined
+from oracles.tir.state import Memory, Routine, State, View, compact
+from oracles.tir.statements import compiled_body
 
 RETURNED = "(returned)"
 """The name of what a function returns, among its outputs; as in the worker."""
 
 MOST_STEPS = 300_000
-TRIALS = 3
+TRIALS = 4
 """How many runs with noise tell how far rounding may move a result."""
 
 MARGIN = 8.0
@@ -71,7 +72,7 @@ def interpret(
         actions = _compiled(module)
         exact, is_rough = _run(module, inputs, actions, None, steps, fresh, in_full=in_full)
         noisy = range(trials if is_rough else 0)
-        moved = [_run(module, inputs, actions, random.Random(trial), steps, fresh)[0] for trial in noisy]
+        moved = [_run(module, inputs, actions, Noise(trial), steps, fresh)[0] for trial in noisy]
     except Undefined as error:
         return Interpretation(reason=str(error))
     except NotModelled as error:
@@ -95,6 +96,8 @@ def _compiled(module: Module) -> dict[str, Routine]:
     while waiting:
         if (name := waiting.pop()) not in found:
             function = module.functions[name]
+            for reason in broken(function):
+                raise Undefined(reason)
             params = tuple(param.name for param in function.params)
             found[name] = Routine(params, compiled_body(function.body))
             callees = called_functions(function)
@@ -108,7 +111,7 @@ def _run(
     module: Module,
     inputs: Mapping[str, Value],
     actions: Mapping[str, Routine],
-    noise: random.Random | None,
+    noise: Noise | None,
     steps: int,
     fresh: Collection[str],
     *,

@@ -1,12 +1,12 @@
 """The state of a run: its variables, its memory seen through buffers, and the steps that are left."""
 
-import random
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
-from oracles.tir.scalars import UNDEFINED, NotModelled, Scalar, Undefined
+from oracles.tir.scalars import UNDEFINED, Noise, NotModelled, Scalar, Undefined
 
 
 @dataclass(eq=False, slots=True)
@@ -48,6 +48,26 @@ class View:
         if not 0 <= place < len(self.memory.cells):
             raise Undefined(f"{self.name} is accessed out of its memory")
         return place
+
+
+def compact(shape: Sequence[int]) -> tuple[int, ...]:
+    """Row-major strides."""
+    return tuple(math.prod(shape[place + 1 :]) for place in range(len(shape)))
+
+
+def extent(shape: Sequence[int], strides: Sequence[int]) -> int:
+    """Count the cells up to the last element."""
+    last = sum((dim - 1) * stride for dim, stride in zip(shape, strides, strict=True))
+    return 1 + last if all(shape) else 0
+
+
+def is_in_rows(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether each row begins after the one before: TVM allocates the first dim's steps for fresh memory."""
+    dims = [each for place, each in enumerate(zip(shape, strides, strict=True)) if each[0] != 1 or not place]
+    sizes = [*(dim * stride for dim, stride in dims[1:]), 1]
+    return not all(shape) or all(
+        stride >= max(size, 1) for (_, stride), size in zip(dims, sizes, strict=False)
+    )
 
 
 @dataclass(slots=True)
@@ -172,7 +192,7 @@ class State:
     """
 
     steps: int
-    noise: random.Random | None = None
+    noise: Noise | None = None
     vars: dict[str, Any] = field(default_factory=dict)
     views: dict[str, View] = field(default_factory=dict)
     loops: list[Independent | Pipelined] = field(default_factory=list)

@@ -1,11 +1,11 @@
 """Statements as Python functions of the state. Each answers how it ended: on, or by a jump."""
 
-import math
 from collections.abc import Callable
 from enum import Enum, auto
 from typing import Any, Final, TypeAlias
 
 from corpus.tir.forms import lanes
+from corpus.tir.promises import DOUBLES
 from corpus.tir.tree import (
     Alloc,
     Assert,
@@ -26,12 +26,12 @@ from corpus.tir.tree import (
     Thread,
     While,
 )
-from corpus.tir.values import Buffer, Call, Const, Expr, Region, type_of
+from corpus.tir.values import BufferRef, Call, Const, type_of
+from corpus.tir.walk import walk
 from oracles.tir.expressions import Compiled, compiled, many
+from oracles.tir.memory import allocate, box, match_region, view_of
 from oracles.tir.scalars import UNDEFINED, NotModelled, Undefined
-from oracles.tir.state import Address, Declared, Independent, Memory, Pipelined, State, View
-
-MOST_CELLS = 1 << 22
+from oracles.tir.state import Address, Declared, Independent, Pipelined, State
 
 
 class End(Enum):
@@ -77,38 +77,6 @@ def compiled_statement(stmt: Stmt) -> Action:
     return act
 
 
-def view_of(buffer: Buffer, state: State, memory: Memory | None = None, offset: int = 0) -> View:
-    """A buffer over its memory, fresh where none is given; Undefined where its dims are."""
-    shape = tuple(_dim(expr, state, buffer) for expr in buffer.shape)
-    strides = tuple(_dim(expr, state, buffer) for expr in buffer.strides) or compact(shape)
-    if memory is None:
-        if isinstance(buffer.offset, Const) and buffer.offset.value:
-            raise Undefined(f"fresh memory of {buffer.name} that begins at {buffer.offset.value}")
-        size = math.prod(shape) if not buffer.strides else _extent(shape, strides)
-        if size > MOST_CELLS:
-            raise NotModelled("a buffer of so many elements")
-        memory = Memory(buffer.dtype, [UNDEFINED] * size)
-    if lanes(buffer.dtype) > 1 or memory.dtype != buffer.dtype:
-        raise NotModelled("a buffer that shows other types than its memory has")
-    return View(buffer.name, memory, shape, strides, offset)
-
-
-def _dim(expr: Expr, state: State, buffer: Buffer) -> int:
-    value = compiled(expr)(state)
-    if value is UNDEFINED or value < 0:
-        raise Undefined(f"a dim of {buffer.name} is {value}")
-    return int(value)
-
-
-def _extent(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
-    return 1 + sum((dim - 1) * stride for dim, stride in zip(shape, strides, strict=True))
-
-
-def compact(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Row-major strides."""
-    return tuple(math.prod(shape[place + 1 :]) for place in range(len(shape)))
-
-
 def _store(stmt: Store) -> Action:
     name, indices, value = stmt.buffer, many(stmt.indices), compiled(stmt.value)
     if stmt.indices and lanes(type_of(stmt.indices[-1])) > 1:
@@ -147,17 +115,11 @@ def _bind(stmt: Bind) -> Action:
 
 
 def _alloc(stmt: Alloc) -> Action:
-    return lambda state: _allocated(stmt.buffer, state)
+    def alloc(state: State) -> End:
+        allocate(stmt.buffer, state)
+        return End.ON
 
-
-def _allocated(buffer: Buffer, state: State) -> End:
-    view = view_of(buffer, state)
-    state.views[buffer.name] = view
-    for loop in state.loops:
-        loop.keep(view.memory)
-    for block in state.blocks:
-        block.own.add(id(view.memory))
-    return End.ON
+    return alloc
 
 
 def _declare(stmt: Declare) -> Action:
@@ -281,10 +243,10 @@ def _assert(stmt: Assert) -> Action:
 
 def _evaluate(stmt: Evaluate) -> Action:
     value = stmt.value
-    if isinstance(value, Call) and value.callee in JUMPS:
-        end = JUMPS[value.callee]
-        return lambda state: end
-    if isinstance(value, Call) and value.callee in ("address_of", "buffer_data"):
+    callee = value.callee if isinstance(value, Call) else ""
+    if callee in JUMPS:
+        return lambda state: JUMPS[callee]
+    if callee in ("address_of", "buffer_data"):
         return lambda state: End.ON
     compute = compiled(value)
 
@@ -307,6 +269,8 @@ def _return(stmt: Return) -> Action:
 
 def _attr(stmt: Attr) -> Action:
     body = compiled_body(stmt.body)
+    if stmt.key == DOUBLES:
+        return _filling(stmt, body)
     if not isinstance(stmt.node, Thread):
         return body
     thread = stmt.node
@@ -325,6 +289,19 @@ def _attr(stmt: Attr) -> Action:
         return end
 
     return launched
+
+
+def _filling(stmt: Attr, body: Action) -> Action:
+    """What fills a double buffer: the half that it gets holds nothing of the round before."""
+    names = [each.buffer for each in walk(stmt.node) if isinstance(each, BufferRef)]
+
+    def fill(state: State) -> End:
+        for name in names:
+            cells = state.views[name].memory.cells
+            cells[:] = [UNDEFINED] * len(cells)
+        return body(state)
+
+    return fill
 
 
 def _block(stmt: Block, body: Action | None = None) -> Action:
@@ -353,12 +330,12 @@ def _block(stmt: Block, body: Action | None = None) -> Action:
 
 def _inside(stmt: Block, init: Action | None, body: Action, state: State) -> End:
     for buffer in stmt.allocs:
-        _allocated(buffer, state)
+        allocate(buffer, state)
     for match in stmt.matches:
-        _matched(match.buffer, match.source, state)
+        match_region(match.buffer, match.source, state)
     says = bool(stmt.reads or stmt.writes)
     if says:
-        reads, writes = ([_box(region, state) for region in regions] for regions in (stmt.reads, stmt.writes))
+        reads, writes = ([box(region, state) for region in regions] for regions in (stmt.reads, stmt.writes))
         said = Declared(stmt.name, reads, writes)
         said.own.update(id(state.views[buffer.name].memory) for buffer in stmt.allocs)
         state.enter(said)
@@ -368,34 +345,6 @@ def _inside(stmt: Block, init: Action | None, body: Action, state: State) -> End
     if says:
         state.blocks.pop()
     return end
-
-
-def _box(region: Region, state: State) -> tuple[View, tuple[tuple[int, int], ...]]:
-    ranges = []
-    for item in region.ranges:
-        low, extent = compiled(item.min)(state), compiled(item.extent)(state)
-        if low is UNDEFINED or extent is UNDEFINED:
-            raise Undefined(f"a region of {region.buffer} is undefined")
-        ranges.append((low, low + extent))
-    return state.views[region.buffer], tuple(ranges)
-
-
-def _matched(buffer: Buffer, source: Region, state: State) -> None:
-    """A view of a region; the variables among its strides and its offset become what they are there."""
-    view, ranges = _box(source, state)
-    start = view.place([low for low, _ in ranges])
-    rank = len(buffer.shape)
-    strides: dict[int, Any] = dict(enumerate(view.strides[len(view.strides) - rank :]))
-    for place, expr in enumerate(buffer.strides):
-        if (name := getattr(expr, "name", None)) is not None and name not in state.vars:
-            state.vars[name] = strides[place]
-    if (name := getattr(buffer.offset, "name", None)) is not None:
-        state.vars[name] = start
-    made = view_of(buffer, state, view.memory, start)
-    made.start = view.start
-    if not buffer.strides:
-        made.strides = tuple(view.strides[len(view.strides) - rank :])
-    state.views[buffer.name] = made
 
 
 _KINDS: Final[dict[type, Callable[[Any], Action]]] = {

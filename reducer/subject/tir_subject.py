@@ -16,6 +16,7 @@ from corpus.tir.scopes import problems
 from corpus.tir.tree import (
     Alloc,
     Attr,
+    Axis,
     Bind,
     Block,
     Body,
@@ -51,15 +52,15 @@ from reducer.subject.order import complexity, counts, size
 class TirSubject(Subject):
     """The smallest failing module so far.
 
-    `must_be_defined` says that the original's behaviour is defined: then a candidate's must be as well, so
-    that no report rests on an index out of its buffer or an integer divided by zero. `must_do_something` says
-    that the original has no loop of no rounds: then a candidate has none. `must_be_rooted` says that
+    `must_be_defined` says how far the original's behaviour is defined: so far a candidate's must be as well,
+    so that no report rests on an index out of its buffer or a result out of its type. `must_do_something`
+    says that the original has no loop of no rounds: then a candidate has none. `must_be_rooted` says that
     TVM's text can say where the original's blocks stand: then it can say a candidate's. `at` names the
     function that moves change, if it is another than the first.
     """
 
     module: Module
-    must_be_defined: bool = field(default=False, kw_only=True)
+    must_be_defined: int = field(default=0, kw_only=True)
     must_do_something: bool = field(default=True, kw_only=True)
     must_be_rooted: bool = field(default=False, kw_only=True)
     at: str = field(default="", kw_only=True, compare=False)
@@ -67,12 +68,11 @@ class TirSubject(Subject):
     @classmethod
     def of(cls, case: Case, module: Module) -> TirSubject:
         """The subject of a whole case."""
-        is_defined = not interpret(module, case.inputs, trials=0).reason
         return cls(
             module,
             inputs=case.inputs,
             passes=case.passes,
-            must_be_defined=is_defined,
+            must_be_defined=_definedness(module, case.inputs),
             must_do_something=not _has_no_rounds(module),
             must_be_rooted=all(map(is_rooted, module.functions.values())),
         )
@@ -110,7 +110,7 @@ class TirSubject(Subject):
             return False
         if self.must_be_rooted and not all(map(is_rooted, self.module.functions.values())):
             return False
-        return not self.must_be_defined or not interpret(self.module, self.inputs, trials=0).reason
+        return not self.must_be_defined or _definedness(self.module, self.inputs) >= self.must_be_defined
 
     @property
     def main(self) -> Function:
@@ -136,10 +136,17 @@ class TirSubject(Subject):
         return replace(self, module=module, inputs=self.inputs if inputs is None else inputs)
 
 
+def _definedness(module: Module, inputs: Mapping[str, Value]) -> int:
+    """Whether nothing that a module does is defined, or all but some elements of its results, or all."""
+    found = interpret(module, inputs, trials=0)
+    return (not found.reason) + found.is_defined
+
+
 def _has_no_rounds(module: Module) -> bool:
-    """Whether a loop is there for nothing, which some passes rightly refuse."""
-    found = (stmt for one in module.functions.values() for stmt in statements(one.body))
-    extents = (stmt.extent for stmt in found if isinstance(stmt, For))
+    """Whether a loop or an axis is there for nothing, which some passes rightly refuse."""
+    found = [*walk(tuple(module.functions.values()))]
+    extents = [each.extent for each in found if isinstance(each, For)]
+    extents += [each.domain.extent for each in found if isinstance(each, Axis)]
     return any(isinstance(extent, Const) and extent.value < 1 for extent in extents)
 
 

@@ -81,11 +81,14 @@ def test_the_guide_of_a_campaign(tests, pool, capsys, monkeypatch):
         print(f"forgetting / unguided {found['forgetting'][0] / found['unguided'][0]:.2f}")
 
 
-def symptoms(strategy: str, seed: int, seconds: float, teacher: Remembering | None) -> tuple[set[str], int]:
+def symptoms(
+    target: str, strategy: str, seed: int, seconds: float, teacher: Remembering | None
+) -> tuple[set[str], int]:
     """The distinct symptoms that a strategy meets in so many CPU seconds of all processes, and its tests."""
     found, tests = set[str](), 0
-    with Judge(Target("ort")) as judge:
-        test = in_this_process(judge, Plan(strategy, legality=legality_of(judge, PLAN)), ())
+    with Judge(Target(target)) as judge:
+        plan = Plan(strategy, passes_of=target, legality=legality_of(judge, PLAN))
+        test = in_this_process(judge, plan, ())
         start = time.process_time() + judge.executor.cpu_seconds()
         for each in fuzz([test], seed=seed, teacher=teacher):
             tests += 1
@@ -98,12 +101,13 @@ def symptoms(strategy: str, seed: int, seconds: float, teacher: Remembering | No
 
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("number", range(int(os.environ.get("CRUX_GUIDE_SEEDS", "6"))))
-def test_what_the_guide_finds(number, capsys):
+@pytest.mark.parametrize(("target", "strategy"), [("ort", "coverage"), ("tvm", "tir")])
+def test_what_the_guide_finds(target, strategy, number, capsys):
     seed, seconds = 640_000_000 + 1_000_000 * number, float(os.environ.get("CRUX_GUIDE_SECONDS", "60"))
     for name, teacher in (("learning", Remembering(seed)), ("forgetting", None)):
-        found, tests = symptoms("coverage", seed, seconds, teacher)
+        found, tests = symptoms(target, strategy, seed, seconds, teacher)
         with capsys.disabled():
-            print(f"\n{seed} {name}: {len(found)} symptoms in {tests} tests", flush=True)
+            print(f"\n{strategy} {seed} {name}: {len(found)} symptoms in {tests} tests", flush=True)
 
 
 @pytest.mark.parametrize(("name", "tests"), [("ort", 200)])

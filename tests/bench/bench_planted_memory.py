@@ -2,10 +2,12 @@
 
 Each is put into programs of three sizes; it is caught if all three verdicts name memory, or the process dies.
 The sound programs must pass; of `CRUX_BENCH_PROGRAMS` (300) fresh ones those are counted that name memory.
+What the guards cost is measured on the same.
 """
 
 import os
 from collections import Counter
+from contextlib import ExitStack
 from dataclasses import replace
 
 import pytest
@@ -15,10 +17,12 @@ from corpus.target import Target
 from corpus.tir.program import make_inputs, to_bytes
 from corpus.tir.tree import Alloc, For, Function, Module, Store
 from corpus.tir.values import Binary, Buffer, Const, Var, literal
+from generators.feedback import BLOCK
 from generators.mixture import Plan, make_cases
 from oracles.judge import Judge
 from oracles.probes.memory import with_misuse
 from oracles.verdict import Mark, Outcome, Verdict
+from tests.bench.planted_pipeline import PLAIN, UNGUARDED
 from tests.helpers.wrong_memory import MISUSES, WORKSPACE, load
 
 pytestmark = pytest.mark.bench
@@ -58,8 +62,8 @@ def test_planted_accesses_are_told_and_sound_ones_pass(capsys, plant):
     with Judge(Target("tvm"), format="tir") as judge:
         assert all(judge.verdict(sound(size)).outcome is Outcome.PASS for size in SIZES)
         cases = list(make_cases(Plan("tir", passes_of="tvm"), range(77_000_000, 77_000_000 + PROGRAMS)))
-        for place in range(0, PROGRAMS, 16):
-            part = cases[place : place + 16]
+        for place in range(0, PROGRAMS, BLOCK):
+            part = cases[place : place + BLOCK]
             for case, look in zip(part, judge.look(part), strict=True):
                 found["clean" if look else "told" if is_told(judge.verdict(case)) else "other"] += 1
     with capsys.disabled():
@@ -67,6 +71,31 @@ def test_planted_accesses_are_told_and_sound_ones_pass(capsys, plant):
             print(f"| {name} | {caught} of {len(SIZES)} | {title[:80]} |")
         print(dict(found))
     assert sum(found.values()) == PROGRAMS
+
+
+@pytest.mark.timeout(0)
+def test_what_guarded_workspaces_cost(capsys, plant):
+    """Each batch is looked at with and without them, in equal turns."""
+    cpu, cases = (
+        Counter[str](),
+        list(make_cases(Plan("tir", passes_of="tvm"), range(78_000_000, 78_000_000 + PROGRAMS))),
+    )
+    with ExitStack() as stack:
+        judges = [
+            (name, stack.enter_context(Judge(Target(plant("planted_pipeline", name)), format="tir")))
+            for name in (PLAIN, UNGUARDED)
+        ]
+        for _, judge in judges:
+            judge.look(cases[:1])
+        for place in range(0, PROGRAMS, BLOCK):
+            judges.reverse()
+            for name, judge in judges:
+                start = judge.executor.cpu_seconds()
+                judge.look(cases[place : place + BLOCK])
+                cpu[name] += judge.executor.cpu_seconds() - start
+    guarded, plain = cpu[PLAIN], cpu[UNGUARDED]
+    with capsys.disabled():
+        print(f"\nguarded: {guarded / plain:.3f} times the CPU; {1000 * guarded / PROGRAMS:.0f} ms a program")
 
 
 @pytest.mark.timeout(0)

@@ -19,22 +19,20 @@ from numpy.typing import NDArray
 from corpus.target import Target
 from generators.feedback import BLOCK, CoverageSnapshot
 from generators.fuzz import Tested as OneTest
-from generators.fuzz import fuzz, judge_cases, nothing
+from generators.fuzz import fuzz, judge_cases
 from generators.mixture import DrawnCase, Plan, make_tests
-from generators.pools import NATIVE, is_sampled
 from oracles.backends import find_backend
 from oracles.judge import Judge
 from oracles.native.watching import Watch, find_libraries
 from tests.bench.curves import picture, told
 from tests.bench.nnsmith import PYTHON, made
 from tests.helpers.campaigns import Remembering
-from triage.campaigns.coverage_sync import release_result
 from triage.campaigns.testers import judgement
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(6000)]
 SECONDS = float(os.environ.get("CRUX_REACH_SECONDS", "40"))
 SEEDS = int(os.environ.get("CRUX_REACH_SEEDS", "3"))
-STRATEGIES = os.environ.get("CRUX_REACH_STRATEGIES", "random,coverage,mixed,native").split(",")
+STRATEGIES = os.environ.get("CRUX_REACH_STRATEGIES", "random,coverage,mixed").split(",")
 APART = 1 << 20
 """Between the first seeds of two campaigns."""
 POINTS = 40
@@ -50,7 +48,7 @@ def campaign(strategy: str, seed: int) -> tuple[Curve, int]:
     def drawn(seeds: range, lesson: CoverageSnapshot | None) -> Iterator[DrawnCase]:
         return make_tests(plan, seeds, lesson)
 
-    return watched(drawn, seed * APART, led=strategy == NATIVE)
+    return watched(drawn, seed * APART)
 
 
 def nnsmith(seed: int) -> tuple[Curve, int]:
@@ -71,7 +69,6 @@ def watched(
     drawn: Callable[[range, CoverageSnapshot | None], Iterator[DrawnCase]],
     seed: int,
     *,
-    led: bool = False,
     others: Callable[[], float] = lambda: 0.0,
 ) -> tuple[Curve, int]:
     """Blocks over CPU time: of this process, of its workers, and of `others`."""
@@ -87,8 +84,7 @@ def watched(
             return time.process_time() + judge.executor.cpu_seconds() + others()
 
         def worker(seeds: range, seconds: float, lesson: CoverageSnapshot | None) -> Iterator[OneTest]:
-            sighted = release_result(judge, lesson, start) if led and is_sampled(seeds, BLOCK) else nothing
-            yield from judge_cases(drawn(seeds, lesson), verdict, seconds, watch.take, sighted=sighted)
+            yield from judge_cases(drawn(seeds, lesson), verdict, seconds, watch.take)
 
         begun = cpu()
         for tests, _ in enumerate(fuzz([worker], seed=seed, teacher=Remembering(seed)), 1):

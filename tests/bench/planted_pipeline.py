@@ -16,6 +16,8 @@ from oracles.backends import tvm as real
 NAME = "planted_pipeline"
 WRONG = "wrong"
 """The setting that names the rewrite."""
+PLAIN, UNGUARDED = "", "unguarded"
+"""In place of a rewrite: none, and none with workspaces as TVM takes them."""
 
 
 def spoil(module: Any, name: str) -> Any:
@@ -47,16 +49,18 @@ def run_tir(
     from oracles.worker.tvm.tir import batch
     from oracles.worker.tvm.tir import run as tir
 
-    lowered, name = tir.lowered, settings.get(WRONG)
+    lowered, is_watched, name = tir.lowered, tir.is_watched, settings.get(WRONG, PLAIN)
 
     def wrongly(module: Any, target: Any, pipeline: str) -> Any:
-        return lowered(spoil(module, name) if name else module, target, pipeline)
+        return lowered(module if name in (PLAIN, UNGUARDED) else spoil(module, name), target, pipeline)
 
     tir.lowered = batch.lowered = wrongly
+    tir.is_watched = batch.is_watched = lambda each: name != UNGUARDED and is_watched(each)
     try:
         return real.run_tir(program, inputs, settings, outputs, enter)
     finally:
         tir.lowered = batch.lowered = lowered
+        tir.is_watched = batch.is_watched = is_watched
 
 
 def backend(name: str) -> Any:

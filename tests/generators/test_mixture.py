@@ -69,7 +69,6 @@ def test_a_mixture_holds_every_strategy_and_every_mode():
     apart = {
         "aten",
         "high_order",
-        "native",
         "relax",
         "relax_high_order",
         "relax_mutate",

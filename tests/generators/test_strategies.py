@@ -47,7 +47,6 @@ def test_the_strategies_are_found():
         "functions",
         "high_order",
         "mutate",
-        "native",
         "patterns",
         "random",
         "relax",

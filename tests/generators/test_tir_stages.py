@@ -8,9 +8,11 @@ from corpus.case import Case
 from corpus.target import Target
 from corpus.tir.program import to_bytes
 from corpus.tir.scopes import is_well_formed
-from corpus.tir.tree import Block
+from corpus.tir.tree import Axis, Block, For, Function, Module, Store
+from corpus.tir.values import Buffer, Const, Range, Region, Var
 from corpus.tir.walk import statements
 from generators.language.values import RandomSource
+from generators.tir.blocks import rooted
 from generators.tir.programs import is_sound, make_program
 from generators.tir.ranged import has_extremes, inputs_of
 from generators.tir.stages import _STEPS, drawn_schedule, staged
@@ -56,6 +58,16 @@ def test_tvm_computes_what_the_interpreter_does_with_a_schedule_and_without(tir_
     rest = [tir_judge.verdict(case) for case, look in zip(cases, looks, strict=True) if look is None]
     assert len(rest) <= 4, [each.title for each in rest]
     assert not [each.title for each in rest if each.outcome is Outcome.MISMATCH]
+
+
+def test_a_step_of_operands_that_a_block_does_not_have_is_left_out(tir_judge):
+    v, i, one = Var("v"), Var("i"), Const(1)
+    axis, region = Axis(v, Range(Const(0), Const(4)), "spatial", i), Region("A", (Range(v, one),))
+    block = Block("block0", (axis,), (), (region,), (Store("A", (v,), v),))
+    loop = For(i, Const(0), Const(4), "serial", (block,))
+    module = rooted(Module({"main": Function((Buffer("A", (Const(4),), "int32"),), (loop,))}))
+    case = Case("tir", to_bytes(module), inputs_of(module, 0)).with_passes((PREFIX + "reindex:block0",))
+    assert tir_judge.verdict(case).outcome is Outcome.PASS
 
 
 def test_programs_start_as_chains_and_are_scheduled():

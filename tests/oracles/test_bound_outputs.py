@@ -5,16 +5,22 @@ import os
 import signal
 from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from corpus.case import Case
 from generators.mixture import Plan, make_cases
+from oracles.backends.ort import is_watched
+from oracles.judge import Judge
+from oracles.sandbox.sandbox import Job
+from oracles.verdict import Run
 from oracles.worker.edges import WrittenBeyond
 from oracles.worker.ort import bound
 from oracles.worker.ort.bound import NotWritten, must_keep_within
 from tests.helpers.failing import ORT, model
+from triage.campaigns.testers import judgement
 
 SIZE = 5
 RESULT = np.arange(SIZE, dtype="float32")
@@ -104,7 +110,7 @@ def test_what_is_touched_behind_an_input_at_the_end_of_its_page_ends_the_process
 
 @pytest.mark.parametrize("count", [0, SIZE - 1])
 def test_an_output_that_is_not_written_in_whole_is_told(count, monkeypatch):
-    with pytest.raises(NotWritten, match="memory: writes nothing to a part of the output y"):
+    with pytest.raises(NotWritten, match="memory: leaves unwritten a part of the output y"):
         looked_at(writing(0, count), monkeypatch)
 
 
@@ -121,6 +127,24 @@ def test_sound_models_pass(judge):
     for case in (*cases, *make_cases(Plan("random"), range(660_000_000, 660_000_080))):
         for run in judge.runs(case, judge.configs[:2]):
             assert not run.message.startswith("memory: ")
+
+
+@pytest.mark.parametrize("thorough", [False, True])
+def test_of_a_campaigns_tests_the_thorough_ones_are_run_between_pages(thorough, monkeypatch):
+    relu = model([("Relu", ["x"], ["y"])], {"x": (1, [2, 3])}, {"y": (1, [2, 3])}, {})
+    case = Case("onnx", relu.SerializeToString(), {"x": np.ones((2, 3), np.float32)}, ORT)
+    settings: dict[str, object] = {"level": "all", "providers": ["CPUExecutionProvider"]}
+    watched: list[bool] = []
+    with Judge(ORT) as judge:
+        run = judge.executor.run
+
+        def noting(job: Job, **options: Any) -> tuple[Run, ...]:
+            watched.append(is_watched(job.program, settings | {"quick": job.quick}))
+            return run(job, **options)
+
+        monkeypatch.setattr(judge.executor, "run", noting)
+        judgement(judge)(case, thorough)
+    assert watched[0] is thorough
 
 
 def test_an_initializer_that_a_case_overrides_is_bound_as_an_input_is(judge):

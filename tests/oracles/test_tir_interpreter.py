@@ -2,7 +2,6 @@
 
 import json
 import math
-import random
 from dataclasses import replace
 from typing import Any
 
@@ -10,13 +9,15 @@ import numpy as np
 import pytest
 
 from corpus.case import Case
+from corpus.tir.forms import pointer_to
 from corpus.tir.program import from_json, make_inputs, to_bytes
 from corpus.tir.scopes import problems
-from corpus.tir.tree import Alloc, Axis, Block, Evaluate, For, Function, If, Module, Stmt, Store
+from corpus.tir.tree import Alloc, Attr, Axis, Block, Evaluate, For, Function, If, Module, Stmt, Store
 from corpus.tir.values import (
     Binary,
     Broadcast,
     Buffer,
+    BufferRef,
     Call,
     Cast,
     Const,
@@ -34,7 +35,7 @@ from corpus.tir.values import (
 )
 from oracles.tir.identities import by_identities
 from oracles.tir.interpreter import Interpretation, interpret
-from oracles.tir.scalars import noisy
+from oracles.tir.scalars import Noise, noisy
 from oracles.verdict import Outcome
 
 INF, NAN = math.inf, math.nan
@@ -140,6 +141,15 @@ def test_an_expression_gives(expr, wanted):
     assert of_expr(expr).outputs["out"][0] == wanted
 
 
+@pytest.mark.parametrize("callee", ["copysign", "reinterpret"])
+def test_the_sign_of_a_negative_zero_is_open(callee):
+    sign = Var("x", "float32")
+    call = Call("reinterpret", (sign,), "int32") if callee == "reinterpret" else None
+    expr = call or Call("copysign", (Const(1.0, "float32"), sign), "float32")
+    defined = [of_expr(expr, x=np.array(x, "float32")).defined["out"][0] for x in (-0.0, 0.0, -1.0)]
+    assert defined == [False, True, True]
+
+
 def test_rough_results_have_slack_and_exact_ones_none():
     x = np.array(1.5, "float32")
     rough = of_expr(Call("exp", (Var("x", "float32"),), "float32"), x=x)
@@ -177,6 +187,16 @@ UNDEFINED = {
     "lanes of a store meet": Store("A", (Broadcast(N, 4),), literal(1, "int32x4")),
     "block b writes A where": Block(
         "b", (), (), (Region("A", (Range(N, Const(1)),)),), (Store("A", (I,), I),)
+    ),
+    "block b does not say that it uses A": Block(
+        "b",
+        (),
+        (),
+        (Region("B", (Range(N, Const(1)),)),),
+        (If(Const(False, "bool"), (Store("A", (N,), N),)),),
+    ),
+    "block b says that it uses B, and does not": Block(
+        "b", (), (), (Region("B", (Range(N, Const(1)),)),), (Evaluate(N),)
     ),
     "an assumption does not hold": Evaluate(Call("assume", (Binary("lt", N, Const(1)),), "bool")),
 }
@@ -243,10 +263,16 @@ def test_every_way_of_tvm_gives_what_the_interpreter_gives(name, tir_judge):
 
 
 def test_rounding_is_as_large_as_the_numbers_that_a_small_result_comes_from():
-    moved = [noisy(0.01, "float16", random.Random(seed), "atanh") for seed in range(20)]
+    moved = [noisy(0.01, "float16", Noise(seed), "atanh") for seed in range(20)]
     assert max(abs(value - 0.01) for value in moved) > 2.0**-10
-    moved = [noisy(0.01, "float16", random.Random(seed), "sin") for seed in range(20)]
+    moved = [noisy(0.01, "float16", Noise(seed), "sin") for seed in range(20)]
     assert max(abs(value - 0.01) for value in moved) < 2.0**-15
+
+
+@pytest.mark.parametrize("x", [-1.539, 1.539, -1.602, 1.602])
+def test_what_a_step_of_rounding_makes_infinite_is_open(x):
+    sine = Call("sin", (Var("x", "float16"),), "float16")
+    assert not of_expr(Call("atanh", (sine,), "float16"), x=np.array(x, "float16")).defined["out"][0]
 
 
 def test_an_axis_beyond_its_domain_defines_nothing():
@@ -339,3 +365,56 @@ def test_stages_of_a_pipeline_may_not_depend_on_a_later_one(reading, orders, is_
     module = Module({"main": Function((A, b), (replace(loop("serial", whole), annotations=notes),))})
     found = interpret(module, {name: np.zeros(8, np.int32) for name in "AB"})
     assert found.reason == ("" if is_defined else "stages of a pipeline depend on each other")
+
+
+D = Buffer("D", (Const(1),), "int32")
+ZERO = Const(0)
+FILL, USE = Store("D", (ZERO,), I), Store("A", (I,), Load("D", (ZERO,), "int32"))
+DATA = Call("buffer_data", (BufferRef("D"),), pointer_to("int32"))
+
+
+def doubled(*filling: Stmt) -> Attr:
+    return Attr(DATA, "double_buffer_scope", Const(1), filling)
+
+
+DOUBLED = {
+    "filled and then used": ((doubled(FILL), USE), ""),
+    "filled where a condition holds": ((If(INSIDE, (doubled(FILL),)), USE), "filled or used elsewhere"),
+    "filled by what the round before gives": (
+        (doubled(Store("D", (ZERO,), at(Binary("max", Binary("sub", I, Const(1)), ZERO)))), USE),
+        "filled or used elsewhere",
+    ),
+    "filled beside another buffer": ((doubled(FILL, Store("A", (I,), I)), USE), "filled or used elsewhere"),
+    "used before it is filled": ((USE, doubled(FILL)), "filled or used elsewhere"),
+    "stored to where it is used": ((doubled(FILL), USE, FILL), "filled or used elsewhere"),
+    "not filled in each round": ((doubled(If(Binary("lt", I, Const(4)), (FILL,))), USE), None),
+}
+
+
+@pytest.mark.parametrize("how", DOUBLED)
+def test_a_double_buffer_is_filled_for_the_next_round_before_the_rest_of_a_round(how):
+    body, reason = DOUBLED[how]
+    found = run(Alloc(D), loop("serial", *body))
+    assert found.is_defined == (reason == "")
+    assert (reason or "") in found.reason
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "is_modelled"),
+    [
+        ((), (), True),
+        ((2, 3), (6, 2), True),
+        ((2, 1), (7, 0), True),
+        ((2, 3), (1, 2), False),
+        ((1, 1), (0, 0), False),
+    ],
+)
+def test_the_rows_of_fresh_memory_follow_each_other(shape, strides, is_modelled):
+    fresh = Buffer("F", tuple(map(Const, shape)), "int32", strides=tuple(map(Const, strides)))
+    assert run(Alloc(fresh), Store("F", (ZERO,) * len(shape), N)).is_modelled == is_modelled
+
+
+def test_nothing_leaves_a_loop_that_is_annotated():
+    left = loop("serial", If(INSIDE, (Evaluate(Call("break_loop", (), "void")),)))
+    assert not run(left).reason
+    assert "is left early" in run(replace(left, annotations={"pragma_auto_unroll_max_step": 4})).reason

@@ -266,6 +266,39 @@ def test_no_candidate_leaves_what_is_defined():
     assert [*statements(found.main.body)][1] == inside
 
 
+def test_no_candidate_leaves_open_what_a_result_is_where_the_original_does_not():
+    wraps = Cast("uint8", Cast("int32", Const(-2.0, "float32")))
+    memory = Buffer("U", (Const(1),), "uint8")
+    module = Module({"main": Function((memory,), (Store("U", (Const(0),), wraps),))})
+    subject = TirSubject.of(Case("tir", to_bytes(module), make_inputs(module, 1)), module)
+    assert found_by("narrow values", subject, holds("-2")) == subject
+
+
+def calling(dtype: str) -> TirSubject:
+    """A function of an address, a number that it does not name, and one that is always the same."""
+    buffer, view = Buffer("A", (Const(4),), dtype), Buffer("V", (Const(4),), dtype)
+    address = Call("buffer_data", (BufferRef("A"),), pointer_to(dtype))
+    params = (Var("p", pointer_to(dtype)), Var("m"), Var("n"))
+    fill = Store("V", (params[2],), literal(1, dtype))
+    functions = {
+        "main": Function((buffer,), (loop(Evaluate(Call("@f", (address, I, Const(3)), "void"))),)),
+        "f": Function(params, (Declare(view, params[0]), fill)),
+    }
+    module = Module(functions)
+    return TirSubject.of(Case("tir", to_bytes(module), make_inputs(module, 1)), module)
+
+
+def test_a_called_function_is_given_what_it_needs():
+    found = found_by("drop parameters", calling("float32"), holds('"V"'))
+    assert [each.name for each in found.module.functions["f"].params] == ["p"]
+    assert '"call", "@f", "void", ["call", "buffer_data"' in found.document.decode()
+
+
+def test_what_points_at_elements_changes_its_type_with_them():
+    found = found_by("plain types", calling("float64"), holds('"V"'))
+    assert "float64" not in found.document.decode()
+
+
 def big(bad: Callable[[Expr], Stmt], rounds: int = 10) -> Case:
     """Sixty statements, one of them bad."""
     body = []

@@ -397,7 +397,6 @@ def snapshot(place: Path, random_: random.Random) -> None:
         "covered": {"a": 1},
         "trials": [{"key": "k", "bred": {"parent": "", "changed": "fresh"}, "news": ["n"], "program": "p"}],
         "pool": {"entries": [{"key": "k", "program": "p", "passes": ["A"]}], "seen": ["n"]},
-        "sightings": [{"build": "b", "arm": "a", "blocks": "", "lineage": None}],
     }
     CoverageSnapshot.of(held_to(mutated_json(document, random_), LESSON, "a lesson"))
 

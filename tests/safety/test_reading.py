@@ -248,7 +248,6 @@ def lessons() -> Iterator[dict[str, Any]]:
     yield {"trials": [{"key": "a"}]}
     yield {"trials": [{"key": "a", "bred": {}, "more": 1, "passes": "ab"}]}
     yield {"pool": {"entries": [{"key": "a"}]}}
-    yield {"sightings": [{"build": "a"}]}
 
 
 @pytest.mark.parametrize("lesson", [*lessons()], ids=str)

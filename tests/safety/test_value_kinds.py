@@ -13,12 +13,9 @@ import pytest
 from onnx import ModelProto, SparseTensorProto, TensorProto, TypeProto, helper
 
 from corpus.case import Case
-from corpus.errors import UserError
 from corpus.onnx.types import DTYPES, STRING, dtype_name
-from corpus.reading import held_to
 from corpus.target import Target
 from corpus.values import Tensor, Value
-from generators.feedback import LESSON, CoverageSnapshot
 from oracles.probes.record import Recording
 from reducer.api import reduce_case
 from reducer.course import Options
@@ -202,13 +199,6 @@ def test_the_same_seed_gives_the_same_input(make):
 
 
 # What fell
-def test_a_list_of_blocks_is_cut_off(tmp_path):
-    for blocks in ("AA", "not base64!", "eJwrSS0uAQAEXQHB"):
-        lesson = {"sightings": [{"build": "b", "arm": "a", "blocks": blocks, "lineage": None}]}
-        with pytest.raises(UserError, match="lesson"):
-            CoverageSnapshot.of(held_to(lesson, LESSON, "a lesson"))
-
-
 @pytest.mark.parametrize(
     ("table", "column"), [("failures", "cluster"), ("signatures", "version"), ("failures", "seen")]
 )

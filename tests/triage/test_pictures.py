@@ -29,6 +29,12 @@ def test_a_sign_is_a_tenth_of_the_next_and_what_is_not_finite_has_its_own():
     assert legend(rows) == ". equal; 9 greatest, 8 a tenth of it; X not finite"
 
 
+def test_errors_of_all_sizes_that_float64_holds_have_their_signs():
+    actual = np.zeros(9)
+    actual[[0, 8]] = 1e300, 1e-300
+    assert error_map(np.zeros(9), actual) == ["9.......1"]
+
+
 @pytest.mark.parametrize(
     ("shape", "rows", "columns"),
     [((100,), 2, 64), ((2000, 1), 16, 64), ((2, 3, 224, 224), 16, 64), ((5, 1, 3), 5, 3), ((9,), 1, 9)],

@@ -57,11 +57,11 @@ def test_a_script_shows_that_a_workspace_is_read_that_nothing_was_written_to(tmp
         if not verdict.is_bug:
             pytest.skip("the installed release does not show the bug")
         found = expect(verdict, TOLERANCE, project_of("tvm"))
-        assert found.misuse == "reads a workspace that nothing was written to"
+        assert found.misuse == "reads an unwritten workspace"
         script = write_script(case, claimed(found), source=source_of(case, judge))
         fine = write_script(stored("uint8"), claimed(found), source=source_of(stored("uint8"), judge))
-    assert "reads a workspace that nothing was written to while" in title_of(found, ("store",), (), TOLERANCE)
-    assert "TVM reads a workspace that nothing" in sentences.happened(found, "TVM")
+    assert "reads an unwritten workspace while" in title_of(found, ("store",), (), TOLERANCE)
+    assert "TVM reads an unwritten workspace" in sentences.happened(found, "TVM")
     assert not short_scripts(case, claimed(found), source_of(case, judge)).script
     done = run_script(script, tmp_path)
     assert (done.returncode, "THE BUG SHOWS" in done.stdout) == (1, True), done.stdout + done.stderr

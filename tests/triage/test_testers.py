@@ -21,7 +21,6 @@ from generators.fuzz import Tested as OneTest
 from generators.fuzz import fuzz, judge_cases
 from generators.mixture import Plan, make_tests
 from generators.mutations.modes import Mode
-from generators.strategies.mutate import lineage_of
 from oracles.verdict import Outcome, Phase, Symptom, Verdict
 from tests.helpers.campaigns import Remembering
 from tests.helpers.commands import crux, crux_apart, waited_for
@@ -227,39 +226,6 @@ def test_what_tests_met_of_the_code_is_told_by_pass_and_grows(tmp_path, store):
     assert any(each["name"] == "constant_folding" and each["blocks_met"] for each in document["passes"])
     assert [point["tests"] for point in document["curve"]][-1] == 40
     assert store.rows("SELECT * FROM native_passes WHERE pass = 'constant_folding'")[0]["percent"] > 0
-
-
-@pytest.mark.slow
-def test_a_campaign_that_is_led_by_the_code_remembers_what_reached_it(tmp_path):
-    words = ("--strategy", "native", "--native-coverage")
-    printed(tmp_path, "fuzz", "--tests", "64", *words)
-    printed(tmp_path, "fuzz", "--tests", "192", *words)
-    with Store(tmp_path / "crux.db") as store:
-        teaching = CoverageSync(store, "ort", None)
-        lesson = teaching.lesson(range(teaching.seed, teaching.seed + 16))
-    assert lesson.reach.roots
-    assert sum(lesson.reach.bits(lesson.reach.build, 8 * len(lesson.reach.known))) > 10_000
-    assert lineage_of(7, 5, lesson).changes
-
-
-@pytest.mark.slow
-def test_a_campaign_that_is_led_by_the_code_is_the_same_for_any_number_of_workers():
-    """Its programs are; of what each test met a few blocks hang on where the memory of its worker lies."""
-    found = []
-    for jobs in (1, 2):
-        plan, teacher = Plan("native", passes_of="ort"), Remembering()
-        with open_testers(CaseOptions(jobs=jobs), ORT, plan, native=True) as testers:
-            found.append(list(fuzz(testers.all, tests=20 * BLOCK, teacher=teacher)))
-    one, two = found
-    assert [each.case_id for each in one] == [each.case_id for each in two]
-    same = sum(each.sighting == other.sighting for each, other in zip(one, two, strict=True))
-    assert same >= 0.95 * len(one)
-
-
-def test_what_is_led_by_the_code_must_watch_it(tmp_path):
-    result = crux_apart(tmp_path, "fuzz", "--tests", "2", "--strategy", "native")
-    assert result.returncode == 2
-    assert "add --native-coverage" in result.stderr
 
 
 def test_a_target_whose_code_cannot_be_watched_is_one_clear_line(tmp_path):

@@ -10,12 +10,9 @@ import numpy as np
 from corpus.errors import UserError
 from corpus.target import Target
 from generators.feedback import BLOCK, NOTHING, CoverageSnapshot, FeedbackSchedule, Shard, earned, together
-from generators.fuzz import Sighted, Tested, lesson_of, nothing
-from generators.mixture import DrawnCase
-from generators.pools import NewlyReached
+from generators.fuzz import Tested, lesson_of
 from oracles.backends import find_backend
-from oracles.judge import Judge
-from oracles.native.watching import Blocks, Met, Watch, by_file, find_libraries
+from oracles.native.watching import Met, Watch, by_file, find_libraries
 from triage.store.campaigns import (
     FileRow,
     LibraryRow,
@@ -192,30 +189,6 @@ def open_watch(target: Target) -> Watch:
     if not backend.libraries:
         raise UserError(f"--native-coverage: the code of target {target.backend} cannot be watched")
     return Watch(find_libraries(backend.libraries, target.get("python") or None))
-
-
-def release_result(judge: Judge, lesson: CoverageSnapshot | None, start: Blocks) -> Sighted:
-    """Tells what the tests of a block reach that its lesson does not know; `start` every process meets.
-
-    They run in a worker of their own, whose memory lies at the same addresses on each start: so it is the
-    same for any number of workers and in any order of the blocks.
-    """
-    watch = judge.watch
-    if watch is None:
-        return nothing
-    judge.executor.renew()
-    known = (lesson or NOTHING).reach.bits(watch.build, watch.total)
-    known[start] = True
-    watch.ask_again(known)
-
-    def sighted(each: DrawnCase, news: Met | None) -> NewlyReached | None:
-        blocks = np.concatenate([news.functions, news.blocks]) if news else np.zeros(0, np.uint32)
-        fresh = np.unique(blocks[~known[blocks]])
-        return NewlyReached(
-            watch.build, each.arm, tuple(fresh.tolist()), each.lineage if len(fresh) else None
-        )
-
-    return sighted
 
 
 class NativeCoverage:

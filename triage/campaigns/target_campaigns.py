@@ -13,13 +13,11 @@ from enum import StrEnum
 from functools import cached_property, partial
 
 from corpus.case import Case
-from corpus.errors import UserError
 from corpus.target import Target
 from generators.fuzz import Tally, Tested, fuzz
 from generators.language.emit import language_of
 from generators.legality import Legality, known_refusals
 from generators.mixture import PLAN, Plan, make_tests
-from generators.pools import NATIVE
 from oracles.backends import find_backend
 from oracles.judge import Judge
 from oracles.sandbox.executor import split
@@ -103,8 +101,6 @@ class Fuzzer:
         native: bool = False,
         cluster: str = "",
     ) -> None:
-        if plan.strategy == NATIVE and not native:
-            raise UserError(f"--strategy {NATIVE}: it is led by the target's code; add --native-coverage")
         self.store, self.options = store, options
         self.target, given = split(target)
         environment = describe_environment(target)

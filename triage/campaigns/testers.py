@@ -21,7 +21,7 @@ from corpus.formats import format_names
 from corpus.onnx.types import dtype_name
 from corpus.processes import call_apart
 from corpus.target import Target
-from generators.feedback import BLOCK, CoverageSnapshot
+from generators.feedback import CoverageSnapshot
 from generators.fuzz import (
     AVOIDED,
     NO_PATTERNS,
@@ -36,14 +36,13 @@ from generators.fuzz import (
 )
 from generators.legality import ANYTHING, Legality
 from generators.mixture import Plan, make_tests
-from generators.pools import NATIVE, is_sampled
 from oracles.judge import Judge
 from oracles.native.watching import Met, Watch
 from oracles.numerics.input_noise import Types, tensor_types
 from oracles.screening import passing
 from oracles.verdict import Outcome, Phase, Symptom, Verdict
 from triage.bugs.known import KnownIssue
-from triage.campaigns.coverage_sync import open_watch, release_result
+from triage.campaigns.coverage_sync import open_watch
 from triage.console.options import CaseOptions
 from triage.language import model_of
 
@@ -166,20 +165,12 @@ def in_this_process(judge: Judge, plan: Plan, issues: tuple[KnownIssue, ...]) ->
     judged = avoiding(judgement(judge), chains(issues, judge.target.backend, judge.release))
 
     fired = asker_of(judge)
-    start = judge.watch.ever() if judge.watch and plan.strategy == NATIVE else None
 
     def test(seeds: range, seconds: float, lesson: CoverageSnapshot | None) -> Iterator[Tested]:
         known = lesson.pool.seen if lesson is not None else frozenset()
         together = () if judge.watch else tuple(filter(judge.looks_together, format_names()))
         looks = looking(judge, together) if together else None
-        if start is None or not is_sampled(seeds, BLOCK):
-            return judge_cases(make_tests(plan, seeds, lesson), judged, seconds, take, fired, looks, known)
-        sighted = release_result(judge, lesson, start)
-        for each in make_tests(plan, range(seeds.start - seeds.start % BLOCK, seeds.start), lesson):
-            judged(each.case, each.seed % THOROUGH_EVERY == 0)  # a block that goes on meets what it had met
-        take()
-        drawn = make_tests(plan, seeds, lesson)
-        return judge_cases(drawn, judged, seconds, take, fired, looks, known, sighted)
+        return judge_cases(make_tests(plan, seeds, lesson), judged, seconds, take, fired, looks, known)
 
     return test
 

@@ -60,8 +60,7 @@ class Growth:
             help="How graphs grow: random, aten, coverage, backward, functions, mutate, patterns, relax, "
             "relax_mutate, relax_patterns, high_order, relax_high_order, smt, uniform; PATH.py:NAME, a "
             "function of yours (with --trust); "
-            "mixed takes turns; scheduled gives more turns to what finds more, native (with "
-            "--native-coverage) to what reaches more of the target's own code.",
+            "mixed takes turns; scheduled gives more turns to what finds more.",
         ),
     ] = MIXED
     mode: Modes = Mode.MIXED

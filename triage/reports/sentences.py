@@ -16,8 +16,8 @@ from triage.views.rendering import scrub
 
 GUARDED = "With a page that may not be touched behind each block, and fresh memory filled with one byte:"
 KEEPS_TO_MEMORY = (
-    "Only its own memory is written to, and results hang on none that nothing was written to. `repro.py` "
-    "puts buffers between pages that nobody may touch, fills them with a byte, and looks at it afterwards."
+    "It writes to its own memory only, and no result depends on memory that was never written. `repro.py` "
+    "puts buffers between pages that nobody may touch, fills them with a byte, and looks at them afterwards."
 )
 FAR = ("nan", "inf")
 """Kinds of differences that no tolerance decides."""

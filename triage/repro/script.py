@@ -5,7 +5,8 @@ import base64
 import inspect
 import re
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
+from importlib.abc import InspectLoader
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -163,8 +164,10 @@ def _words(runner: Runner) -> tuple[ModuleType, ...]:
 
 def _text_of(module: str) -> str:
     """The source of a module of the worker, which imports a framework and is not imported here."""
-    package, _, name = module.rpartition(".")
-    return files(package).joinpath(f"{name}.py").read_text(encoding="utf-8")
+    found = find_spec(module)
+    assert found is not None
+    assert isinstance(found.loader, InspectLoader)
+    return found.loader.get_source(module) or ""
 
 
 def _expected(expectation: Expectation) -> list[tuple[str, str, str]]:

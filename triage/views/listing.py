@@ -132,7 +132,8 @@ def _levels(apart: NDArray[np.float64]) -> NDArray[np.int64]:
     """The place of each error in `SIGNS`, on a scale of tenths of the greatest finite one."""
     finite = np.where(np.isfinite(apart) & (apart > 0), apart, 0.0)
     tiny = np.finfo(np.float64).tiny
-    steps = np.floor(np.log10(np.maximum(finite, tiny) / max(float(finite.max()), tiny)))
+    decades = np.log10(np.maximum(finite, tiny))
+    steps = np.floor(decades - decades.max())
     levels = np.where(finite > 0, np.clip(LEVELS + steps, 1, LEVELS) + 1, np.where(apart < 0, 0, 1))
     return np.where(np.isinf(apart), SIGNS.index(ENDLESS), levels).astype(np.int64)
 

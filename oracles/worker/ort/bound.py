@@ -43,7 +43,7 @@ def must_keep_within(session: Any, inputs: dict[str, Any], found: dict[str, Any]
         unwritten = {name: part for name, part in parts.items() if part.any()}
         if not unwritten:
             return
-    raise NotWritten(f"memory: writes nothing to a part of the output {next(iter(unwritten))}")
+    raise NotWritten(f"memory: leaves unwritten a part of the output {next(iter(unwritten))}")
 
 
 def _run(session: Any, inputs: dict[str, Any], found: dict[str, Any], byte: int) -> dict[str, Any]:

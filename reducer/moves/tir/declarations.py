@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from corpus.tir.forms import element, is_float, is_integer, lanes, with_lanes
+from corpus.tir.forms import element, is_float, is_integer, lanes, pointer_to, with_lanes
 from corpus.tir.scopes import defined_names
 from corpus.tir.tree import (
     Alloc,
@@ -42,6 +42,7 @@ from corpus.tir.walk import (
     buffers,
     free_name,
     map_buffers,
+    map_expressions,
     map_statements,
     rebuilt,
     renamed,
@@ -71,6 +72,33 @@ def drop_parameters(subject: TirSubject) -> Candidates:
             yield partial(subject.with_main, replace(subject.main, params=others))
         elif isinstance(item, Var):
             yield partial(_fixed, subject, item, others)
+    yield from _without_operands(subject.module, subject)
+
+
+def _without_operands(module: Module, subject: TirSubject) -> Candidates:
+    """Drop what called functions are given and do not name, or are given the same number of everywhere."""
+    calls = [each for each in walk(tuple(module.functions.values())) if isinstance(each, Call)]
+    for name, function in [*module.functions.items()][1:]:
+        for place, item in enumerate(function.params):
+            others = (*function.params[:place], *function.params[place + 1 :])
+            given = {each.args[place] for each in calls if each.callee == f"@{name}"}
+            plain = replace(function, params=others)
+            if item.name not in used_names((function.body, *others)):
+                yield partial(_with_fewer, subject, name, plain, place)
+            elif len(given) == 1 and isinstance(number := given.pop(), Const):
+                yield partial(_with_fewer, subject, name, substituted(plain, {item.name: number}), place)
+
+
+def _with_fewer(subject: TirSubject, name: str, function: Function, place: int) -> TirSubject:
+    """The subject with this function, and calls of it without the operand at that place."""
+
+    def fewer(expr: Expr) -> Expr:
+        if not isinstance(expr, Call) or expr.callee != f"@{name}":
+            return expr
+        return replace(expr, args=(*expr.args[:place], *expr.args[place + 1 :]))
+
+    functions = {**subject.module.functions, name: function}
+    return subject.with_module(Module({key: map_expressions(one, fewer) for key, one in functions.items()}))
 
 
 def _fixed(subject: TirSubject, var: Var, others: tuple[Buffer | Var, ...]) -> TirSubject | None:
@@ -283,8 +311,9 @@ _TYPED = (Var, Const, Cast, Load, Call, Buffer, Thread)
 
 
 def plain_types(subject: TirSubject) -> Candidates:
-    """Give what is of an unusual type the usual one of its kind."""
-    used = {element(each.dtype) for each in walk(subject.main) if isinstance(each, _TYPED)}
+    """Give what is of an unusual type the usual one of its kind, in all functions and what points at it."""
+    functions = tuple(subject.module.functions.values())
+    used = {element(each.dtype) for each in walk(functions) if isinstance(each, _TYPED)}
     for old in sorted(used):
         new = "float32" if is_float(old) else "int32" if is_integer(old) else old
         if new != old:
@@ -294,9 +323,13 @@ def plain_types(subject: TirSubject) -> Candidates:
 def _retyped(subject: TirSubject, old: str, new: str) -> TirSubject | None:
     def change(node: Any) -> Any:
         node = rebuilt(node, change) if is_dataclass(node) else node
-        if isinstance(node, _TYPED) and element(node.dtype) == old:
+        if not isinstance(node, _TYPED):
+            return node
+        if element(node.dtype) == old:
             return replace(node, dtype=with_lanes(new, lanes(node.dtype)))
-        return node
+        pointer = pointer_to(old, "")
+        dtype = node.dtype.replace(pointer, pointer_to(new, ""))
+        return replace(node, dtype=dtype) if node.dtype.startswith(pointer) else node
 
     inputs: dict[str, Value] = dict(subject.inputs)
     for item in subject.main.params:
@@ -304,9 +337,10 @@ def _retyped(subject: TirSubject, old: str, new: str) -> TirSubject | None:
         if isinstance(value, np.ndarray) and item.dtype == old:
             with np.errstate(all="ignore"):
                 inputs[item.name] = value.astype(new)
-    function = change(subject.main)
-    returns = new if function.returns == old else function.returns
-    return subject.with_main(replace(function, returns=returns), inputs)
+    functions = {name: change(one) for name, one in subject.module.functions.items()}
+    for name, one in functions.items():
+        functions[name] = replace(one, returns=new if one.returns == old else one.returns)
+    return subject.with_module(Module(functions), inputs)
 
 
 MOVES = (

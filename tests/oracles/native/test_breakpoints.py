@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from oracles.native.table import Library
@@ -139,28 +138,6 @@ def test_functions_too_are_told_once_unless_each_test_is_to_tell_them(sample, on
     assert names(once, once.met()) == {"branch", "crux::hidden"}
     process.go()
     assert names(once, once.met()) == set()
-    process.process.kill()
-    process.process.communicate()
-
-
-@pytest.mark.parametrize("between", [(), ("settle",)])
-def test_what_is_asked_again_is_told_again_and_nothing_else(sample, once, between):
-    """By the process that met it, and by a child of one that settled what others had met."""
-    call = "+branch:3" if between else "branch:3"
-    process = Watched(sample, once, call, *between, call)
-    process.step()
-    process.go()
-    first = once.met()
-    ever = once.ever()
-    known = np.ones(once.total, bool)
-    known[first.blocks[:1]] = False
-    once.ask_again(known)
-    for _ in between:
-        process.go()
-    process.go()
-    assert once.met().blocks.tolist() == first.blocks[:1].tolist()
-    assert not len(once.met().functions)
-    assert once.ever().tolist() == ever.tolist(), "what was met before is not forgotten"
     process.process.kill()
     process.process.communicate()
 

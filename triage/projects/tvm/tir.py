@@ -194,13 +194,9 @@ def watched(each, module):
 """Looks closely at a pass, as `oracles/worker/tvm/tir/run.py` does."""
 
 
-WORKSPACES = ("a workspace", "a workspace that nothing was written to", DIES)
-"""The ends of what is said where workspaces may be misused; other misuse is of buffers that a caller gives."""
-
-
 def _settings(shown: ClaimedRun) -> Mapping[str, Any]:
     """Each configuration as (pipeline, LLVM's level), and whether the case's passes run first."""
-    is_workspace = shown.misuse.endswith(WORKSPACES)
+    is_workspace = shown.misuse.endswith(("workspace", DIES))
     sequenced = {label for label, config in shown.own.items() if shown.passes_of(config)}
     configs = {
         label: (

@@ -99,7 +99,7 @@ def must_hold(run: Callable[[], dict[str, Any]]) -> None:
     """Raise WrittenBeyond or ReadsUnwritten if a run with such workspaces misuses one."""
     first, other = (_filled(run, byte) for byte in FILLINGS)
     if any(np.asarray(first[name]).tobytes() != np.asarray(other[name]).tobytes() for name in first):
-        raise ReadsUnwritten("memory: reads a workspace that nothing was written to")
+        raise ReadsUnwritten("memory: reads an unwritten workspace")
 
 
 def _filled(run: Callable[[], dict[str, Any]], byte: int) -> dict[str, Any]:
