@@ -215,7 +215,9 @@ def test_a_title_tells_a_tensor_from_a_sequence():
     told = expect(mismatch(), Tolerance(), ORT_PROJECT)
     assert told.passing is not None
     of_sequences = replace(told.passing, outputs={"y": [np.float32([1, 2, 3])]})
-    assert title_of(replace(told, passing=of_sequences), ["Mul"]).startswith("[Mul] a tensor instead of a sequence")
+    assert title_of(replace(told, passing=of_sequences), ["Mul"]).startswith(
+        "[Mul] a tensor instead of a sequence"
+    )
 
 
 def test_a_title_names_no_pass_without_which_the_failure_shows_all_the_same():
