@@ -19,7 +19,7 @@ from oracles.relation.arithmetic import (
     within_type,
 )
 from oracles.relation.edges import TIES
-from oracles.relation.open_checks import another_dim, is_all_zero, recogniser, retyped
+from oracles.relation.open_checks import another_dim, has_no_range, recogniser, retyped
 from oracles.relation.operator import Inverse, Operator
 from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand, Scope
 from oracles.relation.types import (
@@ -306,7 +306,7 @@ OPERATORS = (
     Operator(
         "DynamicQuantizeLinear",
         Kind.QUANTISE,
-        Arithmetic(Rounding.RESULT, opens={"of zeros": is_all_zero}, quantises=True),
+        Arithmetic(Rounding.RESULT, opens={"of a range of zero or infinity": has_no_range}, quantises=True),
         (F32,),
         _sample_dynamic,
         _infer_dynamic,

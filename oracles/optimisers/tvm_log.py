@@ -286,7 +286,7 @@ def sequences() -> Sequences:
         tvm_passes.SELDOM,
         facts_of,
         misplaced,
-        tvm_passes.repaired,
+        tvm_passes.completed,
         sequences_on_loops,
         OPTIONS,
         tvm_passes.LOSSY,

@@ -109,10 +109,14 @@ def takes_maximum(node: NodeProto, operands: Sequence[Value]) -> bool:
     return bool(_attribute(node, "mode", b"avg") == b"max")
 
 
-def is_all_zero(node: NodeProto, operands: Sequence[Value]) -> bool:
-    """The formula gives a scale of zero here, so the quotient is not defined."""
+def has_no_range(node: NodeProto, operands: Sequence[Value]) -> bool:
+    """The formula gives a scale of zero, infinity or NaN here, so the quotient is not defined."""
     source = _array(operands, 0)
-    return source is not None and not source.any()
+    if source is None:
+        return False
+    with np.errstate(over="ignore", invalid="ignore"):
+        span = source.max(initial=0) - source.min(initial=0)
+    return not 0 < span < math.inf
 
 
 def overflows(node: NodeProto, operands: Sequence[Value]) -> bool:

@@ -84,6 +84,16 @@ def test_a_program_in_double_keeps_its_nodes_and_rounds_less(judge):
             [np.ones((2, 2)), np.array([[0, 1], [1, 0]]), np.ones(2)],
             False,
         ),
+        *(
+            (helper.make_node("DynamicQuantizeLinear", ["x"], ["y", "s", "z"]), [np.float32(values)], is_open)
+            for values, is_open in [
+                ([0, 0], True),
+                ([1, 2], False),
+                ([-np.inf, 1], True),
+                ([np.nan, 1], True),
+                ([-3e38, 3e38], True),
+            ]
+        ),
         (helper.make_node("Add", ["x", "x"], ["y"]), [np.ones(3), np.ones(3)], False),
         (helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[3, 3]), [np.ones((1, 1, 3, 2))], True),
         (helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[3, 3]), [np.ones((1, 1, 3, 3))], False),

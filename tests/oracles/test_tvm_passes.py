@@ -21,7 +21,7 @@ from corpus.tir.tree import For, Function, Module
 from corpus.tir.values import Const, Var
 from oracles.judge import Judge
 from oracles.optimisers import tvm_log
-from oracles.optimisers.tvm_log import facts_of
+from oracles.optimisers.tvm_log import facts_of, sequences
 from oracles.sandbox.executor import with_sequence
 from oracles.sandbox.sandbox import Sandbox
 from oracles.sandbox.scripts import imported
@@ -33,6 +33,7 @@ from oracles.worker.tvm.passes import (
     PLAIN_LOOPS,
     REQUIRED,
     SELDOM,
+    facts_after,
     misplaced,
     repaired,
 )
@@ -151,6 +152,10 @@ FUSED = ["LegalizeOps", "AnnotateTIROpPattern", "FuseOps"]
         ([*MEMORY, "LowerAllocTensor", "MergeCompositeFunctions"], "leaves lowered"),
         (["LegalizeOps", "RemovePurityChecking", "ToNonDataflow", "VMShapeLower"], "needs scans"),
         ([*FUSED, "RewriteDataflowReshape", "FuseTIR"], "leaves groups"),
+        (
+            [*FUSED, "ToNonDataflow", "RemovePurityChecking", "backend.DispatchSortScan", "VMShapeLower"],
+            "VMShapeLower cannot follow a pass that leaves groups",
+        ),
     ],
 )
 def test_a_sequence_that_cannot_run_is_refused_in_words(names, words):
@@ -172,6 +177,14 @@ def test_a_sequence_of_any_passes_is_valid_once_repaired(seed):
     found = repaired(draws.choices(sorted(PASSES), k=40))
     assert not misplaced(found)
     assert repaired(found) == found
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_sequence_fuses_what_it_groups_before_a_pipeline_leaves_constants_in_it(seed):
+    found = sequences().repaired([*FUSED, *random.Random(seed).choices(sorted(PASSES), k=8)])
+    assert not misplaced(found)
+    assert "groups" not in facts_after(found)
+    assert sequences().repaired(found) == found
 
 
 def test_a_pass_is_left_out_where_what_would_make_room_for_it_bars_it_too():

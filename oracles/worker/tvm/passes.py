@@ -139,7 +139,7 @@ CONDITIONAL = (
     _pass("ConvertToDataflow", bars="loops", takes="plain"),
     _pass("SplitLayoutRewritePreproc", bars="loops"),
     _pass("CallTIRRewrite", needs="primfuncs unchecked plain", bars="groups", gives="allocations"),
-    _pass("VMShapeLower", needs="primfuncs scans unchecked plain", gives="lowered"),
+    _pass("VMShapeLower", needs="primfuncs scans unchecked plain", bars="groups", gives="lowered"),
     _pass("backend.DispatchSortScan", gives="scans"),
     _pass("KillAfterLastUse", needs="unchecked plain"),
     _pass("AttachAttrLayoutFreeBuffers", needs="primfuncs"),
@@ -347,6 +347,12 @@ def repaired(names: Iterable[str], facts: frozenset[str] = START) -> tuple[str, 
     for name in _passes_in(names):
         _place(name, found, facts)
     return (*dict.fromkeys(filter(is_option, names)), *found)
+
+
+def completed(names: Iterable[str]) -> tuple[str, ...]:
+    """The repaired sequence; FuseTIR ends what FuseOps began, since the pipelines after it fold constants."""
+    found = repaired(names)
+    return repaired((*found, "FuseTIR")) if "groups" in facts_after(found) else found
 
 
 def _passes_in(names: Iterable[str]) -> list[str]:
