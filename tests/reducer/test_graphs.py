@@ -24,6 +24,7 @@ from reducer.move import Hints, Search
 from reducer.moves import all_moves
 from reducer.moves.graphs.bodies import see_through_tuples, shrink_graph_bodies, unfold
 from reducer.moves.graphs.forms import plain_dtypes, plain_graph_names, plain_types, static_dims
+from reducer.moves.graphs.functions import drop_parameters, return_alone, return_earlier
 from reducer.subject.base import Facts, Subject
 from reducer.subject.graphs.edits import change_flow, keep_bindings, resize
 from reducer.subject.graphs.subject import GraphSubject
@@ -411,6 +412,32 @@ def test_a_function_of_symbolic_dims_stands_where_it_is_called_with_these_left_o
     assert found.program.main.inputs == (Input("x", "float32", ("n", 2)),)
     assert [(each.op, each.reads) for each in found.program.main.bindings] == [("relax.nn.relu", ("x",))]
     assert searched(unfold(start, Hints())).program.main.inputs == (X,)
+
+
+def test_a_function_that_is_called_twice_takes_and_gives_only_what_the_bug_needs():
+    helper = Graph(
+        (P, Input("p2", "float32", (4, 2))), (relu("a", "p2"), relu("b", "a"), relu("c", "b")), ("c",)
+    )
+    calls = [Binding(name, "call", ({"function": "h"}, ref("x"), ref("z"))) for name in ("y", "w")]
+    inputs = (X, Input("z", "float32", (4, 2)))
+    start = subject_of(*calls, inputs=inputs, outputs=("y", "w"), functions={"h": helper})
+    shorter = searched(return_earlier(start, Hints()), lambda each: "b" in each.program.names)
+    assert shorter.program.functions["h"].outputs == ("b",)
+    found = searched(drop_parameters(shorter, Hints()))
+    assert [item.name for item in found.program.functions["h"].inputs] == ["p2"]
+    assert [each.reads for each in found.program.main.bindings] == [("z",), ("z",)]
+    assert list(found.inputs) == ["z"]
+
+
+def test_a_function_of_two_results_that_is_called_twice_gives_the_one_that_is_read():
+    helper = Graph((P,), (relu("a", "p"), relu("b", "a")), ("a", "b"))
+    calls = [Binding(name, "call", ({"function": "h"}, ref("x"))) for name in ("s", "t")]
+    members = [Binding("y", "getitem", (ref("s"), 1)), Binding("w", "getitem", (ref("t"), 1))]
+    start = subject_of(*calls, *members, outputs=("y", "w"), functions={"h": helper})
+    found = searched(return_alone(start, Hints()))
+    assert found.program.functions["h"].outputs == ("b",)
+    assert [each.op for each in found.program.main.bindings] == ["call", "call"]
+    assert found.program.main.outputs == ("s", "t")
 
 
 def test_a_function_of_two_results_leaves_a_tuple_that_is_seen_through():
