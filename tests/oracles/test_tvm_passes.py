@@ -156,6 +156,10 @@ FUSED = ["LegalizeOps", "AnnotateTIROpPattern", "FuseOps"]
             [*FUSED, "ToNonDataflow", "RemovePurityChecking", "backend.DispatchSortScan", "VMShapeLower"],
             "VMShapeLower cannot follow a pass that leaves groups",
         ),
+        (
+            ["ToNonDataflow", *MEMORY, "backend.DispatchSortScan", "VMShapeLower"],
+            "VMShapeLower cannot follow a pass that leaves allocations",
+        ),
     ],
 )
 def test_a_sequence_that_cannot_run_is_refused_in_words(names, words):

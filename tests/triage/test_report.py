@@ -211,6 +211,15 @@ def test_wrong_values_are_shown_side_by_side():
     assert title_of(expectation, ["Mul"], ["A"]) == "[A] 9 instead of 2 for Mul"
 
 
+def test_a_title_tells_a_tensor_from_a_sequence():
+    told = expect(mismatch(), Tolerance(), ORT_PROJECT)
+    assert told.passing is not None
+    of_sequences = replace(told.passing, outputs={"y": [np.float32([1, 2, 3])]})
+    assert title_of(replace(told, passing=of_sequences), ["Mul"]).startswith(
+        "[Mul] a tensor instead of a sequence"
+    )
+
+
 def test_a_title_names_no_pass_without_which_the_failure_shows_all_the_same():
     searched = {"minimal": ["A"], "cures": []}
     assert passes_tried({"passes": ["A"], "pass_set": searched}) == ()
@@ -268,7 +277,7 @@ def test_a_wrapped_exception_is_named_by_its_cause():
 
 def test_a_title_names_the_attributes_that_a_single_operator_has_left():
     cast = on_ort("g (float[2] x) => (int64[2] y) { y = Cast <to = 7> (x) }")
-    assert operators_of(cast) == ("Cast with to=7",)
+    assert operators_of(cast) == ("Cast with to=int64",)
     assert operators_of(clip_exception()) == ("Relu", "Clip")
 
 

@@ -67,6 +67,15 @@ def test_a_script_for_tvm_holds_the_values_that_are_expected(tvm_judge, tmp_path
     assert run_script(fine, tmp_path).returncode == 0
 
 
+@pytest.mark.slow
+@needs("tvm")
+def test_a_script_for_tvm_tells_a_tensor_from_a_sequence_of_one(tvm_judge, tmp_path):
+    script = script_of(Case.load(FOLDER / "tvm-split-to-sequence-of-one"), tvm_judge)
+    done = run_script(script, tmp_path)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "y0: sequence of float32 against float32" in done.stdout
+
+
 @needs("torch")
 @pytest.mark.slow
 def test_a_script_for_inductor_has_the_module_in_code(inductor_judge, tmp_path):

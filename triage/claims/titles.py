@@ -12,6 +12,7 @@ import onnx
 
 from corpus.case import Case
 from corpus.errors import UserError
+from corpus.onnx.types import dtype_name
 from corpus.values import Tensor, Value
 from oracles.naming import with_operators
 from oracles.numerics.compare import Tolerance, differing, shown
@@ -248,8 +249,14 @@ def _is_standard(node: onnx.NodeProto) -> bool:
     return bool(onnx.defs.has(node.op_type, node.domain))
 
 
+TYPE_ATTRIBUTES = frozenset(("to", "dtype", "output_dtype"))
+"""The attributes that name an element type by its number."""
+
+
 def _attribute(attribute: onnx.AttributeProto) -> str:
     value = onnx.helper.get_attribute_value(attribute)
+    if attribute.name in TYPE_ATTRIBUTES:
+        return dtype_name(value)
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
@@ -322,6 +329,8 @@ def pairs_of(expected: Value, actual: Value) -> list[tuple[Value, Value]]:
 
 def _pair(expected: Value, actual: Value, tolerance: Tolerance) -> tuple[str, str] | None:
     """Write two different results for a title; None if they are equal, or look equal."""
+    if isinstance(expected, list) and isinstance(actual, np.ndarray):
+        return "a sequence", "a tensor"
     if not isinstance(expected, np.ndarray) or not isinstance(actual, np.ndarray):
         return None
     if expected.dtype != actual.dtype:

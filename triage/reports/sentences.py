@@ -134,7 +134,7 @@ def expected(
 
 
 def _expected_values(expectation: Expectation, verdict: Verdict, tolerance: Tolerance, referee: str) -> str:
-    what = expectation.kind if expectation.kind in ("shape", "dtype") else "values"
+    what = {"shape": "shape", "dtype": "type"}.get(expectation.kind, "values")
     is_near = expectation.compares_floats and expectation.kind not in FAR
     within = f" (rtol={tolerance.rtol:g}, atol={tolerance.atol:g})" if is_near else ""
     right = expectation.right

@@ -171,15 +171,20 @@ def _text_of(module: str) -> str:
 
 
 def _expected(expectation: Expectation) -> list[tuple[str, str, str]]:
-    """The outputs to compare with where another package made them: (name, element type, expression)."""
+    """The outputs to compare with where another package made them: (name, element type, expression).
+
+    A sequence is several of them; where the failing run gives a tensor in its place, their type says so.
+    """
     passing = expectation.passing
     if passing is None or not passing.config.backend or expectation.outcome is not Outcome.MISMATCH:
         return []
     found = []
     for name, value in passing.outputs.items():
+        is_tensor = isinstance(expectation.failing.outputs.get(name), np.ndarray)
+        kind = "sequence of " if isinstance(value, list) and is_tensor else ""
         for tensor in _flat(value):
             element = dtype_name(element_type(tensor.dtype))
-            found.append((name, element, array_code(element, tensor, 8)))
+            found.append((name, kind + element, array_code(element, tensor, 8)))
     return found
 
 

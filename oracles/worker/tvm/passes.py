@@ -139,7 +139,9 @@ CONDITIONAL = (
     _pass("ConvertToDataflow", bars="loops", takes="plain"),
     _pass("SplitLayoutRewritePreproc", bars="loops"),
     _pass("CallTIRRewrite", needs="primfuncs unchecked plain", bars="groups", gives="allocations"),
-    _pass("VMShapeLower", needs="primfuncs scans unchecked plain", bars="groups", gives="lowered"),
+    _pass(
+        "VMShapeLower", needs="primfuncs scans unchecked plain", bars="groups allocations", gives="lowered"
+    ),
     _pass("backend.DispatchSortScan", gives="scans"),
     _pass("KillAfterLastUse", needs="unchecked plain"),
     _pass("AttachAttrLayoutFreeBuffers", needs="primfuncs"),
