@@ -42,7 +42,7 @@ from oracles.tir.state import Address, State
 Compiled: TypeAlias = Callable[[State], Any]
 """What gives an expression's value: a scalar, or a tuple of these for a vector."""
 
-LOW = frozenset({"bfloat16"})
+LOW = frozenset({"bfloat16", "float8_e4m3fn", "float8_e5m2"})
 """Types that TVM computes in a wider one, for longer or shorter: each operation of theirs is rough."""
 
 

@@ -43,9 +43,14 @@ Scalar: TypeAlias = Any
 Operation: TypeAlias = Callable[[Scalar, Scalar], Scalar]
 
 
+def is_eight_bits(dtype: str) -> bool:
+    """Whether it is a float of eight bits: TVM computes in a wider type, and rounds when it stores."""
+    return dtype.startswith("float8")
+
+
 @cache
-def rounding(dtype: str) -> Callable[[float], float]:
-    """The function that rounds to a floating-point type."""
+def rounding(dtype: str) -> Callable[[float], Scalar]:
+    """The function that rounds to a floating-point type; what eight bits do not hold is open."""
     name = element(dtype)
     if name == "float64":
         return float
@@ -56,8 +61,11 @@ def rounding(dtype: str) -> Callable[[float], float]:
     if kind is None:
         raise NotModelled(f"the type {name}")
     make = kind.type
+    most = float(ml_dtypes.finfo(kind).max) if is_eight_bits(name) else math.inf
 
-    def rounded(value: float) -> float:
+    def rounded(value: float) -> Scalar:
+        if abs(value) > most:
+            return UNDEFINED
         with np.errstate(all="ignore"):
             return float(make(value))
 
@@ -112,7 +120,7 @@ def _comparison(op: str, floats: bool) -> Operation:
 
 
 def _float_operation(op: str, dtype: str) -> Operation:
-    rounded = rounding(dtype)
+    rounded = rounding("float32" if is_eight_bits(dtype) else dtype)
     if op in ("min", "max"):
         choose = min if op == "min" else max
         return lambda a, b: choose(a, b) if a == a and b == b else UNDEFINED
@@ -127,8 +135,8 @@ def _float_operation(op: str, dtype: str) -> Operation:
     }
     if op not in plain:
         raise NotModelled(f"{op} of {dtype}")
-    compute = plain[op]
-    return lambda a, b: rounded(compute(a, b))
+    compute, whole = plain[op], rounding(dtype)
+    return lambda a, b: whole(compute(a, b))
 
 
 def _quotient(a: float, b: float) -> float:
@@ -208,7 +216,7 @@ def casting(before: str, after: str) -> Callable[[Scalar], Scalar]:
         return lambda value: value != 0
     if is_float(after):
         rounded = rounding(after)
-        return _to_eight_bits(after) if parts(after).bits == 8 else lambda value: rounded(_as_float(value))
+        return lambda value: rounded(_as_float(value))
     if not is_float(before):
         wrapped = wrapping(after)
         return lambda value: wrapped(int(value))
@@ -221,14 +229,6 @@ def casting(before: str, after: str) -> Callable[[Scalar], Scalar]:
         return whole if least <= whole <= most else UNDEFINED
 
     return to_integer
-
-
-def _to_eight_bits(dtype: str) -> Callable[[Scalar], Scalar]:
-    """The rounding to eight bits; what a number beyond the largest becomes is open."""
-    rounded, kind = rounding(dtype), numpy_dtype(dtype)
-    assert kind is not None
-    most = float(ml_dtypes.finfo(kind).max)
-    return lambda value: UNDEFINED if abs(float(value)) > most else rounded(float(value))
 
 
 def _as_float(value: float) -> float:

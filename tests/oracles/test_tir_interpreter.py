@@ -275,6 +275,14 @@ def test_what_a_step_of_rounding_makes_infinite_is_open(x):
     assert not of_expr(Call("atanh", (sine,), "float16"), x=np.array(x, "float16")).defined["out"][0]
 
 
+@pytest.mark.parametrize("expr", [lambda x: Call("exp10", (x,), x.dtype), lambda x: Binary("mul", x, x)])
+def test_what_eight_bits_do_not_hold_is_open_where_they_are_computed_with(expr):
+    found = of_expr(
+        Cast("float32", expr(Cast("float8_e4m3fn", Var("x", "float32")))), x=np.array(448, "float32")
+    )
+    assert not found.defined["out"][0]
+
+
 def test_an_axis_beyond_its_domain_defines_nothing():
     axis = Axis(Var("v"), Range(Const(0), Const(2)), "spatial", Var("i"))
     block = Block("b", (axis,), (), (), (Store("out", (Var("v"),), Const(1)),))

@@ -11,7 +11,7 @@ from corpus.formats import format_names
 from corpus.onnx.check import checker_complaint
 from oracles.backends import backends
 from oracles.naming import Signature
-from oracles.verdict import Config
+from oracles.verdict import Config, Phase, Run, Status
 from tests.helpers.failing import division_crash, model, verdict
 from triage.bugs.failures import (
     History,
@@ -39,6 +39,14 @@ from triage.views.rendering import template_of
 
 DEFINED = ("CONFIGS =", "def package_version(", "def run(config, path)")
 EVERY = sorted(projects().values(), key=lambda each: each.name)
+
+
+@pytest.mark.parametrize(
+    ("setting", "label"), [("executor", "relax:transform"), ("pipeline", "tir:transform")]
+)
+def test_tvms_labels_name_the_level_of_the_program(setting, label):
+    run = Run(Config("default", ((setting, "default"),)), Status.EXCEPTION, Phase.OPTIMISE)
+    assert project_of("tvm").labels(run, False) == ("needs-triage", label, "type:bug")
 
 
 def test_every_backend_that_runs_a_compiler_has_a_project():

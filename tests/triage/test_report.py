@@ -27,7 +27,7 @@ from triage.projects import project_of
 from triage.reports import sentences
 from triage.reports.checklist import sizes
 from triage.reports.draft import vary_empty_dims
-from triage.reports.issue import short_output
+from triage.reports.issue import referee_did, short_output
 from triage.reports.report import write_report
 from triage.repro.proving import SAYS, Proof, Proving
 from triage.views.graph_picture import DrawnGraph
@@ -446,6 +446,14 @@ def test_foreign_text_cannot_leave_its_place():
     assert as_code("a`b``c") == "```a`b``c```"
     assert as_cell("a|b\n<script>`") == "a\\|b &lt;script>'"
     assert as_comment("a\nimport os\r\x0b\u2028b") == "a import os   b"
+
+
+@pytest.mark.parametrize(
+    ("outputs", "said"), [({}, ""), ({"A": np.zeros(1)}, " It gives `A = float64[1] = [0.0]`.")]
+)
+def test_the_results_of_a_reference_are_told_where_there_are_any(outputs, said):
+    reference = Run(Config("interpreter"), Status.OK, Phase.EXECUTE, outputs=outputs)
+    assert referee_did(reference, "it") == said
 
 
 def test_a_picture_quotes_its_labels():

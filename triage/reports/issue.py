@@ -88,11 +88,16 @@ def _referee_did(draft: Draft) -> str:
     reference, expectation = draft.exhibit.reference, draft.expectation
     if reference is None or expectation.passing is not None or expectation.outcome is Outcome.MISMATCH:
         return ""
-    who = f"{draft.exhibit.witness.referee[0].upper()}{draft.exhibit.witness.referee[1:]}"
+    return referee_did(reference, draft.exhibit.witness.referee)
+
+
+def referee_did(reference: Run, referee: str) -> str:
+    """The sentence about a reference's run; empty where it is long, or there is nothing to tell."""
+    who = f"{referee[0].upper()}{referee[1:]}"
     if not reference.is_ok:
         return f" {who} raises {as_code(reference.error)}." if reference.error else ""
     values = ", ".join(f"{name} = {describe_value(value)}" for name, value in reference.outputs.items())
-    return f" {who} gives {as_code(values)}." if len(values) <= MOST_VALUES else ""
+    return f" {who} gives {as_code(values)}." if 0 < len(values) <= MOST_VALUES else ""
 
 
 def _program(draft: Draft) -> Program:

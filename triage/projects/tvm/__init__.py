@@ -18,11 +18,12 @@ def _words(config: Config) -> str:
 
 def _labels(run: Run, is_onnx: bool) -> tuple[str, ...]:
     """The labels that TVM's triage asks for: the frontend, and the failing part of the compiler."""
-    parts = {Phase.IMPORT: "frontend", Phase.OPTIMISE: "relax:transform", Phase.CODEGEN: "codegen:llvm"}
+    level = "relax" if run.config.get("executor") else "tir"
+    parts = {Phase.IMPORT: "frontend", Phase.OPTIMISE: f"{level}:transform", Phase.CODEGEN: "codegen:llvm"}
     return (
         "needs-triage",
         *(("frontend:onnx",) if is_onnx else ()),
-        parts.get(run.phase, "relax"),
+        parts.get(run.phase, level),
         "type:bug",
     )
 
