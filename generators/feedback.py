@@ -234,12 +234,10 @@ class FeedbackSchedule:
                 return
 
 
-SCHEDULED = "scheduled"
-"""The name of the mixture that does so."""
 FLOOR, MOST = 0.25, 6.0
-"""The least and the most of its usual share that an arm gets."""
+"""The least and the most of its usual share that a language gets."""
 PATIENCE = 96.0
-"""Tests after which an arm's own yield weighs as much as the mean of all."""
+"""Tests after which a language's own yield weighs as much as the mean of all."""
 LEAST = 0.1
 """The least share of blocks of a mixture that a language gets."""
 _COSTS = {
@@ -256,10 +254,9 @@ def arm(strategy: str, mode: str) -> str:
     return f"{strategy}{_BETWEEN}{mode}"
 
 
-def strategy_and_mode(name: str) -> tuple[str, str]:
-    """Split an arm's name into strategy and mode."""
-    strategy, _, mode = name.partition(_BETWEEN)
-    return strategy, mode
+def strategy_of(name: str) -> str:
+    """The strategy of an arm."""
+    return name.partition(_BETWEEN)[0]
 
 
 def earned(lesson: CoverageSnapshot) -> Mapping[str, float]:
@@ -274,11 +271,6 @@ def earned(lesson: CoverageSnapshot) -> Mapping[str, float]:
     return gains
 
 
-def shares(usual: Mapping[str, float], lesson: CoverageSnapshot) -> Mapping[str, float]:
-    """The share of each arm: its usual one, by what it has yielded for its cost beside the others."""
-    return _by_yield(usual, lesson.tried, earned(lesson))
-
-
 def shares_of_languages(
     beside: Mapping[str, Collection[str]], lesson: CoverageSnapshot
 ) -> Mapping[str, float]:
@@ -290,9 +282,9 @@ def shares_of_languages(
     usual = {"": 1.0, **dict.fromkeys(beside, 1.0)}
     tried, gains = dict.fromkeys(usual, 0.0), dict.fromkeys(usual, 0.0)
     for name, tests in lesson.tried.items():
-        tried[language.get(strategy_and_mode(name)[0], "")] += tests * _cost(name)
+        tried[language.get(strategy_of(name), "")] += tests * _cost(name)
     for name, gain in earned(lesson).items():
-        gains[language.get(strategy_and_mode(name)[0], "")] += gain
+        gains[language.get(strategy_of(name), "")] += gain
     found = _by_yield(usual, tried, gains)
     free = 1.0 - LEAST * len(found)
     return {name: LEAST + free * share / sum(found.values()) for name, share in found.items()}
@@ -313,4 +305,4 @@ def _by_yield(
 
 
 def _cost(name: str) -> float:
-    return _COSTS.get(strategy_and_mode(name)[0], _OTHER)
+    return _COSTS.get(strategy_of(name), _OTHER)

@@ -27,19 +27,16 @@ from corpus.processes import call_apart
 from generators.feedback import (
     BLOCK,
     NOTHING,
-    SCHEDULED,
     CoverageSnapshot,
     Shard,
     arm,
-    shares,
     shares_of_languages,
-    strategy_and_mode,
 )
 from generators.language.emit import Made, language_of
 from generators.language.profile import UNLIMITED, Budget, Counts
 from generators.language.values import RandomSource
 from generators.legality import ANYTHING, Legality, forms_of
-from generators.mutations.modes import MODE_SHARES, Mode, mode_of
+from generators.mutations.modes import Mode, mode_of
 from generators.pools import Bred
 from generators.sequences import long_sequences, sequences
 from generators.strategies import DEFAULT, find_strategy, find_taught
@@ -47,7 +44,6 @@ from generators.strategies.coverage import Seen
 from oracles.extras import provide
 
 MIXED = "mixed"
-_MIXTURES = (MIXED, SCHEDULED)
 MUTANTS = "relax_mutate"
 """The strategy whose programs come with long sequences of passes: a mutant is to mean the same after them."""
 
@@ -160,10 +156,6 @@ def _turn(plan: Plan, block: range, lesson: CoverageSnapshot) -> _Turn:
     usual = {**_SHARES, plan.dialect: _OWN} if plan.dialect else _SHARES
     strategy = draws.weighted(tuple(usual), tuple(usual.values()))
     size = draws.pick(_SIZES)
-    if plan.strategy == SCHEDULED:
-        found = _by_arm(plan, usual, lesson)
-        strategy, name = strategy_and_mode(draws.weighted(tuple(found), tuple(found.values())))
-        return _Turn(strategy, size, Mode(name))
     if plan.strategy == MIXED and not plan.dialect and has_solver():
         strategy = SOLVED if RandomSource(f"solved/{block.start}").chance(_OF_SOLVED) else strategy
     if plan.strategy == MIXED and plan.beside:
@@ -176,13 +168,6 @@ def _of_a_language(plan: Plan, usual: str, lesson: CoverageSnapshot, draws: Rand
     found = shares_of_languages(plan.beside, lesson)
     strategies = plan.beside.get(draws.weighted(tuple(found), tuple(found.values())), {usual: 1.0})
     return draws.weighted(tuple(strategies), tuple(strategies.values()))
-
-
-def _by_arm(plan: Plan, usual: Mapping[str, float], lesson: CoverageSnapshot) -> Mapping[str, float]:
-    """The share of each strategy with each mode, by what they found."""
-    modes = MODE_SHARES if plan.mode is Mode.MIXED else {plan.mode: 1.0}
-    arms = {arm(one, mode): share * part for one, share in usual.items() for mode, part in modes.items()}
-    return shares(arms, lesson)
 
 
 def provide_packages() -> None:
@@ -199,7 +184,7 @@ def has_solver() -> bool:
 def _programs(plan: Plan, turn: _Turn, block: range, lesson: CoverageSnapshot | None) -> Iterator[Made]:
     """The programs of one block's seeds; its first ones are made again wherever one starts within it."""
     nodes = plan.nodes or turn.size
-    is_guided = turn.strategy != _UNGUIDED or plan.strategy not in (MIXED, SCHEDULED)
+    is_guided = turn.strategy != _UNGUIDED or plan.strategy != MIXED
     taught = find_taught(turn.strategy) if is_guided and lesson is not None and plan.source is None else None
     if taught and lesson is not None:
         return taught(block, nodes, lesson, plan.budget)
@@ -211,7 +196,7 @@ def _allowed(
 ) -> tuple[Mode, str, Made]:
     """Make a program as `_in_turn` does, and again while the target lacks something that it holds."""
     found = _in_turn(plan, turn, seed, program)
-    is_mixture = plan.strategy in _MIXTURES
+    is_mixture = plan.strategy == MIXED
     for again in range(1, _ANEW + 1):
         if plan.legality.allows(found[2], refused):
             break
@@ -227,7 +212,7 @@ def _allowed(
 def _in_turn(plan: Plan, turn: _Turn, seed: int, program: Made) -> tuple[Mode, str, Made]:
     """The mode of a seed, the strategy of its program and that program: in a mixture perhaps a small one."""
     mode, draws, strategy = mode_of(turn.mode, seed), RandomSource(f"size/{seed}"), turn.strategy
-    is_mixture = plan.strategy in _MIXTURES and language_of(program.format).comes_small
+    is_mixture = plan.strategy == MIXED and language_of(program.format).comes_small
     if not is_mixture or mode is Mode.STRICT or not draws.chance(_SMALL):
         return mode, strategy, program
     strategy = plan.dialect if strategy == plan.dialect else "uniform"

@@ -11,24 +11,21 @@ import generators.fuzz as loop
 from corpus.case import Case
 from generators.feedback import (
     BLOCK,
-    FLOOR,
     LONGEST,
     MANY_REFUSALS,
     NOTHING,
-    SCHEDULED,
     CoverageSnapshot,
     FeedbackSchedule,
     blocks_before,
     bounded,
     earned,
     epoch_starts,
-    shares,
     together,
 )
 from generators.fuzz import Tester, fuzz, judge_cases, lesson_of
 from generators.mixture import Plan, make_tests
 from generators.mutations.modes import Mode
-from oracles.verdict import Outcome, Phase, Symptom, Verdict
+from oracles.verdict import Outcome, Phase, Verdict
 from tests.helpers.campaigns import Remembering
 
 GUIDED = Plan("coverage", Mode.STRICT, nodes=6)
@@ -123,48 +120,11 @@ def test_a_block_waits_for_what_it_draws_from():
     assert course.lesson(2) == CoverageSnapshot({"Relu": 1})
 
 
-USUAL = {"random|strict": 6.0, "uniform|strict": 1.0, "random|vulnerable": 1.0}
-
-
-def test_an_arm_that_finds_what_no_other_finds_gets_more_and_none_gets_nothing():
-    lesson = CoverageSnapshot(
-        tried={"random|strict": 900, "uniform|strict": 100, "random|vulnerable": 100},
-        found={"uniform|strict\ta": 3, "uniform|strict\tb": 1, "random|strict\tc": 9},
-    )
-    found = shares(USUAL, lesson)
-    assert found["uniform|strict"] > 1.5 * USUAL["uniform|strict"]
-    assert found["random|strict"] < USUAL["random|strict"]
-    assert found["random|vulnerable"] >= FLOOR * USUAL["random|vulnerable"]
-
-
 def test_a_symptom_that_all_arms_meet_earns_none_of_them_much():
     alone = CoverageSnapshot(found={"a|x\tone": 5})
     together = CoverageSnapshot(found={"a|x\tone": 5, "b|x\tone": 5})
     assert earned(alone) == {"a|x": 1.0}
     assert earned(together) == {"a|x": 0.5, "b|x": 0.5}
-
-
-def test_before_anything_is_found_every_arm_has_its_usual_share():
-    assert shares(USUAL, CoverageSnapshot(tried={"random|strict": 100})) == USUAL
-
-
-def test_a_scheduled_campaign_leans_to_what_finds_more_for_any_number_of_workers():
-    plan = Plan(SCHEDULED, nodes=3)
-
-    def work(seeds: range, seconds: float, lesson: CoverageSnapshot | None) -> list[loop.Tested]:
-        return list(judge_cases(make_tests(plan, seeds, lesson), hazardous, seconds))
-
-    def hazardous(case: Case, thorough: bool) -> Verdict:
-        is_bug = any(note.startswith("hazard") for note in case.notes) and int(case.case_id[:2], 16) < 128
-        symptom = Symptom(Outcome.CRASH, Phase.EXECUTE, "SIGSEGV", case.case_id[:1])
-        outcome = Outcome.CRASH if is_bug else Outcome.PASS
-        return Verdict(outcome, Phase.EXECUTE, "", symptom if is_bug else None)
-
-    found = list(fuzz([work], tests=60 * BLOCK, teacher=Remembering()))
-    late = [each.arm for each in found[30 * BLOCK :]]
-    assert sum("vulnerable" in name for name in late) > 0.15 * len(late), "one in ten without the scheduler"
-    again = list(fuzz([work] * 3, tests=60 * BLOCK, teacher=Remembering()))
-    assert [each.case_id for each in again] == [each.case_id for each in found]
 
 
 def test_an_operator_that_is_refused_again_and_again_counts_as_refused():

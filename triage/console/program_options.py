@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from generators.language.profile import Budget
     from generators.mixture import Plan
 
-MIXED, SCHEDULED = "mixed", "scheduled"
+MIXED = "mixed"
 
 
 class Mode(StrEnum):
@@ -58,9 +58,8 @@ class Growth:
             "--strategy",
             metavar="X",
             help="How graphs grow: random, aten, coverage, backward, functions, mutate, patterns, relax, "
-            "relax_mutate, relax_patterns, high_order, relax_high_order, smt, uniform; PATH.py:NAME, a "
-            "function of yours (with --trust); "
-            "mixed takes turns; scheduled gives more turns to what finds more.",
+            "relax_mutate, relax_patterns, high_order, relax_high_order, smt, tir, uniform; PATH.py:NAME, a "
+            "function of yours (with --trust); mixed takes turns.",
         ),
     ] = MIXED
     mode: Modes = Mode.MIXED
@@ -122,7 +121,7 @@ def plan_of(growth: Growth, trust: bool, bounds: Bounds = Bounds(), part: str = 
 
     mixture.provide_packages()
 
-    if growth.strategy not in (MIXED, SCHEDULED):
+    if growth.strategy != MIXED:
         find_strategy(growth.strategy, trust)
     shard = _shard_of(part) if part else None
     mode, budget = modes.Mode(growth.mode.value), bounds.budget
