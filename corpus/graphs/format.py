@@ -327,3 +327,51 @@ def _computed(operator: ast.operator, left: int, right: int) -> int:
         case ast.Mod():
             return left % right
     raise KeyError(type(operator).__name__)
+
+
+def with_static_dims(program: GraphProgram, arrays: Mapping[str, Value]) -> GraphProgram:
+    """The program whose symbolic dims are the sizes that they have with these inputs; itself without any."""
+    main = program.main
+    sizes = _sizes(main, arrays)
+    if not sizes:
+        return program
+    inputs = tuple(_sized(item, arrays.get(item.name), sizes) for item in main.inputs)
+    bindings = tuple(binding.mapped(partial(_with_sizes, sizes)) for binding in main.bindings)
+    return replace(program, main=replace(main, inputs=inputs, bindings=bindings))
+
+
+def _sizes(main: Graph, arrays: Mapping[str, Value]) -> dict[str, int]:
+    """Map the symbols that are dims of inputs, or passed as inputs, to their values."""
+    found: dict[str, int] = {}
+    for item in main.inputs:
+        array = arrays.get(item.name)
+        if not isinstance(array, np.ndarray):
+            continue
+        told = [
+            *zip(item.shape, array.shape, strict=False),
+            *zip(passed_dims(item), array.flat, strict=False),
+        ]
+        for dim, size in told:
+            if isinstance(dim, str):
+                found.setdefault(dim, int(size))
+    return found
+
+
+def _sized(item: Input, array: Value, sizes: dict[str, int]) -> Input:
+    declared = _with_sizes(sizes, item.declared)
+    shape = array.shape if isinstance(array, np.ndarray) else item.shape
+    return replace(item, shape=shape, declared=declared)
+
+
+def _with_sizes(sizes: dict[str, int], item: Json) -> Json:
+    """A list of dims in a shape or a type, computed."""
+    if tag_of(item) not in ("shape", "tensor", "shape_type"):
+        return item
+    return {tag_of(item): _sized_dim(sizes, item[tag_of(item)])}
+
+
+def _sized_dim(sizes: dict[str, int], item: Json) -> Json:
+    if isinstance(item, list):
+        return [_sized_dim(sizes, each) for each in item]
+    is_dim = isinstance(item, str) and symbols([(item,)]) and set(symbols([(item,)])) <= sizes.keys()
+    return evaluate(item, sizes) if is_dim else item

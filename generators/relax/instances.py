@@ -18,7 +18,7 @@ from generators.language.values import RandomSource
 from generators.relax.leaves import drawn
 from generators.relax.operator import Json, Tensor, Type, Within, concrete
 from generators.relax.programs import RelaxProgram, has_shape
-from generators.relax.watched import MOST_FLOAT, MOST_HALF, Unsound, Watched
+from generators.relax.watched import COMPARISONS, MOST_FLOAT, MOST_HALF, Unsound, Watched, is_close
 from oracles.worker.relax_reference.rule import NotKnown
 
 _SHARE = 0.6
@@ -30,6 +30,10 @@ _EXTENTS |= dict.fromkeys((23, 31, 32, 33, 63, 64, 65), 0.5)
 _MOST_FURTHER, _TRIES, _SHARED = 3, 5, 0.4
 """How many further sizes there are, how often one is drawn, and how often a static input serves all."""
 _MOST_ELEMENTS = 20_000
+_STEPS = {"relax.ceil": 0.0, "relax.floor": 0.0, "relax.trunc": 0.0, "relax.astype": 0.0, "relax.round": 0.5}
+"""Operators whose results jump, and where between two whole numbers."""
+_SLACK = {True: 2.0**-7, False: 1e-4}
+"""How near to a jump rounding may decide, of halves and of others: no noise is put into a function."""
 
 Feeds = Mapping[str, Array]
 
@@ -71,7 +75,7 @@ def _like(draws: RandomSource, given: Array, shape: tuple[int, ...]) -> Array:
 def _is_sound(made: RelaxProgram, feeds: Feeds) -> bool:
     """Whether every value is defined, not too large, and of the dims that its type says."""
     is_half = any(array.dtype == np.float16 for array in (*feeds.values(), *made.program.constants.values()))
-    run = _Typed(json.loads(made.program.to_bytes()), MOST_HALF if is_half else MOST_FLOAT, made.types)
+    run = _Typed(json.loads(made.program.to_bytes()), made.types, is_half=is_half)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", RuntimeWarning)  # numpy's, of a mean of nothing
@@ -82,11 +86,11 @@ def _is_sound(made: RelaxProgram, feeds: Feeds) -> bool:
 
 
 class _Typed(Watched):
-    """A run that is `Unsound` at a tensor of other dims than its type says, or of too many elements."""
+    """A run that is `Unsound` near a jump, and at a tensor of other dims than its type says, or too large."""
 
-    def __init__(self, document: Mapping[str, Any], most: float, types: Mapping[str, Type]) -> None:
-        super().__init__(document, most)
-        self.types = types
+    def __init__(self, document: Mapping[str, Any], types: Mapping[str, Type], *, is_half: bool) -> None:
+        super().__init__(document, MOST_HALF if is_half else MOST_FLOAT)
+        self.types, self.slack = types, _SLACK[is_half]
 
     def value(
         self,
@@ -104,6 +108,15 @@ class _Typed(Watched):
             raise Unsound(f"{found.size} elements")
         if isinstance(told, Tensor) and not has_shape(found, told.shape, sizes):
             raise Unsound(f"{name} is not {told}")
+        if op in COMPARISONS:
+            left, right = (self.argument(each, known, sizes) for each in args)
+        elif op in _STEPS:
+            left = self.argument(args[0], known, sizes)
+            right = np.rint(np.asarray(left) - _STEPS[op]) + _STEPS[op]
+        else:
+            return found
+        if is_close(left, right, self.slack):
+            raise Unsound("rounding decides")
         return found
 
 

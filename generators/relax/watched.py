@@ -94,7 +94,7 @@ _MOST_STEPS = 3000
 MOST_FLOAT, MOST_HALF, MOST_INTEGER = 1e5, 1e3, 1 << 20
 """Magnitudes beyond which a value is refused; of halves where a program holds any."""
 
-_COMPARISONS = frozenset(
+COMPARISONS = frozenset(
     f"relax.{name}" for name in ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
 )
 _CLOSE = 1e-4
@@ -150,7 +150,7 @@ class Watched(Evaluation):
         check(found, self.most)
         if op in _DIVISIONS and found.dtype.kind in "iu" and not np.all(self.argument(args[1], known, sizes)):
             raise Unsound("an integer is divided by zero")
-        if op in _COMPARISONS and is_close(*(self.argument(each, known, sizes) for each in args)):
+        if op in COMPARISONS and is_close(*(self.argument(each, known, sizes) for each in args)):
             raise Unsound("rounding decides a comparison")
         if op in _EXACT and is_narrow(found):
             given = [widened(self.argument(each, known, sizes)) for each in args]
@@ -181,12 +181,12 @@ def interpreted(function: Function) -> Callable[..., Any]:
     return call
 
 
-def is_close(left: Any, right: Any) -> bool:
+def is_close(left: Any, right: Any, slack: float = _CLOSE) -> bool:
     """Whether two floats, or elements of two tensors of floats, differ by no more than rounding."""
     if "f" not in (np.asarray(left).dtype.kind, np.asarray(right).dtype.kind):
         return False
     apart = np.abs(np.subtract(left, right))
-    most = _CLOSE * np.maximum(1.0, np.maximum(np.abs(left), np.abs(right)))
+    most = slack * np.maximum(1.0, np.maximum(np.abs(left), np.abs(right)))
     return bool(np.any((apart > 0) & (apart <= most)))
 
 

@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from corpus.graphs.format import with_static_dims
 from corpus.graphs.program import REF, Binding, GraphProgram, Json
 from corpus.values import Tensor, Value, is_float, widen
 from oracles.abilities import Opened, language_of
@@ -127,10 +128,11 @@ class GraphNoise(SampledNoise):
 
     def _sample(self, seed: int, steps: bool) -> Mapping[str, Value] | None:
         values = self.recording.values
+        program = with_static_dims(self.program, self._job.inputs)  # noise has the dims of values
         if seed in SNAPPING:
-            noisy = snapped_program(self.program, values, SNAPPING[seed])
+            noisy = snapped_program(program, values, SNAPPING[seed])
         else:
-            noisy = noisy_program(self.program, values, seed)
+            noisy = noisy_program(program, values, seed)
         run = self._rerun(replace(self._job, program=noisy.to_bytes()))[0]
         if run.is_ok:
             names = self.program.main.outputs

@@ -1,6 +1,7 @@
 """TVMScript of every kind: what is read of it runs as the script's own module does."""
 
 import base64
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -207,3 +208,21 @@ def test_a_local_function_reduces_to_itself(top_relax_judge, opener, tmp_path):
         pytest.skip("the installed TVM does not show the failure")
     done = reduce_case(case, tmp_path / "out", Options(target=Target("tvm")))
     assert done.case.measure.ops == ("function",)
+
+
+def test_noise_reaches_a_program_of_symbolic_dims(relax_judge):
+    """Half floats near -3, whose rounding up is anybody's."""
+    document = {
+        **{"format": "relax", "version": 1, "constants": {}, "functions": {}, "opaque": {}},
+        "facts": {"main": "main"},
+        "main": {
+            "inputs": [["x", "float16", ["n"]]],
+            "outputs": ["y"],
+            "facts": {"pure": True},
+            "bindings": [["y", "relax.exp", [{"ref": "x"}], {}]],
+        },
+    }
+    case = Case("relax", json.dumps(document).encode(), {"x": np.float16([1, 2, 3])}, target=Target("tvm"))
+    context = relax_judge.open(case)
+    (context.plain,) = relax_judge.runs(case, relax_judge.configs[:1])
+    assert any(True for _ in context.noise.samples())

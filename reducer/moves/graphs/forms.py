@@ -5,8 +5,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
-from corpus.graphs.format import evaluate, passed_dims, plain_names, renamed, symbols
-from corpus.graphs.program import Binding, GraphProgram, Input, Json, tag_of
+from corpus.graphs.format import plain_names, renamed, with_static_dims
+from corpus.graphs.program import Binding, GraphProgram, tag_of
 from corpus.onnx.types import DTYPES
 from corpus.values import Tensor
 from reducer.move import Hints, Move, Search, one_by_one, smaller_by
@@ -44,36 +44,8 @@ def static_dims(subject: GraphSubject, hints: Hints) -> Search:
 
 
 def _with_static_dims(subject: GraphSubject) -> GraphSubject | None:
-    main = subject.program.main
-    sizes = _sizes(subject)
-    if not sizes:
-        return None
-    arrays = {item.name: subject.array(item.name) for item in main.inputs}
-    inputs = tuple(_sized(item, arrays[item.name], sizes) for item in main.inputs)
-    bindings = tuple(binding.mapped(partial(_with_sizes, sizes)) for binding in main.bindings)
-    return _valid(subject, replace(subject.program, main=replace(main, inputs=inputs, bindings=bindings)))
-
-
-def _sized(item: Input, array: Tensor | None, sizes: dict[str, int]) -> Input:
-    declared = _with_sizes(sizes, item.declared)
-    return replace(item, shape=array.shape if array is not None else item.shape, declared=declared)
-
-
-def _sizes(subject: GraphSubject) -> dict[str, int]:
-    """Map the symbols that are dims of inputs, or passed as inputs, to their values."""
-    found: dict[str, int] = {}
-    for item in subject.program.main.inputs:
-        array = subject.array(item.name)
-        if array is None:
-            continue
-        told = [
-            *zip(item.shape, array.shape, strict=False),
-            *zip(passed_dims(item), array.flat, strict=False),
-        ]
-        for dim, size_here in told:
-            if isinstance(dim, str):
-                found.setdefault(dim, int(size_here))
-    return found
+    static = with_static_dims(subject.program, subject.inputs)
+    return _valid(subject, static) if static != subject.program else None
 
 
 def plain_types(subject: GraphSubject, hints: Hints) -> Search:
@@ -90,20 +62,6 @@ def _declared_plain(name: str, subject: GraphSubject) -> GraphSubject | None:
     main = subject.program.main
     inputs = tuple(replace(item, declared=None) if item.name == name else item for item in main.inputs)
     return _valid(subject, replace(subject.program, main=replace(main, inputs=inputs)))
-
-
-def _with_sizes(sizes: dict[str, int], item: Json) -> Json:
-    """A list of dims in a shape or a type, computed."""
-    if tag_of(item) not in ("shape", "tensor", "shape_type"):
-        return item
-    return {tag_of(item): _computed(sizes, item[tag_of(item)])}
-
-
-def _computed(sizes: dict[str, int], item: Json) -> Json:
-    if isinstance(item, list):
-        return [_computed(sizes, each) for each in item]
-    is_dim = isinstance(item, str) and symbols([(item,)]) and set(symbols([(item,)])) <= sizes.keys()
-    return evaluate(item, sizes) if is_dim else item
 
 
 WHOLE = ("attrs", "attributes")
