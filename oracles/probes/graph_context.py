@@ -89,6 +89,11 @@ class GraphNoise(SampledNoise):
         """The un-optimised run with every binding."""
         return record_graph(self.program, self._job, self._rerun)
 
+    @cached_property
+    def _static(self) -> GraphProgram:
+        """The program of static dims: noise has those of the values."""
+        return with_static_dims(self.program, self._job.inputs)
+
     @property
     def quantises(self) -> bool:
         """No operator rounds its input to steps."""
@@ -128,11 +133,10 @@ class GraphNoise(SampledNoise):
 
     def _sample(self, seed: int, steps: bool) -> Mapping[str, Value] | None:
         values = self.recording.values
-        program = with_static_dims(self.program, self._job.inputs)  # noise has the dims of values
         if seed in SNAPPING:
-            noisy = snapped_program(program, values, SNAPPING[seed])
+            noisy = snapped_program(self._static, values, SNAPPING[seed])
         else:
-            noisy = noisy_program(program, values, seed)
+            noisy = noisy_program(self._static, values, seed)
         run = self._rerun(replace(self._job, program=noisy.to_bytes()))[0]
         if run.is_ok:
             names = self.program.main.outputs

@@ -13,14 +13,14 @@ from corpus.case import Case
 from oracles.abilities import language_of
 from oracles.numerics.compare import Tolerance, compare_outputs
 from oracles.sandbox.executor import Executor
-from oracles.verdict import Config, Mark, Outcome, Phase, Run, Status, Verdict
+from oracles.verdict import MISUSE, Config, Mark, Outcome, Phase, Run, Status, Verdict
 
 POISONS = (0x3E, 0xC2)
 """As floats 0.186 and -48.5; as integers far beyond any shape."""
 
 UNINITIALISED = "reads uninitialised memory"
 
-_TOLD = re.compile(r"^memory: (.+)$", re.MULTILINE)
+_TOLD = re.compile(rf"^{MISUSE}(.+)$", re.MULTILINE)
 
 
 def misuse(
@@ -69,7 +69,7 @@ def with_misuse(executor: Executor, case: Case, verdict: Verdict) -> Verdict:
     words = next(filter(None, (misuse(executor, case, way, start) for way in ways)), "")
     if not words:
         return verdict
-    note = f"memory: {words}"
+    note = f"{MISUSE}{words}"
     return replace(verdict, notes=(*verdict.notes, note), marks={**verdict.marks, Mark.MEMORY: note})
 
 

@@ -22,7 +22,18 @@ from oracles.probes.memory import guarded_from, misuse
 from oracles.probes.tir_context import interpretation_of
 from oracles.sandbox.sandbox import Job
 from oracles.sandbox.scratch import Scratch
-from oracles.verdict import Config, Mark, Outcome, Phase, Run, Status, Symptom, Verdict, kind_of_misuse
+from oracles.verdict import (
+    MISUSE,
+    Config,
+    Mark,
+    Outcome,
+    Phase,
+    Run,
+    Status,
+    Symptom,
+    Verdict,
+    kind_of_misuse,
+)
 from reducer.engine.journal import Answer, RunEvidence
 from reducer.pass_sets import core_at, puts_in_alike
 from reducer.subject.base import Subject
@@ -398,7 +409,7 @@ class SameMisuse:
             is_same = kind_of_misuse(words) == kind
             if is_same and self.baseline is not None:
                 is_same = not misuse(judge.executor, case, self.baseline, start, kind)
-        return Answer(is_same, f"memory: {words}" if words else "")
+        return Answer(is_same, f"{MISUSE}{words}" if words else "")
 
 
 def by_turns(verdict: Verdict | None, rate: float) -> Verdict | None:

@@ -109,9 +109,8 @@ class Expectation:
 
     def to_show(self, passes: tuple[str, ...]) -> ClaimedRun:
         """What a script shows of a case that runs these passes itself."""
-        failing = self.failing
-        misuse = self.misuse
-        return ClaimedRun(failing.config, self.own, passes, self.compares_floats, failing.phase, misuse)
+        compares, phase = self.compares_floats, self.failing.phase
+        return ClaimedRun(self.failing.config, self.own, passes, compares, phase, self.misuse)
 
     @property
     def compares_floats(self) -> bool:

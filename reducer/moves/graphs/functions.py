@@ -47,9 +47,14 @@ def _alone(name: str, place: int, subject: GraphSubject) -> GraphSubject | None:
     kept = [redirect(each, instead) for each in program.main.bindings if each.name not in instead]
     outputs = tuple(instead.get(each, each) for each in program.main.outputs)
     main = replace(program.main, bindings=tuple(kept), outputs=outputs)
+    functions = {**program.functions, name: _giving(graph, graph.outputs[place])}
+    return _valid(subject, replace(program, main=main, functions=functions))
+
+
+def _giving(graph: Graph, result: str) -> Graph:
+    """The function with one result, which its declared type does not say."""
     facts = {key: item for key, item in graph.facts.items() if key not in ("returns", "tuple")}
-    shorter = replace(graph, outputs=(graph.outputs[place],), facts=facts)
-    return _valid(subject, replace(program, main=main, functions={**program.functions, name: shorter}))
+    return replace(graph, outputs=(result,), facts=facts)
 
 
 def _parameters(program: GraphProgram) -> Iterator[Change]:
@@ -110,9 +115,8 @@ def _returning(name: str, result: str, subject: GraphSubject) -> GraphSubject | 
         if binding.name in needed:
             needed.update(binding.reads)
             kept.insert(0, binding)
-    facts = {key: item for key, item in graph.facts.items() if key not in ("returns", "tuple")}
-    shorter = replace(graph, bindings=tuple(kept), outputs=(result,), facts=facts)
-    functions = {**subject.program.functions, name: shorter}
+    shorter = replace(graph, bindings=tuple(kept))
+    functions = {**subject.program.functions, name: _giving(shorter, result)}
     return _valid(subject, replace(subject.program, functions=functions))
 
 
