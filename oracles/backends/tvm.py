@@ -125,7 +125,7 @@ def _run(
     import tvm
     from tvm import relax
 
-    from oracles.worker import rounds
+    from oracles.worker import called
     from oracles.worker.tvm.watch import apply_passes
 
     module, main, taken, names = loaded
@@ -145,10 +145,11 @@ def _run(
         return {}
     enter("execute")
     machine = relax.VirtualMachine(executable, device, "naive" if settings.get("guarded") else None)
-    feeds = [_to_tvm(inputs[name], kind, device) for name, kind in taken]
-    for _ in rounds(settings, enter):
-        machine[main](*feeds)
-    found = machine[main](*feeds)
+
+    def prepare(given: dict[str, Any]) -> list[Any]:
+        return [_to_tvm(given[name], kind, device) for name, kind in taken]
+
+    found = called(lambda feeds: machine[main](*feeds), inputs, settings, enter, prepare)
     values = list(found) if len(names) > 1 or isinstance(found, packed) else [found]
     return {name: _from_tvm(values[names.index(name)]) for name in (names if outputs is None else outputs)}
 
@@ -380,6 +381,7 @@ def backend() -> Backend:
         tags,
         baseline="ort",  # what is wrong in TVM's least optimised way is wrong in all of them
         forks=True,
+        calls_again=frozenset({"onnx"}),
         written_as=("script", "json"),
         tells_operators=True,
         checked_by="well-formed",
