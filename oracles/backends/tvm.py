@@ -362,23 +362,15 @@ REACHED = "reached operator "
 def backend() -> Backend:
     """Describe this backend."""
     from oracles.abilities import Backend, Graphs
-    from oracles.optimisers.tvm_log import (
-        DISABLING,
-        classify,
-        configs,
-        configs_of_relax,
-        configs_of_tir,
-        sequences,
-        tags,
-    )
+    from oracles.optimisers import tvm_log
 
     return Backend(
         NAME,
         PACKAGE,
         __file__,
-        configs,
-        classify,
-        tags,
+        tvm_log.configs,
+        tvm_log.classify,
+        tvm_log.tags,
         baseline="ort",  # what is wrong in TVM's least optimised way is wrong in all of them
         forks=True,
         calls_again=frozenset({"onnx"}),
@@ -387,16 +379,16 @@ def backend() -> Backend:
         checked_by="well-formed",
         typed_by="types",
         libraries=LIBRARIES,
-        passes=DISABLING,
-        sequences=sequences(),
+        passes=tvm_log.DISABLING,
+        sequences=tvm_log.sequences(),
         graphs=(
             Graphs(
                 ("relax",),
                 opens=("relax",),
-                configs=configs_of_relax,
+                configs=tvm_log.configs_of_relax,
                 referee="golden",
                 asked="golden,passes",
             ),
-            Graphs(("tir",), configs=configs_of_tir, asked="golden,passes"),
+            Graphs(("tir",), configs=tvm_log.configs_of_tir, asked="golden,passes"),
         ),
     )
