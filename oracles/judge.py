@@ -161,7 +161,8 @@ class Judge:
             return _run_once(self.backend)
         try:
             with allowed(self.limits.check_seconds):
-                opened = Opened(case)
+                opened = Opened(self._fitting(case))
+                case = opened.case
                 if only is not None and only.asked_by:
                     return self._verdict_of_way(opened, only, fresh)
                 if self.target.get(FACTOR) and (plain := self._plain(case)).is_ok:
@@ -169,6 +170,16 @@ class Judge:
                 return self._compared(opened, fresh, only, baseline)
         except OutOfTime as error:
             return _out_of_time(self.limits, error.runs)
+
+    def _fitting(self, case: Case) -> Case:
+        """The case without earlier runs that another framework's baseline refuses.
+
+        A target that does not look at sizes may then read and write where it should not.
+        """
+        if not case.earlier or not self.configs[0].backend:
+            return case
+        refused = self._plain(case).refused
+        return case.with_earlier([sizes for at, sizes in enumerate(case.earlier) if at not in refused])
 
     def _compared(self, opened: Opened, fresh: bool, only: Config | None, baseline: Run | None) -> Verdict:
         """The verdict of one round of runs after the other, until one fails."""

@@ -45,23 +45,6 @@ def undefined(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | 
     return Verdict(Outcome.INVALID, failed.phase, f"the program is undefined: {reason}", symptom, runs)
 
 
-def unfit(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
-    """An earlier run whose sizes another framework's baseline refuses: what fails after it is no bug.
-
-    A target that checks no sizes may then read and write where it should not.
-    """
-    refused = next(iter(runs[0].refused.values()), None)
-    if refused is None or not runs[0].config.backend or _agree(runs, context):
-        return None
-    symptom = symptom_of_run(Outcome.INVALID, refused, context.names)
-    title = f"the sizes of an earlier run do not fit: {_first_line(refused.message)}"
-    return Verdict(Outcome.INVALID, refused.phase, title, symptom, runs)
-
-
-def _agree(runs: tuple[Run, ...], context: Context) -> bool:
-    return all(run.is_ok for run in runs) and not any(_differs(runs[0], run, context) for run in runs[1:])
-
-
 def crash(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
     """The process died of a signal, whatever the model was."""
     crashed = next((run for run in own(runs) if run.status is Status.CRASH), None)
@@ -363,7 +346,6 @@ def _first_line(text: str) -> str:
 
 
 RULES = (
-    Rule(3, unfit),
     Rule(5, undefined),
     Rule(10, crash),
     Rule(20, hang),

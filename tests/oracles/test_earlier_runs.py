@@ -15,13 +15,12 @@ from corpus.load import open_case
 from corpus.target import Target
 from generators.mixture import Plan, make_cases
 from oracles.judge import Judge
-from oracles.rules.failures import unfit
 from oracles.verdict import Config, Outcome, Phase, Run, Status
 from oracles.worker import resized
 from reducer.api import reduce_case
 from reducer.course import Options
 from reducer.subject.onnx.subject import OnnxSubject
-from tests.helpers.commands import crux
+from tests.helpers.commands import crux, needs
 from tests.helpers.models import case_of
 from tests.helpers.planting import stale_environment
 from tests.reducer.driving import drive, find_move, subject_of
@@ -111,16 +110,12 @@ def test_sizes_that_only_one_way_refuses_are():
     assert run.held_to(run) is run
 
 
-def test_what_fails_after_sizes_that_another_frameworks_baseline_refuses_is_no_bug(judge):
-    refused = Run(Config("ort none", backend="ort"), Status.EXCEPTION, Phase.EXECUTE, message="does not fit")
-    baseline = replace(refused, status=Status.OK, message="", refused={0: refused})
-    crashed = Run(Config("default"), Status.CRASH, Phase.EXECUTE)
-    context = judge.open(RESHAPED)
-    verdict = unfit(RESHAPED, (baseline, crashed), context)
-    assert verdict is not None
-    assert (verdict.outcome, "does not fit" in verdict.title) == (Outcome.INVALID, True)
-    assert unfit(RESHAPED, (replace(baseline, refused={}), crashed), context) is None
-    assert unfit(RESHAPED, (replace(baseline, config=Config("none")), crashed), context) is None
+@needs("tvm")
+def test_sizes_that_another_frameworks_baseline_refuses_are_left_out():
+    with Judge(Target("tvm")) as found:
+        verdict = found.verdict(RESHAPED.with_earlier([{"rows": 5}, {"rows": 12}]))
+    assert verdict.outcome is Outcome.PASS
+    assert not any(run.refused for run in verdict.runs)
 
 
 def test_a_target_that_runs_a_program_once_says_so():
