@@ -158,7 +158,7 @@ class Judge:
         that takes more CPU time than a whole check may is undecided.
         """
         if case.earlier and case.format not in self.backend.calls_again:
-            return _run_once(self.backend)
+            return _not_repeated(f"{self.backend.name} runs such a program once")
         try:
             with allowed(self.limits.check_seconds):
                 opened = Opened(self._fitting(case))
@@ -321,6 +321,8 @@ class Judge:
     def _second_take(
         self, opened: Opened, context: Context, first: tuple[Run, ...], fresh: bool, is_patient: bool
     ) -> Verdict:
+        if opened.case.earlier and context.is_random:
+            return _not_repeated("the program draws other random numbers in each run")
         runs, executor = first, self.executor
         repaired = context.job.program is not opened.case.program
         context.earlier = () if repaired else first[:1]
@@ -365,11 +367,10 @@ def _set_aside(runs: tuple[Run, ...]) -> Verdict:
     return Verdict(Outcome.INVALID, refused.phase, f"refused: {refused.message[:200]}", symptom, runs)
 
 
-def _run_once(backend: Backend) -> Verdict:
-    """Unsupported: the backend runs what it compiles once."""
+def _not_repeated(why: str) -> Verdict:
+    """Unsupported: no run may come before the one that counts."""
     symptom = Symptom(Outcome.UNSUPPORTED, Phase.EXECUTE, EARLIER)
-    title = f"not supported: {backend.name} runs such a program once, so that there are no earlier runs"
-    return Verdict(Outcome.UNSUPPORTED, Phase.EXECUTE, title, symptom)
+    return Verdict(Outcome.UNSUPPORTED, Phase.EXECUTE, f"not supported: earlier runs, as {why}", symptom)
 
 
 def _out_of_time(limits: Limits, runs: tuple[Run, ...]) -> Verdict:

@@ -125,6 +125,13 @@ def test_a_target_that_runs_a_program_once_says_so():
     assert "reference runs such a program once" in verdict.title
 
 
+def test_a_program_that_draws_other_random_numbers_in_each_run_has_no_earlier_ones(judge):
+    graph = "g (float[n] x) => (y) <float r = {0.5}, bool t = {1}> { y = Dropout <seed = 7> (x, r, t) }"
+    verdict = judge.verdict(case_of(graph, x=np.ones(40, np.float32)).with_earlier([{"n": 9}]))
+    assert verdict.outcome is Outcome.UNSUPPORTED
+    assert "random numbers" in verdict.title
+
+
 def test_programs_with_symbolic_dims_get_earlier_runs_where_the_target_makes_them():
     plan = Plan("random", nodes=4, passes_of="ort")
     cases = list(make_cases(plan, range(96)))
