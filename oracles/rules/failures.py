@@ -13,6 +13,7 @@ from oracles.naming import signal_name, symptom_of_run
 from oracles.numerics.compare import compare_outputs
 from oracles.numerics.input_noise import contradiction, keeps_to
 from oracles.probes.context import Context, evidence, own, side_of
+from oracles.probes.earlier_runs import is_refusal
 from oracles.probes.wrong_side import UN_OPTIMISED
 from oracles.rules import Rule
 from oracles.text.failure_text import wordless_site
@@ -155,9 +156,7 @@ def _is_due(baseline: Run, context: Context) -> bool:
 
     Then the optimiser has only removed what looks at them.
     """
-    referee = context.referee
-    refused = baseline.phase is Phase.EXECUTE and referee.status is Status.EXCEPTION
-    return refused and find_backend("reference").classify(referee) != "unsupported"
+    return baseline.phase is Phase.EXECUTE and is_refusal(context.referee)
 
 
 def _raised(run: Run, side: str, runs: tuple[Run, ...], context: Context) -> Verdict:
