@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 NAME = "golden"
 PACKAGE = "numpy"
+LEFT_OPEN = "LeftOpen"
+"""The exception whose message says what the program leaves open."""
 
 # In the worker
 
@@ -100,7 +102,9 @@ def configs(target: Target) -> tuple[Config, ...]:
 
 def classify(run: Run) -> str:
     """The rules leave out operators and forms, and say so."""
-    return "unsupported" if not run.is_ok and run.error in ("NotKnown", "NotImplementedError") else ""
+    return (
+        "unsupported" if not run.is_ok and run.error in ("NotKnown", LEFT_OPEN, "NotImplementedError") else ""
+    )
 
 
 def backend() -> Backend:

@@ -18,6 +18,7 @@ from corpus.graphs.format import with_static_dims
 from corpus.graphs.program import REF, Binding, GraphProgram, Json
 from corpus.values import Tensor, Value, is_float, widen
 from oracles.abilities import Opened, language_of
+from oracles.backends.golden import LEFT_OPEN
 from oracles.naming import names_of_graph
 from oracles.numerics.compare import Tolerance
 from oracles.numerics.floor_quotients import FloorQuotient, floor_quotient
@@ -298,10 +299,24 @@ class GraphContext(Context):
         """The program in float64 by its own framework; None if it cannot be had."""
         return next(self._truths(), None)
 
+    @cached_property
+    def undefined(self) -> str:
+        """What the program leaves open, in a function that it calls too, by the reference of its language."""
+        return self._left_open_by_reference(self.job)
+
     def left_open(self, output: str) -> str:
         """Say why the program leaves this output open; empty if it does not."""
         wanted = self.noise.ancestors(output)
-        return left_open_by_graph(self.program, wanted, self.noise.recording.values)
+        if found := left_open_by_graph(self.program, wanted, self.noise.recording.values):
+            return found
+        bindings = tuple(each for each in self.program.main.bindings if each.name in wanted)
+        main = replace(self.program.main, bindings=bindings, outputs=(output,))
+        alone = replace(self.program, main=main).to_bytes()
+        return self._left_open_by_reference(replace(self.job, program=alone, outputs=(output,)))
+
+    def _left_open_by_reference(self, job: Job) -> str:
+        run = self._in_double(job)
+        return run.message if run is not None and run.error == LEFT_OPEN else ""
 
     @cached_property
     def floor_quotients(self) -> tuple[FloorQuotient, ...]:
@@ -327,7 +342,11 @@ class GraphContext(Context):
     def ask_referee(self, job: Job) -> Run:
         """The program in float64; a run that is well if the backend cannot do that."""
         well_formed = Run(Config("well-formed"), Status.OK, Phase.EXECUTE)
+        run = self._in_double(job)
+        return well_formed if run is None or self.classify(run) == "unsupported" else run
+
+    def _in_double(self, job: Job) -> Run | None:
+        """A run in float64; None if the backend cannot do that."""
         if self._double is None:
-            return well_formed
-        run = self.executor.run(replace(job, configs=(self._double,)))[0]
-        return well_formed if self.classify(run) == "unsupported" else run
+            return None
+        return self.executor.run(replace(job, configs=(self._double,)))[0]

@@ -13,6 +13,7 @@ from oracles.naming import signal_name, symptom_of_run
 from oracles.numerics.compare import compare_outputs
 from oracles.numerics.input_noise import contradiction, keeps_to
 from oracles.probes.context import Context, evidence, own, side_of
+from oracles.probes.earlier_runs import is_refusal
 from oracles.probes.wrong_side import UN_OPTIMISED
 from oracles.rules import Rule
 from oracles.text.failure_text import wordless_site
@@ -155,9 +156,7 @@ def _is_due(baseline: Run, context: Context) -> bool:
 
     Then the optimiser has only removed what looks at them.
     """
-    referee = context.referee
-    refused = baseline.phase is Phase.EXECUTE and referee.status is Status.EXCEPTION
-    return refused and find_backend("reference").classify(referee) != "unsupported"
+    return baseline.phase is Phase.EXECUTE and is_refusal(context.referee)
 
 
 def _raised(run: Run, side: str, runs: tuple[Run, ...], context: Context) -> Verdict:
@@ -225,7 +224,7 @@ def refusal_due(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict 
 
 
 def contradicted(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
-    """Inputs that give one symbolic dim of the model two sizes; what fails of them is no bug."""
+    """Dims that do not go together, in inputs or operands; what fails of them is no bug."""
     words = context.contradiction
     if not words:
         return None
@@ -235,7 +234,7 @@ def contradicted(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict
     if failing is None:
         return None
     symptom = symptom_of_run(Outcome.INVALID, failing, context.names)
-    title = f"the inputs contradict each other: {words} (a matter for whoever made the inputs)"
+    title = f"dims do not go together: {words} (a matter for whoever made the program or its inputs)"
     return Verdict(Outcome.INVALID, failing.phase, title, symptom, runs)
 
 

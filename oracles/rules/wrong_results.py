@@ -48,6 +48,9 @@ def nondeterminism(case: Case, runs: tuple[Run, ...], context: Context) -> Verdi
     for again in context.repeats:
         difference = compare_outputs(baseline.outputs, again.outputs, context.tolerance)
         if again.is_ok and difference is not None:
+            if reason := context.left_open(difference.output):
+                context.noise.notes.add(f"left open: {reason}")
+                return None
             symptom = symptom_of_difference("nondeterministic", "un-optimised")
             title = f"another result on every run: {difference} ({baseline.config.label})"
             wrong = WrongResult(difference.output, "un-optimised", "nondeterministic", difference.magnitude)

@@ -226,3 +226,37 @@ def test_noise_reaches_a_program_of_symbolic_dims(relax_judge):
     context = relax_judge.open(case)
     (context.plain,) = relax_judge.runs(case, relax_judge.configs[:1])
     assert any(True for _ in context.noise.samples())
+
+
+def test_an_index_outside_in_a_called_function_leaves_open_what_hangs_on_it(relax_judge):
+    """TVM's gather_nd looks at no bounds: it may give anything there, and die."""
+    gather = [
+        "g",
+        "relax.gather_nd",
+        [{"ref": "t"}, {"ref": "i"}],
+        {"attributes": ["GatherNDAttrs", {"batch_dims": 0}]},
+    ]
+    picked = {"inputs": [["i", "int64", [1]]], "outputs": ["g"], "bindings": [gather]}
+    main = {
+        "inputs": [["at", "int64", [1]], ["x", "float32", [2]]],
+        "outputs": ["y", "z"],
+        "bindings": [
+            ["y", "call", [{"function": "picked"}, {"ref": "at"}], {}],
+            ["z", "relax.exp", [{"ref": "x"}], {}],
+        ],
+    }
+    table = np.arange(3, dtype="float32")
+    program = GraphProgram(
+        "relax",
+        graph_of_json(main),
+        {"t": table},
+        {"picked": graph_of_json(picked)},
+        {},
+        {"main": "main"},
+    ).to_bytes()
+    for index, reason in ((2, ""), (5, "an index out of bounds")):
+        inputs = {"at": np.int64([index]), "x": np.float32([1, 2])}
+        case = Case("relax", program, inputs, target=Target("tvm"))
+        context = relax_judge.open(case)
+        (context.plain,) = relax_judge.runs(case, relax_judge.configs[:1])
+        assert (context.undefined, context.left_open("y"), context.left_open("z")) == (reason, reason, "")

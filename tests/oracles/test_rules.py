@@ -27,7 +27,7 @@ from oracles.rules import find_rules
 from oracles.rules.failures import is_due_to_refuse
 from oracles.rules.wrong_results import has_functions
 from oracles.sandbox.sandbox import Job
-from oracles.verdict import AGREEMENT, REFUSAL, SURVIVAL, Config, Outcome, Phase, Run, Status, Verdict
+from oracles.verdict import AGREEMENT, REFUSAL, SURVIVAL, Config, Notes, Outcome, Phase, Run, Status, Verdict
 from reducer.api import reduce_case
 from reducer.course import Options
 from tests.helpers.failing import ORT, on_ort
@@ -40,6 +40,9 @@ class Quiet:
 
     recording = Recording({}, None, True)
     types: Mapping[str, onnx.TypeProto.Tensor] = MappingProxyType({})
+
+    def __init__(self) -> None:
+        self.notes = Notes()
 
     def ancestors(self, name: str) -> set[str]:
         return {name}
@@ -65,6 +68,9 @@ class Facts:
         self.referee = Run(Config("reference"), referee, Phase.EXECUTE)
 
     def excuse(self, run: Run) -> str:
+        return self.undefined
+
+    def left_open(self, output: str) -> str:
         return self.undefined
 
     def declared(self, name: str) -> None:
@@ -144,6 +150,9 @@ def test_another_result_on_every_run_is_a_mismatch_of_the_baseline():
     facts.repeats = (one, other)  # type: ignore[assignment]
     verdict = decide((one, one), facts)
     assert (verdict.symptom.kind, verdict.symptom.site) == ("nondeterministic", "un-optimised")
+    facts.undefined = "an index out of bounds"
+    assert decide((one, one), facts) is None
+    facts.undefined = ""
     facts.is_random = True
     assert decide((one, one), facts) is None
 

@@ -58,6 +58,8 @@ MOST_KEPT = 8
 """How many reports reducing leaves time for, at most."""
 SHORTEST_STRETCH, LONGEST_STRETCH = 4.0, 30.0
 LONGEST_REDUCTION_SHARE = 0.25
+FAIR_SHARES, LEAST_REDUCTION = 3, 30.0
+"""Of the time that is left, the equal shares a reduction may take while others wait; its least seconds."""
 REDUCING, FIRSTS, REPORTING = "reducing", "first of a symptom", "reporting"
 
 
@@ -292,8 +294,9 @@ class Hunt:
 
     def _reduce(self, front: TargetCampaign, failure: Failure) -> int:
         """Reduce a failure; how many new bugs that made."""
+        fair = FAIR_SHARES * self.left / (1 + front.firsts())
         longest = max(self.limits.span * LONGEST_REDUCTION_SHARE, 10.0)
-        minutes = min(self.left - REPORT_SECONDS, longest) / 60
+        minutes = min(self.left - REPORT_SECONDS, longest, max(fair, LEAST_REDUCTION)) / 60
         self.shown.note(f"reducing {failure.name}")
         shown = _Named(self.shown, self.eye, failure.name)
         start = self._now(front)

@@ -7,7 +7,17 @@ from typing import Any, Sequence  # noqa: UP035 (Python 3.8)
 import numpy as np
 
 from oracles.worker.relax_reference.dims import evaluated
-from oracles.worker.relax_reference.rule import Args, Attrs, NotKnown, Rules, axes_of, axis_of, element, plain
+from oracles.worker.relax_reference.rule import (
+    Args,
+    Attrs,
+    NotKnown,
+    Rules,
+    axes_of,
+    axis_of,
+    element,
+    places_in,
+    plain,
+)
 
 
 def _take(args: Args, attrs: Attrs) -> Any:
@@ -16,21 +26,11 @@ def _take(args: Args, attrs: Attrs) -> Any:
     if not isinstance(indices, np.ndarray):
         indices = np.asarray(indices)
     size = x.size if axis is None else x.shape[axis]
-    if mode == "fast" and indices.size and (indices.min() < 0 or indices.max() >= size):
-        raise NotKnown("a fast take out of bounds")
     if mode == "nan":
         raise NotKnown("a take that gives NaN")
-    how: Any = "raise" if mode == "fast" else mode
-    return np.take(x, indices, axis, mode=how)
-
-
-def places_in(shape: Sequence[int], indices: Sequence[Any]) -> tuple[Any, ...]:
-    """The indices of the first axes; NotKnown for masks, and for one that lies outside."""
-    for size, index in zip(shape, indices):  # noqa: B905 (Python 3.8)
-        is_mask = index.dtype.kind not in "iu"
-        if is_mask or (index.size and (index.min() < 0 or index.max() >= size)):
-            raise NotKnown("an index out of bounds, or a mask")
-    return tuple(indices)
+    if mode == "fast":
+        places_in([size], [indices])
+    return np.take(x, indices, axis, mode="raise" if mode == "fast" else mode)
 
 
 def _gather_elements(args: Args, attrs: Attrs) -> Any:

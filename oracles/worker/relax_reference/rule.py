@@ -17,6 +17,10 @@ class NotKnown(NotImplementedError):
     """An operator, or a form of it, that the reference does not speak."""
 
 
+class LeftOpen(NotKnown):
+    """An operand for which an operator may give anything, such as an index outside; it says which."""
+
+
 def plain(function: Callable[..., Any]) -> Rule:
     """A rule that has no attributes."""
     return lambda args, attrs: function(*args)
@@ -37,14 +41,29 @@ def axes_of(axes: Any, rank: int) -> tuple[int, ...]:
     return tuple(range(rank)) if axes is None else tuple(axis_of(int(each), rank) for each in axes)
 
 
+def places_in(shape: Sequence[int], indices: Sequence[Any]) -> tuple[Any, ...]:
+    """The indices of the first axes; NotKnown for masks, LeftOpen for one that lies outside."""
+    for size, index in zip(shape, indices):  # noqa: B905 (Python 3.8)
+        if index.dtype.kind not in "iu":
+            raise NotKnown("a mask")
+        if index.size and (index.min() < 0 or index.max() >= size):
+            raise LeftOpen("an index out of bounds")
+    return tuple(indices)
+
+
 def element(name: str) -> Any:
     """The element type in which the reference holds values of a Relax dtype."""
     return np.dtype(np.float64) if name.startswith(("float", "bfloat")) else np.dtype(name)
 
 
 def as_integer(array: Any, dtype: Any) -> Any:
-    """Floats as C converts them, towards zero."""
-    return np.trunc(array).astype(dtype) if is_float(array) else array.astype(dtype)
+    """Floats as C converts them, towards zero. Raises LeftOpen for those that do not fit."""
+    if not is_float(array):
+        return array.astype(dtype)
+    whole, limits = np.trunc(array), np.iinfo(dtype)
+    if not np.all((whole >= limits.min) & (whole < float(limits.max) + 1)):
+        raise LeftOpen("a float that does not fit into the integer it becomes")
+    return whole.astype(dtype)
 
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
