@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from corpus.allowance import OutOfTime, allowed, extend, is_short_of
-from corpus.case import Case
+from corpus.case import EARLIER, Case
 from corpus.errors import UserError
 from corpus.target import Target
 from oracles.abilities import Backend, Opened, language_of
@@ -157,9 +157,12 @@ class Judge:
         the un-optimised baseline with that one configuration; what the baseline gives may be told. A case
         that takes more CPU time than a whole check may is undecided.
         """
+        if case.earlier and case.format not in self.backend.calls_again:
+            return _run_once(self.backend)
         try:
             with allowed(self.limits.check_seconds):
-                opened = Opened(case)
+                opened = Opened(self._fitting(case))
+                case = opened.case
                 if only is not None and only.asked_by:
                     return self._verdict_of_way(opened, only, fresh)
                 if self.target.get(FACTOR) and (plain := self._plain(case)).is_ok:
@@ -167,6 +170,16 @@ class Judge:
                 return self._compared(opened, fresh, only, baseline)
         except OutOfTime as error:
             return _out_of_time(self.limits, error.runs)
+
+    def _fitting(self, case: Case) -> Case:
+        """The case without earlier runs that another framework's baseline refuses.
+
+        A target that does not look at sizes may then read and write where it should not.
+        """
+        if not case.earlier or not self.configs[0].backend:
+            return case
+        refused = self._plain(case).refused
+        return case.with_earlier([sizes for at, sizes in enumerate(case.earlier) if at not in refused])
 
     def _compared(self, opened: Opened, fresh: bool, only: Config | None, baseline: Run | None) -> Verdict:
         """The verdict of one round of runs after the other, until one fails."""
@@ -180,7 +193,7 @@ class Judge:
             known, configs = ((), (self.configs[0], *others)) if baseline is None else ((baseline,), others)
             try:
                 is_quick = not self.lower_levels and only is None
-                runs = (*known, *self.executor.run(job_of(case, configs, quick=is_quick)))
+                runs = _held((*known, *self.executor.run(job_of(case, configs, quick=is_quick))))
             except OutOfTime as error:
                 if baseline is not None or not error.runs or error.runs[0].status is not Status.TIMEOUT:
                     raise
@@ -300,7 +313,7 @@ class Judge:
         extend(seconds + first[0].cpu_seconds)
         with self.executor.patiently(seconds):
             configs = tuple(run.config for run in first)
-            runs = self.executor.run(replace(context.job, configs=configs), fresh=True)
+            runs = _held(self.executor.run(replace(context.job, configs=configs), fresh=True))
         for text in _spent(runs, limit):
             context.notes.add(text)
         return runs
@@ -318,7 +331,7 @@ class Judge:
             runs = self._taking_longer(context, first)
         elif not (is_hang and no_second) and (repaired or (fresh and not executor.forks)):
             configs = tuple(run.config for run in first)
-            runs = executor.run(replace(context.job, configs=configs), fresh=fresh)
+            runs = _held(executor.run(replace(context.job, configs=configs), fresh=fresh))
         was_slow = is_hang and all(run.is_ok for run in runs)
         changed = not was_slow and [run.status for run in runs] != [run.status for run in first]
         was_clean = self._is_clean(opened, first)
@@ -327,6 +340,11 @@ class Judge:
         verdict = self._rulebook.judge(opened.case, runs, context)
         set_aside = (context.noise.notes,) if verdict.outcome is Outcome.PASS else ()
         return self._rulebook.noted(verdict, context.notes, *set_aside)
+
+
+def _held(runs: tuple[Run, ...]) -> tuple[Run, ...]:
+    """The runs, those as failed that raise in an earlier run of the case which the baseline takes."""
+    return (*runs[:1], *(run.held_to(runs[0]) for run in runs[1:]))
 
 
 def _spent(runs: Sequence[Run], limit: float) -> Iterator[str]:
@@ -345,6 +363,13 @@ def _set_aside(runs: tuple[Run, ...]) -> Verdict:
         return Verdict(Outcome.PASS, Phase.COMPARE, "passes", runs=runs)
     symptom = symptom_of_run(Outcome.INVALID, refused)
     return Verdict(Outcome.INVALID, refused.phase, f"refused: {refused.message[:200]}", symptom, runs)
+
+
+def _run_once(backend: Backend) -> Verdict:
+    """Unsupported: the backend runs what it compiles once."""
+    symptom = Symptom(Outcome.UNSUPPORTED, Phase.EXECUTE, EARLIER)
+    title = f"not supported: {backend.name} runs such a program once, so that there are no earlier runs"
+    return Verdict(Outcome.UNSUPPORTED, Phase.EXECUTE, title, symptom)
 
 
 def _out_of_time(limits: Limits, runs: tuple[Run, ...]) -> Verdict:

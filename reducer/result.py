@@ -235,8 +235,10 @@ def covered(is_minimal: bool, cut_short: Sequence[str], subsets: tuple[int, int]
     parts = ["no single node can go" + (", asked again in another order" if again else "")]
     asked, count = subsets
     if count:
-        many = f"{asked} of the {count} smaller sets of its nodes were asked, and do not fail"
-        parts.append(many if asked else f"none of the {count} smaller sets of its nodes was asked")
+        sets = f"of the {count} smaller sets of its nodes"
+        fed = "with everything that can be fed to"
+        many = f"{asked} {sets} were asked {fed} them, and do not fail"
+        parts.append(many if asked else f"none {sets} was asked {fed} it")
     if cut_short:
         parts.append(f"not asked to the end: {', '.join(sorted(cut_short))}")
     return "; ".join(parts)

@@ -61,6 +61,19 @@ def terms_of(node: NodeProto, types: Types) -> int:
         return UNKNOWN_TERMS
 
 
+def has_rounded_default(node: NodeProto, opset: int) -> bool:
+    """Whether an attribute is left out whose default float32 does not hold, such as 0.01.
+
+    ONNX writes a decimal number and keeps a float32: a program in float64 may take either.
+    """
+    if node.domain or not onnx.defs.has(node.op_type, opset):
+        return False
+    given = {attribute.name for attribute in node.attribute}
+    attributes = onnx.defs.get_schema(node.op_type, opset).attributes
+    defaults = [each.default_value for name, each in attributes.items() if name not in given]
+    return any(float(str(np.float32(each.f))) != each.f for each in defaults if each.HasField("f"))
+
+
 def _dims(types: Types, name: str) -> Dims | None:
     return static_dims(types[name]) if name in types else None
 
@@ -159,6 +172,8 @@ class Perturbation(QuantisedNoise):
         if operator.is_sum:
             ulps += growth(terms_of(node, self.types))
         ulps += self._of_integer_weights(node, element)
+        if element == TensorProto.DOUBLE and has_rounded_default(node, self._opset):
+            ulps += EPSILON[TensorProto.FLOAT] / EPSILON[element]
         if operator.is_sum or operator.rounding is Rounding.UNIT:
             size = yield from self._size(node, source, target)
         yield from self._displace(source, size, target, element, ulps)

@@ -10,6 +10,7 @@ from oracles.relation.open_checks import (
     filled,
     recogniser,
     room_beside,
+    selects_beyond,
     split_off,
     with_supplied,
 )
@@ -375,7 +376,11 @@ OPERATORS = (
     Operator(
         "Compress",
         Kind.PART,
-        MOVES,
+        Arithmetic(
+            Rounding.NOTHING,
+            Nonfinite.MOVED,
+            misfits={"a condition longer than what it selects from": selects_beyond},
+        ),
         _SPELT,
         _sample_compress,
         _infer_compress,

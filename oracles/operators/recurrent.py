@@ -2,8 +2,8 @@
 
 import math
 
-from oracles.relation.arithmetic import SUMS_INSIDE, symmetric
-from oracles.relation.open_checks import another_dim, filled, is_filled, recogniser
+from oracles.relation.arithmetic import SUMS_INSIDE, Arithmetic, Rounding, symmetric
+from oracles.relation.open_checks import another_dim, filled, is_filled, recogniser, scales_more
 from oracles.relation.operator import Inverse, Operator, Sampler
 from oracles.relation.program import MAX_ELEMENTS, MAX_RANK, Attribute, Call, Kind, Operand, Scope
 from oracles.relation.types import F16, F32, DType, Range, Shape, TensorType
@@ -249,7 +249,9 @@ OPERATORS = (
     Operator(
         "RMSNormalization",
         Kind.NORM,
-        SUMS_INSIDE,
+        Arithmetic(
+            Rounding.INSIDE, misfits={"a scale that does not broadcast to what is normalised": scales_more}
+        ),
         (F32, F16),
         _sample_rms,
         bound=_bound_rms,

@@ -18,7 +18,7 @@ from oracles.relation.arithmetic import (
     within_type,
 )
 from oracles.relation.edges import SATURATES, TYPE, WIDE, Edges, at, both, magnitudes, near, scale, ties
-from oracles.relation.open_checks import INEXACT, retyped
+from oracles.relation.open_checks import INEXACT, retyped, widens
 from oracles.relation.operator import Operator, RangeRule, Sampler
 from oracles.relation.program import Attribute, Call, Kind, Operand, Scope
 from oracles.relation.types import (
@@ -288,7 +288,14 @@ OPERATORS = (
         _sample_shrink,
         bound=_bound_shrink,
     ),
-    Operator("PRelu", Kind.ACTIVATION, ROUNDS, _SINGLE, _sample_prelu, bound=_bound_prelu),
+    Operator(
+        "PRelu",
+        Kind.ACTIVATION,
+        Arithmetic(Rounding.RESULT, misfits={"a slope that does not broadcast to its input": widens}),
+        _SINGLE,
+        _sample_prelu,
+        bound=_bound_prelu,
+    ),
     Operator(
         "Clip",
         Kind.ACTIVATION,

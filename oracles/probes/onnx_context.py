@@ -79,7 +79,10 @@ class OnnxContext(Context):
 
     @cached_property
     def contradiction(self) -> str:
-        """Say which symbolic dim has two sizes in the inputs, and in which; empty if none has."""
+        """Say what does not go together; empty if all does.
+
+        That is a symbolic dim of two sizes, or operands that some kernel takes and ONNX does not allow.
+        """
         seen: dict[str, tuple[int, str]] = {}
         for declared in self.model.graph.input:
             given = self.job.inputs.get(declared.name)
@@ -92,6 +95,11 @@ class OnnxContext(Context):
                 first, where = seen.setdefault(dim.dim_param, (size, declared.name))
                 if first != size:
                     return f"dim {dim.dim_param!r} is {first} in {where!r} and {size} in {declared.name!r}"
+        for node in self.nodes:
+            misfits = arithmetic_of(node).misfits
+            dims = [self.shape_of(name) for name in node.input] if misfits else []
+            for words in (words for words, is_misfit in misfits.items() if is_misfit(node, dims)):
+                return f"{node.op_type}: {words}"
         return ""
 
     @cached_property

@@ -22,6 +22,9 @@ Raises IndexError or TypeError if an input is missing or its dims are not known.
 OpenCheck = Callable[[NodeProto, Sequence[Value]], bool]
 """Whether the specification leaves open what a node gives on these operands."""
 
+Misfit = Callable[[NodeProto, Sequence[Dims | None]], bool]
+"""Whether the dims of a node's inputs (None: not known) do not go together."""
+
 
 class Rounding(Enum):
     """The rounding by which two right implementations of an operator may differ."""
@@ -49,7 +52,8 @@ class Arithmetic:
     """The facts about one operator for the judge, the generators and the reducer.
 
     `terms` counts the terms of an element's sum; without it the larger of the first two inputs does.
-    `opens` holds, by their reasons, the checks for results that the specification leaves open.
+    `opens` holds, by their reasons, the checks for results that the specification leaves open, `misfits`, by
+    what they say, those of dims that it does not allow and some kernel takes.
     `quantises`: it rounds its input to steps. `has_scale`: its second input is the width of these steps.
     `typed_by` names the attribute that holds the element type of the result.
     `reads_bits`: its result depends on the width of the elements. `asks_dims`: it reads dims and no values.
@@ -65,6 +69,7 @@ class Arithmetic:
     nonfinite: Nonfinite = Nonfinite.OPEN
     terms: TermCount | None = None
     opens: Mapping[str, OpenCheck] = field(default_factory=dict)
+    misfits: Mapping[str, Misfit] = field(default_factory=dict)
     quantises: bool = False
     has_scale: bool = False
     is_random: bool = False

@@ -13,7 +13,7 @@ from onnx import NodeProto, TensorProto, helper
 
 from corpus.onnx.types import DTYPES
 from corpus.values import Tensor, Value, is_float, widen
-from oracles.relation.arithmetic import OpenCheck
+from oracles.relation.arithmetic import Dims, OpenCheck
 from oracles.relation.operator import Inverse, Operator, Recogniser, Sampler
 from oracles.relation.program import MAX_ELEMENTS, MAX_RANK, Attribute, Call, Operand, Scope
 from oracles.relation.types import ANYTHING, BOOL, DType, Range, Shape, TensorType
@@ -169,6 +169,33 @@ def exceeds_input(node: NodeProto, operands: Sequence[Value]) -> bool:
         dilations[axis] * (kernel[axis] - 1) + 1 > data.shape[axis + 2] + pads[axis] + pads[axis + rank]
         for axis in range(rank)
     )
+
+
+def selects_beyond(node: NodeProto, dims: Sequence[Dims | None]) -> bool:
+    """Whether a condition is longer than what it selects from."""
+    data, condition = dims
+    if data is None or condition is None:
+        return False
+    axis = _attribute(node, "axis", None)
+    return math.prod(condition) > (math.prod(data) if axis is None else data[axis])
+
+
+def widens(node: NodeProto, dims: Sequence[Dims | None]) -> bool:
+    """Whether the second input does not broadcast to the first."""
+    return _is_wider(dims[1], dims[0])
+
+
+def scales_more(node: NodeProto, dims: Sequence[Dims | None]) -> bool:
+    """Whether a scale does not broadcast to the dims that are normalised."""
+    data = dims[0]
+    return data is not None and _is_wider(dims[1], data[_attribute(node, "axis", -1) :])
+
+
+def _is_wider(small: Dims | None, large: Dims | None) -> bool:
+    if small is None or large is None:
+        return False
+    pairs = zip(small[::-1], large[::-1], strict=False)
+    return len(small) > len(large) or any(dim not in (1, whole) for dim, whole in pairs)
 
 
 WINDOW = {"a window larger than the padded input": exceeds_input}

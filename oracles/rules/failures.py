@@ -227,7 +227,7 @@ def refusal_due(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict 
 
 
 def contradicted(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
-    """Inputs that give one symbolic dim of the model two sizes; what fails of them is no bug."""
+    """Dims that do not go together, in inputs or operands; what fails of them is no bug."""
     words = context.contradiction
     if not words:
         return None
@@ -237,7 +237,7 @@ def contradicted(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict
     if failing is None:
         return None
     symptom = symptom_of_run(Outcome.INVALID, failing, context.names)
-    title = f"the inputs contradict each other: {words} (a matter for whoever made the inputs)"
+    title = f"dims do not go together: {words} (a matter for whoever made the program or its inputs)"
     return Verdict(Outcome.INVALID, failing.phase, title, symptom, runs)
 
 

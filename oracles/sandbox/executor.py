@@ -38,8 +38,12 @@ def configs_of(target: Target, format: str) -> tuple[Config, ...]:
 
 
 def unsequenced(config: Config, label: str) -> Config:
-    """The way without a case's own sequence of passes: OATest's oracle compares the two."""
-    return replace(config, label=label, settings=(*config.settings, ("passes", ())))
+    """The way without a case's own sequence of passes: OATest's oracle compares the two.
+
+    The run that counts is then the first of what is compiled, which no earlier one has a part in.
+    """
+    own = (("passes", ()), ("counts_first", 1))
+    return replace(config, label=label, settings=(*config.settings, *own))
 
 
 def without_twins(configs: tuple[Config, ...], passes: tuple[str, ...]) -> tuple[Config, ...]:
@@ -69,7 +73,7 @@ def _configs_of(target: Target, format: str) -> tuple[Config, ...]:
 def job_of(case: Case, configs: tuple[Config, ...], **options: Any) -> Job:
     """The job that runs a case under each configuration, without repair."""
     known = {"format": case.format, "passes": case.passes, "loads_only": case.loads_only, **options}
-    return Job(case.program, case.inputs, configs, case.external, **known)
+    return Job(case.program, case.inputs, configs, case.external, earlier=case.earlier_shapes, **known)
 
 
 REFEREE_CPU_SECONDS = 5.0
@@ -170,7 +174,7 @@ class Executor:
         config = self.configs[0]
         if len(job.program) > PLANNED_BYTES:
             config = _with(config, {"plainly_planned": 1})
-        return self.run(replace(job, configs=(config,)))
+        return self.run(replace(job, configs=(config,), earlier=()))
 
     def run(self, job: Job, *, fresh: bool = False) -> tuple[Run, ...]:
         """Run every config of a job where it belongs: a baseline of another backend in that one's sandbox.
@@ -196,7 +200,7 @@ class Executor:
             limits = replace(self.limits, cpu_seconds=REFEREE_CPU_SECONDS)
             self._referee = Sandbox(name, limits=limits)
         configs = find_backend(name).configs(Target(name))[:1]
-        return self._referee.run(replace(job, configs=configs, loads_only=False))[0]
+        return self._referee.run(replace(job, configs=configs, loads_only=False, earlier=()))[0]
 
     def classify(self, run: Run) -> str:
         """Classify a run's message by the backend that made it; empty if the backend does not know it."""

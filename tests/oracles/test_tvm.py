@@ -194,6 +194,29 @@ def test_a_mean_of_integers_that_a_float_does_not_hold_is_left_open(tvm_judge):
     assert any("left open: ReduceMean" in note for note in verdict.notes)
 
 
+@pytest.mark.parametrize("alpha", ["", "<alpha = 0.02>"])
+def test_how_a_default_is_rounded_is_left_open_and_what_is_written_is_not(tvm_judge, alpha):
+    """ONNX's 0.01 is a float32 in its schema and a float64 to TVM."""
+    graph = f"g (double[2] x) => (double[2] y) {{ y = LeakyRelu{alpha}(x) }}"
+    assert not verdict_of(tvm_judge, graph, x=np.array([-1.0, -3.0])).is_bug
+
+
+MISFITS = {
+    "condition": "g (float[2] x) => (float[n] y) <bool[3] c = {1, 1, 1}> { y = Compress(x, c) }",
+    "slope": "g (float[1] x) => (float[n] y) <float[2] s = {2, 3}> { y = PRelu(x, s) }",
+    "scale": "g (float[1,1] x) => (float[1,1] y) <float[1,1] s = {2}> { y = RMSNormalization(x, s) }",
+}
+
+
+@pytest.mark.parametrize("what", MISFITS)
+def test_dims_that_onnxruntime_takes_and_onnx_does_not_are_invalid(tvm_judge, what):
+    dims = 2 if what == "condition" else (1,) if what == "slope" else (1, 1)
+    case = case_of(MISFITS[what], {"x": -np.ones(dims, np.float32)}, opset=23)
+    verdict = tvm_judge.verdict(case)
+    assert verdict.outcome is Outcome.INVALID
+    assert f"a {what} " in verdict.title
+
+
 @pytest.mark.parametrize("text", ["tvm@run=off", pytest.param("tvm:cuda@run=off", marks=pytest.mark.slow)])
 def test_a_program_that_is_only_compiled_has_nothing_to_compare(text):
     pytest.importorskip("tvm", reason="TVM is not installed")
