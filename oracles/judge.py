@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from corpus.allowance import OutOfTime, allowed, extend, is_short_of
-from corpus.case import EARLIER, Case
+from corpus.case import Case
 from corpus.errors import UserError
 from corpus.target import Target
 from oracles.abilities import Backend, Opened, language_of
@@ -20,6 +20,7 @@ from oracles.native.watching import Watch
 from oracles.numerics.compare import AUTO, Tolerance, compare_outputs
 from oracles.optional import FACTOR, SETTING, find_asked
 from oracles.probes.context import Context, Divergence
+from oracles.probes.earlier_runs import held, not_repeated, taken_by_baseline, without_refused
 from oracles.probes.wrong_side import is_exported, say_whose
 from oracles.rulebook import OptionalOracles, Rulebook
 from oracles.rules import is_suspect, sceptical_rules
@@ -158,28 +159,22 @@ class Judge:
         that takes more CPU time than a whole check may is undecided.
         """
         if case.earlier and case.format not in self.backend.calls_again:
-            return _run_once(self.backend)
+            return not_repeated(f"{self.backend.name} runs such a program once")
         try:
             with allowed(self.limits.check_seconds):
-                opened = Opened(self._fitting(case))
+                opened = Opened(taken_by_baseline(case, self.executor))
                 case = opened.case
                 if only is not None and only.asked_by:
                     return self._verdict_of_way(opened, only, fresh)
                 if self.target.get(FACTOR) and (plain := self._plain(case)).is_ok:
                     return self._asked_verdict(opened, plain, fresh) or _harmless((plain,), (), {})
-                return self._compared(opened, fresh, only, baseline)
+                verdict = self._compared(opened, fresh, only, baseline)
+                fitting = without_refused(case, verdict, self.executor)
+                return (
+                    self.verdict(fitting, fresh=fresh, only=only, baseline=baseline) if fitting else verdict
+                )
         except OutOfTime as error:
             return _out_of_time(self.limits, error.runs)
-
-    def _fitting(self, case: Case) -> Case:
-        """The case without earlier runs that another framework's baseline refuses.
-
-        A target that does not look at sizes may then read and write where it should not.
-        """
-        if not case.earlier or not self.configs[0].backend:
-            return case
-        refused = self._plain(case).refused
-        return case.with_earlier([sizes for at, sizes in enumerate(case.earlier) if at not in refused])
 
     def _compared(self, opened: Opened, fresh: bool, only: Config | None, baseline: Run | None) -> Verdict:
         """The verdict of one round of runs after the other, until one fails."""
@@ -193,7 +188,7 @@ class Judge:
             known, configs = ((), (self.configs[0], *others)) if baseline is None else ((baseline,), others)
             try:
                 is_quick = not self.lower_levels and only is None
-                runs = _held((*known, *self.executor.run(job_of(case, configs, quick=is_quick))))
+                runs = held((*known, *self.executor.run(job_of(case, configs, quick=is_quick))))
             except OutOfTime as error:
                 if baseline is not None or not error.runs or error.runs[0].status is not Status.TIMEOUT:
                     raise
@@ -313,7 +308,7 @@ class Judge:
         extend(seconds + first[0].cpu_seconds)
         with self.executor.patiently(seconds):
             configs = tuple(run.config for run in first)
-            runs = _held(self.executor.run(replace(context.job, configs=configs), fresh=True))
+            runs = held(self.executor.run(replace(context.job, configs=configs), fresh=True))
         for text in _spent(runs, limit):
             context.notes.add(text)
         return runs
@@ -321,6 +316,8 @@ class Judge:
     def _second_take(
         self, opened: Opened, context: Context, first: tuple[Run, ...], fresh: bool, is_patient: bool
     ) -> Verdict:
+        if opened.case.earlier and context.is_random:
+            return not_repeated("the program draws other random numbers in each run")
         runs, executor = first, self.executor
         repaired = context.job.program is not opened.case.program
         context.earlier = () if repaired else first[:1]
@@ -331,7 +328,7 @@ class Judge:
             runs = self._taking_longer(context, first)
         elif not (is_hang and no_second) and (repaired or (fresh and not executor.forks)):
             configs = tuple(run.config for run in first)
-            runs = _held(executor.run(replace(context.job, configs=configs), fresh=fresh))
+            runs = held(executor.run(replace(context.job, configs=configs), fresh=fresh))
         was_slow = is_hang and all(run.is_ok for run in runs)
         changed = not was_slow and [run.status for run in runs] != [run.status for run in first]
         was_clean = self._is_clean(opened, first)
@@ -340,11 +337,6 @@ class Judge:
         verdict = self._rulebook.judge(opened.case, runs, context)
         set_aside = (context.noise.notes,) if verdict.outcome is Outcome.PASS else ()
         return self._rulebook.noted(verdict, context.notes, *set_aside)
-
-
-def _held(runs: tuple[Run, ...]) -> tuple[Run, ...]:
-    """The runs, those as failed that raise in an earlier run of the case which the baseline takes."""
-    return (*runs[:1], *(run.held_to(runs[0]) for run in runs[1:]))
 
 
 def _spent(runs: Sequence[Run], limit: float) -> Iterator[str]:
@@ -363,13 +355,6 @@ def _set_aside(runs: tuple[Run, ...]) -> Verdict:
         return Verdict(Outcome.PASS, Phase.COMPARE, "passes", runs=runs)
     symptom = symptom_of_run(Outcome.INVALID, refused)
     return Verdict(Outcome.INVALID, refused.phase, f"refused: {refused.message[:200]}", symptom, runs)
-
-
-def _run_once(backend: Backend) -> Verdict:
-    """Unsupported: the backend runs what it compiles once."""
-    symptom = Symptom(Outcome.UNSUPPORTED, Phase.EXECUTE, EARLIER)
-    title = f"not supported: {backend.name} runs such a program once, so that there are no earlier runs"
-    return Verdict(Outcome.UNSUPPORTED, Phase.EXECUTE, title, symptom)
 
 
 def _out_of_time(limits: Limits, runs: tuple[Run, ...]) -> Verdict:

@@ -112,7 +112,8 @@ class Run:
 
     def held_to(self, baseline: Run) -> Run:
         """The run, as one that fails where an earlier run raised that the baseline took."""
-        return next((run for at, run in self.refused.items() if at not in baseline.refused), self)
+        alone = (at for at in self.refused if at not in baseline.refused)
+        return next((replace(self.refused[at], refused={at: self.refused[at]}) for at in alone), self)
 
 
 OWN_SECONDS = 2.0

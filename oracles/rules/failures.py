@@ -13,6 +13,7 @@ from oracles.naming import signal_name, symptom_of_run
 from oracles.numerics.compare import compare_outputs
 from oracles.numerics.input_noise import contradiction, keeps_to
 from oracles.probes.context import Context, evidence, own, side_of
+from oracles.probes.earlier_runs import is_refusal
 from oracles.probes.wrong_side import UN_OPTIMISED
 from oracles.rules import Rule
 from oracles.text.failure_text import wordless_site
@@ -156,10 +157,8 @@ def _is_due(case: Case, baseline: Run, context: Context) -> bool:
     Then the optimiser has only removed what looks at them. One that knows the language's rules may refuse
     what the framework's own checker lets pass, such as an axis that is not there.
     """
-    referee = context.referee
     tells = baseline.phase is Phase.EXECUTE or language_of(case.format).referee_knows_rules
-    refused = tells and referee.status is Status.EXCEPTION
-    return refused and find_backend("reference").classify(referee) != "unsupported"
+    return tells and is_refusal(context.referee)
 
 
 def _raised(run: Run, side: str, runs: tuple[Run, ...], context: Context) -> Verdict:

@@ -106,8 +106,21 @@ def test_sizes_that_only_one_way_refuses_are():
     failed = Run(Config("all"), Status.EXCEPTION, Phase.EXECUTE, error="Fail")
     run = Run(Config("all"), Status.OK, Phase.EXECUTE, refused={0: failed, 1: failed})
     plain = Run(Config("none"), Status.OK, Phase.EXECUTE, refused={0: failed})
-    assert run.held_to(plain) is failed
+    assert run.held_to(plain) == replace(failed, refused={1: failed})
     assert run.held_to(run) is run
+
+
+def test_sizes_that_an_independent_implementation_refuses_as_well_are_left_out(judge):
+    slices = " ".join(f"s{i} = Slice(x, {start}, e, a, t)" for i, start in enumerate(("p", "q", "r", "s")))
+    case = case_of(
+        "g (float[1,c,n,n] x) => (y) <int64[2] a = {2, 3}, int64[2] t = {2, 2}, int64[2] e = {99, 99},"
+        " int64[2] p = {0, 0}, int64[2] q = {0, 1}, int64[2] r = {1, 0}, int64[2] s = {1, 1}>"
+        f" {{ {slices} y = Concat <axis = 1> (s0, s2, s1, s3) }}",
+        x=np.ones((1, 3, 2, 2), np.float32),
+    )
+    assert judge.verdict(case.with_earlier([{"n": 1}])).outcome is Outcome.PASS
+    alone = replace(case, inputs={"x": np.ones((1, 3, 1, 1), np.float32)})
+    assert judge.verdict(alone).outcome is Outcome.EXCEPTION, "un-optimised it is taken"
 
 
 @needs("tvm")
@@ -123,6 +136,13 @@ def test_a_target_that_runs_a_program_once_says_so():
         verdict = found.verdict(AFTER_SOME)
     assert verdict.outcome is Outcome.UNSUPPORTED
     assert "reference runs such a program once" in verdict.title
+
+
+def test_a_program_that_draws_other_random_numbers_in_each_run_has_no_earlier_ones(judge):
+    graph = "g (float[n] x) => (y) <float r = {0.5}, bool t = {1}> { y = Dropout <seed = 7> (x, r, t) }"
+    verdict = judge.verdict(case_of(graph, x=np.ones(40, np.float32)).with_earlier([{"n": 9}]))
+    assert verdict.outcome is Outcome.UNSUPPORTED
+    assert "random numbers" in verdict.title
 
 
 def test_programs_with_symbolic_dims_get_earlier_runs_where_the_target_makes_them():
