@@ -15,6 +15,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from corpus.errors import UserError
 from corpus.format import Measure
 from corpus.formats import find_format, format_names
@@ -32,6 +34,8 @@ LOAD, ONLY = "load", "only"
 """The setting of a case that is loaded by every configuration, and run by none."""
 PASSES = "passes"
 """The setting that holds a case's sequence of passes, separated by commas."""
+EARLIER = "earlier"
+"""The setting that holds the sizes of symbolic dims in earlier runs of what is compiled: `N=3,M=2; N=17`."""
 
 _VERSION = 1
 _MAX_JSON = 16 << 20
@@ -111,16 +115,65 @@ class Case:
 
     def for_loading(self) -> Case:
         """The case of loading the same program."""
-        return replace(self, settings=tuple(sorted({**dict(self.settings), LOAD: ONLY}.items())))
+        return self._setting(LOAD, ONLY)
 
     def with_passes(self, names: Sequence[str]) -> Case:
         """The case with this sequence of passes."""
-        if tuple(names) == self.passes:
+        return self if tuple(names) == self.passes else self._setting(PASSES, ",".join(names))
+
+    @cached_property
+    def earlier(self) -> tuple[Mapping[str, int], ...]:
+        """The sizes of symbolic dims in each run that what is compiled makes before the one that counts.
+
+        Raises `UserError` for a setting that is none.
+        """
+        return tuple(map(_sizes, filter(str.strip, dict(self.settings).get(EARLIER, "").split(";"))))
+
+    def with_earlier(self, runs: Sequence[Mapping[str, int]]) -> Case:
+        """The case with these earlier runs."""
+        if tuple(runs) == self.earlier:
             return self
-        settings = {key: value for key, value in self.settings if key != PASSES}
-        if names:
-            settings[PASSES] = ",".join(names)
-        return replace(self, settings=tuple(sorted(settings.items())))
+        texts = [",".join(f"{name}={size}" for name, size in sizes.items()) for sizes in runs]
+        return self._setting(EARLIER, "; ".join(texts))
+
+    @property
+    def earlier_shapes(self) -> tuple[Mapping[str, tuple[int, ...]], ...]:
+        """The shapes, in each earlier run, of the inputs that have a symbolic dim."""
+        if not self.earlier:
+            return ()
+        named = self._named_dims()
+        return tuple(
+            {
+                name: tuple(sizes.get(dim, size) if isinstance(dim, str) else size for dim, size in dims)
+                for name, dims in named.items()
+            }
+            for sizes in self.earlier
+        )
+
+    def _named_dims(self) -> Mapping[str, tuple[tuple[int | str | None, int], ...]]:
+        """The declared and the given dims of the tensors among its inputs that have a symbolic one."""
+        declared = find_format(self.format).input_types(self.parsed, self.origin or self.format)
+        shapes = {name: kind.shape for name, kind in declared.items() if kind.shape is not None}
+        given = {name: value for name, value in self.inputs.items() if isinstance(value, np.ndarray)}
+        return {
+            name: tuple(zip(dims, given[name].shape, strict=True))
+            for name, dims in shapes.items()
+            if name in given and len(dims) == given[name].ndim and any(isinstance(dim, str) for dim in dims)
+        }
+
+    def checked(self, where: str) -> Case:
+        """The case itself; raises `UserError` if an earlier run names what is no symbolic dim of an input."""
+        if self.earlier:
+            known = {dim for dims in self._named_dims().values() for dim, _ in dims if isinstance(dim, str)}
+            for name in (name for sizes in self.earlier for name in sizes if name not in known):
+                has = ", ".join(sorted(known)) or "none"
+                raise UserError(f"{where}: {EARLIER}: no input has a symbolic dim {name!r} (there is {has})")
+        return self
+
+    def _setting(self, key: str, text: str) -> Case:
+        """The case with a setting of this text; without it where the text is empty."""
+        settings = {**dict(self.settings), key: text}
+        return replace(self, settings=tuple(sorted(pair for pair in settings.items() if pair[1])))
 
     @cached_property
     def parsed(self) -> Any:
@@ -232,7 +285,18 @@ class Case:
             settings=tuple(sorted(facts["settings"].items())),
             origin=facts["origin"],
             notes=tuple(facts["notes"]),
-        )
+        ).checked(where)
+
+
+def _sizes(text: str) -> Mapping[str, int]:
+    """The sizes of dims by their names; raises `UserError` for other text."""
+    sizes: dict[str, int] = {}
+    for part in text.split(","):
+        name, _, size = (each.strip() for each in part.rpartition("="))
+        if not name or not (size.isascii() and size.isdigit()) or int(size) >= 1 << 31:
+            raise UserError(f"{EARLIER} {part[:80]!r}: write sizes of dims, such as batch=2,seq=16; batch=5")
+        sizes[name] = int(size)
+    return sizes
 
 
 def read_facts(folder: Path) -> dict[str, Any]:

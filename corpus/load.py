@@ -75,7 +75,7 @@ def open_case(
             raise
         values, notes = {}, ()
     case = _as_told(Case(found.name, program, values, target, external), facts, str(path), notes)
-    return (case.for_loading() if load_only else case).knowing(model)
+    return (case.for_loading() if load_only else case).knowing(model).checked(str(path))
 
 
 def _as_told(case: Case, facts: Mapping[str, Any], origin: str, notes: tuple[str, ...]) -> Case:

@@ -41,6 +41,7 @@ from generators.pools import Bred
 from generators.sequences import long_sequences, sequences
 from generators.strategies import DEFAULT, find_strategy, find_taught
 from generators.strategies.coverage import Seen
+from oracles.backends import find_backend
 from oracles.extras import provide
 
 MIXED = "mixed"
@@ -124,6 +125,7 @@ def make_cases(plan: Plan, seeds: range) -> Iterator[Case]:
 
 def make_tests(plan: Plan, seeds: range, lesson: CoverageSnapshot | None = None) -> Iterator[DrawnCase]:
     """The case of each seed, in order; with a lesson some strategies draw from it, and coverage is told."""
+    calls_again = find_backend(plan.passes_of).calls_again if plan.passes_of else ()
     for first in range(seeds.start - seeds.start % BLOCK, seeds.stop, BLOCK):
         block = range(first, min(first + BLOCK, seeds.stop))
         making = long_sequences if plan.strategy == MUTANTS else sequences
@@ -135,6 +137,8 @@ def make_tests(plan: Plan, seeds: range, lesson: CoverageSnapshot | None = None)
                 mode, own, tested = _allowed(plan, turn, seed, program, refused)
                 covered = language_of(tested.format).coverage(tested) if lesson is not None else {}
                 case = _case(mode, seed, tested, own)
+                if case.format in calls_again:
+                    case = language_of(case.format).called_again(tested, seed, case)
                 if not language_of(case.format).brings_passes:
                     case = case.with_passes(passes[seed - first])
                 forms = forms_of(tested) if lesson is not None and plan.legality.operators else ()

@@ -228,6 +228,9 @@ class Backend:
     dialect: str = ""
     """The strategy that makes programs of operators of its own beside ONNX's."""
 
+    calls_again: frozenset[str] = frozenset()
+    """The formats of which it runs what it has compiled with several sizes: a case's earlier runs."""
+
     written_as: tuple[str, ...] = ()
     """The forms in which it can write a program out and read it back first: by the setting `via`."""
 

@@ -20,6 +20,7 @@ from oracles.native.watching import Watch
 from oracles.numerics.compare import AUTO, Tolerance, compare_outputs
 from oracles.optional import FACTOR, SETTING, find_asked
 from oracles.probes.context import Context, Divergence
+from oracles.probes.earlier_runs import held, not_repeated, taken_by_baseline, without_refused
 from oracles.probes.wrong_side import is_exported, say_whose
 from oracles.rulebook import OptionalOracles, Rulebook
 from oracles.rules import is_suspect, sceptical_rules
@@ -157,14 +158,21 @@ class Judge:
         the un-optimised baseline with that one configuration; what the baseline gives may be told. A case
         that takes more CPU time than a whole check may is undecided.
         """
+        if case.earlier and case.format not in self.backend.calls_again:
+            return not_repeated(f"{self.backend.name} runs such a program once")
         try:
             with allowed(self.limits.check_seconds):
-                opened = Opened(case)
+                opened = Opened(taken_by_baseline(case, self.executor))
+                case = opened.case
                 if only is not None and only.asked_by:
                     return self._verdict_of_way(opened, only, fresh)
                 if self.target.get(FACTOR) and (plain := self._plain(case)).is_ok:
                     return self._asked_verdict(opened, plain, fresh) or _harmless((plain,), (), {})
-                return self._compared(opened, fresh, only, baseline)
+                verdict = self._compared(opened, fresh, only, baseline)
+                fitting = without_refused(case, verdict, self.executor)
+                return (
+                    self.verdict(fitting, fresh=fresh, only=only, baseline=baseline) if fitting else verdict
+                )
         except OutOfTime as error:
             return _out_of_time(self.limits, error.runs)
 
@@ -180,7 +188,7 @@ class Judge:
             known, configs = ((), (self.configs[0], *others)) if baseline is None else ((baseline,), others)
             try:
                 is_quick = not self.lower_levels and only is None
-                runs = (*known, *self.executor.run(job_of(case, configs, quick=is_quick)))
+                runs = held((*known, *self.executor.run(job_of(case, configs, quick=is_quick))))
             except OutOfTime as error:
                 if baseline is not None or not error.runs or error.runs[0].status is not Status.TIMEOUT:
                     raise
@@ -292,15 +300,16 @@ class Judge:
 
     def _taking_longer(self, context: Context, first: tuple[Run, ...]) -> tuple[Run, ...]:
         """Run again in new processes, with time for what compiles long and ends, as this machine is now."""
-        limit = self.limits.cpu_seconds
+        limit = self.executor.cpu_limit
         slow = [run.phase for run in first if run.status is Status.TIMEOUT]
         is_running = all(phase is Phase.EXECUTE for phase in slow)
         wanted = max(PATIENCE * limit, HANGING_TIMES * first[0].cpu_seconds)
         seconds = min(wanted, MOST_PATIENCE * limit) if is_running else MOST_PATIENCE * limit
+        seconds = max(seconds, self.limits.cpu_seconds)
         extend(seconds + first[0].cpu_seconds)
         with self.executor.patiently(seconds):
             configs = tuple(run.config for run in first)
-            runs = self.executor.run(replace(context.job, configs=configs), fresh=True)
+            runs = held(self.executor.run(replace(context.job, configs=configs), fresh=True))
         for text in _spent(runs, limit):
             context.notes.add(text)
         return runs
@@ -308,6 +317,8 @@ class Judge:
     def _second_take(
         self, opened: Opened, context: Context, first: tuple[Run, ...], fresh: bool, is_patient: bool
     ) -> Verdict:
+        if opened.case.earlier and context.is_random:
+            return not_repeated("the program draws other random numbers in each run")
         runs, executor = first, self.executor
         repaired = context.job.program is not opened.case.program
         context.earlier = () if repaired else first[:1]
@@ -318,7 +329,7 @@ class Judge:
             runs = self._taking_longer(context, first)
         elif not (is_hang and no_second) and (repaired or (fresh and not executor.forks)):
             configs = tuple(run.config for run in first)
-            runs = executor.run(replace(context.job, configs=configs), fresh=fresh)
+            runs = held(executor.run(replace(context.job, configs=configs), fresh=fresh))
         was_slow = is_hang and all(run.is_ok for run in runs)
         changed = not was_slow and [run.status for run in runs] != [run.status for run in first]
         was_clean = self._is_clean(opened, first)

@@ -78,7 +78,8 @@ class Run:
     `log` holds the backend's own log lines if they were asked for. `at` is a tensor of the node at which an
     exception stopped the framework, if its own stack tells; `dims` are those that the framework knew of
     results that lead there, None of one without known dims. `program` is the one of a batch, counted from 1,
-    at which the process died; 0 if it was at none.
+    at which the process died; 0 if it was at none. `refused` are the earlier runs of the case that raised, by
+    their numbers.
     """
 
     config: Config
@@ -96,6 +97,7 @@ class Run:
     at: str = ""
     dims: Mapping[str, Sequence[str] | None] = field(default_factory=dict)
     program: int = 0
+    refused: Mapping[int, Run] = field(default_factory=dict)
 
     @property
     def misuse(self) -> str:
@@ -107,6 +109,11 @@ class Run:
     def is_ok(self) -> bool:
         """Whether it gave its outputs."""
         return self.status is Status.OK
+
+    def held_to(self, baseline: Run) -> Run:
+        """The run, as one that fails where an earlier run raised that the baseline took."""
+        alone = (at for at in self.refused if at not in baseline.refused)
+        return next((replace(self.refused[at], refused={at: self.refused[at]}) for at in alone), self)
 
 
 OWN_SECONDS = 2.0

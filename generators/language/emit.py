@@ -195,6 +195,9 @@ class Language:
     mutated: Callable[[Any, int, Case], Case] = lambda program, seed, case: case
     """The case of a valid program that was changed, so that what it declares may not hold."""
 
+    called_again: Callable[[Any, int, Case], Case] = lambda program, seed, case: case
+    """The case with earlier runs of what is compiled, with other sizes, if its program may have some."""
+
     mutant: Callable[[Case, int, int, Budget], Any] = _no_mutant
     """One to four changes to a user's case; UserError for one that nothing changes."""
 

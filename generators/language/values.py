@@ -29,6 +29,10 @@ from oracles.relation.types import (
 
 T = TypeVar("T")
 
+_EXTENTS = {0: 0.5, 1: 2.0, 127: 0.15, 129: 0.15}
+_EXTENTS |= dict.fromkeys((2, 3, 5, 7, 8, 9, 11, 13, 15, 16, 17), 1.0)
+_EXTENTS |= dict.fromkeys((23, 31, 32, 33, 63, 64, 65), 0.5)
+
 
 class RandomSource:
     """A seeded stream; rests only on `Random.random` and `getrandbits`, which Python promises to keep."""
@@ -45,6 +49,10 @@ class RandomSource:
     def between(self, low: int, high: int) -> int:
         """An integer from `low` to `high`, both included."""
         return low + int(self.random() * (high - low + 1))
+
+    def extent(self) -> int:
+        """A size of a symbolic dim: none, one, a prime, or one about the widths of vectors and tiles."""
+        return self.weighted(tuple(_EXTENTS), tuple(_EXTENTS.values()))
 
     def binned(self, low: int, high: int) -> int:
         """An integer from `low` to `high`, of bins between powers of two, all alike (NNSmith §3.3).

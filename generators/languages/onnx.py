@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 import onnx
 
 from corpus.case import Case
 from corpus.errors import UserError
-from corpus.onnx.graph import walk_nodes
+from corpus.onnx.graph import walk_all_graphs, walk_nodes
 from generators.growth.grow import Program
 from generators.language.emit import Language
 from generators.language.profile import Budget, qualified_name
@@ -27,6 +28,48 @@ def _mutated(program: Program, seed: int, case: Case) -> Case:
         return case
     leave_shapes_open(program.model.graph)
     return replace(program.as_case(seed), settings=(AGREEMENT,))
+
+
+_SHARE, _MOST_RUNS, _MOST_ELEMENTS = 0.8, 3, 20_000
+"""How many programs with symbolic dims run several times, how often before, and how large inputs get."""
+_CHANGED = (1, 1, 1, 2)
+"""How many dims have another size at once: half of the changes of one fit the program, and 31 % of all."""
+
+
+def _called_again(program: Program, seed: int, case: Case) -> Case:
+    """Each earlier run has other sizes of some dims; one that they do not fit may be refused.
+
+    No result is declared with the sizes of the run that counts.
+    """
+    shapes = (info.type.tensor_type.shape for info in program.model.graph.input)
+    names = sorted({dim.dim_param for shape in shapes for dim in shape.dim} - {""})
+    draws = RandomSource(f"earlier/{seed}")
+    if case.settings or not names or not draws.chance(_SHARE):
+        return case
+    runs = [
+        {name: draws.extent() for name in draws.sample(names, min(draws.pick(_CHANGED), len(names)))}
+        for _ in range(draws.between(1, _MOST_RUNS))
+    ]
+    _leave_dims_open(program.model)
+    found = replace(program.as_case(seed), notes=case.notes)
+    made = zip(runs, found.with_earlier(runs).earlier_shapes, strict=True)
+    fitting = [sizes for sizes, shapes in made if max(map(prod, shapes.values())) <= _MOST_ELEMENTS]
+    return found.with_earlier(fitting) if fitting else case
+
+
+def _leave_dims_open(model: onnx.ModelProto) -> None:
+    """Of all that is declared but the inputs: a compiler may count on what is declared."""
+    main, *bodies = walk_all_graphs(model)
+    declared = [*main.output, *main.value_info]
+    declared += [info for body in bodies for info in (*body.input, *body.output, *body.value_info)]
+    kinds = [info.type for info in declared]
+    for kind in kinds:
+        inner = getattr(kind, kind.WhichOneof("value"))
+        if kind.HasField("tensor_type"):
+            for dim in inner.shape.dim:
+                dim.Clear()
+        else:
+            kinds.append(inner.elem_type)
 
 
 def _mutant(given: Case, seed: int, nodes: int, budget: Budget) -> Program:
@@ -68,6 +111,7 @@ def _coverage(program: Program) -> Mapping[str, int]:
 LANGUAGE = Language(
     in_mode=in_mode,
     mutated=_mutated,
+    called_again=_called_again,
     mutant=_mutant,
     operators=_operators,
     forms=_forms,

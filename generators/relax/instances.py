@@ -23,10 +23,6 @@ from oracles.worker.relax_reference.rule import NotKnown
 
 _SHARE = 0.6
 """How many of the programs with symbolic dims are run with several sizes."""
-_EXTENTS = {0: 0.5, 1: 2.0, 127: 0.15, 129: 0.15}
-_EXTENTS |= dict.fromkeys((2, 3, 5, 7, 8, 9, 11, 13, 15, 16, 17), 1.0)
-_EXTENTS |= dict.fromkeys((23, 31, 32, 33, 63, 64, 65), 0.5)
-"""Sizes of a symbolic dim: none, one, primes, and those about the widths of vectors and tiles."""
 _MOST_FURTHER, _TRIES, _SHARED = 3, 5, 0.4
 """How many further sizes there are, how often one is drawn, and how often a static input serves all."""
 _MOST_ELEMENTS = 20_000
@@ -52,7 +48,7 @@ def instantiated(made: RelaxProgram, draws: RandomSource) -> RelaxProgram:
 
 def _resized(made: RelaxProgram, names: Sequence[str], draws: RandomSource) -> Feeds:
     """Operands of main for other sizes of its symbolic dims."""
-    sizes = {name: draws.weighted(tuple(_EXTENTS), tuple(_EXTENTS.values())) for name in names}
+    sizes = {name: draws.extent() for name in names}
     feeds: dict[str, Array] = {}
     for item in made.program.main.inputs:
         given = made.inputs[item.name]

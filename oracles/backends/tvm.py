@@ -125,7 +125,7 @@ def _run(
     import tvm
     from tvm import relax
 
-    from oracles.worker import rounds
+    from oracles.worker import called
     from oracles.worker.tvm.watch import apply_passes
 
     module, main, taken, names = loaded
@@ -145,10 +145,11 @@ def _run(
         return {}
     enter("execute")
     machine = relax.VirtualMachine(executable, device, "naive" if settings.get("guarded") else None)
-    feeds = [_to_tvm(inputs[name], kind, device) for name, kind in taken]
-    for _ in rounds(settings, enter):
-        machine[main](*feeds)
-    found = machine[main](*feeds)
+
+    def prepare(given: dict[str, Any]) -> list[Any]:
+        return [_to_tvm(given[name], kind, device) for name, kind in taken]
+
+    found = called(lambda feeds: machine[main](*feeds), inputs, settings, enter, prepare)
     values = list(found) if len(names) > 1 or isinstance(found, packed) else [found]
     return {name: _from_tvm(values[names.index(name)]) for name in (names if outputs is None else outputs)}
 
@@ -361,40 +362,33 @@ REACHED = "reached operator "
 def backend() -> Backend:
     """Describe this backend."""
     from oracles.abilities import Backend, Graphs
-    from oracles.optimisers.tvm_log import (
-        DISABLING,
-        classify,
-        configs,
-        configs_of_relax,
-        configs_of_tir,
-        sequences,
-        tags,
-    )
+    from oracles.optimisers import tvm_log
 
     return Backend(
         NAME,
         PACKAGE,
         __file__,
-        configs,
-        classify,
-        tags,
+        tvm_log.configs,
+        tvm_log.classify,
+        tvm_log.tags,
         baseline="ort",  # what is wrong in TVM's least optimised way is wrong in all of them
         forks=True,
+        calls_again=frozenset({"onnx"}),
         written_as=("script", "json"),
         tells_operators=True,
         checked_by="well-formed",
         typed_by="types",
         libraries=LIBRARIES,
-        passes=DISABLING,
-        sequences=sequences(),
+        passes=tvm_log.DISABLING,
+        sequences=tvm_log.sequences(),
         graphs=(
             Graphs(
                 ("relax",),
                 opens=("relax",),
-                configs=configs_of_relax,
+                configs=tvm_log.configs_of_relax,
                 referee="golden",
                 asked="golden,passes",
             ),
-            Graphs(("tir",), configs=configs_of_tir, asked="golden,passes"),
+            Graphs(("tir",), configs=tvm_log.configs_of_tir, asked="golden,passes"),
         ),
     )

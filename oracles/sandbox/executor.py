@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
@@ -38,8 +38,12 @@ def configs_of(target: Target, format: str) -> tuple[Config, ...]:
 
 
 def unsequenced(config: Config, label: str) -> Config:
-    """The way without a case's own sequence of passes: OATest's oracle compares the two."""
-    return replace(config, label=label, settings=(*config.settings, ("passes", ())))
+    """The way without a case's own sequence of passes: OATest's oracle compares the two.
+
+    The run that counts is then the first of what is compiled, which no earlier one has a part in.
+    """
+    own = (("passes", ()), ("counts_first", 1))
+    return replace(config, label=label, settings=(*config.settings, *own))
 
 
 def without_twins(configs: tuple[Config, ...], passes: tuple[str, ...]) -> tuple[Config, ...]:
@@ -69,7 +73,7 @@ def _configs_of(target: Target, format: str) -> tuple[Config, ...]:
 def job_of(case: Case, configs: tuple[Config, ...], **options: Any) -> Job:
     """The job that runs a case under each configuration, without repair."""
     known = {"format": case.format, "passes": case.passes, "loads_only": case.loads_only, **options}
-    return Job(case.program, case.inputs, configs, case.external, **known)
+    return Job(case.program, case.inputs, configs, case.external, earlier=case.earlier_shapes, **known)
 
 
 REFEREE_CPU_SECONDS = 5.0
@@ -77,6 +81,8 @@ REFEREE_CPU_SECONDS = 5.0
 PLANNED_BYTES = 1 << 18
 """A program of thousands of nodes is larger, and planning its memory takes longer than running it."""
 
+BRIEFLY = 4
+"""Of the CPU seconds of a run, what `briefly` leaves: one in so many."""
 GUARDED_TIMES = 4
 """How many times as long a guarded run may take."""
 
@@ -126,6 +132,20 @@ class Executor:
         wall = min(self.limits.wall_seconds, wall_seconds)
         self._sandbox.limits = replace(self.limits, wall_seconds=wall)
 
+    @property
+    def cpu_limit(self) -> float:
+        """The CPU seconds that a run of the target may take now."""
+        return self._sandbox.limits.cpu_seconds
+
+    def briefly(self, format: str) -> AbstractContextManager[None]:
+        """Within it a generated program of a language that runs quickly may take little at first.
+
+        One that hangs costs a campaign as much as hundreds that do not; to be sure of it the judge gives it
+        all its time once.
+        """
+        is_quick = language_of(format).runs_quickly
+        return self.patiently(self.limits.cpu_seconds / BRIEFLY) if is_quick else nullcontext()
+
     @contextmanager
     def patiently(self, cpu_seconds: float) -> Iterator[None]:
         """Within it each run of the target may take this many CPU seconds, and as many times the wall's."""
@@ -170,7 +190,7 @@ class Executor:
         config = self.configs[0]
         if len(job.program) > PLANNED_BYTES:
             config = _with(config, {"plainly_planned": 1})
-        return self.run(replace(job, configs=(config,)))
+        return self.run(replace(job, configs=(config,), earlier=()))
 
     def run(self, job: Job, *, fresh: bool = False) -> tuple[Run, ...]:
         """Run every config of a job where it belongs: a baseline of another backend in that one's sandbox.
@@ -196,7 +216,7 @@ class Executor:
             limits = replace(self.limits, cpu_seconds=REFEREE_CPU_SECONDS)
             self._referee = Sandbox(name, limits=limits)
         configs = find_backend(name).configs(Target(name))[:1]
-        return self._referee.run(replace(job, configs=configs, loads_only=False))[0]
+        return self._referee.run(replace(job, configs=configs, loads_only=False, earlier=()))[0]
 
     def classify(self, run: Run) -> str:
         """Classify a run's message by the backend that made it; empty if the backend does not know it."""

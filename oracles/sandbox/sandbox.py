@@ -47,7 +47,8 @@ class Job:
     backend's log comes back too. `passes` are the case's own sequence, for a backend that runs such. Jobs
     that are `shared` may run in one process after the other. With `loads_only` nothing is executed. `poison`
     is the byte that fills fresh memory in a guarded sandbox, from the phase `poisoned_from` on. One that is
-    `quick` leaves out further runs between closed pages that a backend makes.
+    `quick` leaves out further runs between closed pages that a backend makes. `earlier` are the shapes of
+    inputs in runs of what is compiled before the one that counts.
     """
 
     program: bytes
@@ -63,6 +64,7 @@ class Job:
     poison: int = 0
     poisoned_from: Phase = Phase.EXECUTE
     quick: bool = False
+    earlier: tuple[Mapping[str, tuple[int, ...]], ...] = ()
 
 
 TRIES = 2
@@ -257,7 +259,7 @@ class Sandbox:
         shared = {"log": job.collect_log, "format": job.format, "loads_only": job.loads_only}
         shared |= {"quick": job.quick}
         header["configs"] = [
-            [start + index, {"passes": job.passes, **dict(config.settings), **shared}]
+            [start + index, {"passes": job.passes, "earlier": job.earlier, **dict(config.settings), **shared}]
             for index, config in enumerate(job.configs[start:])
         ]
         worker.send(target.channel, header, buffers)
@@ -279,17 +281,16 @@ class Sandbox:
             }
             run = Run(
                 config=config,
-                status=Status(header["status"]),
                 phase=Phase(header["phase"]),
                 outputs=outputs,
-                error=header.get("error", ""),
-                message=header.get("message", ""),
-                trace=header.get("trace", ""),
                 cpu_seconds=header["cpu"],
                 execute_seconds=header["execute"],
                 log=tuple(header.get("log", "").splitlines()),
-                at=header.get("at", ""),
-                dims=header.get("dims", {}),
+                refused={
+                    int(number): Run(config=config, phase=Phase.EXECUTE, **_ending(told))
+                    for number, told in header.get("refused", ())
+                },
+                **_ending(header),
             )
         except MALFORMED as error:
             raise worker.Garbled(f"{type(error).__name__}: {error}") from error
@@ -358,6 +359,12 @@ class Sandbox:
             self._zygote = None
             self._scratch.close()
             self._scratch = Scratch()
+
+
+def _ending(told: Mapping[str, Any]) -> dict[str, Any]:
+    """How a run ended, by the fields of it."""
+    texts = {name: told.get(name, "") for name in ("error", "message", "trace", "at")}
+    return {"status": Status(told["status"]), **texts, "dims": told.get("dims", {})}
 
 
 def describe_isolation(facts: Mapping[str, Any]) -> dict[str, str]:

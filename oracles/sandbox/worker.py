@@ -454,7 +454,8 @@ def attempt(
     finally:
         if job["poison"]:
             poison(0)
-    return {"status": "ok"}, outputs
+    refused = [[number, failure(error, backend)] for number, error in settings.pop("refused", ())]
+    return {"status": "ok", "refused": refused}, outputs
 
 
 def poisoning(enter: Any, job: dict[str, Any]) -> Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any, Callable, Iterator  # noqa: UP035 (Python 3.8)
 
+import numpy as np
+
 ROUNDS, SECONDS = 50, 0.1
 """A timed program runs so often before its last run, or until it has taken so many CPU seconds; but once."""
 
@@ -17,3 +19,44 @@ def rounds(settings: dict[str, Any], enter: Callable[[str], None]) -> Iterator[N
         enter("executed")
         if time.thread_time() > start + SECONDS:
             return
+
+
+def called(
+    call: Callable[[Any], Any],
+    inputs: dict[str, Any],
+    settings: dict[str, Any],
+    enter: Callable[[str], None],
+    prepare: Callable[[dict[str, Any]], Any] = dict,
+) -> Any:
+    """What the run that counts gives, among the runs of the same compiled program that the settings ask for.
+
+    `earlier` ones have inputs of other shapes and come before it; if it `counts_first` they come after it.
+    One that raises may do so: what it raised stands in the setting `refused` afterwards, by its number.
+    """
+    given = prepare(inputs)
+    found = call(given) if settings.get("counts_first") else None
+    for number, shapes in enumerate(settings.get("earlier") or ()):
+        try:
+            call(prepare({name: resized(value, shapes.get(name)) for name, value in inputs.items()}))
+        except Exception as error:
+            settings.setdefault("refused", []).append((number, error))
+        enter("execute")
+    if settings.get("counts_first"):
+        return found
+    for _ in rounds(settings, enter):
+        call(given)
+    return call(given)
+
+
+def resized(value: Any, shape: Any) -> Any:
+    """A value of another shape, `(type name, bits)` too; without a shape the value itself."""
+    if shape is None:
+        return value
+    return (value[0], with_shape(value[1], shape)) if isinstance(value, tuple) else with_shape(value, shape)
+
+
+def with_shape(value: Any, shape: Any) -> Any:
+    """The first places of an array along each axis, or all of them again and again; zeros if it has none."""
+    if not value.size:
+        return np.zeros(shape, value.dtype)
+    return value[np.ix_(*(np.arange(size) % value.shape[axis] for axis, size in enumerate(shape)))]

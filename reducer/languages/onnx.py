@@ -22,7 +22,12 @@ def _open(case: Case, pool: JudgePool) -> OnnxSubject:
     model, _ = repair(case.parsed)
     is_sound = checker_complaint(model) is None
     return OnnxSubject(
-        model, inputs=case.inputs, external=case.external, is_sound=is_sound, passes=case.passes
+        model,
+        inputs=case.inputs,
+        external=case.external,
+        is_sound=is_sound,
+        passes=case.passes,
+        earlier=case.earlier,
     )
 
 

@@ -15,7 +15,15 @@ from reducer.move import Hints, Move, Search, SearchOf, one_by_one
 from reducer.private.remains import EDITS, placeholders, with_strings
 from reducer.private.values import CHANGES, telling_places, with_values
 from reducer.subject.onnx.retype import drop_unused_sets, least_versions, lowered
-from reducer.subject.onnx.subject import OnnxSubject, new_names, number_dims, number_graphs, plain_functions
+from reducer.subject.onnx.subject import (
+    OnnxSubject,
+    dim_names,
+    new_names,
+    number_dims,
+    number_graphs,
+    plain_functions,
+    renamed_runs,
+)
 from reducer.subject.order import size
 
 
@@ -56,6 +64,7 @@ def renamed(
     for node in walk_nodes(graph):
         node.ClearField("name")
     number_graphs(model)
+    dims = dim_names(model)
     number_dims(model)
     if functions:
         plain_functions(model)
@@ -68,7 +77,8 @@ def renamed(
         specified={names[name]: value for name, value in subject.facts.specified.items() if name in names},
     )
     origins = {new: subject.origin(old) for old, new in names.items()}
-    return replace(subject, model=model, inputs=inputs, facts=facts, origins=origins)
+    earlier = renamed_runs(subject.earlier, dims)
+    return replace(subject, model=model, inputs=inputs, facts=facts, origins=origins, earlier=earlier)
 
 
 def _bare_header(model: onnx.ModelProto) -> None:

@@ -19,10 +19,12 @@ from reducer.subject.onnx.subject import (
     OFFICIAL,
     OnnxSubject,
     clear_remarks,
+    dim_names,
     number_dims,
     number_graphs,
     numbered,
     plain_functions,
+    renamed_runs,
 )
 
 ENUMERATIONS = frozenset(
@@ -166,7 +168,8 @@ def _drop_remarks(model: onnx.ModelProto) -> None:
 
 def plain_dims(subject: OnnxSubject) -> OnnxSubject:
     """Symbolic dims become d0, d1, …"""
-    return _edited(subject, number_dims)
+    named = replace(subject, earlier=renamed_runs(subject.earlier, dim_names(subject.model)))
+    return _edited(named, number_dims)
 
 
 def plain_domains(subject: OnnxSubject) -> OnnxSubject:

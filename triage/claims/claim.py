@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 
+from corpus.case import Case
 from corpus.errors import UserError
 from oracles.numerics.compare import Tolerance, compare_outputs
 from oracles.optional import FACTOR, SLOWER
@@ -107,10 +108,14 @@ class Expectation:
         """The target's own configurations, without another package's baseline."""
         return {label: config for label, config in self.configs.items() if not config.backend}
 
-    def to_show(self, passes: tuple[str, ...]) -> ClaimedRun:
-        """What a script shows of a case that runs these passes itself."""
+    def to_show(self, case: Case) -> ClaimedRun:
+        """What a script shows of a case; where one raises, no earlier runs that the other refuses too."""
         compares, phase = self.compares_floats, self.failing.phase
-        return ClaimedRun(self.failing.config, self.own, passes, compares, phase, self.misuse)
+        raises = self.outcome is Outcome.EXCEPTION
+        left_out = self.passing.refused if raises and self.passing is not None else ()
+        earlier = tuple(run for at, run in enumerate(case.earlier_shapes) if at not in left_out)
+        shown = ClaimedRun(self.failing.config, self.own, case.passes, compares, phase, self.misuse)
+        return replace(shown, earlier=earlier, raises=raises)
 
     @property
     def compares_floats(self) -> bool:

@@ -31,7 +31,8 @@ class ClaimedRun:
 
     `passes` are those that the case runs itself; `compares_values` says whether two results are compared that
     should be the same on every run; `phase` is the one that the failing run reached. `misuse` says how it
-    misuses memory, if only a run between closed pages shows that.
+    misuses memory, if only a run between closed pages shows that. `earlier` are the shapes of inputs in runs
+    of what is compiled before the one that counts; if the failing one `raises`, so may any of them.
     """
 
     failing: Config
@@ -40,11 +41,17 @@ class ClaimedRun:
     compares_values: bool = False
     phase: Phase = Phase.EXECUTE
     misuse: str = ""
+    earlier: tuple[Mapping[str, tuple[int, ...]], ...] = ()
+    raises: bool = False
 
     def passes_of(self, config: Config) -> tuple[str, ...]:
         """The passes that a configuration runs first: its own, else those of the case."""
         own = config.get("passes")
         return own if isinstance(own, tuple) else self.passes
+
+    def repeats(self, config: Config) -> bool:
+        """Whether a configuration makes the earlier runs first: each that fails, or whose run is no first one."""
+        return bool(self.earlier) and (config == self.failing or not config.get("counts_first"))
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,9 @@ DISABLED = {{ disabled | repr }}  # transformers that do not take part
 {% if options %}
 PLAIN = {{ without_options | repr }}  # runs without the further options
 {% endif %}
+{% if earlier %}
+REPEATING = {{ repeating | repr }}  # makes the earlier runs first, in the same session
+{% endif %}
 
 
 def package_version():
@@ -36,14 +39,14 @@ def run(config, path):
 
     ort.set_default_logger_severity(4)
     try:
-        save_outputs(path, run_session(ort, CONFIGS[config]{{ ", config in PLAIN" if options }}))
+        save_outputs(path, run_session(ort, CONFIGS[config]{{ ", config in PLAIN" if options }}{{ ", config in REPEATING" if earlier }}))
     except Exception as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 4 if re.search("MemoryError|bad_alloc|allocate memory", repr(error)) else 3
     return 0
 
 
-def run_session(ort, level{{ ", is_plain" if options }}):
+def run_session(ort, level{{ ", is_plain" if options }}{{ ", repeats" if earlier }}):
     options = ort.SessionOptions()
     options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, level)
     options.intra_op_num_threads = THREADS
@@ -65,6 +68,21 @@ def run_session(ort, level{{ ", is_plain" if options }}):
     session = ort.InferenceSession(build_model(), options, PROVIDERS, disabled_optimizers=DISABLED)
 {% else %}
     session = ort.InferenceSession(build_model(), options, PROVIDERS)
+{% endif %}
+{% if earlier %}
+    for inputs in build_earlier_inputs() if repeats else ():
+{% if not plain %}
+        inputs = {name: to_ortvalue(ort, given) for name, given in inputs.items()}
+{% endif %}
+{% set call = "session.run(None, inputs)" if plain else "session.run_with_ort_values(None, inputs)" %}
+{% if raises %}
+        {{ call }}
+{% else %}
+        try:
+            {{ call }}
+        except Exception as error:
+            print("an earlier run is refused:", error, file=sys.stderr)
+{% endif %}
 {% endif %}
 {% if seen == "perf" %}
     inputs, spent = {{ "build_inputs()" if plain else "{name: to_ortvalue(ort, given) for name, given in build_inputs().items()}" }}, []
@@ -157,7 +175,11 @@ def run_small(ort, operator, inputs, kind, *constants):
 RUN = """\
 inputs = {{ inputs }}
 
-def run(level{{ ", is_plain" if options }}):
+{% if earlier %}
+{{ with_shape }}
+
+{% endif %}
+def run(level{{ ", is_plain" if options }}{{ ", repeats" if earlier }}):
     options = ort.SessionOptions()
     options.graph_optimization_level = level
 {% if threads != 1 %}
@@ -180,6 +202,18 @@ def run(level{{ ", is_plain" if options }}):
     session = ort.InferenceSession({{ model }}, options, {{ providers | repr }}, disabled_optimizers=disabled)
 {% else %}
     session = ort.InferenceSession({{ model }}, options, {{ providers | repr }})
+{% endif %}
+{% if earlier %}
+    for shapes in {{ earlier | repr }} if repeats else ():
+        earlier = {name: with_shape(value, shapes[name]) if name in shapes else value for name, value in inputs.items()}
+{% if raises %}
+        session.run(None, earlier)
+{% else %}
+        try:
+            session.run(None, earlier)
+        except Exception:
+            pass
+{% endif %}
 {% endif %}
     return session.run(None, inputs)
 """
@@ -205,6 +239,7 @@ if __name__ == "__main__":
 
 def _call(settings: Mapping[str, Any], label: str) -> str:
     plain = f", is_plain={label in settings['without_options']}" if settings["options"] else ""
+    plain += f", repeats={label in settings['repeating']}" if settings["earlier"] else ""
     return f"run(ort.GraphOptimizationLevel.{settings['levels'][label]}{plain})"
 
 
@@ -231,7 +266,10 @@ def _settings(shown: ClaimedRun) -> Mapping[str, Any]:
         "threads": first.get("threads") or 1,
         "disabled": list(_texts(first, "disabled_optimizers")),
         "options": code_of(shown.passes),
-        "fixes_dims": "free_dims=fixed" in shown.passes,
+        "fixes_dims": "free_dims=fixed" in shown.passes and not shown.earlier,
+        "earlier": shown.earlier,
+        "raises": shown.raises,
+        "repeating": [label for label, config in shown.own.items() if shown.repeats(config)],
         "misuse": shown.misuse,
         "without_options": [label for label, config in shown.own.items() if not shown.passes_of(config)],
     }

@@ -64,7 +64,8 @@ def _claimed(draft: Draft) -> Claimed:
     expectation = draft.expectation
     package = package_line(draft.environment, draft.package)
     return Claimed(
-        happened=sentences.happened(expectation, package, _own_runs(draft)),
+        happened=sentences.happened(expectation, package, _own_runs(draft))
+        + sentences.after(draft.case, expectation),
         expected=_expected(draft),
         outcome=expectation.outcome.value,
         package=draft.package,

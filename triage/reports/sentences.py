@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from corpus.case import Case
 from corpus.values import Tensor, Value
 from oracles.numerics.compare import Tolerance, compare_outputs, differing, shown
 from oracles.verdict import Outcome, Phase, Run, Status, Verdict
@@ -23,6 +24,21 @@ FAR = ("nan", "inf")
 """Kinds of differences that no tolerance decides."""
 MOST_ROWS = 8
 MOST_LINES = 60
+
+
+ORDINALS = {1: "second", 2: "third", 3: "fourth"}
+
+
+def after(case: Case, expectation: Expectation) -> str:
+    """Say which runs of what is compiled come before the one that counts; empty if none does."""
+    sizes = [", ".join(f"{name}={size}" for name, size in run.items()) for run in case.earlier]
+    if not sizes:
+        return ""
+    runs = f"{'a run' if len(sizes) == 1 else 'runs'} with {' and with '.join(f'`{each}`' for each in sizes)}"
+    if expectation.outcome is not Outcome.MISMATCH:
+        return f" What is compiled once makes {runs} before."
+    place = ORDINALS.get(len(sizes), f"{len(sizes) + 1}th")
+    return f" It fails in the {place} run of what is compiled once, after {runs}."
 
 
 @dataclass(frozen=True)
@@ -225,11 +241,12 @@ def trace_text(expectation: Expectation, rows: Sequence[Row]) -> str:
 
 
 def without_worker(trace: str) -> str:
-    """The trace without the Python frames of crux's own worker."""
+    """The trace without the Python frames of crux's worker; what that raised itself in its words alone."""
     trace = re.sub(r"(?s)Fatal Python error:.*?(?=\Z|\n\n(?!Stack|Extension|Current|Thread))", "", trace)
     trace = re.sub(r"(?m)^at \S+\+\S+[^\n]*\n?", "", trace)  # the frames follow with their places
     trace = re.sub(r"\n*Extension modules: [^\n]*", "", trace)
-    return re.sub(r'(?m)^ *File "[^"\n]*/oracles/[^"\n]*", line [^\n]*\n(?:    [^\n]*\n)*', "", trace)
+    trace = re.sub(r'(?m)^ *File "[^"\n]*/oracles/[^"\n]*", line [^\n]*\n(?:    [^\n]*\n)*', "", trace)
+    return re.sub(r"(?m)^(?:Traceback \(most recent call last\):\n)?oracles(?:\.\w+)+: ", "", trace)
 
 
 def frames_text(run: Run) -> str:

@@ -18,6 +18,7 @@ from corpus.case import Case
 from corpus.onnx.types import DTYPES, STRING, dtype_name, element_type, inferred_types
 from corpus.values import Tensor, Value
 from oracles.verdict import Outcome
+from oracles.worker import with_shape
 from triage.claims.claim import ACCEPTED, Claim, Expectation
 from triage.claims.titles import whose
 from triage.language import model_of
@@ -89,6 +90,8 @@ def _closure(pieces: Mapping[str, frozenset[str]], users: str) -> set[str]:
     return used
 
 
+WITH_SHAPE = re.sub(r"(: | -> )Any\b", "", inspect.getsource(with_shape))
+"""The text of the function that makes the inputs of an earlier run."""
 MOST_CODE = 60_000
 """Characters of builder code that a person still reads."""
 MOST_BYTES = 4 << 20
@@ -102,7 +105,7 @@ STANDARD = (
     *("base64", "ctypes", "os", "platform", "re", "signal", "struct", "subprocess", "sys", "tempfile"),
     *("time", "traceback"),
 )
-UNSET: Mapping[str, Any] = {"has_double": False, "says_more": False, "misuse": ""}
+UNSET: Mapping[str, Any] = {"has_double": False, "says_more": False, "misuse": "", "earlier": ()}
 """What a runner's settings may leave out."""
 MOST_FOLDED = 1_000
 """Elements of an input whose values may fix the type of an output."""
@@ -139,10 +142,11 @@ def write_script(case: Case, claim: Claim, mode: str = "code", source: Source | 
         decode_tables={
             dtype_name(code): _decode_table(code) for code in sorted(foreign) if code != FIRST_FOREIGN
         },
+        with_shape=WITH_SHAPE,
         declared=fixed_types(case) if claim.expectation.contradiction else {},
         expected=_expected(claim.expectation),
         baseline=whose(passing.config) if passing and passing.config.backend else "",
-        **{**UNSET, **_claim_fields(claim), **runner.settings(claim.expectation.to_show(case.passes))},
+        **{**UNSET, **_claim_fields(claim), **runner.settings(claim.expectation.to_show(case))},
     )
     return _with_pasted(script, runner, runner.guards if claim.expectation.misuse else ())
 

@@ -21,7 +21,7 @@ from triage.claims.titles import whose
 from triage.language import language_of, model_of
 from triage.projects import Runner, ShortScript, runner_of
 from triage.repro.model_code import NotExpressible
-from triage.repro.script import fixed_types
+from triage.repro.script import WITH_SHAPE, fixed_types
 from triage.repro.source import Source, array_code, helper_code
 from triage.views.rendering import as_comment, template_of
 
@@ -124,11 +124,11 @@ def _squeezed(text: str) -> str:
 def _parts(case: Case, claim: Claim, runner: Runner, source: Source | None) -> _Parts:
     short, expectation = runner.short, claim.expectation
     assert short is not None
-    settings = runner.settings(expectation.to_show(case.passes))
+    settings = runner.settings(expectation.to_show(case))
     has_model = language_of(case.format).has_model and source is None
     code, model = _model(case, runner) if has_model else ("", "")
     given = {"source": source, "code": code, "model": model, **settings}
-    given["inputs"] = _inputs(case) if has_model else ""
+    given |= {"inputs": _inputs(case) if has_model else "", "with_shape": WITH_SHAPE}
     program = template_of(short.program).render(given).strip()
     run = template_of(short.run).render(given).strip()
     body = f"{run}\n\n{_checked(case, claim, short, settings)}"

@@ -65,7 +65,10 @@ ATTRIBUTES: dict[str, tuple[str, ...]] = {
     "use_deterministic_compute": ("1",),
     "free_dims": ("fixed",),
 }
-"""Attributes of `SessionOptions` by their values; `free_dims` fixes each symbolic dim at the input's size."""
+"""Attributes of `SessionOptions` by their values.
+
+`free_dims` fixes each symbolic dim at the input's size, where no earlier run has another one.
+"""
 
 ENTRIES: dict[str, tuple[str, ...]] = {
     "optimization.constant_folding_max_output_size_in_bytes": ("0", "64"),

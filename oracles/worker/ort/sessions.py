@@ -24,7 +24,7 @@ def session_options(settings: dict[str, Any], program: Any = None, inputs: Any =
     options.log_severity_level = 0 if settings.get("log") else 4
     members = settings.get("passes") or ()
     apply(options, core, members)
-    if "free_dims=fixed" in members and program is not None:
+    if "free_dims=fixed" in members and program is not None and not settings.get("earlier"):
         plain = core.InferenceSession(options, program, isinstance(program, str), False)
         fix_dims(options, plain.inputs_meta, inputs)
     if settings.get("guarded"):  # each tensor has a block of its own

@@ -29,12 +29,14 @@ COUNT_ATTRIBUTES = {"group", "hidden_size", "num_heads", "q_num_heads", "kv_num_
 class OnnxView(NodeSubject):
     """The smallest failing model so far.
 
-    `is_sound` says that the checker accepts it, and so must accept every candidate made of it.
+    `is_sound` says that the checker accepts it, and so must accept every candidate made of it. `earlier` are
+    the sizes of dims in the case's earlier runs.
     """
 
     model: onnx.ModelProto
     external: tuple[ExternalFile, ...] = field(default=(), kw_only=True)
     is_sound: bool = field(default=True, kw_only=True)
+    earlier: tuple[Mapping[str, int], ...] = field(default=(), kw_only=True)
 
     @cached_property
     def nodes(self) -> tuple[onnx.NodeProto, ...]:
@@ -93,7 +95,15 @@ class OnnxView(NodeSubject):
         program = self.model.SerializeToString(deterministic=True)
         used = {external_entry(tensor, "location") for tensor in tensors(self.model) if is_external(tensor)}
         external = tuple(file for file in self.external if str(file.location) in used)
-        return self.sequenced(replace(like, program=program, inputs=self.inputs, external=external))
+        case = replace(like, program=program, inputs=self.inputs, external=external)
+        return self.sequenced(case).with_earlier(self._fitting_runs())
+
+    def _fitting_runs(self) -> list[Mapping[str, int]]:
+        """The earlier runs, without sizes of dims that no input has any more."""
+        shapes = (info.type.tensor_type.shape for info in self.model.graph.input) if self.earlier else ()
+        known = {dim.dim_param for shape in shapes for dim in shape.dim}
+        runs = ({name: size for name, size in each.items() if name in known} for each in self.earlier)
+        return list(filter(None, runs))
 
     def embedded(self) -> Self:
         """The subject with the weights that it still needs inside the model, where they are not too large."""

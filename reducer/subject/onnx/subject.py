@@ -199,7 +199,7 @@ def _appearances(graph: onnx.GraphProto) -> Iterator[tuple[str, str]]:
 
 def count_strange(model: onnx.ModelProto) -> int:
     """Count the tensors, dims and parts of functions that do not have plain names."""
-    pairs = [*new_names(model.graph).items(), *_dim_names(model).items()]
+    pairs = [*new_names(model.graph).items(), *dim_names(model).items()]
     return sum(old != new for old, new in pairs) + count_strange_functions(model)
 
 
@@ -211,12 +211,20 @@ def number_graphs(model: onnx.ModelProto) -> None:
 
 def number_dims(model: onnx.ModelProto) -> None:
     """Symbolic dims become d0, d1, … in place."""
-    names = _dim_names(model)
+    names = dim_names(model)
     for dim in _symbols(model):
         dim.dim_param = names[dim.dim_param]
 
 
-def _dim_names(model: onnx.ModelProto) -> dict[str, str]:
+def renamed_runs(
+    earlier: Iterable[Mapping[str, int]], names: Mapping[str, str]
+) -> tuple[Mapping[str, int], ...]:
+    """Earlier runs with other names of dims; a dim that has none is gone."""
+    return tuple({names[name]: size for name, size in run.items() if name in names} for run in earlier)
+
+
+def dim_names(model: onnx.ModelProto) -> dict[str, str]:
+    """Map each symbolic dim to its plain name."""
     return numbered((dim.dim_param for dim in _symbols(model)), "d")
 
 
@@ -256,14 +264,14 @@ def measured(subject: OnnxView) -> Size:
     attributes += sum(len(each.attribute) + len(each.attribute_proto) for each in model.functions)
     return (
         sum(1 for _ in walk_model(model)),
-        scopes + len(inner),
+        scopes + len(inner) + sum(1 + len(sizes) for sizes in subject.earlier),
         sum(map(strangeness, walk_nodes(graph))),
         held + sum(map(elements, subject.inputs.values())),
         len(graph.input) + len(graph.output) + len(graph.initializer),
         sum(array.ndim for array in arrays),
         strange_types(arrays),
         attributes,
-        sum(map(complexity, arrays)),
+        sum(map(complexity, arrays)) + sum(sum(sizes.values()) for sizes in subject.earlier),
         len(subject.passes),
         count_strange(model),
         sum_of_versions(model),

@@ -150,6 +150,18 @@ def compile_and_run():
 {% else %}
     device = tvm.{{ "cuda" if device == "cuda" else "cpu" }}()
     machine = relax.VirtualMachine(executable, device)
+{% if earlier %}
+    for inputs in build_earlier_inputs():
+{% set call = 'machine["main"](*[to_tvm(tvm, device, given) for given in inputs.values()])' %}
+{% if raises %}
+        {{ call }}
+{% else %}
+        try:
+            {{ call }}
+        except Exception as error:
+            print("an earlier run is refused:", error, file=sys.stderr)
+{% endif %}
+{% endif %}
     found = machine["main"](*[to_tvm(tvm, device, given) for given in build_inputs().values()])
     names = [each.name for each in model.graph.output]
     values = [found] if len(names) == 1 else list(found)
@@ -185,6 +197,10 @@ RUN = """\
 {{ code }}
 inputs = {{ inputs }}
 
+{% if earlier %}
+{{ with_shape }}
+
+{% endif %}
 {% if helpers %}
 {{ helpers }}
 
@@ -210,6 +226,19 @@ def run():
     return []
 {% else %}
     machine = relax.VirtualMachine(executable, tvm.{{ "cuda" if device == "cuda" else "cpu" }}())
+{% if earlier %}
+    for shapes in {{ earlier | repr }}:
+        earlier = [with_shape(inputs[name], shapes[name]) if name in shapes else inputs[name] for name in inputs]
+{% set call = 'machine["main"](*[tvm.runtime.tensor(each) for each in earlier])' %}
+{% if raises %}
+        {{ call }}
+{% else %}
+        try:
+            {{ call }}
+        except Exception:
+            pass
+{% endif %}
+{% endif %}
     found = machine["main"](*[tvm.runtime.tensor(each) for each in inputs.values()])
     return [each.numpy() for each in ([found] if hasattr(found, "numpy") else found)]
 {% endif %}
@@ -255,6 +284,8 @@ def _settings(shown: ClaimedRun) -> Mapping[str, Any]:
         "device": config.get("device") or "cpu",
         "only_compile": config.get("run") == "off",
         "level": config.get("opt-level"),
+        "earlier": shown.earlier,
+        "raises": shown.raises,
     }
 
 
