@@ -51,7 +51,7 @@ LEAST_RESERVED = 20.0
 REPORT_SECONDS, REDUCTION_SECONDS = 8.0, 5.0
 """What a report and a reduction take, until the hunt has measured it."""
 CPU_PRECISION = 0.05
-"""Of a stretch's CPU time, what may be left of a limited one when it ends."""
+"""Of a stretch's CPU time, what may be left of a limited one when it ends; of all, what a report may add."""
 LEAST_LEFT = 1.5
 """Seconds of a limited CPU time that are not worth another stretch of tests."""
 MOST_KEPT = 8
@@ -141,10 +141,15 @@ class Hunt:
             self._reduce_some(front, FIRSTS, self.left, "", urgent=True)
             self._reduce_some(front, REDUCING, self.left, "nothing new is looked for any more")
         for front, cluster in self._unreported():
-            if self.left > 0 or not (self.limits.cpu or self._is_known(cluster)):
+            if self._has_time_to_report() or not (self.limits.cpu or self._is_known(cluster)):
                 self._report(front, cluster)
         self._use_up()
         self.eye.look("done", always=True)
+
+    def _has_time_to_report(self) -> bool:
+        """Whether the time is enough for one more report, by what they took; a little more is no matter."""
+        needed = self._reports.value if self.limits.cpu and self._reports.count > 1 else 0.0
+        return self.left > 0 and self.left + CPU_PRECISION * self.limits.cpu > needed
 
     def _use_up(self) -> None:
         """Give tests what reductions and reports left of the CPU time; what fails waits for the next run."""
@@ -162,13 +167,19 @@ class Hunt:
         for front in self.fronts:
             self._reduce_some(front, FIRSTS, self.left, "", urgent=True)
         for front, cluster in self._unreported():
-            if self._tests_are_due() or self._is_known(cluster):
+            if self.left <= self._reserved or self._tests_are_due() or self._is_known(cluster):
                 return
             self._report(front, cluster)
 
+    @property
+    def share_of_tests(self) -> float:
+        """What tests have had of the CPU time, by what all processes used meanwhile."""
+        used = sum(self.shares.whole.get(f"{FUZZING} {each.target}", 0.0) for each in self.fronts)
+        return used / (self.cpu() or 1.0)
+
     def _tests_are_due(self) -> bool:
         """Whether tests have had less than their share of the CPU time."""
-        return self.left > self._reserved and self.eye.cpu_of_tests() < TEST_SHARE * self.eye.cpu()
+        return self.left > self._reserved and self.share_of_tests < TEST_SHARE
 
     def _unreported(self) -> list[tuple[TargetCampaign, int]]:
         """The clusters whose report is missing, those of known bugs last."""
@@ -227,7 +238,7 @@ class Hunt:
     def _fuzz(self, front: TargetCampaign, seconds: float, chosen: Choice) -> None:
         room = max(self.left - self._reserved, 1.0)
         tests = max(self.limits.tests - self.tests, 1) if self.limits.tests else None
-        cpu, gained = 0.0, 0
+        cpu, gained, before = 0.0, 0, cpu_of_all()
         for step in front.fuzzer.stretch(tests=tests, seconds=min(seconds, room)):
             cpu += step.cpu
             if step.failure and step.failure.seen == 1:
@@ -239,6 +250,8 @@ class Hunt:
             self.eye.look(f"fuzzing {front.label}")
             if self.limits.cpu and self.left < CPU_PRECISION * cpu:
                 break
+        # what making and judging does around the runs that verdicts name is theirs as well
+        cpu = max(cpu, cpu_of_all() - before)
         self._count(front, f"{FUZZING} {front.target}", chosen.why, cpu, gained)
 
     def _reduce_some(

@@ -84,9 +84,9 @@ class HuntMonitor:
     def cpu(self) -> float:
         """CPU seconds of the hunt by now, wherever its testers are."""
         others = sum(cpu for name, cpu in self._shares.whole.items() if not name.startswith(FUZZING))
-        return self.cpu_of_tests() + others
+        return self._cpu_of_tests() + others
 
-    def cpu_of_tests(self) -> float:
+    def _cpu_of_tests(self) -> float:
         """CPU seconds of the hunt's tests by now."""
         return self._tested() - self._tested_before
 

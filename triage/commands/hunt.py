@@ -197,8 +197,7 @@ def _tell(options: CaseOptions, hunting: Hunt) -> None:
         "bugs": [bug_document(hunting.store, bug) for bug in bugs if bug["reduced"]],
     }
     emit(iter([document]), as_json=options.json, show=_show, single=True)
-    share = hunting.eye.cpu_of_tests() / (hunting.eye.cpu() or 1.0)
-    tested = f"{hunting.tests:,} tests in {seconds:.0f} s, {share:.0%} of the CPU time"
+    tested = f"{hunting.tests:,} tests in {seconds:.0f} s, {hunting.share_of_tests:.0%} of the CPU time"
     say(f"{tested}, {document['failures']} of them failing; {hunting.gained}")
     say(in_a_line(bugs, options, hunting.known))
 
