@@ -300,11 +300,12 @@ class Judge:
 
     def _taking_longer(self, context: Context, first: tuple[Run, ...]) -> tuple[Run, ...]:
         """Run again in new processes, with time for what compiles long and ends, as this machine is now."""
-        limit = self.limits.cpu_seconds
+        limit = self.executor.cpu_limit
         slow = [run.phase for run in first if run.status is Status.TIMEOUT]
         is_running = all(phase is Phase.EXECUTE for phase in slow)
         wanted = max(PATIENCE * limit, HANGING_TIMES * first[0].cpu_seconds)
         seconds = min(wanted, MOST_PATIENCE * limit) if is_running else MOST_PATIENCE * limit
+        seconds = max(seconds, self.limits.cpu_seconds)
         extend(seconds + first[0].cpu_seconds)
         with self.executor.patiently(seconds):
             configs = tuple(run.config for run in first)

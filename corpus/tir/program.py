@@ -24,9 +24,9 @@ from corpus.reading import load_json
 from corpus.tir.codec import Decoder, Encoder
 from corpus.tir.forms import FORMS, Json, numpy_dtype, parts
 from corpus.tir.scopes import defined_names, problems, untrusted_callees
-from corpus.tir.tree import Attr, Block, For, Function, Module, Stmt, is_jump
+from corpus.tir.tree import Attr, Block, For, Function, Module, Stmt, Store, is_jump
 from corpus.tir.values import Binary, Buffer, Call, Cast, Const, Expr, Load, Unary, Var
-from corpus.tir.walk import buffers, expressions, renamed, statements
+from corpus.tir.walk import buffers, expressions, renamed, statements, walk
 from corpus.values import InputType, Tensor, Value
 
 VERSION = 1
@@ -270,8 +270,8 @@ def is_rooted(function: Function) -> bool:
 def marks(module: Module) -> frozenset[str]:
     """Name what passes must heed.
 
-    These are `lanes`, those of a loop that does not begin at 0 (`shifted`), `jumps` out of loops, `matches`,
-    `staged` and `doubled` loops.
+    These are `lanes`, those along a dim that is not a buffer's last (`crossed`), `jumps` out of loops,
+    `matches`, `staged` and `doubled` loops; lanes and doubled ones that do not begin at 0 (`shifted`).
     """
     found = (_mark(stmt) for one in module.functions.values() for stmt in statements(one.body))
     return frozenset(word for words in found for word in words.split())
@@ -279,17 +279,27 @@ def marks(module: Module) -> frozenset[str]:
 
 def _mark(stmt: Stmt) -> str:
     match stmt:
-        case For(kind="vectorized", min=Const(value=0)):
-            return "lanes"
         case For(kind="vectorized"):
-            return "lanes shifted"
+            return f"lanes {'crossed' * _is_crossed(stmt)} {'shifted' * _is_shifted(stmt)}"
         case For() if "software_pipeline_stage" in stmt.annotations:
             return "staged"
+        case For() if _is_shifted(stmt) and any(_mark(each) == "doubled" for each in statements(stmt.body)):
+            return "shifted"
         case Block(matches=(_, *_)):
             return "matches"
         case Attr(key="double_buffer_scope"):
             return "doubled"
     return "jumps" if is_jump(stmt) else ""
+
+
+def _is_shifted(loop: For) -> bool:
+    return not isinstance(loop.min, Const) or loop.min.value != 0
+
+
+def _is_crossed(loop: For) -> bool:
+    """Whether its variable stands in an index that is not a buffer's last."""
+    accesses = (each for each in walk(loop.body) if isinstance(each, Load | Store))
+    return any(loop.var in expressions(each.indices[:-1]) for each in accesses)
 
 
 def is_flat(module: Module) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from corpus.tir.codec import Decoder
+from corpus.tir.scopes import defined_names
 from corpus.tir.script_expressions import text_of, texts
 from corpus.tir.tree import (
     Alloc,
@@ -37,7 +38,7 @@ from corpus.tir.tree import (
     While,
 )
 from corpus.tir.values import Binary, Buffer, Const, Expr, Load, Range, Region, Var, plain_offset, type_of
-from corpus.tir.walk import children, walk, with_function
+from corpus.tir.walk import children, free_name, renamed, walk, with_function
 
 LOOPS: Final = {
     "serial": "T.serial",
@@ -47,6 +48,8 @@ LOOPS: Final = {
     "thread": "T.thread_binding",
 }
 HEAD = "from tvm.script import ir as I\nfrom tvm.script import tirx as T\n\n\n"
+_READ = ("Module", "T")
+"""Names that the text itself reads: a function's own stand with an underscore."""
 
 
 def print_text(module: Module) -> str:
@@ -88,6 +91,7 @@ class _Printer:
         self.outermost: Stmt | None = None
 
     def function(self, name: str, function: Function) -> list[str]:
+        function = _readable(function)
         attrs = dict(function.attrs)
         self.is_blocks = attrs.pop("s_tir", False) is True
         options = ["private=True"] * ("global_symbol" not in attrs) + ["s_tir=True"] * self.is_blocks
@@ -276,6 +280,12 @@ class _Printer:
         if not (isinstance(axis.domain.min, Const) and axis.domain.min.value == 0):
             bounds = f"({text_of(axis.domain.min)}, {self.stop(axis.domain.min, axis.domain.extent)})"
         return f"{axis.var.name} = T.axis.{kind}({bounds}, {text_of(axis.value)})"
+
+
+def _readable(function: Function) -> Function:
+    taken = {*defined_names(function)}
+    own = {name: free_name(taken, f"{name}_") for name in _READ if name in taken}
+    return renamed(function, own) if own else function
 
 
 def _indented(lines: list[str]) -> list[str]:

@@ -42,7 +42,7 @@ _MOST_STEPS = 3_000
 _IN_BLOCKS = 0.35
 _WITH_PASSES = 0.75
 """How many programs come as blocks instead of plain loops, and how many with passes of their own."""
-_WIDE = 0.15
+_WIDE = 0.25
 """How many programs have buffers of a few hundred elements."""
 _LOWERED = 0.12
 """How many programs start from an operator that TVM has lowered."""

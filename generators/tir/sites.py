@@ -9,7 +9,7 @@ from corpus.tir.values import Expr, Load
 from corpus.tir.walk import expressions, replace_statements, walk, with_function
 from generators.language.values import RandomSource
 from generators.tir.frame import Frame, Names, places
-from generators.tir.statements import Maker
+from generators.tir.statements import USUAL, WIDE, Maker
 
 Kind = TypeVar("Kind", bound=Stmt)
 Mutate: TypeAlias = Callable[[RandomSource, Module], Module | None]
@@ -21,6 +21,10 @@ class Mutator:
 
     name: str
     mutate: Mutate
+
+
+_WIDE = 0.15
+"""How often what is grown at a site has loops and memory of a few hundred elements."""
 
 
 def mutator(name: str) -> Callable[[Mutate], Mutator]:
@@ -62,7 +66,8 @@ def pick_site(
     if not found:
         return None
     position, stmt, frame = draws.pick(found)
-    return Site(function, position, stmt, frame, Maker(draws, Names.of(function)))
+    limits = WIDE if draws.chance(_WIDE) else USUAL
+    return Site(function, position, stmt, frame, Maker(draws, Names.of(function), limits))
 
 
 def at_site(

@@ -58,8 +58,8 @@ class Limits:
 
 
 USUAL = Limits()
-WIDE = Limits((1, 7, 9, 15, 16, 17, 31, 33, 63, 65, 127, 129, 257, 300), 320)
-"""Around the widths of vectors and tiles, primes among them, and beyond a byte."""
+WIDE = Limits((7, 9, 15, 17, 31, 33, 63, 65, 127, 129, 257, 257, 300, 300), 320)
+"""Around the widths of vectors and tiles, primes among them, and often beyond a byte."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,7 +316,7 @@ def _lanes(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made | None:
 
 
 def _view(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made | None:
-    """A buffer over the memory of another one, mostly filled or read at once."""
+    """A buffer over the memory of another one, filled or read at once."""
     whole = [each for each in frame.buffers if usable(each) and not each.strides and each.shape]
     whole = [each for each in whole if each.offset == Const(0)]
     if not whole:
@@ -327,12 +327,39 @@ def _view(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made | None:
     view = Buffer(maker.names.fresh("V"), *dims[:1], source.dtype, *dims[1:], Const(offset), source.scope)
     data = Call("buffer_data", (BufferRef(source.name),), pointer_to(source.dtype, source.scope))
     inner = frame.with_buffer(view)
-    filled = maker.filled(inner, view if maker.draws.chance(0.5) else maker.draws.pick(whole))
-    return (Declare(view, data), *filled), inner
+    if maker.draws.chance(0.5):
+        return (Declare(view, data), *maker.filled(inner, view)), inner
+    target = maker.draws.pick([each for each in whole if each.dtype == view.dtype])
+    return (Declare(view, data), *_copied(maker, inner, view, target)), inner
 
 
-def _layout(draws: RandomSource, shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...], int]:
-    """Dims, strides and the first place of a view of row-major memory: a part of it, perhaps turned round."""
+def _copied(maker: Maker, frame: Frame, source: Buffer, target: Buffer) -> Body:
+    """Loops that store elements of one buffer into every element of another."""
+    shape = static_shape(target) or ()
+    loops = [Var(maker.names.fresh("i")) for _ in shape]
+    places = Sampler(maker.draws, _over(frame, loops, shape)).indices(static_shape(source) or ())
+    return nested(loops, shape, (Store(target.name, tuple(loops), Load(source.name, places, source.dtype)),))
+
+
+_Layout = tuple[tuple[int, ...], tuple[int, ...], int]
+
+
+def _layout(draws: RandomSource, shape: tuple[int, ...]) -> _Layout:
+    """Dims, strides and the first place of a view of memory: mostly one that is not row-major itself."""
+    found = _any_layout(draws, shape)
+    for _ in range(3):
+        if not _is_row_major(*found[:2]):
+            break
+        found = _any_layout(draws, shape)
+    return found
+
+
+def _is_row_major(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    return all(dim == 1 or strides[at] == math.prod(shape[at + 1 :]) for at, dim in enumerate(shape))
+
+
+def _any_layout(draws: RandomSource, shape: tuple[int, ...]) -> _Layout:
+    """A part of row-major memory of that shape, perhaps turned round."""
     size = math.prod(shape)
     way = draws.pick(("steps", "turned", "window", "rows"))
     if way == "turned" and len(shape) > 1:

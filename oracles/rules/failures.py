@@ -132,7 +132,7 @@ def exception(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | 
         return _raised(raised[0], "optimised", runs, context) if raised else None
     if baseline.status is not Status.EXCEPTION:
         return None
-    if len(raised) < len(others) and not _is_due(baseline, context):
+    if len(raised) < len(others) and not _is_due(case, baseline, context):
         return _raised(baseline, "un-optimised", runs, context)
     # Every configuration refuses a model that the checker accepts: another implementation decides
     if _is_computed(context):
@@ -151,12 +151,14 @@ def _is_computed(context: Context) -> bool:
     )
 
 
-def _is_due(baseline: Run, context: Context) -> bool:
+def _is_due(case: Case, baseline: Run, context: Context) -> bool:
     """Whether the data are not allowed: another implementation refuses them, and not for want of a kernel.
 
-    Then the optimiser has only removed what looks at them.
+    Then the optimiser has only removed what looks at them. One that knows the language's rules may refuse
+    what the framework's own checker lets pass, such as an axis that is not there.
     """
-    return baseline.phase is Phase.EXECUTE and is_refusal(context.referee)
+    tells = baseline.phase is Phase.EXECUTE or language_of(case.format).referee_knows_rules
+    return tells and is_refusal(context.referee)
 
 
 def _raised(run: Run, side: str, runs: tuple[Run, ...], context: Context) -> Verdict:

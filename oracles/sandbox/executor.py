@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
@@ -81,6 +81,8 @@ REFEREE_CPU_SECONDS = 5.0
 PLANNED_BYTES = 1 << 18
 """A program of thousands of nodes is larger, and planning its memory takes longer than running it."""
 
+BRIEFLY = 4
+"""Of the CPU seconds of a run, what `briefly` leaves: one in so many."""
 GUARDED_TIMES = 4
 """How many times as long a guarded run may take."""
 
@@ -129,6 +131,20 @@ class Executor:
         self.is_hurried = True
         wall = min(self.limits.wall_seconds, wall_seconds)
         self._sandbox.limits = replace(self.limits, wall_seconds=wall)
+
+    @property
+    def cpu_limit(self) -> float:
+        """The CPU seconds that a run of the target may take now."""
+        return self._sandbox.limits.cpu_seconds
+
+    def briefly(self, format: str) -> AbstractContextManager[None]:
+        """Within it a generated program of a language that runs quickly may take little at first.
+
+        One that hangs costs a campaign as much as hundreds that do not; to be sure of it the judge gives it
+        all its time once.
+        """
+        is_quick = language_of(format).runs_quickly
+        return self.patiently(self.limits.cpu_seconds / BRIEFLY) if is_quick else nullcontext()
 
     @contextmanager
     def patiently(self, cpu_seconds: float) -> Iterator[None]:

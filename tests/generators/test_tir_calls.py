@@ -60,7 +60,7 @@ def test_a_statement_in_a_function_that_is_called_once_does_the_same():
 
 def test_most_functions_that_are_called_again_with_other_sizes_are_sound():
     again = {seed: each for seed, each in MADE.items() if not once_called(each)}
-    assert sum(is_sound(each, seed) for seed, each in again.items()) >= 0.6 * len(again) >= 15
+    assert sum(is_sound(each, seed) for seed, each in again.items()) >= 0.5 * len(again) >= 15
 
 
 def test_open_sizes_change_what_is_written_and_not_what_is_done():

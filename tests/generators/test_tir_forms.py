@@ -11,9 +11,10 @@ from corpus.tir.walk import walk
 from generators.language.values import RandomSource
 from generators.tir import statements
 from generators.tir.frame import Known, Names, start_of
-from generators.tir.programs import is_sound
+from generators.tir.programs import TirProgram, is_sound
 from generators.tir.ranged import has_extremes, inputs_of
 from generators.tir.statements import Maker
+from tests.helpers.wrong_loops import notices
 
 FORMS = {
     "lanes": (statements._lanes, lambda node: isinstance(node, Store) and isinstance(node.indices[-1], Ramp)),
@@ -46,6 +47,15 @@ def sound_of(name: str) -> list[Case]:
     sound = [(seed, each) for seed, each in formed if is_sound(each, seed)]
     assert len(sound) >= 0.8 * len(formed) >= PROGRAMS
     return [Case("tir", to_bytes(each), inputs_of(each, seed)) for seed, each in sound[:PROGRAMS]]
+
+
+def test_most_views_show_it_if_their_strides_are_dropped():
+    """Beyond what is row-major anyway, or read by nobody."""
+    views = [(seed, grown_of("views", seed)) for seed in range(24)]
+    sound = [(seed, each) for seed, each in views if each is not None and is_sound(each, seed)]
+    shown = [notices(TirProgram(each, inputs_of(each, seed)), "strides dropped") for seed, each in sound]
+    assert len(sound) >= 16
+    assert sum(shown) >= 0.6 * len(shown)
 
 
 @pytest.mark.parametrize("name", FORMS)

@@ -6,9 +6,9 @@ import pytest
 
 from corpus.case import Case
 from corpus.target import Target
-from corpus.tir.program import to_bytes
+from corpus.tir.program import marks, to_bytes
 from corpus.tir.scopes import is_well_formed
-from corpus.tir.tree import Axis, Block, For, Function, Module, Store
+from corpus.tir.tree import Attr, Axis, Block, For, Function, Module, Store
 from corpus.tir.values import Buffer, Const, Range, Region, Var
 from corpus.tir.walk import statements
 from generators.language.values import RandomSource
@@ -18,7 +18,7 @@ from generators.tir.ranged import has_extremes, inputs_of
 from generators.tir.stages import _STEPS, drawn_schedule, staged
 from oracles.tir.interpreter import interpret
 from oracles.verdict import Outcome
-from oracles.worker.tvm.passes import PLAIN_LOOPS, misplaced, pass_of
+from oracles.worker.tvm.passes import BLOCKS, PLAIN_LOOPS, misplaced, pass_of
 from oracles.worker.tvm.sequences import OPTIONS, PREFIX, PRIMITIVES
 from reducer.api import reduce_case
 from reducer.course import Options
@@ -46,6 +46,33 @@ def test_every_primitive_is_drawn_and_its_step_has_a_text():
     assert misplaced(("s_tir.schedule.split:block0:0:4",), PLAIN_LOOPS)
     for unknown in ("split:block0:0:4:4", "split:block0", "split:block0:0:x", "undo:block0", "fuse:a.b:0"):
         assert misplaced((PREFIX + unknown,)) == f"there is no pass {PREFIX}{unknown}"
+
+
+def test_lanes_of_a_schedule_are_taken_before_memory_is_planned():
+    """As TVM's pipelines do; what it says of another order is no failure."""
+    lowered = ("s_tir.LowerInitBlock", "s_tir.ConvertBlocksToOpaque", "s_tir.LowerOpaqueBlock")
+    steps = (PREFIX + "vectorize:block0:0", *lowered, "tirx.FlattenBuffer")
+    assert "lanes" in misplaced((*steps, "tirx.StorageRewrite"), BLOCKS)
+    assert not misplaced((*steps, "tirx.VectorizeLoop", "tirx.StorageRewrite"), BLOCKS)
+
+
+def test_a_loop_says_what_tvms_passes_want_of_it_first():
+    i, zero = Var("i"), Const(0)
+    across = For(i, zero, Const(2), "vectorized", (Store("A", (i, zero), zero),))
+    doubled = Attr(zero, "double_buffer_scope", Const(1), (Store("A", (zero, i), zero),))
+    for loop, told, first, then in (
+        (across, "lanes crossed", "tirx.FlattenBuffer", "tirx.VectorizeLoop"),
+        (
+            For(i, Const(1), Const(1), "serial", (doubled,)),
+            "doubled shifted",
+            "s_tir.CanonicalizeLoop",
+            "s_tir.InjectDoubleBuffer",
+        ),
+    ):
+        facts = marks(Module({"main": Function((Buffer("A", (Const(2), Const(2)), "int32"),), (loop,))}))
+        assert facts == {*told.split()}
+        assert misplaced((then,), PLAIN_LOOPS | facts)
+        assert not misplaced((first, then), PLAIN_LOOPS | facts)
 
 
 def test_tvm_computes_what_the_interpreter_does_with_a_schedule_and_without(tir_judge):

@@ -260,3 +260,23 @@ def test_an_index_outside_in_a_called_function_leaves_open_what_hangs_on_it(rela
         context = relax_judge.open(case)
         (context.plain,) = relax_judge.runs(case, relax_judge.configs[:1])
         assert (context.undefined, context.left_open("y"), context.left_open("z")) == (reason, reason, "")
+
+
+def test_an_axis_that_is_not_there_is_no_bug_of_what_looks_at_it(relax_judge):
+    """TVM's checker lets it pass, legalising refuses it, and the optimiser has removed it before."""
+    attributes = {"attributes": ["ScanopAttrs", {"axis": 1, "dtype": "float32", "exclusive": False}]}
+    program = graph_of_json(
+        {
+            "inputs": [["x", "float32", []]],
+            "outputs": ["y"],
+            "bindings": [
+                ["t", "relax.cumprod", [{"ref": "x"}], attributes],
+                ["y", "relax.exp", [{"ref": "x"}], {}],
+            ],
+        }
+    )
+    made = GraphProgram("relax", program, {}, {}, {}, {"main": "main"})
+    case = Case("relax", made.to_bytes(), {"x": np.array(1, "float32")}, Target("tvm"))
+    verdict = relax_judge.verdict(case)
+    assert verdict.runs[0].error == "IndexError"
+    assert verdict.outcome is Outcome.INVALID

@@ -75,3 +75,13 @@ def test_where_the_process_dies_at_none_of_them_halves_find_it(program):
         executor.close()
     assert [number for number, look in enumerate(looks) if look is None] == [6]
     assert executor.sizes == [8, 4, 4, 2, 2, 1, 1, 7]
+
+
+def test_a_generated_loop_is_given_little_time_at_first_and_a_graph_all_of_it():
+    """A hang that was given its twenty seconds, and these thrice to be sure, cost what 700 tests cost."""
+    executor = Noting()
+    whole = executor.cpu_limit
+    for format, given in (("tir", whole / 4), ("onnx", whole)):
+        with executor.briefly(format):
+            assert executor.cpu_limit == given
+        assert executor.cpu_limit == whole

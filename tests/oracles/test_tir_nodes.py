@@ -19,9 +19,9 @@ from corpus.tir import codec
 from corpus.tir.program import from_bytes, from_json, has_blocks, to_bytes, to_json
 from corpus.tir.scopes import problems
 from corpus.tir.script import print_text
-from corpus.tir.tree import Alloc, Block, Evaluate, Function, Match, Module, Store
+from corpus.tir.tree import Alloc, Block, Evaluate, For, Function, Match, Module, Store
 from corpus.tir.typing import FLOAT_FUNCTIONS, INTRINSICS, call_type
-from corpus.tir.values import Buffer, Call, Const, Load, Range, Region
+from corpus.tir.values import Buffer, Call, Const, Load, Range, Region, Var
 from corpus.tir.walk import buffers, walk, with_buffer
 from generators import make_case
 from generators.tir.programs import make_program
@@ -129,6 +129,15 @@ EASY_TO_CHANGE = {
 def test_text_says_what_tvm_would_change_or_leave_out(name):
     attrs = {"global_symbol": "main", "s_tir": True}
     module = Module({"main": Function((A, B), EASY_TO_CHANGE[name], attrs=attrs)})
+    assert tvm_ffi.structural_equal(said(module), build_module(json.loads(to_bytes(module))))
+
+
+@pytest.mark.parametrize("name", ["T", "Module"])
+def test_text_reads_no_name_of_the_program_as_its_own(name):
+    one = Load("B", (Var("i"),), "float32")
+    loop = For(Var("i"), Const(0), Const(1), "serial", (Store(name, (Var("i"),), one),))
+    params = (Buffer(name, (Const(1),), "float32"), B)
+    module = Module({"main": Function(params, (loop,), attrs={"global_symbol": "main"})})
     assert tvm_ffi.structural_equal(said(module), build_module(json.loads(to_bytes(module))))
 
 

@@ -411,6 +411,17 @@ def test_the_reference_is_only_named_when_it_was_asked():
     )
 
 
+def test_what_our_worker_found_itself_is_told_in_its_words_alone():
+    words = "tirx.AnnotateEntryFunc changes the module that it is given"
+    trace = (
+        "Traceback (most recent call last):\n"
+        '  File "~/oracles/worker/tvm/tir/run.py", line 53, in checked_passes\n'
+        '    raise InputChanged(f"{name} changes the module that it is given")\n'
+        f"oracles.worker.tvm.tir.run.InputChanged: {words}\n"
+    )
+    assert sentences.without_worker(trace) == f"{words}\n"
+
+
 def test_native_frames_stand_in_the_trace():
     frames = (Frame("lib.so", 0x1234, "Kernel::Compute"), Frame("lib.so", 0x99))
     crashed = Run(

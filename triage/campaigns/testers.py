@@ -213,7 +213,8 @@ def looking(judge: Judge, formats: Sequence[str]) -> Looking:
             places = [at for at, case in enumerate(cases) if case.format == format]
             places = [at for at in places if (at % THOROUGH_EVERY == 0) is is_thorough]
             own = judge.of_format(format)
-            seen = own.look([cases[at] for at in places], thorough=is_thorough)
+            with own.executor.briefly(format):
+                seen = own.look([cases[at] for at in places], thorough=is_thorough)
             for at, each in zip(places, seen, strict=True):
                 found[at] = Look(passing(each), each.covered) if each is not None else None
         return found
@@ -227,7 +228,8 @@ def judgement(judge: Judge) -> Judgement:
     def verdict(case: Case, thorough: bool) -> Verdict:
         own = judge.of_format(case.format)
         own.lower_levels = thorough
-        return own.verdict(case)
+        with own.executor.briefly(case.format):
+            return own.verdict(case)
 
     return verdict
 

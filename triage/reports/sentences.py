@@ -241,11 +241,12 @@ def trace_text(expectation: Expectation, rows: Sequence[Row]) -> str:
 
 
 def without_worker(trace: str) -> str:
-    """The trace without the Python frames of crux's own worker."""
+    """The trace without the Python frames of crux's worker; what that raised itself in its words alone."""
     trace = re.sub(r"(?s)Fatal Python error:.*?(?=\Z|\n\n(?!Stack|Extension|Current|Thread))", "", trace)
     trace = re.sub(r"(?m)^at \S+\+\S+[^\n]*\n?", "", trace)  # the frames follow with their places
     trace = re.sub(r"\n*Extension modules: [^\n]*", "", trace)
-    return re.sub(r'(?m)^ *File "[^"\n]*/oracles/[^"\n]*", line [^\n]*\n(?:    [^\n]*\n)*', "", trace)
+    trace = re.sub(r'(?m)^ *File "[^"\n]*/oracles/[^"\n]*", line [^\n]*\n(?:    [^\n]*\n)*', "", trace)
+    return re.sub(r"(?m)^(?:Traceback \(most recent call last\):\n)?oracles(?:\.\w+)+: ", "", trace)
 
 
 def frames_text(run: Run) -> str:

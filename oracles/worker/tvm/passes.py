@@ -37,7 +37,7 @@ One with vectorised loops has `lanes`, which passes over memory do not take; see
 def pass_of(name: str) -> Pass:
     """The pass of that name, or the step of a schedule; KeyError if there is none."""
     if name not in PASSES and step_of(name) is not None:
-        return Step(name)
+        return Step(name, gives=_words("lanes" * base_of(name).endswith(".vectorize")))
     return PASSES[name]
 
 
@@ -107,12 +107,14 @@ MARKED = {
     ),
     "boxed": ("s_tir.LowerOpaqueBlock", "s_tir.InjectDoubleBuffer"),
     "lanes": ("tirx.VectorizeLoop", "s_tir.InjectDoubleBuffer"),
-    "shifted": ("s_tir.CanonicalizeLoop", "tirx.VectorizeLoop"),
+    "shifted": ("s_tir.CanonicalizeLoop", "tirx.VectorizeLoop s_tir.InjectDoubleBuffer"),
+    "crossed": ("tirx.FlattenBuffer", "tirx.VectorizeLoop"),
 }
 """What some TIR programs hold: the pass that takes it, and those that TVM's pipelines run after that.
 
 Loops that are left early; blocks with views of buffers; software pipelines; double buffers; these as memory
-of a block; lanes; and these of a loop that begins elsewhere than at 0.
+of a block; lanes; these, or a double buffer, of a loop that begins elsewhere than at 0; lanes along a dim
+that is not a buffer's last.
 """
 
 
