@@ -6,7 +6,7 @@ from corpus.case import EARLIER, Case
 from oracles.backends import find_backend
 from oracles.sandbox.executor import Executor, job_of
 from oracles.verdict import Outcome, Phase, Run, Status, Symptom, Verdict
-from oracles.worker import resized
+from oracles.worker.arrays import resized
 
 
 def held(runs: tuple[Run, ...]) -> tuple[Run, ...]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from typing import Any, Callable, Iterator  # noqa: UP035 (Python 3.8)
 
-import numpy as np
-
 ROUNDS, SECONDS = 50, 0.1
 """A timed program runs so often before its last run, or until it has taken so many CPU seconds; but once."""
 
@@ -33,6 +31,9 @@ def called(
     `earlier` ones have inputs of other shapes and come before it; if it `counts_first` they come after it.
     One that raises may do so: what it raised stands in the setting `refused` afterwards, by its number.
     """
+    # this package stays without numpy: what records a script's calls wraps numpy while it is imported
+    from oracles.worker.arrays import resized
+
     given = prepare(inputs)
     found = call(given) if settings.get("counts_first") else None
     for number, shapes in enumerate(settings.get("earlier") or ()):
@@ -46,17 +47,3 @@ def called(
     for _ in rounds(settings, enter):
         call(given)
     return call(given)
-
-
-def resized(value: Any, shape: Any) -> Any:
-    """A value of another shape, `(type name, bits)` too; without a shape the value itself."""
-    if shape is None:
-        return value
-    return (value[0], with_shape(value[1], shape)) if isinstance(value, tuple) else with_shape(value, shape)
-
-
-def with_shape(value: Any, shape: Any) -> Any:
-    """The first places of an array along each axis, or all of them again and again; zeros if it has none."""
-    if not value.size:
-        return np.zeros(shape, value.dtype)
-    return value[np.ix_(*(np.arange(size) % value.shape[axis] for axis, size in enumerate(shape)))]

@@ -1,4 +1,4 @@
-"""Arrays as a document of a graph keeps them: dtype, shape, base64 of the bytes."""
+"""Arrays as a document of a graph keeps them (dtype, shape, base64 of the bytes), and made of other sizes."""
 
 import base64
 from typing import Any
@@ -32,3 +32,17 @@ def literal(array: Any, bits: bool = False) -> str:
     text = ", ".join(str(each) for each in array.reshape(-1))
     shape = "" if array.ndim == 1 else f".reshape({array.shape})"
     return f'np.array([{text}], "{name}"){shape}{view}'
+
+
+def resized(value: Any, shape: Any) -> Any:
+    """A value of another shape, `(type name, bits)` too; without a shape the value itself."""
+    if shape is None:
+        return value
+    return (value[0], with_shape(value[1], shape)) if isinstance(value, tuple) else with_shape(value, shape)
+
+
+def with_shape(value: Any, shape: Any) -> Any:
+    """The first places of an array along each axis, or all of them again and again; zeros if it has none."""
+    if not value.size:
+        return np.zeros(shape, value.dtype)
+    return value[np.ix_(*(np.arange(size) % value.shape[axis] for axis, size in enumerate(shape)))]

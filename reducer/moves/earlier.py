@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 
 from corpus.case import Case
-from oracles.worker import with_shape
+from oracles.worker.arrays import with_shape
 from reducer.move import Hints, Move, Search, SearchOf, over_sets, smaller_by
 from reducer.search import Items, drop_one_at_a_time
 from reducer.subject.base import Facts

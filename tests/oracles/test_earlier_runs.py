@@ -16,7 +16,7 @@ from corpus.target import Target
 from generators.mixture import Plan, make_cases
 from oracles.judge import Judge
 from oracles.verdict import Config, Outcome, Phase, Run, Status
-from oracles.worker import resized
+from oracles.worker.arrays import resized
 from reducer.api import reduce_case
 from reducer.course import Options
 from reducer.subject.onnx.subject import OnnxSubject

@@ -18,7 +18,7 @@ from corpus.case import Case
 from corpus.onnx.types import DTYPES, STRING, dtype_name, element_type, inferred_types
 from corpus.values import Tensor, Value
 from oracles.verdict import Outcome
-from oracles.worker import with_shape
+from oracles.worker.arrays import with_shape
 from triage.claims.claim import ACCEPTED, Claim, Expectation
 from triage.claims.titles import whose
 from triage.language import model_of
