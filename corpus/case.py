@@ -5,6 +5,7 @@ from __future__ import annotations
 import filecmp
 import hashlib
 import json
+import math
 import os
 import shutil
 import tempfile
@@ -39,6 +40,8 @@ EARLIER = "earlier"
 
 _VERSION = 1
 _MAX_JSON = 16 << 20
+_MOST_ELEMENTS = 1 << 28
+"""Of an input in an earlier run, which crux itself may make as well."""
 
 
 class Remark(StrEnum):
@@ -162,12 +165,17 @@ class Case:
         }
 
     def checked(self, where: str) -> Case:
-        """The case itself; raises `UserError` if an earlier run names what is no symbolic dim of an input."""
+        """The case itself; raises `UserError` if an earlier run names no symbolic dim, or is too large."""
         if self.earlier:
             known = {dim for dims in self._named_dims().values() for dim, _ in dims if isinstance(dim, str)}
             for name in (name for sizes in self.earlier for name in sizes if name not in known):
                 has = ", ".join(sorted(known)) or "none"
                 raise UserError(f"{where}: {EARLIER}: no input has a symbolic dim {name!r} (there is {has})")
+        for shape in (shape for shapes in self.earlier_shapes for shape in shapes.values()):
+            if math.prod(shape) > _MOST_ELEMENTS:
+                raise UserError(
+                    f"{where}: {EARLIER}: an input of {math.prod(shape):,} elements; name smaller sizes"
+                )
         return self
 
     def _setting(self, key: str, text: str) -> Case:

@@ -50,7 +50,13 @@ def test_sizes_are_kept_in_the_case_and_give_the_shapes_of_its_inputs(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"), [("rows", "write sizes"), ("rows=-1", "write sizes"), ("depth=2", "'depth'")]
+    ("text", "said"),
+    [
+        ("rows", "write sizes"),
+        ("rows=-1", "write sizes"),
+        ("depth=2", "'depth'"),
+        ("rows=2000000000", "smaller sizes"),
+    ],
 )
 def test_a_setting_that_is_none_is_refused_in_a_line(tmp_path, text, said):
     AFTER_SOME.save(tmp_path / "case")
