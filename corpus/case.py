@@ -139,7 +139,7 @@ class Case:
         texts = [",".join(f"{name}={size}" for name, size in sizes.items()) for sizes in runs]
         return self._setting(EARLIER, "; ".join(texts))
 
-    @property
+    @cached_property
     def earlier_shapes(self) -> tuple[Mapping[str, tuple[int, ...]], ...]:
         """The shapes, in each earlier run, of the inputs that have a symbolic dim."""
         if not self.earlier:

@@ -302,21 +302,19 @@ class GraphContext(Context):
     @cached_property
     def undefined(self) -> str:
         """What the program leaves open, in a function that it calls too, by the reference of its language."""
-        return self._left_open_by_reference(self.job)
+        return _what_is_left_open(self._whole_in_double)
 
     def left_open(self, output: str) -> str:
         """Say why the program leaves this output open; empty if it does not."""
         wanted = self.noise.ancestors(output)
         if found := left_open_by_graph(self.program, wanted, self.noise.recording.values):
             return found
+        if self._whole_in_double is None or self._whole_in_double.is_ok:
+            return ""  # then no part of it is left open
         bindings = tuple(each for each in self.program.main.bindings if each.name in wanted)
         main = replace(self.program.main, bindings=bindings, outputs=(output,))
         alone = replace(self.program, main=main).to_bytes()
-        return self._left_open_by_reference(replace(self.job, program=alone, outputs=(output,)))
-
-    def _left_open_by_reference(self, job: Job) -> str:
-        run = self._in_double(job)
-        return run.message if run is not None and run.error == LEFT_OPEN else ""
+        return _what_is_left_open(self._in_double(replace(self.job, program=alone, outputs=(output,))))
 
     @cached_property
     def floor_quotients(self) -> tuple[FloorQuotient, ...]:
@@ -342,11 +340,20 @@ class GraphContext(Context):
     def ask_referee(self, job: Job) -> Run:
         """The program in float64; a run that is well if the backend cannot do that."""
         well_formed = Run(Config("well-formed"), Status.OK, Phase.EXECUTE)
-        run = self._in_double(job)
+        run = self._whole_in_double if job is self.job else self._in_double(job)
         return well_formed if run is None or self.classify(run) == "unsupported" else run
+
+    @cached_property
+    def _whole_in_double(self) -> Run | None:
+        """The program itself in float64, run once for all that ask."""
+        return self._in_double(self.job)
 
     def _in_double(self, job: Job) -> Run | None:
         """A run in float64; None if the backend cannot do that."""
         if self._double is None:
             return None
         return self.executor.run(replace(job, configs=(self._double,)))[0]
+
+
+def _what_is_left_open(run: Run | None) -> str:
+    return run.message if run is not None and run.error == LEFT_OPEN else ""

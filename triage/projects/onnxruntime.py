@@ -75,14 +75,8 @@ def run_session(ort, level{{ ", is_plain" if options }}{{ ", repeats" if earlier
         inputs = {name: to_ortvalue(ort, given) for name, given in inputs.items()}
 {% endif %}
 {% set call = "session.run(None, inputs)" if plain else "session.run_with_ort_values(None, inputs)" %}
-{% if raises %}
-        {{ call }}
-{% else %}
-        try:
-            {{ call }}
-        except Exception as error:
-            print("an earlier run is refused:", error, file=sys.stderr)
-{% endif %}
+{% set is_told = true %}
+{% include "earlier_call.py.j2" %}
 {% endif %}
 {% if seen == "perf" %}
     inputs, spent = {{ "build_inputs()" if plain else "{name: to_ortvalue(ort, given) for name, given in build_inputs().items()}" }}, []
@@ -206,14 +200,8 @@ def run(level{{ ", is_plain" if options }}{{ ", repeats" if earlier }}):
 {% if earlier %}
     for shapes in {{ earlier | repr }} if repeats else ():
         earlier = {name: with_shape(value, shapes[name]) if name in shapes else value for name, value in inputs.items()}
-{% if raises %}
-        session.run(None, earlier)
-{% else %}
-        try:
-            session.run(None, earlier)
-        except Exception:
-            pass
-{% endif %}
+{% set call, is_told = "session.run(None, earlier)", false %}
+{% include "earlier_call.py.j2" %}
 {% endif %}
     return session.run(None, inputs)
 """

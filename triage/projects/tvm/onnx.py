@@ -153,14 +153,8 @@ def compile_and_run():
 {% if earlier %}
     for inputs in build_earlier_inputs():
 {% set call = 'machine["main"](*[to_tvm(tvm, device, given) for given in inputs.values()])' %}
-{% if raises %}
-        {{ call }}
-{% else %}
-        try:
-            {{ call }}
-        except Exception as error:
-            print("an earlier run is refused:", error, file=sys.stderr)
-{% endif %}
+{% set is_told = true %}
+{% include "earlier_call.py.j2" %}
 {% endif %}
     found = machine["main"](*[to_tvm(tvm, device, given) for given in build_inputs().values()])
     names = [each.name for each in model.graph.output]
@@ -230,14 +224,8 @@ def run():
     for shapes in {{ earlier | repr }}:
         earlier = [with_shape(inputs[name], shapes[name]) if name in shapes else inputs[name] for name in inputs]
 {% set call = 'machine["main"](*[tvm.runtime.tensor(each) for each in earlier])' %}
-{% if raises %}
-        {{ call }}
-{% else %}
-        try:
-            {{ call }}
-        except Exception:
-            pass
-{% endif %}
+{% set is_told = false %}
+{% include "earlier_call.py.j2" %}
 {% endif %}
     found = machine["main"](*[tvm.runtime.tensor(each) for each in inputs.values()])
     return [each.numpy() for each in ([found] if hasattr(found, "numpy") else found)]
