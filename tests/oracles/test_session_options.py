@@ -16,6 +16,7 @@ from oracles.verdict import Config, Outcome
 from oracles.worker.ort import ATTRIBUTES, ENTRIES, OPTIONS, apply
 from reducer.api import reduce_case
 from reducer.course import Options
+from tests.helpers.models import aten_case
 from triage.projects import ClaimedRun, project_of
 
 TEXT = """<ir_version: 8, opset_import: ["" : 17]>
@@ -84,3 +85,10 @@ def test_inductor_compiles_by_the_switches_of_a_case():
     case = replace(case_of(*members), target=Target("inductor"))
     with Judge(Target("inductor"), lower_levels=False) as judge:
         assert judge.verdict(case).outcome is Outcome.PASS
+
+
+def test_no_two_decompositions_undo_each_other(inductor_judge):
+    """Inductor takes a clamp apart into the two that the core decompositions make a clamp of again."""
+    inputs = {"x": np.float32([-1, 0, 1, 2])}
+    case = aten_case("(float[4] x) => (float[4] y) { y = aten.clamp_min<min = -0.5>(x) }", inputs)
+    assert inductor_judge.verdict(case.with_passes(("decompositions=core_aten",))).outcome is Outcome.PASS

@@ -43,11 +43,14 @@ _BOOLEANS = frozenset(f"config.{name}" for name in (_ON + _OFF).split())
 
 DECOMPOSED = """\
 from torch._inductor import compile_fx, decomposition
-compile_fx.select_decomp_table = lambda: {
-    **decomposition.select_decomp_table(), **torch._decomp.core_aten_decompositions()
-}
+core_aten = torch._decomp.core_aten_decompositions().items()
+more = {operator: how for operator, how in core_aten if "aten.clamp_m" not in str(operator)}
+compile_fx.select_decomp_table = lambda: {**decomposition.select_decomp_table(), **more}
 """
-"""The code that `decompositions=core_aten` stands for: operators that inductor lowers are taken apart too."""
+"""The code that `decompositions=core_aten` stands for: operators that inductor lowers are taken apart too.
+
+But for `clamp_min` and `clamp_max`: those become `clamp` again, which inductor takes apart into them.
+"""
 
 
 def code_of(members: Iterable[str]) -> tuple[str, ...]:

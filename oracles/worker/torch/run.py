@@ -30,7 +30,7 @@ from oracles.worker.torch.graph import (
     to_module,
     written,
 )
-from oracles.worker.torch.options import patches_of
+from oracles.worker.torch.options import DECOMPOSED, patches_of
 
 
 def compiled(module: Any, backend: str, enter: Callable[[str], None], dynamic: Any = False) -> Any:
@@ -181,9 +181,8 @@ def _replacing(entry: Any) -> str:
 def decomposed(wholly: bool) -> Iterator[None]:
     """Take operators apart as an export does, those included that inductor lowers, where that is wanted."""
     plain = compile_fx.select_decomp_table
-    core_aten = torch._decomp.core_aten_decompositions
     if wholly:
-        compile_fx.select_decomp_table = lambda: {**plain(), **core_aten()}
+        exec(DECOMPOSED, {"torch": torch})
     try:
         yield
     finally:
