@@ -9,7 +9,7 @@ out: nobody says whether it is allowed. What a backend owes such a program is to
 Where they enter others beside it, what these make of them is nobody's bug, which the judge knows.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from enum import StrEnum
 from math import prod
@@ -33,7 +33,7 @@ from oracles.verdict import REFUSAL, SURVIVAL
 
 _FLOATS = (np.nan, np.inf, -np.inf, -0.0, 5e-324, 1e-40, 1e30, -1.0, 0.0)
 _INTS = (-1, 0, 1, -1000)
-_COUNTS = (0, -1, -2, 1, 3, 1000, -(2**31))
+_COUNTS = (0, -1, -2, 1, 3, 1000, -(2**31), -(2**63), 2**63 - 1)
 _NUMBERS = (0.0, -1.0, np.nan, np.inf, -np.inf, 1e30)
 _STEERING = 0.7
 """How often it is an operand behind the first that changes, where there is one."""
@@ -248,14 +248,14 @@ MODE_SHARES = {Mode.DISRUPTIVE: 0.06, Mode.VULNERABLE: 0.1, Mode.NONFINITE: 0.08
 """The shares of a mixture; no value but a finite one fits two in three of those that are not finite."""
 
 
-def mode_of(mode: Mode, seed: int) -> Mode:
-    """The mode of one program of a mixture; any other mode is everyone's."""
+def mode_of(mode: Mode, seed: int, shares: Mapping[str, float]) -> Mode:
+    """The mode of one program of a mixture, by the shares of its language; any other mode is everyone's."""
     if mode is not Mode.MIXED:
         return mode
     form = RandomSource(f"which mode/{seed}").random()
-    for each, share in MODE_SHARES.items():
+    for each, share in (shares or MODE_SHARES).items():
         if form < share:
-            return each
+            return Mode(each)
         form -= share
     return Mode.STRICT
 
