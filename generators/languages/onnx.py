@@ -108,7 +108,7 @@ def _coverage(program: Program) -> Mapping[str, int]:
     return seen.counts
 
 
-_MODES = {Mode.DISRUPTIVE: 0.04, Mode.VULNERABLE: 0.25, Mode.NONFINITE: 0.08}
+_MODES: dict[str, float] = {Mode.DISRUPTIVE: 0.04, Mode.VULNERABLE: 0.25, Mode.NONFINITE: 0.08}
 """Most causes for the time have programs with one thing changed: each operator has its own hazards."""
 
 LANGUAGE = Language(
