@@ -179,7 +179,7 @@ def judge_cases(
 ) -> Iterator[Tested]:
     """Judge the cases of a tester's seeds until the time is over.
 
-    `fired` says of programs that run which of their patterns' passes fire. With a `looking`
+    `fired` says of bred programs, and of some others, which of their patterns' passes fire. With a `looking`
     function the tester looks at each block as a whole first; `known` is the coverage of its pool.
     """
     deadline = time.monotonic() + seconds
@@ -192,7 +192,8 @@ def judge_cases(
             verdict = look.verdict if look else judgement(each.case, is_thorough(each.seed))
             news = met()
             runs = verdict.outcome not in (Outcome.INVALID, Outcome.UNSUPPORTED)
-            seen = fired(each.case) if runs else NO_PATTERNS
+            is_asked = each.bred is not None or each.seed % THOROUGH_EVERY == 0
+            seen = fired(each.case) if runs and is_asked else NO_PATTERNS
             cpu = shared + time.process_time() - before + sum(run.cpu_seconds for run in verdict.runs)
             shown = (verdict, each.covered, news, each.arm, each.forms, seen.patterns, seen.fired)
             trial = _trial(each, look.covered if look else seen.effects, known, verdict)

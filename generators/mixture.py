@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -49,18 +49,19 @@ MUTANTS = "relax_mutate"
 """The strategy whose programs come with long sequences of passes: a mutant is to mean the same after them."""
 
 _SHARES = {
-    "random": 6.0,
+    "random": 3.5,
     "coverage": 1.5,
-    "functions": 0.6,
-    "backward": 0.6,
-    "mutate": 0.8,
-    "uniform": 0.5,
+    "functions": 2.0,
+    "backward": 1.2,
+    "mutate": 0.6,
+    "uniform": 1.0,
     "patterns": 1.0,
 }
+"""By the causes that each alone meets in the same CPU time."""
 _OWN = 90.0
 """The share of programs of the target's own operators, where it has such."""
 SOLVED = "smt"
-_OF_SOLVED = 0.02
+_OF_SOLVED = 0.005
 """The share of blocks whose sizes a solver finds, if one is installed; all other blocks stay as they are."""
 _SIZES = (5, 8, 10, 10, 14)
 _SMALL, _FEW = 0.7, (1, 1, 1, 2, 3)
@@ -69,6 +70,8 @@ _SMALL, _FEW = 0.7, (1, 1, 1, 2, 3)
 One operator is enough for a violation (HirFuzz §5.5), and each of its operands and attributes comes up.
 """
 
+_USUAL = "onnx"
+"""The format of the programs of a mixture, but for those of the languages `beside`."""
 _UNGUIDED = "coverage"
 """A mixture that is after failures draws it without what the campaign has met: guided by that it meets more
 operators and shapes, and a quarter fewer symptoms in the same time.
@@ -132,7 +135,10 @@ def make_tests(plan: Plan, seeds: range, lesson: CoverageSnapshot | None = None)
         drawn = making(block, plan.passes_of if plan.sequences and not plan.given else "")
         passes = [plan.given or each for each in drawn]
         turn, refused = _turn(plan, block, lesson or NOTHING), (lesson or NOTHING).refusals()
-        for seed, program in zip(block, _programs(plan, turn, block, lesson), strict=True):
+        small = frozenset(seed for seed in block if _is_small(plan, turn, seed))
+        programs = _programs(plan, turn, [seed for seed in block if seed not in small], lesson)
+        for seed in block:
+            program = None if seed in small else next(programs)
             if seed >= seeds.start:
                 mode, own, tested = _allowed(plan, turn, seed, program, refused)
                 covered = language_of(tested.format).coverage(tested) if lesson is not None else {}
@@ -185,7 +191,9 @@ def has_solver() -> bool:
     return find_spec("z3") is not None
 
 
-def _programs(plan: Plan, turn: _Turn, block: range, lesson: CoverageSnapshot | None) -> Iterator[Made]:
+def _programs(
+    plan: Plan, turn: _Turn, block: Sequence[int], lesson: CoverageSnapshot | None
+) -> Iterator[Made]:
     """The programs of one block's seeds; its first ones are made again wherever one starts within it."""
     nodes = plan.nodes or turn.size
     is_guided = turn.strategy != _UNGUIDED or plan.strategy != MIXED
@@ -196,7 +204,7 @@ def _programs(plan: Plan, turn: _Turn, block: range, lesson: CoverageSnapshot | 
 
 
 def _allowed(
-    plan: Plan, turn: _Turn, seed: int, program: Made, refused: frozenset[str]
+    plan: Plan, turn: _Turn, seed: int, program: Made | None, refused: frozenset[str]
 ) -> tuple[Mode, str, Made]:
     """Make a program as `_in_turn` does, and again while the target lacks something that it holds."""
     found = _in_turn(plan, turn, seed, program)
@@ -205,23 +213,31 @@ def _allowed(
         if plan.legality.allows(found[2], refused):
             break
         strategy = DEFAULT if is_mixture and again > _ANEW // 2 else turn.strategy
-        other = seed + again * _APART
-        making = find_strategy(strategy, plan.trust)
-        (made,) = making(range(other, other + 1), plan.nodes or turn.size, plan.source, plan.budget)
-        mode, own, tested = _in_turn(plan, replace(turn, mode=found[0]), other, made)
-        found = mode, strategy if own == turn.strategy else own, tested
+        other, then = seed + again * _APART, replace(turn, strategy=strategy, mode=found[0])
+        found = _in_turn(plan, then, other, None)
     return found
 
 
-def _in_turn(plan: Plan, turn: _Turn, seed: int, program: Made) -> tuple[Mode, str, Made]:
-    """The mode of a seed, the strategy of its program and that program: in a mixture perhaps a small one."""
-    mode, draws, strategy = mode_of(turn.mode, seed), RandomSource(f"size/{seed}"), turn.strategy
-    is_mixture = plan.strategy == MIXED and language_of(program.format).comes_small
-    if not is_mixture or mode is Mode.STRICT or not draws.chance(_SMALL):
-        return mode, strategy, program
-    strategy = plan.dialect if strategy == plan.dialect else "uniform"
-    (small,) = find_strategy(strategy)(range(seed, seed + 1), draws.pick(_FEW), None, plan.budget)
-    return mode, strategy, small
+def _is_small(plan: Plan, turn: _Turn, seed: int) -> bool:
+    """Whether a seed has a program of few nodes instead of its block's: in a mixture, if it is not valid."""
+    format = next((name for name, strategies in plan.beside.items() if turn.strategy in strategies), _USUAL)
+    language = language_of(format)
+    if plan.strategy != MIXED or not language.comes_small:
+        return False
+    mode = mode_of(turn.mode, seed, language.modes)
+    return mode is not Mode.STRICT and RandomSource(f"size/{seed}").chance(_SMALL)
+
+
+def _in_turn(plan: Plan, turn: _Turn, seed: int, program: Made | None) -> tuple[Mode, str, Made]:
+    """The mode of a seed, its strategy and its program, which is made where it is not given."""
+    strategy, nodes = turn.strategy, plan.nodes or turn.size
+    if _is_small(plan, turn, seed):
+        strategy = strategy if strategy == plan.dialect else "uniform"
+        nodes = RandomSource(f"few/{seed}").pick(_FEW)
+    if program is None:
+        making = find_strategy(strategy, plan.trust)
+        (program,) = making(range(seed, seed + 1), nodes, plan.source, plan.budget)
+    return mode_of(turn.mode, seed, language_of(program.format).modes), strategy, program
 
 
 def _case(mode: Mode, seed: int, program: Made, strategy: str) -> Case:
@@ -347,7 +363,8 @@ def _write_batch(folder: Path, nodes: int, options: Options, seeds: range) -> Ba
     programs = strategy(seeds, nodes, options.source, options.budget)
     for seed, program in zip(seeds, programs, strict=True):
         language = language_of(program.format)
-        _write(language.in_mode(mode_of(options.mode, seed), seed, program), folder / f"seed-{seed}")
+        mode = mode_of(options.mode, seed, language.modes)
+        _write(language.in_mode(mode, seed, program), folder / f"seed-{seed}")
         counts |= program.counts()
         seen.update(language.coverage(program))
     return counts, seen

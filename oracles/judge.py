@@ -187,17 +187,17 @@ class Judge:
         context: Context | None = None
         notes: tuple[str, ...] = ()
         marks: Mapping[Mark, str] = {}
+        is_quick = not self.lower_levels and only is None
         while rounds:
             others = rounds.pop(0)
             known, configs = ((), (self.configs[0], *others)) if baseline is None else ((baseline,), others)
             try:
-                is_quick = not self.lower_levels and only is None
                 runs = held((*known, *self.executor.run(job_of(case, configs, quick=is_quick))))
             except OutOfTime as error:
                 if baseline is not None or not error.runs or error.runs[0].status is not Status.TIMEOUT:
                     raise
                 runs = error.runs  # a baseline that hangs is judged alone
-            suspect = is_suspect(case, runs)
+            suspect = is_suspect(case, runs, thorough=not is_quick)
             if suspect is False:
                 return _set_aside(runs)
             is_clean = self._is_clean(opened, runs)

@@ -210,6 +210,9 @@ class Language:
     coverage: Callable[[Any], Mapping[str, int]] = lambda program: {}
     """Counts of operators and of pieces of coverage."""
 
+    modes: Mapping[str, float] = field(default_factory=dict)
+    """The shares of the modes among its programs of a mixture, the rest valid; none: the usual ones."""
+
     comes_small: bool = False
     """Whether a broken or endangered program of a mixture is mostly one of few nodes."""
 

@@ -9,7 +9,7 @@ out: nobody says whether it is allowed. What a backend owes such a program is to
 Where they enter others beside it, what these make of them is nobody's bug, which the judge knows.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from enum import StrEnum
 from math import prod
@@ -248,14 +248,14 @@ MODE_SHARES = {Mode.DISRUPTIVE: 0.06, Mode.VULNERABLE: 0.1, Mode.NONFINITE: 0.08
 """The shares of a mixture; no value but a finite one fits two in three of those that are not finite."""
 
 
-def mode_of(mode: Mode, seed: int) -> Mode:
-    """The mode of one program of a mixture; any other mode is everyone's."""
+def mode_of(mode: Mode, seed: int, shares: Mapping[str, float]) -> Mode:
+    """The mode of one program of a mixture, by the shares of its language; any other mode is everyone's."""
     if mode is not Mode.MIXED:
         return mode
     form = RandomSource(f"which mode/{seed}").random()
-    for each, share in MODE_SHARES.items():
+    for each, share in (shares or MODE_SHARES).items():
         if form < share:
-            return each
+            return Mode(each)
         form -= share
     return Mode.STRICT
 

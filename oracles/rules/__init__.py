@@ -26,6 +26,8 @@ class Rule:
     order: int
     judge: Judging
     is_suspect: FirstSight | None = None
+    is_thorough: bool = False
+    """Whether a suspicion counts only where the lower levels of optimisation are run, too."""
 
     @property
     def name(self) -> str:
@@ -47,7 +49,8 @@ def sceptical_rules() -> tuple[Rule, ...]:
     return tuple(rule for rule in find_rules() if rule.is_suspect is not None)
 
 
-def is_suspect(case: Case, runs: tuple[Run, ...]) -> bool | None:
+def is_suspect(case: Case, runs: tuple[Run, ...], *, thorough: bool = True) -> bool | None:
     """The answer of the first rule that judges the first runs; None if no rule does."""
-    said = (rule.is_suspect(case, runs) for rule in sceptical_rules() if rule.is_suspect is not None)
+    rules = (rule for rule in sceptical_rules() if thorough or not rule.is_thorough)
+    said = (rule.is_suspect(case, runs) for rule in rules if rule.is_suspect is not None)
     return next((word for word in said if word is not None), None)

@@ -192,7 +192,7 @@ def _sides(baseline: Run, run: Run, context: Context, difference: Difference) ->
 
 
 def has_functions(case: Case, runs: tuple[Run, ...]) -> bool | None:
-    """Always, where there are functions: optimised and un-optimised runs handle them alike."""
+    """Where there are functions: optimised and un-optimised runs handle them alike."""
     return language_of(case.format).has_functions(case) or None
 
 
@@ -260,7 +260,7 @@ def interpreted(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict 
 RULES = (
     Rule(52, lossy),
     Rule(55, nondeterminism),
-    Rule(57, functions, has_functions),
+    Rule(57, functions, has_functions, is_thorough=True),
     Rule(60, mismatch),
     Rule(65, interpreted, contradicts_interpreter),
 )

@@ -10,7 +10,7 @@ from corpus.case import Case
 from corpus.errors import UserError
 from generators import Options, generate, make_case
 from generators.feedback import BLOCK, CoverageSnapshot
-from generators.fuzz import THOROUGH_EVERY, Judgement, Tally, Tester, fuzz, judge_cases
+from generators.fuzz import NO_PATTERNS, THOROUGH_EVERY, Fired, Judgement, Tally, Tester, fuzz, judge_cases
 from generators.mixture import DrawnCase
 from generators.mutations.modes import Mode
 from oracles.verdict import REFUSAL, SURVIVAL, Outcome, Phase, Verdict
@@ -76,6 +76,18 @@ def test_a_tester_is_used_by_one_thread_at_a_time():
 def test_a_share_of_the_cases_is_judged_at_the_lower_levels_too():
     thorough = [tested.seed for tested in run(verdict_of, tests=40) if "True" in tested.verdict.title]
     assert thorough == list(range(0, 40, THOROUGH_EVERY))
+
+
+def test_what_fires_is_asked_of_a_share_of_the_cases():
+    asked: list[str] = []
+
+    def fired(case: Case) -> Fired:
+        asked.append(case.origin)
+        return NO_PATTERNS
+
+    passing = Verdict(Outcome.PASS, Phase.COMPARE, "")
+    list(judge_cases(cases(range(40)), lambda case, thorough: passing, 60, fired=fired))
+    assert asked == [f"seed:{seed}" for seed in range(0, 40, THOROUGH_EVERY)]
 
 
 @pytest.mark.parametrize("workers", [1, 3])

@@ -77,20 +77,20 @@ def test_a_mixture_holds_every_strategy_and_every_mode():
         "tir",
     }
     assert set(drawn) - {"smt"} == set(strategies()) - apart
-    assert modes["none"] > 0.8 * modes.total()
+    assert modes["none"] > 0.6 * modes.total()
     assert min(modes["refusal"], modes["survival"]) > 0.02 * modes.total()
 
 
 def test_a_solver_gets_some_blocks_and_moves_no_other_program(monkeypatch):
     pytest.importorskip("z3", reason="z3 is not installed")
-    plan, seeds = Plan(nodes=4, mode=Mode.STRICT), range(120 * BLOCK)
+    plan, seeds = Plan(nodes=4, mode=Mode.STRICT), range(1000 * BLOCK)
     told = {}
     for is_there in (True, False):
         monkeypatch.setattr("generators.mixture.has_solver", lambda is_there=is_there: is_there)
         turns = {first: _turn(plan, range(first, first + BLOCK), NOTHING) for first in seeds[::BLOCK]}
         told[is_there] = {first: turn.strategy for first, turn in turns.items()}
     solved = [first for first, strategy in told[True].items() if strategy == "smt"]
-    assert 0 < len(solved) < 10
+    assert 0 < len(solved) < 20
     assert all(told[True][first] == told[False][first] for first in told[True] if first not in solved)
 
 

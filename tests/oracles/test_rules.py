@@ -360,6 +360,18 @@ def test_functions_are_compared_with_themselves_written_out(judge):
     assert judge.verdict(case).outcome is Outcome.PASS
 
 
+@pytest.mark.parametrize(("lower_levels", "jobs"), [(False, 1), (True, 3)])
+def test_a_program_with_functions_costs_a_campaign_two_runs_if_the_lower_levels_are_left_out(
+    monkeypatch, lower_levels, jobs
+):
+    asked: list[Job] = []
+    with Judge(Target("ort"), lower_levels=lower_levels) as judge:
+        run = judge.executor.run
+        monkeypatch.setattr(judge.executor, "run", lambda job, **more: asked.append(job) or run(job, **more))
+        assert judge.verdict(demanding(CALL, functions=[DOUBLE])).outcome is Outcome.PASS
+    assert len(asked) == jobs
+
+
 def test_a_call_that_gives_another_result_than_its_body_is_a_bug(monkeypatch):
     """The backend takes a call for the identity."""
     with Judge(Target("ort")) as wrong:

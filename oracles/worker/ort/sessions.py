@@ -22,6 +22,9 @@ def session_options(settings: dict[str, Any], program: Any = None, inputs: Any =
     options.intra_op_num_threads = int(settings.get("threads") or 1)
     options.inter_op_num_threads = 1
     options.log_severity_level = 0 if settings.get("log") else 4
+    if not settings.get("warm"):  # threads that wait for work would take more than most programs do
+        for pool in ("intra", "inter"):
+            options.add_session_config_entry(f"session.{pool}_op.allow_spinning", "0")
     members = settings.get("passes") or ()
     apply(options, core, members)
     if "free_dims=fixed" in members and program is not None and not settings.get("earlier"):
