@@ -101,6 +101,11 @@ DETAILS = ("kept", "steps", "curve", "asked", "pass_set")
 """What the file tells beyond the document that a command prints."""
 
 
+def all_nodes(facts: Mapping[str, Any], when: str) -> int:
+    """The nodes of a result's document `before` or `after`, those of functions included."""
+    return int(facts[f"nodes_{when}"]) + int(facts.get(f"function_nodes_{when}", 0))
+
+
 @dataclass(frozen=True)
 class Reduction:
     """The smallest case, what it shows, and what it took.

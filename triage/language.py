@@ -45,6 +45,9 @@ class Language:
     has_model: bool = False
     """Whether it is one."""
 
+    operators: Callable[[Case], tuple[str, ...]] = lambda case: case.measure.ops
+    """The operators that a title names, in order."""
+
     complaint: Callable[[Any], str | None] = lambda program: None
     """Why a checker of the language refuses the program; None where it does not, or there is none."""
 

@@ -7,10 +7,12 @@ import json
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 import numpy as np
 
+from corpus.errors import UserError
 from corpus.graphs.format import symbols
 from corpus.graphs.program import CALL, REF, Binding, Graph, Input
 from corpus.values import Tensor as Array
@@ -41,20 +43,24 @@ def instantiated(made: RelaxProgram, draws: RandomSource) -> RelaxProgram:
     if not names or any(item.declared is not None for item in main.inputs) or not draws.chance(_SHARE):
         return made
     tried = (_resized(made, names, draws) for _ in range(_TRIES))
-    further = [feeds for feeds in tried if _is_sound(made, feeds)][: draws.between(1, _MOST_FURTHER)]
+    further = [feeds for feeds in tried if feeds and _is_sound(made, feeds)]
+    further = further[: draws.between(1, _MOST_FURTHER)]
     calls = draws.sample([made.inputs, *further], len(further) + 1)
     return _calling(made, calls, draws.chance(0.5)) if further else made
 
 
 def _resized(made: RelaxProgram, names: Sequence[str], draws: RandomSource) -> Feeds:
-    """Operands of main for other sizes of its symbolic dims."""
+    """Operands of main for other sizes of its symbolic dims; none if one would be too large."""
     sizes = {name: draws.extent() for name in names}
     feeds: dict[str, Array] = {}
     for item in made.program.main.inputs:
         given = made.inputs[item.name]
         told = Tensor(item.dtype, tuple(dim for dim in item.shape if dim is not None))
+        shape = concrete(told.shape, sizes)
+        if prod(shape) > _MOST_ELEMENTS:
+            return {}
         is_shared = told.is_static and draws.chance(_SHARED)
-        feeds[item.name] = given if is_shared else _like(draws, given, concrete(told.shape, sizes))
+        feeds[item.name] = given if is_shared else _like(draws, given, shape)
     return feeds
 
 
@@ -98,10 +104,10 @@ class _Typed(Watched):
         sizes: dict[str, int],
     ) -> Any:
         """Compute a binding and look at its dims."""
-        found = super().value(name, op, args, kwargs, known, sizes)
         told = self.types.get(name)
-        if isinstance(found, np.ndarray) and found.size > _MOST_ELEMENTS:
-            raise Unsound(f"{found.size} elements")
+        if isinstance(told, Tensor):
+            self.bounded(told, sizes)
+        found = super().value(name, op, args, kwargs, known, sizes)
         if isinstance(told, Tensor) and not has_shape(found, told.shape, sizes):
             raise Unsound(f"{name} is not {told}")
         if op in COMPARISONS:
@@ -114,6 +120,16 @@ class _Typed(Watched):
         if is_close(left, right, self.slack):
             raise Unsound("rounding decides")
         return found
+
+    @staticmethod
+    def bounded(told: Tensor, sizes: Mapping[str, int]) -> None:
+        """Raise `Unsound` for a tensor of too many elements, before one is computed."""
+        try:
+            elements = prod(concrete(told.shape, sizes))
+        except UserError:  # a symbol that the run has not met yet
+            return
+        if elements > _MOST_ELEMENTS:
+            raise Unsound(f"{elements} elements")
 
 
 @dataclass

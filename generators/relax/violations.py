@@ -280,7 +280,8 @@ def _value(draws: RandomSource, made: RelaxProgram) -> tuple[RelaxProgram, str] 
         if value.size and value.dtype.kind in "fiu" and reached and {*reached.values()} <= {*_ARITHMETIC}:
             special: Any = _FLOATS if value.dtype.kind == "f" else _ends(value.dtype)
             chosen, changed = draws.pick(special), value.copy()
-            changed.reshape(-1)[draws.below(value.size)] = chosen
+            with np.errstate(over="ignore"):  # of halves, a huge one is infinity
+                changed.reshape(-1)[draws.below(value.size)] = chosen
             return _with_input(made, name, changed), f"{chosen} in {name}"
     return None
 

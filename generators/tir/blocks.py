@@ -135,7 +135,8 @@ class _Making:
             return block
         load = self.draws.pick(loads)
         source = self.known[load.buffer]
-        row = load.indices[0] if isinstance(load.indices[0], Var) and self.draws.chance(0.5) else None
+        first, axes = load.indices[0], [axis.var for axis in block.axes]
+        row = first if isinstance(first, Var) and self.draws.chance(0.5) and first in axes else None
         region = whole(source)
         if row is not None:
             region = replace(region, ranges=(Range(row, Const(1)), *region.ranges[1:]))

@@ -1,6 +1,7 @@
 """Relax programs in which one function of symbolic dims runs with several sizes."""
 
 import json
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -72,3 +73,14 @@ def test_a_seed_gives_the_same_sizes_and_a_budget_leaves_them_out():
     one, other = (made_by("relax", 30) for _ in range(2))
     assert [each.program.to_bytes() for each in one] == [each.program.to_bytes() for each in other]
     assert made_by("relax", 30, Budget(dim=8)) == []
+
+
+def test_an_operand_of_too_many_elements_is_not_drawn():
+    tracemalloc.start()
+    try:
+        made: list[Any] = [*find_strategy("relax")([8_301_623], 10, None, UNLIMITED)]
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert all(array.size <= 20_000 for each in made for array in each.inputs.values())
+    assert peak < 100 << 20  # it took 20 GB: an operand of 127 x 127 x 33 x 127 was tried

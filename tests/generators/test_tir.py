@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from corpus.errors import UserError
 from corpus.tir.program import from_bytes, holds_blocks, is_rooted, make_inputs, parse, to_bytes
 from corpus.tir.scopes import problems
-from corpus.tir.tree import Block, For, Match, Module, Store
-from corpus.tir.values import Binary, Buffer, Call, Cast, Expr, Select, Unary
+from corpus.tir.tree import Block, For, Function, Match, Module, Store
+from corpus.tir.values import Binary, Buffer, Call, Cast, Const, Expr, Let, Load, Select, Unary, Var
 from corpus.tir.walk import children, statements, walk
 from generators.feedback import CoverageSnapshot
 from generators.language.profile import Budget
@@ -19,6 +19,7 @@ from generators.mixture import Plan, make_cases
 from generators.pools import Entry, Pool
 from generators.strategies.fresh import bred_loops as taught
 from generators.strategies.fresh import loops as programs
+from generators.tir.blocks import in_blocks
 from generators.tir.mutators import all_mutators
 from generators.tir.programs import grown, is_sound, lowered, make_program
 from generators.tir.ranged import has_extremes
@@ -195,3 +196,21 @@ def test_statements_are_grown_among_buffers_without_dims():
     insert = next(each for each in all_mutators() if each.name == "insert a statement")
     made = [insert.mutate(RandomSource(f"scalars/{seed}"), each) for each in starts for seed in range(60)]
     assert all(each is None or not problems(each) for each in made)
+
+
+def test_a_block_matches_a_row_of_its_own_axis_and_none_of_a_name_within_an_expression():
+    rows, row, i = Buffer("A", (Const(4), Const(2)), "float32"), Var("x"), Var("i")
+    value = Let(row, Const(1), Load("A", (row, Const(0)), "float32"))
+    store = Store("B", (i,), Binary("add", value, Load("A", (i, Const(1)), "float32")))
+    body = (For(i, Const(0), Const(4), "serial", (store,)),)
+    module = Module({"main": Function((rows, Buffer("B", (Const(4),), "float32")), body)})
+    made = [in_blocks(RandomSource(f"rows/{seed}"), module) for seed in range(100)]
+    assert all(not problems(each) for each in made)
+    matched = [each.source.ranges[0] for module in made for each in _matches(module)]
+    assert {each.extent for each in matched} == {Const(1), Const(4)}
+
+
+def _matches(module: Module) -> list[Match]:
+    return [
+        each for block in statements((module.main,)) if isinstance(block, Block) for each in block.matches
+    ]

@@ -98,6 +98,7 @@ def test_a_lost_device_costs_one_worker_and_the_other_ways_run_in_a_new_one():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # of torch's own imports
 @pytest.mark.parametrize("name", ["torch", "inductor"])
 def test_a_graph_built_on_the_cpu_is_moved_to_the_device_with_its_weights_and_inputs(name, monkeypatch):
     torch = pytest.importorskip("torch")

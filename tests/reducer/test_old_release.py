@@ -37,7 +37,10 @@ def python() -> Path:
 
 @pytest.fixture
 def case() -> Case:
-    """Mul, Sigmoid and Mul of float64 between other nodes: their fusion has no kernel in that release."""
+    """Mul, Sigmoid and Mul of float64 between other nodes: their fusion has no kernel in that release.
+
+    It fuses without the first Mul as well.
+    """
     before = " ".join(f"a{at + 1} = {'Neg' if at % 2 else 'Sin'} (a{at})" for at in range(12))
     after = " ".join(f"b{at + 1} = {'Tanh' if at % 3 else 'Abs'} (b{at})" for at in range(12))
     gelu = "s = Mul (a12, c) t = Sigmoid (s) b0 = Mul (a12, t)"
@@ -47,7 +50,7 @@ def case() -> Case:
 
 def test_it_reduces_on_a_target_with_the_old_interpreter(case, python, tmp_path):
     reduction = reduce_case(case, tmp_path, Options(target=Target.parse(f"ort@python={python}")))
-    assert sorted(reduction.after.ops) == ["Mul", "Mul", "Sigmoid"]
+    assert sorted(reduction.after.ops) == ["Mul", "Sigmoid"]
     assert reduction.is_minimal
     assert "QuickGelu" in reduction.verdict.title if reduction.verdict else False
 
@@ -57,7 +60,7 @@ def test_it_reduces_by_a_command_that_calls_the_old_interpreter(case, python, tm
     script.write_text(CHECK)
     check = f"{shlex.quote(str(python))} {shlex.quote(str(script))} {{}}"
     reduction = reduce_case(case, tmp_path / "out", Options(check=check, jobs=2))
-    assert sorted(reduction.after.ops) == ["Mul", "Mul", "Sigmoid"]
+    assert sorted(reduction.after.ops) == ["Mul", "Sigmoid"]
     assert reduction.is_minimal
 
 

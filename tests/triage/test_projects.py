@@ -49,6 +49,20 @@ def test_tvms_labels_name_the_level_of_the_program(setting, label):
     assert project_of("tvm").labels(run, False) == ("needs-triage", label, "type:bug")
 
 
+@pytest.mark.parametrize(
+    ("phase", "may_be_reader", "is_named"),
+    [
+        (Phase.IMPORT, True, True),
+        (Phase.EXECUTE, True, True),
+        (Phase.EXECUTE, False, False),
+        (Phase.OPTIMISE, True, False),
+    ],
+)
+def test_tvms_frontend_is_named_only_where_it_may_be_to_blame(phase, may_be_reader, is_named):
+    run = Run(Config("default", (("executor", "bytecode"),)), Status.EXCEPTION, phase)
+    assert ("frontend:onnx" in project_of("tvm").labels(run, may_be_reader)) is is_named
+
+
 def test_every_backend_that_runs_a_compiler_has_a_project():
     without = {name for name in backends() if project_of(name) is GENERAL}
     assert without == {"golden", "reference"}

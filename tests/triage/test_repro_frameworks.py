@@ -19,6 +19,7 @@ from tests.helpers.commands import needs
 from tests.helpers.models import case_of, model_of
 from tests.triage.test_repro import run_script
 from triage.claims.claim import Claim, Expectation, expect
+from triage.claims.titles import title_of
 from triage.projects import project_of
 from triage.repro.model_code import normal_form
 from triage.repro.script import write_script
@@ -236,3 +237,50 @@ def test_a_compiler_that_is_a_process_of_its_own_shows_its_death_by_what_is_prin
     assert shows(claim, written.dies)(1, "iree-compile\nError code: -11\n")
     assert not shows(claim, written.dies)(1, "iree-compile\nError code: 1\n")
     assert not shows(claim)(1, "iree-compile\nError code: -11\n")
+
+
+ARRAYS = {
+    "few": np.array([2.5, np.inf, -np.inf], np.float16),
+    "wide": np.array([[1 << 40], [-3]], np.int64),
+    "none": np.zeros((0, 2), np.float32),
+    "many": np.arange(100, dtype=np.float64) / 7,
+}
+IMPORTS = "import base64\nfrom math import inf\nimport numpy as np\nimport tvm\nfrom tvm import relax\n"
+HELD = """
+found = []
+for name in ("f", "main"):
+    def keep(item):
+        if isinstance(item, tvm.ir.GenericConst):
+            array = item.value.numpy()
+            found.append((array.dtype.name, array.shape, array.tolist()))
+    relax.analysis.post_order_visit(Module[name], keep)
+print(found)
+"""
+
+
+@needs("tvm")
+def test_a_script_of_relax_spells_the_arrays_of_every_function_where_they_stand(relax_judge, tmp_path):
+    first, *others = ARRAYS
+    function = Graph((), (Binding("r", "relax.negative", ({"ref": first},)),), ("r",))
+    calls = Binding("c", "call", ({"function": "f"},))
+    negated = [Binding(f"n_{name}", "relax.negative", ({"ref": name},)) for name in others]
+    main = Graph((), (calls, *negated), ("c", *(each.name for each in negated)))
+    program = GraphProgram("relax", main, ARRAYS, {"f": function}, facts={"main": "main"})
+    source = source_of(Case("relax", program.to_bytes(), {}, Target("tvm")), relax_judge)
+    assert source is not None
+    assert "load_json" not in source.module
+    assert source.module.index("array_0 = np.frombuffer(") < source.module.index("class Module")
+    (tmp_path / "module.py").write_text(f"{IMPORTS}{source.module}\n{HELD}")
+    done = subprocess.run(
+        [sys.executable, "module.py"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    expected = [(each.dtype.name, each.shape, each.tolist()) for each in ARRAYS.values()]
+    assert done.stdout.strip() == str(expected)
+
+
+def test_a_title_says_what_is_wrong_and_not_where_tvms_vm_checks_it():
+    where = 'ErrorContext(fn=f, loc=return, annotation=R.Tensor((n, 2), dtype="float16"))'
+    words = f"Check failed: (ptr->dtype == dtype.value()) is false: {where}  expect float16 but get float32"
+    run = Run(CONFIGS["tvm"], Status.EXCEPTION, Phase.EXECUTE, error="ValueError", message=words)
+    told = Expectation(project_of("tvm"), Outcome.EXCEPTION, run, None)
+    assert title_of(told, ["relax.add"]) == "[relax.add] ValueError: expect float16 but get float32"

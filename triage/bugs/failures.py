@@ -19,7 +19,7 @@ from oracles.verdict import Verdict
 from oracles.worker.limits import form_of
 from reducer.pass_sets import PassSet
 from reducer.result import NAME as REDUCTION
-from reducer.result import read_result
+from reducer.result import all_nodes, read_result
 from triage.claims.titles import bug_title, passes_tried
 from triage.clustering.grouping import assign, by_symptom, record_release_result
 from triage.store.artifacts import last_event
@@ -252,7 +252,7 @@ class History:
             text += f", in {self.sightings} failing programs that it takes for the same bug"
         if not self.reduction:
             return text + "."
-        before, after = self.reduction["nodes_before"], self.reduction["nodes_after"]
+        before, after = (all_nodes(self.reduction, when) for when in ("before", "after"))
         if before == after:
             return text + "."
         text += f". The failing program had {before} nodes and was reduced to {after}"

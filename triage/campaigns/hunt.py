@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from corpus.errors import UserError
+from reducer.result import all_nodes
 from triage.bugs.failures import set_aside
 from triage.bugs.known import KnownIssue, load_known
 from triage.bugs.overview import is_filed, overview, overview_with_states
@@ -330,20 +331,22 @@ class Hunt:
         self._reductions.add(self._now(front) - start)
         what = self._what_it_is(after)
         self.shown.note(
-            f"reduced {failure.name} from {document['nodes_before']} to {document['nodes_after']} nodes"
-            f" in {document['checks']} checks: {what}"
+            f"reduced {failure.name} from {all_nodes(document, 'before')} nodes"
+            f" to {all_nodes(document, 'after')} in {document['checks']} checks: {what}"
         )
         self.eye.found(failure.name, what.partition(": ")[0], after.title)
         return int(self._is_new(after.cluster))
 
     def _what_it_is(self, reduced: Failure) -> str:
-        """`new`, another face of a bug, or one more of a bug: what a person wants to know of a find first."""
+        """What a person wants to know of a find first: new, a known issue, another face, or met before."""
         worth, root = worth_of(self.store, reduced), root_of(self.store, reduced.id)
         self.gained = self.gained.add(worth)
         if root is not None:
             return f"{FACE} {reduced.cluster_name}: {root['why']}"
+        if worth is Worth.NEW:
+            return f"{reduced.cluster_name}, {'a known issue' if self._is_known(reduced.cluster) else 'new'}"
         alike = len(list_failures(self.store, cluster=reduced.cluster, status=REDUCED))
-        return f"{reduced.cluster_name}, {'new' if worth is Worth.NEW else f'known, reduced {alike} times'}"
+        return f"{reduced.cluster_name} again, reduced {alike} times"
 
     def _report(self, front: TargetCampaign, cluster: int) -> None:
         """Write a bug's report, and note what that took; a late one only where there is none yet."""

@@ -32,7 +32,7 @@ class Claim:
 
 MOST_ESSENCE = 110
 
-UNOPTIMISED = "un-optimised"
+UNOPTIMISED, OPTIMISED = "un-optimised", "optimised"
 ACCEPTED = "accepted"
 """The kind of mismatch where a program runs that should be refused."""
 

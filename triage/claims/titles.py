@@ -104,6 +104,8 @@ PREAMBLE = re.compile(
 """What stands before what is wrong, and would leave no room for it."""
 CHECKED = re.compile(r"^Check failed: .*?(?:\)|\w) ?(?:is false)? ?: +(?=\S)")
 """What a check of TVM's says before its message: the condition."""
+CONTEXT = re.compile(r"^ErrorContext\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\) +(?=\S)")
+"""Where TVM's VM checks a value, before what is wrong with it."""
 WRAPPED = re.compile(r"backend='\w+' raised:")
 """What says that another exception, which is named behind it, was the cause."""
 MOST_PASSES = 2
@@ -226,7 +228,7 @@ def operators_of(case: Case) -> tuple[str, ...]:
     """The operators of a case as its title names them; of a single one with the attributes that are left."""
     nodes = model_of(case).graph.node
     if len(nodes) != 1 or case.measure.nodes != 1:
-        return tuple(case.measure.ops)
+        return language_of(case.format).operators(case)
     (node,) = nodes
     said = [f"{each.name}={_attribute(each)}" for each in node.attribute]
     short = [text for text in said if len(text) <= MOST_NUMBER and "\n" not in text]
@@ -298,7 +300,7 @@ def _said(error: str, message: str, needed: Sequence[str]) -> str:
     """The function that throws, or the exception, and what it says; a needed pass is in the head."""
     parsed = parse_message(name_operators(without_instructions(message)))
     text = " ".join(scrub(parsed.rest if parsed.site else unwrap(parsed.rest)).split())
-    text = PREAMBLE.sub("", CHECKED.sub("", PREAMBLE.sub("", text)))
+    text = CONTEXT.sub("", PREAMBLE.sub("", CHECKED.sub("", PREAMBLE.sub("", text))))
     site = parsed.site.split()[-1] if parsed.site else ""
     if WRAPPED.search(message) and re.match(r"[A-Za-z_]\w*: ", text):
         return text

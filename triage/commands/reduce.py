@@ -222,11 +222,13 @@ def _reduce_again(options: CaseOptions, request: Request) -> Iterator[Document]:
 
 
 def _show(documents: list[Document]) -> Table:
+    from reducer.result import all_nodes
+
     columns = ("id", "nodes", "bytes", "checks", "seconds", "1-minimal", "symptom")
     rows = [
         (
             each.get("id", ""),
-            f"{each['nodes_before']} → {each['nodes_after']}",
+            f"{all_nodes(each, 'before')} → {all_nodes(each, 'after')}",
             f"{each['bytes_before']:,} → {each['bytes_after']:,}",
             each["checks"],
             each["seconds"],

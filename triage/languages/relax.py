@@ -50,6 +50,14 @@ def source(case: Case, judge: Judge) -> Source:
     return replace(found, module=_with_loops(found.module, named))
 
 
+def operators(case: Case) -> tuple[str, ...]:
+    """Those of main and of the functions that it calls, in place of their calls."""
+    program: GraphProgram = case.parsed
+    graphs = (program.main, *program.functions.values())
+    found = tuple(each.op for graph in graphs for each in graph.walk() if each.op != "call")
+    return found or case.measure.ops
+
+
 def _without_loops(case: Case) -> Case:
     """The case with its PrimFuncs empty: reading what TVM prints of their bodies may fold or refuse them."""
     program: GraphProgram = case.parsed
@@ -100,6 +108,7 @@ LANGUAGE = Language(
     evidence=RelaxEvidence,
     source=source,
     drawn=drawn_graph,
+    operators=operators,
     extraction=lambda firing, judge, most: _Extraction(judge, most),
     relu="relax.nn.relu",
 )

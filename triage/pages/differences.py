@@ -21,7 +21,7 @@ from corpus.onnx.text import attribute_text, tensor_text, type_text
 from corpus.onnx.types import inferred_types
 from corpus.outputs import put
 from corpus.reading import write_fresh
-from reducer.result import BLANK, read_result
+from reducer.result import BLANK, all_nodes, read_result
 from reducer.result import NAME as REDUCTION
 from triage.language import language_of, list_case
 from triage.views.charts import curve
@@ -280,5 +280,5 @@ def curves(facts: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _points(facts: Mapping[str, Any], unit: str) -> list[tuple[int, int]]:
-    start = facts[f"{unit}_before"] + (facts["function_nodes_before"] if unit == "nodes" else 0)
+    start = all_nodes(facts, "before") if unit == "nodes" else facts[f"{unit}_before"]
     return [(0, start), *((point["check"], point[unit]) for point in facts["curve"])]

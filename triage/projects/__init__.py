@@ -166,9 +166,10 @@ class Project:
     """A compiler as a project.
 
     `package` is what pip installs, `variants` other packages of the same code, `companions` what is released
-    with it, `beside` other packages whose versions matter. `template`, `issues` and `labels(run, is_onnx)`
-    are of the form in which it takes issues, `of_fuzzers` those of the labels that only made programs get. `environment_tool` is a module that prints what its maintainers
-    want to know of a machine. `varied` are backends cheap enough to try other element types on. `weights` are
+    with it, `beside` other packages whose versions matter. `template`, `issues` and `labels` are of the form in
+    which it takes issues; labels are by the failing run, and by whether what reads an ONNX model may be to
+    blame. `of_fuzzers` are those of the labels that only made programs get. `environment_tool` is a module that
+    prints what its maintainers want to know of a machine. `varied` are backends cheap enough to try other element types on. `weights` are
     the shares of message, operator and site in the distance of two exceptions. `import_script` imports every
     ONNX model in `models/` beside it and prints what each says, where the project has an importer.
     """
@@ -182,7 +183,7 @@ class Project:
     devices: tuple[str, ...] = ("cpu",)
     template: str = "issue_general.md.j2"
     issues: str = ""
-    labels: Callable[[Run, bool], tuple[str, ...]] = lambda run, is_onnx: ()
+    labels: Callable[[Run, bool], tuple[str, ...]] = lambda run, may_be_reader: ()
     of_fuzzers: tuple[str, ...] = ()
     environment_tool: str = ""
     import_script: str = ""

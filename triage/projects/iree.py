@@ -250,7 +250,7 @@ def _settings(shown: ClaimedRun, dialect: str = "onnx") -> Mapping[str, Any]:
     return {"configs": {label: _flags(config, dialect) for label, config in shown.own.items()}}
 
 
-def _labels(run: Run, is_onnx: bool) -> tuple[str, ...]:
+def _labels(run: Run, may_be_reader: bool) -> tuple[str, ...]:
     """The labels of a bug: its form's own two, and the part that it is in."""
     part = "integrations/onnx" if run.phase is Phase.IMPORT else "codegen/llvm"
     return ("bug 🐞", "awaiting-triage", part)

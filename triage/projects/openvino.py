@@ -106,7 +106,7 @@ def _settings(shown: ClaimedRun) -> Mapping[str, Any]:
     return {"configs": {label: _options(config) for label, config in shown.own.items()}}
 
 
-def _labels(run: Run, is_onnx: bool) -> tuple[str, ...]:
+def _labels(run: Run, may_be_reader: bool) -> tuple[str, ...]:
     """The labels of a bug: its form's own two, and the part that it is in."""
     return ("bug", "support_request", "category: ONNX FE" if run.phase is Phase.IMPORT else "category: CPU")
 

@@ -211,7 +211,7 @@ COMPILED = Runner(
 )
 
 
-def _labels(run: Run, is_onnx: bool) -> tuple[str, ...]:
+def _labels(run: Run, may_be_reader: bool) -> tuple[str, ...]:
     if run.config.get("exporter"):
         return ("module: onnx", "topic: fuzzer")
     return ("oncall: pt2", "module: inductor", "topic: fuzzer")

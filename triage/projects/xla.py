@@ -87,7 +87,7 @@ def _settings(shown: ClaimedRun) -> Mapping[str, Any]:
     return {"configs": {label: flags_of(dict(config.settings)) for label, config in shown.own.items()}}
 
 
-def _labels(run: Run, is_onnx: bool) -> tuple[str, ...]:
+def _labels(run: Run, may_be_reader: bool) -> tuple[str, ...]:
     """The labels of a bug on the CPU: one where it does not compile, another where it does not run."""
     ends = {Phase.OPTIMISE: "err:Build", Phase.EXECUTE: "err: Runtime"}
     return ("bug", "CPU", *(ends[run.phase],)) if not run.is_ok and run.phase in ends else ("bug", "CPU")

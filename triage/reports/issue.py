@@ -12,7 +12,7 @@ from oracles.numerics.compare import compare_outputs
 from oracles.numerics.input_noise import outputs_like
 from oracles.verdict import Outcome, Phase, Run, Verdict, WrongResult
 from triage.cases.patterns import advice
-from triage.claims.claim import Expectation
+from triage.claims.claim import OPTIMISED, Expectation
 from triage.claims.titles import in_short, in_words, is_reference
 from triage.language import language_of
 from triage.projects import runner_of
@@ -45,7 +45,8 @@ def issue_text(draft: Draft, checks: Sequence[Check], extra: str = "") -> str:
 
 def issue_view(draft: Draft, checks: Sequence[Check], extra: str = "") -> IssueView:
     """Write the parts of a draft's issue."""
-    labels = draft.form.labels(draft.expectation.failing, language_of(draft.case.format).has_model)
+    may_be_reader = language_of(draft.case.format).has_model and draft.expectation.wrong != OPTIMISED
+    labels = draft.form.labels(draft.expectation.failing, may_be_reader)
     labels = limit_request.request_labels(labels, draft.verdict)
     labels = tuple(each for each in labels if draft.history.is_generated or each not in draft.form.of_fuzzers)
     environment = dict(_environment_rows(draft))

@@ -4,6 +4,7 @@ import base64
 import contextlib
 import json
 import linecache
+import re
 import sys
 import types
 from dataclasses import dataclass, field
@@ -14,12 +15,12 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
-from oracles.worker.arrays import decoded_array, encoded_array
+from oracles.worker.arrays import encoded_array
 from oracles.worker.limits import run_tests
 from oracles.worker.onnx import to_array
 from oracles.worker.tvm.build import to_module
 from oracles.worker.tvm.onnx_from_relax import NoSuchOperator, Writer
-from oracles.worker.tvm.read import read_module, reads
+from oracles.worker.tvm.read import read_module
 from oracles.worker.tvm.tir import read as tir_read
 from oracles.worker.tvm.tir.build import build_module
 from oracles.worker.tvm.tir.read import read_module as read_loops
@@ -152,38 +153,19 @@ class Machine:
         return self
 
 
-MOST_VALUES = 64
+MOST_VALUES, MOST_INLINE = 64, 16
+"""How many values of an array are written as numbers, and how many within a line of a module."""
 
 
 def source(program: bytes, inputs: dict[str, Any]) -> dict[str, Any]:
-    """`module`: TVMScript; main's constants that it cannot spell are parameters, bound by the lines after it.
-
-    Those of other functions are in TVM's own JSON.
-    """
+    """`module`: TVMScript that spells its arrays; those of many values are named above it."""
     document = json.loads(program)
-    name = document["facts"].get("main", "main")
-    elsewhere = set().union(*(reads([graph]) for graph in document["functions"].values()))
-    constants = document["constants"]
-    lifted = {key: item for key, item in constants.items() if item[1] and key not in elsewhere}
-    kept = {key: item for key, item in constants.items() if key not in lifted}
-    main = dict(document["main"])
-    main["inputs"] = main["inputs"] + [[key, item[0], item[1]] for key, item in lifted.items()]
-    module = to_module({**document, "main": main, "constants": kept})
-    lines = [script(module, has_data=any(item[1] for item in kept.values()))]
-    if lifted:
-        bound = "".join(f"    {key!r}: {constant(item)},\n" for key, item in lifted.items())
-        lines.append(f"Module = relax.transform.BindParams({name!r}, {{\n{bound}}})(Module)\n")
     texts = [f"{argument(item, inputs)},  # {item[0]}" for item in document["main"]["inputs"]]
     return {
-        "module": np.array("\n".join(lines)),
+        "module": np.array(script(to_module(document))),
         "inputs": np.array("\n".join(texts)),
-        "entry": np.array(name),
+        "entry": np.array(document["facts"].get("main", "main")),
     }
-
-
-def constant(item: list[Any]) -> str:
-    """Write a constant with its dtype: TVM reads a plain array of 64-bit elements as 32-bit ones."""
-    return f"relax.const({literal(decoded_array(*item))}, {item[0]!r})"
 
 
 def argument(item: list[Any], inputs: dict[str, Any]) -> str:
@@ -194,12 +176,41 @@ def argument(item: list[Any], inputs: dict[str, Any]) -> str:
     return repr(array[()].item()) if kind == "prim_type" else literal(array)
 
 
-def script(module: Any, has_data: bool = False) -> str:
-    """The text; the comments at its top, in which TVM says what it takes to read it, as statements."""
-    lines = module.script(show_meta=has_data).splitlines()
+METADATA = re.compile(r'metadata = tvm\.ir\.load_json\("""(.*?)"""\)\n', re.DOTALL)
+STORED = re.compile(r'metadata\["([\w.]+)"\]\[(\d+)\]')
+"""What a printed module refers to, and how: the arrays of its constants, in TVM's own JSON."""
+
+
+def script(module: Any) -> str:
+    """The text; the comments at its top, in which TVM says what it takes to read it, as statements.
+
+    Arrays stand where they are used instead of in JSON; TVM's JSON is kept if there is anything else in it.
+    """
+    text = module.script(show_meta=True)
+    named: dict[str, str] = {}
+    if stored := METADATA.search(text):
+        body = text.replace(stored[0], "")
+        objects = tvm.ir.load_json(stored[1].encode().decode("unicode_escape"))
+        body = STORED.sub(lambda found: spelled(found, objects, named), body)
+        text = body if not STORED.search(body) else stored[0] + body
+    lines = text.splitlines()
     imports = [line[2:] for line in lines if line.startswith(("# from ", "# import "))]
     kept = [line for line in lines if not line.startswith("#")]
-    return "\n".join([*imports, "", *kept]).strip() + "\n"
+    arrays = [f"{name} = {value}" for value, name in named.items()]
+    return "\n".join([*imports, "", *arrays, *kept]).strip() + "\n"
+
+
+def spelled(found: Any, objects: Any, named: dict[str, str]) -> str:
+    """An expression for what the metadata holds, if it is an array; of many values a name."""
+    held: Any = getattr(objects[found[1]][int(found[2])], "value", None)
+    if not hasattr(held, "numpy"):
+        return str(found[0])
+    array = held.numpy()
+    value = literal(array)
+    if array.size > MOST_INLINE:
+        value = named.setdefault(value, f"array_{len(named)}")
+    # with its dtype: TVM reads a plain array of 64-bit elements as 32-bit ones
+    return f"R.const({value}, {array.dtype.name!r})"
 
 
 def literal(array: Any) -> str:

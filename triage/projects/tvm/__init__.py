@@ -16,13 +16,13 @@ def _words(config: Config) -> str:
     return f"with {how}{', for CUDA' if config.get('device') == 'cuda' else ''}"
 
 
-def _labels(run: Run, is_onnx: bool) -> tuple[str, ...]:
-    """The labels that TVM's triage asks for: the frontend, and the failing part of the compiler."""
+def _labels(run: Run, may_be_reader: bool) -> tuple[str, ...]:
+    """The labels that TVM's triage asks for: the frontend if it may be to blame, and the failing part."""
     level = "relax" if run.config.get("executor") else "tir"
     parts = {Phase.IMPORT: "frontend", Phase.OPTIMISE: f"{level}:transform", Phase.CODEGEN: "codegen:llvm"}
     return (
         "needs-triage",
-        *(("frontend:onnx",) if is_onnx else ()),
+        *(("frontend:onnx",) if may_be_reader and run.phase in (Phase.IMPORT, Phase.EXECUTE) else ()),
         parts.get(run.phase, level),
         "type:bug",
     )
