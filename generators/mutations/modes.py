@@ -33,7 +33,7 @@ from oracles.verdict import REFUSAL, SURVIVAL
 
 _FLOATS = (np.nan, np.inf, -np.inf, -0.0, 5e-324, 1e-40, 1e30, -1.0, 0.0)
 _INTS = (-1, 0, 1, -1000)
-_COUNTS = (0, -1, -2, 1, 3, 1000, -(2**31))
+_COUNTS = (0, -1, -2, 1, 3, 1000, -1000)
 _NUMBERS = (0.0, -1.0, np.nan, np.inf, -np.inf, 1e30)
 _STEERING = 0.7
 """How often it is an operand behind the first that changes, where there is one."""
