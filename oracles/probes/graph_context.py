@@ -7,15 +7,15 @@ are: the sum may be taken in any order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import TypeAlias
 
 import numpy as np
 
-from corpus.graphs.format import with_static_dims
 from corpus.graphs.program import REF, Binding, GraphProgram, Json
+from corpus.graphs.static import with_calls_written_out, with_static_dims
 from corpus.values import Tensor, Value, is_float, widen
 from oracles.abilities import Opened, language_of
 from oracles.backends.golden import LEFT_OPEN
@@ -76,6 +76,8 @@ Step: TypeAlias = tuple[str, Tensor]
 """An operator, and the constant that is its other operand."""
 
 MOST_ELEMENTS = 1 << 22
+MOST_WRITTEN_OUT, MOST_BINDINGS = 3, 400
+"""How deep functions that call functions are written out, and how long a program may become by that."""
 
 
 class GraphNoise(SampledNoise):
@@ -91,9 +93,16 @@ class GraphNoise(SampledNoise):
         return record_graph(self.program, self._job, self._rerun)
 
     @cached_property
-    def _static(self) -> GraphProgram:
-        """The program of static dims: noise has those of the values."""
-        return with_static_dims(self.program, self._job.inputs)
+    def _plain(self) -> tuple[GraphProgram, Mapping[str, Value]]:
+        """The program of static dims, which noise has, with functions in place of their calls; its values."""
+        program, values = with_static_dims(self.program, self._job.inputs), self.recording.values
+        for _ in range(MOST_WRITTEN_OUT):
+            written = with_calls_written_out(program, values)
+            recording = record_graph(written, self._job, self._rerun) if written is not program else None
+            if recording is None or recording.crashed_at or len(written.main.bindings) > MOST_BINDINGS:
+                break
+            program, values = written, recording.values
+        return program, values
 
     @property
     def quantises(self) -> bool:
@@ -132,13 +141,33 @@ class GraphNoise(SampledNoise):
         """Empty: the operators' names say how they round."""
         return ""
 
-    def _sample(self, seed: int, steps: bool) -> Mapping[str, Value] | None:
-        values = self.recording.values
+    def _noisy_run(self, seed: int, values: Mapping[str, Value]) -> Run:
+        """Run with noise around those bindings whose values are given."""
         if seed in SNAPPING:
-            noisy = snapped_program(self._static, values, SNAPPING[seed])
+            noisy = snapped_program(self._plain[0], values, SNAPPING[seed])
         else:
-            noisy = noisy_program(self._static, values, seed)
-        run = self._rerun(replace(self._job, program=noisy.to_bytes()))[0]
+            noisy = noisy_program(self._plain[0], values, seed)
+        return self._rerun(replace(self._job, program=noisy.to_bytes()))[0]
+
+    @cached_property
+    def _movable(self) -> Mapping[str, Value]:
+        """The values that may be moved: TVM, for one, takes those of type Any in no arithmetic."""
+        program, values = self._plain
+        refused = self._refused([each.name for each in program.main.bindings if each.name in values])
+        return {name: value for name, value in values.items() if name not in refused}
+
+    def _refused(self, names: Sequence[str]) -> set[str]:
+        """Those of the bindings around which no noise can be put, told by halves."""
+        found = {name: self._plain[1][name] for name in names}
+        if not names or self._noisy_run(1, found).status is not Status.EXCEPTION:
+            return set()
+        if len(names) == 1:
+            return set(names)
+        middle = len(names) // 2
+        return self._refused(names[:middle]) | self._refused(names[middle:])
+
+    def _sample(self, seed: int, steps: bool) -> Mapping[str, Value] | None:
+        run = self._noisy_run(seed, self._movable)
         if run.is_ok:
             names = self.program.main.outputs
             return {**run.outputs, **dict(zip(names, run.outputs.values(), strict=False))}

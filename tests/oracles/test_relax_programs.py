@@ -11,6 +11,7 @@ import pytest
 from corpus.case import Case
 from corpus.formats import find_format
 from corpus.graphs.program import GraphProgram, graph_of_json
+from corpus.graphs.static import with_calls_written_out, with_static_dims
 from corpus.load import Imported
 from corpus.target import Target
 from oracles.judge import Judge
@@ -210,22 +211,78 @@ def test_a_local_function_reduces_to_itself(top_relax_judge, opener, tmp_path):
     assert done.case.measure.ops == ("function",)
 
 
-def test_noise_reaches_a_program_of_symbolic_dims(relax_judge):
-    """Half floats near -3, whose rounding up is anybody's."""
+ROWS = {"tensor": ["float16", ["n"], 1]}
+CANCELLED = [
+    ["e", "relax.exp", [{"ref": "x"}], {}],
+    ["y", "relax.subtract", [{"ref": "e"}, {"ref": "v"}], {}],
+]
+"""What is left of half floats is anybody's: noise of the last result does not tell how much."""
+WHOLE = {
+    "inputs": [["p", "float16", ["n"]], ["q", "float16", ["n"]]],
+    "outputs": ["s"],
+    "bindings": [
+        ["z", "relax.exp", [{"ref": "p"}], {"block": 1}],
+        ["m", "match_cast", [{"ref": "z"}, ROWS], {"block": 1}],
+        ["s", "relax.subtract", [{"ref": "m"}, {"ref": "q"}], {}],
+    ],
+}
+CALLED = [["y", "call", [{"function": "whole"}, {"ref": "x"}, {"ref": "v"}], {"block": 1}]]
+
+
+@pytest.mark.parametrize(
+    ("bindings", "functions"),
+    [
+        (CANCELLED, {}),
+        ([*CANCELLED, ["any", "alias", [{"ref": "y"}], {"type": {"any": True}}]], {}),
+        (CALLED, {"whole": WHOLE}),
+    ],
+    ids=["symbolic dims", "what has the type Any", "functions that are called"],
+)
+def test_noise_reaches(relax_judge, bindings, functions):
+    given = [["x", "float16", ["n"]], ["v", "float16", ["n"]]]
+    main = {"inputs": given, "outputs": ["y"], "facts": {"pure": True}, "bindings": bindings}
     document = {
-        **{"format": "relax", "version": 1, "constants": {}, "functions": {}, "opaque": {}},
-        "facts": {"main": "main"},
-        "main": {
-            "inputs": [["x", "float16", ["n"]]],
-            "outputs": ["y"],
-            "facts": {"pure": True},
-            "bindings": [["y", "relax.exp", [{"ref": "x"}], {}]],
-        },
+        **{"format": "relax", "version": 1, "constants": {}, "functions": functions, "opaque": {}},
+        **{"facts": {"main": "main"}, "main": main},
     }
-    case = Case("relax", json.dumps(document).encode(), {"x": np.float16([1, 2, 3])}, target=Target("tvm"))
+    values = np.float16([1, 2, 1.5])
+    inputs = {"x": values, "v": np.exp(values)}
+    case = Case("relax", json.dumps(document).encode(), inputs, target=Target("tvm"))
     context = relax_judge.open(case)
     (context.plain,) = relax_judge.runs(case, relax_judge.configs[:1])
-    assert any(True for _ in context.noise.samples())
+    plain = context.plain.outputs["y"]
+    samples = [*context.noise.samples()]
+    assert samples
+    assert max(np.abs(each["y"] - plain).max() for each in samples) > 2 * np.abs(plain).max()
+
+
+def test_a_call_written_out_computes_what_the_function_does(relax_judge):
+    inner = {"inputs": [], "outputs": ["b"], "bindings": [["b", "relax.negative", [{"ref": "p"}], {}]]}
+    other = {"inputs": [], "outputs": ["d"], "bindings": [["d", "relax.exp", [{"ref": "p"}], {}]]}
+    branch = ["i", "if", [{"ref": "c"}, {"graph": inner}, {"graph": other}], {}]
+    full = [
+        "f",
+        "relax.full",
+        [{"shape": ["n + 1"]}, {"ref": "w"}],
+        {"attributes": ["InitAttrs", {"dtype": "float32"}]},
+    ]
+    taken = [["p", "float32", ["n"]], ["c", "bool", []]]
+    function = graph_of_json({"inputs": taken, "outputs": ["i", "f"], "bindings": [branch, full]})
+    calls = [["one", "call", [{"function": "g"}, {"ref": "x"}, {"ref": "t"}], {}]]
+    calls += [[f"y{at}", "getitem", [{"ref": "one"}, at], {}] for at in range(2)]
+    given = [["x", "float32", ["m"]], ["t", "bool", []]]
+    main = graph_of_json({"inputs": given, "outputs": ["y0", "y1"], "bindings": calls})
+    program = GraphProgram("relax", main, {"w": np.float32(3)}, {"g": function}, facts={"main": "main"})
+    values = {"x": np.float32([1, 2]), "t": np.array(False)}
+    written = with_static_dims(with_calls_written_out(program, values), values)
+    assert all(each.op != "call" for each in written.main.bindings)
+    assert '"n' not in json.dumps([each.args for each in written.main.bindings])
+    cases = [Case("relax", each.to_bytes(), values, target=Target("tvm")) for each in (program, written)]
+    one, two = (relax_judge.runs(each, relax_judge.configs[:1])[0] for each in cases)
+    assert one.is_ok
+    assert two.is_ok, two.message
+    for left, right in zip(one.outputs.values(), two.outputs.values(), strict=True):
+        np.testing.assert_array_equal(left, right)
 
 
 def test_an_index_outside_in_a_called_function_leaves_open_what_hangs_on_it(relax_judge):

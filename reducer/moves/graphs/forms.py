@@ -5,8 +5,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
-from corpus.graphs.format import plain_names, renamed, with_static_dims
+from corpus.graphs.format import plain_names, renamed
 from corpus.graphs.program import Binding, GraphProgram, tag_of
+from corpus.graphs.static import with_static_dims
 from corpus.onnx.types import DTYPES
 from corpus.values import Tensor
 from reducer.move import Hints, Move, Search, one_by_one, smaller_by
