@@ -146,7 +146,7 @@ class ReductionRun:
     share of runs in which the failure shows. `passes` is the minimal pass set, which the reducer looks for
     last. `has_ended` says that the search has ended, `is_asked_again` that so has a second one, in the other
     order. `words_left` are the original's words in a result that
-    must hide the original.
+    must hide the original. `last` is the verdict on the result for which the pass set was looked for.
     """
 
     case: Case
@@ -165,6 +165,7 @@ class ReductionRun:
     has_ended: bool = False
     is_asked_again: bool = False
     words_left: tuple[str, ...] | None = None
+    last: Verdict | None = None
 
     def __post_init__(self) -> None:
         self.best = self.subject
@@ -309,7 +310,8 @@ class ReductionRun:
 
         with self.pool.one() as judge:
             self.release = judge.release
-            return find_pass_set(judge, case, judge.verdict(case), self.ask, decider.steadiness.repeats)
+            self.last = judge.verdict(case)
+            return find_pass_set(judge, case, self.last, self.ask, decider.steadiness.repeats)
 
     def ask(self, key: str, question: Callable[[], bool]) -> bool:
         """A question beside the search, answered from the journal where it was asked before."""

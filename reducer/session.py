@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -102,12 +103,13 @@ class Session:
             gate.decider.close()
             raise
         try:
-            shown = self._last_verdict(course.best.case(self.case), verdict)
+            shown = self._last_verdict(course, verdict)
             if anew := self._anew(course, fault, shown):
                 journal.forget()
                 return anew.run(journal)
             if self._is_proven(course, shown, proven):
-                return self._finish(course, by_turns(shown or verdict, course.rate), started, journal)
+                done = self._finish(course, by_turns(shown or verdict, course.rate), started, journal)
+                return replace(done, is_shown=shown is not None)
         finally:
             gate.decider.close()
         journal.forget()
@@ -377,11 +379,13 @@ class Session:
         settled = [all(map(course.gate.is_settled, each)) for each in self._language.subsets(course.best)]
         return sum(settled), len(settled)
 
-    def _last_verdict(self, case: Case, first: Verdict | None) -> Verdict | None:
+    def _last_verdict(self, course: ReductionRun, first: Verdict | None) -> Verdict | None:
         """The verdict on the result; None if several runs do not show it, or a command decides."""
         if first is None:
             return None
+        case, known = course.best.case(self.case), course.last
         with self.pool.one() as judge:
-            verdicts = (judge.verdict(case) for _ in range(FLAKY_RUNS))
+            asked = (judge.verdict(case) for _ in range(FLAKY_RUNS))
+            verdicts = chain(() if known is None else (known,), asked)
             found = next((verdict for verdict in verdicts if verdict.symptom is not None), None)
             return with_misuse(judge.executor, case, found) if found is not None else None

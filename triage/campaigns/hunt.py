@@ -315,7 +315,13 @@ class Hunt:
         start = self._now(front)
         try:
             after, document = reduce_failure(
-                self.store, failure, self.options, Request(minutes=minutes), shown, front.judge
+                self.store,
+                failure,
+                self.options,
+                Request(minutes=minutes),
+                shown,
+                front.judge,
+                self.reporter.hold,
             )
         except BeingReduced as error:
             self.shown.note(str(error))

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -52,18 +52,20 @@ def reduce_failure(
     request: Request,
     shown: status.Progress,
     judge: Judge | None = None,
+    on_shown: Callable[[Case, Verdict], None] = lambda case, verdict: None,
 ) -> tuple[Failure, dict[str, Any] | None]:
     """Reduce a failure of the store in a folder beside it, so that a kill loses nothing; None: no bug shows.
 
     Other symptoms that are met on the way are kept as failures of their own, each once. `judge` is one of the
-    failure's target, lent.
+    failure's target, lent. `on_shown` hears of the reduced case what its last runs have shown, if it fails
+    every time.
     """
     work = work_folder(store, failure)
     with alone(work, 60 * (request.minutes or float("inf"))):
         now = get_failure(store, failure.id)
         if now.status == REDUCED:  # by another process, while this one waited for it
             return now, reduction_of(store, now.cluster)
-        return _reduce_in(work, store, now, options, request, shown, judge)
+        return _reduce_in(work, store, now, options, request, shown, judge, on_shown)
 
 
 def _reduce_in(
@@ -74,6 +76,7 @@ def _reduce_in(
     request: Request,
     shown: status.Progress,
     judge: Judge | None,
+    on_shown: Callable[[Case, Verdict], None],
 ) -> tuple[Failure, dict[str, Any] | None]:
     case = store.load_case(failure.case_id)
     must_be_known(case, failure.name, trust=options.trust)
@@ -95,6 +98,8 @@ def _reduce_in(
         set_aside(store, failure, UNREDUCIBLE, {"why": f"it is judged {verdict.outcome} now"})
         _clear(work)
         return failure, None
+    if done is not None and done.is_shown and done.rate == 1.0:
+        on_shown(reduced, verdict)
     with lent(judge, settings, case.format) as asked:
         after, finding = record_result(store, failure, reduced, verdict, document, settings, asked)
     document = {**document, "root": finding.evidence()}
