@@ -53,19 +53,20 @@ def reduce_failure(
     shown: status.Progress,
     judge: Judge | None = None,
     on_shown: Callable[[Case, Verdict], None] = lambda case, verdict: None,
+    clock: Callable[[], float] = time.monotonic,
 ) -> tuple[Failure, dict[str, Any] | None]:
     """Reduce a failure of the store in a folder beside it, so that a kill loses nothing; None: no bug shows.
 
     Other symptoms that are met on the way are kept as failures of their own, each once. `judge` is one of the
     failure's target, lent. `on_shown` hears of the reduced case what its last runs have shown, if it fails
-    every time.
+    every time. The request's minutes are told by `clock`.
     """
     work = work_folder(store, failure)
     with alone(work, 60 * (request.minutes or float("inf"))):
         now = get_failure(store, failure.id)
         if now.status == REDUCED:  # by another process, while this one waited for it
             return now, reduction_of(store, now.cluster)
-        return _reduce_in(work, store, now, options, request, shown, judge, on_shown)
+        return _reduce_in(work, store, now, options, request, shown, judge, on_shown, clock)
 
 
 def _reduce_in(
@@ -77,10 +78,12 @@ def _reduce_in(
     shown: status.Progress,
     judge: Judge | None,
     on_shown: Callable[[Case, Verdict], None],
+    clock: Callable[[], float],
 ) -> tuple[Failure, dict[str, Any] | None]:
     case = store.load_case(failure.case_id)
     must_be_known(case, failure.name, trust=options.trust)
     settings = reducer_options(options, options.trusted(Target.of_data(failure.target)), request)
+    settings = replace(settings, clock=clock)
     judge = judge.of_format(case.format) if judge is not None else None
     begin = partial(reduce_into, case, work, settings, shown, _ByCatch(store.path, failure), judge)
     try:

@@ -95,7 +95,7 @@ def write_report(
 
     `form` is the project whose form is filled, that of the target where it is empty; `said` hears what is
     being done; with `as_test` the bug stands in the folder as a test of the project, too. `releases` is where
-    the newest release is asked. With `told`, a verdict that the case was given by this judge, it is not judged.
+    the newest release is asked. With `told`, a verdict of this judge on the case, it is not judged again.
     Raises `UserError` when the case shows no bug, or when its target has no script.
     """
     runner_of(judge.target.backend, case.format)  # raises for a target that no script is written for

@@ -94,7 +94,9 @@ class Proving:
         self._is_saving = bool(saves)
         hiding = _hiding(root / WORK / START, hidden) if hidden else {}
         self._runs = [
-            _Trial(_folder(root / WORK / str(place), script, beside), python, arguments, seconds, memory, hiding)
+            _Trial(
+                _folder(root / WORK / str(place), script, beside), python, arguments, seconds, memory, hiding
+            )
             for place, arguments in enumerate([*saves, *[[] for _ in range(times)]], first)
         ]
         for trial in self._runs if together else ():
@@ -180,7 +182,13 @@ class _Trial:
         linked = [os.path.realpath(path) for path in folder.rglob("*") if path.is_symlink()]
         with self._printed.open("wb") as printed:
             return start(
-                command_in(self._own, folder.parent, self._command, linked, {**_quiet(), **places, **self._environment}),
+                command_in(
+                    self._own,
+                    folder.parent,
+                    self._command,
+                    linked,
+                    {**_quiet(), **places, **self._environment},
+                ),
                 stdout=printed,
                 stderr=TOGETHER,
                 confine=partial(_confine, self._memory),
