@@ -108,8 +108,7 @@ class Session:
                 journal.forget()
                 return anew.run(journal)
             if self._is_proven(course, shown, proven):
-                done = self._finish(course, by_turns(shown or verdict, course.rate), started, journal)
-                return replace(done, is_shown=shown is not None)
+                return self._finish(course, shown, verdict, started, journal)
         finally:
             gate.decider.close()
         journal.forget()
@@ -137,13 +136,19 @@ class Session:
         return max(shown, 1) / FLAKY_RUNS
 
     def _finish(
-        self, course: ReductionRun, verdict: Verdict | None, started: float, journal: Journal
+        self,
+        course: ReductionRun,
+        shown: Verdict | None,
+        first: Verdict | None,
+        started: float,
+        journal: Journal,
     ) -> Reduction:
         """Write the result with what it shows, and leave in the journal what led to it."""
         course.gate.decider.close()
         if course.is_minimal:
             journal.finish(course.gate.decider.used)
-        return self._save(course, verdict, started)
+        done = self._save(course, by_turns(shown or first, course.rate), started)
+        return replace(done, is_shown=shown is not None)
 
     def _save(
         self, course: ReductionRun, verdict: Verdict | None, started: float, is_proven: bool = True

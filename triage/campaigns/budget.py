@@ -8,8 +8,6 @@ from triage.campaigns.target_campaigns import cpu_of_all
 
 LOOK_SECONDS = 0.5
 """Between two looks at what all processes have used."""
-CPU_PRECISION = 0.05
-"""Of a limited CPU time, what a hunt may be off it when it ends."""
 MARGIN = 1.25
 """How many times the expected time of a report must be left for it to begin."""
 

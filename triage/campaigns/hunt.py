@@ -16,7 +16,7 @@ from corpus.errors import UserError
 from triage.bugs.failures import set_aside
 from triage.bugs.known import KnownIssue, load_known
 from triage.bugs.overview import is_filed, overview, overview_with_states
-from triage.campaigns.budget import CPU_PRECISION, Budget, Limits, Mean
+from triage.campaigns.budget import Budget, Limits, Mean
 from triage.campaigns.monitor import FACE, HuntMonitor
 from triage.campaigns.target_campaigns import (
     FUZZING,
@@ -127,9 +127,8 @@ class Hunt:
     def _report_the_rest(self) -> None:
         """Write the reports that are missing and end in time; without a bound of CPU all that is to file."""
         left = []
-        for front, cluster in self._unreported():
-            is_known = self._is_known(cluster)
-            is_late = not self.budget.has_room_for(self._report_seconds(front, cluster))
+        for front, cluster, is_known in self._unreported():
+            is_late = self._is_late(front, cluster)
             if is_known and (is_late or self.limits.cpu):
                 continue
             if is_late and self.limits.cpu:
@@ -139,11 +138,12 @@ class Hunt:
         if left:
             self.shown.note(f"the CPU time is used up: crux report {' '.join(left)} writes what is missing")
 
-    def _report_seconds(self, front: TargetCampaign, cluster: int) -> float:
-        """Seconds that a report is expected to take: what this hunt's took so far, more of what hangs."""
+    def _is_late(self, front: TargetCampaign, cluster: int) -> bool:
+        """Whether a report would not end in time, by what this hunt's took; it takes more of what hangs."""
         best = get_failure(self.store, representative(self.store, cluster))
         endless = ENDLESS_RUNS * front.judge.limits.cpu_seconds if best.is_endless else 0.0
-        return self._usual_report(front) + endless
+        expected = self._usual_report(front) + endless
+        return expected > self._left_of_others or not self.budget.has_room_for(expected)
 
     def _usual_report(self, front: TargetCampaign) -> float:
         """Seconds that a report on a target takes: the mean of this hunt's, which begins with a guess."""
@@ -165,11 +165,11 @@ class Hunt:
         """Reduce the first of each symptom and report new bugs, as long as tests have had their share."""
         for front in self.fronts:
             self._reduce_some(front, FIRSTS, self.left, "", urgent=True)
-        for front, cluster in self._unreported():
-            if self.left <= self._reserved or self._tests_are_due() or self._is_known(cluster):
+        for front, cluster, is_known in self._unreported():
+            if self.left <= self._reserved or self._tests_are_due() or is_known:
                 return
-            is_late = not self.budget.has_room_for(self._report_seconds(front, cluster))
-            if cluster not in self.reporter.reported and not is_late:  # a smaller case waits for the end
+            is_first = cluster not in self.reporter.reported  # a smaller case waits for the end
+            if is_first and not self._is_late(front, cluster):
                 self._report(front, cluster)
 
     @property
@@ -182,16 +182,23 @@ class Hunt:
         """CPU seconds of tests."""
         return sum(self.shares.whole.get(f"{FUZZING} {each.target}", 0.0) for each in self.fronts)
 
+    @property
+    def _left_of_others(self) -> float:
+        """Of a limited CPU time, the seconds that reductions and reports may still take."""
+        used = self.budget.cpu() - self._tested
+        return (1 - TEST_SHARE) * self.limits.cpu - used if self.limits.cpu else float("inf")
+
     def _tests_are_due(self) -> bool:
         """Whether tests have had less than their share of the CPU time."""
         return self.left > self._reserved and self.share_of_tests < TEST_SHARE
 
-    def _unreported(self) -> list[tuple[TargetCampaign, int]]:
-        """The clusters whose report is missing in the order in which to look at them, known bugs last."""
+    def _unreported(self) -> list[tuple[TargetCampaign, int, bool]]:
+        """The clusters without a report in the order in which to look at them; the last ones are known."""
         missing = {each: front for front in self.fronts for each in self.reporter.missing(front.target)}
-        named = {cluster_name(each): each for each in missing}
+        numbers = {cluster_name(each): each for each in missing}
         ranked = overview(self.store, self._issues, list(missing)) if missing else []
-        return [(missing[named[facts["id"]]], named[facts["id"]]) for facts in ranked]
+        found = ((numbers[facts["id"]], is_filed(facts)) for facts in ranked)
+        return [(missing[cluster], cluster, is_known) for cluster, is_known in found]
 
     def bugs(self) -> list[dict[str, Any]]:
         """Every bug of the database with its state, as `crux triage` lists them."""
@@ -219,14 +226,13 @@ class Hunt:
 
     def _reserve(self) -> float:
         """Keep seconds at the end for what waits by now; with what went to it, half of the hunt at most."""
-        reports = [front for front, cluster in self._unreported() if not self._is_known(cluster)]
+        reports = [front for front, _, is_known in self._unreported() if not is_known]
         firsts = [front for front in self.fronts for _ in range(front.firsts())]
         estimate = sum(self._usual_report(front) for front in (*reports, *firsts))
         estimate += len(firsts) * self._reductions.value
         least = min(LEAST_RESERVED, 0.1 * self.limits.span)
         others = sum(each.total for each in self._reports.values()) + self._reductions.total
-        others = self.budget.cpu() - self._tested if self.limits.cpu else others
-        most = (1 - TEST_SHARE) * self.limits.span - others
+        most = min((1 - TEST_SHARE) * self.limits.span - others, self._left_of_others)
         self._reserved = max(least, min(estimate, most))
         return self._reserved
 
@@ -246,11 +252,12 @@ class Hunt:
             self._reduce_some(front, REDUCING, stretch, chosen.why)
 
     def _fuzz(self, front: TargetCampaign, seconds: float, chosen: Choice) -> None:
-        room = max(self.left - self._reserved, 1.0)
+        room = min(seconds, max(self.left - self._reserved, 1.0))
+        ends = self.left - room
+        room /= self.options.jobs if self.limits.cpu else 1  # each may use a processor of its own
         tests = max(self.limits.tests - self.tests, 1) if self.limits.tests else None
         cpu, gained, before = 0.0, 0, cpu_of_all()
-        steps = front.fuzzer.stretch(tests=tests, seconds=min(seconds, room))
-        for count, step in enumerate(steps, 1):
+        for count, step in enumerate(front.fuzzer.stretch(tests=tests, seconds=room), 1):
             cpu += step.cpu
             if step.failure and step.failure.seen == 1:
                 looks = self._looks(step.failure)
@@ -259,7 +266,7 @@ class Hunt:
                 self.eye.found(step.failure.name, looks, step.failure.title)
             self.eye.tested()
             self.eye.look(f"fuzzing {front.label}")
-            if self.limits.cpu and self.left < max(CPU_PRECISION * cpu, cpu / count):
+            if self.limits.cpu and self.left < max(ends, cpu / count):
                 break
         # what making and judging does around the runs that verdicts name is theirs as well
         cpu = max(cpu, cpu_of_all() - before)
@@ -269,12 +276,16 @@ class Hunt:
         self, front: TargetCampaign, what: str, seconds: float, why: str, *, urgent: bool = False
     ) -> None:
         """Reduce the most telling failures first; if `urgent`, only the first of each symptom."""
-        report = self._usual_report(front)
-        least = max(report * max(2, min(len(self._unreported()), MOST_KEPT)), self.left - seconds)
+        reports = self._usual_report(front) * max(2, min(len(self._unreported()), MOST_KEPT))
+        least = max(reports, self.left - seconds)
         name = what if urgent else f"{what} {front.target}"
         before = front.cpu()
         self._explain(front, least)
-        while self.left > least and not self._tests_are_due() and (failure := front.waiting(urgent=urgent)):
+        while (
+            min(self.left - least, self._left_of_others - reports) > 0
+            and not self._tests_are_due()
+            and (failure := front.waiting(urgent=urgent))
+        ):
             gained = self._reduce(front, failure)
             front.explainer.hold_to_sample(failure.id)
             self._explain(front, least)
@@ -321,7 +332,8 @@ class Hunt:
         fair = FAIR_SHARES * self.left / (1 + front.firsts())
         longest = max(self.limits.span * LONGEST_REDUCTION_SHARE, 10.0)
         report = self._usual_report(front)
-        minutes = min(self.left - report, longest, max(fair, LEAST_REDUCTION)) / 60
+        most = min(self.left - report, self._left_of_others)
+        minutes = min(most, longest, max(fair, LEAST_REDUCTION)) / 60
         self.shown.note(f"reducing {failure.name}")
         shown = _Named(self.shown, self.eye, failure.name)
         start = self.budget.clock()

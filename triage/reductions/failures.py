@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from corpus.case import Case
 from corpus.errors import UserError
@@ -22,6 +22,7 @@ from oracles.verdict import Verdict
 from reducer.course import DoesNotFail, Options
 from reducer.engine.journal import OtherReduction
 from reducer.result import NAME as REDUCTION
+from reducer.result import Reduction
 from triage.bugs.failures import DeclaredLimit, limits, record_failure, return_to_new, set_aside
 from triage.cases.sources import Judges
 from triage.clustering.similarity import group_of
@@ -43,6 +44,10 @@ from triage.store.failures import (
     keep_reduction,
     reduction_of,
 )
+
+
+Reduced: TypeAlias = tuple[dict[str, Any], Reduction | None]
+"""The document of a reduction and the reduction, as `reduce_into` gives them."""
 
 
 def reduce_failure(
@@ -82,16 +87,12 @@ def _reduce_in(
 ) -> tuple[Failure, dict[str, Any] | None]:
     case = store.load_case(failure.case_id)
     must_be_known(case, failure.name, trust=options.trust)
-    settings = reducer_options(options, options.trusted(Target.of_data(failure.target)), request)
-    settings = replace(settings, clock=clock)
+    target = options.trusted(Target.of_data(failure.target))
+    settings = replace(reducer_options(options, target, request), clock=clock)
     judge = judge.of_format(case.format) if judge is not None else None
     begin = partial(reduce_into, case, work, settings, shown, _ByCatch(store.path, failure), judge)
     try:
-        try:
-            document, done = begin()
-        except OtherReduction:  # begun with other options, or by another release: the folder is our own
-            _clear(work)
-            document, done = begin()
+        document, done = _begun(begin, work)
     except DoesNotFail:
         set_aside(store, failure, UNREDUCIBLE, {"why": "the failure does not show any more"})
         _clear(work)
@@ -110,6 +111,15 @@ def _reduce_in(
         keep_artifact(store, REDUCTION_KEPT, failure.name, work / REDUCTION)
     _clear(work)
     return after, document
+
+
+def _begun(begin: Callable[[], Reduced], work: Path) -> Reduced:
+    """The reduction, anew where one was begun with other options, or by another release."""
+    try:
+        return begin()
+    except OtherReduction:  # the folder is our own
+        _clear(work)
+        return begin()
 
 
 class BeingReduced(UserError):

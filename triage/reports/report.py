@@ -100,14 +100,7 @@ def write_report(
     """
     runner_of(judge.target.backend, case.format)  # raises for a target that no script is written for
     chosen = find_form(form, judge.target.backend)
-    given = case.case_id
-    case = language_of(case.format).without_remarks(replace(case, origin="", notes=())).relocated
-    if told is not None and case.case_id == given:
-        verdict = told
-    else:
-        said("judging it again")
-        case, verdict = _shown(case, judge, said)
-        verdict = with_misuse(judge.executor, case, verdict)
+    case, verdict = _judged(case, judge, said, told)
     source = source_of(case, judge)
     claim = claim_of(case, verdict, judge, passes_tried(history.reduction))
     python = judge.target.get("python")
@@ -142,6 +135,18 @@ class NoBug(UserError):
     def __init__(self, case: Case, verdict: Verdict, judge: Judge) -> None:
         super().__init__(f"{case.case_id[:12]}: shows no bug on {judge.target} ({verdict.title})")
         self.case, self.verdict, self.judge = case, verdict, judge
+
+
+def _judged(
+    case: Case, judge: Judge, said: Callable[[str], None], told: Verdict | None
+) -> tuple[Case, Verdict]:
+    """The case without remarks, and its verdict: what was told of the very same bytes, or a new one."""
+    plain = language_of(case.format).without_remarks(replace(case, origin="", notes=())).relocated
+    if told is not None and plain.case_id == case.case_id:
+        return plain, told
+    said("judging it again")
+    plain, verdict = _shown(plain, judge, said)
+    return plain, with_misuse(judge.executor, plain, verdict)
 
 
 def _shown(case: Case, judge: Judge, said: Callable[[str], None]) -> tuple[Case, Verdict]:
