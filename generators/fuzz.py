@@ -28,6 +28,11 @@ THOROUGH_EVERY = 8
 """One seed in this many is judged at the lower levels too: some bugs hide behind a later pass."""
 
 
+def is_thorough(seed: int) -> bool:
+    """Whether the case of a seed is judged at the lower levels, too."""
+    return seed % THOROUGH_EVERY == 0
+
+
 @dataclass(frozen=True, slots=True)
 class Tested:
     """One seed with the verdict on its case; if that is a bug, the case can be made again from the seed.
@@ -79,7 +84,7 @@ class Fired:
 
 NO_PATTERNS = Fired()
 
-Looking = Callable[[Sequence[Case]], Sequence[Look | None]]
+Looking = Callable[[Sequence[DrawnCase]], Sequence[Look | None]]
 """Looks at several programs together; None for one that needs a verdict of its own."""
 
 Tester = Callable[[range, float, CoverageSnapshot | None], Iterable[Tested]]
@@ -180,11 +185,11 @@ def judge_cases(
     deadline = time.monotonic() + seconds
     before = time.process_time()
     for block in _in_blocks(drawn, BLOCK if looking else 1):
-        looks = looking([each.case for each in block]) if looking else [None]
+        looks = looking(block) if looking else [None]
         shared = (time.process_time() - before) / len(block)
         for each, look in zip(block, looks, strict=True):
             before = time.process_time()
-            verdict = look.verdict if look else judgement(each.case, each.seed % THOROUGH_EVERY == 0)
+            verdict = look.verdict if look else judgement(each.case, is_thorough(each.seed))
             news = met()
             runs = verdict.outcome not in (Outcome.INVALID, Outcome.UNSUPPORTED)
             seen = fired(each.case) if runs else NO_PATTERNS

@@ -231,6 +231,9 @@ class Backend:
     calls_again: frozenset[str] = frozenset()
     """The formats of which it runs what it has compiled with several sizes: a case's earlier runs."""
 
+    batches: frozenset[str] = frozenset()
+    """The formats of which it runs many programs at once, by the setting `batch`: `oracles/screening.py`."""
+
     written_as: tuple[str, ...] = ()
     """The forms in which it can write a program out and read it back first: by the setting `via`."""
 
@@ -322,9 +325,6 @@ class Language:
 
     runs_quickly: bool = False
     """Whether programs may share a process, without checks of their arguments, by the setting `thin`."""
-
-    screen: Callable[[Any, Sequence[Case], Sequence[Config]], list[Any]] | None = None
-    """A first look at many programs in one run, by an executor: `oracles/screening.py`."""
 
     facts: Callable[[bytes], frozenset[str]] | None = None
     """What holds of a program before its passes; None where the backend says the same of every program."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -26,11 +26,14 @@ from oracles.rulebook import OptionalOracles, Rulebook
 from oracles.rules import is_suspect, sceptical_rules
 from oracles.rules.failures import HANGING_TIMES
 from oracles.sandbox.executor import Executor, job_of, unsequenced, without_twins
-from oracles.screening import Screened
+from oracles.screening import Screened, screen
 from oracles.verdict import Config, Limits, Mark, Outcome, Phase, Run, Status, Symptom, Verdict
 
 PATIENCE, MOST_PATIENCE = 3, 10
 """How many times the CPU time of a run a suspected hang gets, and a compilation."""
+
+BATCH_TIMES = 2
+"""How many times the CPU time of a run a batch gets of programs that take long to compile."""
 
 LEVELS_LEFT_OUT = "out of time: the lower levels of optimisation were not run"
 
@@ -139,20 +142,21 @@ class Judge:
 
     def looks_together(self, format: str) -> bool:
         """Whether its target runs programs of a format that `look` takes, by their usual oracles."""
-        is_run = self.backend.graphs_of(format) is not None
-        return is_run and language_of(format).screen is not None and not self.target.get(SETTING)
+        return format in self.backend.batches and not self.target.get(SETTING)
 
-    def look(self, cases: Sequence[Case], *, thorough: bool = False) -> list[Screened | None]:
-        """A first look at cases together, by the ways of a verdict; None for one that is not clean."""
-        looks: list[Screened | None] = []
-        screen = language_of(self.format).screen
-        if screen is None:
-            return [None for _ in cases]
-        configs = (*self.configs[:2], *(self.configs[2:] if thorough else ()))
-        for case, look in zip(cases, screen(self.executor, cases, configs), strict=True):
-            is_clean = look is not None and self._shows_nothing(Opened(case), look.runs)
-            looks.append(look if is_clean else None)
-        return looks
+    def look(self, cases: Sequence[Case], thorough: Collection[int] = ()) -> list[Screened | None]:
+        """A first look at cases together, by the ways of a verdict; None for one that is not clean.
+
+        Those at the places `thorough` are looked at by the lower levels, too.
+        """
+        limit = self.executor.cpu_limit
+        is_quick = language_of(self.format).runs_quickly
+        with self.executor.patiently(limit if is_quick else BATCH_TIMES * limit):
+            looks = screen(self.executor, cases, self.configs[:2], self.configs[2:], thorough)
+        return [
+            look if look is not None and self._shows_nothing(Opened(case), look.runs) else None
+            for case, look in zip(cases, looks, strict=True)
+        ]
 
     def verdict(
         self, case: Case, *, fresh: bool = True, only: Config | None = None, baseline: Run | None = None

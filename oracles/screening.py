@@ -1,12 +1,13 @@
-"""A first look at many TIR programs together: which need a verdict of their own, and what they met.
+"""A first look at many programs together: which need a verdict of their own, and what they met.
 
-One worker compiles them as one library (`oracles/worker/tvm/tir/batch.py`), which costs about a third of
-one after the other. A program that ends well here gets its verdict from these runs; every other one is judged
-by itself, so no failure rests on what stood beside it.
+One worker compiles them at once (`run_batch` in `oracles/worker/tvm/tir`, `oracles/worker/lowered`), which
+costs a third to two thirds of one after the other. A program that ends well here gets its verdict from these
+runs; every other one is judged by itself, so no failure rests on what stood beside it.
 """
 
+import base64
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,9 +17,7 @@ from corpus.values import Value
 from oracles.sandbox.executor import Executor
 from oracles.sandbox.sandbox import Job
 from oracles.verdict import Config, Outcome, Phase, Run, Status, Verdict
-
-REPORT = "(report)"
-"""The output of a batch that tells of each program; as in the worker."""
+from oracles.worker.batches import REPORT, given_to
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,20 +28,26 @@ class Screened:
     covered: frozenset[str]
 
 
-def screen(executor: Executor, cases: Sequence[Case], configs: Sequence[Config]) -> list[Screened | None]:
-    """Each case's runs by these ways; None for one that has to be looked at alone.
+def screen(
+    executor: Executor,
+    cases: Sequence[Case],
+    configs: Sequence[Config],
+    lower: Sequence[Config] = (),
+    thorough: Collection[int] = (),
+) -> list[Screened | None]:
+    """Each case's runs by these ways, those at the places `thorough` also by the `lower` ones.
 
-    One that does not end well by one way is left out of the next.
+    None for one that has to be looked at alone: what does not end well by one way is left out of the next.
     """
-    alive, seen = dict(enumerate(cases)), dict.fromkeys(range(len(cases)), Screened((), frozenset()))
-    for config in configs:
-        found = _looked(executor, alive, config)
-        seen = {
-            number: Screened((*seen[number].runs, *each.runs), seen[number].covered | each.covered)
-            for number, each in found.items()
-        }
-        alive = {number: alive[number] for number in found}
-    return [seen.get(number) for number in range(len(cases))]
+    seen = dict.fromkeys(range(len(cases)), Screened((), frozenset()))
+    for config in (*configs, *lower):
+        asked = {at: cases[at] for at in seen if config in configs or at in thorough}
+        found = _looked(executor, asked, config)
+        for at in asked:
+            before, now = seen.pop(at), found.get(at)
+            if now is not None:
+                seen[at] = Screened((*before.runs, *now.runs), before.covered | now.covered)
+    return [seen.get(at) for at in range(len(cases))]
 
 
 def _looked(executor: Executor, cases: Mapping[int, Case], config: Config) -> dict[int, Screened]:
@@ -68,10 +73,8 @@ def _looked(executor: Executor, cases: Mapping[int, Case], config: Config) -> di
 
 
 def _together(cases: Sequence[Case]) -> bytes:
-    programs = ",".join(
-        f'{{"passes": {json.dumps(case.passes)}, "document": {case.program.decode()}}}' for case in cases
-    )
-    return f'{{"batch": [{programs}]}}'.encode()
+    batch = [{"program": base64.b64encode(case.program).decode(), "passes": case.passes} for case in cases]
+    return json.dumps({"batch": batch}).encode()
 
 
 def _inputs(cases: Sequence[Case]) -> dict[str, Value]:
@@ -91,18 +94,18 @@ def _screened(numbers: Sequence[int], config: Config, run: Run) -> dict[int, Scr
     """What one batch says of each of its programs that ended well."""
     reports = json.loads(str(np.asarray(run.outputs[REPORT]).ravel()[0]))
     return {
-        number: Screened((_run(place, config, run),), frozenset(map(str, told.get("covered", ()))))
+        number: Screened(
+            (_run(place, config, run, len(reports)),), frozenset(map(str, told.get("covered", ())))
+        )
         for place, (number, told) in enumerate(zip(numbers, reports, strict=True))
         if "error" not in told
     }
 
 
-def _run(number: int, config: Config, run: Run) -> Run:
-    prefix = f"{number}/"
-    outputs = {
-        name.removeprefix(prefix): value for name, value in run.outputs.items() if name.startswith(prefix)
-    }
-    return Run(config, Status.OK, Phase.EXECUTE, outputs)
+def _run(number: int, config: Config, run: Run, count: int) -> Run:
+    """The run of one of so many programs, with its share of the CPU time."""
+    outputs = given_to(number, dict(run.outputs))
+    return Run(config, Status.OK, Phase.EXECUTE, outputs, cpu_seconds=run.cpu_seconds / count)
 
 
 def passing(look: Screened) -> Verdict:

@@ -37,10 +37,13 @@ def load() -> str:
     os.makedirs(kept, exist_ok=True)
     tempfile.tempdir = kept
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = kept
+    os.environ.setdefault("SYMPY_CACHE_SIZE", "100000")  # of 1,000 a program needs more: 8 % of its CPU time
     import torch
     import torch._dynamo
     import torch._inductor.compile_fx
     import torch._inductor.config
+
+    import oracles.worker.lowered.batch  # noqa: F401 (here, so that no worker has to)
 
     tempfile.tempdir = None
     torch.set_num_threads(1)
@@ -95,10 +98,15 @@ def run(
 ) -> dict[str, Any]:
     """Lower one model (bytes or a path), compile and run it; setting: `backend` of `torch.compile`.
 
-    `disabled_passes` are left out. `show=source` gives the module's text instead.
+    `disabled_passes` are left out. `show=source` gives the module's text instead. With `batch` the program is
+    many models, which are compiled together.
     """
     from oracles.worker.torch.run import watched
 
+    if settings.get("batch"):
+        from oracles.worker.lowered.batch import run_batch
+
+        return run_batch(program, inputs, settings, enter)
     with watched(settings):
         return _run(program, inputs, settings, outputs, enter)
 
@@ -270,6 +278,7 @@ def backend() -> Backend:
         reads_onnx=False,
         keeps_tolerances=True,
         forks=True,
+        batches=frozenset({"onnx"}),
         dialect="aten",
         written_as=("export",),
         tells_operators=True,

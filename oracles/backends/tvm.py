@@ -398,6 +398,7 @@ def backend() -> Backend:
         baseline="ort",  # what is wrong in TVM's least optimised way is wrong in all of them
         forks=True,
         calls_again=frozenset({"onnx"}),
+        batches=frozenset({"tir"}),
         written_as=("script", "json"),
         tells_operators=True,
         checked_by="well-formed",

@@ -8,7 +8,6 @@ from oracles.naming import names_of_loops
 from oracles.numerics.compare import Tolerance
 from oracles.probes.tir_context import ROUNDING, TirContext, contradiction, interpretation_of
 from oracles.sandbox.executor import Executor, job_of
-from oracles.screening import screen
 from oracles.verdict import Run
 from oracles.worker.tvm.passes import BLOCKS, PLAIN_LOOPS
 
@@ -48,7 +47,6 @@ LANGUAGE = Language(
     is_suspect=_is_suspect,
     checks_passes=True,
     runs_quickly=True,
-    screen=screen,
     facts=facts,
     operators_tell=False,
 )

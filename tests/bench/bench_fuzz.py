@@ -104,3 +104,17 @@ def test_a_batch_with_programs_that_end_the_process(places, capsys):
     with capsys.disabled():
         alone = [number for number, look in enumerate(looks) if look is None]
         print(f"\nended by {places}: {1000 * seconds / BLOCK:.0f} CPU ms a program; alone {alone}")
+
+
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("size", [1, 4, 8, BLOCK])
+def test_programs_of_torch_compiled_together(size, capsys):
+    plan = Plan(MIXED, dialect="aten", passes_of="inductor")
+    cases = list(make_cases(plan, range(612_000_000, 612_000_032)))
+    with Judge(Target("inductor")) as judge:
+        judge.look(cases[:1])
+        start = own_seconds() + judge.executor.cpu_seconds()
+        looks = [look for at in range(0, len(cases), size) for look in judge.look(cases[at : at + size])]
+        seconds = own_seconds() + judge.executor.cpu_seconds() - start
+    with capsys.disabled():
+        print(f"\n{size} together: {seconds / len(cases):.2f} CPU s a program; {looks.count(None)} left")

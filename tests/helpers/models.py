@@ -13,6 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from corpus.case import Case
 from corpus.target import Target
+from corpus.values import Value
 
 OPSET = 17
 IR = 8
@@ -129,3 +130,10 @@ def varint(number: int) -> bytes:
         parts.append(number & 127 | 128)
         number >>= 7
     return bytes([*parts, number])
+
+
+def aten_case(graph: str, inputs: dict[str, Value]) -> Case:
+    """A program of torch's own operators, `aten.NAME`, for inductor."""
+    head = '<ir_version: 8, opset_import: ["" : 18, "org.pytorch.aten" : 1]>'
+    model = onnx.parser.parse_model(f"{head} g {graph.replace('aten.', 'org.pytorch.aten.')}")
+    return Case("onnx", model.SerializeToString(), inputs, Target("inductor"))

@@ -21,6 +21,7 @@ from oracles.judge import Judge
 from oracles.sandbox.sandbox import Job
 from oracles.verdict import Config, Outcome, Phase, Run, Status
 from reducer.pass_sets import find_pass_set
+from tests.helpers.models import aten_case
 from tests.helpers.models import case_of as on_any_target
 
 inductor, torch = find_backend("inductor"), find_backend("torch")
@@ -145,12 +146,6 @@ def test_what_cannot_be_had_is_one_clear_line(text):
 # Programs of torch's own operators: called as they are, judged on inductor, unsupported elsewhere
 
 EAGER = (Config("eager"),)
-
-
-def aten_case(graph: str, inputs: dict[str, Value]) -> Case:
-    head = '<ir_version: 8, opset_import: ["" : 18, "org.pytorch.aten" : 1]>'
-    model = onnx.parser.parse_model(f"{head} g {graph.replace('aten.', 'org.pytorch.aten.')}")
-    return Case("onnx", model.SerializeToString(), inputs, Target("inductor"))
 
 
 def declaration(value: np.ndarray) -> str:

@@ -9,7 +9,6 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
-from itertools import product
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -25,17 +24,17 @@ from generators.feedback import CoverageSnapshot
 from generators.fuzz import (
     AVOIDED,
     NO_PATTERNS,
-    THOROUGH_EVERY,
     Fired,
     Judgement,
     Look,
     Looking,
     Tested,
     Tester,
+    is_thorough,
     judge_cases,
 )
 from generators.legality import ANYTHING, Legality
-from generators.mixture import Plan, make_tests
+from generators.mixture import DrawnCase, Plan, make_tests
 from oracles.judge import Judge
 from oracles.native.watching import Met, Watch
 from oracles.numerics.input_noise import Types, tensor_types
@@ -47,6 +46,7 @@ from triage.console.options import CaseOptions
 from triage.language import model_of
 
 Chain = tuple[re.Pattern[str], ...]
+NOTHING: Mapping[str, Chain] = {}
 
 
 def chains(issues: Iterable[KnownIssue], backend: str, release: str) -> Mapping[str, Chain]:
@@ -162,14 +162,14 @@ def begun(watch: Watch | None) -> Met | None:
 def in_this_process(judge: Judge, plan: Plan, issues: tuple[KnownIssue, ...]) -> Tester:
     """The tester of a judge; programs that could show one of the issues are not run."""
     take = judge.watch.take if judge.watch else lambda: None
-    judged = avoiding(judgement(judge), chains(issues, judge.target.backend, judge.release))
-
+    avoided = chains(issues, judge.target.backend, judge.release)
+    judged = avoiding(judgement(judge), avoided)
     fired = asker_of(judge)
 
     def test(seeds: range, seconds: float, lesson: CoverageSnapshot | None) -> Iterator[Tested]:
         known = lesson.pool.seen if lesson is not None else frozenset()
         together = () if judge.watch else tuple(filter(judge.looks_together, format_names()))
-        looks = looking(judge, together) if together else None
+        looks = looking(judge, together, avoided) if together else None
         return judge_cases(make_tests(plan, seeds, lesson), judged, seconds, take, fired, looks, known)
 
     return test
@@ -204,17 +204,21 @@ def _effects(firing: Mapping[str, Sequence[str]]) -> frozenset[str]:
     return frozenset(f"{name} with {other}" for name, others in firing.items() for other in (name, *others))
 
 
-def looking(judge: Judge, formats: Sequence[str]) -> Looking:
-    """A first look at the programs of these languages in a block, those of one together."""
+def looking(judge: Judge, formats: Sequence[str], avoided: Mapping[str, Chain] = NOTHING) -> Looking:
+    """A first look at the programs of these languages in a block, those of one together.
 
-    def look(cases: Sequence[Case]) -> list[Look | None]:
-        found: list[Look | None] = [None] * len(cases)
-        for format, is_thorough in product(formats, (False, True)):
-            places = [at for at, case in enumerate(cases) if case.format == format]
-            places = [at for at in places if (at % THOROUGH_EVERY == 0) is is_thorough]
+    A program that holds one of the chains to avoid is not looked at.
+    """
+
+    def look(drawn: Sequence[DrawnCase]) -> list[Look | None]:
+        found: list[Look | None] = [None] * len(drawn)
+        for format in formats:
+            places = [at for at, each in enumerate(drawn) if each.case.format == format]
+            places = [at for at in places if not avoided or not found_in(drawn[at].case, avoided)]
+            thorough = [place for place, at in enumerate(places) if is_thorough(drawn[at].seed)]
             own = judge.of_format(format)
             with own.executor.briefly(format):
-                seen = own.look([cases[at] for at in places], thorough=is_thorough)
+                seen = own.look([drawn[at].case for at in places], thorough)
             for at, each in zip(places, seen, strict=True):
                 found[at] = Look(passing(each), each.covered) if each is not None else None
         return found

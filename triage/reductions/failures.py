@@ -45,7 +45,6 @@ from triage.store.failures import (
     reduction_of,
 )
 
-
 Reduced: TypeAlias = tuple[dict[str, Any], Reduction | None]
 """The document of a reduction and the reduction, as `reduce_into` gives them."""
 

@@ -7,9 +7,10 @@ end the process; every call of torch is recorded as it passes by, with plain num
 """
 
 import io
+import operator
 import os
 import signal
-from typing import Any
+from typing import Any, Sequence  # noqa: UP035 (Python 3.8)
 
 import numpy as np
 import torch
@@ -18,35 +19,37 @@ from torch.overrides import TorchFunctionMode, resolve_name
 
 from oracles.worker.lowered.layout import LAYOUT
 from oracles.worker.lowered.networks import DTYPES, ELEMENTWISE, NETWORKS, REDUCTIONS
-from oracles.worker.onnx import DOMAIN, Function, Lowering, Op, Unsupported, fed_names
+from oracles.worker.onnx import DOMAIN, Lowering, Op, Unsupported, fed_names
 from oracles.worker.torch.data import to_torch
 from oracles.worker.torch.graph_source import INDENT, listed, literal, needed, written
 
 TABLE: dict[str, Lowering] = {**ELEMENTWISE, **REDUCTIONS, **LAYOUT, **NETWORKS}
 
 
-def call(op: Op) -> Function:
-    """The operator as a function of its tensors; attributes are its other arguments, by their names."""
-    overload = overload_of(op)
-    places = overload._schema.arguments
-    given = {
-        place.name: converted(place, op.get(place.name)) for place in places if op.get(place.name) is not None
-    }
-    names = [place.name for place in places if is_tensor(place)]
-    listed = next((place.name for place in places if is_list_of_tensors(place)), None)
+class OverloadCall:
+    """An operator as a function of its tensors; attributes are its other arguments, by their names."""
 
-    def run(*tensors: Any) -> Any:
-        if listed is not None:
-            arguments = {**given, listed: list(tensors)}
-        else:
-            arguments = {**given, **dict(zip(names, tensors))}  # noqa: B905 (Python 3.8)
-        ordered = [place for place in places if not place.kwarg_only]
+    def __init__(self, op: Op) -> None:
+        self.overload = overload_of(op)
+        self.places = self.overload._schema.arguments
+        given = [place for place in self.places if op.get(place.name) is not None]
+        self.given = {place.name: converted(place, op.get(place.name)) for place in given}
+
+    def __call__(self, *tensors: Any) -> Any:
+        """The results."""
+        args, kwargs = self.arranged(tensors)
+        return self.overload(*args, **kwargs)
+
+    def arranged(self, tensors: Sequence[Any]) -> "tuple[tuple[Any, ...], dict[str, Any]]":
+        """The overload's arguments, with tensors or with what stands for them in a graph."""
+        listed = next((place.name for place in self.places if is_list_of_tensors(place)), None)
+        names = [place.name for place in self.places if is_tensor(place)]
+        tensors_by_name = {listed: list(tensors)} if listed else dict(zip(names, tensors))  # noqa: B905
+        arguments = {**self.given, **tensors_by_name}
+        ordered = [place for place in self.places if not place.kwarg_only]
         while ordered and ordered[-1].name not in arguments:
             ordered.pop()
-        plain = [arguments.pop(place.name, place.default_value) for place in ordered]
-        return overload(*plain, **arguments)
-
-    return run
+        return tuple(arguments.pop(place.name, place.default_value) for place in ordered), arguments
 
 
 def overload_of(op: Op) -> Any:
@@ -108,18 +111,30 @@ def build(model: Any, inputs: dict[str, Any], *, lenient: bool = False) -> tuple
 
     The nodes run once on the way: what decides a shape becomes a number of the program.
     """
-    names = fed_names(model.graph)
-    values = {name: to_torch(inputs[name]) for name in names}
-    feeds = [values[name].clone() for name in names]
+    return build_together([(model, inputs)], lenient=lenient)
+
+
+def build_together(programs: Any, *, lenient: bool = False) -> tuple[Any, list[Any]]:
+    """One module of models, each with its inputs: it takes what all of them take, and gives what all give."""
     graph = torch.fx.Graph()
-    places = {name: graph.placeholder(f"x{index}") for index, name in enumerate(names)}
+    values: list[dict[str, Any]] = []
+    places: list[dict[str, Any]] = []
+    feeds: list[Any] = []
     weights: dict[str, Any] = {}
-    for index, tensor in enumerate(model.graph.initializer):
-        values[tensor.name] = weights[f"w{index}"] = of_proto(tensor)
-        places[tensor.name] = graph.get_attr(f"w{index}")
-    for node in model.graph.node:
-        add(node, graph, values, places, version_of(model), lenient=lenient)
-    graph.output(tuple(places[value.name] for value in model.graph.output))
+    for model, inputs in programs:
+        values.append({name: to_torch(inputs[name]) for name in fed_names(model.graph)})
+        places.append({name: graph.placeholder(f"x{len(feeds) + at}") for at, name in enumerate(values[-1])})
+        feeds += [value.clone() for value in values[-1].values()]
+    results: list[Any] = []
+    for (model, _), known, placed in zip(programs, values, places):  # noqa: B905 (Python 3.8)
+        for tensor in model.graph.initializer:
+            name = f"w{len(weights)}"
+            known[tensor.name] = weights[name] = of_proto(tensor)
+            placed[tensor.name] = graph.get_attr(name)
+        for node in model.graph.node:
+            add(node, graph, known, placed, version_of(model), lenient=lenient)
+        results += [placed[value.name] for value in model.graph.output]
+    graph.output(tuple(results))
     return torch.fx.GraphModule(weights, graph), feeds
 
 
@@ -139,18 +154,25 @@ def add(
     op = Op(node.op_type, attributes_of(node), operands, opset, len(node.output))
     function = lowering_of(node)(op)
     found = evaluated(function, operands, lenient=lenient)
-    made = graph.call_function(function, tuple(places[name] if name else None for name in node.input))
+    made = noted(graph, function, [places[name] if name else None for name in node.input])
     several = isinstance(found, (tuple, list))
     for index, name in enumerate(node.output):
         if name:
             values[name] = found[index] if several else found
-            places[name] = graph.call_function(pick, (made, index)) if several else made
+            places[name] = graph.call_function(operator.getitem, (made, index)) if several else made
+
+
+def noted(graph: Any, function: Any, given: list[Any]) -> Any:
+    """Write a call down; an overload's by its arguments, so that dynamo need not follow how they are made."""
+    if isinstance(function, OverloadCall):
+        return graph.call_function(function.overload, *function.arranged(given))
+    return graph.call_function(function, tuple(given))
 
 
 def lowering_of(node: Any) -> Any:
     """A node's lowering; raises `Unsupported`. Torch's own operators need none."""
     if node.domain == DOMAIN:
-        return call
+        return OverloadCall
     if node.domain not in ("", "ai.onnx") or node.op_type not in TABLE:
         raise Unsupported(f"operator {node.domain}{node.op_type} has no lowering to torch")
     return TABLE[node.op_type]
@@ -186,11 +208,6 @@ def survives(function: Any, operands: list[Any]) -> bool:
         status = 0
     finally:
         os._exit(status)
-
-
-def pick(values: Any, index: int) -> Any:
-    """Give one of an operator's several results."""
-    return values[index]
 
 
 def attributes_of(node: Any) -> dict[str, Any]:

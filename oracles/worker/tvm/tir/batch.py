@@ -1,8 +1,4 @@
-"""Many TIR programs in TVM as one library: a small one costs LLVM's start and the checks of arguments.
-
-A program of a batch that fails is reported and left out, so a batch gives no verdicts; it only shows which
-programs need one.
-"""
+"""Many TIR programs in TVM as one library: a small one costs LLVM's start and the checks of arguments."""
 
 import json
 from contextlib import nullcontext
@@ -17,13 +13,11 @@ import tvm
 from tvm import tirx
 from tvm.tirx.build import split_host_device_mods, tir_to_runtime
 
+from oracles.worker.batches import REPORT, given_to, items_of, short, told_of
 from oracles.worker.tvm.tir.build import build_module
 from oracles.worker.tvm.tir.run import PLAINLY, Cover, called, checked_passes, is_watched, lowered
 from oracles.worker.tvm.tir.workspaces import must_hold, with_workspaces
 from oracles.worker.tvm.watch import apply_passes, configured, instrumented
-
-REPORT = "(report)"
-"""The output that holds what is told of each program, as JSON: its `error` and what it `covered`."""
 
 
 def run_batch(
@@ -34,7 +28,7 @@ def run_batch(
     enter: Callable[..., None],
 ) -> dict[str, Any]:
     """The outputs of the programs that ran, by `number/name`, and the report; each is told as it begins."""
-    items = json.loads(program)["batch"]
+    items = [{"document": json.loads(text), "passes": passes} for text, passes in items_of(program)]
     reports: list[dict[str, Any]] = [{} for _ in items]
     prepared = {}
     for number, item in enumerate(items):
@@ -42,7 +36,7 @@ def run_batch(
         try:
             prepared[number] = prepare(item, number, settings, target, reports[number])
         except Exception as error:  # that program's own failure
-            reports[number]["error"] = str(error)[-300:]
+            reports[number]["error"] = short(error)
     enter("codegen")
     outputs: dict[str, Any] = {}
 
@@ -78,21 +72,15 @@ def each_called(
         try:
             found = run(number, library[symbol(number)])
         except Exception as error:
-            reports[number]["error"] = str(error)[-300:]
+            reports[number]["error"] = short(error)
             continue
-        outputs.update({f"{number}/{name}": value for name, value in found.items()})
+        outputs.update(told_of(number, found))
     return outputs
 
 
 def symbol(number: int) -> str:
     """The name of a program's first function in the library of all."""
     return f"program{number}"
-
-
-def given_to(number: int, inputs: dict[str, Any]) -> dict[str, Any]:
-    """The inputs of one program by their own names."""
-    prefix = f"{number}/"
-    return {name[len(prefix) :]: value for name, value in inputs.items() if name.startswith(prefix)}
 
 
 def prepare(
@@ -140,7 +128,7 @@ def compiled(
             library[symbol(number)]  # compiled as it is looked up
     except Exception as error:
         if len(numbers) == 1:
-            reports[numbers[0]]["error"] = str(error)[-300:]
+            reports[numbers[0]]["error"] = short(error)
             return
         middle = len(numbers) // 2
         yield from compiled(prepared, numbers[:middle], target, reports)
