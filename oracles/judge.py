@@ -112,6 +112,12 @@ class Judge:
         return self.executor.cpu_seconds() + sum(others)
 
     @property
+    def start_seconds(self) -> float:
+        """CPU seconds that starting the target's framework took; 0 before it has been started."""
+        every = (self, *self._siblings.values())
+        return max(judge.executor.start_seconds for judge in every)
+
+    @property
     def backend(self) -> Backend:
         """The backend that runs the target's cases."""
         return self.executor.backend

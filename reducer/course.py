@@ -1,6 +1,7 @@
 """The course of one reduction: what is asked for, how the failure shows, the rounds, the confirmations."""
 
 import hashlib
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import astuple, dataclass, field, replace
@@ -37,7 +38,8 @@ class Options:
 
     `check` is a shell command; its exit code `check_exit` means interesting. Without a command the target's
     symptom is kept. `also` is a second command that must exit with 0. `private` allows nothing of the
-    original in the result. `thorough` asks for every subset of few nodes.
+    original in the result. `thorough` asks for every subset of few nodes. `clock` is what `minutes` are told
+    by, in seconds.
     """
 
     target: Target = field(default_factory=lambda: Target("ort"))
@@ -53,6 +55,7 @@ class Options:
     timeout: float = 300.0
     private: bool = False
     thorough: bool = False
+    clock: Callable[[], float] = time.monotonic
 
     def header(self, case: Case) -> Mapping[str, Any]:
         """The settings that must be equal for a journal to be reused."""
@@ -146,7 +149,7 @@ class ReductionRun:
     share of runs in which the failure shows. `passes` is the minimal pass set, which the reducer looks for
     last. `has_ended` says that the search has ended, `is_asked_again` that so has a second one, in the other
     order. `words_left` are the original's words in a result that
-    must hide the original.
+    must hide the original. `last` is the verdict on the result for which the pass set was looked for.
     """
 
     case: Case
@@ -165,6 +168,7 @@ class ReductionRun:
     has_ended: bool = False
     is_asked_again: bool = False
     words_left: tuple[str, ...] | None = None
+    last: Verdict | None = None
 
     def __post_init__(self) -> None:
         self.best = self.subject
@@ -309,7 +313,8 @@ class ReductionRun:
 
         with self.pool.one() as judge:
             self.release = judge.release
-            return find_pass_set(judge, case, judge.verdict(case), self.ask, decider.steadiness.repeats)
+            self.last = judge.verdict(case)
+            return find_pass_set(judge, case, self.last, self.ask, decider.steadiness.repeats)
 
     def ask(self, key: str, question: Callable[[], bool]) -> bool:
         """A question beside the search, answered from the journal where it was asked before."""

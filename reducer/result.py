@@ -123,7 +123,8 @@ class Reduction:
     that were given up in the last round before they had asked for everything; `subsets` says of how many of
     the subsets of the nodes that are left it is known that they do not fail; `is_asked_again`, that a second
     search in the other order found nothing more. `release` is the one of the
-    target's package that was judged; empty where a command decides.
+    target's package that was judged; empty where a command decides. `is_shown` says that `verdict` is of runs
+    of the case itself, at the end.
     """
 
     case: Case
@@ -151,6 +152,7 @@ class Reduction:
     subsets: tuple[int, int] = (0, 0)
     release: str = ""
     is_asked_again: bool = False
+    is_shown: bool = False
 
     @property
     def covers(self) -> str:

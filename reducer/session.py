@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -78,14 +79,14 @@ class Session:
         The best so far is written before anything else is made of it. A result that does not fail now, though
         the journal says so, is dropped with the journal's answers, and everything is asked anew.
         """
-        started = time.monotonic()
+        started, begun = time.monotonic(), self.options.clock()
         proven = self._case_of_a_finished_one()
         verdict = self._first_verdict()
         fault = self._memory_fault(verdict)
         subject = self._language.open(self.case, self.pool)
         only = self._failing_config(verdict)
         predicate, bounds = self._predicate(verdict, only, fault), self._bounds(verdict, subject)
-        gate = self._gate(predicate, journal, started, bounds)
+        gate = self._gate(predicate, journal, begun, bounds)
         course = self._course_of(gate, subject, verdict, Hints())
         try:
             with suppress(AllowanceSpent):
@@ -102,12 +103,12 @@ class Session:
             gate.decider.close()
             raise
         try:
-            shown = self._last_verdict(course.best.case(self.case), verdict)
+            shown = self._last_verdict(course, verdict)
             if anew := self._anew(course, fault, shown):
                 journal.forget()
                 return anew.run(journal)
             if self._is_proven(course, shown, proven):
-                return self._finish(course, by_turns(shown or verdict, course.rate), started, journal)
+                return self._finish(course, shown, verdict, started, journal)
         finally:
             gate.decider.close()
         journal.forget()
@@ -135,13 +136,19 @@ class Session:
         return max(shown, 1) / FLAKY_RUNS
 
     def _finish(
-        self, course: ReductionRun, verdict: Verdict | None, started: float, journal: Journal
+        self,
+        course: ReductionRun,
+        shown: Verdict | None,
+        first: Verdict | None,
+        started: float,
+        journal: Journal,
     ) -> Reduction:
         """Write the result with what it shows, and leave in the journal what led to it."""
         course.gate.decider.close()
         if course.is_minimal:
             journal.finish(course.gate.decider.used)
-        return self._save(course, verdict, started)
+        done = self._save(course, by_turns(shown or first, course.rate), started)
+        return replace(done, is_shown=shown is not None)
 
     def _save(
         self, course: ReductionRun, verdict: Verdict | None, started: float, is_proven: bool = True
@@ -297,11 +304,11 @@ class Session:
         asks_plain = not self.options.accept_invalid and plain.ends_well(subject)
         return Bounds(needed_operator(verdict, subject), plain if asks_plain else None)
 
-    def _gate(self, predicate: Predicate, journal: Journal, started: float, bounds: Bounds) -> Gate:
+    def _gate(self, predicate: Predicate, journal: Journal, begun: float, bounds: Bounds) -> Gate:
         options = self.options
-        deadline = started + 60 * options.minutes if options.minutes is not None else float("inf")
+        deadline = begun + 60 * options.minutes if options.minutes is not None else float("inf")
         most = options.max_checks if options.max_checks is not None else float("inf")
-        decider = Decider(predicate, journal, Allowance(deadline, most), options.jobs)
+        decider = Decider(predicate, journal, Allowance(deadline, most, options.clock), options.jobs)
         return Gate(decider, self.case, partial(self._is_valid, bounds))
 
     def _is_valid(self, bounds: Bounds, subject: Subject) -> bool:
@@ -377,11 +384,13 @@ class Session:
         settled = [all(map(course.gate.is_settled, each)) for each in self._language.subsets(course.best)]
         return sum(settled), len(settled)
 
-    def _last_verdict(self, case: Case, first: Verdict | None) -> Verdict | None:
+    def _last_verdict(self, course: ReductionRun, first: Verdict | None) -> Verdict | None:
         """The verdict on the result; None if several runs do not show it, or a command decides."""
         if first is None:
             return None
+        case, known = course.best.case(self.case), course.last
         with self.pool.one() as judge:
-            verdicts = (judge.verdict(case) for _ in range(FLAKY_RUNS))
+            asked = (judge.verdict(case) for _ in range(FLAKY_RUNS))
+            verdicts = chain(() if known is None else (known,), asked)
             found = next((verdict for verdict in verdicts if verdict.symptom is not None), None)
             return with_misuse(judge.executor, case, found) if found is not None else None

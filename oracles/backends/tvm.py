@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable  # noqa: UP035 (Python 3.8)
+import contextlib
+import sys
+from typing import TYPE_CHECKING, Any, Callable, Iterator  # noqa: UP035 (Python 3.8)
 
 from oracles.worker.limits import DOCUMENTED, claim_of, documents_along, form_of
 from oracles.worker.tvm import passes as tvm_passes
@@ -28,6 +30,30 @@ def load() -> str:
     Before 0.27 TVM's own IR was built otherwise: such a release runs ONNX models alone.
     """
     import numpy as np
+
+    with _without_torch():
+        import tvm
+
+        _load_own()
+    run(_warm_up_program(), {"x": np.ones(1, "float32")}, {}, None, lambda phase: None)
+    return str(tvm.__version__)
+
+
+@contextlib.contextmanager
+def _without_torch() -> Iterator[None]:
+    """Within it torch is not there: `tvm_ffi` would import it, which takes twice as long as all of TVM."""
+    is_free = "torch" not in sys.modules
+    if is_free:
+        sys.modules["torch"] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        if is_free:
+            del sys.modules["torch"]
+
+
+def _load_own() -> None:
+    """Import what runs programs of TVM's own IR; an old release `lacks` it."""
     import tvm
 
     import oracles.worker.tvm.watch
@@ -41,8 +67,6 @@ def load() -> str:
         lacks.append(
             f"unsupported type of program: tvm {tvm.__version__} lacks what programs are built by ({error})"
         )
-    run(_warm_up_program(), {"x": np.ones(1, "float32")}, {}, None, lambda phase: None)
-    return str(tvm.__version__)
 
 
 SINCE = (0, 27)

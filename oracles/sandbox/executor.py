@@ -228,6 +228,11 @@ class Executor:
         return sum(sandbox.cpu_seconds() for sandbox in self._sandboxes())
 
     @property
+    def start_seconds(self) -> float:
+        """CPU seconds that starting the target's framework took; 0 before it has been started."""
+        return self._sandbox.start_seconds
+
+    @property
     def release(self) -> str:
         """The version of the framework that runs the cases."""
         return str(self._sandbox.facts.get("version", ""))

@@ -166,7 +166,8 @@ class Zygote:
     """The process that has the framework loaded and forks workers; it is waited for when it is first needed.
 
     `facts` holds what it said of itself: `version` of the framework, `python`, `numpy`, `containment`
-    (namespace → "" or why it is not in force), `crash_handler` ("" or why there is none).
+    (namespace → "" or why it is not in force), `crash_handler` ("" or why there is none), `cpu` (seconds that
+    importing and warming up took, without what was compiled by others).
     """
 
     _facts: Mapping[str, Any] | None = None

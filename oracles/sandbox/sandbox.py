@@ -174,6 +174,11 @@ class Sandbox:
         """What the worker says of itself; see `Zygote`."""
         return self.zygote().facts
 
+    @property
+    def start_seconds(self) -> float:
+        """CPU seconds that starting the framework took; 0 before it has been started."""
+        return float(self.facts["cpu"]) if self._zygote else 0.0
+
     def cpu_seconds(self) -> float:
         """CPU time that all processes of this sandbox have used; the living worker's as of its last reply."""
         living = self._worker.cpu_seconds if self._worker else 0.0

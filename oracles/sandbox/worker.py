@@ -712,6 +712,7 @@ def prepare(options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
     facts["crash_handler"] = watch_signals(options)
     options.breakpoints = arm_breakpoints(options.breakpoints, backend)
     facts["breakpoints"] = options.breakpoints.complaint
+    facts["cpu"] = time.process_time()
     must_be_forkable()
     options.data = options.memory + data_size()
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:

@@ -515,9 +515,27 @@ def test_a_wrong_result_is_shown_where_it_begins(crash_judge, tmp_path):
     assert "The first tensor that differs, in the order of the graph, is `m`, made by `Mul`." in text
 
 
-def prove(script: str, seconds: float = 5.0) -> Proof:
-    with Proving(script, {}, "", seconds, 1 << 30) as proving:
+def test_what_the_judge_has_just_shown_is_not_judged_again(crash_judge, tmp_path):
+    case, heard = division_crash(), []
+    told = crash_judge.verdict(case)
+    folders = [tmp_path / name / "it" for name in ("asked", "told")]
+    write_report(case, crash_judge, folders[0], REDUCED, said=heard.append)
+    assert "judging it again" in heard
+    heard.clear()
+    write_report(case, crash_judge, folders[1], REDUCED, said=heard.append, told=told)
+    assert "judging it again" not in heard
+    assert (folders[0] / "SHA256SUMS").read_text() == (folders[1] / "SHA256SUMS").read_text()
+
+
+def prove(script: str, seconds: float = 5.0, hidden: tuple[str, ...] = ()) -> Proof:
+    with Proving(script, {}, "", seconds, 1 << 30, hidden=hidden) as proving:
         return proving.proof()
+
+
+def test_a_script_does_without_the_packages_that_are_hidden_from_it():
+    script = f"try:\n    import json\nexcept ImportError:\n    raise SystemExit('{SAYS}')\n"
+    assert not prove(script).holds
+    assert prove(script, hidden=("json",)).holds
 
 
 def test_a_script_is_proven_without_the_right_to_write_elsewhere(tmp_path):

@@ -1,12 +1,12 @@
 """A hunt: fuzz, reduce, cluster and report in turns, until the time is up.
 
 Tests have at least half of the CPU time while something new comes: a first failure is reduced, and a bug
-reported, when they have had it, and the rest at the end, for which time is kept. Each find is in the database
-before anything else happens to it, and each reduction keeps a journal: whenever a hunt is stopped, what it
-found is there, and the next one takes up what was not reduced or reported yet.
+reported, when they have had it, and the rest at the end, for which time is kept. A report that would not end
+within a limited CPU time is left for `crux report`. Each find is in the database before anything else happens
+to it, and each reduction keeps a journal: whenever a hunt is stopped, what it found is there, and the next
+one takes up what was not reduced or reported yet.
 """
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +17,7 @@ from reducer.result import all_nodes
 from triage.bugs.failures import set_aside
 from triage.bugs.known import KnownIssue, load_known
 from triage.bugs.overview import is_filed, overview, overview_with_states
+from triage.campaigns.budget import Budget, Limits, Mean
 from triage.campaigns.monitor import FACE, HuntMonitor
 from triage.campaigns.target_campaigns import (
     FUZZING,
@@ -39,20 +40,27 @@ from triage.store.campaigns import keep_decision
 from triage.store.causes import root_of
 from triage.store.clusters import LIMIT, clusters, get_cluster
 from triage.store.database import Store
-from triage.store.failures import REDUCED, UNREDUCIBLE, Failure, list_failures, why_set_aside
+from triage.store.failures import (
+    REDUCED,
+    UNREDUCIBLE,
+    Failure,
+    get_failure,
+    list_failures,
+    why_set_aside,
+)
 from triage.store.maintenance.vacuum import collect_garbage, disk_bytes
-from triage.store.names import cluster_name
+from triage.store.names import cluster_name, representative
 
 TEST_SHARE = 0.5
 """Of the CPU time, what tests have before anything else is done."""
-LOOK_SECONDS = 0.5
-"""Between two looks at what all processes have used."""
 LEAST_RESERVED = 20.0
 """The last seconds, a tenth of a short hunt at most, in which nothing new is looked for."""
-REPORT_SECONDS, REDUCTION_SECONDS = 8.0, 5.0
-"""What a report and a reduction take, until the hunt has measured it."""
-CPU_PRECISION = 0.05
-"""Of a stretch's CPU time, what may be left of a limited one when it ends; of all, what a report may add."""
+REDUCTION_SECONDS = 5.0
+"""What a reduction takes, until the hunt has measured it."""
+STARTS = 5
+"""How many times a report starts the framework, which tells what it takes until that is measured."""
+ENDLESS_RUNS = 3
+"""How often a report waits for what does not end."""
 LEAST_LEFT = 1.5
 """Seconds of a limited CPU time that are not worth another stretch of tests."""
 MOST_KEPT = 8
@@ -62,21 +70,6 @@ LONGEST_REDUCTION_SHARE = 0.25
 FAIR_SHARES, LEAST_REDUCTION = 3, 30.0
 """Of the time that is left, the equal shares a reduction may take while others wait; its least seconds."""
 REDUCING, FIRSTS, REPORTING = "reducing", "first of a symptom", "reporting"
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The bounds of a hunt: wall seconds, tests, CPU seconds, bytes of its store; 0 is no bound."""
-
-    seconds: float
-    tests: int = 0
-    cpu: float = 0.0
-    bytes: int = 0
-
-    @property
-    def span(self) -> float:
-        """Seconds of the tighter bound: of CPU time where that is limited, else of the clock."""
-        return min(self.seconds, self.cpu or self.seconds)
 
 
 @dataclass
@@ -98,33 +91,20 @@ class Hunt:
     gained: ReductionBenefit = field(default_factory=ReductionBenefit)
 
     def __post_init__(self) -> None:
-        self.start = time.monotonic()
         self._issues: tuple[KnownIssue, ...] = load_known(self.store.path, self.known)
         self.reporter = Reporter(self.store, self.out, self.shown, self._issues, self.releases)
         self.eye = HuntMonitor(
             self.store, self.fronts, self.shares, self.shown, self.limits.seconds, self._issues
         )
         self._clusters = {each.id for each in clusters(self.store)}
-        self._reports, self._reductions = _Mean(REPORT_SECONDS), _Mean(REDUCTION_SECONDS)
-        self._reserved = self._cpu = self._next_look = 0.0
-        self._before = cpu_of_all()
+        self.budget = Budget(self.limits, self.eye.cpu)
+        self._reductions, self._reserved = Mean(REDUCTION_SECONDS), 0.0
+        self._reports: dict[str, Mean] = {}
 
     @property
     def left(self) -> float:
-        """Seconds until the deadline; no more than the CPU seconds that are left, if these are limited."""
-        wall = self.limits.seconds - (time.monotonic() - self.start)
-        return min(wall, self.limits.cpu - self.cpu()) if self.limits.cpu else wall
-
-    def cpu(self) -> float:
-        """CPU seconds of the hunt: of all its processes here, or what its testers elsewhere say."""
-        if time.monotonic() >= self._next_look:
-            self._next_look = time.monotonic() + LOOK_SECONDS
-            self._cpu = max(self._cpu, cpu_of_all() - self._before)
-        return max(self._cpu, self.eye.cpu())
-
-    def _now(self, front: TargetCampaign) -> float:
-        """The clock that limits the hunt: CPU seconds of a target's work where these are limited."""
-        return _worked(front) if self.limits.cpu else time.monotonic()
+        """Seconds that are left of the tighter bound."""
+        return self.budget.left
 
     @property
     def tests(self) -> int:
@@ -141,16 +121,35 @@ class Hunt:
         for front in self.fronts:
             self._reduce_some(front, FIRSTS, self.left, "", urgent=True)
             self._reduce_some(front, REDUCING, self.left, "nothing new is looked for any more")
-        for front, cluster in self._unreported():
-            if self._has_time_to_report() or not (self.limits.cpu or self._is_known(cluster)):
-                self._report(front, cluster)
+        self._report_the_rest()
         self._use_up()
         self.eye.look("done", always=True)
 
-    def _has_time_to_report(self) -> bool:
-        """Whether the time is enough for one more report, by what they took; a little more is no matter."""
-        needed = self._reports.value if self.limits.cpu and self._reports.count > 1 else 0.0
-        return self.left > 0 and self.left + CPU_PRECISION * self.limits.cpu > needed
+    def _report_the_rest(self) -> None:
+        """Write the reports that are missing and end in time; without a bound of CPU all that is to file."""
+        left = []
+        for front, cluster, is_known in self._unreported():
+            is_late = self._is_late(front, cluster)
+            if is_known and (is_late or self.limits.cpu):
+                continue
+            if is_late and self.limits.cpu:
+                left.append(cluster_name(cluster))
+            else:
+                self._report(front, cluster)
+        if left:
+            self.shown.note(f"the CPU time is used up: crux report {' '.join(left)} writes what is missing")
+
+    def _is_late(self, front: TargetCampaign, cluster: int) -> bool:
+        """Whether a report would not end in time, by what this hunt's took; it takes more of what hangs."""
+        best = get_failure(self.store, representative(self.store, cluster))
+        endless = ENDLESS_RUNS * front.judge.limits.cpu_seconds if best.is_endless else 0.0
+        expected = self._usual_report(front) + endless
+        return expected > self._left_of_others or not self.budget.has_room_for(expected)
+
+    def _usual_report(self, front: TargetCampaign) -> float:
+        """Seconds that a report on a target takes: the mean of this hunt's, which begins with a guess."""
+        known = self._reports.get(front.target)
+        return known.value if known else 1.0 + STARTS * front.judge.start_seconds
 
     def _use_up(self) -> None:
         """Give tests what reductions and reports left of the CPU time; what fails waits for the next run."""
@@ -167,25 +166,40 @@ class Hunt:
         """Reduce the first of each symptom and report new bugs, as long as tests have had their share."""
         for front in self.fronts:
             self._reduce_some(front, FIRSTS, self.left, "", urgent=True)
-        for front, cluster in self._unreported():
-            if self.left <= self._reserved or self._tests_are_due() or self._is_known(cluster):
+        for front, cluster, is_known in self._unreported():
+            if self.left <= self._reserved or self._tests_are_due() or is_known:
                 return
-            self._report(front, cluster)
+            is_first = cluster not in self.reporter.reported  # a smaller case waits for the end
+            if is_first and not self._is_late(front, cluster):
+                self._report(front, cluster)
 
     @property
     def share_of_tests(self) -> float:
         """What tests have had of the CPU time, by what all processes used meanwhile."""
-        used = sum(self.shares.whole.get(f"{FUZZING} {each.target}", 0.0) for each in self.fronts)
-        return used / (self.cpu() or 1.0)
+        return self._tested / (self.budget.cpu() or 1.0)
+
+    @property
+    def _tested(self) -> float:
+        """CPU seconds of tests."""
+        return sum(self.shares.whole.get(f"{FUZZING} {each.target}", 0.0) for each in self.fronts)
+
+    @property
+    def _left_of_others(self) -> float:
+        """Of a limited CPU time, the seconds that reductions and reports may still take."""
+        used = self.budget.cpu() - self._tested
+        return (1 - TEST_SHARE) * self.limits.cpu - used if self.limits.cpu else float("inf")
 
     def _tests_are_due(self) -> bool:
         """Whether tests have had less than their share of the CPU time."""
         return self.left > self._reserved and self.share_of_tests < TEST_SHARE
 
-    def _unreported(self) -> list[tuple[TargetCampaign, int]]:
-        """The clusters whose report is missing, those of known bugs last."""
-        missing = [(front, each) for front in self.fronts for each in self.reporter.missing(front.target)]
-        return sorted(missing, key=lambda each: self._is_known(each[1]))
+    def _unreported(self) -> list[tuple[TargetCampaign, int, bool]]:
+        """The clusters without a report in the order in which to look at them; the last ones are known."""
+        missing = {each: front for front in self.fronts for each in self.reporter.missing(front.target)}
+        numbers = {cluster_name(each): each for each in missing}
+        ranked = overview(self.store, self._issues, list(missing)) if missing else []
+        found = ((numbers[facts["id"]], is_filed(facts)) for facts in ranked)
+        return [(missing[cluster], cluster, is_known) for cluster, is_known in found]
 
     def bugs(self) -> list[dict[str, Any]]:
         """Every bug of the database with its state, as `crux triage` lists them."""
@@ -195,7 +209,7 @@ class Hunt:
         """Whether more may be looked for: tests, CPU time and room are left."""
         if self.limits.tests and self.tests >= self.limits.tests:
             return False
-        if self.limits.cpu and self.cpu() >= self.limits.cpu:
+        if self.limits.cpu and self.budget.cpu() >= self.limits.cpu:
             self.shown.note("the CPU time is used up: what waits is reduced, no more is looked for")
             return False
         return self._has_room()
@@ -213,11 +227,13 @@ class Hunt:
 
     def _reserve(self) -> float:
         """Keep seconds at the end for what waits by now; with what went to it, half of the hunt at most."""
-        reports = sum(not self._is_known(cluster) for _, cluster in self._unreported())
-        firsts = sum(front.firsts() for front in self.fronts)
-        estimate = reports * self._reports.value + firsts * (self._reductions.value + self._reports.value)
+        reports = [front for front, _, is_known in self._unreported() if not is_known]
+        firsts = [front for front in self.fronts for _ in range(front.firsts())]
+        estimate = sum(self._usual_report(front) for front in (*reports, *firsts))
+        estimate += len(firsts) * self._reductions.value
         least = min(LEAST_RESERVED, 0.1 * self.limits.span)
-        most = (1 - TEST_SHARE) * self.limits.span - self._reports.total - self._reductions.total
+        others = sum(each.total for each in self._reports.values()) + self._reductions.total
+        most = min((1 - TEST_SHARE) * self.limits.span - others, self._left_of_others)
         self._reserved = max(least, min(estimate, most))
         return self._reserved
 
@@ -237,10 +253,12 @@ class Hunt:
             self._reduce_some(front, REDUCING, stretch, chosen.why)
 
     def _fuzz(self, front: TargetCampaign, seconds: float, chosen: Choice) -> None:
-        room = max(self.left - self._reserved, 1.0)
+        room = min(seconds, max(self.left - self._reserved, 1.0))
+        ends = self.left - room
+        room /= self.options.jobs if self.limits.cpu else 1  # each may use a processor of its own
         tests = max(self.limits.tests - self.tests, 1) if self.limits.tests else None
         cpu, gained, before = 0.0, 0, cpu_of_all()
-        for step in front.fuzzer.stretch(tests=tests, seconds=min(seconds, room)):
+        for count, step in enumerate(front.fuzzer.stretch(tests=tests, seconds=room), 1):
             cpu += step.cpu
             if step.failure and step.failure.seen == 1:
                 looks = self._looks(step.failure)
@@ -249,7 +267,7 @@ class Hunt:
                 self.eye.found(step.failure.name, looks, step.failure.title)
             self.eye.tested()
             self.eye.look(f"fuzzing {front.label}")
-            if self.limits.cpu and self.left < CPU_PRECISION * cpu:
+            if self.limits.cpu and self.left < max(ends, cpu / count):
                 break
         # what making and judging does around the runs that verdicts name is theirs as well
         cpu = max(cpu, cpu_of_all() - before)
@@ -259,12 +277,16 @@ class Hunt:
         self, front: TargetCampaign, what: str, seconds: float, why: str, *, urgent: bool = False
     ) -> None:
         """Reduce the most telling failures first; if `urgent`, only the first of each symptom."""
-        reports = self._reports.value * min(len(self._unreported()), MOST_KEPT)
-        least = max(2 * REPORT_SECONDS, reports, self.left - seconds)
+        reports = self._usual_report(front) * max(2, min(len(self._unreported()), MOST_KEPT))
+        least = max(reports, self.left - seconds)
         name = what if urgent else f"{what} {front.target}"
         before = front.cpu()
         self._explain(front, least)
-        while self.left > least and not self._tests_are_due() and (failure := front.waiting(urgent=urgent)):
+        while (
+            min(self.left - least, self._left_of_others - reports) > 0
+            and not self._tests_are_due()
+            and (failure := front.waiting(urgent=urgent))
+        ):
             gained = self._reduce(front, failure)
             front.explainer.hold_to_sample(failure.id)
             self._explain(front, least)
@@ -310,13 +332,22 @@ class Hunt:
         """Reduce a failure; how many new bugs that made."""
         fair = FAIR_SHARES * self.left / (1 + front.firsts())
         longest = max(self.limits.span * LONGEST_REDUCTION_SHARE, 10.0)
-        minutes = min(self.left - REPORT_SECONDS, longest, max(fair, LEAST_REDUCTION)) / 60
+        report = self._usual_report(front)
+        most = min(self.left - report, self._left_of_others)
+        minutes = min(most, longest, max(fair, LEAST_REDUCTION)) / 60
         self.shown.note(f"reducing {failure.name}")
         shown = _Named(self.shown, self.eye, failure.name)
-        start = self._now(front)
+        start = self.budget.clock()
         try:
             after, document = reduce_failure(
-                self.store, failure, self.options, Request(minutes=minutes), shown, front.judge
+                self.store,
+                failure,
+                self.options,
+                Request(minutes=minutes),
+                shown,
+                front.judge,
+                self.reporter.hold,
+                self.budget.clock,
             )
         except BeingReduced as error:
             self.shown.note(str(error))
@@ -328,7 +359,7 @@ class Hunt:
         if document is None:
             self.shown.note(f"{failure.name} is left: {why_set_aside(self.store, failure.id)}")
             return 0
-        self._reductions.add(self._now(front) - start)
+        self._reductions.add(self.budget.clock() - start)
         what = self._what_it_is(after)
         self.shown.note(
             f"reduced {failure.name} from {all_nodes(document, 'before')} nodes"
@@ -349,33 +380,19 @@ class Hunt:
         return f"{reduced.cluster_name} again, reduced {alike} times"
 
     def _report(self, front: TargetCampaign, cluster: int) -> None:
-        """Write a bug's report, and note what that took; a late one only where there is none yet."""
-        if cluster in self.reporter.reported and self.left < REPORT_SECONDS:
-            return
-        start, before = self._now(front), _worked(front)
+        """Write a bug's report, and note what that took."""
+        start, before = self.budget.clock(), _worked(front)
         self.eye.look(f"reporting {cluster_name(cluster)}", always=True)
         self.reporter.write(cluster, front.judge)
-        self._reports.add(self._now(front) - start)
-        self._count(front, f"{REPORTING} {front.target}", cluster_name(cluster), _worked(front) - before, 0)
+        cpu = _worked(front) - before
+        mean = self._reports.setdefault(front.target, Mean(self._usual_report(front)))
+        mean.add(cpu if self.limits.cpu else self.budget.clock() - start)
+        self._count(front, f"{REPORTING} {front.target}", cluster_name(cluster), cpu, 0)
 
 
 def _worked(front: TargetCampaign) -> float:
     """CPU seconds of what a target's reports take: this process, its workers, the scripts that have ended."""
     return front.cpu() + cpu_of_the_ended()
-
-
-@dataclass
-class _Mean:
-    """A mean that begins with a guess, which counts as one."""
-
-    value: float
-    count: int = 1
-    total: float = 0.0
-
-    def add(self, value: float) -> None:
-        self.total += value
-        self.count += 1
-        self.value += (value - self.value) / self.count
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ from triage.bisection.environments import Place, Unavailable
 from triage.bisection.package_index import newest_of
 from triage.bugs.known import load_known
 from triage.bugs.overview import overview_with_states
-from triage.campaigns.hunt import Hunt, Limits
+from triage.campaigns.budget import Limits
+from triage.campaigns.hunt import Hunt
 from triage.campaigns.target_campaigns import Fuzzer, TargetCampaign
 from triage.cases.sources import Judges
 from triage.console.display import Display

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from corpus.target import Target
     from generators.mixture import Plan
-    from triage.campaigns.hunt import Hunt, Limits
+    from triage.campaigns.budget import Limits
+    from triage.campaigns.hunt import Hunt
     from triage.campaigns.target_campaigns import TargetCampaign
     from triage.store.database import Store
 
@@ -77,7 +78,7 @@ def hunt(
 
     Example: crux hunt --minutes 2 --target ort
     """
-    from triage.campaigns.hunt import Limits
+    from triage.campaigns.budget import Limits
 
     plan = plan_of(growth, options.trust, bounds, testing.part)
     with ExitStack() as stack:
@@ -185,7 +186,7 @@ def _tell(options: CaseOptions, hunting: Hunt) -> None:
     """The summary, whether the hunt came to its end or not."""
     from triage.bugs.overview import in_a_line
 
-    seconds = time.monotonic() - hunting.start
+    seconds = time.monotonic() - hunting.budget.start
     tallies, bugs = [front.fuzzer.tally for front in hunting.fronts], hunting.bugs()
     document: dict[str, Any] = {
         "tests": hunting.tests,

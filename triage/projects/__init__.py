@@ -171,7 +171,9 @@ class Project:
     blame. `of_fuzzers` are those of the labels that only made programs get. `environment_tool` is a module that
     prints what its maintainers want to know of a machine. `varied` are backends cheap enough to try other element types on. `weights` are
     the shares of message, operator and site in the distance of two exceptions. `import_script` imports every
-    ONNX model in `models/` beside it and prints what each says, where the project has an importer.
+    ONNX model in `models/` beside it and prints what each says, where the project has an importer. Its import
+    takes the packages `taken_along` too where they are installed, which a script that does not name them
+    does without.
     """
 
     name: str
@@ -187,6 +189,7 @@ class Project:
     of_fuzzers: tuple[str, ...] = ()
     environment_tool: str = ""
     import_script: str = ""
+    taken_along: tuple[str, ...] = ()
     runners: tuple[Runner, ...] = ()
     varied: tuple[str, ...] = ()
     words: Words = Words()

@@ -7,11 +7,11 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from corpus.case import Case
 from corpus.errors import UserError
@@ -22,6 +22,7 @@ from oracles.verdict import Verdict
 from reducer.course import DoesNotFail, Options
 from reducer.engine.journal import OtherReduction
 from reducer.result import NAME as REDUCTION
+from reducer.result import Reduction
 from triage.bugs.failures import DeclaredLimit, limits, record_failure, return_to_new, set_aside
 from triage.cases.sources import Judges
 from triage.clustering.similarity import group_of
@@ -44,6 +45,9 @@ from triage.store.failures import (
     reduction_of,
 )
 
+Reduced: TypeAlias = tuple[dict[str, Any], Reduction | None]
+"""The document of a reduction and the reduction, as `reduce_into` gives them."""
+
 
 def reduce_failure(
     store: Store,
@@ -52,18 +56,21 @@ def reduce_failure(
     request: Request,
     shown: status.Progress,
     judge: Judge | None = None,
+    on_shown: Callable[[Case, Verdict], None] = lambda case, verdict: None,
+    clock: Callable[[], float] = time.monotonic,
 ) -> tuple[Failure, dict[str, Any] | None]:
     """Reduce a failure of the store in a folder beside it, so that a kill loses nothing; None: no bug shows.
 
     Other symptoms that are met on the way are kept as failures of their own, each once. `judge` is one of the
-    failure's target, lent.
+    failure's target, lent. `on_shown` hears of the reduced case what its last runs have shown, if it fails
+    every time. The request's minutes are told by `clock`.
     """
     work = work_folder(store, failure)
     with alone(work, 60 * (request.minutes or float("inf"))):
         now = get_failure(store, failure.id)
         if now.status == REDUCED:  # by another process, while this one waited for it
             return now, reduction_of(store, now.cluster)
-        return _reduce_in(work, store, now, options, request, shown, judge)
+        return _reduce_in(work, store, now, options, request, shown, judge, on_shown, clock)
 
 
 def _reduce_in(
@@ -74,18 +81,17 @@ def _reduce_in(
     request: Request,
     shown: status.Progress,
     judge: Judge | None,
+    on_shown: Callable[[Case, Verdict], None],
+    clock: Callable[[], float],
 ) -> tuple[Failure, dict[str, Any] | None]:
     case = store.load_case(failure.case_id)
     must_be_known(case, failure.name, trust=options.trust)
-    settings = reducer_options(options, options.trusted(Target.of_data(failure.target)), request)
+    target = options.trusted(Target.of_data(failure.target))
+    settings = replace(reducer_options(options, target, request), clock=clock)
     judge = judge.of_format(case.format) if judge is not None else None
     begin = partial(reduce_into, case, work, settings, shown, _ByCatch(store.path, failure), judge)
     try:
-        try:
-            document, done = begin()
-        except OtherReduction:  # begun with other options, or by another release: the folder is our own
-            _clear(work)
-            document, done = begin()
+        document, done = _begun(begin, work)
     except DoesNotFail:
         set_aside(store, failure, UNREDUCIBLE, {"why": "the failure does not show any more"})
         _clear(work)
@@ -95,6 +101,8 @@ def _reduce_in(
         set_aside(store, failure, UNREDUCIBLE, {"why": f"it is judged {verdict.outcome} now"})
         _clear(work)
         return failure, None
+    if done is not None and done.is_shown and done.rate == 1.0:
+        on_shown(reduced, verdict)
     with lent(judge, settings, case.format) as asked:
         after, finding = record_result(store, failure, reduced, verdict, document, settings, asked)
     document = {**document, "root": finding.evidence()}
@@ -102,6 +110,15 @@ def _reduce_in(
         keep_artifact(store, REDUCTION_KEPT, failure.name, work / REDUCTION)
     _clear(work)
     return after, document
+
+
+def _begun(begin: Callable[[], Reduced], work: Path) -> Reduced:
+    """The reduction, anew where one was begun with other options, or by another release."""
+    try:
+        return begin()
+    except OtherReduction:  # the folder is our own
+        _clear(work)
+        return begin()
 
 
 class BeingReduced(UserError):

@@ -1,7 +1,6 @@
 """Reducing into a folder, as the command line does it: settings, progress, and the script beside the case."""
 
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -89,8 +88,12 @@ def reduce_into(
             "cached": 0,
             "seconds": 0.0,
         }, None
-    ends = time.monotonic() + 60 * options.minutes if options.minutes else None
-    done = reduce_case(case, out, options, lambda step: shown.status(_line(step, ends)), on_other, judge)
+    ends = options.clock() + 60 * options.minutes if options.minutes else None
+
+    def on_progress(step: Progress) -> None:
+        shown.status(_line(step, None if ends is None else max(ends - options.clock(), 0)))
+
+    done = reduce_case(case, out, options, on_progress, on_other, judge)
     if done.verdict is not None:
         _write_repro(done.case, done.verdict, out, options, shown, judge)
     return done.to_json(), done
@@ -167,8 +170,8 @@ def _write_repro(
     write_fresh(out / SCRIPT, write_script(case, claim, source=source))
 
 
-def _line(step: Progress, ends: float | None) -> str:
-    left = f", {clock(max(ends - time.monotonic(), 0))} left" if ends else ""
+def _line(step: Progress, seconds: float | None) -> str:
+    left = "" if seconds is None else f", {clock(seconds)} left"
     return f"{step.move or 'start'}: {step.nodes} nodes, {step.bytes:,} bytes, {step.checks} checks{left}"
 
 

@@ -23,7 +23,7 @@ from corpus.values import write_inputs
 from oracles.verdict import Outcome, Phase
 from triage.bugs.failures import History
 from triage.claims.claim import Claim
-from triage.projects import DIES, runner_of
+from triage.projects import DIES, project_of, runner_of
 from triage.repro.proving import TIMES, Proof, Proving
 from triage.repro.script import write_script
 from triage.repro.short import ShortScripts, short_scripts, shows
@@ -31,10 +31,12 @@ from triage.repro.source import Source
 from triage.store.blobs import digest_file
 
 MODES = ("code", "bytes")
-TIMES_IF_STEADY = 2
-"""Processes that must show a bug which showed in every run of a reduction, by one script or both."""
+TIMES_IF_STEADY, TIMES_IF_UNFINISHED = 1, 2
+"""Processes that must show a bug by `repro.py` if it showed in every run of a reduction, and of a search that
+was ended early.
+"""
 SHORT_TIMES = 1
-"""Processes that must show it by the short script: the other one has shown by then that it is steady."""
+"""Processes that must show it by the short script: reduction or `repro.py` have shown that it is steady."""
 ALONE = (Outcome.TIMEOUT, Outcome.OUT_OF_MEMORY, Outcome.PERF)
 """Outcomes that other processes at the same time could bring about."""
 
@@ -54,7 +56,8 @@ class Proven:
         """How often which script showed the bug."""
         proof = self.proof
         if not self.short:
-            return f"`repro.py` showed the bug in {proof.shown} of {proof.times} fresh processes"
+            processes = "process" if proof.times == 1 else "processes"
+            return f"`repro.py` showed the bug in {proof.shown} of {proof.times} fresh {processes}"
         shown, times = proof.shown + SHORT_TIMES, proof.times + SHORT_TIMES
         return f"`repro.py` and `short.py` showed the bug in {shown} of {times} fresh processes"
 
@@ -76,8 +79,7 @@ class Scripts:
         found = short_scripts(self._case, self._claim, self._source)
         self._written_short = ShortScripts() if self._is_alone else found
         short = self._written_short.script
-        self._missing = SHORT_TIMES if short and self._times == TIMES_IF_STEADY else 0
-        self._first = self._begin(self._written(MODES[0]), times=self._times - self._missing)
+        self._first = self._begin(self._written(MODES[0]))
         self._short = self._begin(short, shows(self._claim, found.dies), SHORT_TIMES) if short else None
         return self
 
@@ -94,13 +96,7 @@ class Scripts:
         shown = proving.proof()
         if shown.holds:
             return Proven(script, proof, text, shown.text, self._written_short.test)
-        return Proven(script, self._once_more(script, proof) if self._missing else proof)
-
-    def _once_more(self, script: str, proof: Proof) -> Proof:
-        """The proof with as many processes as the short script would have been."""
-        other = self._begin(script, times=self._missing)[1].proof()
-        text = proof.text if other.holds else other.text
-        return replace(proof, shown=proof.shown + other.shown, times=proof.times + other.times, text=text)
+        return Proven(script, proof)
 
     def _self_contained(self) -> tuple[str, Proof]:
         script, proving = self._first
@@ -129,7 +125,8 @@ class Scripts:
         return write_script(self._case, self._claim, mode, self._source)
 
     def _begin(self, script: str, is_shown: Any = None, times: int = 0) -> tuple[str, Proving]:
-        claim = self._claim
+        claim, target = self._claim, self._case.target
+        along = project_of(target.backend).taken_along if target else ()
         proving = Proving(
             script,
             self._beside,
@@ -140,14 +137,16 @@ class Scripts:
             shows=is_shown,
             together=not self._is_alone,
             root=self._root,
+            hidden=[name for name in along if name not in script],
         )
         return script, self._stack.enter_context(proving)
 
 
 def times_of(reduction: Mapping[str, Any]) -> int:
     """In how many processes a script must show the bug: fewer if a reduction saw it every time."""
-    is_steady = bool(reduction.get("minimal")) and reduction.get("failure_rate") == 1.0
-    return TIMES_IF_STEADY if is_steady else TIMES
+    if reduction.get("failure_rate") != 1.0:
+        return TIMES
+    return TIMES_IF_STEADY if reduction.get("minimal") else TIMES_IF_UNFINISHED
 
 
 def files_beside(case: Case) -> dict[str, bytes | Path]:

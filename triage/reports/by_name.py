@@ -187,6 +187,10 @@ def _document(word: str, report: Report) -> dict[str, Any]:
     }
 
 
+MOST_HELD = 32
+"""Verdicts that a reporter holds for cases whose reports are still to be written."""
+
+
 @dataclass
 class Reporter:
     """Writes the reports of a store's bugs into a folder."""
@@ -197,6 +201,13 @@ class Reporter:
     issues: tuple[KnownIssue, ...] = ()
     releases: NewestReleases | None = None
     reported: dict[int, int] = field(default_factory=dict)
+    verdicts: dict[str, Verdict] = field(default_factory=dict)
+
+    def hold(self, case: Case, verdict: Verdict) -> None:
+        """Keep what a case has just shown, until it is reported: its report need not judge it again."""
+        self.verdicts[case.case_id] = verdict
+        while len(self.verdicts) > MOST_HELD:
+            del self.verdicts[next(iter(self.verdicts))]
 
     def missing(self, target: str) -> list[int]:
         """The clusters with a reduced failure on a target that no report shows as well as it could."""
@@ -231,6 +242,7 @@ class Reporter:
                 history,
                 Library.of_store(self.store, self.issues),
                 releases=self.releases,
+                told=self.verdicts.pop(case.case_id, None),
             )
         except UserError as error:
             self.shown.note(f"{name}: no report: {error}")

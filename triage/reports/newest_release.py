@@ -122,9 +122,10 @@ class NewestReleases:
         faces = SymptomClasses()
         own = faces.of(release_result("", case, verdict, "", ""))
         moved = replace(case, target=there)
-        found = next(
-            (each for _ in range(self._times) if (each := judge.verdict(moved)).is_bug), None
-        ) or judge.verdict(moved)
+        for _ in range(self._times):
+            found = judge.verdict(moved)
+            if found.is_bug:
+                break
         face = faces.of(release_result(release, moved, found, "", ""))
         if face in (own, GOOD):
             return Tried(release, face == own)

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -88,20 +89,18 @@ def write_report(
     said: Callable[[str], None] = lambda text: None,
     as_test: bool = False,
     releases: NewestReleases | None = None,
+    told: Verdict | None = None,
 ) -> Report:
     """Judge the case once more, prove its scripts, write the folder and its zip.
 
     `form` is the project whose form is filled, that of the target where it is empty; `said` hears what is
     being done; with `as_test` the bug stands in the folder as a test of the project, too. `releases` is where
-    the newest release is asked.
+    the newest release is asked. With `told`, a verdict of this judge on the case, it is not judged again.
     Raises `UserError` when the case shows no bug, or when its target has no script.
     """
     runner_of(judge.target.backend, case.format)  # raises for a target that no script is written for
     chosen = find_form(form, judge.target.backend)
-    case = language_of(case.format).without_remarks(replace(case, origin="", notes=())).relocated
-    said("judging it again")
-    case, verdict = _shown(case, judge, said)
-    verdict = with_misuse(judge.executor, case, verdict)
+    case, verdict = _judged(case, judge, said, told)
     source = source_of(case, judge)
     claim = claim_of(case, verdict, judge, passes_tried(history.reduction))
     python = judge.target.get("python")
@@ -136,6 +135,18 @@ class NoBug(UserError):
     def __init__(self, case: Case, verdict: Verdict, judge: Judge) -> None:
         super().__init__(f"{case.case_id[:12]}: shows no bug on {judge.target} ({verdict.title})")
         self.case, self.verdict, self.judge = case, verdict, judge
+
+
+def _judged(
+    case: Case, judge: Judge, said: Callable[[str], None], told: Verdict | None
+) -> tuple[Case, Verdict]:
+    """The case without remarks, and its verdict: what was told of the very same bytes, or a new one."""
+    plain = language_of(case.format).without_remarks(replace(case, origin="", notes=())).relocated
+    if told is not None and plain.case_id == case.case_id:
+        return plain, told
+    said("judging it again")
+    plain, verdict = _shown(plain, judge, said)
+    return plain, with_misuse(judge.executor, plain, verdict)
 
 
 def _shown(case: Case, judge: Judge, said: Callable[[str], None]) -> tuple[Case, Verdict]:
@@ -207,8 +218,9 @@ def _picture(draft: Draft) -> dict[str, bytes]:
     return {"graph.svg": render("graph.svg.html.j2", shown=shown, name=draft.title).encode()}
 
 
+@cache
 def _output_of(tool: str, python: str) -> str:
-    """The environment as the project's own tool prints it.
+    """The environment as the project's own tool prints it; asked once, which takes two CPU seconds.
 
     It names no person, but is scrubbed too.
     """

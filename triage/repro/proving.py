@@ -3,6 +3,8 @@
 The script runs the model outside of the worker, but confined like one: limits, no network, and nothing to
 write to but the folders of its proofs. What inductor's C++ compiler makes is kept there: each process has
 inductor generate its code anew, and only the first has the same text compiled, which takes five CPU seconds.
+What the script's framework would import beside it and does not need is not there: for TVM, torch takes twice
+as long as all of TVM.
 """
 
 import os
@@ -10,7 +12,7 @@ import resource
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -34,6 +36,9 @@ IN_FOLDER = "import os, sys; os.chdir(sys.argv[1]); os.execv(sys.executable, [sy
 """Goes from the folder of all processes to that of one, and starts there."""
 WORK, KEPT = "work", "kept"
 """The folder that all processes of a script may write to, and in it what they share."""
+START = "start"
+"""In that folder, what Python runs before a script that some packages are hidden from."""
+HIDE = "import sys\n\nsys.modules.update(dict.fromkeys({}))\n"
 GRACE_SECONDS = 30.0
 ENDING_SECONDS = 1.0
 QUIET = dict.fromkeys(("PYTHONDONTWRITEBYTECODE", "OMP_NUM_THREADS", "ORT_DISABLE_TELEMETRY"), "1")
@@ -63,7 +68,8 @@ class Proving:
 
     Each has a folder of its own with the files that the script reads. `shows` tells from an exit code and a
     text that the bug shows. Without `together` each process waits for the one before. `root` is a folder that
-    proofs of several scripts share. A context manager: what still runs at its end is ended.
+    proofs of several scripts share. The packages `hidden` cannot be imported. A context manager: what still
+    runs at its end is ended.
     """
 
     def __init__(
@@ -77,6 +83,7 @@ class Proving:
         shows: Callable[[int, str], bool] | None = None,
         together: bool = True,
         root: Path | None = None,
+        hidden: Sequence[str] = (),
     ) -> None:
         self._own = None if root else tempfile.TemporaryDirectory(prefix="crux-repro-")
         self._shows = shows or _says_so
@@ -85,8 +92,11 @@ class Proving:
         first = len(list(root.glob(f"{WORK}/[0-9]*")))
         saves = [[SAVE, SAVED]] if SAVE in script else []
         self._is_saving = bool(saves)
+        hiding = _hiding(root / WORK / START, hidden) if hidden else {}
         self._runs = [
-            _Trial(_folder(root / WORK / str(place), script, beside), python, arguments, seconds, memory)
+            _Trial(
+                _folder(root / WORK / str(place), script, beside), python, arguments, seconds, memory, hiding
+            )
             for place, arguments in enumerate([*saves, *[[] for _ in range(times)]], first)
         ]
         for trial in self._runs if together else ():
@@ -124,6 +134,12 @@ def _folder(folder: Path, script: str, beside: Mapping[str, bytes | Path]) -> Pa
     return folder
 
 
+def _hiding(folder: Path, hidden: Sequence[str]) -> dict[str, str]:
+    """The environment of processes that find none of these packages."""
+    _place(folder / "sitecustomize.py", HIDE.format(list(hidden)).encode())
+    return {"PYTHONPATH": str(folder)}
+
+
 def _place(path: Path, content: bytes | Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     if isinstance(content, bytes):
@@ -135,8 +151,17 @@ def _place(path: Path, content: bytes | Path) -> None:
 class _Trial:
     """One process of a script, confined to its folder; what it prints goes to a file beside that."""
 
-    def __init__(self, folder: Path, python: str, arguments: list[str], seconds: float, memory: int) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        python: str,
+        arguments: list[str],
+        seconds: float,
+        memory: int,
+        environment: Mapping[str, str],
+    ) -> None:
         self.folder = folder
+        self._environment = environment
         self._command = [python or sys.executable, "-c", IN_FOLDER, folder.name, "repro.py", *arguments]
         self._seconds, self._memory = 3 * seconds + GRACE_SECONDS, memory
         self._own = folder.parent.parent / folder.name
@@ -157,7 +182,13 @@ class _Trial:
         linked = [os.path.realpath(path) for path in folder.rglob("*") if path.is_symlink()]
         with self._printed.open("wb") as printed:
             return start(
-                command_in(self._own, folder.parent, self._command, linked, {**_quiet(), **places}),
+                command_in(
+                    self._own,
+                    folder.parent,
+                    self._command,
+                    linked,
+                    {**_quiet(), **places, **self._environment},
+                ),
                 stdout=printed,
                 stderr=TOGETHER,
                 confine=partial(_confine, self._memory),

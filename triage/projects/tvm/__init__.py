@@ -38,6 +38,7 @@ PROJECT = Project(
     issues="https://github.com/apache/tvm/issues",
     labels=_labels,
     import_script=onnx.IMPORTS,
+    taken_along=("torch",),
     runners=(relax.RUNNER, tir.RUNNER, onnx.RUNNER),
     varied=("tvm",),
     words=Words(_words),
