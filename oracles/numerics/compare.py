@@ -192,7 +192,8 @@ def epsilon(dtype: np.dtype[Any]) -> float:
     """The distance from 1 to the next number of a float or complex dtype; 1 for those of 8 bits and less."""
     if dtype.name in EXTENSION_EPSILON:
         return EXTENSION_EPSILON[dtype.name]
-    return float(np.finfo(dtype).eps) if dtype.kind in "fc" else 1.0
+    is_numpys = dtype.isbuiltin == 1  # ml_dtypes has one of 8 bits that says it is a float, like numpy's
+    return float(np.finfo(dtype).eps) if is_numpys and dtype.kind in "fc" else 1.0
 
 
 def distance(expected: Tensor, actual: Tensor) -> NDArray[np.float64]:

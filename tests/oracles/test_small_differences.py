@@ -394,3 +394,12 @@ def test_integers_are_as_far_apart_as_they_are_however_large(dtype):
     right = np.array([limits.max - 1, limits.min + 3, limits.min], dtype)
     assert distance(left, right).tolist() == [1.0, 3.0, float(int(limits.max) - int(limits.min))]
     assert distance(left[1], right[1]) == 3.0
+
+
+@pytest.mark.parametrize("name", ["float8_e5m2", "float8_e4m3fn", "float4_e2m1fn", "bfloat16"])
+def test_types_that_numpy_lacks_are_compared_by_their_values(name):
+    one, other = np.array([1, 2]).astype(name), np.array([1, 3]).astype(name)
+    assert compare("y", one, one, AUTO) is None
+    found = compare("y", one, other, AUTO)
+    assert found is not None
+    assert found.kind == "value"
