@@ -192,7 +192,7 @@ def judge_cases(
             verdict = look.verdict if look else judgement(each.case, is_thorough(each.seed))
             news = met()
             runs = verdict.outcome not in (Outcome.INVALID, Outcome.UNSUPPORTED)
-            is_asked = each.bred is not None or each.seed % THOROUGH_EVERY == 0
+            is_asked = each.bred is not None or is_thorough(each.seed)
             seen = fired(each.case) if runs and is_asked else NO_PATTERNS
             cpu = shared + time.process_time() - before + sum(run.cpu_seconds for run in verdict.runs)
             shown = (verdict, each.covered, news, each.arm, each.forms, seen.patterns, seen.fired)

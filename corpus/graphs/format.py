@@ -18,13 +18,12 @@ from corpus.graphs.program import (
     CALL,
     GRAPH,
     REF,
+    Binding,
     Graph,
     GraphProgram,
     Input,
     Json,
     dtype_of,
-    graph_of_json,
-    graph_to_json,
     measure,
     parse_program,
     tag_of,
@@ -33,8 +32,8 @@ from corpus.tir.script import function_lines
 from corpus.values import NO_DIMS, InputType, Shape, Tensor, Value
 
 
-def renamed(program: GraphProgram, names: Mapping[str, str]) -> GraphProgram:
-    """The program under other names, wherever they stand."""
+def renamed_graph(graph: Graph, names: Mapping[str, str]) -> Graph:
+    """The graph under other names, wherever they stand."""
 
     def rename(item: Json) -> Json:
         for tag in (REF, CALL):
@@ -42,27 +41,28 @@ def renamed(program: GraphProgram, names: Mapping[str, str]) -> GraphProgram:
                 return {tag: names.get(item[tag], item[tag])}
         return item
 
-    def graph(old: Graph) -> Graph:
-        return Graph(
-            tuple(replace(item, name=names.get(item.name, item.name)) for item in old.inputs),
-            tuple(
-                replace(each.mapped(inner).mapped(rename), name=names.get(each.name, each.name))
-                for each in old.bindings
-            ),
-            tuple(names.get(name, name) for name in old.outputs),
-            old.facts,
-        )
+    def binding(old: Binding) -> Binding:
+        inside = old.with_bodies(lambda body: renamed_graph(body, names))
+        return replace(inside.mapped(rename), name=names.get(old.name, old.name))
 
-    def inner(item: Json) -> Json:
-        return {GRAPH: graph_to_json(graph(graph_of_json(item[GRAPH])))} if tag_of(item) == GRAPH else item
+    return replace(
+        graph,
+        inputs=tuple(replace(item, name=names.get(item.name, item.name)) for item in graph.inputs),
+        bindings=tuple(map(binding, graph.bindings)),
+        outputs=tuple(names.get(name, name) for name in graph.outputs),
+    )
+
+
+def renamed(program: GraphProgram, names: Mapping[str, str]) -> GraphProgram:
+    """The program under other names, wherever they stand."""
 
     def table(old: Mapping[str, Any]) -> dict[str, Any]:
         return {names.get(name, name): value for name, value in old.items()}
 
-    functions = {names.get(name, name): graph(old) for name, old in program.functions.items()}
+    functions = {names.get(name, name): renamed_graph(old, names) for name, old in program.functions.items()}
     return replace(
         program,
-        main=graph(program.main),
+        main=renamed_graph(program.main, names),
         constants=table(program.constants),
         functions=functions,
         opaque=table(program.opaque),

@@ -81,6 +81,15 @@ class Binding:
         args = tuple(_map(item, change) for item in self.args)
         return replace(self, args=args, kwargs={key: _map(item, change) for key, item in self.kwargs.items()})
 
+    def with_bodies(self, change: Callable[[Graph], Graph]) -> Binding:
+        """The binding with each graph inside it changed; what is inside of that is up to `change`."""
+
+        def body(item: Json) -> Json:
+            is_graph = tag_of(item) == GRAPH
+            return {GRAPH: graph_to_json(change(graph_of_json(item[GRAPH])))} if is_graph else item
+
+        return self.mapped(body)
+
 
 @dataclass(frozen=True)
 class Graph:

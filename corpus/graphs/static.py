@@ -6,20 +6,8 @@ from functools import partial
 
 import numpy as np
 
-from corpus.graphs.format import evaluate, passed_dims, symbols
-from corpus.graphs.program import (
-    CALL,
-    GRAPH,
-    REF,
-    Binding,
-    Graph,
-    GraphProgram,
-    Input,
-    Json,
-    graph_of_json,
-    graph_to_json,
-    tag_of,
-)
+from corpus.graphs.format import evaluate, passed_dims, renamed_graph, symbols
+from corpus.graphs.program import CALL, REF, Binding, Graph, GraphProgram, Input, Json, tag_of
 from corpus.values import Value
 
 
@@ -30,7 +18,7 @@ def with_static_dims(program: GraphProgram, arrays: Mapping[str, Value]) -> Grap
     if not sizes:
         return program
     inputs = tuple(_sized(item, arrays.get(item.name), sizes) for item in main.inputs)
-    bindings = tuple(_rewritten(binding, {}, sizes) for binding in main.bindings)
+    bindings = tuple(_sized_binding(sizes, binding) for binding in main.bindings)
     return replace(program, main=replace(main, inputs=inputs, bindings=bindings))
 
 
@@ -42,7 +30,7 @@ def with_calls_written_out(program: GraphProgram, values: Mapping[str, Value]) -
     """
     bindings: list[Binding] = []
     for binding in program.main.bindings:
-        graph = program.functions.get(_called(binding))
+        graph = program.functions.get(callee(binding))
         if graph is None:
             bindings.append(_outside_blocks(binding))
             continue
@@ -55,56 +43,44 @@ def with_calls_written_out(program: GraphProgram, values: Mapping[str, Value]) -
     return replace(program, main=replace(program.main, bindings=tuple(bindings)))
 
 
-def _called(binding: Binding) -> str:
+def callee(binding: Binding) -> str:
     """The function of the program that a binding does nothing but call; empty for any other."""
-    return str(binding.args[0][CALL]) if binding.op == "call" and tag_of(binding.args[0]) == CALL else ""
+    is_call = binding.op == "call" and binding.args and tag_of(binding.args[0]) == CALL
+    return str(binding.args[0][CALL]) if is_call else ""
 
 
 def _body(name: str, graph: Graph, operands: Sequence[str], values: Mapping[str, Value]) -> Iterator[Binding]:
     """A function's bindings under names of their own, and the result under the call's name."""
     taken = {item.name: operand for item, operand in zip(graph.inputs, operands, strict=True)}
     sizes = _sizes(graph, {parameter: values.get(operand) for parameter, operand in taken.items()})
-    inside = {item.name for each in graph.walk() for body in each.bodies for item in body.inputs}
-    inside |= {each.name for each in graph.walk()}
-    names = {**taken, **{each: f"{name}__{each}" for each in inside}}
-    for each in graph.bindings:
-        yield _outside_blocks(_rewritten(each, names, sizes))
-    results = [{REF: names.get(each, each)} for each in graph.outputs]
+    own = {each: f"{name}__{each}" for each in GraphProgram("", graph).names}
+    plain = renamed_graph(graph, {**own, **taken})
+    for each in plain.bindings:
+        yield _outside_blocks(_sized_binding(sizes, each))
+    results = [{REF: each} for each in plain.outputs]
     is_tuple = len(results) > 1 or graph.facts.get("tuple")
     yield Binding(name, "alias", ({"tuple": results},) if is_tuple else tuple(results))
 
 
 def _outside_blocks(binding: Binding) -> Binding:
     kwargs = {key: item for key, item in binding.kwargs.items() if key != "block"}
-    return replace(binding, kwargs=kwargs).mapped(_body_outside_blocks)
+    return replace(binding, kwargs=kwargs).with_bodies(_graph_outside_blocks)
 
 
-def _body_outside_blocks(item: Json) -> Json:
-    if tag_of(item) != GRAPH:
-        return item
-    graph = graph_of_json(item[GRAPH])
-    return {GRAPH: graph_to_json(replace(graph, bindings=tuple(map(_outside_blocks, graph.bindings))))}
+def _graph_outside_blocks(graph: Graph) -> Graph:
+    return replace(graph, bindings=tuple(map(_outside_blocks, graph.bindings)))
 
 
-def _rewritten(binding: Binding, names: Mapping[str, str], sizes: dict[str, int]) -> Binding:
-    """The binding with other names and with sizes for dims, its bodies included."""
-    changed = binding.mapped(partial(_changed, names, sizes))
-    return replace(changed, name=names.get(binding.name, binding.name))
+def _sized_binding(sizes: dict[str, int], binding: Binding) -> Binding:
+    """The binding with sizes for dims, its bodies included."""
+    return binding.with_bodies(partial(_sized_graph, sizes)).mapped(partial(_with_sizes, sizes))
 
 
-def _changed(names: Mapping[str, str], sizes: dict[str, int], item: Json) -> Json:
-    if tag_of(item) == REF:
-        return {REF: names.get(item[REF], item[REF])}
-    if tag_of(item) != GRAPH:
-        return _with_sizes(sizes, item)
-    graph = graph_of_json(item[GRAPH])
-    inputs = tuple(
-        replace(each, name=names.get(each.name, each.name), shape=tuple(_sized_dim(sizes, [*each.shape])))
-        for each in graph.inputs
+def _sized_graph(sizes: dict[str, int], graph: Graph) -> Graph:
+    inputs = tuple(replace(each, shape=tuple(_sized_dim(sizes, [*each.shape]))) for each in graph.inputs)
+    return replace(
+        graph, inputs=inputs, bindings=tuple(_sized_binding(sizes, each) for each in graph.bindings)
     )
-    bindings = tuple(_rewritten(each, names, sizes) for each in graph.bindings)
-    outputs = tuple(names.get(each, each) for each in graph.outputs)
-    return {GRAPH: graph_to_json(replace(graph, inputs=inputs, bindings=bindings, outputs=outputs))}
 
 
 def _sizes(main: Graph, arrays: Mapping[str, Value]) -> dict[str, int]:

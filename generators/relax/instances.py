@@ -106,8 +106,10 @@ class _Typed(Watched):
         """Compute a binding and look at its dims."""
         told = self.types.get(name)
         if isinstance(told, Tensor):
-            self.bounded(told, sizes)
+            _must_be_bounded(_elements(told, sizes))
         found = super().value(name, op, args, kwargs, known, sizes)
+        if isinstance(found, np.ndarray):
+            _must_be_bounded(found.size)
         if isinstance(told, Tensor) and not has_shape(found, told.shape, sizes):
             raise Unsound(f"{name} is not {told}")
         if op in COMPARISONS:
@@ -121,15 +123,18 @@ class _Typed(Watched):
             raise Unsound("rounding decides")
         return found
 
-    @staticmethod
-    def bounded(told: Tensor, sizes: Mapping[str, int]) -> None:
-        """Raise `Unsound` for a tensor of too many elements, before one is computed."""
-        try:
-            elements = prod(concrete(told.shape, sizes))
-        except UserError:  # a symbol that the run has not met yet
-            return
-        if elements > _MOST_ELEMENTS:
-            raise Unsound(f"{elements} elements")
+
+def _elements(told: Tensor, sizes: Mapping[str, int]) -> int:
+    """How many elements a tensor of that type has; 0 if a symbol of it has no size yet."""
+    try:
+        return prod(concrete(told.shape, sizes))
+    except UserError:
+        return 0
+
+
+def _must_be_bounded(elements: int) -> None:
+    if elements > _MOST_ELEMENTS:
+        raise Unsound(f"{elements} elements")
 
 
 @dataclass

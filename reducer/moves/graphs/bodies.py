@@ -13,15 +13,12 @@ import numpy as np
 
 from corpus.graphs.program import (
     CALL,
-    GRAPH,
     REF,
     Binding,
     Graph,
     GraphProgram,
     Json,
     dtype_of,
-    graph_of_json,
-    graph_to_json,
     tag_of,
 )
 from corpus.values import Tensor
@@ -154,13 +151,9 @@ def _ones(kind: Kind) -> Tensor | None:
 def changed_graphs(program: GraphProgram, change: Callable[[Graph], Graph]) -> GraphProgram:
     """The program with each body and function changed, what is inside of one before it; main as it is."""
 
-    def body(item: Json) -> Json:
-        if tag_of(item) != GRAPH:
-            return item
-        return {GRAPH: graph_to_json(change(inside(graph_of_json(item[GRAPH]))))}
-
     def inside(graph: Graph) -> Graph:
-        return replace(graph, bindings=tuple(binding.mapped(body) for binding in graph.bindings))
+        bindings = (each.with_bodies(lambda body: change(inside(body))) for each in graph.bindings)
+        return replace(graph, bindings=tuple(bindings))
 
     functions = {name: change(inside(graph)) for name, graph in program.functions.items()}
     return replace(program, main=inside(program.main), functions=functions)

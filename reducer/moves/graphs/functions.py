@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
-from corpus.graphs.program import CALL, Binding, Graph, GraphProgram
+from corpus.graphs.program import Binding, Graph, GraphProgram
+from corpus.graphs.static import callee
 from reducer.move import Hints, Move, Search, smaller_by
 from reducer.moves.graphs.bodies import changed_graphs
 from reducer.subject.graphs.edits import redirect, without_unused
@@ -39,7 +40,7 @@ def _alone(name: str, place: int, subject: GraphSubject) -> GraphSubject | None:
     graph, program = subject.program.functions.get(name), subject.program
     if graph is None or len(graph.outputs) <= max(place, 1):
         return None
-    calls = {each.name for each in program.main.bindings if _is_call(each, name)}
+    calls = {each.name for each in program.main.bindings if callee(each) == name}
     members = [each for each in program.main.bindings if each.op == "getitem" and calls & {*each.reads}]
     if calls & {*program.main.outputs} or any(each.args[1] != place for each in members):
         return None
@@ -83,11 +84,7 @@ def _without_parameter(name: str, parameter: str, subject: GraphSubject) -> Grap
 def _shorter(binding: Binding, name: str, place: int) -> Binding:
     """A call of the function without one of its operands; any other binding as it is."""
     args = binding.args[: place + 1] + binding.args[place + 2 :]
-    return replace(binding, args=args) if _is_call(binding, name) else binding
-
-
-def _is_call(binding: Binding, name: str) -> bool:
-    return binding.op == "call" and binding.args[0] == {CALL: name}
+    return replace(binding, args=args) if callee(binding) == name else binding
 
 
 def _changed(program: GraphProgram, change: Callable[[Binding], Binding]) -> GraphProgram:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -10,15 +9,12 @@ import numpy as np
 from corpus.graphs.format import passed_dims, symbols
 from corpus.graphs.program import (
     CALL,
-    GRAPH,
     REF,
     Binding,
     Graph,
     GraphProgram,
     Input,
     Json,
-    graph_of_json,
-    graph_to_json,
     tag_of,
 )
 from corpus.values import Shape, Tensor, Value
@@ -217,18 +213,16 @@ def redirect(binding: Binding, instead: Mapping[str, str]) -> Binding:
     """The binding with what it reads taken from elsewhere, in its bodies too."""
     if not instead.keys() & set(binding.reads):
         return binding
-    return binding.mapped(partial(_redirected, instead))
 
+    def body(graph: Graph) -> Graph:
+        bindings = tuple(redirect(inner, instead) for inner in graph.bindings)
+        outputs = tuple(instead.get(name, name) for name in graph.outputs)
+        return replace(graph, bindings=bindings, outputs=outputs)
 
-def _redirected(instead: Mapping[str, str], item: Json) -> Json:
-    if tag_of(item) == REF:
-        return {REF: instead.get(item[REF], item[REF])}
-    if tag_of(item) != GRAPH:
-        return item
-    graph = graph_of_json(item[GRAPH])
-    bindings = tuple(redirect(inner, instead) for inner in graph.bindings)
-    outputs = tuple(instead.get(name, name) for name in graph.outputs)
-    return {GRAPH: graph_to_json(replace(graph, bindings=bindings, outputs=outputs))}
+    def read(item: Json) -> Json:
+        return {REF: instead.get(item[REF], item[REF])} if tag_of(item) == REF else item
+
+    return binding.with_bodies(body).mapped(read)
 
 
 def change_flow(
@@ -285,12 +279,10 @@ def resize(subject: S, changed: Mapping[str, Tensor], sizes: Callable[[int], int
         return None
 
     def carry(item: Json) -> Json:
-        if tag_of(item) == GRAPH:
-            return {GRAPH: graph_to_json(carried_in_graph(graph_of_json(item[GRAPH])))}
         return sizes(item) if type(item) is int and item > 1 else item
 
     def carried_in(binding: Binding) -> Binding:
-        mapped = binding.mapped(carry)
+        mapped = binding.with_bodies(carried_in_graph).mapped(carry)
         return replace(mapped, kwargs=binding.kwargs) if "attrs" in binding.kwargs else mapped
 
     def carried_in_graph(graph: Graph) -> Graph:
