@@ -71,8 +71,10 @@ class Scope:
     """The one mutable thing in growth: every sampler draws, reuses and creates through it.
 
     Whatever a declined call had created is taken back by `restore`. Results in `shown` are outputs, used
-    or not; other results in `enclosed` are outputs only if nothing uses them.
+    or not; other results in `enclosed` are outputs only if nothing uses them. Names begin with `prefix`.
     """
+
+    prefix = "v"
 
     def __init__(self, draws: RandomSource, profile: Profile, grower: Grower) -> None:
         self.draws = draws
@@ -112,7 +114,7 @@ class Scope:
     def fresh_name(self) -> str:
         """A name that was not given before."""
         self._names += 1
-        return f"v{self._names}"
+        return f"{self.prefix}{self._names}"
 
     def skip_names(self, count: int) -> None:
         """Leave names to others."""
@@ -143,7 +145,7 @@ class Scope:
     def inside(self) -> Scope:
         """Make a scope for the graph inside a node. The inner graph may read the outer values."""
         inner = Scope(self.draws, replace(self.profile, inputs=0.0, unfixed=0.0), self.grower)
-        inner.outer, inner.depth = self, self.depth + 1
+        inner.outer, inner.depth, inner.prefix = self, self.depth + 1, self.prefix
         inner.pool = list(self.pool)
         inner.costs = list(self.costs)
         inner.outer_depths = self.depths() if self.profile.budget.depth else {}

@@ -23,7 +23,7 @@ from oracles.relation.arithmetic import (
 from oracles.relation.open_checks import TWICE
 from oracles.relation.operator import Operator
 from oracles.relation.program import Call, Kind
-from oracles.relation.types import ANYTHING, F32, I64, TEXT, Range, TensorType
+from oracles.relation.types import F32, Range, TensorType
 
 
 def _attended(call: Call) -> tuple[TensorType, ...]:
@@ -39,17 +39,6 @@ def _attended_range(call: Call) -> tuple[Range, ...]:
     return (symmetric(product + bias.range.magnitude),)
 
 
-def _encoded(call: Call) -> tuple[TensorType, ...]:
-    values = TEXT if "values_strings" in call.attributes else I64
-    return (TensorType(values, call.operand(0).shape),)
-
-
-def _encoded_range(call: Call) -> tuple[Range, ...]:
-    labels = [*call.tuple_of("values_int64s", ()), call.integer("default_int64", 0)]
-    is_text = "values_strings" in call.attributes
-    return (ANYTHING if is_text else Range(min(labels), max(labels)),)
-
-
 OPERATORS = (
     Operator(
         "com.microsoft.Attention",
@@ -59,15 +48,6 @@ OPERATORS = (
         infer=_attended,
         bound=_attended_range,
         ranks=range(3, 4),
-        is_drawn=False,
-    ),
-    Operator(
-        "ai.onnx.ml.LabelEncoder",
-        Kind.PART,
-        WHOLE,
-        (I64, TEXT),
-        infer=_encoded,
-        bound=_encoded_range,
         is_drawn=False,
     ),
 )
@@ -162,29 +142,14 @@ UNDRAWN: Mapping[str, Arithmetic] = {
         "ai.onnx.ml",
         WHOLE,
         """
-        ArrayFeatureExtractor Binarizer CategoryMapper DictVectorizer FeatureVectorizer Imputer
-        OneHotEncoder ZipMap
+        DictVectorizer ZipMap
     """,
     ),
     **_of(
         "ai.onnx.ml",
         ROUNDS,
         """
-        CastMap Scaler
-    """,
-    ),
-    **_of(
-        "ai.onnx.ml",
-        SUMS_INSIDE,
-        """
-        LinearClassifier LinearRegressor Normalizer SVMClassifier SVMRegressor
-    """,
-    ),
-    **_of(
-        "ai.onnx.ml",
-        UNKNOWN,
-        """
-        TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor
+        CastMap
     """,
     ),
     **_of(
