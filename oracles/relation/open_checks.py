@@ -252,6 +252,15 @@ def filled(first: int = 0, within: Range | None = None) -> Inverse:
     return Inverse(recognise, solve)
 
 
+def when(check: Callable[[Shape], bool]) -> Inverse:
+    """Invert operators whose result has the type of the focus: their sampler takes all of these shapes."""
+
+    def solve(operator: Operator, scope: Scope, wanted: TensorType) -> Call | None:
+        return operator.sample(scope, scope.supply(*wanted, operator.domain))
+
+    return Inverse(recogniser(check), solve)
+
+
 def retyped(dtypes: tuple[DType, ...], *, takes_empty: bool = True, sample: Sampler | None = None) -> Inverse:
     """Invert operators that keep the focus's shape and give one of these element types, whatever it has."""
 
