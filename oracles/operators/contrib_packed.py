@@ -6,7 +6,7 @@ import numpy as np
 
 from oracles.operators.quantise import fix_zero_point
 from oracles.relation.arithmetic import ROUNDS, SUMS_INSIDE, WHOLE, Arithmetic, Rounding, rounded, symmetric
-from oracles.relation.open_checks import another_dim, fits, is_filled, recogniser, when
+from oracles.relation.open_checks import another_dim, fits, has_sequences, is_filled, recogniser, when
 from oracles.relation.operator import Inverse, Operator
 from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand, Scope
 from oracles.relation.types import (
@@ -28,6 +28,9 @@ from oracles.relation.types import (
 )
 
 _QUANTISED = Arithmetic(Rounding.INSIDE, quantises=True)
+_LAYER = Arithmetic(
+    Rounding.INSIDE, quantises=True, opens={"sequences that may share a range": has_sequences}
+)
 _ROWS = 8
 _STEP = 0.125
 _UNIT = Range(-1, 1)
@@ -321,7 +324,7 @@ OPERATORS = (
     Operator(
         "com.microsoft.DynamicQuantizeLSTM",
         Kind.RECURRENT,
-        _QUANTISED,
+        _LAYER,
         (F32,),
         _sample_layer,
         _infer_layer,

@@ -158,6 +158,12 @@ def is_unordered(place: int) -> OpenCheck:
     return check
 
 
+def has_sequences(node: NodeProto, operands: Sequence[Value]) -> bool:
+    """Whether there are sequences side by side: nobody says which of them are quantised by one range."""
+    data = _array(operands, 0)
+    return data is not None and data.ndim > 1 and data.shape[1] > 1
+
+
 def exceeds_input(node: NodeProto, operands: Sequence[Value]) -> bool:
     """Whether a window is larger than the padded input: the formula gives no result, onnx's inference one."""
     data, kernel = _array(operands, 0), _attribute(node, "kernel_shape", ())
