@@ -129,7 +129,9 @@ class CoverageSnapshot:
         for key, failures in self.led.items():
             structure, _, symptom = key.partition("\t")
             known[structure] += failures if failures == most[symptom] else 0
-        return frozenset(name for name, failures in known.items() if failures > MOSTLY * self.ran.get(name, 0))
+        return frozenset(
+            name for name, failures in known.items() if failures > MOSTLY * self.ran.get(name, 0)
+        )
 
     def folded(self) -> CoverageSnapshot:
         """The lesson with its trials in the pool."""
