@@ -299,6 +299,7 @@ class Scope:
 
     def constant(self, array: Tensor, dtype: DType) -> Operand:
         """An operand whose content decides the types of the results: never an input."""
+        self.charge(0, [(dtype, array.shape)])
         return self._store(self.fresh_name(), dtype, array.shape, fixed(array).range, array)
 
     def content_of(self, operand: Operand) -> Tensor | None:

@@ -325,7 +325,7 @@ OPERATORS = (
     _entry(
         "Binarizer",
         Kind.COMPARE,
-        CHOOSES,
+        WHOLE,
         (F32,),
         _sample_binarizer,
         same_type,

@@ -158,6 +158,12 @@ def is_unordered(place: int) -> OpenCheck:
     return check
 
 
+def has_sequences(node: NodeProto, operands: Sequence[Value]) -> bool:
+    """Whether there are sequences side by side: nobody says which of them are quantised by one range."""
+    data = _array(operands, 0)
+    return data is not None and data.ndim > 1 and data.shape[1] > 1
+
+
 def exceeds_input(node: NodeProto, operands: Sequence[Value]) -> bool:
     """Whether a window is larger than the padded input: the formula gives no result, onnx's inference one."""
     data, kernel = _array(operands, 0), _attribute(node, "kernel_shape", ())
@@ -250,6 +256,15 @@ def filled(first: int = 0, within: Range | None = None) -> Inverse:
         return operator.sample(scope, scope.supply(*wanted, within or operator.domain))
 
     return Inverse(recognise, solve)
+
+
+def when(check: Callable[[Shape], bool]) -> Inverse:
+    """Invert operators whose result has the type of the focus: their sampler takes all of these shapes."""
+
+    def solve(operator: Operator, scope: Scope, wanted: TensorType) -> Call | None:
+        return operator.sample(scope, scope.supply(*wanted, operator.domain))
+
+    return Inverse(recogniser(check), solve)
 
 
 def retyped(dtypes: tuple[DType, ...], *, takes_empty: bool = True, sample: Sampler | None = None) -> Inverse:
