@@ -354,8 +354,7 @@ class Scope:
 
     def broadcasting_shape(self, shape: Shape) -> Shape:
         """A shape that broadcasts with this one: equal, a suffix, with ones, rarely of higher rank."""
-        draws = self.draws
-        form = draws.random()
+        draws, form = self.draws, self.draws.random()
         if form < 0.35:
             return shape
         if form < 0.55:
