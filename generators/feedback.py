@@ -69,9 +69,13 @@ MANY_REFUSALS = 4
 """Programs with an operator that must be refused, and none accepted, until it counts as refused."""
 
 
-MOST_PIECES, MOST_SYMPTOMS = 400_000, 20_000
+MANY_FAILURES, MOSTLY = 6, 0.5
+"""How often an operator or a pass leads to one symptom, and in what part of its tests, until it is worn."""
+
+
+MOST_PIECES, MOST_SYMPTOMS, MOST_LED = 400_000, 20_000, 5_000
 """What a lesson holds at most: a campaign of days meets new shapes without end."""
-_KINDS = ("covered", "ran", "refused", "tried", "found")
+_KINDS = ("covered", "ran", "refused", "tried", "found", "led")
 _BRED = Fields({}, members("parent changed made_of kind", str))
 _ENTRY = Fields({"key": str, "program": str}, {"passes": [str], "idle": int, "changed": [str], "kind": str})
 _TRIAL = Fields(
@@ -93,10 +97,10 @@ LESSON = Fields(
 class CoverageSnapshot:
     """The lesson of some tests: how often each piece of coverage and each operator came up.
 
-    `ran` and `refused` count the programs with an operator, of those that the target ran and of those that it
-    does not support. `tried` counts the tests of each arm (strategy and mode), `found` the failures by arm
-    and symptom, with a tab between. `pool` holds the programs to breed from, `trials` are tests that it does
-    not hold yet.
+    `ran` and `refused` count the programs with an operator or a pass, of those that the target ran and of
+    those that it does not support. `tried` counts the tests of each arm (strategy and mode), `found` the
+    failures by arm and symptom, `led` those by operator or pass and symptom, with a tab between. `pool` holds
+    the programs to breed from, `trials` are tests that it does not hold yet.
     """
 
     covered: Mapping[str, int] = field(default_factory=dict)
@@ -104,6 +108,7 @@ class CoverageSnapshot:
     refused: Mapping[str, int] = field(default_factory=dict)
     tried: Mapping[str, int] = field(default_factory=dict)
     found: Mapping[str, int] = field(default_factory=dict)
+    led: Mapping[str, int] = field(default_factory=dict)
     pool: Pool = EMPTY
     trials: tuple[Trial, ...] = ()
 
@@ -111,6 +116,22 @@ class CoverageSnapshot:
         """The operators that the target does not seem to support."""
         many = (name for name, times in self.refused.items() if times >= MANY_REFUSALS)
         return frozenset(name for name in many if name not in self.ran)
+
+    def worn(self) -> frozenset[str]:
+        """The operators and passes whose programs mostly fail, in ways that were often met.
+
+        A failure is laid to what most of the programs with its symptom hold.
+        """
+        most, known = dict[str, int](), Counter[str]()
+        for key, failures in self.led.items():
+            symptom = key.partition("\t")[2]
+            most[symptom] = max(failures, most.get(symptom, MANY_FAILURES))
+        for key, failures in self.led.items():
+            structure, _, symptom = key.partition("\t")
+            known[structure] += failures if failures == most[symptom] else 0
+        return frozenset(
+            name for name, failures in known.items() if failures > MOSTLY * self.ran.get(name, 0)
+        )
 
     def folded(self) -> CoverageSnapshot:
         """The lesson with its trials in the pool."""
@@ -160,9 +181,7 @@ def bounded(lesson: CoverageSnapshot, most: int = MOST_PIECES) -> CoverageSnapsh
     What is forgotten counts as new when it comes again. The same for the same lesson anywhere.
     """
     covered, found = _commonest(lesson.covered, most), _commonest(lesson.found, MOST_SYMPTOMS)
-    if covered is lesson.covered and found is lesson.found:
-        return lesson
-    return replace(lesson, covered=covered, found=found)
+    return replace(lesson, covered=covered, found=found, led=_commonest(lesson.led, MOST_LED))
 
 
 def _commonest(counts: Mapping[str, int], most: int) -> Mapping[str, int]:

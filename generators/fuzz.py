@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import zlib
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -51,6 +52,7 @@ class Tested:
     met: Met | None = None
     arm: str = ""
     forms: tuple[str, ...] = ()
+    passes: tuple[str, ...] = ()
     patterns: int = 0
     fired: int = 0
     trial: Trial | None = None
@@ -115,22 +117,23 @@ class NoCoverageFeedback:
 def lesson_of(tests: Sequence[Tested]) -> CoverageSnapshot:
     """Sum up what some tests teach. A program that was avoided on purpose is no refusal."""
     covered, ran, refused = Counter[str](), Counter[str](), Counter[str]()
-    tried, found = Counter[str](), Counter[str]()
+    tried, found, led = Counter[str](), Counter[str](), Counter[str]()
     for each in tests:
         covered.update(each.covered)
         tried[each.arm] += 1
-        if each.verdict.is_bug:
-            found[f"{each.arm}\t{each.verdict.symptom}"] += 1
         outcome, symptom = each.verdict.outcome, each.verdict.symptom
         names = operators(each.covered)
+        if each.verdict.is_bug:
+            found[f"{each.arm}\t{symptom}"] += 1
+            key = f"{zlib.crc32(str(symptom).encode()):08x}"
+            led.update(f"{name}\t{key}" for name in {*names, *each.passes})
         if outcome is Outcome.UNSUPPORTED and (symptom is None or symptom.kind != AVOIDED):
             refused.update(names)
             refused.update(blamed(each.forms, each.verdict.title))
         elif outcome not in (Outcome.INVALID, Outcome.UNSUPPORTED):
-            ran.update(names)
-            ran.update(each.forms)
+            ran.update((*names, *set(each.passes), *each.forms))
     trials = tuple(each.trial for each in tests if each.trial is not None)
-    return CoverageSnapshot(covered, ran, refused, tried, found, trials=trials)
+    return CoverageSnapshot(covered, ran, refused, tried, found, led, trials=trials)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,9 +198,10 @@ def judge_cases(
             is_asked = each.bred is not None or is_thorough(each.seed)
             seen = fired(each.case) if runs and is_asked else NO_PATTERNS
             cpu = shared + time.process_time() - before + sum(run.cpu_seconds for run in verdict.runs)
-            shown = (verdict, each.covered, news, each.arm, each.forms, seen.patterns, seen.fired)
+            own = (each.covered, news, each.arm, each.forms, each.case.passes)
             trial = _trial(each, look.covered if look else seen.effects, known, verdict)
-            tested = Tested(each.seed, each.case.case_id, *shown, trial=trial, cpu=cpu)
+            shown = (*own, seen.patterns, seen.fired, trial)
+            tested = Tested(each.seed, each.case.case_id, verdict, *shown, cpu=cpu)
             yield replace(tested, case=each.case) if verdict.is_bug else tested
             before = time.process_time()
             if time.monotonic() >= deadline:

@@ -80,6 +80,8 @@ _ANEW = 12
 """How often a program is drawn anew that the target has not all of; a mixture then comes to `random`."""
 _APART = 1 << 44
 """What is added to a seed for each of these times."""
+_SPARED = 0.75
+"""How many programs do without what is worn: what led to known failures alone may yet lead to others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,19 +136,22 @@ def make_tests(plan: Plan, seeds: range, lesson: CoverageSnapshot | None = None)
         making = long_sequences if plan.strategy == MUTANTS else sequences
         drawn = making(block, plan.passes_of if plan.sequences and not plan.given else "")
         passes = [plan.given or each for each in drawn]
-        turn, refused = _turn(plan, block, lesson or NOTHING), (lesson or NOTHING).refusals()
+        learned = lesson or NOTHING
+        turn, refused, worn = _turn(plan, block, learned), learned.refusals(), learned.worn()
         small = frozenset(seed for seed in block if _is_small(plan, turn, seed))
         programs = _programs(plan, turn, [seed for seed in block if seed not in small], lesson)
         for seed in block:
             program = None if seed in small else next(programs)
             if seed >= seeds.start:
-                mode, own, tested = _allowed(plan, turn, seed, program, refused)
+                spared = _spared(plan, worn, seed)
+                mode, own, tested = _allowed(plan, turn, seed, program, refused, spared)
                 covered = language_of(tested.format).coverage(tested) if lesson is not None else {}
                 case = _case(mode, seed, tested, own)
                 if case.format in calls_again:
                     case = language_of(case.format).called_again(tested, seed, case)
                 if not language_of(case.format).brings_passes:
                     case = case.with_passes(passes[seed - first])
+                case = _without(case, spared, plan.passes_of) if spared else case
                 forms = forms_of(tested) if lesson is not None and plan.legality.operators else ()
                 bred: Bred | None = getattr(tested, "bred", None)
                 yield DrawnCase(seed, case, covered, arm(turn.strategy, mode), forms, bred)
@@ -204,18 +209,25 @@ def _programs(
 
 
 def _allowed(
-    plan: Plan, turn: _Turn, seed: int, program: Made | None, refused: frozenset[str]
+    plan: Plan, turn: _Turn, seed: int, program: Made | None, refused: frozenset[str], spared: frozenset[str]
 ) -> tuple[Mode, str, Made]:
-    """Make a program as `_in_turn` does, and again while the target lacks something that it holds."""
+    """Make a program as `_in_turn` does, and again while it holds what the target lacks or what is spared."""
     found = _in_turn(plan, turn, seed, program)
     is_mixture = plan.strategy == MIXED
     for again in range(1, _ANEW + 1):
-        if plan.legality.allows(found[2], refused):
+        is_spared = bool(spared) and not spared.isdisjoint(language_of(found[2].format).operators(found[2]))
+        if not is_spared and plan.legality.allows(found[2], refused):
             break
         strategy = DEFAULT if is_mixture and again > _ANEW // 2 else turn.strategy
         other, then = seed + again * _APART, replace(turn, strategy=strategy, mode=found[0])
         found = _in_turn(plan, then, other, None)
     return found
+
+
+def _spared(plan: Plan, worn: frozenset[str], seed: int) -> frozenset[str]:
+    """What is worn, for most seeds; never what a user has named."""
+    is_spared = worn and plan.source is None and RandomSource(f"worn/{seed}").chance(_SPARED)
+    return worn.difference(plan.given) if is_spared else frozenset()
 
 
 def _is_small(plan: Plan, turn: _Turn, seed: int) -> bool:
@@ -238,6 +250,18 @@ def _in_turn(plan: Plan, turn: _Turn, seed: int, program: Made | None) -> tuple[
         making = find_strategy(strategy, plan.trust)
         (program,) = making(range(seed, seed + 1), nodes, plan.source, plan.budget)
     return mode_of(turn.mode, seed, language_of(program.format).modes), strategy, program
+
+
+def _without(case: Case, spared: frozenset[str], backend: str) -> Case:
+    """The case without these passes, and without others that cannot stand alone."""
+    passes = find_backend(backend).sequences if backend else None
+    if passes is None or spared.isdisjoint(case.passes):
+        return case
+    facts, kept = passes.facts_of(case.format, case.program), list[str]()
+    for name in case.passes:
+        if name not in spared and not passes.misplaced((*kept, name), facts):
+            kept.append(name)
+    return case.with_passes(tuple(kept))
 
 
 def _case(mode: Mode, seed: int, program: Made, strategy: str) -> Case:

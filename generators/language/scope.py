@@ -262,8 +262,7 @@ class Scope:
         floats = (value for value in call.present if is_float(value.dtype))
         if not is_wide and not all(value.range.is_within(extent(value.dtype)) for value in floats):
             raise DoesNotFit("a far value")
-        types, ranges = operator.infer(call), operator.bound(call)
-        most = self.profile.elements
+        types, ranges, most = operator.infer(call), operator.bound(call), self.profile.elements
         if not all(is_in_budget(*of, range, is_wide, most) for of, range in zip(types, ranges, strict=True)):
             raise DoesNotFit(operator.name)
         return types, ranges
@@ -297,6 +296,7 @@ class Scope:
 
     def constant(self, array: Tensor, dtype: DType) -> Operand:
         """An operand whose content decides the types of the results: never an input."""
+        self.charge(0, [(dtype, array.shape)])
         return self._store(self.fresh_name(), dtype, array.shape, fixed(array).range, array)
 
     def content_of(self, operand: Operand) -> Tensor | None:

@@ -19,8 +19,9 @@ from oracles.relation.aten import (
     shaped,
     with_places,
 )
-from oracles.relation.open_checks import is_filled, places_twice
+from oracles.relation.open_checks import is_filled
 from oracles.relation.operator import Operator, Sampler
+from oracles.relation.overwrites import places_twice
 from oracles.relation.program import MAX_ELEMENTS, Attribute, Call, Kind, Operand, Scope
 from oracles.relation.types import NUMPY, DType, Range, Shape, TensorType
 

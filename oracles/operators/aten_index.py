@@ -22,8 +22,9 @@ from oracles.relation.aten import (
     same_shape,
     shaped,
 )
-from oracles.relation.open_checks import copies_twice, is_filled, is_unordered, scatters_twice
+from oracles.relation.open_checks import is_filled, is_unordered
 from oracles.relation.operator import Operator, RangeRule, Sampler
+from oracles.relation.overwrites import copies_twice, scatters_twice
 from oracles.relation.program import MAX_ELEMENTS, MAX_RANK, Call, Kind, Operand, Scope
 from oracles.relation.types import NUMPY, U8, DType, Shape
 

@@ -21,8 +21,9 @@ from oracles.relation.aten import (
     same_shape,
     shaped,
 )
-from oracles.relation.open_checks import adds_up, is_filled, part_of, puts_twice
+from oracles.relation.open_checks import is_filled, part_of
 from oracles.relation.operator import Operator, Sampler
+from oracles.relation.overwrites import adds_up, puts_twice
 from oracles.relation.program import MAX_ELEMENTS, MAX_RANK, Attribute, Call, Kind, Operand, Scope
 from oracles.relation.types import BOOL, DType, Shape, broadcast
 

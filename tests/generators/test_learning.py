@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -25,12 +26,12 @@ from generators.feedback import (
 from generators.fuzz import Tester, fuzz, judge_cases, lesson_of
 from generators.mixture import Plan, make_tests
 from generators.mutations.modes import Mode
-from oracles.verdict import Outcome, Phase, Verdict
+from oracles.verdict import Outcome, Phase, Symptom, Verdict
 from tests.helpers.campaigns import Remembering
 
 GUIDED = Plan("coverage", Mode.STRICT, nodes=6)
 counts = st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 9))
-lessons = st.builds(CoverageSnapshot, counts, counts, counts, counts, counts)
+lessons = st.builds(CoverageSnapshot, counts, counts, counts, counts, counts, counts)
 
 
 @given(counts, st.integers(1, 6))
@@ -145,3 +146,31 @@ def test_a_lesson_knows_what_ran_and_what_was_refused():
     lesson = lesson_of(tests)
     assert (dict(lesson.ran), dict(lesson.refused)) == ({"A": 1}, {"B": 1})
     assert len(lesson.covered) == 9
+
+
+def lesson_of_failures(plan: Plan, seeds: range, name: str) -> CoverageSnapshot:
+    """The lesson if the programs with an operator or a pass fail, all in one way, and no others."""
+    known = Symptom(Outcome.CRASH, Phase.IMPORT, "SIGSEGV")
+    failing = Verdict(Outcome.CRASH, Phase.IMPORT, "died", symptom=known)
+    tests = judge_cases(make_tests(plan, seeds, NOTHING), passing, 600)
+    return lesson_of(
+        [replace(each, verdict=failing) if name in {*each.covered, *each.passes} else each for each in tests]
+    )
+
+
+@pytest.mark.parametrize(
+    ("plan", "name"),
+    [
+        (Plan("random", nodes=4, sequences=False), "Softmax"),
+        (Plan("random", nodes=2, passes_of="tvm"), "ToNonDataflow"),
+    ],
+)
+def test_what_leads_to_known_failures_alone_is_drawn_less_and_not_forbidden(plan, name):
+    seeds = range(40 * BLOCK)
+    lesson = lesson_of_failures(plan, seeds, name)
+    assert lesson.worn() == {name}
+    usual, spared = (
+        sum(name in {*each.covered, *each.case.passes} for each in make_tests(plan, seeds, given))
+        for given in (NOTHING, lesson)
+    )
+    assert 0 < spared < usual / 2
