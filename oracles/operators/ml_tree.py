@@ -31,7 +31,7 @@ from oracles.relation.arithmetic import add, hull, symmetric
 from oracles.relation.open_checks import recogniser
 from oracles.relation.operator import Inverse, Operator
 from oracles.relation.program import FIRST_OPSET, LAST_OPSET, Attribute, Call, Operand, RandomSource, Scope
-from oracles.relation.types import F32, F64, I64, NUMPY, TEXT, DType, Range, Shape, TensorType
+from oracles.relation.types import F32, F64, I64, NUMPY, TEXT, TRUTH, DType, Range, Shape, TensorType
 
 _MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
 _MEMBER = len(_MODES)
@@ -39,6 +39,8 @@ _MEMBER = len(_MODES)
 _AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
 _TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 _MOST_TARGETS = 4
+_NUMBERED = {1: (1,), 2: (0, 1)}
+"""The labels of few classes: onnxruntime answers 0 or 1 for them."""
 _OLDER, _NEWER = range(FIRST_OPSET, 21), range(21, LAST_OPSET + 1)
 """The opsets that came with the third and fourth version of the domain, and with the fifth."""
 
@@ -209,16 +211,16 @@ def _sample_classifier(scope: Scope, focus: Operand) -> Call | None:
 
 
 def _classifier(scope: Scope, focus: Operand, labels: DType) -> Call:
-    """Of two classes one alone may have weights; onnxruntime takes 0 and 1 for the labels of two."""
+    """Of two classes one alone may have weights; a class that is alone is there or not."""
     draws, transform = scope.draws, drawn_transform(scope)
     trees = _trees(scope, focus.shape[1], draws.between(1, 4), _MEMBER)
-    count = draws.between(2, MOST_CLASSES)
+    count = 1 if draws.chance(0.06) else draws.between(2, MOST_CLASSES)
     voted = (draws.below(2),) if count == 2 and draws.chance(0.4) else tuple(range(count))
     votes = _votes(scope, trees, voted, transform == "PROBIT" or draws.chance(0.5))
     given = {
         **_older_nodes(scope, trees, focus.dtype),
         **_older_leaves(scope, focus.dtype, "class", votes, transform, len(trees)),
-        **labels_of(scope, count, labels, "classlabels_int64s", (0, 1) if count == 2 else LABELS),
+        **labels_of(scope, count, labels, "classlabels_int64s", _NUMBERED.get(count, LABELS)),
     }
     if transform != "PROBIT" and draws.chance(0.3):
         given |= _numbers(focus.dtype, "base_values", eighths(scope, count, 2.0))
@@ -232,9 +234,10 @@ def _infer_classifier(call: Call) -> tuple[TensorType, ...]:
 def _bound_classifier(call: Call) -> tuple[Range, ...]:
     """Of two classes the first may have what the second leaves, or the opposite."""
     scores, transform = _older_scores(call, "class"), call.text_of("post_transform", "NONE")
-    if class_count(call, "classlabels_int64s") == 2 and transform != "PROBIT":
+    count, labels = class_count(call, "classlabels_int64s"), bound_labels(call, "classlabels_int64s")
+    if count <= 2 and transform != "PROBIT":
         scores = hull((scores, symmetric(scores.magnitude + 1)))
-    return bound_labels(call, "classlabels_int64s"), transformed(scores, transform)
+    return hull((labels, TRUTH)) if count <= 2 else labels, transformed(scores, transform)
 
 
 def _sample_ensemble(scope: Scope, focus: Operand) -> Call | None:
