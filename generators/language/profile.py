@@ -12,6 +12,7 @@ from generators.language.values import RandomSource
 from oracles.relation.program import (
     FIRST_OPSET,
     LAST_OPSET,
+    MAX_ELEMENTS,
     Body,
     Call,
     DTypeFamily,
@@ -178,8 +179,8 @@ class Profile:
     graph inputs where an operand is usually fixed, `composite` of composite operators written out, `inputs`
     of graph inputs among new operands, `reuse` of existing values. `realms` are the rare groups of types that
     are allowed. `named` is the rate of inputs' dims that have a name instead of a size; `binned`
-    is the rate of attributes' numbers that come from bins between powers of two. The program keeps to the
-    `budget`.
+    is the rate of attributes' numbers that come from bins between powers of two. No value has more than so
+    many `elements`. The program keeps to the `budget`.
     """
 
     opset: int
@@ -194,6 +195,7 @@ class Profile:
     realms: frozenset[DTypeFamily]
     named: float = 0.0
     binned: float = 0.0
+    elements: int = MAX_ELEMENTS
     budget: Budget = UNLIMITED
 
     @property

@@ -16,7 +16,6 @@ from generators.language.values import RandomSource, bearable, draw, fixed, is_i
 from oracles.relation.edges import TYPE
 from oracles.relation.operator import Operator
 from oracles.relation.program import (
-    MAX_ELEMENTS,
     MAX_RANK,
     Body,
     Call,
@@ -223,7 +222,7 @@ class Scope:
         Its values are `near` some, else edges of the operator in hand as often as the program leans to those.
         Raises `DoesNotFit` when it would be too large.
         """
-        if math.prod(shape) > MAX_ELEMENTS:
+        if math.prod(shape) > self.profile.elements:
             raise DoesNotFit(str(shape))
         self.charge(0, [(dtype, shape)])
         draws = self.draws
@@ -263,8 +262,8 @@ class Scope:
         floats = (value for value in call.present if is_float(value.dtype))
         if not is_wide and not all(value.range.is_within(extent(value.dtype)) for value in floats):
             raise DoesNotFit("a far value")
-        types, ranges = operator.infer(call), operator.bound(call)
-        if not all(is_in_budget(*of, bounds, is_wide) for of, bounds in zip(types, ranges, strict=True)):
+        types, ranges, most = operator.infer(call), operator.bound(call), self.profile.elements
+        if not all(is_in_budget(*of, range, is_wide, most) for of, range in zip(types, ranges, strict=True)):
             raise DoesNotFit(operator.name)
         return types, ranges
 
@@ -297,6 +296,7 @@ class Scope:
 
     def constant(self, array: Tensor, dtype: DType) -> Operand:
         """An operand whose content decides the types of the results: never an input."""
+        self.charge(0, [(dtype, array.shape)])
         return self._store(self.fresh_name(), dtype, array.shape, fixed(array).range, array)
 
     def content_of(self, operand: Operand) -> Tensor | None:
@@ -344,7 +344,8 @@ class Scope:
         """The other operand of an elementwise operator: broadcasts with the focus."""
         dtype = focus.dtype if dtype is None else dtype
         if self.draws.chance(self.profile.reuse):
-            found = self.reuse(dtype, lambda shape: suits(focus.shape, shape), within or ANYTHING)
+            most = self.profile.elements
+            found = self.reuse(dtype, lambda shape: suits(focus.shape, shape, most), within or ANYTHING)
             if found is not None:
                 return found
         return self.create(dtype, self.broadcasting_shape(focus.shape), within)
@@ -375,7 +376,7 @@ class Scope:
     def shape(self, rank: int) -> Shape:
         """A shape of this rank within the budget."""
         dims: list[int] = []
-        room = MAX_ELEMENTS
+        room = self.profile.elements
         for _ in range(rank):
             dim = self.dim()
             dim = dim if dim <= room else 1

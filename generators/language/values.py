@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from corpus.values import Tensor
 from oracles.relation.edges import reach
-from oracles.relation.program import MAX_ELEMENTS, MAX_RANK
+from oracles.relation.program import MAX_RANK
 from oracles.relation.types import (
     ANYTHING,
     BOOL,
@@ -269,18 +269,18 @@ def with_some_nonfinite(draws: RandomSource, array: Tensor) -> Tensor:
     return changed
 
 
-def suits(shape: Shape, other: Shape) -> bool:
-    """Whether two shapes broadcast to one that is small enough."""
+def suits(shape: Shape, other: Shape, most: int) -> bool:
+    """Whether two shapes broadcast to one of at most so many elements."""
     joined = broadcast(shape, other)
     if joined is None:
         return False
-    return math.prod(joined) <= MAX_ELEMENTS
+    return math.prod(joined) <= most
 
 
-def is_in_budget(dtype: DType, shape: Shape, bounds: Range, is_wide: bool) -> bool:
+def is_in_budget(dtype: DType, shape: Shape, bounds: Range, is_wide: bool, most: int) -> bool:
     """Whether a result is small enough, empty dims taken for one, and finite with room to spare."""
     size = math.prod(shape) or math.prod(max(dim, 1) for dim in shape)
-    if size > MAX_ELEMENTS or len(shape) > MAX_RANK + 1:
+    if size > most or len(shape) > MAX_RANK + 1:
         return False
     limit = _limit(dtype, is_wide)
     return not is_float(dtype) or (limit.low <= bounds.low and bounds.high <= limit.high)

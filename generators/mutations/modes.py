@@ -29,6 +29,7 @@ from generators.mutations.disrupt import disrupt, leave_shapes_open
 from oracles.operators import arithmetic_of
 from oracles.relation.arithmetic import Nonfinite
 from oracles.relation.program import MAX_ELEMENTS
+from oracles.relation.types import TensorType
 from oracles.verdict import REFUSAL, SURVIVAL
 
 _FLOATS = (np.nan, np.inf, -np.inf, -0.0, 5e-324, 1e-40, 1e30, -1.0, 0.0)
@@ -45,6 +46,7 @@ class Endangered(NamedTuple):
     graph: onnx.GraphProto
     inputs: dict[str, Value]
     opset: int
+    types: Mapping[str, TensorType]
 
     def given(self) -> dict[str, onnx.TensorProto]:
         """The initializers, and what Constants hold, by name."""
@@ -71,6 +73,12 @@ class Endangered(NamedTuple):
             if isinstance(value, np.ndarray):
                 yield f"operand {at} of {node.name}", name, value
 
+    def dims_beside(self, name: str) -> list[int]:
+        """The dims of the other operands of the nodes that read a value."""
+        readers = [node for node in self.graph.node if name in node.input]
+        beside = {other for node in readers for other in node.input if other not in ("", name)}
+        return sorted({dim for other in beside if other in self.types for dim in self.types[other].shape})
+
     def put(self, name: str, array: Tensor) -> None:
         """Another content for an input, an initializer or a Constant."""
         if name not in self.inputs:
@@ -93,7 +101,7 @@ def endanger(draws: RandomSource, program: Program) -> tuple[Program, str] | Non
     model = onnx.ModelProto()
     model.CopyFrom(program.model)
     opset = next(entry.version for entry in model.opset_import if not entry.domain)
-    changing = Endangered(model.graph, dict(program.inputs), opset)
+    changing = Endangered(model.graph, dict(program.inputs), opset, program.types)
     for change in draws.sample(HAZARDS, len(HAZARDS)):
         what = change(draws, changing)
         if what:
@@ -128,6 +136,24 @@ def _changed(draws: RandomSource, array: Tensor) -> tuple[Tensor, str] | None:
     return after, f"holds {value} at {at}"
 
 
+def _beyond(draws: RandomSource, program: Endangered) -> str | None:
+    """An index or a length that is the first beyond a dim of another operand, from either end."""
+    for place, name, array in program.operands(draws):
+        dims = program.dims_beside(name)
+        if array.dtype.kind not in "iu" or array.dtype.itemsize < _INDEX_BYTES or not array.size or not dims:
+            continue
+        after, at, dim = array.copy(), draws.below(array.size), draws.pick(dims)
+        beyond = draws.pick((dim, dim + 1, 2 * dim, *((-dim - 1,) if array.dtype.kind == "i" else ())))
+        after.reshape(-1)[at] = beyond
+        program.put(name, after)
+        return f"{place} holds {beyond} at {at}"
+    return None
+
+
+_INDEX_BYTES = 4
+"""Integers of fewer bytes are quantised values."""
+
+
 def _values(array: Tensor, everywhere: bool) -> tuple[float, ...]:
     """Dangerous values of the type, but sizes that only fill the memory: where it is one, it is one alone."""
     if array.dtype.kind == "f":
@@ -154,15 +180,24 @@ def _length(draws: RandomSource, program: Endangered) -> str | None:
 
 
 def _attribute(draws: RandomSource, program: Endangered) -> str | None:
-    """A number of an attribute, also of one that was left out."""
-    nodes = [node for node in program.graph.node if node.op_type != "Constant" and not node.domain]
+    """A number of an attribute; of ONNX's operators also of one that was left out."""
+    nodes = [node for node in program.graph.node if node.op_type != "Constant"]
     for node in draws.sample(nodes, len(nodes)):
-        known = onnx.defs.get_schema(node.op_type, program.opset).attributes
+        known = _attribute_kinds(node, program.opset)
         for name in draws.sample(sorted(known), len(known)):
-            value = _number(draws, node, name, known[name].type)
+            value = _number(draws, node, name, known[name])
             if value is not None:
                 return f"attribute {name} of {node.name} is {value}"
     return None
+
+
+def _attribute_kinds(node: NodeProto, opset: int) -> Mapping[str, OpSchema.AttrType]:
+    """The attributes that a node may have; of another domain's operators, those that it has."""
+    if node.domain:
+        names = {each.name: AttributeProto.AttributeType.Name(each.type) for each in node.attribute}
+        return {name: getattr(OpSchema.AttrType, kind) for name, kind in names.items()}
+    known = onnx.defs.get_schema(node.op_type, opset).attributes
+    return {name: attribute.type for name, attribute in known.items()}
 
 
 def _number(draws: RandomSource, node: onnx.NodeProto, name: str, kind: OpSchema.AttrType) -> float | None:
@@ -193,7 +228,10 @@ def _omission(draws: RandomSource, program: Endangered) -> str | None:
     return f"operand {at} of {node.name} is left out"
 
 
-HAZARDS: tuple[Endanger, ...] = (_value, _value, _value, _attribute, _attribute, _length, _length, _omission)
+HAZARDS: tuple[Endanger, ...] = (
+    *(_value, _value, _value, _attribute, _attribute, _length, _length, _omission),
+    *(_beyond, _beyond),
+)
 """The kinds, those of which there are many forms more than once."""
 
 

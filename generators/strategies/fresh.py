@@ -30,7 +30,7 @@ from corpus.errors import UserError
 from generators.feedback import CoverageSnapshot
 from generators.growth.fragments import new_scope
 from generators.growth.grow import Choose, Program, begin, finish, grow, grow_to, leaning_choice
-from generators.growth.steps import apply
+from generators.growth.steps import apply, operators_for
 from generators.language.profile import UNLIMITED, Budget, Profile, draw_profile
 from generators.language.scope import Scope
 from generators.language.values import RandomSource
@@ -147,6 +147,12 @@ _ATEN_COMPANIONS = """
 """
 COMPANIONS = frozenset(_ATEN_COMPANIONS.split())
 """Operators of ONNX that programs of torch's own hold as well."""
+_ATEN_EDGES, _ATEN_AT_EDGES = (15, 16, 17, 31, 32, 33, 63, 64, 65), 0.6
+"""Widths of vectors of each element type, with their neighbours."""
+_ATEN_LENGTHS, _ATEN_LONG, _ATEN_ELEMENTS = (1025, 4096, 4097, 5000), 0.08, 10_000
+"""Sums over more elements than one loop adds up, which inductor splits."""
+_ONLY_ATEN, _ATEN_EVENLY = frozenset({DTypeFamily.ATEN}), 0.5
+"""How often each operator of torch's own is as likely as any other: classes of many leave each few places."""
 _ATEN_TRIES, _ATEN_BETWEEN, _ATEN_CHAIN = 12, 0.4, 5
 
 
@@ -170,13 +176,22 @@ def _aten_temper(draws: RandomSource, budget: Budget) -> Profile:
     profile = draw_profile(draws, budget)
     first, other = (draws.weighted(_ATEN_DTYPES, _ATEN_WEIGHTS) for _ in range(2))
     realms = {DTypeFamily.ATEN, DTypeFamily.NARROW} if BF16 in (first, other) else {DTypeFamily.ATEN}
-    return replace(profile, dtypes=(first, first, other), realms=frozenset(realms), composite=0.0)
+    own = replace(profile, dtypes=(first, first, other), realms=frozenset(realms), composite=0.0)
+    dims = [*own.dims, draws.pick(_ATEN_EDGES)] if draws.chance(_ATEN_AT_EDGES) else [*own.dims]
+    if draws.chance(_ATEN_LONG):
+        dims.append(draws.pick(_ATEN_LENGTHS))
+        own = replace(own, elements=_ATEN_ELEMENTS)
+    return replace(own, dims=tuple(dim for dim in dims if budget.fits((dim,))) or (1,))
 
 
 def _aten_choice(draws: RandomSource) -> Choose:
     leaning = leaning_choice(draws)
 
     def choose(scope: Scope, focus: Operand) -> Operator | None:
+        if draws.chance(_ATEN_EVENLY):
+            known = operators_for(focus.dtype, focus.rank, scope.opset, _ONLY_ATEN).values()
+            own = [operator for kind in known for operator in kind if operator.realm is DTypeFamily.ATEN]
+            return draws.pick(own) if own else None
         for _ in range(_ATEN_TRIES):
             operator = leaning(scope, focus)
             if operator is None or operator.realm is DTypeFamily.ATEN:

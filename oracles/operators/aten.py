@@ -50,7 +50,7 @@ _JOINED = shaped(joined)
 _PROMOTED = shaped(joined, promotion)
 _QUOTIENT = shaped(joined, floating)
 _COMPARED = shaped(joined, truth)
-_MIXED, _AT_JUMPS = 0.25, 0.5
+_MIXED, _AT_JUMPS = 0.25, 0.15
 """How often a partner is of another element type; how often quotients are nearly whole."""
 
 
@@ -171,8 +171,16 @@ def _choosing(name: str) -> Operator:
     return _mixing(name, CHOOSES, Kind.ARITHMETIC, lambda call: max(magnitudes(call)))
 
 
+def _sample_compared(scope: Scope, focus: Operand) -> Call:
+    """With a tensor or a number."""
+    if focus.dtype is BOOL or scope.draws.chance(0.7):
+        return _sample_mixed(scope, focus)
+    return Call((focus,), {"other": scope.draws.pick((0.5, 2.0, -1.0, 2.5, 0, 2))})
+
+
 def _test(name: str, kind: Kind) -> Operator:
-    return aten(name, kind, CHOOSES, EVERY, _sample_mixed, _COMPARED, inside(0, 1))
+    sample = _sample_compared if kind is Kind.COMPARE else _sample_mixed
+    return aten(name, kind, CHOOSES, EVERY, sample, _COMPARED, inside(0, 1))
 
 
 def _bitwise(name: str, arithmetic: Arithmetic, dtypes: tuple[DType, ...] = (*INTEGRAL, BOOL)) -> Operator:

@@ -8,6 +8,7 @@ from oracles.relation.arithmetic import (
     CHOOSES,
     ROUNDS,
     ROUNDS_ABOUT_ONE,
+    SUMS_INSIDE,
     WHOLE,
     Arithmetic,
     rising,
@@ -20,17 +21,22 @@ from oracles.relation.aten import (
     NUMBERS,
     WIDE,
     aten,
+    axis_of,
+    by_type,
     floating,
     inside,
+    magnitudes,
     number,
+    replaced,
     sampled_with,
     shaped,
     truth,
 )
 from oracles.relation.operator import Operator, RangeRule, sample_alone
-from oracles.relation.program import Call, Kind, Operand, Scope
-from oracles.relation.types import DType, Range, is_float
+from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand, Scope
+from oracles.relation.types import I32, DType, Range, Shape, TensorType, is_float
 
+_ALONG = range(1, MAX_RANK + 1)
 _SAME = shaped(lambda call: call.operand(0).shape)
 _TRUTH = shaped(lambda call: call.operand(0).shape, truth)
 _FLOAT = shaped(lambda call: call.operand(0).shape, floating)
@@ -93,6 +99,71 @@ def _check(name: str, kind: Kind = Kind.COMPARE) -> Operator:
 
 _OPEN_UNIT = Range(0.02, 0.98)
 
+
+# Rarer ones
+
+
+def _special(
+    name: str,
+    bound: RangeRule,
+    domain: Range | None = None,
+    dtypes: tuple[DType, ...] = WIDE,
+    arithmetic: Arithmetic = ROUNDS_ABOUT_ONE,
+) -> Operator:
+    return aten(name, Kind.MATH, arithmetic, dtypes, infer=_SAME, bound=bound, domain=domain)
+
+
+def _polynomial(name: str) -> Operator:
+    """A polynomial of a small degree: its terms are much larger than their sum."""
+    sample = sampled_with(lambda scope, focus: {"n": scope.draws.between(0, 6)})
+    return aten(name, Kind.MATH, SUMS_INSIDE, WIDE, sample, _SAME, inside(-1e5, 1e5), domain=Range(-2, 2))
+
+
+def _sample_gammainc(scope: Scope, focus: Operand) -> Call:
+    return Call((focus, scope.supply(*focus.type, Range(0.1, 20))))
+
+
+def _sample_zeta(scope: Scope, focus: Operand) -> Call:
+    return Call((focus, scope.supply(*focus.type, Range(0.5, 20))))
+
+
+def _sample_polygamma(scope: Scope, focus: Operand) -> Call:
+    return Call((focus,), {"n": scope.draws.between(0, 4)})
+
+
+def _infer_frexp(call: Call) -> tuple[TensorType, ...]:
+    focus = call.operand(0)
+    return focus.type, TensorType(I32, focus.shape)
+
+
+def _each(**values: tuple[float | str, ...]) -> Callable[[Scope, Operand], dict[str, Attribute]]:
+    return lambda scope, focus: {name: scope.draws.pick(found) for name, found in values.items()}
+
+
+def _flexible(name: str, arithmetic: Arithmetic, **values: tuple[float | str, ...]) -> Operator:
+    sample = sampled_with(_each(**values))
+    bound = by_type(_SAME, lambda call: 2 * magnitudes(call)[0] + 2)
+    return aten(name, Kind.ACTIVATION, arithmetic, FLOATING, sample, bound=bound)
+
+
+def _sample_halves(scope: Scope, focus: Operand) -> Call | None:
+    axis = scope.axis(focus.rank)
+    return None if focus.shape[axis % focus.rank] % 2 else Call((focus,), {"dim": axis})
+
+
+def _half(call: Call) -> Shape:
+    axis = axis_of(call)
+    return replaced(call.operand(0).shape, axis, call.operand(0).shape[axis] // 2)
+
+
+def _sample_slopes(scope: Scope, focus: Operand) -> Call | None:
+    """One slope, or one for each channel."""
+    channels = focus.shape[1] if scope.draws.chance(0.6) and focus.rank > 1 else 1
+    return Call((focus, scope.supply(focus.dtype, (channels,), Range(-2, 2)))) if channels else None
+
+
+_TO_TWENTY, _TO_TEN = Range(0.1, 20), Range(-10, 10)
+_HALF = shaped(_half)
 
 OPERATORS = (
     *(_check(name) for name in ("isposinf", "isneginf", "isfinite", "signbit")),
@@ -162,4 +233,106 @@ OPERATORS = (
     _activation("elu", ROUNDS_ABOUT_ONE, _draw_elu),
     _activation("hardshrink", WHOLE, _chosen("lambd", 0.5, 0.0, 1.0)),
     _activation("softshrink", ROUNDS_ABOUT_ONE, _chosen("lambd", 0.5, 0.0, 1.0)),
+    aten(
+        "frexp",
+        Kind.MATH,
+        WHOLE,
+        FLOATING,
+        infer=_infer_frexp,
+        bound=lambda call: (Range(-1, 1), Range(-1100, 1100)),
+    ),
+    aten(
+        "special_gammainc",
+        Kind.MATH,
+        SUMS_INSIDE,
+        WIDE,
+        _sample_gammainc,
+        _SAME,
+        inside(-0.1, 1.1),
+        domain=_TO_TWENTY,
+    ),
+    aten(
+        "special_gammaincc",
+        Kind.MATH,
+        SUMS_INSIDE,
+        WIDE,
+        _sample_gammainc,
+        _SAME,
+        inside(-0.1, 1.1),
+        domain=_TO_TWENTY,
+    ),
+    aten(
+        "special_zeta",
+        Kind.MATH,
+        SUMS_INSIDE,
+        WIDE,
+        _sample_zeta,
+        _SAME,
+        inside(0, 1e5),
+        domain=Range(1.5, 10),
+    ),
+    aten(
+        "polygamma",
+        Kind.MATH,
+        SUMS_INSIDE,
+        WIDE,
+        _sample_polygamma,
+        _SAME,
+        inside(-1e5, 1e5),
+        domain=Range(0.5, 50),
+    ),
+    aten(
+        "mvlgamma",
+        Kind.MATH,
+        SUMS_INSIDE,
+        WIDE,
+        sampled_with(_each(p=(1, 2, 3))),
+        _SAME,
+        inside(-1e3, 1e3),
+        domain=Range(1.5, 50),
+    ),
+    _special("acosh", inside(0, 20), Range(1.01, math.inf), FLOATING),
+    _special("special_bessel_j1", inside(-0.7, 0.7), Range(-50, 50)),
+    _special("special_bessel_y0", inside(-5, 1), _TO_TWENTY),
+    _special("special_bessel_y1", inside(-20, 1), _TO_TWENTY),
+    _special("special_modified_bessel_i0", inside(0, 3000), _TO_TEN, arithmetic=ROUNDS),
+    _special("special_modified_bessel_i1", inside(-3000, 3000), _TO_TEN, arithmetic=ROUNDS_ABOUT_ONE),
+    _special("special_modified_bessel_k0", inside(0, 5), _TO_TWENTY),
+    _special("special_scaled_modified_bessel_k1", inside(0, 20), _TO_TWENTY),
+    _special("special_spherical_bessel_j0", inside(-0.3, 1.01), Range(-50, 50)),
+    _special("special_airy_ai", inside(-0.5, 0.6), Range(-5, 10)),
+    *(
+        _polynomial(f"special_{name}")
+        for name in (
+            "chebyshev_polynomial_t",
+            "hermite_polynomial_h",
+            "laguerre_polynomial_l",
+            "legendre_polynomial_p",
+        )
+    ),
+    _flexible("gelu", ROUNDS_ABOUT_ONE, approximate=("none", "tanh")),
+    _flexible("celu", ROUNDS_ABOUT_ONE, alpha=(1.0, 0.5)),
+    _flexible("selu", ROUNDS_ABOUT_ONE),
+    _flexible("hardswish", ROUNDS_ABOUT_ONE),
+    _flexible("leaky_relu", ROUNDS, negative_slope=(0.01, 0.5)),
+    aten(
+        "glu",
+        Kind.ACTIVATION,
+        ROUNDS_ABOUT_ONE,
+        FLOATING,
+        _sample_halves,
+        _HALF,
+        by_type(_HALF, lambda call: magnitudes(call)[0] + 1),
+        ranks=_ALONG,
+    ),
+    aten(
+        "prelu",
+        Kind.ACTIVATION,
+        ROUNDS,
+        FLOATING,
+        _sample_slopes,
+        _SAME,
+        by_type(_SAME, lambda call: 2 * magnitudes(call)[0]),
+        ranks=_ALONG,
+    ),
 )

@@ -22,8 +22,9 @@ from oracles.relation.aten import (
     same_shape,
     shaped,
 )
-from oracles.relation.open_checks import copies_twice, is_filled, is_unordered
+from oracles.relation.open_checks import is_filled, is_unordered
 from oracles.relation.operator import Operator, RangeRule, Sampler
+from oracles.relation.overwrites import copies_twice, scatters_twice
 from oracles.relation.program import MAX_ELEMENTS, MAX_RANK, Call, Kind, Operand, Scope
 from oracles.relation.types import NUMPY, U8, DType, Shape
 
@@ -96,16 +97,21 @@ def _sample_reduced(scope: Scope, focus: Operand) -> Call | None:
     call = _sample_scatter(scope, focus)
     if call is None:
         return None
-    how = scope.draws.pick(
-        ("sum", "amax", "amin", "mean") if focus.dtype in FLOATING else ("sum", "amax", "amin")
-    )
+    how = scope.draws.pick(("sum", "amax", "amin", "mean" if focus.dtype in FLOATING else "prod"))
     return call._replace(attributes={**call.attributes, "reduce": how, "include_self": scope.draws.below(2)})
 
 
 def _sample_put(scope: Scope, focus: Operand) -> Call | None:
+    """One value, or a source of which no two elements go to one place."""
     call = _sample_scatter(scope, focus)
     if call is None:
         return None
+    if scope.draws.chance(0.5):
+        axis, shape = axis_of(call), call.operand(1).shape
+        words = scope.draws.words(math.prod(focus.shape)).reshape(focus.shape)
+        order = np.argsort(words, axis=axis, kind="stable")
+        index = order[tuple(slice(dim) for dim in shape)].astype(np.int64)
+        return call._replace(operands=(focus, scope.fix(index), call.operand(2)))
     value = number(scope, focus.dtype, (0.0, 2.5, -1.0), (0, 1))
     return Call(call.operands[:2], {**call.attributes, "value": value})
 
@@ -121,7 +127,7 @@ def _sample_filled(scope: Scope, focus: Operand) -> Call | None:
 def _sample_take(scope: Scope, focus: Operand) -> Call | None:
     if not is_filled(focus.shape):
         return None
-    shape = scope.shape(scope.draws.below(3))
+    shape = scope.shape(0 if scope.draws.chance(0.05) else scope.draws.between(1, 2))
     return Call((focus, indices(scope, shape, math.prod(focus.shape))))
 
 
@@ -132,7 +138,9 @@ def _sample_embedding(scope: Scope, focus: Operand) -> Call | None:
 
 
 def _grown(call: Call) -> float:
-    """Bound a sum of scattered elements: all of them may meet in one place."""
+    """Bound a sum of scattered elements: all of them may meet in one place; a product wraps around."""
+    if call.attributes.get("reduce") == "prod":
+        return math.inf
     return magnitudes(call)[0] + magnitudes(call)[2] * math.prod(call.operand(2).shape)
 
 
@@ -181,7 +189,12 @@ OPERATORS = (
     _indexing("index_add", SUMS, _with_source(False), same_shape, NUMBERS, _SUMS),
     _indexing("scatter_add", SUMS, _sample_scatter, same_shape, NUMBERS, _SUMS),
     _indexing("scatter_reduce", SUMS, _sample_reduced, same_shape, NUMBERS, _SUMS),
-    _indexing("scatter", MOVES, _sample_put, same_shape),
+    _indexing(
+        "scatter",
+        Arithmetic(Rounding.NOTHING, Nonfinite.MOVED, opens={"writes to one place twice": scatters_twice}),
+        _sample_put,
+        same_shape,
+    ),
     _indexing("take", MOVES, _sample_take, _second),
     _indexing(
         "embedding",

@@ -155,8 +155,10 @@ def _loop(scope: Scope, focus: Operand) -> Call:
     if last is None:
         going = _copied(inner, go_on)
     else:
-        (going,) = inner.use("Less", Call((count, inner.fix_scalar(last, I64)))) or ()
-        trips = min(trips, last + 1)
+        placed = inner.use("Less", Call((count, inner.fix_scalar(last, I64))))
+        if placed is None:
+            raise DoesNotFit("a condition")
+        (going,), trips = placed, min(trips, last + 1)
     collected = _collected(inner, grown, following, _MOST_TRIPS) if draws.chance(0.4) else []
     body = inner.close((count, go_on, state), (going, following, *collected), trips)
     return Call(operands, {"body": body}, 1 + len(collected))

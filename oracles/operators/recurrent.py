@@ -63,12 +63,17 @@ def _variant(scope: Scope, gates: int, ways: int) -> dict[str, Attribute]:
     return attributes
 
 
+_MOST_SIZE = 40
+"""With the most hidden units and two directions, the weights stay in the budget."""
+
+
 def _inverse(gates: int, states: int) -> Inverse:
     """Directions and hidden units are dims of the result."""
 
     def solve(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
         length, ways, batch, hidden = wanted.shape
-        focus = scope.supply(wanted.dtype, (length, batch, another_dim(scope, (length, batch))))
+        size = min(another_dim(scope, (length, batch)), _MOST_SIZE)
+        focus = scope.supply(wanted.dtype, (length, batch, size))
         return _layer(scope, focus, gates, states, hidden, ways)
 
     return Inverse(recogniser(_is_layer), solve)

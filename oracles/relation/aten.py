@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from oracles.relation.arithmetic import Arithmetic, symmetric, within_type
+from oracles.relation.arithmetic import SUMS_INSIDE, Arithmetic, symmetric, within_type
 from oracles.relation.operator import Operator, RangeRule, Sampler, TypeRule, same_type, sample_alone
 from oracles.relation.program import MAX_RANK, Attribute, Call, DTypeFamily, Kind, Operand, Scope
 from oracles.relation.types import (
@@ -64,6 +64,22 @@ def aten(
         domain,
         realm=DTypeFamily.ATEN,
     )
+
+
+def summing(
+    name: str,
+    sample: Sampler,
+    shape: Callable[[Call], Shape],
+    magnitude: Callable[[Call], float],
+    ranks: range,
+    dtypes: tuple[DType, ...] = FLOATING,
+    arithmetic: Arithmetic = SUMS_INSIDE,
+    kind: Kind = Kind.NORM,
+) -> Operator:
+    """An entry of one result, of the first operand's element type, that holds sums."""
+    infer = shaped(shape)
+    bound = by_type(infer, magnitude)
+    return aten(name, kind, arithmetic, dtypes, sample, infer, bound, ranks=ranks)
 
 
 # Types

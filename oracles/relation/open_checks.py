@@ -22,20 +22,23 @@ EXACT_INTEGERS = 1 << 53
 """Beyond this a float64 does not tell neighbouring integers apart."""
 
 
-def _attribute(node: NodeProto, name: str, default: Any) -> Any:
+def attribute(node: NodeProto, name: str, default: Any) -> Any:
+    """An attribute of a node, or the default."""
     found = (helper.get_attribute_value(each) for each in node.attribute if each.name == name)
     return next(found, default)
 
 
-def _array(operands: Sequence[Value], index: int) -> Tensor | None:
+def operand(operands: Sequence[Value], index: int) -> Tensor | None:
+    """A tensor among the operands; None for anything else."""
     value = operands[index] if index < len(operands) else None
     return value if isinstance(value, np.ndarray) else None
 
 
 def is_out_of_range(node: NodeProto, operands: Sequence[Value]) -> bool:
     """A float that the integers of the target type do not hold."""
-    source, like = _array(operands, 0), _array(operands, 1)
-    target = like.dtype if like is not None else DTYPES.get(_attribute(node, "to", TensorProto.FLOAT))
+    source, like = operand(operands, 0), operand(operands, 1)
+    named = attribute(node, "to", attribute(node, "dtype", TensorProto.FLOAT))
+    target = like.dtype if like is not None else DTYPES.get(named)
     return source is not None and target is not None and is_beyond(source, target)
 
 
@@ -51,7 +54,7 @@ def is_beyond(source: Tensor, target: np.dtype[Any]) -> bool:
 
 def is_inexact(node: NodeProto, operands: Sequence[Value]) -> bool:
     """Integers that go through a float on the way."""
-    source = _array(operands, 0)
+    source = operand(operands, 0)
     if source is None or source.dtype.kind not in "iu" or source.dtype.itemsize < 8:
         return False
     return bool(((source >= EXACT_INTEGERS) | (source <= -EXACT_INTEGERS)).any())
@@ -59,13 +62,13 @@ def is_inexact(node: NodeProto, operands: Sequence[Value]) -> bool:
 
 def shifts_too_far(node: NodeProto, operands: Sequence[Value]) -> bool:
     """Whether a shift is by as many bits as there are, or more."""
-    source, shift = _array(operands, 0), _array(operands, 1)
+    source, shift = operand(operands, 0), operand(operands, 1)
     return source is not None and shift is not None and bool((shift >= 8 * source.dtype.itemsize).any())
 
 
 def has_negative_exponent(node: NodeProto, operands: Sequence[Value]) -> bool:
     """Whether an integer is raised to a negative power."""
-    base, exponent = _array(operands, 0), _array(operands, 1)
+    base, exponent = operand(operands, 0), operand(operands, 1)
     if base is None or exponent is None or base.dtype.kind not in "iu":
         return False
     return bool((widen(exponent).astype(np.float64) < 0).any())
@@ -73,8 +76,8 @@ def has_negative_exponent(node: NodeProto, operands: Sequence[Value]) -> bool:
 
 def writes_twice(node: NodeProto, operands: Sequence[Value]) -> bool:
     """Whether two updates go to one place."""
-    data, indices = _array(operands, 0), _array(operands, 1)
-    if data is None or indices is None or _attribute(node, "reduction", b"none") != b"none":
+    data, indices = operand(operands, 0), operand(operands, 1)
+    if data is None or indices is None or attribute(node, "reduction", b"none") != b"none":
         return False
     places = _element_places if node.op_type in ("Scatter", "ScatterElements") else _slice_places
     found = places(node, data, indices)
@@ -82,7 +85,7 @@ def writes_twice(node: NodeProto, operands: Sequence[Value]) -> bool:
 
 
 def _element_places(node: NodeProto, data: Tensor, indices: Tensor) -> Tensor:
-    axis = _attribute(node, "axis", 0) % data.ndim
+    axis = attribute(node, "axis", 0) % data.ndim
     places = np.indices(indices.shape)
     places[axis] = indices % data.shape[axis]
     return places.reshape(data.ndim, -1).T
@@ -95,23 +98,23 @@ def _slice_places(node: NodeProto, data: Tensor, indices: Tensor) -> Tensor:
 
 def is_unsorted(node: NodeProto, operands: Sequence[Value]) -> bool:
     """Whether the order of the results is left open."""
-    return not _attribute(node, "sorted", 1)
+    return not attribute(node, "sorted", 1)
 
 
 def ranks_nan(node: NodeProto, operands: Sequence[Value]) -> bool:
     """Whether NaN is among what an operator ranks: nobody says whether it is less or more than a number."""
-    data = _array(operands, 0)
+    data = operand(operands, 0)
     return data is not None and bool(np.isnan(widen(data)).any())
 
 
 def takes_maximum(node: NodeProto, operands: Sequence[Value]) -> bool:
     """Check for a maximum of weighted corners or of interpolated samples: the text leaves it open."""
-    return bool(_attribute(node, "mode", b"avg") == b"max")
+    return bool(attribute(node, "mode", b"avg") == b"max")
 
 
 def has_no_range(node: NodeProto, operands: Sequence[Value]) -> bool:
     """The formula gives a scale of zero, infinity or NaN here, so the quotient is not defined."""
-    source = _array(operands, 0)
+    source = operand(operands, 0)
     if source is None:
         return False
     with np.errstate(over="ignore", invalid="ignore"):
@@ -121,7 +124,7 @@ def has_no_range(node: NodeProto, operands: Sequence[Value]) -> bool:
 
 def overflows(node: NodeProto, operands: Sequence[Value]) -> bool:
     """The least integer has no positive counterpart, and a product may have no place."""
-    pair = [each for each in (_array(operands, 0), _array(operands, 1)) if each is not None and each.size]
+    pair = [each for each in (operand(operands, 0), operand(operands, 1)) if each is not None and each.size]
     if len(pair) < 2 or any(each.dtype.kind not in "iu" for each in pair):
         return False
     largest = [max(abs(int(each.min())), abs(int(each.max()))) for each in pair]
@@ -130,7 +133,7 @@ def overflows(node: NodeProto, operands: Sequence[Value]) -> bool:
 
 def divides_least(node: NodeProto, operands: Sequence[Value]) -> bool:
     """The least integer by -1: the quotient has no place in its type."""
-    left, right = _array(operands, 0), _array(operands, 1)
+    left, right = operand(operands, 0), operand(operands, 1)
     if left is None or right is None or left.dtype.kind != "i" or right.dtype.kind != "i":
         return False
     return bool((left == np.iinfo(left.dtype).min).any() and (right == -1).any())
@@ -138,33 +141,33 @@ def divides_least(node: NodeProto, operands: Sequence[Value]) -> bool:
 
 def shifts_backwards(node: NodeProto, operands: Sequence[Value]) -> bool:
     """Whether a shift is too far or by a negative number."""
-    shift = _array(operands, 1)
+    shift = operand(operands, 1)
     return shifts_too_far(node, operands) or (shift is not None and bool((shift < 0).any()))
-
-
-def copies_twice(node: NodeProto, operands: Sequence[Value]) -> bool:
-    """Whether one place is copied to twice."""
-    index = _array(operands, 1)
-    return index is not None and len(np.unique(index)) < index.size
 
 
 def is_unordered(place: int) -> OpenCheck:
     """Whether what must be in order, the operand at this place, is not."""
 
     def check(node: NodeProto, operands: Sequence[Value]) -> bool:
-        found = _array(operands, place)
+        found = operand(operands, place)
         return found is not None and not bool((widen(found)[1:] >= widen(found)[:-1]).all())
 
     return check
 
 
+def has_sequences(node: NodeProto, operands: Sequence[Value]) -> bool:
+    """Whether there are sequences side by side: nobody says which of them are quantised by one range."""
+    data = operand(operands, 0)
+    return data is not None and data.ndim > 1 and data.shape[1] > 1
+
+
 def exceeds_input(node: NodeProto, operands: Sequence[Value]) -> bool:
     """Whether a window is larger than the padded input: the formula gives no result, onnx's inference one."""
-    data, kernel = _array(operands, 0), _attribute(node, "kernel_shape", ())
-    if data is None or data.ndim != len(kernel) + 2 or _attribute(node, "auto_pad", b"NOTSET") != b"NOTSET":
+    data, kernel = operand(operands, 0), attribute(node, "kernel_shape", ())
+    if data is None or data.ndim != len(kernel) + 2 or attribute(node, "auto_pad", b"NOTSET") != b"NOTSET":
         return False
     rank = len(kernel)
-    pads, dilations = _attribute(node, "pads", [0] * 2 * rank), _attribute(node, "dilations", [1] * rank)
+    pads, dilations = attribute(node, "pads", [0] * 2 * rank), attribute(node, "dilations", [1] * rank)
     return any(
         dilations[axis] * (kernel[axis] - 1) + 1 > data.shape[axis + 2] + pads[axis] + pads[axis + rank]
         for axis in range(rank)
@@ -176,7 +179,7 @@ def selects_beyond(node: NodeProto, dims: Sequence[Dims | None]) -> bool:
     data, condition = dims
     if data is None or condition is None:
         return False
-    axis = _attribute(node, "axis", None)
+    axis = attribute(node, "axis", None)
     return math.prod(condition) > (math.prod(data) if axis is None else data[axis])
 
 
@@ -188,7 +191,7 @@ def widens(node: NodeProto, dims: Sequence[Dims | None]) -> bool:
 def scales_more(node: NodeProto, dims: Sequence[Dims | None]) -> bool:
     """Whether a scale does not broadcast to the dims that are normalised."""
     data = dims[0]
-    return data is not None and _is_wider(dims[1], data[_attribute(node, "axis", -1) :])
+    return data is not None and _is_wider(dims[1], data[attribute(node, "axis", -1) :])
 
 
 def _is_wider(small: Dims | None, large: Dims | None) -> bool:
@@ -250,6 +253,15 @@ def filled(first: int = 0, within: Range | None = None) -> Inverse:
         return operator.sample(scope, scope.supply(*wanted, within or operator.domain))
 
     return Inverse(recognise, solve)
+
+
+def when(check: Callable[[Shape], bool]) -> Inverse:
+    """Invert operators whose result has the type of the focus: their sampler takes all of these shapes."""
+
+    def solve(operator: Operator, scope: Scope, wanted: TensorType) -> Call | None:
+        return operator.sample(scope, scope.supply(*wanted, operator.domain))
+
+    return Inverse(recogniser(check), solve)
 
 
 def retyped(dtypes: tuple[DType, ...], *, takes_empty: bool = True, sample: Sampler | None = None) -> Inverse:

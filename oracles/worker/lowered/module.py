@@ -42,10 +42,7 @@ class OverloadCall:
 
     def arranged(self, tensors: Sequence[Any]) -> "tuple[tuple[Any, ...], dict[str, Any]]":
         """The overload's arguments, with tensors or with what stands for them in a graph."""
-        listed = next((place.name for place in self.places if is_list_of_tensors(place)), None)
-        names = [place.name for place in self.places if is_tensor(place)]
-        tensors_by_name = {listed: list(tensors)} if listed else dict(zip(names, tensors))  # noqa: B905
-        arguments = {**self.given, **tensors_by_name}
+        arguments = {**self.given, **by_place(self.places, tensors)}
         ordered = [place for place in self.places if not place.kwarg_only]
         while ordered and ordered[-1].name not in arguments:
             ordered.pop()
@@ -74,7 +71,7 @@ def fits(schema: Any, op: Op) -> bool:
         return False
     if not all(holds(others[name], value) for name, value in op.attributes.items()):
         return False
-    if len(op.values) > len(tensors) and not is_listed:
+    if len(op.values) < len(tensors) if is_listed else len(op.values) > len(tensors):
         return False
     missing = [place for place in tensors[len(op.values) :] if not is_listed]
     left = [place for name, place in others.items() if name not in op.attributes]
@@ -93,7 +90,18 @@ def is_tensor(place: Any) -> bool:
 
 def is_list_of_tensors(place: Any) -> bool:
     """Say whether a place of the schema takes several tensors."""
-    return str(place.type) == "List[Tensor]"
+    return str(place.type) in ("List[Tensor]", "List[Optional[Tensor]]")
+
+
+def by_place(places: Sequence[Any], tensors: Sequence[Any]) -> dict[str, Any]:
+    """The tensors by the names of their places, in order; a list takes those that no other place needs."""
+    taking = [place for place in places if is_tensor(place) or is_list_of_tensors(place)]
+    at = next((at for at, place in enumerate(taking) if is_list_of_tensors(place)), None)
+    if at is None:
+        return dict(zip([place.name for place in taking], tensors))  # noqa: B905 (Python 3.8)
+    end = len(tensors) - (len(taking) - at - 1)
+    shared = [*tensors[:at], list(tensors[at:end]), *tensors[end:]]
+    return dict(zip([place.name for place in taking], shared))  # noqa: B905 (Python 3.8)
 
 
 def converted(place: Any, value: Any) -> Any:
@@ -101,6 +109,8 @@ def converted(place: Any, value: Any) -> Any:
     kind = str(place.type)
     if isinstance(value, bytes):
         return value.decode()
+    if "ScalarType" in str(place.real_type):
+        return DTYPES[value]
     if "bool" in kind:
         return bool(value)
     return list(value) if isinstance(value, (list, tuple)) else value

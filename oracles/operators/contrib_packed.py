@@ -1,0 +1,347 @@
+"""Operators of `com.microsoft` whose weights are packed or come by the expert: of few bits, in blocks."""
+
+import math
+
+import numpy as np
+
+from oracles.operators.quantise import fix_zero_point
+from oracles.relation.arithmetic import ROUNDS, SUMS_INSIDE, WHOLE, Arithmetic, Rounding, rounded, symmetric
+from oracles.relation.open_checks import another_dim, fits, has_sequences, is_filled, recogniser, when
+from oracles.relation.operator import Inverse, Operator
+from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand, Scope
+from oracles.relation.types import (
+    F16,
+    F32,
+    FLOAT8,
+    I4,
+    I8,
+    I16,
+    I32,
+    I64,
+    NUMPY,
+    U4,
+    U8,
+    DType,
+    Range,
+    Shape,
+    TensorType,
+)
+
+_QUANTISED = Arithmetic(Rounding.INSIDE, quantises=True)
+_LAYER = Arithmetic(
+    Rounding.INSIDE, quantises=True, opens={"sequences that may share a range": has_sequences}
+)
+_ROWS = 8
+_STEP = 0.125
+_UNIT = Range(-1, 1)
+
+
+def _bits(scope: Scope, shape: Shape, dtype: DType = U8) -> Operand:
+    """Any bits: a constant of packed numbers."""
+    words = scope.draws.words(math.prod(shape)).reshape(shape)
+    if dtype in (U4, I4):
+        return scope.constant((words % 8).astype(NUMPY[dtype]), dtype)
+    if dtype in FLOAT8:
+        return scope.constant((words % 32 / 16 - 1).astype(np.float32).astype(NUMPY[dtype]), dtype)
+    return scope.constant(words.astype(NUMPY[dtype]), dtype)
+
+
+def _steps(scope: Scope, shape: Shape, dtype: DType = F32) -> Operand:
+    """Scales of packed numbers: sixteenths up to an eighth."""
+    words = scope.draws.words(math.prod(shape)).reshape(shape)
+    return scope.constant(((1 + words % 8) * (_STEP / 8)).astype(NUMPY[dtype]), dtype)
+
+
+def _sample_rows(scope: Scope, focus: Operand) -> Call | None:
+    """Rows of a table in blocks. Zeros come where an index is beyond it."""
+    width = scope.draws.pick((2, 16, 20, 32, 48))
+    return _rows(scope, focus, width) if focus.rank < MAX_RANK and fits((*focus.shape, width)) else None
+
+
+def _rows(scope: Scope, indices: Operand, width: int) -> Call:
+    draws = scope.draws
+    narrow = [dtype for dtype in (U4, I4, FLOAT8[0], FLOAT8[2]) if scope.opset >= 21 and scope.allows(dtype)]
+    kind = draws.pick((U8, U8, *narrow))
+    bits, block = draws.pick((4, 8)) if kind is U8 else 4, draws.pick((16, 32))
+    blocks = -(-width // block)
+    packed = width * bits // 8 if kind is U8 else width
+    operands = [_bits(scope, (_ROWS, packed), kind), indices, _steps(scope, (_ROWS, blocks))]
+    if kind not in FLOAT8 and draws.chance(0.5):
+        operands.append(_bits(scope, (_ROWS, -(-blocks * bits // 8) if kind is U8 else blocks), kind))
+    attributes: dict[str, Attribute] = {
+        "block_size": block,
+        "bits": bits,
+        "quantize_axis": draws.pick((1, -1)),
+    }
+    return Call(tuple(operands), attributes)
+
+
+def _infer_rows(call: Call) -> tuple[TensorType, ...]:
+    data, indices, scales = (call.operand(at) for at in range(3))
+    width = data.shape[1] * 8 // call.integer("bits", 4) if data.dtype is U8 else data.shape[1]
+    return (TensorType(scales.dtype, (*indices.shape, width)),)
+
+
+def _solve_rows(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+    *shape, width = wanted.shape
+    dtype = scope.draws.pick((I32, I64))
+    return _rows(scope, scope.supply(dtype, tuple(shape), operator.domain), width)
+
+
+def _is_of_rows(shape: Shape) -> bool:
+    return 1 <= len(shape) <= MAX_RANK and 0 < shape[-1] <= 128 and not shape[-1] % 2
+
+
+def _sample_bnb4(scope: Scope, focus: Operand) -> Call | None:
+    columns = max(1, scope.dim())
+    fitting = is_filled(focus.shape) and fits((columns, focus.shape[-1]))
+    return _bnb4(scope, focus, columns) if fitting else None
+
+
+def _bnb4(scope: Scope, focus: Operand, columns: int) -> Call:
+    """The focus by a matrix of numbers from a table of sixteen, in blocks that go on over its rows."""
+    draws, inner = scope.draws, focus.shape[-1]
+    block, count = draws.pick((16, 32, 64)), columns * inner
+    weight = _bits(scope, (-(-count // 2),))
+    sizes = {"K": inner, "N": columns, "block_size": block, "quant_type": draws.below(2)}
+    return Call((focus, weight, _steps(scope, (-(-count // block),))), sizes)
+
+
+def _infer_bnb4(call: Call) -> tuple[TensorType, ...]:
+    focus = call.operand(0)
+    return (TensorType(focus.dtype, (*focus.shape[:-1], call.integer("N", 1))),)
+
+
+def _bound_bnb4(call: Call) -> tuple[Range, ...]:
+    focus = call.operand(0)
+    return (symmetric(rounded(_STEP * focus.range.magnitude * focus.shape[-1] * 1.01)),)
+
+
+def _solve_bnb4(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+    *rows, columns = wanted.shape
+    inner = min(another_dim(scope, (*rows, 1)), 2048 // columns)
+    return _bnb4(scope, scope.supply(wanted.dtype, (*rows, inner)), columns)
+
+
+def _is_product(shape: Shape) -> bool:
+    return 2 <= len(shape) <= MAX_RANK and is_filled(shape)
+
+
+_ACTIVATIONS = ("relu", "gelu", "silu", "identity", "swiglu")
+
+
+def _is_routed(shape: Shape) -> bool:
+    return 2 <= len(shape) <= 3 and is_filled(shape) and fits((3, 8, shape[-1]), (*shape[:-1], 3))
+
+
+def _sample_experts(scope: Scope, focus: Operand) -> Call | None:
+    """Each token goes to the experts of its greatest numbers: two layers, and a third where it gates."""
+    if not _is_routed(focus.shape):
+        return None
+    draws, size, experts = scope.draws, focus.shape[-1], scope.draws.between(1, 3)
+    attributes, inner, made = _expert_form(scope, experts)
+    bias = draws.chance(0.5)
+    operands: list[Operand | None] = [focus, scope.supply(F32, (math.prod(focus.shape[:-1]), experts), _UNIT)]
+    for shape in ((made, size), (size, inner)):
+        operands.append(scope.supply(F32, (experts, *shape), _UNIT))
+        operands.append(scope.supply(F32, (experts, shape[0]), _UNIT) if bias else None)
+    return Call(tuple(operands), attributes)
+
+
+def _expert_form(scope: Scope, experts: int) -> tuple[dict[str, Attribute], int, int]:
+    """The attributes, the width between the layers, and what the first layer makes: twice that for a gate."""
+    draws, kind = scope.draws, scope.draws.pick(_ACTIVATIONS)
+    attributes: dict[str, Attribute] = {"k": draws.between(1, experts), "activation_type": kind}
+    attributes |= {"normalize_routing_weights": draws.below(2)}
+    inner = draws.pick((2, 4))
+    if kind != "swiglu":
+        return attributes, inner, inner
+    return {**attributes, "swiglu_fusion": 1, "swiglu_limit": 4.0}, inner, 2 * inner
+
+
+def _bound_experts(call: Call) -> tuple[Range, ...]:
+    """Weights and biases are at most 1, gates at most squares; each of the experts may count in full."""
+    size = call.operand(0).shape[-1]
+    first = call.operand(0).range.magnitude * size + 2
+    return (symmetric(rounded(8 * max(first, 20.0) * 3 + 3)),)
+
+
+def _sample_packed_experts(scope: Scope, focus: Operand) -> Call | None:
+    if not _is_packed_routed(focus.shape):
+        return None
+    draws, size, experts = scope.draws, focus.shape[-1], scope.draws.between(1, 3)
+    attributes, inner, made = _expert_form(scope, experts)
+    bits = draws.pick((4, 8))
+    bias = draws.chance(0.5)
+    operands: list[Operand | None] = [
+        focus,
+        scope.supply(focus.dtype, (math.prod(focus.shape[:-1]), experts), _UNIT),
+    ]
+    for rows, columns in ((made, size), (size, inner)):
+        operands += [
+            _bits(scope, (experts, rows, columns * bits // 8)),
+            _steps(scope, (experts, rows), focus.dtype),
+        ]
+        operands.append(scope.supply(focus.dtype, (experts, rows), _UNIT) if bias else None)
+    return Call(tuple(operands), {**attributes, "expert_weight_bits": bits})
+
+
+def _bound_packed_experts(call: Call) -> tuple[Range, ...]:
+    """A weight is at most 128 steps from its middle."""
+    far = 128 * _STEP
+    first = call.operand(0).range.magnitude * call.operand(0).shape[-1] * far + 2
+    return (symmetric(rounded(8 * max(first, 20.0) * far * 3 + 3)),)
+
+
+def _is_packed_routed(shape: Shape) -> bool:
+    return _is_routed(shape) and not shape[-1] % 2
+
+
+def _sample_layer(scope: Scope, focus: Operand) -> Call | None:
+    if not is_filled(focus.shape):
+        return None
+    return _layer(scope, focus, scope.draws.between(1, 5), scope.draws.pick((1, 1, 2)))
+
+
+def _layer(scope: Scope, focus: Operand, hidden: int, ways: int) -> Call:
+    """An LSTM whose weights are quantised, with one scale a direction or one a column."""
+    draws, (length, batch, size) = scope.draws, focus.shape
+    kind, direction = (
+        draws.pick((U8, I8)),
+        "bidirectional" if ways == 2 else draws.pick(("forward", "reverse")),
+    )
+    weights = tuple(_bits(scope, (ways, rows, 4 * hidden), kind) for rows in (size, hidden))
+    starts: list[Operand | None] = [None] * 5
+    if draws.chance(0.5):
+        state = (ways, batch, hidden)
+        lengths = scope.supply(I32, (batch,), Range(1, length)) if draws.chance(0.5) else None
+        starts = [scope.supply(F32, (ways, 8 * hidden)), lengths]
+        starts += [*(scope.supply(F32, state, _UNIT) for _ in range(2)), None]
+    scales = (ways, 4 * hidden) if draws.chance(0.3) else (ways,)
+    points = [part for _ in range(2) for part in (_steps(scope, scales), _middle(scope, kind, scales))]
+    sizes: dict[str, Attribute] = {"hidden_size": hidden, "direction": direction}
+    return Call((focus, *weights, *starts, *points), sizes, draws.between(1, 3))
+
+
+def _middle(scope: Scope, dtype: DType, size: Shape) -> Operand:
+    """A zero point, which is 0 if each column has its own."""
+    if len(size) < 2:
+        return fix_zero_point(scope, dtype, size)
+    return scope.fix(np.zeros(size, NUMPY[dtype]), dtype)
+
+
+def _infer_layer(call: Call) -> tuple[TensorType, ...]:
+    (length, batch, _), (ways, hidden, _) = call.operand(0).shape, call.operand(2).shape
+    last = TensorType(F32, (ways, batch, hidden))
+    return (TensorType(F32, (length, ways, batch, hidden)), last, last)[: call.results]
+
+
+def _bound_layer(call: Call) -> tuple[Range, ...]:
+    return (_UNIT, _UNIT, symmetric(call.operand(0).shape[0] + 1.0))[: call.results]
+
+
+def _solve_layer(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+    length, ways, batch, hidden = wanted.shape
+    focus = scope.supply(F32, (length, batch, min(another_dim(scope, (length, batch)), 40)))
+    return _layer(scope, focus, hidden, ways)
+
+
+def _is_layer(shape: Shape) -> bool:
+    return len(shape) == 4 and is_filled(shape) and shape[1] <= 2 and shape[3] <= 5
+
+
+_SHORT = Range(-800, 800)
+"""The sum of 2048 products of these fits into 32 bits."""
+
+
+def _sample_short(scope: Scope, focus: Operand) -> Call | None:
+    if not is_filled(focus.shape):
+        return None
+    return Call((focus, scope.supply(I16, (focus.shape[-1], max(1, scope.dim())), _SHORT)))
+
+
+def _infer_short(call: Call) -> tuple[TensorType, ...]:
+    return (TensorType(I32, (*call.operand(0).shape[:-1], call.operand(1).shape[1])),)
+
+
+def _bound_short(call: Call) -> tuple[Range, ...]:
+    left, right = call.operand(0), call.operand(1)
+    return (symmetric(left.range.magnitude * right.range.magnitude * left.shape[-1]),)
+
+
+def _solve_short(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+    *rows, columns = wanted.shape
+    inner = another_dim(scope, (*rows, columns))
+    return Call((scope.supply(I16, (*rows, inner), _SHORT), scope.supply(I16, (inner, columns), _SHORT)))
+
+
+_MATRICES = range(2, MAX_RANK + 1)
+
+OPERATORS = (
+    Operator(
+        "com.microsoft.GatherBlockQuantized",
+        Kind.PART,
+        ROUNDS,
+        (I32, I64),
+        _sample_rows,
+        _infer_rows,
+        lambda call: (symmetric(256 * max(_STEP, 2.0)),),
+        range(MAX_RANK),
+        Range(-_ROWS - 3, _ROWS + 3),
+        inverse=Inverse(recogniser(_is_of_rows, F32), _solve_rows),
+    ),
+    Operator(
+        "com.microsoft.MatMulBnb4",
+        Kind.LINEAR,
+        _QUANTISED,
+        (F32,),
+        _sample_bnb4,
+        _infer_bnb4,
+        _bound_bnb4,
+        _MATRICES,
+        inverse=Inverse(recogniser(_is_product), _solve_bnb4),
+    ),
+    Operator(
+        "com.microsoft.MoE",
+        Kind.LINEAR,
+        SUMS_INSIDE,
+        (F32,),
+        _sample_experts,
+        bound=_bound_experts,
+        ranks=range(2, 4),
+        inverse=when(_is_routed),
+    ),
+    Operator(
+        "com.microsoft.QMoE",
+        Kind.LINEAR,
+        _QUANTISED,
+        (F32, F16),
+        _sample_packed_experts,
+        bound=_bound_packed_experts,
+        ranks=range(2, 4),
+        inverse=when(_is_packed_routed),
+    ),
+    Operator(
+        "com.microsoft.DynamicQuantizeLSTM",
+        Kind.RECURRENT,
+        _LAYER,
+        (F32,),
+        _sample_layer,
+        _infer_layer,
+        _bound_layer,
+        range(3, 4),
+        inverse=Inverse(recogniser(_is_layer), _solve_layer),
+    ),
+    Operator(
+        "com.microsoft.MatMulInteger16",
+        Kind.QUANTISE,
+        WHOLE,
+        (I16,),
+        _sample_short,
+        _infer_short,
+        _bound_short,
+        _MATRICES,
+        _SHORT,
+        inverse=Inverse(recogniser(_is_product, I32), _solve_short),
+    ),
+)

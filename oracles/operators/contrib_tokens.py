@@ -1,0 +1,261 @@
+"""Operators of `com.microsoft` on tokens: hashes, n-grams, and words cut into pieces."""
+
+import re
+
+import numpy as np
+
+from oracles.relation.arithmetic import WHOLE, Arithmetic, Rounding
+from oracles.relation.open_checks import fits, is_filled, recogniser, when
+from oracles.relation.operator import Inverse, Operator
+from oracles.relation.program import Attribute, Call, Kind, Operand, Scope
+from oracles.relation.types import (
+    ANYTHING,
+    F32,
+    I32,
+    I64,
+    TEXT,
+    U32,
+    U64,
+    Range,
+    Shape,
+    TensorType,
+    extent,
+)
+
+
+def _sample_hash(scope: Scope, focus: Operand) -> Call:
+    return _hash(scope, focus, scope.draws.below(2))
+
+
+def _hash(scope: Scope, focus: Operand, positive: int) -> Call:
+    seed: dict[str, Attribute] = {"seed": scope.draws.pick((0, 1, 42))} if scope.draws.chance(0.5) else {}
+    return Call((focus,), {**seed, "positive": positive})
+
+
+def _infer_hash(call: Call) -> tuple[TensorType, ...]:
+    return (TensorType(U32 if call.integer("positive", 1) else I32, call.operand(0).shape),)
+
+
+def _solve_hash(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+    dtype = scope.draws.pick([dtype for dtype in operator.dtypes if scope.allows(dtype)])
+    return _hash(scope, scope.supply(dtype, wanted.shape), int(wanted.dtype is U32))
+
+
+_GRAMS = Range(0, 1000)
+"""Tokens whose products with the multipliers stay inside their type."""
+
+
+def _perhaps(scope: Scope, of: TensorType, within: Range) -> Operand | None:
+    return scope.supply(*of, within) if scope.draws.chance(0.4) else None
+
+
+def _sample_grams(scope: Scope, focus: Operand) -> Call | None:
+    """Up to six hashes of each token."""
+    if not is_filled(focus.shape) or not fits((*focus.shape, 6)):
+        return None
+    return _grams(scope, focus, scope.draws.pick(((2, 1), (2, 3), (3, 1), (3, 3))))
+
+
+def _grams(scope: Scope, tokens: Operand, orders: tuple[int, int]) -> Call:
+    """Hashes of each token with those before it, which may be of an earlier call, or of another segment.
+
+    Sequences are rows, or stand one behind the other and start where an operand says.
+    """
+    draws, dtype, (most, heads) = scope.draws, tokens.dtype, orders
+    rows, starts = tokens.shape[0], []
+    if tokens.rank == 1:
+        cuts = sorted(draws.sample(range(1, rows), min(rows - 1, draws.below(4))))
+        starts = [scope.fix(np.array([0, *cuts, rows], np.int32), I32)]
+        rows = len(cuts) + 1
+    sizes = (((most - 1) * heads,), (rows, most - 1))
+    operands: list[Operand | None] = [tokens, scope.supply(dtype, (most,), Range(1, 99))]
+    operands += [scope.supply(dtype, sizes[0], Range(1, 97)), *starts]
+    operands.append(_perhaps(scope, TensorType(dtype, sizes[1]), _GRAMS))
+    operands.append(_perhaps(scope, TensorType(dtype, sizes[0]), Range(0, 99)))
+    operands.append(_perhaps(scope, TensorType(dtype, ()), _GRAMS))
+    operands.append(_perhaps(scope, TensorType(I32, tokens.shape), Range(0, 2)))
+    attributes = {"max_ngram_size": most, "n_head_per_ngram": heads, "pad_id": draws.below(3)}
+    return Call(tuple(operands), {**attributes, "reset_on_eos": draws.below(2)}, draws.between(1, 2))
+
+
+def _solve_grams(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+    *shape, count = wanted.shape
+    orders = (3, count // 2) if not count % 2 and scope.draws.chance(0.5) else (2, count)
+    return _grams(scope, scope.supply(wanted.dtype, tuple(shape), _GRAMS), orders)
+
+
+def _is_hashed(shape: Shape) -> bool:
+    return is_filled(shape) and shape[-1] <= 12 and fits((*shape[:-1], 3))
+
+
+def _infer_grams(call: Call) -> tuple[TensorType, ...]:
+    tokens, count = call.operand(0), call.operand(2).shape[0]
+    batch = call.operand(3).shape[0] - 1 if tokens.rank == 1 else tokens.shape[0]
+    present = TensorType(tokens.dtype, (batch, call.integer("max_ngram_size", 2) - 1))
+    return (TensorType(tokens.dtype, (*tokens.shape, count)), present)[: call.results]
+
+
+def _sample_repeats(scope: Scope, focus: Operand) -> Call | None:
+    """Tokens of a row are all different, so that no score becomes infinite."""
+    if not is_filled(focus.shape):
+        return None
+    draws, (batch, count) = scope.draws, focus.shape
+    length = draws.between(1, min(count, 8))
+    rows = [draws.sample(range(count), length) for _ in range(batch)]
+    return Call((scope.fix(np.array(rows, np.int64)), focus), {"ngram_size": draws.between(2, 4)})
+
+
+def _sample_bifurcation(scope: Scope, focus: Operand) -> Call | None:
+    """Predicted tokens are taken over up to the first that differs from the source."""
+    return _bifurcate(scope, focus, scope.draws.between(1, 4)) if is_filled(focus.shape) else None
+
+
+def _bifurcate(scope: Scope, current: Operand, taken: int) -> Call:
+    """Without a prediction nothing is taken."""
+    draws = scope.draws
+    source = [draws.below(5) for _ in range(taken + draws.below(3))]
+    skipped = draws.below(len(source) - taken + 1) if taken else 0
+    operands = [scope.fix(np.array(source or [1], np.int64)), current, scope.fix_scalar(skipped, I64)]
+    if taken:
+        rest = source[skipped:]
+        guess = [*rest[: taken - 1], *(7 for _ in rest[taken - 1 :]), 7]
+        operands.append(scope.constant(np.array(guess, np.int64), I64))
+    least = draws.between(1, 2)
+    return Call(tuple(operands), {"min_ngram_size": least, "max_ngram_size": least + draws.below(2)}, 2)
+
+
+def _infer_bifurcation(call: Call) -> tuple[TensorType, ...]:
+    source, current, guess = call.ints(0) or (), call.operand(1), call.ints(3)
+    taken = 0
+    if guess is not None:
+        pairs = zip(source[(call.ints(2) or (0,))[0] :], guess, strict=False)
+        taken = 1 + next((at for at, (true, said) in enumerate(pairs) if true != said), len(guess) - 1)
+    return TensorType(I64, (current.shape[0] + taken,)), TensorType(I64, ())
+
+
+def _bound_bifurcation(call: Call) -> tuple[Range, ...]:
+    low = min(value.range.low for value in call.present)
+    high = max(value.range.high for value in call.present)
+    return Range(low, high), Range(-1, call.operand(0).shape[0])
+
+
+def _solve_bifurcation(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+    taken = scope.draws.between(0, min(3, wanted.shape[0] - 1))
+    return _bifurcate(scope, scope.supply(I64, (wanted.shape[0] - taken,)), taken)
+
+
+_CUTS: tuple[dict[str, Attribute], ...] = (
+    {"separators": (" ",)},
+    {"separators": (",", " ")},
+    {"separators": ("-",)},
+    {"tokenexp": "[a-z]+"},
+    {"tokenexp": "[0-9]+"},
+)
+
+
+_MOST_PIECES = 6
+
+
+def _sample_tokens(scope: Scope, focus: Operand) -> Call | None:
+    known = focus.content
+    if known is None or not focus.is_constant or not known.size or not all(known.reshape(-1).tolist()):
+        return None
+    call = Call((focus,), _cut(scope, scope.draws.pick(_CUTS)))
+    return call if _infer_tokens(call)[0].shape[-1] <= _MOST_PIECES else None
+
+
+def _cut(scope: Scope, by: dict[str, Attribute]) -> dict[str, Attribute]:
+    return {**by, "mark": scope.draws.below(2), "mincharnum": 1, "pad_value": scope.draws.pick(("#", ""))}
+
+
+def _pieces(call: Call, word: str) -> int:
+    """How many pieces a word has; separators are characters, or an expression says what a piece is."""
+    separators = call.attributes.get("separators")
+    if isinstance(separators, tuple):
+        return len([piece for piece in re.split("|".join(map(str, separators)), word) if piece])
+    return len(re.findall(str(call.attributes["tokenexp"]), word))
+
+
+def _infer_tokens(call: Call) -> tuple[TensorType, ...]:
+    known, focus = call.operand(0).content, call.operand(0)
+    assert known is not None
+    most = max(_pieces(call, str(word)) for word in known.reshape(-1).tolist())
+    return (TensorType(TEXT, (*focus.shape, most + 2 * call.integer("mark", 0) if most else 0)),)
+
+
+def _solve_tokens(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+    *shape, most = wanted.shape
+    words = np.full(shape, " ".join(["z"] * most) or " ", dtype=object)
+    return Call((scope.constant(words.astype(np.str_), TEXT),), {**_cut(scope, _CUTS[0]), "mark": 0})
+
+
+def _is_cut(shape: Shape) -> bool:
+    return 2 <= len(shape) <= 3 and is_filled(shape[:-1]) and shape[-1] <= _MOST_PIECES
+
+
+def _is_vector(shape: Shape) -> bool:
+    return len(shape) == 1 and is_filled(shape)
+
+
+def _hashes(name: str, rank: int) -> Operator:
+    return Operator(
+        f"com.microsoft.{name}",
+        Kind.PART,
+        WHOLE,
+        (I32, I64),
+        _sample_grams,
+        _infer_grams,
+        lambda call: (Range(0, 200), _GRAMS)[: call.results],
+        range(rank, rank + 1),
+        _GRAMS,
+        inverse=Inverse(recogniser(lambda shape: len(shape) == rank + 1 and _is_hashed(shape)), _solve_grams),
+    )
+
+
+OPERATORS = (
+    Operator(
+        "com.microsoft.MurmurHash3",
+        Kind.PART,
+        Arithmetic(Rounding.NOTHING, reads_bits=True),
+        (I32, U32, I64, U64, TEXT),
+        _sample_hash,
+        _infer_hash,
+        lambda call: (extent(_infer_hash(call)[0].dtype),),
+        inverse=Inverse(recogniser(lambda shape: True, U32, I32), _solve_hash),
+    ),
+    _hashes("NGramHashMapping", 2),
+    _hashes("VarlenNGramHashMapping", 1),
+    Operator(
+        "com.microsoft.NGramRepeatBlock",
+        Kind.PART,
+        WHOLE,
+        (F32,),
+        _sample_repeats,
+        lambda call: (call.operand(1).type,),
+        lambda call: (call.operand(1).range,),
+        range(2, 3),
+        inverse=when(lambda shape: len(shape) == 2 and is_filled(shape)),
+    ),
+    Operator(
+        "com.microsoft.BifurcationDetector",
+        Kind.PART,
+        WHOLE,
+        (I64,),
+        _sample_bifurcation,
+        _infer_bifurcation,
+        _bound_bifurcation,
+        range(1, 2),
+        inverse=Inverse(recogniser(_is_vector), _solve_bifurcation),
+    ),
+    Operator(
+        "com.microsoft.Tokenizer",
+        Kind.TEXT,
+        WHOLE,
+        (TEXT,),
+        _sample_tokens,
+        _infer_tokens,
+        lambda call: (ANYTHING,),
+        range(1, 3),
+        inverse=Inverse(recogniser(_is_cut), _solve_tokens),
+    ),
+)
