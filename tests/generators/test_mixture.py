@@ -109,7 +109,8 @@ def tensors(case: Case) -> dict[str, np.ndarray]:
     named = {each.name: each for each in model.graph.initializer}
     named |= {node.output[0]: node.attribute[0].t for node in model.graph.node if node.op_type == "Constant"}
     found = {name: onnx.numpy_helper.to_array(tensor) for name, tensor in named.items()}
-    return found | {name: value for name, value in case.inputs.items() if isinstance(value, np.ndarray)}
+    found |= {name: value for name, value in case.inputs.items() if isinstance(value, np.ndarray)}
+    return {name: each.astype(np.str_) if each.dtype.kind == "O" else each for name, each in found.items()}
 
 
 def test_a_hazard_changes_one_thing_and_nothing_else():

@@ -16,6 +16,7 @@ from generators.feedback import BLOCK
 from generators.growth.fragments import new_scope
 from generators.growth.grow import Program, finish
 from generators.growth.steps import apply, place
+from generators.language.emit import version_of
 from generators.language.profile import draw_profile
 from generators.language.scope import Scope
 from generators.language.values import RandomSource
@@ -116,7 +117,7 @@ def test_the_backend_has_a_kernel_for_every_type(operator, ort_sandbox):
     domain, _, name = operator.name.rpartition(".")
     rows = [row for row in ort_sandbox.ask("tables") if row[:3] == [domain, name, "CPUExecutionProvider"]]
     for opset in range(operator.since, operator.until + 1) if rows else ():
-        version = opset if operator.is_standard else 1
+        version = version_of(domain, opset)
         kernels = [row[5] for row in rows if row[3] <= version <= row[4]]
         # A condition can have one type only, and so can tokens: kernels do not name these.
         known = {"tensor(bool)", *(text for types in kernels for found in types.values() for text in found)}
