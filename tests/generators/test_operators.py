@@ -21,6 +21,7 @@ from generators.language.profile import draw_profile
 from generators.language.scope import Scope
 from generators.language.values import RandomSource
 from generators.mixture import Plan, make_cases
+from generators.mutations.modes import endanger
 from generators.strategies.fresh import COMPANIONS
 from oracles.backends import find_backend
 from oracles.operators import all_operators, aten_operators, find_operator
@@ -164,6 +165,15 @@ def test_a_divisor_is_never_zero_but_may_be_minus_one_under_the_least_integer():
     assert 0 not in divisors
     assert -1 in divisors
     assert least
+
+
+def test_hazards_are_the_first_index_beyond_a_table_and_attributes_of_any_operator_set():
+    (program,) = programs_of(find_operator("com.microsoft.EmbedLayerNormalization"), 1)
+    rows = program.types[program.model.graph.node[-1].input[2]].shape[0]
+    found = (endanger(RandomSource(f"beyond/{seed}"), program) for seed in range(300))
+    notes = {each[1] for each in found if each is not None}
+    assert all(any(f"holds {end} at" in note for note in notes) for end in (rows, -rows - 1))
+    assert any(note.startswith("attribute epsilon of EmbedLayerNormalization") for note in notes)
 
 
 def test_bounds_of_the_types_hold_their_hazards():
