@@ -258,10 +258,8 @@ def vocabulary() -> list[str]:
     return [name for name in found if name not in TAKEN_FOR_OTHERS]
 
 
-TAKEN_FOR_OTHERS = tuple(
-    f"com.microsoft.{name}"
-    for name in "Attention EmbedLayerNormalization GatherND GridSample MatMulInteger16 Pad Unique".split()
-)
+_OTHERS = ("Attention", "EmbedLayerNormalization", "GridSample", "MatMulInteger16", "Unique")
+TAKEN_FOR_OTHERS = tuple(f"com.microsoft.{name}" for name in _OTHERS)
 """What the table takes for ONNX's own operators of these names, or knows few forms of."""
 
 
