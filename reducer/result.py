@@ -101,6 +101,10 @@ DETAILS = ("kept", "steps", "curve", "asked", "pass_set")
 """What the file tells beyond the document that a command prints."""
 
 
+NODES = ("nodes_before", "nodes_after", "function_nodes_before", "function_nodes_after")
+"""The sizes in a result's document: of main graph and subgraphs, and apart from these of functions."""
+
+
 def all_nodes(facts: Mapping[str, Any], when: str) -> int:
     """The nodes of a result's document `before` or `after`, those of functions included."""
     return int(facts[f"nodes_{when}"]) + int(facts.get(f"function_nodes_{when}", 0))

@@ -15,7 +15,7 @@ from generators.language.values import RandomSource
 from oracles.operators import find_operator
 from oracles.relation.arithmetic import rounded
 from oracles.relation.operator import Operator
-from oracles.relation.program import Call, DoesNotFit, DTypeFamily, Operand
+from oracles.relation.program import UNTYPED_REALMS, Call, DoesNotFit, DTypeFamily, Operand
 from oracles.relation.types import (
     ALL,
     F32,
@@ -223,7 +223,7 @@ class Bodies:
                 inner.profile.realms if inner.depth < _DEPTH else inner.profile.realms - {DTypeFamily.CONTROL}
             )
             operator = leaning.choose(
-                inner.draws, now.producer, now.dtype, now.rank, inner.opset, realms - {DTypeFamily.CONTRIB}
+                inner.draws, now.producer, now.dtype, now.rank, inner.opset, realms - UNTYPED_REALMS
             )
             mark, count = inner.mark(), len(inner.pool)
             if operator is None or not _is_defined(operator, now) or not apply(inner, operator, now):
@@ -234,7 +234,7 @@ class Bodies:
 
     def wanted(self, inner: Scope, wanted: TensorType) -> Operand:
         """A result of the wanted type: of an operator that can give it, or a copy."""
-        realms = inner.profile.realms - {DTypeFamily.CONTRIB, DTypeFamily.CONTROL, DTypeFamily.CONTAINER}
+        realms = inner.profile.realms - UNTYPED_REALMS - {DTypeFamily.CONTROL, DTypeFamily.CONTAINER}
         for _ in range(_TRIES):
             mark = inner.mark()
             operator = recognising(inner.draws, wanted, inner.opset, realms)

@@ -30,8 +30,12 @@ from oracles.relation.types import (
 # The IR version that came with an opset, so that an old reader of that opset reads the model too.
 _IR_VERSION = {13: 7, 14: 7, 15: 8, 16: 8, 17: 8, 18: 8, 19: 9, 20: 9, 21: 10, 22: 10, 23: 11}
 
-_VERSIONS = {"ai.onnx.ml": 4}
-"""Of the operator sets of which programs hold another version than the first."""
+
+def version_of(domain: str, opset: int) -> int:
+    """The version of an operator set beside an opset of ONNX's own: what came with it, or the first."""
+    if not domain:
+        return opset
+    return (5 if opset >= 21 else 4) if domain == "ai.onnx.ml" else 1
 
 
 def write_model(
@@ -41,7 +45,7 @@ def write_model(
     model = onnx.ModelProto(ir_version=_IR_VERSION[scope.opset], producer_name="tensorcrux")
     model.opset_import.add(domain="", version=scope.opset)
     for domain in sorted({node.domain for node in scope.nodes if node.domain}):
-        model.opset_import.add(domain=domain, version=_VERSIONS.get(domain, 1))
+        model.opset_import.add(domain=domain, version=version_of(domain, scope.opset))
     graph = model.graph
     graph.name = "graph"
     for operand, _ in scope.inputs:

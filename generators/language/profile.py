@@ -234,7 +234,7 @@ def draw_profile(draws: RandomSource, budget: Budget = UNLIMITED) -> Profile:
     if draws.chance(0.08):
         dims.append(0)
     first = draws.weighted(ALL, _DTYPE_WEIGHTS)
-    realms = frozenset(realm for realm, rate in _REALM_RATES if draws.chance(rate))
+    realms = frozenset(realm for rates in _REALM_RATES for realm in _draw_realms(draws, rates))
     return Profile(
         opset=LAST_OPSET if draws.chance(0.2) else draws.between(FIRST_OPSET, LAST_OPSET),
         dims=tuple(dim for dim in dims if budget.fits((dim,))) or (1,),
@@ -251,13 +251,29 @@ def draw_profile(draws: RandomSource, budget: Budget = UNLIMITED) -> Profile:
     )
 
 
-_REALM_RATES = (
-    (DTypeFamily.CONTRIB, 0.15),
-    (DTypeFamily.CONTROL, 0.1),
-    (DTypeFamily.TEXT, 0.03),
-    (DTypeFamily.CONTAINER, 0.015),
-    (DTypeFamily.NARROW, 0.015),
+_Rates = tuple[tuple[float, tuple[DTypeFamily, ...]], ...]
+
+_REALM_RATES: tuple[_Rates, ...] = (
+    (
+        (0.15, (DTypeFamily.CONTRIB,)),
+        (0.02, (DTypeFamily.ML,)),
+        (0.02, (DTypeFamily.ML, DTypeFamily.TEXT)),
+    ),
+    ((0.1, (DTypeFamily.CONTROL,)),),
+    ((0.03, (DTypeFamily.TEXT,)),),
+    ((0.015, (DTypeFamily.CONTAINER,)),),
+    ((0.015, (DTypeFamily.NARROW,)),),
 )
+"""How often which realms come; those of one row exclude one another."""
+
+
+def _draw_realms(draws: RandomSource, rates: _Rates) -> tuple[DTypeFamily, ...]:
+    form = draws.random()
+    for rate, realms in rates:
+        if form < rate:
+            return realms
+        form -= rate
+    return ()
 
 
 def _other_dtype(draws: RandomSource, realms: frozenset[DTypeFamily]) -> DType:

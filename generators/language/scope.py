@@ -70,8 +70,10 @@ class Scope:
     """The one mutable thing in growth: every sampler draws, reuses and creates through it.
 
     Whatever a declined call had created is taken back by `restore`. Results in `shown` are outputs, used
-    or not; other results in `enclosed` are outputs only if nothing uses them.
+    or not; other results in `enclosed` are outputs only if nothing uses them. Names begin with `prefix`.
     """
+
+    prefix = "v"
 
     def __init__(self, draws: RandomSource, profile: Profile, grower: Grower) -> None:
         self.draws = draws
@@ -111,7 +113,7 @@ class Scope:
     def fresh_name(self) -> str:
         """A name that was not given before."""
         self._names += 1
-        return f"v{self._names}"
+        return f"{self.prefix}{self._names}"
 
     def skip_names(self, count: int) -> None:
         """Leave names to others."""
@@ -142,7 +144,7 @@ class Scope:
     def inside(self) -> Scope:
         """Make a scope for the graph inside a node. The inner graph may read the outer values."""
         inner = Scope(self.draws, replace(self.profile, inputs=0.0, unfixed=0.0), self.grower)
-        inner.outer, inner.depth = self, self.depth + 1
+        inner.outer, inner.depth, inner.prefix = self, self.depth + 1, self.prefix
         inner.pool = list(self.pool)
         inner.costs = list(self.costs)
         inner.outer_depths = self.depths() if self.profile.budget.depth else {}
@@ -301,8 +303,8 @@ class Scope:
 
     def content_of(self, operand: Operand) -> Tensor | None:
         """The known content of an operand; None for a node's result."""
-        given = [(one.name, array) for one, array in self.inputs]
-        found = dict((*given, *self.initializers, *self.constants)).get(operand.name)
+        inputs = ((one.name, array) for one, array in self.inputs)
+        found = dict((*inputs, *self.initializers, *self.constants)).get(operand.name)
         return found if isinstance(found, np.ndarray) else None
 
     def fix_ints(self, values: Iterable[int]) -> Operand:
@@ -352,8 +354,7 @@ class Scope:
 
     def broadcasting_shape(self, shape: Shape) -> Shape:
         """A shape that broadcasts with this one: equal, a suffix, with ones, rarely of higher rank."""
-        draws = self.draws
-        form = draws.random()
+        draws, form = self.draws, self.draws.random()
         if form < 0.35:
             return shape
         if form < 0.55:
@@ -395,8 +396,7 @@ class Scope:
 
     def axes(self, rank: int, least: int = 1, most: int | None = None) -> tuple[int, ...]:
         """Different axes, each counted from either end, in any order."""
-        count = self.draws.between(least, rank if most is None else most)
-        chosen = self.draws.sample(range(rank), count)
+        chosen = self.draws.sample(range(rank), self.draws.between(least, rank if most is None else most))
         return tuple(axis - rank if self.draws.chance(0.3) else axis for axis in chosen)
 
     # Growth

@@ -14,9 +14,15 @@ from onnx.defs import OpSchema
 
 from generators.growth.grow import Program
 from generators.language.values import RandomSource
+from generators.mutations.lists import change_list
 from oracles.relation.types import ALL, NUMPY, DType, Shape, TensorType
 
-Violate = Callable[[RandomSource, onnx.GraphProto, Mapping[str, TensorType], int], str | None]
+Versions = Mapping[str, int]
+"""Of the operator sets, by their domains."""
+Violate = Callable[[RandomSource, onnx.GraphProto, Mapping[str, TensorType], Versions], str | None]
+
+_DEFINED = ("", "ai.onnx.ml")
+"""The operator sets whose schemas onnx has."""
 
 _BROADCAST = ("Add", "Sub", "Mul", "Div", "Max", "Min", "And", "Or", "Xor", "Less", "Greater", "Equal")
 _MOST = 2**31
@@ -27,12 +33,15 @@ _BAD_INTS: Mapping[str, tuple[int, ...]] = {
     **dict.fromkeys(("pads", "output_padding", "output_height", "output_width"), (-1, -_MOST)),
     **dict.fromkeys(("axis", "axes", "perm"), _OUTSIDE),
     **dict.fromkeys(("batch_dims", "batch_axis", "time_axis"), (-1, -2, -3, 9, _MOST)),
-    **dict.fromkeys(("to", "dtype"), (99, -1)),
+    **dict.fromkeys(("to", "dtype", "aggregate_function"), (99, -1)),
 }
 """Values that no operator with an attribute of this name allows, for programs of a rank up to 6."""
 _WITHOUT_AXIS = ("QuantizeLinear", "DequantizeLinear")
 """Operators that do not look at their axis where a scale is for the whole tensor."""
-_BAD_TEXTS = ("mode", "auto_pad", "direction", "coordinate_transformation_mode", "nearest_mode", "equation")
+_BAD_TEXTS = (
+    *("mode", "auto_pad", "direction", "coordinate_transformation_mode", "nearest_mode", "equation"),
+    *("aggregate_function", "kernel_type", "norm", "post_transform"),
+)
 _RANKED: Mapping[str, tuple[int, ...]] = {
     "Gemm": (0, 1),
     "Conv": (1,),
@@ -62,10 +71,10 @@ def disrupt(draws: RandomSource, program: Program) -> tuple[onnx.ModelProto, str
     """The broken model, and its violation; None where none can be put into this program."""
     model = onnx.ModelProto()
     model.CopyFrom(program.model)
-    opset = next(entry.version for entry in model.opset_import if not entry.domain)
+    versions = _versions_of(model)
     orders = (draws.sample(kinds, len(kinds)) for kinds in (VIOLATIONS, FOREIGN))
     for violate in chain.from_iterable(orders):
-        violation = violate(draws, model.graph, program.types, opset)
+        violation = violate(draws, model.graph, program.types, versions)
         if violation:
             leave_shapes_open(model.graph)
             return model, violation
@@ -81,13 +90,24 @@ def leave_shapes_open(graph: onnx.GraphProto) -> None:
 
 
 def _nodes(draws: RandomSource, graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    """Yield ONNX's own operators in any order."""
-    found = [node for node in graph.node if node.op_type != "Constant" and not node.domain]
+    """Yield the operators that have schemas, in any order."""
+    found = [node for node in graph.node if node.op_type != "Constant" and _has_schema(node)]
     yield from draws.sample(found, len(found))
 
 
-def _schema(node: onnx.NodeProto, opset: int) -> OpSchema:
-    return onnx.defs.get_schema(node.op_type, opset)
+def _versions_of(model: onnx.ModelProto) -> Versions:
+    """The operator sets that a model imports."""
+    return {entry.domain: entry.version for entry in model.opset_import}
+
+
+def _has_schema(node: onnx.NodeProto) -> bool:
+    """Whether onnx knows the operator set of a node."""
+    return node.domain in _DEFINED
+
+
+def _schema_of(node: onnx.NodeProto, versions: Versions) -> OpSchema:
+    """The schema of a node whose operator set onnx knows."""
+    return onnx.defs.get_schema(node.op_type, versions[node.domain], node.domain)
 
 
 def _initializer(graph: onnx.GraphProto, dtype: DType, shape: Shape) -> str:
@@ -98,11 +118,11 @@ def _initializer(graph: onnx.GraphProto, dtype: DType, shape: Shape) -> str:
 
 
 def _dtype(
-    draws: RandomSource, graph: onnx.GraphProto, types: Mapping[str, TensorType], opset: int
+    draws: RandomSource, graph: onnx.GraphProto, types: Mapping[str, TensorType], versions: Versions
 ) -> str | None:
     """An operand of an element type that the operator does not take there, or not beside the others."""
     for node in _nodes(draws, graph):
-        formal = _schema(node, opset).inputs
+        formal = _schema_of(node, versions).inputs
         for at in draws.sample(range(len(node.input)), len(node.input)):
             own = types.get(node.input[at])
             if own is None or own.dtype not in ALL or at >= len(formal):
@@ -135,7 +155,7 @@ _TYPES = {
 
 
 def _shape(
-    draws: RandomSource, graph: onnx.GraphProto, types: Mapping[str, TensorType], opset: int
+    draws: RandomSource, graph: onnx.GraphProto, types: Mapping[str, TensorType], versions: Versions
 ) -> str | None:
     """Make an operand that has one dim which does not fit the other operand."""
     for node in _nodes(draws, graph):
@@ -159,7 +179,7 @@ def _shape(
 
 
 def _rank(
-    draws: RandomSource, graph: onnx.GraphProto, types: Mapping[str, TensorType], opset: int
+    draws: RandomSource, graph: onnx.GraphProto, types: Mapping[str, TensorType], versions: Versions
 ) -> str | None:
     """An operand of one dim more than the operator takes, or a permutation of more axes than there are."""
     for node in _nodes(draws, graph):
@@ -177,11 +197,11 @@ def _rank(
 
 
 def _attribute(
-    draws: RandomSource, graph: onnx.GraphProto, types: Mapping[str, TensorType], opset: int
+    draws: RandomSource, graph: onnx.GraphProto, types: Mapping[str, TensorType], versions: Versions
 ) -> str | None:
     """A number or a word that an attribute does not allow, or an attribute that the operator has not."""
     for node in _nodes(draws, graph):
-        known = _schema(node, opset).attributes
+        known = _schema_of(node, versions).attributes
         names = sorted(name for name in known if name in _BAD_INTS or name in _BAD_TEXTS)
         if node.op_type in _WITHOUT_AXIS:
             names = [name for name in names if name != "axis"]
@@ -217,11 +237,11 @@ def _broken_attribute(
 
 
 def _arity(
-    draws: RandomSource, graph: onnx.GraphProto, types: Mapping[str, TensorType], opset: int
+    draws: RandomSource, graph: onnx.GraphProto, types: Mapping[str, TensorType], versions: Versions
 ) -> str | None:
     """One operand too few or too many."""
     for node in _nodes(draws, graph):
-        schema = _schema(node, opset)
+        schema = _schema_of(node, versions)
         if schema.max_input > 8 or not schema.min_input:
             continue
         if draws.chance(0.5):
@@ -234,7 +254,7 @@ def _arity(
 
 
 def _cycle(
-    draws: RandomSource, graph: onnx.GraphProto, types: Mapping[str, TensorType], opset: int
+    draws: RandomSource, graph: onnx.GraphProto, types: Mapping[str, TensorType], versions: Versions
 ) -> str | None:
     """A node that needs its own result."""
     for node in _nodes(draws, graph):
@@ -245,7 +265,7 @@ def _cycle(
 
 
 def _dangling(
-    draws: RandomSource, graph: onnx.GraphProto, types: Mapping[str, TensorType], opset: int
+    draws: RandomSource, graph: onnx.GraphProto, types: Mapping[str, TensorType], versions: Versions
 ) -> str | None:
     """An operand that nothing makes."""
     for node in _nodes(draws, graph):
@@ -256,22 +276,33 @@ def _dangling(
 
 
 def _opset(
-    draws: RandomSource, graph: onnx.GraphProto, types: Mapping[str, TensorType], opset: int
+    draws: RandomSource, graph: onnx.GraphProto, types: Mapping[str, TensorType], versions: Versions
 ) -> str | None:
     """An operator that only a later opset has."""
     for node in _nodes(draws, graph):
         if (
             len(node.input) == 1
             and not node.attribute
+            and not node.domain
             and types.get(node.input[0]) == types.get(node.output[0])
         ):
-            node.op_type = "Gelu" if opset < 20 else "Swish"
-            return f"opset: {node.name} is {node.op_type}, which opset {opset} does not have"
+            node.op_type = "Gelu" if versions[""] < 20 else "Swish"
+            return f"opset: {node.name} is {node.op_type}, which opset {versions['']} does not have"
+    return None
+
+
+def _list(
+    draws: RandomSource, graph: onnx.GraphProto, types: Mapping[str, TensorType], versions: Versions
+) -> str | None:
+    """A list of places, of words or of numbers beside others, as models of trees are made of."""
+    for node in _foreign_nodes(draws, graph):
+        if (what := change_list(draws, node)) is not None:
+            return f"list: {what}"
     return None
 
 
 VIOLATIONS: tuple[Violate, ...] = (
-    *(_dtype, _shape, _rank, _attribute, _arity, _cycle, _dangling, _opset),
+    *(_dtype, _shape, _rank, _attribute, _arity, _cycle, _dangling, _opset, _list),
     *(_attribute, _attribute, _shape, _rank),
 )
 """The kinds, those of which there are many forms more than once."""
@@ -284,7 +315,7 @@ def _foreign_nodes(draws: RandomSource, graph: onnx.GraphProto) -> Iterator[onnx
 
 
 def _unknown_operator(
-    draws: RandomSource, graph: onnx.GraphProto, types: Mapping[str, TensorType], opset: int
+    draws: RandomSource, graph: onnx.GraphProto, types: Mapping[str, TensorType], versions: Versions
 ) -> str | None:
     """An operator that its domain does not have."""
     for node in _foreign_nodes(draws, graph):
@@ -294,7 +325,7 @@ def _unknown_operator(
 
 
 def _unknown_attribute(
-    draws: RandomSource, graph: onnx.GraphProto, types: Mapping[str, TensorType], opset: int
+    draws: RandomSource, graph: onnx.GraphProto, types: Mapping[str, TensorType], versions: Versions
 ) -> str | None:
     """An attribute that the operator does not have."""
     for node in _foreign_nodes(draws, graph):
@@ -304,7 +335,7 @@ def _unknown_attribute(
 
 
 def _foreign_cycle(
-    draws: RandomSource, graph: onnx.GraphProto, types: Mapping[str, TensorType], opset: int
+    draws: RandomSource, graph: onnx.GraphProto, types: Mapping[str, TensorType], versions: Versions
 ) -> str | None:
     """A node that needs its own result."""
     for node in _foreign_nodes(draws, graph):
@@ -315,7 +346,7 @@ def _foreign_cycle(
 
 
 def _foreign_dangling(
-    draws: RandomSource, graph: onnx.GraphProto, types: Mapping[str, TensorType], opset: int
+    draws: RandomSource, graph: onnx.GraphProto, types: Mapping[str, TensorType], versions: Versions
 ) -> str | None:
     """An operand that nothing makes."""
     for node in _foreign_nodes(draws, graph):

@@ -26,6 +26,7 @@ from corpus.values import Tensor, Value
 from generators.growth.grow import Program
 from generators.language.values import RandomSource, with_some_nonfinite
 from generators.mutations.disrupt import disrupt, leave_shapes_open
+from generators.mutations.lists import change_list
 from oracles.operators import arithmetic_of
 from oracles.relation.arithmetic import Nonfinite
 from oracles.relation.program import MAX_ELEMENTS
@@ -218,6 +219,13 @@ def _number(draws: RandomSource, node: onnx.NodeProto, name: str, kind: OpSchema
     return None
 
 
+def _list(draws: RandomSource, program: Endangered) -> str | None:
+    """A list that an attribute holds."""
+    nodes = [node for node in program.graph.node if node.op_type != "Constant"]
+    found = (change_list(draws, node) for node in draws.sample(nodes, len(nodes)))
+    return next((what for what in found if what is not None), None)
+
+
 def _omission(draws: RandomSource, program: Endangered) -> str | None:
     """An operand behind the first is left out."""
     places = [(node, at) for node in program.graph.node for at, name in enumerate(node.input) if at and name]
@@ -230,7 +238,7 @@ def _omission(draws: RandomSource, program: Endangered) -> str | None:
 
 HAZARDS: tuple[Endanger, ...] = (
     *(_value, _value, _value, _attribute, _attribute, _length, _length, _omission),
-    *(_beyond, _beyond),
+    *(_beyond, _beyond, _list, _list),
 )
 """The kinds, those of which there are many forms more than once."""
 

@@ -190,8 +190,8 @@ _NARROW = 0.25
 _UNCOMMON = 0.15
 """How often it is of any of numpy's own types, all alike; the usual ones have most programs otherwise."""
 _AGAIN = 0.7
-_APART = frozenset((DTypeFamily.CONTROL, DTypeFamily.CONTAINER, DTypeFamily.TEXT))
-"""Realms whose values have no sizes, or bodies around them."""
+_APART = frozenset((DTypeFamily.CONTROL, DTypeFamily.CONTAINER, DTypeFamily.TEXT, DTypeFamily.ML))
+"""Realms whose values have no sizes, bodies around them, or attributes as long as a size."""
 
 
 def solved_program(seed: int, nodes: int, budget: Budget, z3: Any) -> Program:

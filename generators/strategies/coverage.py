@@ -44,6 +44,7 @@ _REALMS: tuple[tuple[DTypeFamily, ...], ...] = (
     (DTypeFamily.CONTAINER,),
     (DTypeFamily.TEXT,),
     (DTypeFamily.NARROW,),
+    (DTypeFamily.ML, DTypeFamily.TEXT),
     tuple(ONNX_REALMS),
 )
 

@@ -14,7 +14,7 @@ from generators.growth.grow import Program, grow
 from generators.language.profile import Budget
 from generators.language.values import RandomSource
 from generators.strategies import each_seed
-from oracles.relation.program import DTypeFamily
+from oracles.relation.program import UNTYPED_REALMS
 
 DOMAIN = "local"
 _FIRST_IR_VERSION = 8
@@ -139,13 +139,9 @@ def _call(name: str, inputs: Sequence[str], outputs: Sequence[str]) -> onnx.Node
     return onnx.NodeProto(op_type=name, domain=DOMAIN, name=f"call_{name}", input=inputs, output=outputs)
 
 
-_UNTYPED = frozenset({DTypeFamily.CONTRIB})
-"""Inside a function, onnx finds no types for the results of other operator sets."""
-
-
 def wrapped(seed: int, nodes: int, budget: Budget) -> Program:
     """A wrapped form of a seed's random program; the results are the same."""
-    program = grow(seed, nodes, _UNTYPED, budget)
+    program = grow(seed, nodes, UNTYPED_REALMS, budget)
     return replace(program, model=wrap(program.model, RandomSource(f"functions/{seed}/{nodes}")))
 
 

@@ -47,9 +47,7 @@ _TRIES = 12
 class MutantScope(Scope):
     """A scope before one node of a model; its names do not occur there."""
 
-    def fresh_name(self) -> str:
-        """A name that does not occur in the model."""
-        return f"mutant_{super().fresh_name()}"
+    prefix = "mutant_v"
 
 
 def _tensor_type(found: onnx.TypeProto) -> TensorType | None:

@@ -42,7 +42,7 @@ def find_operator(name: str) -> Operator:
 
 
 def known_operator(name: str) -> Operator | None:
-    """The operator of this name, drawn or not; None if nobody has declared it."""
+    """The operator of this name; None if nobody has declared it."""
     return _known().get(name)
 
 
@@ -67,7 +67,7 @@ def arithmetic() -> Mapping[str, Arithmetic]:
 @cache
 def _drawn() -> tuple[Operator, ...]:
     known = _known()
-    return tuple(known[name] for name in sorted(known) if known[name].is_drawn)
+    return tuple(known[name] for name in sorted(known))
 
 
 @cache

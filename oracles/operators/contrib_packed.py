@@ -54,7 +54,7 @@ def _steps(scope: Scope, shape: Shape, dtype: DType = F32) -> Operand:
 
 def _sample_rows(scope: Scope, focus: Operand) -> Call | None:
     """Rows of a table in blocks. Zeros come where an index is beyond it."""
-    width = scope.draws.pick((2, 16, 20, 32, 48))
+    width = scope.draws.pick((4, 16, 20, 32, 48))
     return _rows(scope, focus, width) if focus.rank < MAX_RANK and fits((*focus.shape, width)) else None
 
 
@@ -62,7 +62,7 @@ def _rows(scope: Scope, indices: Operand, width: int) -> Call:
     draws = scope.draws
     narrow = [dtype for dtype in (U4, I4, FLOAT8[0], FLOAT8[2]) if scope.opset >= 21 and scope.allows(dtype)]
     kind = draws.pick((U8, U8, *narrow))
-    bits, block = draws.pick((4, 8)) if kind is U8 else 4, draws.pick((16, 32))
+    bits, block = draws.pick((2, 4, 8)) if kind is U8 else 4, draws.pick((16, 32))
     blocks = -(-width // block)
     packed = width * bits // 8 if kind is U8 else width
     operands = [_bits(scope, (_ROWS, packed), kind), indices, _steps(scope, (_ROWS, blocks))]
@@ -89,7 +89,7 @@ def _solve_rows(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
 
 
 def _is_of_rows(shape: Shape) -> bool:
-    return 1 <= len(shape) <= MAX_RANK and 0 < shape[-1] <= 128 and not shape[-1] % 2
+    return 1 <= len(shape) <= MAX_RANK and 0 < shape[-1] <= 128 and not shape[-1] % 4
 
 
 def _sample_bnb4(scope: Scope, focus: Operand) -> Call | None:
@@ -167,28 +167,36 @@ def _bound_experts(call: Call) -> tuple[Range, ...]:
 
 
 def _sample_packed_experts(scope: Scope, focus: Operand) -> Call | None:
+    """A scale for each row of the weights, or one for each block of it; zero points come now and then."""
     if not _is_packed_routed(focus.shape):
         return None
     draws, size, experts = scope.draws, focus.shape[-1], scope.draws.between(1, 3)
     attributes, inner, made = _expert_form(scope, experts)
-    bits = draws.pick((4, 8))
-    bias = draws.chance(0.5)
+    bits, bias, block = draws.pick((4, 8)), draws.chance(0.5), 0
+    if not size % 16 and fits((experts, 32, size)) and draws.chance(0.6):
+        made, inner, block = 16 * made // inner, 16, 16
     operands: list[Operand | None] = [
         focus,
         scope.supply(focus.dtype, (math.prod(focus.shape[:-1]), experts), _UNIT),
     ]
+    points: list[Operand] = []
     for rows, columns in ((made, size), (size, inner)):
+        scales = (experts, rows, columns // block) if block else (experts, rows)
         operands += [
             _bits(scope, (experts, rows, columns * bits // 8)),
-            _steps(scope, (experts, rows), focus.dtype),
+            _steps(scope, scales, focus.dtype),
         ]
         operands.append(scope.supply(focus.dtype, (experts, rows), _UNIT) if bias else None)
+        points.append(_bits(scope, (*scales[:-1], -(-scales[-1] * bits // 8))))
+    if draws.chance(0.4):
+        operands += [None, None, None, *points]
+    attributes |= {"block_size": block} if block else {}
     return Call(tuple(operands), {**attributes, "expert_weight_bits": bits})
 
 
 def _bound_packed_experts(call: Call) -> tuple[Range, ...]:
-    """A weight is at most 128 steps from its middle."""
-    far = 128 * _STEP
+    """A weight is at most 255 steps from its zero point."""
+    far = 256 * _STEP
     first = call.operand(0).range.magnitude * call.operand(0).shape[-1] * far + 2
     return (symmetric(rounded(8 * max(first, 20.0) * far * 3 + 3)),)
 

@@ -12,10 +12,13 @@ from oracles.relation.types import F32, F64, I64, Range, Shape, TensorType
 
 
 def _sample_affine(scope: Scope, focus: Operand) -> Call | None:
-    """One matrix an image, of two or three dims."""
+    """One matrix an image, of two or three dims: the focus, or others of its type where it is none."""
     batch, rows, columns = focus.shape
-    if (rows, columns) not in ((2, 3), (3, 4)) or not batch:
+    if not batch:
         return None
+    if (rows, columns) not in ((2, 3), (3, 4)):
+        rows = scope.draws.between(2, 3)
+        focus = scope.supply(focus.dtype, (batch, rows, rows + 1))
     return _affine(scope, focus, tuple(max(1, scope.dim()) for _ in range(rows)))
 
 

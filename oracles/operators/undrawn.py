@@ -1,4 +1,4 @@
-"""Operators that no program draws: those that patterns alone hold, and those of which we know how they round.
+"""Operators that no program draws, of which we know how they round.
 
 An operator of another domain that is not here is as unknown as one that is said to be.
 """
@@ -19,34 +19,6 @@ from oracles.relation.arithmetic import (
     text_attribute,
 )
 from oracles.relation.open_checks import TWICE
-from oracles.relation.operator import Operator
-from oracles.relation.program import Call, Kind
-from oracles.relation.types import ANYTHING, I64, TEXT, Range, TensorType
-
-
-def _encoded(call: Call) -> tuple[TensorType, ...]:
-    values = TEXT if "values_strings" in call.attributes else I64
-    return (TensorType(values, call.operand(0).shape),)
-
-
-def _encoded_range(call: Call) -> tuple[Range, ...]:
-    labels = [*call.tuple_of("values_int64s", ()), call.integer("default_int64", 0)]
-    is_text = "values_strings" in call.attributes
-    return (ANYTHING if is_text else Range(min(labels), max(labels)),)
-
-
-OPERATORS = (
-    Operator(
-        "ai.onnx.ml.LabelEncoder",
-        Kind.PART,
-        WHOLE,
-        (I64, TEXT),
-        infer=_encoded,
-        bound=_encoded_range,
-        is_drawn=False,
-    ),
-)
-"""Each by what a pattern needs of it: element types, the type rule and the bounds of its result."""
 
 _MODES: Mapping[str, Arithmetic] = {
     "nearest": Arithmetic(Rounding.NOTHING, reads_axes=True),
@@ -127,29 +99,14 @@ UNDRAWN: Mapping[str, Arithmetic] = {
         "ai.onnx.ml",
         WHOLE,
         """
-        ArrayFeatureExtractor Binarizer CategoryMapper DictVectorizer FeatureVectorizer Imputer
-        OneHotEncoder ZipMap
+        DictVectorizer ZipMap
     """,
     ),
     **_of(
         "ai.onnx.ml",
         ROUNDS,
         """
-        CastMap Scaler
-    """,
-    ),
-    **_of(
-        "ai.onnx.ml",
-        SUMS_INSIDE,
-        """
-        LinearClassifier LinearRegressor Normalizer SVMClassifier SVMRegressor
-    """,
-    ),
-    **_of(
-        "ai.onnx.ml",
-        UNKNOWN,
-        """
-        TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor
+        CastMap
     """,
     ),
     **_of(

@@ -105,7 +105,6 @@ class Operator:
     content: ContentRule | None = None
     realm: DTypeFamily | None = None
     is_source: bool = False
-    is_drawn: bool = True
     edges: Edges = TYPE
 
     @property

@@ -53,11 +53,14 @@ class DTypeFamily(StrEnum):
     CONTAINER = "container"
     TEXT = "text"
     NARROW = "narrow"
+    ML = "ml"
     ATEN = "aten"
 
 
 ONNX_REALMS = frozenset(DTypeFamily) - {DTypeFamily.ATEN}
 """What programs for any target may hold; the operators of torch itself only come where they are asked for."""
+UNTYPED_REALMS = frozenset({DTypeFamily.CONTRIB, DTypeFamily.ML})
+"""Of operators whose types onnx does not infer: they are declared, which only a main graph can do."""
 
 
 def dtype_family_of(dtype: DType) -> DTypeFamily | None:
@@ -194,6 +197,18 @@ class Call(NamedTuple):
         value = self.attributes.get(name, default)
         assert isinstance(value, tuple)
         return tuple(item for item in value if isinstance(item, int))
+
+    def floats_of(self, name: str) -> tuple[float, ...]:
+        """An attribute that is a list or a tensor of floats; empty where it is left out."""
+        value = self.attributes.get(name, ())
+        if isinstance(value, np.ndarray):
+            return tuple(value.reshape(-1).tolist())
+        assert isinstance(value, tuple)
+        return tuple(item for item in value if isinstance(item, float))
+
+    def text_of(self, name: str, default: str) -> str:
+        """An attribute that is a text, or the default."""
+        return str(self.attributes.get(name, default))
 
     @property
     def present(self) -> list[Operand]:

@@ -18,6 +18,7 @@ from generators.growth.grow import grow
 from generators.language.profile import Budget
 from generators.language.values import RandomSource
 from generators.mixture import MIXED, Plan, _turn, make_cases, make_tests
+from generators.mutations.lists import change_list
 from generators.mutations.modes import Mode, endanger
 from generators.strategies import strategies
 from oracles.verdict import AGREEMENT, REFUSAL, SURVIVAL
@@ -109,7 +110,8 @@ def tensors(case: Case) -> dict[str, np.ndarray]:
     named = {each.name: each for each in model.graph.initializer}
     named |= {node.output[0]: node.attribute[0].t for node in model.graph.node if node.op_type == "Constant"}
     found = {name: onnx.numpy_helper.to_array(tensor) for name, tensor in named.items()}
-    return found | {name: value for name, value in case.inputs.items() if isinstance(value, np.ndarray)}
+    found |= {name: value for name, value in case.inputs.items() if isinstance(value, np.ndarray)}
+    return {name: each.astype(np.str_) if each.dtype.kind == "O" else each for name, each in found.items()}
 
 
 def test_a_hazard_changes_one_thing_and_nothing_else():
@@ -173,3 +175,25 @@ def test_a_mixture_is_not_guided_by_what_the_campaign_has_met_and_a_campaign_of_
     alone = Plan("coverage", Mode.STRICT)
     first, second = (list(make_tests(alone, range(16), lesson)) for lesson in (CoverageSnapshot(), met))
     assert [each.case.case_id for each in first] != [each.case.case_id for each in second]
+
+
+def test_a_changed_list_is_one_attribute_of_another_length_or_with_one_other_element():
+    words, tensor = ["a", "b", "c"], onnx.numpy_helper.from_array(np.array([5, 6, 7], np.uint8))
+    lists = {"ids": [4, 5, 6], "weights": [0.5, 1.5, 2.5], "words": words, "modes": tensor}
+    lengths: Counter[int] = Counter()
+    own = False
+    for seed in range(400):
+        before = onnx.helper.make_node("Trees", ["x"], ["y"], domain="ai.onnx.ml", single=1, **lists)
+        after = onnx.NodeProto()
+        after.CopyFrom(before)
+        what = change_list(RandomSource(f"list/{seed}"), after)
+        changed = [new for old, new in zip(before.attribute, after.attribute, strict=True) if old != new]
+        assert what is not None
+        assert {each.name for each in changed} <= {what.split()[1]}
+        for each in changed:
+            found = onnx.helper.get_attribute_value(each)
+            items = onnx.numpy_helper.to_array(found).tolist() if each.name == "modes" else list(found)
+            lengths[len(items)] += 1
+            own |= each.name == "ids" and len(items) == 3 and any(at == item for at, item in enumerate(items))
+    assert min(lengths[length] for length in (0, 2, 3, 4)) > 5
+    assert own

@@ -16,10 +16,12 @@ from generators.feedback import BLOCK
 from generators.growth.fragments import new_scope
 from generators.growth.grow import Program, finish
 from generators.growth.steps import apply, place
+from generators.language.emit import version_of
 from generators.language.profile import draw_profile
 from generators.language.scope import Scope
 from generators.language.values import RandomSource
 from generators.mixture import Plan, make_cases
+from generators.mutations.modes import endanger
 from generators.strategies.fresh import COMPANIONS
 from oracles.backends import find_backend
 from oracles.operators import all_operators, aten_operators, find_operator
@@ -115,7 +117,7 @@ def test_the_backend_has_a_kernel_for_every_type(operator, ort_sandbox):
     domain, _, name = operator.name.rpartition(".")
     rows = [row for row in ort_sandbox.ask("tables") if row[:3] == [domain, name, "CPUExecutionProvider"]]
     for opset in range(operator.since, operator.until + 1) if rows else ():
-        version = opset if operator.is_standard else 1
+        version = version_of(domain, opset)
         kernels = [row[5] for row in rows if row[3] <= version <= row[4]]
         # A condition can have one type only, and so can tokens: kernels do not name these.
         known = {"tensor(bool)", *(text for types in kernels for found in types.values() for text in found)}
@@ -163,6 +165,15 @@ def test_a_divisor_is_never_zero_but_may_be_minus_one_under_the_least_integer():
     assert 0 not in divisors
     assert -1 in divisors
     assert least
+
+
+def test_hazards_are_the_first_index_beyond_a_table_and_attributes_of_any_operator_set():
+    (program,) = programs_of(find_operator("com.microsoft.EmbedLayerNormalization"), 1)
+    rows = program.types[program.model.graph.node[-1].input[2]].shape[0]
+    found = (endanger(RandomSource(f"beyond/{seed}"), program) for seed in range(300))
+    notes = {each[1] for each in found if each is not None}
+    assert all(any(f"holds {end} at" in note for note in notes) for end in (rows, -rows - 1))
+    assert any(note.startswith("attribute epsilon of EmbedLayerNormalization") for note in notes)
 
 
 def test_bounds_of_the_types_hold_their_hazards():

@@ -110,9 +110,10 @@ def test_no_table_of_operators_stands_anywhere_else():
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_family_holds_operators_with_all_that_is_known_of_them(family):
-    module = __import__(f"{oracles.operators.__name__}.{family}", fromlist=[family]).OPERATORS
-    assert module
-    for operator in module:
+    module = __import__(f"{oracles.operators.__name__}.{family}", fromlist=[family])
+    operators = getattr(module, "OPERATORS", ())
+    assert operators or module.UNDRAWN
+    for operator in operators:
         assert find_operator(operator.name) is operator
         assert arithmetic()[operator.name] is operator.arithmetic
         assert operator.dtypes

@@ -205,13 +205,15 @@ def _tell(options: CaseOptions, hunting: Hunt) -> None:
 
 def bug_document(store: Store, bug: Document) -> Document:
     """A reduced bug of the overview as the hunt shows it."""
+    from reducer.result import NODES
     from triage.store.failures import reduction_of
     from triage.store.names import live_cluster
 
     reduction = reduction_of(store, live_cluster(store, str(bug["id"])))
     return {
         **{name: bug[name] for name in ("id", "title", "state", "list", "known", "issue")},
-        **{name: reduction[name] for name in ("nodes_before", "nodes_after", "minimal")},
+        **{name: reduction.get(name, 0) for name in NODES},
+        "minimal": reduction["minimal"],
         "failures": bug["count"],
         "folder": bug["report"],
         "ready": bug["state"] == "ready",
@@ -219,6 +221,8 @@ def bug_document(store: Store, bug: Document) -> Document:
 
 
 def _show(documents: list[Document]) -> RenderableType:
+    from reducer.result import all_nodes
+
     (found,) = documents
     if not found["bugs"]:
         waiting = found["failures"]
@@ -229,7 +233,7 @@ def _show(documents: list[Document]) -> RenderableType:
             bug["id"],
             bug["state"],
             bug["title"],
-            f"{bug['nodes_before']} → {bug['nodes_after']}",
+            f"{all_nodes(bug, 'before')} → {all_nodes(bug, 'after')}",
             bug["failures"],
             bug["folder"],
         )

@@ -213,6 +213,8 @@ BUG = record(
         "title": TEXT,
         "nodes_before": COUNT,
         "nodes_after": COUNT,
+        "function_nodes_before": COUNT,
+        "function_nodes_after": COUNT,
         "minimal": FLAG,
         "failures": COUNT,
         "folder": TEXT,
