@@ -171,7 +171,7 @@ def _stored(draws: RandomSource, site: Site[Stmt], values: Sequence[Expr]) -> St
 N_MAX = 5
 """After this many changes of a program without news its passes change, as in the paper."""
 
-_FRESH = 0.4
+_FRESH = 0.85
 _OPTION = 0.35
 _MOST_OPTIONS = 3
 _STEPS = (1, 1, 1, 2, 3)
