@@ -138,7 +138,7 @@ def _apply_to_new(scope: Scope, operator: Operator, dtype: DType) -> bool:
 
 
 _ATEN_DTYPES = (F32, F64, F16, BF16, I32, I64, I16, I8, U8, BOOL)
-_ATEN_WEIGHTS = (12.0, 3.0, 2.0, 1.5, 2.0, 2.0, 0.7, 0.7, 1.0, 0.7)
+_ATEN_WEIGHTS = (8.0, 2.0, 2.0, 2.0, 2.0, 2.0, 1.0, 2.0, 2.0, 1.5)
 _ATEN_COMPANIONS = """
     Abs Add And BatchNormalization BitwiseAnd Clip Concat Conv Cos CumSum Div Einsum Equal Erf Exp Expand
     Floor Gather GatherElements Gemm Greater Less Log MatMul Max MaxPool Mean Min Mod Mul Neg Not Pad Pow
@@ -151,6 +151,8 @@ _ATEN_EDGES, _ATEN_AT_EDGES = (15, 16, 17, 31, 32, 33, 63, 64, 65), 0.6
 """Widths of vectors of each element type, with their neighbours."""
 _ATEN_LENGTHS, _ATEN_LONG, _ATEN_ELEMENTS = (1025, 4096, 4097, 5000), 0.08, 10_000
 """Sums over more elements than one loop adds up, which inductor splits."""
+_ATEN_NAMED = (0.0, 0.0, 0.0, 0.0, 0.6)
+"""How many of the inputs' dims are compiled as symbols."""
 _ONLY_ATEN, _ATEN_EVENLY = frozenset({DTypeFamily.ATEN}), 0.5
 """How often each operator of torch's own is as likely as any other: classes of many leave each few places."""
 _ATEN_TRIES, _ATEN_BETWEEN, _ATEN_CHAIN = 12, 0.4, 5
@@ -176,8 +178,10 @@ def _aten_temper(draws: RandomSource, budget: Budget) -> Profile:
     profile = draw_profile(draws, budget)
     first, other = (draws.weighted(_ATEN_DTYPES, _ATEN_WEIGHTS) for _ in range(2))
     realms = {DTypeFamily.ATEN, DTypeFamily.NARROW} if BF16 in (first, other) else {DTypeFamily.ATEN}
-    own = replace(profile, dtypes=(first, first, other), realms=frozenset(realms), composite=0.0)
-    dims = [*own.dims, draws.pick(_ATEN_EDGES)] if draws.chance(_ATEN_AT_EDGES) else [*own.dims]
+    named = draws.pick(_ATEN_NAMED)
+    own = replace(profile, dtypes=(first, first, other), realms=frozenset(realms), composite=0.0, named=named)
+    edges = draws.sample(_ATEN_EDGES, draws.between(1, 2)) if draws.chance(_ATEN_AT_EDGES) else []
+    dims = [*own.dims, *edges]
     if draws.chance(_ATEN_LONG):
         dims.append(draws.pick(_ATEN_LENGTHS))
         own = replace(own, elements=_ATEN_ELEMENTS)

@@ -126,10 +126,10 @@ def _run(
 ) -> dict[str, Any]:
     import torch
 
-    from oracles.worker.lowered.module import build, exported
+    from oracles.worker.lowered.module import build, exported, named_dims
     from oracles.worker.onnx import read_model
     from oracles.worker.torch.data import called_there, from_torch, placed
-    from oracles.worker.torch.run import compiled
+    from oracles.worker.torch.run import compiled, mark_dims
 
     model = read_model(program)
     if settings.get("show") == "source":
@@ -145,7 +145,7 @@ def _run(
             module = exported(module, feeds)
         module, feeds = placed(module, feeds, settings)
         if backend != "eager":
-            module = compiled(module, backend, enter)
+            module = compiled(module, backend, enter, mark_dims(named_dims([model]), feeds))
         values = called_there(module, feeds, settings, enter)
     names = [value.name for value in model.graph.output]
     wanted = names if outputs is None else outputs

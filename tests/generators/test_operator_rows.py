@@ -1,5 +1,6 @@
 """Of whatever the generators draw and ONNX defines it is known how it rounds."""
 
+import numpy as np
 import onnx
 import pytest
 from onnx import helper
@@ -50,6 +51,32 @@ def test_the_operators_that_nobody_has_looked_at_are_these():
 )
 def test_attributes_decide_how_a_node_rounds(node, rounding):
     assert arithmetic_of(node).rounding is rounding
+
+
+TWICE, ONCE, DATA = np.array([1, 1]), np.array([1, 0]), np.ones((2, 2), "float32")
+
+
+@pytest.mark.parametrize(
+    ("name", "operands", "attributes", "is_open"),
+    [
+        ("index_put", (DATA, TWICE, DATA), {}, True),
+        ("index_put", (DATA, TWICE, DATA), {"accumulate": 1}, False),
+        ("index_put", (DATA, TWICE, ONCE, DATA[0]), {}, False),
+        ("index_put", (DATA, None, TWICE, DATA), {}, True),
+        ("index_put", (DATA, DATA > 0, DATA[0, 0]), {}, False),
+        ("put", (DATA, np.array([0, -4]), DATA[0]), {}, True),
+        ("put", (DATA, ONCE, DATA[0]), {}, False),
+        ("scatter", (DATA, np.stack([TWICE, ONCE]), DATA), {"dim": 1}, True),
+        ("scatter", (DATA, np.stack([ONCE, ONCE]), DATA), {"dim": 1}, False),
+        ("scatter", (DATA, np.stack([TWICE, TWICE])), {"dim": 1, "value": 2.0}, False),
+        ("max_unpool2d", (DATA[None], np.stack([TWICE, ONCE])[None]), {}, True),
+        ("_to_copy", (DATA * 300,), {"dtype": 2}, True),
+        ("_to_copy", (DATA,), {"dtype": 2}, False),
+    ],
+)
+def test_of_what_torch_writes_only_two_values_in_one_place_are_left_open(name, operands, attributes, is_open):
+    node = helper.make_node(name, ["x"] * len(operands), ["y"], domain=DOMAIN, **attributes)
+    assert any(check(node, operands) for check in arithmetic_of(node).opens.values()) is is_open
 
 
 def test_a_scatter_sums_no_more_terms_than_it_has_updates():

@@ -176,6 +176,10 @@ X = np.arange(6, dtype=np.float32).reshape(2, 3)
         ("aten.var<dim = [1], correction = 0>(x)", {"x": X}, X.var(1)),
         ("aten.clamp_min<min = 2.0>(x)", {"x": X}, np.maximum(X, 2)),
         ("aten.clamp_min(x, x)", {"x": X}, X),
+        ("aten.index(x, , z)", {"x": X, "z": np.array([2, 0])}, X[:, [2, 0]]),
+        ("aten.index_put<accumulate = 1>(x, z, x)", {"x": X, "z": np.array([1, 0])}, X + X[::-1]),
+        ("aten._to_copy<dtype = 6>(x)", {"x": X}, X.astype("int32")),
+        ("aten.view<dtype = 6>(x)", {"x": X}, X.view("int32")),
     ],
 )
 def test_attributes_and_operands_find_their_places_in_the_schema(torch_sandbox, body, inputs, expected):
@@ -215,6 +219,15 @@ def test_the_source_calls_the_very_operator(torch_sandbox):
     way = (Config("source", (("show", "source"),)),)
     (run,) = torch_sandbox.run(Job(QUOTIENT.program, QUOTIENT.inputs, way))
     assert "torch.ops.aten.floor_divide.default(x0, x1)" in str(run.outputs["module"])
+
+
+def test_a_dim_that_has_a_name_is_compiled_as_a_symbol(torch_sandbox, inductor_judge):
+    graph = "(float[2,n] x, float[m] z) => (float[n] y) { y = aten.sum<dim = [0]>(x) }"
+    case = aten_case(graph, {"x": X, "z": X[0]})
+    way = (Config("source", (("show", "source"),)),)
+    (run,) = torch_sandbox.run(Job(case.program, case.inputs, way))
+    assert run.outputs["dims"].tolist() == [[0, 1], [1, 0]]
+    assert inductor_judge.verdict(case).outcome is Outcome.PASS
 
 
 def test_quotients_of_exact_inputs_that_are_rounded_otherwise_are_wrong(inductor_judge):

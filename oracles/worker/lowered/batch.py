@@ -12,10 +12,10 @@ import numpy as np
 import torch
 
 from oracles.worker.batches import REPORT, given_to, items_of, short, told_of
-from oracles.worker.lowered.module import build_together
+from oracles.worker.lowered.module import build_together, named_dims
 from oracles.worker.onnx import read_model
 from oracles.worker.torch.data import from_torch, on_device, placed
-from oracles.worker.torch.run import compiled, watched
+from oracles.worker.torch.run import compiled, mark_dims, watched
 
 
 def run_batch(
@@ -36,7 +36,8 @@ def run_batch(
         module, feeds = build_together([models[number] for number in numbers])
         module, feeds = placed(module, feeds, settings)
         if not is_eager:
-            module = compiled(module, settings["backend"], enter)
+            dims = named_dims([models[number][0] for number in numbers])
+            module = compiled(module, settings["backend"], enter, mark_dims(dims, feeds))
         with on_device(settings):
             values = iter(module(*feeds))
         found: dict[str, Any] = {}

@@ -148,6 +148,18 @@ def build_together(programs: Any, *, lenient: bool = False) -> tuple[Any, list[A
     return torch.fx.GraphModule(weights, graph), feeds
 
 
+def named_dims(models: Sequence[Any]) -> list[tuple[int, int]]:
+    """The dims that have a name in what a module of these models takes: (which input, which dim)."""
+    found: list[tuple[int, int]] = []
+    given = 0
+    for model in models:
+        declared = {value.name: value.type.tensor_type.shape.dim for value in model.graph.input}
+        for place, name in enumerate(fed_names(model.graph), given):
+            found += [(place, at) for at, dim in enumerate(declared[name]) if dim.dim_param]
+            given = place + 1
+    return found
+
+
 def exported(module: Any, feeds: list[Any]) -> Any:
     """The module as an exported program leaves it that was saved and loaded again."""
     file = io.BytesIO()
@@ -349,4 +361,5 @@ def source(model: Any, inputs: dict[str, Any]) -> dict[str, Any]:
     names = [recorder.names.get(id(each)) or recorder.constant(each) for each in results]
     text = written(list(named), {**weights, **recorder.constants}, needed(recorder.calls, names), names)
     literals = [f"{literal(feed, INDENT)},  # x{place}" for place, feed in enumerate(feeds)]
-    return {"module": np.array(text), "inputs": np.array(listed(literals))}
+    dims = np.array(named_dims([model]), np.int64).reshape(-1, 2)
+    return {"module": np.array(text), "inputs": np.array(listed(literals)), "dims": dims}

@@ -10,7 +10,7 @@ import re
 import sys
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Callable, Iterator  # noqa: UP035 (Python 3.8)  # noqa: UP035 (Python 3.8)
+from typing import Any, Callable, Iterator, Sequence  # noqa: UP035 (Python 3.8)
 
 import torch
 from torch._inductor import compile_fx, config
@@ -85,8 +85,7 @@ def run_program(
         if backend == "eager":
             enter("execute")
         else:
-            is_dynamic = mark_dims(document, given)
-            call = compiled(module, backend, enter, dynamic=None if is_dynamic else False)
+            call = compiled(module, backend, enter, mark_dims(dynamic_dims(document), given))
         for _ in rounds(settings, enter):
             call(*map(copied, given))
         values = call(*given)
@@ -100,12 +99,11 @@ def copied(value: Any) -> Any:
     return value.clone() if isinstance(value, torch.Tensor) else value
 
 
-def mark_dims(document: dict[str, Any], given: list[Any]) -> bool:
-    """Have dynamo take the symbolic dims as such; whether there are any."""
-    found = dynamic_dims(document)
-    for place, dim in found:
+def mark_dims(dims: Sequence[Sequence[int]], given: list[Any]) -> Any:
+    """Have dynamo take dims (which input, which dim) as symbols; the `dynamic` to compile with."""
+    for place, dim in dims:
         torch._dynamo.maybe_mark_dynamic(given[place], dim)
-    return bool(found)
+    return None if dims else False
 
 
 APPLIES = "crux: applies"
