@@ -250,17 +250,12 @@ def changed_by(program: str, names: list[str]) -> list[str]:
 
 
 def vocabulary() -> list[str]:
-    """The operators of ONNX models that the importer's own table has, whatever their domain."""
+    """The operators of ONNX models that its table has; some of com.microsoft it takes for ONNX's own."""
     from tvm.relax.frontend.onnx import onnx_frontend
 
-    names = [*onnx_frontend._get_convert_map(), "If"]
-    found = [f"{domain}{name}" for domain in ("", "com.microsoft.", "ai.onnx.ml.") for name in names]
-    return [name for name in found if name not in TAKEN_FOR_OTHERS]
-
-
-_OTHERS = ("Attention", "EmbedLayerNormalization", "GridSample", "MatMulInteger16", "Unique")
-TAKEN_FOR_OTHERS = tuple(f"com.microsoft.{name}" for name in _OTHERS)
-"""What the table takes for ONNX's own operators of these names, or knows few forms of."""
+    names = {*onnx_frontend._get_convert_map(), "If"}
+    own = names - {"Attention", "EmbedLayerNormalization", "GridSample", "MatMulInteger16", "Unique"}
+    return [*names, *(f"ai.onnx.ml.{name}" for name in names), *(f"com.microsoft.{name}" for name in own)]
 
 
 def _written_and_read(module: Any, form: str) -> Any:
