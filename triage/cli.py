@@ -275,13 +275,26 @@ class Interrupts:
         for number in SIGNALS:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self._interrupt)
+        sys.unraisablehook = self._cannot_raise
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         self.came = True
-        if _loads_native_code(frame):  # C++ ends the process where that is interrupted, so it comes again
-            threading.Timer(0.05, os.kill, (os.getpid(), number)).start()
+        if _loads_native_code(frame):  # C++ ends the process where that is interrupted
+            _comes_again(number)
         else:
             raise KeyboardInterrupt
+
+    def _cannot_raise(self, what: sys.UnraisableHookArgs) -> None:
+        """An interrupt within a callback of Python's own (a lock of imports) would be lost."""
+        if issubclass(what.exc_type, KeyboardInterrupt):
+            _comes_again(signal.SIGINT)
+        else:
+            sys.__unraisablehook__(what)
+
+
+def _comes_again(number: int) -> None:
+    """Let a signal come once more when what cannot be interrupted is over."""
+    threading.Timer(0.05, os.kill, (os.getpid(), number)).start()
 
 
 def _loads_native_code(frame: FrameType | None) -> bool:

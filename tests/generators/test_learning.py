@@ -168,7 +168,8 @@ def lesson_of_failures(plan: Plan, seeds: range, name: str) -> CoverageSnapshot:
 def test_what_leads_to_known_failures_alone_is_drawn_less_and_not_forbidden(plan, name):
     seeds = range(40 * BLOCK)
     lesson = lesson_of_failures(plan, seeds, name)
-    assert lesson.worn() == {name}
+    assert name in lesson.worn()
+    assert len(lesson.worn()) <= 2  # what every one of its programs holds is as much to blame
     usual, spared = (
         sum(name in {*each.covered, *each.case.passes} for each in make_tests(plan, seeds, given))
         for given in (NOTHING, lesson)

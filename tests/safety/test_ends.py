@@ -341,3 +341,12 @@ except KeyboardInterrupt as stop:
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "1 False\n"), done.stderr
+
+
+def test_an_interrupt_within_a_callback_of_pythons_own_is_not_lost(place: Path) -> None:
+    code = "import os, signal, time, weakref\nfrom triage.cli import Interrupts\nInterrupts().hear()\n"
+    code += "class Gone: pass\ngone = Gone()\n"
+    code += "told = weakref.ref(gone, lambda _: os.kill(os.getpid(), signal.SIGINT))\n"
+    code += "try:\n    del gone\n    time.sleep(60)\nexcept KeyboardInterrupt:\n    print('heard')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("heard\n", "")
