@@ -25,7 +25,7 @@ def all_operators() -> tuple[Operator, ...]:
     """Every ONNX operator by name; torch's own operators are not among them."""
     from oracles.relation.program import DTypeFamily
 
-    return tuple(operator for operator in _drawn() if operator.realm is not DTypeFamily.ATEN)
+    return tuple(operator for operator in _known().values() if operator.realm is not DTypeFamily.ATEN)
 
 
 @cache
@@ -33,7 +33,7 @@ def aten_operators() -> tuple[Operator, ...]:
     """Every operator of torch itself, by name."""
     from oracles.relation.program import DTypeFamily
 
-    return tuple(operator for operator in _drawn() if operator.realm is DTypeFamily.ATEN)
+    return tuple(operator for operator in _known().values() if operator.realm is DTypeFamily.ATEN)
 
 
 def find_operator(name: str) -> Operator:
@@ -65,19 +65,13 @@ def arithmetic() -> Mapping[str, Arithmetic]:
 
 
 @cache
-def _drawn() -> tuple[Operator, ...]:
-    known = _known()
-    return tuple(known[name] for name in sorted(known))
-
-
-@cache
 def _known() -> Mapping[str, Operator]:
     found: dict[str, Operator] = {}
     for operator in (each for module in _families() for each in getattr(module, "OPERATORS", ())):
         if operator.name in found:
             raise ValueError(f"two entries for {operator.name}")
         found[operator.name] = operator
-    return found
+    return dict(sorted(found.items()))
 
 
 @cache

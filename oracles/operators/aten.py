@@ -43,9 +43,6 @@ from oracles.relation.operator import Operator
 from oracles.relation.program import Call, Kind, Operand, Scope
 from oracles.relation.types import BOOL, I32, DType, Range, broadcast, is_float
 
-_SAME = shaped(lambda call: call.operand(0).shape)
-_TRUTH = shaped(lambda call: call.operand(0).shape, truth)
-_FLOAT = shaped(lambda call: call.operand(0).shape, floating)
 _JOINED = shaped(joined)
 _PROMOTED = shaped(joined, promotion)
 _QUOTIENT = shaped(joined, floating)

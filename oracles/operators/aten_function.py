@@ -17,29 +17,26 @@ from oracles.relation.arithmetic import (
 )
 from oracles.relation.aten import (
     EVERY,
+    FLOAT,
     FLOATING,
     NUMBERS,
+    SAME,
+    TRUTH,
     WIDE,
     aten,
     axis_of,
     by_type,
-    floating,
     inside,
     magnitudes,
     number,
     replaced,
     sampled_with,
     shaped,
-    truth,
 )
 from oracles.relation.operator import Operator, RangeRule, sample_alone
-from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand, Scope
+from oracles.relation.program import ALONG, Attribute, Call, Kind, Operand, Scope
 from oracles.relation.types import I32, DType, Range, Shape, TensorType, is_float
 
-_ALONG = range(1, MAX_RANK + 1)
-_SAME = shaped(lambda call: call.operand(0).shape)
-_TRUTH = shaped(lambda call: call.operand(0).shape, truth)
-_FLOAT = shaped(lambda call: call.operand(0).shape, floating)
 _POSITIVE = Range(0.05, math.inf)
 
 
@@ -53,7 +50,7 @@ def _function(
     """A function of floats, which makes floats of integers where its domain leaves some."""
     if domain and 0 < domain.low < 1:
         dtypes = tuple(dtype for dtype in dtypes if is_float(dtype))
-    return aten(name, Kind.MATH, arithmetic, dtypes, infer=_FLOAT, bound=bound, domain=domain)
+    return aten(name, Kind.MATH, arithmetic, dtypes, infer=FLOAT, bound=bound, domain=domain)
 
 
 def _growing(name: str, function: Callable[[float], float], domain: Range | None = None) -> Operator:
@@ -94,7 +91,7 @@ def _activation(
 
 
 def _check(name: str, kind: Kind = Kind.COMPARE) -> Operator:
-    return aten(name, kind, CHOOSES, EVERY, infer=_TRUTH, bound=inside(0, 1))
+    return aten(name, kind, CHOOSES, EVERY, infer=TRUTH, bound=inside(0, 1))
 
 
 _OPEN_UNIT = Range(0.02, 0.98)
@@ -110,13 +107,13 @@ def _special(
     dtypes: tuple[DType, ...] = WIDE,
     arithmetic: Arithmetic = ROUNDS_ABOUT_ONE,
 ) -> Operator:
-    return aten(name, Kind.MATH, arithmetic, dtypes, infer=_SAME, bound=bound, domain=domain)
+    return aten(name, Kind.MATH, arithmetic, dtypes, infer=SAME, bound=bound, domain=domain)
 
 
 def _polynomial(name: str) -> Operator:
     """A polynomial of a small degree: its terms are much larger than their sum."""
     sample = sampled_with(lambda scope, focus: {"n": scope.draws.between(0, 6)})
-    return aten(name, Kind.MATH, SUMS_INSIDE, WIDE, sample, _SAME, inside(-1e5, 1e5), domain=Range(-2, 2))
+    return aten(name, Kind.MATH, SUMS_INSIDE, WIDE, sample, SAME, inside(-1e5, 1e5), domain=Range(-2, 2))
 
 
 def _sample_gammainc(scope: Scope, focus: Operand) -> Call:
@@ -142,7 +139,7 @@ def _each(**values: tuple[float | str, ...]) -> Callable[[Scope, Operand], dict[
 
 def _flexible(name: str, arithmetic: Arithmetic, **values: tuple[float | str, ...]) -> Operator:
     sample = sampled_with(_each(**values))
-    bound = by_type(_SAME, lambda call: 2 * magnitudes(call)[0] + 2)
+    bound = by_type(SAME, lambda call: 2 * magnitudes(call)[0] + 2)
     return aten(name, Kind.ACTIVATION, arithmetic, FLOATING, sample, bound=bound)
 
 
@@ -241,25 +238,9 @@ OPERATORS = (
         infer=_infer_frexp,
         bound=lambda call: (Range(-1, 1), Range(-1100, 1100)),
     ),
-    aten(
-        "special_gammainc",
-        Kind.MATH,
-        SUMS_INSIDE,
-        WIDE,
-        _sample_gammainc,
-        _SAME,
-        inside(-0.1, 1.1),
-        domain=_TO_TWENTY,
-    ),
-    aten(
-        "special_gammaincc",
-        Kind.MATH,
-        SUMS_INSIDE,
-        WIDE,
-        _sample_gammainc,
-        _SAME,
-        inside(-0.1, 1.1),
-        domain=_TO_TWENTY,
+    *(
+        aten(name, Kind.MATH, SUMS_INSIDE, WIDE, _sample_gammainc, SAME, inside(-0.1, 1.1), domain=_TO_TWENTY)
+        for name in ("special_gammainc", "special_gammaincc")
     ),
     aten(
         "special_zeta",
@@ -267,7 +248,7 @@ OPERATORS = (
         SUMS_INSIDE,
         WIDE,
         _sample_zeta,
-        _SAME,
+        SAME,
         inside(0, 1e5),
         domain=Range(1.5, 10),
     ),
@@ -277,7 +258,7 @@ OPERATORS = (
         SUMS_INSIDE,
         WIDE,
         _sample_polygamma,
-        _SAME,
+        SAME,
         inside(-1e5, 1e5),
         domain=Range(0.5, 50),
     ),
@@ -287,7 +268,7 @@ OPERATORS = (
         SUMS_INSIDE,
         WIDE,
         sampled_with(_each(p=(1, 2, 3))),
-        _SAME,
+        SAME,
         inside(-1e3, 1e3),
         domain=Range(1.5, 50),
     ),
@@ -323,7 +304,7 @@ OPERATORS = (
         _sample_halves,
         _HALF,
         by_type(_HALF, lambda call: magnitudes(call)[0] + 1),
-        ranks=_ALONG,
+        ranks=ALONG,
     ),
     aten(
         "prelu",
@@ -331,8 +312,8 @@ OPERATORS = (
         ROUNDS,
         FLOATING,
         _sample_slopes,
-        _SAME,
-        by_type(_SAME, lambda call: 2 * magnitudes(call)[0]),
-        ranks=_ALONG,
+        SAME,
+        by_type(SAME, lambda call: 2 * magnitudes(call)[0]),
+        ranks=ALONG,
     ),
 )

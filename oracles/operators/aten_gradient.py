@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 
+from oracles.operators.aten_image import pooled, windows
 from oracles.operators.aten_index import indices
 from oracles.relation.arithmetic import MOVES, ROUNDS, ROUNDS_ABOUT_ONE, SUMS, SUMS_INSIDE, WHOLE, Arithmetic
 from oracles.relation.aten import (
@@ -13,14 +14,24 @@ from oracles.relation.aten import (
     by_type,
     magnitudes,
     replaced,
+    second_shape,
     shaped,
 )
 from oracles.relation.open_checks import is_filled
 from oracles.relation.operator import Operator, Sampler
-from oracles.relation.program import MAX_ELEMENTS, MAX_RANK, Attribute, Call, Kind, Operand, Scope
+from oracles.relation.program import (
+    ALONG,
+    FLAT,
+    MAX_ELEMENTS,
+    MAX_RANK,
+    Attribute,
+    Call,
+    Kind,
+    Operand,
+    Scope,
+)
 from oracles.relation.types import DType, Range, Shape
 
-_ALONG, _FLAT = range(1, MAX_RANK + 1), range(2, MAX_RANK + 1)
 Draw = Callable[[Scope], Mapping[str, Attribute]]
 
 
@@ -93,7 +104,7 @@ def _placed(
     name: str,
     draw: Callable[[Scope, Shape], tuple[Mapping[str, Attribute], Shape] | None],
     arithmetic: Arithmetic = MOVES,
-    ranks: range = _ALONG,
+    ranks: range = ALONG,
     dtypes: tuple[DType, ...] = EVERY,
 ) -> Operator:
     """The gradient of what takes a part of a tensor: the operand's shape is an attribute."""
@@ -156,7 +167,7 @@ def _sample_softmax(scope: Scope, focus: Operand) -> Call | None:
 def _normalised(name: str, factor: float) -> Operator:
     infer = shaped(lambda call: call.operand(0).shape)
     bound = by_type(infer, lambda call: magnitudes(call)[0] * factor * (1 + math.prod(call.operand(0).shape)))
-    return aten(name, Kind.NORM, SUMS_INSIDE, WIDE, _sample_softmax, infer, bound, ranks=_ALONG)
+    return aten(name, Kind.NORM, SUMS_INSIDE, WIDE, _sample_softmax, infer, bound, ranks=ALONG)
 
 
 def _sample_embedding(scope: Scope, focus: Operand) -> Call | None:
@@ -214,15 +225,8 @@ def _sample_pooled(scope: Scope, focus: Operand) -> Call | None:
     """The focus is the pool's operand; sizes are rounded down."""
     if not is_filled(focus.shape):
         return None
-    kernel = tuple(scope.draws.between(1, min(size, 3)) for size in focus.shape[-2:])
-    pads = tuple(scope.draws.between(0, size // 2) for size in kernel)
-    stride = tuple(scope.draws.between(1, 3) for _ in kernel)
-    counts = (
-        (size + 2 * pad - width) // step + 1
-        for size, width, step, pad in zip(focus.shape[-2:], kernel, stride, pads, strict=True)
-    )
-    gradient = scope.supply(focus.dtype, (*focus.shape[:-2], *counts))
-    window: dict[str, Attribute] = {"kernel_size": kernel, "stride": stride, "padding": pads}
+    window = windows(scope, focus.shape[-2:])
+    gradient = scope.supply(focus.dtype, pooled(Call((focus,), window)))
     counted = {"count_include_pad": scope.draws.below(2), "divisor_override": scope.draws.between(1, 5)}
     return Call((gradient, focus), {**window, **counted, "ceil_mode": 0})
 
@@ -242,16 +246,12 @@ def _image(
     return aten(name, Kind.RESAMPLE, arithmetic, WIDE, sample, infer, bound, ranks=ranks)
 
 
-def _second(call: Call) -> Shape:
-    return call.operand(1).shape
-
-
 def _resized(call: Call) -> Shape:
     return call.tuple_of("input_size", ())
 
 
 _UNIT, _BETWEEN = Range(0.02, 0.98), Range(-1, 1)
-_GLU, _EMBEDDED = shaped(_second), shaped(_embedded)
+_GLU, _EMBEDDED = shaped(second_shape), shaped(_embedded)
 
 OPERATORS = (
     _slope("sigmoid_backward", ROUNDS_ABOUT_ONE, within=Range(0, 1)),
@@ -279,7 +279,7 @@ OPERATORS = (
         _sample_glu,
         _GLU,
         by_type(_GLU, lambda call: magnitudes(call)[0] * (magnitudes(call)[1] + 1)),
-        ranks=_ALONG,
+        ranks=ALONG,
     ),
     _loss("mse_loss_backward"),
     _loss("smooth_l1_loss_backward", _each(beta=(1.0, 0.5))),
@@ -288,7 +288,7 @@ OPERATORS = (
     _placed("slice_backward", _of_slice),
     _placed("select_backward", _of_select, ranks=range(MAX_RANK)),
     _placed("diagonal_backward", _of_diagonal),
-    _placed("unfold_backward", _of_windows, SUMS, _FLAT, FLOATING),
+    _placed("unfold_backward", _of_windows, SUMS, FLAT, FLOATING),
     _normalised("_softmax_backward_data", 40),
     _normalised("_log_softmax_backward_data", 4),
     aten(
@@ -299,12 +299,12 @@ OPERATORS = (
         _sample_embedding,
         _EMBEDDED,
         by_type(_EMBEDDED, lambda call: magnitudes(call)[0] * math.prod(call.operand(1).shape)),
-        ranks=_FLAT,
+        ranks=FLAT,
     ),
     _padding("reflection_pad1d_backward", 1, -1),
     _padding("reflection_pad2d_backward", 2, -1),
     _padding("replication_pad2d_backward", 2, 3),
     _image("upsample_nearest2d_backward", SUMS, _sample_resized, _resized, range(4, 5)),
-    _image("avg_pool2d_backward", SUMS, _sample_pooled, _second, range(3, 5)),
-    _image("_adaptive_avg_pool2d_backward", SUMS, _sample_adaptive, _second, range(3, 5)),
+    _image("avg_pool2d_backward", SUMS, _sample_pooled, second_shape, range(3, 5)),
+    _image("_adaptive_avg_pool2d_backward", SUMS, _sample_adaptive, second_shape, range(3, 5)),
 )

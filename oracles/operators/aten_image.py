@@ -36,19 +36,25 @@ def _ranks(dims: int, *, batched: bool = True) -> range:
 # Pools
 
 
-def _draw_window(dims: int, *, dilated: bool = False) -> Draw:
-    """Windows that fit, pads of at most half of them; sizes rounded up or down."""
+def windows(scope: Scope, sizes: Shape) -> dict[str, tuple[int, ...]]:
+    """Windows that fit such sizes, their steps, and pads of at most half of them."""
+    kernel = tuple(scope.draws.between(1, min(size, 3)) for size in sizes)
+    pads = tuple(scope.draws.between(0, width // 2) for width in kernel)
+    steps = tuple(scope.draws.between(1, 3) for _ in kernel)
+    return {"kernel_size": kernel, "stride": steps, "padding": pads}
+
+
+def draw_window(dims: int, *, dilated: bool = False) -> Draw:
+    """Windows over so many dims; sizes rounded up or down."""
 
     def draw(scope: Scope, focus: Operand) -> Attributes | None:
         if not is_filled(focus.shape):
             return None
         sizes = focus.shape[-dims:]
-        kernel = tuple(scope.draws.between(1, min(size, 3)) for size in sizes)
-        pads = tuple(scope.draws.between(0, width // 2) for width in kernel)
-        steps = tuple(scope.draws.between(1, 3) for _ in kernel)
-        window: dict[str, Attribute] = {"kernel_size": kernel, "stride": steps, "padding": pads}
+        drawn = windows(scope, sizes)
+        window: dict[str, Attribute] = {**drawn}
         if dilated:
-            fitting = zip(sizes, kernel, strict=True)
+            fitting = zip(sizes, drawn["kernel_size"], strict=True)
             window["dilation"] = tuple(
                 scope.draws.between(1, 2) if 2 * (width - 1) < size else 1 for size, width in fitting
             )
@@ -59,13 +65,14 @@ def _draw_window(dims: int, *, dilated: bool = False) -> Draw:
 
 def _draw_average(dims: int) -> Draw:
     def draw(scope: Scope, focus: Operand) -> Attributes | None:
-        window = _draw_window(dims)(scope, focus)
+        window = draw_window(dims)(scope, focus)
         return None if window is None else {**window, "count_include_pad": scope.draws.below(2)}
 
     return draw
 
 
-def _pooled(call: Call) -> Shape:
+def pooled(call: Call) -> Shape:
+    """What windows leave of each dim: as torch counts them, none begins in the pads behind."""
     shape = call.operand(0).shape
     kernel, stride, pads = (call.tuple_of(name, ()) for name in ("kernel_size", "stride", "padding"))
     dilation = call.tuple_of("dilation", (1,) * len(kernel))
@@ -88,18 +95,20 @@ def _draw_sizes(dims: int) -> Draw:
     return draw
 
 
-def _sized(call: Call) -> Shape:
+def sized(call: Call) -> Shape:
+    """The last dims as they are asked for."""
     sizes = call.tuple_of("output_size", ())
     return (*call.operand(0).shape[: -len(sizes)], *sizes)
 
 
-def _and_places(shape: Callable[[Call], Shape]) -> Callable[[Call], tuple[TensorType, ...]]:
+def and_places(shape: Callable[[Call], Shape]) -> Callable[[Call], tuple[TensorType, ...]]:
+    """The type rule of elements, and of where they were."""
     return lambda call: (TensorType(call.operand(0).dtype, shape(call)), TensorType(DType.I64, shape(call)))
 
 
 def _largest(name: str, draw: Draw, shape: Callable[[Call], Shape], ranks: range) -> Operator:
     """The largest elements and where they were."""
-    infer, sample = _and_places(shape), sampled_with(draw)
+    infer, sample = and_places(shape), sampled_with(draw)
     return aten(name, Kind.POOL, WHOLE, FLOATING, sample, infer, with_places(infer), ranks=ranks)
 
 
@@ -147,7 +156,7 @@ def _draw_aligned(dims: int) -> Draw:
 
 
 def _resized(name: str, arithmetic: Arithmetic, draw: Draw, dims: int) -> Operator:
-    infer = shaped(_sized)
+    infer = shaped(sized)
     bound = by_type(infer, lambda call: 4 * magnitudes(call)[0])
     ranks, sample = _ranks(dims, batched=False), sampled_with(draw)
     dtypes = FLOATING if arithmetic is MOVES else WIDE
@@ -181,7 +190,7 @@ def _sample_affine(scope: Scope, focus: Operand) -> Call | None:
 # Pads
 
 
-def _draw_border(dims: int, most: int) -> Draw:
+def draw_border(dims: int, most: int) -> Draw:
     """Pads less than the dim (`most` is -1), up to it, or of any size."""
 
     def draw(scope: Scope, focus: Operand) -> Attributes | None:
@@ -201,12 +210,12 @@ def _padded(call: Call) -> Shape:
 
 
 def _bordered(name: str, dims: int, most: int, ranks: range) -> Operator:
-    sample = sampled_with(_draw_border(dims, most))
+    sample = sampled_with(draw_border(dims, most))
     return aten(name, Kind.PAD, MOVES, FLOATING, sample, shaped(_padded), moved_elements, ranks=ranks)
 
 
 def _draw_circle(scope: Scope, focus: Operand) -> Attributes | None:
-    pads = _draw_border(focus.rank - 2, 0)(scope, focus)
+    pads = draw_border(focus.rank - 2, 0)(scope, focus)
     return None if pads is None else {"pad": pads["padding"]}
 
 
@@ -251,7 +260,7 @@ def _weighed(call: Call) -> float:
     return first * second * math.prod(call.operand(1).shape) + sum(bias)
 
 
-_CONVOLVED, _SAMPLED, _UNPOOLED = shaped(_convolved), shaped(_sampled), shaped(_sized)
+_CONVOLVED, _SAMPLED, _unpooledOOLED = shaped(_convolved), shaped(_sampled), shaped(sized)
 _AFFINE = shaped(lambda call: (call.operand(0).shape[0], *call.tuple_of("size", ())[2:], 2))
 
 
@@ -268,15 +277,15 @@ def _pool(
 
 
 OPERATORS = (
-    _pool("avg_pool1d", _draw_average(1), _pooled, _ranks(1)),
-    _pool("avg_pool3d", _draw_average(3), _pooled, _ranks(3), WIDE),
-    _pool("adaptive_avg_pool1d", _draw_sizes(1), _sized, _ranks(1)),
-    _pool("adaptive_avg_pool3d", _draw_sizes(3), _sized, _ranks(3)),
-    _largest("max_pool1d_with_indices", _draw_window(1, dilated=True), _pooled, _ranks(1)),
-    _largest("max_pool3d_with_indices", _draw_window(3, dilated=True), _pooled, _ranks(3)),
-    _largest("adaptive_max_pool1d", _draw_sizes(1), _sized, _ranks(1)),
-    _largest("adaptive_max_pool2d", _draw_sizes(2), _sized, _ranks(2)),
-    _largest("adaptive_max_pool3d", _draw_sizes(3), _sized, _ranks(3)),
+    _pool("avg_pool1d", _draw_average(1), pooled, _ranks(1)),
+    _pool("avg_pool3d", _draw_average(3), pooled, _ranks(3), WIDE),
+    _pool("adaptive_avg_pool1d", _draw_sizes(1), sized, _ranks(1)),
+    _pool("adaptive_avg_pool3d", _draw_sizes(3), sized, _ranks(3)),
+    _largest("max_pool1d_with_indices", draw_window(1, dilated=True), pooled, _ranks(1)),
+    _largest("max_pool3d_with_indices", draw_window(3, dilated=True), pooled, _ranks(3)),
+    _largest("adaptive_max_pool1d", _draw_sizes(1), sized, _ranks(1)),
+    _largest("adaptive_max_pool2d", _draw_sizes(2), sized, _ranks(2)),
+    _largest("adaptive_max_pool3d", _draw_sizes(3), sized, _ranks(3)),
     *(
         aten(
             f"fractional_max_pool{dims}d",
@@ -284,8 +293,8 @@ OPERATORS = (
             WHOLE,
             WIDE,
             _sample_fractions(dims),
-            _and_places(_sized),
-            with_places(_and_places(_sized)),
+            and_places(sized),
+            with_places(and_places(sized)),
             ranks=_ranks(dims, batched=False),
         )
         for dims in (2, 3)
@@ -296,8 +305,8 @@ OPERATORS = (
         Arithmetic(MOVES.rounding, MOVES.nonfinite, opens={"writes to one place twice": places_twice}),
         WIDE,
         _sample_unpool,
-        _UNPOOLED,
-        by_type(_UNPOOLED, lambda call: magnitudes(call)[0]),
+        _unpooledOOLED,
+        by_type(_unpooledOOLED, lambda call: magnitudes(call)[0]),
         ranks=_ranks(2),
     ),
     *(_resized(f"upsample_nearest{dims}d", MOVES, _draw_sizes(dims), dims) for dims in (1, 3)),

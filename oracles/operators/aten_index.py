@@ -20,15 +20,14 @@ from oracles.relation.aten import (
     places,
     replaced,
     same_shape,
+    second_shape,
     shaped,
 )
 from oracles.relation.open_checks import is_filled, is_unordered
 from oracles.relation.operator import Operator, RangeRule, Sampler
 from oracles.relation.overwrites import copies_twice, scatters_twice
-from oracles.relation.program import MAX_ELEMENTS, MAX_RANK, Call, Kind, Operand, Scope
+from oracles.relation.program import ALONG, MAX_ELEMENTS, Call, Kind, Operand, Scope
 from oracles.relation.types import NUMPY, U8, DType, Shape
-
-_ALONG = range(1, MAX_RANK + 1)
 
 
 def indices(scope: Scope, shape: Shape, length: int, *, distinct: bool = False) -> Operand:
@@ -60,10 +59,6 @@ def _sample_gather(scope: Scope, focus: Operand) -> Call | None:
         if math.prod(shape) <= MAX_ELEMENTS
         else None
     )
-
-
-def _second(call: Call) -> Shape:
-    return call.operand(1).shape
 
 
 def _with_source(distinct: bool) -> Sampler:
@@ -167,18 +162,18 @@ def _indexing(
     shape: Callable[[Call], Shape],
     dtypes: tuple[DType, ...] = EVERY,
     bound: RangeRule = moved_elements,
-    ranks: range = _ALONG,
+    ranks: range = ALONG,
 ) -> Operator:
     return aten(name, Kind.PART, arithmetic, dtypes, sample, shaped(shape), bound, ranks=ranks)
 
 
-_BUCKETED, _SEARCHED = shaped(same_shape, places), shaped(_second, places)
+_BUCKETED, _SEARCHED = shaped(same_shape, places), shaped(second_shape, places)
 _SUMS = by_type(shaped(same_shape), _grown)
 
 OPERATORS = (
     _indexing("index_select", MOVES, _sample_index, _indexed),
-    _indexing("take_along_dim", MOVES, _sample_gather, _second),
-    _indexing("gather", MOVES, _sample_gather, _second),
+    _indexing("take_along_dim", MOVES, _sample_gather, second_shape),
+    _indexing("gather", MOVES, _sample_gather, second_shape),
     _indexing(
         "index_copy",
         Arithmetic(Rounding.NOTHING, Nonfinite.MOVED, opens={"writes to one place twice": copies_twice}),
@@ -195,7 +190,7 @@ OPERATORS = (
         _sample_put,
         same_shape,
     ),
-    _indexing("take", MOVES, _sample_take, _second),
+    _indexing("take", MOVES, _sample_take, second_shape),
     _indexing(
         "embedding",
         MOVES,

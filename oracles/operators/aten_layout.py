@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 
+from oracles.operators.aten_image import draw_border
 from oracles.relation.arithmetic import MOVES, ROUNDS
 from oracles.relation.aten import (
     EVERY,
@@ -22,17 +23,15 @@ from oracles.relation.aten import (
 )
 from oracles.relation.open_checks import is_filled
 from oracles.relation.operator import Operator, RangeRule, Sampler, TypeRule
-from oracles.relation.program import MAX_RANK, Call, Kind, Operand, Scope
+from oracles.relation.program import ALONG, FLAT, MAX_RANK, Call, Kind, Operand, Scope
 from oracles.relation.types import DType, Shape, TensorType
-
-_ALONG, _FLAT = range(1, MAX_RANK + 1), range(2, MAX_RANK + 1)
 
 
 def _move(
     name: str,
     draw: Callable[[Scope, Operand], Attributes | None],
     shape: Callable[[Call], Shape],
-    ranks: range = _ALONG,
+    ranks: range = ALONG,
     kind: Kind = Kind.LAYOUT,
     dtypes: tuple[DType, ...] = EVERY,
 ) -> Operator:
@@ -228,18 +227,6 @@ def _padded(name: str) -> Callable[[Call], Shape]:
     return shape
 
 
-def _draw_border(dims: int, most: int) -> Callable[[Scope, Operand], Attributes | None]:
-    """Pads less than the dim (`most` is -1), or of any size."""
-
-    def draw(scope: Scope, focus: Operand) -> Attributes | None:
-        if not is_filled(focus.shape):
-            return None
-        sizes = [focus.shape[-1 - place // 2] for place in range(2 * dims)]
-        return {"padding": tuple(scope.draws.between(0, min(size + most, 3)) for size in sizes)}
-
-    return draw
-
-
 def _draw_factor(
     name: str, takes: Callable[[Shape, int], bool]
 ) -> Callable[[Scope, Operand], Attributes | None]:
@@ -313,7 +300,7 @@ _STACKED = shaped(_stacked)
 OPERATORS = (
     _move("roll", _draw_roll, same_shape),
     _move("flip", _draw_dims, same_shape),
-    _move("rot90", _draw_turn, _turned, _FLAT),
+    _move("rot90", _draw_turn, _turned, FLAT),
     aten(
         "diff",
         Kind.PART,
@@ -322,7 +309,7 @@ OPERATORS = (
         sampled_with(_draw_difference),
         shaped(_shorter),
         by_type(shaped(_shorter), lambda call: 2 * magnitudes(call)[0]),
-        ranks=_ALONG,
+        ranks=ALONG,
     ),
     _move("unfold", _draw_windows, _windows, range(1, MAX_RANK), Kind.PART),
     _move(
@@ -335,9 +322,9 @@ OPERATORS = (
         "select", _draw_select, lambda call: replaced(call.operand(0).shape, axis_of(call)), kind=Kind.PART
     ),
     _move("slice", _draw_slice, _sliced, kind=Kind.PART),
-    _move("tril", _draw_diagonal, same_shape, _FLAT),
-    _move("triu", _draw_diagonal, same_shape, _FLAT),
-    _move("diagonal", _draw_two_dims, _diagonal, _FLAT, Kind.PART),
+    _move("tril", _draw_diagonal, same_shape, FLAT),
+    _move("triu", _draw_diagonal, same_shape, FLAT),
+    _move("diagonal", _draw_two_dims, _diagonal, FLAT, Kind.PART),
     _move("diag_embed", _draw_offset, _embedded, range(1, MAX_RANK)),
     _move("repeat_interleave", _draw_repeats, _repeated),
     _move("repeat", _draw_tiles("repeats"), _tiled("repeats")),
@@ -347,10 +334,10 @@ OPERATORS = (
     _move("permute", _draw_order, _permuted),
     _move("flatten", _draw_flat, _flattened),
     _move("constant_pad_nd", _draw_pad, _padded("pad"), kind=Kind.PAD),
-    _move("reflection_pad1d", _draw_border(1, -1), _padded("padding"), range(2, 4), Kind.PAD, FLOATING),
-    _move("reflection_pad2d", _draw_border(2, -1), _padded("padding"), range(3, 5), Kind.PAD, FLOATING),
-    _move("replication_pad1d", _draw_border(1, 3), _padded("padding"), range(2, 4), Kind.PAD, FLOATING),
-    _move("replication_pad2d", _draw_border(2, 3), _padded("padding"), range(3, 5), Kind.PAD, FLOATING),
+    _move("reflection_pad1d", draw_border(1, -1), _padded("padding"), range(2, 4), Kind.PAD, FLOATING),
+    _move("reflection_pad2d", draw_border(2, -1), _padded("padding"), range(3, 5), Kind.PAD, FLOATING),
+    _move("replication_pad1d", draw_border(1, 3), _padded("padding"), range(2, 4), Kind.PAD, FLOATING),
+    _move("replication_pad2d", draw_border(2, 3), _padded("padding"), range(3, 5), Kind.PAD, FLOATING),
     _move(
         "pixel_shuffle",
         _draw_factor("upscale_factor", lambda shape, factor: shape[-3] % factor**2 == 0),
@@ -369,9 +356,7 @@ OPERATORS = (
         same_shape,
         range(3, 6),
     ),
-    aten(
-        "unbind", Kind.PART, MOVES, EVERY, _sample_unbind, _infer_unbind, _each(_infer_unbind), ranks=_ALONG
-    ),
+    aten("unbind", Kind.PART, MOVES, EVERY, _sample_unbind, _infer_unbind, _each(_infer_unbind), ranks=ALONG),
     aten(
         "split",
         Kind.PART,
@@ -380,7 +365,7 @@ OPERATORS = (
         _sample_parts("split_size"),
         _infer_parts,
         _each(_infer_parts),
-        ranks=_ALONG,
+        ranks=ALONG,
     ),
     aten(
         "chunk",
@@ -390,7 +375,7 @@ OPERATORS = (
         _sample_parts("chunks"),
         _infer_parts,
         _each(_infer_parts),
-        ranks=_ALONG,
+        ranks=ALONG,
     ),
     aten("stack", Kind.LAYOUT, MOVES, EVERY, _sample_stack, _STACKED, _each(_STACKED), ranks=range(MAX_RANK)),
 )

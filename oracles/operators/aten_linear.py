@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 
+from oracles.operators.aten_image import and_places, draw_window, pooled, sized
 from oracles.relation.arithmetic import MOVES, ROUNDS, SUMS, SUMS_INSIDE, WHOLE, Arithmetic
 from oracles.relation.aten import (
     FLOATING,
@@ -18,7 +19,7 @@ from oracles.relation.aten import (
 from oracles.relation.open_checks import is_filled
 from oracles.relation.operator import Operator, Sampler
 from oracles.relation.program import MAX_ELEMENTS, Call, Kind, Operand, Scope
-from oracles.relation.types import F32, F64, I32, I64, DType, Shape, TensorType
+from oracles.relation.types import F32, F64, I32, I64, DType, Shape
 
 _NUMBERS = (F32, F64, I64, I32)
 _VECTOR, _MATRIX, _BATCH = range(1, 2), range(2, 3), range(3, 4)
@@ -109,7 +110,8 @@ def _sample_inner(scope: Scope, focus: Operand) -> Call:
     return Call((focus, scope.supply(focus.dtype, (scope.dim(), focus.shape[-1]))))
 
 
-def _inner(call: Call) -> Shape:
+def inner(call: Call) -> Shape:
+    """The rows of the first by the rows of the second."""
     return (*call.operand(0).shape[:-1], call.operand(1).shape[0])
 
 
@@ -150,14 +152,7 @@ def _linear(
 # Images
 
 
-def _draw_pool(scope: Scope, focus: Operand) -> Attributes | None:
-    """Windows that fit, pads of at most half of them; sizes rounded up or down."""
-    if not is_filled(focus.shape):
-        return None
-    kernel = tuple(scope.draws.between(1, min(size, 3)) for size in focus.shape[-2:])
-    pads = tuple(scope.draws.between(0, size // 2) for size in kernel)
-    stride = tuple(scope.draws.between(1, 3) for _ in kernel)
-    return {"kernel_size": kernel, "stride": stride, "padding": pads, "ceil_mode": scope.draws.below(2)}
+_draw_pool = draw_window(2)
 
 
 def _draw_average(scope: Scope, focus: Operand) -> Attributes | None:
@@ -168,20 +163,7 @@ def _draw_average(scope: Scope, focus: Operand) -> Attributes | None:
     return {**attributes, "count_include_pad": scope.draws.below(2), **divisor}
 
 
-def _pooled(call: Call) -> Shape:
-    shape = call.operand(0).shape
-    kernel, stride, pads = (call.tuple_of(name, ()) for name in ("kernel_size", "stride", "padding"))
-    sizes = []
-    for size, width, step, pad in zip(shape[-2:], kernel, stride, pads, strict=True):
-        room = size + 2 * pad - width
-        count = (-(-room // step) if call.integer("ceil_mode", 0) else room // step) + 1
-        sizes.append(count - 1 if (count - 1) * step >= size + pad else count)
-    return (*shape[:-2], *sizes)
-
-
-def _infer_places(call: Call) -> tuple[TensorType, ...]:
-    shape = _pooled(call)
-    return TensorType(call.operand(0).dtype, shape), TensorType(I64, shape)
+_PLACES = and_places(pooled)
 
 
 def _draw_sizes(scope: Scope, focus: Operand) -> Attributes | None:
@@ -195,10 +177,6 @@ def _draw_sizes(scope: Scope, focus: Operand) -> Attributes | None:
 def _draw_aligned(scope: Scope, focus: Operand) -> Attributes | None:
     attributes = _draw_sizes(scope, focus)
     return None if attributes is None else {**attributes, "align_corners": scope.draws.below(2)}
-
-
-def _sized(call: Call) -> Shape:
-    return (*call.operand(0).shape[:-2], *call.tuple_of("output_size", ()))
 
 
 def _draw_blocks(scope: Scope, focus: Operand) -> Attributes | None:
@@ -245,23 +223,23 @@ OPERATORS = (
     _linear("outer", ROUNDS, _sample_vectors, _outer, _VECTOR),
     _linear("addr", SUMS, _sample_outer_added, lambda call: call.operand(0).shape, _VECTOR),
     _linear("kron", ROUNDS, _sample_kron, _kron, range(1, 4)),
-    _linear("inner", SUMS, _sample_inner, _inner, range(2, 4)),
+    _linear("inner", SUMS, _sample_inner, inner, range(2, 4)),
     aten(
         "cdist", Kind.LINEAR, SUMS_INSIDE, WIDE, _sample_far, _FAR, by_type(_FAR, _apart), ranks=range(2, 4)
     ),
-    _image("avg_pool2d", SUMS, _draw_average, _pooled, Kind.POOL, range(3, 5)),
-    _image("adaptive_avg_pool2d", SUMS, _draw_sizes, _sized, Kind.POOL, range(3, 5)),
+    _image("avg_pool2d", SUMS, _draw_average, pooled, Kind.POOL, range(3, 5)),
+    _image("adaptive_avg_pool2d", SUMS, _draw_sizes, sized, Kind.POOL, range(3, 5)),
     aten(
         "max_pool2d_with_indices",
         Kind.POOL,
         WHOLE,
         FLOATING,
         sampled_with(_draw_pool),
-        _infer_places,
-        with_places(_infer_places),
+        _PLACES,
+        with_places(_PLACES),
         ranks=range(3, 5),
     ),
-    _image("upsample_nearest2d", MOVES, _draw_sizes, _sized, Kind.RESAMPLE),
-    _image("upsample_bilinear2d", SUMS, _draw_aligned, _sized, Kind.RESAMPLE),
+    _image("upsample_nearest2d", MOVES, _draw_sizes, sized, Kind.RESAMPLE),
+    _image("upsample_bilinear2d", SUMS, _draw_aligned, sized, Kind.RESAMPLE),
     _image("im2col", MOVES, _draw_blocks, _blocks, Kind.LAYOUT),
 )

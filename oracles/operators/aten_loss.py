@@ -4,14 +4,13 @@ import math
 from collections.abc import Callable
 
 from oracles.operators.aten_index import indices
+from oracles.operators.aten_reduce import loss_shape
 from oracles.relation.arithmetic import SUMS_INSIDE
 from oracles.relation.aten import FLOATING, WIDE, aten, by_type, magnitudes, shaped, summing
 from oracles.relation.open_checks import is_filled
 from oracles.relation.operator import Operator, RangeRule
-from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand, Scope
+from oracles.relation.program import ALONG, Attribute, Call, Kind, Operand, Scope
 from oracles.relation.types import Range, Shape
-
-_ALONG = range(1, MAX_RANK + 1)
 
 
 def _sample_classes(scope: Scope, focus: Operand) -> Call | None:
@@ -43,10 +42,6 @@ def _lost(call: Call) -> float:
     return 8 * (magnitudes(call)[0] + 10) * math.prod(call.operand(0).shape)
 
 
-def _reduced(call: Call) -> Shape:
-    return () if call.integer("reduction", 1) else call.operand(0).shape
-
-
 Draw = Callable[[Scope], dict[str, Attribute]]
 
 
@@ -69,7 +64,7 @@ def _loss(
         target = scope.supply(*focus.type, within)
         return Call((focus, target), {**draw(scope), "reduction": scope.draws.below(3)})
 
-    infer = shaped(_reduced)
+    infer = shaped(loss_shape)
     return aten(
         name,
         Kind.NORM,
@@ -136,6 +131,6 @@ OPERATORS = (
         Range(-4, 4),
         _exponential,
     ),
-    summing("triplet_margin_loss", _sample_triplet, _tripled, _spread, _ALONG, WIDE),
+    summing("triplet_margin_loss", _sample_triplet, _tripled, _spread, ALONG, WIDE),
     summing("multi_margin_loss", _sample_margin, _margins, _spread, range(2, 3), WIDE),
 )

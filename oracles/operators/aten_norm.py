@@ -2,9 +2,11 @@
 
 import math
 
+from oracles.operators.aten_linear import inner
 from oracles.relation.arithmetic import SUMS, SUMS_INSIDE
 from oracles.relation.aten import (
     FLOATING,
+    SAME,
     WIDE,
     Attributes,
     aten,
@@ -13,15 +15,12 @@ from oracles.relation.aten import (
     magnitudes,
     replaced,
     sampled_with,
-    shaped,
     summing,
 )
 from oracles.relation.open_checks import is_filled
-from oracles.relation.program import MAX_ELEMENTS, MAX_RANK, Attribute, Call, Kind, Operand, Scope
+from oracles.relation.program import ALONG, FLAT, MAX_ELEMENTS, Attribute, Call, Kind, Operand, Scope
 from oracles.relation.types import DType, Range, Shape, TensorType
 
-_ALONG, _FLAT = range(1, MAX_RANK + 1), range(2, MAX_RANK + 1)
-_SAME = shaped(lambda call: call.operand(0).shape)
 _FACTORS, _ABOVE = Range(-10, 10), Range(0.1, 10)
 
 
@@ -151,10 +150,6 @@ def _sample_linear(scope: Scope, focus: Operand) -> Call:
     return Call((focus, scope.supply(focus.dtype, (width, focus.shape[-1])), *bias))
 
 
-def _linear(call: Call) -> Shape:
-    return (*call.operand(0).shape[:-1], call.operand(1).shape[0])
-
-
 def _multiplied(call: Call) -> float:
     return math.prod(magnitudes(call)[:2]) * (call.operand(0).shape[-1] + 1) + sum(magnitudes(call)[2:])
 
@@ -225,7 +220,7 @@ def _quantile(call: Call) -> Shape:
 
 
 OPERATORS = (
-    summing("batch_norm", _sample_batch, lambda call: call.operand(0).shape, _batched, _FLAT, WIDE),
+    summing("batch_norm", _sample_batch, lambda call: call.operand(0).shape, _batched, FLAT, WIDE),
     summing(
         "instance_norm", _sample_instance, lambda call: call.operand(0).shape, _normed, range(3, 6), WIDE
     ),
@@ -237,7 +232,7 @@ OPERATORS = (
         _sample_layer,
         _infer_layer,
         _with_statistics,
-        ranks=_ALONG,
+        ranks=ALONG,
     ),
     aten(
         "native_group_norm",
@@ -247,11 +242,11 @@ OPERATORS = (
         _sample_group,
         _infer_group,
         _with_statistics,
-        ranks=_FLAT,
+        ranks=FLAT,
     ),
-    summing("_weight_norm", _sample_weight_norm, lambda call: call.operand(0).shape, _sum, _FLAT, WIDE),
+    summing("_weight_norm", _sample_weight_norm, lambda call: call.operand(0).shape, _sum, FLAT, WIDE),
     *(
-        aten(name, Kind.NORM, SUMS_INSIDE, FLOATING, sampled_with(draw), _SAME, bound, ranks=_ALONG)
+        aten(name, Kind.NORM, SUMS_INSIDE, FLOATING, sampled_with(draw), SAME, bound, ranks=ALONG)
         for name, draw, bound in (
             ("_softmax", _draw_softmax, inside(0, 1.01)),
             ("_safe_softmax", _draw_axis, inside(0, 1.01)),
@@ -270,21 +265,21 @@ OPERATORS = (
         range(3, 5),
         WIDE,
     ),
-    summing("linear", _sample_linear, _linear, _multiplied, _ALONG, FLOATING, SUMS, Kind.LINEAR),
-    summing("bilinear", _sample_bilinear, _bilinear, _thrice, _FLAT, WIDE, SUMS_INSIDE, Kind.LINEAR),
+    summing("linear", _sample_linear, inner, _multiplied, ALONG, FLOATING, SUMS, Kind.LINEAR),
+    summing("bilinear", _sample_bilinear, _bilinear, _thrice, FLAT, WIDE, SUMS_INSIDE, Kind.LINEAR),
     summing(
         "linalg_cross",
         _sample_cross,
         lambda call: call.operand(0).shape,
         lambda call: 2 * math.prod(magnitudes(call)),
-        _ALONG,
+        ALONG,
         WIDE,
         SUMS_INSIDE,
         Kind.LINEAR,
     ),
     summing("trace", lambda scope, focus: Call((focus,)), lambda call: (), _sum, range(2, 3), WIDE, SUMS),
-    summing("norm", _sample_norm, _without, _sum, _ALONG),
-    summing("nanmean", _sample_mean, _without, _sum, _ALONG),
-    summing("cumulative_trapezoid", sampled_with(_draw_axis), _accumulated, _sum, _ALONG, WIDE, SUMS_INSIDE),
-    summing("quantile", _sample_quantile, _quantile, _sum, _ALONG, WIDE),
+    summing("norm", _sample_norm, _without, _sum, ALONG),
+    summing("nanmean", _sample_mean, _without, _sum, ALONG),
+    summing("cumulative_trapezoid", sampled_with(_draw_axis), _accumulated, _sum, ALONG, WIDE, SUMS_INSIDE),
+    summing("quantile", _sample_quantile, _quantile, _sum, ALONG, WIDE),
 )

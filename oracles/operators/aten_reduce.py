@@ -21,10 +21,9 @@ from oracles.relation.aten import (
 )
 from oracles.relation.open_checks import is_filled
 from oracles.relation.operator import Operator, RangeRule, Sampler, TypeRule
-from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand, Scope
+from oracles.relation.program import ALONG, MAX_RANK, Attribute, Call, Kind, Operand, Scope
 from oracles.relation.types import BOOL, F32, F64, I64, U8, DType, Range, Shape, TensorType
 
-_ALONG = range(1, MAX_RANK + 1)
 Dtype = Callable[[Call], DType]
 
 
@@ -145,9 +144,7 @@ def _scan(
     domain: Range | None = None,
 ) -> Operator:
     infer = shaped(lambda call: call.operand(0).shape, dtype)
-    return aten(
-        name, Kind.REDUCE, arithmetic, dtypes, _sample_scan, infer, bound, ranks=_ALONG, domain=domain
-    )
+    return aten(name, Kind.REDUCE, arithmetic, dtypes, _sample_scan, infer, bound, ranks=ALONG, domain=domain)
 
 
 def _scanned(call: Call) -> float:
@@ -191,12 +188,13 @@ def _sample_loss(scope: Scope, focus: Operand) -> Call | None:
     return Call((focus, scope.supply(*focus.type)), {"reduction": scope.draws.below(3)})
 
 
-def _lost(call: Call) -> Shape:
+def loss_shape(call: Call) -> Shape:
+    """Of a loss: one number, or as many as there are elements if it is not reduced."""
     return () if call.integer("reduction", 1) else call.operand(0).shape
 
 
 def _loss(name: str) -> Operator:
-    infer = shaped(_lost)
+    infer = shaped(loss_shape)
 
     def magnitude(call: Call) -> float:
         apart = sum(magnitudes(call)) + 1
@@ -275,13 +273,13 @@ _PLACED = _several_types(_own, places)
 OPERATORS = (
     _reduction("amax", CHOOSES, EVERY, _most, _FILLED),
     _reduction("amin", CHOOSES, EVERY, _most, _FILLED),
-    _reduction("aminmax", CHOOSES, EVERY, _most, _ONE_FILLED, _own, _own, ranks=_ALONG),
+    _reduction("aminmax", CHOOSES, EVERY, _most, _ONE_FILLED, _own, _own, ranks=ALONG),
     *(
-        aten(name, Kind.REDUCE, CHOOSES, EVERY, _ONE_FILLED, _PLACED, with_places(_PLACED), ranks=_ALONG)
+        aten(name, Kind.REDUCE, CHOOSES, EVERY, _ONE_FILLED, _PLACED, with_places(_PLACED), ranks=ALONG)
         for name in ("max", "min")
     ),
-    _reduction("argmax", WHOLE, NUMBERS, lambda call: 5000, _ONE_FILLED, places, ranks=_ALONG),
-    _reduction("argmin", WHOLE, NUMBERS, lambda call: 5000, _ONE_FILLED, places, ranks=_ALONG),
+    _reduction("argmax", WHOLE, NUMBERS, lambda call: 5000, _ONE_FILLED, places, ranks=ALONG),
+    _reduction("argmin", WHOLE, NUMBERS, lambda call: 5000, _ONE_FILLED, places, ranks=ALONG),
     *(_reduction(name, SUMS_INSIDE, FLOATING, _spread, _VARIANCE) for name in ("var", "std")),
     *(
         _reduction(name, SUMS_INSIDE, FLOATING, _spread, _VARIANCE, _own, _own)
@@ -295,16 +293,16 @@ OPERATORS = (
     _reduction("nansum", SUMS, NUMBERS, _sum, None, summed),
     _reduction("mean", SUMS, FLOATING, _most, _FILLED),
     _reduction(
-        "prod", SUMS_INSIDE, EVERY, _multiplied(_count), _ONE, summed, domain=Range(-3, 3), ranks=_ALONG
+        "prod", SUMS_INSIDE, EVERY, _multiplied(_count), _ONE, summed, domain=Range(-3, 3), ranks=ALONG
     ),
     _reduction("linalg_vector_norm", SUMS_INSIDE, FLOATING, _sum, _add(_FILLED, _draw_order)),
-    _reduction("median", WHOLE, NUMBERS, _most, _ONE_FILLED, ranks=_ALONG),
-    _reduction("nanmedian", WHOLE, NUMBERS, _most, _ONE_FILLED, ranks=_ALONG),
-    _reduction("mode", WHOLE, NUMBERS, _most, _ONE_FILLED, ranks=_ALONG),
-    _reduction("kthvalue", WHOLE, NUMBERS, _most, _sample_kth, ranks=_ALONG),
-    aten("topk", Kind.PART, WHOLE, NUMBERS, _sample_top, _TOP, by_type(_TOP, _most), ranks=_ALONG),
+    _reduction("median", WHOLE, NUMBERS, _most, _ONE_FILLED, ranks=ALONG),
+    _reduction("nanmedian", WHOLE, NUMBERS, _most, _ONE_FILLED, ranks=ALONG),
+    _reduction("mode", WHOLE, NUMBERS, _most, _ONE_FILLED, ranks=ALONG),
+    _reduction("kthvalue", WHOLE, NUMBERS, _most, _sample_kth, ranks=ALONG),
+    aten("topk", Kind.PART, WHOLE, NUMBERS, _sample_top, _TOP, by_type(_TOP, _most), ranks=ALONG),
     aten(
-        "sort", Kind.LAYOUT, WHOLE, NUMBERS, _sample_sort, _infer_sort, with_places(_infer_sort), ranks=_ALONG
+        "sort", Kind.LAYOUT, WHOLE, NUMBERS, _sample_sort, _infer_sort, with_places(_infer_sort), ranks=ALONG
     ),
     _scan("cumsum", SUMS, EVERY, summed, by_type(shaped(_reduced, summed), _scanned)),
     _scan(
@@ -333,7 +331,7 @@ OPERATORS = (
         _sample_similarity,
         _SIMILAR,
         inside(-1.1, 1.1),
-        ranks=_ALONG,
+        ranks=ALONG,
     ),
     aten(
         "pairwise_distance",
@@ -343,10 +341,10 @@ OPERATORS = (
         _sample_distance,
         _DISTANT,
         by_type(_DISTANT, _apart),
-        ranks=_ALONG,
+        ranks=ALONG,
     ),
-    _norm("layer_norm", _sample_layer, _ALONG),
-    _norm("rms_norm", _sample_root, _ALONG),
+    _norm("layer_norm", _sample_layer, ALONG),
+    _norm("rms_norm", _sample_root, ALONG),
     _norm("group_norm", _sample_groups, range(2, MAX_RANK + 1)),
     aten("renorm", Kind.NORM, SUMS_INSIDE, (F32, F64), _sample_renorm, ranks=range(2, MAX_RANK + 1)),
 )

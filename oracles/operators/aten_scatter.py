@@ -24,10 +24,9 @@ from oracles.relation.aten import (
 from oracles.relation.open_checks import is_filled, part_of
 from oracles.relation.operator import Operator, Sampler
 from oracles.relation.overwrites import adds_up, puts_twice
-from oracles.relation.program import MAX_ELEMENTS, MAX_RANK, Attribute, Call, Kind, Operand, Scope
+from oracles.relation.program import ALONG, FLAT, MAX_ELEMENTS, Attribute, Call, Kind, Operand, Scope
 from oracles.relation.types import BOOL, DType, Shape, broadcast
 
-_ALONG, _FLAT = range(1, MAX_RANK + 1), range(2, MAX_RANK + 1)
 _FEW = range(1, 4)
 _WRITES = Arithmetic(Rounding.NOTHING, Nonfinite.MOVED, opens={"writes to one place twice": puts_twice})
 _PUTS = replace(_WRITES, varies=lambda node: SUMS if adds_up(node) else _WRITES)
@@ -224,7 +223,7 @@ def _writing(
     arithmetic: Arithmetic = MOVES,
     dtypes: tuple[DType, ...] = EVERY,
     magnitude: Callable[[Call], float] = lambda call: max(magnitudes(call)),
-    ranks: range = _ALONG,
+    ranks: range = ALONG,
 ) -> Operator:
     infer = shaped(same_shape)
     bound = by_type(infer, magnitude)
@@ -236,7 +235,7 @@ _GOTTEN, _JOINED = shaped(_gotten), shaped(_joined, promotion)
 OPERATORS = (
     _writing("slice_scatter", _part(_draw_slice)),
     _writing("select_scatter", _part(_draw_select)),
-    _writing("diagonal_scatter", _part(_draw_diagonal), ranks=_FLAT),
+    _writing("diagonal_scatter", _part(_draw_diagonal), ranks=FLAT),
     _writing("as_strided_scatter", _part(_draw_window)),
     _writing("masked_scatter", _sample_masked),
     _writing("index_put", _sample_put_at, _PUTS, EVERY, _added, _FEW),
@@ -251,9 +250,9 @@ OPERATORS = (
         _sample_strided,
         shaped(lambda call: call.tuple_of("size", ())),
         by_type(shaped(lambda call: call.tuple_of("size", ())), lambda call: magnitudes(call)[0]),
-        ranks=_ALONG,
+        ranks=ALONG,
     ),
-    aten("index", Kind.PART, MOVES, EVERY, _sample_get, _GOTTEN, moved_elements, ranks=_ALONG),
+    aten("index", Kind.PART, MOVES, EVERY, _sample_get, _GOTTEN, moved_elements, ranks=ALONG),
     aten(
         "cat",
         Kind.LAYOUT,
@@ -262,6 +261,6 @@ OPERATORS = (
         _sample_cat,
         _JOINED,
         by_type(_JOINED, lambda call: max(magnitudes(call))),
-        ranks=_ALONG,
+        ranks=ALONG,
     ),
 )

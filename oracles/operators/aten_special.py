@@ -21,6 +21,8 @@ from oracles.relation.aten import (
     FLOATING,
     INTEGRAL,
     NUMBERS,
+    SAME,
+    TRUTH,
     aten,
     by_type,
     inside,
@@ -29,14 +31,14 @@ from oracles.relation.aten import (
     number,
     places,
     promotion,
+    same_shape,
     sampled_with,
     shaped,
-    truth,
     whole_type,
 )
 from oracles.relation.open_checks import is_out_of_range
 from oracles.relation.operator import Operator
-from oracles.relation.program import MAX_ELEMENTS, MAX_RANK, Attribute, Call, Kind, Operand, Scope
+from oracles.relation.program import ALONG, MAX_ELEMENTS, MAX_RANK, Attribute, Call, Kind, Operand, Scope
 from oracles.relation.types import (
     BF16,
     BOOL,
@@ -56,14 +58,7 @@ from oracles.relation.types import (
     is_float,
 )
 
-_ALONG = range(1, MAX_RANK + 1)
-
-
-def _own_shape(call: Call) -> Shape:
-    return call.operand(0).shape
-
-
-_SAME, _TRUTH, _JOINED = shaped(_own_shape), shaped(_own_shape, truth), shaped(joined, promotion)
+_JOINED = shaped(joined, promotion)
 
 # A number beside a tensor
 
@@ -76,7 +71,7 @@ def _beside(call: Call) -> DType:
     return I64 if dtype is BOOL else dtype
 
 
-_BESIDE = shaped(_own_shape, _beside)
+_BESIDE = shaped(same_shape, _beside)
 _FLOATS, _WHOLE = (0.5, 2.0, -1.0, 2.5, 3.0), (1, 2, 3, 5)
 
 
@@ -145,7 +140,7 @@ def _named_type(call: Call) -> DType:
     return DType(call.integer("dtype", 1))
 
 
-_NAMED = shaped(_own_shape, _named_type)
+_NAMED = shaped(same_shape, _named_type)
 
 
 def _bound_copy(call: Call) -> tuple[Range, ...]:
@@ -224,11 +219,11 @@ def _sample_where(scope: Scope, focus: Operand) -> Call | None:
 
 _CHOSEN = shaped(joined, lambda call: promotion(call._replace(operands=call.operands[1:])))
 
-_ONE_HOT, _PLACES = shaped(_one_hot, places), shaped(_own_shape, places)
+_ONE_HOT, _PLACES = shaped(_one_hot, places), shaped(same_shape, places)
 
 OPERATORS = (
     _by_number("rsub", ROUNDS, _reversed),
-    aten("pow", Kind.MATH, ROUNDS, NUMBERS, _sample_power, _SAME, by_type(_SAME, _powered)),
+    aten("pow", Kind.MATH, ROUNDS, NUMBERS, _sample_power, SAME, by_type(SAME, _powered)),
     aten(
         "_to_copy",
         Kind.CAST,
@@ -259,7 +254,7 @@ OPERATORS = (
         by_type(_CHOSEN, lambda call: max(magnitudes(call))),
     ),
     aten("bitwise_not", Kind.LOGIC, CHOOSES, (*INTEGRAL, BOOL), bound=whole_type),
-    aten("isin", Kind.COMPARE, CHOOSES, NUMBERS, _sample_isin, _TRUTH, inside(0, 1)),
+    aten("isin", Kind.COMPARE, CHOOSES, NUMBERS, _sample_isin, TRUTH, inside(0, 1)),
     aten("one_hot", Kind.PART, MOVES, EVERY, _sample_one_hot, _ONE_HOT, inside(0, 1)),
-    aten("argsort", Kind.LAYOUT, WHOLE, NUMBERS, _sample_argsort, _PLACES, inside(0, 5000), ranks=_ALONG),
+    aten("argsort", Kind.LAYOUT, WHOLE, NUMBERS, _sample_argsort, _PLACES, inside(0, 5000), ranks=ALONG),
 )

@@ -20,6 +20,7 @@ from oracles.relation.operator import (
     sample_alone,
 )
 from oracles.relation.program import (
+    ALONG,
     FIRST_OPSET,
     MAX_RANK,
     Attribute,
@@ -273,7 +274,6 @@ def _solve_join(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
     return Call((scope.supply(dtype, made),), attributes)
 
 
-_ALONG = range(1, MAX_RANK + 1)
 _INSIDE = range(MAX_RANK)
 
 
@@ -341,7 +341,7 @@ OPERATORS = (
         _sample_insert,
         _infer_insert,
         _bound_insert,
-        _ALONG,
+        ALONG,
         _sequence_of(1, _solve_insert),
     ),
     container_entry(
@@ -350,7 +350,7 @@ OPERATORS = (
         _sample_erase,
         _infer_erase,
         same_range,
-        _ALONG,
+        ALONG,
         Inverse(_recognise_erase, _solve_erase),
     ),
     container_entry(
@@ -359,7 +359,7 @@ OPERATORS = (
         _sample_at,
         _infer_at,
         same_range,
-        _ALONG,
+        ALONG,
         Inverse(_recognise_at, _solve_at),
     ),
     container_entry(
@@ -368,7 +368,7 @@ OPERATORS = (
         sample_alone,
         lambda call: (TensorType(I64, ()),),
         _bound_length,
-        _ALONG,
+        ALONG,
         Inverse(recogniser(lambda shape: not shape, I64), _solve_length),
         content=_content_length,
     ),
@@ -378,7 +378,7 @@ OPERATORS = (
         _sample_split,
         _infer_split,
         same_range,
-        _ALONG,
+        ALONG,
         Inverse(_recognise_split, _solve_split),
     ),
     container_entry(
@@ -387,7 +387,7 @@ OPERATORS = (
         _sample_join,
         _infer_join,
         same_range,
-        _ALONG,
+        ALONG,
         Inverse(_recognise_join, _solve_join),
     ),
 )

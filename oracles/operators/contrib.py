@@ -7,10 +7,8 @@ from oracles.operators.matmul import MATMUL, matmul_shape, sample_gemm, sample_m
 from oracles.relation.arithmetic import ROUNDS_ABOUT_ONE, SUMS, SUMS_INSIDE, WHOLE, symmetric
 from oracles.relation.open_checks import another_dim, filled, is_filled, part_of, recogniser, volume
 from oracles.relation.operator import Inverse, Operator
-from oracles.relation.program import MAX_ELEMENTS, MAX_RANK, Attribute, Call, Kind, Operand, Scope
+from oracles.relation.program import ALONG, MAX_ELEMENTS, MAX_RANK, Attribute, Call, Kind, Operand, Scope
 from oracles.relation.types import F16, F32, F64, I32, I64, Range, Shape, TensorType
-
-_ALONG = range(1, MAX_RANK + 1)
 
 
 def _wide(call: Call) -> tuple[Range, ...]:
@@ -260,7 +258,7 @@ OPERATORS = (
         (F32,),
         _sample_fast,
         bound=_bound_bias,
-        ranks=_ALONG,
+        ranks=ALONG,
         inverse=filled(),
     ),
     Operator(
@@ -270,7 +268,7 @@ OPERATORS = (
         (F32,),
         _sample_bias,
         bound=_bound_bias,
-        ranks=_ALONG,
+        ranks=ALONG,
         inverse=filled(),
     ),
     Operator(

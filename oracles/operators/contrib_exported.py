@@ -11,6 +11,7 @@ from oracles.operators.quantise import (
     infer_quantise,
     sample_dequantise,
 )
+from oracles.operators.recurrent import bound_rotary
 from oracles.operators.valued import bound_range, infer_range, sample_range, solve_range
 from oracles.relation.arithmetic import (
     MOVES,
@@ -128,7 +129,8 @@ def _nbits(scope: Scope, focus: Operand, columns: int) -> Call:
 _NUMPY = {F32: np.float32, F16: np.float16}
 
 
-def _infer_nbits(call: Call) -> tuple[TensorType, ...]:
+def infer_nbits(call: Call) -> tuple[TensorType, ...]:
+    """Rows by as many columns as the attribute `N` says."""
     focus = call.operand(0)
     return (TensorType(focus.dtype, (*focus.shape[:-1], call.integer("N", 1))),)
 
@@ -170,10 +172,6 @@ def _rotary(scope: Scope, focus: Operand, size: int) -> Call:
     if size != hidden:
         attributes |= {"num_heads": hidden // size, "rotary_embedding_dim": size}
     return Call((focus, positions, *waves), attributes)
-
-
-def _bound_rotary(call: Call) -> tuple[Range, ...]:
-    return (symmetric(2 * call.operand(0).range.magnitude),)
 
 
 def _solve_rotary(operator: Operator, scope: Scope, wanted: TensorType) -> Call | None:
@@ -351,7 +349,7 @@ OPERATORS = (
         Arithmetic(Rounding.INSIDE, quantises=True),
         (F32, F16),
         _sample_nbits,
-        _infer_nbits,
+        infer_nbits,
         _bound_nbits,
         range(2, MAX_RANK + 1),
         inverse=Inverse(recogniser(_is_product), _solve_nbits),
@@ -362,7 +360,7 @@ OPERATORS = (
         SUMS_INSIDE,
         (F32, F16),
         _sample_rotary,
-        bound=_bound_rotary,
+        bound=bound_rotary,
         ranks=range(3, 4),
         inverse=Inverse(recogniser(_is_rotary), _solve_rotary),
     ),

@@ -2,6 +2,7 @@
 
 import math
 
+from oracles.operators.recurrent import bound_rotary
 from oracles.relation.arithmetic import (
     MOVES,
     ROUNDS_ABOUT_ONE,
@@ -12,10 +13,8 @@ from oracles.relation.arithmetic import (
 )
 from oracles.relation.open_checks import another_dim, fits, is_filled, recogniser, when
 from oracles.relation.operator import Inverse, Operator, RangeRule, Sampler, TypeRule, same_type
-from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand, Scope
+from oracles.relation.program import ALONG, MAX_RANK, Attribute, Call, Kind, Operand, Scope
 from oracles.relation.types import F16, F32, I64, Range, Shape, TensorType
-
-_ALONG = range(1, MAX_RANK + 1)
 
 
 def _product(call: Call) -> float:
@@ -224,10 +223,6 @@ def _sample_rotary(scope: Scope, focus: Operand) -> Call | None:
     return Call((focus, positions, *caches), attributes)
 
 
-def _bound_rotary(call: Call) -> tuple[Range, ...]:
-    return (symmetric(2 * call.operand(0).range.magnitude),)
-
-
 def _is_turned(shape: Shape) -> bool:
     return len(shape) == 3 and is_filled(shape) and not shape[2] % 2 and 3 * shape[0] * shape[1] <= 2048
 
@@ -238,7 +233,7 @@ def _entry(
     sample: Sampler,
     bound: RangeRule,
     infer: TypeRule = same_type,
-    ranks: range = _ALONG,
+    ranks: range = ALONG,
     kind: Kind = Kind.NORM,
 ) -> Operator:
     """An operator whose result has the type of its focus, which is filled and of these ranks."""
@@ -294,7 +289,7 @@ OPERATORS = (
         SUMS_INSIDE,
         (F32, F16),
         _sample_rotary,
-        bound=_bound_rotary,
+        bound=bound_rotary,
         ranks=_CUBE,
         inverse=when(_is_turned),
     ),

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from oracles.operators.contrib_exported import infer_nbits
 from oracles.operators.quantise import fix_zero_point
 from oracles.relation.arithmetic import ROUNDS, SUMS_INSIDE, WHOLE, Arithmetic, Rounding, rounded, symmetric
 from oracles.relation.open_checks import another_dim, fits, has_sequences, is_filled, recogniser, when
@@ -105,11 +106,6 @@ def _bnb4(scope: Scope, focus: Operand, columns: int) -> Call:
     weight = _bits(scope, (-(-count // 2),))
     sizes = {"K": inner, "N": columns, "block_size": block, "quant_type": draws.below(2)}
     return Call((focus, weight, _steps(scope, (-(-count // block),))), sizes)
-
-
-def _infer_bnb4(call: Call) -> tuple[TensorType, ...]:
-    focus = call.operand(0)
-    return (TensorType(focus.dtype, (*focus.shape[:-1], call.integer("N", 1))),)
 
 
 def _bound_bnb4(call: Call) -> tuple[Range, ...]:
@@ -304,7 +300,7 @@ OPERATORS = (
         _QUANTISED,
         (F32,),
         _sample_bnb4,
-        _infer_bnb4,
+        infer_nbits,
         _bound_bnb4,
         _MATRICES,
         inverse=Inverse(recogniser(_is_product), _solve_bnb4),

@@ -7,7 +7,7 @@ from oracles.operators.quantise import fix_scale, fix_zero_point
 from oracles.relation.arithmetic import ROUNDS, SUMS_INSIDE, WHOLE, Arithmetic, Rounding, symmetric
 from oracles.relation.open_checks import another_dim, filled, gives_dtype, is_filled, part_of, recogniser
 from oracles.relation.operator import Inverse, Operator, Sampler
-from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand, Scope
+from oracles.relation.program import ALONG, MAX_RANK, Attribute, Call, Kind, Operand, Scope
 from oracles.relation.types import BOOL, F32, I8, U8, DType, Range, Shape, TensorType, broadcast, extent
 
 _QUANTISED = (U8, I8)
@@ -222,7 +222,7 @@ OPERATORS = (
         _QUANTISED,
         _sample_softmax,
         bound=_bound_type,
-        ranks=range(1, MAX_RANK + 1),
+        ranks=ALONG,
         inverse=filled(),
     ),
     Operator(
@@ -243,7 +243,7 @@ OPERATORS = (
         _sample_concat,
         _infer_concat,
         lambda call: (extent(call.operand(2).dtype),),
-        range(1, MAX_RANK + 1),
+        ALONG,
         inverse=Inverse(recogniser(bool), _solve_concat),
     ),
     Operator(

@@ -16,6 +16,7 @@ from oracles.relation.operator import (
     sample_alone,
 )
 from oracles.relation.program import (
+    ALONG,
     MAX_ELEMENTS,
     MAX_RANK,
     Attribute,
@@ -308,7 +309,7 @@ OPERATORS = (
         _sample_scan,
         _infer_scan,
         _bound_scan,
-        range(1, MAX_RANK + 1),
+        ALONG,
         inverse=Inverse(_is_plain, _solve_scan),
         realm=DTypeFamily.CONTROL,
     ),

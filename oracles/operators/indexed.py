@@ -28,7 +28,7 @@ from oracles.relation.open_checks import (
     volume,
 )
 from oracles.relation.operator import Inverse, Operator
-from oracles.relation.program import MAX_ELEMENTS, MAX_RANK, Attribute, Call, Kind, Operand, Scope
+from oracles.relation.program import ALONG, MAX_ELEMENTS, MAX_RANK, Attribute, Call, Kind, Operand, Scope
 from oracles.relation.types import (
     F32,
     F64,
@@ -161,7 +161,6 @@ def _infer_one_hot(call: Call) -> tuple[TensorType, ...]:
     return (TensorType(call.operand(2).dtype, (*focus.shape[:axis], depth, *focus.shape[axis:])),)
 
 
-_ALONG = range(1, MAX_RANK + 1)
 _COMBINED = (F32, F64, I32, I64)
 
 
@@ -240,7 +239,7 @@ def _scattering(node: NodeProto) -> Arithmetic:
 
 
 OPERATORS = (
-    Operator("Gather", Kind.PART, MOVES, MOVED, _sample_gather, _infer_gather, ranks=_ALONG, inverse=GATHER),
+    Operator("Gather", Kind.PART, MOVES, MOVED, _sample_gather, _infer_gather, ranks=ALONG, inverse=GATHER),
     Operator(
         "GatherElements",
         Kind.PART,
@@ -248,7 +247,7 @@ OPERATORS = (
         MOVED,
         _sample_gather_elements,
         _infer_like_indices,
-        ranks=_ALONG,
+        ranks=ALONG,
         inverse=GATHER_ELEMENTS,
     ),
     Operator(
@@ -258,7 +257,7 @@ OPERATORS = (
         MOVED,
         _sample_gather_nd,
         _infer_gather_nd,
-        ranks=_ALONG,
+        ranks=ALONG,
         inverse=GATHER_ND,
     ),
     Operator(
@@ -268,7 +267,7 @@ OPERATORS = (
         MOVED,
         _sample_scatter_elements,
         bound=_bound_scatter,
-        ranks=_ALONG,
+        ranks=ALONG,
         inverse=filled(),
     ),
     Operator(
@@ -278,7 +277,7 @@ OPERATORS = (
         MOVED,
         _sample_scatter_nd,
         bound=_bound_scatter,
-        ranks=_ALONG,
+        ranks=ALONG,
         inverse=filled(),
     ),
     Operator(

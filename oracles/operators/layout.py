@@ -5,7 +5,7 @@ import math
 from oracles.relation.arithmetic import MOVES, WHOLE, Arithmetic, Nonfinite, Rounding
 from oracles.relation.open_checks import from_either_end, is_filled, part_of, recogniser, with_supplied
 from oracles.relation.operator import Inverse, Operator
-from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand, Scope
+from oracles.relation.program import ALONG, MAX_RANK, Attribute, Call, Kind, Operand, Scope
 from oracles.relation.types import (
     BF16,
     BOOL,
@@ -181,7 +181,6 @@ def _bound_dropout(call: Call) -> tuple[Range, ...]:
     return (call.operand(0).range, TRUTH)[: call.results]
 
 
-_ALONG = range(1, MAX_RANK + 1)
 _IMAGE = range(4, 5)
 _BLOCKS = (F32, F64, F16)
 _SPREAD = tuple(dtype for dtype in MOVED if dtype is not BF16)
@@ -301,7 +300,7 @@ OPERATORS = (
         MOVED,
         _sample_transpose,
         _infer_transpose,
-        ranks=_ALONG,
+        ranks=ALONG,
         later={21: (*FLOAT8, *INT4)},
         inverse=TRANSPOSE,
     ),
@@ -323,7 +322,7 @@ OPERATORS = (
         MOVED,
         _sample_squeeze,
         _infer_squeeze,
-        ranks=_ALONG,
+        ranks=ALONG,
         inverse=SQUEEZE,
     ),
     Operator(
@@ -351,7 +350,7 @@ OPERATORS = (
         _SPREAD,
         _sample_tile,
         _infer_tile,
-        ranks=_ALONG,
+        ranks=ALONG,
         inverse=TILE,
     ),
     Operator(

@@ -3,7 +3,7 @@
 from oracles.relation.arithmetic import SUMS, Arithmetic, Rounding, of_gemm, of_matmul, symmetric, within_type
 from oracles.relation.open_checks import another_dim, is_filled, recogniser
 from oracles.relation.operator import Inverse, Operator
-from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand, Scope
+from oracles.relation.program import ALONG, Attribute, Call, Kind, Operand, Scope
 from oracles.relation.types import (
     F16,
     F32,
@@ -236,7 +236,7 @@ OPERATORS = (
         sample_matmul,
         _infer_matmul,
         _bound_matmul,
-        range(1, MAX_RANK + 1),
+        ALONG,
         inverse=MATMUL,
     ),
     Operator(

@@ -18,7 +18,7 @@ from oracles.relation.operator import (
     same_range,
     same_type,
 )
-from oracles.relation.program import MAX_RANK, Attribute, Call, DTypeFamily, Kind, Operand, Scope
+from oracles.relation.program import ALONG, MAX_RANK, Attribute, Call, DTypeFamily, Kind, Operand, Scope
 from oracles.relation.types import (
     ANYTHING,
     F32,
@@ -291,7 +291,7 @@ def _bound_scaler(call: Call) -> tuple[Range, ...]:
     return (Range(-most, most),)
 
 
-_ANY, _ALONG = range(MAX_RANK + 1), range(1, MAX_RANK + 1)
+_ANY = range(MAX_RANK + 1)
 _CODES = (I64, TEXT, F32, F64)
 
 
@@ -319,7 +319,7 @@ OPERATORS = (
         _sample_extractor,
         _infer_extractor,
         same_range,
-        _ALONG,
+        ALONG,
         Inverse(recogniser(lambda shape: len(shape) >= 2 and shape[-1] > 0), _solve_extractor),
     ),
     _entry(
@@ -363,7 +363,7 @@ OPERATORS = (
         _sample_imputer,
         same_type,
         _bound_imputer,
-        _ALONG,
+        ALONG,
         SAME,
     ),
     _entry(
@@ -407,7 +407,7 @@ OPERATORS = (
         _sample_scaler,
         _infer_floats,
         _bound_scaler,
-        _ALONG,
+        ALONG,
         retyped((F32,)),
     ),
 )

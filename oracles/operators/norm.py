@@ -6,7 +6,7 @@ from oracles.relation.arithmetic import LOGARITHM_OF_SUM, SUMS_INSIDE, hull, sym
 from oracles.relation.edges import SATURATES
 from oracles.relation.open_checks import filled
 from oracles.relation.operator import Operator, RangeRule, averaged_range
-from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand, Scope
+from oracles.relation.program import ALONG, MAX_RANK, Attribute, Call, Kind, Operand, Scope
 from oracles.relation.types import BF16, F16, F32, F64, FLOATS, Range, TensorType
 
 _SPREAD = Range(0.25, 4)
@@ -126,7 +126,6 @@ def _bound_lrn(call: Call) -> tuple[Range, ...]:
     return (hull((call.operand(0).range, Range(0, 0))),)
 
 
-_ALONG = range(1, MAX_RANK + 1)
 _CHANNELS = range(3, MAX_RANK + 1)
 
 OPERATORS = (
@@ -137,7 +136,7 @@ OPERATORS = (
         FLOATS,
         _sample_axis,
         bound=_fixed(0, 1),
-        ranks=_ALONG,
+        ranks=ALONG,
         inverse=filled(),
         edges=SATURATES,
     ),
@@ -148,7 +147,7 @@ OPERATORS = (
         FLOATS,
         _sample_axis,
         bound=_bound_log_softmax,
-        ranks=_ALONG,
+        ranks=ALONG,
         inverse=filled(),
         edges=SATURATES,
     ),
@@ -159,7 +158,7 @@ OPERATORS = (
         (F32, F16),
         _sample_axis,
         bound=_fixed(0, 1),
-        ranks=_ALONG,
+        ranks=ALONG,
         inverse=filled(),
     ),
     Operator(
@@ -169,7 +168,7 @@ OPERATORS = (
         (F32, F64),
         _sample_lp,
         bound=_fixed(-1, 1),
-        ranks=_ALONG,
+        ranks=ALONG,
         inverse=filled(within=_NONZERO),
     ),
     Operator(
@@ -199,7 +198,7 @@ OPERATORS = (
         _sample_layer,
         _infer_layer,
         _bound_layer,
-        ranks=_ALONG,
+        ranks=ALONG,
         since=17,
         inverse=filled(),
     ),

@@ -15,7 +15,7 @@ from oracles.relation.open_checks import (
     with_supplied,
 )
 from oracles.relation.operator import Inverse, Operator
-from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand, Scope
+from oracles.relation.program import ALONG, MAX_RANK, Attribute, Call, Kind, Operand, Scope
 from oracles.relation.types import (
     ALL,
     BOOL,
@@ -225,7 +225,6 @@ def _infer_compress(call: Call) -> tuple[TensorType, ...]:
     return (TensorType(focus.dtype, (*focus.shape[:axis], kept, *focus.shape[axis + 1 :])),)
 
 
-_ALONG = range(1, MAX_RANK + 1)
 _MATRIX = range(2, MAX_RANK + 1)
 _SPELT = (*ALL, TEXT)
 
@@ -313,7 +312,7 @@ OPERATORS = (
         MOVED,
         _sample_slice,
         _infer_slice,
-        ranks=_ALONG,
+        ranks=ALONG,
         inverse=SLICE,
     ),
     Operator(
@@ -324,11 +323,11 @@ OPERATORS = (
         _sample_split,
         _infer_split,
         _bound_split,
-        _ALONG,
+        ALONG,
         inverse=SPLIT,
     ),
     Operator(
-        "Concat", Kind.PART, MOVES, MOVED, _sample_concat, _infer_concat, _bound_hull, _ALONG, inverse=CONCAT
+        "Concat", Kind.PART, MOVES, MOVED, _sample_concat, _infer_concat, _bound_hull, ALONG, inverse=CONCAT
     ),
     Operator(
         "Trilu",
@@ -384,7 +383,7 @@ OPERATORS = (
         _SPELT,
         _sample_compress,
         _infer_compress,
-        ranks=_ALONG,
+        ranks=ALONG,
         inverse=COMPRESS,
     ),
 )

@@ -6,7 +6,7 @@ from oracles.operators.conv import IMAGES, RATES, dilate, draw_window, image_sha
 from oracles.relation.arithmetic import SUMS, SUMS_INSIDE, WHOLE, Arithmetic, Rounding, hull, of_kernel
 from oracles.relation.open_checks import WINDOW, another_dim, fits, recogniser, with_supplied
 from oracles.relation.operator import Inverse, Operator, averaged_range
-from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand, Scope
+from oracles.relation.program import ALONG, Attribute, Call, Kind, Operand, Scope
 from oracles.relation.types import (
     BOOL,
     F16,
@@ -263,7 +263,7 @@ OPERATORS = (
         _sample_pad,
         _infer_pad,
         _bound_pad,
-        range(1, MAX_RANK + 1),
+        ALONG,
         inverse=PAD,
     ),
 )

@@ -5,7 +5,7 @@ import math
 from oracles.relation.arithmetic import SUMS_INSIDE, Arithmetic, Rounding, symmetric
 from oracles.relation.open_checks import another_dim, filled, is_filled, recogniser, scales_more
 from oracles.relation.operator import Inverse, Operator, Sampler
-from oracles.relation.program import MAX_ELEMENTS, MAX_RANK, Attribute, Call, Kind, Operand, Scope
+from oracles.relation.program import ALONG, MAX_ELEMENTS, Attribute, Call, Kind, Operand, Scope
 from oracles.relation.types import F16, F32, DType, Range, Shape, TensorType
 
 _STATE_RANGE = Range(-1, 1)
@@ -163,7 +163,8 @@ def _sample_rotary(scope: Scope, focus: Operand) -> Call | None:
     return Call((focus, *caches), {"interleaved": 1} if scope.draws.chance(0.4) else {})
 
 
-def _bound_rotary(call: Call) -> tuple[Range, ...]:
+def bound_rotary(call: Call) -> tuple[Range, ...]:
+    """Pairs that are turned, by sines and cosines that round."""
     return (symmetric(2 * call.operand(0).range.magnitude),)
 
 
@@ -246,7 +247,7 @@ OPERATORS = (
         SUMS_INSIDE,
         (F32, F16),
         _sample_rotary,
-        bound=_bound_rotary,
+        bound=bound_rotary,
         ranks=_HEADS,
         since=23,
         inverse=Inverse(_is_rotated, filled().solve),
@@ -260,7 +261,7 @@ OPERATORS = (
         (F32, F16),
         _sample_rms,
         bound=_bound_rms,
-        ranks=range(1, MAX_RANK + 1),
+        ranks=ALONG,
         since=23,
         inverse=filled(),
     ),

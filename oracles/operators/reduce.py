@@ -19,7 +19,7 @@ from oracles.relation.open_checks import (
     with_supplied,
 )
 from oracles.relation.operator import Inverse, Operator, RangeRule, Sampler, averaged_range, same_range
-from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand, Scope
+from oracles.relation.program import ALONG, Attribute, Call, Kind, Operand, Scope
 from oracles.relation.types import (
     BOOL,
     F16,
@@ -248,7 +248,6 @@ def _reduction(
     )
 
 
-_ALONG = range(1, MAX_RANK + 1)
 _ARG = Inverse(recogniser(can_be_reduced, I64), _solve_arg)
 
 OPERATORS = (
@@ -315,7 +314,7 @@ OPERATORS = (
             _sample_arg,
             _infer_arg,
             _bound_arg,
-            _ALONG,
+            ALONG,
             inverse=_ARG,
             edges=WIDE,
         )
@@ -328,7 +327,7 @@ OPERATORS = (
         (F32, F64, I32, I64),
         _sample_cumsum,
         bound=_bound_cumsum,
-        ranks=_ALONG,
+        ranks=ALONG,
     ),
     Operator(
         "TopK",
@@ -338,7 +337,7 @@ OPERATORS = (
         _sample_top,
         _infer_top,
         _bound_top,
-        _ALONG,
+        ALONG,
         inverse=Inverse(recogniser(bool), _solve_top),
     ),
 )

@@ -7,7 +7,7 @@ import numpy as np
 from oracles.relation.arithmetic import SUMS, WHOLE, Arithmetic, Rounding, hull, symmetric
 from oracles.relation.open_checks import another_dim, is_filled, recogniser, takes_maximum, volume
 from oracles.relation.operator import Inverse, Operator
-from oracles.relation.program import MAX_ELEMENTS, MAX_RANK, Attribute, Call, DoesNotFit, Kind, Operand, Scope
+from oracles.relation.program import ALONG, MAX_ELEMENTS, Attribute, Call, DoesNotFit, Kind, Operand, Scope
 from oracles.relation.types import BOOL, F16, F32, F64, I8, I32, I64, NUMPY, U8, Range, Shape, TensorType
 
 
@@ -222,7 +222,7 @@ OPERATORS = (
         _sample_crop,
         _infer_crop,
         _bound_region,
-        range(1, MAX_RANK + 1),
+        ALONG,
         since=18,
         inverse=Inverse(recogniser(lambda shape: bool(shape) and is_filled(shape)), _solve_crop),
     ),

@@ -8,7 +8,17 @@ from corpus.values import Tensor
 from oracles.relation.arithmetic import ROUNDS, WHOLE, Arithmetic, Rounding
 from oracles.relation.open_checks import is_filled, recogniser
 from oracles.relation.operator import Inverse, Operator
-from oracles.relation.program import MAX_ELEMENTS, MAX_RANK, Attribute, Call, DoesNotFit, Kind, Operand, Scope
+from oracles.relation.program import (
+    ALONG,
+    MAX_ELEMENTS,
+    MAX_RANK,
+    Attribute,
+    Call,
+    DoesNotFit,
+    Kind,
+    Operand,
+    Scope,
+)
 from oracles.relation.types import BOOL, F32, F64, I8, I32, I64, NUMPY, U8, DType, Range, Shape, TensorType
 
 _AWAY = Range(-math.inf, math.inf, 0.01)
@@ -203,7 +213,7 @@ OPERATORS = (
         _sample_nonzero,
         _infer_nonzero,
         _bound_nonzero,
-        range(1, MAX_RANK + 1),
+        ALONG,
         inverse=Inverse(recogniser(_is_nonzero, I64), _solve_nonzero),
     ),
     Operator(
@@ -243,7 +253,7 @@ OPERATORS = (
         (F32, F64, I64, I8),
         _sample_unique,
         _infer_unique,
-        ranks=range(1, MAX_RANK + 1),
+        ranks=ALONG,
         inverse=Inverse(_recognise_unique, _solve_unique),
     ),
 )

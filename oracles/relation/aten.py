@@ -260,6 +260,15 @@ def same_shape(call: Call) -> Shape:
     return call.operand(0).shape
 
 
+def second_shape(call: Call) -> Shape:
+    """The shape of the second operand."""
+    return call.operand(1).shape
+
+
+SAME, TRUTH, FLOAT = shaped(same_shape), shaped(same_shape, truth), shaped(same_shape, floating)
+"""The type rules of one result of the first operand's shape: of its type, of truth, of floats."""
+
+
 def moved_elements(call: Call) -> tuple[Range, ...]:
     """The result's shape: that of the operands, or of the values filled in."""
     filled = [

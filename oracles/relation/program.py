@@ -17,6 +17,8 @@ from corpus.values import Tensor
 from oracles.relation.types import ALL, ANYTHING, I64, NARROW, TEXT, DType, Range, Shape, TensorType
 
 MAX_RANK = 5
+ALONG, FLAT = range(1, MAX_RANK + 1), range(2, MAX_RANK + 1)
+"""The ranks of what has an axis, and of what has two."""
 
 FIRST_OPSET, LAST_OPSET = 13, 23
 
