@@ -9,7 +9,7 @@ from generators.language.profile import UNLIMITED
 from generators.mixture import DrawnCase, Plan, make_tests
 from generators.mutations.modes import Mode
 from generators.patterns import DEEPEST, bred_of, further_nodes, seeds_of
-from generators.pools import MOST, Bred, Pool, Trial
+from generators.pools import Bred, Pool, Trial
 from generators.strategies import find_taught
 from generators.tir.breeding import breed
 from generators.tir.programs import make_program
@@ -55,10 +55,6 @@ def test_strategies_that_share_a_campaigns_pool_go_on_from_their_own_entries_alo
     assert {bred_of(seed, pool, "relax_high_order").parent for seed in range(20)} == {""}
     assert {bred_of(seed, pool, KIND).parent for seed in range(20)} == {"", "1"}
     assert {breed(seed, 4, pool).bred.parent for seed in range(20)} == {"", "2"}
-
-
-def test_a_pool_keeps_no_more_than_it_may():
-    assert len(pool_of(*((seed,) for seed in range(MOST + 50))).entries) == MOST
 
 
 def test_programs_of_higher_order_hold_more_patterns_and_follow_from_their_seeds():

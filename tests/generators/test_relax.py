@@ -246,11 +246,12 @@ class Compared(Evaluation):
         return super().value(name, op, args, kwargs, known, sizes)
 
 
-def test_a_budget_bounds_every_dim():
-    (program,) = find_strategy("relax")(range(7, 8), 12, None, Budget(dim=3))
-    graphs = (program.program.main, *program.program.functions.values())  # type: ignore[union-attr]
-    dims = [dim for graph in graphs for item in graph.inputs for dim in item.shape if isinstance(dim, int)]
-    assert all(dim <= 3 for dim in dims)
+@pytest.mark.parametrize("name", ["relax", "relax_mutate"])
+def test_a_budget_bounds_every_dim(name):
+    for made in find_strategy(name)(range(10), 10, None, Budget(dim=3)):
+        graphs = (made.program.main, *made.program.functions.values())  # type: ignore[union-attr]
+        dims = [dim for graph in graphs for item in graph.inputs for dim in item.shape]
+        assert all(dim <= 3 for dim in dims if isinstance(dim, int))
 
 
 @pytest.mark.slow

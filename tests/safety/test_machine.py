@@ -16,7 +16,6 @@ from tests.helpers.commands import ROOT, on_a_terminal
 from tests.helpers.models import chain_of
 from triage.cli import WORKFLOWS, run
 from triage.store.database import Store
-from triage.store.schema import NAME
 
 CRUX = [sys.executable, "-m", "triage.cli"]
 
@@ -117,10 +116,6 @@ def problems(database: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, l
     return code, json.loads(text)["problems"]
 
 
-def test_a_sound_database_is_called_sound(database, capsys):
-    assert problems(database, capsys) == (0, [])
-
-
 @pytest.mark.parametrize("share", [0.2, 0.4, 0.6, 0.8])
 def test_a_damaged_page_is_told(database, capsys, share):
     """Page by page from there on: some hold nothing."""
@@ -140,18 +135,6 @@ def test_a_damaged_page_is_told(database, capsys, share):
 def test_a_cut_database_is_told(database, capsys, size):
     os.truncate(database, size)
     assert run(["db", "check", "--db", str(database)]) in ((1,) if size else (0, 1))
-
-
-def test_a_newer_schema_is_told(database, capsys):
-    with sqlite3.connect(database) as connection:
-        connection.execute(
-            "INSERT INTO _sqlite_migrations (migration_set, name, applied_at) VALUES (?, 'm9999', 'now')",
-            (NAME,),
-        )
-    code, found = problems(database, capsys)
-
-    assert code == 1
-    assert "newer crux" in found[0]
 
 
 @pytest.mark.parametrize("content", [None, b"", b"another"])
