@@ -18,6 +18,7 @@ import numpy as np
 import onnx
 import pytest
 
+from tests.helpers.commands import completed
 from tests.helpers.failing import model
 
 ROOT = Path(__file__).parents[2]
@@ -90,7 +91,7 @@ def two_nodes(folder: Path, kind: str) -> Path:
 def test_the_path_of_a_check(kind, tmp_path, capsys):
     path = two_nodes(tmp_path, kind)
     command = [sys.executable, "-c", WALK, ROOT, "check", path]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    done = completed(command, cwd=ROOT)
     files, deep, _ = re.findall(r"^(\d+) (\d+) (\d)$", done.stderr, re.M)[0]
     with capsys.disabled():
         print(f"\ncrux check, {kind}: {files} of our files entered, {deep} calls deep\n{done.stderr}")

@@ -29,6 +29,7 @@ from oracles.judge import Judge
 from oracles.worker.tvm.passes import PASSES
 from tests.bench import nnsmith
 from tests.helpers.campaigns import taught
+from tests.helpers.commands import completed
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(3000)]
 
@@ -171,7 +172,7 @@ LIST = "import tvm.relax; print(*tvm.ir.Op.list_op_names())"
 
 def test_how_many_of_tvms_operators_are_met(capsys):
     pytest.importorskip("tvm_ffi", reason="tvm is not installed")
-    done = subprocess.run([sys.executable, "-c", LIST], capture_output=True, text=True, check=True)
+    done = completed([sys.executable, "-c", LIST], check=True)
     known = {name for name in done.stdout.split() if name.startswith("relax.")}
     text = b"".join(each.program for each in of_seeds(SEED, 2_000)).decode("utf-8", "replace")
     met = {name for name in known if f'"{name}"' in text}

@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 import signal
-import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -21,7 +20,7 @@ from corpus.onnx import client as onnx_client
 from corpus.onnx.check import checker_complaint
 from corpus.onnx.model_file import external_files, map_weight
 from corpus.onnx.types import light_copy
-from tests.helpers.commands import waited_for
+from tests.helpers.commands import completed, waited_for
 from tests.helpers.counting import bytes_read_by
 from tests.helpers.endless_models import doubling_functions
 from tests.helpers.models import external, relu, varint, write
@@ -221,9 +220,7 @@ def test_a_model_of_gigabytes_takes_little_memory(tmp_path):
     with open(tmp_path / "w.bin", "wb") as file:
         file.truncate(elements * 4)
     root = Path(__file__).parents[2]
-    done = subprocess.run(
-        [sys.executable, "-c", PROBE, str(path)], capture_output=True, text=True, check=True, cwd=root
-    )
+    done = completed([sys.executable, "-c", PROBE, str(path)], check=True, cwd=root)
     told = json.loads(done.stdout)
     assert told["size"] == GIGABYTES << 30
     assert told["anonymous"] < 300

@@ -1,7 +1,6 @@
 """What a campaign tests: the same case for a seed, whoever makes it and wherever a run begins."""
 
 import os
-import subprocess
 import sys
 from collections import Counter
 from itertools import chain
@@ -25,6 +24,7 @@ from generators.sequences import LONGEST, MUTATIONS, draw_sequence, sequences
 from generators.strategies import strategies
 from oracles.backends import find_backend
 from oracles.verdict import AGREEMENT, REFUSAL, SURVIVAL
+from tests.helpers.commands import completed
 from triage.console import program_options as making
 from triage.console.program_options import plan_of
 
@@ -49,12 +49,10 @@ for strategy, count in (("mixed", 64), ("patterns", 64), ("aten", 64), ("tir", 2
     print(*(case.case_id for case in make_cases(Plan(strategy), range(320, 320 + count))))
 """
     told = {
-        subprocess.run(
+        completed(
             [sys.executable, "-c", script],
             cwd=Path(__file__).parents[2],
             env={**os.environ, "PYTHONHASHSEED": hash_seed},
-            capture_output=True,
-            text=True,
             check=True,
         ).stdout
         for hash_seed in ("1", "2")

@@ -3,7 +3,6 @@
 import ast
 import inspect
 import re
-import subprocess
 import sys
 import tomllib
 from collections import Counter
@@ -18,6 +17,7 @@ import oracles.operators
 from corpus.formats import format_names
 from oracles.backends import backends
 from oracles.operators import all_operators, arithmetic, aten_operators, find_operator
+from tests.helpers.commands import completed
 from tests.helpers.sources import ROOT, sources
 from tests.house.language_branches import NAMES, asks_in, branches
 
@@ -50,9 +50,7 @@ def test_a_backend_has_the_name_of_its_file():
 
 def test_the_command_line_starts_without_a_framework():
     code = "import sys, triage.cli; print(sorted({'onnxruntime', 'tvm', 'torch'} & set(sys.modules)))"
-    result = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+    result = completed([sys.executable, "-c", code], cwd=ROOT, check=True)
     assert result.stdout.strip() == "[]"
 
 

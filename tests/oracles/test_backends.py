@@ -1,7 +1,6 @@
 """The backends: their configs, how they place a failure, and what they read in messages."""
 
 import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -28,6 +27,7 @@ from oracles.verdict import Config, Limits, Outcome, Phase, Run, Status
 from oracles.worker.ort import ATTRIBUTES, ENTRIES, OPTIONS, apply
 from reducer.api import reduce_case
 from reducer.course import Options
+from tests.helpers.commands import completed
 from tests.helpers.models import aten_case
 from triage.projects import ClaimedRun, project_of
 
@@ -360,7 +360,7 @@ def environment(release: str, numpy: str) -> Path:
             [str(python), "-m", "pip", "install", "-q", f"onnxruntime=={release}", numpy],
         ]
         for command in commands:
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            done = completed(command)
             if done.returncode:
                 pytest.skip(f"onnxruntime {release} cannot be had: {done.stderr.strip()[-200:]}")
         (folder / "complete").touch()

@@ -25,7 +25,7 @@ from tensorcrux import calls, child, testing
 from tensorcrux.case import write_inputs
 from tensorcrux.child import CruxFailed
 from tensorcrux.testing import assert_agrees
-from tests.helpers.commands import is_gone, waited_for
+from tests.helpers.commands import completed, is_gone, waited_for
 from tests.helpers.failing import clip_exception, healthy
 
 ROOT = Path(__file__).parents[2]
@@ -101,19 +101,13 @@ def test_a_reduced_folder_is_reported(tmp_path):
 
 
 def test_the_module_is_the_command_line():
-    done = subprocess.run(
-        [sys.executable, "-m", "tensorcrux", "--version"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = completed([sys.executable, "-m", "tensorcrux", "--version"], cwd=ROOT, check=True)
     assert done.stdout.startswith("crux ")
 
 
 def test_the_import_is_light_and_brings_nothing_of_crux():
     code = "import sys, tensorcrux; print(*sorted({name.split('.')[0] for name in sys.modules}))"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    done = completed([sys.executable, "-c", code], cwd=ROOT, check=True)
     brought = set(done.stdout.split())
     assert not brought & {"corpus", "oracles", "reducer", "generators", "triage"}
     assert not brought & {"dataclasses", "json", "numpy", "onnx", "pathlib", "subprocess"}

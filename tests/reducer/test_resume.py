@@ -18,6 +18,7 @@ from corpus.case import Case
 from corpus.errors import UserError
 from reducer.api import finished, reduce_case
 from reducer.course import CONFIRMATIONS, DoesNotFail, Options
+from tests.helpers.commands import completed
 from tests.reducer.driving import case_of, model_of
 
 REDUCE = Path(__file__).with_name("killed.py")
@@ -111,7 +112,7 @@ def reduce_in_process(
     case: Path, out: Path, options: Mapping[str, Any], when: str = "never", number: int = 0
 ) -> subprocess.CompletedProcess[str]:
     line = command(case, out, options, when, number)
-    return subprocess.run(line, capture_output=True, text=True, check=when == "never")
+    return completed(line, check=when == "never")
 
 
 def files(folder: Path) -> dict[str, bytes]:

@@ -20,7 +20,7 @@ from reducer.api import reduce_case
 from reducer.course import Options
 from reducer.engine.journal import Answer, Journal
 from reducer.result import NAME
-from tests.helpers.commands import ROOT, on_a_terminal, waited_for
+from tests.helpers.commands import ROOT, completed, on_a_terminal, waited_for
 from tests.helpers.models import chain_of, model_of
 from triage.cli import WORKFLOWS, run
 from triage.store.database import Store
@@ -41,9 +41,7 @@ def crux(folder: Path, line: str) -> subprocess.CompletedProcess[str]:
     """A shell line with `crux` in it, in that folder."""
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     line = line.replace("crux", f"{' '.join(CRUX)}", 1)
-    return subprocess.run(
-        ["bash", "-c", line], cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
+    return completed(["bash", "-c", line], cwd=folder, env=environment)
 
 
 # A disk that is full
@@ -242,7 +240,7 @@ def test_time_that_runs_out_on_a_target_is_no_failure_of_ours(tmp_path):
     inputs = {"a": np.array([1, 2], np.int32), "b": np.array([0, 1], np.int32)}
     Case("onnx", model.SerializeToString(), inputs).save(tmp_path / "case")
     words = ["reduce", str(tmp_path / "case"), "-o", str(tmp_path / "out"), "--minutes", "0.01"]
-    done = subprocess.run([*CRUX, *words], capture_output=True, text=True, check=False)
+    done = completed([*CRUX, *words])
 
     assert done.returncode in (0, 1), done.stderr
     assert "Traceback" not in done.stderr

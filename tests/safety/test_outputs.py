@@ -2,7 +2,6 @@
 
 import fcntl
 import os
-import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from corpus.errors import UserError
 from corpus.load import open_case
 from corpus.outputs import LOCK, MARKER, held, own, put
 from corpus.reading import write_fresh
+from tests.helpers.commands import completed
 from tests.helpers.models import external, relu, write
 from triage.cli import run
 from triage.reports.bundle import write_bundle
@@ -216,7 +216,7 @@ def test_of_two_writers_the_second_hears_who_has_the_folder(tmp_path):
     code = "from pathlib import Path; from corpus.outputs import held\nwith held(Path('out')): pass"
     with held(tmp_path / "out"):
         command = [sys.executable, "-c", code]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        done = completed(command, cwd=tmp_path)
     assert f"out: process {os.getpid()} is writing there" in done.stderr
     assert not (tmp_path / "out").exists()
 

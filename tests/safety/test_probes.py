@@ -3,7 +3,6 @@
 import os
 import shutil
 import socket
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +15,7 @@ from corpus.processes import is_allowed
 from oracles.sandbox.container.start import LAUNCHER, Plan
 from oracles.sandbox.sandbox import Job, Sandbox
 from oracles.verdict import Config, Limits, Run, Status
-from tests.helpers.commands import waited_for
+from tests.helpers.commands import completed, waited_for
 
 HOSTILE = str(Path(__file__).with_name("hostile_backend.py"))
 LIMITS = Limits(cpu_seconds=5.0, wall_seconds=60.0, memory_bytes=256 << 20)
@@ -188,12 +187,9 @@ def test_as_an_unprivileged_user_too(bubblewrap):
         (scratch / "plan").write_bytes(Plan(**plan).to_bytes())
         for path in (scratch, scratch / "work", scratch / "plan"):
             os.chown(path, 12345, 12345)
-        done = subprocess.run(
+        done = completed(
             [python, "-I", "-S", str(LAUNCHER), str(scratch / "plan")],
             **{"user": 12345, "group": 12345, "extra_groups": []},
-            capture_output=True,
-            text=True,
-            check=False,
             cwd="/",
         )
     if "ermission denied" in done.stderr and "launcher.py" in done.stderr:

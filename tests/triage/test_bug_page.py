@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-import subprocess
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -17,6 +16,7 @@ from corpus.case import Case
 from corpus.target import Target
 from oracles.naming import Signature
 from oracles.verdict import Config, Outcome, Phase, Run, Status, Symptom, Verdict, WrongResult
+from tests.helpers.commands import completed
 from tests.helpers.counting import calls_of
 from tests.helpers.failing import ORT, clip_exception, division_crash, healthy, model, verdict
 from tests.helpers.models import model_of
@@ -100,7 +100,7 @@ def test_in_a_browser_the_address_filters_and_marks(store, tmp_path):
     page = write_bug_page(store, tmp_path / "page", ()).resolve()
     address = f"{page.as_uri()}#q=c0002&marks=C0002,C0009&sort=-2"
     command = [str(BROWSER), "--no-sandbox", "--headless", "--dump-dom", address]
-    shown = subprocess.run(command, capture_output=True, text=True).stdout
+    shown = completed(command).stdout
     hidden = {name: "hidden" in rest for name, rest in re.findall(r'<tr data-id="(\w+)"([^>]*)>', shown)}
     assert hidden == {"C0001": True, "C0002": False}
     assert ">1 of 2<" in shown

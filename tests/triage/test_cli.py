@@ -15,7 +15,15 @@ from oracles.optimisers.ort_passes import DISABLED_BY
 from reducer.api import finished
 from reducer.course import Options
 from reducer.pass_sets import PassSet
-from tests.helpers.commands import command, crux, crux_apart, environment, hear_interrupts, waited_for
+from tests.helpers.commands import (
+    command,
+    completed,
+    crux,
+    crux_apart,
+    environment,
+    hear_interrupts,
+    waited_for,
+)
 from tests.helpers.failing import ORT, clip_exception, division_crash, healthy
 from tests.helpers.sources import PACKAGES
 from triage.bugs.failures import record_failure
@@ -271,12 +279,10 @@ def test_show_prints_loops_with_their_passes(folder):
 
 
 def test_a_reader_that_goes_away_does_not_change_the_exit_code(folder):
-    done = subprocess.run(
+    done = completed(
         ["bash", "-c", '"$@" | true; exit ${PIPESTATUS[0]}', "bash", *command("check", "healthy", "healthy")],
         cwd=folder,
         env=environment(folder),
-        capture_output=True,
-        text=True,
     )
     assert (done.returncode, done.stderr) == (0, "")
 

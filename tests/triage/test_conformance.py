@@ -3,7 +3,6 @@
 import importlib
 import json
 import re
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,7 +20,7 @@ from oracles.backends import backends
 from oracles.judge import Judge
 from oracles.numerics.compare import Tolerance
 from oracles.verdict import Config, Outcome, Phase, Run, Status, Verdict
-from tests.helpers.commands import crux
+from tests.helpers.commands import completed, crux
 from tests.helpers.failing import on_ort
 from tests.helpers.models import model_of
 from tests.reducer.driving import case_of
@@ -318,9 +317,7 @@ def test_its_script_asks_both_interpreters_for_their_times_and_compares_the_rati
     claimed = Expectation(project_of("ort"), Outcome.PERF, failing, passing)
     script = write_script(case_of(model_of(SLOW)), Claim(claimed, "slow", Tolerance(), 60.0, 1 << 32))
     (tmp_path / "repro.py").write_text(script)
-    done = subprocess.run(
-        [sys.executable, tmp_path / "repro.py"], capture_output=True, text=True, check=False
-    )
+    done = completed([sys.executable, tmp_path / "repro.py"])
     assert (done.returncode, "us: " in done.stdout) == (code, True), done.stderr
     assert claimed.slowness == "9.0 times the CPU time of onnxruntime X"
 

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import subprocess
 import sys
 import sysconfig
 import tempfile
@@ -19,6 +18,7 @@ from corpus.errors import UserError
 from corpus.processes import cache_folder
 from corpus.target import Target
 from oracles.naming import signature
+from tests.helpers.commands import completed
 from tests.helpers.failing import clip_exception, on_ort
 from tests.triage.test_bisect import index as index  # a fixture
 from tests.triage.test_bisect import write_wheel
@@ -205,7 +205,7 @@ def pad_before_maxpool() -> Case:
 
 def bisect(folder: Path, *words: str) -> dict[str, object]:
     command = [sys.executable, "-m", "triage.cli", "bisect", str(folder / "case"), "--json"]
-    done = subprocess.run([*command, *words], capture_output=True, text=True, check=False)
+    done = completed([*command, *words])
     if "package index" in done.stderr:
         pytest.skip(done.stderr.strip().splitlines()[-1])
     assert done.returncode == 0, done.stderr

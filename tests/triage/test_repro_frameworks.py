@@ -1,6 +1,5 @@
 """Scripts for TVM and torch: seen to exit with 1 on a real bug, and with 0 on a model without one."""
 
-import subprocess
 import sys
 from dataclasses import replace
 
@@ -18,7 +17,7 @@ from corpus.tir.values import Buffer, Cast, Const, Load, Var
 from oracles.judge import Judge
 from oracles.numerics.compare import Tolerance
 from oracles.verdict import Config, Outcome, Phase, Run, Status
-from tests.helpers.commands import needs
+from tests.helpers.commands import completed, needs
 from tests.helpers.models import case_of, model_of
 from tests.triage.test_repro import run_script
 from triage.claims.claim import Claim, Expectation, expect
@@ -212,12 +211,8 @@ def test_a_script_defines_or_imports_every_name_that_it_uses(backend, mode, tmp_
     wrong = Run(CONFIGS[backend], Status.OK, Phase.EXECUTE, {"y": np.float32([0, 0])})
     script = write_script(*of_relu(backend, wrong), mode)
     (tmp_path / "repro.py").write_text(script)
-    done = subprocess.run(
-        [sys.executable, "-m", "ruff", "check", "--isolated", "--select=F821", "repro.py"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
+    done = completed(
+        [sys.executable, "-m", "ruff", "check", "--isolated", "--select=F821", "repro.py"], cwd=tmp_path
     )
     assert done.returncode == 0, done.stdout
 
@@ -275,9 +270,7 @@ def test_a_script_of_relax_spells_the_arrays_of_every_function_where_they_stand(
     assert "load_json" not in source.module
     assert source.module.index("array_0 = np.frombuffer(") < source.module.index("class Module")
     (tmp_path / "module.py").write_text(f"{IMPORTS}{source.module}\n{HELD}")
-    done = subprocess.run(
-        [sys.executable, "module.py"], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
+    done = completed([sys.executable, "module.py"], cwd=tmp_path, check=True)
     expected = [(each.dtype.name, each.shape, each.tolist()) for each in ARRAYS.values()]
     assert done.stdout.strip() == str(expected)
 

@@ -20,7 +20,7 @@ from corpus.onnx.check import checker_complaint
 from corpus.target import Target, order_of
 from oracles.judge import Judge
 from oracles.naming import Signature
-from tests.helpers.commands import ROOT, crux_apart, needs
+from tests.helpers.commands import ROOT, completed, crux_apart, needs
 from tests.helpers.failing import clip_exception, division_crash, healthy
 from tests.triage.test_bisect import write_wheel
 from triage.bisection.environments import chosen
@@ -216,7 +216,7 @@ def test_the_workflow_runs_commands_that_there_are():
     steps = facts["jobs"]["watch"]["steps"]
     assert all(("uses" in each) != ("run" in each) for each in steps)
     script = next(each["run"] for each in steps if each.get("name") == "Watch")
-    done = subprocess.run(["bash", "-n"], input=script, text=True, capture_output=True)
+    done = completed(["bash", "-n"], input=script)
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -256,7 +256,7 @@ def test_the_units_are_ones_that_systemd_takes(tmp_path):
         text = (ROOT / "docs/watch" / name).read_text(encoding="utf-8")
         (tmp_path / name).write_text(text.replace("%h/.local/bin/crux", "/bin/true"), encoding="utf-8")
     units = [str(tmp_path / name) for name in ("crux-watch.service", "crux-watch.timer")]
-    done = subprocess.run(["systemd-analyze", "verify", "--man=no", *units], capture_output=True, text=True)
+    done = completed(["systemd-analyze", "verify", "--man=no", *units])
     complaints = [line for line in done.stderr.splitlines() if "crux-watch" in line]
     assert (complaints, done.returncode) == ([], 0)
 
