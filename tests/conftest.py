@@ -58,6 +58,17 @@ settings.load_profile("any machine")
 """No example fails for the time that it takes, which on a busy machine says nothing of it."""
 
 
+@pytest.fixture
+def say(capsys: pytest.CaptureFixture[str]) -> Callable[..., None]:
+    """Prints past pytest, as a measurement does."""
+
+    def printed(*words: object, **how: Any) -> None:
+        with capsys.disabled():
+            print(*words, **how, flush=True)
+
+    return printed
+
+
 @pytest.fixture(scope="session")
 def judge() -> Iterator[Judge]:
     """A judge of onnxruntime; a test that changes it gives it back as it was."""

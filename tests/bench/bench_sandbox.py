@@ -99,7 +99,7 @@ def measure(
 
 
 @pytest.mark.bench
-def test_isolation(capsys):
+def test_isolation(say):
     samples = [make_sample(seed) for seed in range(TESTS)]
     rows: list[tuple[str, float, float]] = []
     with Sandbox("ort") as sandbox:
@@ -108,11 +108,10 @@ def test_isolation(capsys):
         rows += [("in-process", *measure(in_process, samples))]
         rows += [("persistent worker", *measure(sandboxed(sandbox, fresh=False), samples, sandbox))]
         rows += [("fork per test", *measure(sandboxed(sandbox, fresh=True), samples, sandbox))]
-    with capsys.disabled():
-        print(f"\n{'':20}{'tests/CPU-s':>12}{'CPU ms/test':>13}{'wall ms/test':>14}{'of in-process':>15}")
-        for name, cpu, wall in rows:
-            spent = f"{1000 * cpu / TESTS:13.2f}{1000 * wall / TESTS:14.2f}{rows[0][1] / cpu:15.0%}"
-            print(f"{name:20}{TESTS / cpu:12.0f}{spent}")
+    say(f"\n{'':20}{'tests/CPU-s':>12}{'CPU ms/test':>13}{'wall ms/test':>14}{'of in-process':>15}")
+    for name, cpu, wall in rows:
+        spent = f"{1000 * cpu / TESTS:13.2f}{1000 * wall / TESTS:14.2f}{rows[0][1] / cpu:15.0%}"
+        say(f"{name:20}{TESTS / cpu:12.0f}{spent}")
 
 
 SEEDS = range(63_000_000, 63_000_040)
@@ -121,7 +120,7 @@ MODES = ["opt-level=0", "opt-level=0@run=off", "opt-level=3", "executor=compiled
 
 @pytest.mark.bench
 @pytest.mark.parametrize("mode", MODES)
-def test_cpu_time_of_a_test(mode, capsys):
+def test_cpu_time_of_a_test(mode, say):
     cases = list(make_cases(Plan("random", Mode.STRICT, nodes=5), SEEDS))
     with Judge(Target.parse(f"tvm@{mode}"), lower_levels=False) as judge:
         judge.runs(cases[0], judge.configs[1:2])
@@ -129,6 +128,5 @@ def test_cpu_time_of_a_test(mode, capsys):
         runs = [judge.runs(case, judge.configs[1:2])[0] for case in cases]
         seconds = judge.executor.cpu_seconds() - before
     used = [run.cpu_seconds for run in runs if run.is_ok]
-    with capsys.disabled():
-        print(f"\ntvm@{mode}: {len(cases) / seconds:.1f} tests per CPU-second, {len(used)} end well,", end="")
-        print(f" {1000 * sum(used) / len(used):.0f} ms of CPU time each")
+    say(f"\ntvm@{mode}: {len(cases) / seconds:.1f} tests per CPU-second, {len(used)} end well,", end="")
+    say(f" {1000 * sum(used) / len(used):.0f} ms of CPU time each")
