@@ -17,11 +17,7 @@ from corpus.outputs import own
 from corpus.reading import SCRATCH, ExternalFile
 from corpus.target import Target
 from tests.helpers.counting import calls_of
-from tests.helpers.models import external, identity, model, relu, value, write
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+from tests.helpers.models import contents, external, identity, model, relu, value, write
 
 
 def full_case(tmp_path: Path) -> Case:

@@ -25,6 +25,7 @@ from tests.helpers.commands import (
     waited_for,
 )
 from tests.helpers.failing import ORT, clip_exception, division_crash, healthy
+from tests.helpers.models import contents
 from tests.helpers.sources import PACKAGES
 from triage.bugs.failures import record_failure
 from triage.cases.patterns import advice
@@ -155,11 +156,11 @@ def test_reduce_writes_a_case_folder_with_a_script_that_shows_the_bug(folder):
     script = subprocess.run([sys.executable, "small/repro.py"], cwd=folder, capture_output=True)
     assert script.returncode == 1
 
-    before = {path: path.read_bytes() for path in (folder / "small").iterdir()}
+    before = contents(folder / "small")
     (folder / "small" / "repro.py").unlink()
     again = crux(folder, "reduce", "crash", "-o", "small", "--json")
     assert (again.returncode, json.loads(again.stdout).keys()) == (0, document.keys())
-    assert {path: path.read_bytes() for path in (folder / "small").iterdir()} == before
+    assert contents(folder / "small") == before
     assert crux(folder, "reduce", "clip", "-o", "small").returncode == 2
 
 

@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import sys
-import sysconfig
 import tempfile
 import time
 from importlib.metadata import version
@@ -21,7 +20,7 @@ from oracles.naming import signature
 from tests.helpers.commands import completed
 from tests.helpers.failing import clip_exception, on_ort
 from tests.triage.test_bisect import index as index  # a fixture
-from tests.triage.test_bisect import write_wheel
+from tests.triage.test_bisect import write_onnxruntime, write_wheel
 from triage.bisection import package_index
 from triage.bisection.package_index import NOT_ASKED, Newest, newest_of
 from triage.bugs.failures import record_failure, record_reduction
@@ -35,24 +34,6 @@ from triage.store.database import Store
 
 INSTALLED = version("onnxruntime")
 DOCUMENT = {"status": "new", "known": "", "issue": "", "reduced": 1}
-BUILD = """
-import pathlib
-_real = pathlib.Path({real!r})
-__path__ = [str(_real)]
-exec(compile((_real / "__init__.py").read_text(), str(_real / "__init__.py"), "exec"))
-__version__ = "99.0"
-from onnxruntime.capi import onnxruntime_pybind11_state as core
-_session = core.InferenceSession
-
-
-def session(options, model, *rest):
-    options.graph_optimization_level = core.GraphOptimizationLevel.ORT_DISABLE_ALL
-    return _session(options, model, *rest)
-
-
-core.InferenceSession = session
-"""
-"""A release in which no optimiser runs, and so none of its bugs shows."""
 
 
 @pytest.fixture
@@ -153,10 +134,7 @@ def test_a_report_of_before_a_release_is_out_of_date(tmp_path):
 
 @pytest.mark.slow
 def test_a_report_tries_the_newest_release_of_the_index(index, cache, tmp_path, capsys):
-    site = Path(sysconfig.get_path("purelib"))
-    write_wheel(index, "numpy", "9.0", files={"real.pth": f"{site}\n"})
-    text = BUILD.format(real=str(site / "onnxruntime"))
-    write_wheel(index, "onnxruntime", "99.0", files={"onnxruntime/__init__.py": text})
+    write_onnxruntime(index, "99.0", "options.graph_optimization_level = UNOPTIMISED  # no bug shows")
     at = ["--db", str(with_a_bug(tmp_path)), "--json"]
     report = ["report", "C0001", "-o", str(tmp_path / "out"), *at]
 
