@@ -241,7 +241,7 @@ TWO_BUGS = {
         tvm(rewritten="s_tir.B", message="Cannot treat type `IntImm` as type `Call`"),
     ),
     "deaths in two functions": (
-        died(signal="SIGSEGV", site="tvm::runtime::memory::StorageObj::AllocTensor", ops="if relax.full"),
+        died(signal="SIGSEGV", site="tvm::runtime::memory::StorageObj::AllocTensor", ops="if relax.exp"),
         died(signal="SIGSEGV", site="fast_copy", ops="if relax.full"),
     ),
     "crashes of one operator over other operands": (
@@ -320,7 +320,8 @@ def test_the_shares_of_a_comparison_add_up_to_one_whatever_is_missing():
     every = {each for pair in (*ONE_BUG.values(), *TWO_BUGS.values()) for each in pair}
     for first, second in itertools.combinations(every, 2):
         compared = compare(first, second)
-        assert compared.obstacle or sum(part.weight for part in compared.parts) == pytest.approx(1)
+        shares = [part.weight for part in compared.parts]  # none of what is the same
+        assert compared.obstacle or not shares or sum(shares) == pytest.approx(1)
         assert compared.distance == compare(second, first).distance
 
 
