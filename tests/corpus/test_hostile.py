@@ -145,12 +145,12 @@ def test_functions_that_stand_for_too_many_nodes_are_refused(tmp_path):
 
 
 def test_an_inference_that_takes_too_long_is_ended_with_its_process(monkeypatch):
-    monkeypatch.setattr(onnx_client, "_SECONDS", 2.0)
     client = onnx_client._Client()
     server = client._start()[0].pid
     assert client.ask(b"c", doubling_functions(1).SerializeToString())[
         0
     ]  # the fork that serves is there by now
+    monkeypatch.setattr(onnx_client, "_SECONDS", 0.5)
     serving = set(running_in_group(server)) - {server}
     with pytest.raises(onnx_client.OnnxDied):
         client.ask(b"i", doubling_functions(30).SerializeToString())
