@@ -12,7 +12,7 @@ import time
 import pytest
 
 from generators.tir.programs import make_program
-from tests.helpers.wrong_loops import WRONG, notices
+from tests.helpers.wrong_loops import WRONG, noticed
 
 pytestmark = pytest.mark.bench
 SEEDS = int(os.environ.get("CRUX_BENCH_SEEDS", "3"))
@@ -28,7 +28,7 @@ def test_programs_until_each_wrong_rewrite_is_noticed(say):
             start = time.process_time()
             program = make_program(run * 1_000_000 + count, 8)
             spent, made = spent + time.process_time() - start, made + 1
-            for name in [name for name in left if notices(program, name)]:
+            for name in noticed(program, left):
                 met[name].append(count + 1)
                 del left[name]
             if not left:

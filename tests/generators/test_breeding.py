@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -19,7 +20,7 @@ from generators.patterns import DEEPEST, bred_of, further_nodes, seeds_of
 from generators.pools import EMPTY, FRESH, MOST, PASSES, PROGRAM, Bred, Entry, Pool, Trial, trial_of
 from generators.strategies import find_taught
 from generators.tir.breeding import N_MAX, breed
-from generators.tir.programs import make_program
+from generators.tir.programs import TirProgram, make_program
 from oracles.backends import find_backend
 from oracles.judge import Judge
 from oracles.verdict import Outcome, Phase, Verdict
@@ -34,6 +35,11 @@ def entry(key: str, seed: int, idle: int = 0) -> Entry:
 
 
 POOL = Pool((entry("1", 1), entry("2", 2)), frozenset({"a"}))
+
+
+@cache
+def bred_from(seed: int, pool: Pool) -> TirProgram:
+    return breed(seed, 6, pool)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +82,7 @@ def test_lessons_are_kept_as_json():
 @pytest.mark.parametrize("idle", [0, N_MAX])
 def test_passes_change_when_the_program_has_idled(idle):
     pool = Pool(tuple(replace(each, idle=idle) for each in POOL.entries))
-    made = [breed(seed, 6, pool) for seed in range(60)]
+    made = [bred_from(seed, pool) for seed in range(60)]
     changed = {each.bred.changed for each in made if each.bred.parent}
     assert changed == {PASSES if idle else PROGRAM}
 
@@ -86,7 +92,7 @@ def test_what_is_bred_is_well_formed_and_its_passes_fit(pool):
     sequences = find_backend("tvm").sequences
     assert sequences is not None
     for seed in range(40):
-        made = breed(seed, 6, pool)
+        made = bred_from(seed, pool)
         case = made.as_case(seed)
         assert problems(parse(case.program)) == []
         assert not sequences.misplaced(made.passes, sequences.facts_of("tir", case.program))
@@ -94,8 +100,8 @@ def test_what_is_bred_is_well_formed_and_its_passes_fit(pool):
 
 
 def test_options_come_and_go():
-    found = [breed(seed, 6, POOL).passes for seed in range(120)]
-    assert sum(any("=" in name for name in each) for each in found) > 5
+    found = [bred_from(seed, POOL).passes for seed in range(60)]
+    assert sum(any("=" in name for name in each) for each in found) > 2
 
 
 def test_loops_take_their_turn_and_leave_other_blocks_alone():

@@ -5,6 +5,7 @@ import textwrap
 import tracemalloc
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,11 @@ from oracles.worker.relax_reference.program import RULES, Evaluation
 SAMPLES, MANY = 12, 60
 """Calls of each operator; many are some nine thousand in all."""
 NAMES = tuple(each.name for each in operators())
+
+
+@cache
+def made_at(seed: int) -> RelaxProgram:
+    return make_program(seed, 12)
 
 
 def asking(seed: str) -> Asking:
@@ -139,22 +145,22 @@ def test_every_form_has_a_weight():
 
 def test_tvm_finds_the_programs_well_formed(relax_judge):
     for seed in range(60):
-        program = make_program(seed, 10)
+        program = made_at(seed)
         assert "error" not in relax_judge.executor.describe(program.program.to_bytes(), program.inputs), seed
 
 
 def test_a_seed_gives_the_same_program_and_its_document_is_read_back():
     for seed in range(40):
-        program = make_program(seed, 12)
+        program = made_at(seed)
         text = program.program.to_bytes()
         assert make_program(seed, 12).program.to_bytes() == text
         assert parse_program(text, "relax", "program").to_bytes() == text
 
 
 def test_programs_hold_what_types_allow():
-    held = {op for seed in range(150) for op in make_program(seed, 14).counts().op_types}
+    held = {op for seed in range(150) for op in made_at(seed).counts().op_types}
     assert {"if", "function", "call", "getitem", "match_cast", "relax.call_tir", "relax.nonzero"} <= held
-    programs = [make_program(seed, 14).program for seed in range(150)]
+    programs = [made_at(seed).program for seed in range(150)]
     assert any(len(program.functions) > 1 for program in programs)
     assert any(program.opaque for program in programs)
     assert any("returns" in graph.facts for each in programs for graph in each.functions.values())
@@ -163,7 +169,7 @@ def test_programs_hold_what_types_allow():
 
 def test_values_are_finite_and_no_integer_wraps():
     for seed in range(60):
-        program = make_program(seed, 12)
+        program = made_at(seed)
         for value in Counting(json.loads(program.program.to_bytes())).main(program.inputs):
             assert np.isfinite(np.asarray(value, np.float64)).all()
 
@@ -234,7 +240,7 @@ def test_no_comparison_of_a_program_is_left_to_rounding():
     assert not is_close(np.zeros(3), np.array([1.0, 0.0, 0.001]))
     assert not is_close(np.arange(3), np.arange(3) + 1)
     for seed in range(30):
-        made = make_program(seed, 10)
+        made = made_at(seed)
         Compared(json.loads(made.program.to_bytes()), outside).main(made.inputs)
 
 
@@ -297,7 +303,7 @@ REWRITTEN = 40
 def test_a_rewritten_program_is_well_formed_and_gives_the_same(what, relax_judge):
     done = 0
     for seed in range(REWRITTEN):
-        made = make_program(seed, 10)
+        made = made_at(seed)
         answer = relax_judge.executor.describe(made.program.to_bytes(), made.inputs)["types"]
         inputs = {item.name: (item.dtype, item.shape) for item in made.program.main.inputs}
         types = {**inputs, **{name: (each[0], tuple(each[1] or "?")) for name, each in answer.items()}}
@@ -323,7 +329,7 @@ def test_forms_that_are_seldom_come_up_in_three_hundred_programs():
     names = ("match_cast", "relax.call_tir_inplace", "recursion", "mutual recursion")
     held = dict.fromkeys((*names, "relax.unique", "relax.dynamic_strided_slice"), 0)
     for seed in range(300):
-        program = make_program(seed, 12).program
+        program = made_at(seed).program
         graphs = {"": program.main, **program.functions}
         found = {each.op for graph in graphs.values() for each in graph.walk()}
         calls = {name: {f for each in graph.walk() for f in each.calls} for name, graph in graphs.items()}

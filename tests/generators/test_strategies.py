@@ -57,8 +57,8 @@ def test_the_checker_accepts_every_program(name):
 )  # one learns on its way, one starts from others, one solves
 def test_two_processes_write_what_one_writes(name, tmp_path):
     options = Options(name)
-    one = generate(tmp_path / "one", 60, 5, options=options)
-    two = generate(tmp_path / "two", 60, 5, options=options, jobs=2)
+    one = generate(tmp_path / "one", 40, 5, options=options)
+    two = generate(tmp_path / "two", 40, 5, options=options, jobs=2)
     assert one.counts == two.counts
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
 
