@@ -3,7 +3,7 @@
 import importlib
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -448,24 +448,24 @@ def test_what_a_primfunc_calls_needs_trust(callee, complains):
 # Wrong passes of our own over TVM's loops: the statement and the passes that it takes are what is left
 
 
-@pytest.fixture
-def planted(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module")
+def planted() -> Iterator[Judge]:
     module = importlib.import_module("tests.bench.planted_loops")
-    monkeypatch.setitem(backends(), "planted_loops", module.backend())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(backends(), "planted_loops", module.backend())
+        with Judge(Target("planted_loops"), format="tir") as judge:
+            yield judge
 
 
-@pytest.mark.usefixtures("planted")
 @pytest.mark.parametrize("dtype", ["bool", "float32"])
-def test_what_a_pass_lets_write_beside_a_buffer_is_seen_where_no_value_shows_it(dtype):
+def test_what_a_pass_lets_write_beside_a_buffer_is_seen_where_no_value_shows_it(planted, dtype):
     written = Store("A", (I,), Const(True, "bool") if dtype == "bool" else literal(1, dtype))
     body = (loop(written, extent=4),)
     module = Module({"main": Function((Buffer("A", (Const(4),), dtype),), body)})
-    target = Target("planted_loops")
-    case = Case("tir", to_bytes(module), make_inputs(module, 1), target)
-    with Judge(target, format="tir") as judge:
-        assert judge.verdict(case).outcome is Outcome.PASS
-        verdict = judge.verdict(case.with_passes(("tirx.RunsOver",)))
-        together = judge.look([case, case.with_passes(("tirx.RunsOver",))])
+    case = Case("tir", to_bytes(module), make_inputs(module, 1), planted.target)
+    assert planted.verdict(case).outcome is Outcome.PASS
+    verdict = planted.verdict(case.with_passes(("tirx.RunsOver",)))
+    together = planted.look([case, case.with_passes(("tirx.RunsOver",))])
     assert verdict.outcome is Outcome.EXCEPTION
     assert "memory: writes beyond the buffer A" in verdict.title
     assert [look is not None for look in together] == [True, False]
