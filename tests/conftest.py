@@ -2,6 +2,7 @@
 
 import json
 import math
+import signal
 import time
 from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
@@ -52,6 +53,9 @@ def _no_command_says_that_it_waits() -> Iterator[None]:
         patch.setattr(status, "PLAIN_SECONDS", math.inf)
         yield
 
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+"""What a shell runs in the background ignores interrupts, and hands that on to all that tests start."""
 
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")

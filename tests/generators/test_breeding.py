@@ -8,7 +8,6 @@ from functools import cache
 import pytest
 
 from corpus.case import Case, Remark
-from corpus.target import Target
 from corpus.tir.program import parse
 from corpus.tir.scopes import problems
 from generators.feedback import BLOCK, NOTHING, CoverageSnapshot, FeedbackSchedule
@@ -120,23 +119,22 @@ def test_loops_take_their_turn_and_leave_other_blocks_alone():
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_a_first_look_agrees_with_the_verdicts_and_breeds():
+def test_a_first_look_agrees_with_the_verdicts_and_breeds(tvm_judge):
     course, outcomes = FeedbackSchedule(), []
-    with Judge(Target("tvm")) as judge:
-        alone = judge.of_format("tir")
-        for block in range(3):
-            lesson = course.lesson(block)
-            drawn = list(make_tests(PLAN, range(block * BLOCK, (block + 1) * BLOCK), lesson))
-            known = lesson.pool.seen
-            tests = list(
-                judge_cases(drawn, judgement(judge), 300, looking=looking(judge, ("tir",)), known=known)
-            )
-            course.add(block, lesson_of(tests))
-            told = [(each.case, each.seed, test.verdict) for each, test in zip(drawn, tests, strict=True)]
-            outcomes += [(case, seed % THOROUGH_EVERY == 0, found.outcome) for case, seed, found in told]
-        assert course.folded.pool.entries
-        assert any(">" in piece for piece in course.folded.pool.seen)
-        _agree(alone, outcomes[::5])
+    alone = tvm_judge.of_format("tir")
+    for block in range(3):
+        lesson = course.lesson(block)
+        drawn = list(make_tests(PLAN, range(block * BLOCK, (block + 1) * BLOCK), lesson))
+        known = lesson.pool.seen
+        tests = list(
+            judge_cases(drawn, judgement(tvm_judge), 300, looking=looking(tvm_judge, ("tir",)), known=known)
+        )
+        course.add(block, lesson_of(tests))
+        told = [(each.case, each.seed, test.verdict) for each, test in zip(drawn, tests, strict=True)]
+        outcomes += [(case, seed % THOROUGH_EVERY == 0, found.outcome) for case, seed, found in told]
+    assert course.folded.pool.entries
+    assert any(">" in piece for piece in course.folded.pool.seen)
+    _agree(alone, outcomes[::5])
 
 
 def _agree(judge: Judge, outcomes: Iterable[tuple[object, bool, Outcome]]) -> None:

@@ -24,7 +24,7 @@ from oracles.backends import find_backend
 from oracles.probes.record import Firing
 from oracles.relation.program import MAX_ELEMENTS, DoesNotFit, DTypeFamily
 from oracles.relation.types import F32, Range
-from oracles.sandbox.sandbox import Job, Sandbox
+from oracles.sandbox.sandbox import Job
 from tests.generators.agreement import numbers, value_agrees
 
 SEEDS = range(200)
@@ -146,11 +146,11 @@ def test_a_pattern_takes_values_that_are_there_and_hides_its_own_or_not():
     assert 0.5 * len(recipes) < hidden < len(recipes)
 
 
-def test_passes_fire_on_programs_around_patterns_that_run():
+def test_passes_fire_on_programs_around_patterns_that_run(ort_sandbox):
     programs = list(find_strategy("patterns")(range(60), 10, None, UNLIMITED))
     passes: Counter[str] = Counter()
     ran = placed = fired = 0
-    with Firing(Target("ort")) as firing, Sandbox("ort") as sandbox:
+    with Firing(Target("ort")) as firing:
         config = find_backend("ort").configs(Target("ort"))[:1]
         for seed, program in enumerate(programs):
             case = program.as_case(seed)
@@ -158,7 +158,7 @@ def test_passes_fire_on_programs_around_patterns_that_run():
             passes.update(found)
             placed += len(program.fires)
             fired += sum(name in found or firing.fires(case.program, name) for name in program.fires)
-            ran += sandbox.run(Job(case.program, case.inputs, config))[0].is_ok
+            ran += ort_sandbox.run(Job(case.program, case.inputs, config))[0].is_ok
     assert placed > len(programs)
     assert fired > 0.88 * placed
     assert len(passes) > 20

@@ -25,7 +25,6 @@ from generators.tir.programs import TirProgram, grown, is_sound, make_program
 from generators.tir.ranged import has_extremes, inputs_of
 from generators.tir.stages import _STEPS, drawn_schedule, staged
 from generators.tir.statements import Maker
-from oracles.judge import Judge
 from oracles.tir.interpreter import interpret
 from oracles.verdict import Outcome
 from oracles.worker.tvm.passes import BLOCKS, PLAIN_LOOPS, misplaced, pass_of
@@ -161,13 +160,14 @@ def test_documents_and_text_hold_calls_and_open_sizes():
         tvm.ir.assert_structural_equal(tvm.script.from_source(f"@I.ir_module{text}"), built)
 
 
-def test_tvm_runs_functions_that_are_called_as_the_interpreter_does():
+def test_tvm_runs_functions_that_are_called_as_the_interpreter_does(tir_judge):
     sound = [(seed, each) for seed, each in MADE.items() if is_sound(each, seed)][:12]
     cases = [Case("tir", to_bytes(each), inputs_of(each, seed)) for seed, each in sound]
-    with Judge(Target("tvm"), format="tir") as judge:
-        rest = [
-            judge.verdict(each) for each, look in zip(cases, judge.look(cases), strict=True) if look is None
-        ]
+    rest = [
+        tir_judge.verdict(each)
+        for each, look in zip(cases, tir_judge.look(cases), strict=True)
+        if look is None
+    ]
     assert len(rest) <= 0.35 * len(cases), [each.title for each in rest]  # TVM fails on some of all programs
     assert not [each.title for each in rest if "mismatch" in each.outcome]
 

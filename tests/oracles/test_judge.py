@@ -329,11 +329,10 @@ def test_a_program_that_ends_the_process_is_known_at_once_and_the_rest_goes_on(a
             assert [int(run.outputs["C"][0]) for run in look.runs] == [7 // (1 + number)] * 2
 
 
-def test_two_that_end_the_process_hide_nothing():
+def test_two_that_end_the_process_hide_nothing(tir_judge):
     cases = [quotient(each % 5) for each in range(12)]
-    with Judge(Target("tvm"), format="tir") as judge:
-        together = judge.look(cases)
-        alone = [judge.look([case])[0] for case in cases]
+    together = tir_judge.look(cases)
+    alone = [tir_judge.look([case])[0] for case in cases]
     assert [look is None for look in together] == [look is None for look in alone]
     assert [number for number, look in enumerate(together) if look is None] == [0, 5, 10]
 

@@ -311,34 +311,30 @@ def claimed(expectation: Expectation) -> Claim:
     return Claim(expectation, "t", TOLERANCE, seconds=600.0, memory=8 << 30)
 
 
-@needs("tvm")
-def test_a_script_shows_that_a_workspace_is_read_that_nothing_was_written_to(tmp_path):
+def test_a_script_shows_that_a_workspace_is_read_that_nothing_was_written_to(tir_judge, tmp_path):
     case = stored("uint4")
-    with Judge(Target("tvm"), format="tir") as judge:
-        verdict = judge.verdict(case)
-        if not verdict.is_bug:
-            pytest.skip("the installed release does not show the bug")
-        found = expect(verdict, TOLERANCE, project_of("tvm"))
-        assert found.misuse == "reads an unwritten workspace"
-        script = write_script(case, claimed(found), source=source_of(case, judge))
-        fine = write_script(stored("uint8"), claimed(found), source=source_of(stored("uint8"), judge))
+    verdict = tir_judge.verdict(case)
+    if not verdict.is_bug:
+        pytest.skip("the installed release does not show the bug")
+    found = expect(verdict, TOLERANCE, project_of("tvm"))
+    assert found.misuse == "reads an unwritten workspace"
+    script = write_script(case, claimed(found), source=source_of(case, tir_judge))
+    fine = write_script(stored("uint8"), claimed(found), source=source_of(stored("uint8"), tir_judge))
     assert "reads an unwritten workspace while" in title_of(found, ("store",), (), TOLERANCE)
     assert "TVM reads an unwritten workspace" in sentences.happened(found, "TVM")
-    assert not short_scripts(case, claimed(found), source_of(case, judge)).script
+    assert not short_scripts(case, claimed(found), source_of(case, tir_judge)).script
     done = run_script(script, tmp_path)
     assert (done.returncode, "THE BUG SHOWS" in done.stdout) == (1, True), done.stdout + done.stderr
     done = run_script(fine, tmp_path)
     assert (done.returncode, "does not show" in done.stdout) == (0, True), done.stdout + done.stderr
 
 
-@needs("tvm")
 @pytest.mark.slow
 @pytest.mark.parametrize("misuse", ["writes beyond the buffer A", DIES])
-def test_a_sound_module_keeps_within_its_memory_in_such_a_script(misuse, tmp_path):
+def test_a_sound_module_keeps_within_its_memory_in_such_a_script(misuse, tir_judge, tmp_path):
     case = stored("int32")
-    with Judge(Target("tvm"), format="tir") as judge:
-        runs = judge.verdict(case).runs
-        source = source_of(case, judge)
+    runs = tir_judge.verdict(case).runs
+    source = source_of(case, tir_judge)
     is_told = misuse != DIES
     status = Status.EXCEPTION if is_told else Status.CRASH
     failing = Run(runs[1].config, status, Phase.EXECUTE, message=f"memory: {misuse}" if is_told else "")
@@ -362,12 +358,10 @@ def test_a_sound_model_keeps_within_its_memory_in_such_a_script(tmp_path):
     assert (done.returncode, "ended with ok" in done.stdout) == (0, True), done.stdout + done.stderr
 
 
-@needs("tvm")
-def test_a_module_that_cannot_be_read_does_not_look_like_a_bug(tmp_path):
+def test_a_module_that_cannot_be_read_does_not_look_like_a_bug(tir_judge, tmp_path):
     case = stored("int32")
-    with Judge(Target("tvm"), format="tir") as judge:
-        runs = judge.verdict(case).runs
-        source = source_of(case, judge)
+    runs = tir_judge.verdict(case).runs
+    source = source_of(case, tir_judge)
     told = Expectation(project_of("tvm"), Outcome.EXCEPTION, runs[1], runs[0], fragment="a message")
     script = write_script(case, claimed(told), source=source).replace("T.match_buffer", "T.no_such_thing")
     done = run_script(script, tmp_path)
