@@ -1,12 +1,15 @@
 """Changes of the element type."""
 
 import math
+from collections.abc import Callable
+from dataclasses import replace
 
 from oracles.relation.arithmetic import Arithmetic, Rounding, within_type
 from oracles.relation.edges import Edges, both, powers, ties
 from oracles.relation.open_checks import is_out_of_range
-from oracles.relation.operator import Inverse, Operator
-from oracles.relation.program import Call, Kind, Operand, Scope
+from oracles.relation.operator import Inverse, Operator, Sampler, Solver
+from oracles.relation.program import FIRST_OPSET, Call, Kind, Operand, Scope
+from oracles.relation.rules import gives_dtype, same_shape, shaped
 from oracles.relation.types import (
     ALL,
     BF16,
@@ -83,8 +86,8 @@ def _sample_cast(scope: Scope, focus: Operand) -> Call | None:
     return None if wanted is None else Call((focus,), {"to": int(wanted)})
 
 
-def _infer_cast(call: Call) -> tuple[TensorType, ...]:
-    return (TensorType(DType(call.integer("to", 0)), call.operand(0).shape),)
+def _named(call: Call) -> DType:
+    return DType(call.integer("to", 0))
 
 
 def _sample_like(scope: Scope, focus: Operand) -> Call | None:
@@ -93,10 +96,6 @@ def _sample_like(scope: Scope, focus: Operand) -> Call | None:
         return None
     model = scope.reuse(wanted, lambda shape: True)
     return Call((focus, model or scope.create(wanted, scope.shape(scope.draws.below(2)))))
-
-
-def _recognise(operator: Operator, wanted: TensorType, opset: int) -> bool:
-    return wanted.dtype in operator.dtypes_at(opset)
 
 
 def _source(scope: Scope, wanted: TensorType) -> Operand:
@@ -115,10 +114,6 @@ def _solve_like(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
     return Call((_source(scope, wanted), model))
 
 
-def _infer_like(call: Call) -> tuple[TensorType, ...]:
-    return (TensorType(call.operand(1).dtype, call.operand(0).shape),)
-
-
 def _converted(focus: Operand, dtype: DType) -> tuple[Range, ...]:
     low, high, _ = focus.range
     if dtype is BOOL:
@@ -134,32 +129,26 @@ _TAKEN = (*ALL, TEXT, BF16)
 _LATER = {19: FLOAT8, 21: INT4}
 _EDGES = Edges(both(ties, powers))
 
+_CASTS = Arithmetic(Rounding.NARROWING, opens={"out of the range of the integers": is_out_of_range})
+
+
+def _cast(
+    name: str,
+    arithmetic: Arithmetic,
+    sample: Sampler,
+    target: Callable[[Call], DType],
+    solve: Solver,
+    since: int,
+) -> Operator:
+    return Operator(name, Kind.CAST, arithmetic, _TAKEN, since=since, later=_LATER, edges=_EDGES).by(
+        sample,
+        shaped(same_shape, target),
+        lambda call: _converted(call.operand(0), target(call)),
+        Inverse(gives_dtype, solve),
+    )
+
+
 OPERATORS = (
-    Operator(
-        "Cast",
-        Kind.CAST,
-        Arithmetic(
-            Rounding.NARROWING, opens={"out of the range of the integers": is_out_of_range}, typed_by="to"
-        ),
-        _TAKEN,
-        _sample_cast,
-        _infer_cast,
-        lambda call: _converted(call.operand(0), DType(call.integer("to", 0))),
-        later=_LATER,
-        inverse=Inverse(_recognise, _solve_cast),
-        edges=_EDGES,
-    ),
-    Operator(
-        "CastLike",
-        Kind.CAST,
-        Arithmetic(Rounding.NARROWING, opens={"out of the range of the integers": is_out_of_range}),
-        _TAKEN,
-        _sample_like,
-        _infer_like,
-        lambda call: _converted(call.operand(0), call.operand(1).dtype),
-        since=15,
-        later=_LATER,
-        inverse=Inverse(_recognise, _solve_like),
-        edges=_EDGES,
-    ),
+    _cast("Cast", replace(_CASTS, typed_by="to"), _sample_cast, _named, _solve_cast, FIRST_OPSET),
+    _cast("CastLike", _CASTS, _sample_like, lambda call: call.operand(1).dtype, _solve_like, 15),
 )

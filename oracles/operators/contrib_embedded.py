@@ -6,21 +6,10 @@ import numpy as np
 
 from oracles.operators.quantise import fix_scale, fix_zero_point
 from oracles.relation.arithmetic import SUMS_INSIDE, symmetric
-from oracles.relation.open_checks import another_dim, fits, is_filled, recogniser
-from oracles.relation.operator import Inverse, Operator
-from oracles.relation.program import Attribute, Call, Kind, Operand, Scope
-from oracles.relation.types import (
-    F32,
-    I8,
-    I32,
-    NUMPY,
-    U8,
-    DType,
-    Range,
-    Shape,
-    TensorType,
-    extent,
-)
+from oracles.relation.operator import Operator
+from oracles.relation.program import MATRIX, Attribute, Call, Kind, Operand, Scope, fits
+from oracles.relation.rules import another_dim, inside, inverted
+from oracles.relation.types import F32, I8, I32, NUMPY, U8, DType, Range, Shape, TensorType, extent, is_filled
 
 _ROWS = 8
 """Rows of a table."""
@@ -151,39 +140,26 @@ def _is_of_words(shape: Shape) -> bool:
 
 OPERATORS = (
     Operator(
-        "com.microsoft.EmbedLayerNormalization",
-        Kind.NORM,
-        SUMS_INSIDE,
-        (I32,),
-        _sample_embedding,
-        _infer_embedding,
-        _bound_embedding,
-        range(2, 3),
-        _IDS,
-        inverse=Inverse(recogniser(_is_embedded, F32), _solve_embedding),
+        "com.microsoft.EmbedLayerNormalization", Kind.NORM, SUMS_INSIDE, (I32,), ranks=MATRIX, domain=_IDS
+    ).by(
+        _sample_embedding, _infer_embedding, _bound_embedding, inverted(_is_embedded, _solve_embedding, F32)
     ),
     Operator(
-        "com.microsoft.QEmbedLayerNormalization",
-        Kind.NORM,
-        SUMS_INSIDE,
-        (I32,),
-        _sample_quantised,
-        _infer_embedding,
-        _bound_quantised,
-        range(2, 3),
-        _IDS,
-        inverse=Inverse(recogniser(_is_embedded, F32), _solve_quantised),
+        "com.microsoft.QEmbedLayerNormalization", Kind.NORM, SUMS_INSIDE, (I32,), ranks=MATRIX, domain=_IDS
+    ).by(
+        _sample_quantised, _infer_embedding, _bound_quantised, inverted(_is_embedded, _solve_quantised, F32)
     ),
     Operator(
         "com.microsoft.WordConvEmbedding",
         Kind.LINEAR,
         SUMS_INSIDE,
         (I32,),
+        ranks=MATRIX,
+        domain=Range(1, _ROWS - 1),
+    ).by(
         _sample_characters,
         _infer_characters,
-        lambda call: (symmetric(1.01),),
-        range(2, 3),
-        Range(1, _ROWS - 1),
-        inverse=Inverse(recogniser(_is_of_words, F32), _solve_characters),
+        inside(-1.01, 1.01),
+        inverted(_is_of_words, _solve_characters, F32),
     ),
 )

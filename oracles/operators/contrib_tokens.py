@@ -1,26 +1,15 @@
 """Operators of `com.microsoft` on tokens: hashes, n-grams, and words cut into pieces."""
 
+import math
 import re
 
 import numpy as np
 
 from oracles.relation.arithmetic import WHOLE, Arithmetic, Rounding
-from oracles.relation.open_checks import fits, is_filled, recogniser, when
-from oracles.relation.operator import Inverse, Operator
-from oracles.relation.program import Attribute, Call, Kind, Operand, Scope
-from oracles.relation.types import (
-    ANYTHING,
-    F32,
-    I32,
-    I64,
-    TEXT,
-    U32,
-    U64,
-    Range,
-    Shape,
-    TensorType,
-    extent,
-)
+from oracles.relation.operator import Operator
+from oracles.relation.program import MATRIX, RANKS, VECTOR, Attribute, Call, Kind, Operand, Scope, fits
+from oracles.relation.rules import inside, inverted
+from oracles.relation.types import F32, I32, I64, TEXT, U32, U64, Range, Shape, TensorType, extent, is_filled
 
 
 def _sample_hash(scope: Scope, focus: Operand) -> Call:
@@ -51,7 +40,7 @@ def _perhaps(scope: Scope, of: TensorType, within: Range) -> Operand | None:
 
 def _sample_grams(scope: Scope, focus: Operand) -> Call | None:
     """Up to six hashes of each token."""
-    if not is_filled(focus.shape) or not fits((*focus.shape, 6)):
+    if not fits((*focus.shape, 6)):
         return None
     return _grams(scope, focus, scope.draws.pick(((2, 1), (2, 3), (3, 1), (3, 3))))
 
@@ -85,7 +74,7 @@ def _solve_grams(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
 
 
 def _is_hashed(shape: Shape) -> bool:
-    return is_filled(shape) and shape[-1] <= 12 and fits((*shape[:-1], 3))
+    return shape[-1] <= 12 and fits((*shape[:-1], 3))
 
 
 def _infer_grams(call: Call) -> tuple[TensorType, ...]:
@@ -95,19 +84,17 @@ def _infer_grams(call: Call) -> tuple[TensorType, ...]:
     return (TensorType(tokens.dtype, (*tokens.shape, count)), present)[: call.results]
 
 
-def _sample_repeats(scope: Scope, focus: Operand) -> Call | None:
+def _sample_repeats(scope: Scope, focus: Operand) -> Call:
     """Tokens of a row are all different, so that no score becomes infinite."""
-    if not is_filled(focus.shape):
-        return None
     draws, (batch, count) = scope.draws, focus.shape
     length = draws.between(1, min(count, 8))
     rows = [draws.sample(range(count), length) for _ in range(batch)]
     return Call((scope.fix(np.array(rows, np.int64)), focus), {"ngram_size": draws.between(2, 4)})
 
 
-def _sample_bifurcation(scope: Scope, focus: Operand) -> Call | None:
+def _sample_bifurcation(scope: Scope, focus: Operand) -> Call:
     """Predicted tokens are taken over up to the first that differs from the source."""
-    return _bifurcate(scope, focus, scope.draws.between(1, 4)) if is_filled(focus.shape) else None
+    return _bifurcate(scope, focus, scope.draws.between(1, 4))
 
 
 def _bifurcate(scope: Scope, current: Operand, taken: int) -> Call:
@@ -193,22 +180,20 @@ def _is_cut(shape: Shape) -> bool:
     return 2 <= len(shape) <= 3 and is_filled(shape[:-1]) and shape[-1] <= _MOST_PIECES
 
 
-def _is_vector(shape: Shape) -> bool:
-    return len(shape) == 1 and is_filled(shape)
-
-
 def _hashes(name: str, rank: int) -> Operator:
     return Operator(
         f"com.microsoft.{name}",
         Kind.PART,
         WHOLE,
         (I32, I64),
+        ranks=range(rank, rank + 1),
+        domain=_GRAMS,
+        filled=True,
+    ).by(
         _sample_grams,
         _infer_grams,
         lambda call: (Range(0, 200), _GRAMS)[: call.results],
-        range(rank, rank + 1),
-        _GRAMS,
-        inverse=Inverse(recogniser(lambda shape: len(shape) == rank + 1 and _is_hashed(shape)), _solve_grams),
+        inverted(lambda shape: len(shape) == rank + 1 and _is_hashed(shape), _solve_grams),
     )
 
 
@@ -218,44 +203,21 @@ OPERATORS = (
         Kind.PART,
         Arithmetic(Rounding.NOTHING, reads_bits=True),
         (I32, U32, I64, U64, TEXT),
+    ).by(
         _sample_hash,
         _infer_hash,
         lambda call: (extent(_infer_hash(call)[0].dtype),),
-        inverse=Inverse(recogniser(lambda shape: True, U32, I32), _solve_hash),
+        inverted(RANKS, _solve_hash, U32, I32),
     ),
     _hashes("NGramHashMapping", 2),
     _hashes("VarlenNGramHashMapping", 1),
-    Operator(
-        "com.microsoft.NGramRepeatBlock",
-        Kind.PART,
-        WHOLE,
-        (F32,),
-        _sample_repeats,
-        lambda call: (call.operand(1).type,),
-        lambda call: (call.operand(1).range,),
-        range(2, 3),
-        inverse=when(lambda shape: len(shape) == 2 and is_filled(shape)),
+    Operator("com.microsoft.NGramRepeatBlock", Kind.PART, WHOLE, (F32,), ranks=MATRIX, filled=True).by(
+        _sample_repeats, lambda call: (call.operand(1).type,), lambda call: (call.operand(1).range,)
     ),
-    Operator(
-        "com.microsoft.BifurcationDetector",
-        Kind.PART,
-        WHOLE,
-        (I64,),
-        _sample_bifurcation,
-        _infer_bifurcation,
-        _bound_bifurcation,
-        range(1, 2),
-        inverse=Inverse(recogniser(_is_vector), _solve_bifurcation),
+    Operator("com.microsoft.BifurcationDetector", Kind.PART, WHOLE, (I64,), ranks=VECTOR, filled=True).by(
+        _sample_bifurcation, _infer_bifurcation, _bound_bifurcation, inverted(VECTOR, _solve_bifurcation)
     ),
-    Operator(
-        "com.microsoft.Tokenizer",
-        Kind.TEXT,
-        WHOLE,
-        (TEXT,),
-        _sample_tokens,
-        _infer_tokens,
-        lambda call: (ANYTHING,),
-        range(1, 3),
-        inverse=Inverse(recogniser(_is_cut), _solve_tokens),
+    Operator("com.microsoft.Tokenizer", Kind.TEXT, WHOLE, (TEXT,), ranks=range(1, 3)).by(
+        _sample_tokens, _infer_tokens, inside(-math.inf, math.inf), inverted(_is_cut, _solve_tokens)
     ),
 )

@@ -13,15 +13,13 @@ from oracles.relation.arithmetic import (
     rounded,
     symmetric,
 )
-from oracles.relation.open_checks import another_dim, fits, is_filled, recogniser
-from oracles.relation.operator import Inverse, Operator
-from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand, Scope
-from oracles.relation.types import F32, F64, I32, I64, NUMPY, Range, Shape, TensorType
+from oracles.relation.operator import Operator
+from oracles.relation.program import FLAT, IMAGE, VECTOR, Attribute, Call, Kind, Operand, Scope, fits
+from oracles.relation.rules import another_dim, inverted
+from oracles.relation.types import F32, F64, I32, I64, NUMPY, Range, Shape, TensorType, is_filled
 
 
-def _sample_crops(scope: Scope, focus: Operand) -> Call | None:
-    if not is_filled(focus.shape):
-        return None
+def _sample_crops(scope: Scope, focus: Operand) -> Call:
     size = (scope.draws.between(1, 4), scope.draws.between(1, 4))
     return _crops(scope, focus, scope.draws.between(1, 4), size)
 
@@ -130,52 +128,25 @@ def _solve_unique(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
     return Call((scope.constant(np.array(places, np.float32), F32),), {}, 3)
 
 
-_SQUARES = range(2, MAX_RANK + 1)
-
 OPERATORS = (
     Operator(
         "com.microsoft.CropAndResize",
         Kind.RESAMPLE,
         Arithmetic(Rounding.INSIDE, terms=of_window),
         (F32,),
-        _sample_crops,
-        _infer_crops,
-        _bound_crops,
-        range(4, 5),
-        inverse=Inverse(recogniser(lambda shape: len(shape) == 4 and is_filled(shape)), _solve_crops),
-    ),
-    Operator(
-        "com.microsoft.DynamicTimeWarping",
-        Kind.PART,
-        WHOLE,
-        (F32,),
+        ranks=IMAGE,
+        filled=True,
+    ).by(_sample_crops, _infer_crops, _bound_crops, inverted(IMAGE, _solve_crops)),
+    Operator("com.microsoft.DynamicTimeWarping", Kind.PART, WHOLE, (F32,), ranks=range(2, 4)).by(
         _sample_path,
         _infer_path,
         lambda call: (Range(0, max(call.operand(0).shape)),),
-        range(2, 4),
-        inverse=Inverse(
-            recogniser(lambda shape: len(shape) == 2 and shape[0] == 2 and shape[1] > 0, I32), _solve_path
-        ),
+        inverted(lambda shape: shape[:1] == (2,) and len(shape) == 2 and shape[1] > 0, _solve_path, I32),
     ),
-    Operator(
-        "com.microsoft.Inverse",
-        Kind.LINEAR,
-        SUMS_INSIDE,
-        (F32, F64),
-        _sample_inverse,
-        bound=_bound_inverse,
-        ranks=_SQUARES,
-        inverse=Inverse(recogniser(_is_square), _solve_inverse),
+    Operator("com.microsoft.Inverse", Kind.LINEAR, SUMS_INSIDE, (F32, F64), ranks=FLAT).by(
+        _sample_inverse, bound=_bound_inverse, inverse=inverted(_is_square, _solve_inverse)
     ),
-    Operator(
-        "com.microsoft.Unique",
-        Kind.PART,
-        WHOLE,
-        (F32,),
-        _sample_unique,
-        _infer_unique,
-        _bound_unique,
-        range(1, 2),
-        inverse=Inverse(recogniser(lambda shape: len(shape) == 1), _solve_unique),
+    Operator("com.microsoft.Unique", Kind.PART, WHOLE, (F32,), ranks=VECTOR).by(
+        _sample_unique, _infer_unique, _bound_unique, inverted(VECTOR, _solve_unique)
     ),
 )

@@ -1,18 +1,16 @@
-"""Losses, determinants, transforms, counts of n-grams, and what asks for optional values."""
+"""Losses, determinants, transforms, counts of n-grams."""
 
 import math
 
 from oracles.relation.arithmetic import LOGARITHM_OF_SUM, ROUNDS, SUMS, SUMS_INSIDE, Arithmetic, symmetric
-from oracles.relation.open_checks import another_dim, is_filled, recogniser, split_off
-from oracles.relation.operator import Inverse, Operator, Sampler
-from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand, Scope
-from oracles.relation.types import F16, F32, F64, I32, I64, Range, Shape, TensorType
+from oracles.relation.operator import Inverse, Operator, RangeRule, Sampler, TypeRule
+from oracles.relation.program import FIRST_OPSET, FLAT, MAX_RANK, Attribute, Call, Kind, Operand, Scope
+from oracles.relation.rules import another_dim, inverted, shaped
+from oracles.relation.types import F16, F32, F64, I32, I64, DType, Range, Shape, TensorType
 
 
-def _sample_loss(scope: Scope, focus: Operand) -> Call | None:
+def _sample_loss(scope: Scope, focus: Operand) -> Call:
     """A class for each place; with or without weights of the classes."""
-    if 0 in focus.shape:
-        return None
     return _loss(scope, focus, scope.draws.pick(("none", "none", "mean", "sum")))
 
 
@@ -28,10 +26,9 @@ def _loss(scope: Scope, focus: Operand, reduction: str) -> Call:
     return Call(operands, attributes)
 
 
-def _sample_cross_entropy(scope: Scope, focus: Operand) -> Call | None:
+def _sample_cross_entropy(scope: Scope, focus: Operand) -> Call:
     """The logarithms of the probabilities are a second result."""
-    call = _sample_loss(scope, focus)
-    return call and call._replace(results=scope.draws.pick((1, 1, 2)))
+    return _sample_loss(scope, focus)._replace(results=scope.draws.pick((1, 1, 2)))
 
 
 def _infer_loss(call: Call) -> tuple[TensorType, ...]:
@@ -57,13 +54,12 @@ def _solve_loss(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
     return _loss(scope, scope.supply(wanted.dtype, source), "none")
 
 
-def _is_loss(shape: Shape) -> bool:
-    return len(shape) < MAX_RANK and is_filled(shape)
-
-
 def _sample_det(scope: Scope, focus: Operand) -> Call | None:
     size = focus.shape[-1]
-    return Call((focus,)) if size == focus.shape[-2] and 1 <= size <= 3 and 0 not in focus.shape else None
+    return Call((focus,)) if size == focus.shape[-2] and 1 <= size <= 3 else None
+
+
+_RESULT = shaped(lambda call: call.operand(0).shape[:-2])
 
 
 def _bound_det(call: Call) -> tuple[Range, ...]:
@@ -79,7 +75,7 @@ def _solve_det(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
 
 def _sample_dft(scope: Scope, focus: Operand) -> Call | None:
     """Real or complex signals, along one of the axes between the batch and the parts."""
-    if 0 in focus.shape or focus.shape[-1] not in (1, 2):
+    if focus.shape[-1] not in (1, 2):
         return None
     axis = scope.draws.between(1, focus.rank - 2)
     return _dft(scope, focus, axis, focus.shape[-1] == 2 and scope.draws.chance(0.4))
@@ -102,17 +98,17 @@ def _bound_dft(call: Call) -> tuple[Range, ...]:
 
 
 def _solve_dft(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    source = split_off(wanted.shape, len(wanted.shape) - 1, scope.draws.between(1, 2))
+    source = (*wanted.shape[:-1], scope.draws.between(1, 2))
     axis = scope.draws.between(1, len(source) - 2)
     return _dft(scope, scope.supply(wanted.dtype, source), axis, False)
 
 
 def _is_transformed(shape: Shape) -> bool:
-    return 3 <= len(shape) <= MAX_RANK and is_filled(shape) and shape[-1] == 2
+    return 3 <= len(shape) <= MAX_RANK and shape[-1] == 2
 
 
-def _sample_grams(scope: Scope, focus: Operand) -> Call | None:
-    return None if 0 in focus.shape else _grams(scope, focus, scope.draws.between(1, 4))
+def _sample_grams(scope: Scope, focus: Operand) -> Call:
+    return _grams(scope, focus, scope.draws.between(1, 4))
 
 
 def _grams(scope: Scope, focus: Operand, count: int) -> Call:
@@ -145,40 +141,37 @@ def _solve_grams(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
     return _grams(scope, scope.supply(scope.draws.pick(operator.dtypes), shape), wanted.shape[-1])
 
 
-def _solve_has(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    dtype = scope.draws.pick(operator.dtypes)
-    return Call((scope.supply(dtype, scope.shape(scope.draws.between(0, 3))),))
+_LOSS, _DET = inverted(range(MAX_RANK), _solve_loss), inverted(range(4), _solve_det)
+_DFT, _GRAMS = inverted(_is_transformed, _solve_dft), inverted(range(1, 3), _solve_grams, F32)
 
 
-def _loss_operator(name: str, arithmetic: Arithmetic, sample: Sampler) -> Operator:
+def _filled(
+    name: str,
+    kind: Kind,
+    arithmetic: Arithmetic,
+    dtypes: tuple[DType, ...],
+    sample: Sampler,
+    infer: TypeRule,
+    bound: RangeRule,
+    ranks: range,
+    inverse: Inverse,
+    since: int = FIRST_OPSET,
+) -> Operator:
     return Operator(
-        name,
-        Kind.REDUCE,
-        arithmetic,
-        (F32, F64),
-        sample,
-        _infer_loss,
-        _bound_loss,
-        range(2, MAX_RANK + 1),
-        inverse=Inverse(recogniser(_is_loss), _solve_loss),
+        name, kind, arithmetic, dtypes, sample, infer, bound, ranks, inverse, filled=True, since=since
     )
 
 
 OPERATORS = (
-    _loss_operator("NegativeLogLikelihoodLoss", SUMS, _sample_loss),
-    _loss_operator("SoftmaxCrossEntropyLoss", LOGARITHM_OF_SUM, _sample_cross_entropy),
-    Operator(
-        "Det",
-        Kind.REDUCE,
-        SUMS_INSIDE,
-        (F32, F16),
-        _sample_det,
-        lambda call: (TensorType(call.operand(0).dtype, call.operand(0).shape[:-2]),),
-        _bound_det,
-        range(2, MAX_RANK + 1),
-        inverse=Inverse(recogniser(lambda shape: len(shape) <= 3 and is_filled(shape)), _solve_det),
+    *(
+        _filled(name, Kind.REDUCE, arithmetic, (F32, F64), sample, _infer_loss, _bound_loss, FLAT, _LOSS)
+        for name, arithmetic, sample in (
+            ("NegativeLogLikelihoodLoss", SUMS, _sample_loss),
+            ("SoftmaxCrossEntropyLoss", LOGARITHM_OF_SUM, _sample_cross_entropy),
+        )
     ),
-    Operator(
+    _filled("Det", Kind.REDUCE, SUMS_INSIDE, (F32, F16), _sample_det, _RESULT, _bound_det, FLAT, _DET),
+    _filled(
         "DFT",
         Kind.MATH,
         SUMS_INSIDE,
@@ -187,10 +180,10 @@ OPERATORS = (
         _infer_dft,
         _bound_dft,
         range(3, MAX_RANK + 1),
-        since=17,
-        inverse=Inverse(recogniser(_is_transformed), _solve_dft),
+        _DFT,
+        17,
     ),
-    Operator(
+    _filled(
         "TfIdfVectorizer",
         Kind.REDUCE,
         ROUNDS,
@@ -199,8 +192,6 @@ OPERATORS = (
         _infer_grams,
         _bound_grams,
         range(1, 3),
-        inverse=Inverse(
-            recogniser(lambda shape: len(shape) in (1, 2) and is_filled(shape), F32), _solve_grams
-        ),
+        _GRAMS,
     ),
 )

@@ -2,25 +2,40 @@
 
 import math
 
-from oracles.relation.arithmetic import LOGARITHM_OF_SUM, SUMS_INSIDE, hull, symmetric
-from oracles.relation.edges import SATURATES
-from oracles.relation.open_checks import filled
-from oracles.relation.operator import Operator, RangeRule, averaged_range
-from oracles.relation.program import ALONG, MAX_RANK, Attribute, Call, Kind, Operand, Scope
-from oracles.relation.types import BF16, F16, F32, F64, FLOATS, Range, TensorType
+from oracles.operators.conv import is_image
+from oracles.relation.arithmetic import LOGARITHM_OF_SUM, SUMS_INSIDE, Arithmetic, symmetric
+from oracles.relation.edges import SATURATES, TYPE, Edges
+from oracles.relation.operator import (
+    SAME,
+    Inverse,
+    Operator,
+    RangeRule,
+    Sampler,
+    TypeRule,
+    averaged_range,
+    same_type,
+)
+from oracles.relation.program import (
+    ALONG,
+    FIRST_OPSET,
+    FLAT,
+    IMAGE,
+    MAX_RANK,
+    Attribute,
+    Call,
+    Kind,
+    Operand,
+    Scope,
+)
+from oracles.relation.rules import inside, is_filled_image, when, with_zero
+from oracles.relation.types import BF16, F16, F32, F64, FLOATS, DType, Range, TensorType, is_filled
 
 _SPREAD = Range(0.25, 4)
 _NONZERO = Range(-math.inf, math.inf, 0.05)
 _FEW = (F32, F64, F16)
 
 
-def _fixed(low: float, high: float) -> RangeRule:
-    return lambda call: (Range(low, high),)
-
-
-def _sample_axis(scope: Scope, focus: Operand) -> Call | None:
-    if 0 in focus.shape:
-        return None
+def _sample_axis(scope: Scope, focus: Operand) -> Call:
     attributes: dict[str, Attribute] = {}
     if scope.draws.chance(0.8):
         attributes["axis"] = scope.axis(focus.rank)
@@ -35,7 +50,7 @@ def _bound_log_softmax(call: Call) -> tuple[Range, ...]:
 def _sample_lp(scope: Scope, focus: Operand) -> Call | None:
     """Needs values away from zero: a slice of zeros has no norm to divide by."""
     call = _sample_axis(scope, focus)
-    if call is None or not focus.range.is_within(_NONZERO):
+    if not focus.range.is_within(_NONZERO):
         return None
     return call._replace(attributes={**call.attributes, "p": scope.draws.pick((1, 2))})
 
@@ -50,7 +65,7 @@ def _normal_bound(call: Call) -> tuple[Range, ...]:
 
 def _per_channel(scope: Scope, focus: Operand) -> Call | None:
     """Scale and shift of one value a channel."""
-    if 0 in focus.shape[1:]:
+    if not is_image(focus.shape):
         return None
     channels = (focus.shape[1],)
     scale, shift = scope.supply(focus.dtype, channels), scope.supply(focus.dtype, channels)
@@ -74,9 +89,7 @@ def _bound_batch(call: Call) -> tuple[Range, ...]:
     return (symmetric(centred * scale.magnitude / math.sqrt(max(variance.low, 1e-3)) + shift.magnitude),)
 
 
-def _sample_layer(scope: Scope, focus: Operand) -> Call | None:
-    if 0 in focus.shape:
-        return None
+def _sample_layer(scope: Scope, focus: Operand) -> Call:
     draws = scope.draws
     axis = scope.axis(focus.rank)
     shape = focus.shape[axis:]
@@ -103,11 +116,9 @@ def _bound_layer(call: Call) -> tuple[Range, ...]:
     return (*_normal_bound(call), *averaged_range(call), inverse)[: call.results]
 
 
-def _sample_group(scope: Scope, focus: Operand) -> Call | None:
+def _sample_group(scope: Scope, focus: Operand) -> Call:
     """Scale and shift of one value a channel; the earlier version of the operator is deprecated."""
     channels = focus.shape[1]
-    if 0 in focus.shape:
-        return None
     groups = scope.draws.pick([count for count in range(1, channels + 1) if channels % count == 0])
     scale, shift = (scope.supply(focus.dtype, (channels,)) for _ in range(2))
     return Call((focus, scale, shift), {**_epsilon(scope), "num_groups": groups})
@@ -118,109 +129,64 @@ def _sample_lrn(scope: Scope, focus: Operand) -> Call | None:
     attributes: dict[str, Attribute] = {"size": draws.pick((1, 3, 5))}
     if draws.chance(0.5):
         attributes |= {"alpha": draws.pick((1e-4, 0.1)), "beta": draws.pick((0.5, 0.75)), "bias": 2.0}
-    return Call((focus,), attributes) if 0 not in focus.shape else None
+    return Call((focus,), attributes) if is_filled(focus.shape) else None
 
 
-def _bound_lrn(call: Call) -> tuple[Range, ...]:
-    """The divisor is at least 1 in every combination that is drawn."""
-    return (hull((call.operand(0).range, Range(0, 0))),)
+def _solve_lp(operator: Operator, scope: Scope, wanted: TensorType) -> Call | None:
+    return operator.sample(scope, scope.supply(*wanted, _NONZERO))
 
 
 _CHANNELS = range(3, MAX_RANK + 1)
 
+
+def _norm(
+    name: str,
+    dtypes: tuple[DType, ...],
+    sample: Sampler,
+    bound: RangeRule,
+    ranks: range = ALONG,
+    infer: TypeRule = same_type,
+    *,
+    arithmetic: Arithmetic = SUMS_INSIDE,
+    inverse: Inverse = SAME,
+    filled: bool = True,
+    since: int = FIRST_OPSET,
+    edges: Edges = TYPE,
+) -> Operator:
+    return Operator(
+        name, Kind.NORM, arithmetic, dtypes, ranks=ranks, filled=filled, since=since, edges=edges
+    ).by(sample, infer, bound, inverse)
+
+
 OPERATORS = (
-    Operator(
-        "Softmax",
-        Kind.NORM,
-        SUMS_INSIDE,
-        FLOATS,
-        _sample_axis,
-        bound=_fixed(0, 1),
-        ranks=ALONG,
-        inverse=filled(),
-        edges=SATURATES,
-    ),
-    Operator(
+    _norm("Softmax", FLOATS, _sample_axis, inside(0, 1), edges=SATURATES),
+    _norm(
         "LogSoftmax",
-        Kind.NORM,
-        LOGARITHM_OF_SUM,
         FLOATS,
         _sample_axis,
-        bound=_bound_log_softmax,
-        ranks=ALONG,
-        inverse=filled(),
+        _bound_log_softmax,
+        arithmetic=LOGARITHM_OF_SUM,
         edges=SATURATES,
     ),
-    Operator(
-        "Hardmax",
-        Kind.NORM,
-        SUMS_INSIDE,
-        (F32, F16),
-        _sample_axis,
-        bound=_fixed(0, 1),
-        ranks=ALONG,
-        inverse=filled(),
-    ),
-    Operator(
+    _norm("Hardmax", (F32, F16), _sample_axis, inside(0, 1)),
+    _norm(
         "LpNormalization",
-        Kind.NORM,
-        SUMS_INSIDE,
         (F32, F64),
         _sample_lp,
-        bound=_fixed(-1, 1),
-        ranks=ALONG,
-        inverse=filled(within=_NONZERO),
+        inside(-1, 1),
+        inverse=Inverse(SAME.recognise, _solve_lp),
     ),
-    Operator(
+    _norm(
         "InstanceNormalization",
-        Kind.NORM,
-        SUMS_INSIDE,
         (F32, F16),
         _per_channel,
-        bound=_normal_bound,
-        ranks=_CHANNELS,
-        inverse=filled(1),
+        _normal_bound,
+        _CHANNELS,
+        inverse=when(is_image),
+        filled=False,
     ),
-    Operator(
-        "BatchNormalization",
-        Kind.NORM,
-        SUMS_INSIDE,
-        _FEW,
-        _sample_batch,
-        bound=_bound_batch,
-        ranks=range(2, MAX_RANK + 1),
-    ),
-    Operator(
-        "LayerNormalization",
-        Kind.NORM,
-        SUMS_INSIDE,
-        (*_FEW, BF16),
-        _sample_layer,
-        _infer_layer,
-        _bound_layer,
-        ranks=ALONG,
-        since=17,
-        inverse=filled(),
-    ),
-    Operator(
-        "GroupNormalization",
-        Kind.NORM,
-        SUMS_INSIDE,
-        (F32, F16),
-        _sample_group,
-        bound=_normal_bound,
-        ranks=_CHANNELS,
-        since=21,
-        inverse=filled(),
-    ),
-    Operator(
-        "LRN",
-        Kind.NORM,
-        SUMS_INSIDE,
-        (F32, F16),
-        _sample_lrn,
-        bound=_bound_lrn,
-        ranks=range(4, 5),
-        inverse=filled(),
-    ),
+    _norm("BatchNormalization", _FEW, _sample_batch, _bound_batch, FLAT, filled=False),
+    _norm("LayerNormalization", (*_FEW, BF16), _sample_layer, _bound_layer, ALONG, _infer_layer, since=17),
+    _norm("GroupNormalization", (F32, F16), _sample_group, _normal_bound, _CHANNELS, since=21),
+    _norm("LRN", (F32, F16), _sample_lrn, with_zero, IMAGE, inverse=when(is_filled_image), filled=False),
 )

@@ -1,24 +1,24 @@
 """Operators on text. What depends on the words themselves is asked of words that are known."""
 
+import math
+
 import numpy as np
 
-from oracles.operators.elementwise import joined_shape
 from oracles.relation.arithmetic import WHOLE
-from oracles.relation.open_checks import recogniser
-from oracles.relation.operator import Inverse, Operator
-from oracles.relation.program import MAX_RANK, Attribute, Call, DTypeFamily, Kind, Operand, Scope
-from oracles.relation.types import (
-    ANYTHING,
-    BOOL,
-    I64,
-    TEXT,
-    TRUTH,
-    DType,
-    Range,
-    Shape,
-    TensorType,
-    broadcast,
+from oracles.relation.operator import Inverse, Operator, RangeRule, Sampler, TypeRule, same_type
+from oracles.relation.program import (
+    FIRST_OPSET,
+    MAX_RANK,
+    RANKS,
+    Attribute,
+    Call,
+    DTypeFamily,
+    Kind,
+    Operand,
+    Scope,
 )
+from oracles.relation.rules import TO_TRUTH, gives_dtype, inside, inverted, joined, shaped
+from oracles.relation.types import ANYTHING, BOOL, I64, TEXT, Range, Shape, TensorType, broadcast
 
 _PATTERNS = ("a.*", "[a-z]+", ".*", "", "[0-9.-]+", "(ab|z)", "\\w+", "A b")
 _DELIMITERS = (",", "-", "::", "ab")
@@ -29,10 +29,6 @@ def _sample_concat(scope: Scope, focus: Operand) -> Call | None:
     if broadcast(focus.shape, other.shape) is None:
         return None
     return Call((focus, other) if scope.draws.chance(0.5) else (other, focus))
-
-
-def _infer_concat(call: Call) -> tuple[TensorType, ...]:
-    return (TensorType(TEXT, joined_shape(call)),)
 
 
 def _solve_concat(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
@@ -115,59 +111,28 @@ def _is_line(shape: Shape) -> bool:
     return 0 not in shape and (len(shape) == 1 or (len(shape) == 2 and shape[0] == 1))
 
 
-def _unbounded(call: Call) -> tuple[Range, ...]:
-    return (ANYTHING,)
+def _entry(
+    name: str,
+    sample: Sampler,
+    infer: TypeRule,
+    bound: RangeRule,
+    inverse: Inverse,
+    since: int = 20,
+    ranks: range = RANKS,
+) -> Operator:
+    return Operator(name, Kind.TEXT, WHOLE, (TEXT,), ranks=ranks, since=since, realm=DTypeFamily.TEXT).by(
+        sample, infer, bound, inverse
+    )
 
 
-_TEXT: tuple[DType, ...] = (TEXT,)
+_CONCAT = Inverse(gives_dtype, _solve_concat)
+_MATCH = inverted(lambda shape: True, _solve_match, BOOL)
+_SPLIT, _LINE = inverted(_can_be_split, _solve_split), inverted(_is_line, _solve_normalise)
+_UNBOUNDED = inside(-math.inf, math.inf)
 
 OPERATORS = (
-    Operator(
-        "StringConcat",
-        Kind.TEXT,
-        WHOLE,
-        _TEXT,
-        _sample_concat,
-        _infer_concat,
-        _unbounded,
-        since=20,
-        inverse=Inverse(recogniser(lambda shape: True), _solve_concat),
-        realm=DTypeFamily.TEXT,
-    ),
-    Operator(
-        "RegexFullMatch",
-        Kind.TEXT,
-        WHOLE,
-        _TEXT,
-        _sample_match,
-        lambda call: (TensorType(BOOL, call.operand(0).shape),),
-        lambda call: (TRUTH,),
-        since=20,
-        inverse=Inverse(recogniser(lambda shape: True, BOOL), _solve_match),
-        realm=DTypeFamily.TEXT,
-    ),
-    Operator(
-        "StringSplit",
-        Kind.TEXT,
-        WHOLE,
-        _TEXT,
-        _sample_split,
-        _infer_split,
-        _bound_split,
-        range(MAX_RANK),
-        since=20,
-        inverse=Inverse(recogniser(_can_be_split), _solve_split),
-        realm=DTypeFamily.TEXT,
-    ),
-    Operator(
-        "StringNormalizer",
-        Kind.TEXT,
-        WHOLE,
-        _TEXT,
-        _sample_normalise,
-        bound=_unbounded,
-        ranks=range(1, 3),
-        inverse=Inverse(recogniser(_is_line), _solve_normalise),
-        realm=DTypeFamily.TEXT,
-    ),
+    _entry("StringConcat", _sample_concat, shaped(joined), _UNBOUNDED, _CONCAT),
+    _entry("RegexFullMatch", _sample_match, TO_TRUTH, inside(0, 1), _MATCH),
+    _entry("StringSplit", _sample_split, _infer_split, _bound_split, _SPLIT, ranks=range(MAX_RANK)),
+    _entry("StringNormalizer", _sample_normalise, same_type, _UNBOUNDED, _LINE, FIRST_OPSET, range(1, 3)),
 )

@@ -18,9 +18,10 @@ from oracles.relation.arithmetic import (
     within_type,
 )
 from oracles.relation.edges import SATURATES, TYPE, WIDE, Edges, at, both, magnitudes, near, scale, ties
-from oracles.relation.open_checks import INEXACT, retyped, widens
+from oracles.relation.open_checks import INEXACT, widens
 from oracles.relation.operator import Operator, RangeRule, Sampler
 from oracles.relation.program import Attribute, Call, Kind, Operand, Scope
+from oracles.relation.rules import TO_TRUTH, inside, retyped, whole_type
 from oracles.relation.types import (
     BF16,
     BOOL,
@@ -33,16 +34,10 @@ from oracles.relation.types import (
     INTEGERS,
     NUMERIC,
     SIGNED,
-    TRUTH,
     DType,
     Range,
-    TensorType,
     is_float,
 )
-
-
-def _fixed(low: float, high: float) -> RangeRule:
-    return lambda call: (Range(low, high),)
 
 
 def _through(bound: Callable[[Range], Range]) -> RangeRule:
@@ -101,14 +96,6 @@ def _leaky(call: Call) -> tuple[Range, ...]:
 
 def _sign(a: Range) -> Range:
     return Range(-1 if a.low < 0 else 0, 1 if a.high > 0 else 0)
-
-
-def _relu(a: Range) -> Range:
-    return clamp(a, 0, math.inf)
-
-
-def _to_truth(call: Call) -> tuple[TensorType, ...]:
-    return (TensorType(BOOL, call.operand(0).shape),)
 
 
 def _softplus(x: float) -> float:
@@ -177,6 +164,8 @@ _WHOLE = Edges(both(ties, near(1.0, -1.0, 3.0)), is_wide=True)
 _POSITIVE = Edges(both(magnitudes, near(1.0)), is_wide=True)
 _FLAT = SATURATES._replace(is_wide=False)
 _UNBOUNDED = Edges(scale, is_wide=True)
+_SHRINKS = Arithmetic(Rounding.RESULT, opens=INEXACT)
+_SLOPED = Arithmetic(Rounding.RESULT, misfits={"a slope that does not broadcast to its input": widens})
 
 OPERATORS = (
     _math("Abs", CHOOSES, NUMERIC, _through(magnitude), edges=WIDE),
@@ -192,69 +181,35 @@ OPERATORS = (
         "Reciprocal",
         ROUNDS,
         FLOATS,
-        lambda c: (symmetric(1 / c.operand(0).range.magnitude_floor),),
+        _through(lambda a: symmetric(1 / a.magnitude_floor)),
         Range(-math.inf, math.inf, 0.1),
-        Edges(scale, is_wide=True),
+        _UNBOUNDED,
     ),
-    _math("Erf", ROUNDS_ABOUT_ONE, _SINGLE, _fixed(-1, 1), edges=SATURATES),
-    _math("Sin", ROUNDS, FLOATS, _fixed(-1, 1), Range(-1e3, 1e3)),
-    _math("Cos", ROUNDS, FLOATS, _fixed(-1, 1), Range(-1e3, 1e3)),
+    _math("Erf", ROUNDS_ABOUT_ONE, _SINGLE, inside(-1, 1), edges=SATURATES),
+    _math("Sin", ROUNDS, FLOATS, inside(-1, 1), Range(-1e3, 1e3)),
+    _math("Cos", ROUNDS, FLOATS, inside(-1, 1), Range(-1e3, 1e3)),
     _math("Tan", ROUNDS, _SINGLE, _through(rising(math.tan)), Range(-1.4, 1.4)),
-    _math("Asin", ROUNDS, _SINGLE, _fixed(-1.6, 1.6), _UNIT, Edges(near(1.0, -1.0))),
-    _math("Acos", ROUNDS, _SINGLE, _fixed(0, 3.2), _UNIT, Edges(near(1.0, -1.0))),
-    _math("Atan", ROUNDS, _SINGLE, _fixed(-1.6, 1.6), edges=SATURATES),
+    _math("Asin", ROUNDS, _SINGLE, inside(-1.6, 1.6), _UNIT, Edges(near(1.0, -1.0))),
+    _math("Acos", ROUNDS, _SINGLE, inside(0, 3.2), _UNIT, Edges(near(1.0, -1.0))),
+    _math("Atan", ROUNDS, _SINGLE, inside(-1.6, 1.6), edges=SATURATES),
     _math("Sinh", ROUNDS_ABOUT_ONE, _SINGLE, _through(rising(math.sinh)), Range(-20, 20)),
-    _math(
-        "Cosh",
-        ROUNDS,
-        _SINGLE,
-        lambda c: (Range(1, math.cosh(c.operand(0).range.magnitude)),),
-        Range(-20, 20),
-    ),
+    _math("Cosh", ROUNDS, _SINGLE, _through(lambda a: Range(1, math.cosh(a.magnitude))), Range(-20, 20)),
     _math("Asinh", ROUNDS_ABOUT_ONE, _SINGLE, _through(rising(math.asinh))),
     _math("Acosh", ROUNDS, _SINGLE, _through(rising(math.acosh)), Range(1.05, math.inf), Edges(at(1.0))),
     _math("Atanh", ROUNDS_ABOUT_ONE, _SINGLE, _through(rising(math.atanh)), _UNIT, Edges(at(0.999, -0.999))),
-    Operator(
-        "IsNaN",
-        Kind.COMPARE,
-        CHOOSES,
-        FLOATS,
-        infer=_to_truth,
-        bound=_fixed(0, 1),
-        later={20: (BF16, *FLOAT8)},
-        inverse=retyped((BOOL,)),
+    Operator("IsNaN", Kind.COMPARE, CHOOSES, FLOATS, later={20: (BF16, *FLOAT8)}).by(
+        infer=TO_TRUTH, bound=inside(0, 1), inverse=retyped(BOOL)
     ),
-    Operator(
-        "IsInf",
-        Kind.COMPARE,
-        CHOOSES,
-        FLOATS[:2],
-        _choosing(detect_negative=(0, 1), detect_positive=(0, 1)),
-        infer=_to_truth,
-        bound=_fixed(0, 1),
-        later={20: (F16, BF16, *FLOAT8)},
-        inverse=retyped((BOOL,)),
+    Operator("IsInf", Kind.COMPARE, CHOOSES, FLOATS[:2], later={20: (F16, BF16, *FLOAT8)}).by(
+        _choosing(detect_negative=(0, 1), detect_positive=(0, 1)), TO_TRUTH, inside(0, 1), retyped(BOOL)
     ),
-    Operator("Not", Kind.LOGIC, CHOOSES, (BOOL,), bound=lambda call: (TRUTH,)),
-    Operator(
-        "BitwiseNot",
-        Kind.LOGIC,
-        WHOLE,
-        INTEGERS,
-        since=18,
-        bound=lambda call: (within_type(call.operand(0).dtype, Range(-math.inf, math.inf)),),
+    Operator("Not", Kind.LOGIC, CHOOSES, (BOOL,), bound=inside(0, 1)),
+    Operator("BitwiseNot", Kind.LOGIC, WHOLE, INTEGERS, bound=whole_type, since=18),
+    Operator("Relu", Kind.ACTIVATION, CHOOSES, FLOATS, later={14: (I8, I32)}, edges=_UNBOUNDED).by(
+        bound=_through(lambda a: clamp(a, 0, math.inf))
     ),
-    Operator(
-        "Relu",
-        Kind.ACTIVATION,
-        CHOOSES,
-        FLOATS,
-        bound=_through(_relu),
-        later={14: (I8, I32)},
-        edges=_UNBOUNDED,
-    ),
-    _activation("Sigmoid", ROUNDS, FLOATS, _fixed(0, 1)),
-    _activation("Tanh", ROUNDS_ABOUT_ONE, FLOATS, _fixed(-1, 1)),
+    _activation("Sigmoid", ROUNDS, FLOATS, inside(0, 1)),
+    _activation("Tanh", ROUNDS_ABOUT_ONE, FLOATS, inside(-1, 1)),
     _activation("LeakyRelu", ROUNDS, _SINGLE, _leaky, edges=_UNBOUNDED, alpha=_SLOPES),
     _activation("Elu", ROUNDS_ABOUT_ONE, _SINGLE, _leaky, alpha=(0.5, 1.0, 2.0)),
     _activation("Celu", ROUNDS_ABOUT_ONE, (F32,), _leaky, alpha=(0.5, 1.0, 2.0)),
@@ -262,14 +217,14 @@ OPERATORS = (
         "Selu",
         ROUNDS_ABOUT_ONE,
         _SINGLE,
-        lambda c: (symmetric(c.operand(0).range.magnitude * 2 + 5),),
+        _through(lambda a: symmetric(a.magnitude * 2 + 5)),
         alpha=(1.6, 1.0),
         gamma=(1.05, 1.5),
     ),
-    _activation("HardSigmoid", ROUNDS, _SINGLE, _fixed(0, 1), alpha=(0.2, 0.25, 1.0), beta=(0.5, 0.0)),
+    _activation("HardSigmoid", ROUNDS, _SINGLE, inside(0, 1), alpha=(0.2, 0.25, 1.0), beta=(0.5, 0.0)),
     _activation("HardSwish", ROUNDS, _SINGLE, _leaky, 14, _FLAT),
     _activation("Softplus", ROUNDS_ABOUT_ONE, _SINGLE, _through(rising(_softplus))),
-    _activation("Softsign", ROUNDS, _SINGLE, _fixed(-1, 1)),
+    _activation("Softsign", ROUNDS, _SINGLE, inside(-1, 1)),
     _activation(
         "ThresholdedRelu",
         WHOLE,
@@ -280,29 +235,13 @@ OPERATORS = (
     ),
     _activation("Gelu", ROUNDS_ABOUT_ONE, _SINGLE, _leaky, 20, _FLAT, approximate=("none", "tanh")),
     _activation("Mish", ROUNDS_ABOUT_ONE, _SINGLE, _leaky, 18, _FLAT),
-    Operator(
-        "Shrink",
-        Kind.ACTIVATION,
-        Arithmetic(Rounding.RESULT, opens=INEXACT),
-        NUMERIC,
-        _sample_shrink,
-        bound=_bound_shrink,
-    ),
-    Operator(
-        "PRelu",
-        Kind.ACTIVATION,
-        Arithmetic(Rounding.RESULT, misfits={"a slope that does not broadcast to its input": widens}),
-        _SINGLE,
-        _sample_prelu,
-        bound=_bound_prelu,
-    ),
+    Operator("Shrink", Kind.ACTIVATION, _SHRINKS, NUMERIC, _sample_shrink, bound=_bound_shrink),
+    Operator("PRelu", Kind.ACTIVATION, _SLOPED, _SINGLE, _sample_prelu, bound=_bound_prelu),
     Operator(
         "Clip",
         Kind.ACTIVATION,
         CHOOSES,
         (*FLOATS, I8, I32, DType.U8, DType.I64, DType.U32, DType.U64),
-        _sample_clip,
-        bound=_bound_clip,
         edges=WIDE,
-    ),
+    ).by(_sample_clip, bound=_bound_clip),
 )

@@ -6,12 +6,13 @@ import numpy as np
 
 from corpus.values import Tensor
 from oracles.relation.arithmetic import ROUNDS, WHOLE, Arithmetic, Rounding
-from oracles.relation.open_checks import is_filled, recogniser
 from oracles.relation.operator import Inverse, Operator
 from oracles.relation.program import (
     ALONG,
     MAX_ELEMENTS,
     MAX_RANK,
+    RANKS,
+    VECTOR,
     Attribute,
     Call,
     DoesNotFit,
@@ -19,7 +20,23 @@ from oracles.relation.program import (
     Operand,
     Scope,
 )
-from oracles.relation.types import BOOL, F32, F64, I8, I32, I64, NUMPY, U8, DType, Range, Shape, TensorType
+from oracles.relation.rules import inside, inverted
+from oracles.relation.types import (
+    BOOL,
+    F32,
+    F64,
+    I8,
+    I32,
+    I64,
+    NUMPY,
+    U8,
+    DType,
+    Range,
+    Shape,
+    TensorType,
+    dtype_of,
+    is_filled,
+)
 
 _AWAY = Range(-math.inf, math.inf, 0.01)
 
@@ -79,8 +96,7 @@ def _filling(call: Call) -> Tensor:
 
 
 def _infer_constant(call: Call) -> tuple[TensorType, ...]:
-    kind = next(dtype for dtype, numpy in NUMPY.items() if numpy == _filling(call).dtype)
-    return (TensorType(kind, call.ints(0) or ()),)
+    return (TensorType(dtype_of(_filling(call)), call.ints(0) or ()),)
 
 
 def _bound_constant(call: Call) -> tuple[Range, ...]:
@@ -113,7 +129,7 @@ def bound_range(call: Call) -> tuple[Range, ...]:
     return (Range(start.low, max(limit.high, start.low)),)
 
 
-def solve_range(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+def _solve_range(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
     """Make a range from 0 in steps of 1."""
     numbers = (0, wanted.shape[0], 1)
     return Call(tuple(scope.fix_scalar(number, wanted.dtype) for number in numbers))
@@ -180,80 +196,40 @@ def _solve_unique(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
     return Call((scope.fix(numbers, wanted.dtype),), _order(scope))
 
 
-def _is_vector(shape: Shape) -> bool:
-    return len(shape) == 1
-
-
-def _is_plain_vector(shape: Shape) -> bool:
+def _is_window(shape: Shape) -> bool:
     return len(shape) == 1 and 2 <= shape[0] <= 64
 
 
+_CONSTANTS = (F32, F64, I64, I32, BOOL, U8)
+_NONZERO, _UNIQUE = inverted(_is_nonzero, _solve_nonzero, I64), Inverse(_recognise_unique, _solve_unique)
+_CONSTANT = inverted(RANKS, _solve_constant, *_CONSTANTS)
+RANGE = inverted(VECTOR, _solve_range)
+_WINDOW = inverted(_is_window, _solve_window, *_WINDOWED)
+
+
 def _windowed(name: str) -> Operator:
-    return Operator(
-        name,
-        Kind.PART,
-        ROUNDS,
-        (I64, I32),
-        _sample_window,
-        _infer_window,
-        lambda call: (Range(-0.1, 1.1),),
-        range(1),
-        Range(2, 64),
-        since=17,
-        inverse=Inverse(recogniser(_is_plain_vector, *_WINDOWED), _solve_window),
+    return Operator(name, Kind.PART, ROUNDS, (I64, I32), ranks=range(1), domain=Range(2, 64), since=17).by(
+        _sample_window, _infer_window, inside(-0.1, 1.1), _WINDOW
     )
 
 
 OPERATORS = (
-    Operator(
-        "NonZero",
-        Kind.PART,
-        WHOLE,
-        (F32, I32, I64, U8, BOOL),
-        _sample_nonzero,
-        _infer_nonzero,
-        _bound_nonzero,
-        ALONG,
-        inverse=Inverse(recogniser(_is_nonzero, I64), _solve_nonzero),
+    Operator("NonZero", Kind.PART, WHOLE, (F32, I32, I64, U8, BOOL), ranks=ALONG).by(
+        _sample_nonzero, _infer_nonzero, _bound_nonzero, _NONZERO
     ),
     Operator(
         "ConstantOfShape",
         Kind.PART,
         Arithmetic(Rounding.NOTHING, dims_at=(0,)),
         (I64,),
-        _sample_constant,
-        _infer_constant,
-        _bound_constant,
-        range(1, 2),
-        Range(0, 17),
-        inverse=Inverse(
-            recogniser(lambda shape: len(shape) <= MAX_RANK, F32, F64, I64, I32, BOOL, U8),
-            _solve_constant,
-        ),
+        ranks=VECTOR,
+        domain=Range(0, 17),
+    ).by(_sample_constant, _infer_constant, _bound_constant, _CONSTANT),
+    Operator("Range", Kind.PART, WHOLE, (I64, I32), ranks=range(1), domain=Range(0, 64)).by(
+        sample_range, infer_range, bound_range, RANGE
     ),
-    Operator(
-        "Range",
-        Kind.PART,
-        WHOLE,
-        (I64, I32),
-        sample_range,
-        infer_range,
-        bound_range,
-        range(1),
-        Range(0, 64),
-        inverse=Inverse(recogniser(_is_vector), solve_range),
-    ),
-    _windowed("HannWindow"),
-    _windowed("HammingWindow"),
-    _windowed("BlackmanWindow"),
-    Operator(
-        "Unique",
-        Kind.PART,
-        WHOLE,
-        (F32, F64, I64, I8),
-        _sample_unique,
-        _infer_unique,
-        ranks=ALONG,
-        inverse=Inverse(_recognise_unique, _solve_unique),
+    *map(_windowed, ("HannWindow", "HammingWindow", "BlackmanWindow")),
+    Operator("Unique", Kind.PART, WHOLE, (F32, F64, I64, I8), ranks=ALONG).by(
+        _sample_unique, _infer_unique, inverse=_UNIQUE
     ),
 )
