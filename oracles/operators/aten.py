@@ -36,7 +36,7 @@ from oracles.relation.aten import (
 from oracles.relation.open_checks import LEAST, overflows, shifts_backwards
 from oracles.relation.operator import Operator
 from oracles.relation.program import Call, Kind, Operand, Scope
-from oracles.relation.rules import divisor, inside, joined, magnitudes, shaped, truth, whole_type
+from oracles.relation.rules import by_type, divisor, inside, joined, magnitudes, shaped, truth, whole_type
 from oracles.relation.types import BOOL, I32, DType, Range, broadcast
 
 _JOINED = shaped(joined)
@@ -186,6 +186,10 @@ def _after_first(call: Call) -> float:
     return magnitudes(call)[0] + 3 * math.prod(magnitudes(call)[1:])
 
 
+def _with_quotient(call: Call) -> float:
+    return magnitudes(call)[0] + 20 * magnitudes(call)[1]
+
+
 _FLOORS, _DIVIDES = (Arithmetic(each, opens=LEAST) for each in (Rounding.NOTHING, Rounding.RESULT))
 _SHIFTS = Arithmetic(Rounding.NOTHING, opens={"by as many bits as there are": shifts_backwards})
 _WHOLE = Arithmetic(Rounding.NOTHING, opens={"beyond the type": overflows})
@@ -224,14 +228,8 @@ OPERATORS = (
     ),
     aten("ldexp", Kind.MATH, WHOLE, WIDE, _sample_ldexp, _JOINED, times(64)),
     aten("addcmul", Kind.ARITHMETIC, SUMS, NUMBERS, _sample_added, _JOINED, _after_first),
-    aten(
-        "addcdiv",
-        Kind.ARITHMETIC,
-        SUMS,
-        FLOATING,
-        partial(_sample_added, within=_AWAY),
-        _JOINED,
-        lambda call: magnitudes(call)[0] + 20 * magnitudes(call)[1],
+    aten("addcdiv", Kind.ARITHMETIC, SUMS, FLOATING).by(
+        partial(_sample_added, within=_AWAY), _JOINED, by_type(_JOINED, _with_quotient)
     ),
     aten("lerp", Kind.ARITHMETIC, SUMS, FLOATING, _sample_lerp, _JOINED, _total),
     aten(

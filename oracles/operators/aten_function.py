@@ -18,7 +18,7 @@ from oracles.relation.arithmetic import (
 from oracles.relation.aten import EVERY, FLOATING, NUMBERS, TO_FLOAT, WIDE, aten, axis_of, number, times
 from oracles.relation.operator import Operator, RangeRule, Sampler, same_type, sample_alone
 from oracles.relation.program import ALONG, Call, Kind, Operand, Scope
-from oracles.relation.rules import TO_TRUTH, Draw, choices, inside, magnitudes, sampled_with, shaped
+from oracles.relation.rules import TO_TRUTH, Draw, by_type, choices, inside, magnitudes, sampled_with, shaped
 from oracles.relation.types import I32, DType, Range, Shape, TensorType, is_float, replaced
 
 _POSITIVE = Range(0.05, math.inf)
@@ -213,15 +213,8 @@ OPERATORS = (
     _flexible("selu", ROUNDS_ABOUT_ONE),
     _flexible("hardswish", ROUNDS_ABOUT_ONE),
     _flexible("leaky_relu", ROUNDS, negative_slope=(0.01, 0.5)),
-    aten(
-        "glu",
-        Kind.ACTIVATION,
-        ROUNDS_ABOUT_ONE,
-        FLOATING,
-        _sample_halves,
-        _HALF,
-        lambda call: magnitudes(call)[0] + 1,
-        ALONG,
+    aten("glu", Kind.ACTIVATION, ROUNDS_ABOUT_ONE, FLOATING, ranks=ALONG).by(
+        _sample_halves, _HALF, by_type(_HALF, lambda call: magnitudes(call)[0] + 1)
     ),
     aten("prelu", Kind.ACTIVATION, ROUNDS, FLOATING, _sample_slopes, same_type, times(2), ALONG),
 )

@@ -20,7 +20,16 @@ from oracles.relation.program import (
     Operand,
     Scope,
 )
-from oracles.relation.rules import Attributes, Choice, choices, magnitudes, sampled_with, second_shape, shaped
+from oracles.relation.rules import (
+    Attributes,
+    Choice,
+    by_type,
+    choices,
+    magnitudes,
+    sampled_with,
+    second_shape,
+    shaped,
+)
 from oracles.relation.types import DType, Range, Shape, replaced
 
 _NONE, _SECOND = choices(), shaped(second_shape)
@@ -230,15 +239,8 @@ OPERATORS = (
     _slope("logit_backward", ROUNDS, factor=60, within=_UNIT),
     _slope("elu_backward", ROUNDS_ABOUT_ONE, choices(**_ELU)),
     _slope("leaky_relu_backward", ROUNDS, choices(negative_slope=(0.01, 0.3), self_is_result=(0, 1))),
-    aten(
-        "glu_backward",
-        Kind.ACTIVATION,
-        ROUNDS_ABOUT_ONE,
-        WIDE,
-        _sample_glu,
-        _SECOND,
-        lambda call: magnitudes(call)[0] * (magnitudes(call)[1] + 1),
-        ALONG,
+    aten("glu_backward", Kind.ACTIVATION, ROUNDS_ABOUT_ONE, WIDE, ranks=ALONG).by(
+        _sample_glu, _SECOND, by_type(_SECOND, lambda call: magnitudes(call)[0] * (magnitudes(call)[1] + 1))
     ),
     _loss("mse_loss_backward"),
     _loss("smooth_l1_loss_backward", choices(beta=(1.0, 0.5))),
@@ -250,16 +252,8 @@ OPERATORS = (
     _placed("unfold_backward", _of_windows, SUMS, FLAT, FLOATING),
     _normalised("_softmax_backward_data", 40),
     _normalised("_log_softmax_backward_data", 4),
-    aten(
-        "embedding_dense_backward",
-        Kind.PART,
-        SUMS,
-        WIDE,
-        _sample_embedding,
-        _EMBEDDED,
-        _of_words,
-        FLAT,
-        filled=True,
+    aten("embedding_dense_backward", Kind.PART, SUMS, WIDE, ranks=FLAT, filled=True).by(
+        _sample_embedding, _EMBEDDED, by_type(_EMBEDDED, _of_words)
     ),
     _padding("reflection_pad1d_backward", 1, -1),
     _padding("reflection_pad2d_backward", 2, -1),

@@ -5,12 +5,13 @@ from collections.abc import Callable
 
 import numpy as np
 
+from oracles.operators.conv import IMAGES
 from oracles.relation.arithmetic import MOVES, SUMS, SUMS_INSIDE, WHOLE, Arithmetic
 from oracles.relation.aten import EVERY, FLOATING, WIDE, aten, moved_elements, times, with_places
 from oracles.relation.open_checks import places_twice
 from oracles.relation.operator import Operator, Sampler, TypeRule
 from oracles.relation.program import IMAGE, MAX_ELEMENTS, Attribute, Call, Kind, Operand, Scope
-from oracles.relation.rules import Attributes, Choice, magnitudes, sampled_with, shaped
+from oracles.relation.rules import Attributes, Choice, by_type, magnitudes, sampled_with, shaped
 from oracles.relation.types import I64, NUMPY, DType, Range, Shape, TensorType
 
 
@@ -254,6 +255,7 @@ def _affine(call: Call) -> Shape:
 
 
 _POOLED, _SIZED = shaped(pooled), shaped(_sized)
+_SAMPLED, _AFFINE, _CONVOLVED = shaped(_sampled), shaped(_affine), shaped(_convolved)
 _UNPOOLS = Arithmetic(MOVES.rounding, MOVES.nonfinite, opens={"writes to one place twice": places_twice})
 
 
@@ -312,50 +314,19 @@ OPERATORS = (
         _resized(name, 2, SUMS_INSIDE, _draw_aligned(2))
         for name in ("upsample_bicubic2d", "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa")
     ),
-    aten(
-        "grid_sampler_2d",
-        Kind.RESAMPLE,
-        SUMS_INSIDE,
-        WIDE,
-        _sample_grid,
-        shaped(_sampled),
-        times(4),
-        IMAGE,
-        filled=True,
+    aten("grid_sampler_2d", Kind.RESAMPLE, SUMS_INSIDE, WIDE, ranks=IMAGE, filled=True).by(
+        _sample_grid, _SAMPLED, by_type(_SAMPLED, times(4))
     ),
-    aten(
-        "affine_grid_generator",
-        Kind.RESAMPLE,
-        SUMS_INSIDE,
-        WIDE,
-        _sample_affine,
-        shaped(_affine),
-        times(4),
-        range(1, 4),
+    aten("affine_grid_generator", Kind.RESAMPLE, SUMS_INSIDE, WIDE, ranks=range(1, 4)).by(
+        _sample_affine, _AFFINE, by_type(_AFFINE, times(4))
     ),
     *(_bordered(f"reflection_pad{dims}d", dims, -1) for dims in (1, 2, 3)),
     *(_bordered(f"replication_pad{dims}d", dims, 3) for dims in (1, 2, 3)),
-    aten(
-        "_pad_circular",
-        Kind.PAD,
-        MOVES,
-        EVERY,
-        sampled_with(_draw_circle),
-        shaped(padded),
-        ranks=range(3, 6),
-        bound=moved_elements,
-        filled=True,
+    aten("_pad_circular", Kind.PAD, MOVES, EVERY, ranks=IMAGES, filled=True).by(
+        sampled_with(_draw_circle), shaped(padded), moved_elements
     ),
     _image("im2col", Kind.LAYOUT, MOVES, _draw_blocks, shaped(_blocks), 9, IMAGE),
-    aten(
-        "convolution",
-        Kind.LINEAR,
-        SUMS,
-        WIDE,
-        _sample_conv,
-        shaped(_convolved),
-        _weighed,
-        range(3, 6),
-        filled=True,
+    aten("convolution", Kind.LINEAR, SUMS, WIDE, ranks=IMAGES, filled=True).by(
+        _sample_conv, _CONVOLVED, by_type(_CONVOLVED, _weighed)
     ),
 )

@@ -19,7 +19,7 @@ from oracles.relation.aten import (
     number,
     places,
     promotion,
-    times,
+    same_magnitude,
 )
 from oracles.relation.open_checks import adds_up, copies_twice, is_unordered, puts_twice, scatters_twice
 from oracles.relation.operator import Operator, Sampler
@@ -375,16 +375,8 @@ OPERATORS = (
     _writing("full_like", sampled_with(_draw_fill), _filled, filled=False),
     _searching("bucketize", 1, _sample_buckets, same_shape),
     _searching("searchsorted", 0, _sample_search, second_shape),
-    aten(
-        "as_strided",
-        Kind.LAYOUT,
-        MOVES,
-        EVERY,
-        sampled_with(_draw_window),
-        shaped(_strided),
-        times(1),
-        ALONG,
-        filled=True,
+    aten("as_strided", Kind.LAYOUT, MOVES, EVERY, ranks=ALONG, filled=True).by(
+        sampled_with(_draw_window), shaped(_strided), same_magnitude
     ),
     aten("cat", Kind.LAYOUT, MOVES, EVERY, _sample_cat, shaped(_joined, promotion), largest, ALONG),
 )

@@ -209,15 +209,8 @@ OPERATORS = (
     ),
     _reduction("kthvalue", WHOLE, NUMBERS, _MOST, _sample_kth, ranks=ALONG),
     aten("topk", Kind.PART, WHOLE, NUMBERS, _sample_top, shaped(_top), ranks=ALONG),
-    aten(
-        "sort",
-        Kind.LAYOUT,
-        WHOLE,
-        NUMBERS,
-        sampled_with(_draw_sort),
-        _infer_sort,
-        ranks=ALONG,
-        bound=with_places(_infer_sort),
+    aten("sort", Kind.LAYOUT, WHOLE, NUMBERS, ranks=ALONG).by(
+        sampled_with(_draw_sort), _infer_sort, with_places(_infer_sort)
     ),
     _scan("cumsum", SUMS, EVERY, summed, _scanned),
     _scan("cumprod", SUMS_INSIDE, EVERY, summed, _multiplied(_length), Range(-3, 3)),

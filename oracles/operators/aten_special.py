@@ -21,6 +21,7 @@ from oracles.relation.program import ALONG, MAX_ELEMENTS, MAX_RANK, Call, Kind, 
 from oracles.relation.rules import (
     TO_TRUTH,
     Attributes,
+    by_type,
     inside,
     joined,
     magnitudes,
@@ -198,14 +199,8 @@ _CASTS = Arithmetic(
 _VIEWS = Arithmetic(Rounding.NOTHING, Nonfinite.MOVED, reads_bits=True, typed_by="dtype")
 
 OPERATORS = (
-    aten(
-        "rsub",
-        Kind.ARITHMETIC,
-        ROUNDS,
-        NUMBERS,
-        sampled_with(_draw_number),
-        _BESIDE,
-        lambda call: magnitudes(call)[0] * 3 + 6,
+    aten("rsub", Kind.ARITHMETIC, ROUNDS, NUMBERS).by(
+        sampled_with(_draw_number), _BESIDE, by_type(_BESIDE, lambda call: magnitudes(call)[0] * 3 + 6)
     ),
     aten("pow", Kind.MATH, ROUNDS, NUMBERS, _sample_power, most=_powered),
     aten("_to_copy", Kind.CAST, _CASTS, EVERY, _sample_copy, _NAMED, bound=_bound_copy),
@@ -214,14 +209,7 @@ OPERATORS = (
     aten("bitwise_not", Kind.LOGIC, CHOOSES, (*INTEGRAL, BOOL), bound=whole_type),
     aten("isin", Kind.COMPARE, CHOOSES, NUMBERS, _sample_isin, TO_TRUTH, bound=inside(0, 1)),
     aten("one_hot", Kind.PART, MOVES, EVERY, _sample_one_hot, _ONE_HOT, bound=inside(0, 1)),
-    aten(
-        "argsort",
-        Kind.LAYOUT,
-        WHOLE,
-        NUMBERS,
-        sampled_with(_draw_order),
-        _PLACES,
-        ranks=ALONG,
-        bound=inside(0, 5000),
+    aten("argsort", Kind.LAYOUT, WHOLE, NUMBERS, ranks=ALONG).by(
+        sampled_with(_draw_order), _PLACES, inside(0, 5000)
     ),
 )

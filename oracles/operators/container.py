@@ -3,20 +3,16 @@
 All elements of a sequence that is grown have one shape: its type is (count, *shape of each).
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from corpus.values import Tensor
 from oracles.relation.arithmetic import WHOLE, hull
 from oracles.relation.operator import (
-    ContentRule,
     Inverse,
     Operator,
-    RangeRule,
-    Sampler,
     Solver,
-    TypeRule,
-    same_range,
-    sample_alone,
 )
 from oracles.relation.program import (
     ALONG,
@@ -281,29 +277,11 @@ def _solve_join(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
 
 
 def container_entry(
-    name: str,
-    dtypes: tuple[DType, ...],
-    sample: Sampler,
-    infer: TypeRule,
-    inverse: Inverse,
-    bound: RangeRule = same_range,
-    ranks: range = ALONG,
-    *,
-    since: int = FIRST_OPSET,
-    content: ContentRule | None = None,
-    is_source: bool = False,
+    name: str, dtypes: tuple[DType, ...], ranks: range = ALONG, since: int = FIRST_OPSET
 ) -> Operator:
     """The entry of an operator on sequences or optionals."""
-    return Operator(
-        name,
-        Kind.CONTAINER,
-        WHOLE,
-        dtypes,
-        ranks=ranks,
-        since=since,
-        realm=DTypeFamily.CONTAINER,
-        is_source=is_source,
-    ).by(sample, infer, bound, inverse, content=content)
+    realm = DTypeFamily.CONTAINER
+    return Operator(name, Kind.CONTAINER, WHOLE, dtypes, ranks=ranks, since=since, realm=realm)
 
 
 def _sequence_of(least: int, solve: Solver) -> Inverse:
@@ -311,36 +289,33 @@ def _sequence_of(least: int, solve: Solver) -> Inverse:
 
 
 _INSIDE = range(MAX_RANK)
-_CONSTRUCT, _INSERT = _sequence_of(1, _solve_construct), _sequence_of(1, _solve_insert)
-_AT, _ERASE = Inverse(_recognise_at, _solve_at), Inverse(_recognise_erase, _solve_erase)
-_SPLIT, _JOIN = Inverse(_recognise_split, _solve_split), Inverse(_recognise_join, _solve_join)
 
 OPERATORS = (
-    container_entry(
-        "SequenceConstruct", _LISTED, _sample_construct, _infer_construct, _CONSTRUCT, hull_range, _INSIDE
+    container_entry("SequenceConstruct", _LISTED, _INSIDE).by(
+        _sample_construct, _infer_construct, hull_range, _sequence_of(1, _solve_construct)
     ),
-    container_entry(
-        "SequenceEmpty",
-        _LISTED,
-        _sample_empty,
-        _infer_empty,
-        Inverse(_is_empty, _solve_empty),
-        inside(0, 0),
-        _INSIDE,
-        is_source=True,
+    replace(container_entry("SequenceEmpty", _LISTED, _INSIDE), is_source=True).by(
+        _sample_empty, _infer_empty, inside(0, 0), Inverse(_is_empty, _solve_empty)
     ),
-    container_entry("SequenceInsert", SEQUENCES, _sample_insert, _infer_insert, _INSERT, _bound_insert),
-    container_entry("SequenceErase", SEQUENCES, _sample_erase, _infer_erase, _ERASE),
-    container_entry("SequenceAt", SEQUENCES, _sample_at, _infer_at, _AT),
-    container_entry(
-        "SequenceLength",
-        SEQUENCES,
-        sample_alone,
-        lambda call: (TensorType(I64, ()),),
-        inverted(range(1), _solve_length, I64),
-        _bound_length,
+    container_entry("SequenceInsert", SEQUENCES).by(
+        _sample_insert, _infer_insert, _bound_insert, _sequence_of(1, _solve_insert)
+    ),
+    container_entry("SequenceErase", SEQUENCES).by(
+        _sample_erase, _infer_erase, inverse=Inverse(_recognise_erase, _solve_erase)
+    ),
+    container_entry("SequenceAt", SEQUENCES).by(
+        _sample_at, _infer_at, inverse=Inverse(_recognise_at, _solve_at)
+    ),
+    container_entry("SequenceLength", SEQUENCES).by(
+        infer=lambda call: (TensorType(I64, ()),),
+        bound=_bound_length,
+        inverse=inverted(range(1), _solve_length, I64),
         content=_content_length,
     ),
-    container_entry("SplitToSequence", (F32, F64, I32, I64), _sample_split, _infer_split, _SPLIT),
-    container_entry("ConcatFromSequence", SEQUENCES, _sample_join, _infer_join, _JOIN),
+    container_entry("SplitToSequence", (F32, F64, I32, I64)).by(
+        _sample_split, _infer_split, inverse=Inverse(_recognise_split, _solve_split)
+    ),
+    container_entry("ConcatFromSequence", SEQUENCES).by(
+        _sample_join, _infer_join, inverse=Inverse(_recognise_join, _solve_join)
+    ),
 )

@@ -10,7 +10,7 @@ import numpy as np
 
 from oracles.operators.container import container_entry
 from oracles.relation.arithmetic import WHOLE, hull
-from oracles.relation.operator import Inverse, Operator, RangeRule, Sampler, Solver, TypeRule, sample_alone
+from oracles.relation.operator import Inverse, Operator
 from oracles.relation.program import (
     ALONG,
     MAX_ELEMENTS,
@@ -263,31 +263,16 @@ def _solve_has(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
     return Call((scope.supply(scope.draws.pick(operator.dtypes_at(scope.opset)), scope.shape(2)),))
 
 
-def _control(
-    name: str,
-    sample: Sampler,
-    infer: TypeRule,
-    bound: RangeRule,
-    solve: Solver,
-    ranks: range = RANKS,
-) -> Operator:
-    return Operator(name, Kind.CONTROL, WHOLE, ALL, ranks=ranks, realm=DTypeFamily.CONTROL).by(
-        sample, infer, bound, inverted(RANKS, solve, *ALL)
-    )
+def _control(name: str, ranks: range = RANKS) -> Operator:
+    return Operator(name, Kind.CONTROL, WHOLE, ALL, ranks=ranks, realm=DTypeFamily.CONTROL)
 
 
 OPERATORS = (
-    _control("If", _sample_if, _infer_if, _bound_if, _solve_if),
-    _control("Loop", _sample_loop, _infer_loop, _bound_loop, _solve_loop),
-    _control("Scan", _sample_scan, _infer_scan, _bound_scan, _solve_scan, ALONG),
-    container_entry(
-        "Optional",
-        _OPTIONAL,
-        sample_alone,
-        _infer_optional,
-        inverted(RANKS, _solve_optional, *OPTIONALS),
-        ranks=RANKS,
-        since=15,
+    _control("If").by(_sample_if, _infer_if, _bound_if, inverted(RANKS, _solve_if, *ALL)),
+    _control("Loop").by(_sample_loop, _infer_loop, _bound_loop, inverted(RANKS, _solve_loop, *ALL)),
+    _control("Scan", ALONG).by(_sample_scan, _infer_scan, _bound_scan, inverted(RANKS, _solve_scan, *ALL)),
+    container_entry("Optional", _OPTIONAL, RANKS, 15).by(
+        infer=_infer_optional, inverse=inverted(RANKS, _solve_optional, *OPTIONALS)
     ),
     Operator("OptionalGetElement", Kind.CONTAINER, WHOLE, OPTIONALS, since=15, later={18: ALL}).by(
         infer=shaped(same_shape, lambda call: element(call.operand(0).dtype)),

@@ -1,8 +1,19 @@
-"""Matrix products."""
+"""Matrix products and determinants."""
 
-from oracles.relation.arithmetic import SUMS, Arithmetic, Rounding, of_gemm, of_matmul, symmetric, within_type
+import math
+
+from oracles.relation.arithmetic import (
+    SUMS,
+    SUMS_INSIDE,
+    Arithmetic,
+    Rounding,
+    of_gemm,
+    of_matmul,
+    symmetric,
+    within_type,
+)
 from oracles.relation.operator import Inverse, Operator
-from oracles.relation.program import ALONG, MATRIX, Attribute, Call, Kind, Operand, Scope
+from oracles.relation.program import ALONG, FLAT, MATRIX, Attribute, Call, Kind, Operand, Scope
 from oracles.relation.rules import another_dim, inverted, recogniser, shaped
 from oracles.relation.types import (
     F16,
@@ -218,6 +229,22 @@ def _einsum(equations: tuple[str, ...]) -> Inverse:
     return Inverse(recogniser(lambda shape: bool(results(len(shape))) and is_filled(shape)), solve)
 
 
+def _sample_det(scope: Scope, focus: Operand) -> Call | None:
+    size = focus.shape[-1]
+    return Call((focus,)) if size == focus.shape[-2] and 1 <= size <= 3 else None
+
+
+def _bound_det(call: Call) -> tuple[Range, ...]:
+    focus = call.operand(0)
+    size = focus.shape[-1]
+    return (symmetric(math.factorial(size) * max(focus.range.magnitude, 1.0) ** size),)
+
+
+def _solve_det(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+    size = 2 if another_dim(scope, wanted.shape, 1) > 3 else 1
+    return Call((scope.supply(wanted.dtype, (*wanted.shape, size, size)),))
+
+
 MATMUL, _GEMM = inverted(is_filled, _solve_matmul), inverted(MATRIX, _solve_gemm)
 _EINSUM = _einsum(sum(_EQUATIONS.values(), ()))
 _DTYPES = (*FLOATS, I32, I64, U32, U64)
@@ -232,5 +259,11 @@ OPERATORS = (
     Operator("Gemm", Kind.LINEAR, _GEMMS, (F32, F64, F16), sample_gemm, _TURNED, _bound_gemm, MATRIX, _GEMM),
     Operator("Einsum", Kind.LINEAR, SUMS, (F32, F64, I32, I64), ranks=range(2, 5)).by(
         _sample_einsum, _infer_einsum, _bound_einsum, _EINSUM
+    ),
+    Operator("Det", Kind.REDUCE, SUMS_INSIDE, (F32, F16), ranks=FLAT, filled=True).by(
+        _sample_det,
+        shaped(lambda call: call.operand(0).shape[:-2]),
+        _bound_det,
+        inverted(range(4), _solve_det),
     ),
 )

@@ -1,23 +1,19 @@
-"""Normalisations: along one axis, over a batch, an instance, a group, a layer, or a neighbourhood."""
+"""Normalisations along one axis, over a batch, an instance, a group, a layer, a neighbourhood; and losses."""
 
 import math
 
-from oracles.operators.conv import is_image
-from oracles.relation.arithmetic import LOGARITHM_OF_SUM, SUMS_INSIDE, Arithmetic, symmetric
-from oracles.relation.edges import SATURATES, TYPE, Edges
+from oracles.operators.conv import IMAGES, is_image
+from oracles.relation.arithmetic import LOGARITHM_OF_SUM, SUMS, SUMS_INSIDE, Arithmetic, symmetric
+from oracles.relation.edges import SATURATES
 from oracles.relation.operator import (
     SAME,
     Inverse,
     Operator,
-    RangeRule,
     Sampler,
-    TypeRule,
     averaged_range,
-    same_type,
 )
 from oracles.relation.program import (
     ALONG,
-    FIRST_OPSET,
     FLAT,
     IMAGE,
     MAX_RANK,
@@ -27,8 +23,8 @@ from oracles.relation.program import (
     Operand,
     Scope,
 )
-from oracles.relation.rules import inside, is_filled_image, when, with_zero
-from oracles.relation.types import BF16, F16, F32, F64, FLOATS, DType, Range, TensorType, is_filled
+from oracles.relation.rules import another_dim, inside, inverted, is_filled_image, when, with_zero
+from oracles.relation.types import BF16, F16, F32, F64, FLOATS, I64, Range, TensorType, is_filled
 
 _SPREAD = Range(0.25, 4)
 _NONZERO = Range(-math.inf, math.inf, 0.05)
@@ -136,57 +132,88 @@ def _solve_lp(operator: Operator, scope: Scope, wanted: TensorType) -> Call | No
     return operator.sample(scope, scope.supply(*wanted, _NONZERO))
 
 
-_CHANNELS = range(3, MAX_RANK + 1)
+# Losses
 
 
-def _norm(
-    name: str,
-    dtypes: tuple[DType, ...],
-    sample: Sampler,
-    bound: RangeRule,
-    ranks: range = ALONG,
-    infer: TypeRule = same_type,
-    *,
-    arithmetic: Arithmetic = SUMS_INSIDE,
-    inverse: Inverse = SAME,
-    filled: bool = True,
-    since: int = FIRST_OPSET,
-    edges: Edges = TYPE,
-) -> Operator:
-    return Operator(
-        name, Kind.NORM, arithmetic, dtypes, ranks=ranks, filled=filled, since=since, edges=edges
-    ).by(sample, infer, bound, inverse)
+def _sample_loss(scope: Scope, focus: Operand) -> Call:
+    """A class for each place; with or without weights of the classes."""
+    return _loss(scope, focus, scope.draws.pick(("none", "none", "mean", "sum")))
+
+
+def _loss(scope: Scope, focus: Operand, reduction: str) -> Call:
+    classes = focus.shape[1]
+    labels = scope.supply(I64, (focus.shape[0], *focus.shape[2:]), Range(0, classes - 1))
+    operands: tuple[Operand, ...] = (focus, labels)
+    if scope.draws.chance(0.4):
+        operands += (scope.supply(focus.dtype, (classes,), Range(0.5, 2)),)
+    attributes: dict[str, Attribute] = {"reduction": reduction}
+    if reduction != "mean" and scope.draws.chance(0.3):  # a mean over nothing is not a number
+        attributes["ignore_index"] = scope.draws.between(-1, classes)
+    return Call(operands, attributes)
+
+
+def _sample_cross_entropy(scope: Scope, focus: Operand) -> Call:
+    """The logarithms of the probabilities are a second result."""
+    return _sample_loss(scope, focus)._replace(results=scope.draws.pick((1, 1, 2)))
+
+
+def _infer_loss(call: Call) -> tuple[TensorType, ...]:
+    focus = call.operand(0)
+    shape = (focus.shape[0], *focus.shape[2:]) if call.attributes["reduction"] == "none" else ()
+    return (TensorType(focus.dtype, shape), focus.type)[: call.results]
+
+
+def _bound_loss(call: Call) -> tuple[Range, ...]:
+    """Log-probabilities are at most twice the values in size and a logarithm more."""
+    focus = call.operand(0)
+    count = math.prod(focus.shape) if call.attributes["reduction"] == "sum" else 1
+    one = 2 * focus.range.magnitude + math.log(focus.shape[1]) + 1
+    return (symmetric(2 * count * one), Range(-one, 0.01))[: call.results]
+
+
+def _solve_loss(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+    shape = wanted.shape
+    if not shape:
+        focus = scope.supply(wanted.dtype, tuple(max(1, dim) for dim in scope.shape(2)))
+        return _loss(scope, focus, scope.draws.pick(("mean", "sum")))
+    source = (shape[0], another_dim(scope, shape), *shape[1:])
+    return _loss(scope, scope.supply(wanted.dtype, source), "none")
+
+
+def _cost(name: str, arithmetic: Arithmetic, sample: Sampler) -> Operator:
+    return Operator(name, Kind.REDUCE, arithmetic, (F32, F64), ranks=FLAT, filled=True).by(
+        sample, _infer_loss, _bound_loss, inverted(range(MAX_RANK), _solve_loss)
+    )
 
 
 OPERATORS = (
-    _norm("Softmax", FLOATS, _sample_axis, inside(0, 1), edges=SATURATES),
-    _norm(
-        "LogSoftmax",
-        FLOATS,
-        _sample_axis,
-        _bound_log_softmax,
-        arithmetic=LOGARITHM_OF_SUM,
-        edges=SATURATES,
+    Operator("Softmax", Kind.NORM, SUMS_INSIDE, FLOATS, ranks=ALONG, filled=True, edges=SATURATES).by(
+        _sample_axis, bound=inside(0, 1)
     ),
-    _norm("Hardmax", (F32, F16), _sample_axis, inside(0, 1)),
-    _norm(
-        "LpNormalization",
-        (F32, F64),
-        _sample_lp,
-        inside(-1, 1),
-        inverse=Inverse(SAME.recognise, _solve_lp),
+    Operator("LogSoftmax", Kind.NORM, LOGARITHM_OF_SUM, FLOATS, ranks=ALONG, filled=True, edges=SATURATES).by(
+        _sample_axis, bound=_bound_log_softmax
     ),
-    _norm(
-        "InstanceNormalization",
-        (F32, F16),
-        _per_channel,
-        _normal_bound,
-        _CHANNELS,
-        inverse=when(is_image),
-        filled=False,
+    Operator("Hardmax", Kind.NORM, SUMS_INSIDE, (F32, F16), ranks=ALONG, filled=True).by(
+        _sample_axis, bound=inside(0, 1)
     ),
-    _norm("BatchNormalization", _FEW, _sample_batch, _bound_batch, FLAT, filled=False),
-    _norm("LayerNormalization", (*_FEW, BF16), _sample_layer, _bound_layer, ALONG, _infer_layer, since=17),
-    _norm("GroupNormalization", (F32, F16), _sample_group, _normal_bound, _CHANNELS, since=21),
-    _norm("LRN", (F32, F16), _sample_lrn, with_zero, IMAGE, inverse=when(is_filled_image), filled=False),
+    Operator("LpNormalization", Kind.NORM, SUMS_INSIDE, (F32, F64), ranks=ALONG, filled=True).by(
+        _sample_lp, bound=inside(-1, 1), inverse=Inverse(SAME.recognise, _solve_lp)
+    ),
+    Operator("InstanceNormalization", Kind.NORM, SUMS_INSIDE, (F32, F16), ranks=IMAGES).by(
+        _per_channel, bound=_normal_bound, inverse=when(is_image)
+    ),
+    Operator("BatchNormalization", Kind.NORM, SUMS_INSIDE, _FEW, ranks=FLAT).by(
+        _sample_batch, bound=_bound_batch
+    ),
+    Operator(
+        "LayerNormalization", Kind.NORM, SUMS_INSIDE, (*_FEW, BF16), ranks=ALONG, filled=True, since=17
+    ).by(_sample_layer, _infer_layer, _bound_layer),
+    Operator(
+        "GroupNormalization", Kind.NORM, SUMS_INSIDE, (F32, F16), ranks=IMAGES, filled=True, since=21
+    ).by(_sample_group, bound=_normal_bound),
+    Operator("LRN", Kind.NORM, SUMS_INSIDE, (F32, F16), ranks=IMAGE).by(
+        _sample_lrn, bound=with_zero, inverse=when(is_filled_image)
+    ),
+    _cost("NegativeLogLikelihoodLoss", SUMS, _sample_loss),
+    _cost("SoftmaxCrossEntropyLoss", LOGARITHM_OF_SUM, _sample_cross_entropy),
 )

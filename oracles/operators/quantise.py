@@ -20,7 +20,7 @@ from oracles.relation.arithmetic import (
 )
 from oracles.relation.edges import TIES
 from oracles.relation.open_checks import has_no_range
-from oracles.relation.operator import Inverse, Operator, RangeRule, Sampler, TypeRule
+from oracles.relation.operator import Inverse, Operator
 from oracles.relation.program import FLAT, Attribute, Call, Kind, Operand, Scope
 from oracles.relation.rules import another_dim, inverted, retyped, same_shape, shaped
 from oracles.relation.types import (
@@ -249,29 +249,12 @@ def _solve_integer(operator: Operator, scope: Scope, wanted: TensorType) -> Call
 
 
 _PRODUCT = shaped(lambda call: matmul_shape(call.operand(0).shape, call.operand(3).shape), _result_dtype)
-_INTEGERS = shaped(multiplied, lambda call: I32)
-_QCONVOLVED = shaped(lambda call: convolved(call, 3), _result_dtype)
-_CONVOLVED = shaped(convolved, lambda call: I32)
-_QMATMUL, _MATMUL = inverted(FLAT, _solve_qlinear_matmul), inverted(FLAT, _solve_matmul_integer, I32)
-_QCONV, _CONV = inverted(is_image, _solve_qlinear), inverted(is_image, _solve_integer, I32)
+_CONVOLVED = shaped(lambda call: convolved(call, 3), _result_dtype)
 QUANTISES = Arithmetic(Rounding.RESULT, quantises=True, has_scale=True)
 DEQUANTISES = Arithmetic(Rounding.RESULT, has_scale=True, typed_by="output_dtype")
 _BY_RANGE = Arithmetic(
     Rounding.RESULT, opens={"of a range of zero or infinity": has_no_range}, quantises=True
 )
-
-
-def _entry(
-    name: str,
-    arithmetic: Arithmetic,
-    dtypes: tuple[DType, ...],
-    sample: Sampler,
-    infer: TypeRule,
-    bound: RangeRule,
-    ranks: range,
-    inverse: Inverse,
-) -> Operator:
-    return Operator(name, Kind.QUANTISE, arithmetic, dtypes, sample, infer, bound, ranks, inverse)
 
 
 OPERATORS = (
@@ -287,19 +270,22 @@ OPERATORS = (
     Operator("DynamicQuantizeLinear", Kind.QUANTISE, _BY_RANGE, (F32,), filled=True).by(
         _sample_dynamic, _infer_dynamic, _bound_dynamic, retyped(U8)
     ),
-    _entry(
-        "QLinearMatMul", ROUNDS, QUANTISED, _sample_qlinear_matmul, _PRODUCT, _bound_result, FLAT, _QMATMUL
+    Operator("QLinearMatMul", Kind.QUANTISE, ROUNDS, QUANTISED, ranks=FLAT).by(
+        _sample_qlinear_matmul, _PRODUCT, _bound_result, inverted(FLAT, _solve_qlinear_matmul)
     ),
-    _entry(
-        "MatMulInteger",
-        WHOLE,
-        QUANTISED,
+    Operator("MatMulInteger", Kind.QUANTISE, WHOLE, QUANTISED, ranks=FLAT).by(
         _sample_matmul_integer,
-        _INTEGERS,
+        shaped(multiplied, lambda call: I32),
         _bound_matmul_integer,
-        FLAT,
-        _MATMUL,
+        inverted(FLAT, _solve_matmul_integer, I32),
     ),
-    _entry("QLinearConv", ROUNDS, QUANTISED, _sample_qlinear, _QCONVOLVED, _bound_result, IMAGES, _QCONV),
-    _entry("ConvInteger", WHOLE, (U8,), _sample_integer, _CONVOLVED, _bound_integer, IMAGES, _CONV),
+    Operator("QLinearConv", Kind.QUANTISE, ROUNDS, QUANTISED, ranks=IMAGES).by(
+        _sample_qlinear, _CONVOLVED, _bound_result, inverted(is_image, _solve_qlinear)
+    ),
+    Operator("ConvInteger", Kind.QUANTISE, WHOLE, (U8,), ranks=IMAGES).by(
+        _sample_integer,
+        shaped(convolved, lambda call: I32),
+        _bound_integer,
+        inverted(is_image, _solve_integer, I32),
+    ),
 )

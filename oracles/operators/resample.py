@@ -1,13 +1,15 @@
-"""Operators that sample an image at other places."""
+"""Operators that sample an image at other places, or a signal by its frequencies."""
 
 import numpy as np
 
+from oracles.operators.conv import IMAGES
 from oracles.relation.arithmetic import ROUNDS, SUMS_INSIDE, Arithmetic, Rounding, hull, of_window, symmetric
 from oracles.relation.operator import Operator
 from oracles.relation.program import (
     CUBE,
     IMAGE,
     MAX_ELEMENTS,
+    MAX_RANK,
     Attribute,
     Call,
     Kind,
@@ -207,6 +209,41 @@ _RESIZES = Arithmetic(Rounding.INSIDE, terms=of_window, dims_at=(3,))
 _RESIZED, _ON_GRID = inverted(range(3, 5), _solve_resize), inverted(_is_on_grid, _solve_grid)
 _FRAMES, _MEL = inverted(_is_of_frames, _solve_frames), inverted(_is_mel, _solve_mel, *_MELS)
 
+
+def _sample_dft(scope: Scope, focus: Operand) -> Call | None:
+    """Real or complex signals, along one of the axes between the batch and the parts."""
+    if focus.shape[-1] not in (1, 2):
+        return None
+    axis = scope.draws.between(1, focus.rank - 2)
+    return _dft(scope, focus, axis, focus.shape[-1] == 2 and scope.draws.chance(0.4))
+
+
+def _dft(scope: Scope, focus: Operand, axis: int, inverse: bool) -> Call:
+    attributes: dict[str, Attribute] = {"inverse": 1} if inverse else {}
+    if scope.opset >= 20:
+        return Call((focus, None, scope.fix_scalar(axis, I64)), attributes)
+    return Call((focus,), {**attributes, "axis": axis})
+
+
+def _infer_dft(call: Call) -> tuple[TensorType, ...]:
+    focus = call.operand(0)
+    return (TensorType(focus.dtype, (*focus.shape[:-1], 2)),)
+
+
+def _bound_dft(call: Call) -> tuple[Range, ...]:
+    return (symmetric(2 * max(call.operand(0).shape) * call.operand(0).range.magnitude),)
+
+
+def _solve_dft(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+    source = (*wanted.shape[:-1], scope.draws.between(1, 2))
+    axis = scope.draws.between(1, len(source) - 2)
+    return _dft(scope, scope.supply(wanted.dtype, source), axis, False)
+
+
+def _is_transformed(shape: Shape) -> bool:
+    return 3 <= len(shape) <= MAX_RANK and shape[-1] == 2
+
+
 OPERATORS = (
     Operator("Resize", Kind.RESAMPLE, _RESIZES, (F32, U8, I8, I32), ranks=range(3, 5), filled=True).by(
         _sample_resize, _infer_resize, _bound_resize, _RESIZED
@@ -226,4 +263,7 @@ OPERATORS = (
     Operator(
         "MelWeightMatrix", Kind.PART, ROUNDS, (I64, I32), ranks=range(1), domain=Range(1, 16), since=17
     ).by(_sample_mel, _infer_mel, inside(0, 1.1), _MEL),
+    Operator("DFT", Kind.MATH, SUMS_INSIDE, (F32, F64), ranks=IMAGES, filled=True, since=17).by(
+        _sample_dft, _infer_dft, _bound_dft, inverted(_is_transformed, _solve_dft)
+    ),
 )
