@@ -9,11 +9,7 @@ import numpy as np
 
 from corpus.values import Tensor
 from oracles.relation.arithmetic import WHOLE, hull
-from oracles.relation.operator import (
-    Inverse,
-    Operator,
-    Solver,
-)
+from oracles.relation.operator import Inverse, Operator, Solver
 from oracles.relation.program import (
     ALONG,
     FIRST_OPSET,

@@ -5,24 +5,8 @@ import math
 from oracles.operators.conv import IMAGES, is_image
 from oracles.relation.arithmetic import LOGARITHM_OF_SUM, SUMS, SUMS_INSIDE, Arithmetic, symmetric
 from oracles.relation.edges import SATURATES
-from oracles.relation.operator import (
-    SAME,
-    Inverse,
-    Operator,
-    Sampler,
-    averaged_range,
-)
-from oracles.relation.program import (
-    ALONG,
-    FLAT,
-    IMAGE,
-    MAX_RANK,
-    Attribute,
-    Call,
-    Kind,
-    Operand,
-    Scope,
-)
+from oracles.relation.operator import SAME, Inverse, Operator, Sampler, averaged_range
+from oracles.relation.program import ALONG, FLAT, IMAGE, MAX_RANK, Attribute, Call, Kind, Operand, Scope
 from oracles.relation.rules import another_dim, inside, inverted, is_filled_image, when, with_zero
 from oracles.relation.types import BF16, F16, F32, F64, FLOATS, I64, Range, TensorType, is_filled
 
