@@ -1,4 +1,4 @@
-"""Operators whose results follow from values: shapes, crops, paths, inverses, sets; known ones, or not zero."""
+"""Operators whose results follow from values that are known or not zero: shapes, crops, paths, inverses."""
 
 import math
 
