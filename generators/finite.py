@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.util import find_spec
@@ -319,8 +320,7 @@ def guards() -> Mapping[str, tuple[Guard, ...]]:
 
 def freed(case: Case) -> Case:
     """The case with its float weights among its inputs; itself where it has none that may move."""
-    model = onnx.ModelProto()
-    model.CopyFrom(case.parsed)
+    model = deepcopy(case.parsed)
     found = {
         tensor.name: numpy_helper.to_array(tensor) for tensor in filter(_may_move, model.graph.initializer)
     }
@@ -339,8 +339,7 @@ def freed(case: Case) -> Case:
 
 def bound(found: Case, case: Case) -> Case:
     """The case with the values that its weights and inputs have in one that was `freed`."""
-    model = onnx.ModelProto()
-    model.CopyFrom(case.parsed)
+    model = deepcopy(case.parsed)
     for tensor in model.graph.initializer:
         value = found.inputs.get(tensor.name)
         if isinstance(value, np.ndarray) and tensor.name not in case.inputs:

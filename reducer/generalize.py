@@ -8,6 +8,7 @@ seen not to matter is removed.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,14 +28,14 @@ from reducer.engine.predicates import JudgePool
 from reducer.engine.rounds import Engine, Gate
 from reducer.language import language_of
 from reducer.move import Hints, Move
-from reducer.moves import names, node_sets, outputs, values
+from reducer.moves import names, node_sets, values
 from reducer.subject.base import initializer, read_tensor
 from reducer.subject.onnx.nodesets import declaration
 
 FOLDS = tuple(move for move in values.MOVES if move.search is values.fold_nodes)
 MOVES: tuple[Move[Any], ...] = tuple(
     sorted(
-        (*outputs.MOVES, *node_sets.MOVES, *outputs.MOVES, *names.MOVES, *FOLDS),
+        (*node_sets.MOVES, *names.MOVES, *FOLDS),
         key=lambda move: (move.order, move.name),
     )
 )
@@ -145,8 +146,7 @@ def static(model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]]) -> onn
 
 def _open_ended(model: onnx.ModelProto) -> onnx.ModelProto:
     """A copy that says no shape of what it computes: those follow from the inputs'."""
-    made = onnx.ModelProto()
-    made.CopyFrom(model)
+    made = deepcopy(model)
     del made.graph.value_info[:]
     for info in made.graph.output:
         info.type.tensor_type.ClearField("shape")
@@ -157,8 +157,7 @@ def _versions(model: onnx.ModelProto, accepted: Holds, opsets: range) -> tuple[i
     """The newest run of versions without a gap."""
     last = None
     for version in reversed(opsets):
-        candidate = onnx.ModelProto()
-        candidate.CopyFrom(model)
+        candidate = deepcopy(model)
         _set_version(candidate, version)
         if accepted(candidate):
             last = last or version
@@ -179,8 +178,7 @@ def _with_input(model: onnx.ModelProto, index: int) -> onnx.ModelProto | None:
     tensor = model.graph.initializer[index]
     if tensor.data_type not in FLOATS:
         return None
-    made = onnx.ModelProto()
-    made.CopyFrom(model)
+    made = deepcopy(model)
     del made.graph.initializer[index]
     if all(info.name != tensor.name for info in made.graph.input):
         made.graph.input.append(declaration(tensor))
@@ -246,8 +244,7 @@ def _least(model: onnx.ModelProto, places: Iterable[Place], accepted: Holds) -> 
 
 
 def _resized(model: onnx.ModelProto, sizes: Mapping[Place, int]) -> onnx.ModelProto:
-    made = onnx.ModelProto()
-    made.CopyFrom(model)
+    made = deepcopy(model)
     for info in made.graph.input:
         for axis, dim in enumerate(info.type.tensor_type.shape.dim):
             dim.dim_value = sizes.get((info.name, axis), dim.dim_value)

@@ -1,5 +1,6 @@
 """What a move is: a search that proposes smaller subjects and learns which of them still fail."""
 
+import math
 import re
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -97,10 +98,7 @@ def one_by_one(subject: S, proposals: Sequence[Callable[[S], S | None]]) -> Sear
     """Try each change on the best so far; keep those that stay interesting."""
     best = subject
     for change in proposals:
-        proposal = cache(partial(change, best))
-        answer = yield proposal
-        if answer:
-            best = proposal() or best
+        best = yield from first_of(best, [partial(change, best)])
     return best
 
 
@@ -108,11 +106,39 @@ def smaller_by(subject: S, changes: Iterable[Callable[[S], S | None]]) -> Search
     """Search like `one_by_one`, but skip changes that do not make the subject smaller."""
     best = subject
     for change in changes:
-        proposal = cache(partial(change, best))
-        found = proposal()
-        if found is not None and size(found) < size(best) and (yield proposal):
-            best = found
+        best = yield from first_smaller(best, [partial(change, best)])
     return best
+
+
+def first_of(subject: S, proposals: Iterable[Callable[[], S | None]]) -> SearchOf[S]:
+    """The first candidate that is interesting; the subject itself where none is."""
+    for proposal in map(cache, proposals):
+        if (yield proposal):
+            return proposal() or subject
+    return subject
+
+
+def first_valid(subject: S, proposals: Iterable[Callable[[], S | None]]) -> SearchOf[S]:
+    """Search like `first_of`, but skip what is no candidate."""
+    found = map(cache, proposals)
+    return first_of(subject, (each for each in found if each() is not None))
+
+
+def first_smaller(
+    subject: S, proposals: Iterable[Callable[[], S | None]], most: float = math.inf
+) -> SearchOf[S]:
+    """The first interesting candidate of those that are smaller, of which at most so many are asked for."""
+    asked = 0
+    for proposal in map(cache, proposals):
+        found = proposal()
+        if found is None or not size(found) < size(subject):
+            continue
+        if asked == most:
+            break
+        asked += 1
+        if (yield proposal):
+            return found
+    return subject
 
 
 def all_at_once(search: Callable[[S, Hints], Search]) -> Callable[[S, Hints], Search]:

@@ -119,6 +119,24 @@ def _midpoint(rest: Sequence[int], low: int, high: int, weigh: Callable[[int], f
     return (low + high) // 2
 
 
+def nothing_or(search: SetSearch) -> SetSearch:
+    """The empty set where that suffices; else what the search finds."""
+    if (yield frozenset()):
+        return frozenset()
+    return (yield from search)
+
+
+def fewest(count: int, few: int) -> SetSearch:
+    """By bisection; of no more than `few` items, for which that is dearer, one at a time."""
+    return find_essentials(range(count)) if count > few else drop_one_at_a_time(range(count))
+
+
+def fewest_in_full(count: int) -> SetSearch:
+    """By bisection to its end, then one at a time."""
+    kept = yield from find_essentials(range(count), patience=count)
+    return (yield from drop_one_at_a_time(sorted(kept)))
+
+
 LEAST_RUN = 3
 
 

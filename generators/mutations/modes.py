@@ -10,6 +10,7 @@ Where they enter others beside it, what these make of them is nobody's bug, whic
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
 from dataclasses import replace
 from enum import StrEnum
 from math import prod
@@ -25,8 +26,7 @@ from corpus.onnx.types import element_type
 from corpus.values import Tensor, Value
 from generators.growth.grow import Program
 from generators.language.values import RandomSource, with_some_nonfinite
-from generators.mutations.disrupt import disrupt, leave_shapes_open
-from generators.mutations.lists import change_list
+from generators.mutations.disrupt import change_list, disrupt, leave_shapes_open
 from oracles.operators import arithmetic_of
 from oracles.relation.arithmetic import Nonfinite
 from oracles.relation.program import MAX_ELEMENTS
@@ -99,8 +99,7 @@ Endanger = Callable[[RandomSource, Endangered], str | None]
 
 def endanger(draws: RandomSource, program: Program) -> tuple[Program, str] | None:
     """The program with one thing changed, and which; None where nothing can be."""
-    model = onnx.ModelProto()
-    model.CopyFrom(program.model)
+    model = deepcopy(program.model)
     opset = next(entry.version for entry in model.opset_import if not entry.domain)
     changing = Endangered(model.graph, dict(program.inputs), opset, program.types)
     for change in draws.sample(HAZARDS, len(HAZARDS)):

@@ -23,8 +23,7 @@ from generators.language.values import RandomSource
 from generators.pools import Bred
 from generators.relax.choices import FORMS, Choices, any_tensor
 from generators.relax.forms import forms
-from generators.relax.leaves import Growth, new_input
-from generators.relax.making import Frame, graph_json
+from generators.relax.making import Frame, Growth, graph_json, new_input
 from generators.relax.operator import ANY, Json, Tensor, Type, Want, Within, concrete
 from generators.relax.ops import operators
 from generators.relax.watched import TooLarge, Unsound, depths_of, names_of

@@ -4,6 +4,7 @@ Whatever the form, the results must be those of the program as it was.
 """
 
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import replace
 from enum import StrEnum
 
@@ -50,8 +51,7 @@ def wrap(model: onnx.ModelProto, draws: RandomSource) -> onnx.ModelProto:
 
 def wrap_nodes(model: onnx.ModelProto, start: int, end: int, form: Form) -> onnx.ModelProto:
     """The model with the nodes from `start` to `end` behind a call."""
-    wrapped = onnx.ModelProto()
-    wrapped.CopyFrom(model)
+    wrapped = deepcopy(model)
     wrapped.ir_version = max(wrapped.ir_version, _FIRST_IR_VERSION)
     wrapped.opset_import.add(domain=DOMAIN, version=1)
     graph = wrapped.graph

@@ -8,6 +8,7 @@ leave the range in which a grown program keeps them. A Relax program that `--fro
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -69,8 +70,7 @@ class Mutant:
     """A model under change, the types of its values, and the inputs that came in."""
 
     def __init__(self, model: onnx.ModelProto, draws: RandomSource, budget: Budget = UNLIMITED) -> None:
-        self.model = onnx.ModelProto()
-        self.model.CopyFrom(model)
+        self.model = deepcopy(model)
         self.graph = self.model.graph
         self.draws = draws
         self.budget = budget

@@ -3,7 +3,7 @@
 `sample` takes the operand in focus and picks the rest; `infer` gives the results' types and `bound` their
 ranges. A rule sees nothing but a `Call`, so it can be asked about any call. It is written once: the
 generators evaluate `infer` on numbers, and the strategy `smt` on sizes that hand what is computed with them
-to z3 (`generators/solved/dims.py`); so a rule compares and computes sizes as they are, and converts none by
+to z3 (`generators/solved.py`); so a rule compares and computes sizes as they are, and converts none by
 `int`.
 """
 

@@ -7,6 +7,7 @@ but one from outside, a weight of ones takes its place, since what flowed inside
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import islice
@@ -18,8 +19,8 @@ from onnx import GraphProto, NodeProto
 
 from corpus.onnx.graph import body_weights, defined_names, free_names, rename_graph, subgraphs, walk_graphs
 from corpus.onnx.types import DTYPES
-from reducer.move import Hints, Move, Search, SearchOf, over_sets, smaller_by
-from reducer.search import Items, drop_one_at_a_time, find_essentials
+from reducer.move import Hints, Move, Search, SearchOf, first_smaller, over_sets, smaller_by
+from reducer.search import Items, drop_one_at_a_time, find_essentials, nothing_or
 from reducer.subject.base import initializer, shape_key, type_of
 from reducer.subject.onnx.divergence import inferred
 from reducer.subject.onnx.nodesets import assemble, rename_reads
@@ -54,22 +55,15 @@ def _shrink_by(body: _Body) -> SearchOf[OnnxSubject]:
 
     def smaller(keep: Items) -> OnnxSubject | None:
         found = body.keep(keep)
-        return found if _is_smaller(found, subject) else None
+        return found if found is not None and size(found) < size(subject) else None
 
-    nothing = partial(smaller, frozenset())
     if not body.nodes:
         return subject
-    if (yield nothing):
-        return nothing() or subject
-    for search in (find_essentials(everything), drop_one_at_a_time(everything)):
+    for search in (nothing_or(find_essentials(everything)), drop_one_at_a_time(everything)):
         found = yield from over_sets(subject, search, smaller)
         if found is not subject:
             return found
     return subject
-
-
-def _is_smaller(found: OnnxSubject | None, than: OnnxSubject) -> bool:
-    return found is not None and size(found) < size(than)
 
 
 def _paths(graph: GraphProto, at: Path = ()) -> Iterator[Path]:
@@ -135,8 +129,7 @@ class _Body:
     def _with(
         self, nodes: list[NodeProto], outputs: list[str], ones: list[onnx.TensorProto]
     ) -> OnnxSubject | None:
-        model = onnx.ModelProto()
-        model.CopyFrom(self.subject.model)
+        model = deepcopy(self.subject.model)
         graph = _at(model.graph, self.path)
         del graph.node[:], graph.value_info[:]
         graph.node.extend(nodes)
@@ -212,11 +205,7 @@ class _Body:
 
 
 def _renamed(node: NodeProto, old: str, new: str) -> NodeProto:
-    node = rename_reads(node, {old: new})
-    if old not in node.output:
-        return node
-    copy = NodeProto()
-    copy.CopyFrom(node)
+    copy = deepcopy(rename_reads(node, {old: new}))
     copy.output[:] = [new if name == old else name for name in node.output]
     return copy
 
@@ -224,9 +213,7 @@ def _renamed(node: NodeProto, old: str, new: str) -> NodeProto:
 def drop_results(subject: OnnxSubject, hints: Hints) -> Search:
     """Result by result, last first; with it goes what only it needed inside."""
     places = reversed(list(_unread(subject)))
-    return (
-        yield from smaller_by(subject, [partial(_without, index, position) for index, position in places])
-    )
+    return (yield from smaller_by(subject, [partial(_without, *place) for place in places]))
 
 
 def _unread(subject: OnnxSubject) -> Iterator[tuple[int, int]]:
@@ -240,8 +227,7 @@ def _unread(subject: OnnxSubject) -> Iterator[tuple[int, int]]:
 
 
 def _without(index: int, position: int, subject: OnnxSubject) -> OnnxSubject | None:
-    model = onnx.ModelProto()
-    model.CopyFrom(subject.model)
+    model = deepcopy(subject.model)
     node = model.graph.node[index]
     first = 1 if node.op_type == "Loop" else 0  # a Loop's body gives its condition first
     carried = _carried(node)
@@ -300,17 +286,13 @@ def _drop_dead(body: GraphProto) -> None:
 
 def lift_body_weights(subject: OnnxSubject, hints: Hints) -> Search:
     """All at once, but for those that are a body's result and so must be its own."""
-    lifted = _lifted(subject)
-    if size(lifted) < size(subject) and (yield lambda: lifted):
-        return lifted
-    return subject
+    return (yield from first_smaller(subject, [partial(_lifted, subject)]))
 
 
 def _lifted(subject: OnnxSubject) -> OnnxSubject:
     if subject.model.ir_version < 4 or not any(True for _ in body_weights(subject.model.graph)):
         return subject
-    model = onnx.ModelProto()
-    model.CopyFrom(subject.model)
+    model = deepcopy(subject.model)
     taken = _defined_once(model.graph)
     for graph in islice(walk_graphs(model.graph), 1, None):
         results = {info.name for info in graph.output}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeAlias
@@ -76,8 +77,7 @@ def _unfolded(
     if shows_unread and not unread:
         return None
     live = _without_dead(nodes, outputs.union(unread), len(made.nodes), index)
-    model = onnx.ModelProto()
-    model.CopyFrom(subject.model)
+    model = deepcopy(subject.model)
     model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in unread)
     made.is_stacked |= shows_unread
     del model.graph.node[:]
@@ -191,13 +191,11 @@ class _Trip:
         for name in sorted(defined_names(self.body)):
             names.setdefault(name, self._fresh(outer, name))
         for tensor in self.body.initializer:
-            copy = onnx.TensorProto()
-            copy.CopyFrom(tensor)
+            copy = deepcopy(tensor)
             copy.name = names[tensor.name]
             made.tensors.append(copy)
         for node in self.body.node:
-            fresh = NodeProto()
-            fresh.CopyFrom(node)
+            fresh = deepcopy(node)
             rename(fresh, lambda name: names.get(name, name))
             made.nodes.append(fresh)
         self._join(made, names, results, stacked or {}, outer)

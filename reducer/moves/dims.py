@@ -13,9 +13,9 @@ from onnx import AttributeProto
 
 from corpus.onnx.graph import body_weights
 from corpus.values import Tensor
-from reducer.move import Hints, Move, Search, SearchOf, all_at_once
+from reducer.move import Hints, Move, Search, SearchOf, all_at_once, first_smaller, first_valid
 from reducer.subject.base import NodeSubject, Resize, Window, farthest
-from reducer.subject.order import MANY, size
+from reducer.subject.order import MANY
 
 
 def shrink_dims(subject: NodeSubject, hints: Hints) -> SearchOf[NodeSubject]:
@@ -76,16 +76,15 @@ def _one_class(subject: NodeSubject, dim: int, witness: Mapping[int, int]) -> Se
     sizes = _sizes(subject)
     if dim not in sizes:
         return subject
-    for small in (1, 2, 3):
-        if small < dim:
-            one = _window(dim, small, witness)
-            others = [other for other in sizes if other not in (dim, small)]
-            pairs = [Resize((one, _window(other, small, witness))) for other in others]
-            alone = Resize((one,))
-            jointly = [*_with_multiples(subject, dim, small, witness), *pairs]
-            found = yield from _first_smaller(subject, [alone] if _fits(subject, alone) else jointly)
-            if found is not subject:
-                return found
+    for small in range(1, min(dim, 4)):
+        one = _window(dim, small, witness)
+        alone = Resize((one,))
+        others = [other for other in sizes if other not in (dim, small)]
+        pairs = [Resize((one, _window(other, small, witness))) for other in others]
+        jointly = [*_with_multiples(subject, dim, small, witness), *pairs]
+        found = yield from _first_smaller(subject, [alone] if _fits(subject, alone) else jointly)
+        if found is not subject:
+            return found
     return subject
 
 
@@ -126,11 +125,7 @@ def _one_axis(
 
 
 def _first_smaller(subject: NodeSubject, choices: list[Resize]) -> SearchOf[NodeSubject]:
-    for choice in choices:
-        found = apply(subject, choice)
-        if found is not None and size(found) < size(subject) and (yield partial(apply, subject, choice)):
-            return found
-    return subject
+    return (yield from first_smaller(subject, [partial(apply, subject, choice) for choice in choices]))
 
 
 def _fits(subject: NodeSubject, choice: Resize) -> bool:
@@ -139,27 +134,19 @@ def _fits(subject: NodeSubject, choice: Resize) -> bool:
 
 def _sizes(subject: NodeSubject) -> list[int]:
     """The dims above 1 of what flows in, largest first."""
-    arrays = (subject.array(name) for name in subject.sources if not subject.is_shape(name))
-    return sorted(
-        {dim for array in arrays if array is not None for dim in array.shape if dim > 1}, reverse=True
-    )
+    return sorted({dim for array in subject.data.values() for dim in array.shape if dim > 1}, reverse=True)
 
 
 def _axes(subject: NodeSubject) -> Iterator[tuple[str, int]]:
-    for name in subject.sources:
-        array = subject.array(name)
-        if array is not None and not subject.is_shape(name):
-            yield from ((name, axis) for axis in range(array.ndim))
+    for name, array in subject.data.items():
+        yield from ((name, axis) for axis in range(array.ndim))
 
 
 def apply(subject: NodeSubject, choice: Resize) -> NodeSubject | None:
     """The subject with its axes cut to their windows, sizes carried along; None where that does not fit."""
     changed: dict[str, Tensor] = {}
-    for name in subject.sources:
-        array = subject.array(name)
-        if array is None or not array.ndim or subject.is_shape(name):
-            continue
-        cut = array[choice.index(name, array.shape)]
+    for name, array in subject.data.items():
+        cut = array[choice.index(name, array.shape)] if array.ndim else array
         if cut.shape != array.shape:
             changed[name] = cut
     return subject.resized(changed, choice)
@@ -170,22 +157,16 @@ AXIS_ATTRIBUTES = frozenset({"axis", "axes"})
 
 def drop_axes(subject: NodeSubject, hints: Hints) -> Search:
     """Drop leading or trailing axes, as many as possible, of the tensors of highest rank first."""
-    best = subject
-    dropped = True
-    while dropped:
-        dropped = False
-        for proposal in _proposals(best):
-            found = proposal()
-            if found is not None and (yield proposal):
-                best, dropped = found, True
-                break
+    best, before = subject, None
+    while best is not before:
+        before = best
+        best = yield from first_valid(best, _proposals(best))
     return best
 
 
 def _proposals(subject: NodeSubject) -> Iterator[partial[NodeSubject | None]]:
     """Most axes first."""
-    rank = max((array.ndim for array in _arrays(subject).values()), default=0)
-    for count in range(rank, 0, -1):
+    for count in range(_highest_rank(subject), 0, -1):
         for position in (0, -1):
             yield partial(_without, subject, count, position)
 
@@ -194,20 +175,19 @@ def _without(subject: NodeSubject, count: int, position: int) -> NodeSubject | N
     """So many axes fewer, one after the other from the tensors that have the highest rank then."""
     found: NodeSubject | None = subject
     for _ in range(count):
-        rank = max((array.ndim for array in _arrays(found).values()), default=0) if found else 0
+        rank = _highest_rank(found) if found else 0
         found = _dropped(found, rank, position) if found is not None and rank else None
     return found
 
 
-def _arrays(subject: NodeSubject) -> Mapping[str, Tensor]:
-    found = {name: subject.array(name) for name in subject.sources if not subject.is_shape(name)}
-    return {name: array for name, array in found.items() if array is not None}
+def _highest_rank(subject: NodeSubject) -> int:
+    return max((array.ndim for array in subject.data.values()), default=0)
 
 
 def _dropped(subject: NodeSubject, rank: int, position: int) -> NodeSubject | None:
     """Without one axis in every tensor of this rank, permutations and axis attributes moved along."""
     changed = {}
-    for name, array in _arrays(subject).items():
+    for name, array in subject.data.items():
         if array.ndim == rank:
             if array.shape[position] != 1:
                 return None

@@ -4,15 +4,14 @@ A failure need not be monotone: two nodes may have to go together. Where a set o
 them makes, an input, a constant, or another tensor of the type may stand. Subsets asked before cost nothing.
 """
 
-from collections.abc import Iterator, Mapping
-from functools import cache, partial
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from itertools import combinations, islice, product
 
-from reducer.move import Hints, Move, Proposal, Search
+from reducer.move import Hints, Move, Search, first_smaller
 from reducer.search import Items
 from reducer.subject.onnx.nodesets import assemble, rename_reads
 from reducer.subject.onnx.subject import OnnxSubject
-from reducer.subject.order import size
 
 MOST_NODES = 8
 """A graph of more nodes has too many subsets."""
@@ -35,18 +34,10 @@ def look_at_subsets(subject: OnnxSubject, hints: Hints) -> Search:
     count = len(subject.nodes)
     if not (2 if hints.is_thorough else LEAST_NODES) <= count <= MOST_NODES:
         return subject
-    asked = 0
     every = (proposal for keep in subsets(subject) for proposal in proposals(subject, keep))
-    for proposal in every if hints.is_thorough else islice(every, MOST_LOOKED_AT):
-        found = proposal()
-        if found is None or not size(found) < size(subject):
-            continue
-        if asked == min(USUAL, hints.looks) and not hints.is_thorough:
-            return subject
-        asked += 1
-        if (yield proposal):
-            return found
-    return subject
+    if hints.is_thorough:
+        return (yield from first_smaller(subject, every))
+    return (yield from first_smaller(subject, islice(every, MOST_LOOKED_AT), min(USUAL, hints.looks)))
 
 
 def subsets(subject: OnnxSubject) -> Iterator[Items]:
@@ -62,14 +53,14 @@ def subsets(subject: OnnxSubject) -> Iterator[Items]:
         yield from (keep for keep in sets if keep not in together)
 
 
-def proposals(subject: OnnxSubject, keep: Items) -> Iterator[Proposal]:
+def proposals(subject: OnnxSubject, keep: Items) -> Iterator[Callable[[], OnnxSubject | None]]:
     """Yield the subset with every choice at each tensor that it reads and does not make."""
     made = {name for index in keep for name in subject.nodes[index].output if name}
     read = dict.fromkeys(name for index in sorted(keep) for name in subject.reads[index])
     cut = [name for name in read if name not in made and name in subject.producer]
     ways = [[(name, way) for way in _ways(subject, keep, name)] for name in cut]
     for chosen in islice(product(*ways), MOST_CHOICES):
-        yield cache(partial(_fed, subject, keep, dict(chosen)))
+        yield partial(_fed, subject, keep, dict(chosen))
 
 
 def _ways(subject: OnnxSubject, keep: Items, name: str) -> Iterator[str]:

@@ -6,6 +6,7 @@ operands are omitted, operators and attributes become plainer.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, MutableSequence
+from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 
@@ -24,8 +25,8 @@ from corpus.onnx.graph import (
     walk_model,
     walk_nodes,
 )
-from reducer.move import Hints, Move, Search, SearchOf, all_at_once, over_sets, smaller_by
-from reducer.search import Items, drop_one_at_a_time, find_essentials
+from reducer.move import Hints, Move, Search, SearchOf, all_at_once, first_smaller, over_sets, smaller_by
+from reducer.search import Items, drop_one_at_a_time, fewest, nothing_or
 from reducer.subject.onnx.nodesets import assemble, rename_reads
 from reducer.subject.onnx.retype import change_model
 from reducer.subject.onnx.subject import OnnxSubject, strangeness
@@ -35,9 +36,7 @@ from reducer.subject.order import size
 def omit_operands(subject: OnnxSubject, hints: Hints) -> Search:
     """Each optional operand of each node, last first."""
     places = reversed(list(_optional(subject)))
-    return (
-        yield from smaller_by(subject, [partial(_without, index, position) for index, position in places])
-    )
+    return (yield from smaller_by(subject, [partial(_without, *place) for place in places]))
 
 
 def _optional(subject: OnnxSubject) -> Iterator[tuple[int, int]]:
@@ -80,13 +79,10 @@ def plainer_operators(subject: OnnxSubject, hints: Hints) -> Search:
     """
     best, index = subject, len(subject.nodes) - 1
     while index >= 0:
-        proposal = partial(_replaced, best, index)
-        found = proposal() if best.nodes[index].op_type not in hints.operators else None
-        if found is not None and size(found) < size(best) and (yield proposal):
-            best = found
-            index = min(index, len(best.nodes) - 1)
-        else:
-            index -= 1
+        is_named = best.nodes[index].op_type in hints.operators
+        found = yield from first_smaller(best, [] if is_named else [partial(_replaced, best, index)])
+        index = index - 1 if found is best else min(index, len(found.nodes) - 1)
+        best = found
     return best
 
 
@@ -152,13 +148,8 @@ def drop_attributes(subject: OnnxSubject, hints: Hints) -> Search:
     places = _droppable(subject)
     if not places:
         return subject
-    build = partial(_keep_attributes, subject, places)
-    nothing = partial(build, frozenset())
-    if (yield nothing):
-        return nothing() or subject
-    count = len(places)
-    search = find_essentials(range(count)) if count > FEW_OPERANDS else drop_one_at_a_time(range(count))
-    return (yield from over_sets(subject, search, build))
+    search = nothing_or(fewest(len(places), FEW_OPERANDS))
+    return (yield from over_sets(subject, search, partial(_keep_attributes, subject, places)))
 
 
 def _droppable(subject: OnnxSubject) -> list[tuple[int, str]]:
@@ -227,15 +218,9 @@ def drop_parameters(model: onnx.ModelProto) -> None:
 
 
 def _keep_only(attributes: MutableSequence[AttributeProto], names: set[str]) -> None:
-    kept = [_copy(item) for item in attributes if item.name in names]
+    kept = [deepcopy(item) for item in attributes if item.name in names]
     del attributes[:]
     attributes.extend(kept)
-
-
-def _copy(attribute: AttributeProto) -> AttributeProto:
-    copy = AttributeProto()
-    copy.CopyFrom(attribute)
-    return copy
 
 
 FEW = 4
@@ -245,16 +230,16 @@ FEW = 4
 def shrink_functions(subject: OnnxSubject, hints: Hints) -> Search:
     """Function after function, in the model's order; of each its own nodes, then those of its bodies."""
     best = subject
-    for key in [function_key(function) for function in subject.model.functions]:
+    for key in _functions(subject.model):
         place = -1
-        while (function := _find(best.model, key)) is not None and place < len(_bodies(function)):
+        while (function := _functions(best.model).get(key)) is not None and place < len(_bodies(function)):
             best = yield from _shrink(best, function, place)
             place += 1
     return best
 
 
-def _find(model: onnx.ModelProto, key: tuple[str, str, str]) -> FunctionProto | None:
-    return next((each for each in model.functions if function_key(each) == key), None)
+def _functions(model: onnx.ModelProto) -> dict[tuple[str, str, str], FunctionProto]:
+    return {function_key(each): each for each in model.functions}
 
 
 def _bodies(function: FunctionProto) -> list[GraphProto]:
@@ -273,8 +258,7 @@ def _shrink(subject: OnnxSubject, function: FunctionProto, place: int) -> Search
         found = _keep(subject, function, place, keep)
         return found if found is not None and size(found) < size(subject) else None
 
-    search = find_essentials(everything) if len(everything) > FEW else drop_one_at_a_time(everything)
-    found = yield from over_sets(subject, search, smaller)
+    found = yield from over_sets(subject, fewest(len(everything), FEW), smaller)
     if found is not subject or len(everything) <= FEW:
         return found
     return (yield from over_sets(subject, drop_one_at_a_time(everything), smaller))
@@ -282,8 +266,7 @@ def _shrink(subject: OnnxSubject, function: FunctionProto, place: int) -> Search
 
 def _keep(subject: OnnxSubject, function: FunctionProto, place: int, keep: Items) -> OnnxSubject | None:
     """The subject with only these nodes in a function or body; None where the rest does not type."""
-    fresh = FunctionProto()
-    fresh.CopyFrom(function)
+    fresh = deepcopy(function)
     if not _keep_in(fresh if place < 0 else _bodies(fresh)[place], list(function.input), keep):
         return None
     read = {name for node in fresh.node for name in free_names(node)}
@@ -355,8 +338,7 @@ def _with_outputs(
 
 
 def _renamed(node: NodeProto, names: Mapping[str, str]) -> NodeProto:
-    copy = NodeProto()
-    copy.CopyFrom(node)
+    copy = deepcopy(node)
     rename(copy, lambda name: names.get(name, name))
     return copy
 

@@ -4,19 +4,21 @@ These moves only run when asked for. They need not make a case smaller, and each
 where there is nothing left to hide, so that running them again changes nothing.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
+from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 
 import onnx
 
-from corpus.onnx.graph import rename, walk_model, walk_nodes
-from reducer.move import Hints, Move, Search, SearchOf, one_by_one
-from reducer.private.remains import EDITS, placeholders, with_strings
-from reducer.private.values import CHANGES, telling_places, with_values
+from corpus.onnx.graph import rename, walk_all_graphs, walk_graphs, walk_model, walk_nodes
+from reducer.move import Hints, Move, Search, SearchOf, first_smaller, first_valid, one_by_one, smaller_by
+from reducer.private import CHANGES, EDITS, placeholders, telling_places, with_strings, with_values
+from reducer.subject.onnx.nodesets import declaration
 from reducer.subject.onnx.retype import drop_unused_sets, least_versions, lowered
 from reducer.subject.onnx.subject import (
     OnnxSubject,
+    clear_remarks,
     dim_names,
     new_names,
     number_dims,
@@ -33,26 +35,20 @@ def canonical_names(subject: OnnxSubject, hints: Hints) -> Search:
     Those of functions may stay alone. The operator sets have a move of their own: here they only spare it a
     question.
     """
-    choices: list[Callable[[], OnnxSubject]] = [partial(_with_older_sets, subject), partial(renamed, subject)]
+    plain = renamed(subject)
+    if not size(plain) < size(subject):
+        return subject
+    choices: list[Callable[[], OnnxSubject]] = [lambda: lowered(plain), lambda: plain]
     if subject.model.functions:
         choices.append(partial(renamed, subject, functions=False))
-    if size(renamed(subject)) < size(subject):
-        for proposal in choices:
-            if size(proposal()) < size(subject) and (yield proposal):
-                return proposal()
-    return subject
-
-
-def _with_older_sets(subject: OnnxSubject) -> OnnxSubject:
-    return lowered(renamed(subject))
+    return (yield from first_smaller(subject, choices))
 
 
 def renamed(
     subject: OnnxSubject, stay: frozenset[str] = frozenset(), *, functions: bool = True
 ) -> OnnxSubject:
     """The subject under short names, but for those that are to stay."""
-    model = onnx.ModelProto()
-    model.CopyFrom(subject.model)
+    model = deepcopy(subject.model)
     names = {old: old if old in stay else new for old, new in new_names(model.graph).items()}
     graph = model.graph
     for info in (*graph.input, *graph.output, *graph.value_info, *graph.initializer):
@@ -157,12 +153,8 @@ def hide_strings(subject: OnnxSubject, hints: Hints) -> Search:
     everything = partial(with_strings, subject, instead)
     if (yield everything):
         return everything()
-    singles: list[Mapping[str, str]] = [{old: new} for old, new in instead.items()]
-    return (yield from one_by_one(subject, [partial(_with_strings, single) for single in singles]))
-
-
-def _with_strings(instead: Mapping[str, str], subject: OnnxSubject) -> OnnxSubject:
-    return with_strings(subject, instead)
+    singles = [partial(with_strings, instead={old: new}) for old, new in instead.items()]
+    return (yield from one_by_one(subject, singles))
 
 
 def hide_values(subject: OnnxSubject, hints: Hints) -> Search:
@@ -171,21 +163,79 @@ def hide_values(subject: OnnxSubject, hints: Hints) -> Search:
     The last resort changes every eighth value, so that no run of eight is left.
     """
     places = telling_places(subject)
-    for change in CHANGES[:2]:
-        everything = partial(with_values, subject, places, change)
-        if everything() is not None and (yield everything):
-            return everything() or subject
-    best = subject
+    whole = [partial(with_values, subject, places, change) for change in CHANGES[:2]]
+    best = yield from first_valid(subject, whole)
+    if best is not subject:
+        return best
     for place in places:
-        for change in CHANGES:
-            single = partial(with_values, best, (place,), change)
-            if single() is not None and (yield single):
-                best = single() or best
-                break
+        singles = [partial(with_values, best, (place,), change) for change in CHANGES]
+        best = yield from first_valid(best, singles)
     return best
 
 
+def strip(subject: OnnxSubject, hints: Hints) -> Search:
+    """Everything at once; where that is too much, one kind after the other."""
+    changes = (_constants_lifted, _without_unread, _without_annotations, _without_documentation)
+    everything = _changed(changes, subject)
+    if size(everything) >= size(subject):
+        return subject
+    if (yield lambda: everything):
+        return everything
+    return (yield from smaller_by(subject, [partial(_changed, (change,)) for change in changes]))
+
+
+def _changed(changes: Iterable[Callable[[onnx.ModelProto], None]], subject: OnnxSubject) -> OnnxSubject:
+    model = deepcopy(subject.model)
+    for change in changes:
+        change(model)
+    taken = {info.name for info in model.graph.input}
+    inputs = {name: value for name, value in subject.inputs.items() if name in taken}
+    return replace(subject, model=model, inputs=inputs)
+
+
+def _without_unread(model: onnx.ModelProto) -> None:
+    """Inputs and weights that no node reads and no graph gives."""
+    graph = model.graph
+    read = {name for node in walk_nodes(graph) for name in node.input}
+    read |= {info.name for each in walk_graphs(graph) for info in each.output}
+    for tensors in (graph.input, graph.initializer):
+        for place in reversed(range(len(tensors))):
+            if tensors[place].name not in read:
+                del tensors[place]
+
+
+def _without_annotations(model: onnx.ModelProto) -> None:
+    """Types of inner values, which may be stale and change error texts."""
+    for graph in walk_all_graphs(model):
+        del graph.value_info[:]
+        del graph.quantization_annotation[:]
+    for function in model.functions:
+        del function.value_info[:]
+
+
+def _without_documentation(model: onnx.ModelProto) -> None:
+    """Doc strings and metadata, which hold stack traces and the authors' paths; opsets that nothing uses."""
+    clear_remarks(model)
+    drop_unused_sets(model)
+
+
+def _constants_lifted(model: onnx.ModelProto) -> None:
+    """Constant nodes become initializers, in bodies too; before IR 4 those are inputs as well."""
+    if not any(node.op_type == "Constant" for node in walk_nodes(model.graph)):
+        return
+    from onnx_ir import from_proto, to_proto  # half a second, which most models need not wait for
+    from onnx_ir.passes.common import LiftConstantsToInitializersPass
+
+    before = {tensor.name for tensor in model.graph.initializer}
+    lift = LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)
+    model.CopyFrom(to_proto(lift(from_proto(model)).model))
+    if model.ir_version < 4:
+        lifted = (tensor for tensor in model.graph.initializer if tensor.name not in before)
+        model.graph.input.extend(declaration(tensor) for tensor in lifted)
+
+
 MOVES = (
+    Move("strip annotations, documentation and Constant nodes", 100, strip, renames=True, on=OnnxSubject),
     Move("canonical names", 550, canonical_names, renames=True, reshapes=True, on=OnnxSubject),
     Move("lower operator sets", 551, lower_opsets, renames=True, on=OnnxSubject),
     Move("hide names", 910, hide_names, renames=True, hides=True, on=OnnxSubject),

@@ -1,9 +1,9 @@
 """Fewer nodes of the main graph: whole operator types first, then single nodes; by cut, then by link.
 
-Fewer of the case's own passes, too, which is the same search.
+Fewer of the case's own passes and of the graph's outputs, too, which is the same search: what nobody asks for
+is not compared and may be fused away.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
@@ -16,7 +16,10 @@ from reducer.search import (
     counter_dd,
     drop_one_at_a_time,
     drop_runs,
+    fewest,
+    fewest_in_full,
     find_essentials,
+    nothing_or,
 )
 from reducer.subject.base import NodeSubject, Subject
 
@@ -175,22 +178,40 @@ def drop_passes(subject: Subject, hints: Hints) -> Search:
     count = len(subject.passes)
     if not count:
         return subject
-    return (yield from over_sets(subject, _fewer_passes(count), partial(_keep, subject)))
+    return (yield from over_sets(subject, nothing_or(fewest_in_full(count)), partial(_keep_passes, subject)))
 
 
-def _fewer_passes(count: int) -> SetSearch:
-    if (yield frozenset()):
-        return frozenset()
-    kept = yield from find_essentials(range(count), patience=count)
-    return (yield from drop_one_at_a_time(sorted(kept)))
+def _keep_passes(subject: Subject, keep: Items) -> Subject:
+    return replace(subject, passes=tuple(name for at, name in enumerate(subject.passes) if at in keep))
 
 
-def _keep(subject: Subject, keep: Items) -> Subject:
-    return replace(subject, passes=tuple(_at(subject.passes, keep)))
+FEW_OUTPUTS = 3
+"""Up to here, asking for each output is cheaper than bisecting."""
 
 
-def _at(names: tuple[str, ...], places: Items) -> Iterator[str]:
-    return (name for place, name in enumerate(names) if place in places)
+def drop_outputs(subject: NodeSubject, hints: Hints) -> Search:
+    """Keep as few outputs as will do; a node that then makes nothing of use goes too."""
+    count = len(subject.graph_outputs)
+    if count < 2:
+        return subject
+    return (yield from over_sets(subject, fewest(count, FEW_OUTPUTS), partial(_keep_outputs, subject)))
+
+
+def _keep_outputs(subject: NodeSubject, keep: Items) -> NodeSubject | None:
+    names = [name for index, name in enumerate(subject.graph_outputs) if index in keep]
+    wanted, live = set(names), []
+    for index in range(len(subject.nodes) - 1, -1, -1):
+        if not wanted.isdisjoint(subject.nodes[index].output):
+            wanted.update(subject.reads[index])
+            live.append(subject.nodes[index])
+    return subject.assemble(live[::-1], names)
+
+
+def drop_many_outputs(subject: NodeSubject, hints: Hints) -> Search:
+    """Drop outputs if there are many, before the moves of dims and values."""
+    if len(subject.graph_outputs) <= FEW_OUTPUTS:
+        return subject
+    return (yield from drop_outputs(subject, hints))
 
 
 MOVES = (
@@ -257,4 +278,6 @@ MOVES = (
         on=NodeSubject,
     ),
     Move("drop passes", 250, drop_passes, on=Subject),
+    Move("drop many outputs", 300, drop_many_outputs, on=NodeSubject),
+    Move("drop outputs", 590, drop_outputs, chance=0.1, on=NodeSubject),
 )

@@ -9,20 +9,20 @@ nodes on that way cannot go while the values stay; with telling values the first
 itself.
 """
 
-from collections.abc import Iterator, Mapping
-from functools import cache, partial
-from itertools import combinations, product
+import math
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from itertools import combinations, count, product
 
 import numpy as np
 import onnx
 
 from corpus.values import Tensor, is_float
-from reducer.move import Hints, Move, Proposal, Search, SearchOf
+from reducer.move import Hints, Move, Search, SearchOf, first_of, first_smaller, first_valid, one_by_one
 from reducer.search import Items
 from reducer.subject.base import NodeSubject, initializer
 from reducer.subject.onnx.retype import change_model
 from reducer.subject.onnx.subject import OnnxSubject
-from reducer.subject.order import size
 
 LEAST_NODES, MOST_NODES = 3, 8
 """Of fewer nodes there is little to gain; of more, too many subsets to ask for."""
@@ -45,26 +45,17 @@ def feed_distinguishing_values(subject: OnnxSubject, hints: Hints) -> Search:
     """Ask for one node or two, fed with every combination of a few numbers at once."""
     if not LEAST_NODES <= len(subject.nodes) <= MOST_NODES:
         return subject
-    asked = 0
-    for proposal in _proposals(subject, hints):
-        found = proposal()
-        if found is None or not size(found) < size(subject):
-            continue
-        if asked == min(MOST_ASKED, hints.looks) and not hints.is_thorough:
-            break
-        asked += 1
-        if (yield proposal):
-            return found
-    return subject
+    most = math.inf if hints.is_thorough else min(MOST_ASKED, hints.looks)
+    return (yield from first_smaller(subject, _proposals(subject, hints), most))
 
 
-def _proposals(subject: OnnxSubject, hints: Hints) -> Iterator[Proposal]:
+def _proposals(subject: OnnxSubject, hints: Hints) -> Iterator[Callable[[], OnnxSubject | None]]:
     for keep in _subsets(subject, hints):
         alone = subject.keep_nodes(keep, link=True)
         names = _floats(alone) if alone is not None else ()
         if alone is not None and 0 < len(names) <= MOST_TENSORS:
             for signed in ((), *((name,) for name in names), names):
-                yield cache(partial(_fed, alone, names, frozenset(signed)))
+                yield partial(_fed, alone, names, frozenset(signed))
 
 
 def _subsets(subject: OnnxSubject, hints: Hints) -> Iterator[Items]:
@@ -81,8 +72,7 @@ def _subsets(subject: OnnxSubject, hints: Hints) -> Iterator[Items]:
 
 def _floats(subject: OnnxSubject) -> tuple[str, ...]:
     """The tensors of floats that flow in."""
-    arrays = ((name, subject.array(name)) for name in subject.sources if not subject.is_shape(name))
-    return tuple(name for name, array in arrays if array is not None and is_float(array))
+    return tuple(name for name, array in subject.data.items() if is_float(array))
 
 
 def _fed(subject: OnnxSubject, names: tuple[str, ...], signed: frozenset[str]) -> OnnxSubject | None:
@@ -107,15 +97,10 @@ def separate_operands(subject: OnnxSubject, hints: Hints) -> Search:
     places = list(_merged(subject, hints.operands))
     if not places:
         return subject
-    together = cache(partial(_separated, subject, tuple(places)))
-    if (yield together):
-        return together() or subject
-    best = subject
-    for place in places if len(places) > 1 else ():
-        alone = cache(partial(_separated, best, (place,)))
-        if (yield alone):
-            best = alone() or best
-    return best
+    best = yield from first_of(subject, [partial(_separated, tuple(places), subject)])
+    if best is not subject or len(places) == 1:
+        return best
+    return (yield from one_by_one(subject, [partial(_separated, (place,)) for place in places]))
 
 
 def _merged(subject: OnnxSubject, operands: Mapping[str, tuple[str, ...]]) -> Iterator[Place]:
@@ -128,7 +113,7 @@ def _merged(subject: OnnxSubject, operands: Mapping[str, tuple[str, ...]]) -> It
                 yield index, place
 
 
-def _separated(subject: OnnxSubject, places: tuple[Place, ...]) -> OnnxSubject | None:
+def _separated(places: tuple[Place, ...], subject: OnnxSubject) -> OnnxSubject | None:
     """The subject with a tensor of its own for each of these operands, of the same type and values."""
     inputs, names = dict(subject.inputs), {name for node in subject.nodes for name in node.output}
     names |= {*inputs, *subject.initializers}
@@ -140,7 +125,8 @@ def _separated(subject: OnnxSubject, places: tuple[Place, ...]) -> OnnxSubject |
         value, kind = _value(subject, old), subject.type_of(old)
         if value is None or kind is None:
             return None
-        name = fresh[index, place] = _free_name("w" if old in subject.initializers else "x", names)
+        letter = "w" if old in subject.initializers else "x"
+        name = fresh[index, place] = next(f"{letter}{at}" for at in count() if f"{letter}{at}" not in names)
         names.add(name)
         if old in subject.initializers:
             tensors.append(initializer(name, value))
@@ -163,16 +149,12 @@ def _value(subject: OnnxSubject, name: str) -> Tensor | None:
     return found if isinstance(found, np.ndarray) else None
 
 
-def _free_name(letter: str, taken: set[str]) -> str:
-    return next(name for number in range(len(taken) + 1) if (name := f"{letter}{number}") not in taken)
-
-
 def distinguish_values(subject: NodeSubject, hints: Hints) -> Search:
     """A small round number of its own for every operand whose values all equal another one's."""
     changed: dict[str, Tensor] = {}
     seen: set[tuple[str, bytes]] = set()
-    for name in _data(subject):
-        array = np.asarray(subject.array(name))
+    for name, given in subject.data.items():
+        array = np.asarray(given)
         if not array.size or array.dtype.kind not in "fiu" or (array != array.flat[0]).any():
             continue
         filled, step = array, 1
@@ -181,7 +163,7 @@ def distinguish_values(subject: NodeSubject, hints: Hints) -> Search:
         seen.add(key)
         if filled is not array:
             changed[name] = filled
-    return (yield from _first(subject, [changed] if changed else []))
+    return (yield from _first(subject, [changed]))
 
 
 MOST_OPERANDS = 9
@@ -190,7 +172,7 @@ MOST_OPERANDS = 9
 
 def spread_dims(subject: NodeSubject, hints: Hints) -> Search:
     """Distinct small primes where dims have become 1; weights stay as they are where they must."""
-    arrays = {name: np.asarray(subject.array(name)) for name in _data(subject)}
+    arrays = {name: np.asarray(array) for name, array in subject.data.items()}
     if not any(array.ndim for array in arrays.values()):
         arrays = {name: array.reshape(1) for name, array in arrays.items()}
     axes = [
@@ -248,20 +230,10 @@ def _with_sizes(arrays: Mapping[str, Tensor], sizes: Mapping[tuple[str, int], in
     return {name: np.array(np.broadcast_to(arrays[name], shapes[name])) for name in changed}
 
 
-def _data(subject: NodeSubject) -> list[str]:
-    """The tensors that flow in and whose values are data, not dims or axes."""
-    return [
-        name for name in subject.sources if not subject.is_shape(name) and subject.array(name) is not None
-    ]
-
-
 def _first(subject: NodeSubject, choices: list[dict[str, Tensor]]) -> SearchOf[NodeSubject]:
     """The first of these changes with which it still fails."""
-    for changed in filter(None, choices):
-        proposal = cache(partial(subject.with_tensors, changed))
-        if proposal() is not None and (yield proposal):
-            return proposal() or subject
-    return subject
+    proposals = [partial(subject.with_tensors, changed) for changed in choices if changed]
+    return (yield from first_valid(subject, proposals))
 
 
 def declare_ranks(subject: OnnxSubject, hints: Hints) -> Search:

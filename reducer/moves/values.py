@@ -6,6 +6,7 @@ needs. The other way round a weight whose values nobody needs to see becomes an 
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
@@ -19,7 +20,7 @@ from corpus.onnx.types import element_type, packed_bytes
 from corpus.values import Tensor, Value
 from oracles.numerics.mismatch_kind import is_scale
 from oracles.operators import arithmetic_of
-from reducer.move import Hints, Move, Search, all_at_once, over_sets, smaller_by
+from reducer.move import Hints, Move, Search, all_at_once, first_smaller, first_valid, over_sets, smaller_by
 from reducer.search import Items, drop_one_at_a_time
 from reducer.subject.base import NodeSubject, farthest, initializer, real_parts, type_of
 from reducer.subject.onnx.nodesets import MOST_EMBEDDED, declaration, keep_nodes
@@ -32,37 +33,20 @@ Change: TypeAlias = Callable[[Tensor], Tensor]
 
 def simplify_values(subject: NodeSubject, hints: Hints) -> Search:
     """Every tensor at once, then each alone, by the simplest change that still fails."""
-    for change in ALIKE:
-        found = _changed(subject, _free(subject), change)
-        if (
-            found is not None
-            and size(found) < size(subject)
-            and (yield partial(_changed, subject, _free(subject), change))
-        ):
-            return found
-    best = subject
-    for name in _free(subject):
-        for change in CHANGES:
-            proposal = partial(_changed, best, (name,), change)
-            found = proposal()
-            if found is not None and size(found) < size(best) and (yield proposal):
-                best = found
-                break
+    whole = (partial(_changed, subject, tuple(subject.data), change) for change in ALIKE)
+    best = yield from first_smaller(subject, whole)
+    if best is not subject:
+        return best
+    for name in subject.data:
+        singles = [partial(_changed, best, (name,), change) for change in CHANGES]
+        best = yield from first_smaller(best, singles)
     return best
 
 
 def zero_values(subject: NodeSubject, hints: Hints) -> Search:
     """All zeros before dims are looked at; not where a value is what is wrong."""
-    proposal = partial(_changed, subject, _free(subject), _zeros)
-    found = None if hints.witness else proposal()
-    if found is not None and size(found) < size(subject) and (yield proposal):
-        return found
-    return subject
-
-
-def _free(subject: NodeSubject) -> tuple[str, ...]:
-    """The tensors whose values are data, not dims or axes."""
-    return tuple(name for name in subject.sources if not subject.is_shape(name))
+    proposal = partial(_changed, subject, tuple(subject.data), _zeros)
+    return (yield from first_smaller(subject, [] if hints.witness else [proposal]))
 
 
 def _changed(subject: NodeSubject, names: tuple[str, ...], change: Change) -> NodeSubject | None:
@@ -132,24 +116,21 @@ ALIKE = (_zeros, _ones, _small_integers, _splat)
 CHANGES = (*ALIKE, _extreme, _integers)
 
 
+_OTHER_FLOATS = (TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16)
+_EIGHT_BITS = (
+    TensorProto.FLOAT8E4M3FN,
+    TensorProto.FLOAT8E4M3FNUZ,
+    TensorProto.FLOAT8E5M2,
+    TensorProto.FLOAT8E5M2FNUZ,
+)
+_OTHER_INTEGERS = (
+    *(TensorProto.INT4, TensorProto.INT8, TensorProto.INT16, TensorProto.INT64),
+    *(TensorProto.UINT4, TensorProto.UINT8, TensorProto.UINT16, TensorProto.UINT32, TensorProto.UINT64),
+)
 LATTICE: Mapping[int, tuple[int, ...]] = {
-    TensorProto.DOUBLE: (TensorProto.FLOAT,),
-    TensorProto.FLOAT16: (TensorProto.FLOAT,),
-    TensorProto.BFLOAT16: (TensorProto.FLOAT,),
-    TensorProto.INT8: (TensorProto.INT32,),
-    TensorProto.UINT8: (TensorProto.INT32,),
-    TensorProto.INT16: (TensorProto.INT32,),
-    TensorProto.UINT16: (TensorProto.INT32,),
-    TensorProto.UINT32: (TensorProto.INT32,),
-    TensorProto.UINT64: (TensorProto.INT32,),
-    TensorProto.INT64: (TensorProto.INT32,),
-    TensorProto.INT4: (TensorProto.INT32,),
-    TensorProto.UINT4: (TensorProto.INT32,),
-    TensorProto.FLOAT8E4M3FN: (TensorProto.FLOAT, TensorProto.INT32),
-    TensorProto.FLOAT8E4M3FNUZ: (TensorProto.FLOAT, TensorProto.INT32),
-    TensorProto.FLOAT8E5M2: (TensorProto.FLOAT, TensorProto.INT32),
-    TensorProto.FLOAT8E5M2FNUZ: (TensorProto.FLOAT, TensorProto.INT32),
-    TensorProto.COMPLEX64: (TensorProto.FLOAT,),
+    **dict.fromkeys((*_OTHER_FLOATS, TensorProto.COMPLEX64), (TensorProto.FLOAT,)),
+    **dict.fromkeys(_OTHER_INTEGERS, (TensorProto.INT32,)),
+    **dict.fromkeys(_EIGHT_BITS, (TensorProto.FLOAT, TensorProto.INT32)),
     TensorProto.COMPLEX128: (TensorProto.FLOAT, TensorProto.COMPLEX64),
 }
 """By element type, what is plainer: float32 and int32 are what every operator and every reader knows."""
@@ -160,29 +141,17 @@ TYPE_ATTRIBUTES = frozenset({"to", "dtype", "output_dtype"})
 def plainer_dtypes(subject: OnnxSubject, hints: Hints) -> Search:
     """One element type after the other, throughout the model; inference says which choices type."""
     best = subject
-    for old in sorted({element_type(array.dtype) for array in _arrays(subject)}):
-        for new in LATTICE.get(old, ()):
-            found = _retyped(best, old, new)
-            if found is not None and (yield partial(_retyped, best, old, new)):
-                best = found
-                break
+    for old in sorted({element_type(array.dtype) for array in subject.data.values()}):
+        plainer = [partial(_retyped, best, old, new) for new in LATTICE.get(old, ())]
+        best = yield from first_valid(best, plainer)
     return best
-
-
-def _arrays(subject: OnnxSubject) -> list[Tensor]:
-    arrays = [subject.array(name) for name in subject.sources if not subject.is_shape(name)]
-    return [array for array in arrays if array is not None]
 
 
 def _retyped(subject: OnnxSubject, old: int, new: int) -> OnnxSubject | None:
     """Every tensor of type `old` that flows in, and every type attribute that says so, as `new`."""
     target = onnx.helper.tensor_dtype_to_np_dtype(new)
     changed = {
-        name: cast(array, target)
-        for name in subject.sources
-        if not subject.is_shape(name)
-        and (array := subject.array(name)) is not None
-        and element_type(array.dtype) == old
+        name: cast(array, target) for name, array in subject.data.items() if element_type(array.dtype) == old
     }
     if not changed:
         return None
@@ -288,12 +257,9 @@ def fold_nodes(subject: OnnxSubject, hints: Hints) -> Search:
     best, index = subject, len(subject.nodes) - 1
     while index >= 0:
         keep = _without(best, index)
-        proposal = partial(keep_nodes, best, keep, constants=True)
-        found = proposal() if keep else None
-        if found is not None and size(found) < size(best) and (yield proposal):
-            best = found
-            index = min(index, len(best.nodes))
-        index -= 1
+        proposals = [partial(keep_nodes, best, keep, constants=True)] if keep else []
+        best = yield from first_smaller(best, proposals)
+        index = min(index, len(best.nodes)) - 1
     return best
 
 
@@ -347,8 +313,7 @@ def _is_large(subject: OnnxSubject, name: str) -> bool:
 def _as_inputs(subject: OnnxSubject, names: list[str], keep: Items) -> OnnxSubject:
     """The subject with these weights as inputs, but for those to keep."""
     changed = dict.fromkeys(name for at, name in enumerate(names) if at not in keep)
-    model = onnx.ModelProto()
-    model.CopyFrom(subject.model)
+    model = deepcopy(subject.model)
     tensors = [tensor for tensor in model.graph.initializer if tensor.name not in changed]
     del model.graph.initializer[:]
     model.graph.initializer.extend(tensors)

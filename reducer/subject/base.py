@@ -329,6 +329,12 @@ class NodeSubject(Subject):
         return tuple(dict.fromkeys([*names, *self.initializers]))
 
     @cached_property
+    def data(self) -> Mapping[str, Tensor]:
+        """The tensors that flow in and whose values are data, not dims or axes."""
+        found = {name: self.array(name) for name in self.sources if not self.is_shape(name)}
+        return {name: array for name, array in found.items() if array is not None}
+
+    @cached_property
     def arrays(self) -> tuple[Tensor, ...]:
         """List the arrays that flow in: the tensors of `sources`, and the members of sequences."""
         found = [array for name in self.sources if (array := self.array(name)) is not None]
@@ -340,9 +346,8 @@ class NodeSubject(Subject):
         """Whether data has come to be without elements, where all had some: that is another cause."""
         if not self.facts.is_filled:
             return False
-        given = (self.array(name) for name in self.sources if not self.is_shape(name))
         declared = (output.type.tensor_type.shape.dim for output in self.graph_outputs.values())
-        is_empty = any(array is not None and not array.size for array in given)
+        is_empty = not all(array.size for array in self.data.values())
         return is_empty or any(
             dim.HasField("dim_value") and not dim.dim_value for dims in declared for dim in dims
         )
@@ -382,8 +387,11 @@ class NodeSubject(Subject):
     @cached_property
     def _shapes(self) -> frozenset[str]:
         """Small int64 vectors that are weights and read by nodes as shapes, axes, pads, starts or ends."""
-        named = (name for node in self.nodes for name in _read_as_dims(node))
-        return frozenset(name for name in named if _is_vector(self.initializers.get(name)))
+        named = {name for node in self.nodes for name in _read_as_dims(node)} & self.initializers.keys()
+        kinds = {
+            name: (self.initializers[name].data_type, len(self.initializers[name].dims)) for name in named
+        }
+        return frozenset(name for name, kind in kinds.items() if kind == (onnx.TensorProto.INT64, 1))
 
 
 def _read_as_dims(node: onnx.NodeProto) -> Sequence[str]:
@@ -391,7 +399,3 @@ def _read_as_dims(node: onnx.NodeProto) -> Sequence[str]:
     if not operator.dims_at and not operator.reads_axes:
         return ()
     return list(node.input[:1] if 0 in operator.dims_at else node.input[1:])
-
-
-def _is_vector(tensor: onnx.TensorProto | None) -> bool:
-    return tensor is not None and tensor.data_type == onnx.TensorProto.INT64 and len(tensor.dims) == 1

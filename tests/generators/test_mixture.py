@@ -18,7 +18,7 @@ from generators.growth.grow import grow
 from generators.language.profile import Budget
 from generators.language.values import RandomSource
 from generators.mixture import MIXED, Plan, _turn, make_cases, make_tests
-from generators.mutations.lists import change_list
+from generators.mutations.disrupt import change_list
 from generators.mutations.modes import Mode, endanger
 from generators.sequences import LONGEST, MUTATIONS, draw_sequence, sequences
 from generators.strategies import strategies

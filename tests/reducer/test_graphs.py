@@ -23,8 +23,15 @@ from reducer.course import Options
 from reducer.move import Hints, Search
 from reducer.moves import all_moves
 from reducer.moves.graphs.bodies import see_through_tuples, shrink_graph_bodies, unfold
-from reducer.moves.graphs.forms import plain_dtypes, plain_graph_names, plain_types, static_dims
-from reducer.moves.graphs.functions import drop_parameters, return_alone, return_earlier
+from reducer.moves.graphs.forms import (
+    drop_parameters,
+    plain_dtypes,
+    plain_graph_names,
+    plain_types,
+    return_alone,
+    return_earlier,
+    static_dims,
+)
 from reducer.subject.base import Facts, Subject
 from reducer.subject.graphs.edits import change_flow, keep_bindings, resize
 from reducer.subject.graphs.subject import GraphSubject

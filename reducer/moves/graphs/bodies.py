@@ -23,7 +23,7 @@ from corpus.graphs.program import (
 )
 from corpus.values import Tensor
 from reducer.move import Hints, Move, Search, SearchOf, one_by_one, over_sets, smaller_by
-from reducer.search import Items, drop_one_at_a_time, find_essentials
+from reducer.search import Items, fewest, nothing_or
 from reducer.subject.graphs.edits import redirect, without_unused
 from reducer.subject.graphs.subject import GraphSubject
 from reducer.subject.order import size
@@ -34,15 +34,11 @@ FEW = 4
 Kind: TypeAlias = tuple[str, tuple[int | str, ...]]
 
 
-def shrink_large_bodies(subject: GraphSubject, hints: Hints) -> Search:
-    """Those of many bindings: of a reduction's single one nothing goes that its node does not take along."""
-    return (yield from shrink_graph_bodies(subject, hints, FEW))
-
-
 def shrink_graph_bodies(subject: GraphSubject, hints: Hints, few: int = 0) -> Search:
     """Graph after graph, inner ones first: all of its bindings at once, then as few as will do.
 
-    Those of no more than `few` are left out.
+    Those of no more than `few` are left out: of a reduction's single binding nothing goes that its node does not
+    take along.
     """
     best: GraphSubject = subject
     every = [binding_names(graph) for graph in inner_graphs(subject.program)]
@@ -80,12 +76,8 @@ def _shrink(subject: GraphSubject, names: tuple[str, ...]) -> SearchOf[GraphSubj
         kinds[item.name] = (item.dtype, tuple(item.shape))
     for name, value in subject.program.constants.items():
         kinds[name] = (value.dtype.name, value.shape)
-    build = partial(_smaller, subject, names, kinds)
-    nothing = partial(build, frozenset())
-    if (yield nothing):
-        return nothing() or subject
-    search = find_essentials(range(len(names))) if len(names) > FEW else drop_one_at_a_time(range(len(names)))
-    return (yield from over_sets(subject, search, build))
+    search = nothing_or(fewest(len(names), FEW))
+    return (yield from over_sets(subject, search, partial(_smaller, subject, names, kinds)))
 
 
 def _smaller(
@@ -232,9 +224,8 @@ def _callee(program: GraphProgram, binding: Binding) -> Scope | None:
     """The function that a binding calls, the program's own or a local one, where nothing else does."""
     if binding.op != "call" or not binding.args:
         return None
-    tag, name = tag_of(binding.args[0]), ""
-    if tag in (CALL, REF):
-        name = str(dict(binding.args[0])[tag])
+    tag = tag_of(binding.args[0])
+    name = str(dict(binding.args[0])[tag]) if tag in (CALL, REF) else ""
     graph = _own(program, name) if tag == CALL else _local(program, name)
     given = [item[REF] for item in binding.args[1:] if tag_of(item) == REF]
     if graph is None or len(given) != len(graph.inputs):
@@ -271,12 +262,15 @@ def _replaced(subject: GraphSubject, name: str, scope: Scope) -> GraphSubject | 
         graph, result = replace(graph, bindings=(*graph.bindings, tupled)), name
     bindings = tuple(_spliced(main, name, replace(scope, graph=graph), {name: result}))
     outputs = tuple(result if output == name else output for output in main.outputs)
-    functions = {key: each for key, each in subject.program.functions.items() if key != scope.made_by}
-    program = replace(
-        subject.program, main=replace(main, bindings=bindings, outputs=outputs), functions=functions
-    )
-    fresh = subject.with_program(without_unused(program), subject.inputs)
-    return fresh if bindings and not fresh.complaint else None
+    return _with_main(subject, bindings, outputs)
+
+
+def _with_main(
+    subject: GraphSubject, bindings: tuple[Binding, ...], outputs: tuple[str, ...]
+) -> GraphSubject | None:
+    """The subject with another main graph and what that reaches; None where it is empty or ill-formed."""
+    main = replace(subject.program.main, bindings=bindings, outputs=outputs)
+    return subject.valid_with(without_unused(replace(subject.program, main=main))) if bindings else None
 
 
 def _takes_member(binding: Binding, name: str) -> bool:
@@ -298,9 +292,7 @@ def _with_members(
     outputs = tuple(instead.get(output, output) for output in main.outputs)
     if name in outputs or any(name in binding.reads for binding in bindings):
         return None
-    program = replace(subject.program, main=replace(main, bindings=bindings, outputs=outputs))
-    fresh = subject.with_program(without_unused(program), subject.inputs)
-    return fresh if bindings and not fresh.complaint else None
+    return _with_main(subject, bindings, outputs)
 
 
 def _spliced(main: Graph, name: str, scope: Scope, instead: dict[str, str]) -> Iterator[Binding]:
@@ -316,10 +308,8 @@ SEEN_THROUGH = ("getitem", "member")
 
 def see_through_tuples(subject: GraphSubject, hints: Hints) -> Search:
     """A member of a tuple that is made in sight is read as it is; so is what has but another name."""
-    names = [
-        binding.name for binding in subject.program.main.bindings if binding.op in (*SEEN_THROUGH, ALIAS)
-    ]
-    return (yield from smaller_by(subject, [partial(_seen_through, name) for name in names]))
+    seen = [each for each in subject.program.main.bindings if each.op in (*SEEN_THROUGH, ALIAS)]
+    return (yield from smaller_by(subject, [partial(_seen_through, each.name) for each in seen]))
 
 
 def _seen_through(name: str, subject: GraphSubject) -> GraphSubject | None:
@@ -331,11 +321,7 @@ def _seen_through(name: str, subject: GraphSubject) -> GraphSubject | None:
     bindings = tuple(redirect(each, {name: source}) for each in main.bindings if each.name != name)
     outputs = tuple(source if output == name else output for output in main.outputs)
     made = {each.name for each in bindings}
-    if not bindings or not made.issuperset(outputs):
-        return None
-    program = replace(subject.program, main=replace(main, bindings=bindings, outputs=outputs))
-    fresh = subject.with_program(without_unused(program), subject.inputs)
-    return fresh if not fresh.complaint else None
+    return _with_main(subject, bindings, outputs) if made.issuperset(outputs) else None
 
 
 def _source(subject: GraphSubject, args: tuple[Json, ...]) -> str:
@@ -353,7 +339,13 @@ def _source(subject: GraphSubject, args: tuple[Json, ...]) -> str:
 
 
 MOVES = (
-    Move("shrink large bodies of graphs", 195, shrink_large_bodies, reshapes=True, on=GraphSubject),
+    Move(
+        "shrink large bodies of graphs",
+        195,
+        partial(shrink_graph_bodies, few=FEW),
+        reshapes=True,
+        on=GraphSubject,
+    ),
     Move("shrink graph bodies", 280, shrink_graph_bodies, reshapes=True, on=GraphSubject),
     Move("unfold scopes", 180, unfold, reshapes=True, on=GraphSubject),
     Move("see through tuples", 185, see_through_tuples, on=GraphSubject),

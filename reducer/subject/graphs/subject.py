@@ -28,8 +28,14 @@ from corpus.graphs.program import (
 from corpus.values import Tensor
 from reducer.search import Items
 from reducer.subject.base import Resize, Size
-from reducer.subject.graphs.edits import assemble_bindings, change_flow, keep_bindings, resize
-from reducer.subject.graphs.view import Describe, GraphView
+from reducer.subject.graphs.edits import (
+    Describe,
+    GraphView,
+    assemble_bindings,
+    change_flow,
+    keep_bindings,
+    resize,
+)
 from reducer.subject.order import PLAIN, complexity, function_counts, strange_types
 
 CASTS: Mapping[str, str] = {

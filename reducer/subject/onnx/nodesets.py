@@ -7,6 +7,7 @@ that a kept node makes, so that data still flows from one to the other; everythi
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Self, TypeVar
@@ -111,8 +112,7 @@ class OnnxView(NodeSubject):
         needed = sum(packed_bytes(tensor.data_type, tensor.dims) or 0 for tensor in outside)
         if not outside or needed > MOST_EMBEDDED:
             return self
-        model = onnx.ModelProto()
-        model.CopyFrom(self.model)
+        model = deepcopy(self.model)
         for tensor in tensors(model):
             if is_external(tensor):
                 tensor.CopyFrom(initializer(tensor.name, read_tensor(tensor, self.external)))
@@ -351,8 +351,7 @@ def rename_reads(node: onnx.NodeProto, instead: Mapping[str, str]) -> onnx.NodeP
     """The node with what it reads renamed, in its bodies too; the same object where nothing changes."""
     if not instead or not instead.keys() & (set(node.input) | free_names(node)):
         return node
-    copy = onnx.NodeProto()
-    copy.CopyFrom(node)
+    copy = deepcopy(node)
     _rename_in_place(copy, instead)
     return copy
 

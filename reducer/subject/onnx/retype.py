@@ -1,6 +1,7 @@
 """A subject with other tensors or attributes, its outputs typed again; what does not type is none."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import deepcopy
 from dataclasses import replace
 from itertools import islice
 from typing import TypeAlias, TypeVar
@@ -51,8 +52,7 @@ def change_model(
     inputs: Mapping[str, Value] | None = None,
 ) -> S | None:
     """The subject after an edit of a copy of its model, outputs typed again; None where it does not type."""
-    model = onnx.ModelProto()
-    model.CopyFrom(subject.model)
+    model = deepcopy(subject.model)
     edit(model)
     if not _are_gates_whole(model) and _are_gates_whole(subject.model):
         return None
@@ -246,8 +246,7 @@ def lowered(subject: S, versions: Mapping[str, int] | None = None) -> S:
     """
     if versions is None and not _has_more(subject.model):
         return subject
-    model = ModelProto()
-    model.CopyFrom(subject.model)
+    model = deepcopy(subject.model)
     drop_unused_sets(model)
     least = least_versions(model) if versions is None else versions
     for holder in (model, *model.functions):

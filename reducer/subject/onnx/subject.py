@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -154,8 +155,7 @@ def tensor_names(function: FunctionProto) -> dict[str, str]:
         return name
 
     for node in function.node:
-        copy = onnx.NodeProto()
-        copy.CopyFrom(node)
+        copy = deepcopy(node)
         rename(copy, see)
     return numbered([*seen, *function.output], "v")
 
