@@ -1,7 +1,7 @@
 """The mutators: each turns a module into another one, or declines (Tzer, sections 3.2 and 3.3).
 
-Expressions are replaced, repeated and named; statements inserted, deleted, replaced and wrapped. Every `Mutator`
-that is defined here counts.
+Expressions are replaced, repeated and named; statements inserted, deleted, replaced and wrapped. Every
+`Mutator` that is defined here counts.
 """
 
 from collections.abc import Callable

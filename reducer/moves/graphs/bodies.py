@@ -37,8 +37,8 @@ Kind: TypeAlias = tuple[str, tuple[int | str, ...]]
 def shrink_graph_bodies(subject: GraphSubject, hints: Hints, few: int = 0) -> Search:
     """Graph after graph, inner ones first: all of its bindings at once, then as few as will do.
 
-    Those of no more than `few` are left out: of a reduction's single binding nothing goes that its node does not
-    take along.
+    Those of no more than `few` are left out: of a reduction's single binding nothing goes that its node does
+    not take along.
     """
     best: GraphSubject = subject
     every = [binding_names(graph) for graph in inner_graphs(subject.program)]
