@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -47,6 +48,10 @@ class Tensor:
     def of(self, dtype: str) -> Tensor:
         """The same shape of another dtype."""
         return Tensor(dtype, self.shape)
+
+    def shaped(self, *dims: Dim) -> Tensor:
+        """The same dtype of another shape."""
+        return Tensor(self.dtype, dims)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +259,46 @@ Recogniser = Callable[[Tensor], bool]
 Solver = Callable[[Asking, Tensor], Call | None]
 
 
+def anything(told: Tensor) -> bool:
+    """Take every dtype."""
+    return True
+
+
+def is_float(told: Tensor) -> bool:
+    """Take floats."""
+    return told.is_float
+
+
+def is_number(told: Tensor) -> bool:
+    """Take all but bools."""
+    return told.dtype != BOOL
+
+
+def is_static(told: Tensor) -> bool:
+    """Take what has no symbolic dims."""
+    return told.is_static
+
+
+def is_filled(told: Tensor) -> bool:
+    """Take what has no symbolic dims and none of 0."""
+    return told.is_static and 0 not in told.shape
+
+
+def of(*dtypes: str) -> Recogniser:
+    """Take these dtypes."""
+    return lambda told: told.dtype in dtypes
+
+
+def ranked(least: int, most: int = sys.maxsize) -> Recogniser:
+    """Take ranks between these."""
+    return lambda told: least <= told.rank <= most
+
+
+def all_of(*recognisers: Recogniser) -> Recogniser:
+    """Take what each of these takes."""
+    return lambda told: all(recognise(told) for recognise in recognisers)
+
+
 @dataclass(frozen=True)
 class Operator:
     """One operator: whether a call of it can have a type, and a call that has it.
@@ -303,8 +348,8 @@ def shape_literal(shape: Sequence[Dim]) -> Literal:
     return Literal({"shape": list(shape)})
 
 
-def number(value: float, dtype: str = "int64") -> Literal:
-    """A number as an argument."""
+def number(value: float | Dim, dtype: str = "int64") -> Literal:
+    """A number, or arithmetic of symbols, as an argument."""
     return Literal({"prim": [dtype, value]})
 
 

@@ -14,18 +14,18 @@ from generators.relax.operator import (
     Tensor,
     Want,
     Within,
+    all_of,
+    anything,
+    is_float,
+    is_number,
     number,
+    of,
+    ranked,
 )
 
 _POSITIVE, _NOT_NEGATIVE = Within(0.05, 100.0), Within(0.0, 100.0)
 _UNIT, _SMALL = Within(-0.95, 0.95), Within(-4.0, 4.0)
 _NONZERO = Within(is_nonzero=True)
-_WIDEST = {"8": 7, "16": 15, "32": 31, "64": 63}
-
-
-def is_float(told: Tensor) -> bool:
-    """Take floats."""
-    return told.is_float
 
 
 def is_single(told: Tensor) -> bool:
@@ -33,29 +33,12 @@ def is_single(told: Tensor) -> bool:
     return told.is_float and told.dtype != "float16"
 
 
-def is_number(told: Tensor) -> bool:
-    """Take all but bools."""
-    return told.dtype != BOOL
-
-
-def is_integer(told: Tensor) -> bool:
-    """Take integers of any sign."""
-    return told.dtype in INTEGERS
-
-
-def is_bool(told: Tensor) -> bool:
-    """Take bools."""
-    return told.dtype == BOOL
+is_integer, is_bool = of(*INTEGERS), of(BOOL)
 
 
 def is_signed(told: Tensor) -> bool:
     """Take floats and signed integers."""
     return told.is_float or told.dtype in SIGNED
-
-
-def anything(told: Tensor) -> bool:
-    """Take every dtype."""
-    return True
 
 
 def narrowed(asking: Asking, shape: tuple[Dim, ...]) -> tuple[Dim, ...]:
@@ -77,6 +60,12 @@ def pair(asking: Asking, shape: tuple[Dim, ...]) -> tuple[tuple[Dim, ...], tuple
         )
         return mine, other
     return (shape, other) if asking.draws.chance(0.6) else (other, shape)
+
+
+def _of_two(asking: Asking, target: Tensor, dtype: str, left: Within = ANY, right: Within = ANY) -> Call:
+    """A call of two operands that broadcast to the target's shape."""
+    first, second = pair(asking, target.shape)
+    return Call((Want(Tensor(dtype, first), left), Want(Tensor(dtype, second), right)), target)
 
 
 def _unary(
@@ -103,9 +92,7 @@ def _binary(
     left: Within = ANY,
 ) -> Operator:
     def solve(asking: Asking, target: Tensor) -> Call:
-        first, second = pair(asking, target.shape)
-        args = Want(Tensor(target.dtype, first), left), Want(Tensor(target.dtype, second), right)
-        return Call(args, target)
+        return _of_two(asking, target, target.dtype, left, right)
 
     return Operator(f"relax.{name}", recognise, solve, likely, weight=1.5)
 
@@ -113,8 +100,7 @@ def _binary(
 def _comparison(name: str) -> Operator:
     def solve(asking: Asking, target: Tensor) -> Call:
         dtype = asking.float() if asking.draws.chance(0.6) else asking.integer()
-        first, second = pair(asking, target.shape)
-        return Call((Want(Tensor(dtype, first)), Want(Tensor(dtype, second))), target)
+        return _of_two(asking, target, dtype)
 
     return Operator(f"relax.{name}", is_bool, solve, Likely.BOOL)
 
@@ -128,12 +114,10 @@ def _test(name: str) -> Operator:
 
 def _shift(name: str) -> Operator:
     def solve(asking: Asking, target: Tensor) -> Call:
-        bits = _WIDEST[target.dtype.lstrip("uint")]
-        first, second = pair(asking, target.shape)
-        places = Within(0, min(3, bits) if name == "left_shift" else bits)
-        left = Within(0, 8) if name == "left_shift" else ANY
-        args = Want(Tensor(target.dtype, first), left), Want(Tensor(target.dtype, second), places)
-        return Call(args, target)
+        bits = int(target.dtype.lstrip("uint")) - 1
+        if name == "left_shift":
+            return _of_two(asking, target, target.dtype, Within(0, 8), Within(0, min(3, bits)))
+        return _of_two(asking, target, target.dtype, ANY, Within(0, bits))
 
     return Operator(f"relax.{name}", is_integer, solve, Likely.INTEGER)
 
@@ -157,19 +141,15 @@ def _clip(asking: Asking, target: Tensor) -> Call:
 def _where(asking: Asking, target: Tensor) -> Call:
     first, second = pair(asking, target.shape)
     condition = narrowed(asking, target.shape)
-    wants = (
-        Want(Tensor(BOOL, condition)),
-        Want(Tensor(target.dtype, first)),
-        Want(Tensor(target.dtype, second)),
-    )
-    return Call(wants, target)
+    wants = Tensor(BOOL, condition), target.shaped(*first), target.shaped(*second)
+    return Call(tuple(map(Want, wants)), target)
 
 
 def _prelu(asking: Asking, target: Tensor) -> Call | None:
     axis = asking.draws.below(target.rank)
     if not isinstance(target.shape[axis], int) and not asking.draws.chance(0.02):
         return None  # TVM 0.27 cannot lower a slope for each of a symbolic number of channels
-    alpha = Tensor(target.dtype, (target.shape[axis],))
+    alpha = target.shaped(target.shape[axis])
     return Call((Want(target), Want(alpha, _SMALL)), target, ("PReluAttrs", {"axis": axis}))
 
 
@@ -208,7 +188,7 @@ OPERATORS = (
     *(_comparison(name) for name in ("equal", "not_equal", "greater", "greater_equal", "less", "less_equal")),
     _told("nn.leakyrelu", "LeakyReluAttrs", {"alpha": 0.125}),
     _told("nn.softplus", "SoftplusAttrs", {"beta": 1.0, "threshold": 20.0}),
-    Operator("relax.nn.prelu", lambda told: told.is_float and told.rank >= 1, _prelu, ranks=(1, 4)),
+    Operator("relax.nn.prelu", all_of(is_float, ranked(1)), _prelu, ranks=(1, 4)),
     Operator("relax.astype", anything, _astype, Likely.ANYTHING, weight=2.0),
     Operator("relax.clip", is_number, _clip, Likely.NUMBER),
     Operator("relax.where", anything, _where, Likely.ANYTHING, weight=1.5),

@@ -3,30 +3,33 @@
 import numpy as np
 
 from generators.relax.operator import (
-    BOOL,
+    FLOATS,
+    Argument,
     Asking,
     Call,
     Dim,
     Given,
     Group,
     Likely,
-    Literal,
     Operator,
     Tensor,
     Want,
     Within,
+    all_of,
+    anything,
+    is_filled,
+    is_float,
+    is_number,
+    is_static,
     number,
+    of,
+    ranked,
     shape_literal,
     size_of,
 )
 
-
-def _ranked(told: Tensor) -> bool:
-    return told.rank >= 1
-
-
-def _is_number(told: Tensor) -> bool:
-    return told.rank >= 1 and told.dtype != BOOL and told.is_static and 0 not in told.shape
+_ranked = ranked(1)
+_is_number = all_of(is_number, is_filled, ranked(1))
 
 
 def _index(asking: Asking) -> str:
@@ -43,7 +46,7 @@ def _take(asking: Asking, target: Tensor) -> Call:
     mode = asking.draws.pick(["fast", "clip", "wrap"])
     low, high = (0, size - 1) if mode == "fast" else (-size, 2 * size)
     told = {"axis": axis, "mode": mode}
-    wants = Want(Tensor(target.dtype, shape)), Want(indices, Within(low if mode == "wrap" else 0, high))
+    wants = Want(target.shaped(*shape)), Want(indices, Within(low if mode == "wrap" else 0, high))
     return Call(wants, target, ("TakeAttrs", told))
 
 
@@ -53,7 +56,7 @@ def _gather_elements(asking: Asking, target: Tensor) -> Call:
     shape = (*target.shape[:axis], size, *target.shape[axis + 1 :])
     indices = Want(target.of(_index(asking)), Within(0, size - 1))
     told = {"axis": asking.axis(axis, target.rank)}
-    return Call((Want(Tensor(target.dtype, shape)), indices), target, ("GatherElementsAttrs", told))
+    return Call((Want(target.shaped(*shape)), indices), target, ("GatherElementsAttrs", told))
 
 
 def _gather_nd(asking: Asking, target: Tensor) -> Call:
@@ -62,11 +65,10 @@ def _gather_nd(asking: Asking, target: Tensor) -> Call:
     split = target.rank - kept
     lead, count = target.shape[:split], asking.draws.between(1, 2)
     size = asking.static() or 2
-    source = Tensor(target.dtype, (*(size,) * count, *target.shape[split:]))
+    source = target.shaped(*(size,) * count, *target.shape[split:])
     indices = Tensor("int64", (*lead, count))
-    return Call(
-        (Want(source), Want(indices, Within(0, size - 1))), target, ("GatherNDAttrs", {"batch_dims": 0})
-    )
+    wants = Want(source), Want(indices, Within(0, size - 1))
+    return Call(wants, target, ("GatherNDAttrs", {"batch_dims": 0}))
 
 
 def _different(asking: Asking, size: int, count: int) -> list[int]:
@@ -74,6 +76,7 @@ def _different(asking: Asking, size: int, count: int) -> list[int]:
 
 
 _REDUCTIONS = ("update", "add", "mul", "max", "min")
+_SMALL = Within(-2.0, 2.0)
 
 
 def _scatter_elements(asking: Asking, target: Tensor) -> Call:
@@ -88,21 +91,16 @@ def _scatter_elements(asking: Asking, target: Tensor) -> Call:
     along[axis] = len(rows)
     indices = np.broadcast_to(np.array(rows, "int64").reshape(along), updates)
     told = {"axis": asking.axis(axis, target.rank), "reduction": asking.draws.pick(_REDUCTIONS)}
-    small = Within(-2.0, 2.0)
-    return Call(
-        (Want(target, small), Given(np.array(indices)), Want(Tensor(target.dtype, updates), small)),
-        target,
-        ("ScatterElementsAttrs", told),
-    )
+    args = Want(target, _SMALL), Given(np.array(indices)), Want(target.shaped(*updates), _SMALL)
+    return Call(args, target, ("ScatterElementsAttrs", told))
 
 
 def _scatter_nd(asking: Asking, target: Tensor) -> Call:
     rows = _different(asking, asking.size(target.shape[0]), asking.draws.between(1, 3))
-    updates = Tensor(target.dtype, (len(rows), *target.shape[1:]))
+    updates = target.shaped(len(rows), *target.shape[1:])
     indices = Given(np.array(rows, "int64").reshape(-1, 1))
-    small = Within(-2.0, 2.0)
     told = {"reduction": asking.draws.pick(_REDUCTIONS)}
-    return Call((Want(target, small), indices, Want(updates, small)), target, ("ScatterNDAttrs", told))
+    return Call((Want(target, _SMALL), indices, Want(updates, _SMALL)), target, ("ScatterNDAttrs", told))
 
 
 def _index_tensor(asking: Asking, target: Tensor) -> Call:
@@ -110,7 +108,7 @@ def _index_tensor(asking: Asking, target: Tensor) -> Call:
     count = asking.draws.between(1, 2)
     lead = asking.draws.between(1, min(2, target.rank))
     size = asking.static() or 2
-    source = Tensor(target.dtype, (*(size,) * count, *target.shape[lead:]))
+    source = target.shaped(*(size,) * count, *target.shape[lead:])
     wants = tuple(Want(Tensor("int64", target.shape[:lead]), Within(0, size - 1)) for _ in range(count))
     return Call((Want(source), Group(wants)), target)
 
@@ -121,7 +119,7 @@ def _index_put(asking: Asking, target: Tensor) -> Call:
         Given(np.zeros(len(rows), "int64") + asking.draws.below(asking.size(dim))) for dim in target.shape[1:]
     ]
     indices = Group((Given(np.array(rows, "int64")), *rest))
-    values = Want(Tensor(target.dtype, (len(rows),)), Within(-2.0, 2.0))
+    values = Want(target.shaped(len(rows)), _SMALL)
     told = {"accumulate": asking.draws.chance(0.4)}
     return Call((Want(target, Within(-100.0, 100.0)), indices, values), target, ("IndexPutAttrs", told))
 
@@ -129,16 +127,15 @@ def _index_put(asking: Asking, target: Tensor) -> Call:
 def _bucketize(asking: Asking, target: Tensor) -> Call:
     edges = np.sort(np.array([asking.draws.between(-8, 8) / 2 for _ in range(asking.draws.between(1, 5))]))
     told = {"out_int32": target.dtype == "int32", "right": asking.draws.chance(0.5)}
-    return Call(
-        (Want(target.of("float32")), Given(edges.astype("float32"))), target, ("BucketizeAttrs", told)
-    )
+    args = Want(target.of("float32")), Given(edges.astype("float32"))
+    return Call(args, target, ("BucketizeAttrs", told))
 
 
 def _take_backward(asking: Asking, target: Tensor) -> Call:
     axis = asking.draws.below(target.rank)
     size = asking.size(target.shape[axis])
     count = asking.draws.between(1, 3)
-    gradient = Tensor(target.dtype, (*target.shape[:axis], count, *target.shape[axis + 1 :]))
+    gradient = target.shaped(*target.shape[:axis], count, *target.shape[axis + 1 :])
     indices = Want(Tensor("int32", (count,)), Within(0, size - 1))
     args = Want(gradient, Within(-10.0, 10.0)), Want(target), indices
     return Call(args, target, ("TakeAttrs", {"axis": axis, "mode": "clip"}))
@@ -166,19 +163,15 @@ def _dequantize(asking: Asking, target: Tensor) -> Call:
     return Call((Want(target.of(dtype)), scale, zero), target, ("QuantizeAttrs", told))
 
 
-def _static_float(told: Tensor) -> bool:
-    return _is_number(told) and told.is_float
-
-
-def _is_number_of_creation(told: Tensor) -> bool:
-    return told.dtype != BOOL
+def _init(target: Tensor, *args: Argument) -> Call:
+    return Call(args, target, ("InitAttrs", {"dtype": target.dtype}))
 
 
 def _filled(name: str) -> Operator:
     def solve(asking: Asking, target: Tensor) -> Call:
-        return Call((shape_literal(target.shape),), target, ("InitAttrs", {"dtype": target.dtype}))
+        return _init(target, shape_literal(target.shape))
 
-    return Operator(f"relax.{name}", lambda told: True, solve, Likely.ANYTHING, weight=0.5)
+    return Operator(f"relax.{name}", anything, solve, Likely.ANYTHING, weight=0.5)
 
 
 def _like(name: str) -> Operator:
@@ -187,7 +180,7 @@ def _like(name: str) -> Operator:
         told = {"dtype": None if other == target and asking.draws.chance(0.5) else target.dtype}
         return Call((Want(other),), target, ("InitAttrs", told))
 
-    return Operator(f"relax.{name}", lambda told: True, solve, Likely.ANYTHING, weight=0.5)
+    return Operator(f"relax.{name}", anything, solve, Likely.ANYTHING, weight=0.5)
 
 
 def _scalar(asking: Asking, dtype: str) -> Given:
@@ -195,8 +188,7 @@ def _scalar(asking: Asking, dtype: str) -> Given:
 
 
 def _full(asking: Asking, target: Tensor) -> Call:
-    args = shape_literal(target.shape), _scalar(asking, target.dtype)
-    return Call(args, target, ("InitAttrs", {"dtype": target.dtype}))
+    return _init(target, shape_literal(target.shape), _scalar(asking, target.dtype))
 
 
 def _full_like(asking: Asking, target: Tensor) -> Call:
@@ -206,34 +198,27 @@ def _full_like(asking: Asking, target: Tensor) -> Call:
 def _arange(asking: Asking, target: Tensor) -> Call | None:
     (count,) = target.shape
     if not isinstance(count, int):
-        args = number(0), Literal({"prim": ["int64", count]}), number(1)
-        return Call(args, target, ("InitAttrs", {"dtype": target.dtype}))
+        return _init(target, number(0), number(count), number(1))
     first, step = asking.amount((0, 1, 2, 3), 64), asking.amount((1, 1, 2, 3), 64)
     last = first + count * step - (asking.draws.below(step) if count else 0)
-    args = number(first), number(last), number(step)
-    return Call(args, target, ("InitAttrs", {"dtype": target.dtype}))
+    return _init(target, number(first), number(last), number(step))
 
 
 def _eye(asking: Asking, target: Tensor) -> Call:
-    rows, columns = target.shape
-    dims = (Literal({"prim": ["int64", dim]}) for dim in (rows, columns))
-    args = (*dims, number(asking.amount((-1, 0, 1, 2), 8)))
-    return Call(args, target, ("InitAttrs", {"dtype": target.dtype}))
+    return _init(target, *map(number, target.shape), number(asking.amount((-1, 0, 1, 2), 8)))
 
 
 def _eye_like(asking: Asking, target: Tensor) -> Call:
-    return Call(
-        (Want(target), number(asking.amount((-1, 0, 1, 2), 8))), target, ("InitAttrs", {"dtype": None})
-    )
+    args = Want(target), number(asking.amount((-1, 0, 1, 2), 8))
+    return Call(args, target, ("InitAttrs", {"dtype": None}))
 
 
 def _hamming(asking: Asking, target: Tensor) -> Call | None:
     (size,) = target.shape
     if not isinstance(size, int) or size < 2:
         return None
-    periodic = Literal({"prim": ["bool", asking.draws.below(2)]})
-    args = number(size), periodic, number(0.54, "float32"), number(0.46, "float32")
-    return Call(args, target, ("InitAttrs", {"dtype": target.dtype}))
+    periodic = number(asking.draws.below(2), "bool")
+    return _init(target, number(size), periodic, number(0.54, "float32"), number(0.46, "float32"))
 
 
 def _one_hot(asking: Asking, target: Tensor) -> Call | None:
@@ -245,10 +230,7 @@ def _one_hot(asking: Asking, target: Tensor) -> Call | None:
     indices = Tensor(asking.draws.pick(["int32", "int64"]), (*target.shape[:axis], *target.shape[axis + 1 :]))
     on, off = asking.draws.pick([(1, 0), (3, 1)])
     told = {"depth": depth, "axis": axis - target.rank if axis == target.rank - 1 else axis}
-    if target.is_float:
-        values = number(float(on), target.dtype), number(float(off), target.dtype)
-    else:
-        values = number(on, target.dtype), number(off, target.dtype)
+    values = (number(float(each) if target.is_float else each, target.dtype) for each in (on, off))
     return Call((Want(indices, Within(0, depth - 1)), *values), target, ("OneHotAttrs", told))
 
 
@@ -256,7 +238,7 @@ def _triangle(name: str) -> Operator:
     def solve(asking: Asking, target: Tensor) -> Call:
         return Call((Want(target), number(asking.amount((-2, -1, 0, 1, 2), 8))), target)
 
-    return Operator(f"relax.{name}", lambda told: told.rank >= 2, solve, Likely.NUMBER, ranks=(2, 4))
+    return Operator(f"relax.{name}", ranked(2), solve, Likely.NUMBER, ranks=(2, 4))
 
 
 def _size(asking: Asking, target: Tensor) -> Call:
@@ -270,38 +252,22 @@ def _shape_to_tensor(asking: Asking, target: Tensor) -> Call | None:
     return Call((shape_literal(tuple(asking.dim() for _ in range(count))),), target)
 
 
-def _shape_i(asking: Asking, target: Tensor) -> Call:
-    shape = asking.shape(1, 3)
-    return Call((Want(Tensor("float32", shape)), number(asking.draws.below(len(shape)))), target)
-
-
-def _is_int64(told: Tensor) -> bool:
-    return told.dtype == "int64"
-
-
+_static = all_of(ranked(1), is_static)
+_square = all_of(ranked(2, 2), _is_number)
 OPERATORS = (
-    Operator("relax.take", lambda told: True, _take, Likely.ANYTHING, ranks=(0, 3), weight=1.5),
+    Operator("relax.take", anything, _take, Likely.ANYTHING, ranks=(0, 3), weight=1.5),
     Operator("relax.gather_elements", _ranked, _gather_elements, Likely.NUMBER, ranks=(1, 3)),
     Operator("relax.gather_nd", _ranked, _gather_nd, Likely.NUMBER, ranks=(1, 3)),
     Operator("relax.scatter_elements", _is_number, _scatter_elements, Likely.NUMBER, ranks=(1, 3)),
     Operator("relax.scatter_nd", _is_number, _scatter_nd, Likely.NUMBER, ranks=(1, 3)),
     Operator("relax.index_tensor", _ranked, _index_tensor, Likely.NUMBER, ranks=(1, 3)),
     Operator("relax.index_put", _is_number, _index_put, Likely.NUMBER, ranks=(1, 3)),
-    Operator("relax.bucketize", lambda told: told.dtype in ("int32", "int64"), _bucketize, Likely.INTEGER),
-    Operator("relax.grad.take_backward", _static_float, _take_backward, ranks=(1, 3), weight=0.3),
+    Operator("relax.bucketize", of("int32", "int64"), _bucketize, Likely.INTEGER),
     Operator(
-        "relax.quantize",
-        lambda told: told.dtype in ("int8", "uint8") and told.rank >= 1 and told.is_static,
-        _quantize,
-        Likely.INTEGER,
-        ranks=(1, 3),
+        "relax.grad.take_backward", all_of(_is_number, is_float), _take_backward, ranks=(1, 3), weight=0.3
     ),
-    Operator(
-        "relax.dequantize",
-        lambda told: told.dtype == "float32" and told.rank >= 1 and told.is_static,
-        _dequantize,
-        ranks=(1, 3),
-    ),
+    Operator("relax.quantize", all_of(of("int8", "uint8"), _static), _quantize, Likely.INTEGER, (1, 3)),
+    Operator("relax.dequantize", all_of(of("float32"), _static), _dequantize, ranks=(1, 3)),
     _filled("zeros"),
     _filled("ones"),
     _like("zeros_like"),
@@ -309,35 +275,21 @@ OPERATORS = (
     Operator("relax.full", _is_number, _full, Likely.NUMBER, weight=0.5),
     Operator("relax.full_like", _is_number, _full_like, Likely.NUMBER, weight=0.5),
     Operator(
-        "relax.arange",
-        lambda told: told.rank == 1 and told.dtype in ("int64", "int32", "float32"),
-        _arange,
-        Likely.NUMBER,
-        ranks=(1, 1),
+        "relax.arange", all_of(ranked(1, 1), of("int64", "int32", "float32")), _arange, Likely.NUMBER, (1, 1)
     ),
-    Operator(
-        "relax.eye", lambda told: told.rank == 2 and _is_number(told), _eye, Likely.NUMBER, ranks=(2, 2)
-    ),
-    Operator("relax.eye_like", lambda told: told.rank == 2 and _is_number(told), _eye_like, ranks=(2, 2)),
-    Operator("relax.hamming_window", lambda told: told.rank == 1 and told.is_float, _hamming, ranks=(1, 1)),
-    Operator(
-        "relax.one_hot",
-        lambda told: told.rank >= 1 and (told.is_float or told.dtype == "int64"),
-        _one_hot,
-        Likely.NUMBER,
-        ranks=(1, 3),
-    ),
+    Operator("relax.eye", _square, _eye, Likely.NUMBER, ranks=(2, 2)),
+    Operator("relax.eye_like", _square, _eye_like, ranks=(2, 2)),
+    Operator("relax.hamming_window", all_of(ranked(1, 1), is_float), _hamming, ranks=(1, 1)),
+    Operator("relax.one_hot", all_of(_ranked, of(*FLOATS, "int64")), _one_hot, Likely.NUMBER, (1, 3)),
     _triangle("tril"),
     _triangle("triu"),
-    Operator(
-        "relax.size", lambda told: _is_int64(told) and not told.rank, _size, Likely.INTEGER, (0, 0), 0.5
-    ),
+    Operator("relax.size", all_of(of("int64"), ranked(0, 0)), _size, Likely.INTEGER, (0, 0), 0.5),
     Operator(
         "relax.shape_to_tensor",
-        lambda told: _is_int64(told) and told.rank == 1,
+        all_of(of("int64"), ranked(1, 1)),
         _shape_to_tensor,
         Likely.INTEGER,
-        ranks=(1, 1),
-        weight=0.5,
+        (1, 1),
+        0.5,
     ),
 )

@@ -4,7 +4,6 @@ import numpy as np
 
 from generators.relax.operator import (
     ANY,
-    BOOL,
     Asking,
     Call,
     Dim,
@@ -17,6 +16,11 @@ from generators.relax.operator import (
     Tensor,
     Want,
     Within,
+    all_of,
+    is_float,
+    is_number,
+    of,
+    ranked,
 )
 
 _SMALL = Within(-2.0, 2.0)
@@ -51,7 +55,7 @@ def _reduce(name: str, recognise: Recogniser, within: Within = ANY) -> Operator:
     def solve(asking: Asking, target: Tensor) -> Call:
         shape, axes, keep = widened(asking, target)
         told = _told(asking, axes, len(shape), keep)
-        return Call((Want(Tensor(target.dtype, shape), within),), target, ("StatisticalAttrs", told))
+        return Call((Want(target.shaped(*shape), within),), target, ("StatisticalAttrs", told))
 
     return Operator(f"relax.{name}", recognise, solve, Likely.NUMBER, ranks=(0, 3))
 
@@ -64,45 +68,30 @@ def _place(name: str) -> Operator:
         dtype = asking.float() if asking.draws.chance(0.6) else asking.integer()
         return Call((Want(Tensor(dtype, shape)),), target, ("ArgmaxArgminAttrs", told))
 
-    return Operator(f"relax.{name}", lambda told: told.dtype == "int64", solve, Likely.INTEGER, ranks=(0, 3))
+    return Operator(f"relax.{name}", of("int64"), solve, Likely.INTEGER, ranks=(0, 3))
 
 
 def _median(asking: Asking, target: Tensor) -> Call:
     shape, (axis,), keep = widened(asking, target, most=1)
     told = {"axis": [asking.axis(axis, len(shape))], "keepdims": keep}
     result = Fields((target, target.of("int64")))
-    return Call((Want(Tensor(target.dtype, shape)),), result, ("StatisticalAttrs", told), at=0)
+    return Call((Want(target.shaped(*shape)),), result, ("StatisticalAttrs", told), at=0)
 
 
-def _is_float(told: Tensor) -> bool:
-    return told.is_float
+_takes = all_of(of("float32", "float64", "int32", "int64"), ranked(1))
 
 
-def _is_number(told: Tensor) -> bool:
-    return told.dtype != BOOL
-
-
-_SUMMANDS = Within(-2.0, 2.0)
-
-
-def _takes(told: Tensor) -> bool:
-    return told.rank >= 1 and told.dtype in ("float32", "float64", "int32", "int64")
+def _order(asking: Asking, target: Tensor) -> dict[str, Json]:
+    axis = asking.axis(asking.draws.below(target.rank), target.rank)
+    return {"axis": axis, "descending": asking.draws.chance(0.5)}
 
 
 def _sort(asking: Asking, target: Tensor) -> Call:
-    told = {
-        "axis": asking.axis(asking.draws.below(target.rank), target.rank),
-        "descending": asking.draws.chance(0.5),
-    }
-    return Call((Want(target),), target, ("SortAttrs", told))
+    return Call((Want(target),), target, ("SortAttrs", _order(asking, target)))
 
 
 def _argsort(asking: Asking, target: Tensor) -> Call:
-    told = {
-        "axis": asking.axis(asking.draws.below(target.rank), target.rank),
-        "descending": asking.draws.chance(0.5),
-        "dtype": target.dtype,
-    }
+    told = {**_order(asking, target), "dtype": target.dtype}
     return Call((Want(target.of("float32")),), target, ("ArgsortAttrs", told))
 
 
@@ -113,11 +102,7 @@ def _topk(asking: Asking, target: Tensor) -> Call | None:
     axis = asking.draws.pick(places)
     count = target.shape[axis]
     assert isinstance(count, int)
-    shape: tuple[Dim, ...] = (
-        *target.shape[:axis],
-        count + asking.amount((0, 1, 2, 3), 32),
-        *target.shape[axis + 1 :],
-    )
+    shape = (*target.shape[:axis], count + asking.amount((0, 1, 2, 3), 32), *target.shape[axis + 1 :])
     kind = asking.draws.pick(["both", "values"])
     told = {
         "k": count,
@@ -126,14 +111,10 @@ def _topk(asking: Asking, target: Tensor) -> Call | None:
         "largest": asking.draws.chance(0.5),
         "dtype": asking.draws.pick(["int32", "int64"]),
     }
-    both = Fields((target, target.of(str(told["dtype"]))))
-    is_both = kind == "both"
-    return Call(
-        (Want(Tensor(target.dtype, shape)),),
-        both if is_both else target,
-        ("TopKAttrs", told),
-        at=0 if is_both else None,
-    )
+    source = Want(target.shaped(*shape))
+    if kind == "values":
+        return Call((source,), target, ("TopKAttrs", told))
+    return Call((source,), Fields((target, target.of(str(told["dtype"])))), ("TopKAttrs", told), at=0)
 
 
 def _scan(name: str) -> Operator:
@@ -145,11 +126,9 @@ def _scan(name: str) -> Operator:
         }
         if target.rank == 1 and asking.draws.chance(0.3):
             told["axis"] = None
-        return Call((Want(target, _SUMMANDS),), target, ("ScanopAttrs", told))
+        return Call((Want(target, _SMALL),), target, ("ScanopAttrs", told))
 
-    def recognise(told: Tensor) -> bool:
-        return told.rank >= 1 and told.dtype not in (BOOL, "float16")
-
+    recognise = all_of(is_number, ranked(1), lambda told: told.dtype != "float16")
     return Operator(f"relax.{name}", recognise, solve, Likely.NUMBER, ranks=(1, 3))
 
 
@@ -157,17 +136,13 @@ _SCALE, _POSITIVE = Within(-4.0, 4.0), Within(0.25, 8.0)
 _EPSILON = 1e-3
 
 
-def _has_axis(told: Tensor) -> bool:
-    return told.is_float and told.rank >= 1
-
-
-def _is_narrow(told: Tensor) -> bool:
-    """Check for float16 and float32, the only types that TVM's norms take."""
-    return told.dtype in ("float32", "float16")
+_has_axis = all_of(is_float, ranked(1))
+_is_narrow = of("float32", "float16")
+"""The only types that TVM's norms take."""
 
 
 def _vector(target: Tensor, axis: int) -> Tensor:
-    return Tensor(target.dtype, (target.shape[axis],))
+    return target.shaped(target.shape[axis])
 
 
 _PLAIN = 0.97
@@ -182,7 +157,7 @@ def _affine(asking: Asking) -> dict[str, Json]:
 def _layer(asking: Asking, target: Tensor) -> Call:
     count = asking.draws.between(1, min(2, target.rank))
     axes = [*range(target.rank - count, target.rank)]
-    weights = Want(Tensor(target.dtype, target.shape[-count:]), _SCALE)
+    weights = Want(target.shaped(*target.shape[-count:]), _SCALE)
     told = {"axes": [axis - target.rank for axis in axes], **_affine(asking)}
     return Call((Want(target), weights, weights), target, ("LayerNormAttrs", told))
 
@@ -197,20 +172,17 @@ def _group(asking: Asking, target: Tensor) -> Call | None:
     if not isinstance(channels, int) or not channels:
         return None
     groups = asking.draws.pick([each for each in range(1, channels + 1) if channels % each == 0])
-    told = {
-        "num_groups": groups,
-        "channel_axis": 1,
-        "axes": [*range(2, target.rank)],
-        **_affine(asking),
-    }
-    weights = Want(_vector(target, 1), _SCALE)
-    return Call((Want(target), weights, weights), target, ("GroupNormAttrs", told))
+    return _by_channel(asking, target, "GroupNormAttrs", {"num_groups": groups})
 
 
 def _instance(asking: Asking, target: Tensor) -> Call:
-    told = {"channel_axis": 1, "axes": [*range(2, target.rank)], **_affine(asking)}
+    return _by_channel(asking, target, "InstanceNormAttrs", {})
+
+
+def _by_channel(asking: Asking, target: Tensor, kind: str, told: dict[str, Json]) -> Call:
+    told = {**told, "channel_axis": 1, "axes": [*range(2, target.rank)], **_affine(asking)}
     weights = Want(_vector(target, 1), _SCALE)
-    return Call((Want(target), weights, weights), target, ("InstanceNormAttrs", told))
+    return Call((Want(target), weights, weights), target, (kind, told))
 
 
 def _batch(asking: Asking, target: Tensor) -> Call:
@@ -230,19 +202,17 @@ def _softmax(name: str) -> Operator:
 
 
 def _cross_entropy(asking: Asking, target: Tensor) -> Call:
-    shape = asking.shape(1, 2)
-    wants = (Want(Tensor(target.dtype, shape), _SCALE),) * 2
-    return Call(wants, target)
+    return Call((Want(target.shaped(*asking.shape(1, 2)), _SCALE),) * 2, target)
 
 
 def _nll(asking: Asking, target: Tensor) -> Call | None:
     reduction = "none" if target.rank else asking.draws.pick(["mean", "sum"])
     lead = target.shape if target.rank else asking.shape(1, 2)
     classes = asking.static() or 2
-    predictions = Tensor(target.dtype, (lead[0], classes, *lead[1:]))
+    predictions = target.shaped(lead[0], classes, *lead[1:])
     wants = [Want(predictions), Want(Tensor("int64", lead), Within(0, classes - 1))]
     if asking.draws.chance(0.6):
-        wants.append(Want(Tensor(target.dtype, (classes,)), _POSITIVE))
+        wants.append(Want(target.shaped(classes), _POSITIVE))
     return Call(tuple(wants), target, ("NLLLossAttrs", {"reduction": reduction, "ignore_index": -100}))
 
 
@@ -254,10 +224,10 @@ def _nll_backward(asking: Asking, target: Tensor) -> Call | None:
         return None
     lead = (*target.shape[:axis], *target.shape[axis + 1 :])
     reduction = asking.draws.pick(["none", "mean", "sum"])
-    gradient = Tensor(target.dtype, lead if reduction == "none" else ())
+    gradient = target.shaped(*lead if reduction == "none" else ())
     wants = [Want(gradient), Want(target), Want(Tensor("int64", lead), Within(0, classes - 1))]
     if asking.draws.chance(0.6):
-        wants.append(Want(Tensor(target.dtype, (classes,)), _POSITIVE))
+        wants.append(Want(target.shaped(classes), _POSITIVE))
     return Call(tuple(wants), target, ("NLLLossAttrs", {"reduction": reduction, "ignore_index": -100}))
 
 
@@ -290,58 +260,37 @@ def _is_sampled(told: Tensor) -> bool:
 
 OPERATORS = (
     Operator("relax.multinomial_from_uniform", _is_sampled, _multinomial, Likely.INTEGER, ranks=(2, 2)),
-    *(_reduce(name, _is_number) for name in ("max", "min")),
-    *(_reduce(name, _is_number, _SMALL) for name in ("sum", "prod")),
-    *(_reduce(name, _is_float) for name in ("mean", "std", "variance")),
+    *(_reduce(name, is_number) for name in ("max", "min")),
+    *(_reduce(name, is_number, _SMALL) for name in ("sum", "prod")),
+    *(_reduce(name, is_float) for name in ("mean", "std", "variance")),
     *(_place(name) for name in ("argmax", "argmin")),
-    Operator("relax.median", _is_float, _median, ranks=(0, 3), weight=0.5),
+    Operator("relax.median", is_float, _median, ranks=(0, 3), weight=0.5),
     Operator("relax.sort", _takes, _sort, Likely.NUMBER, ranks=(1, 3), weight=0.6),
-    Operator(
-        "relax.argsort",
-        lambda told: told.rank >= 1 and told.dtype in ("int32", "int64"),
-        _argsort,
-        Likely.INTEGER,
-        ranks=(1, 3),
-        weight=0.6,
-    ),
+    Operator("relax.argsort", all_of(of("int32", "int64"), ranked(1)), _argsort, Likely.INTEGER, (1, 3), 0.6),
     Operator("relax.topk", _takes, _topk, Likely.NUMBER, ranks=(1, 3), weight=0.6),
     _scan("cumsum"),
     _scan("cumprod"),
-    Operator(
-        "relax.nn.layer_norm",
-        lambda told: _is_narrow(told) and told.rank >= 1,
-        _layer,
-        ranks=(1, 4),
-        weight=1.5,
-    ),
+    Operator("relax.nn.layer_norm", all_of(_is_narrow, ranked(1)), _layer, ranks=(1, 4), weight=1.5),
     Operator("relax.nn.rms_norm", _has_axis, _rms, ranks=(1, 4)),
-    Operator("relax.nn.group_norm", lambda told: _is_narrow(told) and told.rank >= 3, _group, ranks=(3, 4)),
-    Operator(
-        "relax.nn.instance_norm", lambda told: _is_narrow(told) and told.rank >= 3, _instance, ranks=(3, 4)
-    ),
+    Operator("relax.nn.group_norm", all_of(_is_narrow, ranked(3)), _group, ranks=(3, 4)),
+    Operator("relax.nn.instance_norm", all_of(_is_narrow, ranked(3)), _instance, ranks=(3, 4)),
     Operator("relax.nn.batch_norm", _has_axis, _batch, ranks=(1, 4), weight=1.5),
     _softmax("softmax"),
     _softmax("log_softmax"),
     Operator(
         "relax.nn.cross_entropy_with_logits",
-        lambda told: told.is_float and not told.rank,
+        all_of(is_float, ranked(0, 0)),
         _cross_entropy,
         ranks=(0, 0),
         weight=0.5,
     ),
-    Operator(
-        "relax.nn.nll_loss",
-        lambda told: told.is_float and told.rank in (0, 1, 2),
-        _nll,
-        ranks=(0, 2),
-        weight=0.5,
-    ),
+    Operator("relax.nn.nll_loss", all_of(is_float, ranked(0, 2)), _nll, ranks=(0, 2), weight=0.5),
     Operator(
         "relax.grad.nll_loss_backward",
-        lambda told: told.is_float and told.rank in (1, 2, 3),
+        all_of(is_float, ranked(1, 3)),
         _nll_backward,
         ranks=(1, 3),
         weight=0.4,
     ),
-    Operator("relax.nn.dropout", lambda told: told.is_float, _dropout, weight=0.5),
+    Operator("relax.nn.dropout", is_float, _dropout, weight=0.5),
 )

@@ -11,9 +11,15 @@ from generators.relax.operator import (
     Json,
     Likely,
     Operator,
+    Recogniser,
+    Solver,
     Tensor,
     Want,
     Within,
+    all_of,
+    is_filled,
+    of,
+    ranked,
     shape_literal,
 )
 from generators.relax.ops.windows import SPACE, fits
@@ -22,8 +28,7 @@ _BEYOND = Within(-1.4, 1.4)
 _HALF = Within(-2.0, 2.0)
 
 
-def _is_image(told: Tensor) -> bool:
-    return fits(2)(told) and told.is_static and 0 not in told.shape
+_is_image = all_of(fits(2), is_filled)
 
 
 def _grid_sample(asking: Asking, target: Tensor) -> Call:
@@ -37,7 +42,7 @@ def _grid_sample(asking: Asking, target: Tensor) -> Call:
         "padding_mode": draws.pick(["zeros", "border", "reflection"]),
         "align_corners": draws.chance(0.5),
     }
-    grid: Given | Want = Want(Tensor(target.dtype, (batch, 2, *space)), _BEYOND)
+    grid: Given | Want = Want(target.shaped(batch, 2, *space), _BEYOND)
     if told["method"] == "nearest":
         sizes = np.array([width, height]).reshape(2, 1, 1)
         count = batch * 2 * space[0] * space[1]
@@ -45,7 +50,7 @@ def _grid_sample(asking: Asking, target: Tensor) -> Call:
         places = np.floor(share * sizes) + 0.25
         scaled = 2 * places / (sizes - 1) - 1 if told["align_corners"] else (2 * places + 1) / sizes - 1
         grid = Given(np.clip(scaled, -1, 1).astype(target.dtype))
-    source = Want(Tensor(target.dtype, (batch, channels, height, width)))
+    source = Want(target.shaped(batch, channels, height, width))
     return Call((source, grid), target, ("GridSampleAttrs", told))
 
 
@@ -78,7 +83,7 @@ def _roi_align(asking: Asking, target: Tensor) -> Call:
         "mode": draws.pick(["avg", "avg", "max"]),
     }
     dims = {"N": batches, "C": channels, "H": height, "W": width}
-    source = Want(Tensor(target.dtype, tuple(dims[letter] for letter in layout)))
+    source = Want(target.shaped(*tuple(dims[letter] for letter in layout)))
     sizes = int(height / scale), int(width / scale)
     return Call((source, _regions(asking, count, batches, sizes, 0.5)), target, ("ROIAlignAttrs", told))
 
@@ -89,7 +94,7 @@ def _roi_pool(asking: Asking, target: Tensor) -> Call:
     batches, height, width = draws.between(1, 2), draws.between(2, 6), draws.between(2, 6)
     scale = draws.pick([1.0, 0.5])
     told: dict[str, Json] = {"pooled_size": pooled, "spatial_scale": scale, "layout": "NCHW"}
-    source = Want(Tensor(target.dtype, (batches, channels, height, width)))
+    source = Want(target.shaped(batches, channels, height, width))
     sizes = int(height / scale), int(width / scale)
     return Call((source, _regions(asking, count, batches, sizes, 1.0)), target, ("ROIPoolAttrs", told))
 
@@ -119,7 +124,7 @@ def _valid_counts(asking: Asking, target: Tensor) -> Call:
 
 def _is_suppressed(told: Tensor) -> bool:
     is_box = told.rank == 3 and told.dtype == "float32" and told.shape[2] in (5, 6)
-    return _is_static(told) and (is_box or (told.rank == 2 and told.dtype == "int32"))
+    return is_box or (told.rank == 2 and told.dtype == "int32")
 
 
 def _suppression(asking: Asking, target: Tensor) -> Call:
@@ -162,7 +167,7 @@ def _suppression(asking: Asking, target: Tensor) -> Call:
 def _is_listed(told: Tensor) -> bool:
     is_scores = told.rank == 2 and told.dtype == "float32"
     is_pairs = told.rank == 3 and told.dtype == "int64" and told.shape[2] == 2
-    return _is_static(told) and (is_scores or is_pairs or (told.rank == 1 and told.dtype == "int64"))
+    return is_scores or is_pairs or (told.rank == 1 and told.dtype == "int64")
 
 
 def _suppression_by_class(asking: Asking, target: Tensor) -> Call:
@@ -174,12 +179,9 @@ def _suppression_by_class(asking: Asking, target: Tensor) -> Call:
     drawn = [draws.sample(range(count + 2), count) for _ in range(batch * classes)]
     scores = Given((np.array(drawn, "float32") / 8).reshape(batch, classes, count))
     limits = (
-        Given(np.array(value, dtype))
-        for value, dtype in (
-            (draws.between(1, 3), "int64"),
-            (draws.pick([0.11, 0.26, 0.51]), "float32"),
-            (draws.pick([0.0, 0.3]), "float32"),
-        )
+        Given(np.array(draws.between(1, 3), "int64")),
+        Given(np.array(draws.pick([0.11, 0.26, 0.51]), "float32")),
+        Given(np.array(draws.pick([0.0, 0.3]), "float32")),
     )
     corners = Want(Tensor("float32", (batch, count, 4)), Within(0.0, 4.0))
     pairs, kept = Tensor("int64", (batch, listed, 2)), Tensor("float32", (batch, listed))
@@ -214,10 +216,6 @@ def _decoded(asking: Asking, target: Tensor) -> Call:
     return Call(wants, Fields((boxes, scores)), (kind, told), at=0 if is_boxes else 1)
 
 
-def _is_static(told: Tensor) -> bool:
-    return told.is_static and 0 not in told.shape
-
-
 def _resize(rank: int) -> Operator:
     def solve(asking: Asking, target: Tensor) -> Call:
         draws = asking.draws
@@ -237,53 +235,45 @@ def _resize(rank: int) -> Operator:
             "extrapolation_value": 0.0,
             "out_dtype": None,
         }
-        source = Tensor(target.dtype, (*target.shape[:2], *taken))
+        source = target.shaped(*target.shape[:2], *taken)
         return Call((Want(source), shape_literal(target.shape[2:])), target, (f"Resize{rank}DAttrs", told))
 
     return Operator(f"relax.image.resize{rank}d", fits(rank), solve, ranks=(rank + 2,) * 2)
 
 
 def _affine_grid(asking: Asking, target: Tensor) -> Call:
-    theta = Tensor(target.dtype, (target.shape[0], 2, 3))
+    theta = target.shaped(target.shape[0], 2, 3)
     told = {"align_corners": True}
     return Call((Want(theta), shape_literal(target.shape[2:])), target, ("AffineGridAttrs", told))
 
 
-def _is_grid(told: Tensor) -> bool:
-    return fits(2, least=2)(told) and told.shape[1] == 2
+def _of_boxes(name: str, recognise: Recogniser, solve: Solver, ranks: tuple[int, int]) -> Operator:
+    """An operator whose target may be any of its results, by the target's rank."""
+    takes = all_of(is_filled, recognise)
+    return Operator(f"relax.vision.{name}", takes, solve, Likely.NUMBER, ranks, weight=0.5)
 
 
 OPERATORS = (
     Operator("relax.image.grid_sample", _is_image, _grid_sample, ranks=(4, 4), weight=0.7),
     Operator("relax.vision.roi_align", _is_image, _roi_align, ranks=(4, 4), weight=0.7),
     Operator("relax.vision.roi_pool", _is_image, _roi_pool, ranks=(4, 4), weight=0.7),
-    Operator(
-        "relax.vision.get_valid_counts",
-        lambda told: _is_static(told) and _is_boxes(told),
-        _valid_counts,
-        Likely.NUMBER,
-        ranks=(1, 3),
-        weight=0.5,
-    ),
-    Operator(
-        "relax.vision.non_max_suppression", _is_suppressed, _suppression, Likely.NUMBER, (2, 3), weight=0.5
-    ),
-    Operator(
-        "relax.vision.all_class_non_max_suppression",
-        _is_listed,
-        _suppression_by_class,
-        Likely.NUMBER,
-        ranks=(1, 3),
-        weight=0.5,
-    ),
+    _of_boxes("get_valid_counts", _is_boxes, _valid_counts, (1, 3)),
+    _of_boxes("non_max_suppression", _is_suppressed, _suppression, (2, 3)),
+    _of_boxes("all_class_non_max_suppression", _is_listed, _suppression_by_class, (1, 3)),
     Operator(
         "relax.vision.multibox_transform_loc",
-        lambda told: _is_static(told) and told.rank == 3 and told.dtype == "float32",
+        all_of(is_filled, ranked(3, 3), of("float32")),
         _decoded,
         ranks=(3, 3),
         weight=0.3,
     ),
     _resize(2),
     _resize(3),
-    Operator("relax.image.affine_grid", _is_grid, _affine_grid, ranks=(4, 4), weight=0.5),
+    Operator(
+        "relax.image.affine_grid",
+        all_of(fits(2, least=2), lambda told: told.shape[1] == 2),
+        _affine_grid,
+        ranks=(4, 4),
+        weight=0.5,
+    ),
 )

@@ -14,6 +14,12 @@ from generators.relax.operator import (
     Tensor,
     Want,
     Within,
+    all_of,
+    is_filled,
+    is_float,
+    is_static,
+    of,
+    ranked,
 )
 
 SPACE = {1: "W", 2: "HW", 3: "DHW"}
@@ -23,15 +29,10 @@ _SMALL = Within(-4.0, 4.0)
 def fits(rank: int, least: int = 1) -> Recogniser:
     """Whether a type is that of floats over batch, channels and axes of space of known sizes."""
 
-    def recognise(told: Tensor) -> bool:
-        space = told.shape[1:]
-        return (
-            told.rank == rank + 2
-            and told.dtype == "float32"
-            and all(isinstance(dim, int) and dim >= least for dim in space)
-        )
+    def has_space(told: Tensor) -> bool:
+        return all(isinstance(dim, int) and dim >= least for dim in told.shape[1:])
 
-    return recognise
+    return all_of(ranked(rank + 2, rank + 2), of("float32"), has_space)
 
 
 def _split(layout: str, target: Tensor) -> tuple[Dim, int, list[int]]:
@@ -42,12 +43,25 @@ def _split(layout: str, target: Tensor) -> tuple[Dim, int, list[int]]:
     return target.shape[0], channels, [int(dim) for dim in space]
 
 
-def _laid(letters: str, dims: dict[str, Dim]) -> tuple[Dim, ...]:
-    return tuple(dims[letter] for letter in letters)
+def _laid(letters: str, space: list[int], **dims: Dim) -> Tensor:
+    """A tensor of these dims, and those of space, in the order of the letters."""
+    known = {**dims, **dict(zip(SPACE[len(space)], space, strict=True))}
+    return Tensor("float32", tuple(known[letter] for letter in letters))
 
 
-def _named(rank: int, sizes: list[int]) -> dict[str, Dim]:
-    return dict(zip(SPACE[rank], sizes, strict=True))
+def _sides(padding: list[tuple[int, int]]) -> list[int]:
+    """The widths before each axis, then those after it."""
+    return [before for before, _ in padding] + [after for _, after in padding]
+
+
+def _layouts(groups: int, layout: str, kernel: str) -> dict[str, Json]:
+    return {
+        "groups": groups,
+        "data_layout": layout,
+        "kernel_layout": kernel,
+        "out_layout": layout,
+        "out_dtype": None,
+    }
 
 
 def _layout(asking: Asking, rank: int) -> str:
@@ -88,20 +102,10 @@ def _conv(rank: int) -> Operator:
         kernel = draws.pick([f"OI{SPACE[rank]}", f"OI{SPACE[rank]}", f"{SPACE[rank]}IO", f"O{SPACE[rank]}I"])
         if groups > 1 and layout[1] != "C":
             kernel = f"{SPACE[rank]}OI" if groups == made else f"O{SPACE[rank]}I"
-        told = {
-            "strides": strides,
-            "padding": [before for before, _ in padding] + [after for _, after in padding],
-            "dilation": dilation,
-            "groups": groups,
-            "data_layout": layout,
-            "kernel_layout": kernel,
-            "out_layout": layout,
-            "out_dtype": None,
-        }
-        source = _laid(layout, {"N": batch, "C": each * groups, **_named(rank, taken)})
-        weight = _laid(kernel, {"O": made, "I": each, **_named(rank, sizes)})
-        args = Want(Tensor(target.dtype, source)), Want(Tensor(target.dtype, weight), _SMALL)
-        return Call(args, target, (f"Conv{rank}DAttrs", told))
+        told = {"strides": strides, "padding": _sides(padding), "dilation": dilation}
+        source, weight = _laid(layout, taken, N=batch, C=each * groups), _laid(kernel, sizes, O=made, I=each)
+        attributes = (f"Conv{rank}DAttrs", {**told, **_layouts(groups, layout, kernel)})
+        return Call((Want(source), Want(weight, _SMALL)), target, attributes)
 
     return Operator(
         f"relax.nn.conv{rank}d", fits(rank), solve, ranks=(rank + 2,) * 2, weight=3.0 if rank == 2 else 1.5
@@ -114,11 +118,7 @@ def _transposed(rank: int) -> Operator:
         batch, made, space = _split(layout, target)
         groups = _groups(asking, made)
         each = draws.between(1, 3)
-        sizes: list[int] = []
-        strides: list[int] = []
-        more: list[int] = []
-        taken: list[int] = []
-        padding = []
+        sizes, strides, more, taken, padding = [], [], [], [], []
         for count in space:
             step, size = asking.amount((1, 1, 2), MOST[rank]), asking.amount((1, 2, 3), MOST[rank])
             before, after = (draws.below(2) if size > 1 else 0 for _ in range(2))
@@ -126,26 +126,21 @@ def _transposed(rank: int) -> Operator:
             length, rest = divmod(count - size + before + after - extra, step)
             if rest or length < 0:
                 return None
-            for store, value in zip(
-                (sizes, strides, more, taken), (size, step, extra, length + 1), strict=True
-            ):
-                store.append(value)
+            sizes.append(size)
+            strides.append(step)
+            more.append(extra)
+            taken.append(length + 1)
             padding.append((before, after))
         told = {
             "strides": strides,
-            "padding": [before for before, _ in padding] + [after for _, after in padding],
+            "padding": _sides(padding),
             "output_padding": more,
             "dilation": [1] * rank,
-            "groups": groups,
-            "data_layout": layout,
-            "kernel_layout": f"IO{SPACE[rank]}",
-            "out_layout": layout,
-            "out_dtype": None,
         }
-        source = (batch, each * groups, *taken)
-        weight = (each * groups, made // groups, *sizes)
-        args = Want(Tensor(target.dtype, source)), Want(Tensor(target.dtype, weight), _SMALL)
-        return Call(args, target, (f"Conv{rank}DTransposeAttrs", told))
+        source = target.shaped(batch, each * groups, *taken)
+        weight = target.shaped(each * groups, made // groups, *sizes)
+        attributes = (f"Conv{rank}DTransposeAttrs", {**told, **_layouts(groups, layout, f"IO{SPACE[rank]}")})
+        return Call((Want(source), Want(weight, _SMALL)), target, attributes)
 
     return Operator(f"relax.nn.conv{rank}d_transpose", fits(rank), solve, ranks=(rank + 2,) * 2)
 
@@ -176,14 +171,14 @@ def _pool(name: str, rank: int) -> Operator:
             "pool_size": sizes,
             "strides": strides,
             "dilation": dilation,
-            "padding": [before for before, _ in padding] + [after for _, after in padding],
+            "padding": _sides(padding),
             "ceil_mode": is_ceiling,
             "count_include_pad": name == "avg" and draws.chance(0.4),
             "layout": layout,
             "out_layout": layout,
         }
-        source = _laid(layout, {"N": batch, "C": channels, **_named(rank, taken)})
-        return Call((Want(Tensor(target.dtype, source)),), target, (f"Pool{rank}DAttrs", told))
+        source = _laid(layout, taken, N=batch, C=channels)
+        return Call((Want(source),), target, (f"Pool{rank}DAttrs", told))
 
     return Operator(f"relax.nn.{name}_pool{rank}d", fits(rank), solve, ranks=(rank + 2,) * 2)
 
@@ -194,8 +189,8 @@ def _adaptive(rank: int) -> Operator:
         batch, channels, space = _split(layout, target)
         taken = [count + asking.amount((0, 1, 2, 3), 2 * MOST[rank]) for count in space]
         told = {"output_size": space, "layout": layout, "out_layout": layout}
-        source = _laid(layout, {"N": batch, "C": channels, **_named(rank, taken)})
-        return Call((Want(Tensor(target.dtype, source)),), target, (f"AdaptivePool{rank}DAttrs", told))
+        source = _laid(layout, taken, N=batch, C=channels)
+        return Call((Want(source),), target, (f"AdaptivePool{rank}DAttrs", told))
 
     return Operator(f"relax.nn.adaptive_avg_pool{rank}d", fits(rank), solve, ranks=(rank + 2,) * 2)
 
@@ -219,39 +214,28 @@ def _backward(name: str) -> Operator:
             "layout": "NCHW",
             "out_layout": "NCHW",
         }
-        gradient = Tensor(target.dtype, (*target.shape[:2], *counts))
+        gradient = target.shaped(*target.shape[:2], *counts)
         return Call((Want(gradient), Want(target)), target, ("Pool2DAttrs", told))
 
-    def recognise(told: Tensor) -> bool:
-        return fits(2)(told) and told.is_static
-
+    recognise = all_of(fits(2), is_static)
     return Operator(f"relax.grad.{name}_pool2d_backward", recognise, solve, ranks=(4, 4), weight=0.3)
-
-
-_FACTORS = Within(-4.0, 4.0)
 
 
 def _is_number(told: Tensor) -> bool:
     return told.dtype != BOOL and not told.dtype.startswith("uint")
 
 
-def _bounds(target: Tensor) -> Within:
-    return ANY if target.is_float else _FACTORS
+def _factor(target: Tensor, *dims: Dim) -> Want:
+    """An operand of a product; of integers one of small values."""
+    return Want(target.shaped(*dims), ANY if target.is_float else _SMALL)
 
 
 def _matmul(asking: Asking, target: Tensor) -> Call:
     """Batches broadcast; of rank 1 an operand loses its dim."""
-    draws, inner, within = asking.draws, asking.dim(), _bounds(target)
-    if target.rank == 0:
-        wants = (Want(Tensor(target.dtype, (inner,)), within),) * 2
+    draws, inner = asking.draws, asking.dim()
+    if target.rank < 2 or draws.chance(0.1):
+        wants = _factor(target, *target.shape, inner), _factor(target, inner)
         return Call(wants, target, ("MatmulAttrs", {"out_dtype": None}))
-    if target.rank == 1 or draws.chance(0.1):
-        matrix = Want(Tensor(target.dtype, (*target.shape, inner)), within)
-        return Call(
-            (matrix, Want(Tensor(target.dtype, (inner,)), within)),
-            target,
-            ("MatmulAttrs", {"out_dtype": None}),
-        )
     *batch, rows, columns = target.shape
     left: list[Json] = [1 if draws.chance(0.2) else dim for dim in batch]
     right: list[Json] = [
@@ -261,29 +245,22 @@ def _matmul(asking: Asking, target: Tensor) -> Call:
     if left == batch and draws.chance(0.4):
         right = []
     told: Json = target.dtype if draws.chance(0.2) else None
-    args = (
-        Want(Tensor(target.dtype, (*left, rows, inner)), within),
-        Want(Tensor(target.dtype, (*right, inner, columns)), within),
-    )
+    args = _factor(target, *left, rows, inner), _factor(target, *right, inner, columns)
     return Call(args, target, ("MatmulAttrs", {"out_dtype": told}))
 
 
 def _outer(asking: Asking, target: Tensor) -> Call:
-    within = _bounds(target)
-    wants = tuple(Want(Tensor(target.dtype, (dim,)), within) for dim in target.shape)
-    return Call(wants, target)
+    return Call(tuple(_factor(target, dim) for dim in target.shape), target)
 
 
 def _einsum(asking: Asking, target: Tensor) -> Call:
     letters = "abcdef"[: target.rank]
-    inner, within = asking.dim(), _bounds(target)
+    inner = asking.dim()
     cut = asking.draws.below(target.rank + 1)
     first, second = letters[:cut] + "z", "z" + letters[cut:]
     dims = dict(zip(letters, target.shape, strict=True)) | {"z": inner}
     told = {"subscripts": f"{first},{second}->{letters}"}
-    wants = tuple(
-        Want(Tensor(target.dtype, tuple(dims[each] for each in part)), within) for part in (first, second)
-    )
+    wants = tuple(_factor(target, *(dims[each] for each in part)) for part in (first, second))
     return Call((Group(wants),), target, ("EinsumAttrs", told))
 
 
@@ -293,19 +270,14 @@ def _attention(bias: bool) -> Operator:
         columns, inner = asking.dim(), asking.dim()
         mask: Json = None if bias else asking.draws.pick([None, None, "TopLeft"])
         scale: Json = {"prim": ["float32", 0.5]} if asking.draws.chance(0.5) else None
-        wants = [
-            Want(Tensor(target.dtype, (batch, rows, heads, inner))),
-            Want(Tensor(target.dtype, (batch, columns, heads, inner))),
-            Want(Tensor(target.dtype, (batch, columns, heads, size))),
-        ]
+        shapes = [(batch, rows, heads, inner), (batch, columns, heads, inner), (batch, columns, heads, size)]
         if bias:
-            wants.append(Want(Tensor(target.dtype, (batch, heads, rows, columns))))
+            shapes.append((batch, heads, rows, columns))
+        wants = tuple(Want(target.shaped(*each)) for each in shapes)
         told = {"scale": scale, "causal_mask": mask, "window_size": None}
-        return Call(tuple(wants), target, ("AttentionAttrs", told))
+        return Call(wants, target, ("AttentionAttrs", told))
 
-    def recognise(told: Tensor) -> bool:
-        return told.rank == 4 and told.dtype == "float32" and told.is_static and 0 not in told.shape
-
+    recognise = all_of(ranked(4, 4), of("float32"), is_filled)
     name = "relax.nn.attention_bias" if bias else "relax.nn.attention"
     return Operator(name, recognise, solve, ranks=(4, 4))
 
@@ -317,10 +289,8 @@ OPERATORS = (
     *(_adaptive(rank) for rank in SPACE),
     *(_backward(name) for name in ("max", "avg")),
     Operator("relax.matmul", _is_number, _matmul, Likely.NUMBER, ranks=(0, 4), weight=4.0),
-    Operator(
-        "relax.outer", lambda told: told.rank == 2 and _is_number(told), _outer, Likely.NUMBER, ranks=(2, 2)
-    ),
-    Operator("relax.einsum", lambda told: told.is_float and told.rank <= 5, _einsum, ranks=(0, 3)),
+    Operator("relax.outer", all_of(ranked(2, 2), _is_number), _outer, Likely.NUMBER, ranks=(2, 2)),
+    Operator("relax.einsum", all_of(is_float, ranked(0, 5)), _einsum, ranks=(0, 3)),
     _attention(False),
     _attention(True),
 )
