@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import takewhile
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from corpus.values import Tensor as Array
-from generators.language.profile import UNLIMITED, Budget
+from generators.language.profile import Budget
 from generators.language.values import RandomSource
 from generators.relax.choices import Choices
 from generators.relax.operator import (
@@ -55,15 +57,10 @@ class Known:
     type: Type
     value: Any
 
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """A point in the growth of a body."""
-
-    inputs: int
-    bindings: int
-    known: int
-    symbols: int
+    @property
+    def ref(self) -> Json:
+        """The name as an argument."""
+        return {"ref": self.name}
 
 
 @dataclass
@@ -99,20 +96,19 @@ class Frame:
         """Give the values that a new binding may read, by name."""
         return {each.name: each.value for each in self.readable()}
 
-    def mark(self) -> Mark:
-        """Remember how far the body has grown, to take a failed attempt back."""
-        return Mark(len(self.inputs), len(self.bindings), len(self.known), len(self.symbols))
-
-    def back_to(self, mark: Mark) -> None:
-        """Undo all growth since the mark."""
-        del self.inputs[mark.inputs :]
-        del self.bindings[mark.bindings :]
-        del self.known[mark.known :]
-        del self.symbols[mark.symbols :]
+    @property
+    def lists(self) -> tuple[list[Any], ...]:
+        """All that grows, to take a failed attempt back."""
+        return self.inputs, self.bindings, self.known, self.symbols
 
     def within(self) -> Frame:
         """A body inside this one."""
         return Frame(outer=self, depth=self.depth + 1)
+
+
+def attributes(kind: str, **told: Json) -> dict[str, Json]:
+    """The attributes of a call as a document spells them."""
+    return {"attributes": [kind, told]}
 
 
 def graph_json(frame: Frame, outputs: list[str], facts: Mapping[str, Json] | None = None) -> Json:
@@ -135,11 +131,24 @@ class Helper:
     result: Type
 
 
-class Making:
-    """One program while it is made. `left` counts the bindings that may still be made."""
+Form = Callable[..., Any]
+"""From a growth, a frame, a target, its bounds and fuel to what was grown; None where it does not fit."""
 
-    def __init__(self, draws: RandomSource, policy: Choices, nodes: int, budget: Budget = UNLIMITED) -> None:
+_TRIES = 4
+MOST_ELEMENTS = 3000
+"""Of one value, at the sizes of the program."""
+
+
+class Growth:
+    """One program under growth, by the forms that there are. `left` counts the bindings it may still get."""
+
+    def __init__(
+        self, draws: RandomSource, policy: Choices, nodes: int, budget: Budget, forms: Mapping[str, Form]
+    ) -> None:
         self.draws = draws
+        self._forms = forms
+        self.foremost = ""
+        """The operator that the next call is to be of, where the type allows that."""
         self.policy = policy
         self.budget = budget
         self.cost = Cost()
@@ -158,14 +167,14 @@ class Making:
         self.hidden: dict[str, Any] = {}
         """Values of names that only the pattern that made them reads."""
         self._names = 0
-        self.floats = tuple(self._palette(policy.floats))
-        self.integers = tuple(self._palette(policy.integers))
+        self.floats = self._palette(policy.floats)
+        self.integers = self._palette(policy.integers)
         self.dims = tuple(draws.sample(policy.dims, min(_DIMS, len(policy.dims))))
 
-    def _palette(self, weights: Mapping[str, float]) -> Iterator[str]:
-        """Yield two dtypes that this program keeps to, the first of them mostly."""
+    def _palette(self, weights: Mapping[str, float]) -> tuple[str, ...]:
+        """Two dtypes that this program keeps to, the first of them mostly."""
         first, other = (self.draws.weighted(tuple(weights), tuple(weights.values())) for _ in range(2))
-        yield from (first, first, other)
+        return first, first, other
 
     def fresh(self, letter: str = "v") -> str:
         """Make a name that the program does not hold yet."""
@@ -186,28 +195,15 @@ class Making:
         symbols = frame.all_symbols()
         own = [dim for dim in self.dims if self.budget.fits((dim,))] or [1]
         dims: tuple[Dim, ...] = (*own, *symbols, *symbols)
-        return Asking(
-            self.draws,
-            frame.all_sizes(),
-            dims,
-            self.floats,
-            self.integers,
-            self.policy.most_rank,
-            self.policy.binned,
-        )
+        usual = (dims, self.floats, self.integers, self.policy.most_rank, self.policy.binned)
+        return Asking(self.draws, frame.all_sizes(), *usual)
 
     # Values
 
     def run(self) -> Watched:
         """A run that sees the program as it is now."""
-        document = {
-            "main": {},
-            "constants": {},
-            "functions": self.functions,
-            "opaque": self.opaque,
-            "facts": {},
-        }
-        run = Watched(document, self.most)
+        outside = {"functions": self.functions, "opaque": self.opaque}
+        run = Watched({"main": {}, "constants": {}, "facts": {}, **outside}, self.most)
         run.constants = {name: wide(value) for name, value in self.constants.items()}
         return run
 
@@ -221,13 +217,7 @@ class Making:
         return self.know(frame, name, told, value)
 
     def bind_on(
-        self,
-        hidden: Known,
-        frame: Frame,
-        op: str,
-        args: list[Json],
-        told: Type,
-        kwargs: Mapping[str, Json] | None = None,
+        self, hidden: Known, frame: Frame, op: str, args: list[Json], told: Type, **kwargs: Json
     ) -> Known:
         """A new binding that reads a value which no other growth may read."""
         inner = Frame(known=[hidden], outer=frame)
@@ -235,6 +225,11 @@ class Making:
         frame.bindings += inner.bindings
         frame.known.append(made)
         return made
+
+    def put_as(self, frame: Frame, told: Type, op: str, args: list[Json]) -> Known:
+        """A new binding that is of a type because of what reads it, not by its own."""
+        name = self.fresh()
+        return Known(name, told, self.put(frame, name, op, args))
 
     def put(
         self, frame: Frame, name: str, op: str, args: list[Json], kwargs: Mapping[str, Json] | None = None
@@ -290,22 +285,60 @@ class Making:
 
     def constant(self, array: Array) -> Known:
         """A constant of the program; the same one where it is there already."""
-        for name, value in self.constants.items():
-            same = value.dtype == array.dtype and value.shape == array.shape
-            if same and np.array_equal(value, array):
-                return Known(name, Tensor(array.dtype.name, array.shape), wide(value))
-        name = self.fresh("c")
-        self.constants[name] = array
-        return Known(name, Tensor(array.dtype.name, array.shape), wide(array))
+        known = (name for name, value in self.constants.items() if _is_same(value, array))
+        name = next(known, "") or self.fresh("c")
+        value = self.constants.setdefault(name, array)
+        return Known(name, Tensor(array.dtype.name, array.shape), wide(value))
+
+    # Growing
+
+    def grow(self, frame: Frame, target: Type, within: Within = ANY, fuel: int = 0) -> Known:
+        """A value of the type within the bounds."""
+        sizes = concrete(target.shape, frame.all_sizes()) if isinstance(target, Tensor) else ()
+        if prod(max(size, 1) for size in sizes) > MOST_ELEMENTS:
+            raise TooLarge(str(target))
+        if fuel > 0 and self.left > 0 and isinstance(target, Tensor):
+            for _ in range(_TRIES):
+                name = self.draws.weighted(tuple(self.policy.forms), tuple(self.policy.forms.values()))
+                found: Known | None = None
+                with self.attempt(frame) as is_lost:
+                    found = self._forms[name](self, frame, target, within, fuel)
+                    if found is not None:
+                        found = self.settle(frame, found, target, within)
+                    if found is not None:
+                        is_lost.clear()
+                if found is not None and not is_lost:
+                    return found
+        return leaf(self, frame, target, within)
+
+    def settle(self, frame: Frame, found: Known, target: Type, within: Within) -> Known | None:
+        """The value, guarded where it leaves the bounds; None where no guard helps."""
+        if lies_within(found.value, within):
+            return found
+        assert isinstance(target, Tensor)
+        found = guarded(self, frame, found, target, within)
+        return found if lies_within(found.value, within) else None
+
+    def grow_all(self, frame: Frame, wants: list[Want], fuel: int) -> list[Known]:
+        """The operands of a call, which share the fuel."""
+        found = []
+        for place, want in enumerate(wants):
+            share = fuel if place == len(wants) - 1 else self.draws.between(0, fuel)
+            fuel -= share
+            grown = self.grow(frame, want.type, want.within, share)
+            if want.is_named and grown.name in self.constants:
+                grown = self.bind(frame, "alias", [grown.ref], want.type)
+            found.append(grown)
+        return found
 
     # Taking back
 
     @contextmanager
     def attempt(self, frame: Frame) -> Iterator[list[bool]]:
         """Grow on trial: undo the growth if it fails. Clear the list to keep it."""
-        mark, left, names, cost = frame.mark(), self.left, self._names, self.cost
+        left, names, cost = self.left, self._names, self.cost
         stores = (self.feeds, self.constants, self.functions, self.opaque, self.hidden)
-        lists: tuple[list[Any], ...] = (self.helpers, self.results)
+        lists = (*frame.lists, self.helpers, self.results)
         kept = [len(each) for each in (*stores, *lists)]
         is_lost = [True]
         try:
@@ -313,7 +346,6 @@ class Making:
         except (Unsound, NotKnown, TooLarge):
             is_lost[:] = [True]
         if is_lost:
-            frame.back_to(mark)
             self.left, self._names, self.cost = left, names, cost
             for store, count in zip(stores, kept, strict=False):
                 for name in list(store)[count:]:
@@ -327,11 +359,15 @@ _JOINED = 0.7
 """How often a value that is read again is an operator's result where there is one, so that operators meet."""
 
 
-def leaf(growth: Making, frame: Frame, target: Type, within: Within) -> Known:
+def _is_same(one: Array, other: Array) -> bool:
+    return one.dtype == other.dtype and one.shape == other.shape and np.array_equal(one, other)
+
+
+def leaf(growth: Growth, frame: Frame, target: Type, within: Within) -> Known:
     """A value of the type within the bounds, by one binding at most."""
     if isinstance(target, Fields):
         parts = [leaf(growth, frame, each, within) for each in target.fields]
-        return growth.bind(frame, "alias", [{"tuple": [{"ref": each.name} for each in parts]}], target)
+        return growth.bind(frame, "alias", [{"tuple": [each.ref for each in parts]}], target)
     if isinstance(target, Sizes):
         return growth.bind(frame, "alias", [{"shape": list(target.dims)}], target)
     assert isinstance(target, Tensor)
@@ -365,15 +401,10 @@ def is_bound(target: Tensor, frame: Frame) -> bool:
 def frame_symbols(frame: Frame) -> int:
     """Count the symbols that a frame's inputs bind; the others come from casts."""
     bound = {dim for item in frame.inputs for dim in item[2] if isinstance(dim, str)}
-    count = 0
-    for name in frame.symbols:
-        if name not in bound:
-            break
-        count += 1
-    return count
+    return sum(1 for _ in takewhile(bound.__contains__, frame.symbols))
 
 
-def new_input(growth: Making, frame: Frame, target: Tensor, within: Within) -> Known:
+def new_input(growth: Growth, frame: Frame, target: Tensor, within: Within) -> Known:
     """A further parameter of main."""
     name = growth.fresh("x")
     array = drawn(growth.draws, target.dtype, concrete(target.shape, frame.all_sizes()), within)
@@ -386,13 +417,11 @@ def new_input(growth: Making, frame: Frame, target: Tensor, within: Within) -> K
     return found
 
 
-def filled(growth: Making, frame: Frame, target: Tensor, within: Within) -> Known:
+def filled(growth: Growth, frame: Frame, target: Tensor, within: Within) -> Known:
     """A tensor of one number, which may be of symbolic dims."""
     number = growth.constant(drawn(growth.draws, target.dtype, (), within))
-    args = [{"shape": list(target.shape)}, {"ref": number.name}]
-    return growth.bind(
-        frame, "relax.full", args, target, {"attributes": ["InitAttrs", {"dtype": target.dtype}]}
-    )
+    args = [{"shape": list(target.shape)}, number.ref]
+    return growth.bind(frame, "relax.full", args, target, attributes("InitAttrs", dtype=target.dtype))
 
 
 def drawn(draws: RandomSource, dtype: str, shape: tuple[int, ...], within: Within) -> Array:
@@ -401,15 +430,13 @@ def drawn(draws: RandomSource, dtype: str, shape: tuple[int, ...], within: Withi
     if dtype == BOOL:
         return np.array([draws.chance(0.5) for _ in range(count)], bool).reshape(shape)
     is_float = dtype.startswith("float")
-    low, high = -3.0, 3.0
-    if not is_float:
-        low, high = (0.0, 6.0) if dtype.startswith("u") else (-4.0, 4.0)
+    low, high = (-3.0, 3.0) if is_float else (0.0, 6.0) if dtype.startswith("u") else (-4.0, 4.0)
     if within.low is not None or within.high is not None:
         low = within.low if within.low is not None else low
         high = min(within.high if within.high is not None else high, max(low + 6.0, high))
         low = max(low, high - 12.0)
-    numbers = [low + (high - low) * draws.random() for _ in range(count)]
-    values = np.array(numbers, np.float64) if is_float else np.floor(np.array(numbers, np.float64) + 0.5)
+    numbers = np.array([low + (high - low) * draws.random() for _ in range(count)], np.float64)
+    values = numbers if is_float else np.floor(numbers + 0.5)
     if within.is_nonzero:
         values = np.where(np.abs(values) < 0.5, 1.0, values)
     if is_float:
@@ -417,99 +444,37 @@ def drawn(draws: RandomSource, dtype: str, shape: tuple[int, ...], within: Withi
     return values.astype(dtype).reshape(shape)
 
 
-def guarded(growth: Making, frame: Frame, found: Known, target: Tensor, within: Within) -> Known:
+def guarded(growth: Growth, frame: Frame, found: Known, target: Tensor, within: Within) -> Known:
     """The value brought into the bounds: an index by a remainder, other numbers by clipping."""
     if within.low is not None or within.high is not None:
         is_index = not target.is_float and within.low == 0 and within.high is not None
         if is_index and growth.draws.chance(0.5):
             count = int(within.high or 0) + 1
-            args = [{"ref": found.name}, _scalar(growth, count, target.dtype)]
+            args = [found.ref, _scalar(growth, count, target.dtype)]
             found = growth.bind(frame, "relax.floor_mod", args, target)
         else:
             found = _clipped(growth, frame, found, target, within)
     return _not_zero(growth, frame, found, target) if within.is_nonzero else found
 
 
-def _scalar(growth: Making, value: float, dtype: str) -> dict[str, str]:
-    return {"ref": growth.constant(np.array(value).astype(dtype)).name}
+def _scalar(growth: Growth, value: float, dtype: str) -> Json:
+    return growth.constant(np.array(value).astype(dtype)).ref
 
 
-def _clipped(growth: Making, frame: Frame, found: Known, target: Tensor, within: Within) -> Known:
+def _clipped(growth: Growth, frame: Frame, found: Known, target: Tensor, within: Within) -> Known:
     for op, bound in (("relax.maximum", within.low), ("relax.minimum", within.high)):
         if bound is not None:
-            args = [{"ref": found.name}, _scalar(growth, bound, target.dtype)]
+            args = [found.ref, _scalar(growth, bound, target.dtype)]
             found = growth.bind(frame, op, args, target)
     return found
 
 
-def _not_zero(growth: Making, frame: Frame, found: Known, target: Tensor) -> Known:
+def _not_zero(growth: Growth, frame: Frame, found: Known, target: Tensor) -> Known:
     """Replace values near zero by one."""
     size = found
     if target.is_float or not target.dtype.startswith("u"):
-        size = growth.bind(frame, "relax.abs", [{"ref": found.name}], target)
+        size = growth.bind(frame, "relax.abs", [found.ref], target)
     limit = _scalar(growth, 0.25 if target.is_float else 1, target.dtype)
-    small = growth.bind(frame, "relax.less", [{"ref": size.name}, limit], target.of(BOOL))
+    small = growth.bind(frame, "relax.less", [size.ref, limit], target.of(BOOL))
     one = _scalar(growth, 1, target.dtype)
-    return growth.bind(frame, "relax.where", [{"ref": small.name}, one, {"ref": found.name}], target)
-
-
-Form = Callable[..., Any]
-"""From a growth, a frame, a target, its bounds and fuel to what was grown; None where it does not fit."""
-
-_TRIES = 4
-MOST_ELEMENTS = 3000
-"""Of one value, at the sizes of the program."""
-
-
-class Growth(Making):
-    """One program under growth, by the forms that there are."""
-
-    def __init__(
-        self, draws: RandomSource, policy: Choices, nodes: int, budget: Budget, forms: Mapping[str, Form]
-    ) -> None:
-        super().__init__(draws, policy, nodes, budget)
-        self._forms = forms
-        self.foremost = ""
-        """The operator that the next call is to be of, where the type allows that."""
-
-    def grow(self, frame: Frame, target: Type, within: Within = ANY, fuel: int = 0) -> Known:
-        """A value of the type within the bounds."""
-        if isinstance(target, Tensor):
-            count = 1
-            for size in concrete(target.shape, frame.all_sizes()):
-                count *= max(size, 1)
-            if count > MOST_ELEMENTS:
-                raise TooLarge(str(target))
-        if fuel > 0 and self.left > 0 and isinstance(target, Tensor):
-            for _ in range(_TRIES):
-                name = self.draws.weighted(tuple(self.policy.forms), tuple(self.policy.forms.values()))
-                found: Known | None = None
-                with self.attempt(frame) as is_lost:
-                    found = self._forms[name](self, frame, target, within, fuel)
-                    if found is not None:
-                        found = self.settle(frame, found, target, within)
-                    if found is not None:
-                        is_lost.clear()
-                if found is not None and not is_lost:
-                    return found
-        return leaf(self, frame, target, within)
-
-    def settle(self, frame: Frame, found: Known, target: Type, within: Within) -> Known | None:
-        """The value, guarded where it leaves the bounds; None where no guard helps."""
-        if lies_within(found.value, within):
-            return found
-        assert isinstance(target, Tensor)
-        found = guarded(self, frame, found, target, within)
-        return found if lies_within(found.value, within) else None
-
-    def grow_all(self, frame: Frame, wants: list[Want], fuel: int) -> list[Known]:
-        """The operands of a call, which share the fuel."""
-        found = []
-        for place, want in enumerate(wants):
-            share = fuel if place == len(wants) - 1 else self.draws.between(0, fuel)
-            fuel -= share
-            grown = self.grow(frame, want.type, want.within, share)
-            if want.is_named and grown.name in self.constants:
-                grown = self.bind(frame, "alias", [{"ref": grown.name}], want.type)
-            found.append(grown)
-        return found
+    return growth.bind(frame, "relax.where", [small.ref, one, found.ref], target)

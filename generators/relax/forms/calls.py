@@ -1,7 +1,6 @@
 """Forms that call operators and PrimFuncs, name, cast or take apart values, or ask a tensor for its facts."""
 
 import math
-from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -11,7 +10,7 @@ from corpus.tir.program import make_inputs
 from corpus.tir.scopes import is_well_formed
 from corpus.tir.tree import Function, Module
 from generators.relax.choices import any_tensor
-from generators.relax.making import Form, Frame, Growth, Known, fitting
+from generators.relax.making import Form, Frame, Growth, Known, attributes, fitting
 from generators.relax.operator import (
     ANY,
     BOOL,
@@ -62,8 +61,8 @@ def grow_operator(growth: Growth, frame: Frame, target: Tensor, within: Within, 
         others = [at for at in range(len(call.result.fields)) if at != call.at]
         if others and growth.draws.chance(0.3):
             other = growth.draws.pick(others)
-            growth.bind(frame, "getitem", [{"ref": made.name}, other], call.result.fields[other])
-        return growth.bind(frame, "getitem", [{"ref": made.name}, call.at], target_of(call))
+            growth.bind(frame, "getitem", [made.ref, other], call.result.fields[other])
+        return growth.bind(frame, "getitem", [made.ref, call.at], target_of(call))
     return None
 
 
@@ -81,7 +80,7 @@ def _spelled(growth: Growth, argument: Argument, operands: object) -> Json:
     if isinstance(argument, Literal):
         return argument.item
     if isinstance(argument, Given):
-        return {"ref": growth.constant(argument.array).name}
+        return growth.constant(argument.array).ref
     if isinstance(argument, Group):
         return {"tuple": [_spelled(growth, each, operands) for each in argument.members]}
     return {"ref": next(operands).name}  # type: ignore[call-overload]
@@ -102,18 +101,25 @@ def grow_primfunc(growth: Growth, frame: Frame, target: Tensor, within: Within, 
     if draws.chance(0.4):
         number = float(draws.between(1, 3)) if target.is_float else draws.between(1, 3)
         value = [draws.pick(["+", "*", "max"]), value, number]
-    types = [Tensor(target.dtype, shape) for shape, _ in reads]
+    types = [target.shaped(*shape) for shape, _ in reads]
+    return _call_tir(growth, frame, _formula(types, target, value), types, target, fuel)
+
+
+def _formula(types: list[Tensor], target: Tensor, value: Json, **facts: Json) -> Json:
+    """A PrimFunc that computes each element of the target."""
+    operands = [[each.dtype, list(each.shape)] for each in types]
+    told = {"operands": operands, "shape": list(target.shape), "dtype": target.dtype, "value": value}
+    return {"compute": {**told, **facts}}
+
+
+def _call_tir(
+    growth: Growth, frame: Frame, function: Json, types: list[Tensor], target: Tensor, fuel: int
+) -> Known:
+    """A call of a new PrimFunc, with operands of these types."""
     name = growth.fresh("prim")
-    growth.opaque[name] = {
-        "compute": {
-            "operands": [[each.dtype, list(each.shape)] for each in types],
-            "shape": list(target.shape),
-            "dtype": target.dtype,
-            "value": value,
-        }
-    }
-    operands = growth.grow_all(frame, [Want(each, ANY) for each in types], fuel - 1)
-    args = [{"function": name}, {"tuple": [{"ref": each.name} for each in operands]}]
+    growth.opaque[name] = function
+    operands = growth.grow_all(frame, list(map(Want, types)), fuel - 1)
+    args = [{"function": name}, {"tuple": [each.ref for each in operands]}]
     return growth.bind(frame, "relax.call_tir", args, target, {"types": [type_to_json(target)]})
 
 
@@ -147,28 +153,18 @@ def grow_inplace(growth: Growth, frame: Frame, target: Tensor, within: Within, f
     draws = growth.draws
     own: Json = ["at", 0, *(["index", axis] for axis in range(target.rank))]
     shape, other = read_of(growth, target, 1)
-    operand_types = [target, Tensor(target.dtype, shape)]
+    types = [target, target.shaped(*shape)]
     name = growth.fresh("prim")
-    growth.opaque[name] = {
-        "compute": {
-            "operands": [[each.dtype, list(each.shape)] for each in operand_types],
-            "shape": list(target.shape),
-            "dtype": target.dtype,
-            "value": [draws.pick(["+", "-", "*", "max", "min"]), own, other],
-            "inplace": True,
-        }
-    }
-    source, read = growth.grow_all(frame, [Want(each, ANY) for each in operand_types], fuel - 1)
+    value = [draws.pick(["+", "-", "*", "max", "min"]), own, other]
+    growth.opaque[name] = _formula(types, target, value, inplace=True)
+    source, read = growth.grow_all(frame, list(map(Want, types)), fuel - 1)
     number = draws.between(1, 2**20) / 2**20 if target.is_float else draws.between(1, 90)
     step = growth.constant(np.array(number, target.dtype))
-    written = growth.bind(frame, "relax.add", [{"ref": source.name}, {"ref": step.name}], target)
+    written = growth.bind(frame, "relax.add", [source.ref, step.ref], target)
     frame.known.remove(written)
-    args = [{"function": name}, {"tuple": [{"ref": written.name}, {"ref": read.name}]}]
-    told = {
-        "types": [type_to_json(target)],
-        "attributes": ["CallTIRInplaceAttrs", {"inplace_indices": [0]}],
-    }
-    return growth.bind_on(written, frame, "relax.call_tir_inplace", args, target, told)
+    args = [{"function": name}, {"tuple": [written.ref, read.ref]}]
+    told = {"types": [type_to_json(target)], **attributes("CallTIRInplaceAttrs", inplace_indices=[0])}
+    return growth.bind_on(written, frame, "relax.call_tir_inplace", args, target, **told)
 
 
 _MOST_ELEMENTS = 24
@@ -178,21 +174,17 @@ _LOOPS_TRIES = 4
 
 def grow_loops(growth: Growth, frame: Frame, target: Tensor, within: Within, fuel: int) -> Known | None:
     """Make a PrimFunc of the target's type, then operands for it."""
-    if not target.is_static or target.dtype not in DTYPES or not 0 < _count(target) <= _MOST_ELEMENTS:
+    if not target.is_static or target.dtype not in DTYPES:
+        return None
+    if not 0 < prod(int(dim) for dim in target.shape) <= _MOST_ELEMENTS:
         return None
     draws = growth.draws
     types = [Tensor(draws.pick([target.dtype, *DTYPES]), _dims(growth)) for _ in range(draws.between(1, 2))]
-    for _ in range(_LOOPS_TRIES):
-        function = primfunc(draws, types, target)
-        if is_sound(function):
-            break
-    else:
+    drawn = (primfunc(draws, types, target) for _ in range(_LOOPS_TRIES))
+    function = next(filter(is_sound, drawn), None)
+    if function is None:
         return None
-    name = growth.fresh("prim")
-    growth.opaque[name] = PrimFunc(function).told
-    operands = growth.grow_all(frame, [Want(each, ANY) for each in types], fuel - 1)
-    args = [{"function": name}, {"tuple": [{"ref": each.name} for each in operands]}]
-    return growth.bind(frame, "relax.call_tir", args, target, {"types": [type_to_json(target)]})
+    return _call_tir(growth, frame, PrimFunc(function).told, types, target, fuel)
 
 
 def is_sound(function: Function) -> bool:
@@ -200,9 +192,8 @@ def is_sound(function: Function) -> bool:
     module = Module({"main": function})
     if not is_taken(function) or not is_well_formed(module):
         return False
-    return interpret(
-        module, make_inputs(module, 0), trials=0, steps=_MOST_STEPS, fresh=[function.params[-1].name]
-    ).is_defined
+    inputs, fresh = make_inputs(module, 0), [function.params[-1].name]
+    return interpret(module, inputs, trials=0, steps=_MOST_STEPS, fresh=fresh).is_defined
 
 
 def _dims(growth: Growth) -> tuple[int, ...]:
@@ -210,20 +201,16 @@ def _dims(growth: Growth) -> tuple[int, ...]:
     return tuple(max(1, asking.static()) for _ in range(growth.draws.between(1, 2)))
 
 
-def _count(told: Tensor) -> int:
-    return prod(int(dim) for dim in told.shape)
-
-
 def grow_alias(growth: Growth, frame: Frame, target: Tensor, within: Within, fuel: int) -> Known | None:
     """Bind a second name to a value of the target type."""
     found = growth.grow(frame, target, within, fuel - 1)
-    return growth.bind(frame, "alias", [{"ref": found.name}], target)
+    return growth.bind(frame, "alias", [found.ref], target)
 
 
 def grow_cast(growth: Growth, frame: Frame, target: Tensor, within: Within, fuel: int) -> Known | None:
     """Bind a match_cast of a value of the target type."""
     found = growth.grow(frame, target, within, fuel - 1)
-    return growth.bind(frame, "match_cast", [{"ref": found.name}, type_to_json(target)], target)
+    return growth.bind(frame, "match_cast", [found.ref, type_to_json(target)], target)
 
 
 def grow_loose(growth: Growth, frame: Frame, target: Tensor, within: Within, fuel: int) -> Known | None:
@@ -236,8 +223,8 @@ def grow_loose(growth: Growth, frame: Frame, target: Tensor, within: Within, fue
         {"any": True},
     ]
     name = growth.fresh()
-    growth.place(name, "alias", [{"ref": found.name}])
-    frame.bindings.append([name, "alias", [{"ref": found.name}], {"type": growth.draws.pick(forms)}])
+    growth.place(name, "alias", [found.ref])
+    frame.bindings.append([name, "alias", [found.ref], {"type": growth.draws.pick(forms)}])
     told = type_to_json(target)
     loose = Known(name, target, found.value)
     return growth.bind_on(loose, frame, "match_cast", [{"ref": name}, told], target)
@@ -249,16 +236,16 @@ def grow_pair(growth: Growth, frame: Frame, target: Tensor, within: Within, fuel
     at = growth.draws.below(len(others) + 1)
     types: list[Type] = [*others[:at], target, *others[at:]]
     parts = [growth.grow(frame, each, ANY, max(0, fuel - 1) // len(types)) for each in types]
-    refs = [{"ref": each.name} for each in parts]
+    refs = [each.ref for each in parts]
     told: Type = Fields(tuple(types))
     if growth.draws.chance(0.25):
         inner = growth.bind(frame, "alias", [{"tuple": refs}], told)
         outer = Fields((told, target))
-        whole = growth.bind(frame, "alias", [{"tuple": [{"ref": inner.name}, refs[at]]}], outer)
-        inner = growth.bind(frame, "getitem", [{"ref": whole.name}, 0], told)
-        return growth.bind(frame, "getitem", [{"ref": inner.name}, at], target)
+        whole = growth.bind(frame, "alias", [{"tuple": [inner.ref, refs[at]]}], outer)
+        inner = growth.bind(frame, "getitem", [whole.ref, 0], told)
+        return growth.bind(frame, "getitem", [inner.ref, at], target)
     whole = growth.bind(frame, "alias", [{"tuple": refs}], told)
-    return growth.bind(frame, "getitem", [{"ref": whole.name}, at], target)
+    return growth.bind(frame, "getitem", [whole.ref, at], target)
 
 
 def grow_variable(growth: Growth, frame: Frame, target: Tensor, within: Within, fuel: int) -> Known | None:
@@ -279,10 +266,10 @@ def _nonzero(growth: Growth, frame: Frame, fuel: int) -> Known:
     """The first row of the places of what is not zero."""
     rank = growth.draws.between(1, 2)
     source = growth.grow(frame, Tensor("float32", growth.asking(frame).shape(rank, rank)), ANY, fuel // 2)
-    found = _cast(growth, frame, "relax.nonzero", [{"ref": source.name}], "int64", rank)
+    found = _cast(growth, frame, "relax.nonzero", [source.ref], "int64", rank)
     zero = growth.constant(np.array(0, "int64"))
-    told = {"attributes": ["TakeAttrs", {"axis": 0, "mode": "clip"}]}
-    return growth.bind(frame, "relax.take", [{"ref": found.name}, {"ref": zero.name}], _row(found), told)
+    told = attributes("TakeAttrs", axis=0, mode="clip")
+    return growth.bind(frame, "relax.take", [found.ref, zero.ref], _row(found), told)
 
 
 def _unique(growth: Growth, frame: Frame, fuel: int) -> Known:
@@ -290,7 +277,7 @@ def _unique(growth: Growth, frame: Frame, fuel: int) -> Known:
     dtype = growth.draws.pick(["int64", "int32"])
     source = growth.grow(frame, Tensor(dtype, growth.asking(frame).shape(1, 2)), ANY, fuel // 2)
     flags = [{"prim": ["bool", is_set]} for is_set in (1, 0, 0, 0)]
-    return _cast(growth, frame, "relax.unique", [{"ref": source.name}, *flags], dtype)
+    return _cast(growth, frame, "relax.unique", [source.ref, *flags], dtype)
 
 
 def _sliced(growth: Growth, frame: Frame, fuel: int) -> Known:
@@ -300,9 +287,9 @@ def _sliced(growth: Growth, frame: Frame, fuel: int) -> Known:
     source = growth.grow(frame, Tensor(asking.float(), (size,)), ANY, fuel // 2)
     first = draws.below(size)
     ends = first, draws.between(first + 1, size), draws.pick([1, 1, 2])
-    refs = [{"ref": growth.constant(np.array([each], "int64")).name} for each in ends]
+    refs = [growth.constant(np.array([each], "int64")).ref for each in ends]
     assert isinstance(source.type, Tensor)
-    args = [{"ref": source.name}, *refs]
+    args = [source.ref, *refs]
     return _cast(growth, frame, "relax.dynamic_strided_slice", args, source.type.dtype)
 
 
@@ -328,14 +315,13 @@ def reduced(growth: Growth, frame: Frame, row: Known, target: Tensor) -> Known:
     """The row, of the target's dtype, beside each of the target's elements; its largest."""
     told = _row(row)
     if told.dtype != target.dtype:
-        as_target = {"attributes": ["AstypeAttrs", {"dtype": target.dtype}]}
         told = told.of(target.dtype)
-        row = growth.bind(frame, "relax.astype", [{"ref": row.name}], told, as_target)
+        row = _astype(growth, frame, row, told)
     wide = Tensor(target.dtype, (*target.shape, *told.shape))
-    spread = growth.bind(frame, "relax.broadcast_to", [{"ref": row.name}, {"shape": list(wide.shape)}], wide)
-    over = {"attributes": ["StatisticalAttrs", {"axis": [target.rank], "keepdims": False}]}
+    spread = growth.bind(frame, "relax.broadcast_to", [row.ref, {"shape": list(wide.shape)}], wide)
+    over = attributes("StatisticalAttrs", axis=[target.rank], keepdims=False)
     name = growth.draws.pick(["relax.max", "relax.min"])
-    return growth.bind(frame, name, [{"ref": spread.name}], target, over)
+    return growth.bind(frame, name, [spread.ref], target, over)
 
 
 _READ_OFF = 0.5
@@ -344,17 +330,17 @@ _READ_OFF = 0.5
 def grow_shape(growth: Growth, frame: Frame, target: Tensor, within: Within, fuel: int) -> Known | None:
     """A reshape, a broadcast, or a filled tensor."""
     shape = _shape(growth, frame, target, fuel)
-    ref = {"ref": shape.name}
+    ref = shape.ref
     way = growth.draws.below(3)
     if way == 0 and target.rank:
         order = tuple(growth.draws.sample(target.shape, target.rank))
         source = growth.grow(frame, Tensor(target.dtype, order), ANY, fuel // 2)
-        return growth.bind(frame, "relax.reshape", [{"ref": source.name}, ref], target)
+        return growth.bind(frame, "relax.reshape", [source.ref, ref], target)
     if way == 1 and target.rank:
         narrow = tuple(1 if growth.draws.chance(0.4) else dim for dim in target.shape)
         source = growth.grow(frame, Tensor(target.dtype, narrow), ANY, fuel // 2)
-        return growth.bind(frame, "relax.broadcast_to", [{"ref": source.name}, ref], target)
-    told = {"attributes": ["InitAttrs", {"dtype": target.dtype}]}
+        return growth.bind(frame, "relax.broadcast_to", [source.ref, ref], target)
+    told = attributes("InitAttrs", dtype=target.dtype)
     return growth.bind(frame, growth.draws.pick(["relax.zeros", "relax.ones"]), [ref], target, told)
 
 
@@ -366,7 +352,7 @@ def _shape(growth: Growth, frame: Frame, target: Tensor, fuel: int) -> Known:
         each for each in frame.readable() if isinstance(each.type, Tensor) and each.type.shape == target.shape
     ]
     like = growth.draws.pick(likes) if likes else growth.grow(frame, target.of("float32"), ANY, fuel // 3)
-    return growth.bind(frame, "relax.shape_of", [{"ref": like.name}], told)
+    return growth.bind(frame, "relax.shape_of", [like.ref], told)
 
 
 def grow_numbers(growth: Growth, frame: Frame, target: Tensor, within: Within, fuel: int) -> Known | None:
@@ -380,15 +366,11 @@ def grow_numbers(growth: Growth, frame: Frame, target: Tensor, within: Within, f
         dims = growth.constant(np.array(target.shape, "int64"))
     order = tuple(growth.draws.sample(target.shape, target.rank))
     source = growth.grow(frame, Tensor(target.dtype, order), ANY, fuel // 2)
-    sizes = Known(growth.fresh(), Sizes(target.shape), None)
-    value = growth.put(frame, sizes.name, "relax.tensor_to_shape", [{"ref": dims.name}])
-    inner = Frame(known=[replace(sizes, value=value)], outer=frame)
-    loose = Known(growth.fresh(), target, None)
-    args = [{"ref": source.name}, {"ref": sizes.name}]
-    value = growth.put(inner, loose.name, "relax.reshape", args)
+    sizes = growth.put_as(frame, Sizes(target.shape), "relax.tensor_to_shape", [dims.ref])
+    inner = Frame(known=[sizes], outer=frame)
+    loose = growth.put_as(inner, target, "relax.reshape", [source.ref, sizes.ref])
     frame.bindings += inner.bindings
-    args = [{"ref": loose.name}, type_to_json(target)]
-    return growth.bind_on(replace(loose, value=value), frame, "match_cast", args, target)
+    return growth.bind_on(loose, frame, "match_cast", [loose.ref, type_to_json(target)], target)
 
 
 _OFFSETS = (0, 0, 1, 4, 16)
@@ -403,13 +385,11 @@ def grow_view(growth: Growth, frame: Frame, target: Tensor, within: Within, fuel
     row = Tensor(target.dtype, (first + count + growth.draws.below(3),))
     source = growth.grow(frame, row, ANY, fuel // 2)
     if source.name in growth.constants:
-        source = growth.bind(frame, "alias", [{"ref": source.name}], row)
+        source = growth.bind(frame, "alias", [source.ref], row)
     offset = {"prim": ["int64", first * np.dtype(target.dtype).itemsize]}
-    args = [{"ref": source.name}, {"shape": list(target.shape)}, {"dtype": target.dtype}, offset]
-    view = Known(growth.fresh(), target, None)
-    value = growth.put(frame, view.name, "relax.memory.view", args)
-    own = [{"ref": view.name}]
-    return growth.bind_on(replace(view, value=value), frame, "relax.memory.ensure_zero_offset", own, target)
+    args = [source.ref, {"shape": list(target.shape)}, {"dtype": target.dtype}, offset]
+    view = growth.put_as(frame, target, "relax.memory.view", args)
+    return growth.bind_on(view, frame, "relax.memory.ensure_zero_offset", [view.ref], target)
 
 
 _INSPECTED = {
@@ -439,19 +419,21 @@ def grow_inspected(growth: Growth, frame: Frame, target: Tensor, within: Within,
     dtype = asking.integer() if fact == "dtype_bits" else draws.pick([asking.float(), asking.integer(), BOOL])
     source = growth.grow(frame, Tensor(dtype, asking.shape(1, 3)), ANY, fuel // 2)
     if fact.endswith("offset"):  # a view has one
-        args = [{"ref": source.name}]
+        args = [source.ref]
         source = growth.bind(frame, "relax.memory.ensure_zero_offset", args, source.type)
     assert isinstance(source.type, Tensor)
     axis = [{"prim": ["int64", draws.below(source.type.rank)]}] if fact.endswith("_i") else []
     numbers = growth.grow(frame, own, Within(0, 100), fuel // 3)
-    name = growth.fresh()
-    value = growth.put(frame, name, f"relax.inspect.tensor_{fact}", [{"ref": source.name}, *axis])
-    number = Known(name, Tensor(own.dtype, ()), value)
-    made = growth.bind_on(number, frame, "relax.add", [{"ref": numbers.name}, {"ref": name}], own)
-    if own == target:
-        return made
-    told = {"attributes": ["AstypeAttrs", {"dtype": target.dtype}]}
-    return growth.bind(frame, "relax.astype", [{"ref": made.name}], target, told)
+    told = Tensor(own.dtype, ())
+    number = growth.put_as(frame, told, f"relax.inspect.tensor_{fact}", [source.ref, *axis])
+    made = growth.bind_on(number, frame, "relax.add", [numbers.ref, number.ref], own)
+    return made if own == target else _astype(growth, frame, made, target)
+
+
+def _astype(growth: Growth, frame: Frame, source: Known, target: Tensor) -> Known:
+    return growth.bind(
+        frame, "relax.astype", [source.ref], target, attributes("AstypeAttrs", dtype=target.dtype)
+    )
 
 
 FORMS: dict[str, Form] = {

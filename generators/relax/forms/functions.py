@@ -1,5 +1,6 @@
 """Forms with scopes of their own: branches, local functions, functions of the module, recursion."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,6 @@ from generators.relax.operator import (
     ANY,
     BOOL,
     Arrow,
-    Dim,
     Json,
     Tensor,
     Type,
@@ -36,7 +36,7 @@ def grow_branch(growth: Growth, frame: Frame, target: Tensor, within: Within, fu
         is_grown = is_taken or growth.draws.chance(_UNTAKEN)
         result = growth.grow(inner, target, ANY, max(1, fuel // 2) if is_grown else 0)
         graphs.append({"graph": graph_json(inner, [result.name])})
-    return growth.bind(frame, "if", [{"ref": condition.name}, *graphs], target)
+    return growth.bind(frame, "if", [condition.ref, *graphs], target)
 
 
 _HELPER_DEPTH = 2
@@ -52,20 +52,26 @@ def grow_helper(growth: Growth, frame: Frame, target: Tensor, within: Within, fu
         if known and growth.draws.chance(0.5)
         else written(growth, frame, target, fuel)
     )
-    operands = [growth.grow(frame, each, ANY, fuel // 3) for each in chosen.params]
-    args = [{"function": chosen.name}, *({"ref": each.name} for each in operands)]
-    return growth.bind(frame, "call", args, target)
+    return _called(growth, frame, {"function": chosen.name}, chosen.params, target, fuel)
+
+
+def _called(
+    growth: Growth, frame: Frame, function: Json, params: Sequence[Type], target: Tensor, fuel: int
+) -> Known:
+    """A call with values of the parameters' types."""
+    operands = [growth.grow(frame, each, ANY, fuel // 3) for each in params]
+    return growth.bind(frame, "call", [function, *(each.ref for each in operands)], target)
 
 
 def written(growth: Growth, frame: Frame, target: Tensor, fuel: int) -> Helper:
     """A new function; where it is polymorphic a dim of its first parameter and of its result is a symbol."""
-    symbol, places = _generalised(growth, target)
+    symbol, place = _generalised(growth, target)
     inner = Frame(depth=frame.depth + 1)
     result: Tensor = target
     if symbol:
-        size = target.shape[places[0]]
+        size = target.shape[place]
         inner.symbols, inner.sizes = [symbol], {symbol: int(size)}
-        result = Tensor(target.dtype, _replaced(target.shape, places, symbol))
+        result = target.shaped(*(symbol if at == place else dim for at, dim in enumerate(target.shape)))
     others = [any_tensor(growth.asking(Frame())) for _ in range(growth.draws.below(2))]
     params = [result, *others]
     for each in params:
@@ -93,14 +99,10 @@ def add_parameter(growth: Growth, frame: Frame, told: Type) -> Known:
     return found
 
 
-def _generalised(growth: Growth, target: Tensor) -> tuple[str, list[int]]:
-    if not target.rank or not growth.draws.chance(0.4):
-        return "", []
-    return growth.fresh("k"), [growth.draws.below(target.rank)]
-
-
-def _replaced(shape: tuple[Dim, ...], places: list[int], symbol: str) -> tuple[Dim, ...]:
-    return tuple(symbol if at in places else dim for at, dim in enumerate(shape))
+def _generalised(growth: Growth, target: Tensor) -> tuple[str, int]:
+    """A symbol for a dim, and its place; an empty one mostly."""
+    is_general = target.rank and growth.draws.chance(0.4)
+    return (growth.fresh("k"), growth.draws.below(target.rank)) if is_general else ("", 0)
 
 
 _CLOSURE_DEPTH = 2
@@ -127,11 +129,8 @@ def grow_closure(growth: Growth, frame: Frame, target: Tensor, within: Within, f
     told = Arrow(tuple(params), target)
     function = growth.bind(frame, "function", [graph], told)
     if growth.draws.chance(_RENAMED):
-        function = growth.bind(frame, "alias", [{"ref": function.name}], told)
-    operands = [growth.grow(frame, each, ANY, fuel // 3) for each in params]
-    return growth.bind(
-        frame, "call", [{"ref": function.name}, *({"ref": each.name} for each in operands)], target
-    )
+        function = growth.bind(frame, "alias", [function.ref], told)
+    return _called(growth, frame, function.ref, params, target, fuel)
 
 
 def grow_maker(growth: Growth, frame: Frame, target: Tensor, within: Within, fuel: int) -> Known | None:
@@ -150,9 +149,9 @@ def grow_maker(growth: Growth, frame: Frame, target: Tensor, within: Within, fue
     name = growth.fresh("f")
     growth.functions[name] = graph_json(outer, [closure.name], {"pure": True})
     first = growth.grow(frame, held, ANY, fuel // 3)
-    returned = growth.bind(frame, "call", [{"function": name}, {"ref": first.name}], told)
+    returned = growth.bind(frame, "call", [{"function": name}, first.ref], told)
     operand = growth.grow(frame, param, ANY, fuel // 3)
-    return growth.bind(frame, "call", [{"ref": returned.name}, {"ref": operand.name}], target)
+    return growth.bind(frame, "call", [returned.ref, operand.ref], target)
 
 
 _COUNT = Tensor("int64", ())
@@ -168,9 +167,7 @@ def grow_recursion(growth: Growth, frame: Frame, target: Tensor, within: Within,
         growth.functions[name] = write_recursion(growth, names[(place + 1) % len(names)], target, fuel)
     times = growth.constant(np.array(growth.draws.between(1, _MOST_TIMES), "int64"))
     start = growth.grow(frame, target, ANY, fuel // 2)
-    return growth.bind(
-        frame, "call", [{"function": names[0]}, {"ref": times.name}, {"ref": start.name}], target
-    )
+    return growth.bind(frame, "call", [{"function": names[0]}, times.ref, start.ref], target)
 
 
 def write_recursion(growth: Growth, callee: str, target: Tensor, fuel: int) -> Json:
@@ -181,16 +178,16 @@ def write_recursion(growth: Growth, callee: str, target: Tensor, fuel: int) -> J
     outer = Frame(depth=1)
     count, value = (add_parameter(growth, outer, each) for each in (_COUNT, target))
     zero, one = (growth.constant(np.array(number, "int64")) for number in (0, 1))
-    more = growth.bind(outer, "relax.greater", [{"ref": count.name}, {"ref": zero.name}], Tensor(BOOL, ()))
+    more = growth.bind(outer, "relax.greater", [count.ref, zero.ref], Tensor(BOOL, ()))
     again = outer.within()
-    less = growth.bind(again, "relax.subtract", [{"ref": count.name}, {"ref": one.name}], _COUNT)
+    less = growth.bind(again, "relax.subtract", [count.ref, one.ref], _COUNT)
     step = growth.grow(again, target, ANY, max(1, fuel // 2))
     called, result = growth.fresh(), growth.fresh()
-    args = [{"function": callee}, {"ref": less.name}, {"ref": step.name}]
+    args = [{"function": callee}, less.ref, step.ref]
     growth.place(called, "call", args)
     again.bindings.append([called, "call", args, {}])
     branches = [graph_json(again, [called]), {"inputs": [], "bindings": [], "outputs": [value.name]}]
-    parts = [{"ref": more.name}, *({"graph": each} for each in branches)]
+    parts = [more.ref, *({"graph": each} for each in branches)]
     growth.place(result, "if", parts)
     outer.bindings.append([result, "if", parts, {}])
     return graph_json(outer, [result], {"pure": True, "returns": type_to_json(target)})

@@ -212,8 +212,8 @@ def _slice_scatter(asking: Asking, target: Tensor) -> Call | None:
     first = asking.draws.below(size)
     last, step = asking.draws.between(first + 1, size), asking.amount((1, 1, 2), 16)
     source = _with(target, axis, -(-(last - first) // step))
-    args = [Want(target), Want(source), *map(number, (first, last, step))]
-    return Call(tuple(args), target, ("SliceScatterAttrs", {"axis": asking.axis(axis, target.rank)}))
+    args: tuple[Argument, ...] = (Want(target), Want(source), *map(number, (first, last, step)))
+    return Call(args, target, ("SliceScatterAttrs", {"axis": asking.axis(axis, target.rank)}))
 
 
 def _pad(asking: Asking, target: Tensor) -> Call | None:
