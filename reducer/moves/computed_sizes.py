@@ -11,7 +11,7 @@ from functools import partial
 from operator import itemgetter
 
 import numpy as np
-import onnx
+from onnx import NodeProto
 
 from corpus.values import Tensor
 from reducer.move import Hints, Move, Search, smaller_by
@@ -41,14 +41,13 @@ def bypass_computed_sizes(subject: OnnxSubject, hints: Hints) -> Search:
     pairs = [pair for node in reversed(subject.nodes) for pair in _pairs(subject, node)]
     ways = [partial(way, output, source) for output, source in pairs for way in (_bypassed, _resized_below)]
     if hints.stopped_at:  # there values are not looked at, and other dims may do as well
-        ways += [
-            partial(_of_other_dims, *pair) for node in subject.nodes for pair in _of_an_element(subject, node)
-        ]
+        others = (pair for node in subject.nodes for pair in _of_an_element(subject, node))
+        ways += [partial(_of_other_dims, *pair) for pair in others]
     left = [(-len(found.nodes), way) for way in ways if (found := way(subject)) is not None]
     return (yield from smaller_by(subject, [way for _, way in sorted(left, key=itemgetter(0))]))
 
 
-def _pairs(subject: OnnxSubject, node: onnx.NodeProto) -> Iterator[tuple[str, str]]:
+def _pairs(subject: OnnxSubject, node: NodeProto) -> Iterator[tuple[str, str]]:
     """Yield the node's result and an ancestor of its type, if both are sizes of other values."""
     if len(node.output) != 1 or _sizes(subject, node.output[0]) is None:
         return
@@ -58,7 +57,7 @@ def _pairs(subject: OnnxSubject, node: onnx.NodeProto) -> Iterator[tuple[str, st
             yield output, name
 
 
-def _of_an_element(subject: OnnxSubject, node: onnx.NodeProto) -> Iterator[tuple[str, str]]:
+def _of_an_element(subject: OnnxSubject, node: NodeProto) -> Iterator[tuple[str, str]]:
     """Yield the node's result and its first operand, if they differ in dims alone."""
     if len(node.output) == 1 and node.input:
         made, read = (subject.type_of(name) for name in (node.output[0], node.input[0]))
@@ -123,9 +122,7 @@ def _of_other_dims(output: str, source: str, subject: OnnxSubject) -> OnnxSubjec
     return change_model(found, lambda model: None) if found is not None else None
 
 
-def _alive(
-    nodes: list[onnx.NodeProto], outputs: frozenset[str], subject: OnnxSubject
-) -> list[onnx.NodeProto]:
+def _alive(nodes: list[NodeProto], outputs: frozenset[str], subject: OnnxSubject) -> list[NodeProto]:
     """The nodes without those of which nothing is read any more, though it was."""
     was_read = {name for reads in subject.reads for name in reads}
     while True:
@@ -150,16 +147,14 @@ def _solve(subject: OnnxSubject, name: str, wanted: Tensor, changes: Changes) ->
     return solve is not None and solve(subject, node, wanted, changes)
 
 
-def _back_through_moves(subject: OnnxSubject, node: onnx.NodeProto, wanted: Tensor, changes: Changes) -> bool:
+def _back_through_moves(subject: OnnxSubject, node: NodeProto, wanted: Tensor, changes: Changes) -> bool:
     source = _sizes(subject, node.input[0])
     if source is None or source.size != wanted.size:
         return False
     return _solve(subject, node.input[0], wanted.reshape(source.shape).astype(source.dtype), changes)
 
 
-def _back_through_arithmetic(
-    subject: OnnxSubject, node: onnx.NodeProto, wanted: Tensor, changes: Changes
-) -> bool:
+def _back_through_arithmetic(subject: OnnxSubject, node: NodeProto, wanted: Tensor, changes: Changes) -> bool:
     """One operand changes, the other keeps its value; the first for which that can be."""
     values = [_sizes(subject, name) for name in node.input]
     for place, name in enumerate(node.input):
@@ -167,10 +162,8 @@ def _back_through_arithmetic(
         if mine is None or other is None or mine.shape != wanted.shape:
             continue
         needed = _operand(node.op_type, place, wanted.astype(np.float64), other.astype(np.float64))
-        tried = dict(changes)
-        if np.array_equal(needed, np.round(needed)) and _solve(
-            subject, name, needed.astype(mine.dtype), tried
-        ):
+        tried, is_whole = dict(changes), np.array_equal(needed, np.round(needed))
+        if is_whole and _solve(subject, name, needed.astype(mine.dtype), tried):
             changes.update(tried)
             return True
     return False
@@ -186,18 +179,21 @@ def _operand(op: str, place: int, wanted: Tensor, other: Tensor) -> Tensor:
         return wanted * other
 
 
-def _back_through_gather(
-    subject: OnnxSubject, node: onnx.NodeProto, wanted: Tensor, changes: Changes
-) -> bool:
+def _with(data: Tensor, places: Tensor, wanted: Tensor) -> Tensor:
+    new = data.copy()
+    new[places] = wanted
+    return new
+
+
+def _back_through_gather(subject: OnnxSubject, node: NodeProto, wanted: Tensor, changes: Changes) -> bool:
     data, places = _sizes(subject, node.input[0]), _sizes(subject, node.input[1])
     if data is None or places is None or data.ndim != 1:
         return False
-    new = data.copy()
-    new[places] = wanted
+    new = _with(data, places, wanted)
     return bool(np.array_equal(new[places], wanted)) and _solve(subject, node.input[0], new, changes)
 
 
-def _back_through_slice(subject: OnnxSubject, node: onnx.NodeProto, wanted: Tensor, changes: Changes) -> bool:
+def _back_through_slice(subject: OnnxSubject, node: NodeProto, wanted: Tensor, changes: Changes) -> bool:
     data = _sizes(subject, node.input[0])
     bounds = [_sizes(subject, name) for name in node.input[1:] if name]
     if data is None or data.ndim != 1 or len(bounds) < 2 or any(each is None for each in bounds):
@@ -207,14 +203,10 @@ def _back_through_slice(subject: OnnxSubject, node: onnx.NodeProto, wanted: Tens
     places = np.arange(data.size)[start:end:step]
     if places.shape != wanted.shape:
         return False
-    new = data.copy()
-    new[places] = wanted
-    return _solve(subject, node.input[0], new, changes)
+    return _solve(subject, node.input[0], _with(data, places, wanted), changes)
 
 
-def _back_through_concat(
-    subject: OnnxSubject, node: onnx.NodeProto, wanted: Tensor, changes: Changes
-) -> bool:
+def _back_through_concat(subject: OnnxSubject, node: NodeProto, wanted: Tensor, changes: Changes) -> bool:
     at = 0
     for name in node.input:
         part = _sizes(subject, name)
@@ -226,7 +218,7 @@ def _back_through_concat(
     return at == wanted.size
 
 
-def _back_through_shape(subject: OnnxSubject, node: onnx.NodeProto, wanted: Tensor, changes: Changes) -> bool:
+def _back_through_shape(subject: OnnxSubject, node: NodeProto, wanted: Tensor, changes: Changes) -> bool:
     name, known = node.input[0], subject.array(node.input[0])
     is_whole = not node.attribute and wanted.ndim == 1 and bool((wanted >= 0).all())
     if known is None or name not in subject.sources or not is_whole or known.ndim != wanted.size:
@@ -238,28 +230,14 @@ def _back_through_shape(subject: OnnxSubject, node: onnx.NodeProto, wanted: Tens
     return True
 
 
-Back = Callable[[OnnxSubject, onnx.NodeProto, Tensor, Changes], bool]
+Back = Callable[[OnnxSubject, NodeProto, Tensor, Changes], bool]
 _WAYS_BACK: dict[str, Back] = {
     **dict.fromkeys(("Add", "Div", "Mul", "Sub"), _back_through_arithmetic),
-    **dict.fromkeys(("Cast", "Ceil", "Floor", "Round"), _back_through_moves),
-    "Concat": _back_through_concat,
-    "Flatten": _back_through_moves,
-    "Gather": _back_through_gather,
-    "Identity": _back_through_moves,
-    "Reshape": _back_through_moves,
-    "Shape": _back_through_shape,
-    "Slice": _back_through_slice,
-    "Squeeze": _back_through_moves,
-    "Unsqueeze": _back_through_moves,
+    **dict.fromkeys(("Cast", "Ceil", "Floor", "Identity", "Round"), _back_through_moves),
+    **dict.fromkeys(("Flatten", "Reshape", "Squeeze", "Unsqueeze"), _back_through_moves),
+    **{"Concat": _back_through_concat, "Gather": _back_through_gather},
+    **{"Shape": _back_through_shape, "Slice": _back_through_slice},
 }
 
-MOVES = (
-    Move(
-        "size anew what sizes are computed from",
-        602,
-        bypass_computed_sizes,
-        reshapes=True,
-        late=True,
-        on=OnnxSubject,
-    ),
-)
+_NAME = "size anew what sizes are computed from"
+MOVES = (Move(_NAME, 602, bypass_computed_sizes, reshapes=True, late=True, on=OnnxSubject),)

@@ -14,12 +14,11 @@ from onnx import GraphProto, NodeProto, helper
 
 from corpus.onnx.graph import defined_names, free_names, rename
 from corpus.values import Value
-from reducer.move import Hints, Move, Search
+from reducer.move import Hints, Move, Search, first_smaller
 from reducer.subject.base import initializer
 from reducer.subject.onnx.nodesets import assemble
 from reducer.subject.onnx.retype import change_model
 from reducer.subject.onnx.subject import OnnxSubject
-from reducer.subject.order import size
 
 _Choice: TypeAlias = Callable[[], OnnxSubject | None]
 
@@ -28,37 +27,28 @@ def unfold(subject: OnnxSubject, hints: Hints) -> Search:
     """Every control-flow node of the main graph, and what comes to the main graph by that."""
     best, position = subject, 0
     while position < len(best.nodes):
-        for proposal in _unfoldings(best, position):
-            found = proposal()
-            if found is not None and size(found) < size(best) and (yield proposal):
-                best = found
-                break
-        else:
-            position += 1
+        found = yield from first_smaller(best, _unfoldings(best, position))
+        position += found is best
+        best = found
     return best
 
 
 def _unfoldings(subject: OnnxSubject, index: int) -> Iterator[_Choice]:
     node = subject.nodes[index]
     graphs = {item.name: item.g for item in node.attribute if item.type == onnx.AttributeProto.GRAPH}
+    ways: list[_Unfold] = []
     if node.op_type == "If":
         # The branch that is taken comes first
         condition = subject.facts.values.get(node.input[0], subject.inputs.get(node.input[0]))
         taken = not isinstance(condition, np.ndarray) or bool(condition.all())
-        for branch in ("then_branch", "else_branch") if taken else ("else_branch", "then_branch"):
-            if branch in graphs:
-                yield from _ways(subject, index, _Trip(node, graphs[branch]).branch)
-    elif node.op_type == "Loop" and "body" in graphs:
-        yield from _ways(subject, index, _Trip(node, graphs["body"]).loop)
-    elif node.op_type == "Scan" and "body" in graphs:
-        values = {**subject.facts.values, **subject.inputs}
-        yield from _ways(subject, index, _Trip(node, graphs["body"], values).scan)
-
-
-def _ways(subject: OnnxSubject, index: int, unfold_node: _Unfold) -> Iterator[_Choice]:
-    """Without the unread nodes of the body; then with them, since a body runs them too."""
-    yield partial(_unfolded, subject, index, unfold_node)
-    yield partial(_unfolded, subject, index, unfold_node, shows_unread=True)
+        branches = ("then_branch", "else_branch") if taken else ("else_branch", "then_branch")
+        ways += [_Trip(node, graphs[branch]).branch for branch in branches if branch in graphs]
+    elif node.op_type in ("Loop", "Scan") and "body" in graphs:
+        trip = _Trip(node, graphs["body"], {**subject.facts.values, **subject.inputs})
+        ways += [trip.loop if node.op_type == "Loop" else trip.scan]
+    for way in ways:  # without the unread nodes of the body; then with them, since a body runs them too
+        yield partial(_unfolded, subject, index, way)
+        yield partial(_unfolded, subject, index, way, shows_unread=True)
 
 
 def _unfolded(
@@ -101,10 +91,8 @@ def _without_dead(nodes: list[NodeProto], outputs: set[str], count: int, start: 
     """Drop those of the `count` new nodes from `start` on whose outputs nobody reads."""
     read = set(outputs)
     kept: list[NodeProto] = []
-    for index in range(len(nodes) - 1, -1, -1):
-        node = nodes[index]
-        is_new = start <= index < start + count
-        if is_new and read.isdisjoint(node.output):
+    for index, node in reversed(list(enumerate(nodes))):
+        if start <= index < start + count and read.isdisjoint(node.output):
             continue
         read |= free_names(node)
         kept.append(node)
@@ -190,14 +178,12 @@ class _Trip:
                 made.is_stacked |= is_stacked
         for name in sorted(defined_names(self.body)):
             names.setdefault(name, self._fresh(outer, name))
-        for tensor in self.body.initializer:
-            copy = deepcopy(tensor)
-            copy.name = names[tensor.name]
-            made.tensors.append(copy)
-        for node in self.body.node:
-            fresh = deepcopy(node)
-            rename(fresh, lambda name: names.get(name, name))
-            made.nodes.append(fresh)
+        for tensor in map(deepcopy, self.body.initializer):
+            tensor.name = names[tensor.name]
+            made.tensors.append(tensor)
+        for node in map(deepcopy, self.body.node):
+            rename(node, lambda name: names.get(name, name))
+            made.nodes.append(node)
         self._join(made, names, results, stacked or {}, outer)
         return made
 

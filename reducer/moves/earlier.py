@@ -5,19 +5,18 @@ What fails in an earlier run, or whatever ran before, fails as well with the inp
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 
 import numpy as np
 import onnx
 
 from corpus.case import Case
 from oracles.worker.arrays import with_shape
-from reducer.move import Hints, Move, Search, SearchOf, over_sets, smaller_by
+from reducer.move import Hints, Move, Search, SearchOf, first_smaller, first_valid, over_sets, smaller_by
 from reducer.search import Items, drop_one_at_a_time
 from reducer.subject.base import Facts
 from reducer.subject.onnx.retype import change_model
 from reducer.subject.onnx.subject import OnnxSubject
-from reducer.subject.order import size
 
 MOST_ELEMENTS = 1 << 20
 """Of a larger input of an earlier run no input is made."""
@@ -27,11 +26,7 @@ def fewer_earlier_runs(subject: OnnxSubject, hints: Hints) -> Search:
     """None; the inputs of one of them instead; one size after the other less; at last smaller sizes."""
     if not subject.earlier:
         return subject
-    for proposal in map(cache, _shorter(subject)):
-        found = proposal()
-        if found is not None and size(found) < size(subject) and (yield proposal):
-            subject = found
-            break
+    subject = yield from first_smaller(subject, _shorter(subject))
     if not subject.earlier:
         return (yield from _static(subject))
     places = [(at, name) for at, sizes in enumerate(subject.earlier) for name in sizes]
@@ -69,8 +64,7 @@ def _static(subject: OnnxSubject) -> SearchOf[OnnxSubject]:
             for dim, length in zip(dims, () if given is None else given.shape, strict=False):
                 dim.dim_value = length
 
-    found = change_model(subject, edit)
-    return found if found is not None and (yield lambda: found) else subject
+    return (yield from first_valid(subject, [partial(change_model, subject, edit)]))
 
 
 def _with_sizes(subject: OnnxSubject, places: Sequence[tuple[int, str]], keep: Items) -> OnnxSubject:

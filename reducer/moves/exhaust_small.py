@@ -104,14 +104,5 @@ def _hangs_together(subject: OnnxSubject, keep: Items) -> bool:
     return seen == keep
 
 
-MOVES = (
-    Move(
-        "look at every subset of few nodes",
-        615,
-        look_at_subsets,
-        reshapes=True,
-        late=True,
-        chance=0.05,
-        on=OnnxSubject,
-    ),
-)
+_NAME = "look at every subset of few nodes"
+MOVES = (Move(_NAME, 615, look_at_subsets, reshapes=True, late=True, chance=0.05, on=OnnxSubject),)

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 
 from corpus.values import Tensor
-from reducer.move import Hints, Move, Search
+from reducer.move import Hints, Move, Search, first_of
 from reducer.search import Items
 from reducer.subject.base import NodeSubject
 from reducer.subject.onnx.nodesets import keep_nodes
@@ -40,12 +40,9 @@ def keep_named_nodes(subject: NodeSubject, hints: Hints) -> Search:
     if hints.stopped_at and len(named) == 1:
         led = yield from _keep_unshaped(subject, named, hints.dims)
         return led if led is not subject else (yield from _lead_to(subject, named, hints.dims))
-    for keep in dict.fromkeys((named, named | around(subject, named))):
-        if 0 < len(keep) < len(subject.nodes) and len(keep) <= MOST:
-            proposal = partial(subject.keep_nodes, keep)
-            if (yield proposal):
-                return proposal() or subject
-    return subject
+    sets = dict.fromkeys((named, named | around(subject, named)))
+    fitting = [keep for keep in sets if 0 < len(keep) < len(subject.nodes) and len(keep) <= MOST]
+    return (yield from first_of(subject, [partial(subject.keep_nodes, keep) for keep in fitting]))
 
 
 def _keep_unshaped(subject: NodeSubject, node: Items, dims: Dims) -> Search:
@@ -58,9 +55,7 @@ def _keep_unshaped(subject: NodeSubject, node: Items, dims: Dims) -> Search:
     best = subject
     for keep in (node | _makers(subject, unshaped), *sorted(filter(None, ways), key=len)):
         if len(node) < len(keep) < len(best.nodes):
-            proposal = partial(_cut_where_known, subject, keep, dims)
-            if (yield proposal):
-                best = proposal() or best
+            best = yield from first_of(best, [partial(_cut_where_known, subject, keep, dims)])
             if best is subject or keep in ways:
                 break
     return best
@@ -195,10 +190,7 @@ def keep_divergent_nodes(subject: OnnxSubject, hints: Hints) -> Search:
         partial(_keep_revalued if carriers else keep_nodes, subject, rewritten),
         *(partial(keep_nodes, subject, each) for each in keep if each == near or len(each) <= MOST),
     ]
-    for proposal in choices:
-        if (yield proposal):
-            return proposal() or subject
-    return subject
+    return (yield from first_of(subject, choices))
 
 
 def _makers(subject: NodeSubject, names: Iterable[str]) -> Items:
@@ -214,11 +206,8 @@ def _keep_revalued(subject: OnnxSubject, keep: Items) -> OnnxSubject | None:
 def with_magnitudes(subject: OnnxSubject) -> OnnxSubject | None:
     """The subject with every float input spread over both signs and several magnitudes."""
     arrays = {name: subject.array(name) for name in subject.graph_inputs if name not in subject.initializers}
-    changed = {
-        name: _magnitudes(array)
-        for name, array in arrays.items()
-        if array is not None and array.dtype.kind == "f"
-    }
+    floats = {name: each for name, each in arrays.items() if each is not None and each.dtype.kind == "f"}
+    changed = {name: _magnitudes(array) for name, array in floats.items()}
     return change_tensors(subject, changed) if changed else None
 
 

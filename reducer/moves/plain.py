@@ -250,9 +250,8 @@ def declare_ranks(subject: OnnxSubject, hints: Hints) -> Search:
                 dims.extend(onnx.TensorShapeProto.Dimension() for _ in range(ranks[info.name]))
 
     declared = change_model(subject, edit, dict(subject.inputs))
-    if declared is None or declared.model == subject.model:
-        return subject
-    return declared if (yield lambda: declared) else subject
+    is_new = declared is not None and declared.model != subject.model
+    return (yield from first_valid(subject, [lambda: declared] if is_new else []))
 
 
 MOVES = (

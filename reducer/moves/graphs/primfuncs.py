@@ -143,10 +143,8 @@ def _followed(binding: Binding, name: str, kept: tuple[int, ...], new: Function)
     result = new.params[-1]
     if len(kept) != len(places) + 1 or not isinstance(result, Buffer):  # the output went
         return None
-    if None in _dims(result):
-        types = told
-    else:
-        types = [{"tensor": [result.dtype, list(_dims(result)), len(result.shape)]}]
+    dims = list(_dims(result))
+    types = told if None in dims else [{"tensor": [result.dtype, dims, len(dims)]}]
     args = (binding.args[0], {"tuple": [given[at] for at in places]}, *binding.args[2:])
     return replace(binding, args=args, kwargs={**binding.kwargs, "types": types})
 
@@ -186,13 +184,9 @@ def _walk(subject: GraphSubject) -> Iterator[Binding]:
 def _leaves(subject: TirSubject, given: int) -> set[str]:
     """The outputs that keep something of what they held, which is anything where a graph calls it."""
     results = [item.name for item in subject.main.params[given:] if isinstance(item, Buffer)]
-    runs = [
-        interpret(
-            subject.module, _filled(subject.inputs, results, number), trials=0, steps=MOST_STEPS
-        ).outputs
-        for number in (0, 1)
-    ]
-    return {name for name in results if not _same(runs[0].get(name), runs[1].get(name))}
+    filled = (_filled(subject.inputs, results, number) for number in (0, 1))
+    zeros, ones = (interpret(subject.module, each, trials=0, steps=MOST_STEPS).outputs for each in filled)
+    return {name for name in results if not _same(zeros.get(name), ones.get(name))}
 
 
 def _filled(inputs: Mapping[str, Value], names: list[str], number: int) -> dict[str, Value]:

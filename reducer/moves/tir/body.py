@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 from corpus.tir.forms import is_bool, is_number, lanes, with_lanes
@@ -47,8 +47,8 @@ from corpus.tir.walk import (
     statements,
     substituted,
 )
-from reducer.move import Hints, Move, Search, SearchOf, over_sets
-from reducer.search import Items, SetSearch, drop_one_at_a_time, find_essentials
+from reducer.move import Hints, Move, Search, SearchOf, first_valid, over_sets
+from reducer.search import Items, drop_one_at_a_time, fewest_in_full
 from reducer.subject.tir_subject import (
     TirSubject,
     if_smaller,
@@ -65,16 +65,6 @@ Candidates: TypeAlias = Iterator[Callable[[], TirSubject | None]]
 """What a subject may become, the boldest first; None where a change does not apply."""
 Changes: TypeAlias = Callable[[Stmt], Iterator[Body]]
 """What a statement may become, the boldest first."""
-
-
-def over_statements(subject: TirSubject, changes: Changes) -> SearchOf[TirSubject]:
-    """Try what each statement may become, the outermost first; a change is kept where it still fails."""
-    return _over_each(subject, statements, changes, with_statement)
-
-
-def over_expressions(subject: TirSubject, changes: Callable[[Expr], Iterator[Expr]]) -> SearchOf[TirSubject]:
-    """Do what `over_statements` does, for expressions other than a loop's number of rounds."""
-    return _over_each(subject, _computed, changes, with_expression)
 
 
 def _computed(body: Body) -> Iterator[Expr | None]:
@@ -95,13 +85,10 @@ def _over_each(
         best, position = replace(best, at=name), 0
         while position < len(found := [*listed(best.main.body)]):
             part = found[position]
-            for new in changes(part) if part is not None else ():
-                proposal = cache(partial(changed, best, position, new))
-                if proposal() is not None and (yield proposal):
-                    best = proposal() or best
-                    break
-            else:
-                position += 1
+            news = changes(part) if part is not None else ()
+            better = yield from first_valid(best, (partial(changed, best, position, new) for new in news))
+            position += better is best
+            best = better
     return replace(best, at="")
 
 
@@ -112,15 +99,11 @@ def functions_of(subject: TirSubject) -> tuple[str, ...]:
 
 def over_functions(subject: TirSubject, changes: Callable[[TirSubject], Candidates]) -> SearchOf[TirSubject]:
     """Try whole-function changes one after the other, from the start again after each that is kept."""
-    best = subject
-    while True:
-        for change in changes(best):
-            proposal = cache(partial(_checked, best, change))
-            if proposal() is not None and (yield proposal):
-                best = proposal() or best
-                break
-        else:
-            return best
+    best, before = subject, None
+    while best is not before:
+        before = best
+        best = yield from first_valid(best, (partial(_checked, best, change) for change in changes(best)))
+    return best
 
 
 def _checked(subject: TirSubject, change: Callable[[], TirSubject | None]) -> TirSubject | None:
@@ -129,13 +112,13 @@ def _checked(subject: TirSubject, change: Callable[[], TirSubject | None]) -> Ti
 
 
 def by_statements(changes: Changes) -> Callable[[TirSubject, Hints], Search]:
-    """The search of a move that says what a statement may become."""
-    return lambda subject, hints: over_statements(subject, changes)
+    """Try what each statement may become, the outermost first; a change is kept where it still fails."""
+    return lambda subject, hints: _over_each(subject, statements, changes, with_statement)
 
 
 def by_expressions(changes: Callable[[Expr], Iterator[Expr]]) -> Callable[[TirSubject, Hints], Search]:
-    """The search of a move that says what an expression may become."""
-    return lambda subject, hints: over_expressions(subject, changes)
+    """Do what `by_statements` does, for expressions other than a loop's number of rounds."""
+    return lambda subject, hints: _over_each(subject, _computed, changes, with_expression)
 
 
 def by_functions(
@@ -163,7 +146,9 @@ def _fewer_statements(subject: TirSubject) -> SearchOf[TirSubject]:
     actions = [place for place, stmt in found if _acts(stmt) or _is_one_of(stmt, unused)]
     if len(actions) < 2:
         return subject
-    return (yield from over_sets(subject, _search(len(actions)), partial(_keep, subject, tuple(actions))))
+    count = len(actions)
+    search = fewest_in_full(count) if count > FEW else drop_one_at_a_time(range(count))
+    return (yield from over_sets(subject, search, partial(_keep, subject, tuple(actions))))
 
 
 def _acts(stmt: Stmt) -> bool:
@@ -180,13 +165,6 @@ def _is_one_of(stmt: Stmt, unused: frozenset[str]) -> bool:
     return isinstance(stmt, Alloc | Declare) and stmt.buffer.name in unused
 
 
-def _search(count: int) -> SetSearch:
-    if count <= FEW:
-        return (yield from drop_one_at_a_time(range(count)))
-    kept = yield from find_essentials(range(count), patience=count)
-    return (yield from drop_one_at_a_time(sorted(kept)))
-
-
 def _keep(subject: TirSubject, actions: tuple[int, ...], keep: Items) -> TirSubject | None:
     gone: Mapping[int, Body] = {place: () for number, place in enumerate(actions) if number not in keep}
     function = replace(subject.main, body=replace_statements(subject.main.body, gone))
@@ -198,11 +176,11 @@ def unwrap(stmt: Stmt) -> Iterator[Body]:
     """Put the statements inside in place of what holds them."""
     match stmt:
         case For():
-            yield _substituted(stmt.body, {stmt.var.name: stmt.min})
+            yield substituted(stmt.body, {stmt.var.name: stmt.min})
         case While() | Seq():
             yield stmt.body
         case Attr(node=Thread() as thread):
-            yield _substituted(stmt.body, {thread.name: Const(0, thread.dtype)})
+            yield substituted(stmt.body, {thread.name: Const(0, thread.dtype)})
         case Attr():
             yield stmt.body
         case If():
@@ -219,14 +197,9 @@ def _unblocked(stmt: Block) -> Iterator[Body]:
         return
     values = {axis.var.name: axis.value for axis in stmt.axes}
     allocs: Body = tuple(Alloc(buffer) for buffer in stmt.allocs)
-    yield (*allocs, *_substituted(stmt.body, values))
+    yield (*allocs, *substituted(stmt.body, values))
     if stmt.init is not None:
-        yield (*allocs, *_substituted((*stmt.init, *stmt.body), values))
-
-
-def _substituted(body: Body, values: dict[str, Expr]) -> Body:
-    found: Body = substituted(body, values)
-    return found
+        yield (*allocs, *substituted((*stmt.init, *stmt.body), values))
 
 
 def shorten_loops(stmt: Stmt) -> Iterator[Body]:
@@ -244,10 +217,10 @@ def plain_loops(stmt: Stmt) -> Iterator[Body]:
     if not isinstance(stmt, For):
         return
     zero = Const(0, stmt.var.dtype)
-    yield (replace(stmt, kind="serial", thread=None, step=None, annotations={}),)
-    yield (replace(stmt, kind="serial", thread=None),)
-    yield (replace(stmt, step=None),)
-    yield (replace(stmt, annotations={}),)
+    in_order: dict[str, Any] = {"kind": "serial", "thread": None}
+    plain: dict[str, Any] = {"step": None, "annotations": {}}
+    for changes in ({**in_order, **plain}, in_order, *({key: value} for key, value in plain.items())):
+        yield (replace(stmt, **changes),)
     if stmt.min != zero:
         yield (replace(stmt, min=zero),)
         if stmt.step is None:
@@ -329,7 +302,7 @@ def plain_expressions(expr: Expr) -> Iterator[Expr]:
 def _parts(expr: Expr, dtype: str) -> Iterator[Expr]:
     """Expressions of the type right inside it, or inside a cast there, the largest first."""
     direct = [item for item in children(expr) if isinstance(item, Expr)]
-    inside = [child for item in direct if isinstance(item, Cast) for child in (item.value,)]
+    inside = [item.value for item in direct if isinstance(item, Cast)]
     found = [item for item in (*direct, *inside) if not isinstance(item, Const | Text | BufferRef)]
     same = [item for item in found if type_of(item) == dtype]
     yield from sorted(same, key=lambda item: -sum(1 for _ in expressions(item)))

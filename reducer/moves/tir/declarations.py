@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import is_dataclass, replace
 from functools import partial
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
@@ -54,9 +55,8 @@ from corpus.tir.walk import (
     with_buffer,
 )
 from corpus.values import Tensor, Value
-from reducer.move import Hints, Move, Search
+from reducer.move import Hints, Move, Search, first_smaller
 from reducer.moves.tir.body import Candidates, by_functions, by_statements
-from reducer.subject.order import size
 from reducer.subject.tir_subject import TirSubject, uncalled, used_names, without_uncalled
 
 
@@ -125,15 +125,17 @@ def drop_attributes(subject: TirSubject) -> Candidates:
         if key not in ("global_symbol", "s_tir"):
             rest = {name: item for name, item in attrs.items() if name != key}
             yield partial(subject.with_main, replace(subject.main, attrs=rest))
-    bare = map_statements(
-        subject.main, lambda stmt: replace(stmt, annotations={}) if isinstance(stmt, Block) else stmt
+    yield partial(_with_each, subject, Block, annotations={})
+    yield partial(_with_each, subject, Block, predicate=Const(True, "bool"))
+
+
+def _with_each(subject: TirSubject, kind: type[Stmt], **changes: Any) -> TirSubject:
+    """The subject with all statements of a kind changed alike."""
+    return subject.with_main(
+        map_statements(
+            subject.main, lambda stmt: replace(stmt, **changes) if isinstance(stmt, kind) else stmt
+        )
     )
-    yield partial(subject.with_main, bare)
-    certain = Const(True, "bool")
-    whole = map_statements(
-        subject.main, lambda stmt: replace(stmt, predicate=certain) if isinstance(stmt, Block) else stmt
-    )
-    yield partial(subject.with_main, whole)
 
 
 def plain_values(subject: TirSubject) -> Candidates:
@@ -158,10 +160,7 @@ _MEMORY, _LOOPS, _VALUES = "ABCDEFGH", "ijklmn", "xyzuvw"
 
 def plain_names(subject: TirSubject, hints: Hints) -> Search:
     """All at once; a name that matters is rare, and then all stay."""
-    proposal = partial(_with_plain_names, subject)
-    if size(proposal()) < size(subject) and (yield proposal):
-        return proposal()
-    return subject
+    return (yield from first_smaller(subject, [partial(_with_plain_names, subject)]))
 
 
 def _with_plain_names(subject: TirSubject) -> TirSubject:
@@ -175,18 +174,12 @@ def new_names(function: Function) -> dict[str, str]:
     memory = {item.name for item in walk(function) if isinstance(item, Buffer)}
     loops = {item.var.name for item in walk(function) if isinstance(item, For | Axis)}
     taken: set[str] = set()
-    letters = {letters: _wishes(letters) for letters in (_MEMORY, _LOOPS, _VALUES)}
+    letters = {each: chain(each, repeat(each[0])) for each in (_MEMORY, _LOOPS, _VALUES)}
     found: dict[str, str] = {}
     for name in dict.fromkeys(defined_names(function)):
         kind = _MEMORY if name in memory else _LOOPS if name in loops else _VALUES
         found[name] = free_name(taken, next(letters[kind]))
     return found
-
-
-def _wishes(letters: str) -> Iterator[str]:
-    yield from letters
-    while True:
-        yield letters[0]
 
 
 def shorten_buffers(subject: TirSubject) -> Candidates:
@@ -220,19 +213,12 @@ def plain_buffers(subject: TirSubject) -> Candidates:
         for changes in (usual, *({key: value} for key, value in usual.items())):
             plain = replace(buffer, **changes)
             if plain != buffer:
-                yield partial(_with_buffer, subject, plain)
-
-
-def _with_buffer(subject: TirSubject, buffer: Buffer) -> TirSubject:
-    return subject.with_main(with_buffer(subject.main, buffer))
+                yield partial(subject.with_main, with_buffer(subject.main, plain))
 
 
 def plain_allocations(subject: TirSubject) -> Candidates:
     """Take annotations from allocations."""
-    bare = map_statements(
-        subject.main, lambda stmt: replace(stmt, annotations={}) if isinstance(stmt, Alloc) else stmt
-    )
-    yield partial(subject.with_main, bare)
+    yield partial(_with_each, subject, Alloc, annotations={})
 
 
 def lower_ranks(subject: TirSubject) -> Candidates:
