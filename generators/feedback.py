@@ -79,8 +79,7 @@ _KINDS = ("covered", "ran", "refused", "tried", "found", "led")
 _BRED = Fields({}, members("parent changed made_of kind", str))
 _ENTRY = Fields({"key": str, "program": str}, {"passes": [str], "idle": int, "changed": [str], "kind": str})
 _TRIAL = Fields(
-    {"key": str, "bred": _BRED},
-    {**members("news passes changed", [str]), "program": str, "failed": bool},
+    {"key": str, "bred": _BRED}, {**members("news passes changed", [str]), "program": str, "failed": bool}
 )
 LESSON = Fields(
     {},

@@ -131,12 +131,7 @@ def _repaired(look: _Look, judge: Judge, runs: int, gradients: bool) -> _Look:
 
 
 def settled(
-    case: Case,
-    judge: Judge,
-    *,
-    free_weights: bool = False,
-    seed: int = 0,
-    dims: Mapping[str, int] = NO_DIMS,
+    case: Case, judge: Judge, *, free_weights: bool = False, seed: int = 0, dims: Mapping[str, int] = NO_DIMS
 ) -> Case:
     """Give the case that `make_finite` leaves, with inputs that fit, and a note that says what was done.
 

@@ -24,14 +24,7 @@ from corpus.case import Case, Remark
 from corpus.errors import UserError
 from corpus.formats import find_format
 from corpus.processes import call_apart
-from generators.feedback import (
-    BLOCK,
-    NOTHING,
-    CoverageSnapshot,
-    Shard,
-    arm,
-    shares_of_languages,
-)
+from generators.feedback import BLOCK, NOTHING, CoverageSnapshot, Shard, arm, shares_of_languages
 from generators.language.emit import Made, language_of
 from generators.language.profile import UNLIMITED, Budget, Counts
 from generators.language.values import RandomSource

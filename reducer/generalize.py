@@ -34,10 +34,7 @@ from reducer.subject.onnx.nodesets import declaration
 
 FOLDS = tuple(move for move in values.MOVES if move.search is values.fold_nodes)
 MOVES: tuple[Move[Any], ...] = tuple(
-    sorted(
-        (*node_sets.MOVES, *names.MOVES, *FOLDS),
-        key=lambda move: (move.order, move.name),
-    )
+    sorted((*node_sets.MOVES, *names.MOVES, *FOLDS), key=lambda move: (move.order, move.name))
 )
 
 MOST_CHECKS = 200
@@ -77,12 +74,7 @@ SMALL = (2, 3, 4)
 """Sizes that every larger one is to become."""
 
 FLOATS = frozenset(
-    (
-        onnx.TensorProto.FLOAT,
-        onnx.TensorProto.DOUBLE,
-        onnx.TensorProto.FLOAT16,
-        onnx.TensorProto.BFLOAT16,
-    )
+    (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE, onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16)
 )
 """Element types of weights; integers are mostly shapes, axes and indices, which steer."""
 

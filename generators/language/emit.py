@@ -15,17 +15,7 @@ from corpus.values import Tensor
 from generators.language.profile import Budget, Counts
 from generators.language.scope import Scope
 from oracles.relation.program import Attribute, Body, Node, Operand
-from oracles.relation.types import (
-    INT4,
-    OPTIONALS,
-    SEQUENCES,
-    TENSORS,
-    TEXT,
-    DType,
-    Shape,
-    dtype_of,
-    element,
-)
+from oracles.relation.types import INT4, OPTIONALS, SEQUENCES, TENSORS, TEXT, DType, Shape, dtype_of, element
 
 # The IR version that came with an opset, so that an old reader of that opset reads the model too.
 _IR_VERSION = {13: 7, 14: 7, 15: 8, 16: 8, 17: 8, 18: 8, 19: 9, 20: 9, 21: 10, 22: 10, 23: 11}

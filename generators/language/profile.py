@@ -254,11 +254,7 @@ def draw_profile(draws: RandomSource, budget: Budget = UNLIMITED) -> Profile:
 _Rates = tuple[tuple[float, tuple[DTypeFamily, ...]], ...]
 
 _REALM_RATES: tuple[_Rates, ...] = (
-    (
-        (0.15, (DTypeFamily.CONTRIB,)),
-        (0.02, (DTypeFamily.ML,)),
-        (0.02, (DTypeFamily.ML, DTypeFamily.TEXT)),
-    ),
+    ((0.15, (DTypeFamily.CONTRIB,)), (0.02, (DTypeFamily.ML,)), (0.02, (DTypeFamily.ML, DTypeFamily.TEXT))),
     ((0.1, (DTypeFamily.CONTROL,)),),
     ((0.03, (DTypeFamily.TEXT,)),),
     ((0.015, (DTypeFamily.CONTAINER,)),),

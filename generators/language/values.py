@@ -103,14 +103,7 @@ class RandomSource:
 
 
 # A plain float is drawn from one of these; steps make equal values and exact results likely.
-_FLOAT_RANGES = (
-    Range(-1, 1),
-    Range(-4, 4),
-    Range(0, 1),
-    Range(0.5, 2),
-    Range(-2, -0.25),
-    Range(-10, 10),
-)
+_FLOAT_RANGES = (Range(-1, 1), Range(-4, 4), Range(0, 1), Range(0.5, 2), Range(-2, -0.25), Range(-10, 10))
 _FLOAT_STEPS = (0.0, 0.0, 0.25, 1.0)
 _SIGNED_RANGES = (
     Range(-4, 4),
@@ -136,11 +129,7 @@ class Content(NamedTuple):
 
 
 def draw(
-    draws: RandomSource,
-    dtype: DType,
-    shape: Shape,
-    within: Range | None = None,
-    near: Sequence[float] = (),
+    draws: RandomSource, dtype: DType, shape: Shape, within: Range | None = None, near: Sequence[float] = ()
 ) -> Content:
     """An array of the type inside the range; where there are values to be `near`, an array of those."""
     if dtype is BOOL:

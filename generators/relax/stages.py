@@ -120,9 +120,7 @@ class _Making:
         frame = _frame(known, loops)
         value = Sampler(self.draws, frame).value(buffer.dtype, self.draws.between(1, 6))
         store = Store(
-            buffer.name,
-            tuple(loop.var for loop in loops),
-            bounded(value, buffer.dtype, self.draws),
+            buffer.name, tuple(loop.var for loop in loops), bounded(value, buffer.dtype, self.draws)
         )
         return self.nest(loops, [], (store,), None, (*known, buffer))
 

@@ -5,7 +5,7 @@ owes an endangered one, with a value that an operator may not bear, is to surviv
 infinity is a valid one: they enter only where every operator that they reach says what becomes of them.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -53,18 +53,21 @@ class Breaking:
         args = (*self.binding.args[:place], item, *self.binding.args[place + 1 :])
         return replace(self.binding, args=args)
 
-    def with_attribute(self, key: str, value: Json) -> Binding:
-        """The binding with another value of an attribute."""
-        kind, told = self.binding.kwargs["attributes"]
-        return replace(
-            self.binding, kwargs={**self.binding.kwargs, "attributes": [kind, {**told, key: value}]}
-        )
+    def with_attribute(self, key: str, wrong: int) -> Binding:
+        """The binding with another value of an attribute, or of the first element that it holds."""
+        return _with_attribute(self.binding, key, wrong)
 
     @property
     def attributes(self) -> Mapping[str, Json]:
         """The attributes by name."""
         told: Mapping[str, Json] = self.binding.kwargs.get("attributes", ["", {}])[1]
         return told
+
+
+def _with_attribute(binding: Binding, key: str, wrong: int) -> Binding:
+    kind, told = binding.kwargs["attributes"]
+    value = [wrong, *told[key][1:]] if isinstance(told[key], list) else wrong
+    return replace(binding, kwargs={**binding.kwargs, "attributes": [kind, {**told, key: value}]})
 
 
 Violate = Callable[[Breaking], tuple[Binding, str] | None]
@@ -110,8 +113,7 @@ def _axis(at: Breaking) -> tuple[Binding, str] | None:
     if key is None:
         return None
     wrong = at.draws.pick((9, -9))
-    value = [wrong, *at.attributes[key][1:]] if isinstance(at.attributes[key], list) else wrong
-    return at.with_attribute(key, value), f"an axis of {wrong}"
+    return at.with_attribute(key, wrong), f"an axis of {wrong}"
 
 
 def _size(at: Breaking) -> tuple[Binding, str] | None:
@@ -119,11 +121,8 @@ def _size(at: Breaking) -> tuple[Binding, str] | None:
     if not keys:
         return None
     key, wrong = at.draws.pick(keys), at.draws.pick((0, -1))
-    if key == "padding":
-        wrong = -99
-    told = at.attributes[key]
-    value = [wrong, *told[1:]] if isinstance(told, list) else wrong
-    return at.with_attribute(key, value), f"{key} of {wrong}"
+    wrong = -99 if key == "padding" else wrong
+    return at.with_attribute(key, wrong), f"{key} of {wrong}"
 
 
 def _arity(at: Breaking) -> tuple[Binding, str] | None:
@@ -141,14 +140,6 @@ def _field(at: Breaking) -> tuple[Binding, str] | None:
     return at.with_argument(1, wrong), f"field {wrong} of a tuple"
 
 
-def _condition(at: Breaking) -> tuple[Binding, str] | None:
-    """Return None: TVM reads any number as a condition and nowhere promises to refuse one.
-
-    Its place among the violations keeps the programs that seeds make.
-    """
-    return None
-
-
 def _cast(at: Breaking) -> tuple[Binding, str] | None:
     told = at.tensor(0) if at.binding.op == "match_cast" else None
     if told is None:
@@ -161,8 +152,12 @@ def _cast(at: Breaking) -> tuple[Binding, str] | None:
 
 
 VIOLATIONS: tuple[Violate, ...] = (
-    *(_shapes, _dtypes, _contraction, _rank, _axis, _size, _arity, _field, _condition, _cast),
+    *(_shapes, _dtypes, _contraction, _rank, _axis, _size, _arity, _field),
+    *(lambda at: None, _cast),
 )
+"""One is none, whose place keeps the programs that seeds make: TVM reads any number as a condition, and
+nowhere promises to refuse one.
+"""
 
 
 def violated(seed: int, made: RelaxProgram) -> Case | None:
@@ -180,10 +175,9 @@ def violated(seed: int, made: RelaxProgram) -> Case | None:
 
 def _case(seed: int, made: RelaxProgram, place: int, at: Breaking, broken: Binding, note: str) -> Case:
     main = made.program.main
-    strays: Iterator[tuple[Input, Array]] = iter([at.stray] if at.stray else [])
     inputs, feeds = main.inputs, dict(made.inputs)
-    for item, value in strays:
-        inputs, feeds[item.name] = (*inputs, item), value
+    if at.stray is not None:
+        inputs, feeds[_STRAY] = (*inputs, at.stray[0]), at.stray[1]
     bindings = (*main.bindings[:place], broken, *main.bindings[place + 1 :])
     program = replace(made.program, main=replace(main, inputs=inputs, bindings=bindings))
     where = f"{note} of {broken.op.removeprefix('relax.')}"
@@ -235,15 +229,11 @@ def not_finite(seed: int, made: RelaxProgram) -> Case | None:
     name = draws.pick(names)
     reached = _reached(made, name)
     gone = frozenset().union(*map(overwritten, main.bindings))
-    defined = [
-        each
-        for each in _reached(made, name, _DEFINED)
-        if isinstance(made.types.get(each), Tensor) and each not in gone
-    ]
+    kept = [each for each in _reached(made, name, _DEFINED) if each not in gone]
+    defined = [each for each in kept if isinstance(made.types.get(each), Tensor)]
     apart = [each for each in main.outputs if each not in reached and each != name]
-    look = Binding(
-        "nonfinite", f"relax.{draws.pick(_LOOKS)}", ({REF: draws.pick([name, *_floats(made, defined)])},)
-    )
+    operator, read = draws.pick(_LOOKS), draws.pick([name, *_floats(made, defined)])
+    look = Binding("nonfinite", f"relax.{operator}", ({REF: read},))
     outputs = dict.fromkeys([*apart, *defined[-_MOST_RESULTS:], look.name])
     changed = replace(main, bindings=(*main.bindings, look), outputs=tuple(outputs))
     value = with_some_nonfinite(draws, made.inputs[name])
@@ -251,8 +241,8 @@ def not_finite(seed: int, made: RelaxProgram) -> Case | None:
 
 
 def _floats(made: RelaxProgram, names: list[str]) -> list[str]:
-    types = {name: made.types[name] for name in names}
-    return [name for name, each in types.items() if isinstance(each, Tensor) and each.is_float]
+    types = ((name, made.types[name]) for name in names)
+    return [name for name, each in types if isinstance(each, Tensor) and each.is_float]
 
 
 def _reached(made: RelaxProgram, name: str, by: Collection[str] = ()) -> dict[str, str]:
@@ -298,21 +288,16 @@ def _attribute(draws: RandomSource, made: RelaxProgram) -> tuple[RelaxProgram, s
         keys = [key for key, value in held[1].items() if _is_count(value)]
         if keys:
             key, wrong = draws.pick(keys), draws.pick(_COUNTS)
-            value = [wrong, *held[1][key][1:]] if isinstance(held[1][key], list) else wrong
-            changed = {**binding.kwargs, "attributes": [held[0], {**held[1], key: value}]}
-            main = [*bindings[:place], replace(binding, kwargs=changed), *bindings[place + 1 :]]
-            return _with_bindings(made, main), f"{key} of {wrong} of {binding.op.removeprefix('relax.')}"
+            changed = (*bindings[:place], _with_attribute(binding, key, wrong), *bindings[place + 1 :])
+            program = replace(made.program, main=replace(made.program.main, bindings=changed))
+            note = f"{key} of {wrong} of {binding.op.removeprefix('relax.')}"
+            return replace(made, program=program), note
     return None
 
 
 def _is_count(value: Any) -> bool:
     first = value[0] if isinstance(value, list) and value else value
     return isinstance(first, int) and not isinstance(first, bool)
-
-
-def _with_bindings(made: RelaxProgram, bindings: list[Binding]) -> RelaxProgram:
-    main = replace(made.program.main, bindings=tuple(bindings))
-    return replace(made, program=replace(made.program, main=main))
 
 
 def _with_input(made: RelaxProgram, name: str, value: Array) -> RelaxProgram:

@@ -83,11 +83,7 @@ def known_operators() -> tuple[Operator, ...]:
     return tuple(operator for operator in all_operators() if not operator.is_source)
 
 
-def uniform(
-    seed: int,
-    nodes: int,
-    budget: Budget = UNLIMITED,
-) -> Program:
+def uniform(seed: int, nodes: int, budget: Budget = UNLIMITED) -> Program:
     """One program of all operators.
 
     An operator that finds no value that fits gets a new one, as in the paper's PREINSERT. The first value is

@@ -50,11 +50,7 @@ def programs(seeds: Sequence[int], nodes: int, source: Path | None, budget: Budg
 
 
 def around(
-    recipes: Recipes,
-    seeds: Sequence[int],
-    nodes: int,
-    budget: Budget = UNLIMITED,
-    more: float = _MORE,
+    recipes: Recipes, seeds: Sequence[int], nodes: int, budget: Budget = UNLIMITED, more: float = _MORE
 ) -> Iterator[Program]:
     """Yield one program a seed, grown around these patterns; without `more` it holds one of them."""
     for seed in seeds:

@@ -25,14 +25,7 @@ from corpus.tir.tree import (
     is_jump,
 )
 from corpus.tir.values import Buffer, BufferRef, Call, Const, Expr, Load, Var
-from corpus.tir.walk import (
-    expressions,
-    map_buffers,
-    map_statements,
-    statements,
-    walk,
-    with_function,
-)
+from corpus.tir.walk import expressions, map_buffers, map_statements, statements, walk, with_function
 from generators.language.values import RandomSource
 from generators.tir.frame import Names, static_shape
 from generators.tir.sites import Site, pick_site

@@ -81,12 +81,7 @@ class TirProgram:
         return Counts(1, frozenset(kinds), frozenset(typed), frozenset(), edges)
 
 
-def make_program(
-    seed: int,
-    nodes: int,
-    source: Path | None = None,
-    budget: Budget = UNLIMITED,
-) -> TirProgram:
+def make_program(seed: int, nodes: int, source: Path | None = None, budget: Budget = UNLIMITED) -> TirProgram:
     """Make the program of a seed, with about `nodes` statements before mutation.
 
     Some start from a lowered operator instead; all of them from the programs of `source`, if it is given.
@@ -188,11 +183,7 @@ def mutated(draws: RandomSource, module: Module, seed: int, budget: Budget = UNL
 
 
 def mutated_by(
-    mutators: Iterable[Mutator],
-    draws: RandomSource,
-    module: Module,
-    seed: int,
-    budget: Budget = UNLIMITED,
+    mutators: Iterable[Mutator], draws: RandomSource, module: Module, seed: int, budget: Budget = UNLIMITED
 ) -> Module:
     """The module after the first of these mutators that leaves it sound; itself where none does."""
     for mutator in mutators:

@@ -108,6 +108,11 @@ def fits(made: Valued, dtype: str) -> bool:
     return low <= made.low and made.high <= high
 
 
+def constant_of(number: int, dtype: str) -> Valued:
+    """An integer that is written there."""
+    return Valued(Const(number, dtype), number, number)
+
+
 def cast_of(valued: Valued, dtype: str) -> Valued:
     """An integer cast to a type, which keeps the low bits of what lies beyond its range."""
     made = Valued(Cast(dtype, valued.expr), valued.low, valued.high)
@@ -115,8 +120,7 @@ def cast_of(valued: Valued, dtype: str) -> Valued:
         return made
     low, high = integer_range(dtype)
     if valued.low == valued.high:  # TVM refuses a literal out of range: `_wrapped` draws a few
-        number = (valued.low - low) % (high - low + 1) + low
-        return Valued(Const(number, dtype), number, number)
+        return constant_of((valued.low - low) % (high - low + 1) + low, dtype)
     return Valued(made.expr, low, high)
 
 
@@ -128,8 +132,7 @@ def in_64_bits(draws: RandomSource, op: str, a: Valued, b: Valued, dtype: str) -
     a, b = (_eased(draws, each, dtype) for each in (a, b))
     made = ranged(op, a, b)
     if fits(made, "int32") and draws.chance(_SCALED):
-        factor = draws.pick(_FACTORS)
-        made = ranged("mul", made, Valued(Const(factor, "int64"), factor, factor))
+        made = ranged("mul", made, constant_of(draws.pick(_FACTORS), "int64"))
     return _narrowed(draws, made, dtype) if fits(made, "int64") else None
 
 
@@ -149,10 +152,16 @@ def _eased(draws: RandomSource, valued: Valued, dtype: str) -> Valued:
     if max(-valued.low, valued.high) < 1 << 31:
         return Valued(wide, valued.low, valued.high)
     if dtype != "uint64" and draws.chance(0.5):
-        by = draws.pick((33, 40, 55))
-        return Valued(Binary("shr", wide, Const(by, "int64")), valued.low >> by, valued.high >> by)
-    modulus = draws.pick((_MOST_HALF, 46_341, 65_537, 1_000))
-    return Valued(Binary("floormod", wide, Const(modulus, "int64")), 0, modulus - 1)
+        return _shifted_by(wide, valued, draws.pick((33, 40, 55)))
+    return _remainder(wide, draws.pick((_MOST_HALF, 46_341, 65_537, 1_000)))
+
+
+def _shifted_by(wide: Expr, valued: Valued, by: int) -> Valued:
+    return Valued(Binary("shr", wide, Const(by, "int64")), valued.low >> by, valued.high >> by)
+
+
+def _remainder(wide: Expr, by: int) -> Valued:
+    return Valued(Binary("floormod", wide, Const(by, "int64")), 0, by - 1)
 
 
 def _narrowed(draws: RandomSource, wide: Valued, dtype: str) -> Valued:
@@ -163,14 +172,12 @@ def _narrowed(draws: RandomSource, wide: Valued, dtype: str) -> Valued:
     way = draws.pick(("bits", "shift", "quotient", "remainder", "bounds"))
     made = wide
     if way == "shift":
-        by = draws.pick((8, 16, 31, 32))
-        made = Valued(Binary("shr", wide.expr, Const(by, "int64")), wide.low >> by, wide.high >> by)
+        made = _shifted_by(wide.expr, wide, draws.pick((8, 16, 31, 32)))
     elif way == "quotient":
         by = draws.pick((3, 7, 1_000, 65_536, _MOST_HALF))
         made = Valued(Binary("floordiv", wide.expr, Const(by, "int64")), wide.low // by, wide.high // by)
     elif way == "remainder":
-        by = draws.pick((7, 100, min(high, 46_341)))
-        made = Valued(Binary("floormod", wide.expr, Const(by, "int64")), 0, by - 1)
+        made = _remainder(wide.expr, draws.pick((7, 100, min(high, 46_341))))
     elif way == "bounds":
         least, most = max(low, -_MOST_HALF), min(high, _MOST_HALF)
         bounded = Binary("min", Binary("max", wide.expr, Const(least, "int64")), Const(most, "int64"))

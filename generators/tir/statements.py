@@ -10,19 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from corpus.tir.forms import integer_range, is_float, is_integer, pointer_to
-from corpus.tir.tree import (
-    Alloc,
-    Assert,
-    Bind,
-    Body,
-    Declare,
-    Evaluate,
-    For,
-    If,
-    Stmt,
-    Store,
-    While,
-)
+from corpus.tir.tree import Alloc, Assert, Bind, Body, Declare, Evaluate, For, If, Stmt, Store, While
 from corpus.tir.values import Binary, Buffer, BufferRef, Call, Cast, Const, Expr, Load, Var, literal
 from corpus.tir.walk import statements
 from generators.language.profile import Budget
@@ -89,14 +77,18 @@ class Maker:
 
     def store(self, frame: Frame) -> Stmt:
         """A value put into one of the buffers that are visible; only computed where there is none."""
-        known = [each for each in frame.buffers if usable(each)]
+        known = _usable(frame)
         sampler = Sampler(self.draws, frame)
         if not known:
-            return Evaluate(sampler.value("int32", 2).expr)
+            return self.evaluated(frame)
         buffer = self.draws.pick(known)
         shape = static_shape(buffer) or ()
         value = sampler.value(buffer.dtype, self.draws.between(1, self.limits.fuel))
         return Store(buffer.name, sampler.indices(shape), sampler.kept(value, buffer.dtype))
+
+    def evaluated(self, frame: Frame) -> Stmt:
+        """A value that is only computed."""
+        return Evaluate(Sampler(self.draws, frame).value("int32", 2).expr)
 
     def truth(self, frame: Frame) -> Expr:
         """A condition."""
@@ -120,6 +112,10 @@ class Maker:
         return Buffer(self.names.fresh(stem), shape, element_type(self.draws), scope=scope)
 
 
+def _usable(frame: Frame) -> list[Buffer]:
+    return [each for each in frame.buffers if usable(each)]
+
+
 def nested(loops: Sequence[Var], shape: tuple[int, ...], body: Body) -> Body:
     """A nest of serial loops around a body, a loop for each dim."""
     for var, extent in zip(reversed(loops), reversed(shape), strict=True):
@@ -140,7 +136,7 @@ def _store(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made:
 
 
 def _fill(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made | None:
-    known = [each for each in frame.buffers if usable(each)]
+    known = _usable(frame)
     return (maker.filled(frame, maker.draws.pick(known)), frame) if known else None
 
 
@@ -188,7 +184,7 @@ def _narrow(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made | None:
     """Memory of a few bits an element, filled, and read as elements of a buffer with arithmetic."""
     draws = maker.draws
     kind, wide = draws.pick((*_EIGHT_BITS, *_EIGHT_BITS, *_PACKED))
-    targets = [each for each in frame.buffers if usable(each) and is_float(each.dtype) >= is_float(wide)]
+    targets = [each for each in _usable(frame) if is_float(each.dtype) >= is_float(wide)]
     if not targets:
         return None
     memory, target = replace(maker.buffer("N"), dtype=kind), draws.pick(targets)
@@ -258,12 +254,12 @@ def _assume(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made | None:
 
 
 def _evaluate(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made:
-    return (Evaluate(Sampler(maker.draws, frame).value("int32", 2).expr),), frame
+    return (maker.evaluated(frame),), frame
 
 
 def _reduction(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made | None:
     """A sum or an extreme over one dim of a buffer, in one element of another."""
-    floats = [each for each in frame.buffers if usable(each) and each.shape and is_float(each.dtype)]
+    floats = [each for each in _usable(frame) if each.shape and is_float(each.dtype)]
     pairs = [(a, b) for a in floats for b in floats if a.name != b.name and a.dtype == b.dtype]
     if not pairs:
         return None
@@ -293,7 +289,7 @@ def _summed(maker: Maker, frame: Frame, source: Buffer, target: Buffer, at: tupl
 def _again(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made | None:
     """Change an element, then use what it has become."""
     draws, sampler = maker.draws, Sampler(maker.draws, frame)
-    known = [each for each in frame.buffers if usable(each)]
+    known = _usable(frame)
     if not known:
         return None
     buffer = draws.pick(known)
@@ -316,8 +312,7 @@ def _lanes(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made | None:
 
 def _view(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made | None:
     """A buffer over the memory of another one, filled or read at once."""
-    whole = [each for each in frame.buffers if usable(each) and not each.strides and each.shape]
-    whole = [each for each in whole if each.offset == Const(0)]
+    whole = [each for each in _usable(frame) if not each.strides and each.shape and each.offset == Const(0)]
     if not whole:
         return None
     source = maker.draws.pick(whole)
@@ -347,14 +342,11 @@ def _layout(draws: RandomSource, shape: tuple[int, ...]) -> _Layout:
     """Dims, strides and the first place of a view of memory: mostly one that is not row-major itself."""
     found = _any_layout(draws, shape)
     for _ in range(3):
-        if not _is_row_major(*found[:2]):
+        dims, strides, _ = found
+        if any(dim != 1 and strides[at] != math.prod(dims[at + 1 :]) for at, dim in enumerate(dims)):
             break
         found = _any_layout(draws, shape)
     return found
-
-
-def _is_row_major(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
-    return all(dim == 1 or strides[at] == math.prod(shape[at + 1 :]) for at, dim in enumerate(shape))
 
 
 def _any_layout(draws: RandomSource, shape: tuple[int, ...]) -> _Layout:

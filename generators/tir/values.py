@@ -47,6 +47,7 @@ from generators.tir.frame import Frame, Known, static_shape
 from generators.tir.ranged import (
     Valued,
     cast_of,
+    constant_of,
     divided,
     drawn_function,
     drawn_integer,
@@ -84,6 +85,10 @@ class Sampler:
             if made is not None and fits(made, dtype):
                 return made
         return self.leaf(dtype)
+
+    def two(self, dtype: str, fuel: int) -> tuple[Valued, Valued]:
+        """Two expressions of that type, which share the fuel."""
+        return self.value(dtype, fuel // 2), self.value(dtype, fuel // 2)
 
     def leaf(self, dtype: str) -> Valued:
         """A constant, a variable or an element of a buffer; a comparison of these for a truth value."""
@@ -127,11 +132,9 @@ def _constant(sampler: Sampler, dtype: str) -> Valued:
     if is_float(dtype):
         return Valued(literal(draws.between(-8, 8) / draws.pick((1, 2, 4)), dtype))
     if sampler.frame.extreme and draws.chance(0.5):
-        number = drawn_integer(draws, dtype)
-        return Valued(Const(number, dtype), number, number)
+        return constant_of(drawn_integer(draws, dtype), dtype)
     low = -4 if dtype in SIGNED else 0
-    number = draws.between(low, draws.pick((3, 9, 100)))
-    return Valued(Const(number, dtype), number, number)
+    return constant_of(draws.between(low, draws.pick((3, 9, 100))), dtype)
 
 
 def _variable(sampler: Sampler, dtype: str) -> Valued | None:
@@ -162,25 +165,20 @@ def _element(sampler: Sampler, dtype: str) -> Valued | None:
 
 
 def _sum(sampler: Sampler, dtype: str, fuel: int) -> Valued | None:
-    return _computed(sampler, sampler.draws.pick(("add", "sub")), dtype, fuel)
+    return _product(sampler, dtype, fuel, sampler.draws.pick(("add", "sub")))
 
 
-def _product(sampler: Sampler, dtype: str, fuel: int) -> Valued | None:
-    return _computed(sampler, "mul", dtype, fuel)
-
-
-def _computed(sampler: Sampler, op: str, dtype: str, fuel: int) -> Valued | None:
-    a, b = sampler.value(dtype, fuel // 2), sampler.value(dtype, fuel // 2)
+def _product(sampler: Sampler, dtype: str, fuel: int, op: str = "mul") -> Valued | None:
+    a, b = sampler.two(dtype, fuel)
     made = ranged(op, a, b)
     is_open = sampler.frame.extreme and is_integer(dtype) and not fits(made, dtype)
     return in_64_bits(sampler.draws, op, a, b, dtype) if is_open else made
 
 
 def _extreme(sampler: Sampler, dtype: str, fuel: int) -> Valued:
-    a, b = sampler.value(dtype, fuel // 2), sampler.value(dtype, fuel // 2)
-    if sampler.draws.chance(0.5):
-        return Valued(Binary("min", a.expr, b.expr), min(a.low, b.low), min(a.high, b.high))
-    return Valued(Binary("max", a.expr, b.expr), max(a.low, b.low), max(a.high, b.high))
+    a, b = sampler.two(dtype, fuel)
+    op, pick = ("min", min) if sampler.draws.chance(0.5) else ("max", max)
+    return Valued(Binary(op, a.expr, b.expr), pick(a.low, b.low), pick(a.high, b.high))
 
 
 def _quotient(sampler: Sampler, dtype: str, fuel: int) -> Valued | None:
@@ -188,8 +186,7 @@ def _quotient(sampler: Sampler, dtype: str, fuel: int) -> Valued | None:
     op = sampler.draws.pick(("floordiv", "floordiv", "floormod", "floormod", "div", "mod"))
     if sampler.frame.extreme:
         return divided(op, a, _divisor(sampler, dtype, fuel // 2), dtype)
-    by = sampler.draws.pick((2, 3, 4, 5, 7, 8, 16))
-    return divided(op, a, Valued(Const(by, dtype), by, by), dtype)
+    return divided(op, a, constant_of(sampler.draws.pick((2, 3, 4, 5, 7, 8, 16)), dtype), dtype)
 
 
 def _divisor(sampler: Sampler, dtype: str, fuel: int) -> Valued:
@@ -198,15 +195,14 @@ def _divisor(sampler: Sampler, dtype: str, fuel: int) -> Valued:
     if draws.chance(0.5):
         number = drawn_integer(draws, dtype) or 1
         if draws.chance(0.7):
-            number = draws.pick((2, 3, 4, 7, 8, 10, 16)) * (
-                -1 if dtype in SIGNED and draws.chance(0.4) else 1
-            )
-        return Valued(Const(number, dtype), number, number)
+            number = draws.pick((2, 3, 4, 7, 8, 10, 16))
+            number *= -1 if dtype in SIGNED and draws.chance(0.4) else 1
+        return constant_of(number, dtype)
     return kept_from_zero(draws, sampler.value(dtype, fuel), dtype)
 
 
 def _bits(sampler: Sampler, dtype: str, fuel: int) -> Valued | None:
-    a, b = sampler.value(dtype, fuel // 2), sampler.value(dtype, fuel // 2)
+    a, b = sampler.two(dtype, fuel)
     is_signed = min(a.low, b.low) < 0
     if is_signed and not sampler.frame.extreme:
         return None
@@ -292,9 +288,9 @@ def _ratio(sampler: Sampler, dtype: str, fuel: int) -> Valued:
     if sampler.draws.chance(0.1):  # by any constant: IEEE says what a division by zero gives
         divisor = literal(sampler.draws.pick((0.0, 0.5, -3.0)), dtype)
         return Valued(Binary("div", sampler.value(dtype, fuel - 1).expr, divisor))
-    a, b = sampler.value(dtype, fuel // 2).expr, sampler.value(dtype, fuel // 2).expr
-    below = Binary("add", Binary("mul", b, b), literal(1, dtype))
-    return Valued(Binary("div", a, below))
+    a, b = sampler.two(dtype, fuel)
+    below = Binary("add", Binary("mul", b.expr, b.expr), literal(1, dtype))
+    return Valued(Binary("div", a.expr, below))
 
 
 def _function(sampler: Sampler, dtype: str, fuel: int) -> Valued:
@@ -307,10 +303,13 @@ def _function(sampler: Sampler, dtype: str, fuel: int) -> Valued:
     return Valued(function.of(tuple(operands), dtype))
 
 
+_ORDERS = ("lt", "le", "gt", "ge", "eq", "ne")
+
+
 def _compared(sampler: Sampler, dtype: str, fuel: int) -> Valued:
     kind = sampler.draws.pick(INTEGER_TYPES)
-    a, b = sampler.value(kind, fuel // 2).expr, sampler.value(kind, fuel // 2).expr
-    return Valued(Binary(sampler.draws.pick(("lt", "le", "gt", "ge", "eq", "ne")), a, b))
+    a, b = sampler.two(kind, fuel)
+    return Valued(Binary(sampler.draws.pick(_ORDERS), a.expr, b.expr))
 
 
 def _at_an_end(sampler: Sampler, dtype: str, fuel: int) -> Valued | None:
@@ -319,7 +318,7 @@ def _at_an_end(sampler: Sampler, dtype: str, fuel: int) -> Valued | None:
         return None
     known = sampler.draws.pick(sampler.frame.loops)
     number = Const(sampler.draws.between(known.low, min(known.high, known.low + 300)), known.var.dtype)
-    made = Binary(sampler.draws.pick(("lt", "le", "gt", "ge", "eq", "ne")), known.var, number)
+    made = Binary(sampler.draws.pick(_ORDERS), known.var, number)
     return Valued(Unary("not", made) if sampler.draws.chance(0.3) else made)
 
 
@@ -338,10 +337,10 @@ def _classified(sampler: Sampler, dtype: str, fuel: int) -> Valued:
 
 
 def _logic(sampler: Sampler, dtype: str, fuel: int) -> Valued:
-    a, b = sampler.value("bool", fuel // 2).expr, sampler.value("bool", fuel // 2).expr
+    a, b = sampler.two("bool", fuel)
     if sampler.draws.chance(0.25):
-        return Valued(Unary("not", a))
-    return Valued(Binary(sampler.draws.pick(("and", "or")), a, b))
+        return Valued(Unary("not", a.expr))
+    return Valued(Binary(sampler.draws.pick(("and", "or")), a.expr, b.expr))
 
 
 Kind = Callable[[Sampler, str, int], Valued | None]
@@ -350,16 +349,7 @@ _INTEGERS: tuple[Kind, ...] = (
     *(_counted, _wrapped),
 )
 _FLOATS: tuple[Kind, ...] = (
-    _sum,
-    _sum,
-    _product,
-    _product,
-    _extreme,
-    _chosen,
-    _cast,
-    _ratio,
-    _function,
-    _function,
+    *(_sum, _sum, _product, _product, _extreme, _chosen, _cast, _ratio, _function, _function),
 )
 _BOOLS: tuple[Kind, ...] = (
     *(_compared, _compared, _compared, _exactly_compared, _exactly_compared, _logic, _logic),

@@ -233,17 +233,6 @@ class Both:
         return self.second(case) if answer.interesting else answer
 
 
-@dataclass(frozen=True)
-class Silent:
-    """Another predicate's answers without the text of what was seen, for a journal that tells nothing."""
-
-    predicate: Callable[[Case], Answer]
-
-    def __call__(self, case: Case) -> Answer:
-        """Ask whether a candidate is interesting, and what it showed."""
-        return replace(self.predicate(case), symptom="")
-
-
 class JudgePool:
     """Judges for several threads: each is made when first needed and used by one thread at a time.
 

@@ -1,6 +1,6 @@
 """What "smaller" means: one total order over subjects; what PrimFuncs are measured by."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -133,16 +133,8 @@ def _literal(expr: Expr) -> int:
     """0 costs nothing, 1 a little, other small integers more, other numbers most."""
     if not isinstance(expr, Const):
         return int(isinstance(expr, Var))
-    return next(_costs(expr))
-
-
-def _costs(expr: Const) -> Iterator[int]:
     value = expr.value
-    if value == 0:
-        yield 0
-    elif value == 1:
-        yield 1
-    elif isinstance(value, int) or value == round(value) if value - value == 0 else False:
-        yield 2 if abs(value) < 10 else 3
-    else:
-        yield 4
+    if value in (0, 1):
+        return int(value)
+    is_finite = value - value == 0
+    return (2 if abs(value) < 10 else 3) if is_finite and value == round(value) else 4

@@ -158,18 +158,11 @@ def _has_no_elements(module: Module) -> bool:
 
 def used_names(node: Any) -> set[str]:
     """The variables and buffers that a node reads, writes or names in a region."""
-    found = set()
-    for item in walk(node):
-        if isinstance(item, Var):
-            found.add(item.name)
-        elif isinstance(item, Load | Store | BufferRef | Region):
-            found.add(item.buffer)
-    return found
+    return {item.name for item in walk(node) if isinstance(item, Var)} | _named_buffers(node)
 
 
-def accessed_buffers(node: Any) -> set[str]:
-    """The buffers that a node reads, writes or takes the address of."""
-    return {item.buffer for item in walk(node) if isinstance(item, Load | Store | BufferRef)}
+def _named_buffers(node: Any) -> set[str]:
+    return {item.buffer for item in walk(node) if isinstance(item, Load | Store | BufferRef | Region)}
 
 
 def unused_names(function: Function) -> frozenset[str]:
@@ -182,13 +175,8 @@ def unused_names(function: Function) -> frozenset[str]:
 
 def _uses(function: Function) -> set[str]:
     """The used names as `used_names` does, without places of definition."""
-    found = set()
-    for item in expressions(function.body):
-        if isinstance(item, Var):
-            found.add(item.name)
-    return found | {
-        item.buffer for item in walk(function.body) if isinstance(item, Load | Store | BufferRef | Region)
-    }
+    found = {item.name for item in expressions(function.body) if isinstance(item, Var)}
+    return found | _named_buffers(function.body)
 
 
 def without_leftovers(function: Function, kept: frozenset[str] = frozenset()) -> Function:
@@ -214,7 +202,8 @@ def _tidied(stmt: Stmt, always: frozenset[str]) -> Stmt | Body:
         case Block(body=(), init=None | ()):
             return ()
         case Block():
-            inside = accessed_buffers((stmt.body, stmt.init or ()))
+            held = walk((stmt.body, stmt.init or ()))
+            inside = {each.buffer for each in held if isinstance(each, Load | Store | BufferRef)}
             kept = {one.buffer.name for one in stmt.matches if one.buffer.name in inside}
             matches = tuple(one for one in stmt.matches if one.buffer.name in kept)
             inside |= {one.source.buffer for one in matches}
@@ -259,13 +248,16 @@ def _defines(stmt: Stmt) -> str | None:
 
 def with_statement(subject: TirSubject, position: int, body: Body) -> TirSubject | None:
     """The subject with the statement at a position replaced; None where that is no smaller."""
-    function = replace(subject.main, body=replace_statements(subject.main.body, {position: body}))
-    return if_smaller(subject, subject.with_main(without_leftovers(function, unused_names(subject.main))))
+    return _with_body(subject, replace_statements(subject.main.body, {position: body}))
 
 
 def with_expression(subject: TirSubject, position: int, expr: Expr) -> TirSubject | None:
     """The subject with the expression at a position replaced; None where that is no smaller."""
-    function = replace(subject.main, body=replace_expressions(subject.main.body, {position: expr}))
+    return _with_body(subject, replace_expressions(subject.main.body, {position: expr}))
+
+
+def _with_body(subject: TirSubject, body: Body) -> TirSubject | None:
+    function = replace(subject.main, body=body)
     return if_smaller(subject, subject.with_main(without_leftovers(function, unused_names(subject.main))))
 
 

@@ -11,16 +11,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from corpus.graphs.program import (
-    CALL,
-    REF,
-    Binding,
-    Graph,
-    GraphProgram,
-    Json,
-    dtype_of,
-    tag_of,
-)
+from corpus.graphs.program import CALL, REF, Binding, Graph, GraphProgram, Json, dtype_of, tag_of
 from corpus.values import Tensor
 from reducer.move import Hints, Move, Search, SearchOf, one_by_one, over_sets, smaller_by
 from reducer.search import Items, fewest, nothing_or

@@ -121,9 +121,7 @@ def by_expressions(changes: Callable[[Expr], Iterator[Expr]]) -> Callable[[TirSu
     return lambda subject, hints: _over_each(subject, _computed, changes, with_expression)
 
 
-def by_functions(
-    changes: Callable[[TirSubject], Candidates],
-) -> Callable[[TirSubject, Hints], Search]:
+def by_functions(changes: Callable[[TirSubject], Candidates]) -> Callable[[TirSubject, Hints], Search]:
     """The search of a move that says what the whole subject may become."""
     return lambda subject, hints: over_functions(subject, changes)
 

@@ -10,16 +10,7 @@ import onnx
 
 from corpus.case import Case
 from corpus.graphs.format import passed_dims, symbols
-from corpus.graphs.program import (
-    CALL,
-    REF,
-    Binding,
-    Graph,
-    GraphProgram,
-    Input,
-    Json,
-    tag_of,
-)
+from corpus.graphs.program import CALL, REF, Binding, Graph, GraphProgram, Input, Json, tag_of
 from corpus.values import Shape, Tensor, Value
 from reducer.subject.base import NodeSubject, type_of
 

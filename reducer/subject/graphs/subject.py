@@ -102,57 +102,32 @@ def _changed(inner: Callable[[Binding], Binding], graph: Graph) -> Graph:
     return replace(graph, bindings=tuple(map(inner, graph.bindings)))
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """`of_nodes`: nodes, scopes, operators by how plain they are (all alike), elements, edges.
-
-    A symbolic dim counts as an edge. Then PrimFuncs that are told as loops, and what nodes carry.
-    """
-
-    of_nodes: tuple[int, int, int, int, int]
-    loops: tuple[int, ...]
-    literals: int
-    names: int
-    bytes: int
-
-
 def measured(subject: GraphView) -> Size:
-    """The sizes of a graph program, in the order of `size`."""
-    found = counts(subject)
+    """The sizes of a graph program, in the order of `size`.
+
+    Nodes, scopes, operators by how plain they are (all alike), elements, edges, of which a symbolic dim is
+    one. Then PrimFuncs that are told as loops, and what nodes carry.
+    """
+    program, main = subject.program, subject.program.main
     arrays = subject.arrays
-    axes = sum(array.ndim for array in arrays)
-    words = [word for binding in subject.program.main.walk() for word in dtype_words(binding)]
-    strange = strange_types(arrays) + sum(word not in PLAIN for word in words)
-    values = sum(map(complexity, arrays))
-    passes = len(subject.passes)
-    return (
-        *found.of_nodes,
-        *found.loops,
-        axes,
-        strange,
-        found.literals,
-        values,
-        passes,
-        found.names,
-        found.bytes,
-    )
-
-
-def counts(subject: GraphView) -> Counts:
-    """Count the parts of a graph program."""
-    program = subject.program
-    graphs = [program.main, *program.functions.values()]
-    bindings = [binding for graph in graphs for binding in graph.walk()]
+    bindings = [binding for graph in (main, *program.functions.values()) for binding in graph.walk()]
     bodies = sum(len(binding.bodies) for binding in bindings)
-    arrays = [array for name in subject.sources if (array := subject.array(name)) is not None]
-    main, plain = program.main, plain_names(program)
-    edges = len(main.inputs) + len(main.outputs) + len(program.constants) + len(symbolic(main))
-    scopes = bodies + len(program.functions) + len(program.opaque) + len(program.loops)
+    flowing = [array for name in subject.sources if (array := subject.array(name)) is not None]
+    words = [word for binding in main.walk() for word in dtype_words(binding)]
     arguments = [item for binding in bindings for item in (*binding.args, *binding.kwargs.values())]
-    return Counts(
-        (len(bindings), scopes, 0, sum(math.prod(array.shape) for array in arrays), edges),
-        function_counts([each.function for each in program.loops.values()]),
+    plain = plain_names(program)
+    return (
+        len(bindings),
+        bodies + len(program.functions) + len(program.opaque) + len(program.loops),
+        0,
+        sum(math.prod(array.shape) for array in flowing),
+        len(main.inputs) + len(main.outputs) + len(program.constants) + len(symbolic(main)),
+        *function_counts([each.function for each in program.loops.values()]),
+        sum(array.ndim for array in arrays),
+        strange_types(arrays) + sum(word not in PLAIN for word in words),
         sum(1 for _ in literals(arguments)),
+        sum(map(complexity, arrays)),
+        len(subject.passes),
         sum(name != plain.get(name, name) for name in program.names),
         len(subject.document),
     )

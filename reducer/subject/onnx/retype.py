@@ -47,9 +47,7 @@ def change_tensors(
 
 
 def change_model(
-    subject: S,
-    edit: Callable[[onnx.ModelProto], None],
-    inputs: Mapping[str, Value] | None = None,
+    subject: S, edit: Callable[[onnx.ModelProto], None], inputs: Mapping[str, Value] | None = None
 ) -> S | None:
     """The subject after an edit of a copy of its model, outputs typed again; None where it does not type."""
     model = deepcopy(subject.model)

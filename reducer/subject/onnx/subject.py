@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
+from itertools import count, product
 from typing import Self, TypeVar
 
 import onnx
@@ -97,11 +97,8 @@ def numbered(names: Iterable[str], prefix: str) -> dict[str, str]:
 
 def attribute_names(functions: Iterable[FunctionProto]) -> list[str]:
     """The attributes that functions take, those with a default last."""
-    return [
-        name
-        for each in functions
-        for name in (*each.attribute, *(item.name for item in each.attribute_proto))
-    ]
+    taken = ([*each.attribute, *(item.name for item in each.attribute_proto)] for each in functions)
+    return [name for names in taken for name in names]
 
 
 def plain_functions(model: ModelProto) -> None:
@@ -154,9 +151,8 @@ def tensor_names(function: FunctionProto) -> dict[str, str]:
         seen.append(name)
         return name
 
-    for node in function.node:
-        copy = deepcopy(node)
-        rename(copy, see)
+    for node in map(deepcopy, function.node):
+        rename(node, see)
     return numbered([*seen, *function.output], "v")
 
 
@@ -230,15 +226,12 @@ def dim_names(model: onnx.ModelProto) -> dict[str, str]:
 
 def _symbols(model: onnx.ModelProto) -> Iterator[onnx.TensorShapeProto.Dimension]:
     """Yield every symbolic dim that a model declares."""
-    declared = (info for graph in walk_all_graphs(model) for info in _infos(graph))
+    graphs = walk_all_graphs(model)
+    declared = (info for each in graphs for info in (*each.input, *each.output, *each.value_info))
     for holder in (*declared, *(info for each in model.functions for info in each.value_info)):
         for message in messages(holder):
             if isinstance(message, onnx.TensorShapeProto.Dimension) and message.dim_param:
                 yield message
-
-
-def _infos(graph: onnx.GraphProto) -> Iterator[onnx.ValueInfoProto]:
-    yield from (*graph.input, *graph.output, *graph.value_info)
 
 
 PLAINNESS: Mapping[str, int] = {"Identity": 0, "Abs": 1, "Not": 1, "Cast": 1, "Add": 2, "And": 2}
@@ -289,11 +282,8 @@ def resize(subject: S, changed: Mapping[str, Tensor], choice: Resize) -> S | Non
     """The model with these tensors, sizes carried along as far as they fit; None where nothing does."""
     if choice.only is not None:
         return change_tensors(subject, changed) if changed else None
-    for carry in ((True, True), (True, False), (False, True), (False, False)):
-        found = _carried(subject, choice, changed, *carry)
-        if found is not None:
-            return found
-    return None
+    tried = (_carried(subject, choice, changed, *carry) for carry in product((True, False), repeat=2))
+    return next((found for found in tried if found is not None), None)
 
 
 def _carried(
