@@ -100,9 +100,9 @@ def make_finite(case: Case, judge: Judge, *, gradients: bool = True, runs: int =
 
     A case that does not run, or is too large to look into, comes back as it is.
     """
-    if not language_of(case.format).searches_inputs or len(case.program) > PROGRAM_BYTES or case.external:
-        return Settled(case, False, ran=False)
-    if len(case.parsed.graph.node) > MOST_NODES:
+    is_small = len(case.program) <= PROGRAM_BYTES and not case.external
+    is_searched = language_of(case.format).searches_inputs and is_small
+    if not is_searched or len(case.parsed.graph.node) > MOST_NODES:
         return Settled(case, False, ran=False)
     seconds = judge.limits.cpu_seconds
     try:
@@ -181,6 +181,14 @@ class _Look:
                 return _Trouble(at, node, values)
         return None
 
+    def after(self, changed: Case, judge: Judge, step: str) -> _Look:
+        """A look at the case after a step that was taken because of the trouble."""
+        assert self.trouble is not None
+        node = self.trouble.node
+        said = f"{node.op_type} {node.name or node.output[0]}: {step}"
+        values = record_whole(judge.executor, changed, byte_budget=BYTE_BUDGET)
+        return _Look(changed, values, (*self.steps, said))
+
     def gets_further_than(self, other: _Look) -> bool:
         assert other.trouble is not None
         return self.ran and (self.trouble is None or self.trouble.at > other.trouble.at)
@@ -209,10 +217,7 @@ def _redraw(look: _Look, judge: Judge, runs: int) -> tuple[int, _Look | None]:
             break
         used += 1
         changed = replace(look.case, inputs={**look.case.inputs, name: _within(look.case, name, wanted)})
-        where = look.trouble.node.name or look.trouble.node.output[0]
-        step = f"{look.trouble.node.op_type} {where}: {name} in {wanted.low:.3g} … {wanted.high:.3g}"
-        values = record_whole(judge.executor, changed, byte_budget=BYTE_BUDGET)
-        found = _Look(changed, values, (*look.steps, step))
+        found = look.after(changed, judge, f"{name} in {wanted.low:.3g} … {wanted.high:.3g}")
         if found.gets_further_than(look):
             return used, found
     return used, None
@@ -250,9 +255,9 @@ def _search(look: _Look, judge: Judge) -> _Look:
     """Improve the inputs by gradients, from the point that the draws have reached."""
     if find_spec("torch") is None:
         return look
-    ways = [(rate, wanted, False) for rate, wanted in product(RATES, (None, *_STARTS))]
-    for rate, wanted, draws in ((RATES[0], None, True), *ways):
-        found = _descended(look, judge, rate, wanted, draws=draws)
+    ways = ((rate, wanted, False) for rate, wanted in product(RATES, (None, *_STARTS)))
+    for way in ((RATES[0], None, True), *ways):
+        found = _descended(look, judge, *way)
         if found is None:
             break
         look = found if found.gets_further_than(look) else look
@@ -261,26 +266,17 @@ def _search(look: _Look, judge: Judge) -> _Look:
     return look
 
 
-def _descended(
-    look: _Look, judge: Judge, rate: int, wanted: Range | None, *, draws: bool = False
-) -> _Look | None:
+def _descended(look: _Look, judge: Judge, rate: int, wanted: Range | None, draws: bool) -> _Look | None:
     """Descend from the inputs as they are, or from a range; return the end if it is better."""
     start = {name: _within(look.case, name, wanted) for name in _floats(look.case)} if wanted else {}
-    settings = (
-        ("via", "gradients"),
-        ("guards", _guards_as_text()),
-        ("steps", STEPS),
-        ("rate", rate),
-        ("draws", draws),
-    )
+    searched = ("steps", STEPS), ("rate", rate), ("draws", draws)
+    settings = (("via", "gradients"), ("guards", _guards_as_text()), *searched)
     way = Config("gradients", settings, backend="torch")
     (run,) = judge.executor.run(Job(look.case.program, {**look.case.inputs, **start}, (way,)))
     if not run.is_ok or look.trouble is None:
         return None
     changed = replace(look.case, inputs={**look.case.inputs, **run.outputs})
-    where = look.trouble.node.name or look.trouble.node.output[0]
-    values = record_whole(judge.executor, changed, byte_budget=BYTE_BUDGET)
-    return _Look(changed, values, (*look.steps, f"{look.trouble.node.op_type} {where}: gradients"))
+    return look.after(changed, judge, "gradients")
 
 
 def _guards_as_text() -> str:
@@ -316,9 +312,8 @@ def guards() -> Mapping[str, tuple[Guard, ...]]:
 def freed(case: Case) -> Case:
     """The case with its float weights among its inputs; itself where it has none that may move."""
     model = deepcopy(case.parsed)
-    found = {
-        tensor.name: numpy_helper.to_array(tensor) for tensor in filter(_may_move, model.graph.initializer)
-    }
+    moving = filter(_may_move, model.graph.initializer)
+    found = {tensor.name: numpy_helper.to_array(tensor) for tensor in moving}
     if not found:
         return case
     declared = {each.name for each in model.graph.input}

@@ -19,7 +19,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import onnx
-from onnx import AttributeProto, numpy_helper
+from google.protobuf.message import Message
+from onnx import AttributeProto, helper, numpy_helper
 
 from corpus.onnx.check import checker_complaint
 from corpus.pattern import Pattern
@@ -149,21 +150,15 @@ def _use(node: onnx.NodeProto) -> Use:
 
 
 def _attribute(proto: AttributeProto) -> Attribute:
-    match proto.type:
-        case AttributeProto.INT:
-            return int(proto.i)
-        case AttributeProto.FLOAT:
-            return float(proto.f)
-        case AttributeProto.STRING:
-            return str(proto.s.decode())
-        case AttributeProto.INTS:
-            return tuple(map(int, proto.ints))
-        case AttributeProto.FLOATS:
-            return tuple(map(float, proto.floats))
-        case AttributeProto.STRINGS:
-            return tuple(text.decode() for text in proto.strings)
-        case AttributeProto.TENSOR:
-            return _array(proto.t)
+    match helper.get_attribute_value(proto):
+        case int() | float() as number:
+            return number
+        case bytes() as text:
+            return text.decode()
+        case onnx.TensorProto() as tensor:
+            return _array(tensor)
+        case [*items] if not any(isinstance(each, Message) for each in items):
+            return tuple(each.decode() if isinstance(each, bytes) else each for each in items)
     raise NoRule(proto.name)
 
 
@@ -289,17 +284,14 @@ class _Placing:
         if slot.steers:
             array = np.zeros(self._shape(slot.dims), NUMPY[slot.dtype])
             self.scope.charge(0, [(slot.dtype, array.shape)])
-            operand = Operand(
-                self.scope.fresh_name(), slot.dtype, array.shape, Range(0, 0), None, array, is_constant=False
-            )
+            operand = Operand(self.scope.fresh_name(), slot.dtype, array.shape, Range(0, 0), None, array)
             self.scope.inputs.append((operand, array))
             return operand
         if self.eager and draws.chance(_REUSED):
             found = [value for value in self.scope.pool if not value.is_constant and self._suits(value, slot)]
             if found:
                 return self._bound(draws.pick(found[-6:]), slot)
-        fresh = self.scope.create(slot.dtype, self._shape(slot.dims), slot.within, as_input=True)
-        return fresh
+        return self.scope.create(slot.dtype, self._shape(slot.dims), slot.within, as_input=True)
 
     def _suits(self, value: Operand, slot: Hole) -> bool:
         """Whether a value that is there has the slot's type, for some sizes of its named dims."""

@@ -5,16 +5,25 @@ same gate as a single operator (types, ranges, budget), with the scope's own con
 """
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 
 from generators.growth.rewrites import RECIPES, place_path
-from generators.growth.steps import Definition, Leaning, Steps, apply, place, place_wanted, recognising
+from generators.growth.steps import (
+    Definition,
+    Leaning,
+    Steps,
+    apply,
+    is_defined,
+    place,
+    place_wanted,
+    recognising,
+)
 from generators.language.profile import Profile
 from generators.language.scope import Scope
 from generators.language.values import RandomSource
 from oracles.operators import find_operator
 from oracles.relation.arithmetic import rounded
-from oracles.relation.operator import Operator
 from oracles.relation.program import UNTYPED_REALMS, Call, DoesNotFit, DTypeFamily, Operand
 from oracles.relation.types import (
     ALL,
@@ -69,9 +78,8 @@ def _layer_norm(place: Steps, x: Operand) -> Operand:
 def _rms_norm(place: Steps, x: Operand) -> Operand:
     mean = place.positive(_mean(place, _squared(place, x), _axis(place, x)), 0)
     root = place("Sqrt", place("Add", mean, place.number(1e-2, x)))
-    normal = (
-        place("Mul", x, place("Reciprocal", root)) if place.scope.draws.chance(0.5) else place("Div", x, root)
-    )
+    inverted = place.scope.draws.chance(0.5)
+    normal = place("Mul", x, place("Reciprocal", root)) if inverted else place("Div", x, root)
     return place("Mul", normal, place.scope.supply(x.dtype, x.shape[-1:]))
 
 
@@ -197,13 +205,11 @@ def place_fragment(scope: Scope, focus: Operand, room: int) -> bool:
     realms = (None, *scope.profile.realms)
     fitting = [one for one in (*FRAGMENTS, *REWRITABLE) if one.nodes <= room and one.realm in realms]
     found = [one for one in fitting if focus.dtype in one.dtypes]
-    if not found:
-        return False
-    try:
-        scope.draws.pick(found).define(Steps(scope, room), focus)
-    except DoesNotFit:
-        return False
-    return True
+    with suppress(DoesNotFit):
+        if found:
+            scope.draws.pick(found).define(Steps(scope, room), focus)
+            return True
+    return False
 
 
 _DEPTH = 2
@@ -219,14 +225,10 @@ class Bodies:
         leaning, made = Leaning(inner.draws), [focus]
         for _ in range(nodes):
             now = made[-1]
-            realms = (
-                inner.profile.realms if inner.depth < _DEPTH else inner.profile.realms - {DTypeFamily.CONTROL}
-            )
-            operator = leaning.choose(
-                inner.draws, now.producer, now.dtype, now.rank, inner.opset, realms - UNTYPED_REALMS
-            )
+            apart = UNTYPED_REALMS if inner.depth < _DEPTH else UNTYPED_REALMS | {DTypeFamily.CONTROL}
+            operator = leaning.choose(inner, now, inner.profile.realms - apart)
             mark, count = inner.mark(), len(inner.pool)
-            if operator is None or not _is_defined(operator, now) or not apply(inner, operator, now):
+            if operator is None or not is_defined(operator, now) or not apply(inner, operator, now):
                 inner.restore(mark)
                 continue
             made.append(next(value for value in inner.pool[count:] if value.producer is not None))
@@ -255,7 +257,3 @@ class Bodies:
 def new_scope(draws: RandomSource, profile: Profile) -> Scope:
     """An empty program that may hold control flow."""
     return Scope(draws, profile, Bodies())
-
-
-def _is_defined(operator: Operator, focus: Operand) -> bool:
-    return operator.domain is None or focus.range.is_within(operator.domain)

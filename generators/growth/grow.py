@@ -14,7 +14,7 @@ import onnx
 from corpus.case import Case, Remark
 from corpus.values import Value
 from generators.growth.fragments import new_scope, place_fragment
-from generators.growth.steps import Leaning, apply, operators_for, place
+from generators.growth.steps import Leaning, apply, is_defined, operators_for, place
 from generators.language.emit import write_model
 from generators.language.profile import UNLIMITED, Budget, Counts, count, draw_profile
 from generators.language.scope import Scope
@@ -66,11 +66,12 @@ def leaning_choice(draws: RandomSource) -> Choose:
     leaning = Leaning(draws)
 
     def choose(scope: Scope, focus: Operand) -> Operator | None:
-        given = scope.draws, focus.producer, focus.dtype, focus.rank, scope.opset, scope.profile.realms
-        first = leaning.choose(*given)
+        first = leaning.choose(scope, focus, scope.profile.realms)
         if first is None or all(node.op != first.name for node in scope.nodes):
             return first
-        return leaning.choose(*given)  # drawn once more, so that programs hold more operators
+        return leaning.choose(
+            scope, focus, scope.profile.realms
+        )  # drawn once more, so that programs hold more operators
 
     return choose
 
@@ -118,30 +119,23 @@ def step(scope: Scope, choose: Choose, room: int) -> None:
     constants = draws.chance(0.05)
     found = scope.pool if constants else [value for value in scope.pool if not value.is_constant]
     focus = draws.pick(found[-draws.pick(_REACH) :])
-    if scope.draws.chance(scope.profile.composite) and _compose(scope, focus, room):
-        return
+    mark = scope.mark()
+    if draws.chance(scope.profile.composite):
+        if place_fragment(scope, focus, room):
+            return
+        scope.restore(mark)
     operator = choose(scope, focus)
     if operator is None:
         return
-    mark = scope.mark()
     guarded = guard(scope, operator, focus, room)
     if guarded is None or not apply(scope, operator, guarded):
         scope.restore(mark)
 
 
-def _compose(scope: Scope, focus: Operand, room: int) -> bool:
-    """Add a composite operator, written out."""
-    mark = scope.mark()
-    if place_fragment(scope, focus, room):
-        return True
-    scope.restore(mark)
-    return False
-
-
 def guard(scope: Scope, operator: Operator, focus: Operand, room: int) -> Operand | None:
     """The focus where it lies in the operator's domain, else clipped into it, else None."""
     domain = operator.domain
-    if domain is None or focus.range.is_within(domain):
+    if domain is None or is_defined(operator, focus):
         return focus
     if room < 2 or scope.draws.chance(0.5):
         return None

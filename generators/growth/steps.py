@@ -13,7 +13,7 @@ import numpy as np
 
 from generators.language.scope import Scope
 from generators.language.values import RandomSource
-from oracles.operators import all_operators, aten_operators
+from oracles.operators import all_operators, aten_operators, find_operator
 from oracles.relation.edges import TYPE
 from oracles.relation.operator import Operator
 from oracles.relation.program import LAST_OPSET, Attribute, Call, DoesNotFit, DTypeFamily, Kind, Operand
@@ -26,11 +26,6 @@ _SHOWN = (0.0, 0.0, 0.15, 0.5)
 _COMMUTATIVE = frozenset(("Add", "Mul"))
 
 
-@cache
-def _by_name() -> Mapping[str, Operator]:
-    return {operator.name: operator for operator in all_operators()}
-
-
 class Steps:
     """Places steps while there is room; what does not fit raises `DoesNotFit`."""
 
@@ -41,7 +36,7 @@ class Steps:
 
     def __call__(self, name: str, *operands: Operand, **attributes: Attribute) -> Operand:
         """The first result of one more node; of a commutative one the operands come in either order."""
-        operator = _by_name()[name]
+        operator = find_operator(name)
         if len(operands) == 2 and name in _COMMUTATIVE and self.scope.draws.chance(_SWAPPED):
             operands = operands[::-1]
         if not operator.takes(operands[0].dtype, operands[0].rank, self.scope.opset):
@@ -62,10 +57,7 @@ class Steps:
 
     def sampled(self, operator: Operator, focus: Operand) -> tuple[Operand, Call]:
         """The operator on the focus with what its sampler draws; the focus must lie in its domain."""
-        domain = operator.domain
-        call = None
-        if domain is None or focus.range.is_within(domain):
-            call = operator.sample(self.scope, focus)
+        call = operator.sample(self.scope, focus) if is_defined(operator, focus) else None
         if call is None:
             raise DoesNotFit(operator.name)
         return self.put(operator, call), call
@@ -75,9 +67,8 @@ class Steps:
         draws = self.scope.draws
         if not draws.chance(_UNUSUAL):
             return self.scope.fix_scalar(value, like.dtype)
-        return self.scope.fix(
-            np.full((1,) * draws.between(1, max(like.rank, 1)), value, NUMPY[like.dtype]), like.dtype
-        )
+        shape = (1,) * draws.between(1, max(like.rank, 1))
+        return self.scope.fix(np.full(shape, value, NUMPY[like.dtype]), like.dtype)
 
     def positive(self, value: Operand, least: float) -> Operand:
         """The value with what its definition says of it: rounding aside, it is at least this much."""
@@ -86,6 +77,11 @@ class Steps:
 
 Definition = Callable[[Steps, Operand], Any]
 """A recipe over one value."""
+
+
+def is_defined(operator: Operator, focus: Operand) -> bool:
+    """Whether a value lies in an operator's domain."""
+    return operator.domain is None or focus.range.is_within(operator.domain)
 
 
 def away_from_zero(operand: Operand) -> bool:
@@ -121,9 +117,7 @@ def place_wanted(scope: Scope, operator: Operator, wanted: TensorType) -> Operan
     """
     try:
         call = operator.solve(scope, wanted)
-        operands = call.present
-        domain = operator.domain
-        if domain is not None and not any(operand.range.is_within(domain) for operand in operands):
+        if operator.domain is not None and not any(is_defined(operator, each) for each in call.present):
             return None
         placed = place(scope, operator, call)
     except DoesNotFit:
@@ -216,19 +210,14 @@ def operators_for(
 def _leanings(
     producer: Kind | None, dtype: DType, rank: int, opset: int, realms: frozenset[DTypeFamily]
 ) -> tuple[tuple[Kind, float, tuple[Operator, ...]], ...]:
-    """Each class with what the weights between classes make of it, and its operators."""
+    """Each class with what the weights between classes make of it, and its operators.
+
+    One of which few operators take the type gets less weight: else each of them would be in every program.
+    """
     return tuple(
-        (kind, _AFFINITY.get((producer, kind), 1.0) * _breadth(len(operators)), operators)
+        (kind, _AFFINITY.get((producer, kind), 1.0) * len(operators) / (len(operators) + 8), operators)
         for kind, operators in operators_for(dtype, rank, opset, realms).items()
     )
-
-
-def _breadth(operators: int) -> float:
-    """Give a class less weight if few of its operators take the type.
-
-    Else each of them would be in every program.
-    """
-    return operators / (operators + 8)
 
 
 @cache
@@ -254,18 +243,10 @@ class Leaning:
     def __init__(self, draws: RandomSource) -> None:
         self.weights = {kind: weight * draws.pick((0.2, 1, 1, 4)) for kind, weight in _WEIGHT.items()}
 
-    def choose(
-        self,
-        draws: RandomSource,
-        producer: Kind | None,
-        dtype: DType,
-        rank: int,
-        opset: int,
-        realms: frozenset[DTypeFamily],
-    ) -> Operator | None:
-        """An operator to put after a value of this type that came from a producer of this class."""
-        found = _leanings(producer, dtype, rank, opset, realms)
+    def choose(self, scope: Scope, focus: Operand, realms: frozenset[DTypeFamily]) -> Operator | None:
+        """An operator to put after a value, by its type and the class of its producer."""
+        found = _leanings(focus.producer, focus.dtype, focus.rank, scope.opset, realms)
         if not found:
             return None
-        own = self.weights
-        return draws.pick(draws.weighted(found, [own[kind] * factor for kind, factor, _ in found])[2])
+        weights = [self.weights[kind] * factor for kind, factor, _ in found]
+        return scope.draws.pick(scope.draws.weighted(found, weights)[2])

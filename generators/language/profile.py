@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import onnx
 
@@ -38,23 +39,38 @@ class Counts:
     op_edge: frozenset[tuple[str, str]] = field(default_factory=frozenset)
 
     def __or__(self, other: Counts) -> Counts:
-        return Counts(
-            self.models + other.models,
-            self.op_types | other.op_types,
-            self.op_dtype | other.op_dtype,
-            self.op_shape | other.op_shape,
-            self.op_edge | other.op_edge,
-        )
+        sets = (getattr(self, name) | getattr(other, name) for name in _SETS)
+        return Counts(self.models + other.models, *sets)
 
     def facts(self) -> dict[str, int]:
         """Count the distinct members of each set."""
-        return {
-            "models": self.models,
-            "op_types": len(self.op_types),
-            "op_dtype": len(self.op_dtype),
-            "op_shape": len(self.op_shape),
-            "op_edge": len(self.op_edge),
-        }
+        return {"models": self.models, **{name: len(getattr(self, name)) for name in _SETS}}
+
+    @classmethod
+    def of(cls, uses: Iterable[Use], makers: Mapping[str, str]) -> Counts:
+        """The counts of one model, by its uses of operators, and the operator that makes each name."""
+        found = list(uses)
+        edges = {(makers[name], use.op) for use in found for name in use.reads if name in makers}
+        return cls(
+            1,
+            frozenset(use.op for use in found),
+            frozenset((use.op, use.dtypes, use.results) for use in found),
+            frozenset((use.op, use.shapes) for use in found),
+            frozenset(edges),
+        )
+
+
+_SETS = ("op_types", "op_dtype", "op_shape", "op_edge")
+
+
+class Use(NamedTuple):
+    """A use of an operator: element types of its operands and of its results, shapes, and what it reads."""
+
+    op: str
+    dtypes: tuple[object, ...]
+    results: object
+    shapes: tuple[object, ...]
+    reads: Sequence[str]
 
 
 def qualified_name(node: onnx.NodeProto) -> str:
@@ -65,18 +81,15 @@ def qualified_name(node: onnx.NodeProto) -> str:
 def count(model: onnx.ModelProto, types: Mapping[str, TensorType]) -> Counts:
     """The counts of one model, given the type of every value in it."""
     nodes = [node for node in model.graph.node if node.op_type != "Constant"]
-    producer = {name: qualified_name(node) for node in nodes for name in node.output}
-    op_dtype: set[tuple[object, ...]] = set()
-    op_shape: set[tuple[object, ...]] = set()
-    op_edge: set[tuple[str, str]] = set()
-    for node in nodes:
-        operands = [types[name] for name in node.input if name in types]
-        results = tuple(types[name].dtype for name in node.output if name in types)
-        op_dtype.add((qualified_name(node), tuple(operand.dtype for operand in operands), results))
-        op_shape.add((qualified_name(node), tuple(operand.shape for operand in operands)))
-        op_edge.update((producer[name], qualified_name(node)) for name in node.input if name in producer)
-    names = frozenset(map(qualified_name, nodes))
-    return Counts(1, names, frozenset(op_dtype), frozenset(op_shape), frozenset(op_edge))
+    makers = {name: qualified_name(node) for node in nodes for name in node.output}
+    return Counts.of((_use(node, types) for node in nodes), makers)
+
+
+def _use(node: onnx.NodeProto, types: Mapping[str, TensorType]) -> Use:
+    operands = [types[name] for name in node.input if name in types]
+    results = tuple(types[name].dtype for name in node.output if name in types)
+    dtypes, shapes = tuple(each.dtype for each in operands), tuple(each.shape for each in operands)
+    return Use(qualified_name(node), dtypes, results, shapes, node.input)
 
 
 _PRODUCTS = (Kind.LINEAR, Kind.QUANTISE, Kind.RECURRENT, Kind.POOL, Kind.RESAMPLE, Kind.REDUCE, Kind.NORM)

@@ -15,10 +15,10 @@ import numpy as np
 from corpus.case import Case, Remark
 from corpus.errors import UserError
 from corpus.graphs.format import renamed, symbols
-from corpus.graphs.program import Binding, GraphProgram, Input, graph_of_json, graph_to_json, parted
+from corpus.graphs.program import Binding, GraphProgram, Input, graph_of_json, graph_to_json, parted, tag_of
 from corpus.pattern import GraphPattern
 from corpus.values import Tensor as Array
-from generators.language.profile import UNLIMITED, Budget, Counts
+from generators.language.profile import UNLIMITED, Budget, Counts, Use
 from generators.language.values import RandomSource
 from generators.pools import Bred
 from generators.relax.choices import FORMS, Choices, any_tensor
@@ -56,20 +56,14 @@ def in_blocks(draws: RandomSource, share: float) -> Callable[[Json], Json]:
         return {**graph, "bindings": bindings}
 
     def _inside(item: Json) -> Json:
-        if isinstance(item, dict) and set(item) == {"graph"}:
-            return {"graph": marked(item["graph"])}
-        return item
+        return {"graph": marked(item["graph"])} if tag_of(item) == "graph" else item
 
     return marked
 
 
 def belongs_outside(op: str, args: list[Json]) -> bool:
     """Whether no dataflow block may hold such a binding."""
-    return op in _OUTSIDE or _is_shape(op, args)
-
-
-def _is_shape(op: str, args: list[Json]) -> bool:
-    return op == "alias" and isinstance(args[0], dict) and "shape" in args[0]
+    return op in _OUTSIDE or (op == "alias" and tag_of(args[0]) == "shape")
 
 
 def count_program(program: GraphProgram, types: Mapping[str, Type]) -> Counts:
@@ -77,19 +71,15 @@ def count_program(program: GraphProgram, types: Mapping[str, Type]) -> Counts:
     bindings = [each for graph in (program.main, *program.functions.values()) for each in graph.walk()]
     known = {**types, **{name: Tensor(v.dtype.name, v.shape) for name, v in program.constants.items()}}
     makers = {each.name: each.op for each in bindings}
-    op_dtype: set[tuple[object, ...]] = set()
-    op_shape: set[tuple[object, ...]] = set()
-    op_edge: set[tuple[str, str]] = set()
-    for each in bindings:
-        operands = [known[name] for name in each.reads if name in known]
-        tensors = [told for told in operands if isinstance(told, Tensor)]
-        result = known.get(each.name)
-        made = result.dtype if isinstance(result, Tensor) else type(result).__name__
-        op_dtype.add((each.op, tuple(told.dtype for told in tensors), made))
-        op_shape.add((each.op, tuple(told.shape for told in tensors)))
-        op_edge.update((makers[name], each.op) for name in each.reads if name in makers)
-    names = frozenset(each.op for each in bindings)
-    return Counts(1, names, frozenset(op_dtype), frozenset(op_shape), frozenset(op_edge))
+    return Counts.of((_use(each, known) for each in bindings), makers)
+
+
+def _use(binding: Binding, known: Mapping[str, Type]) -> Use:
+    tensors = [told for name in binding.reads if isinstance(told := known.get(name), Tensor)]
+    result = known.get(binding.name)
+    made = result.dtype if isinstance(result, Tensor) else type(result).__name__
+    dtypes, shapes = tuple(told.dtype for told in tensors), tuple(told.shape for told in tensors)
+    return Use(binding.op, dtypes, made, shapes, binding.reads)
 
 
 def place_pattern(growth: Growth) -> str:
@@ -110,7 +100,8 @@ def place_pattern(growth: Growth) -> str:
     growth.constants.update(program.constants)
     growth.functions.update({name: graph_to_json(graph) for name, graph in program.functions.items()})
     growth.opaque.update(program.told_outside)
-    types = {new: pattern.types.get(old) for old, new in _renaming(pattern, program).items()}
+    pairs = zip(pattern.program.main.bindings, program.main.bindings, strict=True)
+    types = {new.name: pattern.types.get(old.name) for old, new in pairs}
     is_apart = not any("block" in each.kwargs for each in pattern.program.main.bindings)
     bindings = renamed(program, names).main.bindings
     for binding in bindings:
@@ -176,12 +167,6 @@ def has_shape(value: Any, dims: Any, sizes: Mapping[str, int]) -> bool:
         return False
 
 
-def _renaming(pattern: GraphPattern, program: GraphProgram) -> dict[str, str]:
-    """Map the names of a pattern's bindings to their new names."""
-    pairs = zip(pattern.program.main.bindings, program.main.bindings, strict=True)
-    return {old.name: new.name for old, new in pairs}
-
-
 _MOST_FUEL = 10
 _ATTEMPTS = 40
 _EVENLY = 0.3
@@ -215,10 +200,8 @@ class RelaxProgram:
 
     def as_case(self, seed: int) -> Case:
         """The case that a campaign judges."""
-        notes = tuple(map(Remark.PATTERN.note, self.fires))
-        return Case(
-            self.format, self.program.to_bytes(), dict(self.inputs), origin=f"seed:{seed}", notes=notes
-        )
+        text, notes = self.program.to_bytes(), tuple(map(Remark.PATTERN.note, self.fires))
+        return Case(self.format, text, dict(self.inputs), origin=f"seed:{seed}", notes=notes)
 
     def counts(self) -> Counts:
         """Count the program's operators, with calls of functions."""
@@ -245,12 +228,8 @@ def make_program(
     for each in then:
         growth.draws, growth.left = RandomSource(f"relax/{policy.name}/on/{each}"), further
         _go_on(growth, outputs, fires, _MOSTLY)
-    return RelaxProgram(
-        _document(growth, _results(growth, outputs)),
-        dict(growth.feeds),
-        growth.types,
-        tuple(dict.fromkeys(fires)),
-    )
+    program = _document(growth, _results(growth, outputs))
+    return RelaxProgram(program, dict(growth.feeds), growth.types, tuple(dict.fromkeys(fires)))
 
 
 def _go_on(growth: Growth, outputs: dict[str, None], fires: list[str], share: float) -> None:
@@ -328,15 +307,8 @@ def _document(growth: Growth, outputs: list[str]) -> GraphProgram:
     functions = {name: graph_of_json(blocks(graph)) for name, graph in growth.functions.items()}
     main: Frame = growth.main
     opaque, loops = parted(growth.opaque)
-    return GraphProgram(
-        "relax",
-        graph_of_json(blocks(graph_json(main, outputs, {"pure": True}))),
-        dict(growth.constants),
-        functions,
-        opaque,
-        {"main": "main"},
-        loops,
-    )
+    graph = graph_of_json(blocks(graph_json(main, outputs, {"pure": True})))
+    return GraphProgram("relax", graph, dict(growth.constants), functions, opaque, {"main": "main"}, loops)
 
 
 __all__ = ["FORMS", "POLICY", "Policy", "Strategy"]

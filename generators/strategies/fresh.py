@@ -30,7 +30,7 @@ from corpus.errors import UserError
 from generators.feedback import CoverageSnapshot
 from generators.growth.fragments import new_scope
 from generators.growth.grow import Choose, Program, begin, finish, grow, grow_to, leaning_choice
-from generators.growth.steps import apply, operators_for
+from generators.growth.steps import apply, is_defined, operators_for
 from generators.language.profile import UNLIMITED, Budget, Profile, draw_profile
 from generators.language.scope import Scope
 from generators.language.values import RandomSource
@@ -118,7 +118,7 @@ def _step(scope: Scope, operator: Operator) -> bool:
 def _fits(scope: Scope, operator: Operator, dtype: DType, value: Operand) -> bool:
     if value.dtype is not dtype or not operator.takes(dtype, value.rank, scope.opset):
         return False
-    return operator.domain is None or value.range.is_within(operator.domain)
+    return is_defined(operator, value)
 
 
 def _apply_to_new(scope: Scope, operator: Operator, dtype: DType) -> bool:

@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 
 import onnx
@@ -21,12 +20,12 @@ from corpus.onnx.types import inferred_types
 from corpus.values import Value
 from generators.growth.fragments import Bodies
 from generators.growth.grow import Program, grow
-from generators.growth.steps import place, place_wanted, recognising
+from generators.growth.steps import is_defined, place, place_wanted, recognising
 from generators.language.emit import Made, language_of, write_model
 from generators.language.profile import UNLIMITED, Budget, bytes_of, draw_profile, qualified_name
 from generators.language.scope import Scope
 from generators.language.values import RandomSource
-from oracles.operators import all_operators
+from oracles.operators import all_operators, known_operator
 from oracles.relation.operator import Operator
 from oracles.relation.program import (
     FIRST_OPSET,
@@ -59,10 +58,7 @@ def _tensor_type(found: onnx.TypeProto) -> TensorType | None:
     if not all(dim.HasField("dim_value") for dim in tensor.shape.dim):
         return None
     shape = tuple(dim.dim_value for dim in tensor.shape.dim)
-    total = 1
-    for dim in shape:
-        total *= max(dim, 1)
-    fits = total <= MAX_ELEMENTS and len(shape) <= MAX_RANK
+    fits = math.prod(max(dim, 1) for dim in shape) <= MAX_ELEMENTS and len(shape) <= MAX_RANK
     return TensorType(DType(tensor.elem_type), shape) if fits else None
 
 
@@ -140,7 +136,14 @@ class Mutant:
         self.types.update((operand.name, operand.type) for operand in scope.pool)
         self.types.update((operand.name, operand.type) for operand, _ in scope.inputs)
 
-    def rename_uses(self, old: str, new: str, first: int = 0) -> None:
+    def put(self, scope: MutantScope, at: int) -> None:
+        """Put the nodes grown in the scope in place of the node there: the last of them makes its result."""
+        name, last = self.graph.node[at].output[0], at + len(scope.nodes) + len(scope.constants)
+        self.adopt(scope, at)
+        self.graph.node[last - 1].output[0] = name
+        del self.graph.node[last]
+
+    def rename_uses(self, old: str, new: str, first: int) -> None:
         """Let nodes from a place on read another value, those in their bodies too."""
         for node in self.graph.node[first:]:
             for inner in (node, *(one for body in subgraphs(node) for one in walk_nodes(body))):
@@ -179,11 +182,8 @@ def _sampled(scope: Scope, operator: Operator, focus: Operand) -> Operand | None
     """The result of the operator on the focus, where its type is the focus's."""
     if not (operator.is_standard and operator.takes(focus.dtype, focus.rank, scope.opset)):
         return None
-    domain = operator.domain
-    if domain is not None and not focus.range.is_within(domain):
-        return None
     try:
-        call = operator.sample(scope, focus)
+        call = operator.sample(scope, focus) if is_defined(operator, focus) else None
     except DoesNotFit:
         return None
     if call is None or operator.infer(call)[0] != focus.type:
@@ -204,11 +204,7 @@ def replace_node(mutant: Mutant) -> bool:
         placed = operator and place_wanted(scope, operator, wanted)
         if not placed:
             continue
-        name = node.output[0]
-        mutant.adopt(scope, at)
-        grown = mutant.graph.node[at + len(scope.nodes) + len(scope.constants) - 1]
-        grown.output[0] = name
-        del mutant.graph.node[at + len(scope.nodes) + len(scope.constants)]
+        mutant.put(scope, at)
         return True
     return False
 
@@ -230,16 +226,11 @@ def delete(mutant: Mutant) -> bool:
     return False
 
 
-@cache
-def _by_name() -> Mapping[str, Operator]:
-    return {operator.name: operator for operator in all_operators()}
-
-
 def redraw(mutant: Mutant) -> bool:
     """The same operator on the same focus, its attributes and other operands drawn anew."""
     for at in mutant.places()[:_TRIES]:
         node = mutant.graph.node[at]
-        operator = _by_name().get(qualified_name(node))
+        operator = known_operator(qualified_name(node))
         focus = mutant.operand(node.input[0]) if node.input else None
         if operator is None or focus is None or len(node.output) > 1 or mutant.steers(node):
             continue
@@ -247,25 +238,25 @@ def redraw(mutant: Mutant) -> bool:
         result = _sampled(scope, operator, focus)
         if result is None or mutant.types.get(node.output[0]) != result.type:
             continue
-        name = node.output[0]
-        mutant.adopt(scope, at)
-        last = at + len(scope.nodes) + len(scope.constants)
-        mutant.graph.node[last - 1].output[0] = name
-        del mutant.graph.node[last]
+        mutant.put(scope, at)
         return True
     return False
+
+
+_WIDER = {F16: (F32, F64), F32: (F64,), F64: (F32,), DType.I32: (DType.I64,)}
+"""By type, others that hold what it does, so that no value changes much."""
 
 
 def retype(mutant: Mutant) -> bool:
     """A node computes in another element type: casts go around it."""
     for at in mutant.places()[:_TRIES]:
         node = mutant.graph.node[at]
-        operator = _by_name().get(qualified_name(node))
+        operator = known_operator(qualified_name(node))
         own = mutant.types.get(node.input[0]) if node.input else None
         result = mutant.types.get(node.output[0]) if len(node.output) == 1 else None
         if operator is None or own is None or result is None or not _is_uniform(mutant, node, own.dtype):
             continue
-        others = [dtype for dtype in operator.dtypes_at(mutant.opset) if _widens(own.dtype, dtype)]
+        others = [dtype for dtype in operator.dtypes_at(mutant.opset) if dtype in _WIDER.get(own.dtype, ())]
         if not others or result.dtype is not own.dtype or operator.kind in (Kind.CAST, Kind.QUANTISE):
             continue
         other = mutant.draws.pick(others)
@@ -284,11 +275,6 @@ def _is_uniform(mutant: Mutant, node: onnx.NodeProto, dtype: DType) -> bool:
     names = [name for name in node.input if name]
     known = all(name in mutant.types and mutant.types[name].dtype is dtype for name in names)
     return known and (is_float(dtype) or len(names) == 1)
-
-
-def _widens(own: DType, other: DType) -> bool:
-    """Whether the other type holds what the own one does, so that no value changes much."""
-    return other in {F16: (F32, F64), F32: (F64,), F64: (F32,), DType.I32: (DType.I64,)}.get(own, ())
 
 
 def _cast_around(mutant: Mutant, at: int, own: DType, other: DType) -> None:
