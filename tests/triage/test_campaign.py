@@ -27,11 +27,11 @@ from triage.campaigns.coverage_sync import FEWEST_FOLDED
 from triage.console.options import CaseOptions
 from triage.console.status import PlainLines
 from triage.reductions.explained import Selection, waiting
-from triage.reports.by_name import Reporter
+from triage.reports.report import Reporter
 from triage.store.campaigns import last_campaign, load_folded, load_lessons
 from triage.store.database import Store
 from triage.store.failures import EXPLAINED, NEW, REDUCED, list_failures
-from triage.store.maintenance.vacuum import examine
+from triage.store.vacuum import examine
 
 
 def plant(folder: Path, crash_judge: Judge, extras=range(1, 6)) -> None:

@@ -15,12 +15,12 @@ from oracles.naming import Signature
 from oracles.verdict import Outcome, Phase, Verdict
 from tests.helpers.failing import ORT, healthy, verdict
 from triage.bugs.failures import record_failure, record_reduction
-from triage.campaigns import budget, hunt, target_campaigns
-from triage.campaigns.budget import Limits
+from triage.campaigns import hunt, target_campaigns
 from triage.campaigns.hunt import Hunt
+from triage.campaigns.target_campaigns import Limits
 from triage.console.options import CaseOptions
 from triage.reductions.explained import Explainer
-from triage.reports import by_name
+from triage.reports import report
 from triage.reports.report import Report
 from triage.store.database import Store
 from triage.store.failures import Failure, reduction_of
@@ -88,13 +88,13 @@ def hunted(tmp_path, monkeypatch):
         def testers(*_: object, **__: object) -> Iterator[target_campaigns.Testers]:
             yield target_campaigns.Testers([ledger.tester], "1.0")
 
-        for module in (budget, hunt):
+        for module in (target_campaigns, hunt):
             monkeypatch.setattr(module, "cpu_of_all", lambda: ledger.seconds)
-        monkeypatch.setattr(budget, "LOOK_SECONDS", 0.0)
+        monkeypatch.setattr(target_campaigns, "LOOK_SECONDS", 0.0)
         monkeypatch.setattr(hunt, "_worked", lambda front: ledger.seconds)
         monkeypatch.setattr(target_campaigns.TargetCampaign, "cpu", lambda front: ledger.seconds)
         monkeypatch.setattr(hunt, "reduce_failure", ledger.reduce_failure)
-        monkeypatch.setattr(by_name, "write_report", ledger.write_report)
+        monkeypatch.setattr(report, "write_report", ledger.write_report)
         monkeypatch.setattr(target_campaigns, "open_testers", testers)
         monkeypatch.setattr(Explainer, "run", lambda explainer: iter(()))
         monkeypatch.setattr(Judge, "start_seconds", start)

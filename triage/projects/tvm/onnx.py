@@ -31,10 +31,8 @@ def run(config, path):
 {% include "limit_memory.py.j2" %}
     try:
         save_outputs(path, compile_and_run(GIVEN))
-    except Exception as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
-        return 4 if re.search("MemoryError|bad_alloc|allocate memory", repr(error)) else 3
-    return 0
+{% set full = "allocate memory" %}
+{% include "failed.py.j2" %}
 '''
 
 

@@ -89,11 +89,7 @@ PROGRAM = """\
 """
 
 RUN = """\
-inputs = [
-{% for line in source.inputs.splitlines() %}
-    {{ line }}
-{% endfor %}
-]
+{% include "listed_inputs.py.j2" %}
 
 {% if helpers %}
 {{ helpers }}

@@ -137,11 +137,7 @@ def least():
 
 tvm.tirx.register_tir_pipeline("least", least)
 {% endif %}
-inputs = [
-{% for line in source.inputs.splitlines() %}
-    {{ line }}
-{% endfor %}
-]
+{% include "listed_inputs.py.j2" %}
 
 def run(pipeline, level{{ ", is_sequenced" if sequence or options }}):
     module, target = Module, tvm.target.Target({"kind": "llvm", "opt-level": level})
