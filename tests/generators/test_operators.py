@@ -25,7 +25,6 @@ from generators.mutations.modes import endanger
 from generators.strategies.fresh import COMPANIONS
 from oracles.backends import find_backend
 from oracles.operators import all_operators, aten_operators, find_operator
-from oracles.relation.open_checks import volume
 from oracles.relation.operator import Operator
 from oracles.relation.program import (
     LAST_OPSET,
@@ -35,6 +34,7 @@ from oracles.relation.program import (
     Call,
     DoesNotFit,
     DTypeFamily,
+    volume,
 )
 from oracles.relation.types import ANYTHING, BOOL, F32, I64, U8, DType, Range, TensorType
 from oracles.sandbox.sandbox import Job
