@@ -358,7 +358,9 @@ class OnnxContext(Context):
 
     @cached_property
     def _plain_job(self) -> Job:
-        return replace(self.job, program=self._plain.SerializeToString()) if self.model.functions else self.job
+        return (
+            replace(self.job, program=self._plain.SerializeToString()) if self.model.functions else self.job
+        )
 
     @cached_property
     def is_random(self) -> bool:

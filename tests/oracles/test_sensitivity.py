@@ -217,7 +217,12 @@ def test_so_do_few_floats_whose_moves_cancel_by_chance(judge):
         "g (float[4,2] x) => (float[4,2] y) <int8[2,2] w = {5, 6, 7, 8}, float s = {0.1}>"
         " { d = DequantizeLinear(w, s) y = MatMul(x, d) }"
     )
-    x = [[-1.699417, -1.4528768], [-1.9388193, -0.8900804], [-0.7346345, -1.1931853], [-1.8523575, -1.7862872]]
+    x = [
+        [-1.699417, -1.4528768],
+        [-1.9388193, -0.8900804],
+        [-0.7346345, -1.1931853],
+        [-1.8523575, -1.7862872],
+    ]
     case = Case("onnx", model_of(graph, opset=13).SerializeToString(), {"x": np.array(x, F)})
     assert judge.verdict(case).outcome is Outcome.PASS
 
