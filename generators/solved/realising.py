@@ -225,7 +225,7 @@ def _choice(draws: RandomSource) -> Choose:
 
     def choose(scope: Scope, focus: Operand) -> Operator | None:
         operator = leaning(scope, focus)
-        is_plain = operator is not None and operator.inverse is SAME
+        is_plain = operator is not None and operator.inverse is SAME and not operator.filled
         return leaning(scope, focus) if is_plain and scope.draws.chance(_AGAIN) else operator
 
     return choose

@@ -14,8 +14,7 @@ from generators.language.profile import BINNED, UNLIMITED, Budget, Profile, dept
 from generators.language.scope import Scope
 from generators.language.values import RandomSource
 from generators.strategies import each_seed
-from oracles.relation.open_checks import volume
-from oracles.relation.program import MAX_ELEMENTS, Operand
+from oracles.relation.program import MAX_ELEMENTS, Operand, volume
 from oracles.relation.types import ANYTHING, TENSORS, DType, Range, Shape, TensorType
 
 _TRIES = 4

@@ -25,23 +25,19 @@ from oracles.relation.aten import (
     NUMBERS,
     WIDE,
     aten,
-    by_type,
     floating,
-    inside,
-    joined,
-    magnitudes,
+    largest,
     number,
     paired,
     promoted,
     promotion,
-    shaped,
-    truth,
-    whole_type,
+    times,
 )
 from oracles.relation.open_checks import LEAST, overflows, shifts_backwards
 from oracles.relation.operator import Operator
 from oracles.relation.program import Call, Kind, Operand, Scope
-from oracles.relation.types import BOOL, I32, DType, Range, broadcast, is_float
+from oracles.relation.rules import by_type, divisor, inside, joined, magnitudes, shaped, truth, whole_type
+from oracles.relation.types import BOOL, I32, DType, Range, broadcast
 
 _JOINED = shaped(joined)
 _PROMOTED = shaped(joined, promotion)
@@ -51,10 +47,6 @@ _MIXED, _AT_JUMPS = 0.25, 0.15
 """How often a partner is of another element type; how often quotients are nearly whole."""
 
 
-def _divisor(dtype: DType) -> Range:
-    return Range(-math.inf, math.inf, 0.1 if is_float(dtype) else 1)
-
-
 def _sample_quotient(scope: Scope, focus: Operand) -> Call:
     """The focus is the dividend, or the divisor where it is known to be away from zero.
 
@@ -62,10 +54,10 @@ def _sample_quotient(scope: Scope, focus: Operand) -> Call:
     """
     known = scope.content_of(focus)
     if known is not None and scope.draws.chance(_AT_JUMPS):
-        return Call((focus, scope.fix(_fraction(scope, known, _divisor(focus.dtype)), focus.dtype)))
-    if focus.range.is_within(_divisor(focus.dtype)) and scope.draws.chance(0.5):
+        return Call((focus, scope.fix(_fraction(scope, known, divisor(focus.dtype)), focus.dtype)))
+    if focus.range.is_within(divisor(focus.dtype)) and scope.draws.chance(0.5):
         return Call((scope.partner(focus), focus))
-    return Call((focus, scope.partner(focus, _divisor(focus.dtype))))
+    return Call((focus, scope.partner(focus, divisor(focus.dtype))))
 
 
 def _fraction(scope: Scope, array: Tensor, within: Range) -> Tensor:
@@ -159,13 +151,8 @@ def _sample_ldexp(scope: Scope, focus: Operand) -> Call:
     return Call((focus, scope.partner(focus, Range(-4, 6), I32)))
 
 
-def _mixing(name: str, arithmetic: Arithmetic, kind: Kind, magnitude: Callable[[Call], float]) -> Operator:
-    return aten(name, kind, arithmetic, EVERY, _sample_mixed, _PROMOTED, by_type(_PROMOTED, magnitude))
-
-
-def _choosing(name: str) -> Operator:
-    """Gives one of its operands: never beyond the largest of them."""
-    return _mixing(name, CHOOSES, Kind.ARITHMETIC, lambda call: max(magnitudes(call)))
+def _mixing(name: str, arithmetic: Arithmetic, magnitude: Callable[[Call], float]) -> Operator:
+    return aten(name, Kind.ARITHMETIC, arithmetic, EVERY, _sample_mixed, _PROMOTED, magnitude)
 
 
 def _sample_compared(scope: Scope, focus: Operand) -> Call:
@@ -177,143 +164,88 @@ def _sample_compared(scope: Scope, focus: Operand) -> Call:
 
 def _test(name: str, kind: Kind) -> Operator:
     sample = _sample_compared if kind is Kind.COMPARE else _sample_mixed
-    return aten(name, kind, CHOOSES, EVERY, sample, _COMPARED, inside(0, 1))
+    return aten(name, kind, CHOOSES, EVERY, sample, _COMPARED, bound=inside(0, 1))
 
 
 def _bitwise(name: str, arithmetic: Arithmetic, dtypes: tuple[DType, ...] = (*INTEGRAL, BOOL)) -> Operator:
-    return aten(name, Kind.LOGIC, arithmetic, dtypes, paired(), _JOINED, whole_type)
-
-
-def _shift(name: str) -> Operator:
-    return aten(
-        name,
-        Kind.LOGIC,
-        Arithmetic(Rounding.NOTHING, opens={"by as many bits as there are": shifts_backwards}),
-        INTEGRAL,
-        paired(lambda dtype: Range(0, 7)),
-        _JOINED,
-        whole_type,
-    )
+    return aten(name, Kind.LOGIC, arithmetic, dtypes, paired(), _JOINED, bound=whole_type)
 
 
 def _join(
     name: str, arithmetic: Arithmetic, dtypes: tuple[DType, ...], magnitude: Callable[[Call], float]
 ) -> Operator:
-    return aten(name, Kind.MATH, arithmetic, dtypes, paired(), _JOINED, by_type(_JOINED, magnitude))
+    return aten(name, Kind.MATH, arithmetic, dtypes, paired(), _JOINED, magnitude)
 
 
 def _total(call: Call) -> float:
     return sum(magnitudes(call)) * 3
 
 
-def _scaled_log(call: Call) -> float:
-    return 30 * magnitudes(call)[0]
+def _after_first(call: Call) -> float:
+    """Bound the first operand with three products of the others."""
+    return magnitudes(call)[0] + 3 * math.prod(magnitudes(call)[1:])
 
 
-def _product(call: Call) -> float:
-    return math.prod(magnitudes(call))
+def _with_quotient(call: Call) -> float:
+    return magnitudes(call)[0] + 20 * magnitudes(call)[1]
 
 
 _FLOORS, _DIVIDES = (Arithmetic(each, opens=LEAST) for each in (Rounding.NOTHING, Rounding.RESULT))
-_POSITIVE = Range(0.05, math.inf)
+_SHIFTS = Arithmetic(Rounding.NOTHING, opens={"by as many bits as there are": shifts_backwards})
+_WHOLE = Arithmetic(Rounding.NOTHING, opens={"beyond the type": overflows})
+_BITS, _POSITIVE, _AWAY = Range(0, 7), Range(0.05, math.inf), Range(-math.inf, math.inf, 0.1)
 
 OPERATORS = (
-    aten(
-        "floor_divide",
-        Kind.ARITHMETIC,
-        _FLOORS,
-        NUMBERS,
-        _sample_quotient,
-        _JOINED,
-        by_type(_JOINED, _quotient),
-    ),
-    aten("div", Kind.ARITHMETIC, _DIVIDES, NUMBERS, _sample_division, _JOINED, by_type(_JOINED, _quotient)),
-    aten(
-        "true_divide",
-        Kind.ARITHMETIC,
-        ROUNDS,
-        NUMBERS,
-        _sample_quotient,
-        _QUOTIENT,
-        by_type(_QUOTIENT, _quotient),
-    ),
-    aten(
-        "remainder",
-        Kind.ARITHMETIC,
-        _DIVIDES,
-        NUMBERS,
-        _sample_quotient,
-        _JOINED,
-        by_type(_JOINED, _remainder),
-    ),
-    aten("fmod", Kind.ARITHMETIC, _FLOORS, NUMBERS, _sample_quotient, _JOINED, by_type(_JOINED, _remainder)),
-    aten("add", Kind.ARITHMETIC, SUMS, EVERY, _sample_weighed, _PROMOTED, by_type(_PROMOTED, _total)),
-    aten("sub", Kind.ARITHMETIC, ROUNDS, NUMBERS, _sample_difference, _PROMOTED, by_type(_PROMOTED, _total)),
-    _mixing("mul", ROUNDS, Kind.ARITHMETIC, _product),
-    *map(_choosing, ("maximum", "minimum", "fmax", "fmin")),
+    aten("floor_divide", Kind.ARITHMETIC, _FLOORS, NUMBERS, _sample_quotient, _JOINED, _quotient),
+    aten("div", Kind.ARITHMETIC, _DIVIDES, NUMBERS, _sample_division, _JOINED, _quotient),
+    aten("true_divide", Kind.ARITHMETIC, ROUNDS, NUMBERS, _sample_quotient, _QUOTIENT, _quotient),
+    aten("remainder", Kind.ARITHMETIC, _DIVIDES, NUMBERS, _sample_quotient, _JOINED, _remainder),
+    aten("fmod", Kind.ARITHMETIC, _FLOORS, NUMBERS, _sample_quotient, _JOINED, _remainder),
+    aten("add", Kind.ARITHMETIC, SUMS, EVERY, _sample_weighed, _PROMOTED, _total),
+    aten("sub", Kind.ARITHMETIC, ROUNDS, NUMBERS, _sample_difference, _PROMOTED, _total),
+    _mixing("mul", ROUNDS, lambda call: math.prod(magnitudes(call))),
+    *(_mixing(name, CHOOSES, largest) for name in ("maximum", "minimum", "fmax", "fmin")),
     *(_test(name, Kind.COMPARE) for name in ("ne", "eq", "lt", "ge")),
     *(_test(name, Kind.LOGIC) for name in ("logical_and", "logical_or", "logical_xor")),
     *(_bitwise(name, CHOOSES) for name in ("bitwise_and", "bitwise_or", "bitwise_xor")),
-    *map(_shift, ("bitwise_left_shift", "bitwise_right_shift")),
-    _bitwise("gcd", Arithmetic(Rounding.NOTHING, opens={"beyond the type": overflows}), INTEGRAL),
-    _bitwise("lcm", Arithmetic(Rounding.NOTHING, opens={"beyond the type": overflows}), INTEGRAL),
-    _join("copysign", WHOLE, FLOATING, lambda call: magnitudes(call)[0]),
+    *(
+        aten(name, Kind.LOGIC, _SHIFTS, INTEGRAL, paired(lambda dtype: _BITS), _JOINED, bound=whole_type)
+        for name in ("bitwise_left_shift", "bitwise_right_shift")
+    ),
+    *(_bitwise(name, _WHOLE, INTEGRAL) for name in ("gcd", "lcm")),
+    _join("copysign", WHOLE, FLOATING, times(1)),
     _join("hypot", ROUNDS, FLOATING, lambda call: sum(magnitudes(call))),
     _join("atan2", ROUNDS, FLOATING, lambda call: 3.2),
-    _join("nextafter", WHOLE, (*WIDE,), lambda call: magnitudes(call)[0] + 1),
+    _join("nextafter", WHOLE, WIDE, lambda call: magnitudes(call)[0] + 1),
     _join("heaviside", WHOLE, EVERY, lambda call: max(1.0, magnitudes(call)[1])),
-    _join("logaddexp", ROUNDS_ABOUT_ONE, FLOATING, lambda call: max(magnitudes(call)) + 1),
-    _join("logaddexp2", ROUNDS_ABOUT_ONE, FLOATING, lambda call: max(magnitudes(call)) + 1),
     *(
-        aten(
-            name,
-            Kind.MATH,
-            ROUNDS_ABOUT_ONE,
-            FLOATING,
-            paired(lambda dtype: _POSITIVE),
-            _JOINED,
-            by_type(_JOINED, _scaled_log),
-        )
+        _join(name, ROUNDS_ABOUT_ONE, FLOATING, lambda call: largest(call) + 1)
+        for name in ("logaddexp", "logaddexp2")
+    ),
+    *(
+        aten(name, Kind.MATH, ROUNDS_ABOUT_ONE, FLOATING, paired(lambda dtype: _POSITIVE), _JOINED, times(30))
         for name in ("xlogy", "special_xlog1py")
     ),
-    aten(
-        "ldexp",
-        Kind.MATH,
-        WHOLE,
-        WIDE,
-        _sample_ldexp,
-        _JOINED,
-        by_type(_JOINED, lambda call: 64 * magnitudes(call)[0]),
+    aten("ldexp", Kind.MATH, WHOLE, WIDE, _sample_ldexp, _JOINED, times(64)),
+    aten("addcmul", Kind.ARITHMETIC, SUMS, NUMBERS, _sample_added, _JOINED, _after_first),
+    aten("addcdiv", Kind.ARITHMETIC, SUMS, FLOATING).by(
+        partial(_sample_added, within=_AWAY), _JOINED, by_type(_JOINED, _with_quotient)
     ),
+    aten("lerp", Kind.ARITHMETIC, SUMS, FLOATING, _sample_lerp, _JOINED, _total),
     aten(
-        "addcmul",
-        Kind.ARITHMETIC,
-        SUMS,
-        NUMBERS,
-        _sample_added,
-        _JOINED,
-        by_type(_JOINED, lambda call: magnitudes(call)[0] + 3 * math.prod(magnitudes(call)[1:])),
-    ),
-    aten(
-        "addcdiv",
-        Kind.ARITHMETIC,
-        SUMS,
-        FLOATING,
-        partial(_sample_added, within=Range(-math.inf, math.inf, 0.1)),
-        _JOINED,
-        by_type(_JOINED, lambda call: magnitudes(call)[0] + 20 * magnitudes(call)[1]),
-    ),
-    aten("lerp", Kind.ARITHMETIC, SUMS, FLOATING, _sample_lerp, _JOINED, by_type(_JOINED, _total)),
-    aten(
-        "masked_fill",
-        Kind.LOGIC,
-        MOVES,
-        EVERY,
-        _sample_fill,
-        _JOINED,
-        by_type(_JOINED, lambda call: magnitudes(call)[0] + 3),
+        "masked_fill", Kind.LOGIC, MOVES, EVERY, _sample_fill, _JOINED, lambda call: magnitudes(call)[0] + 3
     ),
     aten("clamp", Kind.ARITHMETIC, CHOOSES, NUMBERS, _sample_clamp, bound=_bound_clamp),
-    aten("clamp_min", Kind.ARITHMETIC, CHOOSES, NUMBERS, _sample_clamp_by("min"), _JOINED, _bound_clamp),
-    aten("clamp_max", Kind.ARITHMETIC, CHOOSES, NUMBERS, _sample_clamp_by("max"), _JOINED, _bound_clamp),
+    *(
+        aten(
+            f"clamp_{name}",
+            Kind.ARITHMETIC,
+            CHOOSES,
+            NUMBERS,
+            _sample_clamp_by(name),
+            _JOINED,
+            bound=_bound_clamp,
+        )
+        for name in ("min", "max")
+    ),
 )

@@ -15,27 +15,11 @@ from oracles.relation.arithmetic import (
     symmetric,
     within_type,
 )
-from oracles.relation.aten import (
-    EVERY,
-    FLOAT,
-    FLOATING,
-    NUMBERS,
-    SAME,
-    TRUTH,
-    WIDE,
-    aten,
-    axis_of,
-    by_type,
-    inside,
-    magnitudes,
-    number,
-    replaced,
-    sampled_with,
-    shaped,
-)
-from oracles.relation.operator import Operator, RangeRule, sample_alone
-from oracles.relation.program import ALONG, Attribute, Call, Kind, Operand, Scope
-from oracles.relation.types import I32, DType, Range, Shape, TensorType, is_float
+from oracles.relation.aten import EVERY, FLOATING, NUMBERS, TO_FLOAT, WIDE, aten, axis_of, number, times
+from oracles.relation.operator import Operator, RangeRule, Sampler, same_type, sample_alone
+from oracles.relation.program import ALONG, Call, Kind, Operand, Scope
+from oracles.relation.rules import TO_TRUTH, Draw, by_type, choices, inside, magnitudes, sampled_with, shaped
+from oracles.relation.types import I32, DType, Range, Shape, TensorType, is_float, replaced
 
 _POSITIVE = Range(0.05, math.inf)
 
@@ -50,7 +34,7 @@ def _function(
     """A function of floats, which makes floats of integers where its domain leaves some."""
     if domain and 0 < domain.low < 1:
         dtypes = tuple(dtype for dtype in dtypes if is_float(dtype))
-    return aten(name, Kind.MATH, arithmetic, dtypes, infer=FLOAT, bound=bound, domain=domain)
+    return aten(name, Kind.MATH, arithmetic, dtypes, infer=TO_FLOAT, bound=bound, domain=domain)
 
 
 def _growing(name: str, function: Callable[[float], float], domain: Range | None = None) -> Operator:
@@ -67,65 +51,46 @@ def _draw_numbers(scope: Scope, focus: Operand) -> dict[str, float]:
     return {name: scope.draws.pick((0.0, 1.0, -5.0)) for name in sorted(names)}
 
 
-def _draw_softplus(scope: Scope, focus: Operand) -> dict[str, float]:
-    return {"beta": scope.draws.pick((1.0, 0.5, 2.0)), "threshold": scope.draws.pick((20.0, 1.0))}
+def _draw_limits(scope: Scope, focus: Operand) -> dict[str, float]:
+    return {"min_val": scope.draws.pick((-1.0, 0.0)), "max_val": 6.0}
 
 
-def _draw_elu(scope: Scope, focus: Operand) -> dict[str, float]:
-    return {name: scope.draws.pick((1.0, 0.5, 1.5)) for name in ("alpha", "scale", "input_scale")}
+def _square(call: Call) -> tuple[Range, ...]:
+    return (within_type(call.operand(0).dtype, Range(0, call.operand(0).range.magnitude ** 2)),)
 
 
-def _chosen(name: str, *values: float) -> Callable[[Scope, Operand], dict[str, float]]:
-    return lambda scope, focus: {name: scope.draws.pick(values)}
+def _sign(call: Call) -> tuple[Range, ...]:
+    return (within_type(call.operand(0).dtype, Range(-1, 1)),)
 
 
 def _wide(call: Call) -> tuple[Range, ...]:
     return (symmetric(2 * call.operand(0).range.magnitude + 21),)
 
 
-def _activation(
-    name: str, arithmetic: Arithmetic, draw: Callable[[Scope, Operand], dict[str, float]] | None = None
-) -> Operator:
+def _wide_in_type(call: Call) -> tuple[Range, ...]:
+    return (within_type(call.operand(0).dtype, *_wide(call)),)
+
+
+def _activation(name: str, arithmetic: Arithmetic, draw: Draw | None = None) -> Operator:
     sample = sampled_with(draw) if draw else sample_alone
     return aten(name, Kind.ACTIVATION, arithmetic, FLOATING, sample, bound=_wide)
 
 
 def _check(name: str, kind: Kind = Kind.COMPARE) -> Operator:
-    return aten(name, kind, CHOOSES, EVERY, infer=TRUTH, bound=inside(0, 1))
-
-
-_OPEN_UNIT = Range(0.02, 0.98)
+    return aten(name, kind, CHOOSES, EVERY, infer=TO_TRUTH, bound=inside(0, 1))
 
 
 # Rarer ones
 
 
-def _special(
-    name: str,
-    bound: RangeRule,
-    domain: Range | None = None,
-    dtypes: tuple[DType, ...] = WIDE,
-    arithmetic: Arithmetic = ROUNDS_ABOUT_ONE,
-) -> Operator:
-    return aten(name, Kind.MATH, arithmetic, dtypes, infer=SAME, bound=bound, domain=domain)
+def _sums(name: str, sample: Sampler, low: float, high: float, domain: Range) -> Operator:
+    """A series, whose terms may be much larger than their sum."""
+    bound = inside(low, high)
+    return aten(name, Kind.MATH, SUMS_INSIDE, WIDE, sample, bound=bound, domain=domain)
 
 
-def _polynomial(name: str) -> Operator:
-    """A polynomial of a small degree: its terms are much larger than their sum."""
-    sample = sampled_with(lambda scope, focus: {"n": scope.draws.between(0, 6)})
-    return aten(name, Kind.MATH, SUMS_INSIDE, WIDE, sample, SAME, inside(-1e5, 1e5), domain=Range(-2, 2))
-
-
-def _sample_gammainc(scope: Scope, focus: Operand) -> Call:
-    return Call((focus, scope.supply(*focus.type, Range(0.1, 20))))
-
-
-def _sample_zeta(scope: Scope, focus: Operand) -> Call:
-    return Call((focus, scope.supply(*focus.type, Range(0.5, 20))))
-
-
-def _sample_polygamma(scope: Scope, focus: Operand) -> Call:
-    return Call((focus,), {"n": scope.draws.between(0, 4)})
+def _with_second(within: Range) -> Sampler:
+    return lambda scope, focus: Call((focus, scope.supply(*focus.type, within)))
 
 
 def _infer_frexp(call: Call) -> tuple[TensorType, ...]:
@@ -133,14 +98,21 @@ def _infer_frexp(call: Call) -> tuple[TensorType, ...]:
     return focus.type, TensorType(I32, focus.shape)
 
 
-def _each(**values: tuple[float | str, ...]) -> Callable[[Scope, Operand], dict[str, Attribute]]:
-    return lambda scope, focus: {name: scope.draws.pick(found) for name, found in values.items()}
+def _bound_frexp(call: Call) -> tuple[Range, ...]:
+    return Range(-1, 1), Range(-1100, 1100)
 
 
 def _flexible(name: str, arithmetic: Arithmetic, **values: tuple[float | str, ...]) -> Operator:
-    sample = sampled_with(_each(**values))
-    bound = by_type(SAME, lambda call: 2 * magnitudes(call)[0] + 2)
-    return aten(name, Kind.ACTIVATION, arithmetic, FLOATING, sample, bound=bound)
+    """An activation at most twice as large as its operand, and 2 more."""
+    sample = sampled_with(choices(**values))
+    return aten(
+        name,
+        Kind.ACTIVATION,
+        arithmetic,
+        FLOATING,
+        sample,
+        most=lambda call: 2 * magnitudes(call)[0] + 2,
+    )
 
 
 def _sample_halves(scope: Scope, focus: Operand) -> Call | None:
@@ -159,25 +131,17 @@ def _sample_slopes(scope: Scope, focus: Operand) -> Call | None:
     return Call((focus, scope.supply(focus.dtype, (channels,), Range(-2, 2)))) if channels else None
 
 
+_UNIT, _TO_FIFTY = Range(0.02, 0.98), Range(-50, 50)
 _TO_TWENTY, _TO_TEN = Range(0.1, 20), Range(-10, 10)
+_THRESHOLDS = choices(lambd=(0.5, 0.0, 1.0))
 _HALF = shaped(_half)
 
 OPERATORS = (
     *(_check(name) for name in ("isposinf", "isneginf", "isfinite", "signbit")),
     _check("logical_not", Kind.LOGIC),
     aten("nan_to_num", Kind.MATH, CHOOSES, EVERY, sampled_with(_draw_numbers)),
-    aten(
-        "square",
-        Kind.MATH,
-        ROUNDS,
-        NUMBERS,
-        bound=lambda call: (
-            within_type(call.operand(0).dtype, Range(0, call.operand(0).range.magnitude ** 2)),
-        ),
-    ),
-    aten(
-        "sgn", Kind.MATH, WHOLE, EVERY, bound=lambda call: (within_type(call.operand(0).dtype, Range(-1, 1)),)
-    ),
+    aten("square", Kind.MATH, ROUNDS, NUMBERS, bound=_square),
+    aten("sgn", Kind.MATH, WHOLE, EVERY, bound=_sign),
     aten("trunc", Kind.MATH, WHOLE, NUMBERS),
     aten("frac", Kind.MATH, WHOLE, FLOATING, bound=inside(-1, 1)),
     aten("positive", Kind.MATH, CHOOSES, NUMBERS),
@@ -200,90 +164,43 @@ OPERATORS = (
     _function("special_i1e", ROUNDS_ABOUT_ONE, inside(-0.5, 0.5)),
     _function("special_entr", ROUNDS_ABOUT_ONE, inside(-7000, 0.4), Range(0, 1000)),
     _function("special_ndtr", ROUNDS_ABOUT_ONE, inside(0, 1)),
-    _function("special_ndtri", ROUNDS_ABOUT_ONE, inside(-2.2, 2.2), _OPEN_UNIT, WIDE),
+    _function("special_ndtri", ROUNDS_ABOUT_ONE, inside(-2.2, 2.2), _UNIT, WIDE),
     _function("special_log_ndtr", ROUNDS_ABOUT_ONE, inside(-60, 0), Range(-10, math.inf), WIDE),
     _function("special_erfcx", ROUNDS_ABOUT_ONE, inside(0, 17000), Range(-3, math.inf), WIDE),
-    _function("special_bessel_j0", ROUNDS_ABOUT_ONE, inside(-0.5, 1.01), Range(-50, 50), WIDE),
-    _function("logit", ROUNDS_ABOUT_ONE, inside(-4, 4), _OPEN_UNIT),
-    aten(
-        "hardtanh",
-        Kind.ACTIVATION,
-        WHOLE,
-        FLOATING,
-        sampled_with(lambda scope, focus: {"min_val": scope.draws.pick((-1.0, 0.0)), "max_val": 6.0}),
-        bound=inside(-1, 6),
-    ),
-    aten(
-        "threshold",
-        Kind.ACTIVATION,
-        WHOLE,
-        NUMBERS,
-        sampled_with(_draw_thresholds),
-        bound=lambda call: (within_type(call.operand(0).dtype, *_wide(call)),),
-    ),
-    _activation("silu", ROUNDS_ABOUT_ONE),
-    _activation("mish", ROUNDS_ABOUT_ONE),
-    _activation("log_sigmoid", ROUNDS_ABOUT_ONE),
-    _activation("hardsigmoid", ROUNDS_ABOUT_ONE),
+    _function("special_bessel_j0", ROUNDS_ABOUT_ONE, inside(-0.5, 1.01), _TO_FIFTY, WIDE),
+    _function("logit", ROUNDS_ABOUT_ONE, inside(-4, 4), _UNIT),
+    aten("hardtanh", Kind.ACTIVATION, WHOLE, FLOATING, sampled_with(_draw_limits), bound=inside(-1, 6)),
+    aten("threshold", Kind.ACTIVATION, WHOLE, NUMBERS, sampled_with(_draw_thresholds), bound=_wide_in_type),
+    *(_activation(name, ROUNDS_ABOUT_ONE) for name in ("silu", "mish", "log_sigmoid", "hardsigmoid")),
     _activation("relu6", WHOLE),
-    _activation("softplus", ROUNDS_ABOUT_ONE, _draw_softplus),
-    _activation("elu", ROUNDS_ABOUT_ONE, _draw_elu),
-    _activation("hardshrink", WHOLE, _chosen("lambd", 0.5, 0.0, 1.0)),
-    _activation("softshrink", ROUNDS_ABOUT_ONE, _chosen("lambd", 0.5, 0.0, 1.0)),
-    aten(
-        "frexp",
-        Kind.MATH,
-        WHOLE,
-        FLOATING,
-        infer=_infer_frexp,
-        bound=lambda call: (Range(-1, 1), Range(-1100, 1100)),
+    _activation("softplus", ROUNDS_ABOUT_ONE, choices(beta=(1.0, 0.5, 2.0), threshold=(20.0, 1.0))),
+    _activation(
+        "elu",
+        ROUNDS_ABOUT_ONE,
+        choices(**dict.fromkeys(("alpha", "scale", "input_scale"), (1.0, 0.5, 1.5))),
     ),
+    _activation("hardshrink", WHOLE, _THRESHOLDS),
+    _activation("softshrink", ROUNDS_ABOUT_ONE, _THRESHOLDS),
+    aten("frexp", Kind.MATH, WHOLE, FLOATING, infer=_infer_frexp, bound=_bound_frexp),
     *(
-        aten(name, Kind.MATH, SUMS_INSIDE, WIDE, _sample_gammainc, SAME, inside(-0.1, 1.1), domain=_TO_TWENTY)
-        for name in ("special_gammainc", "special_gammaincc")
+        _sums(f"special_{name}", _with_second(_TO_TWENTY), -0.1, 1.1, _TO_TWENTY)
+        for name in ("gammainc", "gammaincc")
     ),
-    aten(
-        "special_zeta",
-        Kind.MATH,
-        SUMS_INSIDE,
-        WIDE,
-        _sample_zeta,
-        SAME,
-        inside(0, 1e5),
-        domain=Range(1.5, 10),
-    ),
-    aten(
-        "polygamma",
-        Kind.MATH,
-        SUMS_INSIDE,
-        WIDE,
-        _sample_polygamma,
-        SAME,
-        inside(-1e5, 1e5),
-        domain=Range(0.5, 50),
-    ),
-    aten(
-        "mvlgamma",
-        Kind.MATH,
-        SUMS_INSIDE,
-        WIDE,
-        sampled_with(_each(p=(1, 2, 3))),
-        SAME,
-        inside(-1e3, 1e3),
-        domain=Range(1.5, 50),
-    ),
-    _special("acosh", inside(0, 20), Range(1.01, math.inf), FLOATING),
-    _special("special_bessel_j1", inside(-0.7, 0.7), Range(-50, 50)),
-    _special("special_bessel_y0", inside(-5, 1), _TO_TWENTY),
-    _special("special_bessel_y1", inside(-20, 1), _TO_TWENTY),
-    _special("special_modified_bessel_i0", inside(0, 3000), _TO_TEN, arithmetic=ROUNDS),
-    _special("special_modified_bessel_i1", inside(-3000, 3000), _TO_TEN, arithmetic=ROUNDS_ABOUT_ONE),
-    _special("special_modified_bessel_k0", inside(0, 5), _TO_TWENTY),
-    _special("special_scaled_modified_bessel_k1", inside(0, 20), _TO_TWENTY),
-    _special("special_spherical_bessel_j0", inside(-0.3, 1.01), Range(-50, 50)),
-    _special("special_airy_ai", inside(-0.5, 0.6), Range(-5, 10)),
+    _sums("special_zeta", _with_second(Range(0.5, 20)), 0, 1e5, Range(1.5, 10)),
+    _sums("polygamma", sampled_with(choices(n=range(5))), -1e5, 1e5, Range(0.5, 50)),
+    _sums("mvlgamma", sampled_with(choices(p=(1, 2, 3))), -1e3, 1e3, Range(1.5, 50)),
+    _function("acosh", ROUNDS_ABOUT_ONE, inside(0, 20), Range(1.01, math.inf), FLOATING),
+    _function("special_bessel_j1", ROUNDS_ABOUT_ONE, inside(-0.7, 0.7), _TO_FIFTY, WIDE),
+    _function("special_bessel_y0", ROUNDS_ABOUT_ONE, inside(-5, 1), _TO_TWENTY, WIDE),
+    _function("special_bessel_y1", ROUNDS_ABOUT_ONE, inside(-20, 1), _TO_TWENTY, WIDE),
+    _function("special_modified_bessel_i0", ROUNDS, inside(0, 3000), _TO_TEN, WIDE),
+    _function("special_modified_bessel_i1", ROUNDS_ABOUT_ONE, inside(-3000, 3000), _TO_TEN, WIDE),
+    _function("special_modified_bessel_k0", ROUNDS_ABOUT_ONE, inside(0, 5), _TO_TWENTY, WIDE),
+    _function("special_scaled_modified_bessel_k1", ROUNDS_ABOUT_ONE, inside(0, 20), _TO_TWENTY, WIDE),
+    _function("special_spherical_bessel_j0", ROUNDS_ABOUT_ONE, inside(-0.3, 1.01), _TO_FIFTY, WIDE),
+    _function("special_airy_ai", ROUNDS_ABOUT_ONE, inside(-0.5, 0.6), Range(-5, 10), WIDE),
     *(
-        _polynomial(f"special_{name}")
+        _sums(f"special_{name}", sampled_with(choices(n=range(7))), -1e5, 1e5, Range(-2, 2))
         for name in (
             "chebyshev_polynomial_t",
             "hermite_polynomial_h",
@@ -296,24 +213,8 @@ OPERATORS = (
     _flexible("selu", ROUNDS_ABOUT_ONE),
     _flexible("hardswish", ROUNDS_ABOUT_ONE),
     _flexible("leaky_relu", ROUNDS, negative_slope=(0.01, 0.5)),
-    aten(
-        "glu",
-        Kind.ACTIVATION,
-        ROUNDS_ABOUT_ONE,
-        FLOATING,
-        _sample_halves,
-        _HALF,
-        by_type(_HALF, lambda call: magnitudes(call)[0] + 1),
-        ranks=ALONG,
+    aten("glu", Kind.ACTIVATION, ROUNDS_ABOUT_ONE, FLOATING, ranks=ALONG).by(
+        _sample_halves, _HALF, by_type(_HALF, lambda call: magnitudes(call)[0] + 1)
     ),
-    aten(
-        "prelu",
-        Kind.ACTIVATION,
-        ROUNDS,
-        FLOATING,
-        _sample_slopes,
-        SAME,
-        by_type(SAME, lambda call: 2 * magnitudes(call)[0]),
-        ranks=ALONG,
-    ),
+    aten("prelu", Kind.ACTIVATION, ROUNDS, FLOATING, _sample_slopes, same_type, times(2), ALONG),
 )

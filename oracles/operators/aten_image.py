@@ -5,27 +5,14 @@ from collections.abc import Callable
 
 import numpy as np
 
+from oracles.operators.conv import IMAGES
 from oracles.relation.arithmetic import MOVES, SUMS, SUMS_INSIDE, WHOLE, Arithmetic
-from oracles.relation.aten import (
-    EVERY,
-    FLOATING,
-    WIDE,
-    Attributes,
-    aten,
-    by_type,
-    magnitudes,
-    moved_elements,
-    sampled_with,
-    shaped,
-    with_places,
-)
-from oracles.relation.open_checks import is_filled
-from oracles.relation.operator import Operator, Sampler
-from oracles.relation.overwrites import places_twice
-from oracles.relation.program import MAX_ELEMENTS, Attribute, Call, Kind, Operand, Scope
-from oracles.relation.types import NUMPY, DType, Range, Shape, TensorType
-
-Draw = Callable[[Scope, Operand], Attributes | None]
+from oracles.relation.aten import EVERY, FLOATING, WIDE, aten, moved_elements, times, with_places
+from oracles.relation.open_checks import places_twice
+from oracles.relation.operator import Operator, Sampler, TypeRule
+from oracles.relation.program import IMAGE, MAX_ELEMENTS, Attribute, Call, Kind, Operand, Scope
+from oracles.relation.rules import Attributes, Choice, by_type, magnitudes, sampled_with, shaped
+from oracles.relation.types import I64, NUMPY, DType, Range, Shape, TensorType
 
 
 def _ranks(dims: int, *, batched: bool = True) -> range:
@@ -44,12 +31,10 @@ def windows(scope: Scope, sizes: Shape) -> dict[str, tuple[int, ...]]:
     return {"kernel_size": kernel, "stride": steps, "padding": pads}
 
 
-def draw_window(dims: int, *, dilated: bool = False) -> Draw:
+def _draw_window(dims: int, *, dilated: bool = False) -> Choice:
     """Windows over so many dims; sizes rounded up or down."""
 
-    def draw(scope: Scope, focus: Operand) -> Attributes | None:
-        if not is_filled(focus.shape):
-            return None
+    def draw(scope: Scope, focus: Operand) -> Attributes:
         sizes = focus.shape[-dims:]
         drawn = windows(scope, sizes)
         window: dict[str, Attribute] = {**drawn}
@@ -63,10 +48,14 @@ def draw_window(dims: int, *, dilated: bool = False) -> Draw:
     return draw
 
 
-def _draw_average(dims: int) -> Draw:
-    def draw(scope: Scope, focus: Operand) -> Attributes | None:
-        window = draw_window(dims)(scope, focus)
-        return None if window is None else {**window, "count_include_pad": scope.draws.below(2)}
+def _draw_average(dims: int) -> Choice:
+    """Windows of means; over two dims, now and then with another divisor."""
+
+    def draw(scope: Scope, focus: Operand) -> Attributes:
+        window = _draw_window(dims)(scope, focus)
+        divides = dims == 2 and scope.draws.chance(0.3)
+        divisor: Attributes = {"divisor_override": scope.draws.between(1, 5)} if divides else {}
+        return {**window, "count_include_pad": scope.draws.below(2), **divisor}
 
     return draw
 
@@ -86,38 +75,39 @@ def pooled(call: Call) -> Shape:
     return (*shape[: -len(kernel)], *sizes)
 
 
-def _draw_sizes(dims: int) -> Draw:
-    def draw(scope: Scope, focus: Operand) -> Attributes | None:
-        if not is_filled(focus.shape):
-            return None
-        return {"output_size": tuple(scope.draws.between(1, 6) for _ in range(dims))}
+def _draw_sizes(dims: int, most: int = 6) -> Choice:
+    def draw(scope: Scope, focus: Operand) -> Attributes:
+        return {"output_size": tuple(scope.draws.between(1, most) for _ in range(dims))}
 
     return draw
 
 
-def sized(call: Call) -> Shape:
+def _sized(call: Call) -> Shape:
     """The last dims as they are asked for."""
     sizes = call.tuple_of("output_size", ())
     return (*call.operand(0).shape[: -len(sizes)], *sizes)
 
 
-def and_places(shape: Callable[[Call], Shape]) -> Callable[[Call], tuple[TensorType, ...]]:
-    """The type rule of elements, and of where they were."""
-    return lambda call: (TensorType(call.operand(0).dtype, shape(call)), TensorType(DType.I64, shape(call)))
-
-
-def _largest(name: str, draw: Draw, shape: Callable[[Call], Shape], ranks: range) -> Operator:
+def _largest(
+    name: str,
+    sample: Sampler,
+    shape: Callable[[Call], Shape],
+    ranks: range,
+    dtypes: tuple[DType, ...] = FLOATING,
+) -> Operator:
     """The largest elements and where they were."""
-    infer, sample = and_places(shape), sampled_with(draw)
-    return aten(name, Kind.POOL, WHOLE, FLOATING, sample, infer, with_places(infer), ranks=ranks)
+
+    def infer(call: Call) -> tuple[TensorType, ...]:
+        return TensorType(call.operand(0).dtype, shape(call)), TensorType(I64, shape(call))
+
+    bound = with_places(infer)
+    return aten(name, Kind.POOL, WHOLE, dtypes, sample, infer, ranks=ranks, bound=bound, filled=True)
 
 
-def _sample_fractions(dims: int) -> Sampler:
+def _fractions(dims: int) -> Sampler:
     """Windows of drawn places: the third operand holds one number below 1 a batch, channel and dim."""
 
     def sample(scope: Scope, focus: Operand) -> Call | None:
-        if not is_filled(focus.shape):
-            return None
         sizes = focus.shape[-dims:]
         if min(sizes) < 2:
             return None
@@ -133,8 +123,6 @@ def _sample_fractions(dims: int) -> Sampler:
 
 def _sample_unpool(scope: Scope, focus: Operand) -> Call | None:
     """Each element to a place of its own."""
-    if not is_filled(focus.shape):
-        return None
     sizes = tuple(dim + scope.draws.between(0, 3) for dim in focus.shape[-2:])
     count, room = math.prod(focus.shape[:-2]), math.prod(sizes)
     if count * room > MAX_ELEMENTS:
@@ -147,26 +135,15 @@ def _sample_unpool(scope: Scope, focus: Operand) -> Call | None:
 # Resizing and sampling
 
 
-def _draw_aligned(dims: int) -> Draw:
-    def draw(scope: Scope, focus: Operand) -> Attributes | None:
-        sizes = _draw_sizes(dims)(scope, focus)
-        return None if sizes is None else {**sizes, "align_corners": scope.draws.below(2)}
+def _draw_aligned(dims: int, most: int = 6) -> Choice:
+    def draw(scope: Scope, focus: Operand) -> Attributes:
+        return {**_draw_sizes(dims, most)(scope, focus), "align_corners": scope.draws.below(2)}
 
     return draw
 
 
-def _resized(name: str, arithmetic: Arithmetic, draw: Draw, dims: int) -> Operator:
-    infer = shaped(sized)
-    bound = by_type(infer, lambda call: 4 * magnitudes(call)[0])
-    ranks, sample = _ranks(dims, batched=False), sampled_with(draw)
-    dtypes = FLOATING if arithmetic is MOVES else WIDE
-    return aten(name, Kind.RESAMPLE, arithmetic, dtypes, sample, infer, bound, ranks=ranks)
-
-
-def _sample_grid(scope: Scope, focus: Operand) -> Call | None:
+def _sample_grid(scope: Scope, focus: Operand) -> Call:
     """Bilinear or cubic: the nearest element jumps half-way between two."""
-    if not is_filled(focus.shape):
-        return None
     shape = (focus.shape[0], scope.draws.between(1, 6), scope.draws.between(1, 6), 2)
     grid = scope.supply(focus.dtype, shape, Range(-1.5, 1.5))
     how: dict[str, Attribute] = {"interpolation_mode": scope.draws.pick((0, 2))}
@@ -187,36 +164,51 @@ def _sample_affine(scope: Scope, focus: Operand) -> Call | None:
     return Call((matrices,), {"size": size, "align_corners": scope.draws.below(2)})
 
 
-# Pads
+# Pads and windows
 
 
-def draw_border(dims: int, most: int) -> Draw:
+def draw_border(dims: int, most: int) -> Choice:
     """Pads less than the dim (`most` is -1), up to it, or of any size."""
 
-    def draw(scope: Scope, focus: Operand) -> Attributes | None:
-        if not is_filled(focus.shape):
-            return None
+    def draw(scope: Scope, focus: Operand) -> Attributes:
         sizes = [focus.shape[-1 - place // 2] for place in range(2 * dims)]
         return {"padding": tuple(scope.draws.between(0, min(size + most, 3)) for size in sizes)}
 
     return draw
 
 
-def _padded(call: Call) -> Shape:
+def padded(call: Call) -> Shape:
+    """The shape with pads at both ends of its last dims."""
     dims, pads = list(call.operand(0).shape), call.tuple_of("padding", ()) or call.tuple_of("pad", ())
     for place, pad in enumerate(pads):
         dims[-1 - place // 2] += pad
     return tuple(dims)
 
 
-def _bordered(name: str, dims: int, most: int, ranks: range) -> Operator:
-    sample = sampled_with(draw_border(dims, most))
-    return aten(name, Kind.PAD, MOVES, FLOATING, sample, shaped(_padded), moved_elements, ranks=ranks)
+def _bordered(name: str, dims: int, most: int) -> Operator:
+    sample, infer = sampled_with(draw_border(dims, most)), shaped(padded)
+    bound = moved_elements
+    return aten(name, Kind.PAD, MOVES, FLOATING, sample, infer, ranks=_ranks(dims), bound=bound, filled=True)
 
 
-def _draw_circle(scope: Scope, focus: Operand) -> Attributes | None:
-    pads = draw_border(focus.rank - 2, 0)(scope, focus)
-    return None if pads is None else {"pad": pads["padding"]}
+def _draw_circle(scope: Scope, focus: Operand) -> Attributes:
+    return {"pad": draw_border(focus.rank - 2, 0)(scope, focus)["padding"]}
+
+
+def _draw_blocks(scope: Scope, focus: Operand) -> Attributes:
+    kernel = tuple(scope.draws.between(1, min(size, 3)) for size in focus.shape[-2:])
+    pads, stride = (scope.draws.below(2), scope.draws.below(2)), (scope.draws.between(1, 2), 1)
+    return {"kernel_size": kernel, "dilation": (1, 1), "padding": pads, "stride": stride}
+
+
+def _blocks(call: Call) -> Shape:
+    batch, channels, *sizes = call.operand(0).shape
+    kernel, pads, stride = (call.tuple_of(name, ()) for name in ("kernel_size", "padding", "stride"))
+    counts = [
+        (size + 2 * pad - width) // step + 1
+        for size, width, pad, step in zip(sizes, kernel, pads, stride, strict=True)
+    ]
+    return (batch, channels * math.prod(kernel), math.prod(counts))
 
 
 # Convolutions
@@ -224,8 +216,6 @@ def _draw_circle(scope: Scope, focus: Operand) -> Attributes | None:
 
 def _sample_conv(scope: Scope, focus: Operand) -> Call | None:
     """The focus is the data; weights of filters in groups, a bias or none, transposed or not."""
-    if not is_filled(focus.shape):
-        return None
     channels, sizes = focus.shape[1], focus.shape[2:]
     groups = scope.draws.pick([count for count in (1, 1, 2, 3, channels) if channels % count == 0])
     filters = groups * scope.draws.between(1, 3)
@@ -260,102 +250,83 @@ def _weighed(call: Call) -> float:
     return first * second * math.prod(call.operand(1).shape) + sum(bias)
 
 
-_CONVOLVED, _SAMPLED, _unpooledOOLED = shaped(_convolved), shaped(_sampled), shaped(sized)
-_AFFINE = shaped(lambda call: (call.operand(0).shape[0], *call.tuple_of("size", ())[2:], 2))
+def _affine(call: Call) -> Shape:
+    return (call.operand(0).shape[0], *call.tuple_of("size", ())[2:], 2)
 
 
-def _pool(
+_POOLED, _SIZED = shaped(pooled), shaped(_sized)
+_SAMPLED, _AFFINE, _CONVOLVED = shaped(_sampled), shaped(_affine), shaped(_convolved)
+_UNPOOLS = Arithmetic(MOVES.rounding, MOVES.nonfinite, opens={"writes to one place twice": places_twice})
+
+
+def _image(
     name: str,
-    draw: Draw,
-    shape: Callable[[Call], Shape],
+    kind: Kind,
+    arithmetic: Arithmetic,
+    draw: Choice,
+    infer: TypeRule,
+    factor: float,
     ranks: range,
     dtypes: tuple[DType, ...] = FLOATING,
 ) -> Operator:
-    infer = shaped(shape)
-    bound = by_type(infer, lambda call: 27 * magnitudes(call)[0])
-    return aten(name, Kind.POOL, SUMS, dtypes, sampled_with(draw), infer, bound, ranks=ranks)
+    """An entry of one operand, whose results are at most so many times as large."""
+    sample = sampled_with(draw)
+    return aten(name, kind, arithmetic, dtypes, sample, infer, times(factor), ranks, filled=True)
+
+
+def _resized(name: str, dims: int, arithmetic: Arithmetic, draw: Choice) -> Operator:
+    dtypes, ranks = FLOATING if arithmetic is MOVES else WIDE, _ranks(dims, batched=False)
+    return _image(name, Kind.RESAMPLE, arithmetic, draw, _SIZED, 4, ranks, dtypes)
 
 
 OPERATORS = (
-    _pool("avg_pool1d", _draw_average(1), pooled, _ranks(1)),
-    _pool("avg_pool3d", _draw_average(3), pooled, _ranks(3), WIDE),
-    _pool("adaptive_avg_pool1d", _draw_sizes(1), sized, _ranks(1)),
-    _pool("adaptive_avg_pool3d", _draw_sizes(3), sized, _ranks(3)),
-    _largest("max_pool1d_with_indices", draw_window(1, dilated=True), pooled, _ranks(1)),
-    _largest("max_pool3d_with_indices", draw_window(3, dilated=True), pooled, _ranks(3)),
-    _largest("adaptive_max_pool1d", _draw_sizes(1), sized, _ranks(1)),
-    _largest("adaptive_max_pool2d", _draw_sizes(2), sized, _ranks(2)),
-    _largest("adaptive_max_pool3d", _draw_sizes(3), sized, _ranks(3)),
+    _image("avg_pool1d", Kind.POOL, SUMS, _draw_average(1), _POOLED, 27, _ranks(1)),
+    _image("avg_pool2d", Kind.POOL, SUMS, _draw_average(2), _POOLED, 9, _ranks(2)),
+    _image("avg_pool3d", Kind.POOL, SUMS, _draw_average(3), _POOLED, 27, _ranks(3), WIDE),
+    _image("adaptive_avg_pool1d", Kind.POOL, SUMS, _draw_sizes(1), _SIZED, 27, _ranks(1)),
+    _image("adaptive_avg_pool2d", Kind.POOL, SUMS, _draw_sizes(2, 5), _SIZED, 9, _ranks(2)),
+    _image("adaptive_avg_pool3d", Kind.POOL, SUMS, _draw_sizes(3), _SIZED, 27, _ranks(3)),
     *(
-        aten(
-            f"fractional_max_pool{dims}d",
-            Kind.POOL,
-            WHOLE,
-            WIDE,
-            _sample_fractions(dims),
-            and_places(sized),
-            with_places(and_places(sized)),
-            ranks=_ranks(dims, batched=False),
+        _largest(
+            f"max_pool{dims}d_with_indices",
+            sampled_with(_draw_window(dims, dilated=dims != 2)),
+            pooled,
+            _ranks(dims),
         )
+        for dims in (1, 2, 3)
+    ),
+    *(
+        _largest(f"adaptive_max_pool{dims}d", sampled_with(_draw_sizes(dims)), _sized, _ranks(dims))
+        for dims in (1, 2, 3)
+    ),
+    *(
+        _largest(f"fractional_max_pool{dims}d", _fractions(dims), _sized, _ranks(dims, batched=False), WIDE)
         for dims in (2, 3)
     ),
-    aten(
-        "max_unpool2d",
-        Kind.POOL,
-        Arithmetic(MOVES.rounding, MOVES.nonfinite, opens={"writes to one place twice": places_twice}),
-        WIDE,
-        _sample_unpool,
-        _unpooledOOLED,
-        by_type(_unpooledOOLED, lambda call: magnitudes(call)[0]),
-        ranks=_ranks(2),
+    aten("max_unpool2d", Kind.POOL, _UNPOOLS, WIDE, _sample_unpool, _SIZED, times(1), _ranks(2), filled=True),
+    *(_resized(f"upsample_nearest{dims}d", dims, MOVES, _draw_sizes(dims)) for dims in (1, 3)),
+    *(_resized(f"_upsample_nearest_exact{dims}d", dims, MOVES, _draw_sizes(dims)) for dims in (1, 2, 3)),
+    _image("upsample_nearest2d", Kind.RESAMPLE, MOVES, _draw_sizes(2, 5), _SIZED, 9, IMAGE),
+    _resized("upsample_linear1d", 1, SUMS_INSIDE, _draw_aligned(1)),
+    _image("upsample_bilinear2d", Kind.RESAMPLE, SUMS, _draw_aligned(2, 5), _SIZED, 9, IMAGE),
+    _resized("upsample_trilinear3d", 3, SUMS_INSIDE, _draw_aligned(3)),
+    *(
+        _resized(name, 2, SUMS_INSIDE, _draw_aligned(2))
+        for name in ("upsample_bicubic2d", "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa")
     ),
-    *(_resized(f"upsample_nearest{dims}d", MOVES, _draw_sizes(dims), dims) for dims in (1, 3)),
-    *(_resized(f"_upsample_nearest_exact{dims}d", MOVES, _draw_sizes(dims), dims) for dims in (1, 2, 3)),
-    _resized("upsample_linear1d", SUMS_INSIDE, _draw_aligned(1), 1),
-    _resized("upsample_trilinear3d", SUMS_INSIDE, _draw_aligned(3), 3),
-    _resized("upsample_bicubic2d", SUMS_INSIDE, _draw_aligned(2), 2),
-    _resized("_upsample_bilinear2d_aa", SUMS_INSIDE, _draw_aligned(2), 2),
-    _resized("_upsample_bicubic2d_aa", SUMS_INSIDE, _draw_aligned(2), 2),
-    aten(
-        "grid_sampler_2d",
-        Kind.RESAMPLE,
-        SUMS_INSIDE,
-        WIDE,
-        _sample_grid,
-        _SAMPLED,
-        by_type(_SAMPLED, lambda call: 4 * magnitudes(call)[0]),
-        ranks=_ranks(2, batched=False),
+    aten("grid_sampler_2d", Kind.RESAMPLE, SUMS_INSIDE, WIDE, ranks=IMAGE, filled=True).by(
+        _sample_grid, _SAMPLED, by_type(_SAMPLED, times(4))
     ),
-    aten(
-        "affine_grid_generator",
-        Kind.RESAMPLE,
-        SUMS_INSIDE,
-        WIDE,
-        _sample_affine,
-        _AFFINE,
-        by_type(_AFFINE, lambda call: 4 * magnitudes(call)[0]),
-        ranks=range(1, 4),
+    aten("affine_grid_generator", Kind.RESAMPLE, SUMS_INSIDE, WIDE, ranks=range(1, 4)).by(
+        _sample_affine, _AFFINE, by_type(_AFFINE, times(4))
     ),
-    _bordered("reflection_pad3d", 3, -1, _ranks(3)),
-    _bordered("replication_pad3d", 3, 3, _ranks(3)),
-    aten(
-        "_pad_circular",
-        Kind.PAD,
-        MOVES,
-        EVERY,
-        sampled_with(_draw_circle),
-        shaped(_padded),
-        moved_elements,
-        ranks=range(3, 6),
+    *(_bordered(f"reflection_pad{dims}d", dims, -1) for dims in (1, 2, 3)),
+    *(_bordered(f"replication_pad{dims}d", dims, 3) for dims in (1, 2, 3)),
+    aten("_pad_circular", Kind.PAD, MOVES, EVERY, ranks=IMAGES, filled=True).by(
+        sampled_with(_draw_circle), shaped(padded), moved_elements
     ),
-    aten(
-        "convolution",
-        Kind.LINEAR,
-        SUMS,
-        WIDE,
-        _sample_conv,
-        _CONVOLVED,
-        by_type(_CONVOLVED, _weighed),
-        ranks=range(3, 6),
+    _image("im2col", Kind.LAYOUT, MOVES, _draw_blocks, shaped(_blocks), 9, IMAGE),
+    aten("convolution", Kind.LINEAR, SUMS, WIDE, ranks=IMAGES, filled=True).by(
+        _sample_conv, _CONVOLVED, by_type(_CONVOLVED, _weighed)
     ),
 )

@@ -3,41 +3,28 @@
 import math
 from collections.abc import Callable
 
-from oracles.operators.aten_image import draw_border
+from oracles.operators.aten_image import padded
 from oracles.relation.arithmetic import MOVES, ROUNDS
-from oracles.relation.aten import (
-    EVERY,
-    FLOATING,
-    NUMBERS,
-    Attributes,
-    aten,
-    axis_of,
-    by_type,
-    magnitudes,
-    moved_elements,
-    number,
-    replaced,
-    same_shape,
-    sampled_with,
-    shaped,
-)
-from oracles.relation.open_checks import is_filled
-from oracles.relation.operator import Operator, RangeRule, Sampler, TypeRule
+from oracles.relation.aten import EVERY, NUMBERS, aten, axis_of, largest, moved_elements, number, times
+from oracles.relation.operator import Operator, Sampler, TypeRule
 from oracles.relation.program import ALONG, FLAT, MAX_RANK, Call, Kind, Operand, Scope
-from oracles.relation.types import DType, Shape, TensorType
+from oracles.relation.rules import Attributes, Choice, Draw, choices, same_shape, sampled_with, shaped
+from oracles.relation.types import Shape, TensorType, is_filled, replaced
 
 
 def _move(
-    name: str,
-    draw: Callable[[Scope, Operand], Attributes | None],
-    shape: Callable[[Call], Shape],
-    ranks: range = ALONG,
-    kind: Kind = Kind.LAYOUT,
-    dtypes: tuple[DType, ...] = EVERY,
+    name: str, draw: Draw, shape: Callable[[Call], Shape], ranks: range = ALONG, kind: Kind = Kind.LAYOUT
 ) -> Operator:
-    """The focus alone, its elements in other places; `draw` may decline."""
+    """The focus alone, its elements in other places."""
+    return aten(
+        name, kind, MOVES, EVERY, sampled_with(draw), shaped(shape), ranks=ranks, bound=moved_elements
+    )
 
-    return aten(name, kind, MOVES, dtypes, sampled_with(draw), shaped(shape), moved_elements, ranks=ranks)
+
+def some_axis(scope: Scope, focus: Operand) -> tuple[int, int]:
+    """An axis, counted from either end, and its dim."""
+    axis = scope.axis(focus.rank)
+    return axis, focus.shape[axis]
 
 
 def _draw_roll(scope: Scope, focus: Operand) -> Attributes:
@@ -63,8 +50,8 @@ def _turned(call: Call) -> Shape:
 
 
 def _draw_difference(scope: Scope, focus: Operand) -> Attributes | None:
-    axis = scope.axis(focus.rank)
-    return {"dim": axis} if focus.shape[axis % focus.rank] else None
+    axis, length = some_axis(scope, focus)
+    return {"dim": axis} if length else None
 
 
 def _shorter(call: Call) -> Shape:
@@ -73,8 +60,7 @@ def _shorter(call: Call) -> Shape:
 
 
 def _draw_windows(scope: Scope, focus: Operand) -> Attributes | None:
-    axis = scope.axis(focus.rank)
-    length = focus.shape[axis % focus.rank]
+    axis, length = some_axis(scope, focus)
     if not length:
         return None
     return {"dimension": axis, "size": scope.draws.between(1, length), "step": scope.draws.between(1, 3)}
@@ -87,33 +73,38 @@ def _windows(call: Call) -> Shape:
 
 
 def _draw_narrow(scope: Scope, focus: Operand) -> Attributes:
-    axis = scope.axis(focus.rank)
-    length = focus.shape[axis % focus.rank]
+    axis, length = some_axis(scope, focus)
     start = scope.draws.between(0, length)
     return {"dim": axis, "start": start, "length": scope.draws.between(0, length - start)}
 
 
-def _draw_select(scope: Scope, focus: Operand) -> Attributes | None:
-    axis = scope.axis(focus.rank)
-    length = focus.shape[axis % focus.rank]
+def _narrowed(call: Call) -> Shape:
+    return replaced(call.operand(0).shape, axis_of(call), call.integer("length", 0))
+
+
+def draw_select(scope: Scope, focus: Operand) -> Attributes | None:
+    """An index of a dim, from either end."""
+    axis, length = some_axis(scope, focus)
     return {"dim": axis, "index": scope.draws.between(-length, length - 1)} if length else None
 
 
-def _draw_slice(scope: Scope, focus: Operand) -> Attributes:
-    axis = scope.axis(focus.rank)
-    length = focus.shape[axis % focus.rank]
+def draw_slice(scope: Scope, focus: Operand) -> Attributes:
+    """A start and an end along a dim, and a step."""
+    axis, length = some_axis(scope, focus)
     ends = sorted((scope.draws.between(0, length), scope.draws.between(0, length)))
     return {"dim": axis, "start": ends[0], "end": ends[1], "step": scope.draws.between(1, 3)}
 
 
-def _sliced(call: Call) -> Shape:
+def without_axis(call: Call) -> Shape:
+    """The shape without the dim that an attribute names."""
+    return replaced(call.operand(0).shape, axis_of(call))
+
+
+def sliced(call: Call) -> Shape:
+    """The shape of a slice."""
     axis, step = axis_of(call), call.integer("step", 1)
     count = -(-(call.integer("end", 0) - call.integer("start", 0)) // step)
     return replaced(call.operand(0).shape, axis, count)
-
-
-def _draw_diagonal(scope: Scope, focus: Operand) -> Attributes:
-    return {"diagonal": scope.draws.between(-3, 3)}
 
 
 def _draw_two_dims(scope: Scope, focus: Operand) -> Attributes:
@@ -121,15 +112,12 @@ def _draw_two_dims(scope: Scope, focus: Operand) -> Attributes:
     return {"offset": scope.draws.between(-2, 2), "dim1": one, "dim2": other}
 
 
-def _diagonal(call: Call) -> Shape:
+def diagonal(call: Call) -> Shape:
+    """The shape of a diagonal, which is the last dim."""
     shape, rank, offset = call.operand(0).shape, call.operand(0).rank, call.integer("offset", 0)
     one, other = call.integer("dim1", 0) % rank, call.integer("dim2", 1) % rank
     count = min(shape[one], shape[other] - offset) if offset >= 0 else min(shape[one] + offset, shape[other])
     return (*(dim for axis, dim in enumerate(shape) if axis not in (one, other)), max(count, 0))
-
-
-def _draw_offset(scope: Scope, focus: Operand) -> Attributes:
-    return {"offset": scope.draws.between(-2, 2)}
 
 
 def _embedded(call: Call) -> Shape:
@@ -147,7 +135,7 @@ def _repeated(call: Call) -> Shape:
     return replaced(call.operand(0).shape, axis, call.operand(0).shape[axis] * call.integer("repeats", 1))
 
 
-def _draw_tiles(name: str) -> Callable[[Scope, Operand], Attributes]:
+def _draw_tiles(name: str) -> Choice:
     def draw(scope: Scope, focus: Operand) -> Attributes:
         more = scope.draws.below(2) if focus.rank < MAX_RANK else 0
         return {name: tuple(scope.draws.pick((1, 1, 2, 3)) for _ in range(focus.rank + more))}
@@ -217,19 +205,7 @@ def _draw_pad(scope: Scope, focus: Operand) -> Attributes:
     return {"pad": tuple(pads), "value": number(scope, focus.dtype, (0.0, 1.0, -3.5), (0, 1))}
 
 
-def _padded(name: str) -> Callable[[Call], Shape]:
-    def shape(call: Call) -> Shape:
-        dims, pads = list(call.operand(0).shape), call.tuple_of(name, ())
-        for place in range(0, len(pads), 2):
-            dims[-1 - place // 2] += pads[place] + pads[place + 1]
-        return tuple(dims)
-
-    return shape
-
-
-def _draw_factor(
-    name: str, takes: Callable[[Shape, int], bool]
-) -> Callable[[Scope, Operand], Attributes | None]:
+def _draw_factor(name: str, takes: Callable[[Shape, int], bool]) -> Draw:
     def draw(scope: Scope, focus: Operand) -> Attributes | None:
         found = [factor for factor in (1, 2, 3) if is_filled(focus.shape) and takes(focus.shape, factor)]
         return {name: found[-1] if scope.draws.chance(0.8) else found[0]} if found else None
@@ -251,19 +227,16 @@ def _unshuffled(call: Call) -> Shape:
 
 
 def _sample_unbind(scope: Scope, focus: Operand) -> Call | None:
-    axis = scope.axis(focus.rank)
-    count = focus.shape[axis % focus.rank]
+    axis, count = some_axis(scope, focus)
     return Call((focus,), {"dim": axis}, count) if 0 < count <= 6 else None
 
 
-def _sample_parts(name: str) -> Sampler:
-    def sample(scope: Scope, focus: Operand) -> Call | None:
-        axis = scope.axis(focus.rank)
-        if not focus.shape[axis % focus.rank]:
-            return None
-        return Call((focus,), {name: scope.draws.between(1, 4), "dim": axis})
+def _draw_parts(name: str) -> Draw:
+    def draw(scope: Scope, focus: Operand) -> Attributes | None:
+        axis, length = some_axis(scope, focus)
+        return {name: scope.draws.between(1, 4), "dim": axis} if length else None
 
-    return sample
+    return draw
 
 
 def _infer_unbind(call: Call) -> tuple[TensorType, ...]:
@@ -291,41 +264,25 @@ def _stacked(call: Call) -> Shape:
     return (*focus.shape[:axis], len(call.operands), *focus.shape[axis:])
 
 
-def _each(types: TypeRule) -> RangeRule:
-    return by_type(types, lambda call: max(magnitudes(call)))
+_SHORTER, _STACKED = shaped(_shorter), shaped(_stacked)
 
 
-_STACKED = shaped(_stacked)
+def _several(name: str, sample: Sampler, infer: TypeRule) -> Operator:
+    return aten(name, Kind.PART, MOVES, EVERY, sample, infer, largest, ALONG)
+
 
 OPERATORS = (
     _move("roll", _draw_roll, same_shape),
     _move("flip", _draw_dims, same_shape),
     _move("rot90", _draw_turn, _turned, FLAT),
-    aten(
-        "diff",
-        Kind.PART,
-        ROUNDS,
-        NUMBERS,
-        sampled_with(_draw_difference),
-        shaped(_shorter),
-        by_type(shaped(_shorter), lambda call: 2 * magnitudes(call)[0]),
-        ranks=ALONG,
-    ),
+    aten("diff", Kind.PART, ROUNDS, NUMBERS, sampled_with(_draw_difference), _SHORTER, times(2), ALONG),
     _move("unfold", _draw_windows, _windows, range(1, MAX_RANK), Kind.PART),
-    _move(
-        "narrow",
-        _draw_narrow,
-        lambda call: replaced(call.operand(0).shape, axis_of(call), call.integer("length", 0)),
-        kind=Kind.PART,
-    ),
-    _move(
-        "select", _draw_select, lambda call: replaced(call.operand(0).shape, axis_of(call)), kind=Kind.PART
-    ),
-    _move("slice", _draw_slice, _sliced, kind=Kind.PART),
-    _move("tril", _draw_diagonal, same_shape, FLAT),
-    _move("triu", _draw_diagonal, same_shape, FLAT),
-    _move("diagonal", _draw_two_dims, _diagonal, FLAT, Kind.PART),
-    _move("diag_embed", _draw_offset, _embedded, range(1, MAX_RANK)),
+    _move("narrow", _draw_narrow, _narrowed, kind=Kind.PART),
+    _move("select", draw_select, without_axis, kind=Kind.PART),
+    _move("slice", draw_slice, sliced, kind=Kind.PART),
+    *(_move(name, choices(diagonal=range(-3, 4)), same_shape, FLAT) for name in ("tril", "triu")),
+    _move("diagonal", _draw_two_dims, diagonal, FLAT, Kind.PART),
+    _move("diag_embed", choices(offset=range(-2, 3)), _embedded, range(1, MAX_RANK)),
     _move("repeat_interleave", _draw_repeats, _repeated),
     _move("repeat", _draw_tiles("repeats"), _tiled("repeats")),
     _move("tile", _draw_tiles("dims"), _tiled("dims")),
@@ -333,11 +290,7 @@ OPERATORS = (
     _move("swapaxes", _draw_swapped, _swapped),
     _move("permute", _draw_order, _permuted),
     _move("flatten", _draw_flat, _flattened),
-    _move("constant_pad_nd", _draw_pad, _padded("pad"), kind=Kind.PAD),
-    _move("reflection_pad1d", draw_border(1, -1), _padded("padding"), range(2, 4), Kind.PAD, FLOATING),
-    _move("reflection_pad2d", draw_border(2, -1), _padded("padding"), range(3, 5), Kind.PAD, FLOATING),
-    _move("replication_pad1d", draw_border(1, 3), _padded("padding"), range(2, 4), Kind.PAD, FLOATING),
-    _move("replication_pad2d", draw_border(2, 3), _padded("padding"), range(3, 5), Kind.PAD, FLOATING),
+    _move("constant_pad_nd", _draw_pad, padded, kind=Kind.PAD),
     _move(
         "pixel_shuffle",
         _draw_factor("upscale_factor", lambda shape, factor: shape[-3] % factor**2 == 0),
@@ -356,26 +309,8 @@ OPERATORS = (
         same_shape,
         range(3, 6),
     ),
-    aten("unbind", Kind.PART, MOVES, EVERY, _sample_unbind, _infer_unbind, _each(_infer_unbind), ranks=ALONG),
-    aten(
-        "split",
-        Kind.PART,
-        MOVES,
-        EVERY,
-        _sample_parts("split_size"),
-        _infer_parts,
-        _each(_infer_parts),
-        ranks=ALONG,
-    ),
-    aten(
-        "chunk",
-        Kind.PART,
-        MOVES,
-        EVERY,
-        _sample_parts("chunks"),
-        _infer_parts,
-        _each(_infer_parts),
-        ranks=ALONG,
-    ),
-    aten("stack", Kind.LAYOUT, MOVES, EVERY, _sample_stack, _STACKED, _each(_STACKED), ranks=range(MAX_RANK)),
+    _several("unbind", _sample_unbind, _infer_unbind),
+    _several("split", sampled_with(_draw_parts("split_size")), _infer_parts),
+    _several("chunk", sampled_with(_draw_parts("chunks")), _infer_parts),
+    aten("stack", Kind.LAYOUT, MOVES, EVERY, _sample_stack, _STACKED, largest, range(MAX_RANK)),
 )

@@ -1,28 +1,25 @@
-"""Operators of torch itself that multiply matrices, and pools and resizing of images."""
+"""Operators of torch itself that multiply: matrices, vectors, distances between rows."""
 
 import math
 from collections.abc import Callable
 
-from oracles.operators.aten_image import and_places, draw_window, pooled, sized
-from oracles.relation.arithmetic import MOVES, ROUNDS, SUMS, SUMS_INSIDE, WHOLE, Arithmetic
-from oracles.relation.aten import (
-    FLOATING,
-    WIDE,
-    Attributes,
-    aten,
-    by_type,
-    magnitudes,
-    sampled_with,
-    shaped,
-    with_places,
+from oracles.relation.arithmetic import ROUNDS, SUMS, SUMS_INSIDE, Arithmetic
+from oracles.relation.aten import FLOATING, WIDE, aten
+from oracles.relation.operator import Operator, Sampler, same_type
+from oracles.relation.program import (
+    ALONG,
+    CUBE,
+    FLAT,
+    MATRIX,
+    MAX_ELEMENTS,
+    VECTOR,
+    Call,
+    Kind,
+    Operand,
+    Scope,
 )
-from oracles.relation.open_checks import is_filled
-from oracles.relation.operator import Operator, Sampler
-from oracles.relation.program import MAX_ELEMENTS, Call, Kind, Operand, Scope
-from oracles.relation.types import F32, F64, I32, I64, DType, Shape
-
-_NUMBERS = (F32, F64, I64, I32)
-_VECTOR, _MATRIX, _BATCH = range(1, 2), range(2, 3), range(3, 4)
+from oracles.relation.rules import Attributes, magnitudes, same_shape, shaped
+from oracles.relation.types import I32, I64, DType, Shape, replaced
 
 
 def _factors(scope: Scope, dtype: DType) -> Attributes:
@@ -110,23 +107,18 @@ def _sample_inner(scope: Scope, focus: Operand) -> Call:
     return Call((focus, scope.supply(focus.dtype, (scope.dim(), focus.shape[-1]))))
 
 
-def inner(call: Call) -> Shape:
+def _inner(call: Call) -> Shape:
     """The rows of the first by the rows of the second."""
     return (*call.operand(0).shape[:-1], call.operand(1).shape[0])
 
 
-def _sample_far(scope: Scope, focus: Operand) -> Call | None:
-    if not is_filled(focus.shape):
-        return None
+def _sample_far(scope: Scope, focus: Operand) -> Call:
     other = scope.supply(focus.dtype, (*focus.shape[:-2], max(1, scope.dim()), focus.shape[-1]))
     return Call((focus, other), {"p": scope.draws.pick((2.0, 1.0, 0.5, math.inf))})
 
 
 def _far(call: Call) -> Shape:
     return (*call.operand(0).shape[:-1], call.operand(1).shape[-2])
-
-
-_FAR = shaped(_far)
 
 
 def _apart(call: Call) -> float:
@@ -143,103 +135,74 @@ def _largest(call: Call) -> float:
 
 
 def _linear(
-    name: str, arithmetic: Arithmetic, sample: Sampler, shape: Callable[[Call], Shape], ranks: range
+    name: str, sample: Sampler, shape: Callable[[Call], Shape], ranks: range, arithmetic: Arithmetic = SUMS
 ) -> Operator:
     infer, dtypes = shaped(shape), (*FLOATING, I64, I32)
-    return aten(name, Kind.LINEAR, arithmetic, dtypes, sample, infer, by_type(infer, _largest), ranks=ranks)
+    return aten(name, Kind.LINEAR, arithmetic, dtypes, sample, infer, _largest, ranks)
 
 
-# Images
+# With more operands
 
 
-_draw_pool = draw_window(2)
+def _sample_linear(scope: Scope, focus: Operand) -> Call:
+    width = max(1, scope.dim())
+    bias = (scope.supply(focus.dtype, (width,)),) if scope.draws.chance(0.6) else ()
+    return Call((focus, scope.supply(focus.dtype, (width, focus.shape[-1])), *bias))
 
 
-def _draw_average(scope: Scope, focus: Operand) -> Attributes | None:
-    attributes = _draw_pool(scope, focus)
-    if attributes is None:
-        return None
-    divisor: Attributes = {"divisor_override": scope.draws.between(1, 5)} if scope.draws.chance(0.3) else {}
-    return {**attributes, "count_include_pad": scope.draws.below(2), **divisor}
+def _biased(call: Call) -> float:
+    return math.prod(magnitudes(call)[:2]) * (call.operand(0).shape[-1] + 1) + sum(magnitudes(call)[2:])
 
 
-_PLACES = and_places(pooled)
+def _sample_bilinear(scope: Scope, focus: Operand) -> Call:
+    width, made = max(1, scope.dim()), scope.draws.between(1, 3)
+    other = scope.supply(focus.dtype, (*focus.shape[:-1], width))
+    return Call((focus, other, scope.supply(focus.dtype, (made, focus.shape[-1], width))))
 
 
-def _draw_sizes(scope: Scope, focus: Operand) -> Attributes | None:
-    return (
-        {"output_size": (scope.draws.between(1, 5), scope.draws.between(1, 5))}
-        if is_filled(focus.shape)
-        else None
-    )
+def _bilinear(call: Call) -> Shape:
+    return (*call.operand(0).shape[:-1], call.operand(2).shape[0])
 
 
-def _draw_aligned(scope: Scope, focus: Operand) -> Attributes | None:
-    attributes = _draw_sizes(scope, focus)
-    return None if attributes is None else {**attributes, "align_corners": scope.draws.below(2)}
+def _thrice(call: Call) -> float:
+    return math.prod(magnitudes(call)) * (math.prod(call.operand(2).shape) + 1)
 
 
-def _draw_blocks(scope: Scope, focus: Operand) -> Attributes | None:
-    if not is_filled(focus.shape):
-        return None
-    kernel = tuple(scope.draws.between(1, min(size, 3)) for size in focus.shape[-2:])
-    pads, stride = (scope.draws.below(2), scope.draws.below(2)), (scope.draws.between(1, 2), 1)
-    return {"kernel_size": kernel, "dilation": (1, 1), "padding": pads, "stride": stride}
+def _sample_cross(scope: Scope, focus: Operand) -> Call:
+    """Vectors of three elements in place of one dim of the focus."""
+    axis = scope.draws.below(focus.rank)
+    shape = replaced(focus.shape, axis, 3)
+    return Call((scope.supply(focus.dtype, shape), scope.supply(focus.dtype, shape)), {"dim": axis})
 
 
-def _blocks(call: Call) -> Shape:
-    batch, channels, *sizes = call.operand(0).shape
-    kernel, pads, stride = (call.tuple_of(name, ()) for name in ("kernel_size", "padding", "stride"))
-    counts = [
-        (size + 2 * pad - width) // step + 1
-        for size, width, pad, step in zip(sizes, kernel, pads, stride, strict=True)
-    ]
-    return (batch, channels * math.prod(kernel), math.prod(counts))
+def _crossed(call: Call) -> float:
+    return 2 * math.prod(magnitudes(call))
 
 
-def _image(
-    name: str,
-    arithmetic: Arithmetic,
-    draw: Callable[[Scope, Operand], Attributes | None],
-    shape: Callable[[Call], Shape],
-    kind: Kind,
-    ranks: range = range(4, 5),
-    dtypes: tuple[DType, ...] = FLOATING,
-) -> Operator:
-    infer = shaped(shape)
-    bound = by_type(infer, lambda call: 9 * magnitudes(call)[0])
-    return aten(name, kind, arithmetic, dtypes, sampled_with(draw), infer, bound, ranks=ranks)
+def _sum(call: Call) -> float:
+    return magnitudes(call)[0] * (math.prod(call.operand(0).shape) + 1)
 
+
+_INNER, _BILINEAR = shaped(_inner), shaped(_bilinear)
 
 OPERATORS = (
-    _linear("mm", SUMS, _sample_product, _multiplied, _MATRIX),
-    _linear("bmm", SUMS, _sample_product, _multiplied, _BATCH),
-    _linear("addmm", SUMS, _sample_added, _added, _MATRIX),
-    _linear("baddbmm", SUMS, _sample_added, _added, _BATCH),
-    _linear("addbmm", SUMS, _sample_batches, _summed, _BATCH),
-    _linear("mv", SUMS, _sample_by_vector, lambda call: call.operand(0).shape[:1], _MATRIX),
-    _linear("addmv", SUMS, _sample_vector_added, lambda call: call.operand(1).shape[:1], _MATRIX),
-    _linear("dot", SUMS, _sample_by_vector, lambda call: (), _VECTOR),
-    _linear("outer", ROUNDS, _sample_vectors, _outer, _VECTOR),
-    _linear("addr", SUMS, _sample_outer_added, lambda call: call.operand(0).shape, _VECTOR),
-    _linear("kron", ROUNDS, _sample_kron, _kron, range(1, 4)),
-    _linear("inner", SUMS, _sample_inner, inner, range(2, 4)),
+    _linear("mm", _sample_product, _multiplied, MATRIX),
+    _linear("bmm", _sample_product, _multiplied, CUBE),
+    _linear("addmm", _sample_added, _added, MATRIX),
+    _linear("baddbmm", _sample_added, _added, CUBE),
+    _linear("addbmm", _sample_batches, _summed, CUBE),
+    _linear("mv", _sample_by_vector, lambda call: call.operand(0).shape[:1], MATRIX),
+    _linear("addmv", _sample_vector_added, lambda call: call.operand(1).shape[:1], MATRIX),
+    _linear("dot", _sample_by_vector, lambda call: (), VECTOR),
+    _linear("outer", _sample_vectors, _outer, VECTOR, ROUNDS),
+    _linear("addr", _sample_outer_added, same_shape, VECTOR),
+    _linear("kron", _sample_kron, _kron, range(1, 4), ROUNDS),
+    _linear("inner", _sample_inner, _inner, range(2, 4)),
+    aten("linear", Kind.LINEAR, SUMS, FLOATING, _sample_linear, _INNER, _biased, ALONG),
+    aten("bilinear", Kind.LINEAR, SUMS_INSIDE, WIDE, _sample_bilinear, _BILINEAR, _thrice, FLAT),
+    aten("linalg_cross", Kind.LINEAR, SUMS_INSIDE, WIDE, _sample_cross, same_type, _crossed, ALONG),
+    aten("trace", Kind.NORM, SUMS, WIDE, infer=shaped(lambda call: ()), most=_sum, ranks=MATRIX),
     aten(
-        "cdist", Kind.LINEAR, SUMS_INSIDE, WIDE, _sample_far, _FAR, by_type(_FAR, _apart), ranks=range(2, 4)
+        "cdist", Kind.LINEAR, SUMS_INSIDE, WIDE, _sample_far, shaped(_far), _apart, range(2, 4), filled=True
     ),
-    _image("avg_pool2d", SUMS, _draw_average, pooled, Kind.POOL, range(3, 5)),
-    _image("adaptive_avg_pool2d", SUMS, _draw_sizes, sized, Kind.POOL, range(3, 5)),
-    aten(
-        "max_pool2d_with_indices",
-        Kind.POOL,
-        WHOLE,
-        FLOATING,
-        sampled_with(_draw_pool),
-        _PLACES,
-        with_places(_PLACES),
-        ranks=range(3, 5),
-    ),
-    _image("upsample_nearest2d", MOVES, _draw_sizes, sized, Kind.RESAMPLE),
-    _image("upsample_bilinear2d", SUMS, _draw_aligned, sized, Kind.RESAMPLE),
-    _image("im2col", MOVES, _draw_blocks, _blocks, Kind.LAYOUT),
 )

@@ -1,28 +1,14 @@
-"""Operators of torch itself that look along dims: reductions, scans, sorting, norms and losses."""
+"""Operators of torch itself that look along dims: reductions, scans and sorting."""
 
 import math
 from collections.abc import Callable
 
 from oracles.relation.arithmetic import CHOOSES, LOGARITHM_OF_SUM, SUMS, SUMS_INSIDE, WHOLE, Arithmetic
-from oracles.relation.aten import (
-    EVERY,
-    FLOATING,
-    NUMBERS,
-    aten,
-    axis_of,
-    by_type,
-    inside,
-    magnitudes,
-    places,
-    replaced,
-    shaped,
-    summed,
-    with_places,
-)
-from oracles.relation.open_checks import is_filled
-from oracles.relation.operator import Operator, RangeRule, Sampler, TypeRule
-from oracles.relation.program import ALONG, MAX_RANK, Attribute, Call, Kind, Operand, Scope
-from oracles.relation.types import BOOL, F32, F64, I64, U8, DType, Range, Shape, TensorType
+from oracles.relation.aten import EVERY, FLOATING, NUMBERS, aten, axis_of, places, summed, times, with_places
+from oracles.relation.operator import Operator, Sampler
+from oracles.relation.program import ALONG, RANKS, Attribute, Call, Kind, Operand, Scope
+from oracles.relation.rules import Attributes, magnitudes, same_shape, sampled_with, shaped
+from oracles.relation.types import BOOL, I64, U8, DType, Range, Shape, TensorType, replaced
 
 Dtype = Callable[[Call], DType]
 
@@ -37,7 +23,8 @@ def _axes(call: Call) -> set[int]:
     return {int(axis) % max(rank, 1) for axis in named}
 
 
-def _reduced(call: Call) -> Shape:
+def reduced(call: Call) -> Shape:
+    """The shape after a reduction of the dims that an attribute names."""
     focus, axes = call.operand(0), _axes(call)
     if call.attributes.get("keepdim"):
         return tuple(1 if axis in axes else dim for axis, dim in enumerate(focus.shape))
@@ -75,11 +62,6 @@ def _add(sample: Sampler, draw: Callable[[Scope, Operand], dict[str, Attribute]]
     return sampled
 
 
-def _several_types(*dtypes: Dtype) -> TypeRule:
-    """Results of one shape."""
-    return lambda call: tuple(TensorType(dtype(call), _reduced(call)) for dtype in dtypes)
-
-
 def _own(call: Call) -> DType:
     return call.operand(0).dtype
 
@@ -93,21 +75,18 @@ def _reduction(
     name: str,
     arithmetic: Arithmetic,
     dtypes: tuple[DType, ...],
-    magnitude: Callable[[Call], float],
+    most: Callable[[Call], float],
     sample: Sampler | None = None,
     *results: Dtype,
     domain: Range | None = None,
-    ranks: range = range(MAX_RANK + 1),
+    ranks: range = RANKS,
 ) -> Operator:
-    types = _several_types(*(results or (_own,)))
-    bound = by_type(types, magnitude)
+    def infer(call: Call) -> tuple[TensorType, ...]:
+        return tuple(TensorType(dtype(call), reduced(call)) for dtype in results or (_own,))
+
     return aten(
-        name, Kind.REDUCE, arithmetic, dtypes, sample or _sampler(), types, bound, ranks=ranks, domain=domain
+        name, Kind.REDUCE, arithmetic, dtypes, sample or _sampler(), infer, most, ranks, domain=domain
     )
-
-
-def _most(call: Call) -> float:
-    return magnitudes(call)[0]
 
 
 def _sum(call: Call) -> float:
@@ -131,8 +110,8 @@ _VARIANCE = _add(_sampler(least=3), _draw_correction)
 _ONE, _ONE_FILLED, _FILLED = _sampler(False), _sampler(False, 1), _sampler(least=1)
 
 
-def _sample_scan(scope: Scope, focus: Operand) -> Call:
-    return Call((focus,), {"dim": scope.axis(focus.rank)})
+def _draw_scan(scope: Scope, focus: Operand) -> Attributes:
+    return {"dim": scope.axis(focus.rank)}
 
 
 def _scan(
@@ -140,11 +119,11 @@ def _scan(
     arithmetic: Arithmetic,
     dtypes: tuple[DType, ...],
     dtype: Dtype,
-    bound: RangeRule,
+    most: Callable[[Call], float],
     domain: Range | None = None,
 ) -> Operator:
-    infer = shaped(lambda call: call.operand(0).shape, dtype)
-    return aten(name, Kind.REDUCE, arithmetic, dtypes, _sample_scan, infer, bound, ranks=ALONG, domain=domain)
+    sample, infer = sampled_with(_draw_scan), shaped(same_shape, dtype)
+    return aten(name, Kind.REDUCE, arithmetic, dtypes, sample, infer, most, ALONG, domain=domain)
 
 
 def _scanned(call: Call) -> float:
@@ -172,9 +151,8 @@ def _top(call: Call) -> Shape:
     return replaced(call.operand(0).shape, axis_of(call), call.integer("k", 1))
 
 
-def _sample_sort(scope: Scope, focus: Operand) -> Call:
-    attributes: dict[str, Attribute] = {"stable": 1, "dim": scope.axis(focus.rank)}
-    return Call((focus,), {**attributes, "descending": scope.draws.below(2)})
+def _draw_sort(scope: Scope, focus: Operand) -> Attributes:
+    return {"stable": 1, "dim": scope.axis(focus.rank), "descending": scope.draws.below(2)}
 
 
 def _infer_sort(call: Call) -> tuple[TensorType, ...]:
@@ -182,169 +160,60 @@ def _infer_sort(call: Call) -> tuple[TensorType, ...]:
     return focus.type, TensorType(I64, focus.shape)
 
 
-def _sample_loss(scope: Scope, focus: Operand) -> Call | None:
-    if not is_filled(focus.shape):
-        return None
-    return Call((focus, scope.supply(*focus.type)), {"reduction": scope.draws.below(3)})
+def _infer_placed(call: Call) -> tuple[TensorType, ...]:
+    return TensorType(call.operand(0).dtype, reduced(call)), TensorType(I64, reduced(call))
 
 
-def loss_shape(call: Call) -> Shape:
-    """Of a loss: one number, or as many as there are elements if it is not reduced."""
-    return () if call.integer("reduction", 1) else call.operand(0).shape
+_PLACED = with_places(_infer_placed)
 
 
-def _loss(name: str) -> Operator:
-    infer = shaped(loss_shape)
-
-    def magnitude(call: Call) -> float:
-        apart = sum(magnitudes(call)) + 1
-        return 2 * apart * apart * math.prod(call.operand(0).shape)
-
-    return aten(name, Kind.NORM, SUMS_INSIDE, FLOATING, _sample_loss, infer, by_type(infer, magnitude))
+def _length(call: Call) -> int:
+    return call.operand(0).shape[axis_of(call)]
 
 
-def _sample_distance(scope: Scope, focus: Operand) -> Call | None:
-    if not is_filled(focus.shape):
-        return None
-    return Call((focus, scope.supply(*focus.type)))
+def _beyond(call: Call) -> float:
+    return magnitudes(call)[0] + 10
 
 
-def _sample_similarity(scope: Scope, focus: Operand) -> Call | None:
-    call = _sample_distance(scope, focus)
-    return None if call is None else call._replace(attributes={"dim": scope.axis(focus.rank), "eps": 1e-3})
-
-
-def _apart(call: Call) -> float:
-    return (sum(magnitudes(call)) + 1) * max(call.operand(0).shape[-1], 1)
-
-
-def _sample_layer(scope: Scope, focus: Operand) -> Call | None:
-    """Over the last dims, with a scale and a shift or without."""
-    if not is_filled(focus.shape):
-        return None
-    shape = focus.shape[-scope.draws.between(1, focus.rank) :]
-    vectors = scope.draws.below(3)
-    operands = (focus, *(scope.supply(focus.dtype, shape, Range(-10, 10)) for _ in range(vectors)))
-    return Call(operands, {"normalized_shape": shape, "eps": scope.draws.pick((1e-5, 0.1))})
-
-
-def _sample_root(scope: Scope, focus: Operand) -> Call | None:
-    call = _sample_layer(scope, focus)
-    return None if call is None else call._replace(operands=call.operands[:2])
-
-
-def _normed(call: Call) -> float:
-    return (math.sqrt(math.prod(call.operand(0).shape)) + 1) * math.prod(magnitudes(call)[1:2]) + 11
-
-
-def _sample_groups(scope: Scope, focus: Operand) -> Call | None:
-    if not is_filled(focus.shape) or math.prod(focus.shape[1:]) < 2:
-        return None
-    channels = focus.shape[1]
-    groups = scope.draws.pick([count for count in (1, 2, 3, 4) if channels % count == 0])
-    if math.prod(focus.shape[1:]) // groups < 2:
-        return None
-    operands = (
-        focus,
-        *(scope.supply(focus.dtype, (channels,), Range(-10, 10)) for _ in range(scope.draws.below(3))),
-    )
-    return Call(operands, {"num_groups": groups, "eps": 1e-3})
-
-
-def _norm(name: str, sample: Sampler, ranks: range) -> Operator:
-    infer = shaped(lambda call: call.operand(0).shape)
-    return aten(name, Kind.NORM, SUMS_INSIDE, FLOATING, sample, infer, by_type(infer, _normed), ranks=ranks)
-
-
-def _sample_renorm(scope: Scope, focus: Operand) -> Call | None:
-    if not is_filled(focus.shape):
-        return None
-    axis = scope.draws.below(focus.rank)
-    return Call(
-        (focus,), {"p": scope.draws.pick((1.0, 2.0)), "dim": axis, "maxnorm": scope.draws.pick((0.5, 3.0))}
-    )
-
-
-_SIMILAR = shaped(lambda call: replaced(call.operand(0).shape, axis_of(call, default=1)))
-_DISTANT = shaped(lambda call: call.operand(0).shape[:-1])
-_TOP = shaped(_top)
-_PLACED = _several_types(_own, places)
+_MOST = times(1)
 
 OPERATORS = (
-    _reduction("amax", CHOOSES, EVERY, _most, _FILLED),
-    _reduction("amin", CHOOSES, EVERY, _most, _FILLED),
-    _reduction("aminmax", CHOOSES, EVERY, _most, _ONE_FILLED, _own, _own, ranks=ALONG),
+    *(_reduction(name, CHOOSES, EVERY, _MOST, _FILLED) for name in ("amax", "amin")),
+    _reduction("aminmax", CHOOSES, EVERY, _MOST, _ONE_FILLED, _own, _own, ranks=ALONG),
     *(
-        aten(name, Kind.REDUCE, CHOOSES, EVERY, _ONE_FILLED, _PLACED, with_places(_PLACED), ranks=ALONG)
+        aten(name, Kind.REDUCE, CHOOSES, EVERY, _ONE_FILLED, _infer_placed, ranks=ALONG, bound=_PLACED)
         for name in ("max", "min")
     ),
-    _reduction("argmax", WHOLE, NUMBERS, lambda call: 5000, _ONE_FILLED, places, ranks=ALONG),
-    _reduction("argmin", WHOLE, NUMBERS, lambda call: 5000, _ONE_FILLED, places, ranks=ALONG),
+    *(
+        _reduction(name, WHOLE, NUMBERS, lambda call: 5000, _ONE_FILLED, places, ranks=ALONG)
+        for name in ("argmax", "argmin")
+    ),
     *(_reduction(name, SUMS_INSIDE, FLOATING, _spread, _VARIANCE) for name in ("var", "std")),
     *(
         _reduction(name, SUMS_INSIDE, FLOATING, _spread, _VARIANCE, _own, _own)
         for name in ("var_mean", "std_mean")
     ),
-    _reduction("logsumexp", LOGARITHM_OF_SUM, FLOATING, lambda call: magnitudes(call)[0] + 10, _FILLED),
-    _reduction("any", CHOOSES, EVERY, lambda call: 1, None, _any_type),
-    _reduction("all", CHOOSES, EVERY, lambda call: 1, None, _any_type),
+    _reduction("logsumexp", LOGARITHM_OF_SUM, FLOATING, _beyond, _FILLED),
+    *(_reduction(name, CHOOSES, EVERY, lambda call: 1, None, _any_type) for name in ("any", "all")),
     _reduction("count_nonzero", WHOLE, EVERY, lambda call: 5000, _sampler(may_keep=False), places),
     _reduction("sum", SUMS, EVERY, _sum, None, summed),
     _reduction("nansum", SUMS, NUMBERS, _sum, None, summed),
-    _reduction("mean", SUMS, FLOATING, _most, _FILLED),
+    _reduction("mean", SUMS, FLOATING, _MOST, _FILLED),
     _reduction(
         "prod", SUMS_INSIDE, EVERY, _multiplied(_count), _ONE, summed, domain=Range(-3, 3), ranks=ALONG
     ),
     _reduction("linalg_vector_norm", SUMS_INSIDE, FLOATING, _sum, _add(_FILLED, _draw_order)),
-    _reduction("median", WHOLE, NUMBERS, _most, _ONE_FILLED, ranks=ALONG),
-    _reduction("nanmedian", WHOLE, NUMBERS, _most, _ONE_FILLED, ranks=ALONG),
-    _reduction("mode", WHOLE, NUMBERS, _most, _ONE_FILLED, ranks=ALONG),
-    _reduction("kthvalue", WHOLE, NUMBERS, _most, _sample_kth, ranks=ALONG),
-    aten("topk", Kind.PART, WHOLE, NUMBERS, _sample_top, _TOP, by_type(_TOP, _most), ranks=ALONG),
-    aten(
-        "sort", Kind.LAYOUT, WHOLE, NUMBERS, _sample_sort, _infer_sort, with_places(_infer_sort), ranks=ALONG
+    *(
+        _reduction(name, WHOLE, NUMBERS, _MOST, _ONE_FILLED, ranks=ALONG)
+        for name in ("median", "nanmedian", "mode")
     ),
-    _scan("cumsum", SUMS, EVERY, summed, by_type(shaped(_reduced, summed), _scanned)),
-    _scan(
-        "cumprod",
-        SUMS_INSIDE,
-        EVERY,
-        summed,
-        by_type(shaped(_reduced, summed), _multiplied(lambda call: call.operand(0).shape[axis_of(call)])),
-        Range(-3, 3),
+    _reduction("kthvalue", WHOLE, NUMBERS, _MOST, _sample_kth, ranks=ALONG),
+    aten("topk", Kind.PART, WHOLE, NUMBERS, _sample_top, shaped(_top), ranks=ALONG),
+    aten("sort", Kind.LAYOUT, WHOLE, NUMBERS, ranks=ALONG).by(
+        sampled_with(_draw_sort), _infer_sort, with_places(_infer_sort)
     ),
-    _scan(
-        "logcumsumexp",
-        LOGARITHM_OF_SUM,
-        FLOATING,
-        _own,
-        by_type(shaped(_reduced), lambda call: magnitudes(call)[0] + 10),
-    ),
-    _scan("cummax", WHOLE, NUMBERS, _own, by_type(shaped(_reduced), _most)),
-    _scan("cummin", WHOLE, NUMBERS, _own, by_type(shaped(_reduced), _most)),
-    *map(_loss, ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")),
-    aten(
-        "cosine_similarity",
-        Kind.NORM,
-        SUMS_INSIDE,
-        (F32, F64),
-        _sample_similarity,
-        _SIMILAR,
-        inside(-1.1, 1.1),
-        ranks=ALONG,
-    ),
-    aten(
-        "pairwise_distance",
-        Kind.NORM,
-        SUMS_INSIDE,
-        (F32, F64),
-        _sample_distance,
-        _DISTANT,
-        by_type(_DISTANT, _apart),
-        ranks=ALONG,
-    ),
-    _norm("layer_norm", _sample_layer, ALONG),
-    _norm("rms_norm", _sample_root, ALONG),
-    _norm("group_norm", _sample_groups, range(2, MAX_RANK + 1)),
-    aten("renorm", Kind.NORM, SUMS_INSIDE, (F32, F64), _sample_renorm, ranks=range(2, MAX_RANK + 1)),
+    _scan("cumsum", SUMS, EVERY, summed, _scanned),
+    _scan("cumprod", SUMS_INSIDE, EVERY, summed, _multiplied(_length), Range(-3, 3)),
+    _scan("logcumsumexp", LOGARITHM_OF_SUM, FLOATING, _own, _beyond),
+    *(_scan(name, WHOLE, NUMBERS, _own, _MOST) for name in ("cummax", "cummin")),
 )

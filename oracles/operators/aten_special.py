@@ -1,7 +1,6 @@
 """Operators of torch itself with numbers beside tensors, changes of the element type, rarer functions."""
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
@@ -16,29 +15,21 @@ from oracles.relation.arithmetic import (
     Rounding,
     within_type,
 )
-from oracles.relation.aten import (
-    EVERY,
-    FLOATING,
-    INTEGRAL,
-    NUMBERS,
-    SAME,
-    TRUTH,
-    aten,
+from oracles.relation.aten import EVERY, FLOATING, INTEGRAL, NUMBERS, aten, largest, number, places, promotion
+from oracles.relation.open_checks import is_out_of_range
+from oracles.relation.program import ALONG, MAX_ELEMENTS, MAX_RANK, Call, Kind, Operand, Scope
+from oracles.relation.rules import (
+    TO_TRUTH,
+    Attributes,
     by_type,
     inside,
     joined,
     magnitudes,
-    number,
-    places,
-    promotion,
     same_shape,
     sampled_with,
     shaped,
     whole_type,
 )
-from oracles.relation.open_checks import is_out_of_range
-from oracles.relation.operator import Operator
-from oracles.relation.program import ALONG, MAX_ELEMENTS, MAX_RANK, Attribute, Call, Kind, Operand, Scope
 from oracles.relation.types import (
     BF16,
     BOOL,
@@ -75,33 +66,11 @@ _BESIDE = shaped(same_shape, _beside)
 _FLOATS, _WHOLE = (0.5, 2.0, -1.0, 2.5, 3.0), (1, 2, 3, 5)
 
 
-def _draw_number(
-    name: str, floats: tuple[float, ...] = _FLOATS, whole: tuple[int, ...] = _WHOLE
-) -> Callable[[Scope, Operand], dict[str, Attribute]]:
+def _draw_number(scope: Scope, focus: Operand) -> Attributes:
     """A number of the kind of the focus, or a float beside integers."""
-
-    def draw(scope: Scope, focus: Operand) -> dict[str, Attribute]:
-        if focus.dtype not in (BOOL, *FLOATING) and scope.draws.chance(0.4):
-            return {name: scope.draws.pick(floats)}
-        return {name: number(scope, focus.dtype, floats, whole)}
-
-    return draw
-
-
-def _by_number(
-    name: str,
-    arithmetic: Arithmetic,
-    magnitude: Callable[[Call], float],
-    attribute: str = "other",
-    dtypes: tuple[DType, ...] = NUMBERS,
-    floats: tuple[float, ...] = _FLOATS,
-) -> Operator:
-    sample = sampled_with(_draw_number(attribute, floats))
-    return aten(name, Kind.ARITHMETIC, arithmetic, dtypes, sample, _BESIDE, by_type(_BESIDE, magnitude))
-
-
-def _reversed(call: Call) -> float:
-    return magnitudes(call)[0] * 3 + 6
+    if focus.dtype not in (BOOL, *FLOATING) and scope.draws.chance(0.4):
+        return {"other": scope.draws.pick(_FLOATS)}
+    return {"other": number(scope, focus.dtype, _FLOATS, _WHOLE)}
 
 
 def _sample_power(scope: Scope, focus: Operand) -> Call:
@@ -178,6 +147,11 @@ def _bits(call: Call) -> Shape:
 
 _BITS = shaped(_bits, _named_type)
 
+
+def _bound_bits(call: Call) -> tuple[Range, ...]:
+    return (extent(_named_type(call)),)
+
+
 # Sets and places
 
 
@@ -200,8 +174,8 @@ def _one_hot(call: Call) -> Shape:
     return (*call.operand(0).shape, call.integer("num_classes", 1))
 
 
-def _sample_argsort(scope: Scope, focus: Operand) -> Call:
-    return Call((focus,), {"stable": 1, "dim": scope.axis(focus.rank), "descending": scope.draws.below(2)})
+def _draw_order(scope: Scope, focus: Operand) -> Attributes:
+    return {"stable": 1, "dim": scope.axis(focus.rank), "descending": scope.draws.below(2)}
 
 
 def _sample_where(scope: Scope, focus: Operand) -> Call | None:
@@ -218,43 +192,24 @@ def _sample_where(scope: Scope, focus: Operand) -> Call | None:
 
 
 _CHOSEN = shaped(joined, lambda call: promotion(call._replace(operands=call.operands[1:])))
-
 _ONE_HOT, _PLACES = shaped(_one_hot, places), shaped(same_shape, places)
+_CASTS = Arithmetic(
+    Rounding.NARROWING, opens={"out of the range of the integers": is_out_of_range}, typed_by="dtype"
+)
+_VIEWS = Arithmetic(Rounding.NOTHING, Nonfinite.MOVED, reads_bits=True, typed_by="dtype")
 
 OPERATORS = (
-    _by_number("rsub", ROUNDS, _reversed),
-    aten("pow", Kind.MATH, ROUNDS, NUMBERS, _sample_power, SAME, by_type(SAME, _powered)),
-    aten(
-        "_to_copy",
-        Kind.CAST,
-        Arithmetic(
-            Rounding.NARROWING, opens={"out of the range of the integers": is_out_of_range}, typed_by="dtype"
-        ),
-        EVERY,
-        _sample_copy,
-        _NAMED,
-        _bound_copy,
+    aten("rsub", Kind.ARITHMETIC, ROUNDS, NUMBERS).by(
+        sampled_with(_draw_number), _BESIDE, by_type(_BESIDE, lambda call: magnitudes(call)[0] * 3 + 6)
     ),
-    aten(
-        "view",
-        Kind.CAST,
-        Arithmetic(Rounding.NOTHING, Nonfinite.MOVED, reads_bits=True, typed_by="dtype"),
-        NUMBERS,
-        _sample_bits,
-        _BITS,
-        lambda call: (extent(_named_type(call)),),
-    ),
-    aten(
-        "where",
-        Kind.LOGIC,
-        MOVES,
-        EVERY,
-        _sample_where,
-        _CHOSEN,
-        by_type(_CHOSEN, lambda call: max(magnitudes(call))),
-    ),
+    aten("pow", Kind.MATH, ROUNDS, NUMBERS, _sample_power, most=_powered),
+    aten("_to_copy", Kind.CAST, _CASTS, EVERY, _sample_copy, _NAMED, bound=_bound_copy),
+    aten("view", Kind.CAST, _VIEWS, NUMBERS, _sample_bits, _BITS, bound=_bound_bits),
+    aten("where", Kind.LOGIC, MOVES, EVERY, _sample_where, _CHOSEN, largest),
     aten("bitwise_not", Kind.LOGIC, CHOOSES, (*INTEGRAL, BOOL), bound=whole_type),
-    aten("isin", Kind.COMPARE, CHOOSES, NUMBERS, _sample_isin, TRUTH, inside(0, 1)),
-    aten("one_hot", Kind.PART, MOVES, EVERY, _sample_one_hot, _ONE_HOT, inside(0, 1)),
-    aten("argsort", Kind.LAYOUT, WHOLE, NUMBERS, _sample_argsort, _PLACES, inside(0, 5000), ranks=ALONG),
+    aten("isin", Kind.COMPARE, CHOOSES, NUMBERS, _sample_isin, TO_TRUTH, bound=inside(0, 1)),
+    aten("one_hot", Kind.PART, MOVES, EVERY, _sample_one_hot, _ONE_HOT, bound=inside(0, 1)),
+    aten("argsort", Kind.LAYOUT, WHOLE, NUMBERS, ranks=ALONG).by(
+        sampled_with(_draw_order), _PLACES, inside(0, 5000)
+    ),
 )

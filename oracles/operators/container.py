@@ -3,22 +3,13 @@
 All elements of a sequence that is grown have one shape: its type is (count, *shape of each).
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from corpus.values import Tensor
 from oracles.relation.arithmetic import WHOLE, hull
-from oracles.relation.open_checks import fits, recogniser, split_off
-from oracles.relation.operator import (
-    ContentRule,
-    Inverse,
-    Operator,
-    RangeRule,
-    Sampler,
-    Solver,
-    TypeRule,
-    same_range,
-    sample_alone,
-)
+from oracles.relation.operator import Inverse, Operator, Solver
 from oracles.relation.program import (
     ALONG,
     FIRST_OPSET,
@@ -30,7 +21,9 @@ from oracles.relation.program import (
     Kind,
     Operand,
     Scope,
+    fits,
 )
+from oracles.relation.rules import hull_range, inside, inverted
 from oracles.relation.types import (
     F32,
     F64,
@@ -43,6 +36,7 @@ from oracles.relation.types import (
     Shape,
     TensorType,
     element,
+    replaced,
     sequence_of,
 )
 
@@ -83,10 +77,6 @@ def _solve_construct(operator: Operator, scope: Scope, wanted: TensorType) -> Ca
     return Call(tuple(scope.supply(element(wanted.dtype), tuple(shape)) for _ in range(count)))
 
 
-def _bound_all(call: Call) -> tuple[Range, ...]:
-    return (hull(operand.range for operand in call.present),)
-
-
 def _sample_empty(scope: Scope, focus: Operand) -> Call:
     """Make an empty sequence of the focus's element type."""
     return Call((), _empty(scope, element(focus.dtype)))
@@ -118,6 +108,14 @@ def _insert(scope: Scope, focus: Operand, added: Operand) -> Call:
 def _infer_insert(call: Call) -> tuple[TensorType, ...]:
     focus, added = call.operand(0), call.operand(1)
     return (TensorType(focus.dtype, (focus.shape[0] + 1, *added.shape)),)
+
+
+def _is_empty(operator: Operator, wanted: TensorType, opset: int) -> bool:
+    return wanted.dtype in SEQUENCES and wanted.shape == (0,)
+
+
+def _solve_empty(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+    return Call((), _empty(scope, element(wanted.dtype)))
 
 
 def _bound_insert(call: Call) -> tuple[Range, ...]:
@@ -202,9 +200,9 @@ def _sample_split(scope: Scope, focus: Operand) -> Call | None:
 def _infer_split(call: Call) -> tuple[TensorType, ...]:
     focus, axis = call.operand(0), call.integer("axis", 0) % call.operand(0).rank
     (size,) = call.ints(1) or (1,)
-    part = (*focus.shape[:axis], size, *focus.shape[axis + 1 :])
+    part = replaced(focus.shape, axis, size)
     if call.optional(1) is None and not call.integer("keepdims", 1):
-        part = (*focus.shape[:axis], *focus.shape[axis + 1 :])
+        part = replaced(focus.shape, axis)
     return (_sequence(focus.dtype, (focus.shape[axis] // size, *part)),)
 
 
@@ -220,7 +218,7 @@ def _recognise_split(operator: Operator, wanted: TensorType, opset: int) -> bool
     axis = _cut_axis(tuple(part))
     if axis is None:
         return len(part) < MAX_RANK
-    return fits(split_off(tuple(part), axis, count * part[axis]))
+    return fits(replaced(tuple(part), axis, count * part[axis]))
 
 
 def _solve_split(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
@@ -228,7 +226,7 @@ def _solve_split(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
     dtype, axis = element(wanted.dtype), _cut_axis(tuple(part))
     if axis is None:
         return Call((scope.supply(dtype, wanted.shape),), {"axis": 0, "keepdims": 0})
-    focus = scope.supply(dtype, split_off(tuple(part), axis, count * part[axis]))
+    focus = scope.supply(dtype, replaced(tuple(part), axis, count * part[axis]))
     return Call((focus, scope.fix_scalar(part[axis], I64)), {"axis": axis})
 
 
@@ -250,7 +248,7 @@ def _infer_join(call: Call) -> tuple[TensorType, ...]:
         shape = (*part[:axis], count, *part[axis:])
     else:
         axis %= len(part)
-        shape = (*part[:axis], part[axis] * count, *part[axis + 1 :])
+        shape = replaced(tuple(part), axis, part[axis] * count)
     return (TensorType(element(focus.dtype), shape),)
 
 
@@ -264,130 +262,56 @@ def _solve_join(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
     small = [axis for axis, dim in enumerate(shape) if 1 <= dim <= _MOST]
     if small and draws.chance(0.6):
         axis = draws.pick(small)
-        part, count = (*shape[:axis], *shape[axis + 1 :]), shape[axis]
+        part, count = replaced(shape, axis), shape[axis]
         attributes: dict[str, Attribute] = {"axis": axis, "new_axis": 1}
     else:
         axis = draws.below(len(shape))
         count = draws.pick([size for size in (1, 2, 3) if shape[axis] % size == 0])
-        part, attributes = split_off(shape, axis, shape[axis] // count), {"axis": axis}
+        part, attributes = replaced(shape, axis, shape[axis] // count), {"axis": axis}
     dtype, made = _sequence(wanted.dtype, (count, *part))
     return Call((scope.supply(dtype, made),), attributes)
 
 
-_INSIDE = range(MAX_RANK)
-
-
 def container_entry(
-    name: str,
-    dtypes: tuple[DType, ...],
-    sample: Sampler,
-    infer: TypeRule,
-    bound: RangeRule,
-    ranks: range,
-    inverse: Inverse,
-    *,
-    since: int = FIRST_OPSET,
-    content: ContentRule | None = None,
-    is_source: bool = False,
+    name: str, dtypes: tuple[DType, ...], ranks: range = ALONG, since: int = FIRST_OPSET
 ) -> Operator:
     """The entry of an operator on sequences or optionals."""
-    return Operator(
-        name,
-        Kind.CONTAINER,
-        WHOLE,
-        dtypes,
-        sample,
-        infer,
-        bound,
-        ranks,
-        since=since,
-        inverse=inverse,
-        content=content,
-        realm=DTypeFamily.CONTAINER,
-        is_source=is_source,
-    )
+    realm = DTypeFamily.CONTAINER
+    return Operator(name, Kind.CONTAINER, WHOLE, dtypes, ranks=ranks, since=since, realm=realm)
 
 
 def _sequence_of(least: int, solve: Solver) -> Inverse:
     return Inverse(lambda operator, wanted, opset: _is_sequence(wanted, least), solve)
 
 
+_INSIDE = range(MAX_RANK)
+
 OPERATORS = (
-    container_entry(
-        "SequenceConstruct",
-        _LISTED,
-        _sample_construct,
-        _infer_construct,
-        _bound_all,
-        _INSIDE,
-        _sequence_of(1, _solve_construct),
+    container_entry("SequenceConstruct", _LISTED, _INSIDE).by(
+        _sample_construct, _infer_construct, hull_range, _sequence_of(1, _solve_construct)
     ),
-    container_entry(
-        "SequenceEmpty",
-        _LISTED,
-        _sample_empty,
-        _infer_empty,
-        lambda call: (Range(0, 0),),
-        _INSIDE,
-        Inverse(
-            lambda operator, wanted, opset: wanted.dtype in SEQUENCES and wanted.shape == (0,),
-            lambda operator, scope, wanted: Call((), _empty(scope, element(wanted.dtype))),
-        ),
-        is_source=True,
+    replace(container_entry("SequenceEmpty", _LISTED, _INSIDE), is_source=True).by(
+        _sample_empty, _infer_empty, inside(0, 0), Inverse(_is_empty, _solve_empty)
     ),
-    container_entry(
-        "SequenceInsert",
-        SEQUENCES,
-        _sample_insert,
-        _infer_insert,
-        _bound_insert,
-        ALONG,
-        _sequence_of(1, _solve_insert),
+    container_entry("SequenceInsert", SEQUENCES).by(
+        _sample_insert, _infer_insert, _bound_insert, _sequence_of(1, _solve_insert)
     ),
-    container_entry(
-        "SequenceErase",
-        SEQUENCES,
-        _sample_erase,
-        _infer_erase,
-        same_range,
-        ALONG,
-        Inverse(_recognise_erase, _solve_erase),
+    container_entry("SequenceErase", SEQUENCES).by(
+        _sample_erase, _infer_erase, inverse=Inverse(_recognise_erase, _solve_erase)
     ),
-    container_entry(
-        "SequenceAt",
-        SEQUENCES,
-        _sample_at,
-        _infer_at,
-        same_range,
-        ALONG,
-        Inverse(_recognise_at, _solve_at),
+    container_entry("SequenceAt", SEQUENCES).by(
+        _sample_at, _infer_at, inverse=Inverse(_recognise_at, _solve_at)
     ),
-    container_entry(
-        "SequenceLength",
-        SEQUENCES,
-        sample_alone,
-        lambda call: (TensorType(I64, ()),),
-        _bound_length,
-        ALONG,
-        Inverse(recogniser(lambda shape: not shape, I64), _solve_length),
+    container_entry("SequenceLength", SEQUENCES).by(
+        infer=lambda call: (TensorType(I64, ()),),
+        bound=_bound_length,
+        inverse=inverted(range(1), _solve_length, I64),
         content=_content_length,
     ),
-    container_entry(
-        "SplitToSequence",
-        (F32, F64, I32, I64),
-        _sample_split,
-        _infer_split,
-        same_range,
-        ALONG,
-        Inverse(_recognise_split, _solve_split),
+    container_entry("SplitToSequence", (F32, F64, I32, I64)).by(
+        _sample_split, _infer_split, inverse=Inverse(_recognise_split, _solve_split)
     ),
-    container_entry(
-        "ConcatFromSequence",
-        SEQUENCES,
-        _sample_join,
-        _infer_join,
-        same_range,
-        ALONG,
-        Inverse(_recognise_join, _solve_join),
+    container_entry("ConcatFromSequence", SEQUENCES).by(
+        _sample_join, _infer_join, inverse=Inverse(_recognise_join, _solve_join)
     ),
 )

@@ -2,13 +2,26 @@
 
 import math
 
-from oracles.operators.conv import CONV, conv_shape, sample_conv, with_bias
-from oracles.operators.matmul import MATMUL, matmul_shape, sample_gemm, sample_matmul
+from oracles.operators.conv import CONV, IMAGES, convolved, sample_conv, with_bias
+from oracles.operators.matmul import MATMUL, gemm_shape, multiplied, sample_gemm, sample_matmul
 from oracles.relation.arithmetic import ROUNDS_ABOUT_ONE, SUMS, SUMS_INSIDE, WHOLE, symmetric
-from oracles.relation.open_checks import another_dim, filled, is_filled, part_of, recogniser, volume
 from oracles.relation.operator import Inverse, Operator
-from oracles.relation.program import ALONG, MAX_ELEMENTS, MAX_RANK, Attribute, Call, Kind, Operand, Scope
-from oracles.relation.types import F16, F32, F64, I32, I64, Range, Shape, TensorType
+from oracles.relation.program import (
+    ALONG,
+    CUBE,
+    FLAT,
+    MATRIX,
+    MAX_ELEMENTS,
+    MAX_RANK,
+    Attribute,
+    Call,
+    Kind,
+    Operand,
+    Scope,
+    volume,
+)
+from oracles.relation.rules import another_dim, inverted, part_of, shaped, when
+from oracles.relation.types import F16, F32, F64, I32, I64, Range, TensorType, is_filled
 
 
 def _wide(call: Call) -> tuple[Range, ...]:
@@ -16,15 +29,16 @@ def _wide(call: Call) -> tuple[Range, ...]:
     return (symmetric(call.operand(0).range.magnitude + 1),)
 
 
-def _sample_bias(scope: Scope, focus: Operand) -> Call | None:
-    if 0 in focus.shape:
-        return None
+def _sample_bias(scope: Scope, focus: Operand) -> Call:
     return Call((focus, scope.supply(focus.dtype, focus.shape[-1:])))
 
 
 def _sample_fast(scope: Scope, focus: Operand) -> Call | None:
     """The bias may be left out."""
-    return Call((focus,)) if scope.draws.chance(0.5) and 0 not in focus.shape else _sample_bias(scope, focus)
+    is_alone = scope.draws.chance(0.5)
+    if not is_filled(focus.shape):
+        return None
+    return Call((focus,)) if is_alone else _sample_bias(scope, focus)
 
 
 def _bound_bias(call: Call) -> tuple[Range, ...]:
@@ -36,13 +50,13 @@ def _sample_quick(scope: Scope, focus: Operand) -> Call:
     return Call((focus,), {"alpha": alpha} if scope.draws.chance(0.7) else {})
 
 
-def _sample_skip(scope: Scope, focus: Operand) -> Call | None:
+def _sample_skip(scope: Scope, focus: Operand) -> Call:
     """The sum of two tensors, normalised along the last axis; with a shift and a bias or without."""
-    return _skip(scope, focus, 4) if is_filled(focus.shape) else None
+    return _skip(scope, focus, 4)
 
 
-def _sample_simplified(scope: Scope, focus: Operand) -> Call | None:
-    return _skip(scope, focus, 3) if is_filled(focus.shape) else None
+def _sample_simplified(scope: Scope, focus: Operand) -> Call:
+    return _skip(scope, focus, 3)
 
 
 def _skip(scope: Scope, focus: Operand, vectors: int) -> Call:
@@ -79,11 +93,6 @@ def _solve_fused(operator: Operator, scope: Scope, wanted: TensorType) -> Call |
     return None if call is None else call._replace(attributes=_alpha(scope))
 
 
-def _infer_fused(call: Call) -> tuple[TensorType, ...]:
-    left, right = call.operand(0), call.operand(1)
-    return (TensorType(left.dtype, matmul_shape(left.shape, right.shape)),)
-
-
 def _bound_fused(call: Call) -> tuple[Range, ...]:
     left, right = call.operand(0), call.operand(1)
     return (symmetric(2 * left.range.magnitude * right.range.magnitude * left.shape[-1]),)
@@ -109,10 +118,6 @@ def _solve_fused_conv(operator: Operator, scope: Scope, wanted: TensorType) -> C
     return None if call is None else call._replace(attributes={**call.attributes, **_activation(scope)})
 
 
-def _infer_fused_conv(call: Call) -> tuple[TensorType, ...]:
-    return (TensorType(F32, conv_shape(call, call.operand(1))),)
-
-
 def _bound_fused_conv(call: Call) -> tuple[Range, ...]:
     image, weight = call.operand(0), call.operand(1)
     total = math.prod(weight.shape[1:]) * image.range.magnitude * weight.range.magnitude
@@ -120,8 +125,6 @@ def _bound_fused_conv(call: Call) -> tuple[Range, ...]:
 
 
 def _sample_fused_gemm(scope: Scope, focus: Operand) -> Call | None:
-    if not is_filled(focus.shape):
-        return None
     call = sample_gemm(scope, focus)
     if not all(is_filled(value.shape) for value in call.present):
         return None
@@ -147,9 +150,7 @@ def _solve_expand(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
     return Call((scope.supply(wanted.dtype, source), scope.fix_scalar(axis, I32)))
 
 
-def _sample_distance(scope: Scope, focus: Operand) -> Call | None:
-    if not is_filled(focus.shape):
-        return None
+def _sample_distance(scope: Scope, focus: Operand) -> Call:
     return _distance(scope, focus, max(1, scope.dim()))
 
 
@@ -174,9 +175,9 @@ def _solve_distance(operator: Operator, scope: Scope, wanted: TensorType) -> Cal
     return _distance(scope, scope.supply(wanted.dtype, (rows, size)), others)
 
 
-def _sample_heads(scope: Scope, focus: Operand) -> Call | None:
+def _sample_heads(scope: Scope, focus: Operand) -> Call:
     """The focus is the query: batch, length, heads side by side."""
-    return _heads(scope, focus, focus.shape[2]) if is_filled(focus.shape) else None
+    return _heads(scope, focus, focus.shape[2])
 
 
 def _heads(scope: Scope, query: Operand, values: int) -> Call:
@@ -202,10 +203,6 @@ def _solve_heads(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
     return _heads(scope, scope.supply(*wanted), wanted.shape[2])
 
 
-def _is_matrix(shape: Shape) -> bool:
-    return len(shape) >= 2 and is_filled(shape)
-
-
 def _solve_gemm(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
     rows, columns = wanted.shape
     inner = another_dim(scope, (max(rows, columns),))
@@ -214,12 +211,6 @@ def _solve_gemm(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
         addend = part_of(scope, wanted.shape)
         operands.append(scope.supply(F32, addend if volume(addend) <= MAX_ELEMENTS else (1,)))
     return Call(tuple(operands), {"activation": scope.draws.pick(_ACTIVATIONS[:3])})
-
-
-def _infer_gemm(call: Call) -> tuple[TensorType, ...]:
-    left, right = call.operand(0).shape, call.operand(1).shape
-    rows = left[1 if call.attributes.get("transA") else 0]
-    return (TensorType(F32, (rows, right[0 if call.attributes.get("transB") else 1])),)
 
 
 def _bound_gemm(call: Call) -> tuple[Range, ...]:
@@ -238,12 +229,9 @@ def _product(name: str) -> Operator:
         Kind.LINEAR,
         SUMS,
         (F32, F64) if name == "FusedMatMul" else (F32,),
-        _sample_fused,
-        _infer_fused,
-        _bound_fused,
-        range(2, MAX_RANK + 1),
-        inverse=Inverse(recogniser(_is_matrix), _solve_fused),
-    )
+        ranks=FLAT,
+        filled=True,
+    ).by(_sample_fused, shaped(multiplied), _bound_fused, inverted(FLAT, _solve_fused))
 
 
 OPERATORS = (
@@ -251,99 +239,38 @@ OPERATORS = (
     Operator(
         "com.microsoft.QuickGelu", Kind.ACTIVATION, ROUNDS_ABOUT_ONE, (F32,), _sample_quick, bound=_wide
     ),
-    Operator(
-        "com.microsoft.FastGelu",
-        Kind.ACTIVATION,
-        ROUNDS_ABOUT_ONE,
-        (F32,),
-        _sample_fast,
-        bound=_bound_bias,
-        ranks=ALONG,
-        inverse=filled(),
+    Operator("com.microsoft.FastGelu", Kind.ACTIVATION, ROUNDS_ABOUT_ONE, (F32,), ranks=ALONG).by(
+        _sample_fast, bound=_bound_bias, inverse=when(lambda shape: bool(shape) and is_filled(shape))
     ),
     Operator(
-        "com.microsoft.BiasGelu",
-        Kind.ACTIVATION,
-        ROUNDS_ABOUT_ONE,
-        (F32,),
-        _sample_bias,
-        bound=_bound_bias,
-        ranks=ALONG,
-        inverse=filled(),
-    ),
+        "com.microsoft.BiasGelu", Kind.ACTIVATION, ROUNDS_ABOUT_ONE, (F32,), ranks=ALONG, filled=True
+    ).by(_sample_bias, bound=_bound_bias),
     Operator(
-        "com.microsoft.SkipLayerNormalization",
-        Kind.NORM,
-        SUMS_INSIDE,
-        (F32, F16),
-        _sample_skip,
-        bound=_bound_skip,
-        ranks=range(3, 4),
-        inverse=filled(),
-    ),
+        "com.microsoft.SkipLayerNormalization", Kind.NORM, SUMS_INSIDE, (F32, F16), ranks=CUBE, filled=True
+    ).by(_sample_skip, bound=_bound_skip),
     Operator(
         "com.microsoft.SkipSimplifiedLayerNormalization",
         Kind.NORM,
         SUMS_INSIDE,
         (F32, F16),
-        _sample_simplified,
-        bound=_bound_skip,
-        ranks=range(3, 4),
-        inverse=filled(),
-    ),
+        ranks=CUBE,
+        filled=True,
+    ).by(_sample_simplified, bound=_bound_skip),
     _product("FusedMatMul"),
     _product("TransposeMatMul"),
-    Operator(
-        "com.microsoft.FusedConv",
-        Kind.LINEAR,
-        SUMS_INSIDE,
-        (F32,),
-        _sample_fused_conv,
-        _infer_fused_conv,
-        _bound_fused_conv,
-        range(3, MAX_RANK + 1),
-        inverse=Inverse(CONV.recognise, _solve_fused_conv),
+    Operator("com.microsoft.FusedConv", Kind.LINEAR, SUMS_INSIDE, (F32,), ranks=IMAGES).by(
+        _sample_fused_conv, shaped(convolved), _bound_fused_conv, Inverse(CONV.recognise, _solve_fused_conv)
+    ),
+    Operator("com.microsoft.FusedGemm", Kind.LINEAR, SUMS_INSIDE, (F32,), ranks=MATRIX, filled=True).by(
+        _sample_fused_gemm, shaped(gemm_shape), _bound_gemm, inverted(MATRIX, _solve_gemm)
+    ),
+    Operator("com.microsoft.ExpandDims", Kind.LAYOUT, WHOLE, (F32, F64, I64, I32)).by(
+        _sample_expand, _infer_expand, inverse=inverted(lambda shape: 1 in shape, _solve_expand)
+    ),
+    Operator("com.microsoft.CDist", Kind.LINEAR, SUMS_INSIDE, (F32, F64), ranks=MATRIX, filled=True).by(
+        _sample_distance, _infer_distance, _bound_distance, inverted(MATRIX, _solve_distance)
     ),
     Operator(
-        "com.microsoft.FusedGemm",
-        Kind.LINEAR,
-        SUMS_INSIDE,
-        (F32,),
-        _sample_fused_gemm,
-        _infer_gemm,
-        _bound_gemm,
-        range(2, 3),
-        inverse=Inverse(recogniser(lambda shape: len(shape) == 2 and is_filled(shape)), _solve_gemm),
-    ),
-    Operator(
-        "com.microsoft.ExpandDims",
-        Kind.LAYOUT,
-        WHOLE,
-        (F32, F64, I64, I32),
-        _sample_expand,
-        _infer_expand,
-        inverse=Inverse(recogniser(lambda shape: 1 in shape), _solve_expand),
-    ),
-    Operator(
-        "com.microsoft.CDist",
-        Kind.LINEAR,
-        SUMS_INSIDE,
-        (F32, F64),
-        _sample_distance,
-        _infer_distance,
-        _bound_distance,
-        range(2, 3),
-        inverse=Inverse(recogniser(lambda shape: len(shape) == 2 and is_filled(shape)), _solve_distance),
-    ),
-    Operator(
-        "com.microsoft.MultiHeadAttention",
-        Kind.LINEAR,
-        SUMS_INSIDE,
-        (F32,),
-        _sample_heads,
-        _infer_heads,
-        _bound_heads,
-        range(3, 4),
-        inverse=Inverse(recogniser(lambda shape: len(shape) == 3 and is_filled(shape)), _solve_heads),
-    ),
+        "com.microsoft.MultiHeadAttention", Kind.LINEAR, SUMS_INSIDE, (F32,), ranks=CUBE, filled=True
+    ).by(_sample_heads, _infer_heads, _bound_heads, inverted(CUBE, _solve_heads)),
 )

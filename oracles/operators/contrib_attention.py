@@ -7,10 +7,10 @@ import numpy as np
 
 from oracles.operators.quantise import fix_scale, fix_zero_point
 from oracles.relation.arithmetic import SUMS_INSIDE, rounded, symmetric
-from oracles.relation.open_checks import fits, is_filled, recogniser, when
-from oracles.relation.operator import Inverse, Operator, RangeRule, Sampler, TypeRule
-from oracles.relation.program import Attribute, Call, Kind, Operand, Scope
-from oracles.relation.types import F32, I8, I32, I64, U8, DType, Range, Shape, TensorType, extent
+from oracles.relation.operator import Operator
+from oracles.relation.program import CUBE, Attribute, Call, Kind, Operand, Scope, fits
+from oracles.relation.rules import inverted, when
+from oracles.relation.types import F32, I8, I32, I64, U8, DType, Range, Shape, TensorType, extent, is_filled
 
 _MOST_SCORE = 1e3
 
@@ -310,36 +310,20 @@ def _bound_linear(call: Call) -> tuple[Range, ...]:
     return symmetric(rounded(1.01 * size * focus.range.magnitude * state)), symmetric(rounded(1.01 * state))
 
 
-def _entry(
-    name: str, sample: Sampler, infer: TypeRule, bound: RangeRule, inverse: Inverse, dtype: DType = F32
-) -> Operator:
-    name, ranks = f"com.microsoft.{name}", range(3, 4)
-    return Operator(name, Kind.LINEAR, SUMS_INSIDE, (dtype,), sample, infer, bound, ranks, inverse=inverse)
+def _entry(name: str, dtype: DType = F32) -> Operator:
+    return Operator(f"com.microsoft.{name}", Kind.LINEAR, SUMS_INSIDE, (dtype,), ranks=CUBE)
 
 
 OPERATORS = (
-    _entry(
-        "Attention",
-        _sample_attention,
-        _infer_attention,
-        _bound_attention,
-        Inverse(recogniser(_is_result), _solve_attention),
+    _entry("Attention").by(
+        _sample_attention, _infer_attention, _bound_attention, inverted(_is_result, _solve_attention)
     ),
-    _entry(
-        "QAttention",
-        _sample_quantised,
-        _infer_quantised,
-        _bound_quantised,
-        Inverse(recogniser(_is_result, F32), _solve_quantised),
-        U8,
+    _entry("QAttention", U8).by(
+        _sample_quantised, _infer_quantised, _bound_quantised, inverted(_is_result, _solve_quantised, F32)
     ),
-    _entry("GroupQueryAttention", _sample_grouped, _infer_grouped, _bound_grouped, when(_is_grouped)),
-    _entry(
-        "DecoderMaskedMultiHeadAttention",
-        _sample_decoding,
-        _infer_decoding,
-        _bound_decoding,
-        when(_is_decoded),
+    _entry("GroupQueryAttention").by(_sample_grouped, _infer_grouped, _bound_grouped, when(_is_grouped)),
+    _entry("DecoderMaskedMultiHeadAttention").by(
+        _sample_decoding, _infer_decoding, _bound_decoding, when(_is_decoded)
     ),
-    _entry("LinearAttention", _sample_linear, _infer_linear, _bound_linear, when(_is_squared)),
+    _entry("LinearAttention").by(_sample_linear, _infer_linear, _bound_linear, when(_is_squared)),
 )

@@ -2,17 +2,20 @@
 
 import numpy as np
 
-from oracles.operators.part import bound_with_zero, sample_trilu
+from oracles.operators.part import sample_trilu
 from oracles.operators.quantise import (
+    DEQUANTISED,
+    DEQUANTISES,
+    QUANTISED,
+    QUANTISES,
     bound_dequantise,
     fix_scale,
     fix_zero_point,
-    infer_dequantise,
     infer_quantise,
     sample_dequantise,
 )
 from oracles.operators.recurrent import bound_rotary
-from oracles.operators.valued import bound_range, infer_range, sample_range, solve_range
+from oracles.operators.valued import RANGE, bound_range, infer_range, sample_range
 from oracles.relation.arithmetic import (
     MOVES,
     ROUNDS,
@@ -23,17 +26,22 @@ from oracles.relation.arithmetic import (
     rounded,
     symmetric,
 )
-from oracles.relation.open_checks import (
-    another_dim,
+from oracles.relation.operator import Operator
+from oracles.relation.program import (
+    CUBE,
+    FLAT,
+    IMAGE,
+    MATRIX,
+    MAX_RANK,
+    RANKS,
+    Attribute,
+    Call,
+    Kind,
+    Operand,
+    Scope,
     fits,
-    is_filled,
-    recogniser,
-    retyped,
-    room_beside,
-    split_off,
 )
-from oracles.relation.operator import Inverse, Operator
-from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand, Scope
+from oracles.relation.rules import another_dim, inverted, retyped, room_beside, when, whole_type, with_zero
 from oracles.relation.types import (
     F16,
     F32,
@@ -42,6 +50,7 @@ from oracles.relation.types import (
     I16,
     I32,
     I64,
+    NUMPY,
     U8,
     U16,
     DType,
@@ -49,9 +58,10 @@ from oracles.relation.types import (
     Shape,
     TensorType,
     extent,
+    is_filled,
+    replaced,
 )
 
-_QUANTISED = (U8, I8)
 _WIDE = (U8, I8, U16, I16)
 
 
@@ -67,11 +77,8 @@ def _sample_unfold(scope: Scope, focus: Operand) -> Call | None:
 def _infer_unfold(call: Call) -> tuple[TensorType, ...]:
     focus, axis = call.operand(0), call.integer("dim", -1) % call.operand(0).rank
     size, step = call.integer("size", 1), call.integer("step", 1)
-    return (
-        TensorType(
-            focus.dtype, (*split_off(focus.shape, axis, (focus.shape[axis] - size) // step + 1), size)
-        ),
-    )
+    count = (focus.shape[axis] - size) // step + 1
+    return (TensorType(focus.dtype, (*replaced(focus.shape, axis, count), size)),)
 
 
 def _is_unfolded(shape: Shape) -> bool:
@@ -82,7 +89,7 @@ def _solve_unfold(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
     """Windows side by side: their number times their size."""
     *rest, size = wanted.shape
     axis = scope.draws.below(len(rest))
-    source = split_off(tuple(rest), axis, rest[axis] * size)
+    source = replaced(tuple(rest), axis, rest[axis] * size)
     return Call((scope.supply(wanted.dtype, source),), {"dim": axis, "size": size, "step": size})
 
 
@@ -118,15 +125,12 @@ def _nbits(scope: Scope, focus: Operand, columns: int) -> Call:
     packed = draws.words(columns * blocks * block // 2).astype(np.uint8)
     scales = (1 + draws.words(columns * blocks) % 8).astype(np.float64) / 64
     weight = scope.fix(packed.reshape(columns, blocks, block // 2), U8)
-    operands = [focus, weight, scope.fix(scales.astype(_NUMPY[focus.dtype]), focus.dtype)]
+    operands = [focus, weight, scope.fix(scales.astype(NUMPY[focus.dtype]), focus.dtype)]
     if draws.chance(0.5):
         points = draws.words(columns * (-(-blocks // 2))).astype(np.uint8)
         operands.append(scope.fix(points, U8))
     sizes: dict[str, Attribute] = {"K": inner, "N": columns, "bits": 4, "block_size": block}
     return Call(tuple(operands), sizes)
-
-
-_NUMPY = {F32: np.float32, F16: np.float16}
 
 
 def infer_nbits(call: Call) -> tuple[TensorType, ...]:
@@ -174,17 +178,11 @@ def _rotary(scope: Scope, focus: Operand, size: int) -> Call:
     return Call((focus, positions, *waves), attributes)
 
 
-def _solve_rotary(operator: Operator, scope: Scope, wanted: TensorType) -> Call | None:
-    return _sample_rotary(scope, scope.supply(*wanted))
-
-
 def _is_rotary(shape: Shape) -> bool:
     return len(shape) == 3 and is_filled(shape) and shape[2] % 2 == 0
 
 
-def _sample_qgemm(scope: Scope, focus: Operand) -> Call | None:
-    if not is_filled(focus.shape):
-        return None
+def _sample_qgemm(scope: Scope, focus: Operand) -> Call:
     return _qgemm(scope, focus, max(1, scope.dim()), scope.draws.chance(0.5))
 
 
@@ -224,14 +222,12 @@ def _bound_qgemm(call: Call) -> tuple[Range, ...]:
 def _solve_qgemm(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
     rows, columns = wanted.shape
     inner = another_dim(scope, (max(rows, columns),))
-    dtype = scope.draws.pick(_QUANTISED) if wanted.dtype is F32 else wanted.dtype
+    dtype = scope.draws.pick(QUANTISED) if wanted.dtype is F32 else wanted.dtype
     return _qgemm(scope, scope.supply(dtype, (rows, inner)), columns, wanted.dtype is F32)
 
 
-def _sample_average(scope: Scope, focus: Operand) -> Call | None:
+def _sample_average(scope: Scope, focus: Operand) -> Call:
     """Windows inside the image."""
-    if not is_filled(focus.shape):
-        return None
     spatial = focus.shape[2:]
     kernel = tuple(scope.draws.between(1, min(3, dim)) for dim in spatial)
     return _average(scope, focus, kernel)
@@ -250,24 +246,16 @@ def _infer_average(call: Call) -> tuple[TensorType, ...]:
     return (TensorType(focus.dtype, (*focus.shape[:2], *spatial)),)
 
 
-def _bound_average(call: Call) -> tuple[Range, ...]:
-    return (extent(call.operand(0).dtype),)
-
-
 def _solve_average(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
     dims = wanted.shape
-    kernel = tuple(
-        2 if fits(split_off(dims, at, dims[at] + 1)) and scope.draws.chance(0.3) else 1 for at in (2,)
-    )
-    kernel = (*kernel, *(1 for _ in dims[3:]))
+    high = 2 if fits(replaced(dims, 2, dims[2] + 1)) and scope.draws.chance(0.3) else 1
+    kernel = (high, *(1 for _ in dims[3:]))
     source = (*dims[:2], *(dim + size - 1 for dim, size in zip(dims[2:], kernel, strict=True)))
     return _average(scope, scope.supply(wanted.dtype, source), kernel)
 
 
-def _sample_nhwc(scope: Scope, focus: Operand) -> Call | None:
+def _sample_nhwc(scope: Scope, focus: Operand) -> Call:
     """Channels come last."""
-    if not is_filled(focus.shape):
-        return None
     kernel = tuple(scope.draws.between(1, min(3, dim)) for dim in focus.shape[1:3])
     return Call((focus,), {"kernel_shape": kernel})
 
@@ -280,122 +268,43 @@ def _infer_nhwc(call: Call) -> tuple[TensorType, ...]:
 
 def _solve_nhwc(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
     size = 2 if room_beside(wanted.shape, 1, 0) > wanted.shape[1] and scope.draws.chance(0.5) else 1
-    source = split_off(wanted.shape, 1, wanted.shape[1] + size - 1)
+    source = replaced(wanted.shape, 1, wanted.shape[1] + size - 1)
     return Call((scope.supply(wanted.dtype, source),), {"kernel_shape": (size, 1)})
 
 
-_IMAGE = range(4, 5)
-
-
-def _entry(name: str) -> str:
-    return f"com.microsoft.{name}"
-
-
 OPERATORS = (
-    Operator(
-        _entry("Trilu"),
-        Kind.PART,
-        MOVES,
-        (F32, F64, I64),
-        sample_trilu,
-        bound=bound_with_zero,
-        ranks=range(2, MAX_RANK + 1),
+    Operator("com.microsoft.Trilu", Kind.PART, MOVES, (F32, F64, I64), ranks=FLAT).by(
+        sample_trilu, bound=with_zero
     ),
     Operator(
-        _entry("Range"),
-        Kind.PART,
-        WHOLE,
-        (I64, I32, I16),
-        sample_range,
-        infer_range,
-        bound_range,
-        range(1),
-        Range(0, 64),
-        inverse=Inverse(recogniser(lambda shape: len(shape) == 1), solve_range),
+        "com.microsoft.Range", Kind.PART, WHOLE, (I64, I32, I16), ranks=range(1), domain=Range(0, 64)
+    ).by(sample_range, infer_range, bound_range, RANGE),
+    Operator(
+        "com.microsoft.UnfoldTensor", Kind.PART, WHOLE, (F32, F64, I32, I64), ranks=range(1, MAX_RANK)
+    ).by(_sample_unfold, _infer_unfold, inverse=inverted(_is_unfolded, _solve_unfold)),
+    Operator("com.microsoft.QuantizeLinear", Kind.QUANTISE, QUANTISES, (F32,)).by(
+        _sample_quantise, infer_quantise, _bound_quantise, inverted(RANKS, _solve_quantise, *_WIDE)
+    ),
+    Operator("com.microsoft.DequantizeLinear", Kind.QUANTISE, DEQUANTISES, (*_WIDE, I32)).by(
+        sample_dequantise, DEQUANTISED, bound_dequantise, retyped(F32)
     ),
     Operator(
-        _entry("UnfoldTensor"),
-        Kind.PART,
-        WHOLE,
-        (F32, F64, I32, I64),
-        _sample_unfold,
-        _infer_unfold,
-        ranks=range(1, MAX_RANK),
-        inverse=Inverse(recogniser(_is_unfolded), _solve_unfold),
-    ),
-    Operator(
-        _entry("QuantizeLinear"),
-        Kind.QUANTISE,
-        Arithmetic(Rounding.RESULT, quantises=True, has_scale=True),
-        (F32,),
-        _sample_quantise,
-        infer_quantise,
-        _bound_quantise,
-        inverse=Inverse(recogniser(lambda shape: True, *_WIDE), _solve_quantise),
-    ),
-    Operator(
-        _entry("DequantizeLinear"),
-        Kind.QUANTISE,
-        Arithmetic(Rounding.RESULT, has_scale=True, typed_by="output_dtype"),
-        (*_WIDE, I32),
-        sample_dequantise,
-        infer_dequantise,
-        bound_dequantise,
-        inverse=retyped((F32,)),
-    ),
-    Operator(
-        _entry("MatMulNBits"),
+        "com.microsoft.MatMulNBits",
         Kind.LINEAR,
         Arithmetic(Rounding.INSIDE, quantises=True),
         (F32, F16),
-        _sample_nbits,
-        infer_nbits,
-        _bound_nbits,
-        range(2, MAX_RANK + 1),
-        inverse=Inverse(recogniser(_is_product), _solve_nbits),
+        ranks=FLAT,
+    ).by(_sample_nbits, infer_nbits, _bound_nbits, inverted(_is_product, _solve_nbits)),
+    Operator("com.microsoft.RotaryEmbedding", Kind.LINEAR, SUMS_INSIDE, (F32, F16), ranks=CUBE).by(
+        _sample_rotary, bound=bound_rotary, inverse=when(_is_rotary)
+    ),
+    Operator("com.microsoft.QGemm", Kind.QUANTISE, SUMS_INSIDE, QUANTISED, ranks=MATRIX, filled=True).by(
+        _sample_qgemm, _infer_qgemm, _bound_qgemm, inverted(MATRIX, _solve_qgemm, *QUANTISED, F32)
     ),
     Operator(
-        _entry("RotaryEmbedding"),
-        Kind.LINEAR,
-        SUMS_INSIDE,
-        (F32, F16),
-        _sample_rotary,
-        bound=bound_rotary,
-        ranks=range(3, 4),
-        inverse=Inverse(recogniser(_is_rotary), _solve_rotary),
-    ),
-    Operator(
-        _entry("QGemm"),
-        Kind.QUANTISE,
-        SUMS_INSIDE,
-        _QUANTISED,
-        _sample_qgemm,
-        _infer_qgemm,
-        _bound_qgemm,
-        range(2, 3),
-        inverse=Inverse(
-            recogniser(lambda shape: len(shape) == 2 and is_filled(shape), *_QUANTISED, F32), _solve_qgemm
-        ),
-    ),
-    Operator(
-        _entry("QLinearAveragePool"),
-        Kind.QUANTISE,
-        ROUNDS,
-        _QUANTISED,
-        _sample_average,
-        _infer_average,
-        _bound_average,
-        _IMAGE,
-        inverse=Inverse(recogniser(lambda shape: len(shape) == 4 and is_filled(shape)), _solve_average),
-    ),
-    Operator(
-        _entry("NhwcMaxPool"),
-        Kind.POOL,
-        WHOLE,
-        _QUANTISED,
-        _sample_nhwc,
-        _infer_nhwc,
-        ranks=_IMAGE,
-        inverse=Inverse(recogniser(lambda shape: len(shape) == 4 and is_filled(shape)), _solve_nhwc),
+        "com.microsoft.QLinearAveragePool", Kind.QUANTISE, ROUNDS, QUANTISED, ranks=IMAGE, filled=True
+    ).by(_sample_average, _infer_average, whole_type, inverted(IMAGE, _solve_average)),
+    Operator("com.microsoft.NhwcMaxPool", Kind.POOL, WHOLE, QUANTISED, ranks=IMAGE, filled=True).by(
+        _sample_nhwc, _infer_nhwc, inverse=inverted(IMAGE, _solve_nhwc)
     ),
 )

@@ -3,18 +3,23 @@
 import math
 
 from oracles.operators.recurrent import bound_rotary
-from oracles.relation.arithmetic import (
-    MOVES,
-    ROUNDS_ABOUT_ONE,
-    SUMS_INSIDE,
-    Arithmetic,
-    rounded,
-    symmetric,
+from oracles.relation.arithmetic import MOVES, ROUNDS_ABOUT_ONE, SUMS_INSIDE, rounded, symmetric
+from oracles.relation.operator import Operator
+from oracles.relation.program import (
+    ALONG,
+    CUBE,
+    FLAT,
+    IMAGE,
+    MAX_RANK,
+    Attribute,
+    Call,
+    Kind,
+    Operand,
+    Scope,
+    fits,
 )
-from oracles.relation.open_checks import another_dim, fits, is_filled, recogniser, when
-from oracles.relation.operator import Inverse, Operator, RangeRule, Sampler, TypeRule, same_type
-from oracles.relation.program import ALONG, MAX_RANK, Attribute, Call, Kind, Operand, Scope
-from oracles.relation.types import F16, F32, I64, Range, Shape, TensorType
+from oracles.relation.rules import another_dim, inverted, when
+from oracles.relation.types import F16, F32, I64, DType, Range, Shape, TensorType, is_filled
 
 
 def _product(call: Call) -> float:
@@ -41,9 +46,7 @@ def _bound_silu(call: Call) -> tuple[Range, ...]:
     return (symmetric(2 * call.operand(0).range.magnitude + 1),)
 
 
-def _sample_add(scope: Scope, focus: Operand) -> Call | None:
-    if not is_filled(focus.shape):
-        return None
+def _sample_add(scope: Scope, focus: Operand) -> Call:
     other, gate = scope.supply(*focus.type), scope.supply(focus.dtype, (*focus.shape[:-1], 1))
     return Call((focus, other, gate))
 
@@ -53,10 +56,8 @@ def _bound_add(call: Call) -> tuple[Range, ...]:
     return (symmetric(base + other * gate),)
 
 
-def _sample_gated_norm(scope: Scope, focus: Operand) -> Call | None:
+def _sample_gated_norm(scope: Scope, focus: Operand) -> Call:
     """Each part of the last axis is normalised by itself, and then gated."""
-    if not is_filled(focus.shape):
-        return None
     size = focus.shape[-1] // _factor(scope, focus.shape[-1])
     attributes = {**_epsilon(scope), "activation": scope.draws.pick(("silu", "swish", "sigmoid"))}
     return Call((focus, scope.supply(focus.dtype, (size,)), scope.supply(*focus.type)), attributes)
@@ -67,10 +68,8 @@ def _bound_gated_norm(call: Call) -> tuple[Range, ...]:
     return (symmetric(math.sqrt(scale.shape[0]) * scale.range.magnitude * (gate.range.magnitude + 1) + 1),)
 
 
-def _sample_branch_norm(scope: Scope, focus: Operand) -> Call | None:
+def _sample_branch_norm(scope: Scope, focus: Operand) -> Call:
     """Branches are an axis, or parts of the last one."""
-    if not is_filled(focus.shape):
-        return None
     flat = focus.rank < 2 or scope.draws.chance(0.5)
     count = _factor(scope, focus.shape[-1]) if flat else focus.shape[-2]
     size = focus.shape[-1] // count if flat else focus.shape[-1]
@@ -84,20 +83,14 @@ def _bound_branch_norm(call: Call) -> tuple[Range, ...]:
     return (symmetric(math.sqrt(call.operand(0).shape[-1]) * (scale.range.magnitude if scale else 1) + 1),)
 
 
-def _sample_pre_mix(scope: Scope, focus: Operand) -> Call | None:
-    """The weighted sum of an axis before the last."""
-    if not is_filled(focus.shape):
-        return None
-    return _pre_mix(scope, focus)
-
-
 def _solve_pre_mix(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
     *rows, size = wanted.shape
     count = another_dim(scope, (*rows, size))
-    return _pre_mix(scope, scope.supply(wanted.dtype, (*rows, count, size)))
+    return _sample_pre_mix(scope, scope.supply(wanted.dtype, (*rows, count, size)))
 
 
-def _pre_mix(scope: Scope, focus: Operand) -> Call:
+def _sample_pre_mix(scope: Scope, focus: Operand) -> Call:
+    """The weighted sum of an axis before the last."""
     *rows, count, size = focus.shape
     mix = scope.draws.pick(((*rows, count), (*rows, count, 1), (*rows, count, size)))
     attributes: dict[str, Attribute] = {"reduction_scale": 0.5} if scope.draws.chance(0.4) else {}
@@ -113,10 +106,8 @@ def _bound_pre_mix(call: Call) -> tuple[Range, ...]:
     return (symmetric(rounded(call.operand(0).shape[-2] * _product(call) * 1.01)),)
 
 
-def _sample_post_mix(scope: Scope, focus: Operand) -> Call | None:
+def _sample_post_mix(scope: Scope, focus: Operand) -> Call:
     *rows, count, size = focus.shape
-    if not is_filled(focus.shape):
-        return None
     gates = scope.draws.pick(((*rows, count), (*rows, count, 1), (*rows, count, size)))
     operands = [focus, scope.supply(focus.dtype, (*rows, size)), scope.supply(F32, gates)]
     if scope.draws.chance(0.6) and math.prod(rows) * count * count <= 512:
@@ -130,10 +121,8 @@ def _bound_post_mix(call: Call) -> tuple[Range, ...]:
     return (symmetric(rounded((streams * mixed + block * gates) * 1.01)),)
 
 
-def _sample_engram(scope: Scope, focus: Operand) -> Call | None:
+def _sample_engram(scope: Scope, focus: Operand) -> Call:
     """Keys and queries of several branches gate a value that these share."""
-    if not is_filled(focus.shape):
-        return None
     batch, length, count, size = focus.shape
     scales = tuple(scope.supply(focus.dtype, (count, size)) for _ in range(scope.draws.pick((2, 3))))
     value = scope.supply(focus.dtype, (batch, length, size))
@@ -153,9 +142,7 @@ def _bound_engram(call: Call) -> tuple[Range, ...]:
     return (symmetric(value), *normed)
 
 
-def _sample_decay(scope: Scope, focus: Operand) -> Call | None:
-    if not is_filled(focus.shape):
-        return None
+def _sample_decay(scope: Scope, focus: Operand) -> Call:
     heads = focus.shape[-1:]
     operands = (focus, scope.supply(F32, heads), scope.supply(F32, heads))
     if scope.draws.chance(0.5):
@@ -171,7 +158,7 @@ def _bound_decay(call: Call) -> tuple[Range, ...]:
 
 def _sample_causal(scope: Scope, focus: Operand) -> Call | None:
     """A convolution of each channel over the past, with the last positions of the call before."""
-    if not is_filled(focus.shape) or not fits((*focus.shape[:2], _MOST_STATE)):
+    if not _has_state(focus.shape):
         return None
     draws, (batch, channels, _) = scope.draws, focus.shape
     taps, gap = draws.between(2, 4), draws.pick((1, 1, 2, 3))
@@ -186,7 +173,9 @@ def _sample_causal(scope: Scope, focus: Operand) -> Call | None:
     return Call(tuple(operands), attributes, 2)
 
 
-_MOST_STATE = 9
+def _has_state(shape: Shape) -> bool:
+    """The state is of at most nine positions."""
+    return len(shape) == 3 and fits((*shape[:2], 9))
 
 
 def _infer_causal(call: Call) -> tuple[TensorType, ...]:
@@ -228,70 +217,30 @@ def _is_turned(shape: Shape) -> bool:
 
 
 def _entry(
-    name: str,
-    arithmetic: Arithmetic,
-    sample: Sampler,
-    bound: RangeRule,
-    infer: TypeRule = same_type,
-    ranks: range = ALONG,
-    kind: Kind = Kind.NORM,
+    name: str, ranks: range = ALONG, kind: Kind = Kind.NORM, dtypes: tuple[DType, ...] = (F32, F16)
 ) -> Operator:
-    """An operator whose result has the type of its focus, which is filled and of these ranks."""
-    inverse = when(lambda shape: len(shape) in ranks and is_filled(shape))
-    name, dtypes = f"com.microsoft.{name}", (F32, F16)
-    return Operator(name, kind, arithmetic, dtypes, sample, infer, bound, ranks, inverse=inverse)
+    """An operator on what holds elements."""
+    return Operator(f"com.microsoft.{name}", kind, SUMS_INSIDE, dtypes, ranks=ranks, filled=True)
 
-
-_CUBE, _STREAMS = range(3, 4), range(2, MAX_RANK + 1)
 
 OPERATORS = (
-    Operator(
-        "com.microsoft.ScaledSiLU",
-        Kind.ACTIVATION,
-        ROUNDS_ABOUT_ONE,
-        (F32, F16),
-        _sample_silu,
-        bound=_bound_silu,
+    Operator("com.microsoft.ScaledSiLU", Kind.ACTIVATION, ROUNDS_ABOUT_ONE, (F32, F16)).by(
+        _sample_silu, bound=_bound_silu
     ),
-    _entry("GatedAdd", SUMS_INSIDE, _sample_add, _bound_add, kind=Kind.ARITHMETIC),
-    _entry("GatedRMSNorm", SUMS_INSIDE, _sample_gated_norm, _bound_gated_norm),
-    _entry("BranchwiseRMSNorm", SUMS_INSIDE, _sample_branch_norm, _bound_branch_norm),
-    _entry("HyperConnectionPostMix", SUMS_INSIDE, _sample_post_mix, _bound_post_mix, ranks=_STREAMS),
-    _entry("EngramGate", SUMS_INSIDE, _sample_engram, _bound_engram, _infer_twice, range(4, 5)),
-    _entry("LinearAttentionGate", SUMS_INSIDE, _sample_decay, _bound_decay, _infer_twice, _CUBE),
-    Operator(
-        "com.microsoft.CausalConvWithState",
-        Kind.LINEAR,
-        SUMS_INSIDE,
-        (F32,),
-        _sample_causal,
-        _infer_causal,
-        _bound_causal,
-        _CUBE,
-        inverse=when(lambda shape: len(shape) == 3 and is_filled(shape) and fits((*shape[:2], _MOST_STATE))),
+    _entry("GatedAdd", kind=Kind.ARITHMETIC).by(_sample_add, bound=_bound_add),
+    _entry("GatedRMSNorm").by(_sample_gated_norm, bound=_bound_gated_norm),
+    _entry("BranchwiseRMSNorm").by(_sample_branch_norm, bound=_bound_branch_norm),
+    _entry("HyperConnectionPostMix", FLAT).by(_sample_post_mix, bound=_bound_post_mix),
+    _entry("EngramGate", IMAGE).by(_sample_engram, _infer_twice, _bound_engram),
+    _entry("LinearAttentionGate", CUBE).by(_sample_decay, _infer_twice, _bound_decay),
+    _entry("CausalConvWithState", CUBE, Kind.LINEAR, (F32,)).by(
+        _sample_causal, _infer_causal, _bound_causal, when(_has_state)
     ),
-    Operator(
-        "com.microsoft.HyperConnectionPreMix",
-        Kind.REDUCE,
-        SUMS_INSIDE,
-        (F32, F16),
-        _sample_pre_mix,
-        _infer_pre_mix,
-        _bound_pre_mix,
-        _STREAMS,
-        inverse=Inverse(
-            recogniser(lambda shape: 1 <= len(shape) < MAX_RANK and is_filled(shape)), _solve_pre_mix
-        ),
+    _entry("HyperConnectionPreMix", FLAT, Kind.REDUCE).by(
+        _sample_pre_mix, _infer_pre_mix, _bound_pre_mix, inverted(range(1, MAX_RANK), _solve_pre_mix)
     ),
-    Operator(
-        "com.microsoft.MRotaryEmbedding",
-        Kind.LINEAR,
-        SUMS_INSIDE,
-        (F32, F16),
-        _sample_rotary,
-        bound=bound_rotary,
-        ranks=_CUBE,
-        inverse=when(_is_turned),
+    Operator("com.microsoft.MRotaryEmbedding", Kind.LINEAR, SUMS_INSIDE, (F32, F16), ranks=CUBE).by(
+        _sample_rotary, bound=bound_rotary, inverse=when(_is_turned)
     ),
     Operator("com.microsoft.SampleOp", Kind.LAYOUT, MOVES, (F32,)),
 )

@@ -7,9 +7,10 @@ import numpy as np
 from oracles.operators.contrib_exported import infer_nbits
 from oracles.operators.quantise import fix_zero_point
 from oracles.relation.arithmetic import ROUNDS, SUMS_INSIDE, WHOLE, Arithmetic, Rounding, rounded, symmetric
-from oracles.relation.open_checks import another_dim, fits, has_sequences, is_filled, recogniser, when
-from oracles.relation.operator import Inverse, Operator
-from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand, Scope
+from oracles.relation.open_checks import has_sequences
+from oracles.relation.operator import Operator
+from oracles.relation.program import CUBE, FLAT, MAX_RANK, Attribute, Call, Kind, Operand, Scope, fits
+from oracles.relation.rules import another_dim, inside, inverted, when
 from oracles.relation.types import (
     F16,
     F32,
@@ -26,6 +27,7 @@ from oracles.relation.types import (
     Range,
     Shape,
     TensorType,
+    is_filled,
 )
 
 _QUANTISED = Arithmetic(Rounding.INSIDE, quantises=True)
@@ -119,8 +121,8 @@ def _solve_bnb4(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
     return _bnb4(scope, scope.supply(wanted.dtype, (*rows, inner)), columns)
 
 
-def _is_product(shape: Shape) -> bool:
-    return 2 <= len(shape) <= MAX_RANK and is_filled(shape)
+def _is_filled_matrix(shape: Shape) -> bool:
+    return len(shape) in FLAT and is_filled(shape)
 
 
 _ACTIVATIONS = ("relu", "gelu", "silu", "identity", "swiglu")
@@ -201,9 +203,7 @@ def _is_packed_routed(shape: Shape) -> bool:
     return _is_routed(shape) and not shape[-1] % 2
 
 
-def _sample_layer(scope: Scope, focus: Operand) -> Call | None:
-    if not is_filled(focus.shape):
-        return None
+def _sample_layer(scope: Scope, focus: Operand) -> Call:
     return _layer(scope, focus, scope.draws.between(1, 5), scope.draws.pick((1, 1, 2)))
 
 
@@ -251,16 +251,14 @@ def _solve_layer(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
 
 
 def _is_layer(shape: Shape) -> bool:
-    return len(shape) == 4 and is_filled(shape) and shape[1] <= 2 and shape[3] <= 5
+    return len(shape) == 4 and shape[1] <= 2 and shape[3] <= 5
 
 
 _SHORT = Range(-800, 800)
 """The sum of 2048 products of these fits into 32 bits."""
 
 
-def _sample_short(scope: Scope, focus: Operand) -> Call | None:
-    if not is_filled(focus.shape):
-        return None
+def _sample_short(scope: Scope, focus: Operand) -> Call:
     return Call((focus, scope.supply(I16, (focus.shape[-1], max(1, scope.dim())), _SHORT)))
 
 
@@ -279,73 +277,28 @@ def _solve_short(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
     return Call((scope.supply(I16, (*rows, inner), _SHORT), scope.supply(I16, (inner, columns), _SHORT)))
 
 
-_MATRICES = range(2, MAX_RANK + 1)
-
 OPERATORS = (
     Operator(
         "com.microsoft.GatherBlockQuantized",
         Kind.PART,
         ROUNDS,
         (I32, I64),
-        _sample_rows,
-        _infer_rows,
-        lambda call: (symmetric(256 * max(_STEP, 2.0)),),
-        range(MAX_RANK),
-        Range(-_ROWS - 3, _ROWS + 3),
-        inverse=Inverse(recogniser(_is_of_rows, F32), _solve_rows),
+        ranks=range(MAX_RANK),
+        domain=Range(-_ROWS - 3, _ROWS + 3),
+    ).by(_sample_rows, _infer_rows, inside(-512.0, 512.0), inverted(_is_of_rows, _solve_rows, F32)),
+    Operator("com.microsoft.MatMulBnb4", Kind.LINEAR, _QUANTISED, (F32,), ranks=FLAT).by(
+        _sample_bnb4, infer_nbits, _bound_bnb4, inverted(_is_filled_matrix, _solve_bnb4)
+    ),
+    Operator("com.microsoft.MoE", Kind.LINEAR, SUMS_INSIDE, (F32,), ranks=range(2, 4)).by(
+        _sample_experts, bound=_bound_experts, inverse=when(_is_routed)
+    ),
+    Operator("com.microsoft.QMoE", Kind.LINEAR, _QUANTISED, (F32, F16), ranks=range(2, 4)).by(
+        _sample_packed_experts, bound=_bound_packed_experts, inverse=when(_is_packed_routed)
+    ),
+    Operator("com.microsoft.DynamicQuantizeLSTM", Kind.RECURRENT, _LAYER, (F32,), ranks=CUBE, filled=True).by(
+        _sample_layer, _infer_layer, _bound_layer, inverted(_is_layer, _solve_layer)
     ),
     Operator(
-        "com.microsoft.MatMulBnb4",
-        Kind.LINEAR,
-        _QUANTISED,
-        (F32,),
-        _sample_bnb4,
-        infer_nbits,
-        _bound_bnb4,
-        _MATRICES,
-        inverse=Inverse(recogniser(_is_product), _solve_bnb4),
-    ),
-    Operator(
-        "com.microsoft.MoE",
-        Kind.LINEAR,
-        SUMS_INSIDE,
-        (F32,),
-        _sample_experts,
-        bound=_bound_experts,
-        ranks=range(2, 4),
-        inverse=when(_is_routed),
-    ),
-    Operator(
-        "com.microsoft.QMoE",
-        Kind.LINEAR,
-        _QUANTISED,
-        (F32, F16),
-        _sample_packed_experts,
-        bound=_bound_packed_experts,
-        ranks=range(2, 4),
-        inverse=when(_is_packed_routed),
-    ),
-    Operator(
-        "com.microsoft.DynamicQuantizeLSTM",
-        Kind.RECURRENT,
-        _LAYER,
-        (F32,),
-        _sample_layer,
-        _infer_layer,
-        _bound_layer,
-        range(3, 4),
-        inverse=Inverse(recogniser(_is_layer), _solve_layer),
-    ),
-    Operator(
-        "com.microsoft.MatMulInteger16",
-        Kind.QUANTISE,
-        WHOLE,
-        (I16,),
-        _sample_short,
-        _infer_short,
-        _bound_short,
-        _MATRICES,
-        _SHORT,
-        inverse=Inverse(recogniser(_is_product, I32), _solve_short),
-    ),
+        "com.microsoft.MatMulInteger16", Kind.QUANTISE, WHOLE, (I16,), ranks=FLAT, domain=_SHORT, filled=True
+    ).by(_sample_short, _infer_short, _bound_short, inverted(FLAT, _solve_short, I32)),
 )

@@ -1,16 +1,32 @@
 """Operators of `com.microsoft` on quantised values: what onnxruntime puts in place of QDQ groups."""
 
-import math
-
-from oracles.operators.conv import is_image
-from oracles.operators.quantise import fix_scale, fix_zero_point
+from oracles.operators.pool import pooled
+from oracles.operators.quantise import QUANTISED, fix_scale, fix_zero_point
 from oracles.relation.arithmetic import ROUNDS, SUMS_INSIDE, WHOLE, Arithmetic, Rounding, symmetric
-from oracles.relation.open_checks import another_dim, filled, gives_dtype, is_filled, part_of, recogniser
-from oracles.relation.operator import Inverse, Operator, Sampler
-from oracles.relation.program import ALONG, MAX_RANK, Attribute, Call, Kind, Operand, Scope
-from oracles.relation.types import BOOL, F32, I8, U8, DType, Range, Shape, TensorType, broadcast, extent
-
-_QUANTISED = (U8, I8)
+from oracles.relation.operator import Inverse, Operator
+from oracles.relation.program import ALONG, FLAT, IMAGE, RANKS, Attribute, Call, Kind, Operand, Scope
+from oracles.relation.rules import (
+    another_dim,
+    gives_dtype,
+    inverted,
+    part_of,
+    shaped,
+    whole_type,
+    with_more_dims,
+)
+from oracles.relation.types import (
+    BOOL,
+    F32,
+    I8,
+    U8,
+    DType,
+    Range,
+    Shape,
+    TensorType,
+    broadcast,
+    extent,
+    replaced,
+)
 
 
 def _with_scale(scope: Scope, operand: Operand) -> tuple[Operand, Operand, Operand]:
@@ -36,10 +52,6 @@ def _infer_pair(call: Call) -> tuple[TensorType, ...]:
     return (TensorType(call.operand(0).dtype, shape),)
 
 
-def _bound_type(call: Call) -> tuple[Range, ...]:
-    return (extent(call.operand(0).dtype),)
-
-
 def _solve_pair(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
     other = scope.supply(wanted.dtype, part_of(scope, wanted.shape))
     return _pair(scope, scope.supply(*wanted), other)
@@ -53,9 +65,7 @@ def _sample_leaky(scope: Scope, focus: Operand) -> Call:
     return _sample_activation(scope, focus)._replace(attributes={"alpha": scope.draws.pick((0.01, 0.2, 1.0))})
 
 
-def _sample_softmax(scope: Scope, focus: Operand) -> Call | None:
-    if not is_filled(focus.shape):
-        return None
+def _sample_softmax(scope: Scope, focus: Operand) -> Call:
     attributes: dict[str, Attribute] = {"axis": scope.axis(focus.rank), "opset": 13}
     return _sample_activation(scope, focus)._replace(attributes=attributes)
 
@@ -88,7 +98,7 @@ def _solve_where(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
 def _sample_concat(scope: Scope, focus: Operand) -> Call:
     axis = scope.axis(focus.rank)
     at = axis % focus.rank
-    other = scope.supply(focus.dtype, (*focus.shape[:at], scope.dim(), *focus.shape[at + 1 :]))
+    other = scope.supply(focus.dtype, replaced(focus.shape, at, scope.dim()))
     return _concat(scope, focus, other, axis)
 
 
@@ -101,7 +111,7 @@ def _infer_concat(call: Call) -> tuple[TensorType, ...]:
     left, right = call.operand(2), call.operand(5)
     axis = call.integer("axis", 0) % left.rank
     total = left.shape[axis] + right.shape[axis]
-    return (TensorType(left.dtype, (*left.shape[:axis], total, *left.shape[axis + 1 :])),)
+    return (TensorType(left.dtype, replaced(left.shape, axis, total)),)
 
 
 def _solve_concat(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
@@ -109,33 +119,22 @@ def _solve_concat(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
     axis = scope.draws.below(len(shape))
     cut = scope.draws.between(0, shape[axis])
     sizes = (cut, shape[axis] - cut)
-    left, right = (scope.supply(wanted.dtype, (*shape[:axis], n, *shape[axis + 1 :])) for n in sizes)
+    left, right = (scope.supply(wanted.dtype, replaced(shape, axis, n)) for n in sizes)
     return _concat(scope, left, right, axis)
 
 
-def _sample_pool(scope: Scope, focus: Operand) -> Call | None:
-    return _sample_activation(scope, focus) if is_filled(focus.shape) else None
-
-
-def _infer_pool(call: Call) -> tuple[TensorType, ...]:
-    focus = call.operand(0)
-    return (TensorType(focus.dtype, (*focus.shape[:2], *(1 for _ in focus.shape[2:]))),)
-
-
 def _solve_pool(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    dims = wanted.shape[:2]
-    for _ in wanted.shape[2:]:
-        dims = (*dims, another_dim(scope, dims))
+    dims = with_more_dims(scope, wanted.shape[:2], 2)
     return _sample_activation(scope, scope.supply(wanted.dtype, dims))
 
 
 def _is_pooled(shape: Shape) -> bool:
-    return is_image(shape) and len(shape) == 4 and is_filled(shape) and set(shape[2:]) == {1}
+    return len(shape) == 4 and set(shape[2:]) == {1}
 
 
 def _dynamic(scope: Scope, focus: Operand, columns: int) -> Call:
     """A float matrix by a quantised one."""
-    dtype = scope.draws.pick(_QUANTISED)
+    dtype = scope.draws.pick(QUANTISED)
     weight = scope.supply(dtype, (focus.shape[-1], columns))
     operands: tuple[Operand, ...] = (focus, weight, fix_scale(scope, (), 1.0))
     if scope.draws.chance(0.6):
@@ -143,8 +142,8 @@ def _dynamic(scope: Scope, focus: Operand, columns: int) -> Call:
     return Call(operands)
 
 
-def _sample_dynamic(scope: Scope, focus: Operand) -> Call | None:
-    return _dynamic(scope, focus, max(1, scope.dim())) if is_filled(focus.shape) else None
+def _sample_dynamic(scope: Scope, focus: Operand) -> Call:
+    return _dynamic(scope, focus, max(1, scope.dim()))
 
 
 def _infer_dynamic(call: Call) -> tuple[TensorType, ...]:
@@ -171,8 +170,8 @@ def _to_float(scope: Scope, focus: Operand, columns: int) -> Call:
     return Call((focus, weight, *scales, *points))
 
 
-def _sample_to_float(scope: Scope, focus: Operand) -> Call | None:
-    return _to_float(scope, focus, max(1, scope.dim())) if is_filled(focus.shape) else None
+def _sample_to_float(scope: Scope, focus: Operand) -> Call:
+    return _to_float(scope, focus, max(1, scope.dim()))
 
 
 def _bound_to_float(call: Call) -> tuple[Range, ...]:
@@ -187,96 +186,47 @@ def _solve_to_float(operator: Operator, scope: Scope, wanted: TensorType) -> Cal
     return _to_float(scope, focus, wanted.shape[-1])
 
 
-def _is_matrix(shape: Shape) -> bool:
-    return 2 <= len(shape) <= MAX_RANK and is_filled(shape) and math.prod(shape) > 0
+_DYNAMIC = Arithmetic(Rounding.INSIDE, quantises=True)
 
 
-def _activation(name: str, sample: Sampler) -> Operator:
-    return Operator(f"com.microsoft.{name}", Kind.QUANTISE, ROUNDS, _QUANTISED, sample, bound=_bound_type)
+def _entry(
+    name: str,
+    arithmetic: Arithmetic = ROUNDS,
+    dtypes: tuple[DType, ...] = QUANTISED,
+    ranks: range = RANKS,
+    *,
+    filled: bool = False,
+) -> Operator:
+    return Operator(f"com.microsoft.{name}", Kind.QUANTISE, arithmetic, dtypes, ranks=ranks, filled=filled)
 
-
-def _arithmetic(name: str) -> Operator:
-    return Operator(
-        f"com.microsoft.{name}",
-        Kind.QUANTISE,
-        ROUNDS,
-        _QUANTISED,
-        _sample_pair,
-        _infer_pair,
-        _bound_type,
-        inverse=Inverse(gives_dtype, _solve_pair),
-    )
-
-
-_MATRICES = range(2, MAX_RANK + 1)
 
 OPERATORS = (
-    _arithmetic("QLinearAdd"),
-    _arithmetic("QLinearMul"),
-    _activation("QLinearSigmoid", _sample_activation),
-    _activation("QLinearLeakyRelu", _sample_leaky),
-    Operator(
-        "com.microsoft.QLinearSoftmax",
-        Kind.QUANTISE,
-        ROUNDS,
-        _QUANTISED,
-        _sample_softmax,
-        bound=_bound_type,
-        ranks=ALONG,
-        inverse=filled(),
+    *(
+        _entry(name).by(_sample_pair, _infer_pair, whole_type, Inverse(gives_dtype, _solve_pair))
+        for name in ("QLinearAdd", "QLinearMul")
     ),
-    Operator(
-        "com.microsoft.QLinearWhere",
-        Kind.QUANTISE,
-        WHOLE,
-        _QUANTISED,
+    _entry("QLinearSigmoid").by(_sample_activation, bound=whole_type),
+    _entry("QLinearLeakyRelu").by(_sample_leaky, bound=whole_type),
+    _entry("QLinearSoftmax", ranks=ALONG, filled=True).by(_sample_softmax, bound=whole_type),
+    _entry("QLinearWhere", WHOLE).by(
         _sample_where,
         _infer_where,
         lambda call: (extent(call.operand(1).dtype),),
-        inverse=Inverse(gives_dtype, _solve_where),
+        Inverse(gives_dtype, _solve_where),
     ),
-    Operator(
-        "com.microsoft.QLinearConcat",
-        Kind.QUANTISE,
-        WHOLE,
-        _QUANTISED,
+    _entry("QLinearConcat", WHOLE, ranks=ALONG).by(
         _sample_concat,
         _infer_concat,
         lambda call: (extent(call.operand(2).dtype),),
-        ALONG,
-        inverse=Inverse(recogniser(bool), _solve_concat),
+        inverted(ALONG, _solve_concat),
     ),
-    Operator(
-        "com.microsoft.QLinearGlobalAveragePool",
-        Kind.QUANTISE,
-        ROUNDS,
-        _QUANTISED,
-        _sample_pool,
-        _infer_pool,
-        _bound_type,
-        range(4, 5),
-        inverse=Inverse(recogniser(_is_pooled), _solve_pool),
+    _entry("QLinearGlobalAveragePool", ranks=IMAGE, filled=True).by(
+        _sample_activation, shaped(pooled), whole_type, inverted(_is_pooled, _solve_pool)
     ),
-    Operator(
-        "com.microsoft.DynamicQuantizeMatMul",
-        Kind.QUANTISE,
-        Arithmetic(Rounding.INSIDE, quantises=True),
-        (F32,),
-        _sample_dynamic,
-        _infer_dynamic,
-        _bound_dynamic,
-        _MATRICES,
-        inverse=Inverse(recogniser(_is_matrix), _solve_dynamic),
+    _entry("DynamicQuantizeMatMul", _DYNAMIC, (F32,), FLAT, filled=True).by(
+        _sample_dynamic, _infer_dynamic, _bound_dynamic, inverted(FLAT, _solve_dynamic)
     ),
-    Operator(
-        "com.microsoft.MatMulIntegerToFloat",
-        Kind.QUANTISE,
-        SUMS_INSIDE,
-        _QUANTISED,
-        _sample_to_float,
-        _infer_dynamic,
-        _bound_to_float,
-        _MATRICES,
-        inverse=Inverse(recogniser(_is_matrix, F32), _solve_to_float),
+    _entry("MatMulIntegerToFloat", SUMS_INSIDE, ranks=FLAT, filled=True).by(
+        _sample_to_float, _infer_dynamic, _bound_to_float, inverted(FLAT, _solve_to_float, F32)
     ),
 )

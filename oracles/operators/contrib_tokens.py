@@ -1,25 +1,31 @@
-"""Operators of `com.microsoft` on tokens: hashes, n-grams, and words cut into pieces."""
+"""Operators of `com.microsoft` on tokens: tables that they are looked up in, hashes, n-grams, pieces."""
 
+import math
 import re
 
 import numpy as np
 
-from oracles.relation.arithmetic import WHOLE, Arithmetic, Rounding
-from oracles.relation.open_checks import fits, is_filled, recogniser, when
-from oracles.relation.operator import Inverse, Operator
-from oracles.relation.program import Attribute, Call, Kind, Operand, Scope
+from oracles.operators.quantise import fix_scale, fix_zero_point
+from oracles.relation.arithmetic import SUMS_INSIDE, WHOLE, Arithmetic, Rounding, symmetric
+from oracles.relation.operator import Operator
+from oracles.relation.program import MATRIX, RANKS, VECTOR, Attribute, Call, Kind, Operand, Scope, fits
+from oracles.relation.rules import another_dim, inside, inverted
 from oracles.relation.types import (
-    ANYTHING,
     F32,
+    I8,
     I32,
     I64,
+    NUMPY,
     TEXT,
+    U8,
     U32,
     U64,
+    DType,
     Range,
     Shape,
     TensorType,
     extent,
+    is_filled,
 )
 
 
@@ -51,7 +57,7 @@ def _perhaps(scope: Scope, of: TensorType, within: Range) -> Operand | None:
 
 def _sample_grams(scope: Scope, focus: Operand) -> Call | None:
     """Up to six hashes of each token."""
-    if not is_filled(focus.shape) or not fits((*focus.shape, 6)):
+    if not fits((*focus.shape, 6)):
         return None
     return _grams(scope, focus, scope.draws.pick(((2, 1), (2, 3), (3, 1), (3, 3))))
 
@@ -85,7 +91,7 @@ def _solve_grams(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
 
 
 def _is_hashed(shape: Shape) -> bool:
-    return is_filled(shape) and shape[-1] <= 12 and fits((*shape[:-1], 3))
+    return shape[-1] <= 12 and fits((*shape[:-1], 3))
 
 
 def _infer_grams(call: Call) -> tuple[TensorType, ...]:
@@ -95,19 +101,17 @@ def _infer_grams(call: Call) -> tuple[TensorType, ...]:
     return (TensorType(tokens.dtype, (*tokens.shape, count)), present)[: call.results]
 
 
-def _sample_repeats(scope: Scope, focus: Operand) -> Call | None:
+def _sample_repeats(scope: Scope, focus: Operand) -> Call:
     """Tokens of a row are all different, so that no score becomes infinite."""
-    if not is_filled(focus.shape):
-        return None
     draws, (batch, count) = scope.draws, focus.shape
     length = draws.between(1, min(count, 8))
     rows = [draws.sample(range(count), length) for _ in range(batch)]
     return Call((scope.fix(np.array(rows, np.int64)), focus), {"ngram_size": draws.between(2, 4)})
 
 
-def _sample_bifurcation(scope: Scope, focus: Operand) -> Call | None:
+def _sample_bifurcation(scope: Scope, focus: Operand) -> Call:
     """Predicted tokens are taken over up to the first that differs from the source."""
-    return _bifurcate(scope, focus, scope.draws.between(1, 4)) if is_filled(focus.shape) else None
+    return _bifurcate(scope, focus, scope.draws.between(1, 4))
 
 
 def _bifurcate(scope: Scope, current: Operand, taken: int) -> Call:
@@ -193,23 +197,148 @@ def _is_cut(shape: Shape) -> bool:
     return 2 <= len(shape) <= 3 and is_filled(shape[:-1]) and shape[-1] <= _MOST_PIECES
 
 
-def _is_vector(shape: Shape) -> bool:
-    return len(shape) == 1 and is_filled(shape)
-
-
 def _hashes(name: str, rank: int) -> Operator:
     return Operator(
         f"com.microsoft.{name}",
         Kind.PART,
         WHOLE,
         (I32, I64),
+        ranks=range(rank, rank + 1),
+        domain=_GRAMS,
+        filled=True,
+    ).by(
         _sample_grams,
         _infer_grams,
         lambda call: (Range(0, 200), _GRAMS)[: call.results],
-        range(rank, rank + 1),
-        _GRAMS,
-        inverse=Inverse(recogniser(lambda shape: len(shape) == rank + 1 and _is_hashed(shape)), _solve_grams),
+        inverted(lambda shape: len(shape) == rank + 1 and _is_hashed(shape), _solve_grams),
     )
+
+
+_ROWS = 8
+"""Rows of a table."""
+_IDS = Range(0, _ROWS - 1)
+
+
+def _hidden(scope: Scope) -> int:
+    return scope.draws.pick((1, 2, 3, 4, 8, 12))
+
+
+def _is_text(shape: Shape) -> bool:
+    return len(shape) == 2 and is_filled(shape) and fits((*shape, 12))
+
+
+def _sample_embedding(scope: Scope, focus: Operand) -> Call | None:
+    return _embedding(scope, focus, _hidden(scope)) if _is_text(focus.shape) else None
+
+
+def _embedding(scope: Scope, words: Operand, hidden: int) -> Call:
+    """Rows of a table of words and one of positions, perhaps of segments; normalised."""
+    draws, (batch, length) = scope.draws, words.shape
+    segments = scope.supply(I32, words.shape, Range(0, 1)) if draws.chance(0.6) else None
+    mask = scope.supply(I32, words.shape, Range(0, 1)) if draws.chance(0.4) else None
+    rows = (_ROWS, length + draws.below(3), 2 if segments else 0)
+    tables = (_table(scope, F32, (count, hidden)) if count else None for count in rows)
+    normal = (_table(scope, F32, (hidden,)) for _ in range(2))
+    operands: list[Operand | None] = [words, segments, *tables, *normal, mask]
+    if draws.chance(0.4):
+        operands.append(scope.supply(I32, (draws.pick((1, batch)), length), Range(0, length - 1)))
+    attributes: dict[str, Attribute] = {"epsilon": draws.pick((1e-3, 0.1))}
+    if mask is None and draws.chance(0.5):
+        return Call(tuple(operands), {**attributes, "mask_index_type": 0})
+    return Call(tuple(operands), attributes, draws.between(2, 3))
+
+
+def _table(scope: Scope, dtype: DType, shape: Shape) -> Operand:
+    """Weights, of dims that are never symbolic."""
+    words = (scope.draws.words(math.prod(shape)).reshape(shape) % 250).astype(np.int64)
+    steps = words / 64 - 2 if dtype is F32 else words + int(extent(dtype).low)
+    return scope.fix(steps.astype(NUMPY[dtype]), dtype)
+
+
+def _infer_embedding(call: Call) -> tuple[TensorType, ...]:
+    words, table = call.operand(0), call.operand(2)
+    embedded = TensorType(F32, (*words.shape, table.shape[1]))
+    return (embedded, TensorType(I32, words.shape[:1]), embedded)[: call.results]
+
+
+def _bound_embedding(call: Call) -> tuple[Range, ...]:
+    words, places, segments, scale, shift = (call.optional(at) for at in range(2, 7))
+    tables = sum(table.range.magnitude for table in (words, places, segments) if table)
+    assert scale is not None
+    assert shift is not None
+    normal = math.sqrt(scale.shape[0]) * scale.range.magnitude + shift.range.magnitude + 1
+    return (symmetric(normal), Range(0, call.operand(0).shape[1]), symmetric(tables))[: call.results]
+
+
+def _solve_embedding(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+    return _embedding(scope, scope.supply(I32, wanted.shape[:2], _IDS), wanted.shape[2])
+
+
+def _is_embedded(shape: Shape) -> bool:
+    return len(shape) == 3 and is_filled(shape) and fits((shape[1] + 2, shape[2]), (_ROWS, shape[2]))
+
+
+def _sample_quantised(scope: Scope, focus: Operand) -> Call | None:
+    return _quantised(scope, focus, _hidden(scope)) if _is_text(focus.shape) else None
+
+
+def _quantised(scope: Scope, words: Operand, hidden: int) -> Call:
+    """The same on quantised tables, each with a scale and a zero point."""
+    draws, kind = scope.draws, scope.draws.pick((U8, I8))
+    has_segments = draws.chance(0.6)
+    shapes = [(_ROWS, hidden), (words.shape[1], hidden), (2, hidden), (hidden,), (hidden,)]
+    kept = [has_segments or at != 2 for at in range(5)]
+    tables = [_table(scope, kind, shape) if keep else None for shape, keep in zip(shapes, kept, strict=True)]
+    segments = scope.supply(I32, words.shape, Range(0, 1)) if has_segments else None
+    mask = scope.supply(I32, words.shape, Range(0, 1)) if draws.chance(0.4) else None
+    scales = [fix_scale(scope, (), 1.0) if keep else None for keep in kept]
+    points = [fix_zero_point(scope, kind, ()) if keep else None for keep in kept]
+    return Call((words, segments, *tables, mask, *scales, *points), {"epsilon": draws.pick((1e-3, 0.1))}, 2)
+
+
+def _bound_quantised(call: Call) -> tuple[Range, ...]:
+    scale, shift = (255 * call.operand(at).range.magnitude for at in (11, 12))
+    return symmetric(math.sqrt(call.operand(5).shape[0]) * scale + shift + 1), Range(
+        0, call.operand(0).shape[1]
+    )
+
+
+def _solve_quantised(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+    return _quantised(scope, scope.supply(I32, wanted.shape[:2], _IDS), wanted.shape[2])
+
+
+def _sample_characters(scope: Scope, focus: Operand) -> Call | None:
+    """Each word is a row of characters, over which a window goes; the greatest response is kept."""
+    if not is_filled(focus.shape) or not fits((*focus.shape[:-1], 9)):
+        return None
+    return _characters(scope, focus, scope.draws.between(1, 9))
+
+
+def _characters(scope: Scope, words: Operand, made: int) -> Call:
+    draws = scope.draws
+    window, size = draws.between(1, min(3, words.shape[-1])), draws.between(1, 4)
+    weight = scope.supply(F32, (made, 1, window, size))
+    table = scope.supply(F32, (_ROWS, size))
+    sizes: dict[str, Attribute] = {
+        "embedding_size": made,
+        "conv_window_size": window,
+        "char_embedding_size": size,
+    }
+    return Call((words, weight, scope.supply(F32, (made,)), table), sizes if draws.chance(0.7) else {})
+
+
+def _infer_characters(call: Call) -> tuple[TensorType, ...]:
+    return (TensorType(F32, (*call.operand(0).shape[:-1], call.operand(1).shape[0])),)
+
+
+def _solve_characters(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+    *rows, made = wanted.shape
+    length = another_dim(scope, tuple(rows))
+    return _characters(scope, scope.supply(I32, (*rows, length), Range(1, _ROWS - 1)), made)
+
+
+def _is_of_words(shape: Shape) -> bool:
+    return len(shape) == 2 and is_filled(shape) and fits((shape[1], 12))
 
 
 OPERATORS = (
@@ -218,44 +347,44 @@ OPERATORS = (
         Kind.PART,
         Arithmetic(Rounding.NOTHING, reads_bits=True),
         (I32, U32, I64, U64, TEXT),
+    ).by(
         _sample_hash,
         _infer_hash,
         lambda call: (extent(_infer_hash(call)[0].dtype),),
-        inverse=Inverse(recogniser(lambda shape: True, U32, I32), _solve_hash),
+        inverted(RANKS, _solve_hash, U32, I32),
     ),
     _hashes("NGramHashMapping", 2),
     _hashes("VarlenNGramHashMapping", 1),
-    Operator(
-        "com.microsoft.NGramRepeatBlock",
-        Kind.PART,
-        WHOLE,
-        (F32,),
-        _sample_repeats,
-        lambda call: (call.operand(1).type,),
-        lambda call: (call.operand(1).range,),
-        range(2, 3),
-        inverse=when(lambda shape: len(shape) == 2 and is_filled(shape)),
+    Operator("com.microsoft.NGramRepeatBlock", Kind.PART, WHOLE, (F32,), ranks=MATRIX, filled=True).by(
+        _sample_repeats, lambda call: (call.operand(1).type,), lambda call: (call.operand(1).range,)
+    ),
+    Operator("com.microsoft.BifurcationDetector", Kind.PART, WHOLE, (I64,), ranks=VECTOR, filled=True).by(
+        _sample_bifurcation, _infer_bifurcation, _bound_bifurcation, inverted(VECTOR, _solve_bifurcation)
+    ),
+    Operator("com.microsoft.Tokenizer", Kind.TEXT, WHOLE, (TEXT,), ranks=range(1, 3)).by(
+        _sample_tokens, _infer_tokens, inside(-math.inf, math.inf), inverted(_is_cut, _solve_tokens)
     ),
     Operator(
-        "com.microsoft.BifurcationDetector",
-        Kind.PART,
-        WHOLE,
-        (I64,),
-        _sample_bifurcation,
-        _infer_bifurcation,
-        _bound_bifurcation,
-        range(1, 2),
-        inverse=Inverse(recogniser(_is_vector), _solve_bifurcation),
+        "com.microsoft.EmbedLayerNormalization", Kind.NORM, SUMS_INSIDE, (I32,), ranks=MATRIX, domain=_IDS
+    ).by(
+        _sample_embedding, _infer_embedding, _bound_embedding, inverted(_is_embedded, _solve_embedding, F32)
     ),
     Operator(
-        "com.microsoft.Tokenizer",
-        Kind.TEXT,
-        WHOLE,
-        (TEXT,),
-        _sample_tokens,
-        _infer_tokens,
-        lambda call: (ANYTHING,),
-        range(1, 3),
-        inverse=Inverse(recogniser(_is_cut), _solve_tokens),
+        "com.microsoft.QEmbedLayerNormalization", Kind.NORM, SUMS_INSIDE, (I32,), ranks=MATRIX, domain=_IDS
+    ).by(
+        _sample_quantised, _infer_embedding, _bound_quantised, inverted(_is_embedded, _solve_quantised, F32)
+    ),
+    Operator(
+        "com.microsoft.WordConvEmbedding",
+        Kind.LINEAR,
+        SUMS_INSIDE,
+        (I32,),
+        ranks=MATRIX,
+        domain=Range(1, _ROWS - 1),
+    ).by(
+        _sample_characters,
+        _infer_characters,
+        inside(-1.01, 1.01),
+        inverted(_is_of_words, _solve_characters, F32),
     ),
 )

@@ -128,7 +128,7 @@ def _twin(name: str, change: Change, of: str = "", dtypes: tuple[DType, ...] = (
         twin,
         name=f"com.microsoft.{name}",
         dtypes=dtypes or twin.dtypes,
-        sample=_sampler(twin, change),
+        sampler=_sampler(twin, change),
         inverse=Inverse(twin.inverse.recognise, _solver(twin, change)),
         since=FIRST_OPSET,
     )
@@ -144,6 +144,6 @@ OPERATORS = (
         infer=lambda call: _KNOWN["ConvTranspose"].infer(_unpadded(call)),
         bound=lambda call: _KNOWN["ConvTranspose"].bound(_unpadded(call)),
     ),
-    replace(_twin("QLinearConv", lambda scope, call: call), sample=_sample_conv, infer=_infer_conv),
+    replace(_twin("QLinearConv", lambda scope, call: call), sampler=_sample_conv, infer=_infer_conv),
     _twin("AttnLSTM", _attending, "LSTM"),
 )

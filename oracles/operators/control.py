@@ -4,21 +4,18 @@ A float that goes round a loop keeps inside bounds that hold for every trip: whe
 there by itself, its last node clips it.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
 from oracles.operators.container import container_entry
 from oracles.relation.arithmetic import WHOLE, hull
-from oracles.relation.open_checks import recogniser, volume
-from oracles.relation.operator import (
-    Inverse,
-    Operator,
-    same_range,
-    sample_alone,
-)
+from oracles.relation.operator import Inverse, Operator
 from oracles.relation.program import (
     ALONG,
     MAX_ELEMENTS,
     MAX_RANK,
+    RANKS,
     Attribute,
     Call,
     DoesNotFit,
@@ -26,7 +23,9 @@ from oracles.relation.program import (
     Kind,
     Operand,
     Scope,
+    volume,
 )
+from oracles.relation.rules import inside, inverted, same_shape, shaped
 from oracles.relation.types import (
     ALL,
     BOOL,
@@ -42,16 +41,18 @@ from oracles.relation.types import (
     extent,
     is_float,
     optional_of,
+    replaced,
 )
 
 _MOST_TRIPS = 4
 _CARRIED = Range(-4, 4)
 
 
-def _copied(inner: Scope, value: Operand) -> Operand:
-    placed = inner.use("Identity", Call((value,)))
+def _used(inner: Scope, name: str, *operands: Operand) -> Operand:
+    """The result of one more node of a body."""
+    placed = inner.use(name, Call(operands))
     if placed is None:
-        raise DoesNotFit("a copy")
+        raise DoesNotFit(name)
     return placed[0]
 
 
@@ -60,33 +61,28 @@ def _kept(inner: Scope, value: Operand, bounds: Range) -> Operand:
     if value.range.is_within(bounds):
         return value
     limits = tuple(inner.fix_scalar(limit, value.dtype) for limit in (bounds.low, bounds.high))
-    placed = inner.use("Clip", Call((value, *limits)))
-    if placed is None or not placed[0].range.is_within(bounds):
+    kept = _used(inner, "Clip", value, *limits)
+    if not kept.range.is_within(bounds):
         raise DoesNotFit("bounds")
-    return placed[0]
+    return kept
 
 
 def _sample_if(scope: Scope, focus: Operand) -> Call | None:
     """One branch goes on from the focus; the other has results of the same types."""
-    return _branches(scope, focus, None)
-
-
-def _branches(scope: Scope, focus: Operand | None, wanted: TensorType | None) -> Call | None:
     draws = scope.draws
-    condition = scope.supply(BOOL, ())
-    first, second = scope.inside(), None
-    if wanted is None and focus is not None:
-        results = first.grow(focus, draws.between(1, 3))[-draws.pick((1, 1, 2)) :]
-    else:
-        assert wanted is not None
-        results = [first.wanted(wanted)]
+    return _branches(scope, lambda inner: inner.grow(focus, draws.between(1, 3))[-draws.pick((1, 1, 2)) :])
+
+
+def _branches(scope: Scope, grow: Callable[[Scope], list[Operand]]) -> Call | None:
+    condition, first = scope.supply(BOOL, ()), scope.inside()
+    results = grow(first)
     if not results:
         return None
     first.keep_names()
     second = scope.inside()
     others = [second.wanted(result.type) for result in results]
     bodies = [first.close((), results, 1), second.close((), others, 1)]
-    if draws.chance(0.5):
+    if scope.draws.chance(0.5):
         bodies.reverse()
     return Call((condition,), {"then_branch": bodies[0], "else_branch": bodies[1]}, len(results))
 
@@ -101,7 +97,7 @@ def _bound_if(call: Call) -> tuple[Range, ...]:
 
 
 def _solve_if(operator: Operator, scope: Scope, wanted: TensorType) -> Call | None:
-    return _branches(scope, None, wanted)
+    return _branches(scope, lambda inner: [inner.wanted(wanted)])
 
 
 def _argument(inner: Scope, dtype: DType, shape: Shape, bounds: Range) -> Operand:
@@ -154,12 +150,10 @@ def _loop(scope: Scope, focus: Operand) -> Call:
     following, grown = _round(inner, state, bounds, draws.between(1, 3))
     last = draws.between(0, _MOST_TRIPS) if draws.chance(0.3) else None
     if last is None:
-        going = _copied(inner, go_on)
+        going = _used(inner, "Identity", go_on)
     else:
-        placed = inner.use("Less", Call((count, inner.fix_scalar(last, I64))))
-        if placed is None:
-            raise DoesNotFit("a condition")
-        (going,), trips = placed, min(trips, last + 1)
+        going = _used(inner, "Less", count, inner.fix_scalar(last, I64))
+        trips = min(trips, last + 1)
     collected = _collected(inner, grown, following, _MOST_TRIPS) if draws.chance(0.4) else []
     body = inner.close((count, go_on, state), (going, following, *collected), trips)
     return Call(operands, {"body": body}, 1 + len(collected))
@@ -196,8 +190,7 @@ def _scan(scope: Scope, state: Operand, scanned: Operand, axis: int) -> Call | N
     inner = scope.inside()
     held = _argument(inner, state.dtype, state.shape, bounds)
     at = axis % scanned.rank
-    part = scanned.shape[:at] + scanned.shape[at + 1 :]
-    piece = _argument(inner, scanned.dtype, part, scanned.range)
+    piece = _argument(inner, scanned.dtype, replaced(scanned.shape, at), scanned.range)
     grown = inner.grow(piece, draws.between(1, 2))
     following, more = _round(inner, held, bounds, draws.between(1, 2))
     steps = scanned.shape[at]
@@ -240,10 +233,6 @@ def _solve_scan(operator: Operator, scope: Scope, wanted: TensorType) -> Call | 
     return _scan(scope, scope.supply(*wanted), scanned, 0)
 
 
-def _is_plain(operator: Operator, wanted: TensorType, opset: int) -> bool:
-    return wanted.dtype in ALL and len(wanted.shape) <= MAX_RANK
-
-
 _OPTIONAL = tuple(dtype for dtype in TENSORS if optional_of(dtype))
 
 
@@ -258,11 +247,7 @@ def _solve_optional(operator: Operator, scope: Scope, wanted: TensorType) -> Cal
     return Call((scope.supply(element(wanted.dtype), wanted.shape),))
 
 
-def _infer_get(call: Call) -> tuple[TensorType, ...]:
-    return (TensorType(element(call.operand(0).dtype), call.operand(0).shape),)
-
-
-def _recognise_get(operator: Operator, wanted: TensorType, opset: int) -> bool:
+def _is_of_optional(operator: Operator, wanted: TensorType, opset: int) -> bool:
     return wanted.dtype in _OPTIONAL or (opset >= 18 and wanted.dtype in ALL)
 
 
@@ -278,71 +263,25 @@ def _solve_has(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
     return Call((scope.supply(scope.draws.pick(operator.dtypes_at(scope.opset)), scope.shape(2)),))
 
 
+def _control(name: str, ranks: range = RANKS) -> Operator:
+    return Operator(name, Kind.CONTROL, WHOLE, ALL, ranks=ranks, realm=DTypeFamily.CONTROL)
+
+
 OPERATORS = (
-    Operator(
-        "If",
-        Kind.CONTROL,
-        WHOLE,
-        ALL,
-        _sample_if,
-        _infer_if,
-        _bound_if,
-        inverse=Inverse(_is_plain, _solve_if),
-        realm=DTypeFamily.CONTROL,
+    _control("If").by(_sample_if, _infer_if, _bound_if, inverted(RANKS, _solve_if, *ALL)),
+    _control("Loop").by(_sample_loop, _infer_loop, _bound_loop, inverted(RANKS, _solve_loop, *ALL)),
+    _control("Scan", ALONG).by(_sample_scan, _infer_scan, _bound_scan, inverted(RANKS, _solve_scan, *ALL)),
+    container_entry("Optional", _OPTIONAL, RANKS, 15).by(
+        infer=_infer_optional, inverse=inverted(RANKS, _solve_optional, *OPTIONALS)
     ),
-    Operator(
-        "Loop",
-        Kind.CONTROL,
-        WHOLE,
-        ALL,
-        _sample_loop,
-        _infer_loop,
-        _bound_loop,
-        inverse=Inverse(_is_plain, _solve_loop),
-        realm=DTypeFamily.CONTROL,
+    Operator("OptionalGetElement", Kind.CONTAINER, WHOLE, OPTIONALS, since=15, later={18: ALL}).by(
+        infer=shaped(same_shape, lambda call: element(call.operand(0).dtype)),
+        inverse=Inverse(_is_of_optional, _solve_get),
     ),
-    Operator(
-        "Scan",
-        Kind.CONTROL,
-        WHOLE,
-        ALL,
-        _sample_scan,
-        _infer_scan,
-        _bound_scan,
-        ALONG,
-        inverse=Inverse(_is_plain, _solve_scan),
-        realm=DTypeFamily.CONTROL,
-    ),
-    container_entry(
-        "Optional",
-        _OPTIONAL,
-        sample_alone,
-        _infer_optional,
-        same_range,
-        range(MAX_RANK + 1),
-        Inverse(lambda operator, wanted, opset: wanted.dtype in OPTIONALS, _solve_optional),
-        since=15,
-    ),
-    Operator(
-        "OptionalGetElement",
-        Kind.CONTAINER,
-        WHOLE,
-        OPTIONALS,
-        infer=_infer_get,
-        since=15,
-        later={18: ALL},
-        inverse=Inverse(_recognise_get, _solve_get),
-    ),
-    Operator(
-        "OptionalHasElement",
-        Kind.CONTAINER,
-        WHOLE,
-        OPTIONALS,
+    Operator("OptionalHasElement", Kind.CONTAINER, WHOLE, OPTIONALS, since=15, later={18: ALL}).by(
         infer=lambda call: (TensorType(BOOL, ()),),
-        bound=lambda call: (Range(1, 1),),
-        since=15,
-        later={18: ALL},
-        inverse=Inverse(recogniser(lambda shape: not shape, BOOL), _solve_has),
+        bound=inside(1, 1),
+        inverse=inverted(range(1), _solve_has, BOOL),
         content=lambda call: np.array(True),
     ),
 )

@@ -3,16 +3,10 @@
 import math
 
 from oracles.relation.arithmetic import Arithmetic, Rounding, of_conv, of_conv_transpose, symmetric
-from oracles.relation.open_checks import fits, is_filled, recogniser
-from oracles.relation.operator import Inverse, Operator
-from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand, Scope, require
-from oracles.relation.types import (
-    F16,
-    F32,
-    Range,
-    Shape,
-    TensorType,
-)
+from oracles.relation.operator import Operator
+from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand, Scope, fits, require
+from oracles.relation.rules import inverted, shaped
+from oracles.relation.types import F16, F32, Range, Shape, TensorType, is_filled
 
 IMAGES = range(3, MAX_RANK + 1)
 _AUTO = ("SAME_UPPER", "SAME_LOWER", "VALID")
@@ -118,15 +112,12 @@ def _sample_biased(scope: Scope, focus: Operand) -> Call | None:
     return None if call is None else with_bias(scope, call)
 
 
-def conv_shape(call: Call, weight: Operand) -> Shape:
-    """The shape that a convolution with this weight gives."""
+def convolved(call: Call, at: int = 1) -> Shape:
+    """The shape that a convolution gives; its weight is the operand at this place."""
+    weight = call.operand(at)
     channels = weight.shape[1] * call.integer("group", 1)
     require(call.operand(0).shape[1] == channels, "each group has its channels")
     return (call.operand(0).shape[0], weight.shape[0], *image_shape(call, weight.shape[2:]))
-
-
-def _infer_conv(call: Call) -> tuple[TensorType, ...]:
-    return (TensorType(call.operand(0).dtype, conv_shape(call, call.operand(1))),)
 
 
 def _bound_conv(call: Call) -> tuple[Range, ...]:
@@ -255,31 +246,14 @@ def _solve_transposed(operator: Operator, scope: Scope, wanted: TensorType) -> C
     return Call(operands, {"group": groups} if groups > 1 else {})
 
 
-CONV = Inverse(recogniser(is_image), _solve_conv)
-TRANSPOSED = Inverse(recogniser(is_image), _solve_transposed)
-
+CONV, _TRANSPOSED = inverted(is_image, _solve_conv), inverted(is_image, _solve_transposed)
+_CONVOLVED = shaped(convolved)
+_SUMS = Arithmetic(Rounding.TERMS, terms=of_conv, keeps_whole=True)
+_TURNED = Arithmetic(Rounding.TERMS, terms=of_conv_transpose)
 
 OPERATORS = (
-    Operator(
-        "Conv",
-        Kind.LINEAR,
-        Arithmetic(Rounding.TERMS, terms=of_conv, keeps_whole=True),
-        (F32, F16),
-        _sample_biased,
-        _infer_conv,
-        _bound_conv,
-        IMAGES,
-        inverse=CONV,
-    ),
-    Operator(
-        "ConvTranspose",
-        Kind.LINEAR,
-        Arithmetic(Rounding.TERMS, terms=of_conv_transpose),
-        (F32,),
-        _sample_transposed,
-        _infer_transposed,
-        _bound_transposed,
-        IMAGES,
-        inverse=TRANSPOSED,
+    Operator("Conv", Kind.LINEAR, _SUMS, (F32, F16), _sample_biased, _CONVOLVED, _bound_conv, IMAGES, CONV),
+    Operator("ConvTranspose", Kind.LINEAR, _TURNED, (F32,), ranks=IMAGES).by(
+        _sample_transposed, _infer_transposed, _bound_transposed, _TRANSPOSED
     ),
 )

@@ -1,7 +1,7 @@
 """Elementwise operators of several operands: arithmetic, comparison, logic and selection."""
 
-import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import reduce
 
 from oracles.relation.arithmetic import (
@@ -9,7 +9,6 @@ from oracles.relation.arithmetic import (
     ROUNDS,
     WHOLE,
     Arithmetic,
-    Nonfinite,
     Rounding,
     add,
     div,
@@ -22,17 +21,22 @@ from oracles.relation.arithmetic import (
     within_type,
 )
 from oracles.relation.edges import WIDE, Edges, both, near, powers, scale
-from oracles.relation.open_checks import (
+from oracles.relation.open_checks import has_negative_exponent, is_inexact, shifts_too_far
+from oracles.relation.operator import Inverse, Operator, RangeRule
+from oracles.relation.program import FIRST_OPSET, Attribute, Call, Kind, Operand, Scope
+from oracles.relation.rules import (
     SEVERAL,
     broadcasting,
+    divisor,
     gives_dtype,
-    has_negative_exponent,
-    is_inexact,
+    hull_range,
+    inside,
+    joined,
     part_of,
-    shifts_too_far,
+    shaped,
+    truth,
+    whole_type,
 )
-from oracles.relation.operator import Inverse, Operator, RangeRule
-from oracles.relation.program import Attribute, Call, Kind, Operand, Scope
 from oracles.relation.types import (
     BOOL,
     F16,
@@ -46,7 +50,6 @@ from oracles.relation.types import (
     INTEGERS,
     NUMERIC,
     TEXT,
-    TRUTH,
     U8,
     U16,
     U32,
@@ -64,22 +67,6 @@ _NARROW = {14: (I8, I16, U8, U16)}
 _ORDERED = (*FLOATS, I8, U8, I32, U32, I64, U64)
 
 
-def _joined(call: Call) -> tuple[TensorType, ...]:
-    return (TensorType(call.operand(0).dtype, joined_shape(call)),)
-
-
-def _joined_truth(call: Call) -> tuple[TensorType, ...]:
-    return (TensorType(BOOL, joined_shape(call)),)
-
-
-def joined_shape(call: Call) -> tuple[int, ...]:
-    """The shape to which the operands broadcast."""
-    shape = broadcast(*(value.shape for value in call.present))
-    if shape is None:
-        raise ValueError("operands do not broadcast")
-    return shape
-
-
 def _sample_pair(scope: Scope, focus: Operand) -> Call:
     other = scope.partner(focus)
     return Call((focus, other) if scope.draws.chance(0.65) else (other, focus))
@@ -87,14 +74,10 @@ def _sample_pair(scope: Scope, focus: Operand) -> Call:
 
 def _sample_quotient(scope: Scope, focus: Operand) -> Call:
     """The focus is the dividend, or the divisor where it is known to be away from zero."""
-    divisor = _divisor(focus.dtype)
-    if focus.range.is_within(divisor) and scope.draws.chance(0.6):
+    apart = divisor(focus.dtype)
+    if focus.range.is_within(apart) and scope.draws.chance(0.6):
         return Call((scope.partner(focus), focus))
-    return Call((focus, scope.partner(focus, divisor)))
-
-
-def _divisor(dtype: DType) -> Range:
-    return Range(-math.inf, math.inf, 0.1 if is_float(dtype) else 1)
+    return Call((focus, scope.partner(focus, apart)))
 
 
 def _sample_mod(scope: Scope, focus: Operand) -> Call:
@@ -133,28 +116,18 @@ def _bound_pow(call: Call) -> tuple[Range, ...]:
     return (within_type(base.dtype, power(base.range, call.operand(1).range)),)
 
 
-def _bound_add(call: Call) -> tuple[Range, ...]:
-    return (within_type(call.operand(0).dtype, reduce(add, (value.range for value in call.present))),)
+def _combined(operation: Callable[[Range, Range], Range]) -> RangeRule:
+    """All operands, combined one after another."""
 
+    def bound(call: Call) -> tuple[Range, ...]:
+        found = reduce(operation, (value.range for value in call.present))
+        return (within_type(call.operand(0).dtype, found),)
 
-def _bound_sub(call: Call) -> tuple[Range, ...]:
-    return (within_type(call.operand(0).dtype, sub(call.operand(0).range, call.operand(1).range)),)
-
-
-def _bound_mul(call: Call) -> tuple[Range, ...]:
-    return (within_type(call.operand(0).dtype, mul(call.operand(0).range, call.operand(1).range)),)
-
-
-def _bound_hull(call: Call) -> tuple[Range, ...]:
-    return (hull(value.range for value in call.present),)
+    return bound
 
 
 def _bound_mean(call: Call) -> tuple[Range, ...]:
     return (hull(value.range for value in call.present)._replace(away=0.0),)
-
-
-def _bound_type(call: Call) -> tuple[Range, ...]:
-    return (extent(call.operand(0).dtype),)
 
 
 def _sample_several(scope: Scope, focus: Operand) -> Call | None:
@@ -163,10 +136,10 @@ def _sample_several(scope: Scope, focus: Operand) -> Call | None:
     shape = focus.shape
     for _ in range(scope.draws.pick((0, 1, 1, 1, 2, 3))):
         other = scope.partner(focus)
-        joined = broadcast(shape, other.shape)
-        if joined is None:
+        both = broadcast(shape, other.shape)
+        if both is None:
             return None
-        shape = joined
+        shape = both
         others.append(other)
     others.insert(scope.draws.between(0, len(others)), focus)
     return Call(tuple(others))
@@ -201,10 +174,6 @@ def _sample_where(scope: Scope, focus: Operand) -> Call | None:
     return Call((condition, then, other))
 
 
-def _infer_where(call: Call) -> tuple[TensorType, ...]:
-    return (TensorType(call.operand(1).dtype, joined_shape(call)),)
-
-
 def _bound_where(call: Call) -> tuple[Range, ...]:
     return (hull((call.operand(1).range, call.operand(2).range)),)
 
@@ -223,7 +192,8 @@ def _solve_where(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
 
 
 _NEAR_ONE = Edges(both(scale, powers, near(1.0, -1.0)), is_wide=True)
-_PAIR, _TEST = broadcasting(), broadcasting(truth=True)
+_PAIR, _TEST, _JOINED = broadcasting(), broadcasting(truth=True), shaped(joined)
+_ADD = _combined(add)
 
 
 def _pair(
@@ -232,19 +202,11 @@ def _pair(
     kind: Kind,
     dtypes: tuple[DType, ...],
     bound: RangeRule,
-    later: Mapping[int, tuple[DType, ...]] | None = None,
+    later: Mapping[int, tuple[DType, ...]],
+    since: int = FIRST_OPSET,
 ) -> Operator:
-    return Operator(
-        name,
-        kind,
-        arithmetic,
-        dtypes,
-        _sample_pair,
-        _joined,
-        bound,
-        later=later or {},
-        inverse=_PAIR,
-        edges=WIDE,
+    return Operator(name, kind, arithmetic, dtypes, since=since, later=later, edges=WIDE).by(
+        _sample_pair, _JOINED, bound, _PAIR
     )
 
 
@@ -256,147 +218,61 @@ def _test(
     later: Mapping[int, tuple[DType, ...]] | None = None,
 ) -> Operator:
     """A comparison or a connective: its results are true or false."""
-    return Operator(
-        name,
-        kind,
-        arithmetic,
-        dtypes,
-        _sample_pair,
-        _joined_truth,
-        lambda call: (TRUTH,),
-        later=later or {},
-        inverse=_TEST,
-        edges=_NEAR_ONE,
+    return Operator(name, kind, arithmetic, dtypes, later=later or {}, edges=_NEAR_ONE).by(
+        _sample_pair, shaped(joined, truth), inside(0, 1), _TEST
     )
 
 
 def _several(
     name: str, arithmetic: Arithmetic, dtypes: tuple[DType, ...], bound: RangeRule, edges: Edges = WIDE
 ) -> Operator:
-    return Operator(
-        name,
-        Kind.ARITHMETIC,
-        arithmetic,
-        dtypes,
-        _sample_several,
-        _joined,
-        bound,
-        inverse=SEVERAL,
-        edges=edges,
+    return Operator(name, Kind.ARITHMETIC, arithmetic, dtypes, edges=edges).by(
+        _sample_several, _JOINED, bound, SEVERAL
     )
 
 
-def _bitwise(name: str) -> Operator:
-    return Operator(
-        name,
-        Kind.LOGIC,
-        WHOLE,
-        INTEGERS,
-        _sample_pair,
-        _joined,
-        _bound_type,
-        since=18,
-        inverse=_PAIR,
-        edges=WIDE,
-    )
-
+_OPEN_POWERS = {
+    "integers that a float64 does not hold": is_inexact,
+    "an integer to a negative power": has_negative_exponent,
+}
+_SHIFTS = Arithmetic(Rounding.NOTHING, opens={"by as many bits as there are": shifts_too_far})
+_COMMUTES, _SUMS = replace(CHOOSES, commutes=True), Arithmetic(Rounding.TERMS, terms=of_operands)
+_ADDS = replace(ROUNDS, commutes=True, keeps_whole=True)
 
 OPERATORS = (
-    _pair(
-        "Add",
-        Arithmetic(Rounding.RESULT, commutes=True, keeps_whole=True),
-        Kind.ARITHMETIC,
-        _WIDE,
-        _bound_add,
-        _NARROW,
+    _pair("Add", _ADDS, Kind.ARITHMETIC, _WIDE, _ADD, _NARROW),
+    _pair("Sub", replace(ROUNDS, keeps_whole=True), Kind.ARITHMETIC, _WIDE, _combined(sub), _NARROW),
+    _pair("Mul", replace(_ADDS, scales=True), Kind.ARITHMETIC, _WIDE, _combined(mul), _NARROW),
+    Operator("Div", Kind.ARITHMETIC, replace(ROUNDS, scales=True), _WIDE, later=_NARROW, edges=WIDE).by(
+        _sample_quotient, _JOINED, _bound_quotient, broadcasting(second=divisor)
     ),
-    _pair("Sub", Arithmetic(Rounding.RESULT, keeps_whole=True), Kind.ARITHMETIC, _WIDE, _bound_sub, _NARROW),
-    _pair(
-        "Mul",
-        Arithmetic(Rounding.RESULT, commutes=True, keeps_whole=True, scales=True),
-        Kind.ARITHMETIC,
-        _WIDE,
-        _bound_mul,
-        _NARROW,
+    Operator("Mod", Kind.ARITHMETIC, ROUNDS, NUMERIC, edges=Edges(powers)).by(
+        _sample_mod, _JOINED, _bound_mod, broadcasting(second=divisor, attributes=_mod_attributes)
     ),
-    Operator(
-        "Div",
-        Kind.ARITHMETIC,
-        Arithmetic(Rounding.RESULT, scales=True),
-        _WIDE,
-        _sample_quotient,
-        _joined,
-        _bound_quotient,
-        later=_NARROW,
-        inverse=broadcasting(second=_divisor),
-        edges=WIDE,
+    Operator("Pow", Kind.ARITHMETIC, replace(ROUNDS, opens=_OPEN_POWERS), (*FLOATS, I32, I64)).by(
+        _sample_pow, _JOINED, _bound_pow, Inverse(gives_dtype, _solve_pow)
     ),
-    Operator(
-        "Mod",
-        Kind.ARITHMETIC,
-        ROUNDS,
-        NUMERIC,
-        _sample_mod,
-        _joined,
-        _bound_mod,
-        inverse=broadcasting(second=_divisor, attributes=_mod_attributes),
-        edges=Edges(powers),
+    _several("Max", CHOOSES, _ORDERED, hull_range),
+    _several("Min", CHOOSES, _ORDERED, hull_range),
+    _several("Mean", _SUMS, (F32, F16), _bound_mean, Edges()),
+    _several("Sum", replace(_SUMS, keeps_whole=True), FLOATS, _ADD),
+    Operator("BitShift", Kind.LOGIC, _SHIFTS, (U8, U32, U64)).by(
+        _sample_shift, _JOINED, whole_type, broadcasting(second=_bits, attributes=_shift_attributes)
     ),
-    Operator(
-        "Pow",
-        Kind.ARITHMETIC,
-        Arithmetic(
-            Rounding.RESULT,
-            opens={
-                "integers that a float64 does not hold": is_inexact,
-                "an integer to a negative power": has_negative_exponent,
-            },
-        ),
-        (*FLOATS, I32, I64),
-        _sample_pow,
-        _joined,
-        _bound_pow,
-        inverse=Inverse(gives_dtype, _solve_pow),
+    *(
+        _pair(name, WHOLE, Kind.LOGIC, INTEGERS, whole_type, {}, 18)
+        for name in ("BitwiseAnd", "BitwiseOr", "BitwiseXor")
     ),
-    _several("Max", CHOOSES, _ORDERED, _bound_hull),
-    _several("Min", CHOOSES, _ORDERED, _bound_hull),
-    _several("Mean", Arithmetic(Rounding.TERMS, terms=of_operands), (F32, F16), _bound_mean, Edges()),
-    _several("Sum", Arithmetic(Rounding.TERMS, terms=of_operands, keeps_whole=True), FLOATS, _bound_add),
-    Operator(
-        "BitShift",
-        Kind.LOGIC,
-        Arithmetic(Rounding.NOTHING, opens={"by as many bits as there are": shifts_too_far}),
-        (U8, U32, U64),
-        _sample_shift,
-        _joined,
-        _bound_type,
-        inverse=broadcasting(second=_bits, attributes=_shift_attributes),
+    _test("Equal", _COMMUTES, Kind.COMPARE, (*NUMERIC, BOOL), {19: (TEXT,)}),
+    *(
+        _test(name, CHOOSES, Kind.COMPARE, NUMERIC)
+        for name in ("Greater", "Less", "GreaterOrEqual", "LessOrEqual")
     ),
-    _bitwise("BitwiseAnd"),
-    _bitwise("BitwiseOr"),
-    _bitwise("BitwiseXor"),
-    _test(
-        "Equal",
-        Arithmetic(Rounding.NOTHING, Nonfinite.DEFINED, commutes=True),
-        Kind.COMPARE,
-        (*NUMERIC, BOOL),
-        {19: (TEXT,)},
-    ),
-    _test("Greater", CHOOSES, Kind.COMPARE, NUMERIC),
-    _test("Less", CHOOSES, Kind.COMPARE, NUMERIC),
-    _test("GreaterOrEqual", CHOOSES, Kind.COMPARE, NUMERIC),
-    _test("LessOrEqual", CHOOSES, Kind.COMPARE, NUMERIC),
-    _test("And", Arithmetic(Rounding.NOTHING, Nonfinite.DEFINED, commutes=True), Kind.LOGIC, (BOOL,)),
-    _test("Or", Arithmetic(Rounding.NOTHING, Nonfinite.DEFINED, commutes=True), Kind.LOGIC, (BOOL,)),
-    _test("Xor", Arithmetic(Rounding.NOTHING, Nonfinite.DEFINED, commutes=True), Kind.LOGIC, (BOOL,)),
-    Operator(
-        "Where",
-        Kind.LOGIC,
-        CHOOSES,
-        (BOOL, F32, F64, F16, I32, I64, I8, U8, U32, TEXT),
+    *(_test(name, _COMMUTES, Kind.LOGIC, (BOOL,)) for name in ("And", "Or", "Xor")),
+    Operator("Where", Kind.LOGIC, CHOOSES, (BOOL, F32, F64, F16, I32, I64, I8, U8, U32, TEXT)).by(
         _sample_where,
-        _infer_where,
+        shaped(joined, lambda call: call.operand(1).dtype),
         _bound_where,
-        inverse=Inverse(lambda operator, wanted, opset: wanted.dtype in operator.dtypes[1:], _solve_where),
+        Inverse(lambda operator, wanted, opset: wanted.dtype in operator.dtypes[1:], _solve_where),
     ),
 )

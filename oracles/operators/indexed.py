@@ -5,7 +5,6 @@ from collections.abc import Mapping
 import numpy as np
 from onnx import NodeProto
 
-from oracles.operators.part import along
 from oracles.relation.arithmetic import (
     MOVES,
     UNKNOWN,
@@ -19,16 +18,29 @@ from oracles.relation.arithmetic import (
     text_attribute,
     within_type,
 )
-from oracles.relation.open_checks import (
-    TWICE,
-    another_dim,
-    filled,
-    recogniser,
-    split_off,
+from oracles.relation.open_checks import TWICE
+from oracles.relation.operator import (
+    SAME,
+    Inverse,
+    Operator,
+    RangeRule,
+    Sampler,
+    TypeRule,
+    same_range,
+    same_type,
+)
+from oracles.relation.program import (
+    ALONG,
+    MAX_ELEMENTS,
+    MAX_RANK,
+    Attribute,
+    Call,
+    Kind,
+    Operand,
+    Scope,
     volume,
 )
-from oracles.relation.operator import Inverse, Operator
-from oracles.relation.program import ALONG, MAX_ELEMENTS, MAX_RANK, Attribute, Call, Kind, Operand, Scope
+from oracles.relation.rules import another_dim, gives_dtype, inside, inverted, second_shape, shaped
 from oracles.relation.types import (
     F32,
     F64,
@@ -40,6 +52,8 @@ from oracles.relation.types import (
     Range,
     Shape,
     TensorType,
+    is_filled,
+    replaced,
 )
 
 
@@ -77,15 +91,11 @@ def _sample_gather_elements(scope: Scope, focus: Operand) -> Call | None:
     return None if indices is None else Call((focus, indices), {"axis": axis})
 
 
-def _infer_like_indices(call: Call) -> tuple[TensorType, ...]:
-    return (TensorType(call.operand(0).dtype, call.operand(1).shape),)
-
-
 def _sample_gather_nd(scope: Scope, focus: Operand) -> Call | None:
     """Every index of a tuple fits the smallest of the axes that the tuple is for."""
-    if 0 in focus.shape:
-        return None
     draws = scope.draws
+    if not is_filled(focus.shape):
+        return None
     batch = draws.below(focus.rank) if draws.chance(0.4) else 0
     depth = draws.between(1, focus.rank - batch)
     shape = (*focus.shape[:batch], *scope.shape(draws.below(3)), depth)
@@ -100,11 +110,9 @@ def _infer_gather_nd(call: Call) -> tuple[TensorType, ...]:
     return (TensorType(data.dtype, indices.shape[:-1] + data.shape[taken:]),)
 
 
-def _sample_scatter_elements(scope: Scope, focus: Operand) -> Call | None:
+def _sample_scatter_elements(scope: Scope, focus: Operand) -> Call:
     """The indices along the axis are all different, so that the order of the writes does not matter."""
     draws = scope.draws
-    if 0 in focus.shape:
-        return None
     axis = draws.below(focus.rank)
     shape = [draws.between(1, dim) for dim in focus.shape]
     chosen = draws.sample(range(focus.shape[axis]), shape[axis])
@@ -119,16 +127,13 @@ def _combining(scope: Scope, dtype: DType) -> dict[str, Attribute]:
     """Draw how a scatter combines values: by sum or product, from later opsets on by minimum or maximum."""
     if scope.opset < 16 or dtype not in _COMBINED or not scope.draws.chance(0.35):
         return {}
-    return {
-        "reduction": scope.draws.pick(("add", "mul", "max", "min") if scope.opset >= 18 else ("add", "mul"))
-    }
+    forms = ("add", "mul", "max", "min") if scope.opset >= 18 else ("add", "mul")
+    return {"reduction": scope.draws.pick(forms)}
 
 
-def _sample_scatter_nd(scope: Scope, focus: Operand) -> Call | None:
+def _sample_scatter_nd(scope: Scope, focus: Operand) -> Call:
     """Whole slices are replaced, each at most once."""
     draws = scope.draws
-    if 0 in focus.shape:
-        return None
     chosen = draws.sample(range(focus.shape[0]), draws.between(1, min(focus.shape[0], 4)))
     indices = scope.fix(np.array(chosen, dtype=np.int64).reshape(-1, 1))
     updates = scope.supply(focus.dtype, (len(chosen), *focus.shape[1:]))
@@ -180,8 +185,8 @@ def _solve_gather(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
 def _solve_gather_elements(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
     shape = wanted.shape
     axis = scope.draws.below(len(shape))
-    dim = another_dim(scope, split_off(shape, axis, 1))
-    data = scope.supply(wanted.dtype, split_off(shape, axis, dim))
+    dim = another_dim(scope, replaced(shape, axis, 1))
+    data = scope.supply(wanted.dtype, replaced(shape, axis, dim))
     return Call((data, scope.supply(I64, shape, Range(-dim, dim - 1))), {"axis": axis})
 
 
@@ -201,10 +206,6 @@ def _solve_gather_nd(operator: Operator, scope: Scope, wanted: TensorType) -> Ca
     return Call((scope.supply(wanted.dtype, dims), scope.supply(I64, (*shape[:outer], depth), within)))
 
 
-def _can_be_gathered(shape: Shape) -> bool:
-    return 0 not in shape[2:]
-
-
 def _solve_one_hot(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
     shape = wanted.shape
     axis = scope.draws.pick([axis for axis, dim in enumerate(shape) if dim > 1])
@@ -217,11 +218,9 @@ def _can_be_hot(shape: Shape) -> bool:
     return 2 <= len(shape) <= MAX_RANK and max(shape) > 1
 
 
-GATHER = Inverse(recogniser(lambda shape: True), _solve_gather)
-GATHER_ELEMENTS = Inverse(along, _solve_gather_elements)
-GATHER_ND = Inverse(recogniser(_can_be_gathered), _solve_gather_nd)
-ONE_HOT = Inverse(recogniser(_can_be_hot, F32, I64), _solve_one_hot)
-
+_GATHER, _GATHER_ELEMENTS = Inverse(gives_dtype, _solve_gather), inverted(ALONG, _solve_gather_elements)
+_GATHER_ND = inverted(lambda shape: is_filled(shape[2:]), _solve_gather_nd)
+_ONE_HOT = inverted(_can_be_hot, _solve_one_hot, F32, I64)
 
 _REDUCTIONS: Mapping[str, Arithmetic] = {
     "none": Arithmetic(Rounding.NOTHING, opens=TWICE),
@@ -238,57 +237,33 @@ def _scattering(node: NodeProto) -> Arithmetic:
     return _REDUCTIONS.get(text_attribute(node, "reduction", "none"), UNKNOWN)
 
 
+_SCATTERS = Arithmetic(Rounding.NOTHING, varies=_scattering)
+
+
+def _part(
+    name: str,
+    arithmetic: Arithmetic,
+    sample: Sampler,
+    infer: TypeRule,
+    bound: RangeRule,
+    inverse: Inverse,
+    *,
+    filled: bool = False,
+) -> Operator:
+    return Operator(name, Kind.PART, arithmetic, MOVED, sample, infer, bound, ALONG, inverse, filled=filled)
+
+
 OPERATORS = (
-    Operator("Gather", Kind.PART, MOVES, MOVED, _sample_gather, _infer_gather, ranks=ALONG, inverse=GATHER),
-    Operator(
-        "GatherElements",
-        Kind.PART,
-        MOVES,
-        MOVED,
-        _sample_gather_elements,
-        _infer_like_indices,
-        ranks=ALONG,
-        inverse=GATHER_ELEMENTS,
+    _part("Gather", MOVES, _sample_gather, _infer_gather, same_range, _GATHER),
+    _part(
+        "GatherElements", MOVES, _sample_gather_elements, shaped(second_shape), same_range, _GATHER_ELEMENTS
     ),
-    Operator(
-        "GatherND",
-        Kind.PART,
-        MOVES,
-        MOVED,
-        _sample_gather_nd,
-        _infer_gather_nd,
-        ranks=ALONG,
-        inverse=GATHER_ND,
+    _part("GatherND", MOVES, _sample_gather_nd, _infer_gather_nd, same_range, _GATHER_ND),
+    _part(
+        "ScatterElements", _SCATTERS, _sample_scatter_elements, same_type, _bound_scatter, SAME, filled=True
     ),
-    Operator(
-        "ScatterElements",
-        Kind.PART,
-        Arithmetic(Rounding.NOTHING, varies=_scattering),
-        MOVED,
-        _sample_scatter_elements,
-        bound=_bound_scatter,
-        ranks=ALONG,
-        inverse=filled(),
-    ),
-    Operator(
-        "ScatterND",
-        Kind.PART,
-        Arithmetic(Rounding.NOTHING, varies=_scattering),
-        MOVED,
-        _sample_scatter_nd,
-        bound=_bound_scatter,
-        ranks=ALONG,
-        inverse=filled(),
-    ),
-    Operator(
-        "OneHot",
-        Kind.PART,
-        WHOLE,
-        (I64,),
-        _sample_one_hot,
-        _infer_one_hot,
-        lambda call: (Range(0, 1),),
-        range(1, MAX_RANK),
-        inverse=ONE_HOT,
+    _part("ScatterND", _SCATTERS, _sample_scatter_nd, same_type, _bound_scatter, SAME, filled=True),
+    Operator("OneHot", Kind.PART, WHOLE, (I64,), ranks=range(1, MAX_RANK)).by(
+        _sample_one_hot, _infer_one_hot, inside(0, 1), _ONE_HOT
     ),
 )

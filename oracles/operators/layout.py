@@ -1,11 +1,12 @@
 """Operators that move or repeat elements and compute nothing."""
 
 import math
+from dataclasses import replace
 
-from oracles.relation.arithmetic import MOVES, WHOLE, Arithmetic, Nonfinite, Rounding
-from oracles.relation.open_checks import from_either_end, is_filled, part_of, recogniser, with_supplied
+from oracles.relation.arithmetic import MOVES, WHOLE
 from oracles.relation.operator import Inverse, Operator
-from oracles.relation.program import ALONG, MAX_RANK, Attribute, Call, Kind, Operand, Scope
+from oracles.relation.program import ALONG, IMAGE, MATRIX, MAX_RANK, Attribute, Call, Kind, Operand, Scope
+from oracles.relation.rules import from_either_end, gives_dtype, inverted, part_of, with_supplied
 from oracles.relation.types import (
     BF16,
     BOOL,
@@ -22,6 +23,7 @@ from oracles.relation.types import (
     Shape,
     TensorType,
     broadcast,
+    is_filled,
 )
 
 
@@ -45,14 +47,10 @@ def _sample_reshape(scope: Scope, focus: Operand) -> Call | None:
         # Before opset 14 a 0 always means a copied dim.
         return Call((focus, scope.fix_ints(wanted)), {"allowzero": 1}) if scope.opset >= 14 else None
     if draws.chance(0.3):
-        wanted = [0 if dims[:1] == (dim,) else dim for dim, dims in _aligned(wanted, focus.shape)]
+        wanted = [0 if focus.shape[at : at + 1] == (dim,) else dim for at, dim in enumerate(wanted)]
     if wanted and draws.chance(0.3):
         wanted[draws.below(len(wanted))] = -1
     return Call((focus, scope.fix_ints(wanted)))
-
-
-def _aligned(wanted: list[int], shape: Shape) -> list[tuple[int, Shape]]:
-    return [(dim, shape[at : at + 1]) for at, dim in enumerate(wanted)]
 
 
 def _infer_reshape(call: Call) -> tuple[TensorType, ...]:
@@ -181,11 +179,6 @@ def _bound_dropout(call: Call) -> tuple[Range, ...]:
     return (call.operand(0).range, TRUTH)[: call.results]
 
 
-_IMAGE = range(4, 5)
-_BLOCKS = (F32, F64, F16)
-_SPREAD = tuple(dtype for dtype in MOVED if dtype is not BF16)
-
-
 def refactored(scope: Scope, shape: Shape) -> Shape:
     """Another shape of as many elements: neighbours joined, a dim split, ones put in or taken out."""
     draws = scope.draws
@@ -260,6 +253,14 @@ def _solve_tile(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
     return with_supplied(scope, wanted, source, scope.fix_ints(repeats))
 
 
+def _is_of_blocks(shape: Shape) -> bool:
+    return len(shape) == 4 and is_filled(shape) and not (shape[2] % 2 or shape[3] % 2)
+
+
+def _is_deep(shape: Shape) -> bool:
+    return len(shape) == 4 and is_filled(shape) and not shape[1] % 4
+
+
 def _solve_depth(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
     batch, channels, height, width = wanted.shape
     call = with_supplied(scope, wanted, (batch, channels * 4, height // 2, width // 2))
@@ -272,91 +273,38 @@ def _solve_space(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
     return call._replace(attributes={"blocksize": 2})
 
 
-TRANSPOSE = Inverse(recogniser(lambda shape: len(shape) >= 1), _solve_transpose)
-RESHAPE = Inverse(_recognise_reshape, _solve_reshape)
-FLATTEN = Inverse(recogniser(lambda shape: len(shape) == 2), _solve_flatten)
-SQUEEZE = Inverse(recogniser(lambda shape: len(shape) < MAX_RANK), _solve_squeeze)
-UNSQUEEZE = Inverse(recogniser(lambda shape: 1 in shape), _solve_unsqueeze)
-EXPAND = Inverse(recogniser(lambda shape: True), _solve_expand)
-TILE = Inverse(recogniser(lambda shape: len(shape) >= 1), _solve_tile)
-DEPTH = Inverse(
-    recogniser(lambda shape: len(shape) == 4 and is_filled(shape) and not (shape[2] % 2 or shape[3] % 2)),
-    _solve_depth,
-)
+_BLOCKS = (F32, F64, F16)
+_SPREAD = tuple(dtype for dtype in MOVED if dtype is not BF16)
+_SHAPES, _AXES = replace(MOVES, dims_at=(1,)), replace(MOVES, reads_axes=True)
 
 
-SPACE = Inverse(
-    recogniser(lambda shape: len(shape) == 4 and is_filled(shape) and not shape[1] % 4), _solve_space
-)
-
+_TRANSPOSE, _FLATTEN = inverted(ALONG, _solve_transpose), inverted(MATRIX, _solve_flatten)
+_RESHAPE, _EXPAND = Inverse(_recognise_reshape, _solve_reshape), Inverse(gives_dtype, _solve_expand)
+_SQUEEZE = inverted(range(MAX_RANK), _solve_squeeze)
+_UNSQUEEZE = inverted(lambda shape: 1 in shape, _solve_unsqueeze)
+_TILE = inverted(ALONG, _solve_tile)
+_DEPTH, _SPACE = inverted(_is_of_blocks, _solve_depth), inverted(_is_deep, _solve_space)
 
 OPERATORS = (
     Operator("Identity", Kind.LAYOUT, MOVES, MOVED, later={14: SEQUENCES, 16: OPTIONALS, 19: FLOAT8}),
     Operator("Dropout", Kind.LAYOUT, WHOLE, (F32, F64), _sample_dropout, _infer_dropout, _bound_dropout),
+    Operator("Transpose", Kind.LAYOUT, MOVES, MOVED, ranks=ALONG, later={21: (*FLOAT8, *INT4)}).by(
+        _sample_transpose, _infer_transpose, inverse=_TRANSPOSE
+    ),
+    Operator("Reshape", Kind.LAYOUT, _SHAPES, MOVED, later={21: FLOAT8}).by(
+        _sample_reshape, _infer_reshape, inverse=_RESHAPE
+    ),
+    Operator("Flatten", Kind.LAYOUT, MOVES, MOVED, _sample_flatten, _infer_flatten, inverse=_FLATTEN),
     Operator(
-        "Transpose",
-        Kind.LAYOUT,
-        MOVES,
-        MOVED,
-        _sample_transpose,
-        _infer_transpose,
-        ranks=ALONG,
-        later={21: (*FLOAT8, *INT4)},
-        inverse=TRANSPOSE,
+        "Squeeze", Kind.LAYOUT, _AXES, MOVED, _sample_squeeze, _infer_squeeze, ranks=ALONG, inverse=_SQUEEZE
+    ),
+    Operator("Unsqueeze", Kind.LAYOUT, _AXES, MOVED, _sample_unsqueeze, _infer_unsqueeze, inverse=_UNSQUEEZE),
+    Operator("Expand", Kind.LAYOUT, _SHAPES, _SPREAD, _sample_expand, _infer_expand, inverse=_EXPAND),
+    Operator("Tile", Kind.LAYOUT, _AXES, _SPREAD, _sample_tile, _infer_tile, ranks=ALONG, inverse=_TILE),
+    Operator(
+        "DepthToSpace", Kind.LAYOUT, MOVES, _BLOCKS, _sample_depth, _infer_depth, ranks=IMAGE, inverse=_DEPTH
     ),
     Operator(
-        "Reshape",
-        Kind.LAYOUT,
-        Arithmetic(Rounding.NOTHING, Nonfinite.MOVED, dims_at=(1,)),
-        MOVED,
-        _sample_reshape,
-        _infer_reshape,
-        later={21: FLOAT8},
-        inverse=RESHAPE,
-    ),
-    Operator("Flatten", Kind.LAYOUT, MOVES, MOVED, _sample_flatten, _infer_flatten, inverse=FLATTEN),
-    Operator(
-        "Squeeze",
-        Kind.LAYOUT,
-        Arithmetic(Rounding.NOTHING, Nonfinite.MOVED, reads_axes=True),
-        MOVED,
-        _sample_squeeze,
-        _infer_squeeze,
-        ranks=ALONG,
-        inverse=SQUEEZE,
-    ),
-    Operator(
-        "Unsqueeze",
-        Kind.LAYOUT,
-        Arithmetic(Rounding.NOTHING, Nonfinite.MOVED, reads_axes=True),
-        MOVED,
-        _sample_unsqueeze,
-        _infer_unsqueeze,
-        inverse=UNSQUEEZE,
-    ),
-    Operator(
-        "Expand",
-        Kind.LAYOUT,
-        Arithmetic(Rounding.NOTHING, Nonfinite.MOVED, dims_at=(1,)),
-        _SPREAD,
-        _sample_expand,
-        _infer_expand,
-        inverse=EXPAND,
-    ),
-    Operator(
-        "Tile",
-        Kind.LAYOUT,
-        Arithmetic(Rounding.NOTHING, Nonfinite.MOVED, reads_axes=True),
-        _SPREAD,
-        _sample_tile,
-        _infer_tile,
-        ranks=ALONG,
-        inverse=TILE,
-    ),
-    Operator(
-        "DepthToSpace", Kind.LAYOUT, MOVES, _BLOCKS, _sample_depth, _infer_depth, ranks=_IMAGE, inverse=DEPTH
-    ),
-    Operator(
-        "SpaceToDepth", Kind.LAYOUT, MOVES, _BLOCKS, _sample_space, _infer_space, ranks=_IMAGE, inverse=SPACE
+        "SpaceToDepth", Kind.LAYOUT, MOVES, _BLOCKS, _sample_space, _infer_space, ranks=IMAGE, inverse=_SPACE
     ),
 )

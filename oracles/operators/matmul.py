@@ -1,9 +1,20 @@
-"""Matrix products."""
+"""Matrix products and determinants."""
 
-from oracles.relation.arithmetic import SUMS, Arithmetic, Rounding, of_gemm, of_matmul, symmetric, within_type
-from oracles.relation.open_checks import another_dim, is_filled, recogniser
+import math
+
+from oracles.relation.arithmetic import (
+    SUMS,
+    SUMS_INSIDE,
+    Arithmetic,
+    Rounding,
+    of_gemm,
+    of_matmul,
+    symmetric,
+    within_type,
+)
 from oracles.relation.operator import Inverse, Operator
-from oracles.relation.program import ALONG, Attribute, Call, Kind, Operand, Scope
+from oracles.relation.program import ALONG, FLAT, MATRIX, Attribute, Call, Kind, Operand, Scope
+from oracles.relation.rules import another_dim, inverted, recogniser, shaped
 from oracles.relation.types import (
     F16,
     F32,
@@ -17,6 +28,7 @@ from oracles.relation.types import (
     Shape,
     TensorType,
     broadcast,
+    is_filled,
 )
 
 
@@ -31,10 +43,7 @@ def matmul_shape(left: Shape, right: Shape) -> Shape:
 
 def sample_matmul(scope: Scope, focus: Operand) -> Call | None:
     """The focus on either side; the other is a matrix, a vector or a batch that broadcasts."""
-    draws = scope.draws
-    if 0 in focus.shape:
-        return None
-    is_left = draws.chance(0.7)
+    is_left = scope.draws.chance(0.7)
     inner = focus.shape[-1] if is_left or focus.rank == 1 else focus.shape[-2]
     shape = _other_shape(scope, focus, inner, is_left)
     if 0 in shape:
@@ -54,9 +63,9 @@ def _other_shape(scope: Scope, focus: Operand, inner: int, is_left: bool) -> Sha
     return tuple(dim if draws.chance(0.7) else 1 for dim in batch[draws.between(0, len(batch)) :]) + matrix
 
 
-def _infer_matmul(call: Call) -> tuple[TensorType, ...]:
-    left, right = call.operand(0), call.operand(1)
-    return (TensorType(left.dtype, matmul_shape(left.shape, right.shape)),)
+def multiplied(call: Call) -> Shape:
+    """The shape of the product of two operands."""
+    return matmul_shape(call.operand(0).shape, call.operand(1).shape)
 
 
 def _bound_matmul(call: Call) -> tuple[Range, ...]:
@@ -91,18 +100,15 @@ def _addend(scope: Scope, call: Call) -> tuple[Operand, ...]:
     """The optional third operand broadcasts to the product in one direction."""
     if scope.draws.chance(0.25):
         return ()
-    rows, columns = _gemm_shape(call)
+    rows, columns = gemm_shape(call)
     shape = scope.draws.pick(((columns,), (columns,), (rows, columns), (1, columns), (rows, 1), (1,), ()))
     return (scope.supply(call.operand(0).dtype, shape),)
 
 
-def _gemm_shape(call: Call) -> Shape:
+def gemm_shape(call: Call) -> Shape:
+    """The shape of the product of two matrices, turned or not."""
     left, right = call.operand(0).shape, call.operand(1).shape
     return left[1 if call.attributes.get("transA") else 0], right[0 if call.attributes.get("transB") else 1]
-
-
-def _infer_gemm(call: Call) -> tuple[TensorType, ...]:
-    return (TensorType(call.operand(0).dtype, _gemm_shape(call)),)
 
 
 def _bound_gemm(call: Call) -> tuple[Range, ...]:
@@ -198,7 +204,7 @@ def _has_twice(term: str) -> bool:
     return len(set(letters)) < len(letters)
 
 
-def einsum(equations: tuple[str, ...]) -> Inverse:
+def _einsum(equations: tuple[str, ...]) -> Inverse:
     """Any equation whose result has the wanted rank, but none that takes a diagonal.
 
     A diagonal's source may be too large.
@@ -223,42 +229,41 @@ def einsum(equations: tuple[str, ...]) -> Inverse:
     return Inverse(recogniser(lambda shape: bool(results(len(shape))) and is_filled(shape)), solve)
 
 
-MATMUL = Inverse(recogniser(is_filled), _solve_matmul)
-GEMM = Inverse(recogniser(lambda shape: len(shape) == 2), _solve_gemm)
+def _sample_det(scope: Scope, focus: Operand) -> Call | None:
+    size = focus.shape[-1]
+    return Call((focus,)) if size == focus.shape[-2] and 1 <= size <= 3 else None
 
+
+def _bound_det(call: Call) -> tuple[Range, ...]:
+    focus = call.operand(0)
+    size = focus.shape[-1]
+    return (symmetric(math.factorial(size) * max(focus.range.magnitude, 1.0) ** size),)
+
+
+def _solve_det(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+    size = 2 if another_dim(scope, wanted.shape, 1) > 3 else 1
+    return Call((scope.supply(wanted.dtype, (*wanted.shape, size, size)),))
+
+
+MATMUL, _GEMM = inverted(is_filled, _solve_matmul), inverted(MATRIX, _solve_gemm)
+_EINSUM = _einsum(sum(_EQUATIONS.values(), ()))
+_DTYPES = (*FLOATS, I32, I64, U32, U64)
+_PRODUCTS = Arithmetic(Rounding.TERMS, terms=of_matmul, keeps_whole=True)
+_GEMMS = Arithmetic(Rounding.TERMS, terms=of_gemm, keeps_whole=True)
+_MULTIPLIED, _TURNED = shaped(multiplied), shaped(gemm_shape)
 
 OPERATORS = (
-    Operator(
-        "MatMul",
-        Kind.LINEAR,
-        Arithmetic(Rounding.TERMS, terms=of_matmul, keeps_whole=True),
-        (*FLOATS, I32, I64, U32, U64),
-        sample_matmul,
-        _infer_matmul,
-        _bound_matmul,
-        ALONG,
-        inverse=MATMUL,
+    Operator("MatMul", Kind.LINEAR, _PRODUCTS, _DTYPES, ranks=ALONG, filled=True).by(
+        sample_matmul, _MULTIPLIED, _bound_matmul, MATMUL
     ),
-    Operator(
-        "Gemm",
-        Kind.LINEAR,
-        Arithmetic(Rounding.TERMS, terms=of_gemm, keeps_whole=True),
-        (F32, F64, F16),
-        sample_gemm,
-        _infer_gemm,
-        _bound_gemm,
-        range(2, 3),
-        inverse=GEMM,
+    Operator("Gemm", Kind.LINEAR, _GEMMS, (F32, F64, F16), sample_gemm, _TURNED, _bound_gemm, MATRIX, _GEMM),
+    Operator("Einsum", Kind.LINEAR, SUMS, (F32, F64, I32, I64), ranks=range(2, 5)).by(
+        _sample_einsum, _infer_einsum, _bound_einsum, _EINSUM
     ),
-    Operator(
-        "Einsum",
-        Kind.LINEAR,
-        SUMS,
-        (F32, F64, I32, I64),
-        _sample_einsum,
-        _infer_einsum,
-        _bound_einsum,
-        range(2, 5),
-        inverse=einsum(sum(_EQUATIONS.values(), ())),
+    Operator("Det", Kind.REDUCE, SUMS_INSIDE, (F32, F16), ranks=FLAT, filled=True).by(
+        _sample_det,
+        shaped(lambda call: call.operand(0).shape[:-2]),
+        _bound_det,
+        inverted(range(4), _solve_det),
     ),
 )

@@ -7,18 +7,29 @@ import numpy as np
 
 from corpus.values import Tensor
 from oracles.relation.arithmetic import CHOOSES, MOVES, ROUNDS, SUMS_INSIDE, WHOLE, Arithmetic, Rounding, hull
-from oracles.relation.open_checks import another_dim, is_filled, recogniser, retyped, split_off
-from oracles.relation.operator import (
-    SAME,
-    Inverse,
-    Operator,
-    RangeRule,
-    Sampler,
-    TypeRule,
-    same_range,
-    same_type,
+from oracles.relation.operator import Inverse, Operator, same_range
+from oracles.relation.program import (
+    ALONG,
+    MATRIX,
+    MAX_RANK,
+    RANKS,
+    Attribute,
+    Call,
+    DTypeFamily,
+    Kind,
+    Operand,
+    Scope,
 )
-from oracles.relation.program import ALONG, MAX_RANK, Attribute, Call, DTypeFamily, Kind, Operand, Scope
+from oracles.relation.rules import (
+    another_dim,
+    gives_dtype,
+    hull_range,
+    inside,
+    inverted,
+    retyped,
+    same_shape,
+    shaped,
+)
 from oracles.relation.types import (
     ANYTHING,
     F32,
@@ -28,12 +39,12 @@ from oracles.relation.types import (
     I64,
     NUMPY,
     TEXT,
-    TRUTH,
     DType,
     Range,
     Shape,
     TensorType,
     dtype_of,
+    is_filled,
 )
 
 _NUMBERS = (F32, F64, I64, I32)
@@ -76,7 +87,7 @@ def _infer_extractor(call: Call) -> tuple[TensorType, ...]:
 
 
 def _solve_extractor(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    source = split_off(wanted.shape, len(wanted.shape) - 1, another_dim(scope, wanted.shape[:-1]))
+    source = (*wanted.shape[:-1], another_dim(scope, wanted.shape[:-1]))
     return _extractor(scope, scope.supply(wanted.dtype, source), wanted.shape[-1])
 
 
@@ -240,10 +251,6 @@ def _sample_normalizer(scope: Scope, focus: Operand) -> Call:
     return Call((focus,), {"norm": scope.draws.pick(norms)})
 
 
-def _infer_floats(call: Call) -> tuple[TensorType, ...]:
-    return (TensorType(F32, call.operand(0).shape),)
-
-
 def _bound_normalizer(call: Call) -> tuple[Range, ...]:
     return (Range(0 if call.operand(0).range.low >= 0 else -1, 1),)
 
@@ -291,8 +298,12 @@ def _bound_scaler(call: Call) -> tuple[Range, ...]:
     return (Range(-most, most),)
 
 
-_ANY = range(MAX_RANK + 1)
 _CODES = (I64, TEXT, F32, F64)
+_TO_FLOATS = shaped(same_shape, lambda call: F32)
+
+
+def _is_extracted(shape: Shape) -> bool:
+    return len(shape) >= 2 and shape[-1] > 0
 
 
 def _entry(
@@ -300,114 +311,34 @@ def _entry(
     kind: Kind,
     arithmetic: Arithmetic,
     dtypes: tuple[DType, ...],
-    sample: Sampler,
-    infer: TypeRule,
-    bound: RangeRule,
-    ranks: range,
-    inverse: Inverse,
+    ranks: range = RANKS,
 ) -> Operator:
-    given = kind, arithmetic, dtypes, sample, infer, bound, ranks
-    return Operator(f"ai.onnx.ml.{name}", *given, inverse=inverse, realm=DTypeFamily.ML)
+    name = f"ai.onnx.ml.{name}"
+    return Operator(name, kind, arithmetic, dtypes, ranks=ranks, realm=DTypeFamily.ML)
 
 
 OPERATORS = (
-    _entry(
-        "ArrayFeatureExtractor",
-        Kind.PART,
-        MOVES,
-        (*_NUMBERS, TEXT),
-        _sample_extractor,
-        _infer_extractor,
-        same_range,
-        ALONG,
-        Inverse(recogniser(lambda shape: len(shape) >= 2 and shape[-1] > 0), _solve_extractor),
+    _entry("ArrayFeatureExtractor", Kind.PART, MOVES, (*_NUMBERS, TEXT), ALONG).by(
+        _sample_extractor, _infer_extractor, same_range, inverted(_is_extracted, _solve_extractor)
     ),
-    _entry(
-        "Binarizer",
-        Kind.COMPARE,
-        WHOLE,
-        (F32,),
-        _sample_binarizer,
-        same_type,
-        lambda call: (TRUTH,),
-        _ANY,
-        SAME,
+    _entry("Binarizer", Kind.COMPARE, WHOLE, (F32,)).by(_sample_binarizer, bound=inside(0, 1)),
+    _entry("CategoryMapper", Kind.TEXT, WHOLE, (TEXT, I64)).by(
+        _sample_mapper, _infer_mapper, _bound_mapper, Inverse(gives_dtype, _solve_mapper)
     ),
-    _entry(
-        "CategoryMapper",
-        Kind.TEXT,
-        WHOLE,
-        (TEXT, I64),
-        _sample_mapper,
-        _infer_mapper,
-        _bound_mapper,
-        _ANY,
-        Inverse(recogniser(lambda shape: True), _solve_mapper),
+    _entry("FeatureVectorizer", Kind.LAYOUT, Arithmetic(Rounding.NARROWING), _NUMBERS, range(1, 3)).by(
+        _sample_vectorizer, _infer_vectorizer, hull_range, inverted(MATRIX, _solve_vectorizer, F32)
     ),
-    _entry(
-        "FeatureVectorizer",
-        Kind.LAYOUT,
-        Arithmetic(Rounding.NARROWING),
-        _NUMBERS,
-        _sample_vectorizer,
-        _infer_vectorizer,
-        lambda call: (hull(operand.range for operand in call.present),),
-        range(1, 3),
-        Inverse(recogniser(lambda shape: len(shape) == 2, F32), _solve_vectorizer),
+    _entry("Imputer", Kind.PART, CHOOSES, (F32, I64), ALONG).by(_sample_imputer, bound=_bound_imputer),
+    _entry("LabelEncoder", Kind.PART, CHOOSES, _CODES).by(
+        _sample_encoder, _infer_encoder, _bound_encoder, inverted(RANKS, _solve_encoder, *_CODES, I16)
     ),
-    _entry(
-        "Imputer",
-        Kind.PART,
-        CHOOSES,
-        (F32, I64),
-        _sample_imputer,
-        same_type,
-        _bound_imputer,
-        ALONG,
-        SAME,
+    _entry("Normalizer", Kind.NORM, SUMS_INSIDE, _NUMBERS, range(1, 3)).by(
+        _sample_normalizer, _TO_FLOATS, _bound_normalizer, retyped(F32)
     ),
-    _entry(
-        "LabelEncoder",
-        Kind.PART,
-        CHOOSES,
-        _CODES,
-        _sample_encoder,
-        _infer_encoder,
-        _bound_encoder,
-        _ANY,
-        Inverse(recogniser(lambda shape: True, *_CODES, I16), _solve_encoder),
+    _entry("OneHotEncoder", Kind.PART, WHOLE, _CODES, range(1, MAX_RANK)).by(
+        _sample_one_hot, _infer_one_hot, inside(0, 1), inverted(_is_one_hot, _solve_one_hot, F32)
     ),
-    _entry(
-        "Normalizer",
-        Kind.NORM,
-        SUMS_INSIDE,
-        _NUMBERS,
-        _sample_normalizer,
-        _infer_floats,
-        _bound_normalizer,
-        range(1, 3),
-        retyped((F32,)),
-    ),
-    _entry(
-        "OneHotEncoder",
-        Kind.PART,
-        WHOLE,
-        _CODES,
-        _sample_one_hot,
-        _infer_one_hot,
-        lambda call: (TRUTH,),
-        range(1, MAX_RANK),
-        Inverse(recogniser(_is_one_hot, F32), _solve_one_hot),
-    ),
-    _entry(
-        "Scaler",
-        Kind.NORM,
-        ROUNDS,
-        _NUMBERS,
-        _sample_scaler,
-        _infer_floats,
-        _bound_scaler,
-        ALONG,
-        retyped((F32,)),
+    _entry("Scaler", Kind.NORM, ROUNDS, _NUMBERS, ALONG).by(
+        _sample_scaler, _TO_FLOATS, _bound_scaler, retyped(F32)
     ),
 )

@@ -4,19 +4,23 @@ import math
 from collections.abc import Callable, Mapping
 
 from oracles.relation.arithmetic import SUMS_INSIDE, hull, symmetric
-from oracles.relation.open_checks import another_dim, is_filled, recogniser
-from oracles.relation.operator import Inverse, Operator, RangeRule, Sampler, Solver, TypeRule
-from oracles.relation.program import (
-    FIRST_OPSET,
-    LAST_OPSET,
-    Attribute,
-    Call,
-    DTypeFamily,
-    Kind,
-    Operand,
-    Scope,
+from oracles.relation.operator import Inverse, Operator
+from oracles.relation.program import MATRIX, VECTOR, Attribute, Call, DTypeFamily, Kind, Operand, Scope
+from oracles.relation.rules import another_dim, inverted
+from oracles.relation.types import (
+    ANYTHING,
+    F32,
+    F64,
+    I32,
+    I64,
+    TEXT,
+    TRUTH,
+    DType,
+    Range,
+    Shape,
+    TensorType,
+    is_filled,
 )
-from oracles.relation.types import ANYTHING, F32, F64, I32, I64, TEXT, TRUTH, DType, Range, Shape, TensorType
 
 FEATURES = (F32, F64, I64, I32)
 LABELS = (0, 1, 2, 3, -1, 10, 7)
@@ -284,78 +288,40 @@ def _bound_svm_classifier(call: Call) -> tuple[Range, ...]:
     )
 
 
-def solve_classifier(make: Callable[[Scope, Operand, DType], Call]) -> Solver:
-    """Labels of the wanted type, of as many rows."""
+def classified(make: Callable[[Scope, Operand, DType], Call]) -> Inverse:
+    """Invert by labels of the wanted type, of as many rows."""
 
     def solve(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
         focus = table(scope, wanted.shape[0], scope.draws.pick(FEATURES))
         return make(scope, focus, wanted.dtype)
 
-    return solve
+    return inverted(VECTOR, solve, I64, TEXT)
 
 
-def is_label(shape: Shape) -> bool:
-    """Whether it is one label a row."""
-    return len(shape) == 1
-
-
-def ml_model(
-    name: str,
-    dtypes: tuple[DType, ...],
-    sample: Sampler,
-    infer: TypeRule,
-    bound: RangeRule,
-    inverse: Inverse,
-    opsets: range = range(FIRST_OPSET, LAST_OPSET + 1),
-) -> Operator:
+def ml_model(name: str, *dtypes: DType) -> Operator:
     """The entry of an operator that computes scores from tables, and chooses labels by them."""
-    return Operator(
-        f"ai.onnx.ml.{name}",
-        Kind.LINEAR,
-        SUMS_INSIDE,
-        dtypes,
-        sample,
-        infer,
-        bound,
-        range(2, 3),
-        since=opsets.start,
-        until=opsets.stop - 1,
-        inverse=inverse,
-        realm=DTypeFamily.ML,
-    )
+    name = f"ai.onnx.ml.{name}"
+    return Operator(name, Kind.LINEAR, SUMS_INSIDE, dtypes, ranks=MATRIX, realm=DTypeFamily.ML)
+
+
+def _are_scores(shape: Shape) -> bool:
+    return len(shape) == 2 and 1 <= shape[1] <= 8
 
 
 OPERATORS = (
-    ml_model(
-        "LinearRegressor",
-        (F32,),
-        _sample_regressor,
-        _infer_regressor,
-        _bound_regressor,
-        Inverse(recogniser(lambda shape: len(shape) == 2 and 1 <= shape[1] <= 8), _solve_regressor),
+    ml_model("LinearRegressor", F32).by(
+        _sample_regressor, _infer_regressor, _bound_regressor, inverted(_are_scores, _solve_regressor)
     ),
-    ml_model(
-        "LinearClassifier",
-        FEATURES,
-        _sample_classifier,
-        _infer_classifier,
-        _bound_classifier,
-        Inverse(recogniser(is_label, I64, TEXT), solve_classifier(_classifier)),
+    ml_model("LinearClassifier", *FEATURES).by(
+        _sample_classifier, _infer_classifier, _bound_classifier, classified(_classifier)
     ),
-    ml_model(
-        "SVMRegressor",
-        (F32,),
+    ml_model("SVMRegressor", F32).by(
         _sample_svm_regressor,
         _infer_svm_regressor,
         _bound_svm_regressor,
-        Inverse(recogniser(lambda shape: len(shape) == 2 and shape[1] == 1), _solve_svm_regressor),
+        inverted(lambda shape: len(shape) == 2 and shape[1] == 1, _solve_svm_regressor),
     ),
-    ml_model(
-        "SVMClassifier",
-        FEATURES,
-        _sample_svm_classifier,
-        _infer_svm_classifier,
-        _bound_svm_classifier,
-        Inverse(recogniser(is_label, I64, TEXT), solve_classifier(_svm_classifier)),
+    ml_model("SVMClassifier", *FEATURES).by(
+        _sample_svm_classifier, _infer_svm_classifier, _bound_svm_classifier, classified(_svm_classifier)
     ),
 )

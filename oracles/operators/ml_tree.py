@@ -5,6 +5,7 @@ target, or for some; where the least or the greatest leaf counts, no target goes
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -15,23 +16,22 @@ from oracles.operators.ml_linear import (
     MOST_CLASSES,
     bound_labels,
     class_count,
+    classified,
     drawn_transform,
     eighths,
     infer_labels,
-    is_label,
     is_table,
     label_dtype,
     labels_of,
     ml_model,
-    solve_classifier,
     table,
     transformed,
 )
 from oracles.relation.arithmetic import add, hull, symmetric
-from oracles.relation.open_checks import recogniser
-from oracles.relation.operator import Inverse, Operator
-from oracles.relation.program import FIRST_OPSET, LAST_OPSET, Attribute, Call, Operand, RandomSource, Scope
-from oracles.relation.types import F32, F64, I64, NUMPY, TEXT, TRUTH, DType, Range, Shape, TensorType
+from oracles.relation.operator import Operator
+from oracles.relation.program import Attribute, Call, Operand, RandomSource, Scope
+from oracles.relation.rules import inverted
+from oracles.relation.types import F32, F64, NUMPY, TRUTH, DType, Range, Shape, TensorType
 
 _MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
 _MEMBER = len(_MODES)
@@ -41,8 +41,6 @@ _TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 _MOST_TARGETS = 4
 _NUMBERED = {1: (1,), 2: (0, 1)}
 """The labels of few classes: onnxruntime answers 0 or 1 for them."""
-_OLDER, _NEWER = range(FIRST_OPSET, 21), range(21, LAST_OPSET + 1)
-"""The opsets that came with the third and fourth version of the domain, and with the fifth."""
 
 
 class _Node(NamedTuple):
@@ -351,31 +349,13 @@ def _are_targets(shape: Shape) -> bool:
 
 
 OPERATORS = (
-    ml_model(
-        "TreeEnsembleRegressor",
-        (F32, F64),
-        _sample_regressor,
-        _infer_regressor,
-        _bound_regressor,
-        Inverse(recogniser(_are_targets, F32), _solve_regressor),
-        _OLDER,
+    replace(ml_model("TreeEnsembleRegressor", F32, F64), until=20).by(
+        _sample_regressor, _infer_regressor, _bound_regressor, inverted(_are_targets, _solve_regressor, F32)
     ),
-    ml_model(
-        "TreeEnsembleClassifier",
-        FEATURES,
-        _sample_classifier,
-        _infer_classifier,
-        _bound_classifier,
-        Inverse(recogniser(is_label, I64, TEXT), solve_classifier(_classifier)),
-        _OLDER,
+    replace(ml_model("TreeEnsembleClassifier", *FEATURES), until=20).by(
+        _sample_classifier, _infer_classifier, _bound_classifier, classified(_classifier)
     ),
-    ml_model(
-        "TreeEnsemble",
-        (F32, F64),
-        _sample_ensemble,
-        _infer_ensemble,
-        _bound_ensemble,
-        Inverse(recogniser(_are_targets), _solve_ensemble),
-        _NEWER,
+    replace(ml_model("TreeEnsemble", F32, F64), since=21).by(
+        _sample_ensemble, _infer_ensemble, _bound_ensemble, inverted(_are_targets, _solve_ensemble)
     ),
 )

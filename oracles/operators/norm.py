@@ -1,26 +1,21 @@
-"""Normalisations: along one axis, over a batch, an instance, a group, a layer, or a neighbourhood."""
+"""Normalisations along one axis, over a batch, an instance, a group, a layer, a neighbourhood; and losses."""
 
 import math
 
-from oracles.relation.arithmetic import LOGARITHM_OF_SUM, SUMS_INSIDE, hull, symmetric
+from oracles.operators.conv import IMAGES, is_image
+from oracles.relation.arithmetic import LOGARITHM_OF_SUM, SUMS, SUMS_INSIDE, Arithmetic, symmetric
 from oracles.relation.edges import SATURATES
-from oracles.relation.open_checks import filled
-from oracles.relation.operator import Operator, RangeRule, averaged_range
-from oracles.relation.program import ALONG, MAX_RANK, Attribute, Call, Kind, Operand, Scope
-from oracles.relation.types import BF16, F16, F32, F64, FLOATS, Range, TensorType
+from oracles.relation.operator import SAME, Inverse, Operator, Sampler, averaged_range
+from oracles.relation.program import ALONG, FLAT, IMAGE, MAX_RANK, Attribute, Call, Kind, Operand, Scope
+from oracles.relation.rules import another_dim, inside, inverted, is_filled_image, when, with_zero
+from oracles.relation.types import BF16, F16, F32, F64, FLOATS, I64, Range, TensorType, is_filled
 
 _SPREAD = Range(0.25, 4)
 _NONZERO = Range(-math.inf, math.inf, 0.05)
 _FEW = (F32, F64, F16)
 
 
-def _fixed(low: float, high: float) -> RangeRule:
-    return lambda call: (Range(low, high),)
-
-
-def _sample_axis(scope: Scope, focus: Operand) -> Call | None:
-    if 0 in focus.shape:
-        return None
+def _sample_axis(scope: Scope, focus: Operand) -> Call:
     attributes: dict[str, Attribute] = {}
     if scope.draws.chance(0.8):
         attributes["axis"] = scope.axis(focus.rank)
@@ -35,7 +30,7 @@ def _bound_log_softmax(call: Call) -> tuple[Range, ...]:
 def _sample_lp(scope: Scope, focus: Operand) -> Call | None:
     """Needs values away from zero: a slice of zeros has no norm to divide by."""
     call = _sample_axis(scope, focus)
-    if call is None or not focus.range.is_within(_NONZERO):
+    if not focus.range.is_within(_NONZERO):
         return None
     return call._replace(attributes={**call.attributes, "p": scope.draws.pick((1, 2))})
 
@@ -50,7 +45,7 @@ def _normal_bound(call: Call) -> tuple[Range, ...]:
 
 def _per_channel(scope: Scope, focus: Operand) -> Call | None:
     """Scale and shift of one value a channel."""
-    if 0 in focus.shape[1:]:
+    if not is_image(focus.shape):
         return None
     channels = (focus.shape[1],)
     scale, shift = scope.supply(focus.dtype, channels), scope.supply(focus.dtype, channels)
@@ -74,9 +69,7 @@ def _bound_batch(call: Call) -> tuple[Range, ...]:
     return (symmetric(centred * scale.magnitude / math.sqrt(max(variance.low, 1e-3)) + shift.magnitude),)
 
 
-def _sample_layer(scope: Scope, focus: Operand) -> Call | None:
-    if 0 in focus.shape:
-        return None
+def _sample_layer(scope: Scope, focus: Operand) -> Call:
     draws = scope.draws
     axis = scope.axis(focus.rank)
     shape = focus.shape[axis:]
@@ -103,11 +96,9 @@ def _bound_layer(call: Call) -> tuple[Range, ...]:
     return (*_normal_bound(call), *averaged_range(call), inverse)[: call.results]
 
 
-def _sample_group(scope: Scope, focus: Operand) -> Call | None:
+def _sample_group(scope: Scope, focus: Operand) -> Call:
     """Scale and shift of one value a channel; the earlier version of the operator is deprecated."""
     channels = focus.shape[1]
-    if 0 in focus.shape:
-        return None
     groups = scope.draws.pick([count for count in range(1, channels + 1) if channels % count == 0])
     scale, shift = (scope.supply(focus.dtype, (channels,)) for _ in range(2))
     return Call((focus, scale, shift), {**_epsilon(scope), "num_groups": groups})
@@ -118,109 +109,95 @@ def _sample_lrn(scope: Scope, focus: Operand) -> Call | None:
     attributes: dict[str, Attribute] = {"size": draws.pick((1, 3, 5))}
     if draws.chance(0.5):
         attributes |= {"alpha": draws.pick((1e-4, 0.1)), "beta": draws.pick((0.5, 0.75)), "bias": 2.0}
-    return Call((focus,), attributes) if 0 not in focus.shape else None
+    return Call((focus,), attributes) if is_filled(focus.shape) else None
 
 
-def _bound_lrn(call: Call) -> tuple[Range, ...]:
-    """The divisor is at least 1 in every combination that is drawn."""
-    return (hull((call.operand(0).range, Range(0, 0))),)
+def _solve_lp(operator: Operator, scope: Scope, wanted: TensorType) -> Call | None:
+    return operator.sample(scope, scope.supply(*wanted, _NONZERO))
 
 
-_CHANNELS = range(3, MAX_RANK + 1)
+# Losses
+
+
+def _sample_loss(scope: Scope, focus: Operand) -> Call:
+    """A class for each place; with or without weights of the classes."""
+    return _loss(scope, focus, scope.draws.pick(("none", "none", "mean", "sum")))
+
+
+def _loss(scope: Scope, focus: Operand, reduction: str) -> Call:
+    classes = focus.shape[1]
+    labels = scope.supply(I64, (focus.shape[0], *focus.shape[2:]), Range(0, classes - 1))
+    operands: tuple[Operand, ...] = (focus, labels)
+    if scope.draws.chance(0.4):
+        operands += (scope.supply(focus.dtype, (classes,), Range(0.5, 2)),)
+    attributes: dict[str, Attribute] = {"reduction": reduction}
+    if reduction != "mean" and scope.draws.chance(0.3):  # a mean over nothing is not a number
+        attributes["ignore_index"] = scope.draws.between(-1, classes)
+    return Call(operands, attributes)
+
+
+def _sample_cross_entropy(scope: Scope, focus: Operand) -> Call:
+    """The logarithms of the probabilities are a second result."""
+    return _sample_loss(scope, focus)._replace(results=scope.draws.pick((1, 1, 2)))
+
+
+def _infer_loss(call: Call) -> tuple[TensorType, ...]:
+    focus = call.operand(0)
+    shape = (focus.shape[0], *focus.shape[2:]) if call.attributes["reduction"] == "none" else ()
+    return (TensorType(focus.dtype, shape), focus.type)[: call.results]
+
+
+def _bound_loss(call: Call) -> tuple[Range, ...]:
+    """Log-probabilities are at most twice the values in size and a logarithm more."""
+    focus = call.operand(0)
+    count = math.prod(focus.shape) if call.attributes["reduction"] == "sum" else 1
+    one = 2 * focus.range.magnitude + math.log(focus.shape[1]) + 1
+    return (symmetric(2 * count * one), Range(-one, 0.01))[: call.results]
+
+
+def _solve_loss(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+    shape = wanted.shape
+    if not shape:
+        focus = scope.supply(wanted.dtype, tuple(max(1, dim) for dim in scope.shape(2)))
+        return _loss(scope, focus, scope.draws.pick(("mean", "sum")))
+    source = (shape[0], another_dim(scope, shape), *shape[1:])
+    return _loss(scope, scope.supply(wanted.dtype, source), "none")
+
+
+def _cost(name: str, arithmetic: Arithmetic, sample: Sampler) -> Operator:
+    return Operator(name, Kind.REDUCE, arithmetic, (F32, F64), ranks=FLAT, filled=True).by(
+        sample, _infer_loss, _bound_loss, inverted(range(MAX_RANK), _solve_loss)
+    )
+
 
 OPERATORS = (
-    Operator(
-        "Softmax",
-        Kind.NORM,
-        SUMS_INSIDE,
-        FLOATS,
-        _sample_axis,
-        bound=_fixed(0, 1),
-        ranks=ALONG,
-        inverse=filled(),
-        edges=SATURATES,
+    Operator("Softmax", Kind.NORM, SUMS_INSIDE, FLOATS, ranks=ALONG, filled=True, edges=SATURATES).by(
+        _sample_axis, bound=inside(0, 1)
+    ),
+    Operator("LogSoftmax", Kind.NORM, LOGARITHM_OF_SUM, FLOATS, ranks=ALONG, filled=True, edges=SATURATES).by(
+        _sample_axis, bound=_bound_log_softmax
+    ),
+    Operator("Hardmax", Kind.NORM, SUMS_INSIDE, (F32, F16), ranks=ALONG, filled=True).by(
+        _sample_axis, bound=inside(0, 1)
+    ),
+    Operator("LpNormalization", Kind.NORM, SUMS_INSIDE, (F32, F64), ranks=ALONG, filled=True).by(
+        _sample_lp, bound=inside(-1, 1), inverse=Inverse(SAME.recognise, _solve_lp)
+    ),
+    Operator("InstanceNormalization", Kind.NORM, SUMS_INSIDE, (F32, F16), ranks=IMAGES).by(
+        _per_channel, bound=_normal_bound, inverse=when(is_image)
+    ),
+    Operator("BatchNormalization", Kind.NORM, SUMS_INSIDE, _FEW, ranks=FLAT).by(
+        _sample_batch, bound=_bound_batch
     ),
     Operator(
-        "LogSoftmax",
-        Kind.NORM,
-        LOGARITHM_OF_SUM,
-        FLOATS,
-        _sample_axis,
-        bound=_bound_log_softmax,
-        ranks=ALONG,
-        inverse=filled(),
-        edges=SATURATES,
-    ),
+        "LayerNormalization", Kind.NORM, SUMS_INSIDE, (*_FEW, BF16), ranks=ALONG, filled=True, since=17
+    ).by(_sample_layer, _infer_layer, _bound_layer),
     Operator(
-        "Hardmax",
-        Kind.NORM,
-        SUMS_INSIDE,
-        (F32, F16),
-        _sample_axis,
-        bound=_fixed(0, 1),
-        ranks=ALONG,
-        inverse=filled(),
+        "GroupNormalization", Kind.NORM, SUMS_INSIDE, (F32, F16), ranks=IMAGES, filled=True, since=21
+    ).by(_sample_group, bound=_normal_bound),
+    Operator("LRN", Kind.NORM, SUMS_INSIDE, (F32, F16), ranks=IMAGE).by(
+        _sample_lrn, bound=with_zero, inverse=when(is_filled_image)
     ),
-    Operator(
-        "LpNormalization",
-        Kind.NORM,
-        SUMS_INSIDE,
-        (F32, F64),
-        _sample_lp,
-        bound=_fixed(-1, 1),
-        ranks=ALONG,
-        inverse=filled(within=_NONZERO),
-    ),
-    Operator(
-        "InstanceNormalization",
-        Kind.NORM,
-        SUMS_INSIDE,
-        (F32, F16),
-        _per_channel,
-        bound=_normal_bound,
-        ranks=_CHANNELS,
-        inverse=filled(1),
-    ),
-    Operator(
-        "BatchNormalization",
-        Kind.NORM,
-        SUMS_INSIDE,
-        _FEW,
-        _sample_batch,
-        bound=_bound_batch,
-        ranks=range(2, MAX_RANK + 1),
-    ),
-    Operator(
-        "LayerNormalization",
-        Kind.NORM,
-        SUMS_INSIDE,
-        (*_FEW, BF16),
-        _sample_layer,
-        _infer_layer,
-        _bound_layer,
-        ranks=ALONG,
-        since=17,
-        inverse=filled(),
-    ),
-    Operator(
-        "GroupNormalization",
-        Kind.NORM,
-        SUMS_INSIDE,
-        (F32, F16),
-        _sample_group,
-        bound=_normal_bound,
-        ranks=_CHANNELS,
-        since=21,
-        inverse=filled(),
-    ),
-    Operator(
-        "LRN",
-        Kind.NORM,
-        SUMS_INSIDE,
-        (F32, F16),
-        _sample_lrn,
-        bound=_bound_lrn,
-        ranks=range(4, 5),
-        inverse=filled(),
-    ),
+    _cost("NegativeLogLikelihoodLoss", SUMS, _sample_loss),
+    _cost("SoftmaxCrossEntropyLoss", LOGARITHM_OF_SUM, _sample_cross_entropy),
 )

@@ -1,21 +1,26 @@
 """Operators that take parts out of tensors, join them, or ask for their shape."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
 from corpus.values import Tensor
-from oracles.relation.arithmetic import MOVES, WHOLE, Arithmetic, Nonfinite, Rounding, hull
-from oracles.relation.open_checks import (
-    filled,
+from oracles.relation.arithmetic import MOVES, WHOLE, Arithmetic, Nonfinite, Rounding
+from oracles.relation.open_checks import selects_beyond
+from oracles.relation.operator import Inverse, Operator, RangeRule, Sampler, Solver, TypeRule, same_range
+from oracles.relation.program import ALONG, FLAT, MATRIX, MAX_RANK, Attribute, Call, Kind, Operand, Scope
+from oracles.relation.rules import (
+    hull_range,
+    inside,
+    inverted,
     recogniser,
-    room_beside,
-    selects_beyond,
-    split_off,
+    same_shape,
+    shaped,
+    stretched,
     with_supplied,
+    with_zero,
 )
-from oracles.relation.operator import Inverse, Operator
-from oracles.relation.program import ALONG, MAX_RANK, Attribute, Call, Kind, Operand, Scope
 from oracles.relation.types import (
     ALL,
     BOOL,
@@ -30,6 +35,7 @@ from oracles.relation.types import (
     Range,
     Shape,
     TensorType,
+    replaced,
 )
 
 
@@ -95,13 +101,7 @@ def _sample_split(scope: Scope, focus: Operand) -> Call | None:
 def _infer_split(call: Call) -> tuple[TensorType, ...]:
     focus, axis = call.operand(0), call.integer("axis", 0) % call.operand(0).rank
     sizes = call.ints(1) or (focus.shape[axis] // call.results,) * call.results
-    return tuple(
-        TensorType(focus.dtype, (*focus.shape[:axis], size, *focus.shape[axis + 1 :])) for size in sizes
-    )
-
-
-def _bound_split(call: Call) -> tuple[Range, ...]:
-    return (call.operand(0).range,) * call.results
+    return tuple(TensorType(focus.dtype, replaced(focus.shape, axis, size)) for size in sizes)
 
 
 def _sample_concat(scope: Scope, focus: Operand) -> Call:
@@ -125,18 +125,13 @@ def _companion(scope: Scope, focus: Operand, axis: int) -> Operand:
         found = scope.reuse(focus.dtype, fits)
         if found is not None:
             return found
-    shape = (*focus.shape[:axis], scope.dim(), *focus.shape[axis + 1 :])
-    return scope.create(focus.dtype, shape)
+    return scope.create(focus.dtype, replaced(focus.shape, axis, scope.dim()))
 
 
 def _infer_concat(call: Call) -> tuple[TensorType, ...]:
     first, axis = call.operand(0), call.integer("axis", 0) % call.operand(0).rank
     total = sum(operand.shape[axis] for operand in call.present)
-    return (TensorType(first.dtype, (*first.shape[:axis], total, *first.shape[axis + 1 :])),)
-
-
-def _bound_hull(call: Call) -> tuple[Range, ...]:
-    return (hull(operand.range for operand in call.present),)
+    return (TensorType(first.dtype, replaced(first.shape, axis, total)),)
 
 
 def sample_trilu(scope: Scope, focus: Operand) -> Call | None:
@@ -146,11 +141,6 @@ def sample_trilu(scope: Scope, focus: Operand) -> Call | None:
     if draws.chance(0.6):
         operands += (scope.fix_scalar(scope.amount(range(-2, 3), 16), I64),)
     return Call(operands, {"upper": draws.below(2)} if draws.chance(0.7) else {})
-
-
-def bound_with_zero(call: Call) -> tuple[Range, ...]:
-    """The first operand's range, 0 included."""
-    return (hull((call.operand(0).range, Range(0, 0))),)
 
 
 def _sample_shape(scope: Scope, focus: Operand) -> Call:
@@ -167,10 +157,6 @@ def _shown_dims(call: Call) -> Shape:
     """Compute a slice's dims: both ends may count from the end, or lie beyond it."""
     shape = call.operand(0).shape
     return shape[call.integer("start", 0) : call.integer("end", len(shape))]
-
-
-def _infer_shape(call: Call) -> tuple[TensorType, ...]:
-    return (TensorType(I64, (len(_shown_dims(call)),)),)
 
 
 def _bound_shape(call: Call) -> tuple[Range, ...]:
@@ -199,15 +185,8 @@ def _sample_eye(scope: Scope, focus: Operand) -> Call:
     return Call((focus,), attributes)
 
 
-def _infer_eye(call: Call) -> tuple[TensorType, ...]:
-    return (TensorType(DType(call.integer("dtype", 1)), call.operand(0).shape),)
-
-
-def _sample_reverse(scope: Scope, focus: Operand) -> Call | None:
-    draws = scope.draws
-    if 0 in focus.shape:
-        return None
-    batch = draws.below(2)
+def _sample_reverse(scope: Scope, focus: Operand) -> Call:
+    batch = scope.draws.below(2)
     lengths = scope.supply(I64, (focus.shape[batch],), Range(1, focus.shape[1 - batch]))
     return Call((focus, lengths), {"batch_axis": batch, "time_axis": 1 - batch})
 
@@ -222,35 +201,24 @@ def _sample_compress(scope: Scope, focus: Operand) -> Call:
 def _infer_compress(call: Call) -> tuple[TensorType, ...]:
     focus, axis = call.operand(0), call.integer("axis", 0) % call.operand(0).rank
     kept = sum(call.ints(1) or ())
-    return (TensorType(focus.dtype, (*focus.shape[:axis], kept, *focus.shape[axis + 1 :])),)
+    return (TensorType(focus.dtype, replaced(focus.shape, axis, kept)),)
 
 
-_MATRIX = range(2, MAX_RANK + 1)
 _SPELT = (*ALL, TEXT)
 
 
-def longer_along(scope: Scope, shape: Shape, axis: int, least: int) -> int:
-    """A dim for the axis that is a little longer, within the budget."""
-    return scope.draws.between(least, min(least + 3, room_beside(shape, axis, least)))
-
-
 def _solve_slice(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    axis = scope.draws.below(len(wanted.shape))
+    axis, whole, source = stretched(scope, wanted)
     dim = wanted.shape[axis]
-    whole = longer_along(scope, wanted.shape, axis, dim)
     start = scope.draws.between(0, whole - dim)
     columns = ([start], [start + dim], [scope.draws.pick((axis, axis - len(wanted.shape)))])
-    source = split_off(wanted.shape, axis, whole)
     return with_supplied(scope, wanted, source, *(scope.fix_ints(column) for column in columns))
 
 
 def _solve_split(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    axis = scope.draws.below(len(wanted.shape))
-    dim = wanted.shape[axis]
-    whole = longer_along(scope, wanted.shape, axis, dim)
-    source = split_off(wanted.shape, axis, whole)
-    call = with_supplied(scope, wanted, source, scope.fix_ints((dim, whole - dim)))
-    return call._replace(attributes={"axis": axis}, results=2)
+    axis, whole, source = stretched(scope, wanted)
+    sizes = scope.fix_ints((wanted.shape[axis], whole - wanted.shape[axis]))
+    return with_supplied(scope, wanted, source, sizes)._replace(attributes={"axis": axis}, results=2)
 
 
 def _solve_concat(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
@@ -259,7 +227,7 @@ def _solve_concat(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
     dim = wanted.shape[axis]
     cuts = sorted(draws.between(0, dim) for _ in range(draws.pick((0, 1, 1, 2))))
     sizes = [high - low for low, high in zip([0, *cuts], [*cuts, dim], strict=True)]
-    parts = tuple(scope.supply(wanted.dtype, split_off(wanted.shape, axis, size)) for size in sizes)
+    parts = tuple(scope.supply(wanted.dtype, replaced(wanted.shape, axis, size)) for size in sizes)
     return Call(parts, {"axis": axis - len(wanted.shape) if draws.chance(0.4) else axis})
 
 
@@ -273,117 +241,76 @@ def _solve_size(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
     return Call((scope.supply(dtype, scope.shape(scope.draws.between(0, 4))),))
 
 
-def _recognise_eye(operator: Operator, wanted: TensorType, opset: int) -> bool:
-    return wanted.dtype in operator.dtypes_at(opset) and len(wanted.shape) == 2
-
-
 def _solve_eye(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
     dtype = scope.draws.pick(operator.types_in(scope))
     return Call((scope.supply(dtype, wanted.shape),), {"dtype": int(wanted.dtype)})
 
 
 def _solve_compress(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    axis = scope.draws.below(len(wanted.shape))
-    dim = wanted.shape[axis]
-    whole = longer_along(scope, wanted.shape, axis, dim)
+    axis, whole, source = stretched(scope, wanted)
     chosen = np.zeros(whole, dtype=np.bool_)
-    chosen[scope.draws.sample(range(whole), dim)] = True
-    source = split_off(wanted.shape, axis, whole)
+    chosen[scope.draws.sample(range(whole), wanted.shape[axis])] = True
     return with_supplied(scope, wanted, source, scope.fix(chosen, BOOL))._replace(attributes={"axis": axis})
 
 
-along = recogniser(lambda shape: len(shape) >= 1)
+_SHAPE = Inverse(recogniser(lambda shape: len(shape) == 1 and shape[0] <= MAX_RANK, I64), _solve_shape)
+_ASKS = Arithmetic(Rounding.NOTHING, asks_dims=True)
+_LIKE = (F32, F64, I32, I64)
+_COMPRESSES = Arithmetic(
+    Rounding.NOTHING,
+    Nonfinite.MOVED,
+    misfits={"a condition longer than what it selects from": selects_beyond},
+)
 
 
-SLICE = Inverse(along, _solve_slice)
-SPLIT = Inverse(along, _solve_split)
-CONCAT = Inverse(along, _solve_concat)
-SHAPE = Inverse(recogniser(lambda shape: len(shape) == 1 and shape[0] <= MAX_RANK, I64), _solve_shape)
-SIZE = Inverse(recogniser(lambda shape: not shape, I64), _solve_size)
-EYE = Inverse(_recognise_eye, _solve_eye)
-COMPRESS = Inverse(along, _solve_compress)
+def _part(
+    name: str,
+    arithmetic: Arithmetic,
+    dtypes: tuple[DType, ...],
+    sample: Sampler,
+    infer: TypeRule,
+    solve: Solver,
+    bound: RangeRule = same_range,
+) -> Operator:
+    """What goes along an axis there and back."""
+    inverse = inverted(ALONG, solve)
+    return Operator(name, Kind.PART, arithmetic, dtypes, sample, infer, bound, ALONG, inverse)
 
 
 OPERATORS = (
-    Operator(
-        "Slice",
-        Kind.PART,
-        Arithmetic(Rounding.NOTHING, Nonfinite.MOVED, dims_at=(2,)),
-        MOVED,
-        _sample_slice,
-        _infer_slice,
-        ranks=ALONG,
-        inverse=SLICE,
-    ),
-    Operator(
+    _part("Slice", replace(MOVES, dims_at=(2,)), MOVED, _sample_slice, _infer_slice, _solve_slice),
+    _part(
         "Split",
-        Kind.PART,
-        Arithmetic(Rounding.NOTHING, Nonfinite.MOVED, dims_at=(1,)),
+        replace(MOVES, dims_at=(1,)),
         MOVED,
         _sample_split,
         _infer_split,
-        _bound_split,
-        ALONG,
-        inverse=SPLIT,
+        _solve_split,
+        lambda call: (call.operand(0).range,) * call.results,
     ),
-    Operator(
-        "Concat", Kind.PART, MOVES, MOVED, _sample_concat, _infer_concat, _bound_hull, ALONG, inverse=CONCAT
+    _part("Concat", MOVES, MOVED, _sample_concat, _infer_concat, _solve_concat, hull_range),
+    Operator("Trilu", Kind.PART, MOVES, (F32, F64, I32, I64, BOOL), ranks=FLAT, since=14).by(
+        sample_trilu, bound=with_zero
     ),
-    Operator(
-        "Trilu",
-        Kind.PART,
-        MOVES,
-        (F32, F64, I32, I64, BOOL),
-        sample_trilu,
-        bound=bound_with_zero,
-        ranks=_MATRIX,
-        since=14,
-    ),
-    Operator(
-        "Shape",
-        Kind.PART,
-        Arithmetic(Rounding.NOTHING, asks_dims=True),
-        MOVED,
+    Operator("Shape", Kind.PART, _ASKS, MOVED).by(
         _sample_shape,
-        _infer_shape,
+        lambda call: (TensorType(I64, (len(_shown_dims(call)),)),),
         _bound_shape,
-        inverse=SHAPE,
+        _SHAPE,
         content=_content_shape,
     ),
-    Operator(
-        "Size",
-        Kind.PART,
-        Arithmetic(Rounding.NOTHING, asks_dims=True),
-        _SPELT,
+    Operator("Size", Kind.PART, _ASKS, _SPELT).by(
         infer=lambda call: (TensorType(I64, ()),),
         bound=_bound_size,
-        inverse=SIZE,
+        inverse=inverted(range(1), _solve_size, I64),
         content=_content_size,
     ),
-    Operator(
-        "EyeLike",
-        Kind.PART,
-        Arithmetic(Rounding.NOTHING, typed_by="dtype"),
-        (F32, F64, I32, I64),
+    Operator("EyeLike", Kind.PART, Arithmetic(Rounding.NOTHING, typed_by="dtype"), _LIKE, ranks=MATRIX).by(
         _sample_eye,
-        _infer_eye,
-        lambda call: (Range(0, 1),),
-        range(2, 3),
-        inverse=EYE,
+        shaped(same_shape, lambda call: DType(call.integer("dtype", 1))),
+        inside(0, 1),
+        inverted(MATRIX, _solve_eye),
     ),
-    Operator("ReverseSequence", Kind.PART, WHOLE, _SPELT, _sample_reverse, ranks=_MATRIX, inverse=filled()),
-    Operator(
-        "Compress",
-        Kind.PART,
-        Arithmetic(
-            Rounding.NOTHING,
-            Nonfinite.MOVED,
-            misfits={"a condition longer than what it selects from": selects_beyond},
-        ),
-        _SPELT,
-        _sample_compress,
-        _infer_compress,
-        ranks=ALONG,
-        inverse=COMPRESS,
-    ),
+    Operator("ReverseSequence", Kind.PART, WHOLE, _SPELT, _sample_reverse, ranks=FLAT, filled=True),
+    _part("Compress", _COMPRESSES, _SPELT, _sample_compress, _infer_compress, _solve_compress),
 )

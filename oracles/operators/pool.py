@@ -1,12 +1,14 @@
 """Pooling, global and by windows, and Pad."""
 
 import math
+from dataclasses import replace
 
 from oracles.operators.conv import IMAGES, RATES, dilate, draw_window, image_shape, is_image, window_before
 from oracles.relation.arithmetic import SUMS, SUMS_INSIDE, WHOLE, Arithmetic, Rounding, hull, of_kernel
-from oracles.relation.open_checks import WINDOW, another_dim, fits, recogniser, with_supplied
-from oracles.relation.operator import Inverse, Operator, averaged_range
-from oracles.relation.program import ALONG, Attribute, Call, Kind, Operand, Scope
+from oracles.relation.open_checks import WINDOW
+from oracles.relation.operator import Operator, RangeRule, Sampler, averaged_range, same_range
+from oracles.relation.program import ALONG, LAST_OPSET, Attribute, Call, Kind, Operand, Scope, fits
+from oracles.relation.rules import Choice, choices, inverted, shaped, with_more_dims, with_supplied, with_zero
 from oracles.relation.types import (
     BOOL,
     F16,
@@ -18,6 +20,7 @@ from oracles.relation.types import (
     U8,
     U32,
     U64,
+    DType,
     Range,
     Shape,
     TensorType,
@@ -85,27 +88,16 @@ def _bound_max_pool(call: Call) -> tuple[Range, ...]:
     return (image.range, Range(0, max(math.prod(image.shape) - 1, 0)))[: call.results]
 
 
-def _bound_average(call: Call) -> tuple[Range, ...]:
-    return (hull((call.operand(0).range, Range(0, 0))),)
-
-
 def _bound_lp(call: Call) -> tuple[Range, ...]:
     image = call.operand(0)
     count = math.prod(call.tuple_of("kernel_shape", image.shape[2:]))
     return (Range(0, count * image.range.magnitude),)
 
 
-def _sample_global(scope: Scope, focus: Operand) -> Call | None:
-    return None if 0 in focus.shape[1:] else Call((focus,))
-
-
-def _sample_global_lp(scope: Scope, focus: Operand) -> Call | None:
-    return None if 0 in focus.shape[1:] else Call((focus,), {"p": scope.draws.pick((1, 2))})
-
-
-def _infer_global(call: Call) -> tuple[TensorType, ...]:
-    image = call.operand(0)
-    return (TensorType(image.dtype, image.shape[:2] + (1,) * (image.rank - 2)),)
+def pooled(call: Call) -> Shape:
+    """The shape of a pool of whole images."""
+    shape = call.operand(0).shape
+    return (*shape[:2], *(1 for _ in shape[2:]))
 
 
 def _sample_pad(scope: Scope, focus: Operand) -> Call | None:
@@ -162,9 +154,7 @@ def _solve_pool(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
 
 
 def _solve_global(operator: Operator, scope: Scope, wanted: TensorType) -> Call | None:
-    dims = wanted.shape[:2]
-    for _ in wanted.shape[2:]:
-        dims = (*dims, another_dim(scope, dims))
+    dims = with_more_dims(scope, wanted.shape[:2], len(wanted.shape) - 2)
     return operator.sample(scope, scope.supply(wanted.dtype, dims))
 
 
@@ -183,87 +173,54 @@ def _solve_pad(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
     return with_supplied(scope, wanted, source, scope.fix_ints((*before, *after)))
 
 
-POOL = Inverse(recogniser(is_image), _solve_pool)
-GLOBAL = Inverse(recogniser(_is_pooled), _solve_global)
-PAD = Inverse(recogniser(lambda shape: len(shape) >= 1), _solve_pad)
+def _pool(
+    name: str,
+    arithmetic: Arithmetic,
+    dtypes: tuple[DType, ...],
+    sample: Sampler,
+    bound: RangeRule,
+) -> Operator:
+    inverse = inverted(is_image, _solve_pool)
+    return Operator(name, Kind.POOL, arithmetic, dtypes, sample, _infer_pool, bound, IMAGES, inverse)
 
+
+_NOTHING = choices()
+
+
+def _global(
+    name: str, arithmetic: Arithmetic, bound: RangeRule, draw: Choice = _NOTHING, until: int = LAST_OPSET
+) -> Operator:
+    """A pool of whole images, which hold elements; there may be no image."""
+
+    def sample(scope: Scope, focus: Operand) -> Call | None:
+        return Call((focus,), draw(scope, focus)) if is_image(focus.shape) else None
+
+    infer, inverse, dtypes = shaped(pooled), inverted(_is_pooled, _solve_global), (F32, F16)
+    return Operator(name, Kind.POOL, arithmetic, dtypes, sample, infer, bound, IMAGES, inverse, until=until)
+
+
+_OPENS = Arithmetic(Rounding.NOTHING, opens=WINDOW)
 
 OPERATORS = (
-    Operator(
-        "MaxPool",
-        Kind.POOL,
-        Arithmetic(Rounding.NOTHING, opens=WINDOW),
-        (F32, F64, F16, I8, U8),
-        _sample_max_pool,
-        _infer_pool,
-        _bound_max_pool,
-        IMAGES,
-        inverse=POOL,
-    ),
-    Operator(
+    _pool("MaxPool", _OPENS, (F32, F64, F16, I8, U8), _sample_max_pool, _bound_max_pool),
+    _pool(
         "AveragePool",
-        Kind.POOL,
-        Arithmetic(Rounding.TERMS, terms=of_kernel, opens=WINDOW),
+        replace(_OPENS, rounding=Rounding.TERMS, terms=of_kernel),
         (F32, F16),
         lambda scope, focus: _sample_pool(scope, focus, 19, ceil_mode=(0, 1), count_include_pad=(0, 1)),
-        _infer_pool,
-        _bound_average,
-        IMAGES,
-        inverse=POOL,
+        with_zero,
     ),
-    Operator(
+    _pool(
         "LpPool",
-        Kind.POOL,
-        Arithmetic(Rounding.INSIDE, terms=of_kernel, opens=WINDOW),
+        replace(_OPENS, rounding=Rounding.INSIDE, terms=of_kernel),
         (F32, F16),
         _sample_lp_pool,
-        _infer_pool,
         _bound_lp,
-        IMAGES,
-        inverse=POOL,
     ),
-    Operator(
-        "GlobalAveragePool",
-        Kind.POOL,
-        SUMS,
-        (F32, F16),
-        _sample_global,
-        _infer_global,
-        averaged_range,
-        IMAGES,
-        inverse=GLOBAL,
-    ),
-    Operator(
-        "GlobalMaxPool",
-        Kind.POOL,
-        WHOLE,
-        (F32, F16),
-        _sample_global,
-        _infer_global,
-        ranks=IMAGES,
-        inverse=GLOBAL,
-    ),
-    Operator(
-        "GlobalLpPool",
-        Kind.POOL,
-        SUMS_INSIDE,
-        (F32, F16),
-        _sample_global_lp,
-        _infer_global,
-        _bound_lp,
-        IMAGES,
-        until=21,
-        inverse=GLOBAL,
-    ),
-    Operator(
-        "Pad",
-        Kind.PAD,
-        Arithmetic(Rounding.NOTHING, reads_axes=True),
-        _PADDED,
-        _sample_pad,
-        _infer_pad,
-        _bound_pad,
-        ALONG,
-        inverse=PAD,
+    _global("GlobalAveragePool", SUMS, averaged_range),
+    _global("GlobalMaxPool", WHOLE, same_range),
+    _global("GlobalLpPool", SUMS_INSIDE, _bound_lp, choices(p=(1, 2)), 21),
+    Operator("Pad", Kind.PAD, Arithmetic(Rounding.NOTHING, reads_axes=True), _PADDED, ranks=ALONG).by(
+        _sample_pad, _infer_pad, _bound_pad, inverted(ALONG, _solve_pad)
     ),
 )

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from oracles.operators.conv import conv_shape, is_image, sample_conv, solve_conv
-from oracles.operators.matmul import matmul_shape
+from oracles.operators.conv import IMAGES, convolved, is_image, sample_conv, solve_conv
+from oracles.operators.matmul import matmul_shape, multiplied
 from oracles.relation.arithmetic import (
     ROUNDS,
     WHOLE,
@@ -19,9 +19,10 @@ from oracles.relation.arithmetic import (
     within_type,
 )
 from oracles.relation.edges import TIES
-from oracles.relation.open_checks import another_dim, has_no_range, recogniser, retyped
+from oracles.relation.open_checks import has_no_range
 from oracles.relation.operator import Inverse, Operator
-from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand, Scope
+from oracles.relation.program import FLAT, Attribute, Call, Kind, Operand, Scope
+from oracles.relation.rules import another_dim, inverted, retyped, same_shape, shaped
 from oracles.relation.types import (
     F32,
     FLOAT8,
@@ -38,7 +39,7 @@ from oracles.relation.types import (
     extent,
 )
 
-_QUANTISED = (U8, I8)
+QUANTISED = (U8, I8)
 _LATER = {19: FLOAT8, 21: (*INT4, I16, U16)}
 
 
@@ -79,18 +80,13 @@ def _sample_quantise(scope: Scope, focus: Operand) -> Call:
     scale = fix_scale(scope, size, focus.range.magnitude)
     if scope.draws.chance(0.15):
         return Call((focus, scale), attributes)
-    return Call((focus, scale, fix_zero_point(scope, scope.draws.pick(_results(scope)), size)), attributes)
+    dtypes = [each for each in _results(scope.opset) if each in QUANTISED or scope.allows(each)]
+    return Call((focus, scale, fix_zero_point(scope, scope.draws.pick(dtypes), size)), attributes)
 
 
-def _results(scope: Scope) -> list[DType]:
-    """The quantised types that the program and the opset let in."""
-    later = [dtype for first, more in _LATER.items() if scope.opset >= first for dtype in more]
-    return [*_QUANTISED, *(dtype for dtype in later if scope.allows(dtype))]
-
-
-def _recognise_quantise(operator: Operator, wanted: TensorType, opset: int) -> bool:
-    later = (dtype for first, more in _LATER.items() if opset >= first for dtype in more)
-    return wanted.dtype in (*_QUANTISED, *later)
+def _results(opset: int) -> list[DType]:
+    """The quantised types of an opset."""
+    return [*QUANTISED, *(dtype for first, more in _LATER.items() if opset >= first for dtype in more)]
 
 
 def _solve_quantise(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
@@ -124,9 +120,7 @@ def sample_dequantise(scope: Scope, focus: Operand) -> Call:
     return Call((focus, scale, fix_zero_point(scope, focus.dtype, size)), attributes)
 
 
-def infer_dequantise(call: Call) -> tuple[TensorType, ...]:
-    """float32 of the same shape."""
-    return (TensorType(F32, call.operand(0).shape),)
+DEQUANTISED = shaped(same_shape, lambda call: F32)
 
 
 def bound_dequantise(call: Call) -> tuple[Range, ...]:
@@ -140,8 +134,8 @@ def _infer_dynamic(call: Call) -> tuple[TensorType, ...]:
     return TensorType(U8, call.operand(0).shape), TensorType(F32, ()), TensorType(U8, ())
 
 
-def _sample_dynamic(scope: Scope, focus: Operand) -> Call | None:
-    return Call((focus,), results=3) if 0 not in focus.shape else None
+def _sample_dynamic(scope: Scope, focus: Operand) -> Call:
+    return Call((focus,), results=3)
 
 
 def _bound_dynamic(call: Call) -> tuple[Range, ...]:
@@ -149,9 +143,7 @@ def _bound_dynamic(call: Call) -> tuple[Range, ...]:
     return Range(0, 255), Range(0, max(1.0, (focus.high - focus.low) / 255 + 1e-6)), Range(0, 255)
 
 
-def _sample_qlinear_matmul(scope: Scope, focus: Operand) -> Call | None:
-    if focus.rank < 2:
-        return None
+def _sample_qlinear_matmul(scope: Scope, focus: Operand) -> Call:
     return _qlinear_matmul(scope, focus, scope.dim())
 
 
@@ -170,18 +162,16 @@ def _qlinear_matmul(scope: Scope, focus: Operand, columns: int) -> Call:
     return Call((*parts, fix_scale(scope, one, wide), fix_zero_point(scope, focus.dtype, one)))
 
 
-def _infer_qlinear_matmul(call: Call) -> tuple[TensorType, ...]:
-    shape = matmul_shape(call.operand(0).shape, call.operand(3).shape)
-    return (TensorType(call.operand(7).dtype, shape),)
+def _result_dtype(call: Call) -> DType:
+    """The type of the last zero point."""
+    return call.operand(7).dtype
 
 
-def _bound_qlinear_matmul(call: Call) -> tuple[Range, ...]:
-    return (extent(call.operand(7).dtype),)
+def _bound_result(call: Call) -> tuple[Range, ...]:
+    return (extent(_result_dtype(call)),)
 
 
-def _sample_matmul_integer(scope: Scope, focus: Operand) -> Call | None:
-    if not focus.rank or (focus.dtype is I8 and focus.rank < 2):
-        return None
+def _sample_matmul_integer(scope: Scope, focus: Operand) -> Call:
     return _matmul_integer(scope, focus, scope.dim())
 
 
@@ -193,10 +183,6 @@ def _matmul_integer(scope: Scope, focus: Operand, columns: int) -> Call:
         if draws.chance(0.7):
             operands += (fix_zero_point(scope, kind, ()),)
     return Call(operands)
-
-
-def _infer_matmul_integer(call: Call) -> tuple[TensorType, ...]:
-    return (TensorType(I32, matmul_shape(call.operand(0).shape, call.operand(1).shape)),)
 
 
 def _bound_matmul_integer(call: Call) -> tuple[Range, ...]:
@@ -214,15 +200,8 @@ def _solve_qlinear_matmul(operator: Operator, scope: Scope, wanted: TensorType) 
 
 
 def _solve_matmul_integer(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    dtype = scope.draws.pick(_QUANTISED)
+    dtype = scope.draws.pick(QUANTISED)
     return _matmul_integer(scope, _matrix_back(scope, dtype, wanted.shape), wanted.shape[-1])
-
-
-def _is_product(shape: tuple[int, ...]) -> bool:
-    return 2 <= len(shape) <= MAX_RANK
-
-
-_MATRICES = range(2, MAX_RANK + 1)
 
 
 def _sample_qlinear(scope: Scope, focus: Operand) -> Call | None:
@@ -243,10 +222,6 @@ def _with_scales(scope: Scope, call: Call) -> Call:
     return call._replace(operands=tuple(parts))
 
 
-def _infer_qlinear(call: Call) -> tuple[TensorType, ...]:
-    return (TensorType(call.operand(7).dtype, conv_shape(call, call.operand(3))),)
-
-
 def _solve_qlinear(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
     return _with_scales(scope, solve_conv(scope, wanted))
 
@@ -264,10 +239,6 @@ def _with_zero_points(scope: Scope, call: Call) -> Call:
     return call._replace(operands=operands)
 
 
-def _infer_integer(call: Call) -> tuple[TensorType, ...]:
-    return (TensorType(I32, conv_shape(call, call.operand(1))),)
-
-
 def _bound_integer(call: Call) -> tuple[Range, ...]:
     most = 255 * 255 * math.prod(call.operand(1).shape[1:])
     return (within_type(I32, Range(-most, most)),)
@@ -277,84 +248,44 @@ def _solve_integer(operator: Operator, scope: Scope, wanted: TensorType) -> Call
     return _with_zero_points(scope, solve_conv(scope, TensorType(U8, wanted.shape)))
 
 
-_IMAGES = range(3, MAX_RANK + 1)
+_PRODUCT = shaped(lambda call: matmul_shape(call.operand(0).shape, call.operand(3).shape), _result_dtype)
+_CONVOLVED = shaped(lambda call: convolved(call, 3), _result_dtype)
+QUANTISES = Arithmetic(Rounding.RESULT, quantises=True, has_scale=True)
+DEQUANTISES = Arithmetic(Rounding.RESULT, has_scale=True, typed_by="output_dtype")
+_BY_RANGE = Arithmetic(
+    Rounding.RESULT, opens={"of a range of zero or infinity": has_no_range}, quantises=True
+)
 
 
 OPERATORS = (
-    Operator(
-        "QuantizeLinear",
-        Kind.QUANTISE,
-        Arithmetic(Rounding.RESULT, quantises=True, has_scale=True),
-        (F32,),
+    Operator("QuantizeLinear", Kind.QUANTISE, QUANTISES, (F32,), edges=TIES).by(
         _sample_quantise,
         infer_quantise,
         _bound_by_type,
-        inverse=Inverse(_recognise_quantise, _solve_quantise),
-        edges=TIES,
+        Inverse(lambda operator, wanted, opset: wanted.dtype in _results(opset), _solve_quantise),
     ),
-    Operator(
-        "DequantizeLinear",
-        Kind.QUANTISE,
-        Arithmetic(Rounding.RESULT, has_scale=True, typed_by="output_dtype"),
-        (U8, I8, I32),
-        sample_dequantise,
-        infer_dequantise,
-        bound_dequantise,
-        later=_LATER,
-        inverse=retyped((F32,)),
+    Operator("DequantizeLinear", Kind.QUANTISE, DEQUANTISES, (*QUANTISED, I32), later=_LATER).by(
+        sample_dequantise, DEQUANTISED, bound_dequantise, retyped(F32)
     ),
-    Operator(
-        "DynamicQuantizeLinear",
-        Kind.QUANTISE,
-        Arithmetic(Rounding.RESULT, opens={"of a range of zero or infinity": has_no_range}, quantises=True),
-        (F32,),
-        _sample_dynamic,
-        _infer_dynamic,
-        _bound_dynamic,
-        inverse=retyped((U8,), takes_empty=False),
+    Operator("DynamicQuantizeLinear", Kind.QUANTISE, _BY_RANGE, (F32,), filled=True).by(
+        _sample_dynamic, _infer_dynamic, _bound_dynamic, retyped(U8)
     ),
-    Operator(
-        "QLinearMatMul",
-        Kind.QUANTISE,
-        ROUNDS,
-        _QUANTISED,
-        _sample_qlinear_matmul,
-        _infer_qlinear_matmul,
-        _bound_qlinear_matmul,
-        _MATRICES,
-        inverse=Inverse(recogniser(_is_product), _solve_qlinear_matmul),
+    Operator("QLinearMatMul", Kind.QUANTISE, ROUNDS, QUANTISED, ranks=FLAT).by(
+        _sample_qlinear_matmul, _PRODUCT, _bound_result, inverted(FLAT, _solve_qlinear_matmul)
     ),
-    Operator(
-        "MatMulInteger",
-        Kind.QUANTISE,
-        WHOLE,
-        _QUANTISED,
+    Operator("MatMulInteger", Kind.QUANTISE, WHOLE, QUANTISED, ranks=FLAT).by(
         _sample_matmul_integer,
-        _infer_matmul_integer,
+        shaped(multiplied, lambda call: I32),
         _bound_matmul_integer,
-        _MATRICES,
-        inverse=Inverse(recogniser(_is_product, I32), _solve_matmul_integer),
+        inverted(FLAT, _solve_matmul_integer, I32),
     ),
-    Operator(
-        "QLinearConv",
-        Kind.QUANTISE,
-        ROUNDS,
-        (U8, I8),
-        _sample_qlinear,
-        _infer_qlinear,
-        lambda call: (extent(call.operand(7).dtype),),
-        _IMAGES,
-        inverse=Inverse(recogniser(is_image), _solve_qlinear),
+    Operator("QLinearConv", Kind.QUANTISE, ROUNDS, QUANTISED, ranks=IMAGES).by(
+        _sample_qlinear, _CONVOLVED, _bound_result, inverted(is_image, _solve_qlinear)
     ),
-    Operator(
-        "ConvInteger",
-        Kind.QUANTISE,
-        WHOLE,
-        (U8,),
+    Operator("ConvInteger", Kind.QUANTISE, WHOLE, (U8,), ranks=IMAGES).by(
         _sample_integer,
-        _infer_integer,
+        shaped(convolved, lambda call: I32),
         _bound_integer,
-        _IMAGES,
-        inverse=Inverse(recogniser(is_image, I32), _solve_integer),
+        inverted(is_image, _solve_integer, I32),
     ),
 )

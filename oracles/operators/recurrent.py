@@ -3,9 +3,10 @@
 import math
 
 from oracles.relation.arithmetic import SUMS_INSIDE, Arithmetic, Rounding, symmetric
-from oracles.relation.open_checks import another_dim, filled, is_filled, recogniser, scales_more
+from oracles.relation.open_checks import scales_more
 from oracles.relation.operator import Inverse, Operator, Sampler
-from oracles.relation.program import ALONG, MAX_ELEMENTS, Attribute, Call, Kind, Operand, Scope
+from oracles.relation.program import ALONG, CUBE, IMAGE, MAX_ELEMENTS, Attribute, Call, Kind, Operand, Scope
+from oracles.relation.rules import another_dim, inverted, when
 from oracles.relation.types import F16, F32, DType, Range, Shape, TensorType
 
 _STATE_RANGE = Range(-1, 1)
@@ -76,7 +77,7 @@ def _inverse(gates: int, states: int) -> Inverse:
         focus = scope.supply(wanted.dtype, (length, batch, size))
         return _layer(scope, focus, gates, states, hidden, ways)
 
-    return Inverse(recogniser(_is_layer), solve)
+    return inverted(_is_layer, solve)
 
 
 def _is_layer(shape: Shape) -> bool:
@@ -108,13 +109,8 @@ def _bound(call: Call) -> tuple[Range, ...]:
     return (_STATE_RANGE, _STATE_RANGE, Range(-cell, cell))[: call.results]
 
 
-_SEQUENCE = range(3, 4)
-
-
-def _sample_attention(scope: Scope, focus: Operand) -> Call | None:
+def _sample_attention(scope: Scope, focus: Operand) -> Call:
     """The focus is the query: batch, heads, length, size of a head."""
-    if 0 in focus.shape:
-        return None
     return _attend(scope, focus, max(1, scope.dim()))
 
 
@@ -151,13 +147,9 @@ def _solve_attention(operator: Operator, scope: Scope, wanted: TensorType) -> Ca
     return _attend(scope, query, wanted.shape[3])
 
 
-def _is_attended(shape: Shape) -> bool:
-    return len(shape) == 4 and is_filled(shape)
-
-
 def _sample_rotary(scope: Scope, focus: Operand) -> Call | None:
     batch, _, length, depth = focus.shape
-    if 0 in focus.shape or depth % 2:
+    if depth % 2:
         return None
     caches = [scope.supply(focus.dtype, (batch, length, depth // 2), Range(-1, 1)) for _ in range(2)]
     return Call((focus, *caches), {"interleaved": 1} if scope.draws.chance(0.4) else {})
@@ -168,15 +160,11 @@ def bound_rotary(call: Call) -> tuple[Range, ...]:
     return (symmetric(2 * call.operand(0).range.magnitude),)
 
 
-def _is_rotated(operator: Operator, wanted: TensorType, opset: int) -> bool:
-    shape = wanted.shape
-    is_even = len(shape) == 4 and is_filled(shape) and not shape[3] % 2
-    return is_even and wanted.dtype in operator.dtypes
+def _is_rotated(shape: Shape) -> bool:
+    return len(shape) == 4 and not shape[3] % 2
 
 
-def _sample_rms(scope: Scope, focus: Operand) -> Call | None:
-    if 0 in focus.shape:
-        return None
+def _sample_rms(scope: Scope, focus: Operand) -> Call:
     axis = scope.axis(focus.rank)
     attributes: dict[str, Attribute] = {"axis": axis}
     if scope.draws.chance(0.5):
@@ -192,77 +180,26 @@ def _bound_rms(call: Call) -> tuple[Range, ...]:
     return (symmetric(math.sqrt(math.prod(focus.shape)) * call.operand(1).range.magnitude + 1),)
 
 
-_HEADS = range(4, 5)
+_MISFIT = {"a scale that does not broadcast to what is normalised": scales_more}
+_NORMS = Arithmetic(Rounding.INSIDE, misfits=_MISFIT)
+
+
+def _recurrent(name: str, gates: int, states: int) -> Operator:
+    sample, inverse = _sampler(gates, states), _inverse(gates, states)
+    return Operator(name, Kind.RECURRENT, SUMS_INSIDE, (F32,), sample, _infer, _bound, CUBE, inverse)
 
 
 OPERATORS = (
-    Operator(
-        "LSTM",
-        Kind.RECURRENT,
-        SUMS_INSIDE,
-        (F32,),
-        _sampler(4, 2),
-        _infer,
-        _bound,
-        _SEQUENCE,
-        inverse=_inverse(4, 2),
+    _recurrent("LSTM", 4, 2),
+    _recurrent("GRU", 3, 1),
+    _recurrent("RNN", 1, 1),
+    Operator("Attention", Kind.LINEAR, SUMS_INSIDE, (F32, F16), ranks=IMAGE, filled=True, since=23).by(
+        _sample_attention, _infer_attention, _bound_attention, inverted(IMAGE, _solve_attention)
     ),
     Operator(
-        "GRU",
-        Kind.RECURRENT,
-        SUMS_INSIDE,
-        (F32,),
-        _sampler(3, 1),
-        _infer,
-        _bound,
-        _SEQUENCE,
-        inverse=_inverse(3, 1),
-    ),
-    Operator(
-        "RNN",
-        Kind.RECURRENT,
-        SUMS_INSIDE,
-        (F32,),
-        _sampler(1, 1),
-        _infer,
-        _bound,
-        _SEQUENCE,
-        inverse=_inverse(1, 1),
-    ),
-    Operator(
-        "Attention",
-        Kind.LINEAR,
-        SUMS_INSIDE,
-        (F32, F16),
-        _sample_attention,
-        _infer_attention,
-        _bound_attention,
-        _HEADS,
-        since=23,
-        inverse=Inverse(recogniser(_is_attended), _solve_attention),
-    ),
-    Operator(
-        "RotaryEmbedding",
-        Kind.ARITHMETIC,
-        SUMS_INSIDE,
-        (F32, F16),
-        _sample_rotary,
-        bound=bound_rotary,
-        ranks=_HEADS,
-        since=23,
-        inverse=Inverse(_is_rotated, filled().solve),
-    ),
-    Operator(
-        "RMSNormalization",
-        Kind.NORM,
-        Arithmetic(
-            Rounding.INSIDE, misfits={"a scale that does not broadcast to what is normalised": scales_more}
-        ),
-        (F32, F16),
-        _sample_rms,
-        bound=_bound_rms,
-        ranks=ALONG,
-        since=23,
-        inverse=filled(),
+        "RotaryEmbedding", Kind.ARITHMETIC, SUMS_INSIDE, (F32, F16), ranks=IMAGE, filled=True, since=23
+    ).by(_sample_rotary, bound=bound_rotary, inverse=when(_is_rotated)),
+    Operator("RMSNormalization", Kind.NORM, _NORMS, (F32, F16), ranks=ALONG, filled=True, since=23).by(
+        _sample_rms, bound=_bound_rms
     ),
 )

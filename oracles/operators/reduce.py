@@ -2,24 +2,23 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 from oracles.relation.arithmetic import WHOLE, Arithmetic, Rounding, power, symmetric, within_type
 from oracles.relation.edges import TYPE, WIDE, Edges
-from oracles.relation.open_checks import (
-    INEXACT,
+from oracles.relation.open_checks import INEXACT, is_unsorted, ranks_nan
+from oracles.relation.operator import Inverse, Operator, RangeRule, Sampler, averaged_range, same_range
+from oracles.relation.program import ALONG, Attribute, Call, Kind, Operand, Scope
+from oracles.relation.rules import (
     axes_back,
     can_be_reduced,
     from_either_end,
     gives_dtype,
-    is_unsorted,
-    ranks_nan,
-    recogniser,
-    room_beside,
-    split_off,
+    inverted,
+    shaped,
+    stretched,
     with_supplied,
 )
-from oracles.relation.operator import Inverse, Operator, RangeRule, Sampler, averaged_range, same_range
-from oracles.relation.program import ALONG, Attribute, Call, Kind, Operand, Scope
 from oracles.relation.types import (
     BOOL,
     F16,
@@ -34,6 +33,7 @@ from oracles.relation.types import (
     Range,
     Shape,
     TensorType,
+    replaced,
 )
 
 _SUMMED = (F32, F64, F16, I32, I64)
@@ -55,15 +55,8 @@ def _reduced(call: Call) -> Shape:
     return tuple(dim for axis, dim in enumerate(focus.shape) if axis not in axes)
 
 
-def _infer(call: Call) -> tuple[TensorType, ...]:
-    return (TensorType(call.operand(0).dtype, _reduced(call)),)
-
-
 def _reduced_count(call: Call) -> int:
-    count = 1
-    for axis in _whole_axes(call):
-        count *= call.operand(0).shape[axis]
-    return count
+    return math.prod(call.operand(0).shape[axis] for axis in _whole_axes(call))
 
 
 def _sampler(axes_operand_since: int, keeps_empty: bool = False) -> Sampler:
@@ -120,11 +113,8 @@ def _solve_arg(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
 
 
 def _solve_top(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    axis = scope.draws.below(len(wanted.shape))
-    least = wanted.shape[axis]
-    dim = scope.draws.between(least, min(least + 3, room_beside(wanted.shape, axis, least)))
-    source = split_off(wanted.shape, axis, dim)
-    call = with_supplied(scope, wanted, source, scope.fix_ints((least,)))
+    axis, _, source = stretched(scope, wanted)
+    call = with_supplied(scope, wanted, source, scope.fix_ints((wanted.shape[axis],)))
     return call._replace(attributes={"axis": axis}, results=2)
 
 
@@ -139,13 +129,14 @@ def _bound_prod(call: Call) -> tuple[Range, ...]:
     return (within_type(focus.dtype, symmetric(size)),)
 
 
-def _bound_norm(power: float) -> RangeRule:
-    def bound(call: Call) -> tuple[Range, ...]:
-        focus = call.operand(0)
-        size = float(focus.range.magnitude)
-        return (within_type(focus.dtype, Range(0, _reduced_count(call) * (size**power + 1))),)
+def _bound_norm(call: Call) -> tuple[Range, ...]:
+    focus = call.operand(0)
+    return (within_type(focus.dtype, Range(0, _reduced_count(call) * (focus.range.magnitude + 1.0))),)
 
-    return bound
+
+def _bound_squares(call: Call) -> tuple[Range, ...]:
+    focus = call.operand(0)
+    return (within_type(focus.dtype, Range(0, _reduced_count(call) * (focus.range.magnitude**2.0 + 1))),)
 
 
 def _bound_log_sum(call: Call) -> tuple[Range, ...]:
@@ -169,14 +160,9 @@ def _sample_arg(scope: Scope, focus: Operand) -> Call | None:
     return Call((focus,), attributes)
 
 
-def _infer_arg(call: Call) -> tuple[TensorType, ...]:
-    shape = list(call.operand(0).shape)
-    axis = call.integer("axis", 0) % len(shape)
-    if call.integer("keepdims", 1):
-        shape[axis] = 1
-    else:
-        del shape[axis]
-    return (TensorType(I64, tuple(shape)),)
+def _placed(call: Call) -> Shape:
+    focus, axis = call.operand(0), call.integer("axis", 0) % call.operand(0).rank
+    return replaced(focus.shape, axis, *(1,) * call.integer("keepdims", 1))
 
 
 def _bound_arg(call: Call) -> tuple[Range, ...]:
@@ -233,111 +219,54 @@ def _reduction(
     edges: Edges = TYPE,
 ) -> Operator:
     sample = _sampler(axes_operand_since, keeps_empty)
-    return Operator(
-        name,
-        Kind.REDUCE,
-        arithmetic,
-        dtypes,
-        sample,
-        _infer,
-        bound,
-        domain=domain,
-        later=later or {},
-        inverse=_inverse(axes_operand_since),
-        edges=edges,
+    return Operator(name, Kind.REDUCE, arithmetic, dtypes, domain=domain, later=later or {}, edges=edges).by(
+        sample, shaped(_reduced), bound, _inverse(axes_operand_since)
     )
 
 
-_ARG = Inverse(recogniser(can_be_reduced, I64), _solve_arg)
+_SUMS = Arithmetic(Rounding.TERMS, reads_axes=True)
+_LOGARITHMS = Arithmetic(Rounding.LOGARITHM, opens=INEXACT, reads_axes=True)
+_MOST = Arithmetic(Rounding.NOTHING, reads_axes=True)
+_FOUND = (*_SUMMED, I8, U8)
 
 OPERATORS = (
     _reduction(
         "ReduceSum",
-        Arithmetic(Rounding.TERMS, reads_axes=True, keeps_whole=True),
+        replace(_SUMS, keeps_whole=True),
         _SUMMED,
         _bound_sum,
         axes_operand_since=13,
         keeps_empty=True,
         edges=WIDE,
     ),
-    _reduction(
-        "ReduceMean", Arithmetic(Rounding.TERMS, opens=INEXACT, reads_axes=True), _SUMMED, averaged_range
-    ),
+    _reduction("ReduceMean", replace(_SUMS, opens=INEXACT), _SUMMED, averaged_range),
     *(
-        _reduction(
-            name,
-            Arithmetic(Rounding.NOTHING, reads_axes=True),
-            (*_SUMMED, I8, U8),
-            later={20: (BOOL,)},
-            edges=WIDE,
-        )
+        _reduction(name, _MOST, _FOUND, later={20: (BOOL,)}, edges=WIDE)
         for name in ("ReduceMax", "ReduceMin")
     ),
     _reduction("ReduceProd", Arithmetic(Rounding.INSIDE, reads_axes=True), _SUMMED, _bound_prod),
-    _reduction(
-        "ReduceL1", Arithmetic(Rounding.TERMS, reads_axes=True), _SUMMED, _bound_norm(1), keeps_empty=True
-    ),
-    _reduction(
-        "ReduceL2",
-        Arithmetic(Rounding.TERMS, opens=INEXACT, reads_axes=True),
-        _SUMMED,
-        _bound_norm(1),
-        keeps_empty=True,
-    ),
-    _reduction(
-        "ReduceSumSquare",
-        Arithmetic(Rounding.TERMS, reads_axes=True),
-        _SUMMED,
-        _bound_norm(2),
-        keeps_empty=True,
-    ),
-    _reduction(
-        "ReduceLogSum",
-        Arithmetic(Rounding.LOGARITHM, opens=INEXACT, reads_axes=True),
-        FLOATS,
-        _bound_log_sum,
-        Range(0.05, math.inf),
-    ),
-    _reduction(
-        "ReduceLogSumExp",
-        Arithmetic(Rounding.LOGARITHM, opens=INEXACT, reads_axes=True),
-        FLOATS,
-        _bound_log_sum_exp,
-        Range(-80, 80),
-    ),
+    _reduction("ReduceL1", _SUMS, _SUMMED, _bound_norm, keeps_empty=True),
+    _reduction("ReduceL2", replace(_SUMS, opens=INEXACT), _SUMMED, _bound_norm, keeps_empty=True),
+    _reduction("ReduceSumSquare", _SUMS, _SUMMED, _bound_squares, keeps_empty=True),
+    _reduction("ReduceLogSum", _LOGARITHMS, FLOATS, _bound_log_sum, Range(0.05, math.inf)),
+    _reduction("ReduceLogSumExp", _LOGARITHMS, FLOATS, _bound_log_sum_exp, Range(-80, 80)),
     *(
-        Operator(
-            name,
-            Kind.REDUCE,
-            WHOLE,
-            (*_SUMMED, I8, U8),
+        Operator(name, Kind.REDUCE, WHOLE, _FOUND, ranks=ALONG, edges=WIDE).by(
             _sample_arg,
-            _infer_arg,
+            shaped(_placed, lambda call: I64),
             _bound_arg,
-            ALONG,
-            inverse=_ARG,
-            edges=WIDE,
+            inverted(can_be_reduced, _solve_arg, I64),
         )
         for name in ("ArgMax", "ArgMin")
     ),
     Operator(
-        "CumSum",
-        Kind.REDUCE,
-        Arithmetic(Rounding.TERMS, keeps_whole=True),
-        (F32, F64, I32, I64),
-        _sample_cumsum,
-        bound=_bound_cumsum,
-        ranks=ALONG,
-    ),
+        "CumSum", Kind.REDUCE, Arithmetic(Rounding.TERMS, keeps_whole=True), (F32, F64, I32, I64), ranks=ALONG
+    ).by(_sample_cumsum, bound=_bound_cumsum),
     Operator(
         "TopK",
         Kind.REDUCE,
         Arithmetic(Rounding.NOTHING, opens={"in no order": is_unsorted, "NaN in order": ranks_nan}),
         (F32, F64, I32, I64),
-        _sample_top,
-        _infer_top,
-        _bound_top,
-        ALONG,
-        inverse=Inverse(recogniser(bool), _solve_top),
-    ),
+        ranks=ALONG,
+    ).by(_sample_top, _infer_top, _bound_top, inverted(ALONG, _solve_top)),
 )

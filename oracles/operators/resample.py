@@ -1,12 +1,25 @@
-"""Operators that sample an image at other places."""
+"""Operators that sample an image at other places, or a signal by its frequencies."""
 
 import numpy as np
 
+from oracles.operators.conv import IMAGES
 from oracles.relation.arithmetic import ROUNDS, SUMS_INSIDE, Arithmetic, Rounding, hull, of_window, symmetric
-from oracles.relation.open_checks import another_dim, fits, is_filled, recogniser, volume
-from oracles.relation.operator import Inverse, Operator
-from oracles.relation.program import MAX_ELEMENTS, Attribute, Call, Kind, Operand, Scope
-from oracles.relation.types import F32, F64, I8, I32, I64, U8, DType, Range, Shape, TensorType
+from oracles.relation.operator import Operator
+from oracles.relation.program import (
+    CUBE,
+    IMAGE,
+    MAX_ELEMENTS,
+    MAX_RANK,
+    Attribute,
+    Call,
+    Kind,
+    Operand,
+    Scope,
+    fits,
+    volume,
+)
+from oracles.relation.rules import inside, inverted, is_filled_image, with_more_dims
+from oracles.relation.types import F32, F64, I8, I32, I64, U8, DType, Range, Shape, TensorType, replaced
 
 _EXACT = ("asymmetric", "half_pixel", "align_corners", "pytorch_half_pixel")
 
@@ -14,8 +27,6 @@ _EXACT = ("asymmetric", "half_pixel", "align_corners", "pytorch_half_pixel")
 def _sample_resize(scope: Scope, focus: Operand) -> Call | None:
     """Resize to given sizes or by given scales; the two outer dims stay, as in nearly every model."""
     draws = scope.draws
-    if 0 in focus.shape:
-        return None
     attributes = _resize_attributes(scope, focus)
     sizes = (*focus.shape[:2], *(max(1, draws.pick((dim, 2 * dim, dim // 2))) for dim in focus.shape[2:]))
     if draws.chance(0.5):
@@ -44,14 +55,10 @@ def _solve_resize(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
     dims = wanted.shape
     for axis in range(2, len(dims)):
         dim = scope.draws.pick((dims[axis], 2 * dims[axis], max(1, dims[axis] // 2)))
-        changed = (*dims[:axis], dim, *dims[axis + 1 :])
+        changed = replaced(dims, axis, dim)
         dims = changed if volume(changed) <= MAX_ELEMENTS else dims
     focus = scope.supply(wanted.dtype, dims)
     return Call((focus, None, None, scope.fix_ints(wanted.shape)), _resize_attributes(scope, focus))
-
-
-def _is_resized(shape: Shape) -> bool:
-    return len(shape) in (3, 4) and is_filled(shape)
 
 
 def _is_exact(scales: np.ndarray[tuple[int, ...], np.dtype[np.float32]]) -> bool:
@@ -76,9 +83,7 @@ def _bound_resize(call: Call) -> tuple[Range, ...]:
     return (symmetric(2.5 * focus.range.magnitude),)
 
 
-def _sample_grid(scope: Scope, focus: Operand) -> Call | None:
-    if 0 in focus.shape:
-        return None
+def _sample_grid(scope: Scope, focus: Operand) -> Call:
     return _on_grid(scope, focus, max(1, scope.dim()), max(1, scope.dim()))
 
 
@@ -96,15 +101,13 @@ def _on_grid(scope: Scope, focus: Operand, height: int, width: int) -> Call:
 
 def _solve_grid(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
     batch, channels, height, width = wanted.shape
-    dims: Shape = (batch, channels)
-    for _ in range(2):
-        dims = (*dims, another_dim(scope, dims))
+    dims = with_more_dims(scope, (batch, channels), 2)
     return _on_grid(scope, scope.supply(wanted.dtype, dims), height, width)
 
 
 def _is_on_grid(shape: Shape) -> bool:
     """Every pixel has two coordinates."""
-    return len(shape) == 4 and is_filled(shape) and 2 * shape[0] * shape[2] * shape[3] <= MAX_ELEMENTS
+    return len(shape) == 4 and 2 * shape[0] * shape[2] * shape[3] <= MAX_ELEMENTS
 
 
 def _infer_grid(call: Call) -> tuple[TensorType, ...]:
@@ -114,9 +117,6 @@ def _infer_grid(call: Call) -> tuple[TensorType, ...]:
 
 def _bound_grid(call: Call) -> tuple[Range, ...]:
     return (symmetric(2.5 * hull((call.operand(0).range,)).magnitude),)
-
-
-_IMAGE = range(4, 5)
 
 
 _RATE = 8000
@@ -161,9 +161,8 @@ def _bound_frames(call: Call) -> tuple[Range, ...]:
     return (symmetric(2 * _frame_size(call) * call.operand(0).range.magnitude * gain),)
 
 
-def _recognise_frames(operator: Operator, wanted: TensorType, opset: int) -> bool:
-    dtype, shape = wanted
-    if dtype not in operator.dtypes or len(shape) != 4 or not is_filled(shape):
+def _is_of_frames(shape: Shape) -> bool:
+    if not is_filled_image(shape):
         return False
     batch, frames, bins, parts = shape
     return parts == 2 and bins >= 2 and fits((batch, frames - 1 + bins, 2))
@@ -195,9 +194,8 @@ def _infer_mel(call: Call) -> tuple[TensorType, ...]:
     return (TensorType(DType(call.integer("output_datatype", F32)), (length // 2 + 1, bands)),)
 
 
-def _recognise_mel(operator: Operator, wanted: TensorType, opset: int) -> bool:
-    dtype, shape = wanted
-    return dtype in _MELS and len(shape) == 2 and 2 <= shape[0] <= 65 and 1 <= shape[1] <= 16
+def _is_mel(shape: Shape) -> bool:
+    return len(shape) == 2 and 2 <= shape[0] <= 65 and 1 <= shape[1] <= 16
 
 
 def _solve_mel(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
@@ -207,53 +205,65 @@ def _solve_mel(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
     return _mel(scope, count, length, wanted.dtype)
 
 
+_RESIZES = Arithmetic(Rounding.INSIDE, terms=of_window, dims_at=(3,))
+_RESIZED, _ON_GRID = inverted(range(3, 5), _solve_resize), inverted(_is_on_grid, _solve_grid)
+_FRAMES, _MEL = inverted(_is_of_frames, _solve_frames), inverted(_is_mel, _solve_mel, *_MELS)
+
+
+def _sample_dft(scope: Scope, focus: Operand) -> Call | None:
+    """Real or complex signals, along one of the axes between the batch and the parts."""
+    if focus.shape[-1] not in (1, 2):
+        return None
+    axis = scope.draws.between(1, focus.rank - 2)
+    return _dft(scope, focus, axis, focus.shape[-1] == 2 and scope.draws.chance(0.4))
+
+
+def _dft(scope: Scope, focus: Operand, axis: int, inverse: bool) -> Call:
+    attributes: dict[str, Attribute] = {"inverse": 1} if inverse else {}
+    if scope.opset >= 20:
+        return Call((focus, None, scope.fix_scalar(axis, I64)), attributes)
+    return Call((focus,), {**attributes, "axis": axis})
+
+
+def _infer_dft(call: Call) -> tuple[TensorType, ...]:
+    focus = call.operand(0)
+    return (TensorType(focus.dtype, (*focus.shape[:-1], 2)),)
+
+
+def _bound_dft(call: Call) -> tuple[Range, ...]:
+    return (symmetric(2 * max(call.operand(0).shape) * call.operand(0).range.magnitude),)
+
+
+def _solve_dft(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+    source = (*wanted.shape[:-1], scope.draws.between(1, 2))
+    axis = scope.draws.between(1, len(source) - 2)
+    return _dft(scope, scope.supply(wanted.dtype, source), axis, False)
+
+
+def _is_transformed(shape: Shape) -> bool:
+    return 3 <= len(shape) <= MAX_RANK and shape[-1] == 2
+
+
 OPERATORS = (
-    Operator(
-        "Resize",
-        Kind.RESAMPLE,
-        Arithmetic(Rounding.INSIDE, terms=of_window, dims_at=(3,)),
-        (F32, U8, I8, I32),
-        _sample_resize,
-        _infer_resize,
-        _bound_resize,
-        range(3, 5),
-        inverse=Inverse(recogniser(_is_resized), _solve_resize),
+    Operator("Resize", Kind.RESAMPLE, _RESIZES, (F32, U8, I8, I32), ranks=range(3, 5), filled=True).by(
+        _sample_resize, _infer_resize, _bound_resize, _RESIZED
     ),
     Operator(
         "GridSample",
         Kind.RESAMPLE,
         Arithmetic(Rounding.INSIDE, terms=of_window),
         (F32,),
-        _sample_grid,
-        _infer_grid,
-        _bound_grid,
-        _IMAGE,
+        ranks=IMAGE,
+        filled=True,
         since=16,
-        inverse=Inverse(recogniser(_is_on_grid), _solve_grid),
+    ).by(_sample_grid, _infer_grid, _bound_grid, _ON_GRID),
+    Operator("STFT", Kind.LINEAR, SUMS_INSIDE, (F32, F64), ranks=CUBE, since=17).by(
+        _sample_frames, _infer_frames, _bound_frames, _FRAMES
     ),
     Operator(
-        "STFT",
-        Kind.LINEAR,
-        SUMS_INSIDE,
-        (F32, F64),
-        _sample_frames,
-        _infer_frames,
-        _bound_frames,
-        range(3, 4),
-        since=17,
-        inverse=Inverse(_recognise_frames, _solve_frames),
-    ),
-    Operator(
-        "MelWeightMatrix",
-        Kind.PART,
-        ROUNDS,
-        (I64, I32),
-        _sample_mel,
-        _infer_mel,
-        lambda call: (Range(0, 1.1),),
-        range(1),
-        Range(1, 16),
-        since=17,
-        inverse=Inverse(_recognise_mel, _solve_mel),
+        "MelWeightMatrix", Kind.PART, ROUNDS, (I64, I32), ranks=range(1), domain=Range(1, 16), since=17
+    ).by(_sample_mel, _infer_mel, inside(0, 1.1), _MEL),
+    Operator("DFT", Kind.MATH, SUMS_INSIDE, (F32, F64), ranks=IMAGES, filled=True, since=17).by(
+        _sample_dft, _infer_dft, _bound_dft, inverted(_is_transformed, _solve_dft)
     ),
 )

@@ -1,24 +1,27 @@
-"""Operators on text. What depends on the words themselves is asked of words that are known."""
+"""Operators on text, and one that counts tokens.
+
+What depends on the words themselves is asked of words that are known.
+"""
+
+import math
 
 import numpy as np
 
-from oracles.operators.elementwise import joined_shape
-from oracles.relation.arithmetic import WHOLE
-from oracles.relation.open_checks import recogniser
+from oracles.relation.arithmetic import ROUNDS, WHOLE
 from oracles.relation.operator import Inverse, Operator
-from oracles.relation.program import MAX_RANK, Attribute, Call, DTypeFamily, Kind, Operand, Scope
-from oracles.relation.types import (
-    ANYTHING,
-    BOOL,
-    I64,
-    TEXT,
-    TRUTH,
-    DType,
-    Range,
-    Shape,
-    TensorType,
-    broadcast,
+from oracles.relation.program import (
+    FIRST_OPSET,
+    MAX_RANK,
+    RANKS,
+    Attribute,
+    Call,
+    DTypeFamily,
+    Kind,
+    Operand,
+    Scope,
 )
+from oracles.relation.rules import TO_TRUTH, another_dim, gives_dtype, inside, inverted, joined, shaped
+from oracles.relation.types import ANYTHING, BOOL, F32, I32, I64, TEXT, Range, Shape, TensorType, broadcast
 
 _PATTERNS = ("a.*", "[a-z]+", ".*", "", "[0-9.-]+", "(ab|z)", "\\w+", "A b")
 _DELIMITERS = (",", "-", "::", "ab")
@@ -29,10 +32,6 @@ def _sample_concat(scope: Scope, focus: Operand) -> Call | None:
     if broadcast(focus.shape, other.shape) is None:
         return None
     return Call((focus, other) if scope.draws.chance(0.5) else (other, focus))
-
-
-def _infer_concat(call: Call) -> tuple[TensorType, ...]:
-    return (TensorType(TEXT, joined_shape(call)),)
 
 
 def _solve_concat(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
@@ -115,59 +114,63 @@ def _is_line(shape: Shape) -> bool:
     return 0 not in shape and (len(shape) == 1 or (len(shape) == 2 and shape[0] == 1))
 
 
-def _unbounded(call: Call) -> tuple[Range, ...]:
-    return (ANYTHING,)
+# Counts of numbers
 
 
-_TEXT: tuple[DType, ...] = (TEXT,)
+def _sample_grams(scope: Scope, focus: Operand) -> Call:
+    return _grams(scope, focus, scope.draws.between(1, 4))
+
+
+def _grams(scope: Scope, focus: Operand, count: int) -> Call:
+    """Counts of single numbers; the pool is as wide as the result."""
+    attributes: dict[str, Attribute] = {
+        "max_gram_length": 1,
+        "max_skip_count": 0,
+        "min_gram_length": 1,
+        "mode": scope.draws.pick(("TF", "IDF", "TFIDF")),
+        "ngram_counts": (0,),
+        "ngram_indexes": tuple(range(count)),
+        "pool_int64s": tuple(range(count)),
+        "weights": tuple(scope.draws.pick((1.0, 0.5, 2.0)) for _ in range(count)),
+    }
+    return Call((focus,), attributes)
+
+
+def _infer_grams(call: Call) -> tuple[TensorType, ...]:
+    count = len(call.tuple_of("ngram_indexes", ()))
+    return (TensorType(F32, (*call.operand(0).shape[:-1], count)),)
+
+
+def _bound_grams(call: Call) -> tuple[Range, ...]:
+    return (Range(0, 2.0 * call.operand(0).shape[-1]),)
+
+
+def _solve_grams(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+    rows = wanted.shape[:-1]
+    shape = (*rows, another_dim(scope, rows))
+    return _grams(scope, scope.supply(scope.draws.pick(operator.dtypes), shape), wanted.shape[-1])
+
+
+def _entry(name: str, since: int = 20, ranks: range = RANKS) -> Operator:
+    return Operator(name, Kind.TEXT, WHOLE, (TEXT,), ranks=ranks, since=since, realm=DTypeFamily.TEXT)
+
+
+_UNBOUNDED = inside(-math.inf, math.inf)
 
 OPERATORS = (
-    Operator(
-        "StringConcat",
-        Kind.TEXT,
-        WHOLE,
-        _TEXT,
-        _sample_concat,
-        _infer_concat,
-        _unbounded,
-        since=20,
-        inverse=Inverse(recogniser(lambda shape: True), _solve_concat),
-        realm=DTypeFamily.TEXT,
+    _entry("StringConcat").by(
+        _sample_concat, shaped(joined), _UNBOUNDED, Inverse(gives_dtype, _solve_concat)
     ),
-    Operator(
-        "RegexFullMatch",
-        Kind.TEXT,
-        WHOLE,
-        _TEXT,
-        _sample_match,
-        lambda call: (TensorType(BOOL, call.operand(0).shape),),
-        lambda call: (TRUTH,),
-        since=20,
-        inverse=Inverse(recogniser(lambda shape: True, BOOL), _solve_match),
-        realm=DTypeFamily.TEXT,
+    _entry("RegexFullMatch").by(
+        _sample_match, TO_TRUTH, inside(0, 1), inverted(lambda shape: True, _solve_match, BOOL)
     ),
-    Operator(
-        "StringSplit",
-        Kind.TEXT,
-        WHOLE,
-        _TEXT,
-        _sample_split,
-        _infer_split,
-        _bound_split,
-        range(MAX_RANK),
-        since=20,
-        inverse=Inverse(recogniser(_can_be_split), _solve_split),
-        realm=DTypeFamily.TEXT,
+    _entry("StringSplit", ranks=range(MAX_RANK)).by(
+        _sample_split, _infer_split, _bound_split, inverted(_can_be_split, _solve_split)
     ),
-    Operator(
-        "StringNormalizer",
-        Kind.TEXT,
-        WHOLE,
-        _TEXT,
-        _sample_normalise,
-        bound=_unbounded,
-        ranks=range(1, 3),
-        inverse=Inverse(recogniser(_is_line), _solve_normalise),
-        realm=DTypeFamily.TEXT,
+    _entry("StringNormalizer", FIRST_OPSET, range(1, 3)).by(
+        _sample_normalise, bound=_UNBOUNDED, inverse=inverted(_is_line, _solve_normalise)
+    ),
+    Operator("TfIdfVectorizer", Kind.REDUCE, ROUNDS, (I32, I64), ranks=range(1, 3), filled=True).by(
+        _sample_grams, _infer_grams, _bound_grams, inverted(range(1, 3), _solve_grams, F32)
     ),
 )

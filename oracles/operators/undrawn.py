@@ -36,100 +36,35 @@ def _of(domain: str, arithmetic: Arithmetic, names: str) -> dict[str, Arithmetic
     return {f"{domain}.{name}" if domain else name: arithmetic for name in names.split()}
 
 
+_RANDOM = Arithmetic(Rounding.RESULT, is_random=True)
+_TYPED_RANDOM = Arithmetic(Rounding.RESULT, is_random=True, typed_by="dtype")
+
 UNDRAWN: Mapping[str, Arithmetic] = {
-    **_of(
-        "",
-        WHOLE,
-        """
-        Constant SequenceMap TensorScatter
-    """,
-    ),
-    **_of(
-        "",
-        ROUNDS,
-        """
-        SwiGLU Swish
-    """,
-    ),
-    **_of(
-        "",
-        SUMS_INSIDE,
-        """
-        CausalConvWithState CumProd LinearAttention MeanVarianceNormalization
-    """,
-    ),
-    **_of(
-        "",
-        UNKNOWN,
-        """
-        ImageDecoder
-    """,
-    ),
+    **_of("", WHOLE, "Constant SequenceMap TensorScatter"),
+    **_of("", ROUNDS, "SwiGLU Swish"),
+    **_of("", SUMS_INSIDE, "CausalConvWithState CumProd LinearAttention MeanVarianceNormalization"),
+    **_of("", UNKNOWN, "ImageDecoder"),
+    **_of("", _RANDOM, "Bernoulli Multinomial RandomNormalLike RandomUniformLike"),
+    **_of("", _TYPED_RANDOM, "RandomNormal RandomUniform"),
     **_of(
         "com.microsoft",
         WHOLE,
-        """
-        IsAllFinite MulInteger ReduceSumInteger RemovePadding RestorePadding TorchEmbedding
-    """,
+        "IsAllFinite MulInteger ReduceSumInteger RemovePadding RestorePadding TorchEmbedding",
     ),
-    **_of(
-        "com.microsoft",
-        ROUNDS,
-        """
-        BiasAdd BiasDropout QLinearReduceMean
-    """,
-    ),
-    **_of(
-        "com.microsoft",
-        ROUNDS_ABOUT_ONE,
-        """
-        BiasSplitGelu
-    """,
-    ),
+    **_of("com.microsoft", ROUNDS, "BiasAdd BiasDropout QLinearReduceMean"),
+    **_of("com.microsoft", ROUNDS_ABOUT_ONE, "BiasSplitGelu"),
     **_of(
         "com.microsoft",
         SUMS_INSIDE,
-        """
-        BiasSoftmax ComplexMul ComplexMulConj DecoderAttention DecoderMaskedSelfAttention
-        GemmFastGelu GroupNorm Irfft MatMulFpQ4 NhwcConv NhwcFusedConv PackedAttention
-        PackedMultiHeadAttention Rfft SkipGroupNorm SparseToDenseMatMul
-    """,
+        "BiasSoftmax ComplexMul ComplexMulConj DecoderAttention DecoderMaskedSelfAttention GemmFastGelu"
+        " GroupNorm Irfft MatMulFpQ4 NhwcConv NhwcFusedConv PackedAttention PackedMultiHeadAttention Rfft"
+        " SkipGroupNorm SparseToDenseMatMul",
     ),
-    **_of(
-        "ai.onnx.ml",
-        WHOLE,
-        """
-        DictVectorizer ZipMap
-    """,
-    ),
-    **_of(
-        "ai.onnx.ml",
-        ROUNDS,
-        """
-        CastMap
-    """,
-    ),
-    **_of(
-        "ai.onnx.preview",
-        UNKNOWN,
-        """
-        FlexAttention
-    """,
-    ),
-    **_of(
-        "ai.onnx.preview.training",
-        UNKNOWN,
-        """
-        Adagrad Adam Gradient Momentum
-    """,
-    ),
-    "Bernoulli": Arithmetic(Rounding.RESULT, is_random=True),
+    **_of("ai.onnx.ml", WHOLE, "DictVectorizer ZipMap"),
+    **_of("ai.onnx.ml", ROUNDS, "CastMap"),
+    **_of("ai.onnx.preview", UNKNOWN, "FlexAttention"),
+    **_of("ai.onnx.preview.training", UNKNOWN, "Adagrad Adam Gradient Momentum"),
     "BitCast": Arithmetic(Rounding.NOTHING, reads_bits=True),
-    "Multinomial": Arithmetic(Rounding.RESULT, is_random=True),
-    "RandomNormal": Arithmetic(Rounding.RESULT, is_random=True, typed_by="dtype"),
-    "RandomNormalLike": Arithmetic(Rounding.RESULT, is_random=True),
-    "RandomUniform": Arithmetic(Rounding.RESULT, is_random=True, typed_by="dtype"),
-    "RandomUniformLike": Arithmetic(Rounding.RESULT, is_random=True),
     "Scatter": Arithmetic(Rounding.NOTHING, opens=TWICE),
     "Upsample": Arithmetic(Rounding.NOTHING, reads_axes=True, varies=_upsampling),
 }

@@ -1,30 +1,12 @@
 """What entries for operators of torch itself share: element types, types of results, ranges."""
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
-from oracles.relation.arithmetic import SUMS_INSIDE, Arithmetic, symmetric, within_type
+from oracles.relation.arithmetic import Arithmetic, symmetric, within_type
 from oracles.relation.operator import Operator, RangeRule, Sampler, TypeRule, same_type, sample_alone
-from oracles.relation.program import MAX_RANK, Attribute, Call, DTypeFamily, Kind, Operand, Scope
-from oracles.relation.types import (
-    BF16,
-    BOOL,
-    F16,
-    F32,
-    F64,
-    I8,
-    I16,
-    I32,
-    I64,
-    U8,
-    DType,
-    Range,
-    Shape,
-    TensorType,
-    broadcast,
-    extent,
-    is_float,
-)
+from oracles.relation.program import RANKS, Call, DTypeFamily, Kind, Operand, Scope
+from oracles.relation.rules import by_type, magnitudes, same_shape, shaped
+from oracles.relation.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, DType, Range, is_float
 from oracles.worker.onnx import DOMAIN
 
 FLOATING = (F32, F64, F16, BF16)
@@ -34,9 +16,6 @@ NUMBERS = FLOATING + INTEGRAL
 EVERY = (*NUMBERS, BOOL)
 """What torch computes in; its wider unsigned integers have few kernels."""
 
-Shapes = Callable[[Call], Sequence[Shape]]
-Attributes = Mapping[str, Attribute]
-
 
 def aten(
     name: str,
@@ -45,15 +24,18 @@ def aten(
     dtypes: tuple[DType, ...],
     sample: Sampler = sample_alone,
     infer: TypeRule = same_type,
-    bound: RangeRule | None = None,
+    most: Callable[[Call], float] | None = None,
+    ranks: range = RANKS,
     *,
-    ranks: range = range(MAX_RANK + 1),
+    bound: RangeRule | None = None,
     domain: Range | None = None,
+    filled: bool = False,
 ) -> Operator:
-    """An entry; without `bound` results are as large as the first operand."""
-    bound = bound or same_magnitude
+    """An entry whose results are at most so large: as large as the first operand where nothing is said."""
+    bound = bound or (by_type(infer, most) if most else same_magnitude)
+    name = f"{DOMAIN}.{name}"
     return Operator(
-        f"{DOMAIN}.{name}",
+        name,
         kind,
         arithmetic,
         dtypes,
@@ -61,50 +43,13 @@ def aten(
         infer,
         bound,
         ranks,
-        domain,
+        domain=domain,
+        filled=filled,
         realm=DTypeFamily.ATEN,
     )
 
 
-def summing(
-    name: str,
-    sample: Sampler,
-    shape: Callable[[Call], Shape],
-    magnitude: Callable[[Call], float],
-    ranks: range,
-    dtypes: tuple[DType, ...] = FLOATING,
-    arithmetic: Arithmetic = SUMS_INSIDE,
-    kind: Kind = Kind.NORM,
-) -> Operator:
-    """An entry of one result, of the first operand's element type, that holds sums."""
-    infer = shaped(shape)
-    bound = by_type(infer, magnitude)
-    return aten(name, kind, arithmetic, dtypes, sample, infer, bound, ranks=ranks)
-
-
 # Types
-
-
-def shaped(shapes: Callable[[Call], Shape], dtype: Callable[[Call], DType] | None = None) -> TypeRule:
-    """One result of a shape, of the first operand's element type or another."""
-
-    def infer(call: Call) -> tuple[TensorType, ...]:
-        return (TensorType(dtype(call) if dtype else call.operand(0).dtype, shapes(call)),)
-
-    return infer
-
-
-def joined(call: Call) -> Shape:
-    """The shape to which the operands broadcast."""
-    shape = broadcast(*(value.shape for value in call.present))
-    if shape is None:
-        raise ValueError("operands do not broadcast")
-    return shape
-
-
-def truth(call: Call) -> DType:
-    """The type of results that are true or false."""
-    return BOOL
 
 
 def places(call: Call) -> DType:
@@ -175,29 +120,6 @@ def same_magnitude(call: Call) -> tuple[Range, ...]:
     return (within_type(first.dtype, symmetric(first.range.magnitude)),)
 
 
-def whole_type(call: Call) -> tuple[Range, ...]:
-    """The range of all that the first operand's type holds."""
-    return (extent(call.operand(0).dtype),)
-
-
-def inside(low: float, high: float) -> RangeRule:
-    """A rule for results between two limits."""
-    return lambda call: (Range(low, high),)
-
-
-def by_type(types: TypeRule, magnitude: Callable[[Call], float]) -> RangeRule:
-    """The same magnitude for each result, as far as its type holds it."""
-
-    def bound(call: Call) -> tuple[Range, ...]:
-        try:
-            most = magnitude(call)
-        except OverflowError:
-            most = math.inf
-        return tuple(within_type(found.dtype, symmetric(most)) for found in types(call))
-
-    return bound
-
-
 def with_places(types: TypeRule) -> RangeRule:
     """Elements of the first operand, and where they were."""
 
@@ -212,22 +134,17 @@ _LARGEST = 5000
 """More than any place in a tensor."""
 
 
-def magnitudes(call: Call) -> list[float]:
-    """The greatest magnitude of each operand."""
-    return [value.range.magnitude for value in call.present]
+def times(factor: float) -> Callable[[Call], float]:
+    """So many times the largest magnitude of the first operand."""
+    return lambda call: factor * magnitudes(call)[0]
+
+
+def largest(call: Call) -> float:
+    """The largest magnitude of all operands."""
+    return max(magnitudes(call))
 
 
 # Samplers
-
-
-def sampled_with(draw: Callable[[Scope, Operand], Attributes | None]) -> Sampler:
-    """The focus alone, with attributes; `draw` may decline."""
-
-    def sample(scope: Scope, focus: Operand) -> Call | None:
-        attributes = draw(scope, focus)
-        return None if attributes is None else Call((focus,), attributes)
-
-    return sample
 
 
 def paired(within: Callable[[DType], Range] | None = None) -> Sampler:
@@ -250,23 +167,8 @@ def axis_of(call: Call, name: str = "dim", default: int = -1) -> int:
     return call.integer(name, default) % max(call.operand(0).rank, 1)
 
 
-def replaced(shape: Shape, axis: int, *dims: int) -> Shape:
-    """The shape with other dims in place of one."""
-    return (*shape[:axis], *dims, *shape[axis + 1 :])
-
-
-def same_shape(call: Call) -> Shape:
-    """The shape of the first operand."""
-    return call.operand(0).shape
-
-
-def second_shape(call: Call) -> Shape:
-    """The shape of the second operand."""
-    return call.operand(1).shape
-
-
-SAME, TRUTH, FLOAT = shaped(same_shape), shaped(same_shape, truth), shaped(same_shape, floating)
-"""The type rules of one result of the first operand's shape: of its type, of truth, of floats."""
+TO_FLOAT = shaped(same_shape, floating)
+"""The type rule of a float for each element of the first operand."""
 
 
 def moved_elements(call: Call) -> tuple[Range, ...]:
@@ -277,4 +179,4 @@ def moved_elements(call: Call) -> tuple[Range, ...]:
         if name == "value" and isinstance(value, (int, float))
     ]
     most = max([*magnitudes(call)[:1], *magnitudes(call)[2:], *filled])
-    return by_type(lambda call: (call.operand(0).type,), lambda call: most)(call)
+    return by_type(same_type, lambda call: most)(call)

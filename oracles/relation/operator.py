@@ -10,23 +10,14 @@ to z3 (`generators/solved/dims.py`); so a rule compares and computes sizes as th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from corpus.values import Tensor
 from oracles.relation.arithmetic import Arithmetic
 from oracles.relation.edges import TYPE, Edges
-from oracles.relation.program import (
-    FIRST_OPSET,
-    LAST_OPSET,
-    MAX_RANK,
-    Call,
-    DTypeFamily,
-    Kind,
-    Operand,
-    Scope,
-)
-from oracles.relation.types import SEQUENCES, DType, Range, TensorType
+from oracles.relation.program import FIRST_OPSET, LAST_OPSET, RANKS, Call, DTypeFamily, Kind, Operand, Scope
+from oracles.relation.types import SEQUENCES, DType, Range, Shape, TensorType, is_filled
 
 Sampler = Callable[["Scope", Operand], Call | None]
 Recogniser = Callable[["Operator", TensorType, int], bool]
@@ -80,9 +71,10 @@ SAME = Inverse(_takes_wanted, _sample_wanted)
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """One operator. `sample` may decline a focus (None).
+    """One operator.
 
     `dtypes` and `ranks` are those of the operand in focus; `later` adds element types from an opset on.
+    `filled`: neither the focus nor the first result may be without elements.
     `domain` is where the focus's values must lie for the results to be finite. `content` gives the first
     result where it follows from the operands' types. `realm` lets it in; a source looks at no operand, and
     only grows backwards. A name with dots is of the operator set before the last. `edges` are values at which
@@ -93,19 +85,31 @@ class Operator:
     kind: Kind
     arithmetic: Arithmetic
     dtypes: tuple[DType, ...]
-    sample: Sampler = sample_alone
+    sampler: Sampler = sample_alone
     infer: TypeRule = same_type
     bound: RangeRule = same_range
-    ranks: range = range(MAX_RANK + 1)
+    ranks: range = RANKS
+    inverse: Inverse = SAME
     domain: Range | None = None
+    filled: bool = False
     since: int = FIRST_OPSET
     until: int = LAST_OPSET
     later: Mapping[int, tuple[DType, ...]] = field(default_factory=dict)
-    inverse: Inverse = SAME
     content: ContentRule | None = None
     realm: DTypeFamily | None = None
     is_source: bool = False
     edges: Edges = TYPE
+
+    def by(
+        self,
+        sampler: Sampler = sample_alone,
+        infer: TypeRule = same_type,
+        bound: RangeRule = same_range,
+        inverse: Inverse = SAME,
+        content: ContentRule | None = None,
+    ) -> Operator:
+        """The operator with these rules."""
+        return replace(self, sampler=sampler, infer=infer, bound=bound, inverse=inverse, content=content)
 
     @property
     def is_wide(self) -> bool:
@@ -122,9 +126,18 @@ class Operator:
         """Whether it is one of ONNX's own."""
         return "." not in self.name
 
+    def sample(self, scope: Scope, focus: Operand) -> Call | None:
+        """A call on the focus; None if it declines the focus."""
+        return self.sampler(scope, focus) if self.has_elements(focus.shape) else None
+
+    def has_elements(self, shape: Shape) -> bool:
+        """Whether there are elements, where there must be."""
+        return not self.filled or is_filled(shape)
+
     def recognises(self, wanted: TensorType, opset: int) -> bool:
         """Whether its first result can have this type; then `solve` finds a call."""
-        return self.since <= opset <= self.until and self.inverse.recognise(self, wanted, opset)
+        known = self.since <= opset <= self.until and self.has_elements(wanted.shape)
+        return known and self.inverse.recognise(self, wanted, opset)
 
     def solve(self, scope: Scope, wanted: TensorType) -> Call:
         """A call whose first result has the wanted type; the scope supplies its operands.

@@ -5,6 +5,7 @@ The generators' own scope has more; an operator sees nothing of it but this.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -17,8 +18,10 @@ from corpus.values import Tensor
 from oracles.relation.types import ALL, ANYTHING, I64, NARROW, TEXT, DType, Range, Shape, TensorType
 
 MAX_RANK = 5
-ALONG, FLAT = range(1, MAX_RANK + 1), range(2, MAX_RANK + 1)
-"""The ranks of what has an axis, and of what has two."""
+RANKS, ALONG, FLAT = range(MAX_RANK + 1), range(1, MAX_RANK + 1), range(2, MAX_RANK + 1)
+"""The ranks of everything, of what has an axis, and of what has two."""
+VECTOR, MATRIX, CUBE, IMAGE = (range(rank, rank + 1) for rank in range(1, 5))
+"""The ranks of what has just one axis, two, three or four."""
 
 FIRST_OPSET, LAST_OPSET = 13, 23
 
@@ -226,6 +229,17 @@ def require(claim: bool, what: str) -> None:
 
 MAX_ELEMENTS = 2048
 """No tensor of a program holds more."""
+
+
+def volume(shape: Shape) -> int:
+    """Count the elements against the budget; an empty dim counts as one."""
+    return math.prod(max(dim, 1) for dim in shape)
+
+
+def fits(*shapes: Shape) -> bool:
+    """Whether no shape has more elements than programs may hold."""
+    return all(volume(shape) <= MAX_ELEMENTS for shape in shapes)
+
 
 T = TypeVar("T")
 

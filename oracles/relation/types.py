@@ -185,3 +185,13 @@ def broadcast(*shapes: Shape) -> Shape | None:
                     return None
                 result[axis] = dim
     return tuple(result)
+
+
+def is_filled(shape: Shape) -> bool:
+    """Whether there are elements."""
+    return 0 not in shape
+
+
+def replaced(shape: Shape, axis: int, *dims: int) -> Shape:
+    """The shape with other dims in place of one."""
+    return (*shape[:axis], *dims, *shape[axis + 1 :])
