@@ -68,11 +68,8 @@ def is_taken(function: Function) -> bool:
     """
     found = [*expressions(function.body)]
     calls = (each.callee for each in found if isinstance(each, Call))
-    return (
-        not any(map(_ends_tvm, found))
-        and _REFUSED.isdisjoint(calls)
-        and _COARSE.isdisjoint(map(type_of, found))
-    )
+    is_refused = any(map(_ends_tvm, found)) or not _REFUSED.isdisjoint(calls)
+    return not is_refused and _COARSE.isdisjoint(map(type_of, found))
 
 
 def _ends_tvm(expr: Expr) -> bool:
@@ -155,16 +152,8 @@ class _Making:
         filled = self.maker.filled(Frame(buffers=copies), buffer)
         found = (*filled, *self.maker.body(frame, self.draws.between(1, _MOST_STATEMENTS)))
         body, own = _without_memory(found)
-        reads, writes = accessed(body, {each.name: each for each in (*frame.buffers, *own)})
-        outer = {each.name for each in frame.buffers}
-        block = Block(
-            self.maker.names.fresh("block"),
-            (),
-            tuple(each for each in reads if each.buffer in outer),
-            tuple(each for each in writes if each.buffer in outer),
-            body,
-            allocs=tuple(own),
-        )
+        reads, writes = accessed(body, {each.name: each for each in frame.buffers})
+        block = Block(self.maker.names.fresh("block"), (), reads, writes, body, allocs=tuple(own))
         return (*copying, block), [copy for _, copy in pairs]
 
     def copied(self, source: Buffer, copy: Buffer) -> Body:

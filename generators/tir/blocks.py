@@ -29,7 +29,8 @@ def rooted(module: Module) -> Module:
     function = module.main
     if holds_blocks(function) and is_rooted(function):
         return module
-    allocs, rest = _allocations(function.body)
+    allocs = tuple(stmt.buffer for stmt in function.body if isinstance(stmt, Alloc))
+    rest = tuple(stmt for stmt in function.body if not isinstance(stmt, Alloc))
     root = Block("root", (), (), (), rest, allocs=allocs)
     attrs = {**function.attrs, OF_BLOCKS: True}
     return with_function(module, module.entry, replace(function, body=(root,), attrs=attrs))
@@ -57,12 +58,6 @@ def accessed(body: Body, known: Mapping[str, Buffer]) -> tuple[Regions, Regions]
 
 def _wholes(names: Iterable[str], known: Mapping[str, Buffer]) -> Regions:
     return tuple(whole(known[name]) for name in dict.fromkeys(names) if name in known)
-
-
-def _allocations(body: Body) -> tuple[tuple[Buffer, ...], Body]:
-    """The memory of a body, which a block declares, and the rest."""
-    allocs = tuple(stmt.buffer for stmt in body if isinstance(stmt, Alloc))
-    return allocs, tuple(stmt for stmt in body if not isinstance(stmt, Alloc))
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +123,8 @@ class _Making:
     def matched(self, block: Block) -> Block:
         """The block with a view of a buffer that it only reads, of one row where an axis picks it."""
         stored = {region.buffer for region in block.writes}
-        loads = [
-            each for each in expressions(block.body) if isinstance(each, Load) and each.buffer not in stored
-        ]
+        found = (each for each in expressions(block.body) if isinstance(each, Load))
+        loads = [each for each in found if each.buffer not in stored]
         if not loads or not self.draws.chance(_MATCHED):
             return block
         load = self.draws.pick(loads)
@@ -150,10 +144,9 @@ class _Making:
                 return expr
             if row is None:
                 return replace(expr, buffer=view.name)
-            is_there = expr.indices[0] == row
-            return (
-                replace(expr, buffer=view.name, indices=(Const(0), *expr.indices[1:])) if is_there else expr
-            )
+            if expr.indices[0] != row:
+                return expr
+            return replace(expr, buffer=view.name, indices=(Const(0), *expr.indices[1:]))
 
         body = map_expressions(block.body, seen)
         return replace(block, body=body, matches=(Match(view, region),))
@@ -180,11 +173,8 @@ def _sum_of(pair: Body) -> tuple[Store, For] | None:
     step = loop.body[0] if len(loop.body) == 1 else None
     if not isinstance(step, Store) or not isinstance(step.value, Binary):
         return None
-    own = [each for each in expressions((start.value, step.value)) if _is_load(each, step.buffer)]
+    loads = (each for each in expressions((start.value, step.value)) if isinstance(each, Load))
+    own = [each for each in loads if each.buffer == step.buffer]
     goes_on = own == [step.value.a] and step.value.a == Load(step.buffer, step.indices, type_of(own[0]))
     is_same = (start.buffer, start.indices) == (step.buffer, step.indices)
     return (start, loop) if goes_on and is_same and loop.var not in expressions(step.indices) else None
-
-
-def _is_load(expr: Expr, buffer: str) -> bool:
-    return isinstance(expr, Load) and expr.buffer == buffer

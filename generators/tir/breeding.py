@@ -76,11 +76,9 @@ class Guide:
 
     def unmet(self, kinds: frozenset[str], passes: Passes) -> float:
         """How many pairs of the passes and these kinds no test has met."""
-        found = 0.0
-        for name in dict.fromkeys(passes):
-            known = self.met.get(name)
-            found += len(kinds) * _UNSEEN if known is None else len(kinds - known)
-        return found
+        unseen = len(kinds) * _UNSEEN
+        names = dict.fromkeys(passes)
+        return sum(len(kinds - self.met[name]) if name in self.met else unseen for name in names)
 
 
 @lru_cache(maxsize=4)
@@ -248,10 +246,9 @@ class _Breeding:
         passes = change_options(draws, known, made.passes)
         if guide is not None:
             if passes:
-                others = (
-                    change_options(draws, known, draw_sequence(draws, known)) for _ in range(_SEQUENCES - 1)
-                )
-                passes = best_passes(guide, module, (passes, *(fitting(each, module) for each in others)))
+                drawn = (draw_sequence(draws, known) for _ in range(_SEQUENCES - 1))
+                others = (fitting(change_options(draws, known, each), module) for each in drawn)
+                passes = best_passes(guide, module, (passes, *others))
             module = self.led(module, passes)
         return TirProgram(module, inputs_of(module, self.seed), passes)
 
@@ -268,10 +265,8 @@ def change_passes(
     options = tuple(name for name in passes if "=" in name)
     plain = [tuple(name for name in each if "=" not in name) for each in (passes, *others)]
     own = [each for each in plain[:1] if each]
-    if not own:
-        made = draw_sequence(draws, sequences)
-    else:
-        made = next_sequence(draws, sequences, own + [each for each in plain[1:] if each][:1])
+    pool = own + [each for each in plain[1:] if each][:1]
+    made = next_sequence(draws, sequences, pool) if own else draw_sequence(draws, sequences)
     return change_options(draws, sequences, (*options, *made[:LONGEST]))
 
 

@@ -54,18 +54,14 @@ def _can_move(stmt: Stmt) -> bool:
 
 def _moved(draws: RandomSource, module: Module, site: Site[Stmt]) -> Module | None:
     stmt, own = site.stmt, {*defined_names((site.stmt,))}
-    used = dict.fromkeys(
-        each.buffer
-        for each in walk(stmt)
-        if isinstance(each, Load | Store | BufferRef) and each.buffer not in own
-    )
+    read = (each.buffer for each in walk(stmt) if isinstance(each, Load | Store | BufferRef))
+    used = dict.fromkeys(name for name in read if name not in own)
     known = {each.name: each for each in site.frame.buffers}
     if any(name not in known or static_shape(known[name]) is None for name in used):
         return None
     views = [known[name] for name in used]
-    numbers = dict.fromkeys(
-        each for each in expressions((stmt,)) if isinstance(each, Var) and each.name not in own
-    )
+    names = (each for each in expressions((stmt,)) if isinstance(each, Var))
+    numbers = dict.fromkeys(each for each in names if each.name not in own)
     name = Names({*module.functions}).fresh("helper")
     function = _taking(views, tuple(numbers), (stmt,), site.maker.names)
     data = [Call("buffer_data", (BufferRef(each.name),), _pointer(each)) for each in views]

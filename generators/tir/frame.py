@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import count
+from math import prod
 
 from corpus.tir.forms import is_integer, numpy_dtype
 from corpus.tir.tree import (
@@ -91,11 +93,9 @@ class Names:
 
     def fresh(self, stem: str) -> str:
         """A new name that begins so."""
-        number = 0
-        while f"{stem}{number}" in self.taken:
-            number += 1
-        self.taken.add(f"{stem}{number}")
-        return f"{stem}{number}"
+        name = next(f"{stem}{number}" for number in count() if f"{stem}{number}" not in self.taken)
+        self.taken.add(name)
+        return name
 
 
 def static_shape(buffer: Buffer) -> tuple[int, ...] | None:
@@ -204,8 +204,9 @@ def is_within(module: Module, budget: Budget, seed: int) -> bool:
         return False
     if cost.flops is not None:
         return budget.holds(cost.flops, cost.memory, 0)
+    costliest = max((_own(each) for each in statements(module.main.body)), default=1) or 1
     return any(
-        budget.holds(steps * _costliest(module), cost.memory, 0)
+        budget.holds(steps * costliest, cost.memory, 0)
         and interpret(module, inputs_of(module, seed), trials=0, steps=steps).is_modelled
         for steps in (20, 60, 200, 600, 3_000)
     )
@@ -234,10 +235,7 @@ def cost_of(module: Module) -> Cost | None:
 
 def _bytes(buffer: Buffer) -> int:
     kind = numpy_dtype(buffer.dtype)
-    elements = 1
-    for dim in static_shape(buffer) or ():
-        elements *= dim
-    return elements * (kind.itemsize if kind is not None else 8)
+    return prod(static_shape(buffer) or ()) * (kind.itemsize if kind is not None else 8)
 
 
 def _flops(body: Body, times: int = 1) -> int:
@@ -254,10 +252,6 @@ def _own(stmt: Stmt) -> int:
     own = [each for each in children(stmt) if not isinstance(each, Stmt)]
     found = sum(isinstance(each, _OPERATIONS) for part in own for each in expressions((part,)))
     return found + isinstance(stmt, Store)
-
-
-def _costliest(module: Module) -> int:
-    return max((_own(each) for each in statements(module.main.body)), default=1) or 1
 
 
 class _Chains:

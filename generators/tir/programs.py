@@ -73,12 +73,11 @@ class TirProgram:
     def counts(self) -> Counts:
         """Kinds of statements and operators, these by type, and which follows which."""
         kinds = words(self.module)
-        typed = {
+        typed = frozenset(
             (type(expr).__name__, getattr(expr, "op", getattr(expr, "callee", "")), type_of(expr))
             for expr in expressions((self.module.main,))
-        }
-        edges = frozenset(pairwise(kinds))
-        return Counts(1, frozenset(kinds), frozenset(typed), frozenset(), edges)
+        )
+        return Counts(1, frozenset(kinds), typed, frozenset(), frozenset(pairwise(kinds)))
 
 
 def make_program(seed: int, nodes: int, source: Path | None = None, budget: Budget = UNLIMITED) -> TirProgram:
@@ -216,9 +215,8 @@ def _has_its_stages(loop: For) -> bool:
     whole = loop.body[0] if len(loop.body) == 1 and is_serial(loop) else None
     if not isinstance(whole, Block) or len(whole.body) != len(stages):
         return False
-    return not any(map(is_jump, walk(whole))) and all(
-        isinstance(each, Block) and len(each.body) == 1 for each in whole.body
-    )
+    is_whole = all(isinstance(each, Block) and len(each.body) == 1 for each in whole.body)
+    return is_whole and not any(map(is_jump, walk(whole)))
 
 
 def _passes(draws: RandomSource, module: Module) -> Passes:
@@ -227,11 +225,8 @@ def _passes(draws: RandomSource, module: Module) -> Passes:
         return ()
     drawn = draw_sequence(draws, sequences_for(module))
     if _DOUBLED in marks(module) and draws.chance(_DOUBLED_FIRST):
-        drawn = (
-            *(name for name in drawn if "=" in name),
-            _DOUBLES,
-            *(name for name in drawn if "=" not in name),
-        )
+        options = [name for name in drawn if "=" in name]
+        drawn = (*options, _DOUBLES, *(name for name in drawn if "=" not in name))
     return fitting(drawn, module)
 
 

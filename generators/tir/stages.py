@@ -78,9 +78,8 @@ class Stages:
             frame = frame.with_loop(Known(axis, 0, dim - 1))
         sampler = Sampler(self.draws, frame)
         drawn = sampler.value(self.dtype, self.draws.between(1, 5))
-        value = Binary(
-            self.draws.pick(("min", "max")), self.load(source, axes), sampler.kept(drawn, self.dtype)
-        )
+        op = self.draws.pick(("min", "max"))
+        value = Binary(op, self.load(source, axes), sampler.kept(drawn, self.dtype))
         return self.made(source.shape, axes, value, known)
 
     def turned(self, source: Buffer, known: Sequence[Buffer]) -> tuple[Buffer, Stmt]:
@@ -95,17 +94,17 @@ class Stages:
         shape = (*source.shape[:-1], Const(dims[-1] + before + after))
         axes = self.axes(shape)
         last = axes[-1]
-        inside = Binary(
-            "and", Binary("le", Const(before), last), Binary("lt", last, Const(before + dims[-1]))
-        )
+        ends = Binary("le", Const(before), last), Binary("lt", last, Const(before + dims[-1]))
+        inside = Binary("and", *ends)
         load = self.load(source, (*axes[:-1], Binary("sub", last, Const(before))))
         filling = literal(self.draws.pick((0, 0, 1)), self.dtype)
         return self.made(shape, axes, Call("if_then_else", (inside, load, filling), self.dtype), known)
 
     def windows(self, source: Buffer, known: Sequence[Buffer]) -> tuple[Buffer, Stmt]:
         """The extreme of each window along the last dim."""
-        width = self.draws.between(1, min(4, (static_shape(source) or (1,))[-1]))
-        shape = (*source.shape[:-1], Const((static_shape(source) or (1,))[-1] - width + 1))
+        room = (static_shape(source) or (1,))[-1]
+        width = self.draws.between(1, min(4, room))
+        shape = (*source.shape[:-1], Const(room - width + 1))
         axes, inner = self.axes(shape), Var(self.names.fresh("r"))
         load = self.load(source, (*axes[:-1], Binary("add", axes[-1], inner)))
         return self.made(shape, axes, load, known, (inner, Const(width)))
@@ -141,11 +140,11 @@ class Stages:
             value = Binary(op, self.load(buffer, axes), value)
             first = literal(self.draws.pick((0, 0, 1)), self.dtype)
             init = (Store(buffer.name, axes, first),)
+        kinds = ["spatial"] * len(axes) + ["reduce"]
+        spans = [*zip(axes, shape, strict=True), *([reduced] if reduced is not None else [])]
         named = [
-            Axis(var, Range(Const(0), dim), "spatial", var) for var, dim in zip(axes, shape, strict=True)
+            Axis(var, Range(Const(0), dim), kind, var) for (var, dim), kind in zip(spans, kinds, strict=False)
         ]
-        if reduced is not None:
-            named.append(Axis(reduced[0], Range(Const(0), reduced[1]), "reduce", reduced[0]))
         store = Store(buffer.name, axes, value)
         return buffer, self.looped(named, _regions(value, [*known, buffer]), store, init)
 
@@ -166,16 +165,13 @@ def _regions(value: Expr, known: Sequence[Buffer]) -> tuple[Region, ...]:
     """What a value reads of each buffer but the last one: along a dim one place, or else all of it."""
     found = []
     for buffer in known[:-1]:
-        loads = [
-            each for each in expressions((value,)) if isinstance(each, Load) and each.buffer == buffer.name
-        ]
-        ranges = [
+        loads = (each for each in expressions((value,)) if isinstance(each, Load))
+        read = [each.indices for each in loads if each.buffer == buffer.name]
+        ranges = tuple(
             Range(places[0], Const(1)) if len({*places}) == 1 else Range(Const(0), dim)
-            for places, dim in zip(
-                zip(*(each.indices for each in loads), strict=True), buffer.shape, strict=False
-            )
-        ]
-        found += [Region(buffer.name, tuple(ranges))] if loads else []
+            for *places, dim in zip(*read, buffer.shape, strict=True)
+        )
+        found += [Region(buffer.name, ranges)] if read else []
     return tuple(found)
 
 
@@ -224,10 +220,13 @@ def drawn_schedule(draws: RandomSource, module: Module) -> Passes:
 def _step(draws: RandomSource, kind: str, blocks: Sequence[str]) -> str:
     words = [kind]
     for each in _STEPS[kind].split():
-        if each in ("block", "same"):
-            words.append(draws.pick(blocks) if each == "block" else words[1])
-        else:
-            words.append(
-                str(draws.pick(_FACTORS) if each == "factor" else draws.below(4 if each == "loop" else 2))
-            )
+        match each:
+            case "block":
+                words.append(draws.pick(blocks))
+            case "same":
+                words.append(words[1])
+            case "factor":
+                words.append(str(draws.pick(_FACTORS)))
+            case _:
+                words.append(str(draws.below(4 if each == "loop" else 2)))
     return PREFIX + ":".join(words)
