@@ -6,11 +6,10 @@ OATest §3.2.1 removes all specific shapes and values and keeps what the operato
 seen not to matter is removed.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,18 +51,17 @@ def least_graph(case: Case, holds: Callable[[bytes], bool], judge: Judge) -> onn
     if not holds(subject.case(case).program):
         return None
     subject, _ = language.learn(subject, judge, case)
-    predicate = partial(_answer, holds)
-    decider = Decider(predicate, Journal(Path("unused"), {}), Allowance(max_checks=MOST_CHECKS))
+    decider = Decider(
+        lambda like: Answer(holds(like.program)),
+        Journal(Path("unused"), {}),
+        Allowance(max_checks=MOST_CHECKS),
+    )
     gate = Gate(decider, case, lambda found: found.is_valid)
     engine = Engine(gate, MOVES, Hints(), lambda found: language.learn(found, judge, case)[0])
     with suppress(AllowanceSpent):
         for better in engine.run(subject):
             subject = better
     return parse(subject.case(case).program)
-
-
-def _answer(holds: Callable[[bytes], bool], case: Case) -> Answer:
-    return Answer(holds(case.program))
 
 
 Holds = Callable[[onnx.ModelProto], bool]
@@ -104,8 +102,7 @@ def loosen(model: onnx.ModelProto, holds: Holds, opsets: range) -> Generalized |
     found = _versions(model, accepted, opsets)
     if found is None:
         return None
-    _set_version(model, found[1])
-    model = _shrunk(model, accepted)
+    model = _shrunk(_with_version(model, found[1]), accepted)
     for index in reversed(range(len(model.graph.initializer))):
         candidate = _with_input(model, index)
         if candidate is not None and accepted(candidate):
@@ -149,9 +146,7 @@ def _versions(model: onnx.ModelProto, accepted: Holds, opsets: range) -> tuple[i
     """The newest run of versions without a gap."""
     last = None
     for version in reversed(opsets):
-        candidate = deepcopy(model)
-        _set_version(candidate, version)
-        if accepted(candidate):
+        if accepted(_with_version(model, version)):
             last = last or version
             first = version
         elif last is not None:
@@ -159,10 +154,11 @@ def _versions(model: onnx.ModelProto, accepted: Holds, opsets: range) -> tuple[i
     return None if last is None else (first, last)
 
 
-def _set_version(model: onnx.ModelProto, version: int) -> None:
-    for entry in model.opset_import:
-        if not entry.domain:
-            entry.version = version
+def _with_version(model: onnx.ModelProto, version: int) -> onnx.ModelProto:
+    made = deepcopy(model)
+    for entry in made.opset_import:
+        entry.version = entry.version if entry.domain else version
+    return made
 
 
 def _with_input(model: onnx.ModelProto, index: int) -> onnx.ModelProto | None:
@@ -222,17 +218,16 @@ def _dims(graph: onnx.GraphProto, weights: bool) -> Iterator[tuple[Place, int]]:
             yield from (((tensor.name, axis), size) for axis, size in enumerate(tensor.dims))
 
 
-def _may_change(model: onnx.ModelProto, places: Iterable[Place], accepted: Holds) -> bool:
+def _may_change(model: onnx.ModelProto, places: list[Place], accepted: Holds) -> bool:
     """Try two other sizes, since an even or a round size may matter."""
-    size = dict(_dims(model.graph, False))[next(iter(places))]
+    size = dict(_dims(model.graph, False))[places[0]]
     return all(accepted(_resized(model, dict.fromkeys(places, other))) for other in (size + 1, 2 * size + 3))
 
 
-def _least(model: onnx.ModelProto, places: Iterable[Place], accepted: Holds) -> int:
+def _least(model: onnx.ModelProto, places: list[Place], accepted: Holds) -> int:
     """The smallest size that we use if it works, else the present one: an index reaches so far."""
-    size = dict(_dims(model.graph, False))[next(iter(places))]
     smallest = dict.fromkeys(places, SMALL[0])
-    return SMALL[0] if accepted(_resized(model, smallest)) else size
+    return SMALL[0] if accepted(_resized(model, smallest)) else dict(_dims(model.graph, False))[places[0]]
 
 
 def _resized(model: onnx.ModelProto, sizes: Mapping[Place, int]) -> onnx.ModelProto:

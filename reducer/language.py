@@ -131,8 +131,7 @@ def _parts(name: str, subject: GraphSubject, values: Mapping[str, Value], tolera
 
 def _kept(case: Case, reduced: GraphSubject) -> tuple[int, ...]:
     names = {reduced.origin(binding.name) for binding in reduced.program.main.walk()}
-    bindings = case.parsed.main.bindings
-    return tuple(index for index, binding in enumerate(bindings) if binding.name in names)
+    return tuple(at for at, binding in enumerate(case.parsed.main.bindings) if binding.name in names)
 
 
 GRAPHS = Language(

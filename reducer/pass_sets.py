@@ -19,7 +19,7 @@ from oracles.abilities import Passes
 from oracles.judge import Judge
 from oracles.numerics.compare import compare_outputs
 from oracles.optional import AGAINST
-from oracles.verdict import Config, Outcome, Run, Symptom, Verdict
+from oracles.verdict import Config, Outcome, Run, Verdict
 from reducer.search import Items, SetSearch, answered, find_essentials
 
 Names = frozenset[str]
@@ -90,7 +90,9 @@ def find_pass_set(
         return None
     config = failing_config(verdict, judge)
     baseline = judge.configs[0]
-    if config is None or config == baseline or not _is_of_optimising(verdict.symptom, baseline):
+    symptom = verdict.symptom  # of optimising, too, if the baseline is another backend's
+    is_optimised = symptom.outcome is Outcome.MISMATCH or symptom.side == "optimised"
+    if config is None or config == baseline or not (baseline.backend or is_optimised):
         return PassSet((), baseline.label, 0)
     config, checks = _earliest(judge, case, verdict, config, ask)
     run = judge.runs(case, (config,), collect_log=True)[0]
@@ -139,14 +141,6 @@ def failing_config(verdict: Verdict, judge: Judge) -> Config | None:
         if not run.is_ok or compare_outputs(baseline.outputs, run.outputs, judge.screen):
             return run.config
     return others[0].config if others else None
-
-
-def _is_of_optimising(symptom: Symptom, baseline: Config) -> bool:
-    """Whether it takes an optimised run for the failure to show, be it by comparison.
-
-    It does where the baseline is another backend's.
-    """
-    return bool(baseline.backend) or symptom.outcome is Outcome.MISMATCH or symptom.side == "optimised"
 
 
 @dataclass
@@ -218,10 +212,8 @@ class _Search:
         self.checks += 1
         config = self.passes.without(self.run.config, disabled)
         name = f"{self.case.case_id} {self.run.config.label} without {' '.join(sorted(disabled))} {number}"
-        return self.ask(name, lambda: self._judge(config))
-
-    def _judge(self, config: Config) -> bool:
-        return self.judge.verdict(self.case, only=config).symptom == self.verdict.symptom
+        wanted = self.verdict.symptom
+        return self.ask(name, lambda: self.judge.verdict(self.case, only=config).symptom == wanted)
 
 
 def _drive(search: SetSearch, names: Sequence[str], shows: Callable[[Names], bool]) -> Names:

@@ -214,10 +214,8 @@ class Session:
 
     def _case_of_a_finished_one(self) -> str | None:
         """The case that a finished reduction left in the folder; None if none did."""
-        if finished(self.out) is None:
-            return None
         with suppress(UserError):
-            return Case.load(self.out).case_id
+            return Case.load(self.out).case_id if finished(self.out) is not None else None
         return None
 
     def _first_verdict(self) -> Verdict | None:
@@ -254,17 +252,15 @@ class Session:
         if verdict is not None and fault is not None and fault.words and self.guarded:
             predicate = SameMisuse.of(self.pool, verdict, fault)
         elif verdict is not None and verdict.symptom is not None:
-            patience = AdaptiveTimeout(options.limits.wall_seconds)
             is_crash = verdict.outcome is Outcome.CRASH
-            needs_baseline = is_crash and len(verdict.runs) > 1 and verdict.runs[0].is_ok
             predicate = SameSymptom(
                 self.pool,
                 verdict.symptom,
                 only,
                 self.on_other,
-                patience,
-                needs_baseline,
-                self._is_quick(verdict),
+                AdaptiveTimeout(options.limits.wall_seconds),
+                needs_baseline=is_crash and len(verdict.runs) > 1 and verdict.runs[0].is_ok,
+                quick=self._is_quick(verdict),
                 also=fault.shows_as if fault is not None else lambda symptom: False,
             )
             predicate = self._plainer(predicate)
@@ -288,12 +284,12 @@ class Session:
         return plainly if plainly(self.case).interesting else predicate
 
     def _command(self, line: str, wanted: int) -> Command:
-        seconds = self.options.timeout
-        return Command(line, wanted, seconds, AdaptiveTimeout(seconds), self._printed)
+        def printed(case: Case) -> Mapping[str, bytes]:
+            with self.pool.one() as judge:
+                return self._language.printed(case, judge)
 
-    def _printed(self, case: Case) -> Mapping[str, bytes]:
-        with self.pool.one() as judge:
-            return self._language.printed(case, judge)
+        seconds = self.options.timeout
+        return Command(line, wanted, seconds, AdaptiveTimeout(seconds), printed)
 
     def _bounds(self, verdict: Verdict | None, subject: Subject) -> Bounds:
         """The bounds of every candidate, as far as the original keeps them."""

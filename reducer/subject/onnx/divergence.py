@@ -23,7 +23,7 @@ from corpus.values import Value
 from oracles.numerics.compare import Tolerance, compare
 from oracles.probes.record import Recording
 from reducer.subject.base import Facts, agrees, type_of
-from reducer.subject.onnx.nodesets import OnnxView
+from reducer.subject.onnx.nodesets import OnnxView, ordered_reads
 
 EXACT = Tolerance(0.0, 0.0)
 
@@ -64,10 +64,8 @@ def find_divergence(
 
 def _first_far(runs: _Runs, name: str) -> str:
     """Up from a wrong tensor to one that is wrong on operands that are not."""
-    above = next((source for source in runs.sources(name) if runs.grade(source) is Grade.FAR), None)
-    while above is not None:
+    while above := next((each for each in runs.sources(name) if runs.grade(each) is Grade.FAR), ""):
         name = above
-        above = next((source for source in runs.sources(name) if runs.grade(source) is Grade.FAR), None)
     return name
 
 
@@ -127,7 +125,7 @@ class _Runs:
         return tuple(dict.fromkeys(self._sources(name)))
 
     def _sources(self, name: str) -> Iterator[str]:
-        for operand in _reads(self._makers[name]):
+        for operand in ordered_reads(self._makers[name]):
             if operand in self._makers and self.grade(operand) is None:
                 yield from self.sources(operand)
             elif operand in self._makers:
@@ -160,11 +158,6 @@ class _Runs:
             reads = self.subject.reads[self.subject.producer[tensor]]
             todo.extend(operand for operand in reads if operand not in stop)
         return found
-
-
-def _reads(node: onnx.NodeProto) -> tuple[str, ...]:
-    direct = dict.fromkeys(name for name in node.input if name)
-    return (*direct, *sorted(free_names(node).difference(direct)))
 
 
 def _attributes(node: onnx.NodeProto) -> set[bytes]:

@@ -10,12 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from typing import Self, TypeVar
 
 import onnx
 
 from corpus.case import Case, ExternalFile
-from corpus.onnx.graph import free_names, subgraphs, tensors
+from corpus.onnx.graph import free_names, subgraphs, tensors, walk_nodes
 from corpus.onnx.model_file import external_entry
 from corpus.onnx.types import inferred_types, is_external, packed_bytes, tensor_type
 from corpus.values import Tensor, Value
@@ -47,7 +48,7 @@ class OnnxView(NodeSubject):
     @cached_property
     def reads(self) -> tuple[tuple[str, ...], ...]:
         """List by node the names it reads in a fixed order, with those that its bodies capture."""
-        return tuple(_ordered_reads(node) for node in self.nodes)
+        return tuple(ordered_reads(node) for node in self.nodes)
 
     @cached_property
     def initializers(self) -> Mapping[str, onnx.TensorProto]:
@@ -123,10 +124,10 @@ MOST_EMBEDDED = 256 << 20
 """Weights up to this many bytes are taken into a reduced model."""
 
 
-def _ordered_reads(node: onnx.NodeProto) -> tuple[str, ...]:
+def ordered_reads(node: onnx.NodeProto) -> tuple[str, ...]:
+    """The names that a node reads in a fixed order, those that its bodies capture last."""
     direct = dict.fromkeys(name for name in node.input if name)
-    captured: Iterable[str] = sorted(free_names(node).difference(direct))
-    return (*direct, *captured)
+    return (*direct, *sorted(free_names(node).difference(direct)))
 
 
 S = TypeVar("S", bound=OnnxView)
@@ -157,10 +158,7 @@ def assemble(
     """
     edges = _Edges(subject, constants)
     made = {name for node in nodes for name in node.output if name}
-    read: dict[str, None] = {}
-    for node in nodes:
-        read.update(dict.fromkeys(name for name in node.input if name))
-        read.update(dict.fromkeys(sorted(free_names(node))))
+    read = dict.fromkeys(name for node in nodes for name in ordered_reads(node))
     for name in read:
         if name not in made and not edges.supply(name):
             return None
@@ -317,15 +315,10 @@ def _functions(model: onnx.ModelProto, nodes: Iterable[onnx.NodeProto]) -> list[
     return [function for function in model.functions if (function.domain, function.name) in called]
 
 
-def _domains(nodes: Iterable[onnx.NodeProto]) -> set[str]:
+def _domains(nodes: Sequence[onnx.NodeProto]) -> set[str]:
     """The operator domains that nodes and their bodies use; ONNX's own always, under both its names."""
-    found = {"", "ai.onnx"}
-    todo = list(nodes)
-    while todo:
-        node = todo.pop()
-        found.add(node.domain)
-        todo.extend(inner for graph in subgraphs(node) for inner in graph.node)
-    return found
+    inner = (each for node in nodes for body in subgraphs(node) for each in walk_nodes(body))
+    return {"", "ai.onnx", *(node.domain for node in chain(nodes, inner))}
 
 
 def _links(subject: OnnxView, keep: Items) -> dict[str, str]:
