@@ -317,15 +317,19 @@ def _leans_to_extremes(place: Steps) -> bool:
     return place.scope.takes_inputs and place.scope.profile.extreme > 0
 
 
+def _far_side(place: Steps, x: Operand) -> int:
+    """The sign of far floats; `DoesNotFit` where the program has none."""
+    if not is_float(x.dtype) or not _leans_to_extremes(place):
+        raise DoesNotFit("no floats")
+    return place.scope.draws.pick((1, -1))
+
+
 def place_far_constants(place: Steps, x: Operand) -> None:
     """Steps by constants that every result bears, while the constants taken together overflow or are 0.
 
     Such as `x * c1 * c2` of a tiny x; the last step brings the result back near one.
     """
-    draws, far = place.scope.draws, 0.7 * math.log2(reach(x.dtype).high)
-    if not is_float(x.dtype) or not _leans_to_extremes(place):
-        raise DoesNotFit("no floats")
-    sign = draws.pick((1, -1))
+    draws, far, sign = place.scope.draws, 0.7 * math.log2(reach(x.dtype).high), _far_side(place, x)
     with place.scope.at_extremes():
         value = place.scope.create(*x.type, _between(2.0 ** (-sign * far), 2.0 ** (1 - sign * far)))
         for turn in (sign, sign, -sign):
@@ -337,10 +341,7 @@ def place_far_constants(place: Steps, x: Operand) -> None:
 
 def place_far_sums(place: Steps, x: Operand) -> None:
     """Sums with two constants that together overflow, and are far from it one after the other."""
-    draws, most = place.scope.draws, reach(x.dtype).high
-    if not is_float(x.dtype) or not _leans_to_extremes(place):
-        raise DoesNotFit("no floats")
-    sign = draws.pick((1, -1))
+    draws, most, sign = place.scope.draws, reach(x.dtype).high, _far_side(place, x)
     with place.scope.at_extremes():
         value = place.scope.create(*x.type, _between(-0.75 * sign * most, -0.7 * sign * most))
         for _ in range(2):
@@ -357,9 +358,8 @@ def place_far_integers(place: Steps, x: Operand) -> None:
     if is_float(x.dtype) or x.dtype not in NUMERIC or not _leans_to_extremes(place):
         raise DoesNotFit("no integers")
     middle = 2 ** ((int(bounds.high).bit_length() + 1) // 2)
-    within = (
-        Range(-2 * middle, -middle) if bounds.low < 0 and draws.chance(0.4) else Range(middle, 2 * middle)
-    )
+    is_below = bounds.low < 0 and draws.chance(0.4)
+    within = Range(-2 * middle, -middle) if is_below else Range(middle, 2 * middle)
     value = place.scope.create(*x.type, near=WIDE.at(x.dtype))
     for name in draws.pick(_WRAPPING):
         near = WIDE.at(x.dtype, within) if draws.chance(0.5) else ()

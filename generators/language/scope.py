@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
@@ -119,25 +119,21 @@ class Scope:
         """Leave names to others."""
         self._names += count
 
-    @contextmanager
-    def with_weights(self) -> Iterator[None]:
+    def with_weights(self) -> AbstractContextManager[None]:
         """New operands are constants, and values that are there already are reused little."""
-        profile = self.profile
-        self.profile = replace(profile, inputs=0.0, unfixed=0.0, reuse=0.1)
-        try:
-            yield
-        finally:
-            self.profile = profile
+        return self._leaning(replace(self.profile, inputs=0.0, unfixed=0.0, reuse=0.1))
+
+    def at_extremes(self) -> AbstractContextManager[None]:
+        """Operators that bear it compute far values, whatever the program leans to."""
+        return self._leaning(self.profile.at_extremes())
 
     @contextmanager
-    def at_extremes(self) -> Iterator[None]:
-        """Operators that bear it compute far values, whatever the program leans to."""
-        profile = self.profile
-        self.profile = profile.at_extremes()
+    def _leaning(self, profile: Profile) -> Iterator[None]:
+        before, self.profile = self.profile, profile
         try:
             yield
         finally:
-            self.profile = profile
+            self.profile = before
 
     # Bodies
 
@@ -323,13 +319,14 @@ class Scope:
         place.append((name, array))
         return Operand(name, dtype, shape, bounds, None, array, is_constant=True)
 
+    def fitting(self, dtype: DType, fits: Callable[[Shape], bool], within: Range) -> list[Operand]:
+        """The values that are there and suit."""
+        found = (value for value in self.pool if value.dtype is dtype and fits(value.shape))
+        return [value for value in found if value.range.is_within(within)]
+
     def reuse(self, dtype: DType, fits: Callable[[Shape], bool], within: Range = ANYTHING) -> Operand | None:
         """A value that is there already and suits, or None."""
-        found = [
-            value
-            for value in self.pool
-            if value.dtype is dtype and fits(value.shape) and value.range.is_within(within)
-        ]
+        found = self.fitting(dtype, fits, within)
         if found and self.draws.chance(_JOINED):
             found = [value for value in found if value.producer is not None] or found
         return self.draws.pick(found) if found else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -245,6 +246,11 @@ class Asking:
     def axis(self, axis: int, rank: int) -> int:
         """The axis, now and then counted from the back."""
         return axis - rank if self.draws.chance(0.25) else axis
+
+    def sized_axis(self, shape: tuple[Dim, ...], most: float = math.inf) -> int | None:
+        """Draw an axis that has a size, from one on up to the most; None where there is none."""
+        sized = [at for at, dim in enumerate(shape) if isinstance(dim, int) and 1 <= dim <= most]
+        return self.draws.pick(sized) if sized else None
 
     def float(self) -> str:
         """Draw a float dtype."""

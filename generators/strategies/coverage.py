@@ -120,11 +120,7 @@ class GuidedScope(Scope):
 
     def reuse(self, dtype: DType, fits: Callable[[Shape], bool], within: Range = ANYTHING) -> Operand | None:
         """A value that is there and fits, results before inputs and constants."""
-        found = [
-            value
-            for value in self.pool
-            if value.dtype is dtype and fits(value.shape) and value.range.is_within(within)
-        ]
+        found = self.fitting(dtype, fits, within)
         results = [value for value in found if value.producer is not None]
         return self.draws.pick(results or found) if found else None
 

@@ -222,10 +222,9 @@ def _hamming(asking: Asking, target: Tensor) -> Call | None:
 
 
 def _one_hot(asking: Asking, target: Tensor) -> Call | None:
-    places = [at for at, dim in enumerate(target.shape) if isinstance(dim, int) and dim >= 1]
-    if not places:
+    axis = asking.sized_axis(target.shape)
+    if axis is None:
         return None
-    axis = asking.draws.pick(places)
     depth = size_of(target.shape[axis], {})
     indices = Tensor(asking.draws.pick(["int32", "int64"]), (*target.shape[:axis], *target.shape[axis + 1 :]))
     on, off = asking.draws.pick([(1, 0), (3, 1)])

@@ -117,10 +117,9 @@ def _concat(asking: Asking, target: Tensor) -> Call | None:
 
 
 def _stack(asking: Asking, target: Tensor) -> Call | None:
-    places = [at for at, dim in enumerate(target.shape) if isinstance(dim, int) and 1 <= dim <= 4]
-    if not places:
+    axis = asking.sized_axis(target.shape, most=4)
+    if axis is None:
         return None
-    axis = asking.draws.pick(places)
     part = target.shaped(*target.shape[:axis], *target.shape[axis + 1 :])
     count = int(target.shape[axis])
     told = {"axis": asking.axis(axis, target.rank)}
@@ -204,10 +203,9 @@ def _slice(asking: Asking, target: Tensor) -> Call | None:
 
 
 def _slice_scatter(asking: Asking, target: Tensor) -> Call | None:
-    places = [at for at, dim in enumerate(target.shape) if isinstance(dim, int) and dim >= 1]
-    if not places:
+    axis = asking.sized_axis(target.shape)
+    if axis is None:
         return None
-    axis = asking.draws.pick(places)
     size = int(target.shape[axis])
     first = asking.draws.below(size)
     last, step = asking.draws.between(first + 1, size), asking.amount((1, 1, 2), 16)

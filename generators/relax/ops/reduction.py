@@ -96,12 +96,10 @@ def _argsort(asking: Asking, target: Tensor) -> Call:
 
 
 def _topk(asking: Asking, target: Tensor) -> Call | None:
-    places = [at for at, dim in enumerate(target.shape) if isinstance(dim, int) and dim >= 1]
-    if not places:
+    axis = asking.sized_axis(target.shape)
+    if axis is None:
         return None
-    axis = asking.draws.pick(places)
-    count = target.shape[axis]
-    assert isinstance(count, int)
+    count = int(target.shape[axis])
     shape = (*target.shape[:axis], count + asking.amount((0, 1, 2, 3), 32), *target.shape[axis + 1 :])
     kind = asking.draws.pick(["both", "values"])
     told = {
