@@ -16,17 +16,16 @@ from corpus.tir.tree import Block, For, Function, Module, Store, is_jump
 from corpus.tir.values import Buffer, Const, Var, type_of
 from corpus.tir.walk import expressions, statements, walk
 from corpus.values import Value
+from generators.feedback import Bred
 from generators.language.profile import UNLIMITED, Budget, Counts
 from generators.language.values import RandomSource
-from generators.pools import Bred
 from generators.sequences import Passes, draw_sequence
-from generators.tir.blocks import in_blocks, with_root
+from generators.tir.blocks import drawn_schedule, in_blocks, staged, with_root
 from generators.tir.calls import outlined, with_open_sizes
 from generators.tir.frame import Names, is_within, start_of
 from generators.tir.mutators import all_mutators
 from generators.tir.ranged import has_extremes, inputs_of
 from generators.tir.sites import Mutator, is_serial
-from generators.tir.stages import drawn_schedule, staged
 from generators.tir.statements import USUAL, WIDE, Limits, Maker
 from generators.tir.values import usable
 from oracles.abilities import Sequences

@@ -10,13 +10,27 @@ import pytest
 from corpus.case import Case, Remark
 from corpus.tir.program import parse
 from corpus.tir.scopes import problems
-from generators.feedback import BLOCK, NOTHING, CoverageSnapshot, FeedbackSchedule
+from generators.feedback import (
+    BLOCK,
+    EMPTY,
+    FRESH,
+    MOST_ENTRIES,
+    NOTHING,
+    PASSES,
+    PROGRAM,
+    Bred,
+    CoverageSnapshot,
+    Entry,
+    FeedbackSchedule,
+    Pool,
+    Trial,
+    trial_of,
+)
 from generators.fuzz import NO_PATTERNS, THOROUGH_EVERY, Fired, judge_cases, lesson_of
 from generators.language.profile import UNLIMITED
 from generators.mixture import MIXED, DrawnCase, Plan, make_tests
 from generators.mutations.modes import Mode
 from generators.patterns import DEEPEST, bred_of, further_nodes, seeds_of
-from generators.pools import EMPTY, FRESH, MOST, PASSES, PROGRAM, Bred, Entry, Pool, Trial, trial_of
 from generators.strategies import find_taught
 from generators.tir.breeding import N_MAX, breed
 from generators.tir.programs import TirProgram, make_program
@@ -61,8 +75,8 @@ def test_what_a_trial_changes(trial, keys, idle, passes):
 
 
 def test_the_oldest_go_where_a_pool_is_full():
-    trials = [Trial(str(key), Bred(), (str(key),), "{}") for key in range(10, 10 + MOST + 5)]
-    assert [int(each.key) for each in EMPTY.after(trials).entries] == list(range(15, 15 + MOST))
+    trials = [Trial(str(key), Bred(), (str(key),), "{}") for key in range(10, 10 + MOST_ENTRIES + 5)]
+    assert [int(each.key) for each in EMPTY.after(trials).entries] == list(range(15, 15 + MOST_ENTRIES))
 
 
 def test_a_program_is_kept_only_with_news():

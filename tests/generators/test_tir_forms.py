@@ -18,12 +18,11 @@ from corpus.tir.values import Buffer, BufferRef, Call, Const, Ramp, Range, Regio
 from corpus.tir.walk import called_functions, expressions, statements, walk
 from generators.language.values import RandomSource
 from generators.tir import statements as grower
-from generators.tir.blocks import rooted
+from generators.tir.blocks import _STEPS, drawn_schedule, rooted, staged
 from generators.tir.calls import outlined, with_open_sizes
 from generators.tir.frame import Known, Names, start_of
 from generators.tir.programs import TirProgram, grown, is_sound, make_program
 from generators.tir.ranged import has_extremes, inputs_of
-from generators.tir.stages import _STEPS, drawn_schedule, staged
 from generators.tir.statements import Maker
 from oracles.tir.interpreter import interpret
 from oracles.verdict import Outcome
