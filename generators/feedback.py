@@ -8,9 +8,9 @@ An arm is a strategy with a mode. What an arm earned is the part that it had in 
 it alone met counts one, one that all arms meet as often counts little. Yield is that by cost, and costs are
 those of BENCHMARKS, not of this machine: so the same seeds give the same blocks anywhere.
 
-A pool of programs with their passes, which a campaign breeds on, follows Algorithm 1 of Tzer, block by block. A
-test is drawn from the pool as it was when its block began; what it taught is a *trial*. Trials are put into the
-pool in the order of their seeds.
+A pool of programs with their passes, which a campaign breeds on, follows Algorithm 1 of Tzer, block by block.
+A test is drawn from the pool as it was when its block began; what it taught is a *trial*. Trials are put into
+the pool in the order of their seeds.
 """
 
 from __future__ import annotations
