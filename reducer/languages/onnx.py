@@ -20,15 +20,8 @@ from reducer.subject.onnx.subject import OnnxSubject
 def _open(case: Case, pool: JudgePool) -> OnnxSubject:
     """The whole case, repaired."""
     model, _ = repair(case.parsed)
-    is_sound = checker_complaint(model) is None
-    return OnnxSubject(
-        model,
-        inputs=case.inputs,
-        external=case.external,
-        is_sound=is_sound,
-        passes=case.passes,
-        earlier=case.earlier,
-    )
+    kept = {name: getattr(case, name) for name in ("inputs", "external", "passes", "earlier")}
+    return OnnxSubject(model, is_sound=checker_complaint(model) is None, **kept)
 
 
 def _learn(subject: OnnxSubject, judge: Judge, like: Case) -> tuple[OnnxSubject, str]:

@@ -4,9 +4,10 @@ Fewer of the case's own passes and of the graph's outputs, too, which is the sam
 is not compared and may be fused away.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from reducer.move import Hints, Move, Search, over_sets
 from reducer.search import (
@@ -214,41 +215,20 @@ def drop_many_outputs(subject: NodeSubject, hints: Hints) -> Search:
     return (yield from drop_outputs(subject, hints))
 
 
+def _of_nodes(
+    name: str, order: int, search: Callable[..., Search], *, link: bool, **facts: Any
+) -> Move[NodeSubject]:
+    """A move that removes nodes by link or by cut; values that were recorded are stale after a link."""
+    way = "link" if link else "cut"
+    return Move(f"{name} by {way}", order, partial(search, link=link), reshapes=link, on=NodeSubject, **facts)
+
+
 MOVES = (
     Move("keep rare operator types", 200, keep_rare_types, once=True, on=NodeSubject),
-    Move(
-        "bisect nodes by cut",
-        205,
-        partial(bisect_nodes, link=False),
-        settles=True,
-        chance=0.25,
-        on=NodeSubject,
-    ),
-    Move(
-        "drop operator types by cut",
-        210,
-        partial(drop_operator_types, link=False),
-        settles=True,
-        chance=0.25,
-        on=NodeSubject,
-    ),
-    Move(
-        "drop operator types by link",
-        220,
-        partial(drop_operator_types, link=True),
-        reshapes=True,
-        settles=True,
-        on=NodeSubject,
-    ),
-    Move(
-        "bisect nodes by link",
-        230,
-        partial(bisect_nodes, link=True),
-        reshapes=True,
-        settles=True,
-        chance=0.25,
-        on=NodeSubject,
-    ),
+    _of_nodes("bisect nodes", 205, bisect_nodes, link=False, settles=True, chance=0.25),
+    _of_nodes("drop operator types", 210, drop_operator_types, link=False, settles=True, chance=0.25),
+    _of_nodes("drop operator types", 220, drop_operator_types, link=True, settles=True),
+    _of_nodes("bisect nodes", 230, bisect_nodes, link=True, settles=True, chance=0.25),
     Move("drop runs of nodes by link", 235, drop_runs_of_nodes, reshapes=True, chance=0.25, on=NodeSubject),
     Move(
         "drop single nodes of few by link",
@@ -260,23 +240,8 @@ MOVES = (
         once=True,
         on=NodeSubject,
     ),
-    Move(
-        "drop single nodes by cut",
-        605,
-        partial(drop_single_nodes, link=False),
-        chance=0.1,
-        late=True,
-        on=NodeSubject,
-    ),
-    Move(
-        "drop single nodes by link",
-        600,
-        partial(drop_single_nodes, link=True),
-        reshapes=True,
-        chance=0.1,
-        late=True,
-        on=NodeSubject,
-    ),
+    _of_nodes("drop single nodes", 605, drop_single_nodes, link=False, chance=0.1, late=True),
+    _of_nodes("drop single nodes", 600, drop_single_nodes, link=True, chance=0.1, late=True),
     Move("drop passes", 250, drop_passes, on=Subject),
     Move("drop many outputs", 300, drop_many_outputs, on=NodeSubject),
     Move("drop outputs", 590, drop_outputs, chance=0.1, on=NodeSubject),
