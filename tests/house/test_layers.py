@@ -70,7 +70,6 @@ ELSEWHERE = {
     "generators/strategies/fresh.py": "a choice: what programs of torch's own hold as well",
     "oracles/backends/iree.py": "what has no lowering, which it does not list",
     "oracles/backends/openvino.py": "what its importer has no rule for, which it does not list",
-    "reducer/moves/computed_sizes.py": "ways of the reducer's own through what computes a size",
     "reducer/subject/onnx/subject.py": "a choice: which operators are plainer than others",
 }
 """Lists of operators that are a choice and no knowledge, or that say why they do not ask."""
