@@ -27,9 +27,8 @@ from triage.bugs.failures import History
 from triage.cases.sources import Judges, alone
 from triage.console.options import CaseOptions
 from triage.projects import ClaimedRun, runner_of
-from triage.reports.by_name import report_word
 from triage.reports.program_evidence import exhibit
-from triage.reports.report import Report, write_report
+from triage.reports.report import Report, report_word, write_report
 from triage.repro.source import Source, source_of, surprise
 from triage.views.graph_picture import drawn
 from triage.views.listing import mermaid
@@ -114,7 +113,7 @@ def test_the_program_of_a_tir_report_runs_by_itself(tir_judge, tmp_path):
 @pytest.mark.slow
 def test_a_torch_module_is_reported_with_its_ablation_and_float64(tmp_path):
     report = reported(floor_division(), tmp_path / "it")
-    assert report.ready, report.missing
+    assert report.ready, report.checks
     names = {path.name for path in report.folder.iterdir()}
     assert names == SHARED | {"program.torch.json", "collect_env.txt"}
     text = (report.folder / "issue.md").read_text()
@@ -189,7 +188,7 @@ def test_code_that_does_more_than_describe_a_program_is_told(code, format, told)
 def test_what_all_of_the_ways_of_tvm_get_wrong_alike_is_reported_beside_numpy(tmp_path):
     case = Case.load(Path(__file__).parents[2] / "corpus" / "regressions" / "relax-group-norm-scale")
     report = reported(replace(case, target=Target("tvm")), tmp_path / "it")
-    assert report.ready, report.missing
+    assert report.ready, report.checks
     text = (report.folder / "issue.md").read_text()
     assert "- [x] numpy, with floats in float64, gives the expected result" in text
     assert "What numpy, with floats in float64 gives" in (report.folder / "repro.py").read_text()
@@ -251,7 +250,7 @@ def test_what_fails_as_it_was_rewritten_is_reported_as_a_program_of_its_own(tmp_
         assert own.program != case.program
         assert not any(run.config.asked_by for run in plain.runs)
         report = write_report(case, judge, tmp_path / "report", History())
-    assert report.ready, report.missing
+    assert report.ready, report.checks
     text = (tmp_path / "report" / "issue.md").read_text()
     assert "LambdaLift()" in text
 
@@ -266,7 +265,7 @@ def test_an_invalid_model_gets_a_page_for_its_owner(tmp_path):
     path.write_bytes(model.SerializeToString())
     options = CaseOptions()
     with Judges(options) as judges:
-        document = report_word(str(path), options, judges, tmp_path / "out")
+        document = report_word(str(path), judges, tmp_path / "out")
     assert (document["state"], document["ready"]) == ("not a bug", False)
     text = Path(document["page"]).read_text()
     for words in (str(path), "Incompatible dimensions", "MatMul 'proj' -> y", "x: float32[2,3]"):
@@ -277,4 +276,4 @@ def test_a_healthy_case_is_refused_by_the_word_that_named_it(tmp_path):
     healthy().save(tmp_path / "fine")
     options = CaseOptions()
     with Judges(options) as judges, pytest.raises(UserError, match="fine: shows no bug on ort"):
-        report_word(str(tmp_path / "fine"), options, judges, tmp_path / "out")
+        report_word(str(tmp_path / "fine"), judges, tmp_path / "out")
