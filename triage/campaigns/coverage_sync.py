@@ -169,7 +169,7 @@ class CoverageSync:
         for each in whole:
             refused.update(each.refused)
         ran = dict.fromkeys((name for each in whole for name in each.ran), 1)
-        return CoverageSnapshot(ran=ran, refused=refused).refusals()
+        return CoverageSnapshot(ran=ran, refused=refused).refusals
 
     def _number(self, seed: int) -> int:
         """The number of a seed's block within the campaign, whose first seed may lie within a block."""

@@ -41,8 +41,8 @@ from triage.store.database import Store
 from triage.store.failures import EXPLAINED, NEW, REDUCED, ROOT, Failure, get_failure, list_failures
 from triage.store.names import cluster_name
 
-FIRST_SAMPLE, BETWEEN_SAMPLES = 3, 8
-"""Of the failures that a bug explains the third, the 24th, the 192nd and so on are reduced anyway."""
+FIRST_SAMPLE, BETWEEN_SAMPLES = 10, 8
+"""Of the failures that a bug explains the tenth, the 80th, the 640th and so on are reduced anyway."""
 
 
 @dataclass
