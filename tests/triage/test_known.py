@@ -73,11 +73,12 @@ def test_every_bug_of_the_corpus_has_an_entry():
 def test_every_entry_says_where_it_is_filed_or_that_it_is_not():
     for issue in read_known(SHIPPED):
         assert issue.issue == NOT_FILED or ADDRESS.fullmatch(issue.issue), issue.id
+        assert issue.is_filed == (issue.issue != NOT_FILED)
 
 
 def test_an_address_is_of_the_project_whose_bug_it_is():
     for issue in read_known(SHIPPED):
-        if issue.issue != NOT_FILED:
+        if issue.is_filed:
             assert issue.issue.startswith(project_of_package(issue.package).issues), issue.id
 
 

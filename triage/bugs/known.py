@@ -77,6 +77,11 @@ class KnownIssue:
     avoid: tuple[str, ...] = ()
     patterns: Mapping[str, re.Pattern[str]] = field(default_factory=dict, compare=False)
 
+    @property
+    def is_filed(self) -> bool:
+        """Whether its project has a thread about it, so that another one would be a duplicate."""
+        return self.issue != NOT_FILED
+
     def holds_for(self, facts: Mapping[str, str]) -> bool:
         """Whether every component of a signature that the entry names matches in whole."""
         if not self.is_of(facts.get("backend", "")):
