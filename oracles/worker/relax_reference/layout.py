@@ -6,7 +6,7 @@ from typing import Any, Sequence  # noqa: UP035 (Python 3.8)
 
 import numpy as np
 
-from oracles.worker.relax_reference.dims import evaluated
+from oracles.worker.relax_reference.rule import evaluated
 from oracles.worker.relax_reference.rule import (
     Args,
     Attrs,

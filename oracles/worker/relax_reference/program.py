@@ -11,7 +11,7 @@ import numpy as np
 
 from oracles.worker.arrays import decoded_array
 from oracles.worker.relax_reference import images, layout, reductions, rule, windows
-from oracles.worker.relax_reference.dims import evaluated
+from oracles.worker.relax_reference.rule import evaluated
 from oracles.worker.relax_reference.rule import NotKnown, Rules, element
 
 ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
