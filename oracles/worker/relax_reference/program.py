@@ -11,8 +11,7 @@ import numpy as np
 
 from oracles.worker.arrays import decoded_array
 from oracles.worker.relax_reference import images, layout, reductions, rule, windows
-from oracles.worker.relax_reference.rule import evaluated
-from oracles.worker.relax_reference.rule import NotKnown, Rules, element
+from oracles.worker.relax_reference.rule import NotKnown, Rules, element, evaluated
 
 ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
     "+": lambda left, right: left + right,

@@ -85,11 +85,6 @@ def _truncated(x: Any, y: Any) -> Any:
     return np.asarray(quotient * np.sign(x) * np.sign(y)).astype(x.dtype)
 
 
-def mod(x: Any, y: Any) -> Any:
-    """The remainder of a division towards zero: its sign is that of `x`."""
-    return np.fmod(x, y)
-
-
 def floor_divide(x: Any, y: Any) -> Any:
     """Divide and round down."""
     return np.floor(x / y) if is_float(x) else np.floor_divide(x, y)
@@ -125,10 +120,6 @@ def _softplus(args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
     beta, threshold = attrs["beta"], attrs["threshold"]
     scaled = args[0] * beta
     return np.where(scaled > threshold, args[0], np.log1p(np.exp(np.minimum(scaled, threshold))) / beta)
-
-
-def _leaky(args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
-    return np.where(args[0] > 0, args[0], args[0] * attrs["alpha"])
 
 
 def _prelu(args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
@@ -191,10 +182,10 @@ RULES: Rules = {
     "relax.floor_divide": plain(floor_divide),
     "relax.floor_mod": plain(floor_mod),
     "relax.log_add_exp": plain(np.logaddexp),
-    "relax.mod": plain(mod),
+    "relax.mod": plain(np.fmod),
     "relax.nn.gelu": plain(gelu),
     "relax.nn.gelu_tanh": plain(gelu_tanh),
-    "relax.nn.leakyrelu": _leaky,
+    "relax.nn.leakyrelu": lambda args, attrs: np.where(args[0] > 0, args[0], args[0] * attrs["alpha"]),
     "relax.nn.prelu": _prelu,
     "relax.nn.relu": plain(relu),
     "relax.nn.selu": plain(selu),
