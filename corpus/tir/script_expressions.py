@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from corpus.tir.forms import is_float
-from corpus.tir.typing import FLOAT_FUNCTIONS
+from corpus.tir.typing import FLOAT_FUNCTIONS, PRIM
 from corpus.tir.values import (
     Binary,
     Broadcast,
@@ -157,7 +157,7 @@ def _call(expr: Call) -> tuple[str, int]:
     is_changed = bool(expr.args) and type_of(expr.args[0]) in _CHANGED.get(callee, ())
     if callee in _PLAIN and not is_changed and (not is_folded or callee in _SPELLED_OUT):
         return f"T.{callee}({args})", ATOM
-    prefix = "prim" if callee in ("if_then_else", "vscale", "log2", "likely", "clz", "ceil") else "tirx"
+    prefix = "prim" if callee in PRIM else "tirx"
     told = f"{expr.dtype!r}, '{prefix}.{callee}'"
     return f"T.call_intrin({told}{', ' + args if args else ''})", ATOM
 
@@ -165,30 +165,11 @@ def _call(expr: Call) -> tuple[str, int]:
 _TYPED = frozenset(
     {"call_extern", "call_pure_extern", "reinterpret", "vectorlow", "vectorhigh", "vectorcombine"}
 )
-_PLAIN = frozenset(FLOAT_FUNCTIONS) | frozenset(
-    [
-        "address_of",
-        "atan2",
-        "break_loop",
-        "clz",
-        "continue_loop",
-        "copysign",
-        "fabs",
-        "fma",
-        "hypot",
-        "if_then_else",
-        "isfinite",
-        "isinf",
-        "isnan",
-        "ldexp",
-        "likely",
-        "nextafter",
-        "popcount",
-        "pow",
-        "q_multiply_shift",
-        "tvm_access_ptr",
-    ]
-)
+_OTHERS = """
+    address_of atan2 break_loop clz continue_loop copysign fabs fma hypot if_then_else isfinite isinf isnan
+    ldexp likely nextafter popcount pow q_multiply_shift tvm_access_ptr
+"""
+_PLAIN = frozenset((*FLOAT_FUNCTIONS, *_OTHERS.split()))
 
 _CHANGED = {
     "isnan": frozenset(

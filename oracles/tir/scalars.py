@@ -286,21 +286,10 @@ def _sigmoid(x: float) -> float:
     return 1.0 / (1.0 + math.exp(-x)) if x > -700 else 0.0
 
 
-_NUMPYS = [
-    "exp",
-    "exp2",
-    "log",
-    "log2",
-    "log10",
-    "log1p",
-    "tan",
-    "cos",
-    "sin",
-    "cosh",
-    "sinh",
-    "tanh",
-    "hypot",
-]
+_NUMPYS_TEXT = """
+    exp exp2 log log2 log10 log1p tan cos sin cosh sinh tanh hypot
+"""
+_NUMPYS = _NUMPYS_TEXT.split()
 _INVERSE = ["sin", "cos", "tan", "sinh", "cosh", "tanh", "tan2"]
 """Functions that numpy has by TVM's names, and those that it calls `arcsin` where TVM says `asin`."""
 
