@@ -259,7 +259,8 @@ def _eye(args: Args, attrs: Attrs) -> Any:
 
 
 def _eye_like(args: Args, attrs: Attrs) -> Any:
-    return np.eye(*args[0].shape, int(args[1]), element_or(args[0], attrs))
+    rows, columns = args[0].shape
+    return np.eye(rows, columns, int(args[1]), element_or(args[0], attrs))
 
 
 def _hamming_window(args: Args, attrs: Attrs) -> Any:
