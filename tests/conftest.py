@@ -2,6 +2,7 @@
 
 import json
 import math
+import signal
 import time
 from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
@@ -53,9 +54,23 @@ def _no_command_says_that_it_waits() -> Iterator[None]:
         yield
 
 
+signal.signal(signal.SIGINT, signal.default_int_handler)
+"""What a shell runs in the background ignores interrupts, and hands that on to all that tests start."""
+
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
 """No example fails for the time that it takes, which on a busy machine says nothing of it."""
+
+
+@pytest.fixture
+def say(capsys: pytest.CaptureFixture[str]) -> Callable[..., None]:
+    """Prints past pytest, as a measurement does."""
+
+    def printed(*words: object, **how: Any) -> None:
+        with capsys.disabled():
+            print(*words, **how, flush=True)
+
+    return printed
 
 
 @pytest.fixture(scope="session")

@@ -89,7 +89,7 @@ def theirs(judge: Judge, judged: Judgement, clock: Clock) -> None:
 
 
 @pytest.mark.parametrize("campaign", [ours, pytest.param(theirs, marks=needs_nnsmith)])
-def test_same_cpu_time(campaign, capsys, tmp_path):
+def test_same_cpu_time(campaign, say, tmp_path):
     folder = Path(os.environ.get("CRUX_BESIDE_FOLDER", str(tmp_path)))
     name = "nnsmith" if campaign is theirs else "crux"
     folder.mkdir(parents=True, exist_ok=True)
@@ -99,8 +99,7 @@ def test_same_cpu_time(campaign, capsys, tmp_path):
         campaign(judge, judged, clock)
         symptoms = len(store.rows("select distinct symptom from failures"))
         line = f"{clock.seconds:.0f} CPU s ({clock.others:.0f} of them elsewhere), {symptoms} symptoms"
-    with capsys.disabled():
-        print(f"\n{name}: {sum(outcomes.values())} tests, {line}, {dict(outcomes)}; {folder / name}.db")
+    say(f"\n{name}: {sum(outcomes.values())} tests, {line}, {dict(outcomes)}; {folder / name}.db")
 
 
 APART = 1000

@@ -7,7 +7,7 @@ package, version, verdict, confidence, and `by_version`: what some releases do w
 import json
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +27,11 @@ CHANGING, STEADY = 15, 5
 
 
 @pytest.mark.skipif(not FOLDER, reason="CRUX_BISECT_BENCH names no folder of labelled failures")
-def test_first_bad_and_first_fixed_lie_where_the_labels_say(capsys):
-    with capsys.disabled():
-        print("\n| Failure | Last good | First bad | First fixed | Releases tried | Inside |")
-        print("|---|---|---|---|---|---|")
-        inside = [_row(*each) for each in _sample()]
-        print(f"{sum(inside)} of {len(inside)} inside the intervals")
+def test_first_bad_and_first_fixed_lie_where_the_labels_say(say):
+    say("\n| Failure | Last good | First bad | First fixed | Releases tried | Inside |")
+    say("|---|---|---|---|---|---|")
+    inside = [_row(say, *each) for each in _sample()]
+    say(f"{sum(inside)} of {len(inside)} inside the intervals")
 
 
 def _sample() -> Iterator[tuple[Path, dict[str, Any]]]:
@@ -47,7 +46,7 @@ def _sample() -> Iterator[tuple[Path, dict[str, Any]]]:
     yield from [row for row in rows if row not in changing][:STEADY]
 
 
-def _row(folder: Path, facts: dict[str, Any]) -> bool:
+def _row(say: Callable[..., None], folder: Path, facts: dict[str, Any]) -> bool:
     options = CaseOptions()
     case = open_one(str(folder), options)
     assert case.target is not None
@@ -58,7 +57,7 @@ def _row(folder: Path, facts: dict[str, Any]) -> bool:
     assert target_for(facts["package"], case.target) == case.target
     is_inside = _is_inside(found, facts)
     cells = [found[name] or "" for name in ("last_good", "first_bad", "first_fixed")]
-    print(f"| {folder.name} | {' | '.join(cells)} | {len(found['tried'])} | {'yes' if is_inside else 'NO'} |")
+    say(f"| {folder.name} | {' | '.join(cells)} | {len(found['tried'])} | {'yes' if is_inside else 'NO'} |")
     return is_inside
 
 

@@ -63,7 +63,7 @@ def only_hirfuzz(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("pool", ["all", "hirfuzz"])
 @pytest.mark.parametrize("tests", [208, 4000, 20000])
-def test_the_guide_of_a_campaign(tests, pool, capsys, monkeypatch):
+def test_the_guide_of_a_campaign(tests, pool, say, monkeypatch):
     if pool == "hirfuzz":
         only_hirfuzz(monkeypatch)
     guided = Plan("coverage", Mode.STRICT)
@@ -72,13 +72,12 @@ def test_the_guide_of_a_campaign(tests, pool, capsys, monkeypatch):
         "forgetting": score(guided, tests, None),
         "unguided": score(Plan("uniform", Mode.STRICT), tests, None),
     }
-    with capsys.disabled():
-        print(
-            f"\n{tests} programs, operators: {pool}:",
-            {name: (pieces, round(cpu, 1)) for name, (pieces, cpu) in found.items()},
-        )
-        print(f"  learning / unguided {found['learning'][0] / found['unguided'][0]:.2f},", end=" ")
-        print(f"forgetting / unguided {found['forgetting'][0] / found['unguided'][0]:.2f}")
+    say(
+        f"\n{tests} programs, operators: {pool}:",
+        {name: (pieces, round(cpu, 1)) for name, (pieces, cpu) in found.items()},
+    )
+    say(f"  learning / unguided {found['learning'][0] / found['unguided'][0]:.2f},", end=" ")
+    say(f"forgetting / unguided {found['forgetting'][0] / found['unguided'][0]:.2f}")
 
 
 def symptoms(
@@ -102,16 +101,15 @@ def symptoms(
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("number", range(int(os.environ.get("CRUX_GUIDE_SEEDS", "6"))))
 @pytest.mark.parametrize(("target", "strategy"), [("ort", "coverage"), ("tvm", "tir")])
-def test_what_the_guide_finds(target, strategy, number, capsys):
+def test_what_the_guide_finds(target, strategy, number, say):
     seed, seconds = 640_000_000 + 1_000_000 * number, float(os.environ.get("CRUX_GUIDE_SECONDS", "60"))
     for name, teacher in (("learning", Remembering(seed)), ("forgetting", None)):
         found, tests = symptoms(target, strategy, seed, seconds, teacher)
-        with capsys.disabled():
-            print(f"\n{strategy} {seed} {name}: {len(found)} symptoms in {tests} tests", flush=True)
+        say(f"\n{strategy} {seed} {name}: {len(found)} symptoms in {tests} tests")
 
 
 @pytest.mark.parametrize(("name", "tests"), [("ort", 200)])
-def test_watching_the_code(name, tests, capsys):
+def test_watching_the_code(name, tests, say):
     backend = find_backend(name)
     watch, cases = Watch(find_libraries(backend.libraries)), list(make_cases(PLAN, range(tests)))
     said, cost, functions = [], [], []
@@ -123,9 +121,6 @@ def test_watching_the_code(name, tests, capsys):
             cost.append(1000 * (judge.executor.cpu_seconds() - before) / tests)
         if each:
             functions.append(len(each.take().functions))
-    with capsys.disabled():
-        same = sum(one == two for one, two in zip(said[0], said[1], strict=True))
-        print(f"\n{name}: {watch.total:,} blocks; {len(watch.ever()):,} met; same verdicts {same} of {tests}")
-        print(
-            "  ms of CPU a test, plain, first watched, plain, watched again:", [round(one, 2) for one in cost]
-        )
+    same = sum(one == two for one, two in zip(said[0], said[1], strict=True))
+    say(f"\n{name}: {watch.total:,} blocks; {len(watch.ever()):,} met; same verdicts {same} of {tests}")
+    say("  ms of CPU a test, plain, first watched, plain, watched again:", [round(one, 2) for one in cost])

@@ -62,17 +62,16 @@ def row(name: str, done: Reduction, least: list[str] | None) -> str:
 HEAD = "| Case | Nodes | Least known | Bytes | Checks | Sweep | Seconds |\n|---|---|---|---|---|---|---|"
 
 
-def test_cases(tmp_path, capsys):
+def test_cases(tmp_path, say):
     chosen = [folder for folder in folders("CRUX_CASES_BENCH") if _meta(folder)["package"] == "onnxruntime"]
-    with capsys.disabled():
-        print(f"\n{HEAD}")
-        for name, model, inputs in (each for folder in chosen for each in models(folder)):
-            done = reduce_quietly(model, inputs, tmp_path / name)
-            least = _meta(model.parent).get("known_minimal_ops")
-            print(row(name, done, least) if done else f"| {name} | is no bug of this release |")
+    say(f"\n{HEAD}")
+    for name, model, inputs in (each for folder in chosen for each in models(folder)):
+        done = reduce_quietly(model, inputs, tmp_path / name)
+        least = _meta(model.parent).get("known_minimal_ops")
+        say(row(name, done, least) if done else f"| {name} | is no bug of this release |")
 
 
-def test_fuzzed_failures(tmp_path, capsys):
+def test_fuzzed_failures(tmp_path, say):
     checks, more, yields = [], [], []
     for folder in folders("CRUX_FAILURES_BENCH"):
         meta = _meta(folder)
@@ -85,13 +84,11 @@ def test_fuzzed_failures(tmp_path, capsys):
         if done is not None:
             checks.append(done.checks)
             yields.append(done.asked)
-    with capsys.disabled():
-        median = statistics.median(checks)
-        print(
-            f"\n{len(checks)} failures: median {median} checks, most {max(checks)};"
-            f" more nodes than known: {more}"
-        )
-        print("\n".join(yields_of(yields)))
+    median = statistics.median(checks)
+    say(
+        f"\n{len(checks)} failures: median {median} checks, most {max(checks)}; more nodes than known: {more}"
+    )
+    say("\n".join(yields_of(yields)))
 
 
 def yields_of(reductions: list[Mapping[str, MoveBenefit]]) -> Iterator[str]:
@@ -104,18 +101,15 @@ def yields_of(reductions: list[Mapping[str, MoveBenefit]]) -> Iterator[str]:
         yield f"{move}: {MoveBenefit(asked, found, run)} of {len(own)}, written: {MEASURED.get(move)}"
 
 
-def test_three_gigabytes_of_weights(tmp_path, capsys):
+def test_three_gigabytes_of_weights(tmp_path, say):
     write_large_model(tmp_path)
     peak = [0]
     threading.Thread(target=_watch, args=(peak,), daemon=True).start()
     start = time.monotonic()
     done = reduce_quietly(tmp_path / "model.onnx", None, tmp_path / "out")
-    with capsys.disabled():
-        assert done is not None
-        print(f"\n{HEAD}\n{row('3 GB', done, ['Relu', 'Clip'])}")
-        print(
-            f"{time.monotonic() - start:.0f} s in all, {peak[0] >> 10} MB of anonymous memory in this process"
-        )
+    assert done is not None
+    say(f"\n{HEAD}\n{row('3 GB', done, ['Relu', 'Clip'])}")
+    say(f"{time.monotonic() - start:.0f} s in all, {peak[0] >> 10} MB of anonymous memory in this process")
 
 
 def write_large_model(folder: Path) -> None:

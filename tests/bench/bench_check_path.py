@@ -18,6 +18,7 @@ import numpy as np
 import onnx
 import pytest
 
+from tests.helpers.commands import completed
 from tests.helpers.failing import model
 
 ROOT = Path(__file__).parents[2]
@@ -87,24 +88,22 @@ def two_nodes(folder: Path, kind: str) -> Path:
 
 
 @pytest.mark.parametrize("kind", ["passing", "mismatching"])
-def test_the_path_of_a_check(kind, tmp_path, capsys):
+def test_the_path_of_a_check(kind, tmp_path, say):
     path = two_nodes(tmp_path, kind)
     command = [sys.executable, "-c", WALK, ROOT, "check", path]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    done = completed(command, cwd=ROOT)
     files, deep, _ = re.findall(r"^(\d+) (\d+) (\d)$", done.stderr, re.M)[0]
-    with capsys.disabled():
-        print(f"\ncrux check, {kind}: {files} of our files entered, {deep} calls deep\n{done.stderr}")
+    say(f"\ncrux check, {kind}: {files} of our files entered, {deep} calls deep\n{done.stderr}")
 
 
-def test_the_time_of_help(capsys):
+def test_the_time_of_help(say):
     times = []
     for _ in range(RUNS):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run([Path(sys.executable).with_name("crux"), "--help"], capture_output=True, check=True)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         times.append(after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
-    with capsys.disabled():
-        print(f"\ncrux --help: {min(times) * 1000:.0f} ms of CPU time, the least of {RUNS} runs")
+    say(f"\ncrux --help: {min(times) * 1000:.0f} ms of CPU time, the least of {RUNS} runs")
 
 
 def cpu_seconds(command: list[str | Path]) -> float:
@@ -116,7 +115,7 @@ def cpu_seconds(command: list[str | Path]) -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def test_the_cost_of_a_check(tmp_path, capsys):
+def test_the_cost_of_a_check(tmp_path, say):
     """`CRUX_SEEDED_ZOO` is a folder to keep the models in; every third entry of the zoo is taken."""
     pytest.importorskip("onnxscript")
     from tests.zoo.models import ZOO, build
@@ -131,5 +130,4 @@ def test_the_cost_of_a_check(tmp_path, capsys):
         checks.append(min(cpu_seconds([*crux, *files]) for _ in range(3)))
         plain.append(min(cpu_seconds([sys.executable, script, *files]) for _ in range(3)))
     times = median(one / other for one, other in zip(checks, plain, strict=True))
-    with capsys.disabled():
-        print(f"\n{len(checks)} models: check {median(checks):.2f} CPU-s, {times:.2f} times two sessions")
+    say(f"\n{len(checks)} models: check {median(checks):.2f} CPU-s, {times:.2f} times two sessions")

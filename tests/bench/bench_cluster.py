@@ -95,16 +95,15 @@ def simulated(workers: int, load: Load, *, epochs: bool = True) -> float:
     return load.blocks / known
 
 
-def test_what_a_cluster_comes_to(tmp_path, capsys):
+def test_what_a_cluster_comes_to(tmp_path, say):
     writer, size, lesson = measured(tmp_path)
-    with capsys.disabled():
-        print(f"\nwriter {1000 * writer / BLOCK:.2f} ms a test, {size / BLOCK:.0f} bytes a test,", end=" ")
-        print(f"lesson after {TESTS} tests {lesson / 1e6:.2f} MB; {TESTS} tests, {BLOCKS} blocks simulated")
-        for name, seconds in TEST_SECONDS.items():
-            load, free = Load(seconds, writer, size), Load(seconds, 0.0, 0.0)
-            print(f"  {name}: workers, times one; without epochs; with a free writer")
-            for workers in (2, 4, 16, 64, 128, 256, 512, 1000):
-                found = simulated(workers, load) / simulated(1, load)
-                apart = simulated(workers, load, epochs=False) / simulated(1, load)
-                easy = simulated(workers, free) / simulated(1, free)
-                print(f"    {workers}: {found:.1f}; {apart:.1f}; {easy:.1f}")
+    say(f"\nwriter {1000 * writer / BLOCK:.2f} ms a test, {size / BLOCK:.0f} bytes a test,", end=" ")
+    say(f"lesson after {TESTS} tests {lesson / 1e6:.2f} MB; {TESTS} tests, {BLOCKS} blocks simulated")
+    for name, seconds in TEST_SECONDS.items():
+        load, free = Load(seconds, writer, size), Load(seconds, 0.0, 0.0)
+        say(f"  {name}: workers, times one; without epochs; with a free writer")
+        for workers in (2, 4, 16, 64, 128, 256, 512, 1000):
+            found = simulated(workers, load) / simulated(1, load)
+            apart = simulated(workers, load, epochs=False) / simulated(1, load)
+            easy = simulated(workers, free) / simulated(1, free)
+            say(f"    {workers}: {found:.1f}; {apart:.1f}; {easy:.1f}")

@@ -44,7 +44,7 @@ def drawn(name: str, case: Case) -> Iterator[tuple[int, Iterator[cores.Core]]]:
         yield count, cores.draw(case.parsed, count, (SEED, name, count))
 
 
-def test_told(cases, tmp_path, capsys, monkeypatch):
+def test_told(cases, tmp_path, say, monkeypatch):
     """The answer is whether the core stands in the candidate."""
     rows = []
     for name, case in cases:
@@ -53,17 +53,15 @@ def test_told(cases, tmp_path, capsys, monkeypatch):
             monkeypatch.setattr(reducer.session, "Command", lambda *settings, core=core: _told(core))
             out = tmp_path / f"{name}-{count}"
             rows.append((name, core, reduce_case(case, out, Options(check="in this process"))))
-            with capsys.disabled():
-                print(row(*rows[-1]), flush=True)
-    with capsys.disabled():
-        print(summary(rows))
+            say(row(*rows[-1]))
+    say(summary(rows))
 
 
 def _told(core: cores.Core):
     return lambda case: Answer(any(cores.matches(parse(case.program), core)))
 
 
-def test_wrong(cases, tmp_path, capsys):
+def test_wrong(cases, tmp_path, say):
     """Optimised sessions give three times what the core's last node should."""
     rows = []
     with planting(tmp_path / "wrong", Path(wrong_nodes.__file__), Path(cores.__file__)) as planter:
@@ -74,11 +72,9 @@ def test_wrong(cases, tmp_path, capsys):
                     options = Options(target=planter.judge.target)
                     done = reduce_case(case, tmp_path / f"{name}-{count}", options, judge=planter.judge)
                     rows.append((name, core, done))
-                    with capsys.disabled():
-                        print(row(*rows[-1]), flush=True)
+                    say(row(*rows[-1]))
             planter.plant(None)
-    with capsys.disabled():
-        print(summary(rows))
+    say(summary(rows))
 
 
 def _shows(planter: Planter, case: Case, core: cores.Core) -> bool:

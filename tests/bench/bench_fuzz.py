@@ -40,7 +40,7 @@ def own_seconds() -> float:
 
 
 @pytest.mark.parametrize(("strategy", "mode"), ROWS)
-def test_tests_per_cpu_second(strategy, mode, capsys):
+def test_tests_per_cpu_second(strategy, mode, say):
     outcomes: Counter[str] = Counter()
     with Judge(Target("ort")) as judge:
         ask = judgement(judge)
@@ -49,8 +49,7 @@ def test_tests_per_cpu_second(strategy, mode, capsys):
         for number, case in enumerate(make_cases(Plan(strategy, mode), range(TESTS))):
             outcomes[ask(case, number % 8 == 0).outcome.value] += 1
         seconds = own_seconds() + judge.executor.cpu_seconds() - start
-    with capsys.disabled():
-        print(f"\n{strategy} {mode}: {TESTS / seconds:.0f} tests per CPU-second; {sorted(outcomes.items())}")
+    say(f"\n{strategy} {mode}: {TESTS / seconds:.0f} tests per CPU-second; {sorted(outcomes.items())}")
 
 
 def run_bare(case: Case) -> bool:
@@ -70,7 +69,7 @@ def run_bare(case: Case) -> bool:
         return True
 
 
-def test_a_test_against_a_bare_loop(capsys):
+def test_a_test_against_a_bare_loop(say):
     plan, seeds = Plan(MIXED, Mode.STRICT), range(20_000, 20_960)
     ort.set_default_logger_severity(4)
     cases = list(make_cases(plan, seeds))
@@ -86,12 +85,11 @@ def test_a_test_against_a_bare_loop(capsys):
     start = own_seconds()
     list(map(run_bare, alive))
     bare = (own_seconds() - start) / len(alive)
-    with capsys.disabled():
-        print(f"\nmade and tested {tested / bare:.2f} times a bare loop of {1000 * bare:.1f} ms")
+    say(f"\nmade and tested {tested / bare:.2f} times a bare loop of {1000 * bare:.1f} ms")
 
 
 @pytest.mark.parametrize("places", [(), (0,), (9,), (15,), (3, 12)])
-def test_a_batch_with_programs_that_end_the_process(places, capsys):
+def test_a_batch_with_programs_that_end_the_process(places, say):
     plan = Plan("tir", passes_of="tvm")
     cases = list(make_cases(plan, range(5_000_000, 5_000_000 + BLOCK)))
     for place in places:
@@ -101,14 +99,13 @@ def test_a_batch_with_programs_that_end_the_process(places, capsys):
         start = own_seconds() + judge.executor.cpu_seconds()
         looks = judge.look(cases)
         seconds = own_seconds() + judge.executor.cpu_seconds() - start
-    with capsys.disabled():
-        alone = [number for number, look in enumerate(looks) if look is None]
-        print(f"\nended by {places}: {1000 * seconds / BLOCK:.0f} CPU ms a program; alone {alone}")
+    alone = [number for number, look in enumerate(looks) if look is None]
+    say(f"\nended by {places}: {1000 * seconds / BLOCK:.0f} CPU ms a program; alone {alone}")
 
 
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("size", [1, 4, 8, BLOCK])
-def test_programs_of_torch_compiled_together(size, capsys):
+def test_programs_of_torch_compiled_together(size, say):
     plan = Plan(MIXED, dialect="aten", passes_of="inductor")
     cases = list(make_cases(plan, range(612_000_000, 612_000_032)))
     with Judge(Target("inductor")) as judge:
@@ -116,5 +113,4 @@ def test_programs_of_torch_compiled_together(size, capsys):
         start = own_seconds() + judge.executor.cpu_seconds()
         looks = [look for at in range(0, len(cases), size) for look in judge.look(cases[at : at + size])]
         seconds = own_seconds() + judge.executor.cpu_seconds() - start
-    with capsys.disabled():
-        print(f"\n{size} together: {seconds / len(cases):.2f} CPU s a program; {looks.count(None)} left")
+    say(f"\n{size} together: {seconds / len(cases):.2f} CPU s a program; {looks.count(None)} left")

@@ -35,16 +35,15 @@ def counted(programs: list[Program]) -> Counts:
 
 @pytest.mark.parametrize("nodes", [5, 10, 20])
 @pytest.mark.parametrize("strategy", [name for name in strategies() if name != "smt"])
-def test_programs_per_cpu_second(strategy, nodes, capsys):
+def test_programs_per_cpu_second(strategy, nodes, say):
     find = find_strategy(strategy)
     list(find(range(20), nodes, None, UNLIMITED))
     start = time.process_time()
     programs = list(find(range(500), nodes, None, UNLIMITED))
     cases = [program.as_case(seed) for seed, program in enumerate(programs)]
     seconds = time.process_time() - start
-    with capsys.disabled():
-        facts = counted(programs).facts()
-        print(f"\n{strategy}, {nodes} nodes: {len(cases) / seconds:.0f} cases per CPU-second; {facts}")
+    facts = counted(programs).facts()
+    say(f"\n{strategy}, {nodes} nodes: {len(cases) / seconds:.0f} cases per CPU-second; {facts}")
 
 
 def with_every_value(model: onnx.ModelProto) -> bytes:
@@ -61,11 +60,6 @@ def with_every_value(model: onnx.ModelProto) -> bytes:
 
 def is_finite(value: Value) -> bool:
     return bool(np.isfinite(numbers(value)).all())
-
-
-def printed(capsys: pytest.CaptureFixture[str], text: str) -> None:
-    with capsys.disabled():
-        print(f"\n{text}")
 
 
 _NAMES = (
@@ -91,13 +85,13 @@ def shares(programs: list[Program]) -> str:
 
 @needs_nnsmith
 @pytest.mark.parametrize("nodes", [10, 20])
-def test_beside_nnsmith(nodes, capsys, tmp_path):
+def test_beside_nnsmith(nodes, say, tmp_path):
     """The same number of models with the same number of ONNX nodes, by the same measures in the same run."""
     models = int(os.environ.get("CRUX_NNSMITH_MODELS", "500"))
     theirs, moments = made(tmp_path, nodes=nodes, models=models)
     found = of_models(program.model for program in theirs)
-    printed(capsys, f"NNSmith, {nodes}: {len(theirs) / moments[-1]:.1f} a CPU-second; {found.facts()}")
-    printed(capsys, f"NNSmith, {nodes}: {shares(theirs)}")
+    say(f"\nNNSmith, {nodes}: {len(theirs) / moments[-1]:.1f} a CPU-second; {found.facts()}")
+    say(f"\nNNSmith, {nodes}: {shares(theirs)}")
     size = round(
         sum(each.op_type != "Constant" for one in theirs for each in one.model.graph.node) / len(theirs)
     )
@@ -106,8 +100,8 @@ def test_beside_nnsmith(nodes, capsys, tmp_path):
         ours = list(find_strategy(strategy)(range(len(theirs)), size, None, UNLIMITED))
         rate = len(ours) / (time.process_time() - start)
         facts = of_models(program.model for program in ours).facts()
-        printed(capsys, f"{strategy}, {size}: {rate:.0f} models per CPU-second; {facts}")
-        printed(capsys, f"{strategy}, {size}: {shares(ours)}")
+        say(f"\n{strategy}, {size}: {rate:.0f} models per CPU-second; {facts}")
+        say(f"\n{strategy}, {size}: {shares(ours)}")
 
 
 # The counts of any generator's models, from the models alone: types are inferred anew

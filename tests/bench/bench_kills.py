@@ -17,28 +17,16 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
-from onnx import TensorProto, helper
 
 from corpus.case import Case
+from tests.helpers.failing import division_crash
 from triage.store.database import Store
 
 KILLS = int(os.environ.get("CRUX_KILLS", "200"))
 SEED = int(os.environ.get("CRUX_KILLS_SEED", "1"))
 CRUX = [sys.executable, "-m", "triage.cli"]
 ROLES = ("main", "launcher", "worker")
-
-
-def division() -> Case:
-    """A crash of onnxruntime's behind a few nodes."""
-    values = [helper.make_tensor_value_info(name, TensorProto.INT32, [2]) for name in ("a", "b", "y")]
-    nodes = [helper.make_node("Neg", ["a" if not at else f"n{at - 1}"], [f"n{at}"]) for at in range(8)]
-    nodes.append(helper.make_node("Div", ["n7", "b"], ["y"]))
-    graph = helper.make_graph(nodes, "division", values[:2], values[2:])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    inputs = {"a": np.array([1, 2], np.int32), "b": np.array([0, 1], np.int32)}
-    return Case("onnx", model.SerializeToString(), inputs)
 
 
 def commands(folder: Path) -> dict[str, list[str]]:
@@ -79,7 +67,7 @@ def test_kills_lose_nothing(tmp_path, monkeypatch):
     counts: Counter[str] = Counter()
     draws = random.Random(SEED)
     base = tmp_path / "base"
-    division().save(base / "case")
+    division_crash(8).save(base / "case")
     subprocess.run([*CRUX, *commands(base)["check"]], check=False, capture_output=True)
     shutil.copytree(base, base / "theirs", ignore=shutil.ignore_patterns("case", "theirs"))
     with Store(base / "crux.db") as store:

@@ -34,7 +34,7 @@ def asked(monkeypatch):
 
 
 @pytest.mark.timeout(0)
-def test_planted_passes_over_loops(capsys, tmp_path, asked, plant):
+def test_planted_passes_over_loops(say, tmp_path, asked, plant):
     rows = []
     with Judge(Target(plant("planted_loops")), format="tir") as judge:
         judge.verdict(planted_case("OtherBase", rounds=2))  # the start of TVM counts for no reduction
@@ -49,9 +49,8 @@ def test_planted_passes_over_loops(capsys, tmp_path, asked, plant):
             exact = set(result.case.passes) == wanted
             each = 1000 * sum(asked) / len(asked), 1000 * cpu / result.checks
             rows.append((name, case.measure.nodes, left, exact, result.checks, *each))
-    with capsys.disabled():
-        print("\n| wrong pass | statements | left | only its passes | checks | ms a question | all told |")
-        print("|---|---|---|---|---|---|---|")
-        for row in rows:
-            cells = (f"{each:.0f}" if isinstance(each, float) else str(each) for each in row)
-            print(f"| {' | '.join(cells)} |")
+    say("\n| wrong pass | statements | left | only its passes | checks | ms a question | all told |")
+    say("|---|---|---|---|---|---|---|")
+    for row in rows:
+        cells = (f"{each:.0f}" if isinstance(each, float) else str(each) for each in row)
+        say(f"| {' | '.join(cells)} |")

@@ -47,7 +47,7 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, Case]]:
     return list(zoo_cases(tmp_path_factory.mktemp("zoo"), NAMES, exported=bool(SEEDED)))
 
 
-def test_seen(planter: Planter, cases: list[tuple[str, Case]], capsys: pytest.CaptureFixture[str]) -> None:
+def test_seen(planter: Planter, cases: list[tuple[str, Case]], say) -> None:
     """How many wrong nodes are called a wrong result, by kind and in quantised models; how many are named."""
     seen: dict[str, Counter[bool]] = {}
     named: Counter[str] = Counter()
@@ -62,15 +62,13 @@ def test_seen(planter: Planter, cases: list[tuple[str, Case]], capsys: pytest.Ca
             named.update([where or "another"] if is_seen and SEEDED else [])
             for key in (fault.plan["kind"], "all", *(["quantised"] if _is_quantised(case) else [])):
                 seen.setdefault(key, Counter())[is_seen] += 1
-            with capsys.disabled():
-                word = f"seen   {where}" if is_seen else f"MISSED {verdict.title} {verdict.notes}"
-                spent = time.process_time() - started
-                print(f"{name}: {fault} at {fault.nodes[0].output[0]}: {word} {spent:.1f}", flush=True)
+            word = f"seen   {where}" if is_seen else f"MISSED {verdict.title} {verdict.notes}"
+            spent = time.process_time() - started
+            say(f"{name}: {fault} at {fault.nodes[0].output[0]}: {word} {spent:.1f}")
         planter.plant(None)
-    with capsys.disabled():
-        for key, counts in seen.items():
-            print(f"| {key} | {counts[True]} of {counts.total()} |")
-        print(f"the first wrong tensor is of {dict(named)}")
+    for key, counts in seen.items():
+        say(f"| {key} | {counts[True]} of {counts.total()} |")
+    say(f"the first wrong tensor is of {dict(named)}")
 
 
 def _named(planter: Planter, case: Case, fault: Fault, verdict: Verdict) -> str:
@@ -88,7 +86,7 @@ def _is_quantised(case: Case) -> bool:
 
 
 @pytest.mark.skipif(not SEEDED, reason="CRUX_SEEDED_BENCH is unset")
-def test_reduced(planter, cases, tmp_path, capsys):
+def test_reduced(planter, cases, tmp_path, say):
     """Of a fault in every node of an operator: how many nodes are left, that operator among them."""
     good: Counter[bool] = Counter()
     checks = []
@@ -102,10 +100,8 @@ def test_reduced(planter, cases, tmp_path, capsys):
         is_good = 0 < len(left) <= FEW_NODES and fault.nodes[0].op_type in left
         good[is_good] += 1
         checks.append(count)
-        with capsys.disabled():
-            print(f"{'least' if is_good else 'NOT'} {name}: {fault}: {left} in {count}", flush=True)
-    with capsys.disabled():
-        print(f"{good[True]} of {good.total()} reduced; checks: median {median(checks)}, most {max(checks)}")
+        say(f"{'least' if is_good else 'NOT'} {name}: {fault}: {left} in {count}")
+    say(f"{good[True]} of {good.total()} reduced; checks: median {median(checks)}, most {max(checks)}")
 
 
 def _reduced(planter: Planter, case: Case, out: Path) -> tuple[list[str], int]:

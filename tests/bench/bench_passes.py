@@ -63,7 +63,7 @@ class Row:
         )
 
 
-def test_agreement_with_labels(capsys):
+def test_agreement_with_labels(say):
     if not FOLDERS:
         pytest.skip("CRUX_PASSES_BENCH names no folder of labelled cases")
     for folder in FOLDERS:
@@ -71,11 +71,8 @@ def test_agreement_with_labels(capsys):
             rows = [Row(case, label, find(judge, case)) for case, label in labelled(folder)]
         judged = [row for row in rows if row.agrees is not None]
         checks = sorted(row.found.checks + 1 for row in rows if row.found is not None)
-        with capsys.disabled():
-            print(f"\n{folder.name}", *(row.line() for row in rows), sep="\n")
-            print(
-                f"{sum(bool(row.agrees) for row in judged)} of {len(judged)} agree; checks {summary(checks)}"
-            )
+        say(f"\n{folder.name}", *(row.line() for row in rows), sep="\n")
+        say(f"{sum(bool(row.agrees) for row in judged)} of {len(judged)} agree; checks {summary(checks)}")
         assert judged
 
 

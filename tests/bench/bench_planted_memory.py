@@ -52,7 +52,7 @@ def is_told(verdict: Verdict) -> bool:
 
 
 @pytest.mark.timeout(0)
-def test_planted_accesses_are_told_and_sound_ones_pass(capsys, plant):
+def test_planted_accesses_are_told_and_sound_ones_pass(say, plant):
     rows = []
     for name in MISUSES:
         with Judge(Target(plant("planted_pipeline", name)), format="tir") as judge:
@@ -66,15 +66,14 @@ def test_planted_accesses_are_told_and_sound_ones_pass(capsys, plant):
             part = cases[place : place + BLOCK]
             for case, look in zip(part, judge.look(part), strict=True):
                 found["clean" if look else "told" if is_told(judge.verdict(case)) else "other"] += 1
-    with capsys.disabled():
-        for name, caught, title in rows:
-            print(f"| {name} | {caught} of {len(SIZES)} | {title[:80]} |")
-        print(dict(found))
+    for name, caught, title in rows:
+        say(f"| {name} | {caught} of {len(SIZES)} | {title[:80]} |")
+    say(dict(found))
     assert sum(found.values()) == PROGRAMS
 
 
 @pytest.mark.timeout(0)
-def test_what_guarded_workspaces_cost(capsys, plant):
+def test_what_guarded_workspaces_cost(say, plant):
     """Each batch is looked at with and without them, in equal turns."""
     cpu, cases = (
         Counter[str](),
@@ -94,12 +93,11 @@ def test_what_guarded_workspaces_cost(capsys, plant):
                 judge.look(cases[place : place + BLOCK])
                 cpu[name] += judge.executor.cpu_seconds() - start
     guarded, plain = cpu[PLAIN], cpu[UNGUARDED]
-    with capsys.disabled():
-        print(f"\nguarded: {guarded / plain:.3f} times the CPU; {1000 * guarded / PROGRAMS:.0f} ms a program")
+    say(f"\nguarded: {guarded / plain:.3f} times the CPU; {1000 * guarded / PROGRAMS:.0f} ms a program")
 
 
 @pytest.mark.timeout(0)
-def test_sound_programs_of_onnxruntime_keep_within_their_buffers(capsys):
+def test_sound_programs_of_onnxruntime_keep_within_their_buffers(say):
     """Each by its optimised way, with and without the run between closed pages, in equal turns."""
     told, cpu = Counter[str](), Counter[str]()
     with Judge(Target("ort")) as judge:
@@ -113,5 +111,4 @@ def test_sound_programs_of_onnxruntime_keep_within_their_buffers(capsys):
                 runs = judge.runs(case, (none, other))
                 cpu[name] += judge.executor.cpu_seconds() - start
                 told[f"{name}: {runs[1].status}, {runs[1].message.startswith('memory: ')}"] += 1
-    with capsys.disabled():
-        print(f"\n{dict(told)}; bound takes {cpu['bound'] / cpu['plain']:.3f} times the CPU")
+    say(f"\n{dict(told)}; bound takes {cpu['bound'] / cpu['plain']:.3f} times the CPU")

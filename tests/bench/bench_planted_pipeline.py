@@ -76,7 +76,7 @@ class Hunt:
 
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("kind", KINDS)
-def test_seconds_until_a_wrong_rewrite_is_found(kind, capsys, plant):
+def test_seconds_until_a_wrong_rewrite_is_found(kind, say, plant):
     target = Target(plant("planted_pipeline", TWELVE[kind]))
     spent, tests = [], []
     with Judge(Target("tvm"), format="tir") as plain:
@@ -86,8 +86,5 @@ def test_seconds_until_a_wrong_rewrite_is_found(kind, capsys, plant):
                 found = hunt.run(seed)
                 spent += [hunt.seconds] if found else []
                 tests.append(hunt.tests)
-    with capsys.disabled():
-        middle = f"{statistics.median(spent):.0f}" if spent else "-"
-        print(
-            f"\n| {kind} | {len(spent)} of {SEEDS} | {middle} CPU s | {statistics.median(tests):.0f} tests |"
-        )
+    middle = f"{statistics.median(spent):.0f}" if spent else "-"
+    say(f"\n| {kind} | {len(spent)} of {SEEDS} | {middle} CPU s | {statistics.median(tests):.0f} tests |")

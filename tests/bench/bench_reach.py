@@ -100,22 +100,20 @@ def at(curve: Curve, seconds: float) -> float:
     return float(np.interp(seconds, [moment for moment, _ in curve], [blocks for _, blocks in curve]))
 
 
-def test_blocks_over_cpu_time(capsys):
+def test_blocks_over_cpu_time(say):
     names: list[str] = list(STRATEGIES)
     names += ["nnsmith"] if PYTHON else []
     marks = np.linspace(SECONDS / POINTS, SECONDS, POINTS)
     bands: dict[str, NDArray[np.float64]] = {}
-    with capsys.disabled():
-        for name in names:
-            found = [nnsmith(s) if name == "nnsmith" else campaign(name, s) for s in range(SEEDS)]
-            band = np.array([[at(curve, mark) for mark in marks] for curve, _ in found])
-            bands[name] = band
-            line = " ".join(
-                f"{seconds:.0f}s {told(marks, band, seconds)}"
-                for seconds in (SECONDS / 4, SECONDS / 2, SECONDS)
-            )
-            print(f"\n{name:9} tests {[tests for _, tests in found]}  {line}", end="", flush=True)
-        print()
+    for name in names:
+        found = [nnsmith(s) if name == "nnsmith" else campaign(name, s) for s in range(SEEDS)]
+        band = np.array([[at(curve, mark) for mark in marks] for curve, _ in found])
+        bands[name] = band
+        line = " ".join(
+            f"{seconds:.0f}s {told(marks, band, seconds)}" for seconds in (SECONDS / 4, SECONDS / 2, SECONDS)
+        )
+        say(f"\n{name:9} tests {[tests for _, tests in found]}  {line}", end="")
+    say()
     place = os.environ.get("CRUX_REACH_PLOT", "")
     if place:
         low = min(float(band[:, 0].min()) for band in bands.values()) * 0.9

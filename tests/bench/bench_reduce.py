@@ -111,28 +111,26 @@ def _last_yes(out: Path, row: Row) -> int:
     return max((at for at, answer in enumerate(answers, 1) if answer), default=0)
 
 
-def test_crux_beside_the_fx_minifier(out, capsys):
+def test_crux_beside_the_fx_minifier(out, say):
     """Translated to torch one to one; the case with a body is none that it can take."""
     run(out, sys.executable, BENCH / "run_fx.py", "--budget", FX_SECONDS)
     rows: list[Row] = json.loads((out / "results" / "fx_minifier.json").read_text())
-    with capsys.disabled():
-        print(f"\nfx minifier, at most {FX_SECONDS} s a case")
-        for row in rows:
-            final = row.get("final", {})
-            cells = (row["case"], row.get("n0"), final.get("nodes"), row.get("ideal"), row.get("calls"))
-            print(*(f"{cell!s:>12}" for cell in (*cells, final.get("input_elems"), row.get("err"))))
+    say(f"\nfx minifier, at most {FX_SECONDS} s a case")
+    for row in rows:
+        final = row.get("final", {})
+        cells = (row["case"], row.get("n0"), final.get("nodes"), row.get("ideal"), row.get("calls"))
+        say(*(f"{cell!s:>12}" for cell in (*cells, final.get("input_elems"), row.get("err"))))
 
 
-def test_times_with_a_session_in_each_check(out, polygraphy, capsys):
+def test_times_with_a_session_in_each_check(out, polygraphy, say):
     """Whole processes, from start to end, in turns: seconds by the wall and of CPU."""
-    with capsys.disabled():
-        print(f"\n{'case':>12} {'crux':>18} {'polygraphy bisect':>18}   times")
-        for case in TIMED:
-            ours = _timed(out, *_our_command(out, case))
-            theirs = _timed(out, *_their_command(polygraphy, case)) if polygraphy else (0.0, 0.0)
-            ratios = ", ".join(f"{their / our:.1f}" for our, their in zip(ours, theirs, strict=True))
-            cells = (f"{wall:.1f} s, {cpu:.1f} CPU" for wall, cpu in (ours, theirs))
-            print(f"{case:>12}", *(f"{cell:>18}" for cell in cells), f"  {ratios}")
+    say(f"\n{'case':>12} {'crux':>18} {'polygraphy bisect':>18}   times")
+    for case in TIMED:
+        ours = _timed(out, *_our_command(out, case))
+        theirs = _timed(out, *_their_command(polygraphy, case)) if polygraphy else (0.0, 0.0)
+        ratios = ", ".join(f"{their / our:.1f}" for our, their in zip(ours, theirs, strict=True))
+        cells = (f"{wall:.1f} s, {cpu:.1f} CPU" for wall, cpu in (ours, theirs))
+        say(f"{case:>12}", *(f"{cell:>18}" for cell in cells), f"  {ratios}")
 
 
 def _our_command(out: Path, case: str) -> tuple[object, ...]:

@@ -159,10 +159,9 @@ def answering(planted: Planted, *settings: object) -> Callable[[Case], Answer]:
     return lambda case: Answer(planted.shows(parse(case.program), case.inputs))
 
 
-def test_kinds_of_bugs(tmp_path, capsys, monkeypatch):
-    with capsys.disabled():
-        print(f"\n{HEAD}")
-        for name, planted in CASES.items():
-            monkeypatch.setattr(reducer.session, "Command", partial(answering, planted))
-            done = reduce_case(planted.case(), tmp_path / name, Options(check="in this process"))
-            print(row(name, done, planted.least))
+def test_kinds_of_bugs(tmp_path, say, monkeypatch):
+    say(f"\n{HEAD}")
+    for name, planted in CASES.items():
+        monkeypatch.setattr(reducer.session, "Command", partial(answering, planted))
+        done = reduce_case(planted.case(), tmp_path / name, Options(check="in this process"))
+        say(row(name, done, planted.least))

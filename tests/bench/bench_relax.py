@@ -2,7 +2,7 @@
 
 `-k hold`: operators, dtypes, ranks, neighbours, passes that change something and in what way, of as many
 programs each, with those made a CPU-second. `-k met`: TVM's operators in 2,000 programs. `-k run`: how many
-of 150 run un-optimised.
+of 150 run un-optimised. `-k change`: which of TVM's passes change one of 200 imported programs.
 """
 
 import base64
@@ -23,11 +23,13 @@ import pytest
 from corpus.case import Case, Remark
 from corpus.target import Target
 from generators.feedback import BLOCK
-from generators.mixture import Plan, make_tests
+from generators.mixture import Plan, make_cases, make_tests
 from generators.mutations.modes import Mode
 from oracles.judge import Judge
+from oracles.worker.tvm.passes import PASSES
 from tests.bench import nnsmith
 from tests.helpers.campaigns import taught
+from tests.helpers.commands import completed
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(3000)]
 
@@ -130,7 +132,7 @@ def of_patterns(name: str, source: Path | None = None) -> Made:
     return Made(name, cases, (time.process_time() - before) / len(cases))
 
 
-def test_what_programs_hold_and_which_passes_change_them(capsys, tmp_path):
+def test_what_programs_hold_and_which_passes_change_them(say, tmp_path):
     pytest.importorskip("tvm_ffi", reason="tvm is not installed")
     ways: list[Callable[[], Made]] = [
         lambda: of_strategy("relax"),
@@ -142,10 +144,9 @@ def test_what_programs_hold_and_which_passes_change_them(capsys, tmp_path):
         lambda: of_strategy("random"),
         lambda: of_strategy("coverage"),
     ]
-    with capsys.disabled():
-        print(f"\n{COUNT} programs of {NODES} nodes each, TVM: operators, by dtype, by rank, edges, passes")
-        for way in ways:
-            print(line_of(way()), flush=True)
+    say(f"\n{COUNT} programs of {NODES} nodes each, TVM: operators, by dtype, by rank, edges, passes")
+    for way in ways:
+        say(line_of(way()))
 
 
 def of_seeds(start: int, count: int) -> Iterator[Case]:
@@ -153,23 +154,32 @@ def of_seeds(start: int, count: int) -> Iterator[Case]:
     return (each.case for each in make_tests(plan, range(start, start + count)))
 
 
+def test_which_passes_change_a_module_that_was_imported(say):
+    pytest.importorskip("tvm_ffi", reason="tvm is not installed")
+    plan = Plan("random", Mode.STRICT, nodes=NODES, passes_of="tvm")
+    answers = looked(list(make_cases(plan, range(60_000_000, 60_000_200))))
+    changing = {name for each in answers for name in each.get("pass", ())}
+    lowered = [name for name in PASSES if name.startswith(("tirx.", "s_tir."))]
+    for kind, names in {"Relax": PASSES.keys() - lowered, "tirx and s_tir": {*lowered}}.items():
+        never = sorted(names - changing)
+        say(f"\n{kind}: {len(names) - len(never)} of {len(names)}; never: {' '.join(never)}")
+
+
 LIST = "import tvm.relax; print(*tvm.ir.Op.list_op_names())"
 
 
-def test_how_many_of_tvms_operators_are_met(capsys):
+def test_how_many_of_tvms_operators_are_met(say):
     pytest.importorskip("tvm_ffi", reason="tvm is not installed")
-    done = subprocess.run([sys.executable, "-c", LIST], capture_output=True, text=True, check=True)
+    done = completed([sys.executable, "-c", LIST], check=True)
     known = {name for name in done.stdout.split() if name.startswith("relax.")}
     text = b"".join(each.program for each in of_seeds(SEED, 2_000)).decode("utf-8", "replace")
     met = {name for name in known if f'"{name}"' in text}
-    with capsys.disabled():
-        print(f"\n{len(met)} of {len(known)} operators; not met: {' '.join(sorted(known - met))}")
+    say(f"\n{len(met)} of {len(known)} operators; not met: {' '.join(sorted(known - met))}")
 
 
-def test_how_many_programs_run_un_optimised(capsys):
+def test_how_many_programs_run_un_optimised(say):
     pytest.importorskip("tvm_ffi", reason="tvm is not installed")
     with Judge(Target("tvm"), format="relax") as judge:
         runs = [judge.runs(case, judge.configs[:1])[0] for case in of_seeds(94_000_000, 150)]
     failed = Counter(run.message.partition("\n")[0][:80] for run in runs if not run.is_ok)
-    with capsys.disabled():
-        print(f"\n{sum(run.is_ok for run in runs)} of {len(runs)} run; {dict(failed)}")
+    say(f"\n{sum(run.is_ok for run in runs)} of {len(runs)} run; {dict(failed)}")

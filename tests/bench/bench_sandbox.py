@@ -4,14 +4,10 @@ Run with `pytest -s tests/bench/bench_sandbox.py`. All CPU time counts: this pro
 workers'. Nothing is asserted of times.
 """
 
-import os
 import random
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,21 +24,9 @@ from oracles.judge import Judge
 from oracles.sandbox.sandbox import Job, Sandbox
 
 TESTS = 200
-COLD_TESTS = 8
 CONFIGS = find_backend("ort").configs(Target("ort"))[:2]
 UNARY = ("Relu", "Sigmoid", "Tanh", "Neg", "Abs", "Exp", "Softplus", "Erf", "Floor", "Identity")
 BINARY = ("Add", "Sub", "Mul", "Max", "Min")
-COLD = """
-import sys, numpy, onnxruntime as ort
-feeds = dict(numpy.load(sys.argv[2]))
-found = []
-for level in (ort.GraphOptimizationLevel.ORT_DISABLE_ALL, ort.GraphOptimizationLevel.ORT_ENABLE_ALL):
-    options = ort.SessionOptions()
-    options.graph_optimization_level, options.intra_op_num_threads = level, 1
-    session = ort.InferenceSession(sys.argv[1], options, providers=["CPUExecutionProvider"])
-    found.append(session.run(None, feeds))
-assert all(numpy.allclose(left, right, rtol=1e-2, atol=1e-3) for left, right in zip(*found))
-"""
 
 
 @dataclass(frozen=True)
@@ -102,26 +86,11 @@ def in_process(sample: Sample) -> bool:
     return agree(*found)
 
 
-def cold(folder: Path) -> Callable[[Sample], bool]:
-    def test(sample: Sample) -> bool:
-        (folder / "model.onnx").write_bytes(sample.program)
-        np.savez(folder / "inputs.npz", **sample.inputs)
-        command = [sys.executable, "-c", COLD, str(folder / "model.onnx"), str(folder / "inputs.npz")]
-        return subprocess.run(command, check=False).returncode == 0
-
-    return test
-
-
-def own_cpu() -> float:
-    times = os.times()
-    return times.user + times.system + times.children_user + times.children_system
-
-
 def measure(
     test: Callable[[Sample], bool], samples: Sequence[Sample], sandbox: Sandbox | None = None
 ) -> tuple[float, float]:
     """CPU and wall seconds for all samples; every one must agree, or it is not the same work."""
-    clock = time.process_time if sandbox else own_cpu
+    clock = time.process_time
     cpu, wall = clock() + (sandbox.cpu_seconds() if sandbox else 0.0), time.perf_counter()
     for sample in samples:
         assert test(sample)
@@ -130,22 +99,19 @@ def measure(
 
 
 @pytest.mark.bench
-def test_isolation(tmp_path, capsys):
+def test_isolation(say):
     samples = [make_sample(seed) for seed in range(TESTS)]
-    rows: list[tuple[str, int, float, float]] = []
+    rows: list[tuple[str, float, float]] = []
     with Sandbox("ort") as sandbox:
         measure(sandboxed(sandbox, fresh=False), samples[:20], sandbox)
         measure(in_process, samples[:20])
-        rows += [("in-process", TESTS, *measure(in_process, samples))]
-        rows += [("persistent worker", TESTS, *measure(sandboxed(sandbox, fresh=False), samples, sandbox))]
-        rows += [("fork per test", TESTS, *measure(sandboxed(sandbox, fresh=True), samples, sandbox))]
-    rows += [("cold subprocess", COLD_TESTS, *measure(cold(tmp_path), samples[:COLD_TESTS]))]
-    with capsys.disabled():
-        print(f"\n{'':20}{'tests/CPU-s':>12}{'CPU ms/test':>13}{'wall ms/test':>14}{'of in-process':>15}")
-        for name, count, cpu, wall in rows:
-            speed = count / cpu
-            share = speed * rows[0][2] / TESTS
-            print(f"{name:20}{speed:12.0f}{1000 * cpu / count:13.2f}{1000 * wall / count:14.2f}{share:15.0%}")
+        rows += [("in-process", *measure(in_process, samples))]
+        rows += [("persistent worker", *measure(sandboxed(sandbox, fresh=False), samples, sandbox))]
+        rows += [("fork per test", *measure(sandboxed(sandbox, fresh=True), samples, sandbox))]
+    say(f"\n{'':20}{'tests/CPU-s':>12}{'CPU ms/test':>13}{'wall ms/test':>14}{'of in-process':>15}")
+    for name, cpu, wall in rows:
+        spent = f"{1000 * cpu / TESTS:13.2f}{1000 * wall / TESTS:14.2f}{rows[0][1] / cpu:15.0%}"
+        say(f"{name:20}{TESTS / cpu:12.0f}{spent}")
 
 
 SEEDS = range(63_000_000, 63_000_040)
@@ -154,7 +120,7 @@ MODES = ["opt-level=0", "opt-level=0@run=off", "opt-level=3", "executor=compiled
 
 @pytest.mark.bench
 @pytest.mark.parametrize("mode", MODES)
-def test_cpu_time_of_a_test(mode, capsys):
+def test_cpu_time_of_a_test(mode, say):
     cases = list(make_cases(Plan("random", Mode.STRICT, nodes=5), SEEDS))
     with Judge(Target.parse(f"tvm@{mode}"), lower_levels=False) as judge:
         judge.runs(cases[0], judge.configs[1:2])
@@ -162,6 +128,5 @@ def test_cpu_time_of_a_test(mode, capsys):
         runs = [judge.runs(case, judge.configs[1:2])[0] for case in cases]
         seconds = judge.executor.cpu_seconds() - before
     used = [run.cpu_seconds for run in runs if run.is_ok]
-    with capsys.disabled():
-        print(f"\ntvm@{mode}: {len(cases) / seconds:.1f} tests per CPU-second, {len(used)} end well,", end="")
-        print(f" {1000 * sum(used) / len(used):.0f} ms of CPU time each")
+    say(f"\ntvm@{mode}: {len(cases) / seconds:.1f} tests per CPU-second, {len(used)} end well,", end="")
+    say(f" {1000 * sum(used) / len(used):.0f} ms of CPU time each")

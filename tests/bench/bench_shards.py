@@ -68,7 +68,7 @@ def groups(store: Store) -> dict[str, frozenset[str]]:
     return {min(each): frozenset(each) for each in found.values()}
 
 
-def test_shards_are_imported_in_bounded_memory(tmp_path, capsys):
+def test_shards_are_imported_in_bounded_memory(tmp_path, say):
     spent, most, rows = 0.0, [], []
     with Store(tmp_path / "all.db") as whole:
         for shard in range(SHARDS):
@@ -88,9 +88,8 @@ def test_shards_are_imported_in_bounded_memory(tmp_path, capsys):
             for row in one.rows("SELECT * FROM signatures"):
                 regroup(one, load_signature(row))
             assert groups(whole) == groups(one)
-    with capsys.disabled():
-        print(f"\n{SHARDS} shards of {FAILURES}: {spent:.0f} CPU s, {1000 * spent / SHARDS:.0f} ms a shard,")
-        tenth = max(1, SHARDS // 10)
-        print(f"{1000 * sum(rows[:tenth]) / tenth:.0f} ms of the first tenth,", end=" ")
-        print(f"{1000 * sum(rows[-tenth:]) / tenth:.0f} ms of the last;", end=" ")
-        print(f"{most[tenth - 1]:.0f} MB after the first tenth, {most[-1]:.0f} MB at the end")
+    say(f"\n{SHARDS} shards of {FAILURES}: {spent:.0f} CPU s, {1000 * spent / SHARDS:.0f} ms a shard,")
+    tenth = max(1, SHARDS // 10)
+    say(f"{1000 * sum(rows[:tenth]) / tenth:.0f} ms of the first tenth,", end=" ")
+    say(f"{1000 * sum(rows[-tenth:]) / tenth:.0f} ms of the last;", end=" ")
+    say(f"{most[tenth - 1]:.0f} MB after the first tenth, {most[-1]:.0f} MB at the end")

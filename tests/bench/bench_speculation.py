@@ -7,7 +7,6 @@ the seconds include its start and the learning.
 import json
 import random
 import shlex
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ import pytest
 from corpus.case import Case
 from corpus.formats.onnx import parse
 from generators import make_case
+from tests.helpers.commands import completed
 from tests.reducer.driving import operators
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(3600)]
@@ -75,5 +75,5 @@ def reduce(folder: Path, jobs: int, wanted: Sequence[str]) -> tuple[float, int, 
     check = f"{script} {{}} {shlex.quote(str(counted))} {shlex.join(wanted)}"
     line = [CRUX, "reduce", folder / "case", "-o", folder / f"out{jobs}", "--json", "-j", str(jobs)]
     start = time.monotonic()
-    done = subprocess.run([*line, "--check", check], capture_output=True, text=True, check=True)
+    done = completed([*line, "--check", check], check=True)
     return time.monotonic() - start, int(json.loads(done.stdout)["checks"]), counted.stat().st_size

@@ -52,10 +52,9 @@ def row(name: str, wrong: str, done: Reduction) -> str:
     )
 
 
-def test_modules_of_over_a_hundred_operations(tmp_path, capsys):
+def test_modules_of_over_a_hundred_operations(tmp_path, say):
     subprocess.run([sys.executable, str(CHAIN.with_name("stablehlo_models.py")), str(tmp_path)], check=True)
-    with capsys.disabled():
-        print(f"\n{HEAD}")
-        for place, (name, wrong, chosen) in enumerate(options()):
-            done = reduced(tmp_path / f"{name}.mlir", chosen, tmp_path / str(place))
-            print(row(name, wrong, done), flush=True)
+    say(f"\n{HEAD}")
+    for place, (name, wrong, chosen) in enumerate(options()):
+        done = reduced(tmp_path / f"{name}.mlir", chosen, tmp_path / str(place))
+        say(row(name, wrong, done))

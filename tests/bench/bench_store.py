@@ -83,7 +83,7 @@ def seconds(act: Callable[[], object], repeat: int = 5) -> tuple[float, float]:
     return median(taken), max(taken)
 
 
-def test_a_large_database(store, capsys):
+def test_a_large_database(store, say):
     draw = random.Random("new ones")
     count = iter(range(10**9))
 
@@ -112,10 +112,9 @@ def test_a_large_database(store, capsys):
         "give a reduced failure with a new signature its cluster": reduce,
         "search for two words": lambda: find_clusters(store, "shape12 axis7"),
     }
-    with capsys.disabled():
-        size = sum(path.stat().st_size for path in store.path.parent.glob("crux.db*") if path.is_file())
-        print(f"\n{FAILURES:,} failures of {BUGS} bugs, {size / 1e6:.0f} MB")
-        print("| | CPU ms, median | most |\n|---|---|---|")
-        for name, act in rows.items():
-            middle, worst = seconds(act)
-            print(f"| {name} | {1000 * middle:.1f} | {1000 * worst:.1f} |")
+    size = sum(path.stat().st_size for path in store.path.parent.glob("crux.db*") if path.is_file())
+    say(f"\n{FAILURES:,} failures of {BUGS} bugs, {size / 1e6:.0f} MB")
+    say("| | CPU ms, median | most |\n|---|---|---|")
+    for name, act in rows.items():
+        middle, worst = seconds(act)
+        say(f"| {name} | {1000 * middle:.1f} | {1000 * worst:.1f} |")

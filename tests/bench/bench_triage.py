@@ -25,16 +25,15 @@ FOLDER = os.environ.get("CRUX_TRACES_BENCH", "")
 
 
 @pytest.mark.skipif(not FOLDER, reason="CRUX_TRACES_BENCH names no folder of labelled traces")
-def test_clusters_of_labelled_traces(capsys):
+def test_clusters_of_labelled_traces(say):
     labels = json.loads((Path(FOLDER) / "labels.json").read_text())
     texts = {name: (Path(FOLDER) / name).read_text(errors="replace") for name in labels}
-    with capsys.disabled():
-        causes = set(labels.values())
-        print(f"\n{len(labels)} texts of {len(causes)} causes; a third of the causes, by hash, apart")
-        print("| Method | Precision | Recall | F1 | B-cubed F1 | a third: precision | F1 | ORT | TVM |")
-        print("|---|---|---|---|---|---|---|---|---|")
-        for method, cluster in METHODS.items():
-            print(f"| {method} | {' | '.join(_row(labels, cluster(texts)))} |")
+    causes = set(labels.values())
+    say(f"\n{len(labels)} texts of {len(causes)} causes; a third of the causes, by hash, apart")
+    say("| Method | Precision | Recall | F1 | B-cubed F1 | a third: precision | F1 | ORT | TVM |")
+    say("|---|---|---|---|---|---|---|---|---|")
+    for method, cluster in METHODS.items():
+        say(f"| {method} | {' | '.join(_row(labels, cluster(texts)))} |")
 
 
 def _row(labels: Mapping[str, str], found: Mapping[str, str]) -> list[str]:

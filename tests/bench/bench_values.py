@@ -47,7 +47,7 @@ def unguarded(seed: int, nodes: int) -> onnx.ModelProto:
 
 
 @pytest.mark.parametrize("nodes", [5, 10])
-def test_finite_share(nodes, capsys):
+def test_finite_share(nodes, say):
     """After repair, after gradients; with weights that may move."""
     count = int(os.environ.get("CRUX_VALUES", "100"))
     found: Counter[str] = Counter()
@@ -60,5 +60,4 @@ def test_finite_share(nodes, capsys):
             found["both"] += both.is_finite
             free = settled(case, judge, free_weights=True)
             found["weights, too"] += make_finite(free, judge, gradients=False, runs=0).is_finite
-    with capsys.disabled():
-        print(f"\n{nodes} nodes, finite of {count}: {dict(found)}")
+    say(f"\n{nodes} nodes, finite of {count}: {dict(found)}")

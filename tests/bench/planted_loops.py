@@ -4,31 +4,17 @@ A backend like any other: TVM's, whose table has ten passes more. Each rewrites 
 wrongly, or refuses it; one is wrong only after another one has run.
 """
 
-import importlib.util
 import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # a worker is started without it
 
+from oracles.backends import tvm as real
 from oracles.worker.tvm import passes as table
 from oracles.worker.tvm.sequences import Pass
-
-
-def _real() -> ModuleType:
-    """TVM's backend from its file: a worker has no package of backends."""
-    path = Path(table.__file__).parents[2] / "backends" / "tvm.py"
-    spec = importlib.util.spec_from_file_location("planted_real_tvm", path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-real = _real()
 
 NAME = "planted_loops"
 MARK = "planted.ready"

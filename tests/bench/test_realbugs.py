@@ -1,6 +1,5 @@
 """Each record of a real bug is a valid model, by itself and within its host, and names a thread."""
 
-import subprocess
 import sys
 
 import onnx
@@ -11,7 +10,7 @@ from tests.bench.realbugs.host import within_host
 from tests.bench.realbugs.page import write_page
 from tests.bench.realbugs.score import PEERS, cells, table
 from tests.bench.realbugs.torch_bugs import TORCH
-from tests.helpers.commands import needs
+from tests.helpers.commands import completed, needs
 
 
 @pytest.mark.parametrize("bug", MODELS, ids=lambda bug: bug.id)
@@ -39,7 +38,7 @@ def test_records_differ_and_name_their_thread_and_what_was_wrong():
 def test_a_torch_record_runs_in_eager_mode_within_a_host_of_two_hundred_nodes(tmp_path):
     """All in one process, which loads torch once; one of them asks for what eager refuses."""
     hosted = [bug.write_script(tmp_path / bug.id) for bug in TORCH]
-    done = subprocess.run([sys.executable, "-c", RUNS, *hosted], capture_output=True, text=True, check=True)
+    done = completed([sys.executable, "-c", RUNS, *hosted], check=True)
     counts = dict(line.split() for line in done.stdout.splitlines())
     refused = {path.parent.name for path in hosted} - set(counts)
     assert refused == {"torch-target-out-of-range"}

@@ -17,11 +17,7 @@ from corpus.outputs import own
 from corpus.reading import SCRATCH, ExternalFile
 from corpus.target import Target
 from tests.helpers.counting import calls_of
-from tests.helpers.models import external, identity, model, relu, value, write
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+from tests.helpers.models import contents, external, identity, model_of, relu, value, write
 
 
 def full_case(tmp_path: Path) -> Case:
@@ -125,13 +121,9 @@ def renamed(program: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def two_layers(op: str = "Relu") -> onnx.ModelProto:
-    weight = numpy_helper.from_array(np.ones((3, 3), np.float32), "w")
-    bias = numpy_helper.from_array(np.zeros(3, np.float32), "b")
-    nodes = [
-        helper.make_node("Gemm", ["x", "w", "b"], ["h"], alpha=1.0, beta=0.5),
-        helper.make_node(op, ["h"], ["y"]),
-    ]
-    return model(nodes, [value("x", ["n", 3])], [value("y", ["n", 3])], [weight, bias])
+    nodes = f"h = Gemm <alpha = 1.0, beta = 0.5> (x, w, b) y = {op} (h)"
+    weights = {"w": np.ones((3, 3), np.float32), "b": np.zeros(3, np.float32)}
+    return model_of(f"g (float[n,3] x) => (float[n,3] y) {{ {nodes} }}", **weights)
 
 
 def as_case(program: onnx.ModelProto, **inputs: np.ndarray) -> Case:
@@ -164,16 +156,11 @@ def test_canonical_hash_sees_operators_attributes_weights_and_inputs():
 
 def test_canonical_hash_follows_functions_and_bodies():
     def program(function: str, inner: str) -> onnx.ModelProto:
-        opsets = [helper.make_opsetid("", 17)]
-        body = [helper.make_node("Relu", ["a"], [inner]), helper.make_node("Neg", [inner], ["r"])]
-        made = helper.make_function("own", function, ["a"], ["r"], body, opsets)
-        branch = helper.make_graph(
-            [helper.make_node(function, ["x"], [inner + "o"], domain="own")], "b", [], []
-        )
-        branch.output.append(value(inner + "o", [2]))
-        node = helper.make_node("If", ["c"], ["y"], then_branch=branch, else_branch=branch)
-        inputs = [value("c", [], TensorProto.BOOL), value("x", [2])]
-        return model([node], inputs, [value("y", [2])], functions=[made], domains=["own"])
+        branch = f"b () => (float[2] {inner}o) {{ {inner}o = own.{function} (x) }}"
+        call = f"y = If (c) <then_branch = {branch}, else_branch = {branch}>"
+        body = f"{function} (a) => (r) {{ {inner} = Relu (a) r = Neg ({inner}) }}"
+        own = f'<opset_import: ["" : 17], domain: "own"> {body}'
+        return model_of(f"g (bool c, float[2] x) => (float[2] y) {{ {call} }} {own}", domains="own")
 
     inputs = {"c": np.array(True), "x": np.ones(2, np.float32)}
     one, two = as_case(program("F", "h"), **inputs), as_case(program("G", "k"), **inputs)

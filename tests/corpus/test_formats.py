@@ -37,7 +37,7 @@ from corpus.target import Target
 from generators.mixture import Plan, make_cases
 from oracles.judge import Judge
 from oracles.naming import names_of_case, signature
-from tests.helpers.models import cyclic, external, model, value
+from tests.helpers.models import cyclic, external, model_of
 from triage.language import language_of, list_case
 from triage.pages.differences import describe_differences
 from triage.views.graph_picture import drawn
@@ -57,19 +57,13 @@ def test_an_unknown_format_is_refused():
 
 
 def sample() -> onnx.ModelProto:
-    body = helper.make_graph([helper.make_node("Neg", ["x"], ["r"])], "b", [], [value("r", [2])])
-    opsets = [helper.make_opsetid("", 17)]
-    inner = [helper.make_node("Relu", ["a"], ["h"]), helper.make_node("Relu", ["h"], ["b"])]
-    function = helper.make_function("own", "F", ["a"], ["b"], inner, opsets)
-    nodes = [
-        helper.make_node("Constant", [], ["k"], value=helper.make_tensor("", TensorProto.FLOAT, [2], [1, 2])),
-        helper.make_node("If", ["c"], ["h"], then_branch=body, else_branch=body),
-        helper.make_node("F", ["h"], ["g"], domain="own"),
-        helper.make_node("Concat", ["g", "k", "w"], ["y"], axis=0),
-    ]
-    weight = helper.make_tensor("w", TensorProto.INT4, [3], [1, 2, 3])
-    inputs = [value("c", [], TensorProto.BOOL), value("x", [2]), value("w", [3], TensorProto.INT4)]
-    return model(nodes, inputs, [value("y", ["n"])], [weight], functions=[function], domains=["own"])
+    branch = "b () => (float[2] r) { r = Neg (x) }"
+    text = f"""g (bool c, float[2] x, int4[3] w) => (float[n] y) {{
+        k = Constant <value = float[2] {{1, 2}}> ()
+        h = If (c) <then_branch = {branch}, else_branch = {branch}>
+        g = own.F (h) y = Concat <axis = 0> (g, k, w) }}
+        <opset_import: ["" : 17], domain: "own"> F (a) => (b) {{ h = Relu (a) b = Relu (h) }}"""
+    return model_of(text, domains="own", w=helper.make_tensor("w", TensorProto.INT4, [3], [1, 2, 3]))
 
 
 def test_measure_counts_bodies_and_constants_and_functions_apart():
@@ -152,20 +146,13 @@ def test_judging_and_naming_leave_the_parsed_program_as_it_is(name):
 
 def nested() -> onnx.ModelProto:
     """An If in an If: the inner branch reads `x` and `h` of the main graph and `m` of the outer branch."""
-    add = helper.make_node("Add", ["x", "m"], ["s"])
-    inner = helper.make_graph(
-        [add, helper.make_node("Add", ["s", "h"], ["r"])], "inner", [], [value("r", [2])]
-    )
-    inner_if = helper.make_node("If", ["c"], ["q"], then_branch=inner, else_branch=inner)
-    make_m = helper.make_node("Neg", ["w"], ["m"])
-    weight = helper.make_tensor("w", TensorProto.FLOAT, [2], [1, 2])
-    outer = helper.make_graph([make_m, inner_if], "outer", [], [value("q", [2])], [weight])
-    passed = helper.make_graph([], "passed", [], [value("h", [2])])
-    nodes = [
-        helper.make_node("Relu", ["x"], ["h"]),
-        helper.make_node("If", ["c"], ["y", ""], then_branch=outer, else_branch=passed),
-    ]
-    return model(nodes, [value("c", [], TensorProto.BOOL), value("x", [2])], [value("y", [2])])
+    inner = "inner () => (float[2] r) { s = Add (x, m) r = Add (s, h) }"
+    within = f"m = Neg (w) q = If (c) <then_branch = {inner}, else_branch = {inner}>"
+    outer = f"outer () => (float[2] q) <float[2] w = {{1, 2}}> {{ {within} }}"
+    branches = f"<else_branch = passed () => (float[2] h) {{ }}, then_branch = {outer}>"
+    made = model_of(f"g (bool c, float[2] x) => (float[2] y) {{ h = Relu (x) y = If (c) {branches} }}")
+    made.graph.node[1].output.append("")
+    return made
 
 
 def test_a_node_reads_what_its_bodies_capture_at_any_depth():

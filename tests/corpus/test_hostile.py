@@ -4,16 +4,14 @@ import hashlib
 import json
 import os
 import signal
-import subprocess
 import sys
 from contextlib import suppress
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto
 
 from corpus.case import Case
 from corpus.errors import UserError
@@ -22,9 +20,10 @@ from corpus.onnx import client as onnx_client
 from corpus.onnx.check import checker_complaint
 from corpus.onnx.model_file import external_files, map_weight
 from corpus.onnx.types import light_copy
-from tests.helpers.commands import waited_for
+from tests.helpers.commands import completed, waited_for
 from tests.helpers.counting import bytes_read_by
-from tests.helpers.models import external, model, relu, value, varint, write
+from tests.helpers.endless_models import doubling_functions
+from tests.helpers.models import external, relu, varint, write
 
 
 def refusal(path: Path, **options: object) -> str:
@@ -139,38 +138,22 @@ def test_inputs_that_do_not_fit_are_refused(name, tmp_path):
         assert told in line
 
 
-def _doubling(times: int, calls: int = 2) -> onnx.ModelProto:
-    """Functions each of which calls the one before it twice."""
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
-    functions = []
-    for depth in range(times):
-        called = ("own", f"F{depth - 1}") if depth else ("", "Relu")
-        names = ["a", *(f"t{step}" for step in range(1, calls)), "b"]
-        nodes = [helper.make_node(called[1], [one], [two], domain=called[0]) for one, two in pairwise(names)]
-        functions.append(helper.make_function("own", f"F{depth}", ["a"], ["b"], nodes, opsets))
-    program = model(
-        [helper.make_node(f"F{times - 1}", ["x"], ["y"], domain="own")], [value("x", [2])], [value("y", [2])]
-    )
-    program.functions.extend(functions)
-    del program.opset_import[:]
-    program.opset_import.extend(opsets)
-    return program
-
-
 def test_functions_that_stand_for_too_many_nodes_are_refused(tmp_path):
-    assert f"{1 << 30} nodes" in refusal(write(tmp_path, _doubling(30)))
-    assert "deep" in refusal(write(tmp_path, _doubling(2000, calls=1)))
-    assert open_case(write(tmp_path, _doubling(6))).inputs["x"] is not None
+    assert f"{1 << 30} nodes" in refusal(write(tmp_path, doubling_functions(30)))
+    assert "deep" in refusal(write(tmp_path, doubling_functions(2000, calls=1)))
+    assert open_case(write(tmp_path, doubling_functions(6))).inputs["x"] is not None
 
 
 def test_an_inference_that_takes_too_long_is_ended_with_its_process(monkeypatch):
-    monkeypatch.setattr(onnx_client, "_SECONDS", 2.0)
     client = onnx_client._Client()
     server = client._start()[0].pid
-    assert client.ask(b"c", _doubling(1).SerializeToString())[0]  # the fork that serves is there by now
+    assert client.ask(b"c", doubling_functions(1).SerializeToString())[
+        0
+    ]  # the fork that serves is there by now
+    monkeypatch.setattr(onnx_client, "_SECONDS", 0.5)
     serving = set(running_in_group(server)) - {server}
     with pytest.raises(onnx_client.OnnxDied):
-        client.ask(b"i", _doubling(30).SerializeToString())
+        client.ask(b"i", doubling_functions(30).SerializeToString())
     assert not serving & set(running_in_group(server))
     client.close()
     assert waited_for(lambda: not running_in_group(server))
@@ -179,7 +162,7 @@ def test_an_inference_that_takes_too_long_is_ended_with_its_process(monkeypatch)
 def test_a_process_that_is_killed_while_it_waits_puts_no_answer_in_anothers_place():
     client = onnx_client._Client()
     server = client._start()[0].pid
-    good, bad = _doubling(1), _doubling(1)
+    good, bad = doubling_functions(1), doubling_functions(1)
     bad.graph.node[0].op_type, bad.graph.node[0].domain = "NoSuchOperator", ""
     for _ in range(3):
         assert client.ask(b"c", good.SerializeToString()) == (True, b"")
@@ -237,9 +220,7 @@ def test_a_model_of_gigabytes_takes_little_memory(tmp_path):
     with open(tmp_path / "w.bin", "wb") as file:
         file.truncate(elements * 4)
     root = Path(__file__).parents[2]
-    done = subprocess.run(
-        [sys.executable, "-c", PROBE, str(path)], capture_output=True, text=True, check=True, cwd=root
-    )
+    done = completed([sys.executable, "-c", PROBE, str(path)], check=True, cwd=root)
     told = json.loads(done.stdout)
     assert told["size"] == GIGABYTES << 30
     assert told["anonymous"] < 300

@@ -1,6 +1,5 @@
 """Annotations are mended, operators never; what the checker says is about the model, not about its notes."""
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from corpus.onnx import client as onnx_client
 from corpus.onnx import server as onnx_server
 from corpus.onnx.check import checker_complaint, repair
 from corpus.onnx.client import infer_types
+from tests.helpers.commands import completed
 from tests.helpers.counting import calls_of
 from tests.helpers.models import cyclic, external, model, relu, value
 
@@ -223,7 +223,7 @@ print(sorted({name.partition(".")[0] for name in sys.modules} & {"numpy", "googl
 """
     root = Path(onnx_server.__file__).parents[2]
     command = [sys.executable, "-c", script, bad.SerializeToString().hex()]
-    said = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout.splitlines()
+    said = completed(command, cwd=root, check=True).stdout.splitlines()
     with pytest.raises(onnx.checker.ValidationError) as raised:
         onnx.checker.check_model(bad)
     assert said == [repr((onnx_server.FAILED, str(raised.value).encode())), "[]"]

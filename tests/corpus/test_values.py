@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 from corpus.errors import UserError
@@ -16,7 +16,7 @@ from corpus.formats.onnx import input_types
 from corpus.onnx.inputs import make_inputs
 from corpus.onnx.types import DTYPES, element_type
 from corpus.values import InputType, Tensor, Value, fit_value, read_inputs, read_inputs_noting, write_inputs
-from tests.helpers.models import identity, model, value
+from tests.helpers.models import identity, model_of, value
 
 FOREIGN = [code for code, dtype in DTYPES.items() if dtype.isbuiltin == 2]
 
@@ -166,8 +166,6 @@ def test_names_that_would_share_a_member_are_refused():
 
 # Made inputs: of the declared type, in range of what reads them, the same for the same seed
 
-INT = TensorProto.INT64
-
 
 @pytest.mark.parametrize("code", DTYPES)
 def test_every_dtype_is_made_as_declared(code):
@@ -213,9 +211,8 @@ def test_dims_are_consistent_by_name_and_formulas_hold():
 
 
 def test_an_initializer_is_a_default_and_needs_no_value():
-    weight = numpy_helper.from_array(np.ones(2, np.float32), "w")
-    node = helper.make_node("Add", ["x", "w"], ["y"])
-    program = model([node], [value("x", [2]), value("w", [2])], [value("y", [2])], [weight])
+    text = "g (float[2] x, float[2] w) => (float[2] y) { y = Add (x, w) }"
+    program = model_of(text, w=np.ones(2, np.float32))
     assert list(make_inputs(program, 0)) == ["x"]
     assert {name: found.required for name, found in input_types(program, "m").items()} == {
         "x": True,
@@ -223,42 +220,30 @@ def test_an_initializer_is_a_default_and_needs_no_value():
     }
 
 
-def table(rows: int) -> onnx.TensorProto:
-    return numpy_helper.from_array(np.arange(rows * 3, dtype=np.float32).reshape(rows, 3), "t")
-
-
+TABLE = "<float[2,3] t = {0, 1, 2, 3, 4, 5}>"
 READERS = {
-    "Gather": ([helper.make_node("Gather", ["t", "i"], ["y"])], [value("i", ["n"], INT)], [table(1)]),
-    "Gather of a cast": (
-        [helper.make_node("Cast", ["i"], ["j"], to=INT), helper.make_node("Gather", ["t", "j"], ["y"])],
-        [value("i", ["n"], TensorProto.INT32)],
-        [table(2)],
-    ),
-    "Reshape": ([helper.make_node("Reshape", ["t", "i"], ["y"])], [value("i", [3], INT)], [table(2)]),
-    "Expand": ([helper.make_node("Expand", ["t", "i"], ["y"])], [value("i", [2], INT)], [table(2)]),
-    "Tile": ([helper.make_node("Tile", ["t", "i"], ["y"])], [value("i", [2], INT)], [table(2)]),
-    "Slice": (
-        [helper.make_node("Slice", ["t", "i", "j", "k", "l"], ["y"])],
-        [value(name, [2], INT) for name in "ijkl"],
-        [table(2)],
-    ),
-    "Unsqueeze": ([helper.make_node("Unsqueeze", ["t", "i"], ["y"])], [value("i", [2], INT)], [table(2)]),
-    "ReduceSum": ([helper.make_node("ReduceSum", ["t", "i"], ["y"])], [value("i", [2], INT)], [table(2)]),
-    "TopK": ([helper.make_node("TopK", ["t", "i"], ["y", "z"])], [value("i", [1], INT)], [table(2)]),
-    "Pad": ([helper.make_node("Pad", ["t", "i"], ["y"])], [value("i", [4], INT)], [table(2)]),
+    "Gather": "(int64[n] i) => (float[] y) <float[1,3] t = {0, 1, 2}> { y = Gather (t, i) }",
+    "Gather of a cast": f"(int32[n] i) => (float[] y) {TABLE} {{ j = Cast <to = 7> (i) y = Gather (t, j) }}",
+    "Reshape": f"(int64[3] i) => (float[] y) {TABLE} {{ y = Reshape (t, i) }}",
+    "Expand": f"(int64[2] i) => (float[] y) {TABLE} {{ y = Expand (t, i) }}",
+    "Tile": f"(int64[2] i) => (float[] y) {TABLE} {{ y = Tile (t, i) }}",
+    "Slice": "(int64[2] i, int64[2] j, int64[2] k, int64[2] l) => (float[] y)"
+    f" {TABLE} {{ y = Slice (t, i, j, k, l) }}",
+    "Unsqueeze": f"(int64[2] i) => (float[] y) {TABLE} {{ y = Unsqueeze (t, i) }}",
+    "ReduceSum": f"(int64[2] i) => (float[] y) {TABLE} {{ y = ReduceSum (t, i) }}",
+    "TopK": f"(int64[1] i) => (float[] y) {TABLE} {{ y, z = TopK (t, i) }}",
+    "Pad": f"(int64[4] i) => (float[] y) {TABLE} {{ y = Pad (t, i) }}",
 }
 
 
 @pytest.mark.parametrize("name", READERS)
 @pytest.mark.parametrize("seed", range(3))
 def test_integers_suit_what_reads_them(name, seed):
-    nodes, inputs, weights = READERS[name]
-    program = model(nodes, inputs, [onnx.ValueInfoProto(name="y")], weights)
+    program = model_of(f"g {READERS[name]}")
     (result,) = ReferenceEvaluator(program).run(None, make_inputs(program, seed))
     assert result.size
 
 
 def test_a_divisor_is_never_zero():
-    nodes = [helper.make_node("Div", ["a", "b"], ["y"]), helper.make_node("Mod", ["a", "b"], ["z"])]
-    program = model(nodes, [value("a", [99], INT), value("b", [99], INT)], [value("y", [99], INT)])
+    program = model_of("g (int64[99] a, int64[99] b) => (int64[99] y) { y = Div (a, b) z = Mod (a, b) }")
     assert all(np.all(make_inputs(program, seed)["b"] > 0) for seed in range(5))

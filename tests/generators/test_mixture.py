@@ -1,11 +1,11 @@
 """What a campaign tests: the same case for a seed, whoever makes it and wherever a run begins."""
 
 import os
-import subprocess
 import sys
 from collections import Counter
 from itertools import chain
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 import onnx
@@ -20,8 +20,11 @@ from generators.language.values import RandomSource
 from generators.mixture import MIXED, Plan, _turn, make_cases, make_tests
 from generators.mutations.lists import change_list
 from generators.mutations.modes import Mode, endanger
+from generators.sequences import LONGEST, MUTATIONS, draw_sequence, sequences
 from generators.strategies import strategies
+from oracles.backends import find_backend
 from oracles.verdict import AGREEMENT, REFUSAL, SURVIVAL
+from tests.helpers.commands import completed
 from triage.console import program_options as making
 from triage.console.program_options import plan_of
 
@@ -46,12 +49,10 @@ for strategy, count in (("mixed", 64), ("patterns", 64), ("aten", 64), ("tir", 2
     print(*(case.case_id for case in make_cases(Plan(strategy), range(320, 320 + count))))
 """
     told = {
-        subprocess.run(
+        completed(
             [sys.executable, "-c", script],
             cwd=Path(__file__).parents[2],
             env={**os.environ, "PYTHONHASHSEED": hash_seed},
-            capture_output=True,
-            text=True,
             check=True,
         ).stdout
         for hash_seed in ("1", "2")
@@ -197,3 +198,68 @@ def test_a_changed_list_is_one_attribute_of_another_length_or_with_one_other_ele
             own |= each.name == "ids" and len(items) == 3 and any(at == item for at, item in enumerate(items))
     assert min(lengths[length] for length in (0, 2, 3, 4)) > 5
     assert own
+
+
+# Sequences of passes: valid, and mutated from those before
+
+PASSES = find_backend("tvm").sequences
+
+
+def drawn(count: int = 1600) -> list[tuple[str, ...]]:
+    return [each for first in range(0, count, 16) for each in sequences(range(first, first + 16), "tvm")]
+
+
+def test_every_sequence_is_one_that_the_backend_can_run():
+    found = [each for each in drawn() if each]
+    assert 600 < len(found) < 1000
+    assert not [each for each in found if PASSES.misplaced(each, PASSES.facts_of("onnx", b""))]
+    assert max(map(len, found)) <= 3 * LONGEST
+
+
+def test_every_pass_is_drawn():
+    counts = Counter(name for each in drawn(4800) for name in each)
+    assert set(counts) == set(PASSES.names)
+    seldom = [counts[name] for name in PASSES.seldom]
+    others = [counts[name] for name in counts.keys() - PASSES.seldom]
+    assert 2 * median(seldom) < median(others)
+
+
+def test_each_mutation_makes_something_else():
+    assert PASSES is not None
+    for mutate in MUTATIONS:
+        draws = RandomSource(mutate.__name__)
+        pairs = [(draw_sequence(draws, PASSES), draw_sequence(draws, PASSES)) for _ in range(20)]
+        mutants = [mutate(draws, PASSES, one, other) for one, other in pairs]
+        assert sum(mutant != one for mutant, (one, _) in zip(mutants, pairs, strict=True)) > 10
+
+
+def cases(plan: Plan, seeds: range) -> list[Case]:
+    return list(make_cases(plan, seeds))
+
+
+def test_a_campaign_gives_half_of_its_cases_a_sequence_wherever_it_begins():
+    plan = Plan(strategy="random", nodes=3, passes_of="tvm")
+    found = cases(plan, range(0, 32))
+    assert 8 < sum(bool(case.passes) for case in found) < 24
+    assert [case.case_id for case in cases(plan, range(5, 32))] == [case.case_id for case in found[5:]]
+
+
+def test_a_backend_without_named_passes_gets_none():
+    for plan in (Plan("random", passes_of="openvino"), Plan("random", passes_of="tvm", sequences=False)):
+        assert not any(case.passes for case in cases(plan, range(0, 8)))
+
+
+def test_a_fifth_of_the_cases_of_ort_and_inductor_set_options_of_theirs():
+    for name in ("ort", "inductor"):
+        known = find_backend(name).sequences
+        found = [each for first in range(0, 3200, 16) for each in sequences(range(first, first + 16), name)]
+        assert 0.15 < sum(map(bool, found)) / len(found) < 0.25
+        assert {member for each in found for member in each} == set(known.names)
+        assert not [each for each in found if known.misplaced(each, frozenset())]
+        assert all(len({member.partition("=")[0] for member in each}) == len(each) for each in found)
+
+
+def test_the_five_passes_that_need_more_of_a_module_are_drawn():
+    counts = Counter(name.partition(":")[0] for each in drawn(4800) for name in each)
+    wanted = ["LiftTransformParams", "ToMixedPrecision", "Gradient", "FuseOpsByPattern", "UpdateVDevice"]
+    assert min(counts[name] for name in wanted) >= 5

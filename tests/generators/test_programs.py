@@ -11,7 +11,7 @@ from corpus.onnx.check import checker_complaint
 from corpus.onnx.graph import free_names
 from corpus.pattern import FOLDER, load_patterns
 from corpus.target import Target
-from generators import make_case, make_model
+from generators import make_model
 from generators.growth.fragments import FRAGMENTS, Steps, new_scope
 from generators.growth.grow import finish, grow
 from generators.language.profile import UNLIMITED, Counts, count, draw_profile
@@ -24,7 +24,7 @@ from oracles.backends import find_backend
 from oracles.probes.record import Firing
 from oracles.relation.program import MAX_ELEMENTS, DoesNotFit, DTypeFamily
 from oracles.relation.types import F32, Range
-from oracles.sandbox.sandbox import Job, Sandbox
+from oracles.sandbox.sandbox import Job
 from tests.generators.agreement import numbers, value_agrees
 
 SEEDS = range(200)
@@ -35,10 +35,6 @@ def test_a_program_has_as_many_nodes_as_were_asked_for(nodes):
     for seed in range(10):
         operators = [node.op_type for node in make_model(seed, nodes).graph.node]
         assert len(operators) - operators.count("Constant") == nodes
-
-
-def test_other_seeds_give_other_programs():
-    assert len({make_case(seed, 10).case_id for seed in SEEDS}) == len(SEEDS)
 
 
 def test_a_program_is_connected_unless_it_leans_to_extremes_and_every_input_is_used():
@@ -150,11 +146,11 @@ def test_a_pattern_takes_values_that_are_there_and_hides_its_own_or_not():
     assert 0.5 * len(recipes) < hidden < len(recipes)
 
 
-def test_passes_fire_on_programs_around_patterns_that_run():
+def test_passes_fire_on_programs_around_patterns_that_run(ort_sandbox):
     programs = list(find_strategy("patterns")(range(60), 10, None, UNLIMITED))
     passes: Counter[str] = Counter()
     ran = placed = fired = 0
-    with Firing(Target("ort")) as firing, Sandbox("ort") as sandbox:
+    with Firing(Target("ort")) as firing:
         config = find_backend("ort").configs(Target("ort"))[:1]
         for seed, program in enumerate(programs):
             case = program.as_case(seed)
@@ -162,7 +158,7 @@ def test_passes_fire_on_programs_around_patterns_that_run():
             passes.update(found)
             placed += len(program.fires)
             fired += sum(name in found or firing.fires(case.program, name) for name in program.fires)
-            ran += sandbox.run(Job(case.program, case.inputs, config))[0].is_ok
+            ran += ort_sandbox.run(Job(case.program, case.inputs, config))[0].is_ok
     assert placed > len(programs)
     assert fired > 0.88 * placed
     assert len(passes) > 20

@@ -2,8 +2,10 @@
 
 import json
 import textwrap
+import tracemalloc
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +32,7 @@ from generators.relax.operator import (
     type_to_json,
 )
 from generators.relax.ops import operators, recognising
-from generators.relax.programs import FORMS, POLICY, make_program
+from generators.relax.programs import FORMS, POLICY, RelaxProgram, make_program
 from generators.relax.watched import ONE_TO_ONE, Unsound, Watched, depths_of, is_close, outside
 from generators.strategies import find_strategy
 from oracles.numerics.rewrites import GRAPH_REWRITES
@@ -39,6 +41,11 @@ from oracles.worker.relax_reference.program import RULES, Evaluation
 SAMPLES, MANY = 12, 60
 """Calls of each operator; many are some nine thousand in all."""
 NAMES = tuple(each.name for each in operators())
+
+
+@cache
+def made_at(seed: int) -> RelaxProgram:
+    return make_program(seed, 12)
 
 
 def asking(seed: str) -> Asking:
@@ -138,22 +145,22 @@ def test_every_form_has_a_weight():
 
 def test_tvm_finds_the_programs_well_formed(relax_judge):
     for seed in range(60):
-        program = make_program(seed, 10)
+        program = made_at(seed)
         assert "error" not in relax_judge.executor.describe(program.program.to_bytes(), program.inputs), seed
 
 
 def test_a_seed_gives_the_same_program_and_its_document_is_read_back():
     for seed in range(40):
-        program = make_program(seed, 12)
+        program = made_at(seed)
         text = program.program.to_bytes()
         assert make_program(seed, 12).program.to_bytes() == text
         assert parse_program(text, "relax", "program").to_bytes() == text
 
 
 def test_programs_hold_what_types_allow():
-    held = {op for seed in range(150) for op in make_program(seed, 14).counts().op_types}
+    held = {op for seed in range(150) for op in made_at(seed).counts().op_types}
     assert {"if", "function", "call", "getitem", "match_cast", "relax.call_tir", "relax.nonzero"} <= held
-    programs = [make_program(seed, 14).program for seed in range(150)]
+    programs = [made_at(seed).program for seed in range(150)]
     assert any(len(program.functions) > 1 for program in programs)
     assert any(program.opaque for program in programs)
     assert any("returns" in graph.facts for each in programs for graph in each.functions.values())
@@ -162,7 +169,7 @@ def test_programs_hold_what_types_allow():
 
 def test_values_are_finite_and_no_integer_wraps():
     for seed in range(60):
-        program = make_program(seed, 12)
+        program = made_at(seed)
         for value in Counting(json.loads(program.program.to_bytes())).main(program.inputs):
             assert np.isfinite(np.asarray(value, np.float64)).all()
 
@@ -233,7 +240,7 @@ def test_no_comparison_of_a_program_is_left_to_rounding():
     assert not is_close(np.zeros(3), np.array([1.0, 0.0, 0.001]))
     assert not is_close(np.arange(3), np.arange(3) + 1)
     for seed in range(30):
-        made = make_program(seed, 10)
+        made = made_at(seed)
         Compared(json.loads(made.program.to_bytes()), outside).main(made.inputs)
 
 
@@ -246,11 +253,12 @@ class Compared(Evaluation):
         return super().value(name, op, args, kwargs, known, sizes)
 
 
-def test_a_budget_bounds_every_dim():
-    (program,) = find_strategy("relax")(range(7, 8), 12, None, Budget(dim=3))
-    graphs = (program.program.main, *program.program.functions.values())  # type: ignore[union-attr]
-    dims = [dim for graph in graphs for item in graph.inputs for dim in item.shape if isinstance(dim, int)]
-    assert all(dim <= 3 for dim in dims)
+@pytest.mark.parametrize("name", ["relax", "relax_mutate"])
+def test_a_budget_bounds_every_dim(name):
+    for made in find_strategy(name)(range(10), 10, None, Budget(dim=3)):
+        graphs = (made.program.main, *made.program.functions.values())  # type: ignore[union-attr]
+        dims = [dim for graph in graphs for item in graph.inputs for dim in item.shape]
+        assert all(dim <= 3 for dim in dims if isinstance(dim, int))
 
 
 @pytest.mark.slow
@@ -295,7 +303,7 @@ REWRITTEN = 40
 def test_a_rewritten_program_is_well_formed_and_gives_the_same(what, relax_judge):
     done = 0
     for seed in range(REWRITTEN):
-        made = make_program(seed, 10)
+        made = made_at(seed)
         answer = relax_judge.executor.describe(made.program.to_bytes(), made.inputs)["types"]
         inputs = {item.name: (item.dtype, item.shape) for item in made.program.main.inputs}
         types = {**inputs, **{name: (each[0], tuple(each[1] or "?")) for name, each in answer.items()}}
@@ -321,7 +329,7 @@ def test_forms_that_are_seldom_come_up_in_three_hundred_programs():
     names = ("match_cast", "relax.call_tir_inplace", "recursion", "mutual recursion")
     held = dict.fromkeys((*names, "relax.unique", "relax.dynamic_strided_slice"), 0)
     for seed in range(300):
-        program = make_program(seed, 12).program
+        program = made_at(seed).program
         graphs = {"": program.main, **program.functions}
         found = {each.op for graph in graphs.values() for each in graph.walk()}
         calls = {name: {f for each in graph.walk() for f in each.calls} for name, graph in graphs.items()}
@@ -332,3 +340,72 @@ def test_forms_that_are_seldom_come_up_in_three_hundred_programs():
             held[op] += 1
     assert held["match_cast"] > 100
     assert min(held.values()) >= 3, held
+
+
+# Programs in which one function of symbolic dims runs with several sizes
+
+FUNCTION = "whole"
+
+
+def made_by(strategy: str, count: int, budget: Budget = UNLIMITED) -> list[RelaxProgram]:
+    """Those programs of a strategy that run one function with several sizes."""
+    made: list[Any] = [*find_strategy(strategy)(range(count), 10, None, budget)]
+    return [each for each in made if FUNCTION in each.program.functions]
+
+
+def sizes_of(made: RelaxProgram) -> list[list[tuple[int, ...]]]:
+    """The shapes of the operands of each call."""
+    shapes = {item.name: tuple(item.shape) for item in made.program.main.inputs}
+    calls = [each for each in made.program.main.bindings if FUNCTION in each.calls]
+    return [[shapes[item["ref"]] for item in each.args[1:]] for each in calls]
+
+
+def test_a_fifth_of_programs_runs_one_function_with_several_sizes():
+    found = made_by("relax", 150)
+    assert 20 <= len(found) <= 45
+    for made in found:
+        calls = sizes_of(made)
+        assert 2 <= len(calls) <= 4
+        assert len({str(shapes) for shapes in calls}) > 1
+        function = made.program.functions[FUNCTION]
+        assert any(isinstance(dim, str) for item in function.inputs for dim in item.shape)
+    met = {dim for made in found for shapes in sizes_of(made) for shape in shapes for dim in shape}
+    assert {1, 7, 16, 17} <= met
+    assert max(met) > 30
+
+
+def test_each_call_is_defined_and_gives_what_the_function_gives_alone():
+    for made in made_by("relax", 60):
+        document = json.loads(made.program.to_bytes())
+        assert (
+            parse_program(made.program.to_bytes(), "relax", "program").to_bytes() == made.program.to_bytes()
+        )
+        results = Evaluation(document, outside).main(made.inputs)
+        main, function = made.program.main, document["functions"][FUNCTION]
+        calls = [each for each in main.bindings if FUNCTION in each.calls]
+        alone = []
+        for call in calls:
+            given = [made.inputs[item["ref"]] for item in call.args[1:]]
+            names = [item[0] for item in function["inputs"]]
+            feeds = dict(zip(names, given, strict=True))
+            alone += Evaluation({**document, "main": function}, outside).main(feeds)
+        for one, other in zip(results, alone, strict=True):
+            np.testing.assert_array_equal(one, other)
+            assert np.isfinite(np.asarray(one, np.float64)).all()
+
+
+def test_a_seed_gives_the_same_sizes_and_a_budget_leaves_them_out():
+    one, other = (made_by("relax", 30) for _ in range(2))
+    assert [each.program.to_bytes() for each in one] == [each.program.to_bytes() for each in other]
+    assert made_by("relax", 30, Budget(dim=8)) == []
+
+
+def test_an_operand_of_too_many_elements_is_not_drawn():
+    tracemalloc.start()
+    try:
+        made: list[Any] = [*find_strategy("relax")([8_301_623], 10, None, UNLIMITED)]
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert all(array.size <= 20_000 for each in made for array in each.inputs.values())
+    assert peak < 100 << 20  # it took 20 GB: an operand of 127 x 127 x 33 x 127 was tried

@@ -9,10 +9,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,9 +42,12 @@ def written(stream: io.TextIOWrapper) -> str:
 
 def crux_apart(folder: Path, *arguments: str, setup: str = "") -> subprocess.CompletedProcess[str]:
     """The command line in a process of its own, after some Python of the test's."""
-    return subprocess.run(
-        command(*arguments, setup=setup), cwd=folder, capture_output=True, text=True, env=environment(folder)
-    )
+    return completed(command(*arguments, setup=setup), cwd=folder, env=environment(folder))
+
+
+def completed(command: Sequence[str | Path], **settings: Any) -> subprocess.CompletedProcess[str]:
+    """A command in a process of its own, at its end; `settings` as `subprocess.run` has them."""
+    return subprocess.run(command, capture_output=True, text=True, **settings)
 
 
 def command(*arguments: str, setup: str = "") -> list[str]:

@@ -20,15 +20,13 @@ def whole(nodes: list[NodeProto], constants: Sequence[TensorProto] = (), **parts
     return helper.make_model(graph, opset_imports=[OPSET, OWN], ir_version=8, **parts)
 
 
-def doubling_functions(depth: int = 18) -> ModelProto:
-    """Each function calls the one before it twice: 2^18 nodes written out."""
+def doubling_functions(depth: int = 18, calls: int = 2) -> ModelProto:
+    """Each function calls the one before it so often: twice gives 2^18 nodes written out."""
     functions = []
+    names = ["a", *(f"t{at}" for at in range(1, calls)), "c"]
     for at in range(depth):
         called, domain = ("Neg", "") if not at else (f"f{at - 1}", "own")
-        nodes = [
-            helper.make_node(called, ["a"], ["b"], domain=domain),
-            helper.make_node(called, ["b"], ["c"], domain=domain),
-        ]
+        nodes = [helper.make_node(called, [one], [two], domain=domain) for one, two in pairwise(names)]
         functions.append(helper.make_function("own", f"f{at}", ["a"], ["c"], nodes, [OPSET, OWN]))
     call = helper.make_node(f"f{depth - 1}", ["x"], ["y"], domain="own")
     return whole([call], functions=functions)

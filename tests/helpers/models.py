@@ -137,3 +137,8 @@ def aten_case(graph: str, inputs: dict[str, Value]) -> Case:
     head = '<ir_version: 8, opset_import: ["" : 18, "org.pytorch.aten" : 1]>'
     model = onnx.parser.parse_model(f"{head} g {graph.replace('aten.', 'org.pytorch.aten.')}")
     return Case("onnx", model.SerializeToString(), inputs, Target("inductor"))
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder, by its path from there."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}

@@ -4,7 +4,7 @@ Each changes a module as a mistaken pass would; a program notices one if what it
 `TWELVE` are run by TVM as well (`tests/bench/planted_pipeline.py`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -27,7 +27,7 @@ from corpus.tir.values import (
 )
 from corpus.tir.walk import buffers, expressions, free_name, map_expressions, map_statements, walk
 from generators.tir.programs import TirProgram
-from oracles.tir.interpreter import interpret
+from oracles.tir.interpreter import Interpretation, interpret
 
 Rewrite = Callable[[Expr], Expr]
 
@@ -333,13 +333,19 @@ def spoilt(module: Module, rewrite: Callable[[Function], Function]) -> Module:
     return Module({key: rewrite(each) for key, each in module.functions.items()})
 
 
-def notices(program: TirProgram, name: str) -> bool:
-    """Whether what a program defines differs after the wrong rewrite of that name."""
-    wrong = spoilt(program.module, WRONG[name])
-    if wrong == program.module:
-        return False
-    right, other = (interpret(each, program.inputs) for each in (program.module, wrong))
-    if not right.is_defined or not other.is_modelled:
+def noticed(program: TirProgram, names: Iterable[str]) -> set[str]:
+    """The wrong rewrites, of these, after which what a program defines differs."""
+    wrong = {name: spoilt(program.module, WRONG[name]) for name in names}
+    changed = {name: module for name, module in wrong.items() if module != program.module}
+    right = interpret(program.module, program.inputs) if changed else None
+    if right is None or not right.is_defined:
+        return set()
+    return {name for name, module in changed.items() if _differs(program, right, module)}
+
+
+def _differs(program: TirProgram, right: Interpretation, wrong: Module) -> bool:
+    other = interpret(wrong, program.inputs)
+    if not other.is_modelled:
         return False
     with np.errstate(all="ignore"):
         return bool(other.reason) or any(

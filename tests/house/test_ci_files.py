@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.helpers.commands import completed
 from tests.helpers.failing import clip_exception, healthy
 
 ROOT = Path(__file__).parents[2]
@@ -127,7 +128,7 @@ def test_the_job_fails_by_policy_and_says_where(tmp_path, status, known, state, 
     command = [sys.executable, ROOT / ".ci/summarise.py", tmp_path]
     found = {}
     for policy in ("any", "new", "regressed"):
-        done = subprocess.run([*command, policy], capture_output=True, text=True, check=False)
+        done = completed([*command, policy])
         found[policy] = done.returncode
         level = "error" if policy in failing else "notice"
         assert done.stdout == f"::{level} file=cases/clip,title=crux {state}::a | b\n"
@@ -151,9 +152,7 @@ def test_the_script_of_the_action_judges_shrinks_and_reports(tmp_path):
         "GITHUB_OUTPUT": str(tmp_path / "output"),
         "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"),
     }
-    done = subprocess.run(
-        [ROOT / ".ci/judge-cases"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-    )
+    done = completed([ROOT / ".ci/judge-cases"], cwd=tmp_path, env=environment)
     if done.returncode == 0:
         pytest.skip("the installed onnxruntime does not show the bug")
     assert (done.returncode, (tmp_path / "output").read_text()) == (1, "failing=1\n"), done.stderr
@@ -183,7 +182,7 @@ def in_a_checkout(folder: Path, script: str, **environment: str) -> subprocess.C
         shutil.copy(ROOT / name, folder / name)
     command = ["bash", "-euo", "pipefail", "-c", f". {folder}/bin/_environment.sh; {script}"]
     inherited = {key: value for key, value in os.environ.items() if not key.startswith("CRUX_")}
-    return subprocess.run(command, env=inherited | environment, capture_output=True, text=True, check=False)
+    return completed(command, env=inherited | environment)
 
 
 def up_to_date_checkout(folder: Path, extras: str = "tvm,torch,dev") -> None:

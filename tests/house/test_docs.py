@@ -5,7 +5,6 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
@@ -17,6 +16,7 @@ from generators.strategies import strategies
 from oracles.abilities import Backend
 from oracles.backends import backends
 from oracles.optional import asked_oracles
+from tests.helpers.commands import completed
 from tests.house.reference import (
     COMMANDS_PAGE,
     LISTS,
@@ -228,7 +228,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(TREE / "docs", folder / "docs")
     shutil.copy(TREE / "mkdocs.yml", folder)
     command = [sys.executable, "-m", "zensical", "build", "-f", "mkdocs.yml", "--strict"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    done = completed(command, cwd=folder)
     assert done.returncode == 0, re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr)[-3000:]
     return folder / "site"
 

@@ -3,7 +3,6 @@
 import ast
 import inspect
 import re
-import subprocess
 import sys
 import tomllib
 from collections import Counter
@@ -15,9 +14,12 @@ from pathlib import Path
 import pytest
 
 import oracles.operators
+from corpus.formats import format_names
 from oracles.backends import backends
 from oracles.operators import all_operators, arithmetic, aten_operators, find_operator
+from tests.helpers.commands import completed
 from tests.helpers.sources import ROOT, sources
+from tests.house.language_branches import NAMES, asks_in, branches
 
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 SHIPPED: list[str] = PYPROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["only-include"]
@@ -48,9 +50,7 @@ def test_a_backend_has_the_name_of_its_file():
 
 def test_the_command_line_starts_without_a_framework():
     code = "import sys, triage.cli; print(sorted({'onnxruntime', 'tvm', 'torch'} & set(sys.modules)))"
-    result = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+    result = completed([sys.executable, "-c", code], cwd=ROOT, check=True)
     assert result.stdout.strip() == "[]"
 
 
@@ -77,7 +77,7 @@ ELSEWHERE = {
 
 MANY = 6
 FAMILIES = sorted(path.stem for path in HOME.glob("*.py") if path.stem != "__init__")
-NAMES = frozenset(name.rpartition(".")[2] for name in arithmetic())
+OPERATORS = frozenset(name.rpartition(".")[2] for name in arithmetic())
 
 
 def listed(tree: ast.AST) -> Iterator[list[str]]:
@@ -95,7 +95,7 @@ def listed(tree: ast.AST) -> Iterator[list[str]]:
 
 
 def is_table(texts: list[str]) -> bool:
-    known = [text for text in texts if text in NAMES]
+    known = [text for text in texts if text in OPERATORS]
     return len(known) >= MANY and len(known) >= 0.8 * len(texts)
 
 
@@ -196,3 +196,39 @@ def test_only_the_store_holds_sql():
     }
     assert found
     assert {path for path in found if not path.startswith("triage/store/")} == set()
+
+
+# Nobody asks which language a program is in; its folders say all that there is to say of it
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_no_module_outside_of_the_languages_folders_asks_which_one_a_program_is_in():
+    assert list(branches(ROOT)) == []
+
+
+def test_the_languages_that_are_looked_for_are_those_that_there_are():
+    assert set(format_names()) == NAMES
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        'if case.format == "onnx":\n    pass',
+        'if settings.get("format") in ("relax", "tir"):\n    pass',
+        'LOOPS = "tir"\nif LOOPS in graphs.formats:\n    pass',
+        'kinds = {"torch": 1, "tir": 2}',
+        "isinstance(program, (GraphProgram, onnx.ModelProto))",
+        'match case.format:\n    case "onnx":\n        pass',
+        "match program:\n    case GraphProgram():\n        pass",
+    ],
+)
+def test_a_question_is_seen_in_whatever_form(code):
+    assert asks_in(ast.parse(code))
+
+
+@pytest.mark.parametrize(
+    "code", ['parts[:2] == ["torch", "ops"]', 'needs = ("onnx",)', "isinstance(model, torch.nn.Module)"]
+)
+def test_names_of_packages_are_no_question(code):
+    assert not asks_in(ast.parse(code))

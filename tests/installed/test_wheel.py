@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.commands import completed
+
 ROOT = Path(__file__).parents[2]
 OURS = {"corpus", "generators", "oracles", "reducer", "tensorcrux", "triage"}
 DISTRIBUTIONS = """
@@ -46,7 +48,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("hatchling")
     folder = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    done = completed(command, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     (made,) = folder.glob("*.whl")
     return made
@@ -75,7 +77,7 @@ def run(
     """One command in a folder outside of the repository, without a variable that could lead back."""
     environment = {"PATH": "/usr/bin:/bin", "HOME": str(folder), **variables}
     environment["CRUX_SANDBOX_SHOWS"] = sysconfig.get_path("purelib")  # where the links lead
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    return completed(command, cwd=folder, env=environment)
 
 
 @pytest.fixture(scope="module")
@@ -96,10 +98,9 @@ def test_the_wheel_holds_the_packages_their_data_and_the_manual_page_and_no_test
     ours = [name for name in names if ".dist-info/" not in name and ".data/" not in name]
     tops = {name.split("/")[0].removesuffix(".py") for name in ours}
     assert tops == {*OURS, "tensorcrux-stubs"}
-    kept = subprocess.run(
+    kept = completed(
         ["git", "ls-files", "tensorcrux.py", "tensorcrux-stubs", *sorted(OURS)],
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    ).stdout.splitlines()  # fmt: skip
+        cwd=ROOT, check=True).stdout.splitlines()  # fmt: skip
     assert sorted(set(kept) - set(names)) == []
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -27,7 +26,7 @@ from oracles.operators import all_operators
 from oracles.sandbox.executor import configs_of
 from oracles.verdict import Config, Outcome, Phase, Run, Status
 from oracles.worker.xla.module import changed_by, flags_of
-from tests.helpers.commands import needs
+from tests.helpers.commands import completed, needs
 from tests.helpers.models import case_of, of_many_types
 from triage.causes.consequences import find_root
 
@@ -331,9 +330,7 @@ print(json.dumps([threads, [each.tolist() for each in results]]))
 @needs("jax")
 def test_its_import_starts_no_thread_and_a_module_of_text_runs_as_it_is():
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT], capture_output=True, env=environment, text=True, check=True
-    )
+    done = completed([sys.executable, "-c", SCRIPT], env=environment, check=True)
     *phases, last = done.stdout.split("\n")[:-1]
     assert phases == ["optimise", "execute"]
     assert json.loads(last) == [1, [[2.0, 4.0]]]

@@ -20,7 +20,7 @@ from oracles.worker.arrays import resized
 from reducer.api import reduce_case
 from reducer.course import Options
 from reducer.subject.onnx.subject import OnnxSubject
-from tests.helpers.commands import crux, needs
+from tests.helpers.commands import crux
 from tests.helpers.models import case_of
 from tests.helpers.planting import stale_environment
 from tests.reducer.driving import drive, find_move, subject_of
@@ -129,10 +129,8 @@ def test_sizes_that_an_independent_implementation_refuses_as_well_are_left_out(j
     assert judge.verdict(alone).outcome is Outcome.EXCEPTION, "un-optimised it is taken"
 
 
-@needs("tvm")
-def test_sizes_that_another_frameworks_baseline_refuses_are_left_out():
-    with Judge(Target("tvm")) as found:
-        verdict = found.verdict(RESHAPED.with_earlier([{"rows": 5}, {"rows": 12}]))
+def test_sizes_that_another_frameworks_baseline_refuses_are_left_out(tvm_judge):
+    verdict = tvm_judge.verdict(RESHAPED.with_earlier([{"rows": 5}, {"rows": 12}]))
     assert verdict.outcome is Outcome.PASS
     assert not any(run.refused for run in verdict.runs)
 

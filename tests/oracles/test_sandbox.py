@@ -22,7 +22,7 @@ from oracles.sandbox import scratch
 from oracles.sandbox.sandbox import Job, Sandbox, SandboxError, describe_isolation
 from oracles.sandbox.scratch import HALF_MADE, Scratch
 from oracles.verdict import Config, Limits, Phase, Run, Status
-from tests.helpers.commands import is_gone, waited_for
+from tests.helpers.commands import completed, is_gone, waited_for
 
 HERE = Path(__file__).parent
 ODD = str(HERE / "sandboxed" / "odd.py")
@@ -523,7 +523,7 @@ with Sandbox({backend!r}) as own:
 def test_without_privileges_a_user_namespace_gives_the_others():
     report = REPORT.format(root=str(HERE.parents[1]), backend=ODD)
     command = [sys.executable, "-c", UNPRIVILEGED, report]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = completed(command, check=True)
 
     assert done.stdout.startswith("ok ")
     if "'user namespace': 'in force'" in done.stdout:
@@ -558,7 +558,7 @@ CALLS = {"x86_64": [165, 272, 442, 126], "aarch64": [40, 97, 442, 91]}
 
 def test_where_the_system_forbids_namespaces_it_works_and_says_so():
     script = FORBIDDEN.format(root=str(HERE.parents[1]), backend=ODD, numbers=CALLS[os.uname().machine])
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = completed([sys.executable, "-c", script], check=True)
 
     assert done.stdout.startswith("ok ")
     assert "'root': 'mount: Operation not permitted'" in done.stdout

@@ -40,6 +40,7 @@ from oracles.worker.tvm.passes import (
 from reducer.api import reduce_case
 from reducer.course import Options
 from reducer.pass_sets import find_pass_set
+from tests.helpers.commands import completed
 from tests.helpers.models import case_of as on_any_target
 
 ROOT = Path(__file__).parents[2]
@@ -372,7 +373,5 @@ EXPECTED = (
 def test_a_type_that_contradicts_is_told_and_one_that_says_less_is_none():
     pytest.importorskip("tvm", reason="TVM is not installed")
     root = Path(__file__).parents[2]
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, cwd=root, check=True
-    )
+    done = completed([sys.executable, "-c", SCRIPT], cwd=root, check=True)
     assert tuple(done.stdout.splitlines()) == EXPECTED

@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 import pytest
 
+from tests.helpers.commands import completed
 from tests.helpers.failing import clip_exception, model
 
 ROOT = Path(__file__).parents[2]
@@ -92,9 +93,7 @@ def run(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
     line = re.sub(r"^python\b", shlex.quote(sys.executable), line)
     beside = str(Path(sys.executable).parent)
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": f"{beside}:{os.environ['PATH']}"}
-    return subprocess.run(
-        line, shell=True, cwd=folder, capture_output=True, text=True, env=environment, check=False
-    )
+    return completed(line, shell=True, cwd=folder, env=environment)
 
 
 def command_of(line: str) -> str:

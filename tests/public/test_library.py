@@ -1,8 +1,12 @@
 """The library does what the commands do, for a model in memory as for a file."""
 
 import doctest
+import multiprocessing
+import os
+import signal
 import subprocess
 import sys
+import threading
 from dataclasses import replace
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -17,9 +21,11 @@ import tensorcrux
 import tensorcrux.results
 from corpus.case import Case
 from corpus.load import open_case
-from tensorcrux import calls, testing
+from tensorcrux import calls, child, testing
 from tensorcrux.case import write_inputs
+from tensorcrux.child import CruxFailed
 from tensorcrux.testing import assert_agrees
+from tests.helpers.commands import completed, is_gone, waited_for
 from tests.helpers.failing import clip_exception, healthy
 
 ROOT = Path(__file__).parents[2]
@@ -95,19 +101,13 @@ def test_a_reduced_folder_is_reported(tmp_path):
 
 
 def test_the_module_is_the_command_line():
-    done = subprocess.run(
-        [sys.executable, "-m", "tensorcrux", "--version"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = completed([sys.executable, "-m", "tensorcrux", "--version"], cwd=ROOT, check=True)
     assert done.stdout.startswith("crux ")
 
 
 def test_the_import_is_light_and_brings_nothing_of_crux():
     code = "import sys, tensorcrux; print(*sorted({name.split('.')[0] for name in sys.modules}))"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    done = completed([sys.executable, "-c", code], cwd=ROOT, check=True)
     brought = set(done.stdout.split())
     assert not brought & {"corpus", "oracles", "reducer", "generators", "triage"}
     assert not brought & {"dataclasses", "json", "numpy", "onnx", "pathlib", "subprocess"}
@@ -192,3 +192,75 @@ def test_a_notebook_shows_results_as_tables_and_runs_nothing_of_theirs(tmp_path)
     check = tensorcrux.results.Check(False, "no issue is known")
     report = tensorcrux.Report(tmp_path, tmp_path, "t", False, (check,), "s")
     assert "✗ no issue is known" in report._repr_html_()
+
+
+# The library's process: one for many calls, gone with its parent, whatever either is at
+
+AT_WORK = """
+import sys, tensorcrux
+from tensorcrux import child
+next(tensorcrux.generate(1, ops=1))
+print(child._child._process.pid, flush=True)
+tensorcrux.reduce(sys.argv[1], command="sleep 60; true")
+"""
+
+
+def child_pid() -> int:
+    return child._child._process.pid
+
+
+def test_calls_share_a_process_until_a_variable_changes(monkeypatch):
+    list(tensorcrux.generate(2, ops=1))
+    first = child_pid()
+    list(tensorcrux.generate(1, ops=1))
+    assert child_pid() == first
+    monkeypatch.setenv("CRUX_ANYTHING", "1")
+    list(tensorcrux.generate(1, ops=1))
+    assert child_pid() != first
+    assert is_gone(first)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=["killed", "interrupted"])
+def test_the_process_ends_with_its_parent_amid_a_call(number, tmp_path):
+    healthy().save(tmp_path / "case")
+    command = [sys.executable, "-c", AT_WORK, str(tmp_path / "case")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as parent:
+        pid = int(parent.stdout.readline())
+        parent.send_signal(number)
+    assert waited_for(lambda: is_gone(pid))
+
+
+def test_a_process_that_dies_is_said_and_the_next_call_has_another():
+    list(tensorcrux.generate(1, ops=1))
+    os.kill(child_pid(), signal.SIGKILL)
+    with pytest.raises(CruxFailed, match="ended with -9"):
+        list(tensorcrux.generate(1, ops=1))
+    assert len(list(tensorcrux.generate(1, ops=1))) == 1
+
+
+def test_a_failure_of_its_own_has_its_traceback():
+    with pytest.raises(CruxFailed, match="TypeError"):
+        child.ask("generate", out=3)
+
+
+def _case_id(number: int) -> str:
+    return next(tensorcrux.generate(1, ops=2, seed=number)).case_id
+
+
+def test_threads_and_forks_do_not_mix_up_answers():
+    wanted = [_case_id(number) for number in range(6)]
+    seen: dict[int, str] = {}
+    threads = [
+        threading.Thread(target=lambda number=number: seen.update({number: _case_id(number)}))
+        for number in range(6)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [seen[number] for number in range(6)] == wanted
+    before = child_pid()
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        assert pool.map(_case_id, range(2)) == wanted[:2]
+    assert _case_id(3) == wanted[3]
+    assert child_pid() == before

@@ -3,7 +3,7 @@
 import importlib
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -31,7 +31,6 @@ from corpus.tir.tree import (
     Stmt,
     Store,
 )
-from corpus.tir.tree import Store as Put
 from corpus.tir.values import (
     Binary,
     Broadcast,
@@ -379,20 +378,12 @@ def test_sizes_count_statements_first():
 # PrimFuncs within Relax programs become smaller, and the graph around them follows
 
 
-I = Var("i")  # noqa: E741
-A, B, C, T = (Buffer(name, (Const(8),), "float32") for name in "ABCT")
-
-
-def read(name: str) -> Load:
-    return Load(name, (I,), "float32")
-
-
 J = Var("j")
-EXP2 = Call("exp2", (Load("A", (J,), "float32"),), "float32")
+EXP2 = Call("exp2", (load("A", J),), "float32")
 BODY = (
-    Alloc(T),
-    loop(Put("T", (I,), Binary("add", read("A"), read("B")))),
-    For(J, Const(0), Const(8), "serial", (Put("C", (J,), Binary("mul", Load("T", (J,), "float32"), EXP2)),)),
+    Alloc(Buffer("T", (Const(8),), "float32")),
+    loop(store("T", Binary("add", load("A"), load("B")))),
+    For(J, Const(0), Const(8), "serial", (store("C", Binary("mul", load("T", J), EXP2), J),)),
 )
 
 
@@ -435,7 +426,7 @@ def test_a_primfunc_shrinks_and_its_call_with_it():
 def test_what_is_given_back_is_still_written_in_full():
     found = smallest(subject(), "call_tir").program  # anything will do
     (function,) = (each.function for each in found.loops.values())
-    assert [stmt.buffer for stmt in function.body if isinstance(stmt, Put)] == [function.params[-1].name]
+    assert [stmt.buffer for stmt in function.body if isinstance(stmt, Store)] == [function.params[-1].name]
 
 
 def test_a_program_with_loops_is_read_again():
@@ -457,24 +448,24 @@ def test_what_a_primfunc_calls_needs_trust(callee, complains):
 # Wrong passes of our own over TVM's loops: the statement and the passes that it takes are what is left
 
 
-@pytest.fixture
-def planted(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module")
+def planted() -> Iterator[Judge]:
     module = importlib.import_module("tests.bench.planted_loops")
-    monkeypatch.setitem(backends(), "planted_loops", module.backend())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(backends(), "planted_loops", module.backend())
+        with Judge(Target("planted_loops"), format="tir") as judge:
+            yield judge
 
 
-@pytest.mark.usefixtures("planted")
 @pytest.mark.parametrize("dtype", ["bool", "float32"])
-def test_what_a_pass_lets_write_beside_a_buffer_is_seen_where_no_value_shows_it(dtype):
-    buffer, i = Buffer("A", (Const(4),), dtype), Var("i")
-    store = Put("A", (i,), Const(True, "bool") if dtype == "bool" else literal(1, dtype))
-    module = Module({"main": Function((buffer,), (For(i, Const(0), Const(4), "serial", (store,)),))})
-    target = Target("planted_loops")
-    case = Case("tir", to_bytes(module), make_inputs(module, 1), target)
-    with Judge(target, format="tir") as judge:
-        assert judge.verdict(case).outcome is Outcome.PASS
-        verdict = judge.verdict(case.with_passes(("tirx.RunsOver",)))
-        together = judge.look([case, case.with_passes(("tirx.RunsOver",))])
+def test_what_a_pass_lets_write_beside_a_buffer_is_seen_where_no_value_shows_it(planted, dtype):
+    written = Store("A", (I,), Const(True, "bool") if dtype == "bool" else literal(1, dtype))
+    body = (loop(written, extent=4),)
+    module = Module({"main": Function((Buffer("A", (Const(4),), dtype),), body)})
+    case = Case("tir", to_bytes(module), make_inputs(module, 1), planted.target)
+    assert planted.verdict(case).outcome is Outcome.PASS
+    verdict = planted.verdict(case.with_passes(("tirx.RunsOver",)))
+    together = planted.look([case, case.with_passes(("tirx.RunsOver",))])
     assert verdict.outcome is Outcome.EXCEPTION
     assert "memory: writes beyond the buffer A" in verdict.title
     assert [look is not None for look in together] == [True, False]

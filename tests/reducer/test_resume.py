@@ -18,6 +18,8 @@ from corpus.case import Case
 from corpus.errors import UserError
 from reducer.api import finished, reduce_case
 from reducer.course import CONFIRMATIONS, DoesNotFail, Options
+from tests.helpers.commands import completed
+from tests.helpers.models import contents
 from tests.reducer.driving import case_of, model_of
 
 REDUCE = Path(__file__).with_name("killed.py")
@@ -97,7 +99,7 @@ def undisturbed(
         out = tmp_path_factory.mktemp("undisturbed") / kind
         start = time.monotonic()
         done = reduce_in_process(cases[kind], out, options)
-        runs[kind] = (files(out), json.loads(done.stdout), time.monotonic() - start)
+        runs[kind] = (contents(out), json.loads(done.stdout), time.monotonic() - start)
     return runs
 
 
@@ -111,15 +113,11 @@ def reduce_in_process(
     case: Path, out: Path, options: Mapping[str, Any], when: str = "never", number: int = 0
 ) -> subprocess.CompletedProcess[str]:
     line = command(case, out, options, when, number)
-    return subprocess.run(line, capture_output=True, text=True, check=when == "never")
-
-
-def files(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return completed(line, check=when == "never")
 
 
 def same_as(out: Path, expected: Mapping[str, bytes]) -> None:
-    found = files(out)
+    found = contents(out)
     assert sorted(found) == sorted(expected)
     assert [name for name in expected if found[name] != expected[name]] == []
 
@@ -254,18 +252,16 @@ def test_a_finished_reduction_run_again_asks_nothing_and_changes_nothing(
     same_as(tmp_path, expected)
 
 
-def test_the_journal_of_another_case_is_refused(undisturbed, tmp_path):
-    (tmp_path / "journal.jsonl").write_bytes(undisturbed["command"][0]["journal.jsonl"])
-    other = case_of(model_of("g (float[2] x) => (float[2] y) { y = Sin (x) }"))
-    with pytest.raises(UserError, match="another case or with other options"):
-        reduce_case(other, tmp_path, Options(check="true"))
-    assert files(tmp_path) == {"journal.jsonl": undisturbed["command"][0]["journal.jsonl"]}
+OTHER = case_of(model_of("g (float[2] x) => (float[2] y) { y = Sin (x) }"))
 
 
-def test_a_journal_with_other_options_is_refused(case, undisturbed, tmp_path):
-    (tmp_path / "journal.jsonl").write_bytes(undisturbed["command"][0]["journal.jsonl"])
+@pytest.mark.parametrize(("other", "check"), [(OTHER, "true"), (network(), "false")], ids=["case", "options"])
+def test_the_journal_of_another_case_or_with_other_options_is_refused(undisturbed, tmp_path, other, check):
+    journal = undisturbed["command"][0]["journal.jsonl"]
+    (tmp_path / "journal.jsonl").write_bytes(journal)
     with pytest.raises(UserError, match="another case or with other options"):
-        reduce_case(Case.load(case), tmp_path, Options(check="false"))
+        reduce_case(other, tmp_path, Options(check=check))
+    assert contents(tmp_path) == {"journal.jsonl": journal}
 
 
 def test_a_line_cut_short_by_a_kill_is_asked_again(case, settings, undisturbed, tmp_path):

@@ -262,13 +262,12 @@ def test_what_was_refused_with_all_nodes_of_the_result_and_more_contradicts_it()
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("percent", [60, 30])
-def test_nineteen_of_twenty_reductions_end_right(tmp_path, percent, capsys):
+def test_nineteen_of_twenty_reductions_end_right(tmp_path, percent, say):
     done = [reduce(tmp_path / str(seed), seed, percent) for seed in range(20)]
-    with capsys.disabled():
-        print(f"\n{percent} %: {sum(map(is_right, done))} of 20 right")
-        print("checks", [each.checks for each in done])
-        print("runs a decision", [each.runs_per_decision for each in done])
-        print("rates", [each.rate for each in done])
+    say(f"\n{percent} %: {sum(map(is_right, done))} of 20 right")
+    say("checks", [each.checks for each in done])
+    say("runs a decision", [each.runs_per_decision for each in done])
+    say("rates", [each.rate for each in done])
     assert sum(map(is_right, done)) >= 19
 
 

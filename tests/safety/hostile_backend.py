@@ -130,11 +130,6 @@ def output(argument: str) -> int:
     return size
 
 
-def garbage(argument: str) -> None:
-    for descriptor in sockets():
-        descriptor.send(b"x" * 5000)
-
-
 def forge(argument: str) -> None:
     """A well-formed reply to the request that is under way, as whoever knows the protocol but no ticket
     makes it.
@@ -214,7 +209,6 @@ ACTIONS = {
     "disk": disk,
     "descriptors": descriptors,
     "output": output,
-    "garbage": garbage,
     "forge": forge,
     "swell": swell,
     "environment": lambda argument: " ".join(os.environ),

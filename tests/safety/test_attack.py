@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from corpus.load import open_case
 from corpus.target import Target
 from reducer.api import reduce_case
 from reducer.course import Options
+from tests.helpers.commands import completed
 from tests.helpers.pages import Page
 from triage.cli import run
 from triage.console.output import in_json, quoted
@@ -199,7 +199,7 @@ def test_json_steers_no_terminal_and_says_the_same(name):
 @pytest.mark.parametrize("name", [*HOSTILE, "--trust", "-o", "a b", "a;b"])
 def test_what_a_person_is_to_paste_is_one_word(name):
     word = quoted(name)
-    shown = subprocess.run(["bash", "-c", f"printf %s {word}"], capture_output=True, text=True, check=True)
+    shown = completed(["bash", "-c", f"printf %s {word}"], check=True)
     assert shown.stdout.removeprefix("./") == name
     assert not word.startswith("-")
     assert word.isprintable()
@@ -231,14 +231,7 @@ def test_nothing_in_the_folder_where_crux_is_started_is_run(tmp_path):
     case().save(tmp_path / "case")
     program = Path(sys.executable).with_name("crux")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    done = subprocess.run(
-        [str(program), "check", "case"],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = completed([str(program), "check", "case"], cwd=tmp_path, env=environment)
 
     assert done.returncode == 0, done.stderr
     assert not (tmp_path / "it-ran").exists()

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.commands import processes_with, waited_for
+from tests.helpers.commands import completed, processes_with, waited_for
 from tests.helpers.failing import clip_exception, verdict
 from tests.helpers.models import relu, write
 from tests.helpers.sources import ROOT
@@ -276,7 +276,7 @@ def test_an_interrupt_while_the_libraries_load_is_one_line(place):
     code = "import os, signal, sys, threading\nimport triage.start\n"
     code += "sys.modules['triage.cli'] = None\n"
     code += "triage.start.open_missing = lambda: os.kill(os.getpid(), signal.SIGINT)\ntriage.start.main()"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = completed([sys.executable, "-c", code], cwd=ROOT)
     assert (done.returncode, done.stderr) == (130, "crux: interrupted before anything was begun\n")
 
 
@@ -339,7 +339,7 @@ except KeyboardInterrupt as stop:
         place = place.tb_next
     print(len(sent), _loads_native_code(place.tb_frame))
 """
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = completed([sys.executable, "-c", code], cwd=ROOT)
     assert (done.returncode, done.stdout) == (0, "1 False\n"), done.stderr
 
 
@@ -348,5 +348,5 @@ def test_an_interrupt_within_a_callback_of_pythons_own_is_not_lost(place: Path) 
     code += "class Gone: pass\ngone = Gone()\n"
     code += "told = weakref.ref(gone, lambda _: os.kill(os.getpid(), signal.SIGINT))\n"
     code += "try:\n    del gone\n    time.sleep(60)\nexcept KeyboardInterrupt:\n    print('heard')"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = completed([sys.executable, "-c", code])
     assert (done.stdout, done.stderr) == ("heard\n", "")

@@ -2,7 +2,6 @@
 
 import fcntl
 import os
-import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
@@ -17,7 +16,8 @@ from corpus.errors import UserError
 from corpus.load import open_case
 from corpus.outputs import LOCK, MARKER, held, own, put
 from corpus.reading import write_fresh
-from tests.helpers.models import external, relu, write
+from tests.helpers.commands import completed
+from tests.helpers.models import contents, external, relu, write
 from triage.cli import run
 from triage.reports.bundle import write_bundle
 
@@ -34,20 +34,12 @@ def stranger(folder: Path, location: str, elements: int = 4) -> Path:
     return path
 
 
-def listing(folder: Path) -> set[str]:
-    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {name: (folder / name).read_bytes() for name in listing(folder)}
-
-
 @pytest.mark.parametrize("name", [*NAMES, "weights/numpy.py", "a/b/c.bin", "-rf"])
 def test_weights_are_saved_under_their_digest_alone(tmp_path, name):
     case = open_case(stranger(tmp_path / "in", name))
     case.save(tmp_path / "out")
     place = f"weights/{case.external[0].digest}"
-    assert listing(tmp_path / "out") == {"case.json", "model.onnx", "inputs.npz", place}
+    assert contents(tmp_path / "out").keys() == {"case.json", "model.onnx", "inputs.npz", place}
     loaded = Case.load(tmp_path / "out")
     assert loaded == case.relocated == loaded.relocated
     assert [file.location for file in loaded.external] == [place]
@@ -63,7 +55,7 @@ def test_two_names_of_one_content_become_one(tmp_path):
         (tmp_path / "in" / name).write_bytes(bytes(16))
     case = open_case(path)
     case.save(tmp_path / "out")
-    assert len(listing(tmp_path / "out")) == 4
+    assert len(contents(tmp_path / "out")) == 4
     assert len(Case.load(tmp_path / "out").external) == 1
 
 
@@ -84,7 +76,7 @@ def test_a_reduction_writes_no_name_of_a_stranger(tmp_path, name):
     assert reduced(model, tmp_path / "out") == 0
     ours = {"case.json", "model.onnx", "inputs.npz", "reduction.json", "reduction.html"}
     ours.add("journal.jsonl")
-    assert {each for each in listing(tmp_path / "out") if not each.startswith("weights/")} == ours
+    assert {each for each in contents(tmp_path / "out") if not each.startswith("weights/")} == ours
 
 
 OURS = ("model.onnx", "inputs.npz", "case.json", "reduction.json", "repro.py", "reduction.html", "weights")
@@ -136,7 +128,7 @@ FILES = {"issue.md": b"text", "sub/a.txt": b"a"}
 def test_a_report_replaces_an_earlier_one(tmp_path):
     for _ in range(2):
         write_bundle(tmp_path / "C0001", FILES, {})
-    assert listing(tmp_path) == {"C0001.zip", *(f"C0001/{name}" for name in (*FILES, "SHA256SUMS"))}
+    assert contents(tmp_path).keys() == {"C0001.zip", *(f"C0001/{name}" for name in (*FILES, "SHA256SUMS"))}
 
 
 SPOILS: dict[str, Callable[[Path], object]] = {
@@ -205,18 +197,18 @@ def test_a_false_list_lists_nothing(tmp_path, kind):
         (out / MARKER).mkdir()
     else:
         (out / MARKER).write_text("mine.html\n")
-    before = listing(out)
+    before = contents(out)
     with pytest.raises(UserError, match=r"\.crux: no list"):
         put(out / "mine.html", "new")
     assert (out / "mine.html").read_text() == "mine"
-    assert listing(out) == before
+    assert contents(out) == before
 
 
 def test_of_two_writers_the_second_hears_who_has_the_folder(tmp_path):
     code = "from pathlib import Path; from corpus.outputs import held\nwith held(Path('out')): pass"
     with held(tmp_path / "out"):
         command = [sys.executable, "-c", code]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        done = completed(command, cwd=tmp_path)
     assert f"out: process {os.getpid()} is writing there" in done.stderr
     assert not (tmp_path / "out").exists()
 
@@ -236,7 +228,7 @@ def test_a_second_reduction_into_a_folder_leaves_the_first_alone(tmp_path, capsy
         print(4711, file=lock, flush=True)
         assert reduced(model, tmp_path / "out") == 2
     assert "process 4711 is writing there" in capsys.readouterr().err
-    assert listing(tmp_path / "out") == {LOCK}
+    assert contents(tmp_path / "out").keys() == {LOCK}
 
 
 def test_a_write_removes_no_file_of_another_writer(tmp_path):

@@ -3,7 +3,6 @@
 import os
 import shutil
 import socket
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +15,7 @@ from corpus.processes import is_allowed
 from oracles.sandbox.container.start import LAUNCHER, Plan
 from oracles.sandbox.sandbox import Job, Sandbox
 from oracles.verdict import Config, Limits, Run, Status
-from tests.helpers.commands import waited_for
+from tests.helpers.commands import completed, waited_for
 
 HOSTILE = str(Path(__file__).with_name("hostile_backend.py"))
 LIMITS = Limits(cpu_seconds=5.0, wall_seconds=60.0, memory_bytes=256 << 20)
@@ -144,7 +143,7 @@ def test_output_has_an_end(sandbox):
     assert int(answer(sandbox, "output")) <= LIMITS.memory_bytes
 
 
-@pytest.mark.parametrize("action", ["garbage", "forge", "swell 0", "swell 1", "swell 2"])
+@pytest.mark.parametrize("action", ["forge", "swell 0", "swell 1", "swell 2"])
 def test_what_is_no_reply_is_a_crash_that_says_so(sandbox, action):
     run = attempt(sandbox, action)
 
@@ -188,12 +187,9 @@ def test_as_an_unprivileged_user_too(bubblewrap):
         (scratch / "plan").write_bytes(Plan(**plan).to_bytes())
         for path in (scratch, scratch / "work", scratch / "plan"):
             os.chown(path, 12345, 12345)
-        done = subprocess.run(
+        done = completed(
             [python, "-I", "-S", str(LAUNCHER), str(scratch / "plan")],
             **{"user": 12345, "group": 12345, "extra_groups": []},
-            capture_output=True,
-            text=True,
-            check=False,
             cwd="/",
         )
     if "ermission denied" in done.stderr and "launcher.py" in done.stderr:

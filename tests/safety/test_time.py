@@ -2,7 +2,6 @@
 
 import json
 import resource
-import subprocess
 import sys
 import threading
 import time
@@ -23,6 +22,7 @@ from corpus.target import Target
 from oracles.judge import Judge
 from oracles.sandbox.sandbox import Job, Sandbox
 from oracles.verdict import Config, Limits, Mark, Outcome, Status
+from tests.helpers.commands import completed
 from tests.helpers.endless_models import ENDLESS, doubling_functions, endless_loop, many_nodes
 from tests.helpers.models import cyclic, relu
 from tests.helpers.sources import ROOT
@@ -169,9 +169,7 @@ def check(folder: Path, name: str) -> tuple[int, dict[str, object], str, float]:
     path.write_bytes(ENDLESS[name]().SerializeToString())
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     words = ["check", str(path), "--timeout", str(SECONDS)]
-    done = subprocess.run(
-        [sys.executable, "-m", "triage.cli", *words], capture_output=True, text=True, check=False
-    )
+    done = completed([sys.executable, "-m", "triage.cli", *words])
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     took = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return done.returncode, json.loads(done.stdout or "{}"), done.stderr, took
@@ -219,7 +217,7 @@ CALLS = (
 @pytest.mark.parametrize("call", CALLS)
 def test_nothing_else_is_there(call):
     code = f"import os, socket\nfrom corpus.onnx.server import shut_in\nshut_in()\nprint('in')\n{call}"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = completed([sys.executable, "-c", code], cwd=ROOT)
     assert (done.returncode, done.stdout) == (1, "in\n")
     assert "FileNotFoundError" in done.stderr
 

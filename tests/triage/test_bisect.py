@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import sys
+import sysconfig
 import threading
 import zipfile
 from collections.abc import Mapping
@@ -333,6 +334,33 @@ def write_wheel(
             digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
             rows.append(f"{path},sha256={digest},{len(text)}")
         wheel.writestr(f"{info}/RECORD", "\n".join([*rows, f"{info}/RECORD,,"]))
+
+
+RELEASE = """
+import pathlib
+_real = pathlib.Path({real!r})
+__path__ = [str(_real)]
+exec(compile((_real / "__init__.py").read_text(), str(_real / "__init__.py"), "exec"))
+__version__ = {version!r}
+from onnxruntime.capi import onnxruntime_pybind11_state as core
+_session, UNOPTIMISED = core.InferenceSession, core.GraphOptimizationLevel.ORT_DISABLE_ALL
+
+
+def session(options, model, *rest):
+    {does}
+    return _session(options, model, *rest)
+
+
+core.InferenceSession = session
+"""
+
+
+def write_onnxruntime(folder: Path, version: str, does: str) -> None:
+    """A wheel of our onnxruntime under another number, whose sessions first do this; a numpy too."""
+    site = Path(sysconfig.get_path("purelib"))
+    write_wheel(folder, "numpy", "9.0", files={"real.pth": f"{site}\n"})
+    text = RELEASE.format(real=str(site / "onnxruntime"), version=version, does=does)
+    write_wheel(folder, "onnxruntime", version, files={"onnxruntime/__init__.py": text})
 
 
 @pytest.fixture

@@ -8,30 +8,39 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from generators.feedback import CoverageSnapshot, together
 from generators.fuzz import Tested as OneTest
 from oracles.judge import Judge
+from oracles.naming import Signature
+from oracles.verdict import Outcome, Phase, Verdict
 from tests.helpers.commands import command, crux_apart, environment, waited_for
-from tests.helpers.failing import ORT, clip_exception, division_crash
+from tests.helpers.failing import ORT, clip_exception, division_crash, healthy, verdict
 from triage.bugs import known as known_issues
-from triage.bugs.failures import record_failure, set_aside
+from triage.bugs.failures import record_failure, record_reduction, set_aside
 from triage.bugs.known import KnownIssue, known_at_once, load_known
 from triage.bugs.overview import overview_with_states
-from triage.campaigns import target_campaigns
+from triage.campaigns import budget, hunt, target_campaigns
+from triage.campaigns.budget import Limits
 from triage.campaigns.coverage_sync import FEWEST_FOLDED
+from triage.campaigns.hunt import Hunt
 from triage.console.options import CaseOptions
 from triage.console.status import PlainLines
-from triage.reductions.explained import Selection, waiting
+from triage.reductions.explained import Explainer, Selection, waiting
+from triage.reports import by_name
 from triage.reports.by_name import Reporter
+from triage.reports.report import Report
 from triage.store.campaigns import last_campaign, load_folded, load_lessons
 from triage.store.database import Store
-from triage.store.failures import EXPLAINED, NEW, REDUCED, list_failures
+from triage.store.failures import EXPLAINED, NEW, REDUCED, Failure, list_failures, reduction_of
 from triage.store.maintenance.vacuum import examine
+from triage.store.names import cluster_name
 
 
 def plant(folder: Path, crash_judge: Judge, extras=range(1, 6)) -> None:
@@ -291,3 +300,128 @@ def test_what_a_file_of_known_issues_tells_is_named_as_it_is_met(judge, tmp_path
     named = known_at_once(load_known(tmp_path / "none.db", str(own)), case, verdict, "")
     assert met("") != named.digest
     assert met(str(own)) == named.digest
+
+
+# What a hunt does with a limited CPU time, which a ledger tells in place of the processes: nothing waits
+
+PASSES = Verdict(Outcome.PASS, Phase.COMPARE, "passes")
+FACTS = {"nodes_before": 9, "nodes_after": 1, "checks": 5, "minimal": True, "failure_rate": 1.0}
+
+
+@dataclass
+class Ledger:
+    """The CPU seconds of a hunt, those of its tests apart, and what its screen was told."""
+
+    test: float
+    report: tuple[float, ...]
+    reduction: float
+    seconds: float = 0.0
+    tested: float = 0.0
+    written: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    minutes: list[float] = field(default_factory=list)
+
+    def tester(self, seeds: range, *_: object) -> Iterator[OneTest]:
+        for seed in seeds:
+            self.seconds += self.test
+            self.tested += self.test
+            yield OneTest(seed, healthy(seed).case_id, PASSES, cpu=self.test)
+
+    def write_report(self, case: Any, judge: Judge, folder: Path, *_: object, **__: object) -> Report:
+        self.seconds += self.report[len(self.written) % len(self.report)]
+        self.written.append(folder.name)
+        folder.parent.mkdir(exist_ok=True)
+        archive = folder.with_suffix(".zip")
+        archive.write_bytes(b"a zip")
+        return Report(folder, archive, folder.name, True, (), "0")
+
+    def reduce_failure(self, store: Store, failure: Failure, _: object, request: Any, *rest: Any) -> Any:
+        clock = rest[-1]
+        ends = clock() + 60 * request.minutes
+        self.seconds = min(self.seconds + self.reduction, ends)
+        assert clock() == self.seconds  # the limit is told by what the hunt's processes use
+        self.minutes.append(request.minutes)
+        after = reduced(store, failure)
+        return after, reduction_of(store, after.cluster)
+
+    def show(self, *_: object) -> None: ...
+
+    status = show
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+def reduced(store: Store, failure: Failure) -> Failure:
+    case, number = healthy(1000 + failure.id), str(failure.id)
+    return record_reduction(store, failure, case, verdict(number), Signature.of(("op", number)), FACTS)
+
+
+@pytest.fixture
+def hunted(tmp_path, monkeypatch):
+    """Runs a hunt whose CPU time the ledger tells, over bugs without a report and failures to reduce."""
+
+    def run(ledger: Ledger, cost: float, bugs: int, waiting: int, start: float) -> None:
+        @contextlib.contextmanager
+        def testers(*_: object, **__: object) -> Iterator[target_campaigns.Testers]:
+            yield target_campaigns.Testers([ledger.tester], "1.0")
+
+        for module in (budget, hunt):
+            monkeypatch.setattr(module, "cpu_of_all", lambda: ledger.seconds)
+        monkeypatch.setattr(budget, "LOOK_SECONDS", 0.0)
+        monkeypatch.setattr(hunt, "_worked", lambda front: ledger.seconds)
+        monkeypatch.setattr(target_campaigns.TargetCampaign, "cpu", lambda front: ledger.seconds)
+        monkeypatch.setattr(hunt, "reduce_failure", ledger.reduce_failure)
+        monkeypatch.setattr(by_name, "write_report", ledger.write_report)
+        monkeypatch.setattr(target_campaigns, "open_testers", testers)
+        monkeypatch.setattr(Explainer, "run", lambda explainer: iter(()))
+        monkeypatch.setattr(Judge, "start_seconds", start)
+        with Store(tmp_path / "crux.db") as store:
+            found = [
+                record_failure(store, healthy(each), verdict(str(each))) for each in range(bugs + waiting)
+            ]
+            for each in found[:bugs]:
+                reduced(store, each)
+            options = CaseOptions(seed=0)
+            with target_campaigns.Fuzzer(store, options, ORT, "hunt") as fuzzer, Judge(ORT) as judge:
+                front = target_campaigns.TargetCampaign(store, fuzzer, judge)
+                limits = Limits(1e9, cpu=cost)
+                Hunt(store, options, [front], tmp_path / "reports", limits, ledger).run()
+
+    return run
+
+
+TVM = SimpleNamespace(test=0.4, report=(3.0, 3.5, 6.0), reduction=6.0, start=0.7)
+ORT_LIKE = SimpleNamespace(test=0.05, report=(1.5,), reduction=2.0, start=0.15)
+INDUCTOR = SimpleNamespace(test=4.0, report=(14.0, 12.0, 19.0), reduction=40.0, start=2.6)
+
+
+@pytest.mark.parametrize(
+    ("kind", "cost", "bugs", "waiting"),
+    [
+        (TVM, 120.0, 30, 0),
+        (TVM, 300.0, 8, 8),
+        (ORT_LIKE, 60.0, 12, 12),
+        (INDUCTOR, 150.0, 1, 0),
+        (INDUCTOR, 600.0, 6, 12),
+    ],
+    ids=["tvm, reports alone", "tvm", "ort", "inductor, one report", "inductor"],
+)
+def test_a_limited_cpu_time_is_kept_within_5_percent_and_tests_have_half(hunted, kind, cost, bugs, waiting):
+    ledger = Ledger(kind.test, kind.report, kind.reduction)
+    hunted(ledger, cost, bugs, waiting, kind.start)
+    assert ledger.seconds == pytest.approx(cost, rel=0.05)
+    assert ledger.tested >= 0.48 * cost
+    assert all(60 * minutes < cost for minutes in ledger.minutes)
+    assert len(ledger.written) == len(set(ledger.written))
+    told = [note for note in ledger.notes if note.startswith("the CPU time is used up: crux report")]
+    left = {cluster_name(each) for each in range(1, bugs + 1)} - set(ledger.written)
+    assert bool(left) <= bool(told)
+    assert all(name in told[0].split() for name in left)
+
+
+def test_a_report_that_would_not_end_in_time_is_left_for_another_command(hunted):
+    ledger = Ledger(INDUCTOR.test, INDUCTOR.report, INDUCTOR.reduction)
+    hunted(ledger, 15.0, 1, 0, INDUCTOR.start)
+    assert not ledger.written
+    assert "the CPU time is used up: crux report C0001 writes what is missing" in ledger.notes

@@ -354,23 +354,17 @@ def situation(what: str) -> HuntStatus:
     )
 
 
-def shown(now: HuntStatus, width: int) -> str:
-    console = Console(file=io.StringIO(), width=width, color_system=None)
-    console.print(picture(now, width))
-    return console.file.getvalue()
-
-
 @pytest.mark.parametrize(
     "what", ["new", "looks like C0003", "another face of C0003", "explained by C0003", "C0003, new"]
 )
 def test_each_failure_is_said_what_it_is_within_eighty_columns(what):
-    lines = shown(situation(what), 80).splitlines()
+    lines = drawn(situation(what), 80)
     assert all(len(line) <= 80 for line in lines)
     assert f"F00098 {what}: another result" in lines[-1]
     assert f"last F00098, {what}, 0:02 ago" in situation(what).line()
 
 
 def test_how_many_are_explained_and_faces_is_counted():
-    text = " ".join(shown(situation("new"), 80).split())
+    text = " ".join(" ".join(drawn(situation("new"), 80)).split())
     assert "explained 61" in text
     assert "faces 4" in text

@@ -212,32 +212,6 @@ def test_a_wrong_shape_and_wrong_values_of_one_rewrite_stay_two(judge):
     assert compare(named, Signature.of(*values)).distance > MERGE
 
 
-def test_two_operators_that_break_their_declaration_are_two_bugs():
-    one, two = (
-        Signature.of(("backend", "ort"), ("outcome", "mismatch"), ("site", site), ("kind", "shape"))
-        for site in ("Reduction", "GatherND")
-    )
-    assert "site differs" in compare(one, two).obstacle
-
-
-def accepted(site: str) -> Signature:
-    return Signature.of(("backend", "ort"), ("outcome", "mismatch"), ("site", site), ("kind", "accepted"))
-
-
-def test_an_invalid_model_that_is_accepted_is_named_by_the_rule_that_it_breaks():
-    rule = "[ShapeInferenceError] axis must be in [-rank, rank-*]. Input"
-    one, two, other = (
-        accepted(f"[ShapeInferenceError] Inference error(s): (op_type:{operator}: {rule}{rest}")
-        for operator, rest in (
-            ("ReduceSumSquare, node name: *", ""),
-            ("ReduceSumSquare)", " rank was *"),
-            ("Pad)", ""),
-        )
-    )
-    assert compare(one, two).distance <= MERGE
-    assert compare(one, other).obstacle
-
-
 def test_a_call_is_named_by_what_the_functions_within_it_hold():
     inner = helper.make_function("own", "f0", ["a"], ["b"], [helper.make_node("ReduceMax", ["a"], ["b"])], [])
     call = helper.make_node("f0", ["x"], ["y"], domain="own")
@@ -472,18 +446,6 @@ def test_what_checks_found_to_be_no_known_bug_is_reduced_however_many_are_alike(
             store.write("UPDATE failures SET status = 'reduced', reduced_case = case_id")
     assert Selection(store, "ort").next() is None
     assert Selection(store, "ort", lambda number: True).next().id == failure.id
-
-
-def crash_over(*operands: str) -> Signature:
-    head = (("backend", "ort"), ("outcome", "crash"), ("signal", "SIGSEGV"), ("ops", "LSTM"))
-    return Signature.of(*head, ("operands", "; ".join(operands)))
-
-
-def test_crashes_of_one_operator_over_other_operands_are_two():
-    empty, both = crash_over("0 is empty"), crash_over("0 is empty", "2 is empty")
-    assert compare(empty, both).distance <= MERGE
-    assert compare(empty, crash_over()).distance <= MERGE
-    assert "other operands" in compare(empty, crash_over("1 is left out")).obstacle
 
 
 def test_a_native_crash_is_named_by_operator_and_operands_and_by_no_offset(judge):

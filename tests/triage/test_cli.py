@@ -5,17 +5,35 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from corpus.target import Target
 from oracles.judge import Judge
-from tests.helpers.commands import command, crux, crux_apart, environment, hear_interrupts, waited_for
+from oracles.optimisers.ort_passes import DISABLED_BY
+from reducer.api import finished
+from reducer.course import Options
+from reducer.pass_sets import PassSet
+from tests.helpers.commands import (
+    command,
+    completed,
+    crux,
+    crux_apart,
+    environment,
+    hear_interrupts,
+    waited_for,
+)
 from tests.helpers.failing import ORT, clip_exception, division_crash, healthy
+from tests.helpers.models import contents
 from tests.helpers.sources import PACKAGES
 from triage.bugs.failures import record_failure
+from triage.cases.patterns import advice
 from triage.cli import run
 from triage.commands.show import _show
 from triage.console.settings import KINDS, RUNNING, variable
+from triage.reductions import folders as reducing
+from triage.repro.source import NotWritten
 from triage.store.database import Store
 from triage.store.failures import list_failures
 
@@ -93,26 +111,12 @@ def test_a_bundle_of_a_private_command_holds_no_case_and_no_words_of_it(folder):
         assert "secret" not in found.read("crux.log").decode()
 
 
-def test_a_case_without_a_bug_exits_with_0(folder):
-    done = crux(folder, "check", "healthy", "--json")
-    assert done.returncode == 0
-    document = json.loads(done.stdout)
-    assert (document["outcome"], document["symptom"]) == ("pass", "")
-
-
 @needs_crash
-def test_a_bug_exits_with_1_and_its_verdict_has_the_fields_of_the_contract(folder):
-    done = crux(folder, "check", "crash", "--json")
-    assert done.returncode == 1
-    document = json.loads(done.stdout)
-    assert {"outcome", "phase", "symptom", "title"} <= set(document)
-    assert (document["outcome"], document["phase"]) == ("crash", "execute")
-
-
-@needs_crash
-def test_several_cases_are_a_list_or_lines(folder):
+def test_several_cases_are_a_list_or_lines_and_a_bug_among_them_exits_with_1(folder):
     done = crux(folder, "check", "healthy", "crash", "--json")
-    assert [document["outcome"] for document in json.loads(done.stdout)] == ["pass", "crash"]
+    assert done.returncode == 1
+    seen = [(each["outcome"], each["phase"], bool(each["symptom"])) for each in json.loads(done.stdout)]
+    assert seen == [("pass", "compare", False), ("crash", "execute", True)]
     done = crux(folder, "check", "healthy", "crash")
     assert [json.loads(line)["case"] for line in done.stdout.splitlines()] == ["healthy", "crash"]
 
@@ -152,11 +156,11 @@ def test_reduce_writes_a_case_folder_with_a_script_that_shows_the_bug(folder):
     script = subprocess.run([sys.executable, "small/repro.py"], cwd=folder, capture_output=True)
     assert script.returncode == 1
 
-    before = {path: path.read_bytes() for path in (folder / "small").iterdir()}
+    before = contents(folder / "small")
     (folder / "small" / "repro.py").unlink()
     again = crux(folder, "reduce", "crash", "-o", "small", "--json")
     assert (again.returncode, json.loads(again.stdout).keys()) == (0, document.keys())
-    assert {path: path.read_bytes() for path in (folder / "small").iterdir()} == before
+    assert contents(folder / "small") == before
     assert crux(folder, "reduce", "clip", "-o", "small").returncode == 2
 
 
@@ -164,13 +168,6 @@ def test_a_reduction_of_what_does_not_fail_exits_with_1(folder):
     done = crux(folder, "reduce", "healthy", "-o", "small")
     assert (done.returncode, done.stdout) == (1, "")
     assert "does not show" in done.stderr
-
-
-def test_reduce_judges_by_a_command(folder):
-    check = "grep -q Div {}"
-    done = crux(folder, "reduce", "crash", "-o", "small", "--check", check, "--json")
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["ops"] == ["Div"]
 
 
 @needs_crash
@@ -191,14 +188,6 @@ def test_reduce_all_reduces_what_the_database_holds(folder):
     assert {"id", "title", "status", "signatures", "failures"} <= set(cluster)
     assert all({"id", "origins", "outcome", "signature"} <= set(each) for each in cluster["failures"])
     assert not (folder / "crux.db.reducing").exists()
-
-
-def test_generate_writes_case_folders_and_counts(tmp_path):
-    done = crux(tmp_path, "generate", "-o", "programs", "--count", "3", "--ops", "5", "--json")
-    assert done.returncode == 0, done.stderr
-    document = json.loads(done.stdout)
-    assert {"models", "seconds", "op_types", "op_dtype", "op_shape", "op_edge"} == set(document)
-    assert document["models"] == len(list((tmp_path / "programs").glob("*/model.onnx"))) == 3
 
 
 @pytest.mark.parametrize(
@@ -291,12 +280,10 @@ def test_show_prints_loops_with_their_passes(folder):
 
 
 def test_a_reader_that_goes_away_does_not_change_the_exit_code(folder):
-    done = subprocess.run(
+    done = completed(
         ["bash", "-c", '"$@" | true; exit ${PIPESTATUS[0]}', "bash", *command("check", "healthy", "healthy")],
         cwd=folder,
         env=environment(folder),
-        capture_output=True,
-        text=True,
     )
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -389,3 +376,100 @@ def test_a_target_of_the_settings_stands_in_for_cases_that_say_none(project, cap
     assert run(["check", "own", "bare.onnx"]) == 0
     lines = map(json.loads, capsys.readouterr().out.splitlines())
     assert [each["target"] for each in lines] == ["ort", "reference"]
+
+
+# The passes that a failure takes, and what stands in a folder where a script cannot be written
+
+
+def test_passes_prints_the_contract_of_the_documents(folder):
+    done = crux(folder, "passes", "clip", "--json")
+    document = json.loads(done.stdout)
+    assert done.returncode == 0
+    assert document["minimal"] == ["FuseReluClip"]
+    assert document["unique"] is True
+    assert document["checks"] == 3
+
+
+def test_passes_exits_with_1_when_the_failure_does_not_show(folder):
+    done = crux(folder, "passes", "healthy", "--json")
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert "does not show" in done.stderr
+
+
+def test_a_target_without_passes_is_bad_usage(folder):
+    done = crux(folder, "passes", "clip", "--target", "reference")
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_an_issue_says_what_to_disable(folder):
+    assert crux(folder, "report", "clip", "-o", "out").returncode == 0
+    text = (folder / "out" / "clip" / "issue.md").read_text()
+    assert 'Disabling only `FuseReluClip` makes it go away: `disabled_optimizers=["FuseReluClip"]`' in text
+
+
+ADVICE = {
+    "no search": (None, ""),
+    "without optimisation": (PassSet((), "none", 0), ""),
+    "one": (
+        PassSet(("A",), "all", 2, cures=("A",)),
+        'Disabling only `A` makes it go away: `disabled_optimizers=["A"]` of `InferenceSession`.',
+    ),
+    "either of two": (
+        PassSet(("A", "B"), "all", 2, cures=("A", "B")),
+        "Disabling only `A` or `B` makes it go away: "
+        '`disabled_optimizers=["A"]` of `InferenceSession` or '
+        '`disabled_optimizers=["B"]` of `InferenceSession`.',
+    ),
+    "one with another that others can stand in for": (
+        PassSet(("A", "B"), "all", 2, cures=("B",)),
+        'Disabling only `B` makes it go away: `disabled_optimizers=["B"]` of `InferenceSession`. '
+        "It takes `A`, or what does the same, as well.",
+    ),
+    "none alone": (
+        PassSet(("A", "B"), "all", 2),
+        "It shows with only `A` and `B` enabled, but disabling no single pass makes it go away.",
+    ),
+    "nothing that can be disabled": (
+        PassSet((), "all", 2, beyond_passes=True),
+        "Disabling every pass that can be disabled by name does not make it go away.",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ADVICE)
+def test_advice_claims_no_more_than_was_seen(name):
+    found, text = ADVICE[name]
+    assert advice(found, DISABLED_BY) == text
+
+
+# Reducing into a folder: what stands there when a script cannot be written
+
+
+class Notes:
+    """A progress display that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def status(self, text: str) -> None:
+        pass
+
+    def note(self, text: str) -> None:
+        self.lines.append(text)
+
+
+def test_a_reduction_whose_script_cannot_be_written_is_kept(tmp_path, monkeypatch):
+    def refuse(*_: Any) -> None:
+        raise NotWritten("cannot be written as a module (why)")
+
+    monkeypatch.setattr(reducing, "source_of", refuse)
+    notes = Notes()
+    document, _ = reducing.reduce_into(
+        division_crash(), tmp_path / "out", Options(target=Target("ort")), notes
+    )
+    assert document["nodes_after"] == 1
+    assert finished(tmp_path / "out") is not None
+    assert not (tmp_path / "out" / "repro.py").exists()
+    assert notes.lines == ["no repro.py: cannot be written as a module (why)"]

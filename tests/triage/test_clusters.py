@@ -14,7 +14,7 @@ from tests.helpers.failing import division_crash, healthy, verdict
 from triage.bugs.failures import record_failure, record_reduction, set_aside
 from triage.bugs.overview import overview
 from triage.clustering.grouping import mark, merge, rename, split
-from triage.clustering.similarity import BEFORE_REDUCTION, MERGE, compare
+from triage.clustering.similarity import BEFORE_REDUCTION
 from triage.clustering.why import related_clusters, why
 from triage.store.clusters import clusters, get_cluster, signatures_of
 from triage.store.database import Store
@@ -31,16 +31,6 @@ def found(store, number, message="boom"):
 
 def reduced(store, failure, number, signature, title="reduced"):
     return record_reduction(store, failure, healthy(number), verdict(title), signature, FACTS)
-
-
-def test_one_rewrite_that_is_refused_in_two_texts_is_one_bug():
-    def named(message: str, rewrite: str) -> Signature:
-        known = {"backend": "ort", "outcome": "exception", "side": "optimised", "op": "Gemm"}
-        return Signature.of(*known.items(), ("message", message), ("rewrite", rewrite))
-
-    one = named("Dimension mismatch", "-Transpose by GemmTransposeFusion")
-    assert compare(one, named("Invalid bias shape", "-Transpose by GemmTransposeFusion")).distance == 0
-    assert compare(one, named("Invalid bias shape", "-Sum by GemmSumFusion")).distance > MERGE
 
 
 def test_failures_of_one_symptom_are_one_cluster_titled_by_the_first(store):

@@ -1,7 +1,10 @@
 """ONNX's own backend tests: each passes, fails or is refused, and the standard's values are what counts."""
 
+import importlib
 import json
 import re
+import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,14 +16,22 @@ import pytest
 from corpus.case import Case
 from corpus.target import Target
 from generators.mixture import Plan
+from oracles.backends import backends
+from oracles.judge import Judge
 from oracles.numerics.compare import Tolerance
-from oracles.verdict import Outcome, Phase, Verdict
-from tests.helpers.commands import crux
+from oracles.verdict import Config, Outcome, Phase, Run, Status, Verdict
+from tests.helpers.commands import completed, crux
+from tests.helpers.failing import on_ort
+from tests.helpers.models import model_of
+from tests.reducer.driving import case_of
 from triage.cases.conformance import StandardTest, conform_one, save, standard_tests
-from triage.cases.replaying import Side, alone
+from triage.cases.replaying import Side, Stop, alone, stops_in
 from triage.cases.sources import finite_source, open_one, open_to_run
+from triage.claims.claim import Claim, Expectation
 from triage.cli import run
 from triage.console.options import CaseOptions
+from triage.projects import project_of
+from triage.repro.script import write_script
 
 ADD = '<ir_version: 8, opset_import: ["" : 17]> g (float[2] x) => (float[2] y) { y = Add(x, x) }'
 DRAWN = '<ir_version: 8, opset_import: ["" : 17]> g (float[2] x) => (float[2] y) { y = RandomUniformLike(x) }'
@@ -189,3 +200,147 @@ def test_a_model_to_mutate_brings_changed_inputs_the_same_for_any_seed(file):
             found.append(Case.load(settled.source))
     assert found[0] == found[1]
     assert np.all(found[0].inputs["x"] >= 3)  # type: ignore[operator]
+
+
+# What lies behind a failure that stops a model
+
+
+def two_bugs() -> Case:
+    """A Clip that stops the optimiser, beside a division that ends the process, and what follows both."""
+    text = """g (double[3] x, int64[3] a, int64[3] b) => (double[3] y, int64[3] z) <double low = {-1}> {
+        r = Relu (x) c = Clip (r, low) d = Div (a, b) z = Neg (d) y = Neg (c) }"""
+    low = np.array([np.iinfo(np.int64).min, 2, 3])
+    return on_ort(text, x=np.array([-1.0, 0.5, 2.0]), a=low, b=np.array([-1, 1, 1]))
+
+
+def test_what_follows_a_failure_is_judged_with_its_value_handed_in(crash_judge):
+    case = two_bugs()
+    *stops, rest = stops_in(case, crash_judge, crash_judge.verdict(case))
+    assert sorted(each.operator for each in stops if isinstance(each, Stop)) == ["Clip", "Div"]
+    assert isinstance(rest, Verdict)
+    assert not rest.is_bug
+
+
+def test_check_says_what_lies_behind(crash_judge, tmp_path):
+    two_bugs().save(tmp_path / "case")
+    done = crux(tmp_path, "check", "case", "--past", "--json")
+    document = json.loads(done.stdout)
+    known = {each["op"]: each["known"] for each in document["past"]}
+    assert (done.returncode, known["Clip"]) == (1, "relu-clip-not-float")
+    assert document["behind"]["outcome"] == "pass"
+
+
+# Sizes of dims that are asked for, and a folder of samples judged in one go
+
+MODEL = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[batch,seq] x) => (float[batch,seq] y) { y = Softmax(x) }"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    onnx.save(onnx.parser.parse_model(MODEL), tmp_path / "model.onnx")
+    return tmp_path
+
+
+def test_sizes_of_dims_are_asked_for_by_name(folder):
+    done = crux(folder, "show", "model.onnx", "--dims", "batch=2,seq=16")
+    assert done.returncode == 0, done.stderr
+    assert "[2, 16]" in done.stdout or "[2,16]" in done.stdout
+    wrong = crux(folder, "check", "model.onnx", "--dims", "length=4")
+    assert wrong.returncode == 2
+    assert "symbolic dim 'length' (it has batch, seq)" in wrong.stderr
+    assert crux(folder, "check", "model.onnx", "--dims", "seq").returncode == 2
+
+
+def test_a_folder_of_samples_is_judged_in_one_go(folder):
+    (folder / "samples").mkdir()
+    for size in (1, 5):
+        np.savez(folder / f"samples/{size}.npz", x=np.ones((2, size), np.float32))
+    done = crux(folder, "check", "model.onnx", "--inputs", "samples", "--json")
+    found = json.loads(done.stdout)
+    assert [each["outcome"] for each in found] == ["pass", "pass"]
+    assert [each["inputs"] for each in found] == ["samples/1.npz", "samples/5.npz"]
+
+
+# `--symptom slow`: the ratio of two CPU times is the failure, and stays while the model shrinks
+
+Crux = Callable[..., tuple[int, dict[str, object]]]
+CHAIN = " ".join(f"t{at + 1} = Tanh (t{at})" for at in range(6))
+SLOW = f"g (float[4,64] x) => (float[4,64] y) {{ t0 = Neg (x) {CHAIN} s = Sinh (t6) y = Abs (s) }}"
+
+
+@pytest.fixture
+def slowed(monkeypatch: pytest.MonkeyPatch) -> str:
+    module = importlib.import_module("tests.oracles.sandboxed.slowed_ort")
+    monkeypatch.setitem(backends(), "slowed_ort", module.backend())
+    return "slowed_ort"
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(model_of(SLOW).SerializeToString())
+    return str(path)
+
+
+@pytest.fixture
+def asked(tmp_path: Path) -> Crux:
+    def run(*words: str) -> tuple[int, dict[str, object]]:
+        done = crux(tmp_path, *words, "--json", "--offline", "--quiet")
+        return done.returncode, json.loads(done.stdout) if done.stdout else {"error": done.stderr}
+
+    return run
+
+
+def test_what_optimising_makes_slow_is_reported_and_shrinks_to_the_operator(asked, slowed, model, tmp_path):
+    code, found = asked("check", model, "--target", slowed, "--symptom", "slow")
+    assert (code, found["outcome"], found["symptom"]) == (1, "perf", "perf | execute | slower | optimised")
+    code, found = asked("reduce", model, "-o", str(tmp_path / "out"), "--target", slowed, "--symptom", "slow")
+    assert (code, found["ops"], found["symptom"]) == (0, ["Sinh"], "perf | execute | slower | optimised")
+
+
+def test_so_is_one_that_another_release_runs_faster(asked, slowed, model):
+    against = f"{slowed}@against={sys.executable}"
+    code, found = asked("check", model, "--target", against, "--symptom", "slow=10")
+    assert (code, found["symptom"]) == (1, "perf | execute | slower | another release | optimised")
+    assert "slower than all of onnxruntime" in str(found["title"])
+
+
+@pytest.mark.parametrize(("factor", "code"), [("1e-9", 1), ("1e9", 0)])
+def test_its_script_asks_both_interpreters_for_their_times_and_compares_the_ratio(factor, code, tmp_path):
+    timed = (("level", "all"), ("slower", factor))
+    here, other = Config("all", timed), Config("all of onnxruntime X", (*timed, ("python", sys.executable)))
+    passing, failing = (
+        Run(each, Status.OK, Phase.EXECUTE, {"y": np.zeros((4, 64), np.float32)}, execute_seconds=seconds)
+        for each, seconds in ((other, 1e-5), (here, 9e-5))
+    )
+    claimed = Expectation(project_of("ort"), Outcome.PERF, failing, passing)
+    script = write_script(case_of(model_of(SLOW)), Claim(claimed, "slow", Tolerance(), 60.0, 1 << 32))
+    (tmp_path / "repro.py").write_text(script)
+    done = completed([sys.executable, tmp_path / "repro.py"])
+    assert (done.returncode, "us: " in done.stdout) == (code, True), done.stderr
+    assert claimed.slowness == "9.0 times the CPU time of onnxruntime X"
+
+
+@pytest.mark.parametrize("words", [("slow=80",), ("slow",)])
+def test_one_that_is_not_so_many_times_slower_passes_whatever_else_it_shows(asked, slowed, words, tmp_path):
+    wrong = SLOW if words == ("slow=80",) else SLOW.replace("Sinh", "Cosh")
+    path = tmp_path / "model.onnx"
+    path.write_bytes(model_of(wrong).SerializeToString())
+    assert asked("check", str(path), "--target", slowed, "--symptom", *words)[0] == 0
+
+
+def test_the_same_release_is_not_slower_than_itself():
+    with Judge(Target.parse(f"ort@against={sys.executable}@oracles=perf@slower=2.0")) as judge:
+        assert judge.verdict(case_of(model_of(SLOW))).outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize("words", ["fast", "slow=1", "slow=x"])
+def test_other_symptoms_are_a_mistake_of_the_user(asked, words, model):
+    code, found = asked("check", model, "--symptom", words)
+    assert (code, "only slow" in str(found["error"])) == (2, True)
+
+
+def test_a_case_of_a_stranger_may_not_name_the_interpreter_to_compare_with():
+    assert Target.of_data("ort@against=/tmp/python").complaint
+    assert not Target.of_data("ort@oracles=perf@slower=2.0").complaint

@@ -3,9 +3,7 @@
 import json
 import os
 import shutil
-import subprocess
 import sys
-import sysconfig
 import tempfile
 import time
 from importlib.metadata import version
@@ -19,9 +17,10 @@ from corpus.errors import UserError
 from corpus.processes import cache_folder
 from corpus.target import Target
 from oracles.naming import signature
+from tests.helpers.commands import completed
 from tests.helpers.failing import clip_exception, on_ort
 from tests.triage.test_bisect import index as index  # a fixture
-from tests.triage.test_bisect import write_wheel
+from tests.triage.test_bisect import write_onnxruntime, write_wheel
 from triage.bisection import package_index
 from triage.bisection.package_index import NOT_ASKED, Newest, newest_of
 from triage.bugs.failures import record_failure, record_reduction
@@ -35,24 +34,6 @@ from triage.store.database import Store
 
 INSTALLED = version("onnxruntime")
 DOCUMENT = {"status": "new", "known": "", "issue": "", "reduced": 1}
-BUILD = """
-import pathlib
-_real = pathlib.Path({real!r})
-__path__ = [str(_real)]
-exec(compile((_real / "__init__.py").read_text(), str(_real / "__init__.py"), "exec"))
-__version__ = "99.0"
-from onnxruntime.capi import onnxruntime_pybind11_state as core
-_session = core.InferenceSession
-
-
-def session(options, model, *rest):
-    options.graph_optimization_level = core.GraphOptimizationLevel.ORT_DISABLE_ALL
-    return _session(options, model, *rest)
-
-
-core.InferenceSession = session
-"""
-"""A release in which no optimiser runs, and so none of its bugs shows."""
 
 
 @pytest.fixture
@@ -153,10 +134,7 @@ def test_a_report_of_before_a_release_is_out_of_date(tmp_path):
 
 @pytest.mark.slow
 def test_a_report_tries_the_newest_release_of_the_index(index, cache, tmp_path, capsys):
-    site = Path(sysconfig.get_path("purelib"))
-    write_wheel(index, "numpy", "9.0", files={"real.pth": f"{site}\n"})
-    text = BUILD.format(real=str(site / "onnxruntime"))
-    write_wheel(index, "onnxruntime", "99.0", files={"onnxruntime/__init__.py": text})
+    write_onnxruntime(index, "99.0", "options.graph_optimization_level = UNOPTIMISED  # no bug shows")
     at = ["--db", str(with_a_bug(tmp_path)), "--json"]
     report = ["report", "C0001", "-o", str(tmp_path / "out"), *at]
 
@@ -205,7 +183,7 @@ def pad_before_maxpool() -> Case:
 
 def bisect(folder: Path, *words: str) -> dict[str, object]:
     command = [sys.executable, "-m", "triage.cli", "bisect", str(folder / "case"), "--json"]
-    done = subprocess.run([*command, *words], capture_output=True, text=True, check=False)
+    done = completed([*command, *words])
     if "package index" in done.stderr:
         pytest.skip(done.stderr.strip().splitlines()[-1])
     assert done.returncode == 0, done.stderr

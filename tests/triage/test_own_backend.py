@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +20,7 @@ from oracles.judge import Judge
 from oracles.verdict import Outcome
 from reducer.api import reduce_case
 from reducer.course import Options
+from tests.helpers.commands import completed
 from tests.triage.toy_language import installed
 from triage.bugs.failures import History
 from triage.language import list_case
@@ -48,7 +48,7 @@ def site(tmp_path):
 
 
 def crux(site: Path, *words: str) -> tuple[int, str, str]:
-    done = subprocess.run([sys.executable, "-c", CRUX, site, *words], capture_output=True, text=True)
+    done = completed([sys.executable, "-c", CRUX, site, *words])
     return done.returncode, done.stdout, done.stderr
 
 

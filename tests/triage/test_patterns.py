@@ -28,7 +28,6 @@ from corpus.pattern import (
 from corpus.target import Target
 from generators.language.profile import UNLIMITED
 from generators.patterns import is_sound, recipe_of
-from generators.relax.programs import make_program
 from generators.strategies import find_strategy
 from generators.tir.programs import lowered
 from oracles.judge import Judge
@@ -380,10 +379,3 @@ def test_programs_around_patterns_are_well_formed_and_mostly_trigger(relax_judge
         fired += len(relax_judge.executor.changed_by(text, wanted))
     assert placed > 25
     assert fired > 0.8 * placed
-
-
-@pytest.mark.slow
-def test_patterns_leave_the_programs_of_the_plain_strategy_as_they_are():
-    (plain,) = find_strategy("relax")(range(3, 4), 10, None, UNLIMITED)
-    bare = make_program(3, 10)
-    assert plain.program.to_bytes() == bare.program.to_bytes()  # type: ignore[union-attr]

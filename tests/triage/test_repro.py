@@ -22,6 +22,7 @@ from oracles.judge import Judge
 from oracles.numerics.compare import Tolerance
 from oracles.probes.tir_context import INTERPRETER
 from oracles.verdict import Config, Outcome, Phase, Run, Status, Symptom, Verdict, WrongResult
+from tests.helpers.commands import completed
 from tests.helpers.failing import ORT, clip_exception, division_crash, healthy, model, on_ort
 from triage.claims.claim import Claim, Expectation, expect, longest_fragment
 from triage.claims.titles import whose
@@ -155,7 +156,7 @@ def claim_of(outcome: Outcome, *, kind: str = "", fragment: str = "", title: str
 def run_script(script: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     (folder / "repro.py").write_text(script)
     command = [sys.executable, "-W", "error", "repro.py", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    return completed(command, cwd=folder)
 
 
 def real_claim(case: Case) -> Claim:

@@ -1,6 +1,5 @@
 """Scripts for TVM and torch: seen to exit with 1 on a real bug, and with 0 on a model without one."""
 
-import subprocess
 import sys
 from dataclasses import replace
 
@@ -12,15 +11,19 @@ from corpus.formats.onnx import parse
 from corpus.graphs.program import Binding, Graph, GraphProgram, Input
 from corpus.load import FOLDER
 from corpus.target import Target
+from corpus.tir.program import make_inputs, to_bytes
+from corpus.tir.tree import Alloc, For, Function, Module, Store
+from corpus.tir.values import Buffer, Cast, Const, Load, Var
 from oracles.judge import Judge
 from oracles.numerics.compare import Tolerance
 from oracles.verdict import Config, Outcome, Phase, Run, Status
-from tests.helpers.commands import needs
+from tests.helpers.commands import completed, needs
 from tests.helpers.models import case_of, model_of
 from tests.triage.test_repro import run_script
 from triage.claims.claim import Claim, Expectation, expect
 from triage.claims.titles import title_of
-from triage.projects import project_of
+from triage.projects import DIES, project_of
+from triage.reports import sentences
 from triage.repro.model_code import normal_form
 from triage.repro.script import write_script
 from triage.repro.short import is_at_a_glance, short_scripts, shows
@@ -208,12 +211,8 @@ def test_a_script_defines_or_imports_every_name_that_it_uses(backend, mode, tmp_
     wrong = Run(CONFIGS[backend], Status.OK, Phase.EXECUTE, {"y": np.float32([0, 0])})
     script = write_script(*of_relu(backend, wrong), mode)
     (tmp_path / "repro.py").write_text(script)
-    done = subprocess.run(
-        [sys.executable, "-m", "ruff", "check", "--isolated", "--select=F821", "repro.py"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
+    done = completed(
+        [sys.executable, "-m", "ruff", "check", "--isolated", "--select=F821", "repro.py"], cwd=tmp_path
     )
     assert done.returncode == 0, done.stdout
 
@@ -271,9 +270,7 @@ def test_a_script_of_relax_spells_the_arrays_of_every_function_where_they_stand(
     assert "load_json" not in source.module
     assert source.module.index("array_0 = np.frombuffer(") < source.module.index("class Module")
     (tmp_path / "module.py").write_text(f"{IMPORTS}{source.module}\n{HELD}")
-    done = subprocess.run(
-        [sys.executable, "module.py"], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
+    done = completed([sys.executable, "module.py"], cwd=tmp_path, check=True)
     expected = [(each.dtype.name, each.shape, each.tolist()) for each in ARRAYS.values()]
     assert done.stdout.strip() == str(expected)
 
@@ -284,3 +281,88 @@ def test_a_title_says_what_is_wrong_and_not_where_tvms_vm_checks_it():
     run = Run(CONFIGS["tvm"], Status.EXCEPTION, Phase.EXECUTE, error="ValueError", message=words)
     told = Expectation(project_of("tvm"), Outcome.EXCEPTION, run, None)
     assert title_of(told, ["relax.add"]) == "[relax.add] ValueError: expect float16 but get float32"
+
+
+# Scripts that show misuse of memory: buffers and workspaces stand between closed pages in them, too
+
+LEVELS = [Config(name, (("level", name),)) for name in ("none", "all")]
+
+
+def stored(dtype: str) -> Case:
+    """Eight zeros of a type, stored as one vector and read one by one."""
+    a, t = Buffer("A", (Const(1),), "float32"), Buffer("W", (Const(8),), dtype)
+    i, j = Var("i"), Var("j")
+    body = (
+        Alloc(t),
+        For(i, Const(0), Const(8), "vectorized", (Store("W", (i,), Const(0, dtype)),)),
+        For(
+            j,
+            Const(0),
+            Const(8),
+            "serial",
+            (Store("A", (Const(0),), Cast("float32", Load("W", (j,), dtype))),),
+        ),
+    )
+    module = Module({"main": Function((a,), body)})
+    return Case("tir", to_bytes(module), make_inputs(module, 1), target=Target("tvm"))
+
+
+def claimed(expectation: Expectation) -> Claim:
+    return Claim(expectation, "t", TOLERANCE, seconds=600.0, memory=8 << 30)
+
+
+def test_a_script_shows_that_a_workspace_is_read_that_nothing_was_written_to(tir_judge, tmp_path):
+    case = stored("uint4")
+    verdict = tir_judge.verdict(case)
+    if not verdict.is_bug:
+        pytest.skip("the installed release does not show the bug")
+    found = expect(verdict, TOLERANCE, project_of("tvm"))
+    assert found.misuse == "reads an unwritten workspace"
+    script = write_script(case, claimed(found), source=source_of(case, tir_judge))
+    fine = write_script(stored("uint8"), claimed(found), source=source_of(stored("uint8"), tir_judge))
+    assert "reads an unwritten workspace while" in title_of(found, ("store",), (), TOLERANCE)
+    assert "TVM reads an unwritten workspace" in sentences.happened(found, "TVM")
+    assert not short_scripts(case, claimed(found), source_of(case, tir_judge)).script
+    done = run_script(script, tmp_path)
+    assert (done.returncode, "THE BUG SHOWS" in done.stdout) == (1, True), done.stdout + done.stderr
+    done = run_script(fine, tmp_path)
+    assert (done.returncode, "does not show" in done.stdout) == (0, True), done.stdout + done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("misuse", ["writes beyond the buffer A", DIES])
+def test_a_sound_module_keeps_within_its_memory_in_such_a_script(misuse, tir_judge, tmp_path):
+    case = stored("int32")
+    runs = tir_judge.verdict(case).runs
+    source = source_of(case, tir_judge)
+    is_told = misuse != DIES
+    status = Status.EXCEPTION if is_told else Status.CRASH
+    failing = Run(runs[1].config, status, Phase.EXECUTE, message=f"memory: {misuse}" if is_told else "")
+    outcome = Outcome.EXCEPTION if is_told else Outcome.CRASH
+    told = Expectation(project_of("tvm"), outcome, failing, runs[0], fragment="memory: ", misuse=misuse)
+    done = run_script(write_script(case, claimed(told), source=source), tmp_path)
+    assert (done.returncode, "ended with ok" in done.stdout) == (0, True), done.stdout + done.stderr
+
+
+def test_a_sound_model_keeps_within_its_memory_in_such_a_script(tmp_path):
+    case = case_of("g (float[3] x) => (float[3] y) { h = Relu (x) y = Neg (h) }", x=np.float32([1, 2, 3]))
+    message = "memory: writes beyond the output y"
+    failing = Run(LEVELS[1], Status.EXCEPTION, Phase.EXECUTE, message=message)
+    passing = Run(LEVELS[0], Status.OK, Phase.EXECUTE)
+    told = Expectation(
+        project_of("ort"), Outcome.EXCEPTION, failing, passing, fragment=message, misuse=failing.misuse
+    )
+    script = write_script(case, claimed(told))
+    assert "must_keep_within(session._sess" in script
+    done = run_script(script, tmp_path)
+    assert (done.returncode, "ended with ok" in done.stdout) == (0, True), done.stdout + done.stderr
+
+
+def test_a_module_that_cannot_be_read_does_not_look_like_a_bug(tir_judge, tmp_path):
+    case = stored("int32")
+    runs = tir_judge.verdict(case).runs
+    source = source_of(case, tir_judge)
+    told = Expectation(project_of("tvm"), Outcome.EXCEPTION, runs[1], runs[0], fragment="a message")
+    script = write_script(case, claimed(told), source=source).replace("T.match_buffer", "T.no_such_thing")
+    done = run_script(script, tmp_path)
+    assert (done.returncode, "no_such_thing" in done.stderr) == (2, True)

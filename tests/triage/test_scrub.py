@@ -3,7 +3,6 @@
 import importlib.util
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from corpus.outputs import must_be_empty
 from oracles.sandbox.scripts import script_run
 from oracles.verdict import Limits
 from reducer.scripts import ScriptReducer
-from tests.helpers.commands import crux_apart, needs
+from tests.helpers.commands import completed, crux_apart, needs
 from triage.cases.issue_code import on_cpu, scripts_in, without_import
 from triage.cases.scrubbing import take
 from triage.cases.sources import run_wrapped
@@ -255,13 +254,7 @@ def test_a_graph_with_wrong_values_in_a_program_becomes_a_failing_case(tmp_path)
     (tmp_path / "train.py").write_text(WRONG)
     command = [sys.executable, "-m", "triage.cli", "wrap", "--catch", "all", "--json", "-o", "caught"]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    done = subprocess.run(
-        [*command, "--", sys.executable, "train.py"],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
+    done = completed([*command, "--", sys.executable, "train.py"], cwd=tmp_path, env=environment)
     (found,) = json.loads(done.stdout[done.stdout.index("[") :])
     assert (done.returncode, found["outcome"], found["bug"]) == (1, "mismatch", True)
     assert "next: crux reduce caught/case-1 -o crux-small" in done.stderr

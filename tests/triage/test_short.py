@@ -18,6 +18,7 @@ from corpus.graphs.program import Graph, GraphProgram, Input
 from corpus.target import Target
 from oracles.numerics.compare import Tolerance
 from oracles.verdict import Config, Outcome, Phase, Run, Status
+from tests.helpers.commands import completed
 from tests.helpers.failing import clip_exception
 from triage.claims.claim import Claim, Expectation
 from triage.projects import project_of
@@ -141,9 +142,7 @@ def of_clip() -> tuple[Case, Claim]:
 def run(text: str, folder: Path, *before: str) -> subprocess.CompletedProcess[str]:
     path = folder / "test_it.py"
     path.write_text(text)
-    return subprocess.run(
-        [sys.executable, *before, path.name], cwd=folder, capture_output=True, text=True, check=False
-    )
+    return completed([sys.executable, *before, path.name], cwd=folder)
 
 
 def test_the_script_and_the_test_fail_before_a_fix_and_pass_after_it(tmp_path):

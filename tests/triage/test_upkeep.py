@@ -259,19 +259,6 @@ def test_a_damaged_blob_is_not_taken_over(store, tmp_path):
         export(store, tmp_path / "again")
 
 
-@pytest.mark.parametrize("text", ["no database at all, but long enough to be none" * 9, ""])
-def test_what_is_no_database_is_the_users_mistake(store, tmp_path, text):
-    path = tmp_path / "some.zip"
-    path.write_text(text)
-    folder = tmp_path / "empty"
-    folder.mkdir()
-    with pytest.raises(UserError, match="database"):
-        take_in(store, folder, regroup)
-    if text:
-        with pytest.raises(UserError, match="not a database"):
-            take_in(store, path, regroup)
-
-
 def test_every_table_and_view_has_words_for_datasette_and_every_canned_query_runs(store):
     reduced(store, 0, "no kernel for a")
     note_check(store, "ab", "ort", "1.2.0", outcome="pass", phase="compare")

@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-import sysconfig
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -20,9 +19,9 @@ from corpus.onnx.check import checker_complaint
 from corpus.target import Target, order_of
 from oracles.judge import Judge
 from oracles.naming import Signature
-from tests.helpers.commands import ROOT, crux_apart, needs
+from tests.helpers.commands import ROOT, completed, crux_apart, needs
 from tests.helpers.failing import clip_exception, division_crash, healthy
-from tests.triage.test_bisect import write_wheel
+from tests.triage.test_bisect import write_onnxruntime
 from triage.bisection.environments import chosen
 from triage.bugs.failures import record_failure
 from triage.campaigns.release_hunt import hunt_on
@@ -164,39 +163,16 @@ def test_without_a_network_there_is_one_line_and_exit_code_2(tmp_path):
     assert "cannot be reached" in done.stderr
 
 
-BUILD = """
-import pathlib
-_real = pathlib.Path({real!r})
-__path__ = [str(_real)]
-exec(compile((_real / "__init__.py").read_text(), str(_real / "__init__.py"), "exec"))
-__version__ = {version!r}
-from onnxruntime.capi import onnxruntime_pybind11_state as core
-_session = core.InferenceSession
-
-
-def session(options, model, *rest):
-    is_optimised = options.graph_optimization_level != core.GraphOptimizationLevel.ORT_DISABLE_ALL
-    if is_optimised and b{word!r} in model:
-        raise RuntimeError("[ONNXRuntimeError] : 1 : FAIL : planted in this build")
-    return _session(options, model, *rest)
-
-
-core.InferenceSession = session
-"""
-"""A build of onnxruntime: the installed one under another number, which refuses to optimise one operator."""
-
-
 @pytest.mark.slow
 def test_two_builds_in_a_folder_of_wheels_are_told_apart(tmp_path, capsys, monkeypatch):
-    site = Path(sysconfig.get_path("purelib"))
     wheels = tmp_path / "wheels"
     wheels.mkdir()
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
-    write_wheel(wheels, "numpy", "9.0", files={"real.pth": f"{site}\n"})
-    for number, word in {"98.0": "NoSuchOperator", "99.0": "Add"}.items():
-        text = BUILD.format(real=str(site / "onnxruntime"), version=number, word=word)
-        write_wheel(wheels, "onnxruntime", number, files={"onnxruntime/__init__.py": text})
+    refuses = "if options.graph_optimization_level != UNOPTIMISED and {} in model: raise RuntimeError({!r})"
+    told = "[ONNXRuntimeError] : 1 : FAIL : planted in this build"
+    for number, word in {"98.0": b"NoSuchOperator", "99.0": b"Add"}.items():
+        write_onnxruntime(wheels, number, refuses.format(word, told))
     healthy().save(tmp_path / "add")
     words = ["watch", str(tmp_path / "add"), "--no-corpus", "--wheels", str(wheels), "--json"]
     words += ["--db", str(tmp_path / "w.db"), "--cache", str(tmp_path / "cache")]
@@ -216,7 +192,7 @@ def test_the_workflow_runs_commands_that_there_are():
     steps = facts["jobs"]["watch"]["steps"]
     assert all(("uses" in each) != ("run" in each) for each in steps)
     script = next(each["run"] for each in steps if each.get("name") == "Watch")
-    done = subprocess.run(["bash", "-n"], input=script, text=True, capture_output=True)
+    done = completed(["bash", "-n"], input=script)
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -256,7 +232,7 @@ def test_the_units_are_ones_that_systemd_takes(tmp_path):
         text = (ROOT / "docs/watch" / name).read_text(encoding="utf-8")
         (tmp_path / name).write_text(text.replace("%h/.local/bin/crux", "/bin/true"), encoding="utf-8")
     units = [str(tmp_path / name) for name in ("crux-watch.service", "crux-watch.timer")]
-    done = subprocess.run(["systemd-analyze", "verify", "--man=no", *units], capture_output=True, text=True)
+    done = completed(["systemd-analyze", "verify", "--man=no", *units])
     complaints = [line for line in done.stderr.splitlines() if "crux-watch" in line]
     assert (complaints, done.returncode) == ([], 0)
 

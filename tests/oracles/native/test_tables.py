@@ -1,7 +1,6 @@
 """What a stripped library tells of itself: its functions, their blocks, names and files."""
 
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from oracles.native.table import Library, Table, load_table
 from oracles.native.watching import Watch, by_file, find_libraries, total
 from oracles.sandbox.sandbox import Job, Sandbox
 from oracles.verdict import Config, Status
+from tests.helpers.commands import completed
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def table(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Table:
 
 def disassembly(library: Path) -> dict[int, str]:
     """Each instruction by its address, as binutils decodes it."""
-    text = subprocess.run(["objdump", "-d", str(library)], check=True, capture_output=True, text=True).stdout
+    text = completed(["objdump", "-d", str(library)], check=True).stdout
     rows = (line.split("\t") for line in text.splitlines() if line.startswith("  "))
     return {int(row[0].strip(" :"), 16): row[2] for row in rows if len(row) > 2}
 
