@@ -48,30 +48,12 @@ INFIX: Final = {
     "shl": ("<<", 4),
     "shr": (">>", 4),
 }
-NODES: Final = {
-    "add": "Add",
-    "sub": "Sub",
-    "mul": "Mul",
-    "div": "Div",
-    "mod": "Mod",
-    "floordiv": "FloorDiv",
-    "floormod": "FloorMod",
-    "min": "Min",
-    "max": "Max",
-    "eq": "EQ",
-    "ne": "NE",
-    "lt": "LT",
-    "le": "LE",
-    "gt": "GT",
-    "ge": "GE",
-    "and": "And",
-    "or": "Or",
-    "bitand": "BitwiseAnd",
-    "bitor": "BitwiseOr",
-    "bitxor": "BitwiseXor",
-    "shl": "LShift",
-    "shr": "RShift",
-}
+_NODES = """
+    add=Add sub=Sub mul=Mul div=Div mod=Mod floordiv=FloorDiv floormod=FloorMod min=Min max=Max eq=EQ
+    ne=NE lt=LT le=LE gt=GT ge=GE and=And or=Or bitand=BitwiseAnd bitor=BitwiseOr bitxor=BitwiseXor
+    shl=LShift shr=RShift
+"""
+NODES: Final[dict[str, str]] = dict(pair.split("=") for pair in _NODES.split())
 ATOM = 9
 
 

@@ -192,14 +192,10 @@ def _from_tensor(tensor: Any) -> Any:
 
 def configs(target: Target) -> tuple[Config, ...]:
     """In float32 throughout, or by another `@hint=`."""
-    from corpus.errors import UserError
     from oracles.verdict import Config
 
-    if target.device != "cpu":
-        raise UserError(f"target {target}: crux runs OpenVINO on the CPU only")
-    hint = target.get("hint", "f32")
-    if hint not in HINTS:
-        raise UserError(f"target {target}: @hint= is one of {', '.join(HINTS)}")
+    target.must_be_on(("cpu",), "crux runs OpenVINO on the CPU only")
+    hint = target.chosen("hint", tuple(HINTS))
     threads = (("threads", int(target.get("threads"))),) if target.get("threads") else ()
     return (Config("compiled" if hint == "f32" else hint, (("hint", hint), *threads)),)
 

@@ -331,7 +331,8 @@ def _is_exact(node: NodeProto, types: Types, values: Mapping[str, Value]) -> boo
     if not (row.keeps_whole or row.scales):
         return False
     names = [node.output[0], *filter(None, node.input)]
-    floats = [value for value in map(values.get, names) if isinstance(value, np.ndarray) and _is_known(value)]
+    arrays = [value for value in map(values.get, names) if isinstance(value, np.ndarray)]
+    floats = [value for value in arrays if element_of(value.dtype) is not None]
     if len(floats) < len(names):
         return False
     result, *operands = floats
@@ -374,10 +375,6 @@ def _are_scales(operand: Wide) -> bool:
 
 def _are_whole(operand: Wide) -> bool:
     return bool((operand == np.rint(operand)).all() and np.isfinite(operand).all())
-
-
-def _is_known(value: Tensor) -> bool:
-    return element_of(value.dtype) is not None
 
 
 def _wide(value: Tensor) -> Wide:

@@ -81,7 +81,9 @@ def record_model(
         return Recording({**known, **whole.outputs}, None, not skipped)
     count, longest = prefix.longest()
     values = longest.outputs if longest is not None else {}
-    return Recording({**known, **values}, _name_of(model.graph.node[count]), not skipped)
+    node = model.graph.node[count]
+    name = node.name or next(filter(None, node.output), node.op_type)
+    return Recording({**known, **values}, name, not skipped)
 
 
 def _ordered(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -119,10 +121,6 @@ def _affordable(model: onnx.ModelProto, types: Types, byte_budget: int) -> tuple
 def _bytes(types: Types, name: str) -> int:
     dims = static_dims(types[name]) if name in types else None
     return memory_bytes(types[name].elem_type, dims) if dims is not None else 0
-
-
-def _name_of(node: onnx.NodeProto) -> str:
-    return node.name or next((name for name in node.output if name), node.op_type)
 
 
 @dataclass(frozen=True)

@@ -16,37 +16,13 @@ class NoSuchOperator(Exception):
     """Something that ONNX has no word for, or that none is known for here; its name."""
 
 
-PLAIN = {
-    "abs": "Abs",
-    "add": "Add",
-    "ceil": "Ceil",
-    "cos": "Cos",
-    "divide": "Div",
-    "equal": "Equal",
-    "erf": "Erf",
-    "exp": "Exp",
-    "floor": "Floor",
-    "greater": "Greater",
-    "greater_equal": "GreaterOrEqual",
-    "less": "Less",
-    "less_equal": "LessOrEqual",
-    "log": "Log",
-    "logical_and": "And",
-    "logical_not": "Not",
-    "logical_or": "Or",
-    "maximum": "Max",
-    "minimum": "Min",
-    "multiply": "Mul",
-    "negative": "Neg",
-    "nn.relu": "Relu",
-    "power": "Pow",
-    "sigmoid": "Sigmoid",
-    "sin": "Sin",
-    "sqrt": "Sqrt",
-    "subtract": "Sub",
-    "tanh": "Tanh",
-    "where": "Where",
-}
+_PLAIN = """
+    abs=Abs add=Add ceil=Ceil cos=Cos divide=Div equal=Equal erf=Erf exp=Exp floor=Floor greater=Greater
+    greater_equal=GreaterOrEqual less=Less less_equal=LessOrEqual log=Log logical_and=And logical_not=Not
+    logical_or=Or maximum=Max minimum=Min multiply=Mul negative=Neg nn.relu=Relu power=Pow sigmoid=Sigmoid
+    sin=Sin sqrt=Sqrt subtract=Sub tanh=Tanh where=Where
+"""
+PLAIN = dict(pair.split("=") for pair in _PLAIN.split())
 REDUCTIONS = {"max": "ReduceMax", "mean": "ReduceMean", "min": "ReduceMin", "prod": "ReduceProd"}
 REDUCTIONS["sum"] = "ReduceSum"
 
