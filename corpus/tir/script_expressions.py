@@ -92,14 +92,13 @@ def _folds(expr: Binary) -> bool:
     return any(isinstance(item, Broadcast | Ramp) for item in (a, b))
 
 
+_COMPARED = ("add", "sub", "lt", "le", "gt", "ge", "eq", "ne")
+
+
 def _binary(expr: Binary) -> tuple[str, int]:
-    plain_div = expr.op != "div" or is_float(type_of(expr.a))
-    if expr.op in INFIX and plain_div and not _folds(expr):
-        sign, level = INFIX[expr.op]
-        left = text_of(expr.a, level + (level == 1))
-        return f"{left} {sign} {text_of(expr.b, level + 1)}", level
+    is_plain = (expr.op != "div" or is_float(type_of(expr.a))) and not _folds(expr)
     both = _is_constant(expr.a) and _is_constant(expr.b)
-    if expr.op in ("add", "sub", "lt", "le", "gt", "ge", "eq", "ne") and not both and _is_one(expr):
+    if expr.op in INFIX and (is_plain or (expr.op in _COMPARED and not both and _is_one(expr))):
         sign, level = INFIX[expr.op]
         left = text_of(expr.a, level + (level == 1))
         return f"{left} {sign} {text_of(expr.b, level + 1)}", level

@@ -19,6 +19,7 @@ Numerical Algorithms, 4.2).
 
 import math
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -98,8 +99,7 @@ class Perturbation(QuantisedNoise):
 
     def apply(self, model: onnx.ModelProto) -> onnx.ModelProto:
         """A noisy copy; the model itself stays as it is."""
-        noisy = onnx.ModelProto()
-        noisy.CopyFrom(model)
+        noisy = deepcopy(model)
         self._count = 0
         self._opset = next((each.version for each in model.opset_import if not each.domain), 0)
         self._perturb_graph(noisy.graph)
@@ -114,8 +114,7 @@ class Perturbation(QuantisedNoise):
         graph.node.extend(nodes)
 
     def _around(self, node: NodeProto) -> Iterator[NodeProto]:
-        changed = NodeProto()
-        changed.CopyFrom(node)
+        changed = deepcopy(node)
         for body in subgraphs(changed):
             self._perturb_graph(body)
         yield from self._before_quantised(changed)

@@ -1,6 +1,7 @@
 """Recording a run: each intermediate value, where the run breaks, and a node by itself on its values."""
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import zip_longest
@@ -91,8 +92,7 @@ def _ordered(model: onnx.ModelProto) -> onnx.ModelProto:
     nodes = topological(model.graph.node, outer_names(model.graph))
     if nodes is None or all(new is old for new, old in zip(nodes, model.graph.node, strict=True)):
         return model
-    ordered = onnx.ModelProto()
-    ordered.CopyFrom(model)
+    ordered = deepcopy(model)
     del ordered.graph.node[:]
     ordered.graph.node.extend(nodes)
     return ordered
@@ -137,8 +137,7 @@ class _Prefix:
         return self.rerun(replace(self.job, program=program, outputs=None))[0]
 
     def program(self, count: int) -> onnx.ModelProto:
-        model = onnx.ModelProto()
-        model.CopyFrom(self.model)
+        model = deepcopy(self.model)
         graph = model.graph
         del graph.node[count:], graph.output[:], graph.value_info[:]
         outer = outer_names(graph)
@@ -302,8 +301,7 @@ def as_defined(alone: onnx.ModelProto) -> onnx.ModelProto | None:
     body = schema.function_body
     if not body.node:
         return None
-    model = onnx.ModelProto()
-    model.CopyFrom(alone)
+    model = deepcopy(alone)
     call = model.graph.node[0]
     given = {attribute.name for attribute in node.attribute}
     defaults = (each.default_value for name, each in schema.attributes.items() if name not in given)

@@ -49,20 +49,20 @@ def report_of(facts: dict[str, str]) -> bytes:
 
 def call(name: str, *arguments: Any) -> int:
     """Call a function of libc; raises `OSError` where it fails."""
-    result = int(getattr(libc, name)(*arguments))
-    if result < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"{name}: {os.strerror(number)}")
-    return result
+    return checked(name, getattr(libc, name)(*arguments))
 
 
 def direct(name: str, *arguments: Any) -> int:
     """Call the kernel by the call's number; raises `OSError` where it fails."""
-    result = int(libc.syscall(CALLS[os.uname().machine][name], *arguments))
-    if result < 0:
+    return checked(name, libc.syscall(CALLS[os.uname().machine][name], *arguments))
+
+
+def checked(name: str, result: Any) -> int:
+    """The result of a call; raises `OSError` if it says that it failed."""
+    if int(result) < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{name}: {os.strerror(number)}")
-    return result
+    return int(result)
 
 
 def fork_into(flags: int) -> int:
