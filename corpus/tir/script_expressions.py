@@ -168,24 +168,12 @@ _EXPRESSIONS: Final[dict[type, Callable[[Any], tuple[str, int]]]] = {
     Text: lambda expr: (repr(expr.value), ATOM),
     BufferRef: lambda expr: (expr.buffer, ATOM),
     Binary: _binary,
-    Unary: lambda expr: (
-        f"T.{'Not' if expr.op == 'not' else 'BitwiseNot'}({text_of(expr.a)})",
-        ATOM,
-    ),
+    Unary: lambda expr: (f"T.{'Not' if expr.op == 'not' else 'BitwiseNot'}({text_of(expr.a)})", ATOM),
     Cast: lambda expr: (f"T.Cast({expr.dtype!r}, {text_of(expr.value)})", ATOM),
-    Select: lambda expr: (
-        f"T.Select({texts((expr.condition, expr.then, expr.other))})",
-        ATOM,
-    ),
-    Ramp: lambda expr: (
-        f"T.Ramp({texts((expr.base, expr.stride))}, {expr.lanes})",
-        ATOM,
-    ),
+    Select: lambda expr: (f"T.Select({texts((expr.condition, expr.then, expr.other))})", ATOM),
+    Ramp: lambda expr: (f"T.Ramp({texts((expr.base, expr.stride))}, {expr.lanes})", ATOM),
     Broadcast: lambda expr: (f"T.Broadcast({text_of(expr.value)}, {expr.lanes})", ATOM),
-    Shuffle: lambda expr: (
-        f"T.Shuffle([{texts(expr.vectors)}], [{texts(expr.indices)}])",
-        ATOM,
-    ),
+    Shuffle: lambda expr: (f"T.Shuffle([{texts(expr.vectors)}], [{texts(expr.indices)}])", ATOM),
     Let: lambda expr: (
         f"T.Let({text_of(expr.body)}, where={{{expr.var.name}: {text_of(expr.value)}}})",
         ATOM,

@@ -174,12 +174,7 @@ def classify(run: Run) -> str:
 APPLIES = "crux: applies "
 SETTINGS = tuple(
     f"config.{name}"
-    for name in (
-        "emulate_precision_casts",
-        "layout_optimization",
-        "comprehensive_padding",
-        "max_fusion_size",
-    )
+    for name in ("emulate_precision_casts", "layout_optimization", "comprehensive_padding", "max_fusion_size")
 )
 """Parts of inductor that settings switch off; each is called after its setting."""
 

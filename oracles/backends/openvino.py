@@ -19,10 +19,7 @@ LIBRARIES = (
     ("openvino/libs/libopenvino.so.*", ""),
     ("openvino/libs/libopenvino_intel_cpu_plugin.so", ""),
 )
-HINTS = {
-    "f32": {"INFERENCE_PRECISION_HINT": "f32", "EXECUTION_MODE_HINT": "ACCURACY"},
-    "default": {},
-}
+HINTS = {"f32": {"INFERENCE_PRECISION_HINT": "f32", "EXECUTION_MODE_HINT": "ACCURACY"}, "default": {}}
 """The properties of a way to compile: in float32 throughout, or as the machine does it fastest."""
 
 COMPUTED_AS = {"int64": "int32", "uint64": "int32", "uint32": "int32", "int16": "int32", "uint16": "int32"}

@@ -240,13 +240,7 @@ def provider_names(device: str) -> tuple[str, ...]:
 
 
 CLASSES = (
-    (
-        "out-of-memory",
-        (
-            r"std::bad_alloc",
-            r"Failed to allocate memory",
-        ),
-    ),
+    ("out-of-memory", (r"std::bad_alloc", r"Failed to allocate memory")),
     ("unavailable", (r"is not available in this build of onnxruntime",)),
     (
         "unsupported",

@@ -123,11 +123,7 @@ def _tensor(name: str, value: np.ndarray) -> TensorProto:
     return numpy_helper.from_array(value, name)
 
 
-def _after_each(
-    model: ModelProto,
-    inputs: Inputs,
-    chain: Chain,
-) -> tuple[ModelProto, Inputs] | None:
+def _after_each(model: ModelProto, inputs: Inputs, chain: Chain) -> tuple[ModelProto, Inputs] | None:
     """A chain of nodes after every tensor that a node of the main graph makes."""
     types = tensor_types(model, inputs)
     changed = deepcopy(model)

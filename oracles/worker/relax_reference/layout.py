@@ -51,12 +51,7 @@ def _gather_nd(args: Args, attrs: Attrs) -> Any:
     return x[(*lead, *places)]
 
 
-COMBINED = {
-    "add": np.add.at,
-    "mul": np.multiply.at,
-    "max": np.maximum.at,
-    "min": np.minimum.at,
-}
+COMBINED = {"add": np.add.at, "mul": np.multiply.at, "max": np.maximum.at, "min": np.minimum.at}
 
 
 def scattered(x: Any, index: Any, updates: Any, reduction: str) -> Any:

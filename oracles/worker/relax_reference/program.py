@@ -49,13 +49,7 @@ def formula(item: Any, operands: Sequence[Any], places: Sequence[Any]) -> Any:
     return ARITHMETIC[head](left, right)
 
 
-RULES: Rules = {
-    **rule.RULES,
-    **reductions.RULES,
-    **layout.RULES,
-    **windows.RULES,
-    **images.RULES,
-}
+RULES: Rules = {**rule.RULES, **reductions.RULES, **layout.RULES, **windows.RULES, **images.RULES}
 """By operator, what it gives."""
 
 MOST_STEPS = 100_000
