@@ -139,11 +139,10 @@ def read_inputs_noting(
     source: Path | IO[bytes],
     types: Mapping[str, InputType],
     *,
-    where: str = "",
     memory_bytes: int = _DEFAULT_MEMORY,
 ) -> tuple[dict[str, Value], tuple[str, ...]]:
     """Read inputs as `read_inputs` does, with a note for each member that no input of the program takes."""
-    where = where or (str(source) if isinstance(source, Path) else "inputs.npz")
+    where = str(source) if isinstance(source, Path) else "inputs.npz"
     inputs: dict[str, Value] = {}
     with NpzReader(source, where, memory_bytes) as members:
         unused = dict.fromkeys(members.names)

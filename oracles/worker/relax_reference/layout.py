@@ -35,10 +35,15 @@ def _take(args: Args, attrs: Attrs) -> Any:
 
 def _gather_elements(args: Args, attrs: Attrs) -> Any:
     x, indices = args
-    axis = axis_of(attrs["axis"], x.ndim)
+    return x[along(x, indices, attrs["axis"])]
+
+
+def along(x: Any, indices: Any, axis: Any) -> tuple[Any, ...]:
+    """Indices along one axis, at their own places along the others."""
+    axis = axis_of(axis, x.ndim)
     grid = list(np.indices(indices.shape))
     grid[axis] = places_in([x.shape[axis]], [indices])[0]
-    return x[tuple(grid)]
+    return tuple(grid)
 
 
 def _gather_nd(args: Args, attrs: Attrs) -> Any:
@@ -68,10 +73,7 @@ def scattered(x: Any, index: Any, updates: Any, reduction: str) -> Any:
 
 def _scatter_elements(args: Args, attrs: Attrs) -> Any:
     x, indices, updates = args
-    axis = axis_of(attrs["axis"], x.ndim)
-    grid = list(np.indices(indices.shape))
-    grid[axis] = places_in([x.shape[axis]], [indices])[0]
-    return scattered(x, tuple(grid), updates, attrs["reduction"])
+    return scattered(x, along(x, indices, attrs["axis"]), updates, attrs["reduction"])
 
 
 def _scatter_nd(args: Args, attrs: Attrs) -> Any:

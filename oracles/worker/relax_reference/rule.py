@@ -2,6 +2,7 @@
 
 import ast
 import math
+import operator
 from typing import Any, Callable, Dict, Mapping, Sequence  # noqa: UP035 (Python 3.8)  # noqa: UP035 (Python 3.8)
 
 import numpy as np
@@ -219,9 +220,8 @@ def _term(node: Any, sizes: Mapping[str, Any]) -> Any:
         return -_term(node.operand, sizes)
     if isinstance(node, ast.BinOp):
         left, right = _term(node.left, sizes), _term(node.right, sizes)
-        for kind, operation in OPERATIONS:
-            if isinstance(node.op, kind):
-                return operation(left, right)
+        if type(node.op) in OPERATIONS:
+            return OPERATIONS[type(node.op)](left, right)
     if isinstance(node, ast.Call):
         name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
         if name in ("min", "max"):
@@ -229,10 +229,10 @@ def _term(node: Any, sizes: Mapping[str, Any]) -> Any:
     raise NotKnown("a dim's arithmetic")
 
 
-OPERATIONS: tuple[tuple[Any, Callable[[Any, Any], Any]], ...] = (
-    (ast.Add, lambda left, right: left + right),
-    (ast.Sub, lambda left, right: left - right),
-    (ast.Mult, lambda left, right: left * right),
-    (ast.FloorDiv, lambda left, right: left // right),
-    (ast.Mod, lambda left, right: left % right),
-)
+OPERATIONS: dict[Any, Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}

@@ -184,16 +184,8 @@ def _conv(writer: Writer, call: Any) -> Any:
     given = {key: [int(each) for each in getattr(attrs, key)] for key in ("strides", "padding", "dilation")}
     pads = given["padding"]
     pads = pads if len(pads) == 2 * (rank - 2) else [*pads, *pads]
-    return (
-        "Conv",
-        [writer.name(each) for each in call.args],
-        {
-            "strides": given["strides"],
-            "pads": pads,
-            "dilations": given["dilation"],
-            "group": int(attrs.groups),
-        },
-    )
+    told = {"strides": given["strides"], "pads": pads, "dilations": given["dilation"]}
+    return "Conv", [writer.name(each) for each in call.args], {**told, "group": int(attrs.groups)}
 
 
 WRITTEN: dict[str, Written] = {

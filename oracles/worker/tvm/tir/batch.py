@@ -2,11 +2,7 @@
 
 import json
 from contextlib import nullcontext
-from typing import (  # noqa: UP035 (Python 3.8)
-    Any,
-    Callable,
-    Iterator,
-)
+from typing import Any, Callable, Iterator  # noqa: UP035 (Python 3.8)
 
 import numpy as np
 import tvm
