@@ -106,9 +106,8 @@ def on_host(module: Any) -> dict[Any, Any]:
     host, devices = split_host_device_mods(module)
     if devices:
         raise NotImplementedError("code for a device")
-    return dict(
-        tirx.get_tir_pipeline("default")[1]()(host).functions.items()
-    )  # helpers have the program's name
+    # helpers have the program's name
+    return dict(tirx.get_tir_pipeline("default")[1]()(host).functions.items())
 
 
 def compiled(
