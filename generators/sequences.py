@@ -91,11 +91,15 @@ MUTATIONS: tuple[Mutation, ...] = (change_point, take_subsequence, cross)
 def sequences(seeds: Sequence[int], name: str) -> list[Passes]:
     """One sequence a seed, each of which may come of those before it; none for some of the seeds.
 
-    None at all for a backend of that name that runs no passes by name, or no name.
+    None at all for a backend of that name that runs no passes by name, or no name. The seeds are a block,
+    which has one sequence or none where the backend wants that.
     """
     passes = find_backend(name).sequences if name else None
     if passes is None:
         return [()] * len(seeds)
+    if passes.of_blocks:
+        draws = RandomSource(f"passes/{seeds[0]}")
+        return [draw_sequence(draws, passes) if draws.random() < passes.share else ()] * len(seeds)
     pool: list[Passes] = []
     found: list[Passes] = []
     for seed in seeds:

@@ -112,8 +112,11 @@ class Sequences:
     share: float = 0.5
     """How many of a campaign's cases have a sequence."""
 
+    of_blocks: bool = False
+    """Whether all cases of a block have the same one, as these are compiled together."""
+
     @classmethod
-    def of_options(cls, options: Mapping[str, tuple[str, ...]]) -> Sequences:
+    def of_options(cls, options: Mapping[str, tuple[str, ...]], *, of_blocks: bool = False) -> Sequences:
         """Sequences of options alone, `NAME=VALUE` in any order, for a backend that runs no pass by name."""
         members = tuple(f"{name}={value}" for name, values in options.items() for value in values)
 
@@ -125,7 +128,9 @@ class Sequences:
             last = {name.partition("=")[0]: name for name in names}
             return tuple(sorted(last.values()))
 
-        return cls(members, (), frozenset(), lambda *_: frozenset(), misplaced, repaired, share=0.2)
+        none = frozenset[str]()
+        how = (lambda *_: none, misplaced, repaired)
+        return cls(members, (), none, *how, share=0.2, of_blocks=of_blocks)
 
     @property
     def runs_passes(self) -> bool:

@@ -234,6 +234,6 @@ def backend() -> Backend:
         programs=("g++", "clang++", "c++"),
         libraries=LIBRARIES,
         passes=Passes(DISABLED_BY, fired, suspects, optimizers, likely, stages=stages),
-        sequences=Sequences.of_options(OPTIONS),
+        sequences=Sequences.of_options(OPTIONS, of_blocks=True),
         graphs=(Graphs(("torch",), double=(("backend", "eager"), ("double", 1))),),
     )

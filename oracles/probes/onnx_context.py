@@ -242,7 +242,7 @@ class OnnxContext(Context):
         job = replace(self.job, program=program.SerializeToString(), outputs=None)
         run = self.run_as(job, config)
         seen = {name: value for name, value in run.outputs.items() if isinstance(value, np.ndarray)}
-        return Segments(self.model, self.job, seen, self.rerun, self._is_wide) if run.is_ok else None
+        return Segments(self._plain, self._plain_job, seen, self.rerun, self._is_wide) if run.is_ok else None
 
     def _parter(self, config: Config) -> Differs:
         """The test that tells a wrong tensor of a configuration from a tensor with other rounding."""
@@ -343,14 +343,23 @@ class OnnxContext(Context):
 
     def written_out(self) -> tuple[Job, OnnxNoise] | None:
         """The model with its functions inlined, and its noise; None without any, or with endless ones."""
-        if not self.model.functions:
+        if self._plain is self.model:
             return None
+        return self._plain_job, OnnxNoise(self._plain, self._plain_job, self.rerun)
+
+    @cached_property
+    def _plain(self) -> onnx.ModelProto:
+        """The model with its functions inlined, or as it is without any, or with endless ones."""
         try:
-            plain = written_out(self.model)
+            return written_out(self.model) if self.model.functions else self.model
         except ValueError:
-            return None
-        job = replace(self.job, program=plain.SerializeToString())
-        return job, OnnxNoise(plain, job, self.rerun)
+            return self.model
+
+    @cached_property
+    def _plain_job(self) -> Job:
+        return (
+            replace(self.job, program=self._plain.SerializeToString()) if self.model.functions else self.job
+        )
 
     @cached_property
     def is_random(self) -> bool:
@@ -359,8 +368,8 @@ class OnnxContext(Context):
 
     @cached_property
     def noise(self) -> OnnxNoise:
-        """The effect of rounding on the model's results."""
-        return OnnxNoise(self.model, self.job, self.rerun, is_wide=self._is_wide)
+        """The effect of rounding on the model's results, within its functions, too."""
+        return OnnxNoise(self._plain, self._plain_job, self.rerun, is_wide=self._is_wide)
 
 
 def _is_training(node: onnx.NodeProto) -> bool:

@@ -24,6 +24,7 @@ from oracles.numerics.input_noise import (
     tensor_types,
 )
 from oracles.numerics.perturbation import Perturbation, exact_results
+from oracles.numerics.quantised_noise import OF_WEIGHTS, TOGETHER
 from oracles.operators import arithmetic_of
 from oracles.probes.noise import SNAPPING, SampledNoise
 from oracles.probes.record import Recording, record_model
@@ -32,7 +33,10 @@ from oracles.verdict import Run, Status
 from oracles.worker.onnx import DOMAIN
 
 SEEDS_OF_SPREADS = (1, 2, 3, 4)
-"""The noisy runs that say how far every tensor of a program moves."""
+"""The noisy runs that say how far every tensor of a program moves; with steps the last two kinds do, too.
+
+In a sum of few terms, moves up and down by chance may cancel in every run.
+"""
 
 RECORDED_BYTES = 256 << 20
 """Of intermediates that are kept for the samples."""
@@ -160,7 +164,7 @@ class OnnxNoise(SampledNoise):
         outer = outer_names(self._model.graph)
         made = [name for node in self._model.graph.node for name in node.output if name and name not in outer]
         found: dict[str, NDArray[np.float64]] = {}
-        for seed in SEEDS_OF_SPREADS:
+        for seed in (*SEEDS_OF_SPREADS, *((TOGETHER, OF_WEIGHTS) if steps and self.has_steps else ())):
             noisy = replace(self._perturbation(seed, self._replaced, steps), draws=self._draws)
             program = noisy.apply(self._model)
             del program.graph.output[:]

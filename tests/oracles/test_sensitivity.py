@@ -212,6 +212,34 @@ def test_floats_that_an_optimiser_rounds_to_int8_beside_integer_weights_are_no_b
     assert judge.verdict(case).outcome is Outcome.PASS
 
 
+def test_so_do_few_floats_whose_moves_cancel_by_chance(judge):
+    graph = (
+        "g (float[4,2] x) => (float[4,2] y) <int8[2,2] w = {5, 6, 7, 8}, float s = {0.1}>"
+        " { d = DequantizeLinear(w, s) y = MatMul(x, d) }"
+    )
+    x = [
+        [-1.699417, -1.4528768],
+        [-1.9388193, -0.8900804],
+        [-0.7346345, -1.1931853],
+        [-1.8523575, -1.7862872],
+    ]
+    case = Case("onnx", model_of(graph, opset=13).SerializeToString(), {"x": np.array(x, F)})
+    assert judge.verdict(case).outcome is Outcome.PASS
+
+
+def test_a_quantisation_within_a_function_may_reach_a_neighbouring_step_too(judge):
+    """QLinearSoftmax of one value: 48.545 steps, which its table of integers makes 48."""
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["": 13, "own": 1]> g (uint8[1] x) => (uint8[1] y)'
+        " <float one = {1}, float s = {0.021484375}, uint8 z = {2}>"
+        " { d = DequantizeLinear(x, one) y = own.f(d, s, z) }"
+        ' <domain: "own", opset_import: ["": 13]> f (a, s, z) => (c)'
+        " { b = Softmax(a) c = QuantizeLinear(b, s, z) }"
+    )
+    case = Case("onnx", model.SerializeToString(), {"x": np.zeros(1, np.uint8)})
+    assert judge.verdict(case).outcome is Outcome.PASS
+
+
 def test_so_do_floats_whose_dims_no_inference_knows(judge):
     model = of_integer_weights("MatMul", 4, [55, -128, 57, 55, 54, -1, 3, 9, 127, 0, 1, 2], 55)
     picked = onnx.helper.make_node("Compress", ["x", "which"], ["few"], axis=0)

@@ -3,6 +3,8 @@
 import re
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import ml_dtypes
 import numpy as np
@@ -173,6 +175,39 @@ def test_each_program_gives_what_it_gives_alone_and_a_failing_one_is_left_alone(
             for run in look.runs:
                 np.testing.assert_allclose(run.outputs["y"], verdict.runs[0].outputs["y"], rtol=1e-5)
     assert sum(look is not None for look in looks) >= 4
+
+
+def test_the_kernels_of_a_graph_are_compiled_by_one_call_and_those_of_a_failed_one_by_none(monkeypatch):
+    torch = pytest.importorskip("torch")
+    from oracles.worker.torch import joined
+
+    texts: list[str] = []
+
+    class Library:
+        __file__, key = "library.so", "key"
+
+    def load(text: str) -> type[Library]:
+        texts.append(text)
+        if "broken" in text:
+            raise ValueError(text)
+        return Library
+
+    def entry(cls: type, path: str, key: str) -> SimpleNamespace:
+        return SimpleNamespace(**{cls.entry_function: f"{path} {cls.entry_function}"})
+
+    monkeypatch.setattr(joined.Bindings, "load", staticmethod(load))
+    monkeypatch.setattr(joined.Bindings, "_load_library_inner", classmethod(entry))
+    source = '#include <cmath>\nextern "C" void kernel(float* out) { *out = %s; }'
+    make = torch._inductor.async_compile.AsyncCompile()
+    with joined.joined():
+        for value in ("broken", "1"):
+            graph = {name: make.cpp_pybinding(["float*"], source % value) for name in ("first", "second")}
+            with pytest.raises(ValueError, match="broken") if value == "broken" else nullcontext():
+                make.wait(graph)
+    assert len(texts) == 2
+    assert graph == {"first": "library.so kernel", "second": "library.so kernel_1"}
+    assert texts[1].count("#include <cmath>") == 1
+    assert texts[1].count("extern") == texts[1].count("namespace of_kernel") == 2
 
 
 def test_a_program_that_could_show_an_issue_to_avoid_is_not_looked_at(inductor_judge):

@@ -15,6 +15,7 @@ from oracles.worker.batches import REPORT, given_to, items_of, short, told_of
 from oracles.worker.lowered.module import build_together, named_dims
 from oracles.worker.onnx import read_model
 from oracles.worker.torch.data import from_torch, on_device, placed
+from oracles.worker.torch.joined import joined
 from oracles.worker.torch.run import compiled, mark_dims, watched
 
 
@@ -49,7 +50,7 @@ def run_batch(
     outputs: dict[str, Any] = {}
     reports: list[dict[str, Any]] = [{} for _ in items]
     for options, numbers in grouped([() if settings.get("plain") else own for _, own in items]):
-        with watched({**settings, "passes": options}), torch.no_grad():
+        with watched({**settings, "passes": options}), joined(), torch.no_grad():
             for part in [[number] for number in numbers] if is_eager else [numbers]:
                 outputs.update(called_in_parts(called, part, reports))
     outputs[REPORT] = np.array([json.dumps(reports)], dtype=object)
