@@ -15,6 +15,7 @@ import zlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import count
 from typing import Any
 
@@ -93,7 +94,7 @@ LESSON = Fields(
 """What a lesson's document holds."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CoverageSnapshot:
     """The lesson of some tests: how often each piece of coverage and each operator came up.
 
@@ -112,11 +113,13 @@ class CoverageSnapshot:
     pool: Pool = EMPTY
     trials: tuple[Trial, ...] = ()
 
+    @cached_property
     def refusals(self) -> frozenset[str]:
         """The operators that the target does not seem to support."""
         many = (name for name, times in self.refused.items() if times >= MANY_REFUSALS)
         return frozenset(name for name in many if name not in self.ran)
 
+    @cached_property
     def worn(self) -> frozenset[str]:
         """The operators and passes whose programs mostly fail, in ways that were often met.
 

@@ -137,7 +137,7 @@ def make_tests(plan: Plan, seeds: range, lesson: CoverageSnapshot | None = None)
         drawn = making(block, plan.passes_of if plan.sequences and not plan.given else "")
         passes = [plan.given or each for each in drawn]
         learned = lesson or NOTHING
-        turn, refused, worn = _turn(plan, block, learned), learned.refusals(), learned.worn()
+        turn, refused, worn = _turn(plan, block, learned), learned.refusals, learned.worn
         small = frozenset(seed for seed in block if _is_small(plan, turn, seed))
         programs = _programs(plan, turn, [seed for seed in block if seed not in small], lesson)
         for seed in block:

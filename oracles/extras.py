@@ -8,7 +8,7 @@ import os
 import re
 import sys
 import threading
-from importlib.metadata import PackageNotFoundError, distribution
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from corpus.errors import UserError
@@ -59,11 +59,15 @@ def comes_with_others(package: str) -> bool:
 
 def is_installed(package: str) -> bool:
     """Whether this Python has the package."""
+    return bool(installed_release(package))
+
+
+def installed_release(package: str) -> str:
+    """The release of the package that this Python has; empty if it has none."""
     try:
-        distribution(package)
+        return version(package)
     except PackageNotFoundError:
-        return False
-    return True
+        return ""
 
 
 def provide(*packages: str) -> None:

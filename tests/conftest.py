@@ -108,17 +108,22 @@ relax_judge = _judging("tvm", "tvm", format="relax")
 top_relax_judge = _judging("tvm", "tvm", format="relax", lower_levels=False)
 
 
-@pytest.fixture(scope="session")
-def ort_sandbox() -> Iterator[Sandbox]:
-    with Sandbox("ort") as opened:
-        yield opened
+def _opening(package: str, backend: str) -> Callable[[], Iterator[Sandbox]]:
+    """The same without a judge."""
+
+    @pytest.fixture(scope="session")
+    def opened() -> Iterator[Sandbox]:
+        pytest.importorskip(package, reason=f"{package} is not installed")
+        with Sandbox(backend) as found:
+            yield found
+
+    return opened
 
 
-@pytest.fixture(scope="session")
-def torch_sandbox() -> Iterator[Sandbox]:
-    pytest.importorskip("torch", reason="torch is not installed")
-    with Sandbox("torch") as opened:
-        yield opened
+ort_sandbox = _opening("onnxruntime", "ort")
+torch_sandbox = _opening("torch", "torch")
+tvm_opener = _opening("tvm", "tvm")
+"""Another process than a judge's: what a script registers stays in the one that opens it."""
 
 
 @pytest.fixture

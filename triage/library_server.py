@@ -27,7 +27,7 @@ from oracles.judge import Judge
 from reducer.api import DoesNotFail, reduce_case
 from triage.bugs.failures import History, history_of_folder
 from triage.bugs.known import Library, load_known
-from triage.cases.sources import Judges, open_one
+from triage.cases.sources import Judges
 from triage.console.options import DEFAULT_DATABASE, CaseOptions
 from triage.console.status import PlainLines
 from triage.reductions.folders import Request, reducer_options
@@ -84,9 +84,8 @@ def _opened(
     options = replace(given, **settings)
     options = replace(options, db=Path(options.db)) if options.db else options
     with Judges(options) as judges:
-        case = open_one(model, options, judges)
-        assert case.target is not None
-        yield replace(case, origin="") if is_own else case, judges.of(case.target, case.format), options
+        case, judge = judges.open(model)
+        yield replace(case, origin="") if is_own else case, judge, options
 
 
 def _check(**opening: Any) -> Words:

@@ -100,14 +100,8 @@ class Tools:
 
     async def report(self, context: Context, case: str, out: str, database: str = "") -> Document:
         """Write a bundle for a maintainer below `out`: issue.md, repro.py, the model; `ready` to be filed?"""
-        words = [
-            "report",
-            *self.at.options("", database),
-            f"--out={self.at.path(out)}",
-            "--",
-            self.at.case(case),
-        ]
-        return _only(await run_crux(self.at, words, context))
+        words = ["report", *self.at.options("", database), f"--out={self.at.path(out)}"]
+        return _only(await run_crux(self.at, [*words, "--", self.at.case(case)], context))
 
     async def triage(self, context: Context, database: str = "", search: str = "") -> Document:
         """List the bugs of a database, those first that are worth a look."""

@@ -300,7 +300,7 @@ class Watch:
             "package": self.sources.package,
             "release": place.release,
             "cases": len(changes),
-            **{_key(each): counts[each] for each in Change},
+            **{each.name.lower(): counts[each] for each in Change},
             "changes": [_told(*each) for wanted in TOLD for each in changes if each[1] is wanted],
         }
 
@@ -316,10 +316,6 @@ def _told(subject: Subject, became: Change, seen: Seen) -> dict[str, Any]:
         "now": seen.words,
         "symptom": seen.symptom,
     }
-
-
-def _key(each: Change) -> str:
-    return each.name.lower()
 
 
 def _row(subject: Subject, became: Change, seen: Seen) -> WatchedRow:

@@ -21,7 +21,7 @@ from triage.clustering.grouping import regroup
 from triage.clustering.similarity import group_of
 from triage.store.clusters import BY_SIGNATURE, attach, keep_signature, load_signature, open_cluster
 from triage.store.database import Store
-from triage.store.maintenance.merging import take_in
+from triage.store.merging import take_in
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(0)]
 SHARDS = int(os.environ.get("CRUX_SHARDS", "20"))

@@ -136,8 +136,8 @@ def test_a_symptom_that_all_arms_meet_earns_none_of_them_much():
 
 def test_an_operator_that_is_refused_again_and_again_counts_as_refused():
     refused = dict.fromkeys(("Odd", "Relu"), MANY_REFUSALS)
-    assert CoverageSnapshot(ran={"Relu": 1}, refused=refused).refusals() == {"Odd"}
-    assert CoverageSnapshot(refused={"Odd": MANY_REFUSALS - 1}).refusals() == frozenset()
+    assert CoverageSnapshot(ran={"Relu": 1}, refused=refused).refusals == {"Odd"}
+    assert CoverageSnapshot(refused={"Odd": MANY_REFUSALS - 1}).refusals == frozenset()
 
 
 def test_a_lesson_knows_what_ran_and_what_was_refused():
@@ -174,8 +174,8 @@ def lesson_of_failures(plan: Plan, seeds: range, name: str) -> CoverageSnapshot:
 def test_what_leads_to_known_failures_alone_is_drawn_less_and_not_forbidden(plan, name):
     seeds = range(40 * BLOCK)
     lesson = lesson_of_failures(plan, seeds, name)
-    assert name in lesson.worn()
-    assert len(lesson.worn()) <= 2  # what every one of its programs holds is as much to blame
+    assert name in lesson.worn
+    assert len(lesson.worn) <= 2  # what every one of its programs holds is as much to blame
     usual, spared = (
         sum(name in {*each.covered, *each.case.passes} for each in make_tests(plan, seeds, given))
         for given in (NOTHING, lesson)
@@ -248,7 +248,7 @@ def test_what_was_refused_often_and_never_ran_is_left_out_from_then_on():
     refusal = Verdict(Outcome.UNSUPPORTED, Phase.IMPORT, f"not supported: {operator}")
     tests = [loop.Tested(seed, "", refusal, forms=(name,)) for seed in range(MANY_REFUSALS)]
     lesson = lesson_of(tests)
-    assert name in lesson.refusals()
+    assert name in lesson.refusals
     again = next(each for each in make_tests(plan, range(drawn.seed, drawn.seed + 1), lesson))
     assert name not in again.forms
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from corpus.case import Case
 from corpus.formats import relax
 from corpus.graphs.program import Binding, Graph, GraphProgram, Input
 from generators.feedback import BLOCK, LEAST, CoverageSnapshot, arm, shares_of_languages
@@ -17,6 +16,7 @@ from generators.relax.programs import make_program
 from generators.relax.violations import violated
 from oracles.numerics.rewrites import left_open_by_graph, overwritten
 from oracles.verdict import REFUSAL, SURVIVAL, Outcome
+from tests.helpers.models import graph_case, ref
 
 BESIDE = {name: language_of(name).strategies for name in ("relax", "tir")}
 
@@ -113,13 +113,11 @@ def test_tvm_refuses_what_numpy_refuses_too_and_such_a_case_is_no_bug(top_relax_
 
 def test_a_result_of_a_program_that_is_incorrect_is_a_bug(top_relax_judge):
     """A rule for what is generated: this one, which TVM 0.27 takes, is made by hand and promised nowhere."""
-    inputs = Input("c", "int64", (1,)), Input("x", "float32", (2,))
     branch = {"graph": {"inputs": [], "bindings": [["t", "relax.exp", [{"ref": "x"}], {}]], "outputs": ["t"]}}
     other = {"graph": {"inputs": [], "bindings": [["u", "relax.abs", [{"ref": "x"}], {}]], "outputs": ["u"]}}
-    main = Graph(inputs, (Binding("y", "if", ({"ref": "c"}, branch, other)),), ("y",), {"pure": True})
-    program = GraphProgram("relax", main, facts={"main": "main"}).to_bytes()
     feeds = {"c": np.ones(1, "int64"), "x": np.ones(2, "float32")}
-    case = Case("relax", program, feeds, settings=(REFUSAL,), notes=("violation: a condition of int64[1]",))
+    plain = graph_case("relax", feeds, Binding("y", "if", (ref("c"), branch, other)))
+    case = replace(plain, settings=(REFUSAL,), notes=("violation: a condition of int64[1]",))
     verdict = top_relax_judge.verdict(case)
     if verdict.outcome is Outcome.INVALID:
         pytest.skip("the installed release refuses it")

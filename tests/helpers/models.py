@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from corpus.case import Case
+from corpus.graphs.program import REF, Binding, Graph, GraphProgram, Input
 from corpus.target import Target
 from corpus.values import Value
 
@@ -137,6 +138,41 @@ def aten_case(graph: str, inputs: dict[str, Value]) -> Case:
     head = '<ir_version: 8, opset_import: ["" : 18, "org.pytorch.aten" : 1]>'
     model = onnx.parser.parse_model(f"{head} g {graph.replace('aten.', 'org.pytorch.aten.')}")
     return Case("onnx", model.SerializeToString(), inputs, Target("inductor"))
+
+
+def ref(name: str) -> dict[str, str]:
+    return {REF: name}
+
+
+def graph_of(
+    format: str,
+    inputs: Mapping[str, Value],
+    *bindings: Binding,
+    outputs: tuple[str, ...] = (),
+    layout: Any = None,
+) -> GraphProgram:
+    """One function, which gives its last binding if nothing else; the layout is that of its first input."""
+    taken = tuple(
+        Input(name, value.dtype.name, value.shape, None if place else layout)
+        for place, (name, value) in enumerate(inputs.items())
+        if isinstance(value, np.ndarray)
+    )
+    is_relax = format == "relax"
+    main = Graph(taken, bindings, outputs or (bindings[-1].name,), {"pure": True} if is_relax else {})
+    return GraphProgram(format, main, facts={"main": "main"} if is_relax else {})
+
+
+def graph_case(
+    format: str,
+    inputs: Mapping[str, Value],
+    *bindings: Binding,
+    outputs: tuple[str, ...] = (),
+    layout: Any = None,
+    target: Target | None = None,
+) -> Case:
+    """The case of such a program."""
+    program = graph_of(format, inputs, *bindings, outputs=outputs, layout=layout)
+    return Case(format, program.to_bytes(), dict(inputs), target)
 
 
 def contents(folder: Path) -> dict[str, bytes]:

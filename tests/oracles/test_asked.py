@@ -1,7 +1,7 @@
 """The oracles that are asked for by name: further ways to run a case that passes otherwise."""
 
 import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import cast
@@ -12,12 +12,11 @@ import pytest
 
 from corpus.case import Case
 from corpus.errors import UserError
-from corpus.graphs.program import REF, Binding, Graph, GraphProgram, Input
+from corpus.graphs.program import Binding
 from corpus.target import Target
 from corpus.tir.program import to_bytes
 from corpus.tir.tree import For, Function, Module, Store
 from corpus.tir.values import Buffer, Call, Const, Load, Var
-from corpus.values import Value
 from oracles.backends import backends
 from oracles.judge import Judge
 from oracles.numerics.rewrites import REWRITES
@@ -29,7 +28,7 @@ from oracles.sandbox import processes
 from oracles.sandbox.executor import configs_of
 from oracles.verdict import Config, Limits, Outcome, Phase, Run, Status, Verdict
 from tests.helpers.models import case_of as case
-from tests.helpers.models import model_of
+from tests.helpers.models import graph_case, model_of, ref
 
 F = np.float32
 ASKED = Target.parse("ort@oracles=metamorphic,determinism,devices,perf")
@@ -174,21 +173,6 @@ def exponentials() -> bytes:
     return model_of(f"g (float[{SIZE}] x) => (float[{SIZE}] y) {{ y = Exp (x) }}").SerializeToString()
 
 
-def graph(format: str, inputs: Mapping[str, Value], outputs: tuple[str, ...], *bindings: Binding) -> Case:
-    """Return a case of one function."""
-    taken = [
-        Input(name, value.dtype.name, value.shape)
-        for name, value in inputs.items()
-        if isinstance(value, np.ndarray)
-    ]
-    program = GraphProgram(format, Graph(tuple(taken), bindings, outputs))
-    return Case(format, program.to_bytes(), dict(inputs))
-
-
-def ref(name: str) -> dict[str, str]:
-    return {REF: name}
-
-
 def loops() -> bytes:
     read, made, var = Buffer("A", (Const(SIZE),), "float32"), Buffer("B", (Const(SIZE),), "float32"), Var("i")
     store = Store("B", (var,), Call("exp", (Load("A", (var,), "float32"),), "float32"))
@@ -218,7 +202,7 @@ def slowed(monkeypatch: pytest.MonkeyPatch) -> str:
 def test_a_pass_of_tvm_that_makes_programs_slow_is_reported(format, slowed):
     x = np.linspace(-1, 1, SIZE, dtype="float32")
     if format == "relax":
-        case = graph(format, {"x": x}, ("y",), Binding("y", "relax.exp", (ref("x"),)))
+        case = graph_case(format, {"x": x}, Binding("y", "relax.exp", (ref("x"),)))
     else:
         inputs = {"x": x} if format == "onnx" else {"A": x, "B": np.zeros_like(x)}
         case = Case(format, exponentials() if format == "onnx" else loops(), inputs)
@@ -245,7 +229,7 @@ def test_so_is_a_program_of_torch_itself(target):
         Binding("z", "operator.add", (ref(f"x{TANGENTS}"), ref("y"))),
         Binding("s", "torch.sum", (ref("z"),)),
     ]
-    case = graph("torch", {"x0": x, "y": y}, ("s",), *steps)
+    case = graph_case("torch", {"x0": x, "y": y}, *steps)
     assert is_slower(verdict_on(case, f"{target}@oracles=perf"))
 
 

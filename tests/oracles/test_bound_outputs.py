@@ -13,7 +13,6 @@ import pytest
 from corpus.case import Case
 from generators.mixture import Plan, make_cases
 from oracles.backends.ort import is_watched
-from oracles.judge import Judge
 from oracles.sandbox.sandbox import Job
 from oracles.verdict import Run
 from oracles.worker.edges import WrittenBeyond
@@ -130,20 +129,19 @@ def test_sound_models_pass(judge):
 
 
 @pytest.mark.parametrize("thorough", [False, True])
-def test_of_a_campaigns_tests_the_thorough_ones_are_run_between_pages(thorough, monkeypatch):
+def test_of_a_campaigns_tests_the_thorough_ones_are_run_between_pages(thorough, judge, monkeypatch):
     relu = model([("Relu", ["x"], ["y"])], {"x": (1, [2, 3])}, {"y": (1, [2, 3])}, {})
     case = Case("onnx", relu.SerializeToString(), {"x": np.ones((2, 3), np.float32)}, ORT)
     settings: dict[str, object] = {"level": "all", "providers": ["CPUExecutionProvider"]}
     watched: list[bool] = []
-    with Judge(ORT) as judge:
-        run = judge.executor.run
+    run = judge.executor.run
 
-        def noting(job: Job, **options: Any) -> tuple[Run, ...]:
-            watched.append(is_watched(job.program, settings | {"quick": job.quick}))
-            return run(job, **options)
+    def noting(job: Job, **options: Any) -> tuple[Run, ...]:
+        watched.append(is_watched(job.program, settings | {"quick": job.quick}))
+        return run(job, **options)
 
-        monkeypatch.setattr(judge.executor, "run", noting)
-        judgement(judge)(case, thorough)
+    monkeypatch.setattr(judge.executor, "run", noting)
+    judgement(judge)(case, thorough)
     assert watched[0] is thorough
 
 

@@ -27,12 +27,6 @@ def torch() -> Iterator[Sandbox]:
         yield sandbox
 
 
-@pytest.fixture(scope="module")
-def tvm() -> Iterator[Sandbox]:
-    with Sandbox("tvm", limits=LIMITS) as sandbox:
-        yield sandbox
-
-
 def opened(sandbox: Sandbox, format: str, name: str, content: str | bytes) -> tuple[GraphProgram, Imported]:
     data = content.encode() if isinstance(content, str) else content
     found = imported(sandbox, format, Path(name), base64.b64encode(data).decode())
@@ -253,8 +247,8 @@ inputs = [np.ones((2, 4), "float32"), np.array(True), np.ones(4, "float32")]
 """
 
 
-def test_tvmscript_with_functions_branches_and_symbols(tvm):
-    program, found = opened(tvm, "relax", "s.py", SCRIPT)
+def test_tvmscript_with_functions_branches_and_symbols(tvm_opener):
+    program, found = opened(tvm_opener, "relax", "s.py", SCRIPT)
     assert found.notes == ()
     assert [item.shape for item in program.main.inputs] == [("n", 4), (), (4,)]
     assert ops(program) == [
@@ -272,13 +266,13 @@ def test_tvmscript_with_functions_branches_and_symbols(tvm):
     assert len(found.inputs) == 3
 
 
-def test_what_tvm_infers_of_it_is_told(tvm):
-    program, _ = opened(tvm, "relax", "s.py", SCRIPT)
-    told = tvm.ask("describe", program.to_bytes().decode(), {})["types"]
+def test_what_tvm_infers_of_it_is_told(tvm_opener):
+    program, _ = opened(tvm_opener, "relax", "s.py", SCRIPT)
+    told = tvm_opener.ask("describe", program.to_bytes().decode(), {})["types"]
     assert told["t"] == ["float32", ["n", 4]]
     assert told["s"] == ["float32", ["n * 2", 2]]
     wrong = program.to_bytes().replace(b'["v", "float32", [4]]', b'["v", "int32", [3]]')
-    assert "error" in tvm.ask("describe", wrong.decode(), {})
+    assert "error" in tvm_opener.ask("describe", wrong.decode(), {})
 
 
 REFUSED: list[tuple[str, str, str, str]] = [
@@ -315,7 +309,7 @@ REFUSED: list[tuple[str, str, str, str]] = [
 
 @pytest.mark.parametrize(("format", "name", "text", "word"), REFUSED)
 def test_what_holds_no_program_is_refused_in_one_line(format, name, text, word, request):
-    sandbox: Any = request.getfixturevalue("tvm" if format == "relax" else "torch")
+    sandbox: Any = request.getfixturevalue("tvm_opener" if format == "relax" else "torch")
     with pytest.raises(UserError) as refused:
         opened(sandbox, format, name, text)
     line = str(refused.value)
@@ -358,12 +352,12 @@ inputs = [np.ones(4, "float32"), np.zeros(4, "float32"), 3]
 
 
 @pytest.mark.slow
-def test_a_script_of_primfuncs_alone_is_a_program_of_loops(tvm, tmp_path):
+def test_a_script_of_primfuncs_alone_is_a_program_of_loops(tvm_opener, tmp_path):
     script = tmp_path / "scale.py"
     script.write_text(LOOPS)
 
     def importer(name: str, path: Path) -> Imported:
-        return imported(tvm, name, path, base64.b64encode(path.read_bytes()).decode())
+        return imported(tvm_opener, name, path, base64.b64encode(path.read_bytes()).decode())
 
     case = open_case(script, trust=True, importer=importer)
     assert case.format == "tir"

@@ -2,7 +2,6 @@
 
 import base64
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -124,67 +123,59 @@ class Module:
 """
 
 
-@pytest.fixture(scope="module")
-def opener() -> Iterator[Sandbox]:
-    """Another sandbox: what a script registers stays in the process that opens it."""
-    pytest.importorskip("tvm", reason="TVM is not installed")
-    with Sandbox("tvm") as found:
-        yield found
-
-
-def opened(opener: Sandbox, script: str) -> tuple[GraphProgram, Imported]:
+def opened(tvm_opener: Sandbox, script: str) -> tuple[GraphProgram, Imported]:
     content = base64.b64encode((HEAD + script).encode()).decode()
-    found = imported(opener, "relax", Path("script.py"), content)
+    found = imported(tvm_opener, "relax", Path("script.py"), content)
     return find_format("relax").parse(found.program), found
 
 
-def case_of(opener: Sandbox, script: str) -> Case:
-    program, found = opened(opener, script)
+def case_of(tvm_opener: Sandbox, script: str) -> Case:
+    program, found = opened(tvm_opener, script)
     inputs = found.inputs or find_format("relax").make_inputs(program, 1)
     return Case("relax", found.program, inputs, Target("tvm"))
 
 
-def verdict_of(judge: Judge, opener: Sandbox, script: str) -> Verdict:
-    return judge.verdict(case_of(opener, script))
+def verdict_of(judge: Judge, tvm_opener: Sandbox, script: str) -> Verdict:
+    return judge.verdict(case_of(tvm_opener, script))
 
 
-def outputs_of(judge: Judge, opener: Sandbox, script: str) -> list[np.ndarray]:
-    (run,) = judge.runs(case_of(opener, script), judge.configs[:1])
+def outputs_of(judge: Judge, tvm_opener: Sandbox, script: str) -> list[np.ndarray]:
+    (run,) = judge.runs(case_of(tvm_opener, script), judge.configs[:1])
     assert run.is_ok, run.message
     return [np.asarray(value) for value in run.outputs.values()]
 
 
-def test_a_function_that_calls_itself_is_a_program(top_relax_judge, opener):
-    (found,) = outputs_of(top_relax_judge, opener, RECURSIVE)
+def test_a_function_that_calls_itself_is_a_program(top_relax_judge, tvm_opener):
+    (found,) = outputs_of(top_relax_judge, tvm_opener, RECURSIVE)
     assert (found == 8).all()
 
 
 def test_shapes_numbers_tuples_and_types_left_open_are_passed_as_the_function_takes_them(
-    top_relax_judge, opener
+    top_relax_judge, tvm_opener
 ):
-    program, found = opened(opener, PASSED)
+    program, found = opened(tvm_opener, PASSED)
     assert [item.name for item in program.main.inputs] == ["t_0", "t_1", "s", "c", "u", "o"]
     assert program.facts["main"] == "forward"
     assert found.notes, "the tuple is taken apart, which is said"
-    verdict = verdict_of(top_relax_judge, opener, PASSED)
+    verdict = verdict_of(top_relax_judge, tvm_opener, PASSED)
     assert verdict.outcome is Outcome.PASS, verdict.title
 
 
-def test_constants_of_64_bits_keep_them(top_relax_judge, opener):
-    long, double = outputs_of(top_relax_judge, opener, LONG)
+def test_constants_of_64_bits_keep_them(top_relax_judge, tvm_opener):
+    long, double = outputs_of(top_relax_judge, tvm_opener, LONG)
     assert (long.dtype, long.tolist()) == (np.int64, [2**40, -3])
     assert (double.dtype, double.tolist()) == (np.float64, [1e-300, 2.0])
 
 
-def test_a_script_that_compiles_and_calls_its_module_is_not_run_beyond_that(opener):
-    program, found = opened(opener, COMPILES)
+def test_a_script_that_compiles_and_calls_its_module_is_not_run_beyond_that(tvm_opener):
+    program, found = opened(tvm_opener, COMPILES)
     assert program.facts["main"] == "decode"
     assert list(program.functions) == ["main"]
     assert np.shape(found.inputs["x"]) == (4, 3)
 
 
-def test_what_only_the_script_registers_is_no_bug_of_the_compiler(top_relax_judge, opener):
-    verdict = verdict_of(top_relax_judge, opener, REGISTERS)
+def test_what_only_the_script_registers_is_no_bug_of_the_compiler(top_relax_judge, tvm_opener):
+    verdict = verdict_of(top_relax_judge, tvm_opener, REGISTERS)
     assert verdict.outcome is Outcome.INVALID
     assert "'test.of.the.script'" in verdict.title
 
@@ -202,9 +193,9 @@ def test_a_constant_that_only_a_function_returns_is_written_with_it(top_relax_ju
 
 
 @pytest.mark.slow
-def test_a_local_function_reduces_to_itself(top_relax_judge, opener, tmp_path):
+def test_a_local_function_reduces_to_itself(top_relax_judge, tvm_opener, tmp_path):
     """TVM's pipeline lowers no local function, whatever is in it."""
-    case = case_of(opener, LOCAL)
+    case = case_of(tvm_opener, LOCAL)
     if not top_relax_judge.verdict(case).is_bug:
         pytest.skip("the installed TVM does not show the failure")
     done = reduce_case(case, tmp_path / "out", Options(target=Target("tvm")))

@@ -1,11 +1,10 @@
 """The rules: found by themselves, in order, each deciding only what it is for."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import onnx
@@ -288,33 +287,25 @@ def test_what_is_accepted_with_good_reason_is_no_bug(judge):
     assert judge.verdict(demanding(PLAIN, settings=(REFUSAL,))).outcome is Outcome.PASS
 
 
-@contextmanager
-def accepting(target: str) -> Iterator[Judge]:
-    """A judge whose backend runs anything and gives back its input."""
-
-    def accept(job: Job, *, fresh: bool = False) -> tuple[Run, ...]:
-        ok = Run(Config("none"), Status.OK, Phase.EXECUTE, outputs={"y": job.inputs["x"]})
-        return tuple(replace(ok, config=config) for config in job.configs)
-
-    with Judge(Target(target)) as judge, pytest.MonkeyPatch.context() as patched:
-        patched.setattr(judge.executor, "run", accept)
-        yield judge
+def given_back(job: Job, **_: Any) -> tuple[Run, ...]:
+    """What a backend says that runs anything and gives back its input."""
+    ok = Run(Config("none"), Status.OK, Phase.EXECUTE, outputs={"y": job.inputs["x"]})
+    return tuple(replace(ok, config=config) for config in job.configs)
 
 
-def test_silent_acceptance_of_what_all_others_refuse_is_a_bug():
-    with accepting("ort") as judge:
-        verdict = judge.verdict(demanding(TRANSPOSED, settings=(REFUSAL,)))
-        assert verdict.outcome is Outcome.MISMATCH
-        assert verdict.symptom.kind == "accepted"
-        assert "accepted although invalid" in verdict.title
-        assert judge.verdict(demanding(PLAIN, settings=(REFUSAL,))).outcome is Outcome.PASS
+def test_silent_acceptance_of_what_all_others_refuse_is_a_bug(judge, monkeypatch):
+    monkeypatch.setattr(judge.executor, "run", given_back)
+    verdict = judge.verdict(demanding(TRANSPOSED, settings=(REFUSAL,)))
+    assert verdict.outcome is Outcome.MISMATCH
+    assert verdict.symptom.kind == "accepted"
+    assert "accepted although invalid" in verdict.title
+    assert judge.verdict(demanding(PLAIN, settings=(REFUSAL,))).outcome is Outcome.PASS
 
 
-def test_a_backend_that_reads_no_onnx_accepts_nothing():
-    pytest.importorskip("torch", reason="torch is not installed")
+def test_a_backend_that_reads_no_onnx_accepts_nothing(torch_judge, monkeypatch):
+    monkeypatch.setattr(torch_judge.executor, "run", given_back)
     case = replace(demanding(TRANSPOSED, settings=(REFUSAL,)), target=None)
-    with accepting("torch") as judge:
-        assert judge.verdict(case).outcome is Outcome.PASS
+    assert torch_judge.verdict(case).outcome is Outcome.PASS
 
 
 def test_a_dangerous_value_may_be_refused_but_not_kill(judge):
@@ -372,18 +363,14 @@ def test_a_program_with_functions_costs_a_campaign_two_runs_if_the_lower_levels_
     assert len(asked) == jobs
 
 
-def test_a_call_that_gives_another_result_than_its_body_is_a_bug(monkeypatch):
+def test_a_call_that_gives_another_result_than_its_body_is_a_bug(judge, monkeypatch):
     """The backend takes a call for the identity."""
-    with Judge(Target("ort")) as wrong:
-        run = wrong.executor.run
+    run = judge.executor.run
 
-        def mistaken(job: Job, *, fresh: bool = False) -> tuple[Run, ...]:
-            if b"double" not in job.program:
-                return run(job, fresh=fresh)
-            ok = Run(Config("none"), Status.OK, Phase.EXECUTE, outputs={"y": job.inputs["x"]})
-            return tuple(replace(ok, config=config) for config in job.configs)
+    def mistaken(job: Job, *, fresh: bool = False) -> tuple[Run, ...]:
+        return run(job, fresh=fresh) if b"double" not in job.program else given_back(job)
 
-        monkeypatch.setattr(wrong.executor, "run", mistaken)
-        verdict = wrong.verdict(demanding(CALL, functions=[DOUBLE]))
+    monkeypatch.setattr(judge.executor, "run", mistaken)
+    verdict = judge.verdict(demanding(CALL, functions=[DOUBLE]))
     assert verdict.outcome is Outcome.MISMATCH
     assert verdict.symptom.site == "functions"

@@ -8,7 +8,7 @@ import onnx
 import pytest
 
 from corpus.case import Case
-from corpus.graphs.program import Binding, Graph, GraphProgram, Input
+from corpus.graphs.program import Binding
 from corpus.target import Target
 from oracles.judge import Judge
 from oracles.numerics.compare import Tolerance
@@ -19,7 +19,7 @@ from oracles.probes.onnx_noise import OnnxNoise
 from oracles.rules.wrong_results import mismatch
 from oracles.sandbox.sandbox import Job
 from oracles.verdict import Limits, Mark, Outcome
-from tests.helpers.models import model_of
+from tests.helpers.models import graph_of, model_of, ref
 
 F = np.float32
 LOOSE = Tolerance()
@@ -463,9 +463,8 @@ def test_whole_numbers_in_the_inputs_stay():
 
 
 def test_of_other_formats_too_what_is_whole_but_for_rounding_becomes_whole():
-    binding = Binding("y", "torch.mul", ({"ref": "x"}, {"ref": "x"}))
-    program = GraphProgram("torch", Graph((Input("x", "float32", (2,)),), (binding,), ("y",)))
     value = np.nextafter(np.float32([2, 1.3]), F(3))
+    program = graph_of("torch", {"x": value}, Binding("y", "torch.mul", (ref("x"), ref("x"))))
     snapped = snapped_program(program, {"y": value}, 128.0)
     kinds = [each.op for each in snapped.main.bindings]
     assert kinds == ["torch.mul", "torch.add", "torch.sub"]

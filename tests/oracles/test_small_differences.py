@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from corpus.case import Case
-from corpus.graphs.program import REF, Binding, Graph, GraphProgram, Input
+from corpus.graphs.program import REF, Binding
 from corpus.target import Target
 from corpus.values import Value
 from oracles.backends.reference import run as evaluate
@@ -31,7 +31,7 @@ from oracles.rules.wrong_nodes import segments, special_values
 from oracles.rules.wrong_results import mismatch
 from oracles.sandbox.sandbox import Job
 from oracles.verdict import Config, Outcome, Run, Verdict
-from tests.helpers.models import case_of
+from tests.helpers.models import case_of, graph_case
 
 LEAST = float(np.finfo(np.float32).min)
 
@@ -183,10 +183,8 @@ def hidden_quotient() -> Case:
         Binding("s", "torch.sin", ({REF: "q"},)),
         Binding("y", "torch.add", ({REF: "s"}, {REF: "a"})),
     )
-    inputs = tuple(Input(name, "float32", (2,)) for name in ("a", "d", "b"))
-    program = GraphProgram("torch", Graph(inputs, bindings, ("y",)))
     values = {"a": np.float32([0, 5]), "d": np.float32([1, 1]), "b": np.float32([0.1, 0.1])}
-    return Case("torch", program.to_bytes(), values, Target("inductor"))
+    return graph_case("torch", values, *bindings, target=Target("inductor"))
 
 
 @pytest.mark.slow

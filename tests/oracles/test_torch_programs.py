@@ -4,15 +4,15 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import nullcontext
+from functools import partial
 from types import SimpleNamespace
 
 import ml_dtypes
 import numpy as np
 import pytest
 
-from corpus.case import Case
 from corpus.errors import UserError
-from corpus.graphs.program import REF, Binding, Graph, GraphProgram, Input
+from corpus.graphs.program import Binding
 from corpus.target import Target
 from corpus.values import Value
 from generators.legality import Legality
@@ -25,7 +25,7 @@ from oracles.probes.wrong_side import RUNNER, WRITTEN, is_exported, say_whose
 from oracles.sandbox.executor import configs_of
 from oracles.sandbox.sandbox import Sandbox
 from oracles.verdict import Config, Mark, Outcome, Phase, Run, Status, Verdict
-from tests.helpers.models import aten_case
+from tests.helpers.models import aten_case, graph_case, graph_of, ref
 from tests.helpers.models import case_of as onnx_case
 from triage.campaigns.testers import looking
 
@@ -39,27 +39,7 @@ def judge() -> Iterator[Judge]:
         yield found
 
 
-def ref(name: str) -> dict[str, str]:
-    return {REF: name}
-
-
-def program_of(
-    inputs: dict[str, Value], *bindings: Binding, outputs: tuple[str, ...], layout: object = None
-) -> GraphProgram:
-    taken = tuple(
-        Input(name, value.dtype.name, value.shape, layout if place == 0 else None)
-        for place, (name, value) in enumerate(inputs.items())
-        if isinstance(value, np.ndarray)
-    )
-    return GraphProgram("torch", Graph(taken, bindings, outputs))
-
-
-def case_of(
-    inputs: dict[str, Value], *bindings: Binding, outputs: tuple[str, ...], layout: object = None
-) -> Case:
-    program = program_of(inputs, *bindings, outputs=outputs, layout=layout)
-    return Case("torch", program.to_bytes(), inputs, TRACED)
-
+case_of = partial(graph_case, "torch", target=TRACED)
 
 ONES: dict[str, Value] = {"x": np.ones((2, 3), np.float32)}
 
@@ -116,7 +96,7 @@ def test_inputs_lie_in_memory_as_the_program_says(judge):
 def test_a_float_beyond_the_integer_it_becomes_leaves_the_result_open(value, op, word):
     kind = np.dtype(np.uint8 if op == "Tensor.byte" else np.int8)
     values: dict[str, Value] = {"x": np.array([value], np.float32), "y": np.zeros(1, kind)}
-    program = program_of({"x": values["x"]}, Binding("y", op, (ref("x"),)), outputs=("y",))
+    program = graph_of("torch", {"x": values["x"]}, Binding("y", op, (ref("x"),)), outputs=("y",))
     assert word in left_open_by_graph(program, {"x", "y"}, values)
     assert bool(left_open_by_graph(program, {"x", "y"}, values)) == bool(word)
 
@@ -126,7 +106,7 @@ def test_memory_that_nobody_wrote_to_leaves_the_result_open():
     made = Binding("y", "torch.empty", (3,))
     filled = Binding("z", "Tensor.fill_", (ref("y"), 1))
     for steps, is_open in [((made,), True), ((made, filled), False)]:
-        program = program_of(ONES, *steps, outputs=("y",))
+        program = graph_of("torch", ONES, *steps, outputs=("y",))
         assert bool(left_open_by_graph(program, {"y"}, {})) == is_open
 
 
@@ -282,10 +262,9 @@ def test_the_exporter_tells_which_of_torchs_own_operators_it_knows():
 def test_a_program_of_torch_is_exported_as_well():
     pytest.importorskip("torch")
     pytest.importorskip("onnxscript")
-    main = Graph((Input("x", "float32", (3,)),), (Binding("a", "torch.neg", ({"ref": "x"},)),), ("a",))
-    program = GraphProgram("torch", main).to_bytes()
+    case = graph_case("torch", {"x": np.float32([1, 2, 3])}, Binding("a", "torch.neg", (ref("x"),)))
     with Judge(Target.parse("torch-onnx@exporter=dynamo"), format="torch") as judge:
-        verdict = judge.verdict(Case("torch", program, {"x": np.float32([1, 2, 3])}))
+        verdict = judge.verdict(case)
     assert verdict.outcome is Outcome.PASS, verdict.title
 
 

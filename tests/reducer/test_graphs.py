@@ -31,13 +31,10 @@ from reducer.subject.graphs.subject import GraphSubject
 from reducer.subject.onnx.subject import OnnxSubject
 from reducer.subject.order import size
 from tests.helpers.commands import needs
+from tests.helpers.models import graph_of, ref
 from tests.reducer.driving import ended
 
 SEEDS = range(20)
-
-
-def ref(name: str) -> dict[str, str]:
-    return {REF: name}
 
 
 BINDINGS = (
@@ -252,12 +249,7 @@ def test_a_branch_takes_the_place_of_its_if_and_a_function_that_of_its_call():
 
 
 def torch_subject(inputs: dict[str, Value], *bindings: Binding, layout: bool = False) -> GraphSubject:
-    taken = tuple(
-        Input(name, value.dtype.name, value.shape, {"layout": [[0, 2]]} if layout else None)
-        for name, value in inputs.items()
-        if isinstance(value, np.ndarray)
-    )
-    program = GraphProgram("torch", Graph(taken, bindings, (bindings[-1].name,)))
+    program = graph_of("torch", inputs, *bindings, layout={"layout": [[0, 2]]} if layout else None)
     case = Case("torch", program.to_bytes(), inputs, Target("inductor"))
     return GraphSubject.of(case, program, lambda program, inputs: {})
 

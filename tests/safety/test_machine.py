@@ -370,14 +370,14 @@ def test_a_locked_database_loses_no_verdict(refusing, monkeypatch):
 
 
 def test_two_processes_do_not_reduce_one_failure_at_once(tmp_path):
-    from triage.reductions.failures import BeingReduced, alone
+    from triage.reductions.folders import BeingReduced, locked
 
     work = tmp_path / "one.db.reducing" / "F00001"
-    with alone(work, 5.0):
-        with pytest.raises(BeingReduced), alone(work, 0.0):
+    with locked(work, 5.0):
+        with pytest.raises(BeingReduced), locked(work, 0.0):
             raise AssertionError("both are in")
-        with alone(work.with_name("F00002"), 5.0):
+        with locked(work.with_name("F00002"), 5.0):
             pass
-    with alone(work, 0.0):
+    with locked(work, 0.0):
         pass
     assert not work.parent.exists()

@@ -18,7 +18,7 @@ from oracles.verdict import Config, Limits, Run, Status
 from tests.helpers.commands import completed, waited_for
 
 HOSTILE = str(Path(__file__).with_name("hostile_backend.py"))
-LIMITS = Limits(cpu_seconds=5.0, wall_seconds=60.0, memory_bytes=256 << 20)
+LIMITS = Limits(cpu_seconds=5.0, wall_seconds=10.0, memory_bytes=256 << 20)
 
 
 @pytest.fixture(scope="module")

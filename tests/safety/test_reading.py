@@ -309,8 +309,8 @@ OPENERS = {
     "triage/store/database.py": "SQLite's own reader, after the schema was compared",
     "triage/store/artifacts.py": "a report's zip that was written just now",
     "triage/store/blobs.py": "contents named by their hash, which is compared",
-    "triage/store/maintenance/vacuum.py": "shipped with crux",
-    "triage/store/maintenance/import_archive.py": "writes members of a zip that was looked at",
+    "triage/store/vacuum.py": "shipped with crux",
+    "triage/store/merging.py": "writes members of a zip that was looked at",
 }
 
 

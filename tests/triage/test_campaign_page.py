@@ -21,6 +21,7 @@ from rich.live import Live
 
 from corpus.errors import UserError
 from oracles.naming import Signature
+from oracles.native.watching import Reached
 from oracles.verdict import Outcome, Phase, Symptom, Verdict
 from tests.helpers.commands import command, environment, hear_interrupts
 from tests.helpers.failing import division_crash, healthy
@@ -29,13 +30,19 @@ from tests.helpers.pages import Page
 from triage.bugs.failures import record_failure, record_reduction
 from triage.campaigns.target_campaigns import FLOOR, CpuShares
 from triage.console import status
-from triage.console.display import JsonLines, LiveScreen, PlainDisplay, picture
-from triage.console.status import HuntStatus, LatestFinding, StrategyStats, clock
+from triage.console.status import (
+    HuntStatus,
+    JsonLines,
+    LatestFinding,
+    LiveScreen,
+    PlainDisplay,
+    StrategyStats,
+    clock,
+    picture,
+)
 from triage.pages.campaign import campaign_page, serving, write_campaign_page
 from triage.store.campaigns import (
     MOST_ROWS,
-    FileRow,
-    LibraryRow,
     Sample,
     StrategyCost,
     keep_arms,
@@ -166,9 +173,9 @@ def test_the_page_names_the_last_bugs_and_the_files_that_were_met(store):
     symptom = Symptom(Outcome.CRASH, Phase.EXECUTE, "SIGFPE", HOSTILE)
     verdict = Verdict(Outcome.CRASH, Phase.EXECUTE, HOSTILE, symptom)
     record_failure(store, division_crash(), verdict)
-    file = FileRow("lib.so", "core/providers/cpu/clip.cc", "", 4, 2, 40, 12)
+    file = Reached("lib.so", "core/providers/cpu/clip.cc", 4, 2, 40, 12)
     run = start_run(store, "hunt", "ort", {}, 0)
-    keep_coverage(store, run, 10, [LibraryRow("ort", "1f", "lib.so", 40, b"")], [file])
+    keep_coverage(store, run, 10, "ort", [("1f", "lib.so", 40, b"")], [file])
     text = campaign_page(store)
     for wanted in ("C0001", "not reduced", "core/providers/cpu/clip.cc", "12 of 40 blocks"):
         assert wanted in text

@@ -26,7 +26,7 @@ from tests.helpers.failing import ORT, clip_exception, division_crash, healthy, 
 from tests.helpers.models import case_of, model_of
 from triage.bugs.failures import mark_explained, record_failure
 from triage.bugs.overview import overview
-from triage.campaigns.target_campaigns import ReductionBenefit, Worth, worth_of
+from triage.campaigns.target_campaigns import Worth, benefit_of, worth_of
 from triage.causes.consequences import MOST_CHECKS, ended_earlier, find_root
 from triage.causes.cores import Site, form_of, share_a_kernel, site_of_crash
 from triage.causes.explaining import Bug, by_symptom, explain, may_follow, names_itself
@@ -332,11 +332,11 @@ def test_one_rewrite_of_one_graph_that_raises_here_and_is_wrong_there_is_one_bug
 
 
 def test_what_a_reduction_was_worth(store):
-    counted = ReductionBenefit().add(Worth.NEW).add(Worth.SMALLER).add(Worth.KNOWN).add(Worth.SAMPLE)
-    assert str(counted).startswith("4 reduced: 1 new cause, 1 smaller case, 1 known again, 1 sample")
-    assert str(counted).endswith("67% of what nothing explained")
-    assert str(ReductionBenefit(new=2)) == "2 reduced: 2 new causes, 100% of what nothing explained"
-    assert str(ReductionBenefit(sample=1)) == "1 reduced: 1 sample of what is explained"
+    counted = benefit_of(Counter(Worth))
+    assert counted.startswith("4 reduced: 1 new cause, 1 smaller case, 1 known again, 1 sample")
+    assert counted.endswith("67% of what nothing explained")
+    assert benefit_of(Counter({Worth.NEW: 2})) == "2 reduced: 2 new causes, 100% of what nothing explained"
+    assert benefit_of(Counter({Worth.SAMPLE: 1})) == "1 reduced: 1 sample of what is explained"
     failure = record_failure(store, division_crash(), verdict("boom"))
     assert worth_of(store, failure) is Worth.NEW
 

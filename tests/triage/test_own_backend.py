@@ -113,7 +113,7 @@ def test_a_generated_program_is_judged_reduced_and_reported(tmp_path):
         assert least.is_minimal
         assert ("ops", "neg abs") in least.signature.components
         report = write_report(least.case, judge, tmp_path / "report", History())
-    assert report.ready, report.missing
+    assert report.ready, report.checks
     issue = (tmp_path / "report" / "issue.md").read_text()
     assert list_case(least.case).strip() in issue
     assert issue.startswith("# [neg + abs] -3 instead of 3 with fast, not plain")

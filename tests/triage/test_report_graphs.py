@@ -11,7 +11,7 @@ import pytest
 
 from corpus.case import Case
 from corpus.errors import UserError
-from corpus.graphs.program import Binding, Graph, GraphProgram, Input
+from corpus.graphs.program import Binding
 from corpus.target import Target
 from corpus.tir.program import to_bytes
 from corpus.tir.tree import Alloc, Bind, Function, If, Module, Store
@@ -22,14 +22,13 @@ from oracles.optional import named
 from oracles.verdict import Config
 from tests.helpers.commands import needs
 from tests.helpers.failing import healthy
-from tests.helpers.models import model_of
+from tests.helpers.models import graph_case, graph_of, model_of, ref
 from triage.bugs.failures import History
 from triage.cases.sources import Judges, alone
 from triage.console.options import CaseOptions
 from triage.projects import ClaimedRun, runner_of
-from triage.reports.by_name import report_word
 from triage.reports.program_evidence import exhibit
-from triage.reports.report import Report, write_report
+from triage.reports.report import Report, report_word, write_report
 from triage.repro.source import Source, source_of, surprise
 from triage.views.graph_picture import drawn
 from triage.views.listing import mermaid
@@ -40,27 +39,22 @@ SHARED |= {"case.json", "program.py", "repro.py", "short.py", "signature.json", 
 HOSTILE = 'x"""\nimport os; os.abort()\n"""'
 
 
-def binary(format: str, op: str, dtype: str, name: str = "d") -> GraphProgram:
+def binary(format: str, op: str, dtype: str, name: str = "d") -> Case:
     """One operator on two vectors; what it gives has that name."""
-    main = Graph(
-        (Input("a", dtype, (2,)), Input("b", dtype, (2,))),
-        (Binding(name, op, ({"ref": "a"}, {"ref": "b"})),),
-        (name,),
-        {"pure": True} if format == "relax" else {},
-    )
-    return GraphProgram(format, main, facts={"main": "main"} if format == "relax" else {})
+    inputs = {each: np.ones(2, dtype) for each in "ab"}
+    return graph_case(format, inputs, Binding(name, op, (ref("a"), ref("b"))))
 
 
 def equal_of_booleans(name: str = "d") -> Case:
-    program = binary("relax", "relax.equal", "bool", name).to_bytes()
     inputs = {"a": np.array([True, False]), "b": np.array([True, True])}
     target = Target.parse("tvm@pipeline=default@opt-level=0@executor=bytecode")
-    return Case("relax", program, inputs, target, origin=f"{Path.home()}/secret.py")
+    case = binary("relax", "relax.equal", "bool", name)
+    return replace(case, inputs=inputs, target=target, origin=f"{Path.home()}/secret.py")
 
 
 def floor_division() -> Case:
-    program = binary("torch", "operator.floordiv", "float32").to_bytes()
-    return Case("torch", program, {"a": np.float32([1, 6]), "b": np.float32([0.1, 0.2])}, Target("inductor"))
+    inputs = {"a": np.float32([1, 6]), "b": np.float32([0.1, 0.2])}
+    return replace(binary("torch", "operator.floordiv", "float32"), inputs=inputs, target=Target("inductor"))
 
 
 def reported(case: Case, folder: Path) -> Report:
@@ -119,7 +113,7 @@ def test_the_program_of_a_tir_report_runs_by_itself(tir_judge, tmp_path):
 @pytest.mark.slow
 def test_a_torch_module_is_reported_with_its_ablation_and_float64(tmp_path):
     report = reported(floor_division(), tmp_path / "it")
-    assert report.ready, report.missing
+    assert report.ready, report.checks
     names = {path.name for path in report.folder.iterdir()}
     assert names == SHARED | {"program.torch.json", "collect_env.txt"}
     text = (report.folder / "issue.md").read_text()
@@ -132,9 +126,8 @@ def test_a_torch_module_is_reported_with_its_ablation_and_float64(tmp_path):
 
 
 def test_a_graph_is_drawn_with_its_types_and_constants():
-    program = binary("relax", "relax.add", "float32")
-    main = replace(program.main, bindings=(Binding("d", "relax.add", ({"ref": "a"}, {"ref": "c"})),))
-    program = replace(program, main=main, constants={"c": np.float32([1, 2])})
+    program = graph_of("relax", {"a": np.ones(2, "f4")}, Binding("d", "relax.add", (ref("a"), ref("c"))))
+    program = replace(program, constants={"c": np.float32([1, 2])})
     case = Case("relax", program.to_bytes(), {}, None)
     picture = mermaid(drawn(case, {"d": ("float32", (2,))}))
     assert 'n0["add"]' in picture
@@ -165,7 +158,7 @@ def test_loops_are_drawn_with_what_holds_a_statement_and_what_it_reads():
 
 
 def test_a_value_of_unknown_dims_is_drawn_without_them():
-    case = Case("relax", binary("relax", "relax.add", "float32").to_bytes(), {}, None)
+    case = binary("relax", "relax.add", "float32")
     assert 'o0(["d"])' in mermaid(drawn(case, {"d": ("float32", None)}))
 
 
@@ -195,7 +188,7 @@ def test_code_that_does_more_than_describe_a_program_is_told(code, format, told)
 def test_what_all_of_the_ways_of_tvm_get_wrong_alike_is_reported_beside_numpy(tmp_path):
     case = Case.load(Path(__file__).parents[2] / "corpus" / "regressions" / "relax-group-norm-scale")
     report = reported(replace(case, target=Target("tvm")), tmp_path / "it")
-    assert report.ready, report.missing
+    assert report.ready, report.checks
     text = (report.folder / "issue.md").read_text()
     assert "- [x] numpy, with floats in float64, gives the expected result" in text
     assert "What numpy, with floats in float64 gives" in (report.folder / "repro.py").read_text()
@@ -238,16 +231,10 @@ def test_the_script_runs_the_program_as_the_oracle_did(oracle):
 
 def returning(op: str, dtype: str) -> Case:
     """A closure around this loses the type of the tuple that it returns in TVM 0.27."""
-    main = Graph(
-        (Input("x", "float32", ()), Input("y", dtype, (1, 1))),
-        (Binding("a", "alias", ({"ref": "x"},)), Binding("b", op, ({"ref": "y"}, {"prim": ["int64", 0]}))),
-        ("a", "b"),
-        {"pure": True},
-    )
     inputs = {"x": np.zeros((), "float32"), "y": np.zeros((1, 1), dtype)}
-    return Case(
-        "relax", GraphProgram("relax", main).to_bytes(), inputs, Target.parse("tvm@oracles=metamorphic")
-    )
+    bindings = Binding("a", "alias", (ref("x"),)), Binding("b", op, (ref("y"), {"prim": ["int64", 0]}))
+    target = Target.parse("tvm@oracles=metamorphic")
+    return graph_case("relax", inputs, *bindings, outputs=("a", "b"), target=target)
 
 
 @pytest.mark.slow
@@ -263,7 +250,7 @@ def test_what_fails_as_it_was_rewritten_is_reported_as_a_program_of_its_own(tmp_
         assert own.program != case.program
         assert not any(run.config.asked_by for run in plain.runs)
         report = write_report(case, judge, tmp_path / "report", History())
-    assert report.ready, report.missing
+    assert report.ready, report.checks
     text = (tmp_path / "report" / "issue.md").read_text()
     assert "LambdaLift()" in text
 
@@ -278,7 +265,7 @@ def test_an_invalid_model_gets_a_page_for_its_owner(tmp_path):
     path.write_bytes(model.SerializeToString())
     options = CaseOptions()
     with Judges(options) as judges:
-        document = report_word(str(path), options, judges, tmp_path / "out")
+        document = report_word(str(path), judges, tmp_path / "out")
     assert (document["state"], document["ready"]) == ("not a bug", False)
     text = Path(document["page"]).read_text()
     for words in (str(path), "Incompatible dimensions", "MatMul 'proj' -> y", "x: float32[2,3]"):
@@ -289,4 +276,4 @@ def test_a_healthy_case_is_refused_by_the_word_that_named_it(tmp_path):
     healthy().save(tmp_path / "fine")
     options = CaseOptions()
     with Judges(options) as judges, pytest.raises(UserError, match="fine: shows no bug on ort"):
-        report_word(str(tmp_path / "fine"), options, judges, tmp_path / "out")
+        report_word(str(tmp_path / "fine"), judges, tmp_path / "out")

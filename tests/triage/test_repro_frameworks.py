@@ -8,7 +8,7 @@ import pytest
 
 from corpus.case import Case
 from corpus.formats.onnx import parse
-from corpus.graphs.program import Binding, Graph, GraphProgram, Input
+from corpus.graphs.program import Binding, Graph, GraphProgram
 from corpus.load import FOLDER
 from corpus.target import Target
 from corpus.tir.program import make_inputs, to_bytes
@@ -18,7 +18,7 @@ from oracles.judge import Judge
 from oracles.numerics.compare import Tolerance
 from oracles.verdict import Config, Outcome, Phase, Run, Status
 from tests.helpers.commands import completed, needs
-from tests.helpers.models import case_of, model_of
+from tests.helpers.models import case_of, graph_case, model_of, ref
 from tests.triage.test_repro import run_script
 from triage.claims.claim import Claim, Expectation, expect
 from triage.claims.titles import title_of
@@ -148,13 +148,11 @@ def test_long_values_of_a_torch_script_are_wrapped(torch_judge, tmp_path):
 
 @needs("torch")
 def test_rows_that_are_written_in_place_are_a_statement(torch_judge):
-    rows = Binding("a", "operator.getitem", ({"ref": "x"}, {"slice": [None, -1, None]}))
-    place = {"slice": [1, None, None]}
-    written = Binding("b", "_operator.setitem", ({"ref": "x"}, place, {"ref": "a"}))
-    main = Graph((Input("x", "float32", (3, 2)),), (rows, written), ("x",))
-    program = GraphProgram("torch", main).to_bytes()
+    rows = Binding("a", "operator.getitem", (ref("x"), {"slice": [None, -1, None]}))
+    written = Binding("b", "_operator.setitem", (ref("x"), {"slice": [1, None, None]}, ref("a")))
     inputs = {"x": np.ones((3, 2), np.float32)}
-    source = source_of(Case("torch", program, inputs, Target("torch")), torch_judge)
+    case = graph_case("torch", inputs, rows, written, outputs=("x",), target=Target("torch"))
+    source = source_of(case, torch_judge)
     assert source is not None
     assert "        x0[1:] = y0\n        return (x0,)" in source.module
 
@@ -169,10 +167,8 @@ def negation_in_onnx() -> Case:
 
 
 def negation_in_relax() -> Case:
-    binding = Binding("y", "relax.negative", ({"ref": "x"},))
-    main = Graph((Input("x", "int64", (2,)),), (binding,), ("y",), {"pure": True})
-    program = GraphProgram("relax", main, facts={"main": "main"}).to_bytes()
-    return Case("relax", program, {"x": np.ones(2, np.int64)}, Target("tvm"))
+    negation = Binding("y", "relax.negative", (ref("x"),))
+    return graph_case("relax", {"x": np.ones(2, np.int64)}, negation, target=Target("tvm"))
 
 
 @needs("tvm")

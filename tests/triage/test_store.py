@@ -24,8 +24,8 @@ from triage.store.causes import old_decisions
 from triage.store.clusters import clusters, get_cluster
 from triage.store.database import Store, open_existing
 from triage.store.failures import get_failure, list_failures, origins
-from triage.store.maintenance.vacuum import examine
 from triage.store.names import find_case, live_cluster
+from triage.store.vacuum import examine
 
 FORK = multiprocessing.get_context("fork")
 

@@ -34,8 +34,8 @@ from triage.store.campaigns import (
 from triage.store.clusters import get_cluster
 from triage.store.database import Store
 from triage.store.failures import find_clusters, get_failure, list_failures, origins
-from triage.store.maintenance.merging import take_in
-from triage.store.maintenance.vacuum import collect_garbage, datasette_metadata, examine, export
+from triage.store.merging import take_in
+from triage.store.vacuum import collect_garbage, datasette_metadata, examine, export
 
 
 def named(message: str) -> Signature:

@@ -26,8 +26,8 @@ from triage.bisection.environments import chosen
 from triage.bugs.failures import record_failure
 from triage.campaigns.release_hunt import hunt_on
 from triage.cli import run
-from triage.console.display import PlainDisplay
 from triage.console.options import CaseOptions
+from triage.console.status import PlainDisplay
 from triage.store.database import Store
 from triage.store.failures import REDUCED, get_failure
 from triage.watching import Change, Seen, before, change

@@ -6,7 +6,7 @@ and go more than once. Between two probes that show the same, nothing is looked 
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from triage.console.status import Progress
 from triage.store.artifacts import note_check
 from triage.store.database import Store, open_to_read
 from triage.store.failures import get_failure
-from triage.store.names import find_cluster, find_failure, is_name, representative
+from triage.store.names import failure_named, is_name
 
 PROBES = 8
 Seen = dict[int, str | None]
@@ -57,11 +57,10 @@ def _middles(seen: Seen, count: int) -> Iterator[int]:
     if not told:
         yield from [place for place in range(count) if place not in seen][:1]
         return
-    gaps = [(one, other) for one, other in pairwise(told) if seen[one] != seen[other]]
     mute = [place for place in seen if seen[place] is None]
     oldest = max((place for place in mute if place < told[0]), default=-1)
     newest = min((place for place in mute if place > told[-1]), default=count)
-    for low, high in reversed([(oldest, told[0]), *gaps, (told[-1], newest)]):
+    for low, high in reversed([(oldest, told[0]), *changes(seen), (told[-1], newest)]):
         left = [place for place in range(low + 1, high) if place not in seen]
         if left:
             yield _nearest(left, (low + high) / 2)
@@ -90,6 +89,9 @@ class Interval:
     first_bad: str
     last_bad: str
     first_fixed: str | None
+
+
+ENDS = tuple(each.name for each in fields(Interval))
 
 
 def intervals(seen: Sequence[tuple[str, str]], wanted: str, silent: frozenset[str]) -> list[Interval]:
@@ -180,7 +182,8 @@ def bisect_case(case: Case, options: CaseOptions, settings: Settings, shown: Pro
     releases = [each for each in offer.runnable if settings.versions.holds(each)]
     others = {each: why for each, why in offer.others.items() if settings.versions.holds(each)}
     if not releases:
-        raise UserError(f"{settings.package}: no release of that range can run here; {_first(others)}")
+        why = next((f"{each}: {why}" for each, why in others.items()), "the index has none in it")
+        raise UserError(f"{settings.package}: no release of that range can run here; {why}")
     if settings.seen_on and settings.seen_on not in releases:
         raise UserError(f"--seen-on {settings.seen_on}: not a release of {settings.package} in that range")
     with ReleaseRunner(case, options, settings, offer, shown) as looker:
@@ -206,11 +209,7 @@ def found_on(word: str, options: CaseOptions) -> str:
     if Path(word).exists() or not is_name(word):
         return ""
     with open_to_read(options.database) as store:
-        number, cluster = find_failure(store, word), None
-        if number is None:
-            cluster = find_cluster(store, word)
-        if cluster is not None:
-            number = representative(store, cluster)
+        number = failure_named(store, word)
         return get_failure(store, number).release if number is not None else ""
 
 
@@ -232,21 +231,30 @@ def runs(backend: str, package: str) -> bool:
 
 
 def document(found: Bisection, others: Mapping[str, str]) -> dict[str, Any]:
-    """Write a bisection as plain data; the answer is that of the failure asked for."""
+    """Write a bisection as plain data; the answer is that of the failure asked for.
+
+    The releases between two that differ, if they could not be looked at, are `unknown`.
+    """
     answer, places = found.answer, {name: at for at, name in enumerate(found.releases)}
     bad = found.sightings[answer.first_bad] if answer else None
     tried = sorted(found.sightings, key=places.__getitem__)
     skipped = {**others, **found.skipped}
     return {
-        "last_good": answer.last_good if answer else None,
-        "first_bad": answer.first_bad if answer else None,
-        "last_bad": answer.last_bad if answer else None,
-        "first_fixed": answer.first_fixed if answer else None,
+        **(asdict(answer) if answer else dict.fromkeys(ENDS)),
         "symptom": bad.symptom if bad else "",
         "title": bad.title if bad else "",
         "tried": [{**found.sightings[each].document, "shows": found.faces[places[each]]} for each in tried],
         "failures": [_face_document(found, face) for face in found.shown],
-        "changes": [_change_document(found, *change) for change in changes(found.faces)],
+        "changes": [
+            {
+                "from": found.releases[one],
+                "to": found.releases[other],
+                "before": found.faces[one],
+                "after": found.faces[other],
+                "unknown": list(found.releases[one + 1 : other]),
+            }
+            for one, other in changes(found.faces)
+        ],
         "skipped": [{"release": each, "why": skipped[each]} for each in sorted(skipped, key=order_of)],
     }
 
@@ -265,22 +273,7 @@ def _reworded(found: Bisection, face: str) -> list[dict[str, str]]:
     return [{"release": each, "symptom": found.sightings[each].symptom} for each in others]
 
 
-def _change_document(found: Bisection, one: int, other: int) -> dict[str, Any]:
-    """A change, and the releases between that could not be looked at."""
-    return {
-        "from": found.releases[one],
-        "to": found.releases[other],
-        "before": found.faces[one],
-        "after": found.faces[other],
-        "unknown": list(found.releases[one + 1 : other]),
-    }
-
-
 def _holds(interval: Interval, release: str) -> bool:
     if not release:
         return False
     return order_of(interval.first_bad) <= order_of(release) <= order_of(interval.last_bad)
-
-
-def _first(others: Mapping[str, str]) -> str:
-    return next((f"{release}: {why}" for release, why in others.items()), "the index has none in it")

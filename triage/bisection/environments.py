@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from corpus import processes
 from corpus.errors import UserError
 from corpus.reading import Fields, Text, held_to, read_json, write_fresh
 from corpus.target import numbers, order_of
+from oracles.extras import installed_release
 from oracles.sandbox.processes import SandboxError
 from oracles.sandbox.sandbox import Sandbox
 from triage.bisection.package_index import Interpreter, newest_releases, own_interpreter
@@ -280,15 +280,20 @@ class Sources:
     def open(self, release: str, shown: Progress) -> Iterator[Place]:
         """A place for a release, held while the block runs; raises `Unavailable`."""
         named = next((each for each in self.given if each.release == release), None)
-        if named or release == _installed(self.package):
+        if named or release == self._own_release:
             yield named or Place(release)
             return
         with self._made(shown.note).environment(release, own_interpreter()) as environment:
             yield Place(release, str(environment.python))
 
+    @property
+    def _own_release(self) -> str:
+        """The release in crux's own environment; empty where there is none."""
+        return installed_release(self.package).partition("+")[0]
+
     def has(self, release: str) -> bool:
         """Whether nothing has to be installed for a release."""
-        return release == _installed(self.package) or self._made().has(release, own_interpreter())
+        return release == self._own_release or self._made().has(release, own_interpreter())
 
     def _made(self, say: Callable[[str], object] = lambda text: None) -> EnvironmentCache:
         return EnvironmentCache(
@@ -319,7 +324,11 @@ class Sources:
 
     def _in_folder(self, folder: Path) -> list[str]:
         """The releases of the package whose wheels lie in a folder."""
-        found = [path.name.split("-")[1] for path in self._wheels() if _is_of(path, self.package)]
+        found = [
+            path.name.split("-")[1]
+            for path in self._wheels()
+            if _plain(path.name.split("-")[0]) == _plain(self.package)
+        ]
         if not found:
             raise UserError(f"--wheels {folder}: holds no wheel of {self.package}")
         return sorted(dict.fromkeys(each.partition("+")[0] for each in found), key=order_of)
@@ -359,18 +368,6 @@ def chosen(offered: Sequence[str], wanted: Sequence[str], watched: Sequence[str]
         return list(offered[-1:])
     last = max(order_of(each) for each in watched)
     return [each for each in offered if order_of(each) > last]
-
-
-def _installed(package: str) -> str:
-    """The release in crux's own environment; empty where there is none."""
-    try:
-        return version(package).partition("+")[0]
-    except PackageNotFoundError:
-        return ""
-
-
-def _is_of(wheel: Path, package: str) -> bool:
-    return _plain(wheel.name.split("-")[0]) == _plain(package)
 
 
 def _plain(name: str) -> str:

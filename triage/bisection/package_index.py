@@ -98,20 +98,17 @@ def choose_interpreters(
             by_release.setdefault(release.partition("+")[0], []).append(minor)
     if not by_release:
         raise UserError(f"{package}: the package index has no release of it with a wheel for this machine")
-    runnable, others = {}, {}
+    runnable, others, own = {}, {}, sys.version_info.minor
     for release in sorted(by_release, key=order_of):
         minors = by_release[release]
-        nearest = min((each for each in minors if each in here), key=_from_own, default=None)
+        usable = [each for each in minors if each in here]
+        nearest = min(usable, key=lambda each: (abs(each[1] - own), -each[1]), default=None)
         if nearest is None:
             wanted = ", ".join(f"{major}.{minor}" for major, minor in sorted(minors))
             others[release] = f"it has wheels for Python {wanted}, which is not on this machine"
         else:
             runnable[release] = here[nearest]
     return Offer(runnable, others)
-
-
-def _from_own(minor: Minor) -> tuple[int, int]:
-    return abs(minor[1] - sys.version_info.minor), -minor[1]
 
 
 def _candidates() -> Iterator[Path]:

@@ -7,13 +7,13 @@ import threading
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Self
 
 from corpus.case import Case
 from corpus.reading import MOST_DOCUMENT, read_bytes, read_text
 from corpus.target import Range
+from oracles.extras import installed_release
 from oracles.naming import Signature, signature
 from oracles.sandbox.processes import SandboxError
 from oracles.verdict import Outcome, Verdict
@@ -34,19 +34,12 @@ LEANT_ON = ("onnx", "numpy", "ml_dtypes", "onnxruntime", "torch")
 def edition() -> str:
     """The same as long as no verdict can change, as far as that depends on this installation."""
     root = Path(__file__).parents[2]
-    digest = hashlib.sha256(" ".join(map(_release, LEANT_ON)).encode())
+    digest = hashlib.sha256(" ".join(installed_release(each) or "none" for each in LEANT_ON).encode())
     for package in PACKAGES:
         for path in sorted((root / package).rglob("*")):
             if path.suffix in (".py", ".c"):
                 digest.update(f"{path.relative_to(root)}\n".encode() + path.read_bytes())
     return digest.hexdigest()[:16]
-
-
-def _release(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "none"
 
 
 GOOD, REFUSED, UNSUPPORTED = "passes", "refused", "unsupported"

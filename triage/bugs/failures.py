@@ -46,7 +46,7 @@ from triage.store.failures import (
     releases_of,
     set_status,
 )
-from triage.store.names import cluster_name, failure_name, find_cluster, find_failure, representative
+from triage.store.names import cluster_name, failure_name, failure_named
 
 
 def record_failure(
@@ -149,11 +149,7 @@ class DeclaredLimit:
     def document(self) -> dict[str, Any]:
         """The limit as a row of `crux triage limits --json`."""
         return {
-            "target": self.target,
-            "operator": self.operator,
-            "form": self.form,
-            "words": self.words,
-            "count": self.count,
+            **{name: getattr(self, name) for name in ("target", "operator", "form", "words", "count")},
             "clusters": list(self.clusters),
             "failure": failure_name(self.failure),
             "reduced": self.is_reduced,
@@ -165,7 +161,8 @@ def limits(store: Store) -> list[DeclaredLimit]:
     """The limits of all targets, by target, operator and form."""
     found: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
     for row in declared_rows(store):
-        found[str(row["target"]), _operator(row), _form(str(row["words"]))].append(row)
+        form = form_of(row["words"]) or _first_line(row["words"]).rstrip(".")
+        found[row["target"], _operator(row), form].append(row)
     return [_limit(*key, found[key]) for key in sorted(found)]
 
 
@@ -174,9 +171,8 @@ def _operator(row: Row) -> str:
     return told.group(1) if told else SEVERAL
 
 
-def _form(words: str) -> str:
-    """The form that the words name, or their first line where they name none."""
-    return form_of(words) or words.strip().partition("\n")[0].rstrip(".")
+def _first_line(words: str) -> str:
+    return words.strip().partition("\n")[0]
 
 
 def _limit(target: str, operator: str, form: str, rows: list[Row]) -> DeclaredLimit:
@@ -185,7 +181,7 @@ def _limit(target: str, operator: str, form: str, rows: list[Row]) -> DeclaredLi
         target,
         operator,
         form,
-        str(best["words"]).strip().partition("\n")[0],
+        _first_line(best["words"]),
         sum(int(row["seen"]) for row in rows),
         tuple(cluster_name(number) for number in sorted({int(row["cluster"]) for row in rows})),
         int(best["id"]),
@@ -278,22 +274,23 @@ def _bisection(document: Any, where: str) -> dict[str, Any]:
 
 def history_of_name(store: Store, name: str) -> History:
     """Read a failure's or a cluster's history from the store; a bare case has none."""
-    number = find_failure(store, name)
-    cluster = None if number else find_cluster(store, name)
-    if cluster is not None:
-        number = representative(store, cluster)
+    number = failure_named(store, name)
     if number is None:
         return History()
     failure = get_failure(store, number)
-    cluster_id = cluster_name(failure.cluster)
     return History(
         origins=tuple(first_origins(store, number)),
         reduction=reduction_of(store, failure.cluster),
-        cluster=cluster_id,
+        cluster=failure.cluster_name,
         sightings=count_failures(store, failure.cluster),
         releases=releases_of(store, failure.cluster),
-        bisection=bisection_of(store, (cluster_id, failure.name, failure.case_id, failure.best_case)),
+        bisection=bisection_of(store, names_of(failure)),
     )
+
+
+def names_of(failure: Failure) -> tuple[str, ...]:
+    """The names that `crux bisect` may have been given for a failure."""
+    return failure.cluster_name, failure.name, failure.case_id, failure.best_case
 
 
 def note_bisection(store: Store, name: str, document: Mapping[str, Any]) -> None:

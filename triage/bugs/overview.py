@@ -7,7 +7,7 @@ Nothing here reads every failure: counts are kept as failures come, and of many 
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from triage.clustering.why import Candidate, ranked, related_clusters
 from triage.console.options import CaseOptions, StoreOptions, next_command
 from triage.projects import project_of
 from triage.store.artifacts import LastReport, last_reports, newest_noted
-from triage.store.causes import Manifestation, explained_in, manifestations_of
+from triage.store.causes import explained_in, manifestations_of
 from triage.store.clusters import (
     BY_SYMPTOM,
     FIXED,
@@ -29,7 +29,6 @@ from triage.store.clusters import (
     Alias,
     Cluster,
     Counts,
-    Listed,
     clusters,
     counts_of_clusters,
     first_failures,
@@ -53,7 +52,8 @@ def overview(
     """
     counts, remarks = counts_of_clusters(store), remarks_of(store)
     signatures = signatures_by_cluster(store)
-    most = _most_listed(sum(each.failures for each in counts.values()), len(counts))
+    every = sum(each.failures for each in counts.values())
+    most = every if every <= MOST_LISTED else max(FEWEST_LISTED, MOST_LISTED // len(counts))
     failures = first_failures(store, most)
     related = related_clusters(store)
     suppressed = {issue.id for issue in issues if issue.suppress}
@@ -63,25 +63,19 @@ def overview(
             document = _document(cluster, counts[cluster.id], signatures[cluster.id], issues)
             if only is None and document["known"] in suppressed:
                 continue
-            listed = [_failure_document(each) for each in failures[cluster.id]]
             said = remarks.get(cluster.name, {"assignee": "", "notes": []})
             documents[cluster.id] = (
                 document
                 | said
                 | {
-                    "failures": listed,
+                    "failures": failures[cluster.id],
                     "related": related.get(cluster.id, {}),
-                    "faces": [_face(row) for row in manifestations_of(store, cluster.id)],
-                    "explained": [asdict(row) for row in explained_in(store, cluster.id)],
+                    "faces": manifestations_of(store, cluster.id),
+                    "explained": explained_in(store, cluster.id),
                 }
             )
             candidates.append(_candidate(documents[cluster.id], cluster, signatures[cluster.id]))
     return [documents[each] for each in ranked(candidates)]
-
-
-def _most_listed(failures: int, clusters: int) -> int:
-    """How many failures to list of each cluster."""
-    return failures if failures <= MOST_LISTED else max(FEWEST_LISTED, MOST_LISTED // clusters)
 
 
 def _document(
@@ -106,23 +100,6 @@ def _package(aliases: Sequence[Alias]) -> str:
     """The package that has the bug, as its project is installed; empty where it is no project's."""
     backends = (dict(each.signature.components).get("backend", "") for each in aliases)
     return next((project_of(backend).package for backend in backends), "")
-
-
-def _failure_document(listed: Listed) -> Document:
-    return {
-        "id": listed.name,
-        "origins": list(listed.origins),
-        "outcome": listed.outcome,
-        "signature": listed.signature,
-        "status": listed.status,
-        "case": listed.case,
-        "seen": listed.seen,
-    }
-
-
-def _face(face: Manifestation) -> Document:
-    """Describe another face of a bug: `title`, `failures`, `first`."""
-    return {"title": face.title, "failures": face.failures, "first": face.first}
 
 
 def _candidate(document: Document, cluster: Cluster, aliases: Sequence[Alias]) -> Candidate:

@@ -14,8 +14,6 @@ from generators.fuzz import Tested, lesson_of
 from oracles.backends import find_backend
 from oracles.native.watching import Met, Watch, by_file, find_libraries
 from triage.store.campaigns import (
-    FileRow,
-    LibraryRow,
     StrategyCost,
     keep_arms,
     keep_costs,
@@ -171,7 +169,7 @@ class CoverageSync:
         for each in whole:
             refused.update(each.refused)
         ran = dict.fromkeys((name for each in whole for name in each.ran), 1)
-        return CoverageSnapshot(ran=ran, refused=refused).refusals()
+        return CoverageSnapshot(ran=ran, refused=refused).refusals
 
     def _number(self, seed: int) -> int:
         """The number of a seed's block within the campaign, whose first seed may lie within a block."""
@@ -224,19 +222,7 @@ class NativeCoverage:
         libraries = []
         for first, table in zip(self._watch.firsts, self._watch.tables, strict=True):
             bits = np.packbits(self._met[first : first + len(table.blocks)]).tobytes()
-            libraries.append(LibraryRow(self._target, table.build_id, table.library, len(table.blocks), bits))
-        reached = by_file(self._watch, np.flatnonzero(self._met).astype(np.uint32))
-        files = [
-            FileRow(
-                each.library,
-                each.file,
-                each.pass_name,
-                each.functions,
-                each.functions_met,
-                each.blocks,
-                each.blocks_met,
-            )
-            for each in reached
-        ]
-        keep_coverage(self._store, run, tests, libraries, files)
+            libraries.append((table.build_id, table.library, len(table.blocks), bits))
+        files = by_file(self._watch, np.flatnonzero(self._met).astype(np.uint32))
+        keep_coverage(self._store, run, tests, self._target, libraries, files)
         self._saved = time.monotonic()

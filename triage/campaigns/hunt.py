@@ -7,6 +7,7 @@ to it, and each reduction keeps a journal: whenever a hunt is stopped, what it f
 one takes up what was not reduced or reported yet.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,25 +18,25 @@ from reducer.result import all_nodes
 from triage.bugs.failures import set_aside
 from triage.bugs.known import KnownIssue, load_known
 from triage.bugs.overview import is_filed, overview, overview_with_states
-from triage.campaigns.budget import Budget, Limits, Mean
 from triage.campaigns.monitor import FACE, HuntMonitor
 from triage.campaigns.target_campaigns import (
     FUZZING,
+    Budget,
     Choice,
     CpuShares,
-    ReductionBenefit,
+    Limits,
+    Mean,
     TargetCampaign,
     Worth,
     cpu_of_all,
     cpu_of_the_ended,
     worth_of,
 )
-from triage.console.display import Display
 from triage.console.options import CaseOptions
-from triage.reductions.failures import BeingReduced, reduce_failure
-from triage.reductions.folders import Request
-from triage.reports.by_name import Reporter
+from triage.console.status import Display
+from triage.reductions.folders import BeingReduced, Request, reduce_failure
 from triage.reports.newest_release import NewestReleases
+from triage.reports.report import Reporter
 from triage.store.campaigns import keep_decision
 from triage.store.causes import root_of
 from triage.store.clusters import LIMIT, clusters, get_cluster
@@ -48,8 +49,8 @@ from triage.store.failures import (
     list_failures,
     why_set_aside,
 )
-from triage.store.maintenance.vacuum import collect_garbage, disk_bytes
 from triage.store.names import cluster_name, representative
+from triage.store.vacuum import collect_garbage, disk_bytes
 
 TEST_SHARE = 0.5
 """Of the CPU time, what tests have before anything else is done."""
@@ -88,7 +89,7 @@ class Hunt:
     known: str = ""
     releases: NewestReleases | None = None
     shares: CpuShares = field(default_factory=CpuShares)
-    gained: ReductionBenefit = field(default_factory=ReductionBenefit)
+    gained: Counter[Worth] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         self._issues: tuple[KnownIssue, ...] = load_known(self.store.path, self.known)
@@ -371,7 +372,7 @@ class Hunt:
     def _what_it_is(self, reduced: Failure) -> str:
         """What a person wants to know of a find first: new, a known issue, another face, or met before."""
         worth, root = worth_of(self.store, reduced), root_of(self.store, reduced.id)
-        self.gained = self.gained.add(worth)
+        self.gained[worth] += 1
         if root is not None:
             return f"{FACE} {reduced.cluster_name}: {root['why']}"
         if worth is Worth.NEW:

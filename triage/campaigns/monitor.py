@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from triage.bugs.known import KnownIssue
 from triage.bugs.overview import overview_with_states
 from triage.campaigns.target_campaigns import FUZZING, CpuShares, TargetCampaign
-from triage.console.display import Display
-from triage.console.status import HuntStatus, LatestFinding, StrategyStats
+from triage.console.status import Display, HuntStatus, LatestFinding, StrategyStats
 from triage.store.campaigns import Sample, keep_sample
 from triage.store.database import Store
 from triage.store.failures import count_waiting
@@ -84,11 +83,7 @@ class HuntMonitor:
     def cpu(self) -> float:
         """CPU seconds of the hunt by now, wherever its testers are."""
         others = sum(cpu for name, cpu in self._shares.whole.items() if not name.startswith(FUZZING))
-        return self._cpu_of_tests() + others
-
-    def _cpu_of_tests(self) -> float:
-        """CPU seconds of the hunt's tests by now."""
-        return self._tested() - self._tested_before
+        return self._tested() - self._tested_before + others
 
     def _tested(self) -> float:
         """CPU seconds of the tests of the campaigns, those of earlier runs included."""
@@ -97,7 +92,9 @@ class HuntMonitor:
     def _situation(self, doing: str, moment: float) -> HuntStatus:
         if moment >= self._next_count:
             before = time.process_time()
-            self._count()
+            known = overview_with_states(self._store, self._issues)
+            self._bugs = Counter(str(each["state"]) for each in known)
+            self._waiting = count_waiting(self._store)
             self._next_count = moment + max(COUNT_SECONDS, (time.process_time() - before) / COUNT_SHARE)
         tallies = [front.fuzzer.tally for front in self._fronts]
         tests = sum(each.tests for each in tallies)
@@ -138,11 +135,6 @@ class HuntMonitor:
             self._seen.popleft()
         (start, before), (end, after) = self._seen[0], self._seen[-1]
         return (after - before) / (end - start) if end > start else 0.0
-
-    def _count(self) -> None:
-        known = overview_with_states(self._store, self._issues)
-        self._bugs = Counter(str(each["state"]) for each in known)
-        self._waiting = count_waiting(self._store)
 
     def _arms(self, front: TargetCampaign) -> list[StrategyStats]:
         costs = front.fuzzer.spent

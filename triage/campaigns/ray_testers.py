@@ -25,12 +25,10 @@ from corpus.errors import UserError
 from corpus.target import Target
 from generators.feedback import CoverageSnapshot
 from generators.fuzz import Tested
-from generators.legality import Legality
 from generators.mixture import Plan
 from oracles.extras import how_to_install, provide
-from oracles.native.watching import Met
 from triage.bugs.known import KnownIssue
-from triage.campaigns.testers import Testers, open_testers
+from triage.campaigns.testers import Greeting, Testers, open_testers
 from triage.console.options import CaseOptions
 
 _ANSWER_SECONDS = 10.0
@@ -40,10 +38,6 @@ _MOST_LOST = 5
 """Testers that one block of seeds may lose: then it is the block that ends them."""
 LOCAL = "local"
 """The address that starts Ray on this machine, and ends it with the run."""
-
-
-Greeting = tuple[str, Met | None, Legality]
-"""The release that is tested, what its start met of its code, what programs keep to."""
 
 
 class WorkerActor:
@@ -56,9 +50,9 @@ class WorkerActor:
         self._open = partial(open_testers, options, target, plan, issues, native=native)
 
     def greeting(self) -> Greeting:
-        """The release of the package, what the start met of its code, and what programs keep to."""
+        """Open the tester; what it says of itself."""
         self._testers = self._stack.enter_context(self._open())
-        return self._testers.release, self._testers.begun, self._testers.legality
+        return self._testers.greeting
 
     def test(self, seeds: range, seconds: float, lesson: CoverageSnapshot | None) -> list[Tested]:
         """The tests of some seeds."""

@@ -1,4 +1,4 @@
-"""One target's part of a hunt, and which target and job gets the next piece of its CPU time."""
+"""One target's part of a hunt; the hunt's budget, and which target and job gets the next piece of it."""
 
 from __future__ import annotations
 
@@ -68,18 +68,6 @@ class Step:
     cpu: float = 0.0
 
 
-def dialect_of(target: Target) -> str:
-    """The strategy that makes programs of the target's own operators; empty where it has none."""
-    backend = find_backend(target.backend)
-    return backend.dialect
-
-
-def strategies_beside(target: Target) -> Mapping[str, Mapping[str, float]]:
-    """By language that the target runs besides ONNX the strategies of its blocks of a mixture."""
-    formats = (name for graphs in find_backend(target.backend).graphs for name in graphs.formats)
-    return {name: found for name in formats if (found := language_of(name).strategies)}
-
-
 class Fuzzer:
     """One fuzzing run in a store, in one stretch or several; a context manager.
 
@@ -103,16 +91,17 @@ class Fuzzer:
     ) -> None:
         self.store, self.options = store, options
         self.target, given = split(target)
-        environment = describe_environment(target)
-        self._package = find_backend(target.backend).package
+        environment, backend = describe_environment(target), find_backend(target.backend)
+        languages = [name for graphs in backend.graphs for name in graphs.formats]
+        self._package = backend.package
         self._installed = str(environment["packages"].get(self._package, ""))
         self.plan = replace(
             plan,
             passes_of=target.backend if plan.sequences else "",
             given=given,
-            dialect=dialect_of(target),
+            dialect=backend.dialect,
             legality=Legality(None, self._known_refusals(is_shard=plan.shard is not None)),
-            beside=strategies_beside(target),
+            beside={name: found for name in languages if (found := language_of(name).strategies)},
         )
         self._avoided, self._known_file = avoided, known
         self._is_native = native
@@ -347,40 +336,22 @@ class Worth(StrEnum):
     KNOWN = "known"
 
 
-@dataclass(frozen=True, slots=True)
-class ReductionBenefit:
-    """Reductions by what they were worth; samples are those of failures that a bug explains already."""
-
-    new: int = 0
-    smaller: int = 0
-    sample: int = 0
-    known: int = 0
-
-    def add(self, worth: Worth) -> ReductionBenefit:
-        """Add one reduction."""
-        return replace(self, **{worth.value: getattr(self, worth.value) + 1})
-
-    @property
-    def total(self) -> int:
-        """All reductions."""
-        return self.new + self.smaller + self.sample + self.known
-
-    def __str__(self) -> str:
-        if not self.total:
-            return "none was reduced"
-        told = {
-            f"{self.new} new cause{_s(self.new)}": self.new,
-            f"{self.smaller} smaller case{_s(self.smaller)}": self.smaller,
-            f"{self.known} known again": self.known,
-            f"{self.sample} sample{_s(self.sample)} of what is explained": self.sample,
-        }
-        share = f", {self._of_unexplained:.0%} of what nothing explained" if self.total > self.sample else ""
-        return f"{self.total} reduced: {', '.join(text for text, count in told.items() if count)}{share}"
-
-    @property
-    def _of_unexplained(self) -> float:
-        """Of the reductions that nothing explained before, those that brought something."""
-        return (self.new + self.smaller) / (self.total - self.sample)
+def benefit_of(gained: Counter[Worth]) -> str:
+    """Say what reductions were worth; samples are those of failures that a bug explains already."""
+    wanted = (Worth.NEW, Worth.SMALLER, Worth.KNOWN, Worth.SAMPLE)
+    new, smaller, known, samples = (gained[each] for each in wanted)
+    total = gained.total()
+    if not total:
+        return "none was reduced"
+    told = {
+        f"{new} new cause{_s(new)}": new,
+        f"{smaller} smaller case{_s(smaller)}": smaller,
+        f"{known} known again": known,
+        f"{samples} sample{_s(samples)} of what is explained": samples,
+    }
+    unexplained = total - samples
+    share = f", {(new + smaller) / unexplained:.0%} of what nothing explained" if unexplained else ""
+    return f"{total} reduced: {', '.join(text for text, count in told.items() if count)}{share}"
 
 
 def _s(count: int) -> str:
@@ -398,3 +369,77 @@ def worth_of(store: Store, reduced: Failure) -> Worth:
     if not others or (root and others == [root["root"]] and root["root"] > reduced.id):
         return Worth.NEW
     return Worth.SMALLER if representative(store, reduced.cluster) == reduced.id else Worth.KNOWN
+
+
+LOOK_SECONDS = 0.5
+"""Between two looks at what all processes have used."""
+MARGIN = 1.25
+"""How many times the expected time of a report must be left for it to begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The bounds of a hunt: wall seconds, tests, CPU seconds, bytes of its store; 0 is no bound."""
+
+    seconds: float
+    tests: int = 0
+    cpu: float = 0.0
+    bytes: int = 0
+
+    @property
+    def span(self) -> float:
+        """Seconds of the tighter bound: of CPU time where that is limited, else of the clock."""
+        return min(self.seconds, self.cpu or self.seconds)
+
+
+class Budget:
+    """The time of one hunt, from now on. `elsewhere` tells its CPU seconds with testers on other machines."""
+
+    def __init__(self, limits: Limits, elsewhere: Callable[[], float]) -> None:
+        self.limits = limits
+        self.start = time.monotonic()
+        self._elsewhere = elsewhere
+        self._before = cpu_of_all()
+        self._cpu = self._next_look = 0.0
+
+    def cpu_here(self) -> float:
+        """CPU seconds of all its processes on this machine, as of half a second ago at most."""
+        if time.monotonic() >= self._next_look:
+            self._next_look = time.monotonic() + LOOK_SECONDS
+            self._cpu = max(self._cpu, cpu_of_all() - self._before)
+        return self._cpu
+
+    def cpu(self) -> float:
+        """CPU seconds of the hunt: of all its processes here, or what its testers elsewhere say."""
+        return max(self.cpu_here(), self._elsewhere())
+
+    @property
+    def clock(self) -> Callable[[], float]:
+        """The clock that limits the hunt's work: that of its CPU time here, where that is limited."""
+        return self.cpu_here if self.limits.cpu else time.monotonic
+
+    @property
+    def left(self) -> float:
+        """Seconds until the deadline; no more than the CPU seconds that are left, if these are limited."""
+        wall = self.limits.seconds - (time.monotonic() - self.start)
+        return min(wall, self.limits.cpu - self.cpu()) if self.limits.cpu else wall
+
+    def has_room_for(self, seconds: float) -> bool:
+        """Whether work that is expected to take so long may begin: it must end within a limited CPU time."""
+        self._next_look = 0.0
+        return self.left > (MARGIN * seconds if self.limits.cpu else 0.0)
+
+
+@dataclass
+class Mean:
+    """A mean that begins with a guess, which counts as one."""
+
+    value: float
+    count: int = 1
+    total: float = 0.0
+
+    def add(self, value: float) -> None:
+        """Add a measured value."""
+        self.total += value
+        self.count += 1
+        self.value += (value - self.value) / self.count

@@ -45,6 +45,8 @@ from triage.campaigns.coverage_sync import open_watch
 from triage.console.options import CaseOptions
 from triage.language import model_of
 
+Greeting = tuple[str, Met | None, Legality]
+"""The release that is tested, what its start met of its code, what programs keep to."""
 Chain = tuple[re.Pattern[str], ...]
 NOTHING: Mapping[str, Chain] = {}
 
@@ -121,6 +123,11 @@ class Testers:
     begun: Met | None = None
     legality: Legality = ANYTHING
 
+    @property
+    def greeting(self) -> Greeting:
+        """What a tester elsewhere says of itself first."""
+        return self.release, self.begun, self.legality
+
 
 @contextmanager
 def open_testers(
@@ -143,8 +150,9 @@ def open_testers(
             test = in_this_process(judge, replace(plan, legality=legality), issues)
             yield Testers([test], judge.release, begun(watch), legality)
             return
-        given = (options, target, plan, issues, native)
-        remote = [stack.enter_context(_process(*given)) for _ in range(options.jobs)]
+        given = (replace(options, jobs=1), target, plan, issues, native)
+        ends = [stack.enter_context(call_apart(_serve, *given)) for _ in range(options.jobs)]
+        remote = [_Remote(near) for near in ends]
         greetings = [tester.greeting() for tester in remote]
         yield Testers(list(remote), *greetings[0])
 
@@ -252,9 +260,9 @@ class _Remote:
         self._connection = connection
         self._told: CoverageSnapshot | None = None
 
-    def greeting(self) -> tuple[str, Met | None, Legality]:
-        """The release of the package, what the start met, and what is legal; the tester says them first."""
-        found: tuple[str, Met | None, Legality] = self._receive()
+    def greeting(self) -> Greeting:
+        """What the tester says first."""
+        found: Greeting = self._receive()
         return found
 
     def __call__(self, seeds: range, seconds: float, lesson: CoverageSnapshot | None) -> list[Tested]:
@@ -275,14 +283,6 @@ class _Remote:
         return answer
 
 
-@contextmanager
-def _process(
-    options: CaseOptions, target: Target, plan: Plan, issues: tuple[KnownIssue, ...], native: bool
-) -> Iterator[_Remote]:
-    with call_apart(_serve, options, target, plan, issues, native) as near:
-        yield _Remote(near)
-
-
 def _serve(
     connection: Connection,
     options: CaseOptions,
@@ -293,11 +293,9 @@ def _serve(
 ) -> None:
     """A tester's process: answers until the pipe is closed."""
     try:
-        watch = open_watch(target) if native else None
-        with options.judge(target, watch=watch) as judge:
-            legality = legality_of(judge, plan)
-            connection.send(("greeting", (judge.release, begun(watch), legality)))
-            test = in_this_process(judge, replace(plan, legality=legality), issues)
+        with open_testers(options, target, plan, issues, native=native) as own:
+            connection.send(("greeting", own.greeting))
+            (test,) = own.all
             lesson: CoverageSnapshot | None = None
             while True:
                 seeds, seconds, news = connection.recv()

@@ -23,7 +23,7 @@ from corpus.outputs import own
 from corpus.target import Target
 from corpus.values import Value, write_inputs
 from oracles.judge import Judge
-from oracles.numerics.compare import Difference, Tolerance, compare_outputs
+from oracles.numerics.compare import Tolerance, compare_outputs
 from oracles.verdict import Outcome, Run
 from triage.console.output import Document
 
@@ -149,17 +149,13 @@ def _said_of(test: StandardTest, runs: tuple[Run, ...], judge: Judge) -> tuple[s
     tolerance = Tolerance(test.rtol, test.atol)
     for run in runs:
         found = compare_outputs(test.expected, run.outputs, tolerance) if run.is_ok else None
-        if found is not None and not _is_drawn(found, test, judge):
+        is_drawn = found is not None and found.kind in ("nan", "value") and judge.open(test.case).is_random
+        if found is not None and not is_drawn:  # of what a model draws by chance only the types are fixed
             return FAILS, f"{run.config.label}: {found}"
     if all(run.is_ok for run in runs):
         return PASSES, ""
     verdict = judge.verdict(test.case)
     return (REFUSED if verdict.outcome in _REFUSALS else FAILS), verdict.title
-
-
-def _is_drawn(found: Difference, test: StandardTest, judge: Judge) -> bool:
-    """Whether values differ of a model that draws random numbers: only their types are fixed."""
-    return found.kind in ("nan", "value") and judge.open(test.case).is_random
 
 
 def save(test: StandardTest, folder: Path, target: Target) -> None:

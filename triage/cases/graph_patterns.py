@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,12 +33,25 @@ MOST_PARTS = 24
 
 @dataclass
 class GraphExtraction:
-    """Patterns as they are found, each once; `most` of a pass are enough."""
+    """Patterns as they are found, each once; `most` of a pass are enough.
 
-    judge: Judge
+    `any_judge` is one of the target; one of Relax programs is opened when the first of these comes.
+    """
+
+    any_judge: Judge
     most: int
     found: dict[str, GraphPattern] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
+
+    @cached_property
+    def judge(self) -> Judge:
+        """The judge of Relax programs."""
+        return self.any_judge.of_format("relax")
+
+    def keep(self, documents: Iterable[Document], out: Path) -> None:
+        """Save the patterns of these documents that are new below a folder."""
+        for pattern in self.of(documents):
+            pattern.save(out)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -150,7 +164,9 @@ class GraphExtraction:
         return GraphPattern(self.judge.target.backend, name, case.origin, used, types, ranges)
 
     def facts(self) -> dict[str, Any]:
-        """Count what was seen and found."""
+        """Count what was seen and found, if there were any such programs."""
+        if not self.counts:
+            return {}
         return {
             "programs": self.counts["programs"],
             "relax_patterns": len(self.found),

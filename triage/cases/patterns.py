@@ -12,9 +12,10 @@ import onnx
 
 from corpus.case import CASE_FILE, Case
 from corpus.errors import UserError
-from corpus.format import read_whole
+from corpus.format import Format, read_whole
 from corpus.formats import relax, tir
 from corpus.formats.onnx import check, parse
+from corpus.graphs.program import GraphProgram
 from corpus.load import open_case
 from corpus.onnx.graph import inlined, walk_nodes
 from corpus.onnx.inputs import make_inputs
@@ -30,7 +31,7 @@ from oracles.sandbox.sandbox import Sandbox, SandboxError
 from oracles.verdict import Limits
 from reducer.generalize import Generalized, least_graph, loosen, static
 from reducer.pass_sets import PassSet, counted, find_pass_set
-from triage.cases.sources import open_to_run
+from triage.cases.sources import Judges
 from triage.console.options import CaseOptions
 
 MODELS, CODE, DATA = ".onnx", ".py", (".relax.json", ".tir.json")
@@ -38,6 +39,7 @@ MOST_BYTES = 4 << 20
 """Of a test's source."""
 
 Tell = Callable[[str], None]
+Writer = Callable[[Any], bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,31 +101,24 @@ class Reader:
         self.untold.update(answer.get("left_out", {}))
         for note in answer["notes"]:
             self.skip(f"{path}: {' '.join(note.split())[:200]}")
-        graphs = [document for each in answer.get("graphs", ()) for document in self._graph(name, *each)]
-        loops = [document for each in answer.get("loops", ()) for document in self._loops(name, *each)]
+        given = [
+            *((relax.FORMAT, GraphProgram.to_bytes, *each) for each in answer.get("graphs", ())),
+            *((tir.FORMAT, to_bytes, test, "", program) for test, program in answer.get("loops", ())),
+        ]
         return [
-            *graphs,
-            *loops,
+            *(document for each in given for document in self._other(name, *each)),
             *(document for each in answer["models"] for document in self._one(name, *each)),
         ]
 
-    def _graph(self, name: Path, test: str, fires: str, program: str) -> Iterator[Document]:
-        """A Relax module that a test gave to a pass; one that crux cannot make inputs for is left out."""
+    def _other(
+        self, name: Path, taken: Format[Any], written: Writer, test: str, fires: str, program: str
+    ) -> Iterator[Document]:
+        """A program that a test gave to a pass; one that is ill-formed or has no inputs is left out."""
         origin = f"{name}::{test}" if test else str(name)
         try:
-            parsed = relax.FORMAT.parse(program.encode(), origin)
-            inputs = relax.FORMAT.make_inputs(parsed, 0, {})
-            yield Document(Case("relax", parsed.to_bytes(), inputs, origin=origin), fires)
-        except UserError as error:
-            self.untold.update([str(error).partition(": ")[2][:60]])
-
-    def _loops(self, name: Path, test: str, program: str) -> Iterator[Document]:
-        """A PrimFunc that a test gave to a pass; one that is ill-formed, or has no inputs, is left out."""
-        origin = f"{name}::{test}" if test else str(name)
-        try:
-            parsed = tir.FORMAT.parse(program.encode(), origin)
-            inputs = tir.FORMAT.make_inputs(parsed, 0, {})
-            yield Document(Case("tir", to_bytes(parsed), inputs, origin=origin))
+            parsed = taken.parse(program.encode(), origin)
+            inputs = taken.make_inputs(parsed, 0, {})
+            yield Document(Case(taken.name, written(parsed), inputs, origin=origin), fires)
         except UserError as error:
             self.untold.update([str(error).partition(": ")[2][:60]])
 
@@ -273,9 +268,8 @@ def _static_case(case: Case) -> Case | None:
 
 def find_passes(word: str, options: CaseOptions) -> dict[str, Any] | None:
     """The JSON document of `crux passes`; None when the case shows no failure."""
-    case = open_to_run(word, options)
-    assert case.target is not None
-    with options.judge(case.target, format=case.format) as judge:
+    with Judges(options) as judges:
+        case, judge = judges.open(word)
         if judge.backend.passes is None:
             raise UserError(f"target {judge.target}: has no passes that can be disabled one by one")
         verdict = judge.verdict(case).must_be_of_a_program(case.origin or case.case_id[:12])

@@ -24,6 +24,7 @@ from reducer.subject.base import NodeSubject
 from triage.cases.sources import Judges
 from triage.console.options import CaseOptions
 from triage.console.output import Document, printable
+from triage.store.artifacts import verdict_facts
 
 
 def shown_by(verdict: Verdict) -> Shown:
@@ -159,14 +160,7 @@ def _agree(left: Side, right: Side, tolerance: Tolerance) -> bool:
 
 
 def _facts(side: Side) -> dict[str, Any]:
-    verdict = side.verdict
-    return {
-        "outcome": verdict.outcome.value,
-        "phase": verdict.phase.value,
-        "symptom": str(verdict.symptom or ""),
-        "title": verdict.title,
-        "target": str(side.target),
-    }
+    return verdict_facts(side.verdict) | {"target": str(side.target)}
 
 
 MOST_STOPS = 20
@@ -199,7 +193,7 @@ def stops_in(case: Case, judge: Judge, verdict: Verdict) -> Iterator[Stop | Verd
         return
     subject, left = opened[0], tuple(range(len(opened[0].nodes)))
     for _ in range(MOST_STOPS):
-        if not _stops(verdict):
+        if not (verdict.is_bug or verdict.outcome is Outcome.UNSUPPORTED):
             break
         place = _culprit(subject, left, case, judge, verdict)
         node = subject.nodes[place]
@@ -211,10 +205,6 @@ def stops_in(case: Case, judge: Judge, verdict: Verdict) -> Iterator[Stop | Verd
             return
         verdict = judge.verdict(found)
     yield verdict
-
-
-def _stops(verdict: Verdict) -> bool:
-    return verdict.is_bug or verdict.outcome is Outcome.UNSUPPORTED
 
 
 def _is_same(one: Verdict, other: Verdict) -> bool:

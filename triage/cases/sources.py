@@ -28,7 +28,7 @@ from oracles.sandbox.scripts import open_foreign
 from oracles.verdict import Limits, Verdict
 from triage.console.options import CaseOptions
 from triage.console.output import say
-from triage.store.artifacts import wrong_document
+from triage.store.artifacts import verdict_facts, wrong_document
 from triage.store.names import find_case, is_name
 
 
@@ -52,6 +52,8 @@ def bounded(timeout: float, name: str, times: int = 1) -> Iterator[None]:
 
 if TYPE_CHECKING:
     from generators.mixture import Plan
+    from triage.store.database import Store
+    from triage.store.failures import Failure
 
 STDIN = "-"
 MUTATE = "mutate"
@@ -246,6 +248,20 @@ class Judges:
             self._open[key] = self._stack.enter_context(self.options.judge(target, format=format))
         return self._open[key]
 
+    def of_case(self, case: Case) -> Judge:
+        """The judge of a case's target, which must have one."""
+        assert case.target is not None
+        return self.of(case.target, case.format)
+
+    def of_failure(self, store: Store, failure: Failure) -> Judge:
+        """The judge of the target that a failure was seen on."""
+        return self.of(Target.of_data(failure.target), store.load_case(failure.case_id).format)
+
+    def open(self, word: str, options: CaseOptions | None = None) -> tuple[Case, Judge]:
+        """The case that a path or an id names, opened by these options, and the judge of its target."""
+        case = open_one(word, options or self.options, self)
+        return case, self.of_case(case)
+
     def begin(self, word: str) -> None:
         """Start what the case that a word names will need, where that can be told without opening it."""
         from corpus.formats import format_of
@@ -289,10 +305,7 @@ def judge_often(judge: Judge, case: Case, repeat: int) -> tuple[Verdict, dict[st
     chosen = next((verdict for verdict in verdicts if verdict.is_bug), verdicts[0])
     chosen = judge.explain(case, chosen)
     document: dict[str, Any] = {
-        "outcome": chosen.outcome.value,
-        "phase": chosen.phase.value,
-        "symptom": str(chosen.symptom or ""),
-        "title": chosen.title,
+        **verdict_facts(chosen),
         "bug": chosen.is_bug,
         "target": str(judge.target),
         "notes": list(chosen.notes),

@@ -7,7 +7,7 @@ same bug, of which the whole is only a face. So is a program that only gives the
 whole does not with the same values as inputs: an importer reads them wrongly, whatever operator takes them.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -155,30 +155,21 @@ def _parts(subject: NodeSubject, verdict: Verdict) -> Iterator[Items]:
 
     Those are the nodes that the failure names, then the last ones.
     """
-    users = _users(subject)
-    leading = _leading(subject, verdict)
-    seen: set[frozenset[int]] = {frozenset(range(len(subject.nodes)))}
+    made, every = subject.producer, frozenset(range(len(subject.nodes)))
+    sources = {at: {made[name] for name in reads if name in made} for at, reads in enumerate(subject.reads)}
+    users = {at: {each for each in every if at in sources[each]} for at in every}
+    output = verdict.wrong.output if verdict.wrong is not None else ""
+    leading = _reached([made[output]] if output in made else [], sources)
+    seen = {every}
     if leading and leading not in seen:
         seen.add(leading)
         yield leading
-    for at in (_named(subject, verdict), _last(subject, users)):
-        rest = frozenset(range(len(subject.nodes))) - _downstream(at, users)
+    last = frozenset(at for at in every if not users[at])
+    for at in (_named(subject, verdict), last):
+        rest = every - _reached(at, users)
         if at and rest and rest not in seen:
             seen.add(rest)
             yield rest
-
-
-def _leading(subject: NodeSubject, verdict: Verdict) -> frozenset[int]:
-    """The nodes that lead to the output of a wrong result; none where no output is wrong."""
-    output = verdict.wrong.output if verdict.wrong is not None else ""
-    found: set[int] = set()
-    waiting = [output] if output in subject.producer else []
-    while waiting:
-        index = subject.producer[waiting.pop()]
-        if index not in found:
-            found.add(index)
-            waiting += [name for name in subject.reads[index] if name in subject.producer]
-    return frozenset(found)
 
 
 def _named(subject: NodeSubject, verdict: Verdict) -> frozenset[int]:
@@ -192,30 +183,15 @@ def _named(subject: NodeSubject, verdict: Verdict) -> frozenset[int]:
     return frozenset(named[-1:])
 
 
-def _last(subject: NodeSubject, users: Mapping[int, frozenset[int]]) -> frozenset[int]:
-    """The nodes whose results no other node reads."""
-    return frozenset(index for index in range(len(subject.nodes)) if not users[index])
-
-
-def _users(subject: NodeSubject) -> dict[int, frozenset[int]]:
-    """Map each node to the nodes that read one of its outputs."""
-    found: dict[int, set[int]] = {index: set() for index in range(len(subject.nodes))}
-    for index, reads in enumerate(subject.reads):
-        for name in reads:
-            if name in subject.producer:
-                found[subject.producer[name]].add(index)
-    return {index: frozenset(each) for index, each in found.items()}
-
-
-def _downstream(start: frozenset[int], users: Mapping[int, frozenset[int]]) -> frozenset[int]:
-    """The nodes and all that is computed from them."""
+def _reached(start: Iterable[int], steps: Mapping[int, Iterable[int]]) -> frozenset[int]:
+    """The nodes and all to which steps from them lead."""
     found: set[int] = set()
     waiting = list(start)
     while waiting:
         index = waiting.pop()
         if index not in found:
             found.add(index)
-            waiting.extend(users[index])
+            waiting.extend(steps[index])
     return frozenset(found)
 
 
@@ -234,7 +210,8 @@ class _Experiment:
         verdict = self._verdict(part)
         if not verdict.is_bug:
             return None
-        passes = () if _is_unoptimised(verdict) else self.passes
+        is_unoptimised = verdict.wrong is not None and verdict.wrong.side == "un-optimised"
+        passes = () if is_unoptimised else self.passes
         if passes and not self._is_cured(part, verdict):
             return None
         return Root(part, verdict, passes)
@@ -262,11 +239,6 @@ class _Experiment:
     def _verdict(self, part: Case) -> Verdict:
         self.checks += 1
         return self.judge.verdict(part)
-
-
-def _is_unoptimised(verdict: Verdict) -> bool:
-    """Whether the un-optimised result is the wrong one, so that no pass is to blame."""
-    return verdict.wrong is not None and verdict.wrong.side == "un-optimised"
 
 
 def _words(root: Root, cut: int) -> str:

@@ -61,7 +61,9 @@ def form_of(case: Case) -> Form | None:
     if not language_of(case.format).has_model:
         return None
     graph = model_of(case).graph
-    sources = {item.name: _type_of(item) for item in graph.input}
+    sources: dict[str, tuple[Any, ...]] = {
+        each.name: ("input", each.type.SerializeToString(deterministic=True)) for each in graph.input
+    }
     sources |= {item.name: _weight_of(item) for item in graph.initializer}
     places: dict[str, tuple[Any, ...]] = {"": ()}
     form = []
@@ -71,10 +73,6 @@ def form_of(case: Case) -> Form | None:
         form.append((node.domain, node.op_type, operands, tuple(attributes)))
         places |= {name: ("node", at, index) for index, name in enumerate(node.output) if name}
     return tuple(form)
-
-
-def _type_of(item: onnx.ValueInfoProto) -> tuple[Any, ...]:
-    return ("input", item.type.SerializeToString(deterministic=True))
 
 
 def _weight_of(tensor: onnx.TensorProto) -> tuple[Any, ...]:

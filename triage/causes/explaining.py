@@ -83,11 +83,6 @@ _IN_THE_MACHINE = re.compile(r"crash \| execute \| SIG\w+ \| libtvm_runtime tvm:
 """A death in TVM's own machine: in what it does between operators, not in one."""
 
 
-def is_of_any_operator(symptom: str) -> bool:
-    """Whether a symptom that names itself holds for a family of operators, whichever the program has."""
-    return symptom.startswith("mismatch") or _IN_THE_MACHINE.match(symptom) is not None
-
-
 def may_follow(symptom: str, known: str) -> bool:
     """Whether a failure may be the effect of a bug that shows as `known`, the passes being the same.
 
@@ -199,10 +194,11 @@ def operators_of(case: Case) -> Counter[str]:
 
 def by_symptom(symptom: str, release: str, held: Counter[str], bugs: Sequence[Bug]) -> Explanation | None:
     """The bug that says the same of itself on the same release, at no check; None where there is none."""
-    for bug in bugs:
+    is_of_any = symptom.startswith("mismatch") or _IN_THE_MACHINE.match(symptom) is not None
+    for bug in bugs:  # some symptoms hold for a family of operators, whichever the program has
         told = any(says_the_same(symptom, known) for known, where in bug.shown if where == release)
         tells = told and names_itself(symptom, bug.passes)
-        if tells and (is_of_any_operator(symptom) or _holds(held, bug)):
+        if tells and (is_of_any or _holds(held, bug)):
             return Explanation(bug, f"it says what {bug.name} says, in the same place", 0)
     return None
 

@@ -10,6 +10,7 @@ from difflib import SequenceMatcher
 
 from corpus.case import Case
 from corpus.errors import UserError
+from corpus.values import Value
 from oracles.numerics.compare import Tolerance, compare_outputs
 from oracles.optional import FACTOR, SLOWER
 from oracles.probes.memory import UNINITIALISED
@@ -122,9 +123,7 @@ class Expectation:
         """Whether rounding plays a part when the two results are compared."""
         if self.outcome is not Outcome.MISMATCH or self.kind not in ("value", "nan") or self.is_unstable:
             return False
-        outputs = self.failing.outputs.values()
-        tensors = [each for value in outputs for each in (value if isinstance(value, list) else [value])]
-        return any(each is not None and each.dtype.kind not in "biuU" for each in tensors)
+        return has_floats(self.failing.outputs.values())
 
     @property
     def times(self) -> float:
@@ -179,6 +178,12 @@ class Expectation:
     def passing_label(self) -> str:
         """A report's name for the run that does not fail; empty if there is none."""
         return self.passing.config.label if self.passing else ""
+
+
+def has_floats(values: Iterable[Value]) -> bool:
+    """Whether any of the values is of floats."""
+    tensors = (each for value in values for each in (value if isinstance(value, list) else [value]))
+    return any(each is not None and each.dtype.kind not in "biuU" for each in tensors)
 
 
 PASSES = "passes"
@@ -238,7 +243,7 @@ def _expected(
         return _mismatch(verdict, tolerance, project)
     if verdict.outcome is Outcome.PERF:
         return Expectation(project, verdict.outcome, _once(verdict.runs[1]), _once(verdict.runs[0]))
-    failing = next((run for run in _failed(verdict) if run.status is STATUSES.get(verdict.outcome)), None)
+    failing = next((run for run in verdict.runs if run.status is STATUSES.get(verdict.outcome)), None)
     if failing is None:
         raise UserError(f"{verdict.title}: no run of this shows it, so no script of plain runs can either")
     passing = next((run for run in verdict.runs if run.is_ok), None)
@@ -265,7 +270,9 @@ def _mismatch(verdict: Verdict, tolerance: Tolerance, project: Project) -> Expec
             wrong=told.side,
             contradiction=told.contradiction,
         )
-    failing = next((run for run in others if run.is_ok and _differ(baseline, run, tolerance)), None)
+    ended = (run for run in others if run.is_ok)
+    differing = (run for run in ended if compare_outputs(baseline.outputs, run.outputs, tolerance))
+    failing = next(differing, None)
     if failing is None:
         raise UserError(f"{verdict.title}: no two runs differ, so no script that compares runs can show it")
     return Expectation(project, verdict.outcome, failing, baseline, kind=kind, wrong=wrong)
@@ -276,14 +283,6 @@ def _reference(verdict: Verdict) -> Run | None:
     is_told = verdict.outcome is Outcome.MISMATCH and not (verdict.wrong and verdict.wrong.contradiction)
     others = (run for run in verdict.runs[1:] if run.is_ok and run.config.asked_by and run.config.backend)
     return next(others, None) if is_told else None
-
-
-def _failed(verdict: Verdict) -> list[Run]:
-    return [run for run in verdict.runs if not run.is_ok]
-
-
-def _differ(one: Run, other: Run, tolerance: Tolerance) -> bool:
-    return compare_outputs(one.outputs, other.outputs, tolerance) is not None
 
 
 STATUSES = {

@@ -14,21 +14,24 @@ from corpus.case import Case
 from corpus.errors import UserError
 from corpus.onnx.types import dtype_name
 from corpus.values import Tensor, Value
-from oracles.naming import with_operators
+from oracles.judge import Judge
+from oracles.naming import names_of_case, with_operators
 from oracles.numerics.compare import Tolerance, differing, shown
 from oracles.text.normalise import name_operators, parse_message, unwrap, without_instructions
 from oracles.verdict import Config, Outcome, Phase, Run, Verdict
+from reducer.course import Options
 from triage.claims.claim import (
     ACCEPTED,
     UNOPTIMISED,
     WRONG,
+    Claim,
     Expectation,
     expect,
     signal_text,
     tolerance_showing,
 )
 from triage.language import language_of, model_of
-from triage.projects import GENERAL, Project, project_of
+from triage.projects import GENERAL, Project, project_of, runner_of
 from triage.views.rendering import scrub
 
 
@@ -240,15 +243,12 @@ def _special_inputs(node: onnx.NodeProto, case: Case) -> list[str]:
     """The inputs of a single operator that are empty, or left out where any number of them is taken."""
     sizes = {name: value.size for name, value in case.inputs.items() if isinstance(value, np.ndarray)}
     sizes |= {each.name: int(np.prod(each.dims)) for each in model_of(case).graph.initializer}
-    formal = onnx.defs.get_schema(node.op_type, domain=node.domain).inputs if _is_standard(node) else ()
+    is_standard = onnx.defs.has(node.op_type, node.domain)
+    formal = onnx.defs.get_schema(node.op_type, domain=node.domain).inputs if is_standard else ()
     is_open = any(each.option == onnx.defs.OpSchema.FormalParameterOption.Variadic for each in formal)
     words = {"": "left out"} if is_open else {}
     words |= {name: "empty" for name, size in sizes.items() if not size}
     return [f"input {place} {words[name]}" for place, name in enumerate(node.input) if name in words][:1]
-
-
-def _is_standard(node: onnx.NodeProto) -> bool:
-    return bool(onnx.defs.has(node.op_type, node.domain))
 
 
 TYPE_ATTRIBUTES = frozenset(("to", "dtype", "output_dtype"))
@@ -262,20 +262,28 @@ def _attribute(attribute: onnx.AttributeProto) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
-def bug_title(verdict: Verdict, case: Case, passes: Sequence[str], tolerance: Tolerance = _TOLERANCE) -> str:
+def expectation_of(case: Case, verdict: Verdict, backend: str, tolerance: Tolerance) -> Expectation:
+    """The claim of a verdict on a case; raises `UserError` for a failure that plain runs do not show."""
+    project = project_of(backend)
+    runner = project.runner(backend, case.format)
+    tells = runner.tells if runner else frozenset[str]()
+    told = language_of(case.format).interpreted(case, verdict)
+    return expect(verdict, tolerance, project, names_of_case(case), tells, told)
+
+
+def claim_of(case: Case, verdict: Verdict, judged: Judge | Options) -> Claim:
+    """The claim that a script shows of a case, still without its title; raises `UserError` as above."""
+    backend, tolerance = judged.target.backend, tolerance_showing(verdict, judged.tolerance)
+    expectation = expectation_of(case, verdict, backend, tolerance)
+    seconds = judged.limits.cpu_seconds + 10 + runner_of(backend, case.format).slow
+    return Claim(expectation, "", tolerance, seconds, judged.limits.memory_bytes)
+
+
+def bug_title(verdict: Verdict, case: Case, passes: Sequence[str]) -> str:
     """The title of a reduced case's bug; of what no plain runs show, the verdict's own line."""
-    backend = case.target.backend if case.target else ""
     try:
-        tolerance = tolerance_showing(verdict, tolerance)
-        runner = project_of(backend).runner(backend, case.format)
-        tells = runner.tells if runner else frozenset[str]()
-        expectation = expect(
-            verdict,
-            tolerance,
-            project_of(backend),
-            tells=tells,
-            told=language_of(case.format).interpreted(case, verdict),
-        )
+        tolerance = tolerance_showing(verdict, _TOLERANCE)
+        expectation = expectation_of(case, verdict, case.target.backend if case.target else "", tolerance)
     except UserError:
         return with_operators(verdict.title, case.measure.ops)
     return title_of(expectation, operators_of(case), passes, tolerance)

@@ -100,14 +100,10 @@ Related = dict[int, dict[str, str]]
 def related_clusters(store: Store) -> Related:
     """Every pair of clusters that is worth a look, in both directions."""
     found: Related = defaultdict(dict)
-    _add_near(store, found)
-    _add_same_rewrite(store, found)
-    return {cluster: dict(sorted(others.items())) for cluster, others in found.items()}
-
-
-def _add_near(store: Store, found: Related) -> None:
     for cluster, other, distance in near_clusters(store, RELATED):
         found[cluster][cluster_name(other)] = f"signatures {distance:.2f} apart"
+    _add_same_rewrite(store, found)
+    return {cluster: dict(sorted(others.items())) for cluster, others in found.items()}
 
 
 def _add_same_rewrite(store: Store, found: Related) -> None:
@@ -153,7 +149,7 @@ def why(store: Store, first: str, second: str) -> dict[str, Any]:
         "average": round(average, 4),
         "merge": MERGE,
         "related": RELATED,
-        "components": [_component(each) for each in _rows(compared, a, b)],
+        "components": _components(compared, a, b),
         "words": sentences,
     }
 
@@ -266,24 +262,21 @@ def _decided(store: Store, one: Side, two: Side, a: Signature, b: Signature) -> 
     return sentences
 
 
-def _rows(compared: Comparison, a: Signature, b: Signature) -> list[tuple[str, float, float, str, str]]:
-    if compared.parts:
-        return [(each.name, each.weight, each.distance, each.first, each.second) for each in compared.parts]
+def _components(compared: Comparison, a: Signature, b: Signature) -> list[dict[str, Any]]:
+    """The parts of a comparison as plain data; where there are none, every component of the signatures."""
     one, two = dict(a.components), dict(b.components)
-    names = dict.fromkeys((*one, *two))
-    return [
-        (each, 0.0, float(one.get(each) != two.get(each)), one.get(each, ""), two.get(each, ""))
-        for each in names
+    parts = compared.parts or [
+        Part(each, 0.0, float(one.get(each) != two.get(each)), one.get(each, ""), two.get(each, ""))
+        for each in dict.fromkeys((*one, *two))
     ]
-
-
-def _component(row: tuple[str, float, float, str, str]) -> dict[str, Any]:
-    name, weight, distance, first, second = row
-    return {
-        "name": name,
-        "weight": round(weight, 4),
-        "distance": round(distance, 4),
-        "agrees": distance == 0,
-        "first": first,
-        "second": second,
-    }
+    return [
+        {
+            "name": each.name,
+            "weight": round(each.weight, 4),
+            "distance": round(each.distance, 4),
+            "agrees": each.distance == 0,
+            "first": each.first,
+            "second": each.second,
+        }
+        for each in parts
+    ]

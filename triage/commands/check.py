@@ -10,7 +10,7 @@ import typer
 
 from triage.console.foot import doing
 from triage.console.options import CaseOptions, command, next_command
-from triage.console.output import Document, Emitter, quoted, say, table
+from triage.console.output import Document, emit, quoted, say, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -59,12 +59,10 @@ def check(
         found = _compared(options, cases, targets)
     else:
         found = _verdicts(options, cases, repeat, locate, past, troubles)
-    with Emitter(as_json=options.json, show=_show, single=single, lines_if_piped=True) as emitter:
-        for document in found:
-            emitter.add(document)
+    documents = emit(found, as_json=options.json, show=_show, single=single, lines_if_piped=True)
     for trouble in troubles:  # the verdicts are out by now
         say(f"crux: {trouble}")
-    failing = [document for document in emitter.done if document["bug"]]
+    failing = [document for document in documents if document["bug"]]
     if failing:
         words = f"reduce {quoted(str(failing[0]['case']))} -o crux-small"
         say(f"next: {next_command(words, _as_judged(options, failing[0]))}")
@@ -96,14 +94,12 @@ def _verdicts(
 
     with in_short(MANY if words == ["-"] else len(words) * repeat), Judges(options) as judges:
         judges.begin(words[0])
-        from triage.cases.sources import bounded, each_named, judge_often, open_one, waits_shown, with_samples
+        from triage.cases.sources import bounded, each_named, judge_often, waits_shown, with_samples
 
         for word, sample in product(each_named(words), with_samples(options)):
             doing(f"checking {word}")
             with bounded(options.timeout, word, repeat), waits_shown():
-                case = open_one(word, sample, judges)
-                assert case.target is not None
-                judge = judges.of(case.target, case.format)
+                case, judge = judges.open(word, sample)
                 verdict, document = judge_often(judge, case, repeat)
             if locate:
                 from triage.store.artifacts import located_document
@@ -206,7 +202,10 @@ def _seen(document: Document) -> str:
         lines = [f"{each['target']}: {each['outcome']}, {each['title']}" for each in document["targets"]]
         return "\n".join([*lines, f"{document['alone']} stands alone"] if document["alone"] else lines)
     if steps := document.get("past"):
-        lines = [f"{each['op']} ({each['node']}): {_words(each)}{each['title']}" for each in steps]
+        lines = []
+        for each in steps:
+            what = "a limit, " if each["limit"] else f"known as {each['known']}, " if each["known"] else ""
+            lines.append(f"{each['op']} ({each['node']}): {what}{each['title']}")
         return "\n".join([*lines, f"behind: {document['behind']['title']}"])
     found = document.get("located")
     if not found:
@@ -224,7 +223,3 @@ def _map(wrong: Document) -> list[str]:
 
     rows = wrong["map"]
     return [f"the error over {wrong['output']} ({legend(rows)}):", *rows] if rows else []
-
-
-def _words(step: Document) -> str:
-    return "a limit, " if step["limit"] else f"known as {step['known']}, " if step["known"] else ""

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from triage.console.options import DEFAULT_DATABASE, CaseOptions, command
-from triage.console.output import Document, emit, table
+from triage.console.output import Document, emit, in_columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from rich.table import Table
 
     from triage.console.settings import Setting
 
@@ -33,7 +31,7 @@ def config(options: CaseOptions, context: typer.Context) -> int:
 
     settings = here()
     found = [_document(key, options, context, settings) for key in KINDS]
-    emit(found, as_json=options.json, show=_show)
+    emit(found, as_json=options.json, show=in_columns({"setting": "name", "value": "value", "from": "from"}))
     return 0
 
 
@@ -54,10 +52,3 @@ def _document(
         "value": value if isinstance(value, int | float | None) else str(value),
         "from": found,
     }
-
-
-def _show(documents: list[Document]) -> Table:
-    rows = [
-        (each["name"], "-" if each["value"] is None else each["value"], each["from"]) for each in documents
-    ]
-    return table(("setting", "value", "from"), rows)

@@ -44,7 +44,7 @@ def check(options: StoreOptions) -> int:
 
     from corpus.errors import UserError
     from triage.store.database import open_to_read
-    from triage.store.maintenance.vacuum import examine
+    from triage.store.vacuum import examine
 
     try:
         with open_to_read(options.database) as store:
@@ -67,7 +67,7 @@ def gc(options: StoreOptions, grace_minutes: Grace = 60.0) -> int:
     Example: crux db gc --db crux.db
     """
     from triage.store.database import open_existing
-    from triage.store.maintenance.vacuum import collect_garbage
+    from triage.store.vacuum import collect_garbage
 
     with open_existing(options.database) as store:
         _tell(options, collect_garbage(store, grace_minutes * 60))
@@ -81,7 +81,7 @@ def export(options: StoreOptions, out: Out) -> int:
     Example: crux db export tuesday.zip --db crux.db
     """
     from triage.store.database import open_to_read
-    from triage.store.maintenance.vacuum import export
+    from triage.store.vacuum import export
 
     with open_to_read(options.database) as store:
         _tell(options, export(store, out))
@@ -98,7 +98,7 @@ def import_(options: StoreOptions, source: Source) -> int:
     from triage.bugs.known import take_known
     from triage.clustering.grouping import regroup
     from triage.store.database import Store
-    from triage.store.maintenance.merging import take_in
+    from triage.store.merging import take_in
 
     if not source.exists():
         raise UserError(f"{source}: no such file or folder")
@@ -116,7 +116,7 @@ def views(options: StoreOptions) -> int:
     Example: crux db views --json > datasette.json
     """
     from triage.store.database import open_to_read
-    from triage.store.maintenance.vacuum import datasette_metadata, views_of
+    from triage.store.vacuum import datasette_metadata, views_of
 
     with open_to_read(options.database) as store:
         names = views_of(store)

@@ -9,13 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from triage.console.options import CaseOptions, command, next_command
-from triage.console.output import Document, emit, say, table
+from triage.console.output import Document, emit, in_columns, say
 from triage.console.program_options import Bounds, Growth, Testing, own_tests, plan_of
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
-    from generators.fuzz import Tally
     from generators.mixture import Plan
     from triage.console.status import Progress
     from triage.store.failures import Failure
@@ -28,6 +25,9 @@ Minutes = Annotated[
 AvoidKnown = Annotated[
     bool, typer.Option("--avoid-known", help="Leave out programs that could show a known issue.")
 ]
+
+
+_show = in_columns({"id": "id", "cluster": "cluster", "outcome": "outcome", "what was seen": "title"})
 
 
 @command(CaseOptions, unsaid=("inputs",))
@@ -111,6 +111,10 @@ def _failures(
         summary.update(summary_of(fuzzer, len(clusters), time.monotonic() - start))
 
 
+OF_PATTERNS = ("patterns", "fired", "around", "triggering")
+"""Patterns and those whose pass fires; the programs around them, and on how many one fires."""
+
+
 def summary_of(fuzzer: Any, clusters: int, seconds: float) -> Document:
     """The counts of a fuzzing run as JSON shows them."""
     tally = fuzzer.tally
@@ -122,18 +126,8 @@ def summary_of(fuzzer: Any, clusters: int, seconds: float) -> Document:
         "clusters": clusters,
         "seconds": round(seconds, 3),
         "tests_per_second": round(tally.tests / seconds, 1) if seconds else 0.0,
-        **(_of_patterns(tally) if tally.patterns else {}),
+        **({name: getattr(tally, name) for name in OF_PATTERNS} if tally.patterns else {}),
         **({"native_blocks": fuzzer.native.blocks} if fuzzer.native else {}),
-    }
-
-
-def _of_patterns(tally: Tally) -> Document:
-    """Count patterns and those whose pass fires, and the programs around them, and on how many one fires."""
-    return {
-        "patterns": tally.patterns,
-        "fired": tally.fired,
-        "around": tally.around,
-        "triggering": tally.triggering,
     }
 
 
@@ -163,8 +157,3 @@ def _sentence(summary: Document) -> str:
         f"{summary['supported'] / max(summary['tests'], 1):.1%} of what the target has, "
         f"{summary['failures']} failing, {summary['clusters']} clusters{patterns}"
     )
-
-
-def _show(documents: list[Document]) -> Table:
-    rows = [(each["id"], each["cluster"], each["outcome"], each["title"]) for each in documents]
-    return table(("id", "cluster", "outcome", "what was seen"), rows)

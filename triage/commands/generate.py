@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from triage.console.options import CaseOptions, command
-from triage.console.output import Document, emit, quoted, say, table
+from triage.console.output import emit, in_rows, quoted, say
 from triage.console.program_options import Bounds, Mode, Modes, Source
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
 
 Out = Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="Where the case folders go.")]
 Count = Annotated[int, typer.Option("--count", metavar="N", help="How many programs.", min=1)]
@@ -64,10 +60,6 @@ def generate(
             options=how,
             progress=lambda number: shown.status(f"{number:,} of {count:,} programs"),
         )
-    emit(iter([done.facts()]), as_json=options.json, show=_show, single=True)
+    emit(iter([done.facts()]), as_json=options.json, show=in_rows("programs"), single=True)
     say(f"next: crux check {quoted(str(out))}/*")
     return 0
-
-
-def _show(documents: list[Document]) -> Table:
-    return table(("programs", ""), documents[0].items())

@@ -18,9 +18,8 @@ if TYPE_CHECKING:
 
     from corpus.target import Target
     from generators.mixture import Plan
-    from triage.campaigns.budget import Limits
     from triage.campaigns.hunt import Hunt
-    from triage.campaigns.target_campaigns import TargetCampaign
+    from triage.campaigns.target_campaigns import Limits
     from triage.store.database import Store
 
 Minutes = Annotated[
@@ -78,7 +77,7 @@ def hunt(
 
     Example: crux hunt --minutes 2 --target ort
     """
-    from triage.campaigns.budget import Limits
+    from triage.campaigns.target_campaigns import Limits
 
     plan = plan_of(growth, options.trust, bounds, testing.part)
     with ExitStack() as stack:
@@ -100,17 +99,21 @@ def _hunt(
 ) -> None:
     """Hunt on the targets with all that it takes open, and tell what came of it, interrupted or not."""
     from triage.campaigns.hunt import Hunt
+    from triage.campaigns.target_campaigns import Fuzzer, TargetCampaign
     from triage.cases.sources import finite_source
-    from triage.console.display import display
+    from triage.console.status import display
     from triage.pages.campaign import serving
     from triage.reports.newest_release import NewestReleases
     from triage.store.database import Store
 
-    with ExitStack() as stack:
-        settled = stack.enter_context(finite_source(plan, options))
-        store = stack.enter_context(Store(options.database))
+    with finite_source(plan, options) as settled, Store(options.database) as store, ExitStack() as stack:
         page = stack.enter_context(serving(options.database, port, known)) if port is not None else None
-        fronts = [_front(stack, store, options, each, settled, known, testing) for each in chosen]
+        how: dict[str, Any] = {"known": known, "native": testing.native_coverage, "cluster": testing.cluster}
+        fuzzers = [
+            stack.enter_context(Fuzzer(store, options, each, "hunt", settled, **how)) for each in chosen
+        ]
+        judges = [stack.enter_context(options.judge(each.target)) for each in fuzzers]
+        fronts = [TargetCampaign(store, *each) for each in zip(fuzzers, judges, strict=True)]
         interrupted: KeyboardInterrupt | None = None
         with display(options.json) as shown:
             if page:
@@ -156,35 +159,10 @@ def _named(options: CaseOptions, words: str) -> list[Target]:
     return [replace(options, target=word).target_of(None) for word in named]
 
 
-def _front(
-    stack: ExitStack,
-    store: Store,
-    options: CaseOptions,
-    target: Target,
-    plan: Plan,
-    known: str,
-    testing: Testing,
-) -> TargetCampaign:
-    from triage.campaigns.target_campaigns import Fuzzer, TargetCampaign
-
-    fuzzer = stack.enter_context(
-        Fuzzer(
-            store,
-            options,
-            target,
-            "hunt",
-            plan,
-            known=known,
-            native=testing.native_coverage,
-            cluster=testing.cluster,
-        )
-    )
-    return TargetCampaign(store, fuzzer, stack.enter_context(options.judge(fuzzer.target)))
-
-
 def _tell(options: CaseOptions, hunting: Hunt) -> None:
     """The summary, whether the hunt came to its end or not."""
     from triage.bugs.overview import in_a_line
+    from triage.campaigns.target_campaigns import benefit_of
 
     seconds = time.monotonic() - hunting.budget.start
     tallies, bugs = [front.fuzzer.tally for front in hunting.fronts], hunting.bugs()
@@ -199,7 +177,7 @@ def _tell(options: CaseOptions, hunting: Hunt) -> None:
     }
     emit(iter([document]), as_json=options.json, show=_show, single=True)
     tested = f"{hunting.tests:,} tests in {seconds:.0f} s, {hunting.share_of_tests:.0%} of the CPU time"
-    say(f"{tested}, {document['failures']} of them failing; {hunting.gained}")
+    say(f"{tested}, {document['failures']} of them failing; {benefit_of(hunting.gained)}")
     say(in_a_line(bugs, options, hunting.known))
 
 

@@ -33,12 +33,8 @@ def passes(options: CaseOptions, case: Case) -> int:
 
 
 def _show(documents: list[Document]) -> Table:
-    rows = [row for document in documents for row in _rows(document)]
-    return table(("what", "answer"), rows)
-
-
-def _rows(document: Document) -> list[tuple[str, object]]:
-    return [
+    (document,) = documents
+    rows = [
         ("symptom", document["symptom"]),
         ("optimisation level", document["level"]),
         ("minimal pass set", " ".join(document["minimal"]) or _none(document)),
@@ -47,6 +43,7 @@ def _rows(document: Document) -> list[tuple[str, object]]:
         ("fired", " ".join(document["fired"]) or "-"),
         ("checks", document["checks"]),
     ]
+    return table(("what", "answer"), rows)
 
 
 def _none(document: Document) -> str:

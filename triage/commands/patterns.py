@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from triage.console.options import CaseOptions, StoreOptions, as_command
-from triage.console.output import Document, emit, quoted, say, table
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from corpus.pattern import Pattern
+from triage.console.output import emit, in_columns, in_rows, quoted, say
 
 Tests = Annotated[Path, typer.Argument(metavar="TESTS_DIR", help="A directory of .onnx files and tests.")]
 Out = Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="Where the patterns go.")]
@@ -45,7 +39,7 @@ def extract(options: CaseOptions, tests: Tests, out: Out = Path("crux-patterns")
 
     with progress() as shown:
         facts = _extract(options, tests, out, most, shown.note, shown.status)
-    emit(iter([facts]), as_json=options.json, show=_show_facts, single=True)
+    emit(iter([facts]), as_json=options.json, show=in_rows("tests"), single=True)
     if facts["patterns"] or not facts.get("loops_kept"):
         say(f"next: crux hunt --strategy patterns --from {quoted(str(out))}")
     if facts.get("loops_kept"):
@@ -95,24 +89,16 @@ def list_patterns(options: StoreOptions, source: Source = None) -> int:
     """
     from corpus.pattern import FOLDER, load_patterns
 
-    documents = _documents(load_patterns(source or FOLDER))
-    found = emit(documents, as_json=options.json, show=_show)
+    show = in_columns(
+        {
+            "pattern": "name",
+            "pass": "pass",
+            "operators": "operators",
+            "backend": "backend",
+            "origin": "origin",
+        }
+    )
+    documents = (each.facts() for each in load_patterns(source or FOLDER))
+    found = emit(documents, as_json=options.json, show=show)
     say(f"{len(found)} patterns of {len({each['pass'] for each in found})} passes")
     return 0
-
-
-def _documents(patterns: Iterator[Pattern]) -> Iterator[Document]:
-    for pattern in patterns:
-        yield pattern.facts()
-
-
-def _show_facts(documents: list[Document]) -> Table:
-    return table(("tests", ""), documents[0].items())
-
-
-def _show(documents: list[Document]) -> Table:
-    rows = [
-        (each["name"], each["pass"], " ".join(each["operators"]), each["backend"], each["origin"])
-        for each in documents
-    ]
-    return table(("pattern", "pass", "operators", "backend", "origin"), rows)

@@ -115,16 +115,14 @@ def _reduce_one(options: CaseOptions, word: str, out: Path, request: Request) ->
 
 def _reduce_with(judges: Judges, word: str, out: Path, request: Request) -> int:
     from reducer.course import DoesNotFail
-    from triage.cases.sources import open_one
     from triage.console.status import progress
     from triage.pages.differences import NAME as PAGE
     from triage.pages.differences import write_page
     from triage.reductions.folders import reduce_into, reducer_options
 
     options = judges.options
-    case = open_one(word, options, judges)
-    assert case.target is not None
-    judge, settings = judges.of(case.target, case.format), reducer_options(options, case.target, request)
+    case, judge = judges.open(word)
+    settings = reducer_options(options, judge.target, request)
     try:
         with progress() as shown:
             document, done = reduce_into(case, out, settings, shown, judge=judge)
@@ -146,11 +144,10 @@ def _reduce_with(judges: Judges, word: str, out: Path, request: Request) -> int:
 
 def _reduce_all(options: CaseOptions, request: Request) -> Iterator[Document]:
     from corpus.errors import UserError
-    from corpus.target import Target
     from triage.cases.sources import Judges
     from triage.console.status import progress
     from triage.reductions.explained import Explainer, waiting
-    from triage.reductions.failures import reduce_failure
+    from triage.reductions.folders import reduce_failure
     from triage.store.database import open_existing
     from triage.store.failures import NEW, get_failure, why_set_aside
 
@@ -161,8 +158,7 @@ def _reduce_all(options: CaseOptions, request: Request) -> Iterator[Document]:
             if time.monotonic() >= deadline:
                 return
             try:
-                target = Target.of_data(failure.target)
-                judge = judges.of(target, store.load_case(failure.case_id).format)
+                judge = judges.of_failure(store, failure)
             except UserError as error:
                 shown.note(f"{failure.name} is left: {error}")
                 continue
@@ -188,10 +184,9 @@ def _reduce_all(options: CaseOptions, request: Request) -> Iterator[Document]:
 def _reduce_again(options: CaseOptions, request: Request) -> Iterator[Document]:
     """Decide anew what older editions decided, cheap and frequent bugs first; tell at the end what moved."""
     from corpus.errors import UserError
-    from corpus.target import Target
     from triage.cases.sources import Judges
     from triage.console.status import progress
-    from triage.reductions.failures import Again
+    from triage.reductions.folders import Again
     from triage.store.causes import old_decisions
     from triage.store.clusters import clusters
     from triage.store.database import open_existing
@@ -205,8 +200,7 @@ def _reduce_again(options: CaseOptions, request: Request) -> Iterator[Document]:
                 break
             failure = get_failure(store, old.failure)
             try:
-                target = Target.of_data(failure.target)
-                judge = judges.of(target, store.load_case(failure.case_id).format)
+                judge = judges.of_failure(store, failure)
                 document = anew.decide(old, judge)
             except UserError as error:
                 shown.note(f"{failure.name} is left: {error}")

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from triage.console.options import CaseOptions, command
-from triage.console.output import Document, emit, quoted, say, table
-
-if TYPE_CHECKING:
-    from rich.table import Table
+from triage.console.output import Document, emit, in_columns, quoted, say
 
 Cases = Annotated[
     list[Path] | None,
@@ -20,6 +17,17 @@ Cases = Annotated[
 ]
 Record = Annotated[bool, typer.Option("--record", help="Write what is seen now into expected.json.")]
 JUnit = Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Write a JUnit report, too.")]
+
+
+_show = in_columns(
+    {
+        "case": "case",
+        "release": "release",
+        "status": "status",
+        "expected": "expected",
+        "what was seen": "seen",
+    }
+)
 
 
 @command(CaseOptions, unsaid=("inputs",))
@@ -57,12 +65,3 @@ def _replays(options: CaseOptions, cases: list[Path] | None, record: bool) -> It
         for regression in chosen:
             target = options.target_of(regression.case.target)
             yield replay_one(regression, judges.of(target, regression.case.format))
-
-
-def _show(documents: list[Document]) -> Table:
-    columns = ("case", "release", "status", "expected", "what was seen")
-    rows = [
-        tuple(document[name] for name in ("case", "release", "status", "expected", "seen"))
-        for document in documents
-    ]
-    return table(columns, rows)

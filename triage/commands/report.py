@@ -10,7 +10,7 @@ import typer
 
 from triage.console.foot import doing
 from triage.console.options import CaseOptions, Known, command
-from triage.console.output import Document, emit, one_line, quoted, table
+from triage.console.output import Document, emit, in_columns, one_line, quoted, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -68,7 +68,11 @@ def report(
     Example: crux report C0001 -o reports
     """
     if limits:
-        emit(_requests(options, out), as_json=options.json, show=_show_requests)
+        emit(
+            _requests(options, out),
+            as_json=options.json,
+            show=in_columns({name: name for name in ("target", "title", "folder")}),
+        )
         return 0
     if html or sarif or code_quality:
         written = _written(options, ids or [], out if html else None, sarif, code_quality, known)
@@ -91,8 +95,8 @@ def _reports(
     from oracles.judge import in_short
     from triage.cases.sources import Judges
     from triage.console.status import progress
-    from triage.reports.by_name import report_word
     from triage.reports.newest_release import NewestReleases
+    from triage.reports.report import report_word
 
     with (
         in_short(len(words)),
@@ -103,7 +107,7 @@ def _reports(
         for number, word in enumerate(words, 1):
             shown.status(f"reporting {one_line(word)}, {number} of {len(words)}")
             said = partial(_say_step, shown, one_line(word))
-            document = report_word(word, options, judges, out, form, known, said, as_test, releases)
+            document = report_word(word, judges, out, form, known, said, as_test, releases)
             shown.note(_what_next(one_line(word), document))
             yield document
 
@@ -113,7 +117,7 @@ def _requests(options: CaseOptions, out: Path) -> Iterator[Document]:
     from corpus.errors import UserError
     from triage.cases.sources import Judges
     from triage.console.status import progress
-    from triage.reductions.failures import reduced_limits
+    from triage.reductions.folders import reduced_limits
     from triage.reports.limit_request import write_request
     from triage.store.database import open_existing
 
@@ -177,11 +181,6 @@ def _written(
         if quality:
             write_code_quality(store, quality, issues, chosen)
         return {**found, "sarif": str(sarif or ""), "code_quality": str(quality or "")}
-
-
-def _show_requests(documents: list[Document]) -> Table:
-    rows = [(each["target"], each["title"], each["folder"]) for each in documents]
-    return table(("target", "title", "folder"), rows)
 
 
 def _show_written(documents: list[Document]) -> Table:

@@ -89,8 +89,7 @@ def _judged(taken: Scrubbed, out: Path, judges: Judges) -> Iterator[Document]:
     for number, case in enumerate(taken.cases, 1):
         folder = out / f"case-{number}"
         case.save(folder)
-        assert case.target is not None
-        _, document = judge_often(judges.of(case.target, case.format), case, 1)
+        _, document = judge_often(judges.of_case(case), case, 1)
         yield {"case": str(folder), **document}
         if document["bug"] and taken.fits(document["outcome"]):
             return
@@ -98,18 +97,14 @@ def _judged(taken: Scrubbed, out: Path, judges: Judges) -> Iterator[Document]:
 
 def _reduce_case(word: str, out: Path, judges: Judges, request: Request) -> Document | None:
     from reducer.course import DoesNotFail
-    from triage.cases.sources import open_one
     from triage.console.status import progress
     from triage.reductions.folders import reduce_into, reducer_options
 
-    case = open_one(word, judges.options, judges)
-    assert case.target is not None
-    judge = judges.of(case.target, case.format)
+    case, judge = judges.open(word)
+    settings = reducer_options(judges.options, judge.target, request)
     with progress() as shown:
         try:
-            return reduce_into(
-                case, out, reducer_options(judges.options, case.target, request), shown, judge=judge
-            )[0]
+            return reduce_into(case, out, settings, shown, judge=judge)[0]
         except DoesNotFail:
             say(f"crux: {word}: the failure does not show a second time; it is kept as it is")
             return None

@@ -30,7 +30,7 @@ def show(options: CaseOptions, case: Case) -> int:
 def _documents(options: CaseOptions, word: str) -> Iterator[Document]:
     from triage.cases.sources import open_one
     from triage.language import list_case
-    from triage.views.listing import describe_value
+    from triage.views.listing import describe_values
 
     case = open_one(word, options)
     size = case.measure
@@ -46,7 +46,7 @@ def _documents(options: CaseOptions, word: str) -> Iterator[Document]:
         "bytes": size.bytes,
         "ops": list(size.ops),
         "notes": list(case.notes),
-        "inputs": {name: describe_value(value) for name, value in case.inputs.items()},
+        "inputs": describe_values(case.inputs),
         "text": list_case(case),
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,12 +10,13 @@ import typer
 
 from triage.console.foot import doing
 from triage.console.options import Known, StoreOptions, as_command, next_command
-from triage.console.output import Document, emit, quoted, say, table
+from triage.console.output import Document, emit, in_columns, quoted, say, table
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from triage.store.clusters import Cluster
+    from triage.store.database import Store
 
 ClusterId = Annotated[str, typer.Argument(metavar="ID", help="A cluster, such as C0001.")]
 Other = Annotated[str, typer.Argument(metavar="OTHER", help="The cluster that is taken in.")]
@@ -121,7 +123,10 @@ def list_limits(options: StoreOptions) -> int:
 
     with open_to_read(options.database) as store:
         found = limits(store)
-    emit([each.document() for each in found], as_json=options.json, show=_show_limits)
+    show = in_columns(
+        {"operator": "operator", "form": "form", "met": "count", "clusters": "clusters", "its words": "words"}
+    )
+    emit([each.document() for each in found], as_json=options.json, show=show)
     if found:
         say(f"{len(found)} limits; one request for all, next: {next_command('report --limits', options)}")
     return 0
@@ -183,11 +188,11 @@ def merge_clusters(options: StoreOptions, cluster: ClusterId, other: Other, beca
     Example: crux triage merge C0001 C0004 --because "one kernel"
     """
     from triage.clustering.grouping import merge
-    from triage.store.database import open_existing
     from triage.store.names import live_cluster
 
-    with open_existing(options.database) as store:
-        return _tell(options, merge(store, live_cluster(store, cluster), live_cluster(store, other), because))
+    return _decide(
+        options, lambda store: merge(store, live_cluster(store, cluster), live_cluster(store, other), because)
+    )
 
 
 def split_cluster(options: StoreOptions, cluster: ClusterId, signature: Digest, because: Because = "") -> int:
@@ -196,11 +201,9 @@ def split_cluster(options: StoreOptions, cluster: ClusterId, signature: Digest, 
     Example: crux triage split C0001 4750e08a --because "another dtype"
     """
     from triage.clustering.grouping import split
-    from triage.store.database import open_existing
     from triage.store.names import live_cluster
 
-    with open_existing(options.database) as store:
-        return _tell(options, split(store, live_cluster(store, cluster), signature, because))
+    return _decide(options, lambda store: split(store, live_cluster(store, cluster), signature, because))
 
 
 def rename_cluster(options: StoreOptions, cluster: ClusterId, title: Title) -> int:
@@ -209,11 +212,16 @@ def rename_cluster(options: StoreOptions, cluster: ClusterId, title: Title) -> i
     Example: crux triage rename C0001 "Pad into MaxPool"
     """
     from triage.clustering.grouping import rename
-    from triage.store.database import open_existing
     from triage.store.names import live_cluster
 
+    return _decide(options, lambda store: rename(store, live_cluster(store, cluster), title))
+
+
+def _decide(options: StoreOptions, decide: Callable[[Store], Cluster]) -> int:
+    from triage.store.database import open_existing
+
     with open_existing(options.database) as store:
-        return _tell(options, rename(store, live_cluster(store, cluster), title))
+        return _tell(options, decide(store))
 
 
 def show_coverage(options: StoreOptions) -> int:
@@ -247,13 +255,9 @@ def _shares(counts: Document) -> tuple[str, str, str]:
 def _tell(options: StoreOptions, cluster: Cluster) -> int:
     """Print a cluster after a decision; return the exit code."""
     document = {"id": cluster.name, "title": cluster.title, "status": cluster.status, "note": cluster.note}
-    emit([document], as_json=options.json, show=_show_decided, single=True)
+    emit([document], as_json=options.json, show=in_columns({name: name for name in document}), single=True)
     say(f"next: {next_command('triage', options)}")
     return 0
-
-
-def _show_decided(documents: list[Document]) -> Table:
-    return table(tuple(documents[0]), [tuple(each.values()) for each in documents])
 
 
 def _show(documents: list[Document]) -> Table:
@@ -264,16 +268,6 @@ def _show(documents: list[Document]) -> Table:
         return cluster["id"], state, seen, cluster["title"], known, " ".join(cluster["related"])
 
     return table(("id", "state", "failures", "title", "known as", "related"), map(row, documents))
-
-
-def _show_limits(documents: list[Document]) -> Table:
-    return table(
-        ("operator", "form", "met", "clusters", "its words"),
-        (
-            (each["operator"], each["form"], each["count"], " ".join(each["clusters"]), each["words"])
-            for each in documents
-        ),
-    )
 
 
 def _show_traces(documents: list[Document]) -> Table:

@@ -14,7 +14,7 @@ from triage.console.output import Document, emit, say, table
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from triage.console.display import Display
+    from triage.console.status import Display
     from triage.watching import Watch
 
 Cases = Annotated[
@@ -70,7 +70,7 @@ def watch(
     Example: crux watch --package onnxruntime --release 1.31.1
     """
     from triage.bisection.environments import Sources, cache_folder
-    from triage.console.display import display
+    from triage.console.status import display
     from triage.store.database import Store
     from triage.watching import Watch, subjects
 

@@ -9,15 +9,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from triage.console.options import CaseOptions, command
-from triage.console.output import Document, emit, quoted, say, table
-
-if TYPE_CHECKING:
-    from rich.table import Table
+from triage.console.output import Document, emit, in_columns, quoted, say
 
 Command = Annotated[
     list[str], typer.Argument(metavar="-- CMD…", help="The program and its arguments, behind two dashes.")
@@ -32,6 +29,9 @@ Catch = Annotated[
         " gives wrong values is found as well.",
     ),
 ]
+
+
+_show = in_columns({"case": "case", "outcome": "outcome", "phase": "phase", "what was seen": "title"})
 
 
 @command(CaseOptions, unsaid=("inputs",))
@@ -64,16 +64,10 @@ def wrap(
 
 
 def _verdicts(options: CaseOptions, folders: Iterator[Path]) -> Iterator[Document]:
-    from triage.cases.sources import Judges, judge_often, open_one
+    from triage.cases.sources import Judges, judge_often
 
     with Judges(options) as judges:
         for folder in folders:
-            case = open_one(str(folder), options, judges)
-            assert case.target is not None
-            _, document = judge_often(judges.of(case.target, case.format), case, 1)
+            case, judge = judges.open(str(folder))
+            _, document = judge_often(judge, case, 1)
             yield {"case": str(folder), **document}
-
-
-def _show(documents: list[Document]) -> Table:
-    rows = [(each["case"], each["outcome"], each["phase"], each["title"]) for each in documents]
-    return table(("case", "outcome", "phase", "what was seen"), rows)

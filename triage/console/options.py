@@ -268,7 +268,8 @@ class Command:
         self._options, self.function, self._unsaid = options, function, unsaid
         self.__name__ = function.__name__
         self.__annotations__ = {}  # typer reads them besides the signature
-        self.__doc__ = _flowing(inspect.cleandoc(function.__doc__ or ""))
+        paragraphs = inspect.cleandoc(function.__doc__ or "").split("\n\n")
+        self.__doc__ = "\n\n".join(each.replace("\n", " ") for each in paragraphs)
 
     @functools.cached_property
     def _own(self) -> dict[str, inspect.Parameter]:
@@ -341,11 +342,6 @@ def _parameters(options: Any) -> list[inspect.Parameter]:
         inspect.Parameter(field.name, kind, default=field.default, annotation=hints[field.name])
         for field in dataclasses.fields(options)
     ]
-
-
-def _flowing(text: str) -> str:
-    """The text with each paragraph in one line, which a terminal breaks where it ends."""
-    return "\n\n".join(" ".join(each.split("\n")) for each in text.split("\n\n"))
 
 
 Known = Annotated[

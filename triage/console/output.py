@@ -8,7 +8,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 Document = dict[str, Any]
 
+Show = Callable[[list[Document]], "RenderableType"]
+"""What a person sees of the documents of a command."""
 UNFOLDED = 10_000
 """Columns of a table in a pipe: a row is a line, for `grep` and `cut`."""
 TITLES = frozenset({"title", "what was seen", "symptom", "its words"})
@@ -30,60 +32,41 @@ TITLES = frozenset({"title", "what was seen", "symptom", "its words"})
 LINES_OF_A_TITLE = 2
 
 
-class Emitter:
-    """Writes results as they come; a context manager. `done` are those that there are.
+def emit(
+    documents: Iterable[Document],
+    *,
+    as_json: bool,
+    show: Show,
+    single: bool = False,
+    lines_if_piped: bool = False,
+) -> list[Document]:
+    """Write results as they come, and hand them back.
 
     With `single` the JSON document is the only result, not a list. With `lines_if_piped` a pipe gets a JSON
     line for each result as soon as there is one. The lines of a JSON list go out one by one, too, each whole
     as soon as its case was judged, and it stays JSON where a result is never made.
     """
-
-    def __init__(
-        self,
-        *,
-        as_json: bool,
-        show: Callable[[list[Document]], RenderableType],
-        single: bool = False,
-        lines_if_piped: bool = False,
-    ) -> None:
-        self.done: list[Document] = []
-        self._show = show
-        self._is_json, self._is_list = as_json, as_json and not single
-        self._is_lines = lines_if_piped and not as_json and not is_terminal(sys.stdout)
-
-    def __enter__(self) -> Emitter:
-        return self
-
-    def add(self, document: Document) -> None:
-        """One more result."""
-        if self._is_list:
-            write_line(("," if self.done else "[\n") + in_json(document))
-        elif self._is_lines:
-            write_line(in_json(document))
-        self.done.append(document)
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if self._is_list and (self.done or kind is None):
-            write_line("]" if self.done else "[]")
-        elif kind is None and self._is_json:
-            write_line(in_json(self.done[0], indent=2))
-        elif kind is None and not self._is_lines:
-            _write_shown(self._show(self.done))
-
-
-def emit(
-    documents: Iterable[Document],
-    *,
-    as_json: bool,
-    show: Callable[[list[Document]], RenderableType],
-    single: bool = False,
-    lines_if_piped: bool = False,
-) -> list[Document]:
-    """Write results by an `Emitter`, and hand them back."""
-    with Emitter(as_json=as_json, show=show, single=single, lines_if_piped=lines_if_piped) as emitter:
+    is_list = as_json and not single
+    is_lines = lines_if_piped and not as_json and not is_terminal(sys.stdout)
+    done: list[Document] = []
+    try:
         for document in documents:
-            emitter.add(document)
-    return emitter.done
+            if is_list:
+                write_line(("," if done else "[\n") + in_json(document))
+            elif is_lines:
+                write_line(in_json(document))
+            done.append(document)
+    except BaseException:
+        if is_list and done:
+            write_line("]")
+        raise
+    if is_list:
+        write_line("]" if done else "[]")
+    elif as_json:
+        write_line(in_json(done[0], indent=2))
+    elif not is_lines:
+        _write_shown(show(done))
+    return done
 
 
 def _write_shown(shown: RenderableType) -> None:
@@ -197,6 +180,22 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str =
             )
         )
     return made
+
+
+def in_columns(fields: Mapping[str, str]) -> Show:
+    """Show documents as a table: under each heading a field, of which a list is written word by word."""
+
+    def cell(value: object) -> object:
+        return " ".join(map(str, value)) if isinstance(value, list) else "-" if value is None else value
+
+    return lambda documents: table(
+        tuple(fields), [[cell(each[name]) for name in fields.values()] for each in documents]
+    )
+
+
+def in_rows(what: str) -> Show:
+    """Show the one document as a table of what it says, a field a row."""
+    return lambda documents: table((what, ""), documents[0].items())
 
 
 class Shortened:

@@ -48,6 +48,16 @@ def texts(*names: str) -> dict[str, Schema]:
     return dict.fromkeys(names, TEXT)
 
 
+def counts(*names: str) -> dict[str, Schema]:
+    """Fields that are counts."""
+    return dict.fromkeys(names, COUNT)
+
+
+def lists(*names: str) -> dict[str, Schema]:
+    """Fields that are lists of texts."""
+    return dict.fromkeys(names, listed(TEXT))
+
+
 def one_or_more(document: Schema) -> Schema:
     """The document of one case, or the list of several cases' documents."""
     return {"anyOf": [document, listed(document)]}
@@ -100,18 +110,10 @@ CHECK = record(
         "alone": words("of --targets, the one that stands alone; empty if none does"),
     },
 )
+NODES = ("nodes_before", "nodes_after", "function_nodes_before", "function_nodes_after")
 REDUCE = record(
     {
-        "nodes_before": COUNT,
-        "nodes_after": COUNT,
-        "function_nodes_before": COUNT,
-        "function_nodes_after": COUNT,
-        "bytes_before": COUNT,
-        "bytes_after": COUNT,
-        "checks": COUNT,
-        "sweep_checks": COUNT,
-        "confirmations": COUNT,
-        "cached": COUNT,
+        **counts(*NODES, "bytes_before", "bytes_after", "checks", "sweep_checks", "confirmations", "cached"),
         "seconds": NUMBER,
         "symptom": TEXT,
         "signature": words("names the bug"),
@@ -121,10 +123,7 @@ REDUCE = record(
         "cut_short": listed(TEXT),
         "failure_rate": NUMBER,
         "runs_per_decision": COUNT,
-        "moves": listed(TEXT),
-        "ops": listed(TEXT),
-        "passes": listed(TEXT),
-        "sequence": listed(TEXT),
+        **lists("moves", "ops", "passes", "sequence"),
         "passes_unique": maybe(FLAG),
         "passes_cures": listed(TEXT),
         "pass_checks": COUNT,
@@ -133,9 +132,7 @@ REDUCE = record(
     {
         "private": FLAG,
         "words_left": listed(TEXT),
-        "id": TEXT,
-        "cluster": TEXT,
-        "before": TEXT,
+        **texts("id", "cluster", "before"),
         "root": {"type": "object"},
     },
 )
@@ -148,16 +145,7 @@ REPORT = record(
         "folder": TEXT,
         "checks": listed(record({"holds": FLAG, "text": TEXT})),
     },
-    {
-        "known": TEXT,
-        "issue": TEXT,
-        "newest": TEXT,
-        "fixed": TEXT,
-        "zip": TEXT,
-        "test": TEXT,
-        "signature": TEXT,
-        "page": TEXT,
-    },
+    texts("known", "issue", "newest", "fixed", "zip", "test", "signature", "page"),
 )
 LIST = one_of(("to file", "to reduce", "known", "fixed", "limits", "closed"))
 FAILURE = record(
@@ -165,17 +153,13 @@ FAILURE = record(
         "id": TEXT,
         "origins": listed(words("the paths or seeds it came from")),
         "outcome": SEEN["outcome"],
-        "signature": TEXT,
-        "status": TEXT,
-        "case": TEXT,
+        **texts("signature", "status", "case"),
         "seen": COUNT,
     }
 )
 CLUSTER = record(
     {
-        "id": TEXT,
-        "title": TEXT,
-        "status": TEXT,
+        **texts("id", "title", "status"),
         "state": words("regressed, new, ready, known, not reduced, fixed in X, or what a person decided"),
         "list": LIST,
         "package": TEXT,
@@ -195,14 +179,7 @@ CLUSTER = record(
         "outdated": {**FLAG, "description": "the report has not tried the newest release"},
     }
 )
-TESTED = {
-    "tests": COUNT,
-    "valid": COUNT,
-    "failures": COUNT,
-    "clusters": COUNT,
-    "seconds": NUMBER,
-    "tests_per_second": NUMBER,
-}
+TESTED = counts("tests", "valid", "failures", "clusters") | {"seconds": NUMBER, "tests_per_second": NUMBER}
 FUZZ = record(
     {**TESTED, "supported": COUNT, "failing": listed(TEXT)},
     {"patterns": COUNT, "fired": COUNT, "around": COUNT, "triggering": COUNT, "native_blocks": COUNT},
@@ -211,10 +188,7 @@ BUG = record(
     {
         "id": TEXT,
         "title": TEXT,
-        "nodes_before": COUNT,
-        "nodes_after": COUNT,
-        "function_nodes_before": COUNT,
-        "function_nodes_after": COUNT,
+        **counts(*NODES),
         "minimal": FLAG,
         "failures": COUNT,
         "folder": TEXT,
@@ -225,9 +199,7 @@ BUG = record(
         "issue": TEXT,
     }
 )
-GENERATE = record(
-    dict.fromkeys(("models", "op_types", "op_dtype", "op_shape", "op_edge"), COUNT) | {"seconds": NUMBER}
-)
+GENERATE = record(counts("models", "op_types", "op_dtype", "op_shape", "op_edge") | {"seconds": NUMBER})
 PASSES = record(
     {
         "case": TEXT,
@@ -241,17 +213,10 @@ PASSES = record(
         "symptom": TEXT,
     }
 )
-ENDS = {
-    "last_good": maybe(TEXT),
-    "first_bad": maybe(TEXT),
-    "last_bad": maybe(TEXT),
-    "first_fixed": maybe(TEXT),
-}
+ENDS = dict.fromkeys(("last_good", "first_bad", "last_bad", "first_fixed"), maybe(TEXT))
 BISECT = record(
     {
-        "case": TEXT,
-        "package": TEXT,
-        "target": TEXT,
+        **texts("case", "package", "target"),
         **ENDS,
         "symptom": TEXT,
         "title": TEXT,
@@ -261,9 +226,7 @@ BISECT = record(
         "failures": listed(
             record(
                 {
-                    "shows": TEXT,
-                    "symptom": TEXT,
-                    "title": TEXT,
+                    **texts("shows", "symptom", "title"),
                     "reworded": listed(record({"release": TEXT, "symptom": TEXT})),
                     "intervals": listed(record(ENDS)),
                 }
@@ -277,10 +240,7 @@ BISECT = record(
 )
 REPLAY = record(
     {
-        "case": TEXT,
-        "title": TEXT,
-        "target": TEXT,
-        "release": TEXT,
+        **texts("case", "title", "target", "release"),
         "status": one_of(("new", "as expected", "differs")),
         "expected": TEXT,
         "seen": TEXT,
@@ -296,16 +256,13 @@ SETTING = record(
 PART = record({"part": TEXT, "works": FLAG, "text": TEXT, "core": FLAG, "advice": TEXT})
 
 DECIDED = record({"id": TEXT, "title": TEXT, "status": TEXT, "note": TEXT})
-SHARES = dict.fromkeys(("functions", "functions_met", "blocks", "blocks_met"), COUNT)
+SHARES = counts("functions", "functions_met", "blocks", "blocks_met")
 SHOW = record(
     {
-        "case": TEXT,
-        "case_id": TEXT,
-        "format": TEXT,
-        "target": TEXT,
+        **texts("case", "case_id", "format", "target"),
         "settings": {"type": "object"},
         "origin": TEXT,
-        **dict.fromkeys(("nodes", "function_nodes", "bytes"), COUNT),
+        **counts("nodes", "function_nodes", "bytes"),
         "ops": listed(TEXT),
         "notes": listed(TEXT),
         "inputs": {"type": "object", "additionalProperties": TEXT},
@@ -339,8 +296,7 @@ WHY = record(
                     "weight": NUMBER,
                     "distance": NUMBER,
                     "agrees": FLAG,
-                    "first": TEXT,
-                    "second": TEXT,
+                    **texts("first", "second"),
                 }
             )
         ),
@@ -349,7 +305,7 @@ WHY = record(
 )
 DECLARED = record(
     {
-        **dict.fromkeys(("target", "operator", "form", "words", "failure", "release"), TEXT),
+        **texts("target", "operator", "form", "words", "failure", "release"),
         "count": COUNT,
         "clusters": listed(TEXT),
         "reduced": FLAG,
@@ -358,7 +314,7 @@ DECLARED = record(
 TABLES = ("cases", "failures", "clusters", "signatures", "reductions", "check_results", "artifacts")
 SOUND = record(
     {"path": TEXT, "sound": FLAG, "problems": listed(TEXT)},
-    dict.fromkeys((*TABLES, "reports", "runs", "events", "blobs", "unused_blobs"), COUNT),
+    counts(*TABLES, "reports", "runs", "events", "blobs", "unused_blobs"),
 )
 COLLECTED = ("blobs", "blobs_removed", "leavings_removed", "kept_for_now", "bytes_before", "bytes_after")
 CHANGE = ("case", "title", "change", "since", "before", "now", "symptom")
@@ -372,7 +328,7 @@ SCHEMAS: Mapping[str, Schema] = {
     ),
     "db check": SOUND,
     "db export": record({"path": TEXT, "blobs": COUNT}),
-    "db gc": record({"path": TEXT, **dict.fromkeys(COLLECTED, COUNT)}),
+    "db gc": record({"path": TEXT, **counts(*COLLECTED)}),
     "db import": record({"source": TEXT, **dict.fromkeys((*TABLES, "renamed", "known_issues"), WHOLE)}),
     "db views": record({"title": TEXT, "description": TEXT, "databases": {"type": "object"}}),
     "diff": DIFF,
@@ -411,8 +367,8 @@ SCHEMAS: Mapping[str, Schema] = {
     "watch": listed(
         record(
             {"package": TEXT, "release": TEXT, "cases": COUNT},
-            dict.fromkeys(("fixed", "regressed", "new", "fails", "passes", "unknown", "silent"), COUNT)
-            | {"changes": listed(record(dict.fromkeys(CHANGE, TEXT))), "hunt": {"type": "object"}},
+            counts("fixed", "regressed", "new", "fails", "passes", "unknown", "silent")
+            | {"changes": listed(record(texts(*CHANGE))), "hunt": {"type": "object"}},
         )
     ),
     "wrap": listed(CHECK),

@@ -1,6 +1,6 @@
 """ONNX models, as people see them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -18,25 +18,20 @@ from oracles.sandbox.executor import job_of
 from oracles.verdict import Run, Status
 from triage.cases.patterns import Extraction
 from triage.language import Language
+from triage.reports.program_evidence import ProgramEvidence
 from triage.reports.sentences import OF_ONNX
 from triage.repro.model_code import messages, normal_form
-from triage.repro.source import Source
-from triage.views.graph_picture import DrawnGraph, drawn
+from triage.views.graph_picture import DrawnGraph
 from triage.views.listing import list_model
 
 REMARKS = {"doc_string", "metadata_props", "producer_name", "producer_version", "model_version"}
 
 
 @dataclass(frozen=True)
-class OnnxEvidence:
+class OnnxEvidence(ProgramEvidence):
     """An ONNX model, which a script builds where it has no `source`."""
 
-    case: Case
-    judge: Judge
-    source: Source | None
-
     witness = OF_ONNX
-    language = "text"
 
     @cached_property
     def model(self) -> onnx.ModelProto:
@@ -48,11 +43,6 @@ class OnnxEvidence:
     def listing(self) -> str:
         """ONNX's text form, with the types that inference can tell."""
         return list_model(self.model)
-
-    @cached_property
-    def drawn(self) -> DrawnGraph:
-        """The graph as it is."""
-        return drawn(self.case)
 
     @cached_property
     def complaint(self) -> str | None:
@@ -78,11 +68,6 @@ class OnnxEvidence:
         wide = replace(self.case, program=program.SerializeToString(deterministic=True), inputs=inputs)
         (run,) = self.judge.runs(wide, self.judge.configs[:1])
         return run if run.is_ok else None
-
-    @property
-    def files(self) -> Mapping[str, bytes]:
-        """The model alone."""
-        return {"model.onnx": self.case.program}
 
     def is_built(self, model: bytes) -> bool | None:
         """Compare the models in one form, since two encodings may be one model."""

@@ -1,19 +1,13 @@
 """Relax programs of TVM, as people see them."""
 
 import re
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
 
 from corpus.case import Case
 from corpus.graphs.program import GraphProgram, PrimFunc
-from corpus.pattern import GraphPattern
 from corpus.tir.script import function_lines
 from oracles.judge import Judge
-from oracles.verdict import Run
 from triage.cases.graph_patterns import GraphExtraction
-from triage.cases.patterns import Document
 from triage.language import Language
 from triage.reports.program_evidence import GraphEvidence
 from triage.reports.sentences import RunEvidence
@@ -31,16 +25,6 @@ class RelaxEvidence(GraphEvidence):
         "an implementation other than TVM",
         "TVM finds the module well-formed",
     )
-
-    @property
-    def reference(self) -> Run | None:
-        """Return None: only TVM runs it."""
-        return None
-
-    @property
-    def in_double(self) -> Run | None:
-        """Return None: nothing runs it in float64."""
-        return None
 
 
 def source(case: Case, judge: Judge) -> Source:
@@ -79,36 +63,11 @@ def _with_loops(text: str, case: Case) -> str:
     return text.rstrip() + "\n"
 
 
-@dataclass
-class _Extraction:
-    """Patterns out of Relax programs; a judge of such is opened when the first one comes."""
-
-    judge: Judge
-    most: int
-    graphs: GraphExtraction | None = None
-
-    def keep(self, documents: Iterable[Document], out: Path) -> None:
-        """Save the patterns that are new below a folder."""
-        for document in documents:
-            self.graphs = self.graphs or GraphExtraction(self.judge.of_format("relax"), self.most)
-            for pattern in self.graphs.of([document]):
-                pattern.save(out)
-
-    @property
-    def found(self) -> Mapping[str, GraphPattern]:
-        """The patterns, by their digests."""
-        return self.graphs.found if self.graphs is not None else {}
-
-    def facts(self) -> dict[str, Any]:
-        """Count what was seen and kept, if there were any such programs."""
-        return self.graphs.facts() if self.graphs is not None else {}
-
-
 LANGUAGE = Language(
     evidence=RelaxEvidence,
     source=source,
     drawn=drawn_graph,
     operators=operators,
-    extraction=lambda firing, judge, most: _Extraction(judge, most),
+    extraction=lambda firing, judge, most: GraphExtraction(judge, most),
     relu="relax.nn.relu",
 )

@@ -3,14 +3,11 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-from corpus.case import Case
 from corpus.formats import find_format
-from oracles.judge import Judge
 from oracles.verdict import Config, Run
 from triage.language import Language
 from triage.reports.program_evidence import GraphEvidence
 from triage.reports.sentences import RunEvidence
-from triage.repro.source import Source, printed_source
 from triage.views.graph_picture import drawn_graph
 
 REFERENCE = "StableHLO's interpreter in float64"
@@ -51,8 +48,4 @@ class ModuleEvidence(GraphEvidence):
         return {"module.mlir": f"{self.listing}\n".encode(), name: self.case.program}
 
 
-def _source(case: Case, judge: Judge) -> Source:
-    return printed_source(case, judge)
-
-
-LANGUAGE = Language(evidence=ModuleEvidence, source=_source, drawn=drawn_graph)
+LANGUAGE = Language(evidence=ModuleEvidence, drawn=drawn_graph)

@@ -82,11 +82,6 @@ class TirEvidence(GraphEvidence):
             return None
         return Run(Config(INTERPRETER), Status.OK, Phase.EXECUTE, outputs=dict(found.outputs))
 
-    @property
-    def in_double(self) -> Run | None:
-        """Return None: nothing runs it in float64."""
-        return None
-
 
 def _source(case: Case, judge: Judge) -> Source:
     """A module of PrimFuncs as TVMScript, and what its first function is called with, in order."""

@@ -3,13 +3,11 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-from corpus.case import Case
-from oracles.judge import Judge
 from oracles.verdict import Config, Run
 from triage.language import Language
 from triage.reports.program_evidence import GraphEvidence
 from triage.reports.sentences import RunEvidence
-from triage.repro.source import Source, printed_source, with_plain_names
+from triage.repro.source import printed_source, with_plain_names
 from triage.views.graph_picture import drawn_graph
 
 
@@ -40,8 +38,9 @@ class TorchEvidence(GraphEvidence):
         return self.reference if self.reference and self.reference.is_ok else None
 
 
-def _source(case: Case, judge: Judge) -> Source:
-    return printed_source(with_plain_names(case), judge)
-
-
-LANGUAGE = Language(evidence=TorchEvidence, source=_source, drawn=drawn_graph, relu="torch.relu")
+LANGUAGE = Language(
+    evidence=TorchEvidence,
+    source=lambda case, judge: printed_source(with_plain_names(case), judge),
+    drawn=drawn_graph,
+    relu="torch.relu",
+)

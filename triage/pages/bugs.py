@@ -11,7 +11,7 @@ from corpus.outputs import put
 from corpus.reading import parse_json
 from oracles.naming import Signature, names_of_case
 from reducer.result import BLANK, result_of_json
-from triage.bugs.failures import bisection_of
+from triage.bugs.failures import bisection_of, names_of
 from triage.bugs.known import KnownIssue
 from triage.bugs.overview import (
     CLOSED_LIST,
@@ -27,15 +27,15 @@ from triage.console.options import StoreOptions, next_command
 from triage.language import list_case
 from triage.pages.campaign import growth
 from triage.pages.differences import MANY_NODES, curves
-from triage.store.artifacts import REDUCTION_KEPT, find_artifact, last_report
+from triage.store.artifacts import REDUCTION_KEPT, find_artifact
 from triage.store.campaigns import run_totals
 from triage.store.clusters import BY_SYMPTOM, clusters, signatures_of
 from triage.store.database import Store
 from triage.store.failures import get_failure, release_results_of, verdict_of
 from triage.store.names import failure_name, find_cluster, representative
-from triage.views.charts import Bars, over_time
-from triage.views.graph_picture import MOST_WHOLE, Dots, GraphPicture, Shown, drawn, makers_of
-from triage.views.listing import describe_value, release_line
+from triage.views.charts import over_time
+from triage.views.graph_picture import Dots, Shown, drawn, kept_picture, small_picture
+from triage.views.listing import describe_values, release_line
 from triage.views.rendering import Piece, hash_of, render, scrub, shown_text
 
 KINDS = {
@@ -253,9 +253,9 @@ def write_bug_page(
         is_whole=len(chosen) <= MANY_BUGS,
         groups=_groups(bugs, StoreOptions(Path(store.path.name))),
         columns=columns,
-        totals=_totals(store),
+        totals=run_totals(store),
         figures=totals_of(str(facts["state"]) for facts in chosen),
-        time=_time(store, only),
+        time=over_time([each.created for each in clusters(store) if not only or each.name in only]),
         growth=[] if only else growth(store),
         name=store.path.name,
         script=SCRIPT,
@@ -287,28 +287,19 @@ def _in_a_line(case: Case) -> str:
     return " → ".join([*names[:MOST_IN_LINE], *(["…"] if len(names) > MOST_IN_LINE else [])])
 
 
-def _totals(store: Store) -> Mapping[str, int]:
-    return run_totals(store)
-
-
-def _time(store: Store, only: Collection[str]) -> Bars | None:
-    """New clusters over time."""
-    return over_time([each.created for each in clusters(store) if not only or each.name in only])
-
-
 def _bug(store: Store, facts: Mapping[str, Any], *, is_whole: bool) -> Bug:
     cluster = find_cluster(store, str(facts["id"]))
     assert cluster is not None
-    sightings, report = release_results_of(store, cluster), last_report(store, cluster)
+    sightings = release_results_of(store, cluster)
     return Bug(
         facts=facts,
         first_seen=sightings.first,
         last_seen=sightings.last,
         seen=sightings.counts,
         why=_why(store, cluster),
-        report=Path(report).name,
+        report=Path(facts["report"]).name,
         row=row_of(facts, [each.signature for each in signatures_of(store, cluster)]),
-        look=_look(store, str(facts["id"]), representative(store, cluster), is_whole=is_whole),
+        look=_look(store, representative(store, cluster), is_whole=is_whole),
     )
 
 
@@ -321,50 +312,34 @@ def _why(store: Store, cluster: int) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _look(store: Store, name: str, number: int, *, is_whole: bool) -> Look:
+def _look(store: Store, number: int, *, is_whole: bool) -> Look:
     failure = get_failure(store, number)
     case, original = store.load_case(failure.best_case), store.load_case(failure.case_id)
     kept = find_artifact(store, REDUCTION_KEPT, failure_name(number))
     where, advice = f"the reduction of {failure.name}", "reduce it again"
     told = result_of_json(parse_json(kept, where, advice), where, advice) if kept else {}
     facts = {**BLANK, **told} if told else {}
-    before = _before(original, facts) if is_whole else None
+    before = kept_picture(original, facts["kept"]) if is_whole and facts else None
+    inputs = describe_values(case.inputs)
     verdict = verdict_of(store, number)
     wrong = verdict.get("wrong") or {}
-    bisected = bisection_of(store, (name, failure.name, failure.case_id, failure.best_case))
     return Look(
         nodes=case.measure.nodes,
         line=_in_a_line(case),
         listing=list_case(case),
-        inputs=tuple((name, describe_value(value)) for name, value in case.inputs.items()),
-        after=_picture(case, str(wrong.get("first_divergent", ""))),
+        inputs=tuple(inputs.items()),
+        after=small_picture(drawn(case), inputs, str(wrong.get("first_divergent", ""))),
         before=before.original() if before else None,
         dots=before.dots() if before and len(before.nodes) > MANY_NODES else None,
         count=len(before.nodes) if before else 0,
         text=tuple(_text(verdict, names_of_case(case))),
         errors=wrong.get("map", ()),
-        releases=release_line(bisected),
+        releases=release_line(bisection_of(store, names_of(failure))),
         title=failure.title,
         failure=failure.name,
         curves=tuple(curves(facts)) if facts and is_whole else (),
         reduction=facts,
     )
-
-
-def _picture(case: Case, wrong: str) -> Shown | None:
-    """The graph, with the node marked that makes the first wrong tensor."""
-    shown = drawn(case)
-    if len(shown.graph.node) > MOST_WHOLE:
-        return None
-    values = {name: describe_value(value) for name, value in case.inputs.items()}
-    return GraphPicture(shown.graph, shown.types, makers_of(shown.graph, wrong), values).whole()
-
-
-def _before(original: Case, facts: Mapping[str, Any]) -> GraphPicture | None:
-    if not facts:
-        return None
-    shown = drawn(original)
-    return GraphPicture(shown.graph, shown.types, frozenset(facts["kept"]))
 
 
 def _text(verdict: Mapping[str, Any], names: frozenset[str]) -> list[Piece]:

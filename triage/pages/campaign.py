@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import groupby, pairwise
@@ -51,6 +52,7 @@ def campaign_page(store: Store, issues: tuple[KnownIssue, ...] = (), *, is_live:
     timed = list(_timed(found["samples"]))
     last = _last_of_runs(found["samples"])
     choices, ids = found["choices"], [each.id for each in clusters(store)]
+    whole = sum(each["cpu_seconds"] for each in choices) or 1.0
     return render(
         "campaign.html.j2",
         name=store.path.name,
@@ -70,7 +72,7 @@ def campaign_page(store: Store, issues: tuple[KnownIssue, ...] = (), *, is_live:
         arms=found["arms"],
         most_arms=MOST_ARMS,
         enough=ENOUGH,
-        choices=[{**each, "share": each["cpu_seconds"] / _whole(choices)} for each in choices],
+        choices=[{**each, "share": each["cpu_seconds"] / whole} for each in choices],
         decisions=found["decisions"],
         runs=found["runs"][-10:][::-1],
         bugs=_newest_first(store, issues, ids),
@@ -85,10 +87,6 @@ def write_campaign_page(store: Store, folder: Path, issues: tuple[KnownIssue, ..
         return None
     put(folder / NAME, campaign_page(store, issues))
     return folder / NAME
-
-
-def _whole(choices: Sequence[Mapping[str, Any]]) -> float:
-    return float(sum(each["cpu_seconds"] for each in choices)) or 1.0
 
 
 def _last_of_runs(samples: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -110,8 +108,6 @@ def _timed(samples: Sequence[Mapping[str, Any]]) -> Iterator[tuple[float, Mappin
 
 
 def _seconds(one: str, other: str) -> float:
-    from datetime import datetime
-
     return (datetime.fromisoformat(other) - datetime.fromisoformat(one)).total_seconds()
 
 

@@ -25,8 +25,8 @@ from reducer.result import BLANK, all_nodes, read_result
 from reducer.result import NAME as REDUCTION
 from triage.language import language_of, list_case
 from triage.views.charts import curve
-from triage.views.graph_picture import MOST_WHOLE, GraphPicture, Shown, drawn
-from triage.views.listing import describe_value
+from triage.views.graph_picture import Shown, drawn, kept_picture, small_picture
+from triage.views.listing import describe_value, describe_values
 from triage.views.rendering import hash_of, render
 
 MOST_WORDS = 200
@@ -74,8 +74,7 @@ def draw_differences(one: Case, other: Case, folder: Path) -> list[str]:
     marked = _marked(_nodes(one), _nodes(other))
     paths = []
     for name, case, places in zip(("a", "b"), (one, other), marked, strict=True):
-        picture = drawn(case)
-        shown = GraphPicture(picture.graph, picture.types, places).original()
+        shown = kept_picture(case, places).original()
         path = folder / f"{name}.svg"
         put(path, render("graph.svg.html.j2", shown=shown, name=name))
         paths.append(str(path))
@@ -230,14 +229,14 @@ def write_page(folder: Path, original: Case | None) -> None:
 
 
 def _page(facts: Mapping[str, Any], case: Case, original: Case | None, *, has_script: bool) -> str:
-    before = _before(original, facts["kept"]) if original is not None else None
+    before = kept_picture(original, facts["kept"]) if original is not None else None
     return render(
         "reduction.html.j2",
         facts=facts,
         target=str(case.target or ""),
         after=picture_of(case),
         listing=_listing(case),
-        inputs=[(name, describe_value(value)) for name, value in case.inputs.items()],
+        inputs=list(describe_values(case.inputs).items()),
         before=before.original() if before else None,
         dots=before.dots() if before and len(before.nodes) > MANY_NODES else None,
         is_cut=before.is_cut if before else False,
@@ -253,25 +252,13 @@ def _page(facts: Mapping[str, Any], case: Case, original: Case | None, *, has_sc
 
 def picture_of(case: Case) -> Shown | None:
     """The picture of a small program."""
-    shown = drawn(case)
-    if len(shown.graph.node) > MOST_WHOLE:
-        return None
-    return GraphPicture(shown.graph, shown.types, values=_values(case)).whole()
+    return small_picture(drawn(case), describe_values(case.inputs))
 
 
 def _listing(case: Case) -> str:
     lines = list_case(case).splitlines()
     more = len(lines) - MOST_LINES
     return "\n".join([*lines[:MOST_LINES], *([f"… and {more:,} more lines"] if more > 0 else [])])
-
-
-def _before(case: Case, kept: list[int]) -> GraphPicture:
-    shown = drawn(case)
-    return GraphPicture(shown.graph, shown.types, frozenset(kept))
-
-
-def _values(case: Case) -> dict[str, str]:
-    return {name: describe_value(value) for name, value in case.inputs.items()}
 
 
 def curves(facts: Mapping[str, Any]) -> list[tuple[str, Any]]:

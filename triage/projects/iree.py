@@ -98,10 +98,8 @@ def run(config, path):
 {% endif %}
         code = compile_module(import_model(model), CONFIGS[config])
         save_outputs(path, call(code, given, dtypes))
-    except Exception as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
-        return 4 if re.search("MemoryError|bad_alloc|RESOURCE_EXHAUSTED", repr(error)) else 3
-    return 0
+{% set full = "RESOURCE_EXHAUSTED" %}
+{% include "failed.py.j2" %}
 
 
 def result_types(model):
@@ -142,10 +140,8 @@ def run(config, path):
         taken, given_back = map(element_types, re.search(r"@main\\((.*?)\\) -> (.*) {", MODULE).groups())
         code = compile_module(MODULE, CONFIGS[config])
         save_outputs(path, call(code, list(zip(taken, build_inputs())), given_back))
-    except Exception as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
-        return 4 if re.search("MemoryError|bad_alloc|RESOURCE_EXHAUSTED", repr(error)) else 3
-    return 0
+{% set full = "RESOURCE_EXHAUSTED" %}
+{% include "failed.py.j2" %}
 
 
 def element_types(text):
@@ -216,11 +212,7 @@ import iree.runtime as rt
 import numpy as np
 """,
     run="""\
-inputs = [
-{% for line in source.inputs.splitlines() %}
-    {{ line }}
-{% endfor %}
-]
+{% include "listed_inputs.py.j2" %}
 
 """
     + RUN.replace("{{ text }}", "MODULE").replace("{{ given }}", "*inputs")

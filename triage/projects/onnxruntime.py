@@ -40,10 +40,8 @@ def run(config, path):
     ort.set_default_logger_severity(4)
     try:
         save_outputs(path, run_session(ort, CONFIGS[config]{{ ", config in PLAIN" if options }}{{ ", config in REPEATING" if earlier }}))
-    except Exception as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
-        return 4 if re.search("MemoryError|bad_alloc|allocate memory", repr(error)) else 3
-    return 0
+{% set full = "allocate memory" %}
+{% include "failed.py.j2" %}
 
 
 def run_session(ort, level{{ ", is_plain" if options }}{{ ", repeats" if earlier }}):

@@ -21,10 +21,8 @@ def run(config, path):
 
     try:
         save_outputs(path, compile_and_run(openvino, CONFIGS[config]))
-    except Exception as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
-        return 4 if re.search("MemoryError|bad_alloc|allocate memory", repr(error)) else 3
-    return 0
+{% set full = "allocate memory" %}
+{% include "failed.py.j2" %}
 
 
 def compile_and_run(openvino, options):

@@ -85,10 +85,8 @@ def run(config, path):
             results = [*results, *inputs, *module.buffers()]  # what it writes to, too
 {% endif %}
         save_outputs(path, [(f"output {place}", *from_torch(each)) for place, each in enumerate(results)])
-    except Exception as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
-        return 4 if re.search("MemoryError|bad_alloc|allocate memory", repr(error)) else 3
-    return 0
+{% set full = "allocate memory" %}
+{% include "failed.py.j2" %}
 
 
 """

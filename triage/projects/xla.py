@@ -35,10 +35,8 @@ def run(config, path):
     try:
         results = compile_and_run(CONFIGS[config])
         save_outputs(path, [(f"output {place}", *named(each)) for place, each in enumerate(results)])
-    except Exception as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
-        return 4 if re.search("MemoryError|bad_alloc|RESOURCE_EXHAUSTED", repr(error)) else 3
-    return 0
+{% set full = "RESOURCE_EXHAUSTED" %}
+{% include "failed.py.j2" %}
 
 
 def compile_and_run(flags):
@@ -59,11 +57,7 @@ def named(value):
 RUN = (
     """\
 jax.config.update("jax_enable_x64", True)
-inputs = [
-{% for line in source.inputs.splitlines() %}
-    {{ line }}
-{% endfor %}
-]
+{% include "listed_inputs.py.j2" %}
 
 def run(flags):
 """

@@ -108,15 +108,9 @@ def reduce(
 
 
 def _reduction(done: Any, case: Case) -> Reduction:
-    return Reduction(
-        case,
-        Verdict.of(done["verdict"]) if done["verdict"] else None,
-        done["is_minimal"],
-        tuple(done["nodes"]),
-        tuple(done["passes"]),
-        done["signature"],
-        done["checks"],
-    )
+    verdict = Verdict.of(done["verdict"]) if done["verdict"] else None
+    lists = {"nodes": tuple(done["nodes"]), "passes": tuple(done["passes"])}
+    return Reduction(**{**done, "case": case, "verdict": verdict, **lists})
 
 
 def report(

@@ -41,8 +41,8 @@ from triage.store.database import Store
 from triage.store.failures import EXPLAINED, NEW, REDUCED, ROOT, Failure, get_failure, list_failures
 from triage.store.names import cluster_name
 
-FIRST_SAMPLE, BETWEEN_SAMPLES = 3, 8
-"""Of the failures that a bug explains the third, the 24th, the 192nd and so on are reduced anyway."""
+FIRST_SAMPLE, BETWEEN_SAMPLES = 10, 8
+"""Of the failures that a bug explains the tenth, the 80th, the 640th and so on are reduced anyway."""
 
 
 @dataclass
@@ -344,22 +344,25 @@ class Selection:
 
     def _rank(self, failure: Failure, reduced: list[Failure], done: int) -> Rank | None:
         """The less, the more promising; None where enough of its symptom are `done`."""
-        if any(each.cluster == failure.cluster for each in reduced) and _is_named(self._store, failure):
+        if any(each.cluster == failure.cluster for each in reduced) and self._is_named(failure):
             return None
         alike = not self._is_refuted(failure.id) and self._known_bugs_in(failure, reduced) > 0
-        specific = _is_specific(failure)
+        # an exception names a place in the compiler, so that the same symptom is most likely one bug
+        specific = failure.outcome == Outcome.EXCEPTION.value
         if done >= (MOST_PRESUMED if alike or specific else MOST_NOVEL):
             return None
         size = sum(self._operators_of(failure.case_id).values())
         return failure.is_endless, alike, done if specific else done // PER_SYMPTOM, size, failure.id
 
+    def _is_named(self, failure: Failure) -> bool:
+        """Whether more names a failure before its reduction than its symptom."""
+        return BEFORE_REDUCTION not in dict(get_signature(self._store, failure.signature).components)
+
     def _known_bugs_in(self, failure: Failure, reduced: list[Failure]) -> int:
         """Count the reduced cases of the same symptom that this failure could contain."""
         own = self._operators_of(failure.case_id)
-        return sum(
-            _kind(each) == _kind(failure) and _holds(own, self._operators_of(each.best_case))
-            for each in reduced
-        )
+        alike = (each for each in reduced if _kind(each) == _kind(failure))
+        return sum(self._operators_of(each.best_case) <= own for each in alike)
 
     def _operators_of(self, case_id: str) -> Counter[str]:
         if case_id not in self._operators:
@@ -393,17 +396,3 @@ def _kind(failure: Failure) -> str:
     if failure.outcome == Outcome.CRASH.value:
         return SEPARATOR.join(failure.symptom.split(SEPARATOR)[:3])
     return failure.symptom
-
-
-def _is_named(store: Store, failure: Failure) -> bool:
-    """Whether more names a failure before its reduction than its symptom."""
-    return BEFORE_REDUCTION not in dict(get_signature(store, failure.signature).components)
-
-
-def _is_specific(failure: Failure) -> bool:
-    """Whether the symptom names a place in the compiler, so that the same symptom is most likely one bug."""
-    return failure.outcome == Outcome.EXCEPTION.value
-
-
-def _holds(outer: Mapping[str, int], inner: Mapping[str, int]) -> bool:
-    return all(outer.get(operator, 0) >= count for operator, count in inner.items())

@@ -1,10 +1,10 @@
 """What must hold before a report says that it is ready: each a line at its top, whether it holds or not."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 
 from corpus.target import is_before
+from oracles.extras import installed_release
 from oracles.numerics.compare import compare_outputs
 from oracles.numerics.input_noise import outputs_like
 from oracles.verdict import Mark, Outcome, Run
@@ -25,6 +25,11 @@ class Check:
     holds: bool
     text: str
     is_needed: bool = True
+
+
+def missing(checks: Iterable[Check]) -> list[str]:
+    """List what keeps a report from being ready."""
+    return [check.text for check in checks if check.is_needed and not check.holds]
 
 
 def checks(draft: Draft, files: Mapping[str, bytes]) -> Iterator[Check]:
@@ -106,10 +111,7 @@ def _release(draft: Draft) -> Check:
     if draft.on_newest is not None:
         return Check(draft.on_newest.shows, draft.on_newest.words)
     shown = package_line(draft.environment, draft.package)
-    try:
-        newest = version(draft.package)
-    except PackageNotFoundError:
-        newest = draft.judge.release
+    newest = installed_release(draft.package) or draft.judge.release
     if is_before(draft.judge.release, newest):
         return Check(False, f"the newest release installed ({newest}) was tried; this is {shown}")
     return Check(True, f"{shown}, the newest release installed, shows it")

@@ -17,14 +17,13 @@ from triage.claims.titles import in_short, in_words, is_reference
 from triage.language import language_of
 from triage.projects import runner_of
 from triage.reports import limit_request, sentences
-from triage.reports.checklist import Check, agrees
+from triage.reports.checklist import Check, agrees, missing
 from triage.reports.draft import Draft
 from triage.reports.sentences import RunEvidence
-from triage.reports.view import Claimed, Evidence, Head, IssueView, Program, Provenance, Steps, Varied
 from triage.repro.short import is_at_a_glance
 from triage.setup.environment import package_line
 from triage.store.artifacts import map_of
-from triage.views.listing import describe_value, legend, mermaid
+from triage.views.listing import describe_values, legend, mermaid
 from triage.views.rendering import as_code, render, scrub
 
 MOST_PRINTED = 12
@@ -38,39 +37,52 @@ MOST_VALUES = 160
 SHOWN_FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8", "amx_bf16", "fma", "asimd", "sve")
 
 
-def issue_text(draft: Draft, checks: Sequence[Check], extra: str = "") -> str:
+def issue_text(draft: Draft, checks: Sequence[Check], extra: str) -> str:
     """The filled form; `extra` is what the project's own tool says of the environment."""
-    return render(draft.form.template, **issue_view(draft, checks, extra).names())
+    names = {
+        **_head(draft, checks),
+        **_claimed(draft),
+        **_program(draft),
+        **_evidence(draft),
+        "varies": list(_varies(draft)),
+        "releases": _releases(draft),
+        "advice": _advice(draft),
+        **_steps(draft),
+        "environment": dict(_environment_rows(draft)),
+        "extra": extra,
+        "found": draft.history.sentences(),
+        "origin": origin_text(draft),
+    }
+    return render(draft.form.template, **names)
 
 
-def issue_view(draft: Draft, checks: Sequence[Check], extra: str = "") -> IssueView:
-    """Write the parts of a draft's issue."""
+def _head(draft: Draft, checks: Sequence[Check]) -> dict[str, Any]:
+    """The title with the checklist, whose form it is, under which labels it is filed, what it is known as."""
     may_be_reader = language_of(draft.case.format).has_model and draft.expectation.wrong != OPTIMISED
     labels = draft.form.labels(draft.expectation.failing, may_be_reader)
     labels = limit_request.request_labels(labels, draft.verdict)
-    labels = tuple(each for each in labels if draft.history.is_generated or each not in draft.form.of_fuzzers)
-    environment = dict(_environment_rows(draft))
-    return IssueView(
-        Head(draft.form, draft.title, tuple(checks), labels, draft.known),
-        _claimed(draft),
-        _program(draft),
-        _evidence(draft),
-        Varied(tuple(_varies(draft)), tuple(_releases(draft)), _advice(draft)),
-        _steps(draft),
-        Provenance(environment, extra, draft.history.sentences(), origin_text(draft)),
-    )
+    return {
+        "form": draft.form,
+        "title": draft.title,
+        "checks": checks,
+        "missing": missing(checks),
+        "labels": [
+            each for each in labels if draft.history.is_generated or each not in draft.form.of_fuzzers
+        ],
+        "known": draft.known,
+    }
 
 
-def _claimed(draft: Draft) -> Claimed:
+def _claimed(draft: Draft) -> dict[str, Any]:
+    """What happened and what was expected, a sentence or two each."""
     expectation = draft.expectation
     package = package_line(draft.environment, draft.package)
-    return Claimed(
-        happened=sentences.happened(expectation, package, _own_runs(draft))
+    return {
+        "happened": sentences.happened(expectation, package, _own_runs(draft))
         + sentences.after(draft.case, expectation),
-        expected=_expected(draft),
-        outcome=expectation.outcome.value,
-        package=draft.package,
-    )
+        "expected": _expected(draft),
+        "package": draft.package,
+    }
 
 
 def _own_runs(draft: Draft) -> list[Run]:
@@ -98,55 +110,59 @@ def referee_did(reference: Run, referee: str) -> str:
     who = f"{referee[0].upper()}{referee[1:]}"
     if not reference.is_ok:
         return f" {who} raises {as_code(reference.error)}." if reference.error else ""
-    values = ", ".join(f"{name} = {describe_value(value)}" for name, value in reference.outputs.items())
+    values = ", ".join(f"{name} = {text}" for name, text in describe_values(reference.outputs).items())
     return f" {who} gives {as_code(values)}." if 0 < len(values) <= MOST_VALUES else ""
 
 
-def _program(draft: Draft) -> Program:
+def _program(draft: Draft) -> dict[str, Any]:
+    """The program as text in a language and as a picture; `sequence` are passes that it runs itself."""
     shown = draft.exhibit
-    inputs = [f"{name} = {describe_value(value)}" for name, value in draft.case.inputs.items()]
-    return Program(
-        noun=shown.witness.noun,
-        nodes=draft.case.measure.nodes,
-        is_onnx=language_of(draft.case.format).has_model,
-        listing=shown.listing,
-        language=shown.language,
-        inputs="\n".join(inputs) or "(none)",
-        graph=mermaid(shown.drawn),
-        attached=tuple(shown.files),
-        sequence=draft.case.passes,
-    )
+    inputs = [f"{name} = {text}" for name, text in describe_values(draft.case.inputs).items()]
+    return {
+        "noun": shown.witness.noun,
+        "is_onnx": language_of(draft.case.format).has_model,
+        "listing": shown.listing,
+        "language": shown.language,
+        "inputs": "\n".join(inputs) or "(none)",
+        "graph": mermaid(shown.drawn),
+        "attached": list(shown.files),
+        "sequence": draft.case.passes,
+    }
 
 
-def _evidence(draft: Draft) -> Evidence:
+def _evidence(draft: Draft) -> dict[str, Any]:
+    """Each configuration's result, the values that differ and where they part; or the trace.
+
+    `error` is what an exception says in full, whether or not the short script shows it as well.
+    """
     expectation = draft.expectation
     rows = sentences.value_rows(expectation, draft.tolerance)
-    has_trace = not (rows or expectation.is_unstable) and not _is_of_values(expectation)
+    is_of_values = expectation.outcome is Outcome.MISMATCH and expectation.passing is not None
+    has_trace = not (rows or expectation.is_unstable or is_of_values)
     trace = sentences.short_trace(sentences.trace_text(expectation, rows)) if has_trace else ""
-    return Evidence(
-        levels=(*_levels(draft), *_in_double(draft)),
-        rows=tuple(rows),
-        passing=in_short(expectation.passing.config) if expectation.passing else "",
-        failing=in_short(expectation.failing.config),
-        errors=_errors(draft.verdict),
-        divergence=_parting(draft.verdict.wrong) if draft.case.measure.nodes <= MOST_NEAR else "",
-        trace=trace,
-        error=trace,
-        notes=tuple(
-            limit_request.in_words(note) for note in draft.verdict.notes if is_apt(note, expectation)
-        ),
-    )
+    return {
+        "levels": [*_levels(draft), *_in_double(draft)],
+        "rows": rows,
+        "passing": in_short(expectation.passing.config) if expectation.passing else "",
+        "failing": in_short(expectation.failing.config),
+        "errors": _errors(draft.verdict),
+        "divergence": _parting(draft.verdict.wrong) if draft.case.measure.nodes <= MOST_NEAR else "",
+        "trace": trace,
+        "error": trace,
+        "notes": [limit_request.in_words(note) for note in draft.verdict.notes if is_apt(note, expectation)],
+    }
 
 
-def _steps(draft: Draft) -> Steps:
-    return Steps(
-        needs=_needs(draft),
-        printed=scrub(draft.proof.text),
-        short=draft.short,
-        short_printed=short_output(scrub(draft.scripts.proven.printed)),
-        short_is_long=not is_at_a_glance(draft.short),
-        whole="" if draft.short else draft.script,
-    )
+def _steps(draft: Draft) -> dict[str, Any]:
+    """The way to run the scripts, and their output; `short` is empty if only `whole` shows the bug."""
+    return {
+        "needs": ", ".join(runner_of(draft.judge.target.backend, draft.case.format).needs),
+        "printed": scrub(draft.proof.text),
+        "short": draft.short,
+        "short_printed": short_output(scrub(draft.scripts.proven.printed)),
+        "short_is_long": not is_at_a_glance(draft.short),
+        "whole": "" if draft.short else draft.script,
+    }
 
 
 def _levels(draft: Draft) -> list[tuple[str, str]]:
@@ -191,11 +207,6 @@ def _witness(draft: Draft) -> RunEvidence:
     if reference is None or (reference.is_ok and (right is None or agrees(draft, reference, right))):
         return witness
     return replace(witness, referee="the same program in float64")
-
-
-def _is_of_values(expectation: Expectation) -> bool:
-    """Whether two results differ: then no run has a trace."""
-    return expectation.outcome is Outcome.MISMATCH and expectation.passing is not None
 
 
 def is_apt(note: str, expectation: Expectation) -> bool:
@@ -256,10 +267,6 @@ def _is_wide(run: Run) -> bool:
 def _near(run: Run, wide: Run, draft: Draft) -> bool:
     """Whether a result is what float64 gives, to the tolerance."""
     return compare_outputs(outputs_like(wide, run), run.outputs, draft.tolerance) is None
-
-
-def _needs(draft: Draft) -> str:
-    return ", ".join(runner_of(draft.judge.target.backend, draft.case.format).needs)
 
 
 def _varies(draft: Draft) -> Iterator[tuple[str, str, str]]:

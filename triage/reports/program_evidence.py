@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from corpus.case import Case
 from corpus.formats import find_format
@@ -16,50 +16,19 @@ from triage.views.graph_picture import DrawnGraph, drawn
 from triage.views.rendering import render
 
 
-class ProgramEvidence(Protocol):
-    """The evidence that a report shows of a program, and the implementations that it asks."""
-
-    witness: RunEvidence
-    language: str
-
-    @property
-    def listing(self) -> str:
-        """The program as text, in that language."""
-
-    @property
-    def drawn(self) -> DrawnGraph:
-        """The program as pictures are made of it."""
-
-    @property
-    def complaint(self) -> str | None:
-        """Say why it is no valid program."""
-
-    @property
-    def reference(self) -> Run | None:
-        """Run it on an independent implementation; None if there is none."""
-
-    @property
-    def in_double(self) -> Run | None:
-        """The un-optimised run in float64; None where that cannot be had."""
-
-    @property
-    def files(self) -> Mapping[str, bytes]:
-        """The program in the files of a report, the one to name first."""
-
-    def is_built(self, model: bytes) -> bool | None:
-        """Whether what a script has built is this program; None where it builds none to be compared."""
-
-
-def exhibit(case: Case, judge: Judge, source: Source | None) -> ProgramEvidence:
+def exhibit(case: Case, judge: Judge, source: Source | None) -> "ProgramEvidence":
     """The exhibit of a case whose program has this source, None where a script builds it by itself."""
-    make: Callable[..., Any] = language_of(case.format).evidence or PlainEvidence
+    make: Callable[..., Any] = language_of(case.format).evidence or ProgramEvidence
     found: ProgramEvidence = make(case, judge, source)
     return found
 
 
 @dataclass(frozen=True)
-class PlainEvidence:
-    """A program of a language of which nothing else is known, as crux prints it."""
+class ProgramEvidence:
+    """The evidence that a report shows of a program, and the implementations that it asks.
+
+    This one is of a language of which nothing else is known: the program as crux prints it.
+    """
 
     case: Case
     judge: Judge
@@ -69,36 +38,46 @@ class PlainEvidence:
         "program", "crux", "an implementation of its own", "it is well-formed"
     )
     language: ClassVar[str] = "text"
-    complaint: ClassVar[str | None] = None
-    reference: ClassVar[Run | None] = None
-    in_double: ClassVar[Run | None] = None
 
     @property
     def listing(self) -> str:
-        """The program as crux prints it."""
+        """The program as text, in that language."""
         return list_case(self.case).rstrip()
 
     @property
     def drawn(self) -> DrawnGraph:
-        """The program as its language is drawn, if it is."""
+        """The program as pictures are made of it."""
         return drawn(self.case)
 
     @property
+    def complaint(self) -> str | None:
+        """Say why it is no valid program."""
+        return None
+
+    @property
+    def reference(self) -> Run | None:
+        """Run it on an independent implementation; None if there is none."""
+        return None
+
+    @property
+    def in_double(self) -> Run | None:
+        """The un-optimised run in float64; None where that cannot be had."""
+        return None
+
+    @property
     def files(self) -> Mapping[str, bytes]:
-        """The program alone."""
+        """The program in the files of a report, the one to name first."""
         return {find_format(self.case.format).program_file: self.case.program}
 
     def is_built(self, model: bytes) -> bool | None:
-        """None: no script builds it to be compared."""
+        """Whether what a script has built is this program; None where it builds none to be compared."""
         return None
 
 
 @dataclass(frozen=True)
-class GraphEvidence:
+class GraphEvidence(ProgramEvidence):
     """A program of bindings, shown as the code that its framework's users write."""
 
-    case: Case
-    judge: Judge
     source: Source
 
     language = "python"
@@ -128,8 +107,4 @@ class GraphEvidence:
     def files(self) -> Mapping[str, bytes]:
         """The program as a script that defines `model` and `inputs`, and in crux's own form."""
         script = render("program.py.j2", source=self.source, imports=self.imports)
-        return {"program.py": script.encode(), find_format(self.case.format).program_file: self.case.program}
-
-    def is_built(self, model: bytes) -> bool | None:
-        """Return None: such scripts hold the program as code."""
-        return None
+        return {"program.py": script.encode(), **super().files}

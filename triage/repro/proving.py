@@ -179,6 +179,7 @@ class _Trial:
     def _started(self) -> Process:
         folder = self.folder
         places = {"TMPDIR": str(folder), "TORCHINDUCTOR_CACHE_DIR": str(folder.parent / KEPT)}
+        vectors = {} if has_late_vectors() else VECTORS
         linked = [os.path.realpath(path) for path in folder.rglob("*") if path.is_symlink()]
         with self._printed.open("wb") as printed:
             return start(
@@ -187,7 +188,7 @@ class _Trial:
                     folder.parent,
                     self._command,
                     linked,
-                    {**_quiet(), **places, **self._environment},
+                    {**QUIET, **FRESH, **vectors, **places, **self._environment},
                 ),
                 stdout=printed,
                 stderr=TOGETHER,
@@ -210,11 +211,6 @@ class _Trial:
         """End its processes, whatever state they are in."""
         if self._process is not None:
             _kill_all(self._process)
-
-
-def _quiet() -> dict[str, str]:
-    """The settings with which a script spends its time on the bug."""
-    return QUIET | FRESH | ({} if has_late_vectors() else VECTORS)
 
 
 def _confine(memory: int) -> None:

@@ -74,17 +74,14 @@ def _defined_names(node: ast.stmt) -> frozenset[str]:
     return frozenset(each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name))
 
 
-def _names_in(source: str) -> set[str]:
-    return {node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}
-
-
 def _closure(pieces: Mapping[str, frozenset[str]], users: str) -> set[str]:
     """All names that a text needs, with those that the definitions of these need."""
     known = frozenset().union(*pieces.values())
     used: set[str] = set()
     waiting = [users]
     while waiting:
-        new = (known & _names_in(waiting.pop())) - used
+        named = (node.id for node in ast.walk(ast.parse(waiting.pop())) if isinstance(node, ast.Name))
+        new = known.intersection(named) - used
         used |= new
         waiting += [text for text, names in pieces.items() if names & new]
     return used
@@ -120,9 +117,10 @@ def write_script(case: Case, claim: Claim, mode: str = "code", source: Source | 
     mode, code = _embedding(case, model, mode) if source is None else ("source", "")
     outputs = _output_elements(claim.expectation, model)
     foreign = {element for element in outputs if element >= FIRST_FOREIGN}
-    plain = not foreign and not any(_is_foreign(value) for value in case.inputs.values())
+    given = [tensor for value in case.inputs.values() for tensor in _flat(value)]
+    plain = not foreign and not any(element_type(each.dtype) >= FIRST_FOREIGN for each in given)
     passing = claim.expectation.passing
-    beside = source is None and sum(_size(value) for value in case.inputs.values()) > MOST_INLINE
+    beside = source is None and sum(each.size for each in given) > MOST_INLINE
     script = render(
         "repro.py.j2",
         runner=runner,
@@ -318,14 +316,6 @@ def _decode_table(code: int) -> str:
 
 def _flat(value: Value) -> list[Tensor]:
     return [] if value is None else value if isinstance(value, list) else [value]
-
-
-def _is_foreign(value: Value) -> bool:
-    return any(element_type(tensor.dtype) >= FIRST_FOREIGN for tensor in _flat(value))
-
-
-def _size(value: Value) -> int:
-    return sum(tensor.size for tensor in _flat(value))
 
 
 def _lines(text: str, width: int = 96) -> list[str]:

@@ -16,7 +16,7 @@ from corpus.case import Case
 from corpus.values import Value
 from oracles.numerics.compare import Tolerance
 from oracles.verdict import Outcome, Run
-from triage.claims.claim import ACCEPTED, Claim, Expectation, signal_text
+from triage.claims.claim import ACCEPTED, Claim, Expectation, has_floats, signal_text
 from triage.claims.titles import whose
 from triage.language import language_of, model_of
 from triage.projects import Runner, ShortScript, runner_of
@@ -267,7 +267,7 @@ def _compared(
     is_held = not _is_run(passing, short)
     source = f"  # {whose(passing.config)}" if is_held and passing.config.backend else ""
     outputs = list(passing.outputs.values())
-    floats = _has_floats(outputs)
+    floats = has_floats(outputs)
     if short.compares == "torch":
         expected, actual = calls
         rtol, atol = (tolerance.rtol, tolerance.atol) if floats else (0, 0)
@@ -301,11 +301,6 @@ def _assertion(expectation: Expectation, tolerance: Tolerance, floats: bool) -> 
     if floats:
         return f"np.testing.assert_allclose({{0}}, {{1}}, rtol={tolerance.rtol:g}, atol={tolerance.atol:g})"
     return "np.testing.assert_array_equal({0}, {1})"
-
-
-def _has_floats(outputs: Sequence[Value]) -> bool:
-    tensors = [each for value in outputs for each in (value if isinstance(value, list) else [value])]
-    return any(each is not None and each.dtype.kind not in "biuU" for each in tensors)
 
 
 def shows(claim: Claim, dies: str = "") -> Callable[[int, str], bool]:

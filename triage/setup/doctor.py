@@ -3,33 +3,34 @@
 Nothing that may be missing is imported before it was seen to be there.
 """
 
-import importlib.metadata
 import platform
 import shutil
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
-from onnx import TensorProto, helper
+import onnx
+from onnx import helper
 
 from corpus.case import Case
 from corpus.errors import UserError
 from corpus.graphs.program import REF, Binding, Graph, GraphProgram, Input
 from corpus.target import Target
+from corpus.values import Value
+from oracles.abilities import Backend
 from oracles.backends import backends, find_backend
-from oracles.extras import comes_when_asked, comes_with_others, how_to_install, provide
+from oracles.extras import comes_when_asked, comes_with_others, how_to_install, installed_release, provide
 from oracles.judge import Judge, in_short
-from oracles.sandbox.sandbox import Sandbox, SandboxError, describe_isolation
-from oracles.verdict import Run
+from oracles.sandbox.sandbox import Job, Sandbox, SandboxError, describe_isolation
+from oracles.verdict import Config, Phase, Run, Status
 from triage.console.foot import doing
 from triage.console.output import quoted
 from triage.language import language_of
 from triage.projects import GENERAL, project_of, project_of_package, projects
-from triage.setup.contract import ABILITIES, keeps_contract
 
 
 @dataclass(frozen=True)
@@ -84,13 +85,9 @@ def _system() -> Finding:
 def _packages() -> Iterator[Finding]:
     others = (name for each in projects().values() for name in (each.package, *each.companions))
     for name in dict.fromkeys((*CORE_PACKAGES, *others)):
-        core = name in CORE_PACKAGES
-        try:
-            version = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            yield Finding(f"package {name}", False, "not installed", core, _how_to_get(name))
-        else:
-            yield Finding(f"package {name}", True, version, core)
+        release, core = installed_release(name), name in CORE_PACKAGES
+        advice = "" if release else _how_to_get(name)
+        yield Finding(f"package {name}", bool(release), release or "not installed", core, advice)
 
 
 def _how_to_get(package: str) -> str:
@@ -101,7 +98,7 @@ def _how_to_get(package: str) -> str:
 
 def _database(path: Path) -> Finding:
     from triage.store.database import Store
-    from triage.store.maintenance.vacuum import examine
+    from triage.store.vacuum import examine
 
     if not path.exists():
         return Finding("database", True, f"{path}: none yet", core=False)
@@ -186,7 +183,7 @@ def _try_target(target: Target) -> tuple[str, str]:
     try:
         with Judge(target) as judge:
             own = tuple(config for config in judge.configs[:2] if not config.backend)
-            runs = judge.runs(_tiny_case(target), own)
+            runs = judge.runs(Case("onnx", _model("Relu", X), {"x": X}, target), own)
             others = (name for graphs in judge.backend.graphs for name in graphs.formats)
             formats = tuple(name for name in others if language_of(name).relu)
             runs += tuple(run for name in formats for run in judge.runs(_tiny_graph(name), own[:1]))
@@ -225,21 +222,170 @@ def _advice(target: Target, problem: str) -> str:
     return f"reinstall {package} within constraints.txt"
 
 
-def _tiny_case(target: Target) -> Case:
-    """`y = Relu(x)` of two floats."""
-    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xy")
-    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "tiny", [x], [y])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    return Case("onnx", model.SerializeToString(), {"x": np.array([-1, 2], np.float32)}, target)
-
-
 def _tiny_graph(format: str) -> Case:
     """The same in another format."""
     main = Graph(
         (Input("x", "float32", (2,)),), (Binding("y", language_of(format).relu, ({REF: "x"},)),), ("y",)
     )
     program = GraphProgram(format, main, facts={"main": "main"})
-    return Case(format, program.to_bytes(), {"x": np.array([-1, 2], np.float32)})
+    return Case(format, program.to_bytes(), {"x": X})
+
+
+ABILITIES = {
+    "baseline": "a backend to compare with, where there is no un-optimised configuration",
+    "passes": "`crux passes`, and the names of passes in reports",
+    "sequences": "passes in any order: `@passes=A,B`",
+    "tells_operators": "campaigns of the operators that it has",
+    "libraries": "coverage of its machine code",
+}
+"""Fields of `Backend` that may be left out, and what each gives."""
+
+X = np.array([-1, 2], np.float32)
+TYPES = ("float32", "float64", "int64", "bool")
+
+
+class Broken(Exception):
+    """A clause that the backend does not keep; its text says how."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A backend under trial, in a sandbox of its own."""
+
+    backend: Backend
+    configs: tuple[Config, ...]
+    sandbox: Sandbox
+
+    def run(self, op: str, value: Value = X, outputs: tuple[str, ...] | None = None) -> tuple[Run, ...]:
+        """The runs of `y = op(x)`, `z = op(y)` in every configuration."""
+        return self.sandbox.run(
+            Job(_model(op, np.asarray(value)), {"x": value}, self.configs, outputs=outputs)
+        )
+
+
+def _model(op: str, x: np.ndarray) -> bytes:
+    kind = helper.np_dtype_to_tensor_dtype(x.dtype)
+    ends = [helper.make_tensor_value_info(name, kind, x.shape) for name in "xyz"]
+    nodes = [helper.make_node(op, ["x"], ["y"]), helper.make_node(op, ["y"], ["z"])]
+    graph = helper.make_graph(nodes, "trial", ends[:1], ends[1:])
+    model: onnx.ModelProto = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8
+    )
+    return bytes(model.SerializeToString())
+
+
+Clause = Callable[[Trial], str]
+"""Tries one thing and says what was seen; raises `Broken`."""
+
+
+def _is_configured(trial: Trial) -> str:
+    labels = [config.label for config in trial.configs]
+    if len(set(labels)) < len(labels) or not labels:
+        raise Broken(f"two configurations share a label, or there is none: {labels}")
+    if len(labels) < 2 and not trial.backend.baseline:
+        raise Broken("there is one configuration and no baseline: nothing to compare")
+    if said := trial.backend.classify(Run(trial.configs[0], Status.OK, Phase.EXECUTE)):
+        raise Broken(f"classify calls a good run {said!r}; it gives '' for what may be a bug")
+    return ", ".join(labels)
+
+
+def _starts(trial: Trial) -> str:
+    release = trial.sandbox.facts["version"]
+    if not isinstance(release, str) or not release:
+        raise Broken(f"load() gives {release!r}; it gives the framework's version as text")
+    return f"{trial.backend.package} {release}"
+
+
+def _runs_a_model(trial: Trial) -> str:
+    for run in trial.run("Neg"):
+        _must_give(run, {"y": -X, "z": X})
+        if run.phase is not Phase.EXECUTE:
+            raise Broken(f"{run.config.label}: it ends in the phase {run.phase}; call enter('execute')")
+    return "in every configuration"
+
+
+def _must_give(run: Run, wanted: dict[str, Value]) -> None:
+    if not run.is_ok:
+        raise Broken(f"{run.config.label}: {run.error or run.status.value}: {run.message}")
+    if sorted(run.outputs) != sorted(wanted):
+        raise Broken(f"{run.config.label}: outputs {sorted(run.outputs)} where {sorted(wanted)} are wanted")
+    for name, value in wanted.items():
+        found, right = np.asarray(run.outputs[name]), np.asarray(value)
+        if found.dtype != right.dtype or not np.array_equal(found, right):
+            raise Broken(f"{run.config.label}: {name} is {found.dtype} {found} and not {right.dtype} {right}")
+
+
+def _gives_what_is_asked(trial: Trial) -> str:
+    for run in trial.run("Neg", outputs=("y",)):
+        _must_give(run, {"y": -X})
+    return "and no other output"
+
+
+def _keeps_types(trial: Trial) -> str:
+    refused = []
+    for kind in TYPES:
+        value = X.astype(kind)
+        for run in trial.run("Identity", value):
+            if trial.backend.classify(run) == "unsupported":
+                refused.append(kind)
+            else:
+                _must_give(run, {"y": value, "z": value})
+    return f"lacks {', '.join(dict.fromkeys(refused))}" if refused else ", ".join(TYPES)
+
+
+def _refuses(trial: Trial) -> str:
+    for run in trial.run("NoSuchOperator"):
+        if run.status is not Status.EXCEPTION:
+            raise Broken(f"{run.config.label}: {run.status.value}; raise an exception")
+        if (said := trial.backend.classify(run)) != "unsupported":
+            raise Broken(f"classify calls it {said!r} and not 'unsupported': {run.message}")
+    return "is unsupported"
+
+
+def _repeats_itself(trial: Trial) -> str:
+    value = np.linspace(-3, 3, 24, dtype=np.float32)
+    for one, other in zip(trial.run("Tanh", value), trial.run("Tanh", value), strict=True):
+        if one.is_ok and other.is_ok:
+            _must_give(other, dict(one.outputs))
+    return "two runs give the same bits"
+
+
+CLAUSES: tuple[tuple[str, Clause, str], ...] = (
+    (
+        "configurations",
+        _is_configured,
+        "configs(target): the un-optimised one first, each with its own label",
+    ),
+    (
+        "load",
+        _starts,
+        "load() imports the framework in the worker and returns its version; it starts no thread",
+    ),
+    ("runs a model", _runs_a_model, "run(program, inputs, settings, outputs, enter)"),
+    (
+        "outputs",
+        _gives_what_is_asked,
+        "return the tensors named in outputs, all of the model's if it is None",
+    ),
+    ("dtypes", _keeps_types, "keep the dtype, or say in classify() which error means unsupported"),
+    ("unknown operator", _refuses, "raise, and say in classify() that this error means unsupported"),
+    ("repeats itself", _repeats_itself, "seed what is random, or forks=True if state survives a run"),
+)
+OF_MODELS = 2
+"""Where the clauses begin that need ONNX models."""
+
+
+def keeps_contract(backend: Backend) -> Iterator[tuple[str, str, str]]:
+    """Yield each clause's name with what was seen, and what to do where it is not kept, else empty."""
+    takes_models = any(language_of(each).has_model for each in backend.formats)
+    clauses = CLAUSES if takes_models else CLAUSES[:OF_MODELS]
+    with Sandbox(backend.name) as sandbox:
+        trial = Trial(backend, backend.configs(Target(backend.name)), sandbox)
+        for part, clause, advice in clauses:
+            try:
+                yield part, clause(trial), ""
+            except (Broken, SandboxError) as error:
+                yield part, " ".join(str(error).split())[:200], advice
 
 
 def examine_backend(name: str) -> Iterator[Finding]:

@@ -11,6 +11,7 @@ from typing import Any
 from corpus import processes
 from corpus.errors import UserError
 from corpus.target import Target
+from oracles.extras import installed_release
 from triage.projects import projects
 
 QUESTION = """
@@ -44,7 +45,7 @@ def describe_environment(target: Target) -> dict[str, Any]:
         "system": _system(),
         "architecture": platform.machine(),
         "processor": _processor(),
-        "crux": _own_version(),
+        "crux": installed_release("tensorcrux") or "not installed",
     }
 
 
@@ -86,12 +87,3 @@ def _processor() -> dict[str, Any]:
     flags = re.search(r"^(?:flags|Features)\s*:\s*(.+)$", text, re.MULTILINE)
     found = sorted(set(TELLING_FLAGS.findall(flags[1]))) if flags else []
     return {"model": model[1].strip() if model else platform.machine(), "flags": found}
-
-
-def _own_version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("tensorcrux")
-    except PackageNotFoundError:
-        return "not installed"

@@ -108,6 +108,16 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
     }
 
 
+def verdict_facts(verdict: Verdict) -> dict[str, Any]:
+    """A verdict in four texts."""
+    return {
+        "outcome": verdict.outcome.value,
+        "phase": verdict.phase.value,
+        "symptom": str(verdict.symptom or ""),
+        "title": verdict.title,
+    }
+
+
 def clip(text: str) -> str:
     """The text, or its beginning and end when it is longer than the store wants to keep."""
     if len(text) <= MOST_TEXT:
@@ -118,10 +128,8 @@ def clip(text: str) -> str:
 
 def note(database: Path, case: Case, verdict: Verdict, release: str) -> None:
     """Note a verdict on a case, whatever it is."""
-    words = {"outcome": verdict.outcome.value, "phase": verdict.phase.value, "title": verdict.title}
     with Store(database) as store:
-        symptom = str(verdict.symptom or "")
-        note_check(store, case.case_id, str(case.target or ""), release, symptom=symptom, **words)
+        note_check(store, case.case_id, str(case.target or ""), release, **verdict_facts(verdict))
 
 
 REDUCTION_KEPT = "reduction"
@@ -158,11 +166,9 @@ def keep_artifact(store: Store, kind: str, subject: str, path: Path) -> str:
 
 def find_artifact(store: Store, kind: str, subject: str) -> bytes | None:
     """The newest file of that kind that was kept for a subject."""
-    row = store.row(
-        "SELECT digest FROM artifacts WHERE kind = ? AND subject = ? ORDER BY id DESC LIMIT 1",
-        (kind, subject),
-    )
-    return store.blobs.get(row["digest"]) if row else None
+    sql = "SELECT digest FROM artifacts WHERE kind = ? AND subject = ? ORDER BY id DESC LIMIT 1"
+    digest = store.value(sql, (kind, subject))
+    return store.blobs.get(digest) if digest else None
 
 
 def replace_known(store: Store, wanted: Sequence[Mapping[str, Any]]) -> None:
@@ -222,12 +228,7 @@ def last_reports(store: Store) -> dict[str, LastReport]:
     rows = store.rows(
         "SELECT cluster, folder, ready, newest, fixed FROM reports WHERE cluster IS NOT NULL ORDER BY id"
     )
-    return {
-        cluster_name(int(row["cluster"])): LastReport(
-            str(row["folder"]), bool(row["ready"]), str(row["newest"]), str(row["fixed"])
-        )
-        for row in rows
-    }
+    return {cluster_name(row.pop("cluster")): LastReport(**row) for row in rows}
 
 
 NEWEST = "newest"
@@ -248,24 +249,14 @@ def newest_noted(store: Store, package: str) -> str:
 
 def reported_case(store: Store, cluster: int, folder: Path) -> str:
     """The case that a cluster's report in a folder shows; empty if none was written there."""
-    row = store.row(
-        "SELECT case_id FROM reports WHERE cluster = ? AND folder = ? ORDER BY id DESC LIMIT 1",
-        (cluster, str(folder.resolve())),
-    )
-    return str(row["case_id"]) if row and folder.is_dir() else ""
-
-
-def last_report(store: Store, cluster: int) -> str:
-    """The folder of a cluster's newest report; empty where it has none."""
-    row = store.row("SELECT folder FROM reports WHERE cluster = ? ORDER BY id DESC LIMIT 1", (cluster,))
-    return str(row["folder"]) if row else ""
+    sql = "SELECT case_id FROM reports WHERE cluster = ? AND folder = ? ORDER BY id DESC LIMIT 1"
+    found = store.value(sql, (cluster, str(folder.resolve())))
+    return str(found or "") if folder.is_dir() else ""
 
 
 def last_event(store: Store, kind: str, subjects: Sequence[str]) -> dict[str, Any]:
     """Read the newest event of that kind on one of the subjects; empty if there is none."""
     marks = ", ".join("?" * len(subjects))
-    row = store.row(
-        f"SELECT document FROM events WHERE kind = ? AND subject IN ({marks}) ORDER BY id DESC LIMIT 1",
-        (kind, *subjects),
-    )
-    return parsed(row["document"], dict, "an event") if row else {}
+    sql = f"SELECT document FROM events WHERE kind = ? AND subject IN ({marks}) ORDER BY id DESC LIMIT 1"
+    kept = store.value(sql, (kind, *subjects))
+    return parsed(kept, dict, "an event") if kept else {}

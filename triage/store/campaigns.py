@@ -6,11 +6,12 @@ Each of these stays small however long a campaign is: where a run has too many r
 import hashlib
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from corpus.reading import unpack
 from generators.feedback import LESSON
+from oracles.native.watching import Reached
 from triage.store.database import Store, dump, now, parsed
 
 MOST_LESSON = 1 << 28
@@ -77,10 +78,10 @@ def keep_arms(store: Store, campaign: int, blocks: int, arms: Mapping[str, tuple
 
 def _thin_arms(store: Store, campaign: int) -> None:
     """Drop every other moment of the arms, but the last, if too many are kept."""
-    rows = store.rows("SELECT DISTINCT blocks FROM arms WHERE campaign = ? ORDER BY blocks", (campaign,))
-    if len(rows) > MOST_MOMENTS:
-        for each in rows[-2::-2]:
-            store.write("DELETE FROM arms WHERE campaign = ? AND blocks = ?", (campaign, each["blocks"]))
+    kept = store.column("SELECT DISTINCT blocks FROM arms WHERE campaign = ? ORDER BY blocks", (campaign,))
+    if len(kept) > MOST_MOMENTS:
+        for blocks in kept[-2::-2]:
+            store.write("DELETE FROM arms WHERE campaign = ? AND blocks = ?", (campaign, blocks))
 
 
 def load_folded(store: Store, campaign: int) -> tuple[int, dict[str, Any]]:
@@ -104,8 +105,8 @@ def keep_refusals(store: Store, package: str, release: str, forms: Iterable[str]
 
 def load_refusals(store: Store, package: str, release: str) -> frozenset[str]:
     """Load what a release was seen to refuse."""
-    rows = store.rows("SELECT form FROM refusals WHERE package = ? AND release = ?", (package, release))
-    return frozenset(str(row["form"]) for row in rows)
+    sql = "SELECT form FROM refusals WHERE package = ? AND release = ?"
+    return frozenset(store.column(sql, (package, release)))
 
 
 def _packed(document: Document) -> bytes:
@@ -143,8 +144,7 @@ def finish_run(store: Store, run: int, status: str) -> None:
 
 def next_seed(store: Store, target: str) -> int:
     """The first seed that no earlier run of this target has tested; 0 in a new database."""
-    row = store.row("SELECT max(next_seed) AS seed FROM runs WHERE target = ?", (target,))
-    return int(row["seed"]) if row and row["seed"] is not None else 0
+    return int(store.value("SELECT max(next_seed) FROM runs WHERE target = ?", (target,)) or 0)
 
 
 def run_totals(store: Store) -> dict[str, int]:
@@ -157,9 +157,7 @@ def _keep_environment(store: Store, environment: Mapping[str, Any]) -> int:
     document = dump(dict(environment))
     digest = hashlib.sha256(document.encode()).hexdigest()
     store.write("INSERT OR IGNORE INTO environments (digest, document) VALUES (?, ?)", (digest, document))
-    row = store.row("SELECT id FROM environments WHERE digest = ?", (digest,))
-    assert row is not None
-    return int(row["id"])
+    return int(store.value("SELECT id FROM environments WHERE digest = ?", (digest,)))
 
 
 MOST_ROWS = 2000
@@ -240,8 +238,7 @@ def progress_document(store: Store) -> dict[str, Any]:
 
 def _thin(store: Store, table: str, run: int) -> None:
     """Let every other row of a run go where there are too many."""
-    row = store.row(f"SELECT count(*) AS count FROM {table} WHERE run = ?", (run,))
-    if row and row["count"] > MOST_ROWS:
+    if store.value(f"SELECT count(*) FROM {table} WHERE run = ?", (run,)) > MOST_ROWS:
         store.write(
             f"""DELETE FROM {table} WHERE id IN (SELECT id FROM
                 (SELECT id, row_number() OVER (ORDER BY id) AS place FROM {table} WHERE run = ?)
@@ -252,12 +249,10 @@ def _thin(store: Store, table: str, run: int) -> None:
 
 def _thin_decisions(store: Store, run: int) -> None:
     """Let the older half of a run's decisions become one row for each choice: sums stay as they are."""
-    row = store.row("SELECT count(*) AS count FROM decisions WHERE run = ?", (run,))
-    if not row or row["count"] <= MOST_ROWS:
+    if store.value("SELECT count(*) FROM decisions WHERE run = ?", (run,)) <= MOST_ROWS:
         return
-    middle = store.rows(
-        "SELECT at FROM decisions WHERE run = ? ORDER BY at LIMIT 1 OFFSET ?", (run, MOST_ROWS // 2)
-    )[0]["at"]
+    sql = "SELECT at FROM decisions WHERE run = ? ORDER BY at LIMIT 1 OFFSET ?"
+    middle = store.value(sql, (run, MOST_ROWS // 2))
     sums = store.rows(
         """SELECT min(at) AS at, choice, count(*) AS times, sum(cpu) AS cpu, sum(gained) AS gained
            FROM decisions WHERE run = ? AND at < ? GROUP BY choice ORDER BY choice""",
@@ -269,58 +264,41 @@ def _thin_decisions(store: Store, run: int) -> None:
         store.insert("decisions", {"run": run, **each})
 
 
-@dataclass(frozen=True, slots=True)
-class LibraryRow:
-    """One build of a library: its blocks in all, and a bit for each of them that was met."""
-
-    target: str
-    build: str
-    library: str
-    blocks: int
-    met: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class FileRow:
-    """The coverage of one source file; `pass_name` is set if it holds a pass of the optimiser."""
-
-    library: str
-    file: str
-    pass_name: str
-    functions: int
-    functions_met: int
-    blocks: int
-    blocks_met: int
+Library = tuple[str, str, int, bytes]
+"""One build of a library: the build, its name, its blocks in all, and a bit for each of them that was met."""
 
 
 def load_met(store: Store, target: str, build: str) -> bytes:
     """The bits of the blocks that were met of a build; empty where none were kept."""
-    row = store.row("SELECT met FROM native_libraries WHERE target = ? AND build = ?", (target, build))
-    return zlib.decompress(row["met"]) if row else b""
+    met = store.value("SELECT met FROM native_libraries WHERE target = ? AND build = ?", (target, build))
+    return zlib.decompress(met) if met else b""
 
 
 def keep_coverage(
-    store: Store, run: int, tests: int, libraries: Iterable[LibraryRow], files: Sequence[FileRow]
+    store: Store,
+    run: int,
+    tests: int,
+    target: str,
+    libraries: Iterable[Library],
+    files: Sequence[Reached],
 ) -> None:
     """Keep what a target's code was met of by now, and a point of the curve of this run."""
-    target = ""
     with store.transaction():
-        for each in libraries:
-            target = each.target
-            values = (each.target, each.build, each.library, each.blocks, zlib.compress(each.met, 6))
+        for build, library, blocks, met in libraries:
+            values = (target, build, library, blocks, zlib.compress(met, 6))
             store.write("INSERT OR REPLACE INTO native_libraries VALUES (?, ?, ?, ?, ?)", values)
         store.write("DELETE FROM native_files WHERE target = ?", (target,))
-        for row in files:
-            store.insert("native_files", {"target": target, **asdict(row)})
-        point = {"functions": sum(row.functions_met for row in files)}
-        point["blocks"] = sum(row.blocks_met for row in files)
+        for each in files:
+            store.insert("native_files", {"target": target, "pass_name": each.pass_name, **asdict(each)})
+        point = {"functions": sum(each.functions_met for each in files)}
+        point["blocks"] = sum(each.blocks_met for each in files)
         store.insert("native_curve", {"run": run, "at": now(), "tests": tests, **point})
 
 
 def coverage_documents(store: Store) -> list[dict[str, Any]]:
     """List each target's coverage in all, by pass and by file, those with most blocks first."""
-    targets = store.rows("SELECT DISTINCT target FROM native_files ORDER BY target")
-    return [_document(store, str(row["target"])) for row in targets]
+    targets = store.column("SELECT DISTINCT target FROM native_files ORDER BY target")
+    return [_document(store, target) for target in targets]
 
 
 def _document(store: Store, target: str) -> dict[str, Any]:
@@ -367,20 +345,20 @@ def keep_watch(
         values = {"package": package, "release": release, "watched": now(), "counts": dump(dict(counts))}
         watch = store.insert("watches", values)
         for row in rows:
-            store.insert("watched_cases", {"watch": watch, **{name: getattr(row, name) for name in _NAMES}})
+            store.insert("watched_cases", {"watch": watch, **asdict(row)})
         store.log("watched", package, release=release, **counts)
     return watch
 
 
 def watched_releases(store: Store, package: str) -> list[str]:
     """The releases of a package that were watched, in the order in which they were."""
-    rows = store.rows("SELECT release FROM watches WHERE package = ? ORDER BY id", (package,))
-    return list(dict.fromkeys(str(row["release"]) for row in rows))
+    found = store.column("SELECT release FROM watches WHERE package = ? ORDER BY id", (package,))
+    return list(dict.fromkeys(found))
 
 
 def watched_case(store: Store, package: str, case_id: str) -> list[tuple[str, WatchedRow]]:
     """List what was kept of a case by release, the latest watch of a release last."""
-    columns = ", ".join(f"watched_cases.{name}" for name in _NAMES)
+    columns = ", ".join(f"watched_cases.{each.name}" for each in fields(WatchedRow))
     rows = store.rows(
         f"""SELECT release, {columns} FROM watched_cases JOIN watches ON watches.id = watch
             WHERE package = ? AND case_id = ? ORDER BY watches.id""",
@@ -393,6 +371,3 @@ def components_of(text: str) -> tuple[tuple[str, str], ...]:
     """The components of a signature from their JSON."""
     found = parsed(text, [[str]], "a signature")
     return tuple((each[0], each[1]) for each in found if len(each) == 2)
-
-
-_NAMES = tuple(WatchedRow.__dataclass_fields__)

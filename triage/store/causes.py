@@ -42,42 +42,19 @@ class Reduced:
     core: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Manifestation:
-    """One way in which a bug shows beside its root; `failures` counts, `first` names the first of them."""
-
-    title: str
-    failures: int
-    first: str
-
-
-@dataclass(frozen=True, slots=True)
-class Explained:
-    """The failures of a bug that were not reduced, by the reason; `first` names the first of them."""
-
-    why: str
-    failures: int
-    first: str
-
-
 def note_face(store: Store, failure: int, root: int | None, evidence: dict[str, Any]) -> None:
     """Keep what the experiment said of a reduced failure; `root` is None where it is its own root."""
-    with store.transaction():
-        store.write(
-            "INSERT OR REPLACE INTO faces (failure, root, version, checks, why, decided)"
-            " VALUES (?, ?, ?, ?, ?, ?)",
-            (failure, root, evidence["version"], evidence["checks"], evidence["why"], now()),
-        )
+    _decide(store, "faces", failure, root, evidence)
 
 
 def note_explained(store: Store, failure: int, bug: int, evidence: dict[str, Any]) -> None:
     """Keep that a bug, a reduced failure, explains a failure that is not reduced."""
-    with store.transaction():
-        store.write(
-            "INSERT OR REPLACE INTO explanations (failure, bug, version, checks, why, decided)"
-            " VALUES (?, ?, ?, ?, ?, ?)",
-            (failure, bug, evidence["version"], evidence["checks"], evidence["why"], now()),
-        )
+    _decide(store, "explanations", failure, bug, evidence)
+
+
+def _decide(store: Store, table: str, failure: int, other: int | None, evidence: dict[str, Any]) -> None:
+    values = (failure, other, evidence["version"], evidence["checks"], evidence["why"], now())
+    store.write(f"INSERT OR REPLACE INTO {table} VALUES (?, ?, ?, ?, ?, ?)", values)
 
 
 def root_of(store: Store, failure: int) -> Row | None:
@@ -91,37 +68,35 @@ def explanation_of(store: Store, failure: int) -> Row | None:
     return store.row("SELECT bug, why, checks, version FROM explanations WHERE failure = ?", (failure,))
 
 
-def manifestations_of(store: Store, cluster: int) -> list[Manifestation]:
-    """List a bug's other faces, the most frequent first."""
+def manifestations_of(store: Store, cluster: int) -> list[Row]:
+    """List a bug's other faces, the most frequent first: `title`, `failures`, `first`."""
     rows = store.rows(
         """SELECT title, sum(seen) AS failures, min(id) AS first FROM failures
            JOIN faces ON failure = id AND root IS NOT NULL
            WHERE cluster = ? GROUP BY title ORDER BY 2 DESC, 3""",
         (cluster,),
     )
-    return [
-        Manifestation(str(row["title"]), int(row["failures"]), failure_name(row["first"])) for row in rows
-    ]
+    return [{**row, "first": failure_name(row["first"])} for row in rows]
 
 
-def explained_in(store: Store, cluster: int) -> list[Explained]:
-    """Why failures of a bug were not reduced, the most frequent reason first."""
+def explained_in(store: Store, cluster: int) -> list[Row]:
+    """Why failures of a bug were not reduced, the most frequent reason first: `why`, `failures`, `first`."""
     rows = store.rows(
         """SELECT why, count(*) AS failures, min(id) AS first FROM failures JOIN explanations ON failure = id
            WHERE cluster = ? AND status = 'explained' GROUP BY why ORDER BY 2 DESC, 3""",
         (cluster,),
     )
-    return [Explained(str(row["why"]), int(row["failures"]), failure_name(row["first"])) for row in rows]
+    return [{**row, "first": failure_name(row["first"])} for row in rows]
 
 
 def reduced_with_signature(store: Store, digest: str) -> int | None:
     """The first reduced failure that has a signature of its own, not as a face."""
-    row = store.row(
+    found: int | None = store.value(
         """SELECT id FROM failures WHERE signature = ? AND status = 'reduced'
            AND id NOT IN (SELECT failure FROM faces WHERE root IS NOT NULL) ORDER BY id LIMIT 1""",
         (digest,),
     )
-    return int(row["id"]) if row else None
+    return found
 
 
 def reduced_bugs(store: Store, target: str) -> list[Reduced]:
@@ -140,8 +115,8 @@ def reduced_bugs(store: Store, target: str) -> list[Reduced]:
     )
     return [
         Reduced(
-            int(row["failure"]),
-            int(row["cluster"]),
+            row["failure"],
+            row["cluster"],
             row["case_id"],
             row["outcome"],
             tuple(parsed(row["passes"], [str], "passes")),
@@ -175,9 +150,7 @@ def rewritten_by(store: Store, target: str, passes: Iterable[str]) -> list[Rewri
     )
     wanted = {*passes}
     return [
-        Rewritten(int(row["root"]), int(row["cluster"]), str(row["case_id"]), str(row["outcome"]))
-        for row in rows
-        if {*parsed(row["passes"] or "[]", [str], "passes")} == wanted
+        Rewritten(**row) for row in rows if {*parsed(row.pop("passes") or "[]", [str], "passes")} == wanted
     ]
 
 
@@ -189,8 +162,8 @@ def _shown(text: str) -> tuple[str, str]:
 
 def shown_alike(store: Store, symptom: str, release: str) -> list[Reduced]:
     """The roots of all targets that showed with this symptom on this release, the first ones first."""
-    targets = store.rows("SELECT DISTINCT target FROM failures WHERE symptom = ?", (symptom,))
-    every = [bug for row in targets for bug in reduced_bugs(store, str(row["target"]))]
+    targets = store.column("SELECT DISTINCT target FROM failures WHERE symptom = ?", (symptom,))
+    every = [bug for target in targets for bug in reduced_bugs(store, target)]
     return sorted((bug for bug in every if (symptom, release) in bug.shown), key=lambda bug: bug.failure)
 
 
@@ -203,23 +176,19 @@ def forget_explanations(store: Store, failures: Iterable[int]) -> None:
 
 def count_explained(store: Store, bug: int) -> int:
     """Count the failures that a reduced one explains, with those that were reduced anyway."""
-    row = store.row("SELECT count(*) AS count FROM explanations WHERE bug = ?", (bug,))
-    return int(row["count"]) if row else 0
+    return int(store.value("SELECT count(*) FROM explanations WHERE bug = ?", (bug,)))
 
 
 def samples(store: Store) -> frozenset[int]:
     """The failures that wait for reduction although a bug explains them."""
-    rows = store.rows("SELECT id FROM failures JOIN explanations ON failure = id WHERE status = 'new'")
-    return frozenset(int(row["id"]) for row in rows)
+    sql = "SELECT id FROM failures JOIN explanations ON failure = id WHERE status = 'new'"
+    return frozenset(store.column(sql))
 
 
 def explained_by(store: Store, bug: int, status: str) -> list[int]:
     """The failures of a status that a reduced one explains."""
-    rows = store.rows(
-        "SELECT id FROM failures JOIN explanations ON failure = id WHERE bug = ? AND status = ? ORDER BY id",
-        (bug, status),
-    )
-    return [int(row["id"]) for row in rows]
+    sql = "SELECT id FROM failures JOIN explanations ON failure = id WHERE bug = ? AND status = ? ORDER BY id"
+    return store.column(sql, (bug, status))
 
 
 _NEWEST = "(SELECT max(id) FROM reductions WHERE failure = failures.id)"
@@ -277,12 +246,10 @@ def follow(store: Store, old: OldDecision, before: Cluster, signature: str, clus
 
     An emptied cluster lives on as an alias; what a person said of it, as it was `before`, goes with it.
     """
-    rows = store.rows(
-        "SELECT id FROM failures WHERE signature = ? AND cluster = ?", (old.signature, old.cluster)
-    )
-    for row in rows:
-        store.write("UPDATE failures SET signature = ? WHERE id = ?", (signature, int(row["id"])))
-        move(store, int(row["id"]), cluster, why)
+    sql = "SELECT id FROM failures WHERE signature = ? AND cluster = ?"
+    for number in store.column(sql, (old.signature, old.cluster)):
+        store.write("UPDATE failures SET signature = ? WHERE id = ?", (signature, number))
+        move(store, number, cluster, why)
     if cluster == old.cluster:
         return
     if get_cluster(store, old.cluster).status != MERGED and not is_named(store, old.cluster):

@@ -60,6 +60,12 @@ class Home:
     pinned: bool
 
 
+SIGNATURES = """
+SELECT cluster, how, score, why, digest, version, components
+FROM aliases JOIN signatures ON digest = signature
+"""
+
+
 def clusters(store: Store, *, merged: bool = False) -> list[Cluster]:
     """The clusters that have failures (with `merged`, emptied ones too), in order of their ids."""
     where = "" if merged else "WHERE status != 'merged'"
@@ -76,19 +82,18 @@ def get_cluster(store: Store, number: int) -> Cluster:
 
 def signatures_of(store: Store, cluster: int) -> list[Alias]:
     """A cluster's signatures, oldest first."""
-    rows = store.rows(
-        """SELECT digest, version, how, score, why, components
-           FROM aliases JOIN signatures ON digest = signature
-           WHERE cluster = ? ORDER BY aliases.rowid""",
-        (cluster,),
-    )
-    return [Alias(load_signature(row), str(row["how"]), float(row["score"]), str(row["why"])) for row in rows]
+    rows = store.rows(f"{SIGNATURES} WHERE cluster = ? ORDER BY aliases.rowid", (cluster,))
+    return [load_alias(row) for row in rows]
+
+
+def load_alias(row: Row) -> Alias:
+    """A signature in its cluster from its row."""
+    return Alias(load_signature(row), str(row["how"]), float(row["score"]), str(row["why"]))
 
 
 def home_of(store: Store, digest: str) -> Home | None:
     """A signature's place; None if it has no cluster."""
-    row = store.row("SELECT cluster, how, pinned FROM aliases WHERE signature = ?", (digest,))
-    return Home(int(row["cluster"]), str(row["how"]), bool(row["pinned"])) if row else None
+    return homes_of(store, [digest]).get(digest)
 
 
 def homes_of(store: Store, digests: Iterable[str]) -> dict[str, Home]:
@@ -99,9 +104,7 @@ def homes_of(store: Store, digests: Iterable[str]) -> dict[str, Home]:
         f"SELECT signature, cluster, how, pinned FROM aliases WHERE signature IN ({marks}) ORDER BY rowid",
         tuple(wanted),
     )
-    return {
-        str(row["signature"]): Home(int(row["cluster"]), str(row["how"]), bool(row["pinned"])) for row in rows
-    }
+    return {row.pop("signature"): Home(**row) for row in rows}
 
 
 def load_signature(row: Row) -> Signature:
@@ -227,14 +230,13 @@ def pin(store: Store, cluster: int) -> None:
 
 def move(store: Store, failure: int, cluster: int, why: str) -> None:
     """Put one failure into another cluster."""
-    row = store.row("SELECT cluster FROM failures WHERE id = ?", (failure,))
-    assert row is not None
-    if row["cluster"] == cluster:
+    source = int(store.value("SELECT cluster FROM failures WHERE id = ?", (failure,)))
+    if source == cluster:
         return
     store.write("UPDATE failures SET cluster = ? WHERE id = ?", (cluster, failure))
-    store.log("moved", cluster_name(cluster), failure=failure, source=cluster_name(row["cluster"]), why=why)
-    if not store.row("SELECT 1 FROM failures WHERE cluster = ? LIMIT 1", (row["cluster"],)):
-        close(store, row["cluster"], cluster, why)
+    store.log("moved", cluster_name(cluster), failure=failure, source=cluster_name(source), why=why)
+    if not store.row("SELECT 1 FROM failures WHERE cluster = ? LIMIT 1", (source,)):
+        close(store, source, cluster, why)
 
 
 def list_apart(store: Store, cluster: int) -> None:
@@ -254,14 +256,10 @@ SELECT cluster, sum(failures) AS failures,
        json_group_array(DISTINCT release) AS releases
 FROM tallies GROUP BY cluster
 """
-SIGNATURES = """
-SELECT cluster, how, score, why, digest, version, components
-FROM aliases JOIN signatures ON digest = signature ORDER BY aliases.rowid
-"""
 FIRST_FAILURES = """
-SELECT failures.cluster, failures.id, outcome, signature, failures.status, seen,
-       coalesce(reduced_case, case_id) AS best_case,
-       (SELECT json_group_array(origin) FROM origins WHERE failure = failures.id) AS origins
+SELECT failures.cluster, failures.id,
+       (SELECT json_group_array(origin) FROM origins WHERE failure = failures.id) AS origins,
+       outcome, signature, failures.status, coalesce(reduced_case, case_id) AS "case", seen
 FROM clusters JOIN failures ON failures.id IN
     (SELECT id FROM failures AS own WHERE own.cluster = clusters.id ORDER BY id LIMIT ?)
 ORDER BY failures.id
@@ -277,19 +275,6 @@ class Counts:
     releases: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """A failure as lists show it; `case` is the id of its reduced case if it has one."""
-
-    name: str
-    outcome: str
-    signature: str
-    status: str
-    seen: int
-    case: str
-    origins: tuple[str, ...]
-
-
 def counts_of_clusters(store: Store) -> dict[int, Counts]:
     """The counts of every cluster that has failures."""
     return {
@@ -303,26 +288,17 @@ def counts_of_clusters(store: Store) -> dict[int, Counts]:
 def signatures_by_cluster(store: Store) -> Mapping[int, Sequence[Alias]]:
     """The signatures of every cluster, oldest first."""
     found: dict[int, list[Alias]] = defaultdict(list)
-    for row in store.rows(SIGNATURES):
-        alias = Alias(load_signature(row), str(row["how"]), float(row["score"]), str(row["why"]))
-        found[int(row["cluster"])].append(alias)
+    for row in store.rows(f"{SIGNATURES} ORDER BY aliases.rowid"):
+        found[row["cluster"]].append(load_alias(row))
     return found
 
 
-def first_failures(store: Store, most: int) -> Mapping[int, Sequence[Listed]]:
-    """The oldest failures of every cluster, at most `most` of each."""
-    found: dict[int, list[Listed]] = defaultdict(list)
+def first_failures(store: Store, most: int) -> Mapping[int, Sequence[dict[str, Any]]]:
+    """The oldest failures of every cluster, at most `most` of each; `case` is the reduced one's if any."""
+    found: dict[int, list[dict[str, Any]]] = defaultdict(list)
     for row in store.rows(FIRST_FAILURES, (most,)):
-        listed = Listed(
-            failure_name(row["id"]),
-            str(row["outcome"]),
-            str(row["signature"]),
-            str(row["status"]),
-            int(row["seen"]),
-            str(row["best_case"]),
-            tuple(sorted(parsed(row["origins"], [str], "origins"))),
-        )
-        found[int(row["cluster"])].append(listed)
+        origins = sorted(parsed(row["origins"], [str], "origins"))
+        found[row.pop("cluster")].append({**row, "id": failure_name(row["id"]), "origins": origins})
     return found
 
 
@@ -350,7 +326,7 @@ class Rewrite:
 
 def neighbours(store: Store, digest: str, cut: float) -> frozenset[str]:
     """The signatures that chains of kept distances up to a cut, and pins, join with this one."""
-    return frozenset(str(row["digest"]) for row in store.rows(NEIGHBOURS, (digest, cut)))
+    return frozenset(store.column(NEIGHBOURS, (digest, cut)))
 
 
 def same_kind(store: Store, digest: str) -> list[Signature]:
@@ -372,8 +348,9 @@ def keep_distance(store: Store, first: str, second: str, distance: float) -> Non
 
 def kept_distance(store: Store, first: str, second: str) -> float | None:
     """The distance of two signatures; None where it was not kept, since they are not near."""
-    row = store.row("SELECT distance FROM similarities WHERE first = ? AND second = ?", (first, second))
-    return float(row["distance"]) if row else None
+    sql = "SELECT distance FROM similarities WHERE first = ? AND second = ?"
+    found: float | None = store.value(sql, (first, second))
+    return found
 
 
 def near_clusters(store: Store, cut: float) -> Iterator[tuple[int, int, float]]:
@@ -385,7 +362,7 @@ def near_clusters(store: Store, cut: float) -> Iterator[tuple[int, int, float]]:
            WHERE one.cluster != other.cluster AND distance <= ? GROUP BY 1, 2""",
         (cut,),
     )
-    return ((int(row["cluster"]), int(row["related"]), float(row["distance"])) for row in rows)
+    return ((row["cluster"], row["related"], row["distance"]) for row in rows)
 
 
 def rewrites(store: Store) -> Iterator[Rewrite]:

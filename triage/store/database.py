@@ -99,7 +99,8 @@ class Store:
         names = [column[0] for column in cursor.description or ()]
         found = [dict(zip(names, row, strict=True)) for row in cursor]
         for name in NUMBERS.intersection(names):
-            if not all(_is_number(row[name]) for row in found):
+            values = (row[name] for row in found if row[name] is not None)
+            if not all(isinstance(each, (int, float)) and math.isfinite(each) for each in values):
                 raise UserError(f"{self.path}: {name} holds what is no number; {ADVICE}")
         return found
 
@@ -108,9 +109,17 @@ class Store:
         found = self.rows(sql, arguments)
         return found[0] if found else None
 
+    def column(self, sql: str, arguments: tuple[Any, ...] = ()) -> list[Any]:
+        """The first column of every row that a statement gives."""
+        return [next(iter(row.values())) for row in self.rows(sql, arguments)]
+
+    def value(self, sql: str, arguments: tuple[Any, ...] = ()) -> Any:
+        """The first column of the first row that a statement gives; None where it gives none."""
+        return next(iter(self.column(sql, arguments)), None)
+
     def count(self, table: str) -> int:
         """Count a table's rows."""
-        return int(self.rows(f"SELECT count(*) AS count FROM {table}")[0]["count"])
+        return int(self.value(f"SELECT count(*) AS count FROM {table}"))
 
     def insert(self, table: str, values: Mapping[str, Any]) -> int:
         """Add one row inside the running transaction and return its id."""
@@ -168,10 +177,10 @@ class Store:
         """Read a case back by its full id; its external files are the store's own blobs."""
         from corpus.case import Case  # only this needs numpy
 
-        row = self.row("SELECT files FROM cases WHERE case_id = ?", (case_id,))
-        if row is None:
+        kept = self.value("SELECT files FROM cases WHERE case_id = ?", (case_id,))
+        if kept is None:
             raise UserError(f"{self.path}: no case {case_id}")
-        files = files_of(row["files"], f"{self.path}: case {case_id[:12]}")
+        files = files_of(kept, f"{self.path}: case {case_id[:12]}")
         with tempfile.TemporaryDirectory(prefix="crux-case-", dir=self._scratch()) as folder:
             for name, digest in files.items():
                 self._link(digest, Path(folder) / name)
@@ -219,10 +228,6 @@ class Store:
 
         with self.transaction():
             migrations().apply(Database(self._connection))
-
-
-def _is_number(value: object) -> bool:
-    return value is None or (isinstance(value, (int, float)) and math.isfinite(value))
 
 
 def open_existing(path: Path) -> Store:
@@ -344,7 +349,8 @@ def must_be_ours(opened: sqlite3.Connection, path: Path) -> None:
         )
     if names != set(ours[: len(names)]):
         raise UserError(f"{path}: not a database of crux: steps of its making are missing")
-    wanted = {**schema_after(len(names)), **_own_tables(found)}
+    tools = {key: sql for key, sql in found.items() if key in _OWN_SCHEMA and _OWN_SCHEMA[key].fullmatch(sql)}
+    wanted = {**schema_after(len(names)), **tools}
     for kind, name in sorted(found.keys() | wanted.keys()):
         if found.get((kind, name)) != wanted.get((kind, name)):
             what = (
@@ -377,11 +383,6 @@ def schema_of(opened: sqlite3.Connection) -> Schema:
         for kind, name, sql in rows
         if not (kind == "index" and str(name).startswith("sqlite_autoindex_") and sql is None)
     }
-
-
-def _own_tables(found: Schema) -> Schema:
-    """Return SQLite's statistics and the list of steps, if they are there and hold nothing but columns."""
-    return {key: sql for key, sql in found.items() if key in _OWN_SCHEMA and _OWN_SCHEMA[key].fullmatch(sql)}
 
 
 @cache

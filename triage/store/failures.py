@@ -95,9 +95,8 @@ class ReleaseResults:
 
 def failure_of_case(store: Store, case: Case) -> int:
     """The number of the failure of this case on its target; 0 when there is none."""
-    sql = "SELECT id FROM failures WHERE case_id = ? AND target = ?"
-    row = store.row(sql, (case.case_id, str(case.target or "")))
-    return int(row["id"]) if row else 0
+    where = (case.case_id, str(case.target or ""))
+    return int(store.value("SELECT id FROM failures WHERE case_id = ? AND target = ?", where) or 0)
 
 
 def get_failure(store: Store, number: int) -> Failure:
@@ -109,49 +108,38 @@ def get_failure(store: Store, number: int) -> Failure:
 
 def count_failures(store: Store, cluster: int) -> int:
     """Count the failures of a cluster."""
-    row = store.row("SELECT coalesce(sum(failures), 0) AS found FROM tallies WHERE cluster = ?", (cluster,))
-    assert row is not None
-    return int(row["found"])
+    return int(store.value("SELECT sum(failures) FROM tallies WHERE cluster = ?", (cluster,)) or 0)
 
 
 def count_waiting(store: Store) -> int:
     """Count the failures that are neither reduced nor put aside."""
-    row = store.row("SELECT coalesce(sum(failures), 0) AS found FROM tallies WHERE status = ?", (NEW,))
-    assert row is not None
-    return int(row["found"])
+    return int(store.value("SELECT sum(failures) FROM tallies WHERE status = ?", (NEW,)) or 0)
 
 
 def count_alike(store: Store, symptom: str, target: str) -> int:
     """Count the kept failures of a symptom on a target."""
-    row = store.row(
-        "SELECT count(*) AS found FROM failures WHERE symptom = ? AND target = ?", (symptom, target)
-    )
-    assert row is not None
-    return int(row["found"])
+    sql = "SELECT count(*) FROM failures WHERE symptom = ? AND target = ?"
+    return int(store.value(sql, (symptom, target)))
 
 
 def first_alike(store: Store, symptom: str, target: str) -> int:
     """The number of the first failure of a symptom on a target, which must be there."""
-    row = store.row("SELECT min(id) AS id FROM failures WHERE symptom = ? AND target = ?", (symptom, target))
-    assert row is not None
-    return int(row["id"])
+    sql = "SELECT min(id) FROM failures WHERE symptom = ? AND target = ?"
+    return int(store.value(sql, (symptom, target)))
 
 
-def list_failures(
-    store: Store, *, cluster: int | None = None, status: str | None = None, most: int = -1
-) -> list[Failure]:
-    """The failures, oldest first, at most `most`; only those of a cluster or status, if given."""
+def list_failures(store: Store, *, cluster: int | None = None, status: str | None = None) -> list[Failure]:
+    """The failures, oldest first; only those of a cluster or status, if given."""
     wanted = {"cluster": cluster, "status": status}
     given = {name: value for name, value in wanted.items() if value is not None}
     where = "WHERE " + " AND ".join(f"{name} = ?" for name in given) if given else ""
-    rows = store.rows(f"SELECT {COLUMNS} FROM failures {where} ORDER BY id LIMIT ?", (*given.values(), most))
+    rows = store.rows(f"SELECT {COLUMNS} FROM failures {where} ORDER BY id", tuple(given.values()))
     return [Failure(**row) for row in rows]
 
 
 def origins(store: Store, number: int) -> list[str]:
     """The paths and seeds that a failure came from."""
-    rows = store.rows("SELECT origin FROM origins WHERE failure = ? ORDER BY origin", (number,))
-    return [str(row["origin"]) for row in rows]
+    return store.column("SELECT origin FROM origins WHERE failure = ? ORDER BY origin", (number,))
 
 
 def first_origins(store: Store, number: int) -> list[str]:
@@ -177,27 +165,27 @@ def _in_whose_reduction(origin: str) -> int:
 
 def verdict_of(store: Store, number: int) -> dict[str, Any]:
     """A failure's verdict as it was kept: of the reduced case if there is one."""
-    row = store.row("SELECT verdict FROM failures WHERE id = ?", (number,))
-    assert row is not None
-    document: dict[str, Any] = parsed(row["verdict"], VERDICT, "a verdict")
+    kept = store.value("SELECT verdict FROM failures WHERE id = ?", (number,))
+    document: dict[str, Any] = parsed(kept, VERDICT, "a verdict")
     return document
 
 
 def title_of_signature(store: Store, digest: str) -> str | None:
     """The title of the first failure of a signature; None where there is none."""
-    row = store.row("SELECT title FROM failures WHERE signature = ? ORDER BY id LIMIT 1", (digest,))
-    return str(row["title"]) if row else None
+    sql = "SELECT title FROM failures WHERE signature = ? ORDER BY id LIMIT 1"
+    found: str | None = store.value(sql, (digest,))
+    return found
 
 
 def targets_of(store: Store) -> list[str]:
     """The targets that failures are of."""
-    return [str(row["target"]) for row in store.rows("SELECT DISTINCT target FROM failures ORDER BY target")]
+    return store.column("SELECT DISTINCT target FROM failures ORDER BY target")
 
 
 def releases_of(store: Store, cluster: int) -> tuple[str, ...]:
     """The releases on which a cluster was seen."""
-    rows = store.rows("SELECT DISTINCT release FROM failures WHERE cluster = ?", (cluster,))
-    return tuple(sorted({str(row["release"]) for row in rows} - {""}))
+    found = store.column("SELECT DISTINCT release FROM failures WHERE cluster = ?", (cluster,))
+    return tuple(sorted(filter(None, found)))
 
 
 def release_results_of(store: Store, cluster: int) -> ReleaseResults:
@@ -215,17 +203,15 @@ def release_results_of(store: Store, cluster: int) -> ReleaseResults:
 
 def reduction_of(store: Store, cluster: int) -> dict[str, Any]:
     """Read the reduction of a cluster's largest program; empty if there was none."""
-    row = store.row(
+    kept = store.value(
         """SELECT document FROM reductions JOIN failures ON failures.id = failure
            WHERE cluster = ? AND reductions.status = ?
            ORDER BY json_extract(document, '$.nodes_after'), json_extract(document, '$.nodes_before') DESC,
            reductions.id LIMIT 1""",
         (cluster, REDUCED),
     )
-    document: dict[str, Any] = {}
-    if row:
-        document = result_of_json(parsed(row["document"], dict, "a reduction"), "a reduction", ADVICE)
-    return document
+    what = "a reduction"
+    return result_of_json(parsed(kept, dict, what), what, ADVICE) if kept else {}
 
 
 def add_failure(
@@ -307,11 +293,9 @@ def keep_reduction(
 
 def why_set_aside(store: Store, number: int) -> str:
     """Why a failure was left unreduced the last time; empty if it was not."""
-    row = store.row(
-        "SELECT document FROM reductions WHERE failure = ? AND reduced_case IS NULL ORDER BY id DESC",
-        (number,),
-    )
-    return str(parsed(row["document"], Fields({}, {"why": str}), "a reduction").get("why", "")) if row else ""
+    sql = "SELECT document FROM reductions WHERE failure = ? AND reduced_case IS NULL ORDER BY id DESC"
+    kept = store.value(sql, (number,))
+    return str(parsed(kept, Fields({}, {"why": str}), "a reduction").get("why", "")) if kept else ""
 
 
 def declared_rows(store: Store) -> list[Row]:
@@ -334,7 +318,7 @@ def declared_rows(store: Store) -> list[Row]:
 def find_clusters(store: Store, words: str) -> frozenset[int]:
     """The clusters of the failures that hold all the words, or words that begin so."""
     sql = "SELECT DISTINCT cluster FROM failures WHERE id IN (SELECT rowid FROM failures_search(?))"
-    return frozenset(int(row["cluster"]) for row in store.rows(sql, (_query(words),)))
+    return frozenset(store.column(sql, (_query(words),)))
 
 
 def _query(words: str) -> str:

@@ -32,22 +32,19 @@ def is_name(text: str) -> bool:
 
 def find_failure(store: Store, text: str) -> int | None:
     """The failure of that name; None when the word is not a failure's name."""
-    match = FAILURE.fullmatch(text)
-    if not match:
-        return None
-    if not store.row("SELECT 1 FROM failures WHERE id = ?", (int(match[1]),)):
-        raise UserError(f"{text}: no such failure in {store.path}")
-    return int(match[1])
+    return _find(store, text, FAILURE, "failure")
 
 
 def find_cluster(store: Store, text: str) -> int | None:
     """The cluster of that name; None when the word is not a cluster's name."""
-    match = CLUSTER.fullmatch(text)
-    if not match:
-        return None
-    if not store.row("SELECT 1 FROM clusters WHERE id = ?", (int(match[1]),)):
-        raise UserError(f"{text}: no such cluster in {store.path}")
-    return int(match[1])
+    return _find(store, text, CLUSTER, "cluster")
+
+
+def _find(store: Store, text: str, form: re.Pattern[str], what: str) -> int | None:
+    match = form.fullmatch(text)
+    if match and not store.row(f"SELECT 1 FROM {what}s WHERE id = ?", (int(match[1]),)):
+        raise UserError(f"{text}: no such {what} in {store.path}")
+    return int(match[1]) if match else None
 
 
 def live_cluster(store: Store, text: str) -> int:
@@ -55,8 +52,8 @@ def live_cluster(store: Store, text: str) -> int:
     found = find_cluster(store, text)
     if found is None:
         raise UserError(f"{text}: not a cluster's name; they look like C0001, see `crux triage`")
-    while row := store.row("SELECT note FROM clusters WHERE id = ? AND status = 'merged'", (found,)):
-        found = int(row["note"].removeprefix("C"))
+    while into := store.value("SELECT note FROM clusters WHERE id = ? AND status = 'merged'", (found,)):
+        found = int(into.removeprefix("C"))
     return found
 
 
@@ -65,20 +62,22 @@ def find_case(store: Store, text: str) -> str:
 
     A failure stands for its reduced case where it has one, a cluster for its smallest failure.
     """
+    failure = failure_named(store, text)
+    if failure is None:
+        return _case_of_prefix(store, text.lower())
+    return str(store.value("SELECT coalesce(reduced_case, case_id) FROM failures WHERE id = ?", (failure,)))
+
+
+def failure_named(store: Store, text: str) -> int | None:
+    """The failure of that name, a cluster's best failure for a cluster's; None when it is neither's name."""
     failure = find_failure(store, text)
-    cluster = None if failure else find_cluster(store, text)
-    if cluster is not None:
-        failure = representative(store, cluster)
-    if failure is not None:
-        row = store.row("SELECT coalesce(reduced_case, case_id) AS id FROM failures WHERE id = ?", (failure,))
-        assert row is not None
-        return str(row["id"])
-    return _case_of_prefix(store, text.lower())
+    cluster = find_cluster(store, text) if failure is None else None
+    return failure if cluster is None else representative(store, cluster)
 
 
 def representative(store: Store, cluster: int) -> int:
     """The failure that shows a cluster best: reduced before not, roots before faces, then the smallest."""
-    row = store.row(
+    found = store.value(
         """SELECT failures.id FROM failures
            JOIN cases ON cases.case_id = coalesce(reduced_case, failures.case_id)
            LEFT JOIN faces ON failure = failures.id
@@ -86,17 +85,17 @@ def representative(store: Store, cluster: int) -> int:
            ORDER BY reduced_case IS NULL, root IS NOT NULL, cases.bytes, failures.id LIMIT 1""",
         (cluster,),
     )
-    if row is None:
+    if found is None:
         raise UserError(f"{cluster_name(cluster)}: no failure belongs to it any more")
-    return int(row["id"])
+    return int(found)
 
 
 def _case_of_prefix(store: Store, prefix: str) -> str:
     if not CASE.fullmatch(prefix):
         raise UserError(f"{prefix}: neither a file nor an id in {store.path}")
-    found = store.rows(
+    found = store.column(
         "SELECT case_id FROM cases WHERE case_id >= ? AND case_id < ? LIMIT 2", (prefix, prefix + "g")
     )
     if len(found) != 1:
         raise UserError(f"{prefix}: {'several cases' if found else 'no case'} of that id in {store.path}")
-    return str(found[0]["case_id"])
+    return str(found[0])

@@ -150,7 +150,7 @@ def _crossings(mesh: _Mesh, rows: list[list[int]]) -> int:
     return count
 
 
-def _mean(values: list[int], otherwise: float) -> float:
+def _mean(values: Sequence[float], otherwise: float) -> float:
     return sum(values) / len(values) if values else otherwise
 
 
@@ -163,15 +163,10 @@ def _places(mesh: _Mesh, rows: list[list[int]], gaps: Gaps) -> list[float]:
     for sweep in range(2 * SWEEPS):
         links = mesh.above if sweep % 2 == 0 else mesh.below
         for row in rows if sweep % 2 == 0 else reversed(rows):
-            wanted = [_wanted(vertex, links, xs) for vertex in row]
+            wanted = [_mean([xs[other] for other in links[vertex]], xs[vertex]) for vertex in row]
             for vertex, x in zip(row, _fit(wanted, row, mesh, gaps), strict=True):
                 xs[vertex] = x
     return xs
-
-
-def _wanted(vertex: int, links: list[list[int]], xs: list[float]) -> float:
-    found = links[vertex]
-    return sum(xs[other] for other in found) / len(found) if found else xs[vertex]
 
 
 def _fit(wanted: list[float], row: list[int], mesh: _Mesh, gaps: Gaps) -> list[float]:

@@ -364,6 +364,19 @@ class GraphPicture:
         return Dots(columns, math.ceil(count / columns), path, kept)
 
 
+def kept_picture(case: Case, kept: Iterable[int]) -> GraphPicture:
+    """The graph of a program with these of its nodes highlighted."""
+    shown = drawn(case)
+    return GraphPicture(shown.graph, shown.types, frozenset(kept))
+
+
+def small_picture(shown: DrawnGraph, values: Mapping[str, str], wrong: str = "") -> Shown | None:
+    """A small graph, with the node marked that makes the wrong value; None of a graph too large to see."""
+    if len(shown.graph.node) > MOST_WHOLE:
+        return None
+    return GraphPicture(shown.graph, shown.types, makers_of(shown.graph, wrong), values).whole()
+
+
 def makers_of(graph: onnx.GraphProto, value: str) -> frozenset[int]:
     """The node that makes a value, to be marked; none if it is none of the main graph's."""
     return frozenset(at for at, node in enumerate(graph.node) if value and value in node.output)

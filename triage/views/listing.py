@@ -40,6 +40,11 @@ def describe_value(value: Value) -> str:
     return f"{element}[{','.join(map(str, value.shape))}] = {elements(value)}"
 
 
+def describe_values(values: Mapping[str, Value]) -> dict[str, str]:
+    """Each value as `describe_value` says it, by its name."""
+    return {name: describe_value(value) for name, value in values.items()}
+
+
 def elements(tensor: Tensor) -> str:
     """The elements of a tensor, nested, where they are few; else the first ones, or the one that all are."""
     flat = np.asarray(tensor).reshape(-1)

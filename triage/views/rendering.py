@@ -94,18 +94,14 @@ def shown_text(text: str, names: Iterable[str] = ()) -> list[Piece]:
     parsed = parse_message(text)
     kept = f"{parsed.op} {parsed.site} {template(parsed.rest, names)}"
     words, others = _words(text), _words(kept)
-    matcher = SequenceMatcher(None, words, others, autojunk=False)
-    return list(_joined(_pieces(words, matcher)))
+    steps = SequenceMatcher(None, words, others, autojunk=False).get_opcodes()
+    return list(
+        _joined((word, what != "equal") for what, start, end, *_ in steps for word in words[start:end])
+    )
 
 
 def _words(text: str) -> list[str]:
     return re.findall(r"\w+|\s+|[^\w\s]", text)
-
-
-def _pieces(words: list[str], matcher: SequenceMatcher[str]) -> Iterator[Piece]:
-    for what, start, end, _, _ in matcher.get_opcodes():
-        for word in words[start:end]:
-            yield word, what != "equal"
 
 
 def _joined(pieces: Iterable[Piece]) -> Iterator[Piece]:

@@ -31,10 +31,8 @@ def run(config, path):
 {% include "limit_memory.py.j2" %}
     try:
         save_outputs(path, compile_and_run(GIVEN))
-    except Exception as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
-        return 4 if re.search("MemoryError|bad_alloc|allocate memory", repr(error)) else 3
-    return 0
+{% set full = "allocate memory" %}
+{% include "failed.py.j2" %}
 '''
 
 
@@ -125,13 +123,7 @@ def compile_and_run():
 
     model = load_model()
     module = from_onnx(model, keep_params_in_input=False)
-{% if device == "cuda" %}
-    host = {"kind": "llvm", "opt-level": {{ level }}}
-    target = tvm.target.Target({"kind": "cuda", "arch": "sm_80"}, host=host)
-{% else %}
-    target = tvm.target.Target({"kind": "llvm", "opt-level": {{ level }}})
-{% endif %}
-    with target:
+{% include "tvm_target.py.j2" %}
 {% if sequence %}
         for each in passes(tvm):
             module = each(module)
@@ -201,13 +193,7 @@ inputs = {{ inputs }}
 {% endif %}
 def run():
     module = from_onnx({{ model }}, keep_params_in_input=False)
-{% if device == "cuda" %}
-    host = {"kind": "llvm", "opt-level": {{ level }}}
-    target = tvm.target.Target({"kind": "cuda", "arch": "sm_80"}, host=host)
-{% else %}
-    target = tvm.target.Target({"kind": "llvm", "opt-level": {{ level }}})
-{% endif %}
-    with target:
+{% include "tvm_target.py.j2" %}
 {% for code in sequence %}
         module = {{ "(" + code + ")" if "lambda" in code else code }}(module)
 {% endfor %}

@@ -42,10 +42,7 @@ def compile_and_run(pipeline, level, executor{{ extras }}):
     elif via == "script":
         module = tvm.script.from_source(module.script(show_meta=True))
 {% endif %}
-{% if LOCAL in source.module %}
-    module = relax.transform.LambdaLift()(module)  # no pipeline does, and every build needs it
-{% endif %}
-    with target{{ ", tvm.transform.PassContext(instruments=[AfterEachPass()] if is_checked else [])" if checks }}:
+{% include "relax_context.py.j2" %}
 {% if sequence %}
         for each in passes() if is_sequenced else ():
             module = each(module)
@@ -71,10 +68,7 @@ def to_tvm(value):
 def from_tvm(value):
     """The element type and the array (bit patterns where numpy lacks the type); shapes and numbers are int64."""
     data = value.numpy() if hasattr(value, "numpy") else np.array(value, dtype="int64")
-    element = data.dtype.name
-    if data.dtype.isbuiltin != 1:
-        data = data.view("uint16" if element == "bfloat16" else "uint8")
-    return element, data
+{% include "tvm_bits.py.j2" %}
 {% endif %}
 '''
 )
@@ -89,11 +83,7 @@ PROGRAM = """\
 """
 
 RUN = """\
-inputs = [
-{% for line in source.inputs.splitlines() %}
-    {{ line }}
-{% endfor %}
-]
+{% include "listed_inputs.py.j2" %}
 
 {% if helpers %}
 {{ helpers }}
@@ -105,10 +95,7 @@ def run(pipeline, level, executor{{ extras }}):
     if via:
         module = {{ written_and_read }}
 {% endif %}
-{% if LOCAL in source.module %}
-    module = relax.transform.LambdaLift()(module)  # no pipeline does, and every build needs it
-{% endif %}
-    with target{{ ", tvm.transform.PassContext(instruments=[AfterEachPass()] if is_checked else [])" if checks }}:
+{% include "relax_context.py.j2" %}
 {% for code in sequence %}
         module = {{ "(" + code + ")" if "lambda" in code else code }}(module) if is_sequenced else module
 {% endfor %}

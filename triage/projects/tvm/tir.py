@@ -66,12 +66,7 @@ def package_version():
 def compile_and_run(pipeline, level{{ ", is_sequenced" if sequence or options }}):
     target = tvm.target.Target({"kind": "llvm", "opt-level": level})
     module = Module
-{% if options %}
-    config = {{ options | repr }} if is_sequenced else {}
-    with tvm.transform.PassContext(config=config), target:
-{% else %}
-    with target:
-{% endif %}
+{% include "tir_context.py.j2" %}
 {% if sequence %}
         for each in passes() if is_sequenced else ():
             module = {{ "watched(each, module)" if watched else "each(module)" }}
@@ -110,10 +105,7 @@ def compile_and_run(pipeline, level{{ ", is_sequenced" if sequence or options }}
 def from_tvm(value):
     """The element type and the array (bit patterns where numpy lacks the type)."""
     data = value.numpy()
-    element = data.dtype.name
-    if data.dtype.isbuiltin != 1:
-        data = data.view("uint16" if element == "bfloat16" else "uint8")
-    return element, data
+{% include "tvm_bits.py.j2" %}
 {% endif %}
 '''
 )
@@ -137,20 +129,11 @@ def least():
 
 tvm.tirx.register_tir_pipeline("least", least)
 {% endif %}
-inputs = [
-{% for line in source.inputs.splitlines() %}
-    {{ line }}
-{% endfor %}
-]
+{% include "listed_inputs.py.j2" %}
 
 def run(pipeline, level{{ ", is_sequenced" if sequence or options }}):
     module, target = Module, tvm.target.Target({"kind": "llvm", "opt-level": level})
-{% if options %}
-    config = {{ options | repr }} if is_sequenced else {}
-    with tvm.transform.PassContext(config=config), target:
-{% else %}
-    with target:
-{% endif %}
+{% include "tir_context.py.j2" %}
 {% for code in sequence %}
         module = {{ "watched(" + code + ", module)" if watched else code + "(module)" }} if is_sequenced else module
 {% endfor %}

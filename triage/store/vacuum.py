@@ -16,16 +16,8 @@ from triage.store.database import Store, blobs_beside, own_file
 from triage.store.names import cluster_name
 
 COUNTED = (
-    "cases",
-    "failures",
-    "clusters",
-    "signatures",
-    "reductions",
-    "check_results",
-    "artifacts",
-    "reports",
-    "runs",
-    "events",
+    *("cases", "failures", "clusters", "signatures", "reductions", "check_results", "artifacts", "reports"),
+    *("runs", "events"),
 )
 
 
@@ -63,9 +55,7 @@ def named_blobs(store: Store) -> dict[str, str]:
 
 def _sqlite_problems(store: Store) -> Iterator[str]:
     try:
-        for row in store.rows("PRAGMA integrity_check"):
-            if row["integrity_check"] != "ok":
-                yield str(row["integrity_check"])
+        yield from (told for told in store.column("PRAGMA integrity_check") if told != "ok")
         for row in store.rows("PRAGMA foreign_key_check"):
             yield f"{row['table']} row {row['rowid']} points to a missing row of {row['parent']}"
     except sqlite3.DatabaseError as error:
@@ -74,7 +64,7 @@ def _sqlite_problems(store: Store) -> Iterator[str]:
 
 def _count_problems(store: Store) -> Iterator[str]:
     """Yield the derived rows that do not agree with the failures."""
-    differing = store.rows(
+    differing = store.column(
         """SELECT DISTINCT cluster FROM (
                SELECT cluster, status, outcome, release, count(*) FROM failures GROUP BY 1, 2, 3, 4
                EXCEPT SELECT * FROM tallies
@@ -82,8 +72,8 @@ def _count_problems(store: Store) -> Iterator[str]:
                SELECT * FROM tallies EXCEPT
                SELECT cluster, status, outcome, release, count(*) FROM failures GROUP BY 1, 2, 3, 4)"""
     )
-    for row in differing:
-        yield f"{cluster_name(row['cluster'])}: its failures are counted wrongly"
+    for cluster in differing:
+        yield f"{cluster_name(cluster)}: its failures are counted wrongly"
     try:
         with store.transaction():
             store.write("INSERT INTO failures_search (failures_search, rank) VALUES ('integrity-check', 1)")
@@ -155,7 +145,7 @@ def datasette_metadata(database: Path) -> dict[str, Any]:
 
 def views_of(store: Store) -> list[str]:
     """The views of the database, by name."""
-    return [str(row["name"]) for row in store.rows("SELECT name FROM sqlite_master WHERE type = 'view'")]
+    return store.column("SELECT name FROM sqlite_master WHERE type = 'view'")
 
 
 def _export_folder(store: Store, out: Path) -> int:
