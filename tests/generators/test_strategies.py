@@ -27,7 +27,7 @@ from generators.strategies.coverage import Seen
 from generators.strategies.mutate import MUTATIONS, Mutant
 from oracles.operators import arithmetic_of
 from oracles.relation.program import DTypeFamily
-from tests.helpers.models import contents
+from tests.helpers.models import contents, model_of
 
 needs_z3 = pytest.mark.skipif(find_spec("z3") is None, reason="z3 is not installed")
 STRATEGIES = pytest.mark.parametrize(
@@ -132,10 +132,7 @@ def test_each_mutation_changes_some_model_and_keeps_it_valid(mutation):
 
 
 def test_a_users_model_is_mutated(tmp_path):
-    model = onnx.parser.parse_model(
-        '<ir_version: 8, opset_import: ["" : 17]> g (float[2, 3] x) => (float[2, 3] y) '
-        "{ a = Relu(x) b = Tanh(a) y = Add(a, b) }"
-    )
+    model = model_of("g (float[2,3] x) => (float[2,3] y) { a = Relu(x) b = Tanh(a) y = Add(a, b) }")
     onnx.save(model, tmp_path / "model.onnx")
     found = list(find_strategy("mutate")(range(20), 10, tmp_path / "model.onnx", UNLIMITED))
     assert len({program.model.SerializeToString() for program in found}) >= 15

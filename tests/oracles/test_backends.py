@@ -28,7 +28,7 @@ from oracles.worker.ort import ATTRIBUTES, ENTRIES, OPTIONS, apply
 from reducer.api import reduce_case
 from reducer.course import Options
 from tests.helpers.commands import completed
-from tests.helpers.models import aten_case
+from tests.helpers.models import aten_case, model_of
 from triage.projects import ClaimedRun, project_of
 
 LIMITS = Limits(cpu_seconds=5, wall_seconds=20, memory_bytes=1 << 30)
@@ -419,14 +419,10 @@ def test_an_old_release_has_tables(old):
 
 # Options of sessions
 
-TEXT = """<ir_version: 8, opset_import: ["" : 17]>
-g (float[N, 4] x) => (float[N, 5] y) <float[4, 5] w> { t = MatMul(x, w) y = Relu(t) }"""
-
 
 def case_of(*options: str) -> Case:
-    model = onnx.parser.parse_model(TEXT)
     weights = np.linspace(-1, 1, 20, dtype="float32").reshape(4, 5)
-    model.graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
+    model = model_of("g (float[N,4] x) => (float[N,5] y) { t = MatMul(x, w) y = Relu(t) }", w=weights)
     inputs = {"x": np.ones((2, 4), "float32")}
     return Case("onnx", model.SerializeToString(), inputs, Target("ort")).with_passes(options)
 

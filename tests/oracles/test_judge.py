@@ -18,6 +18,7 @@ from oracles.verdict import Config, Limits, Outcome, Phase, Run, Status
 from tests.helpers.commands import crux
 from tests.helpers.failing import clip_exception, quotient
 from tests.helpers.models import case_of as case
+from tests.helpers.models import model_of, write
 
 F = np.float32
 
@@ -226,22 +227,11 @@ def test_a_kernel_that_refuses_what_numpy_alone_broadcasts_is_right(judge):
 # Loading alone: what loads at every level passes, what does not is a bug, and nothing is executed
 
 REFUSES_TO_RUN = "g (float[2] x) => (float[n] y) <int64[1] s = {3}> { y = Reshape(x, s) }"
-NO_INPUT = """<ir_version: 8, opset_import: ["" : 17]>
-    g (float[n] x) => (float[n] y) { y = Relu(x) }"""
-
-
-def parsed(graph: str) -> onnx.ModelProto:
-    return onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {graph}')
-
-
-def write(path, graph: str):
-    onnx.save(parsed(graph), path)
-    return path
 
 
 @pytest.mark.parametrize("target", ["ort", "reference"])
 def test_what_loads_passes_even_if_no_input_runs(tmp_path, target):
-    path = write(tmp_path / "model.onnx", REFUSES_TO_RUN)
+    path = write(tmp_path, model_of(REFUSES_TO_RUN))
     case = open_case(path, load_only=True)
     with Judge(Target(target)) as judge:
         verdict = judge.verdict(case)
@@ -263,7 +253,7 @@ def test_a_level_that_does_not_load_is_a_bug_and_the_setting_is_part_of_the_case
 
 
 def test_a_model_without_inputs_to_be_had_is_loaded(tmp_path):
-    model = onnx.parser.parse_model(NO_INPUT)
+    model = model_of("g (float[n] x) => (float[n] y) { y = Relu(x) }")
     model.graph.input[0].type.CopyFrom(
         onnx.helper.make_sparse_tensor_type_proto(onnx.TensorProto.FLOAT, ["n"])
     )

@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 from corpus.case import Case
 from corpus.load import open_case
@@ -19,6 +19,7 @@ from corpus.target import Target
 from oracles.judge import Judge
 from oracles.verdict import Outcome, Verdict
 from tests.helpers.failing import on_ort
+from tests.helpers.models import model_of
 from tests.helpers.planting import Change, plant_fault, reversed_operands
 
 
@@ -139,11 +140,8 @@ def test_the_order_of_a_sum_may_be_seen_in_a_sequence(judge, plant):
 def test_weights_in_a_file_are_known_to_the_truth(judge, plant, tmp_path):
     """A difference so small that only float64 can confirm it."""
     weight = DRAWS.standard_normal((6, 6)).astype(np.float32)
-    model = onnx.parser.parse_model(
-        '<ir_version: 8, opset_import: ["" : 17]> g (float[4,6] x) => (float[4,6] y)'
-        " { a = MatMul(x, w) b = Tanh(a) y = MatMul(b, w) }"
-    )
-    model.graph.initializer.append(numpy_helper.from_array(weight, "w"))
+    text = "g (float[4,6] x) => (float[4,6] y) { a = MatMul(x, w) b = Tanh(a) y = MatMul(b, w) }"
+    model = model_of(text, w=weight)
     onnx.save(model, tmp_path / "model.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
     np.savez(tmp_path / "inputs.npz", x=PLAIN * 0.01)
     case = replace(open_case(tmp_path), target=Target("ort"))

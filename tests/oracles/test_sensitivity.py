@@ -435,10 +435,7 @@ def test_a_perturbed_model_is_valid_and_stays_near(judge):
 @pytest.mark.parametrize("dims", ["2,3", "N,3"])
 def test_noise_comes_at_every_opset(judge, opset, dims):
     """onnxruntime has no RandomUniformLike from opset 22 on."""
-    model = onnx.parser.parse_model(
-        f'<ir_version: 8, opset_import: ["" : {opset}]>'
-        f" g (float[{dims}] x) => (float[{dims}] y) {{ y = Exp(x) }}"
-    )
+    model = model_of(f"g (float[{dims}] x) => (float[{dims}] y) {{ y = Exp(x) }}", opset)
     x = {"x": np.full((2, 3), 0.3, F)}
     expected = judge.executor.rerun(Job(model.SerializeToString(), x, ()))[0].outputs["y"]
     noisy = Perturbation(tensor_types(model), 1).apply(model)

@@ -9,7 +9,6 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-import onnx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,7 +30,7 @@ from oracles.rules.wrong_nodes import segments, special_values
 from oracles.rules.wrong_results import mismatch
 from oracles.sandbox.sandbox import Job
 from oracles.verdict import Config, Outcome, Run, Verdict
-from tests.helpers.models import case_of, graph_case
+from tests.helpers.models import case_of, graph_case, model_of
 
 LEAST = float(np.finfo(np.float32).min)
 
@@ -213,7 +212,7 @@ def test_a_wrong_quotient_of_what_was_computed_exactly_is_a_bug(inductor_judge):
     ],
 )
 def test_terms_are_counted_from_attributes_and_shapes(graph, terms):
-    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {graph}')
+    model = model_of(graph)
     assert terms_of(model.graph.node[0], tensor_types(model)) == terms
 
 

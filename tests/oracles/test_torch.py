@@ -28,8 +28,7 @@ inductor, torch = find_backend("inductor"), find_backend("torch")
 
 
 def case_of(graph: str, inputs: dict[str, Value], *, opset: int = 18) -> Case:
-    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : {opset}]> g {graph}')
-    return Case("onnx", model.SerializeToString(), inputs, Target("torch"))
+    return on_any_target(f"g {graph}", opset=opset, target=Target("torch"), **inputs)
 
 
 def some(*shape: int) -> np.ndarray:
@@ -208,10 +207,8 @@ def test_another_target_does_not_support_them(target):
 
 def test_companions_have_a_lowering(torch_sandbox):
     for name in sorted(COMPANIONS):
-        model = onnx.parser.parse_model(
-            f'<ir_version: 8, opset_import: ["" : 18]> g (float[2] x) => (float[2] y) {{ y = {name}(x) }}'
-        )
-        (run,) = torch_sandbox.run(Job(model.SerializeToString(), {"x": np.float32([1, 2])}, EAGER))
+        case = case_of(f"(float[2] x) => (float[2] y) {{ y = {name}(x) }}", {"x": np.float32([1, 2])})
+        (run,) = torch_sandbox.run(Job(case.program, case.inputs, EAGER))
         assert run.is_ok or "has no lowering" not in run.message
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, parser
+from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 from corpus.case import Case
@@ -20,6 +20,7 @@ from oracles.probes.wrong_side import judge_sides
 from oracles.sandbox.sandbox import Job
 from oracles.verdict import Outcome, Run
 from tests.helpers.models import case_of as case
+from tests.helpers.models import model_of
 
 F = np.float32
 
@@ -366,17 +367,12 @@ def test_nodes_in_any_order_are_recorded(judge):
 
 
 def test_an_operator_is_written_out_as_onnx_defines_it():
-    model = parser.parse_model(
-        '<ir_version: 8, opset_import: ["" : 18]> g (float[2] x) => (float y)'
-        " { y = ReduceLogSumExp <keepdims=0> (x) }"
-    )
+    text = "g (float[2] x) => (float y) { y = ReduceLogSumExp <keepdims=0> (x) }"
+    model = model_of(text, 18)
     defined = as_defined(model)
     (given,) = ReferenceEvaluator(defined).run(None, {"x": np.array([0, np.log(3)], np.float32)})
     assert given == pytest.approx(np.log(4))
-    assert (
-        as_defined(parser.parse_model(onnx.printer.to_text(model).replace("ReduceLogSumExp", "ReduceMax")))
-        is None
-    )
+    assert as_defined(model_of(text.replace("ReduceLogSumExp", "ReduceMax"), 18)) is None
 
 
 def test_the_inferred_shape_of_a_scalar_is_known(judge):

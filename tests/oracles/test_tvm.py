@@ -1,7 +1,8 @@
 """TVM as a target: what it is compared with, what its failures say, which refusals are no bugs."""
 
+from functools import partial
+
 import numpy as np
-import onnx
 import pytest
 
 from corpus.case import Case
@@ -11,15 +12,14 @@ from corpus.values import Value
 from oracles.backends import find_backend
 from oracles.judge import Judge
 from oracles.verdict import Config, Outcome, Phase, Run, Status, Verdict
+from tests.helpers.models import case_of as on_any_target
 from tests.helpers.models import model_of
 
 tvm = find_backend("tvm")
 TVM = Target("tvm")
 
 
-def case_of(graph: str, inputs: dict[str, Value], *, opset: int = 17) -> Case:
-    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : {opset}]> {graph}')
-    return Case("onnx", model.SerializeToString(), inputs, TVM)
+case_of = partial(on_any_target, target=TVM)
 
 
 def floats(*values: float) -> np.ndarray:
@@ -27,7 +27,7 @@ def floats(*values: float) -> np.ndarray:
 
 
 def verdict_of(judge: Judge, graph: str, **inputs: Value) -> Verdict:
-    return judge.verdict(case_of(graph, inputs))
+    return judge.verdict(case_of(graph, **inputs))
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def verdict_of(judge: Judge, graph: str, **inputs: Value) -> Verdict:
 def test_a_sound_program_passes_in_every_way(tvm_judge, graph, inputs):
     verdict = verdict_of(tvm_judge, graph, **inputs)
     assert verdict.outcome is Outcome.PASS, verdict.title
-    assert [run.config.label for run in tvm_judge.runs(case_of(graph, inputs), tvm_judge.configs)] == [
+    assert [run.config.label for run in tvm_judge.runs(case_of(graph, **inputs), tvm_judge.configs)] == [
         "ort none",
         "default -O3 bytecode",
         "zero -O0 compiled",
@@ -122,9 +122,7 @@ def test_a_node_of_the_importer_that_stumbles_over_a_sequence_that_flows_in_is_u
     tvm_judge, operator
 ):
     graph = f"g (seq(float[1]) s, float[2] x) => (n, float[2] y) {{ n = {operator}(s) y = Relu(x) }}"
-    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {graph}')
-    inputs: dict[str, Value] = {"s": [np.zeros(1, np.float32)], "x": floats(1, 2)}
-    verdict = tvm_judge.verdict(Case("onnx", model.SerializeToString(), inputs, TVM))
+    verdict = verdict_of(tvm_judge, graph, s=[np.zeros(1, np.float32)], x=floats(1, 2))
     assert verdict.outcome is Outcome.UNSUPPORTED, verdict.title
 
 
@@ -211,7 +209,7 @@ MISFITS = {
 @pytest.mark.parametrize("what", MISFITS)
 def test_dims_that_onnxruntime_takes_and_onnx_does_not_are_invalid(tvm_judge, what):
     dims = 2 if what == "condition" else (1,) if what == "slope" else (1, 1)
-    case = case_of(MISFITS[what], {"x": -np.ones(dims, np.float32)}, opset=23)
+    case = case_of(MISFITS[what], opset=23, x=-np.ones(dims, np.float32))
     verdict = tvm_judge.verdict(case)
     assert verdict.outcome is Outcome.INVALID
     assert f"a {what} " in verdict.title
@@ -222,7 +220,7 @@ def test_a_program_that_is_only_compiled_has_nothing_to_compare(text):
     pytest.importorskip("tvm", reason="TVM is not installed")
     graph = "g (float[2] x) => (float[2] y) { y = Relu(x) }"
     with Judge(Target.parse(text)) as compiling:
-        verdict = compiling.verdict(case_of(graph, {"x": floats(np.nan, 1)}))
+        verdict = compiling.verdict(case_of(graph, x=floats(np.nan, 1)))
         assert verdict.outcome is Outcome.PASS, verdict.title
         assert not verdict.runs[-1].outputs
         assert verdict.runs[-1].phase is Phase.CODEGEN

@@ -47,8 +47,7 @@ class Environment:
     """An interpreter with one release installed, and the numpy that it runs with."""
 
     python: Path
-    release: str
-    numpy: str = ""
+    numpy: str
 
 
 @dataclass(frozen=True)
@@ -87,7 +86,7 @@ class EnvironmentCache:
             os.utime(folder / MARKER)
             fcntl.flock(lock, fcntl.LOCK_SH)
             facts = _facts(folder)
-            yield Environment(_python(folder), release, facts["numpy"])
+            yield Environment(_python(folder), facts["numpy"])
 
     def prune(self, kept: Path | None = None) -> list[str]:
         """Remove what was used least recently until the rest fits, never what is in use; the names."""

@@ -83,12 +83,6 @@ class CoverageSync:
         """Count the pieces of coverage that the campaign has met."""
         return len(self._course.folded.covered) + len(self._fresh)
 
-    def shares(self) -> Mapping[str, float]:
-        """Each arm's share of the tests in the last lesson."""
-        tried = self._course.folded.tried
-        whole = sum(tried.values())
-        return {name: times / whole for name, times in tried.items()} if whole else {}
-
     def earned(self) -> Mapping[str, float]:
         """The part that each arm had in the symptoms that were met."""
         return earned(self._course.folded)

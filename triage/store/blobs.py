@@ -8,9 +8,8 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO
 
 from corpus.errors import UserError
 
@@ -57,7 +56,6 @@ def is_clean(name: str) -> bool:
 
 
 CHUNK = 1 << 20
-Filler = Callable[[BinaryIO], object]
 
 
 class Blobs:
@@ -76,19 +74,11 @@ class Blobs:
             raise UserError(f"{self.root}: {str(digest)[:80]!r} is no SHA-256; the database is damaged")
         return self.root / digest[:2] / digest
 
-    def put(self, content: bytes) -> str:
-        """Keep a content; its digest."""
-        digest = hashlib.sha256(content).hexdigest()
-        if not self._is_used_again(digest):
-            self._write(digest, lambda file: file.write(content))
-        return digest
-
     def put_file(self, source: Path) -> str:
         """Copy a file in without ever holding it in memory."""
         digest = digest_file(source)
         if not self._is_used_again(digest):
-            with source.open("rb") as opened:
-                self._write(digest, lambda file: shutil.copyfileobj(opened, file, CHUNK))
+            self._write(digest, source)
         return digest
 
     def take_from(self, other: Blobs, digests: Iterable[str]) -> None:
@@ -198,11 +188,11 @@ class Blobs:
         descriptor, name = tempfile.mkstemp(prefix=".writing-", dir=folder)
         return descriptor, Path(name)
 
-    def _write(self, digest: str, fill: Filler) -> None:
+    def _write(self, digest: str, source: Path) -> None:
         descriptor, path = self._temporary(digest)
         try:
-            with os.fdopen(descriptor, "wb") as file:
-                fill(file)
+            with os.fdopen(descriptor, "wb") as file, source.open("rb") as opened:
+                shutil.copyfileobj(opened, file, CHUNK)
                 file.flush()
                 os.fsync(file.fileno())
             path.replace(self.path(digest))
