@@ -42,17 +42,11 @@ BY_NAME = {
 
 PLACES = {**BY_SYMBOL, **BY_NAME}
 
-UNNAMED = frozenset(
-    {
-        "call_ffi_kernel",
-        "call_llvm_intrin",
-        "call_llvm_pure_intrin",
-        "call_py_func",
-        "call_spirv_pure_glsl450",
-        "lookup_param",
-        "tvm_static_handle",
-    }
-)
+_UNNAMED = """
+    call_ffi_kernel call_llvm_intrin call_llvm_pure_intrin call_py_func call_spirv_pure_glsl450
+    lookup_param tvm_static_handle
+"""
+UNNAMED = frozenset(_UNNAMED.split())
 """Operators that reach code which no name tells apart."""
 
 CARRIES_CODE = re.compile(r"(pragma_)?import_(c|llvm)|external_mods|system_lib(_prefix)?")

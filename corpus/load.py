@@ -232,8 +232,8 @@ def load_regression(folder: Path) -> Regression:
     return Regression(folder.name, title, Case.load(folder), package, shown)
 
 
-def load_regressions(folder: Path = FOLDER) -> Iterator[Regression]:
+def load_regressions() -> Iterator[Regression]:
     """Yield every case of the corpus, by name."""
-    for path in sorted(folder.iterdir()):
+    for path in sorted(FOLDER.iterdir()):
         if (path / CASE_FILE).is_file():
             yield load_regression(path)

@@ -251,9 +251,8 @@ def answer(descriptor: int) -> None:
     import pickle
     from multiprocessing.connection import Connection
 
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # the parent is interrupted as well, and closes the connection
+    # the parent is interrupted as well, and closes the connection
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     with Connection(descriptor) as connection, suppress(EOFError, BrokenPipeError, ConnectionResetError):
         function, given = pickle.loads(connection.recv_bytes())
         function(connection, *given)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -71,6 +72,18 @@ class Target:
     def get(self, key: str, default: str = "") -> str:
         """The text of a setting, or the default."""
         return dict(self.settings).get(key, default)
+
+    def chosen(self, key: str, known: Sequence[str]) -> str:
+        """The text of a setting, by default the first one known; raises `UserError` for an unknown one."""
+        value = self.get(key, known[0])
+        if value not in known:
+            raise UserError(f"target {self}: @{key}= is one of {', '.join(known)}")
+        return value
+
+    def must_be_on(self, devices: Collection[str], words: str) -> None:
+        """Raise `UserError` in these words if the device is none of these."""
+        if self.device not in devices:
+            raise UserError(f"target {self}: {words}")
 
     def with_setting(self, key: str, value: str) -> Target:
         """The target with a setting put in or replaced."""

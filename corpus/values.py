@@ -34,23 +34,6 @@ Shape = tuple[int | str | None, ...]
 NO_DIMS: Mapping[str, int] = {}
 """No sizes of symbolic dims."""
 
-__all__ = [
-    "NO_DIMS",
-    "InputType",
-    "Shape",
-    "Tensor",
-    "Value",
-    "fit_value",
-    "is_float",
-    "np",
-    "read_inputs",
-    "read_inputs_noting",
-    "stored_members",
-    "stored_names",
-    "widen",
-    "write_inputs",
-]
-
 _MARKER = np.zeros(0, np.uint8)
 _DEFAULT_MEMORY = 8 << 30
 
@@ -156,11 +139,10 @@ def read_inputs_noting(
     source: Path | IO[bytes],
     types: Mapping[str, InputType],
     *,
-    where: str = "",
     memory_bytes: int = _DEFAULT_MEMORY,
 ) -> tuple[dict[str, Value], tuple[str, ...]]:
     """Read inputs as `read_inputs` does, with a note for each member that no input of the program takes."""
-    where = where or (str(source) if isinstance(source, Path) else "inputs.npz")
+    where = str(source) if isinstance(source, Path) else "inputs.npz"
     inputs: dict[str, Value] = {}
     with NpzReader(source, where, memory_bytes) as members:
         unused = dict.fromkeys(members.names)
@@ -236,15 +218,11 @@ def _fit_tensor(name: str, array: Tensor, declared: InputType, where: str) -> Te
 
 
 def _misfit(name: str, found: str, declared: InputType, where: str) -> UserError:
-    kept = f", kept as {_bits_of(declared.dtype)}" if _is_foreign(declared.dtype) else ""
+    kept = f", kept as uint{8 * declared.dtype.itemsize}" if _is_foreign(declared.dtype) else ""
     return UserError(
         f"{where}: input {name!r} is {found}, the program takes {declared}{kept};"
         " give it in that type and shape"
     )
-
-
-def _bits_of(dtype: np.dtype[Any]) -> str:
-    return f"uint{dtype.itemsize * 8}"
 
 
 def _typed(array: Tensor, dtype: np.dtype[Any]) -> Tensor | None:

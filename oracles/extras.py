@@ -14,22 +14,18 @@ from pathlib import Path
 from corpus.errors import UserError
 from corpus.processes import INSTALLING, PLACES, end_group, environment, start
 
-EXTRAS = {
-    "apache-tvm": "tvm",
-    "apache-tvm-ffi": "tvm",
-    "tvm": "tvm",
-    "tvm_ffi": "tvm",
+_BRINGS = {
+    "tvm": "apache-tvm apache-tvm-ffi tvm tvm_ffi",
     "torch": "torch",
     "openvino": "openvino",
-    "iree-base-compiler": "iree",
-    "iree-base-runtime": "iree",
-    "jax": "xla",
-    "jaxlib": "xla",
-    "z3-solver": "smt",
-    "iced-x86": "native",
-    "ray": "cluster",
+    "iree": "iree-base-compiler iree-base-runtime",
+    "xla": "jax jaxlib",
+    "smt": "z3-solver",
+    "native": "iced-x86",
+    "cluster": "ray",
     "mcp": "mcp",
 }
+EXTRAS = {package: extra for extra, packages in _BRINGS.items() for package in packages.split()}
 """The extra that brings a package, or a module of it; the others come with crux itself."""
 
 BY_TARGET = frozenset(["openvino", "iree", "xla"])

@@ -192,12 +192,13 @@ def signature(
             return Signature.of(*head, ("ops", _multiset(measure)))
     message, trace = (run.message, run.trace) if run is not None else ("", "")
     site = _own_site(symptom.site) or (importer_site(trace) if symptom.phase is Phase.IMPORT else "")
-    components = dict(_exception(symptom.kind, site, message, _names(case)))
+    components = dict(_exception(symptom.kind, site, message, names_of_case(case) if case else frozenset()))
     if not (components["site"] or components["op"]):
         components["op"] = parse_message(trace.partition("\n")[0]).op
     if not (components["site"] or components["op"]) and symptom.kind not in _TOLD_OF_A_PASS:
         # a text about the graph as a whole serves many bugs: what was rewritten tells them apart
-        components["rewritten"] = " ".join(sorted(passes or _own_passes(case))) or _operators(measure, case)
+        operators = _multiset(measure) if _operators_tell(case) else ""
+        components["rewritten"] = " ".join(sorted(passes or _own_passes(case))) or operators
     is_told = not _operators_tell(case) and components["site"] and not _VERIFIES.search(components["site"])
     return Signature.of(*head, ("side", "" if is_told else symptom.side), *components.items())
 
@@ -206,10 +207,6 @@ def _own_passes(case: Case | None) -> tuple[str, ...]:
     """The passes that a program is put through itself, without options, where these say what fails."""
     names = case.passes if case is not None and not _operators_tell(case) else ()
     return tuple(name for name in names if "=" not in name)
-
-
-def _operators(measure: Measure | None, case: Case | None) -> str:
-    return _multiset(measure) if _operators_tell(case) else ""
 
 
 def _operators_tell(case: Case | None) -> bool:
@@ -251,10 +248,6 @@ def importer_site(trace: str) -> str:
 def _own_site(site: str) -> str:
     """The place that threw. A function that serves many operators does not count: the operators do."""
     return "" if site.startswith(SHARED_FILES) else site
-
-
-def _names(case: Case | None) -> frozenset[str]:
-    return names_of_case(case) if case is not None else frozenset()
 
 
 def _multiset(measure: Measure | None) -> str:

@@ -187,7 +187,8 @@ def unlike_reference(case: Case, runs: tuple[Run, ...], context: Context) -> Ver
     baseline, *others = runs
     for other in others:
         if other.is_ok and baseline.is_ok:
-            same = replace(other, outputs=_typed_as(baseline, other))
+            outputs = {name: _typed(baseline.outputs.get(name), each) for name, each in other.outputs.items()}
+            same = replace(other, outputs=outputs)
             verdict = mismatch(case, (baseline, same), context)
             return None if verdict is None else _titled(verdict, baseline, same, context)
     return None
@@ -204,10 +205,6 @@ def _titled(verdict: Verdict, baseline: Run, other: Run, context: Context) -> Ve
         return verdict
     title = f"wrong {difference.kind} of {difference} ({baseline.config.label} against {other.config.label})"
     return replace(verdict, title=title)
-
-
-def _typed_as(baseline: Run, other: Run) -> dict[str, Value]:
-    return {name: _typed(baseline.outputs.get(name), value) for name, value in other.outputs.items()}
 
 
 def _typed(like: Value | None, value: Value) -> Value:

@@ -221,11 +221,7 @@ class GraphParser:
 def check(program: GraphProgram, where: str, memory_bytes: int) -> None:
     """UserError where an input's static dims alone exceed the memory, or its dtype is not known."""
     for item in program.main.inputs:
-        dtype = dtype_of(item.dtype)
-        if dtype is None:
-            raise UserError(
-                f"{where}: input {item.name!r} is of dtype {item.dtype!r:.40}, which is not known"
-            )
+        dtype = _dtype(item, where)
         static = [dim for dim in item.shape if isinstance(dim, int)]
         size = math.prod(static) * dtype.itemsize
         if size > memory_bytes or any(dim < 0 for dim in static):
@@ -237,15 +233,14 @@ def check(program: GraphProgram, where: str, memory_bytes: int) -> None:
 
 def input_types(program: GraphProgram, where: str) -> dict[str, InputType]:
     """Map each input of the program to its type, in order; a computed dim can have any size."""
-    types: dict[str, InputType] = {}
-    for item in program.main.inputs:
-        dtype = dtype_of(item.dtype)
-        if dtype is None:
-            raise UserError(
-                f"{where}: input {item.name!r} is of dtype {item.dtype!r:.40}, which is not known"
-            )
-        types[item.name] = InputType(dtype, item.shape)
-    return types
+    return {item.name: InputType(_dtype(item, where), item.shape) for item in program.main.inputs}
+
+
+def _dtype(item: Input, where: str) -> np.dtype[Any]:
+    dtype = dtype_of(item.dtype)
+    if dtype is None:
+        raise UserError(f"{where}: input {item.name!r} is of dtype {item.dtype!r:.40}, which is not known")
+    return dtype
 
 
 def make_inputs(program: GraphProgram, seed: int, dims: Mapping[str, int] = NO_DIMS) -> dict[str, Value]:

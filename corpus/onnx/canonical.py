@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping
+from copy import deepcopy
 from typing import TypeGuard
 
 import numpy as np
@@ -47,8 +48,7 @@ def canonical(model: ModelProto) -> bytes:
     The order of nodes, inputs and outputs counts; that of initializers, attributes and opsets does not.
     Weights in other files are known by the place of the file among those that the model uses.
     """
-    form = ModelProto()
-    form.CopyFrom(model)
+    form = deepcopy(model)
     _clear(form, _MODEL_DOCS)
     opsets = sorted(form.opset_import, key=lambda opset: (opset.domain, opset.version))
     del form.opset_import[:]

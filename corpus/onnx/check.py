@@ -5,6 +5,7 @@ a model whose operators contradict each other stays rejected.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Literal
 
@@ -104,8 +105,7 @@ def repair(model: ModelProto) -> tuple[ModelProto, tuple[str, ...]]:
     inferred = infer(untyped_copy(model)).graph
     mends = [*_output_mends(model.graph, inferred), *_value_mends(model.graph, inferred, ())]
     if mends:
-        mended = ModelProto()
-        mended.CopyFrom(model)
+        mended = deepcopy(model)
         for mend in mends:
             graph = mended.graph
             for node, body in mend.path:

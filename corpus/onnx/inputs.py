@@ -41,11 +41,6 @@ def extents(node: NodeProto, shapes: Mapping[str, Shape | None]) -> Extent:
     return extent
 
 
-def value_rule(node: NodeProto, place: int) -> Fill | None:
-    """How to fill the operand at a place of a node; None where any values will do."""
-    return RULES.get((node.op_type, place))
-
-
 def _full(value: float) -> Fill:
     return lambda shape, rng, extent, node: np.full(shape, value)
 
@@ -214,20 +209,10 @@ _WORDS = ("a", "b", "ab", "abc", "1", "2.5", "", "é")
 _SEQUENCE = 2
 _FEW = 3
 
-_CARRIERS = frozenset(
-    (
-        "Cast",
-        "Identity",
-        "Squeeze",
-        "Unsqueeze",
-        "Reshape",
-        "Flatten",
-        "Transpose",
-        "Slice",
-        "Expand",
-        "Concat",
-    )
-)
+_CARRIERS_TEXT = """
+    Cast Identity Squeeze Unsqueeze Reshape Flatten Transpose Slice Expand Concat
+"""
+_CARRIERS = frozenset(_CARRIERS_TEXT.split())
 """Operators that hand the integers of their first operand on unchanged."""
 
 _INDICES = {("Gather", 1), ("GatherElements", 1), ("GatherND", 1), ("ScatterElements", 1), ("ScatterND", 1)}
@@ -348,7 +333,8 @@ class _Uses:
             low, high = bounds
             return lambda shape, rng: rng.integers(low, high + 1, shape)
         uses = self._reach(name)
-        fitting = (self._filled(rule, node) for node, place in uses if (rule := value_rule(node, place)))
+        rules = ((RULES.get((node.op_type, place)), node) for node, place in uses)
+        fitting = (self._filled(rule, node) for rule, node in rules if rule is not None)
         return next(fitting, None) or self.rule(name) or (_mask if is_mask(name) else None)
 
     def _filled(self, rule: Fill, node: NodeProto) -> Rule:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterable, Iterator, Mapping
+from copy import deepcopy
 from pathlib import Path, PurePosixPath
 
 import numpy as np
@@ -322,8 +323,7 @@ def with_weights(model: ModelProto, files: Iterable[ExternalFile]) -> ModelProto
     if not any(map(is_external, tensors(model))):
         return model
     by_location = {file.location: file for file in files}
-    whole = ModelProto()
-    whole.CopyFrom(model)
+    whole = deepcopy(model)
     for tensor in filter(is_external, tensors(whole)):
         tensor.CopyFrom(numpy_helper.from_array(np.array(map_weight(tensor, by_location)), tensor.name))
     return whole

@@ -36,65 +36,17 @@ _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Div: operator.floordiv,
 }
 
-_LIKE_ADD = frozenset(
-    [
-        "Add",
-        "And",
-        "BiasGelu",
-        "BitShift",
-        "BitwiseAnd",
-        "BitwiseOr",
-        "BitwiseXor",
-        "Div",
-        "Equal",
-        "FastGelu",
-        "Greater",
-        "GreaterOrEqual",
-        "Less",
-        "LessOrEqual",
-        "Max",
-        "Mean",
-        "Min",
-        "Mod",
-        "Mul",
-        "Or",
-        "PRelu",
-        "Pow",
-        "Sub",
-        "Sum",
-        "Where",
-        "Xor",
-    ]
-)
+_LIKE_ADD_TEXT = """
+    Add And BiasGelu BitShift BitwiseAnd BitwiseOr BitwiseXor Div Equal FastGelu Greater GreaterOrEqual
+    Less LessOrEqual Max Mean Min Mod Mul Or PRelu Pow Sub Sum Where Xor
+"""
+_LIKE_ADD = frozenset(_LIKE_ADD_TEXT.split())
 _WINDOWS = re.compile(r"Conv|Pool|Resize|Upsample")
-_SAME_RANK = frozenset(
-    [
-        "Abs",
-        "Cast",
-        "Clip",
-        "Dropout",
-        "Elu",
-        "Erf",
-        "Exp",
-        "Gelu",
-        "HardSigmoid",
-        "Identity",
-        "LeakyRelu",
-        "Log",
-        "LogSoftmax",
-        "Neg",
-        "Not",
-        "Relu",
-        "Round",
-        "Selu",
-        "Sigmoid",
-        "Sign",
-        "Softmax",
-        "Softplus",
-        "Sqrt",
-        "Tanh",
-    ]
-)
+_SAME_RANK_TEXT = """
+    Abs Cast Clip Dropout Elu Erf Exp Gelu HardSigmoid Identity LeakyRelu Log LogSoftmax Neg Not Relu
+    Round Selu Sigmoid Sign Softmax Softplus Sqrt Tanh
+"""
+_SAME_RANK = frozenset(_SAME_RANK_TEXT.split())
 
 OPERANDS: Mapping[str, tuple[str, ...]] = {
     "Attention": ("b s i", "i .", ".", "*", ". b n l h"),

@@ -8,7 +8,7 @@ Anybody may import this room; it imports only `corpus.errors` and numpy's dtypes
 and under `@form` the node's JSON (`forms.py`). Reading, writing, walking, renaming, the order in which names
 are checked, and the lines of the document come from there.
 
-To add an intrinsic: one line in `INTRINSICS` of `typing.py`: its name, operands, result, effect. The
+To add an intrinsic: one line in `INTRINSICS` of `typing.py`: its name, operands and result. The
 document, the checker, TVMScript and the worker take it from there; `oracles/tir/scalars.py` gets a numpy
 function if the interpreter shall know it (without one, what depends on its results is undefined), and
 `generators/tir/ranged.py` a line if programs shall call it.

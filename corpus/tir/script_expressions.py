@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from corpus.tir.forms import is_float
-from corpus.tir.typing import FLOAT_FUNCTIONS
+from corpus.tir.typing import FLOAT_FUNCTIONS, PRIM
 from corpus.tir.values import (
     Binary,
     Broadcast,
@@ -48,30 +48,12 @@ INFIX: Final = {
     "shl": ("<<", 4),
     "shr": (">>", 4),
 }
-NODES: Final = {
-    "add": "Add",
-    "sub": "Sub",
-    "mul": "Mul",
-    "div": "Div",
-    "mod": "Mod",
-    "floordiv": "FloorDiv",
-    "floormod": "FloorMod",
-    "min": "Min",
-    "max": "Max",
-    "eq": "EQ",
-    "ne": "NE",
-    "lt": "LT",
-    "le": "LE",
-    "gt": "GT",
-    "ge": "GE",
-    "and": "And",
-    "or": "Or",
-    "bitand": "BitwiseAnd",
-    "bitor": "BitwiseOr",
-    "bitxor": "BitwiseXor",
-    "shl": "LShift",
-    "shr": "RShift",
-}
+_NODES = """
+    add=Add sub=Sub mul=Mul div=Div mod=Mod floordiv=FloorDiv floormod=FloorMod min=Min max=Max eq=EQ
+    ne=NE lt=LT le=LE gt=GT ge=GE and=And or=Or bitand=BitwiseAnd bitor=BitwiseOr bitxor=BitwiseXor
+    shl=LShift shr=RShift
+"""
+NODES: Final[dict[str, str]] = dict(pair.split("=") for pair in _NODES.split())
 ATOM = 9
 
 
@@ -110,14 +92,13 @@ def _folds(expr: Binary) -> bool:
     return any(isinstance(item, Broadcast | Ramp) for item in (a, b))
 
 
+_COMPARED = ("add", "sub", "lt", "le", "gt", "ge", "eq", "ne")
+
+
 def _binary(expr: Binary) -> tuple[str, int]:
-    plain_div = expr.op != "div" or is_float(type_of(expr.a))
-    if expr.op in INFIX and plain_div and not _folds(expr):
-        sign, level = INFIX[expr.op]
-        left = text_of(expr.a, level + (level == 1))
-        return f"{left} {sign} {text_of(expr.b, level + 1)}", level
+    is_plain = (expr.op != "div" or is_float(type_of(expr.a))) and not _folds(expr)
     both = _is_constant(expr.a) and _is_constant(expr.b)
-    if expr.op in ("add", "sub", "lt", "le", "gt", "ge", "eq", "ne") and not both and _is_one(expr):
+    if expr.op in INFIX and (is_plain or (expr.op in _COMPARED and not both and _is_one(expr))):
         sign, level = INFIX[expr.op]
         left = text_of(expr.a, level + (level == 1))
         return f"{left} {sign} {text_of(expr.b, level + 1)}", level
@@ -157,7 +138,7 @@ def _call(expr: Call) -> tuple[str, int]:
     is_changed = bool(expr.args) and type_of(expr.args[0]) in _CHANGED.get(callee, ())
     if callee in _PLAIN and not is_changed and (not is_folded or callee in _SPELLED_OUT):
         return f"T.{callee}({args})", ATOM
-    prefix = "prim" if callee in ("if_then_else", "vscale", "log2", "likely", "clz", "ceil") else "tirx"
+    prefix = "prim" if callee in PRIM else "tirx"
     told = f"{expr.dtype!r}, '{prefix}.{callee}'"
     return f"T.call_intrin({told}{', ' + args if args else ''})", ATOM
 
@@ -165,30 +146,11 @@ def _call(expr: Call) -> tuple[str, int]:
 _TYPED = frozenset(
     {"call_extern", "call_pure_extern", "reinterpret", "vectorlow", "vectorhigh", "vectorcombine"}
 )
-_PLAIN = frozenset(FLOAT_FUNCTIONS) | frozenset(
-    [
-        "address_of",
-        "atan2",
-        "break_loop",
-        "clz",
-        "continue_loop",
-        "copysign",
-        "fabs",
-        "fma",
-        "hypot",
-        "if_then_else",
-        "isfinite",
-        "isinf",
-        "isnan",
-        "ldexp",
-        "likely",
-        "nextafter",
-        "popcount",
-        "pow",
-        "q_multiply_shift",
-        "tvm_access_ptr",
-    ]
-)
+_OTHERS = """
+    address_of atan2 break_loop clz continue_loop copysign fabs fma hypot if_then_else isfinite isinf isnan
+    ldexp likely nextafter popcount pow q_multiply_shift tvm_access_ptr
+"""
+_PLAIN = frozenset((*FLOAT_FUNCTIONS, *_OTHERS.split()))
 
 _CHANGED = {
     "isnan": frozenset(
@@ -206,24 +168,12 @@ _EXPRESSIONS: Final[dict[type, Callable[[Any], tuple[str, int]]]] = {
     Text: lambda expr: (repr(expr.value), ATOM),
     BufferRef: lambda expr: (expr.buffer, ATOM),
     Binary: _binary,
-    Unary: lambda expr: (
-        f"T.{'Not' if expr.op == 'not' else 'BitwiseNot'}({text_of(expr.a)})",
-        ATOM,
-    ),
+    Unary: lambda expr: (f"T.{'Not' if expr.op == 'not' else 'BitwiseNot'}({text_of(expr.a)})", ATOM),
     Cast: lambda expr: (f"T.Cast({expr.dtype!r}, {text_of(expr.value)})", ATOM),
-    Select: lambda expr: (
-        f"T.Select({texts((expr.condition, expr.then, expr.other))})",
-        ATOM,
-    ),
-    Ramp: lambda expr: (
-        f"T.Ramp({texts((expr.base, expr.stride))}, {expr.lanes})",
-        ATOM,
-    ),
+    Select: lambda expr: (f"T.Select({texts((expr.condition, expr.then, expr.other))})", ATOM),
+    Ramp: lambda expr: (f"T.Ramp({texts((expr.base, expr.stride))}, {expr.lanes})", ATOM),
     Broadcast: lambda expr: (f"T.Broadcast({text_of(expr.value)}, {expr.lanes})", ATOM),
-    Shuffle: lambda expr: (
-        f"T.Shuffle([{texts(expr.vectors)}], [{texts(expr.indices)}])",
-        ATOM,
-    ),
+    Shuffle: lambda expr: (f"T.Shuffle([{texts(expr.vectors)}], [{texts(expr.indices)}])", ATOM),
     Let: lambda expr: (
         f"T.Let({text_of(expr.body)}, where={{{expr.var.name}: {text_of(expr.value)}}})",
         ATOM,

@@ -101,6 +101,7 @@ def run(
     `disabled_passes` are left out. `show=source` gives the module's text instead. With `batch` the program is
     many models, which are compiled together.
     """
+    from oracles.worker.lowered.module import run_model
     from oracles.worker.torch.run import watched
 
     if settings.get("batch"):
@@ -108,7 +109,8 @@ def run(
 
         return run_batch(program, inputs, settings, enter)
     with watched(settings):
-        return _run(program, inputs, settings, outputs, enter)
+        backend = settings.get("backend", "inductor")
+        return run_model(program, inputs, settings, outputs, enter, backend)
 
 
 def run_torch(
@@ -119,37 +121,6 @@ def run_torch(
 
     with watched(settings):
         return run_program(program, inputs, settings, outputs, enter)
-
-
-def _run(
-    program: Any, inputs: dict[str, Any], settings: dict[str, Any], outputs: Any, enter: Callable[[str], None]
-) -> dict[str, Any]:
-    import torch
-
-    from oracles.worker.lowered.module import build, exported, named_dims
-    from oracles.worker.onnx import read_model
-    from oracles.worker.torch.data import called_there, from_torch, placed
-    from oracles.worker.torch.run import compiled, mark_dims
-
-    model = read_model(program)
-    if settings.get("show") == "source":
-        from oracles.worker.lowered.module import source
-
-        return source(model, inputs)
-    backend = settings.get("backend", "inductor")
-    if backend == "eager":
-        enter("execute")
-    with torch.no_grad():
-        module, feeds = build(model, inputs, lenient=backend != "eager")
-        if settings.get("via") == "export":
-            module = exported(module, feeds)
-        module, feeds = placed(module, feeds, settings)
-        if backend != "eager":
-            module = compiled(module, backend, enter, mark_dims(named_dims([model]), feeds))
-        values = called_there(module, feeds, settings, enter)
-    names = [value.name for value in model.graph.output]
-    wanted = names if outputs is None else outputs
-    return {name: from_torch(values[names.index(name)]) for name in wanted}
 
 
 def describe(program: str, inputs: dict[str, Any]) -> dict[str, Any]:
@@ -177,14 +148,10 @@ def configs(target: Target) -> tuple[Config, ...]:
 
     On the GPU, too, eager on the CPU comes first: both devices must agree.
     """
-    from corpus.errors import UserError
     from oracles.verdict import Config
 
-    if target.device not in ("cpu", "cuda"):
-        raise UserError(f"target {target}: torch runs on cpu and cuda")
-    first = target.get("backend", WAYS[0])
-    if first not in WAYS:
-        raise UserError(f"target {target}: @backend= is one of {', '.join(WAYS)}")
+    target.must_be_on(("cpu", "cuda"), "torch runs on cpu and cuda")
+    first = target.chosen("backend", WAYS)
     ways = ("eager", *WAYS[WAYS.index(first) :])
     if target.device == "cpu":
         return tuple(Config(way, (("backend", way),)) for way in ways)
@@ -192,27 +159,14 @@ def configs(target: Target) -> tuple[Config, ...]:
     return (Config("eager", (("backend", "eager"),)), *there)
 
 
-REFUSED = re.compile(r"ZeroDivisionError|out of (range|bounds)|negative integer powers")
-UNAVAILABLE = re.compile(
-    r"not compiled with CUDA enabled|No CUDA GPUs are available|no NVIDIA driver|CUDA driver version is"
-    r" insufficient|"
-    r"Cannot find a working triton"
-)
-UNSUPPORTED = re.compile(
-    r"not implemented for|not supported|has no lowering|no lowering for|takes no |"
-    r"device type tensor to numpy|tensors to be on the same device"
-)
-
-
 def classify(run: Run) -> str:
     """Return `unsupported` if torch has no lowering or kernel for the program; empty for a compiled run."""
-    if not run.is_ok and UNAVAILABLE.search(run.message):
+    from oracles.backends import torch
+
+    if not run.is_ok and "Cannot find a working triton" in run.message:
         return "unavailable"
-    if run.is_ok or run.config.get("backend") != "eager":
-        return ""
-    if run.error == "Unsupported" or UNSUPPORTED.search(run.message):
-        return "unsupported"
-    return "invalid-input" if REFUSED.search(run.message) else ""
+    found = torch.classify(run)
+    return found if found == "unavailable" or run.config.get("backend") == "eager" else ""
 
 
 # Passes
@@ -220,12 +174,7 @@ def classify(run: Run) -> str:
 APPLIES = "crux: applies "
 SETTINGS = tuple(
     f"config.{name}"
-    for name in (
-        "emulate_precision_casts",
-        "layout_optimization",
-        "comprehensive_padding",
-        "max_fusion_size",
-    )
+    for name in ("emulate_precision_casts", "layout_optimization", "comprehensive_padding", "max_fusion_size")
 )
 """Parts of inductor that settings switch off; each is called after its setting."""
 

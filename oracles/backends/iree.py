@@ -278,15 +278,10 @@ def _from_view(view: Any, declared: Any) -> Any:
 
 def configs(target: Target) -> tuple[Config, ...]:
     """All of its optimisation, then its least; or one way by `@opt=` and `@code=`."""
-    from corpus.errors import UserError
     from oracles.verdict import Config
 
-    if target.device != "cpu":
-        raise UserError(f"target {target}: crux runs IREE on the CPU only")
-    for key, known in (("opt", LEVELS), ("code", CODE)):
-        if target.get(key) and target.get(key) not in known:
-            raise UserError(f"target {target}: @{key}= is one of {', '.join(known)}")
-    chosen = (target.get("opt", LEVELS[0]), target.get("code", CODE[0]))
+    target.must_be_on(("cpu",), "crux runs IREE on the CPU only")
+    chosen = (target.chosen("opt", LEVELS), target.chosen("code", CODE))
     is_chosen = target.get("opt") or target.get("code")
     ways = [chosen] if is_chosen else [chosen, ("O0", CODE[0])]
     return tuple(Config(f"{code} {level}", (("level", level), ("code", code))) for level, code in ways)

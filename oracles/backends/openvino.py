@@ -19,10 +19,7 @@ LIBRARIES = (
     ("openvino/libs/libopenvino.so.*", ""),
     ("openvino/libs/libopenvino_intel_cpu_plugin.so", ""),
 )
-HINTS = {
-    "f32": {"INFERENCE_PRECISION_HINT": "f32", "EXECUTION_MODE_HINT": "ACCURACY"},
-    "default": {},
-}
+HINTS = {"f32": {"INFERENCE_PRECISION_HINT": "f32", "EXECUTION_MODE_HINT": "ACCURACY"}, "default": {}}
 """The properties of a way to compile: in float32 throughout, or as the machine does it fastest."""
 
 COMPUTED_AS = {"int64": "int32", "uint64": "int32", "uint32": "int32", "int16": "int32", "uint16": "int32"}
@@ -192,14 +189,10 @@ def _from_tensor(tensor: Any) -> Any:
 
 def configs(target: Target) -> tuple[Config, ...]:
     """In float32 throughout, or by another `@hint=`."""
-    from corpus.errors import UserError
     from oracles.verdict import Config
 
-    if target.device != "cpu":
-        raise UserError(f"target {target}: crux runs OpenVINO on the CPU only")
-    hint = target.get("hint", "f32")
-    if hint not in HINTS:
-        raise UserError(f"target {target}: @hint= is one of {', '.join(HINTS)}")
+    target.must_be_on(("cpu",), "crux runs OpenVINO on the CPU only")
+    hint = target.chosen("hint", tuple(HINTS))
     threads = (("threads", int(target.get("threads"))),) if target.get("threads") else ()
     return (Config("compiled" if hint == "f32" else hint, (("hint", hint), *threads)),)
 

@@ -204,9 +204,7 @@ def configs(target: Target) -> tuple[Config, ...]:
     from oracles.verdict import Config
 
     order = ("all", "layout", "extended", "basic")
-    level = target.get("opt", "all")
-    if level not in order:
-        raise UserError(f"target {target}: @opt= is one of {', '.join(order)}")
+    level = target.chosen("opt", order)
     threads = target.get("threads", "1")
     is_number = threads.isascii() and threads.isdigit() and len(threads) < 5
     if not is_number or not 1 <= int(threads) <= MOST_THREADS:
@@ -242,13 +240,7 @@ def provider_names(device: str) -> tuple[str, ...]:
 
 
 CLASSES = (
-    (
-        "out-of-memory",
-        (
-            r"std::bad_alloc",
-            r"Failed to allocate memory",
-        ),
-    ),
+    ("out-of-memory", (r"std::bad_alloc", r"Failed to allocate memory")),
     ("unavailable", (r"is not available in this build of onnxruntime",)),
     (
         "unsupported",

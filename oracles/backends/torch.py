@@ -32,31 +32,15 @@ def run(
 
     With `via=gradients` the outputs are inputs under which more of it is finite (`torch_finite`).
     """
-    import torch
-
-    from oracles.worker.lowered.module import build, exported
-    from oracles.worker.onnx import read_model
-    from oracles.worker.torch.data import called_there, from_torch, placed
-
-    model = read_model(program)
-    if settings.get("show") == "source":
-        from oracles.worker.lowered.module import source
-
-        return source(model, inputs)
-    enter("execute")
     if settings.get("via") == "gradients":
         from oracles.worker.lowered.finite import search
+        from oracles.worker.onnx import read_model
 
-        return search(model, inputs, settings)
-    with torch.no_grad():
-        module, feeds = build(model, inputs)
-        if settings.get("via") == "export":
-            module = exported(module, feeds)
-        module, feeds = placed(module, feeds, settings)
-        values = called_there(module, feeds, settings, enter)
-    names = [value.name for value in model.graph.output]
-    wanted = names if outputs is None else outputs
-    return {name: from_torch(values[names.index(name)]) for name in wanted}
+        enter("execute")
+        return search(read_model(program), inputs, settings)
+    from oracles.worker.lowered.module import run_model
+
+    return run_model(program, inputs, settings, outputs, enter)
 
 
 def run_torch(
@@ -88,11 +72,9 @@ def describe(program: str, inputs: dict[str, Any]) -> dict[str, Any]:
 
 def configs(target: Target) -> tuple[Config, ...]:
     """Eagerly on the CPU; and on the GPU, which must come to the same."""
-    from corpus.errors import UserError
     from oracles.verdict import Config
 
-    if target.device not in ("cpu", "cuda"):
-        raise UserError(f"target {target}: torch runs on cpu and cuda")
+    target.must_be_on(("cpu", "cuda"), "torch runs on cpu and cuda")
     eager = Config("eager")
     return (eager,) if target.device == "cpu" else (eager, Config("eager on cuda", (("device", "cuda"),)))
 

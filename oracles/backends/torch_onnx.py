@@ -127,14 +127,10 @@ def vocabulary() -> list[str]:
 
 def configs(target: Target) -> tuple[Config, ...]:
     """Eager, then the exporter by `torch.export`, then the one that traces; `@exporter=` chooses one."""
-    from corpus.errors import UserError
     from oracles.verdict import Config
 
-    if target.device != "cpu":
-        raise UserError(f"target {target}: what is exported runs on the CPU only")
-    chosen = target.get("exporter")
-    if chosen and chosen not in EXPORTERS:
-        raise UserError(f"target {target}: @exporter= is one of {', '.join(EXPORTERS)}")
+    target.must_be_on(("cpu",), "what is exported runs on the CPU only")
+    chosen = target.get("exporter") and target.chosen("exporter", EXPORTERS)
     ways = (EAGER, *(name for name in EXPORTERS if chosen in ("", name)))
     return tuple(Config(name, (("exporter", name),)) for name in ways)
 
@@ -147,7 +143,6 @@ def exported_with(config: Config) -> Config:
     return Config(label, (*config.settings, ("runner", "reference")))
 
 
-REFUSED = re.compile(r"ZeroDivisionError|out of (range|bounds)|negative integer powers")
 UNSUPPORTED = re.compile(
     r"not implemented for|(is )?not (currently )?supported|does (not|NOT) support|has no lowering|takes no "
     r"|No ONNX function found"
@@ -159,6 +154,8 @@ UNSUPPORTED = re.compile(
 
 def classify(run: Run) -> str:
     """Return `unsupported` for a missing lowering, translation to ONNX, or kernel of the exported model."""
+    from oracles.backends.torch import REFUSED
+
     if run.is_ok:
         return ""
     if run.error in ("Unsupported", "UnsupportedOperatorError") or UNSUPPORTED.search(run.message):

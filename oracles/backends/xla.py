@@ -115,14 +115,10 @@ def vocabulary() -> list[str]:
 
 def configs(target: Target) -> tuple[Config, ...]:
     """XLA's own level, then its least; or one by `@opt=`."""
-    from corpus.errors import UserError
     from oracles.verdict import Config
 
-    if target.device != "cpu":
-        raise UserError(f"target {target}: crux runs XLA on the CPU only")
-    chosen = target.get("opt")
-    if chosen and chosen not in LEVELS:
-        raise UserError(f"target {target}: @opt= is one of {', '.join(LEVELS)}")
+    target.must_be_on(("cpu",), "crux runs XLA on the CPU only")
+    chosen = target.get("opt") and target.chosen("opt", LEVELS)
     return tuple(
         Config(f"O{level}", (("level", int(level)),)) for level in ([chosen] if chosen else ["3", "0"])
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 
 import ml_dtypes
@@ -156,8 +157,7 @@ def program_in_double(model: onnx.ModelProto) -> onnx.ModelProto | None:
         return None
     if any(arithmetic_of(node).reads_bits for node in walk_model(model)):
         return None
-    wide = onnx.ModelProto()
-    wide.CopyFrom(model)
+    wide = deepcopy(model)
     for tensor in tensors(wide):
         _widen_tensor(tensor)
     for node in walk_model(wide):

@@ -19,6 +19,7 @@ Numerical Algorithms, 4.2).
 
 import math
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -98,8 +99,7 @@ class Perturbation(QuantisedNoise):
 
     def apply(self, model: onnx.ModelProto) -> onnx.ModelProto:
         """A noisy copy; the model itself stays as it is."""
-        noisy = onnx.ModelProto()
-        noisy.CopyFrom(model)
+        noisy = deepcopy(model)
         self._count = 0
         self._opset = next((each.version for each in model.opset_import if not each.domain), 0)
         self._perturb_graph(noisy.graph)
@@ -114,8 +114,7 @@ class Perturbation(QuantisedNoise):
         graph.node.extend(nodes)
 
     def _around(self, node: NodeProto) -> Iterator[NodeProto]:
-        changed = NodeProto()
-        changed.CopyFrom(node)
+        changed = deepcopy(node)
         for body in subgraphs(changed):
             self._perturb_graph(body)
         yield from self._before_quantised(changed)
@@ -331,7 +330,8 @@ def _is_exact(node: NodeProto, types: Types, values: Mapping[str, Value]) -> boo
     if not (row.keeps_whole or row.scales):
         return False
     names = [node.output[0], *filter(None, node.input)]
-    floats = [value for value in map(values.get, names) if isinstance(value, np.ndarray) and _is_known(value)]
+    arrays = [value for value in map(values.get, names) if isinstance(value, np.ndarray)]
+    floats = [value for value in arrays if element_of(value.dtype) is not None]
     if len(floats) < len(names):
         return False
     result, *operands = floats
@@ -374,10 +374,6 @@ def _are_scales(operand: Wide) -> bool:
 
 def _are_whole(operand: Wide) -> bool:
     return bool((operand == np.rint(operand)).all() and np.isfinite(operand).all())
-
-
-def _is_known(value: Tensor) -> bool:
-    return element_of(value.dtype) is not None
 
 
 def _wide(value: Tensor) -> Wide:

@@ -13,6 +13,7 @@ processors wrap, saturate or give their least integer. Memory that nobody has wr
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -42,7 +43,7 @@ _PREFIX = "crux_way_"
 
 def commute(model: ModelProto, inputs: Inputs) -> tuple[ModelProto, Inputs] | None:
     """`a + b` as `b + a`."""
-    changed = _copy(model)
+    changed = deepcopy(model)
     nodes = [node for node in changed.graph.node if arithmetic_of(node).commutes]
     for node in nodes:
         node.input[:] = list(node.input)[::-1]
@@ -76,7 +77,7 @@ def insert_negations(model: ModelProto, inputs: Inputs) -> tuple[ModelProto, Inp
 
 def feed_weights(model: ModelProto, inputs: Inputs) -> tuple[ModelProto, Inputs] | None:
     """Weights as inputs, so that nothing can be folded."""
-    changed = _copy(model)
+    changed = deepcopy(model)
     declared = {value.name for value in changed.graph.input}
     weights = [tensor for tensor in changed.graph.initializer if tensor.name not in declared]
     if not weights:
@@ -97,7 +98,7 @@ def fold_inputs(model: ModelProto, inputs: Inputs) -> tuple[ModelProto, Inputs] 
     arrays = {name: value for name, value in inputs.items() if isinstance(value, np.ndarray)}
     if not arrays or sum(value.nbytes for value in arrays.values()) > MOST_FOLDED:
         return None
-    changed = _copy(model)
+    changed = deepcopy(model)
     replaced = arrays.keys() - initializer_names(changed.graph)
     kept = [value for value in changed.graph.input if value.name not in replaced]
     del changed.graph.input[:]
@@ -116,26 +117,16 @@ REWRITES: dict[str, Rewrite] = {
 }
 
 
-def _copy(model: ModelProto) -> ModelProto:
-    changed = ModelProto()
-    changed.CopyFrom(model)
-    return changed
-
-
 def _tensor(name: str, value: np.ndarray) -> TensorProto:
     if value.dtype.kind == "U":
         return helper.make_tensor(name, element_type(value.dtype), value.shape, value.ravel().tolist())
     return numpy_helper.from_array(value, name)
 
 
-def _after_each(
-    model: ModelProto,
-    inputs: Inputs,
-    chain: Chain,
-) -> tuple[ModelProto, Inputs] | None:
+def _after_each(model: ModelProto, inputs: Inputs, chain: Chain) -> tuple[ModelProto, Inputs] | None:
     """A chain of nodes after every tensor that a node of the main graph makes."""
     types = tensor_types(model, inputs)
-    changed = _copy(model)
+    changed = deepcopy(model)
     nodes = [new for node in changed.graph.node for new in _with_chains(node, types, chain)]
     if len(nodes) == len(changed.graph.node):
         return None
@@ -145,8 +136,7 @@ def _after_each(
 
 
 def _with_chains(node: NodeProto, types: Types, chain: Chain) -> Iterator[NodeProto]:
-    changed = NodeProto()
-    changed.CopyFrom(node)
+    changed = deepcopy(node)
     after: list[NodeProto] = []
     for index, name in enumerate(node.output):
         links = list(chain(name, types)) if name in types else []

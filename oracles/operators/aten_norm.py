@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from oracles.operators.aten_index import indices
 from oracles.operators.aten_layout import without_axis
-from oracles.operators.aten_reduce import reduced
+from oracles.operators.aten_reduce import draw_dim, reduced
 from oracles.relation.arithmetic import SUMS_INSIDE, symmetric
 from oracles.relation.aten import FLOATING, WIDE, aten, axis_of
 from oracles.relation.operator import Operator, RangeRule, Sampler, TypeRule, same_type
@@ -143,12 +143,8 @@ def _sample_weight_norm(scope: Scope, focus: Operand) -> Call | None:
     return Call((focus, scope.supply(focus.dtype, length)), {"dim": axis})
 
 
-def _draw_axis(scope: Scope, focus: Operand) -> Attributes:
-    return {"dim": scope.axis(focus.rank)}
-
-
 def _draw_softmax(scope: Scope, focus: Operand) -> Attributes:
-    return {**_draw_axis(scope, focus), "half_to_float": 0}
+    return {**draw_dim(scope, focus), "half_to_float": 0}
 
 
 def _bound_logarithm(call: Call) -> tuple[Range, ...]:
@@ -342,7 +338,7 @@ OPERATORS = (
     _norm("renorm", WIDE, sampled_with(_draw_renorm), same_type, None, FLAT),
     aten("_weight_norm", Kind.NORM, SUMS_INSIDE, WIDE, _sample_weight_norm, same_type, _sum, FLAT),
     _norm("_softmax", FLOATING, sampled_with(_draw_softmax), same_type, bound=inside(0, 1.01)),
-    _norm("_safe_softmax", FLOATING, sampled_with(_draw_axis), same_type, bound=inside(0, 1.01)),
+    _norm("_safe_softmax", FLOATING, sampled_with(draw_dim), same_type, bound=inside(0, 1.01)),
     _norm("_log_softmax", FLOATING, sampled_with(_draw_softmax), same_type, bound=_bound_logarithm),
     _norm(
         "scaled_dot_product_attention",
@@ -354,7 +350,7 @@ OPERATORS = (
     ),
     _norm("norm", FLOATING, sampled_with(_draw_norm), shaped(reduced), _sum),
     _norm("nanmean", FLOATING, sampled_with(_draw_mean), shaped(reduced), _sum),
-    _norm("cumulative_trapezoid", WIDE, sampled_with(_draw_axis), shaped(_accumulated), _sum),
+    _norm("cumulative_trapezoid", WIDE, sampled_with(draw_dim), shaped(_accumulated), _sum),
     _norm("quantile", WIDE, sampled_with(_draw_quantile), shaped(without_axis), _sum),
     _norm("cosine_similarity", WIDE, _sample_similarity, _SIMILAR, bound=inside(-1.1, 1.1)),
     _norm("pairwise_distance", WIDE, _sample_distance, _DISTANT, _apart),

@@ -102,7 +102,7 @@ def _draw_correction(scope: Scope, focus: Operand) -> dict[str, Attribute]:
     return {"correction": scope.draws.pick((0, 1, 1, 2))}
 
 
-def _draw_order(scope: Scope, focus: Operand) -> dict[str, Attribute]:
+def _draw_norm(scope: Scope, focus: Operand) -> dict[str, Attribute]:
     return {"ord": scope.draws.pick((2.0, 1.0, 0.0, 3.0, math.inf, -math.inf))}
 
 
@@ -110,7 +110,8 @@ _VARIANCE = _add(_sampler(least=3), _draw_correction)
 _ONE, _ONE_FILLED, _FILLED = _sampler(False), _sampler(False, 1), _sampler(least=1)
 
 
-def _draw_scan(scope: Scope, focus: Operand) -> Attributes:
+def draw_dim(scope: Scope, focus: Operand) -> Attributes:
+    """Any dim."""
     return {"dim": scope.axis(focus.rank)}
 
 
@@ -122,7 +123,7 @@ def _scan(
     most: Callable[[Call], float],
     domain: Range | None = None,
 ) -> Operator:
-    sample, infer = sampled_with(_draw_scan), shaped(same_shape, dtype)
+    sample, infer = sampled_with(draw_dim), shaped(same_shape, dtype)
     return aten(name, Kind.REDUCE, arithmetic, dtypes, sample, infer, most, ALONG, domain=domain)
 
 
@@ -151,7 +152,8 @@ def _top(call: Call) -> Shape:
     return replaced(call.operand(0).shape, axis_of(call), call.integer("k", 1))
 
 
-def _draw_sort(scope: Scope, focus: Operand) -> Attributes:
+def draw_order(scope: Scope, focus: Operand) -> Attributes:
+    """Any dim, and which way to sort along it."""
     return {"stable": 1, "dim": scope.axis(focus.rank), "descending": scope.draws.below(2)}
 
 
@@ -202,7 +204,7 @@ OPERATORS = (
     _reduction(
         "prod", SUMS_INSIDE, EVERY, _multiplied(_count), _ONE, summed, domain=Range(-3, 3), ranks=ALONG
     ),
-    _reduction("linalg_vector_norm", SUMS_INSIDE, FLOATING, _sum, _add(_FILLED, _draw_order)),
+    _reduction("linalg_vector_norm", SUMS_INSIDE, FLOATING, _sum, _add(_FILLED, _draw_norm)),
     *(
         _reduction(name, WHOLE, NUMBERS, _MOST, _ONE_FILLED, ranks=ALONG)
         for name in ("median", "nanmedian", "mode")
@@ -210,7 +212,7 @@ OPERATORS = (
     _reduction("kthvalue", WHOLE, NUMBERS, _MOST, _sample_kth, ranks=ALONG),
     aten("topk", Kind.PART, WHOLE, NUMBERS, _sample_top, shaped(_top), ranks=ALONG),
     aten("sort", Kind.LAYOUT, WHOLE, NUMBERS, ranks=ALONG).by(
-        sampled_with(_draw_sort), _infer_sort, with_places(_infer_sort)
+        sampled_with(draw_order), _infer_sort, with_places(_infer_sort)
     ),
     _scan("cumsum", SUMS, EVERY, summed, _scanned),
     _scan("cumprod", SUMS_INSIDE, EVERY, summed, _multiplied(_length), Range(-3, 3)),

@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from oracles.operators.aten_index import indices
+from oracles.operators.aten_reduce import draw_order
 from oracles.relation.arithmetic import (
     CHOOSES,
     MOVES,
@@ -174,10 +175,6 @@ def _one_hot(call: Call) -> Shape:
     return (*call.operand(0).shape, call.integer("num_classes", 1))
 
 
-def _draw_order(scope: Scope, focus: Operand) -> Attributes:
-    return {"stable": 1, "dim": scope.axis(focus.rank), "descending": scope.draws.below(2)}
-
-
 def _sample_where(scope: Scope, focus: Operand) -> Call | None:
     """Two values of perhaps different types by a condition."""
     dtype = scope.draws.pick(EVERY) if scope.draws.chance(0.3) else focus.dtype
@@ -210,6 +207,6 @@ OPERATORS = (
     aten("isin", Kind.COMPARE, CHOOSES, NUMBERS, _sample_isin, TO_TRUTH, bound=inside(0, 1)),
     aten("one_hot", Kind.PART, MOVES, EVERY, _sample_one_hot, _ONE_HOT, bound=inside(0, 1)),
     aten("argsort", Kind.LAYOUT, WHOLE, NUMBERS, ranks=ALONG).by(
-        sampled_with(_draw_order), _PLACES, inside(0, 5000)
+        sampled_with(draw_order), _PLACES, inside(0, 5000)
     ),
 )

@@ -180,10 +180,7 @@ def _sample_packed_experts(scope: Scope, focus: Operand) -> Call | None:
     points: list[Operand] = []
     for rows, columns in ((made, size), (size, inner)):
         scales = (experts, rows, columns // block) if block else (experts, rows)
-        operands += [
-            _bits(scope, (experts, rows, columns * bits // 8)),
-            _steps(scope, scales, focus.dtype),
-        ]
+        operands += [_bits(scope, (experts, rows, columns * bits // 8)), _steps(scope, scales, focus.dtype)]
         operands.append(scope.supply(focus.dtype, (experts, rows), _UNIT) if bias else None)
         points.append(_bits(scope, (*scales[:-1], -(-scales[-1] * bits // 8))))
     if draws.chance(0.4):

@@ -101,11 +101,7 @@ def _infer_conv(call: Call) -> tuple[TensorType, ...]:
 
 def _attending(scope: Scope, call: Call) -> Call | None:
     """At each step, the layer also sees a weighted mean of a memory, perhaps with its own state."""
-    draws, (_, batch, size), (ways, _, hidden) = (
-        scope.draws,
-        call.operand(0).shape,
-        call.operand(2).shape,
-    )
+    draws, (_, batch, size), (ways, _, hidden) = (scope.draws, call.operand(0).shape, call.operand(2).shape)
     if not batch:
         return None
     steps, depth, width = draws.between(1, 4), draws.between(1, 4), draws.between(1, 4)

@@ -12,14 +12,19 @@ IMAGES = range(3, MAX_RANK + 1)
 _AUTO = ("SAME_UPPER", "SAME_LOWER", "VALID")
 
 
-RATES = (0.25, 0.25, 0.8)
+_RATES = (0.25, 0.25, 0.8)
 """How often each attribute of a window is given: few of them, or most, so that all meet in one call too."""
 
 
-def draw_window(scope: Scope, focus: Operand, rate: float) -> tuple[Shape, dict[str, Attribute]] | None:
-    """A window that fits the image: its size, and the strides and pads that are not left out."""
-    draws = scope.draws
-    spatial = focus.shape[2:]
+def draw_window(
+    scope: Scope, focus: Operand, *, dilates: bool = True
+) -> tuple[float, Shape, dict[str, Attribute]] | None:
+    """A window that fits the image: the rate of its attributes, its size, and those that are not left out.
+
+    It is spread where it still fits without any pads.
+    """
+    draws, spatial = scope.draws, focus.shape[2:]
+    rate = draws.pick(_RATES)
     if 0 in focus.shape[1:]:
         return None
     kernel = tuple(scope.amount(range(1, min(3, dim) + 1), min(dim, 16)) for dim in spatial)
@@ -30,18 +35,11 @@ def draw_window(scope: Scope, focus: Operand, rate: float) -> tuple[Shape, dict[
         attributes["pads"] = tuple(scope.amount(range(size), size - 1) for size in (*kernel, *kernel))
     elif draws.chance(0.25) and min(kernel) > 1:
         attributes["auto_pad"] = draws.pick(_AUTO)
-    return kernel, attributes
-
-
-def dilate(
-    scope: Scope, focus: Operand, kernel: Shape, attributes: dict[str, Attribute], rate: float
-) -> None:
-    """Spread the window where it still fits without any pads."""
-    fits = all((size - 1) * 2 + 1 <= dim for size, dim in zip(kernel, focus.shape[2:], strict=True))
-    if fits and "auto_pad" not in attributes and scope.draws.chance(0.6 * rate):
-        attributes["dilations"] = tuple(
-            _gap(scope, *each) for each in zip(kernel, focus.shape[2:], strict=True)
-        )
+    pairs = tuple(zip(kernel, spatial, strict=True))
+    fits = dilates and all((size - 1) * 2 + 1 <= dim for size, dim in pairs)
+    if fits and "auto_pad" not in attributes and draws.chance(0.6 * rate):
+        attributes["dilations"] = tuple(_gap(scope, *each) for each in pairs)
+    return rate, kernel, attributes
 
 
 def _gap(scope: Scope, size: int, dim: int) -> int:
@@ -82,12 +80,10 @@ def _divisor(scope: Scope, *counts: int) -> int:
 
 def sample_conv(scope: Scope, focus: Operand) -> Call | None:
     """A weight, and the attributes of a convolution of the focus."""
-    rate = scope.draws.pick(RATES)
-    window = draw_window(scope, focus, rate)
+    window = draw_window(scope, focus)
     if window is None:
         return None
-    kernel, attributes = window
-    dilate(scope, focus, kernel, attributes, rate)
+    _, kernel, attributes = window
     channels = focus.shape[1]
     group = _divisor(scope, channels)
     features = group * scope.draws.pick((1, 2, 3))

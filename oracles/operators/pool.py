@@ -3,7 +3,7 @@
 import math
 from dataclasses import replace
 
-from oracles.operators.conv import IMAGES, RATES, dilate, draw_window, image_shape, is_image, window_before
+from oracles.operators.conv import IMAGES, draw_window, image_shape, is_image, window_before
 from oracles.relation.arithmetic import SUMS, SUMS_INSIDE, WHOLE, Arithmetic, Rounding, hull, of_kernel
 from oracles.relation.open_checks import WINDOW
 from oracles.relation.operator import Operator, RangeRule, Sampler, averaged_range, same_range
@@ -38,12 +38,10 @@ def _starts_inside(call: Call, kernel: Shape) -> bool:
 
 
 def _sample_max_pool(scope: Scope, focus: Operand) -> Call | None:
-    rate = scope.draws.pick(RATES)
-    window = draw_window(scope, focus, rate)
+    window = draw_window(scope, focus)
     if window is None:
         return None
-    kernel, attributes = window
-    dilate(scope, focus, kernel, attributes, rate)
+    rate, kernel, attributes = window
     attributes["kernel_shape"] = kernel
     if scope.draws.chance(0.6 * rate):
         attributes["ceil_mode"] = 1
@@ -56,13 +54,10 @@ def _sample_max_pool(scope: Scope, focus: Operand) -> Call | None:
 
 
 def _sample_pool(scope: Scope, focus: Operand, dilated_since: int, **choices: tuple[int, ...]) -> Call | None:
-    rate = scope.draws.pick(RATES)
-    window = draw_window(scope, focus, rate)
+    window = draw_window(scope, focus, dilates=scope.opset >= dilated_since)
     if window is None:
         return None
-    kernel, attributes = window
-    if scope.opset >= dilated_since:
-        dilate(scope, focus, kernel, attributes, rate)
+    rate, kernel, attributes = window
     attributes["kernel_shape"] = kernel
     for name, values in choices.items():
         if scope.draws.chance(1.2 * rate):

@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from corpus.errors import UserError
 from corpus.target import Target
 from oracles.abilities import Passes, PassLog, Sequences, language_of
 from oracles.verdict import Config, Phase, Run, Status
@@ -139,13 +138,11 @@ def configs(target: Target) -> tuple[Config, ...]:
     Settings: `@pipeline=default|zero|target`, `@opt-level=0…3` of LLVM, `@executor=bytecode|compiled`; if any
     of them is given, that configuration only. `@run=off` compiles only.
     """
-
-    if target.device not in ("cpu", "cuda"):
-        raise UserError(f"target {target}: tvm runs on cpu and cuda")
+    target.must_be_on(("cpu", "cuda"), "tvm runs on cpu and cuda")
     chosen = (
-        _choice(target, "pipeline", PIPELINES),
-        _choice(target, "opt-level", LEVELS[::-1]),
-        _choice(target, "executor", EXECUTORS),
+        target.chosen("pipeline", PIPELINES),
+        target.chosen("opt-level", LEVELS[::-1]),
+        target.chosen("executor", EXECUTORS),
     )
     ways = [chosen]
     if not any(target.get(key) for key in WAYS) and target.device == "cpu":
@@ -180,8 +177,8 @@ def configs_of_tir(target: Target) -> tuple[Config, ...]:
 
     The baseline lowers, no more, and without the case's own passes, which the judge leaves out there.
     """
-    pipeline = _choice(target, "pipeline", LOOP_PIPELINES)
-    level = int(_choice(target, "opt-level", LEVELS[::-1]))
+    pipeline = target.chosen("pipeline", LOOP_PIPELINES)
+    level = int(target.chosen("opt-level", LEVELS[::-1]))
     asked = any(target.get(key) for key in WAYS)
     baseline = _loop_way(target, *LEAST_WAY)
     ways = [_loop_way(target, *way) for way in (((pipeline, level),) if asked else LOOP_WAYS)]
@@ -194,9 +191,13 @@ def _apart(way: Config, baseline: Config) -> Config:
 
 
 def _loop_way(target: Target, pipeline: str, level: int) -> Config:
+    return Config(f"{pipeline} -O{level}", (("pipeline", pipeline), ("opt-level", level), *_asked(target)))
+
+
+def _asked(target: Target) -> tuple[tuple[str, str], ...]:
+    """What a target says of every way: its device, and whether what is compiled runs."""
     device = (("device", target.device),) if target.device != "cpu" else ()
-    only = (("run", "off"),) if _choice(target, "run", ("on", "off")) == "off" else ()
-    return Config(f"{pipeline} -O{level}", (("pipeline", pipeline), ("opt-level", level), *device, *only))
+    return (*device, ("run", "off")) if target.chosen("run", ("on", "off")) == "off" else device
 
 
 WAYS = ("pipeline", "opt-level", "executor")
@@ -207,19 +208,10 @@ def _written_out(target: Target, ways: list[tuple[str, str, str]]) -> tuple[Conf
     return tuple(
         Config(
             f"{pipeline} -O{level} {executor}",
-            (("pipeline", pipeline), ("opt-level", int(level)), ("executor", executor))
-            + ((("device", target.device),) if target.device != "cpu" else ())
-            + ((("run", "off"),) if _choice(target, "run", ("on", "off")) == "off" else ()),
+            (("pipeline", pipeline), ("opt-level", int(level)), ("executor", executor), *_asked(target)),
         )
         for pipeline, level, executor in ways
     )
-
-
-def _choice(target: Target, key: str, allowed: tuple[str, ...]) -> str:
-    value = target.get(key, allowed[0])
-    if value not in allowed:
-        raise UserError(f"target {target}: @{key}= is one of {', '.join(allowed)}")
-    return value
 
 
 LOOP_PASSES = ("tirx.", "s_tir.")

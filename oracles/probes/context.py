@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -106,8 +107,7 @@ class FirstDivergence:
 
     def _seen(self, names: Sequence[str]) -> Mapping[str, Value]:
         """The values of several tensors while all of them are outputs; none where that does not run."""
-        program = onnx.ModelProto()
-        program.CopyFrom(self.model)
+        program = deepcopy(self.model)
         del program.graph.output[:], program.graph.value_info[:]
         program.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
         run = self.run(replace(self.job, program=program.SerializeToString(), outputs=None))[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from functools import cached_property
 
@@ -122,8 +123,7 @@ class OnnxContext(Context):
 
     @cached_property
     def _newest_types(self) -> Types:
-        newest = onnx.ModelProto()
-        newest.CopyFrom(self.model)
+        newest = deepcopy(self.model)
         for opset in newest.opset_import:
             if not opset.domain:
                 opset.version = onnx.defs.onnx_opset_version()
@@ -236,8 +236,7 @@ class OnnxContext(Context):
 
     def _segments(self, config: Config) -> Segments | None:
         names = left_by(self.executor.optimised(self.job, config), self.model)
-        program = onnx.ModelProto()
-        program.CopyFrom(self.model)
+        program = deepcopy(self.model)
         del program.graph.output[:], program.graph.value_info[:]
         program.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
         job = replace(self.job, program=program.SerializeToString(), outputs=None)

@@ -1,6 +1,7 @@
 """Recording a run: each intermediate value, where the run breaks, and a node by itself on its values."""
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import zip_longest
@@ -81,7 +82,9 @@ def record_model(
         return Recording({**known, **whole.outputs}, None, not skipped)
     count, longest = prefix.longest()
     values = longest.outputs if longest is not None else {}
-    return Recording({**known, **values}, _name_of(model.graph.node[count]), not skipped)
+    node = model.graph.node[count]
+    name = node.name or next(filter(None, node.output), node.op_type)
+    return Recording({**known, **values}, name, not skipped)
 
 
 def _ordered(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -89,8 +92,7 @@ def _ordered(model: onnx.ModelProto) -> onnx.ModelProto:
     nodes = topological(model.graph.node, outer_names(model.graph))
     if nodes is None or all(new is old for new, old in zip(nodes, model.graph.node, strict=True)):
         return model
-    ordered = onnx.ModelProto()
-    ordered.CopyFrom(model)
+    ordered = deepcopy(model)
     del ordered.graph.node[:]
     ordered.graph.node.extend(nodes)
     return ordered
@@ -121,10 +123,6 @@ def _bytes(types: Types, name: str) -> int:
     return memory_bytes(types[name].elem_type, dims) if dims is not None else 0
 
 
-def _name_of(node: onnx.NodeProto) -> str:
-    return node.name or next((name for name in node.output if name), node.op_type)
-
-
 @dataclass(frozen=True)
 class _Prefix:
     """Runs of the first nodes of a model, with all their values as outputs."""
@@ -139,8 +137,7 @@ class _Prefix:
         return self.rerun(replace(self.job, program=program, outputs=None))[0]
 
     def program(self, count: int) -> onnx.ModelProto:
-        model = onnx.ModelProto()
-        model.CopyFrom(self.model)
+        model = deepcopy(self.model)
         graph = model.graph
         del graph.node[count:], graph.output[:], graph.value_info[:]
         outer = outer_names(graph)
@@ -304,8 +301,7 @@ def as_defined(alone: onnx.ModelProto) -> onnx.ModelProto | None:
     body = schema.function_body
     if not body.node:
         return None
-    model = onnx.ModelProto()
-    model.CopyFrom(alone)
+    model = deepcopy(alone)
     call = model.graph.node[0]
     given = {attribute.name for attribute in node.attribute}
     defaults = (each.default_value for name, each in schema.attributes.items() if name not in given)

@@ -8,6 +8,7 @@ explains it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -110,8 +111,7 @@ class Segments:
     @cached_property
     def _cut(self) -> onnx.ModelProto:
         """The model with each tensor seen as an output, computed anew, and most of them as inputs too."""
-        cut = onnx.ModelProto()
-        cut.CopyFrom(self.model)
+        cut = deepcopy(self.model)
         graph = cut.graph
         for node in graph.node:
             for index, name in enumerate(node.output):
@@ -142,8 +142,7 @@ class Segments:
 
     def truths_of(self, name: str, referee: Callable[[Job], Run]) -> Iterator[Truth]:
         """The results of one segment in float64, under the tensor's own name."""
-        alone = onnx.ModelProto()
-        alone.CopyFrom(self._cut)
+        alone = deepcopy(self._cut)
         graph, nodes = alone.graph, self._nodes_of(name)
         read = set[str]().union(*(free_names(node) for node in nodes))
         declared, weights = list(graph.input), list(graph.initializer)

@@ -7,7 +7,11 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
+from corpus.tir.forms import is_float
 from corpus.tir.program import parse
+from corpus.tir.tree import Module
+from corpus.tir.values import Binary, Const, Expr, literal, type_of
+from corpus.tir.walk import map_expressions
 from corpus.values import Tensor, Value
 from oracles.naming import names_of_loops
 from oracles.numerics.compare import Difference, Tolerance, compare_tensors, describe
@@ -15,7 +19,6 @@ from oracles.probes.context import INTERPRETER, Context, Truth
 from oracles.probes.noise import Noise
 from oracles.probes.record import Recording
 from oracles.sandbox.sandbox import Job
-from oracles.tir.identities import by_identities
 from oracles.tir.interpreter import Interpretation, interpret
 from oracles.verdict import Config, Phase, Run, Status
 from oracles.worker.tvm.sequences import PREFIX
@@ -253,3 +256,31 @@ def program_bytes(program: object) -> bytes:
     """A job's program as bytes: this format has no files beside it."""
     assert isinstance(program, bytes)
     return program
+
+
+def by_identities(module: Module) -> Module:
+    """The module after every such rewrite; equal to the given one where none applies."""
+    return Module({name: map_expressions(each, _simpler) for name, each in module.functions.items()})
+
+
+def _simpler(expr: Expr) -> Expr:
+    if not isinstance(expr, Binary) or not is_float(type_of(expr.a)):
+        return expr
+    match expr:
+        case Binary("sub", a, b) if a == b:
+            return literal(0, expr.dtype)
+        case Binary("sub", Binary("add", a, b), c) if c in (a, b):
+            return a if b == c else b
+        case Binary("sub", a, Binary("add", b, c)) if a in (b, c):
+            return Binary("sub", literal(0, expr.dtype), c if a == b else b)
+        case Binary("mul", a, b) if _is_zero(a) or _is_zero(b):
+            return literal(0, expr.dtype)
+        case Binary("div", a, _) if _is_zero(a):
+            return literal(0, expr.dtype)
+        case Binary("eq", a, b) if a == b:
+            return literal(True, expr.dtype)
+    return expr
+
+
+def _is_zero(expr: Expr) -> bool:
+    return isinstance(expr, Const) and expr.value == 0

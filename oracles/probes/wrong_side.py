@@ -68,7 +68,8 @@ def judge_sides(difference: Difference, expected: Value, actual: Value, truths: 
     """
     found = next(_judgements(difference, expected, actual, truths), None)
     if difference.is_small:
-        return found if found is not None and _is_confirmed(found) else Judgement(NEITHER, _source(found))
+        truth = found.truth if found is not None else ""
+        return found if found is not None and _is_confirmed(found) else Judgement(NEITHER, truth)
     if found is not None:
         return found
     if difference.untold:
@@ -88,10 +89,6 @@ def _is_confirmed(found: Judgement) -> bool:
         return False
     of_baseline, of_other = found.errors
     return of_other > CLEAR_IF_SMALL * of_baseline
-
-
-def _source(found: Judgement | None) -> str:
-    return found.truth if found is not None else ""
 
 
 def _judgements(

@@ -380,9 +380,4 @@ def _of_quotient(
     return Verdict(Outcome.MISMATCH, Phase.COMPARE, title, symptom, evidence(runs, run), wrong=result)
 
 
-RULES = (
-    Rule(45, declared),
-    Rule(62, special_values),
-    Rule(64, segments),
-    Rule(66, floor_quotients),
-)
+RULES = (Rule(45, declared), Rule(62, special_values), Rule(64, segments), Rule(66, floor_quotients))

@@ -247,7 +247,11 @@ def run_of_death(config: Config, end: End, remains: Remains, *, waited: bool, ga
         status=status,
         phase=remains.phase,
         message=message,
-        trace=joined(message, *map(str_of_frame, frames), remains.trace),
+        trace=joined(
+            message,
+            *(f"at {each.library}+0x{each.offset:x} {each.function}" for each in frames),
+            remains.trace,
+        ),
         signal=0 if garbled or status is Status.TIMEOUT else number,
         frames=frames,
         program=remains.program,
@@ -276,8 +280,3 @@ def headline(end: End, number: int, garbled: str) -> str:
 def joined(*parts: str) -> str:
     """The parts that are not blank, a line each."""
     return "\n".join(part.strip() for part in parts if part.strip())
-
-
-def str_of_frame(frame: Frame) -> str:
-    """A native frame on one line."""
-    return f"at {frame.library}+0x{frame.offset:x} {frame.function}"

@@ -49,6 +49,7 @@ DEFINES = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign
 """The statements of a file that only says what its tests are."""
 HOME = Path(recording.__file__).parents[3]
 START = Path(recording.__file__).parent / "start"
+SCRIPT = "script.py"
 KILLED = 192
 """An exit code above is a signal, which the launcher gives as 256 less its number."""
 LACKS = "lacks"
@@ -198,7 +199,7 @@ class ScriptRun:
 
 @contextmanager
 def script_run(
-    text: str, limits: Limits, *, name: str = "script.py", beside: Sequence[Path] = (), python: str = ""
+    text: str, limits: Limits, *, beside: Sequence[Path] = (), python: str = ""
 ) -> Iterator[ScriptRun]:
     """Run a script contained, in an empty folder with links to the files `beside`; its end."""
     with tempfile.TemporaryDirectory(prefix="crux-", dir=os.path.realpath(tempfile.gettempdir())) as made:
@@ -206,22 +207,21 @@ def script_run(
         work, notes, own = folder / "work", folder / "work" / ".crux", folder / "own"
         for each in (work, notes, own):
             each.mkdir()
-        (work / name).write_text(text, encoding="utf-8")
+        (work / SCRIPT).write_text(text, encoding="utf-8")
         for path in beside:
             (work / path.name).symlink_to(path.resolve())
-        code = _ended(
-            _command(text, name, python or sys.executable), own, work, beside, limits, folder / "out"
-        )
+        command = _command(text, python or sys.executable)
+        code = _ended(command, own, work, beside, limits, folder / "out")
         with (folder / "out").open("rb") as printed:
             said = printed.read(MOST_TEXT).decode(errors="replace")
         yield ScriptRun(code, said, tuple(_notes(notes)))
 
 
-def _command(text: str, name: str, python: str) -> list[str]:
+def _command(text: str, python: str) -> list[str]:
     """The interpreter with the script, or with its tests where it has no other code to run."""
     body = ast.parse(text).body if BY_TESTS.search(text) else []
     is_tests = body and all(isinstance(each, DEFINES) or _is_text(each) for each in body)
-    return [python, str(START / "run_tests.py"), name] if is_tests else [python, name]
+    return [python, str(START / "run_tests.py"), SCRIPT] if is_tests else [python, SCRIPT]
 
 
 def _is_text(node: ast.stmt) -> bool:

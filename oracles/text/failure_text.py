@@ -242,12 +242,9 @@ def _signal(text: str, code: int) -> str:
 def _current_function(text: str) -> str:
     """The innermost Python function of the thread that died."""
     block = _CURRENT_FRAME.search(text)
-    frames = _FAULT_FRAME.findall(block.group(1)) if block else []
-    return (
-        f"{frames[0][0].rsplit('/', 1)[-1]} {frames[0][1]}"
-        if frames and "/site-packages/" in frames[0][0]
-        else ""
-    )
+    innermost = _FAULT_FRAME.search(block.group(1)) if block else None
+    path, function = innermost.groups() if innermost else ("", "")
+    return f"{path.rsplit('/', 1)[-1]} {function}" if "/site-packages/" in path else ""
 
 
 def _read_exception(text: str) -> FailureText:

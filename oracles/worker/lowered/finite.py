@@ -167,8 +167,10 @@ class Search:
             found.append((drawn, self._depths(drawn)))
         for whole in (_by_element, _by_row):
             for leaf in self.leaves.values():
-                mixed = whole(found, tuple(leaf.shape))
-                if mixed:
+                shape = tuple(leaf.shape)
+                same = [(drawn, depths) for drawn, (own, depths) in found if own == shape]
+                if same and shape:
+                    mixed = whole(same, shape)
                     found.append((mixed, self._depths(mixed)))
         now = {name: leaf.detach() for name, leaf in self.leaves.items()}
         best = max([(now, self._depths(now)), *found], key=_depth)
@@ -249,20 +251,14 @@ def _drawn(leaf: Any, size: float, chosen: Any) -> Any:
     return (torch.round(drawn.abs().sqrt() * drawn * size * GRID) / GRID).to(leaf.dtype)
 
 
-def _by_element(found: list[Any], shape: tuple[int, ...]) -> dict[str, Any]:
+def _by_element(same: list[Any], shape: tuple[int, ...]) -> dict[str, Any]:
     """Take each element from the draw in which it comes furthest; leaves of another shape from the first."""
-    same = [(drawn, depths) for drawn, (own, depths) in found if own == shape]
-    if not same or not shape:
-        return {}
     at = torch.stack([depths for _, depths in same]).argmax(0, keepdim=True)
     return _picked(same, shape, at)
 
 
-def _by_row(found: list[Any], shape: tuple[int, ...]) -> dict[str, Any]:
+def _by_row(same: list[Any], shape: tuple[int, ...]) -> dict[str, Any]:
     """Take each row, along the last axis, from the draw in which it comes furthest."""
-    same = [(drawn, depths) for drawn, (own, depths) in found if own == shape]
-    if not same or not shape:
-        return {}
     depths = torch.stack([depths for _, depths in same]).amin(-1, keepdim=True)
     return _picked(same, shape, depths.argmax(0, keepdim=True).expand(1, *shape))
 

@@ -104,11 +104,6 @@ def _flatten(op: Op) -> Function:
     return lambda x: torch.reshape(x, sizes)
 
 
-def _concat(op: Op) -> Function:
-    axis = op.get("axis")
-    return lambda *parts: torch.cat(parts, axis)
-
-
 def _split(op: Op) -> Function:
     axis = op.get("axis", 0)
     sizes = split_sizes(op, axis)
@@ -189,11 +184,6 @@ def _expand(op: Op) -> Function:
     return lambda x, *rest: x.expand(sizes)
 
 
-def _tile(op: Op) -> Function:
-    repeats = op.numbers(1) or []
-    return lambda x, *rest: x.repeat(repeats)
-
-
 def _pad(op: Op) -> Function:
     x = op.values[0]
     pads = op.numbers(1, "pads") or []
@@ -244,7 +234,7 @@ LAYOUT: dict[str, Lowering] = {
     "Squeeze": _squeeze,
     "Unsqueeze": _unsqueeze,
     "Flatten": _flatten,
-    "Concat": _concat,
+    "Concat": lambda op: lambda *parts: torch.cat(parts, op.get("axis")),
     "Split": _split,
     "Slice": cut,
     "Gather": _gather,
@@ -252,7 +242,7 @@ LAYOUT: dict[str, Lowering] = {
     "GatherND": _gather_nd,
     "ScatterElements": _scatter_elements,
     "Expand": _expand,
-    "Tile": _tile,
+    "Tile": lambda op: lambda x, *rest: x.repeat(op.numbers(1) or []),
     "Pad": _pad,
     "Shape": _shape,
     "Size": plain(lambda x: torch.tensor(x.numel(), dtype=torch.int64)),

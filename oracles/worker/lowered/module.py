@@ -10,7 +10,7 @@ import io
 import operator
 import os
 import signal
-from typing import Any, Sequence  # noqa: UP035 (Python 3.8)
+from typing import Any, Callable, Sequence  # noqa: UP035 (Python 3.8)
 
 import numpy as np
 import torch
@@ -19,8 +19,8 @@ from torch.overrides import TorchFunctionMode, resolve_name
 
 from oracles.worker.lowered.layout import LAYOUT
 from oracles.worker.lowered.networks import DTYPES, ELEMENTWISE, NETWORKS, REDUCTIONS
-from oracles.worker.onnx import DOMAIN, Lowering, Op, Unsupported, fed_names
-from oracles.worker.torch.data import to_torch
+from oracles.worker.onnx import DOMAIN, Lowering, Op, Unsupported, fed_names, read_model
+from oracles.worker.torch.data import called_there, from_torch, placed, to_torch
 from oracles.worker.torch.graph_source import INDENT, listed, literal, needed, written
 
 TABLE: dict[str, Lowering] = {**ELEMENTWISE, **REDUCTIONS, **LAYOUT, **NETWORKS}
@@ -116,6 +116,35 @@ def converted(place: Any, value: Any) -> Any:
     return list(value) if isinstance(value, (list, tuple)) else value
 
 
+def run_model(
+    program: Any,
+    inputs: dict[str, Any],
+    settings: dict[str, Any],
+    outputs: Any,
+    enter: Callable[[str], None],
+    backend: str = "eager",
+) -> dict[str, Any]:
+    """Lower one model (bytes or a path) and run it, by a backend of `torch.compile`; its outputs by name."""
+    model = read_model(program)
+    if settings.get("show") == "source":
+        return source(model, inputs)
+    if backend == "eager":
+        enter("execute")
+    with torch.no_grad():
+        module, feeds = build(model, inputs, lenient=backend != "eager")
+        if settings.get("via") == "export":
+            module = exported(module, feeds)
+        module, feeds = placed(module, feeds, settings)
+        if backend != "eager":
+            from oracles.worker.torch.run import compiled, mark_dims
+
+            module = compiled(module, backend, enter, mark_dims(named_dims([model]), feeds))
+        values = called_there(module, feeds, settings, enter)
+    names = [value.name for value in model.graph.output]
+    wanted = names if outputs is None else outputs
+    return {name: from_torch(values[names.index(name)]) for name in wanted}
+
+
 def build(model: Any, inputs: dict[str, Any], *, lenient: bool = False) -> tuple[Any, list[Any]]:
     """The module, and the values to call it with.
 
@@ -136,14 +165,14 @@ def build_together(programs: Any, *, lenient: bool = False) -> tuple[Any, list[A
         places.append({name: graph.placeholder(f"x{len(feeds) + at}") for at, name in enumerate(values[-1])})
         feeds += [value.clone() for value in values[-1].values()]
     results: list[Any] = []
-    for (model, _), known, placed in zip(programs, values, places):  # noqa: B905 (Python 3.8)
+    for (model, _), known, held in zip(programs, values, places):  # noqa: B905 (Python 3.8)
         for tensor in model.graph.initializer:
             name = f"w{len(weights)}"
             known[tensor.name] = weights[name] = of_proto(tensor)
-            placed[tensor.name] = graph.get_attr(name)
+            held[tensor.name] = graph.get_attr(name)
         for node in model.graph.node:
-            add(node, graph, known, placed, version_of(model), lenient=lenient)
-        results += [placed[value.name] for value in model.graph.output]
+            add(node, graph, known, held, version_of(model), lenient=lenient)
+        results += [held[value.name] for value in model.graph.output]
     graph.output(tuple(results))
     return torch.fx.GraphModule(weights, graph), feeds
 

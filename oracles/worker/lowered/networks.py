@@ -147,10 +147,6 @@ NETWORKS: dict[str, Lowering] = {
 }
 
 
-def _divide(op: Op) -> Function:
-    return torch.div if op.values[0].is_floating_point() else truncating
-
-
 def truncating(left: Any, right: Any) -> Any:
     """Divide integers and round towards zero, as ONNX does."""
     return torch.div(left, right, rounding_mode="trunc")
@@ -180,18 +176,9 @@ def _is_inf(op: Op) -> Function:
     return torch.isposinf if positive else torch.isneginf
 
 
-def _gelu(op: Op) -> Function:
-    approximate = op.get("approximate", b"none").decode()
-    return lambda x: F.gelu(x, approximate=approximate)
-
-
 def _hard_sigmoid(op: Op) -> Function:
     alpha, beta = op.get("alpha", 0.2), op.get("beta", 0.5)
     return lambda x: torch.clamp(alpha * x + beta, 0, 1)
-
-
-def _bit_shift(op: Op) -> Function:
-    return torch.bitwise_left_shift if op.get("direction") == b"LEFT" else torch.bitwise_right_shift
 
 
 def prelu(x: Any, slope: Any) -> Any:
@@ -253,7 +240,7 @@ ELEMENTWISE: dict[str, Lowering] = {
     "Celu": lambda op: lambda x: F.celu(x, op.get("alpha", 1.0)),
     "ThresholdedRelu": lambda op: lambda x: torch.where(x > op.get("alpha", 1.0), x, torch.zeros_like(x)),
     "HardSigmoid": _hard_sigmoid,
-    "Gelu": _gelu,
+    "Gelu": lambda op: lambda x: F.gelu(x, approximate=op.get("approximate", b"none").decode()),
     "Clip": _clip,
     "IsInf": _is_inf,
     "Cast": _cast,
@@ -261,11 +248,13 @@ ELEMENTWISE: dict[str, Lowering] = {
     "Add": plain(torch.add),
     "Sub": plain(torch.sub),
     "Mul": plain(torch.mul),
-    "Div": _divide,
+    "Div": lambda op: torch.div if op.values[0].is_floating_point() else truncating,
     "Mod": lambda op: torch.fmod if op.get("fmod", 0) else torch.remainder,
     "Pow": plain(power),
     "PRelu": plain(prelu),
-    "BitShift": _bit_shift,
+    "BitShift": lambda op: (
+        torch.bitwise_left_shift if op.get("direction") == b"LEFT" else torch.bitwise_right_shift
+    ),
     "BitwiseAnd": plain(torch.bitwise_and),
     "BitwiseOr": plain(torch.bitwise_or),
     "BitwiseXor": plain(torch.bitwise_xor),

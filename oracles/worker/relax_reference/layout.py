@@ -6,7 +6,6 @@ from typing import Any, Sequence  # noqa: UP035 (Python 3.8)
 
 import numpy as np
 
-from oracles.worker.relax_reference.dims import evaluated
 from oracles.worker.relax_reference.rule import (
     Args,
     Attrs,
@@ -15,6 +14,7 @@ from oracles.worker.relax_reference.rule import (
     axes_of,
     axis_of,
     element,
+    evaluated,
     places_in,
     plain,
 )
@@ -35,10 +35,15 @@ def _take(args: Args, attrs: Attrs) -> Any:
 
 def _gather_elements(args: Args, attrs: Attrs) -> Any:
     x, indices = args
-    axis = axis_of(attrs["axis"], x.ndim)
+    return x[along(x, indices, attrs["axis"])]
+
+
+def along(x: Any, indices: Any, axis: Any) -> tuple[Any, ...]:
+    """Indices along one axis, at their own places along the others."""
+    axis = axis_of(axis, x.ndim)
     grid = list(np.indices(indices.shape))
     grid[axis] = places_in([x.shape[axis]], [indices])[0]
-    return x[tuple(grid)]
+    return tuple(grid)
 
 
 def _gather_nd(args: Args, attrs: Attrs) -> Any:
@@ -51,12 +56,7 @@ def _gather_nd(args: Args, attrs: Attrs) -> Any:
     return x[(*lead, *places)]
 
 
-COMBINED = {
-    "add": np.add.at,
-    "mul": np.multiply.at,
-    "max": np.maximum.at,
-    "min": np.minimum.at,
-}
+COMBINED = {"add": np.add.at, "mul": np.multiply.at, "max": np.maximum.at, "min": np.minimum.at}
 
 
 def scattered(x: Any, index: Any, updates: Any, reduction: str) -> Any:
@@ -73,10 +73,7 @@ def scattered(x: Any, index: Any, updates: Any, reduction: str) -> Any:
 
 def _scatter_elements(args: Args, attrs: Attrs) -> Any:
     x, indices, updates = args
-    axis = axis_of(attrs["axis"], x.ndim)
-    grid = list(np.indices(indices.shape))
-    grid[axis] = places_in([x.shape[axis]], [indices])[0]
-    return scattered(x, tuple(grid), updates, attrs["reduction"])
+    return scattered(x, along(x, indices, attrs["axis"]), updates, attrs["reduction"])
 
 
 def _scatter_nd(args: Args, attrs: Attrs) -> Any:
@@ -159,10 +156,6 @@ def _permute(args: Args, attrs: Attrs) -> Any:
     return np.transpose(x, None if axes is None else axes_of(axes, x.ndim))
 
 
-def _expand(args: Args, attrs: Attrs) -> Any:
-    return np.expand_dims(args[0], axes_of(attrs["axis"], args[0].ndim + len(attrs["axis"])))
-
-
 def _squeeze(args: Args, attrs: Attrs) -> Any:
     return np.squeeze(args[0], None if attrs["axis"] is None else axes_of(attrs["axis"], args[0].ndim))
 
@@ -179,14 +172,6 @@ def _split(args: Args, attrs: Attrs) -> Any:
     return tuple(
         np.split(args[0], told if isinstance(told, int) else [int(each) for each in told], attrs["axis"])
     )
-
-
-def _tile(args: Args, attrs: Attrs) -> Any:
-    return np.tile(args[0], attrs["repeats"])
-
-
-def _repeat(args: Args, attrs: Attrs) -> Any:
-    return np.repeat(args[0], attrs["repeats"], attrs["axis"])
 
 
 def _reverse_sequence(args: Args, attrs: Attrs) -> Any:
@@ -251,32 +236,19 @@ def collapse_sum(x: Any, shape: Sequence[int]) -> Any:
     return x.sum(axis=ones, keepdims=True) if ones else x
 
 
-def _meshgrid(args: Args, attrs: Attrs) -> Any:
-    return tuple(np.meshgrid(*args[0], indexing=attrs["indexing"] or "ij"))
-
-
 def filled(value: int) -> Any:
     """Make the rule of an operator that fills a shape with one value."""
     return lambda args, attrs: np.full(tuple(args[0]), value, element(attrs["dtype"]))
 
 
+def element_or(x: Any, attrs: Attrs) -> Any:
+    """The element type that is asked for, or that of a value."""
+    return element(attrs["dtype"]) if attrs["dtype"] else x.dtype
+
+
 def like(value: int) -> Any:
     """Make the rule of an operator that fills the shape of a tensor with one value."""
-    return lambda args, attrs: np.full(
-        args[0].shape, value, element(attrs["dtype"]) if attrs["dtype"] else args[0].dtype
-    )
-
-
-def _full(args: Args, attrs: Attrs) -> Any:
-    return np.full(tuple(args[0]), args[1], element(attrs["dtype"]) if attrs["dtype"] else args[1].dtype)
-
-
-def _full_like(args: Args, attrs: Attrs) -> Any:
-    return np.full(args[0].shape, args[1], element(attrs["dtype"]) if attrs["dtype"] else args[0].dtype)
-
-
-def _arange(args: Args, attrs: Attrs) -> Any:
-    return np.arange(args[0], args[1], args[2]).astype(element(attrs["dtype"]))
+    return lambda args, attrs: np.full(args[0].shape, value, element_or(args[0], attrs))
 
 
 def _eye(args: Args, attrs: Attrs) -> Any:
@@ -284,9 +256,8 @@ def _eye(args: Args, attrs: Attrs) -> Any:
 
 
 def _eye_like(args: Args, attrs: Attrs) -> Any:
-    kind = element(attrs["dtype"]) if attrs["dtype"] else args[0].dtype
     rows, columns = args[0].shape
-    return np.eye(rows, columns, int(args[1]), kind)
+    return np.eye(rows, columns, int(args[1]), element_or(args[0], attrs))
 
 
 def _hamming_window(args: Args, attrs: Attrs) -> Any:
@@ -303,10 +274,6 @@ def _one_hot(args: Args, attrs: Attrs) -> Any:
     is_hot = np.asarray(indices[..., None] == np.arange(attrs["depth"]))
     found = np.asarray(np.where(is_hot, on, off)).astype(kind)
     return np.moveaxis(found, -1, attrs["axis"])
-
-
-def _rank(x: Any) -> Any:
-    return np.asarray(x.ndim, np.int32)
 
 
 def same(x: Any) -> Any:
@@ -345,10 +312,6 @@ def _bits(x: Any) -> Any:
     return np.asarray(x.dtype.itemsize * 8, np.uint8)
 
 
-def _stride(x: Any, axis: Any) -> Any:
-    return np.asarray(math.prod(x.shape[int(axis) + 1 :]), np.int64)
-
-
 RULES: Rules = {
     "relax.bucketize": _bucketize,
     "relax.dequantize": _dequantize,
@@ -363,19 +326,21 @@ RULES: Rules = {
     "relax.scatter_elements": _scatter_elements,
     "relax.scatter_nd": _scatter_nd,
     "relax.take": _take,
-    "relax.arange": _arange,
+    "relax.arange": lambda args, attrs: np.arange(*args[:3]).astype(element(attrs["dtype"])),
     "relax.broadcast_to": plain(lambda x, shape: np.broadcast_to(x, tuple(shape))),
     "relax.collapse_sum_like": plain(lambda x, target: collapse_sum(x, target.shape)),
     "relax.collapse_sum_to": plain(lambda x, shape: collapse_sum(x, tuple(shape))),
     "relax.concat": _concat,
     "relax.dynamic_strided_slice": plain(dynamic_strided_slice),
-    "relax.expand_dims": _expand,
+    "relax.expand_dims": lambda args, attrs: np.expand_dims(
+        args[0], axes_of(attrs["axis"], args[0].ndim + len(attrs["axis"]))
+    ),
     "relax.eye": _eye,
     "relax.eye_like": _eye_like,
     "relax.flatten": plain(lambda x: x.reshape(-1)),
     "relax.flip": lambda args, attrs: np.flip(args[0], attrs["axis"]),
-    "relax.full": _full,
-    "relax.full_like": _full_like,
+    "relax.full": lambda args, attrs: np.full(tuple(args[0]), args[1], element_or(args[1], attrs)),
+    "relax.full_like": lambda args, attrs: np.full(args[0].shape, args[1], element_or(args[0], attrs)),
     "relax.grad.end_checkpoint": plain(same),
     "relax.grad.no_grad": plain(same),
     "relax.grad.start_checkpoint": plain(same),
@@ -385,14 +350,16 @@ RULES: Rules = {
     "relax.inspect.tensor_dtype_code": plain(lambda x: np.asarray(_DTYPE_CODES[x.dtype.kind], np.uint8)),
     "relax.inspect.tensor_dtype_lanes": plain(lambda x: np.asarray(1, np.uint16)),
     "relax.inspect.tensor_elem_offset": plain(lambda x: np.asarray(0, np.uint64)),
-    "relax.inspect.tensor_ndim": plain(_rank),
+    "relax.inspect.tensor_ndim": plain(lambda x: np.asarray(x.ndim, np.int32)),
     "relax.inspect.tensor_shape_i": plain(lambda x, axis: np.asarray(x.shape[int(axis)], np.int64)),
-    "relax.inspect.tensor_stride_i": plain(_stride),
+    "relax.inspect.tensor_stride_i": plain(
+        lambda x, axis: np.asarray(math.prod(x.shape[int(axis) + 1 :]), np.int64)
+    ),
     "relax.layout_transform": layout_transform,
     "relax.memory.view": view,
     "relax.memory.ensure_zero_offset": plain(same),
     "relax.builtin.stop_lift_params": plain(same),
-    "relax.meshgrid": _meshgrid,
+    "relax.meshgrid": lambda args, attrs: tuple(np.meshgrid(*args[0], indexing=attrs["indexing"] or "ij")),
     "relax.nn.batch_flatten": plain(lambda x: x.reshape(x.shape[0], -1)),
     "relax.nn.pad": _pad,
     "relax.nn.pixel_shuffle": _pixel_shuffle,
@@ -400,7 +367,7 @@ RULES: Rules = {
     "relax.ones": filled(1),
     "relax.ones_like": like(1),
     "relax.permute_dims": _permute,
-    "relax.repeat": _repeat,
+    "relax.repeat": lambda args, attrs: np.repeat(args[0], attrs["repeats"], attrs["axis"]),
     "relax.reshape": plain(reshape),
     "relax.reverse_sequence": _reverse_sequence,
     "relax.shape_of": plain(lambda x: tuple(x.shape)),
@@ -412,7 +379,7 @@ RULES: Rules = {
     "relax.stack": lambda args, attrs: np.stack(list(args[0]), attrs["axis"] or 0),
     "relax.strided_slice": _strided_slice,
     "relax.tensor_to_shape": plain(lambda x: tuple(int(each) for each in x)),
-    "relax.tile": _tile,
+    "relax.tile": lambda args, attrs: np.tile(args[0], attrs["repeats"]),
     "relax.tril": plain(lambda x, k: np.tril(x, int(k))),
     "relax.triu": plain(lambda x, k: np.triu(x, int(k))),
     "relax.zeros": filled(0),

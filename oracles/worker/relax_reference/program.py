@@ -11,8 +11,7 @@ import numpy as np
 
 from oracles.worker.arrays import decoded_array
 from oracles.worker.relax_reference import images, layout, reductions, rule, windows
-from oracles.worker.relax_reference.dims import evaluated
-from oracles.worker.relax_reference.rule import NotKnown, Rules, element
+from oracles.worker.relax_reference.rule import NotKnown, Rules, element, evaluated
 
 ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
     "+": lambda left, right: left + right,
@@ -50,13 +49,7 @@ def formula(item: Any, operands: Sequence[Any], places: Sequence[Any]) -> Any:
     return ARITHMETIC[head](left, right)
 
 
-RULES: Rules = {
-    **rule.RULES,
-    **reductions.RULES,
-    **layout.RULES,
-    **windows.RULES,
-    **images.RULES,
-}
+RULES: Rules = {**rule.RULES, **reductions.RULES, **layout.RULES, **windows.RULES, **images.RULES}
 """By operator, what it gives."""
 
 MOST_STEPS = 100_000

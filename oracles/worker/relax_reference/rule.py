@@ -1,7 +1,9 @@
 """What the rules of the golden reference share: their table's type, axes, and which forms they leave out."""
 
+import ast
 import math
-from typing import Any, Callable, Dict, Mapping, Sequence  # noqa: UP035 (Python 3.8)
+import operator
+from typing import Any, Callable, Dict, Mapping, Sequence  # noqa: UP035 (Python 3.8)  # noqa: UP035 (Python 3.8)
 
 import numpy as np
 
@@ -84,11 +86,6 @@ def _truncated(x: Any, y: Any) -> Any:
     return np.asarray(quotient * np.sign(x) * np.sign(y)).astype(x.dtype)
 
 
-def mod(x: Any, y: Any) -> Any:
-    """The remainder of a division towards zero: its sign is that of `x`."""
-    return np.fmod(x, y)
-
-
 def floor_divide(x: Any, y: Any) -> Any:
     """Divide and round down."""
     return np.floor(x / y) if is_float(x) else np.floor_divide(x, y)
@@ -124,10 +121,6 @@ def _softplus(args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
     beta, threshold = attrs["beta"], attrs["threshold"]
     scaled = args[0] * beta
     return np.where(scaled > threshold, args[0], np.log1p(np.exp(np.minimum(scaled, threshold))) / beta)
-
-
-def _leaky(args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
-    return np.where(args[0] > 0, args[0], args[0] * attrs["alpha"])
 
 
 def _prelu(args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
@@ -190,10 +183,10 @@ RULES: Rules = {
     "relax.floor_divide": plain(floor_divide),
     "relax.floor_mod": plain(floor_mod),
     "relax.log_add_exp": plain(np.logaddexp),
-    "relax.mod": plain(mod),
+    "relax.mod": plain(np.fmod),
     "relax.nn.gelu": plain(gelu),
     "relax.nn.gelu_tanh": plain(gelu_tanh),
-    "relax.nn.leakyrelu": _leaky,
+    "relax.nn.leakyrelu": lambda args, attrs: np.where(args[0] > 0, args[0], args[0] * attrs["alpha"]),
     "relax.nn.prelu": _prelu,
     "relax.nn.relu": plain(relu),
     "relax.nn.selu": plain(selu),
@@ -206,4 +199,40 @@ RULES: Rules = {
     "relax.square": plain(lambda x: x * x),
     "relax.trunc": plain(lambda x: np.trunc(x) if is_float(x) else x),
     "relax.where": plain(lambda condition, x, y: np.where(condition, x, y)),
+}
+
+
+def evaluated(dim: Any, sizes: Mapping[str, Any]) -> Any:
+    """A dim's size, or by arrays of places those that an index map gives."""
+    if not isinstance(dim, str):
+        return int(dim)
+    return _term(ast.parse(dim, mode="eval").body, sizes)
+
+
+def _term(node: Any, sizes: Mapping[str, Any]) -> Any:
+    if isinstance(node, ast.Constant):
+        return int(str(node.value))
+    if isinstance(node, ast.Name):
+        if node.id not in sizes:
+            raise NotKnown(f"the size of {node.id}")
+        return sizes[node.id]
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -_term(node.operand, sizes)
+    if isinstance(node, ast.BinOp):
+        left, right = _term(node.left, sizes), _term(node.right, sizes)
+        if type(node.op) in OPERATIONS:
+            return OPERATIONS[type(node.op)](left, right)
+    if isinstance(node, ast.Call):
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        if name in ("min", "max"):
+            return (min if name == "min" else max)(*(_term(each, sizes) for each in node.args))
+    raise NotKnown("a dim's arithmetic")
+
+
+OPERATIONS: dict[Any, Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
 }

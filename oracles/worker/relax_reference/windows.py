@@ -16,10 +16,6 @@ def _matmul(args: Args, attrs: Attrs) -> Any:
     return np.matmul(x.astype(kind), y.astype(kind))
 
 
-def _einsum(args: Args, attrs: Attrs) -> Any:
-    return np.einsum(attrs["subscripts"], *args[0])
-
-
 def attention(args: Args, attrs: Attrs) -> Any:
     """Compute attention; the operands have dims (batch, sequence, heads, size)."""
     query, key, value = (np.moveaxis(each, 2, 1) for each in args[:3])
@@ -46,14 +42,17 @@ def to_layout(x: Any, given: str, wanted: str) -> Any:
 PLAIN = {1: "W", 2: "HW", 3: "DHW"}
 
 
+def sides_of(padding: Sequence[int], rank: int) -> list[int]:
+    """All begins and then all ends, of one number for all, one an axis, or both already."""
+    if len(padding) == 2 * rank:
+        return list(padding)
+    return list(padding) * (2 * rank if len(padding) == 1 else 2)
+
+
 def padded(x: Any, padding: Sequence[int], value: float) -> Any:
     """Space of the last axes; one number an axis, or all begins and then all ends."""
     rank = x.ndim - 2
-    sides = (
-        [*padding, *padding]
-        if len(padding) == rank
-        else list(padding) * (2 * rank if len(padding) == 1 else 1)
-    )
+    sides = sides_of(padding, rank)
     widths = [(0, 0), (0, 0), *((sides[at], sides[at + rank]) for at in range(rank))]
     return np.pad(x, widths, constant_values=value) if any(sides) else x
 
@@ -103,8 +102,7 @@ def transposed(args: Args, attrs: Attrs) -> Any:
     x = to_layout(x, attrs["data_layout"], f"NC{space}")
     weight = to_layout(weight, attrs["kernel_layout"], f"IO{space}")
     strides, dilation, groups = attrs["strides"], attrs["dilation"], attrs["groups"]
-    given = list(attrs["padding"])
-    sides = given if len(given) == 2 * rank else (given * rank if len(given) == 1 else given) * 2
+    sides = sides_of(attrs["padding"], rank)
     sizes, counts = weight.shape[2:], x.shape[2:]
     whole = [
         (count - 1) * step + (size - 1) * gap + 1 + more
@@ -129,8 +127,7 @@ def transposed(args: Args, attrs: Attrs) -> Any:
 def _pooled(x: Any, attrs: Attrs, fill: float) -> tuple[Any, Any]:
     """All windows stacked along a first axis, and where they lie within the tensor or its padding."""
     rank = x.ndim - 2
-    given = list(attrs["padding"])
-    sides = given if len(given) == 2 * rank else (given * rank if len(given) == 1 else given) * 2
+    sides = sides_of(attrs["padding"], rank)
     lengths = x.shape[2:]
     counts, more = [], []
     for at in range(rank):
@@ -186,7 +183,7 @@ def adaptive(args: Args, attrs: Attrs) -> Any:
 
 
 RULES: Rules = {
-    "relax.einsum": _einsum,
+    "relax.einsum": lambda args, attrs: np.einsum(attrs["subscripts"], *args[0]),
     "relax.matmul": _matmul,
     "relax.nn.attention": attention,
     "relax.nn.attention_bias": attention,

@@ -19,30 +19,22 @@ SPACES = (
     *("mkldnn", "onednn", "sparse", "inductor", "mkl"),
 )
 """The namespaces whose operators compute."""
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 CONTROL = (
     *("cond", "while_loop", "map_impl", "scan", "associative_scan"),
     *("flex_attention", "wrap", "invoke_subgraph"),
 )
 """The operators that hold graphs and do no more than compute by them."""
-REFUSED = frozenset(
-    [
-        "from_file",
-        "_print",
-        "record_stream",
-        "set",
-        "set_",
-        "_test_string_default",
-        "frombuffer",
-        "from_numpy",
-        "_from_numpy",
-        "from_dlpack",
-        "_C_set",
-        "_make_dual",
-        "pin_memory",
-        "_pin_memory",
-        "is_pinned",
-        "dequantize_from_file",
-    ]
+REFUSED = _words(
+    """
+    from_file _print record_stream set set_ _test_string_default frombuffer from_numpy _from_numpy
+    from_dlpack _C_set _make_dual pin_memory _pin_memory is_pinned dequantize_from_file
+    """
 )
 """Names that are operators and do more, or that take memory that no program holds."""
 UNHELD = ("Storage", "Stream", "__torch__", "Future", "RRef", "Capsule", "PyObject", "Any")
@@ -54,153 +46,34 @@ MODULES = (
 )
 WRITTEN_IN_PYTHON = ("torch.functional", "torch.nn.functional", "torch._jit_internal", "torch.sparse")
 """Where functions of torch live that are written in Python and call operators only."""
-PLUMBING = frozenset(
-    [
-        "boolean_dispatch",
-        "handle_torch_function",
-        "has_torch_function",
-        "has_torch_function_unary",
-        "has_torch_function_variadic",
-        "assert_int_or_pair",
-        "reproducibility_notes",
-        "weak_module",
-    ]
+PLUMBING = _words(
+    """
+    boolean_dispatch handle_torch_function has_torch_function has_torch_function_unary
+    has_torch_function_variadic assert_int_or_pair reproducibility_notes weak_module
+    """
 )
-SYMBOLIC = frozenset(
-    [
-        "sym_float",
-        "sym_int",
-        "sym_max",
-        "sym_min",
-        "sym_not",
-        "sym_ite",
-        "sym_sqrt",
-        "sym_sum",
-        "sym_fresh_size",
-    ]
+SYMBOLIC = _words(
+    """
+    sym_float sym_int sym_max sym_min sym_not sym_ite sym_sqrt sym_sum sym_fresh_size
+    """
 )
-OF_PYTHON = frozenset(
-    [
-        "abs",
-        "add",
-        "and_",
-        "concat",
-        "contains",
-        "eq",
-        "floordiv",
-        "ge",
-        "getitem",
-        "gt",
-        "iadd",
-        "iand",
-        "ifloordiv",
-        "ilshift",
-        "imatmul",
-        "imod",
-        "imul",
-        "index",
-        "inv",
-        "invert",
-        "ior",
-        "ipow",
-        "irshift",
-        "is_",
-        "is_not",
-        "isub",
-        "itruediv",
-        "ixor",
-        "le",
-        "lshift",
-        "lt",
-        "matmul",
-        "mod",
-        "mul",
-        "ne",
-        "neg",
-        "not_",
-        "or_",
-        "pos",
-        "pow",
-        "rshift",
-        "setitem",
-        "sub",
-        "truediv",
-        "truth",
-        "xor",
-    ]
+OF_PYTHON = _words(
+    """
+    abs add and_ concat contains eq floordiv ge getitem gt iadd iand ifloordiv ilshift imatmul imod imul
+    index inv invert ior ipow irshift is_ is_not isub itruediv ixor le lshift lt matmul mod mul ne neg
+    not_ or_ pos pow rshift setitem sub truediv truth xor
+    """
 )
 """Python's operators, which on tensors and numbers compute."""
-BESIDE_OPERATORS = frozenset(
-    [
-        "size",
-        "dim",
-        "ndimension",
-        "numel",
-        "nelement",
-        "element_size",
-        "stride",
-        "storage_offset",
-        "is_contiguous",
-        "contiguous",
-        "to",
-        "cpu",
-        "float",
-        "double",
-        "half",
-        "bfloat16",
-        "int",
-        "long",
-        "short",
-        "char",
-        "byte",
-        "bool",
-        "type",
-        "type_as",
-        "view",
-        "view_as",
-        "reshape",
-        "new_tensor",
-        "new_ones",
-        "new_zeros",
-        "new_full",
-        "new_empty",
-        "item",
-        "requires_grad_",
-        "is_floating_point",
-        "is_complex",
-        "is_signed",
-        "is_sparse",
-        "dense_dim",
-        "sparse_dim",
-        "layout",
-        "detach",
-        "detach_",
-        "expand",
-        "repeat",
-        "masked_select",
-        "split",
-        "unflatten",
-        "unique",
-        "unique_consecutive",
-        "stft",
-        "istft",
-        "norm",
-        "lu",
-        "is_same_size",
-        "refine_names",
-        "rename",
-        "cdouble",
-        "cfloat",
-        "chalf",
-        "__getitem__",
-        "__setitem__",
-        "get_device",
-        "is_inference",
-        "is_neg",
-        "is_conj",
-        "resize",
-        "resize_as",
-    ]
+BESIDE_OPERATORS = _words(
+    """
+    size dim ndimension numel nelement element_size stride storage_offset is_contiguous contiguous to cpu
+    float double half bfloat16 int long short char byte bool type type_as view view_as reshape new_tensor
+    new_ones new_zeros new_full new_empty item requires_grad_ is_floating_point is_complex is_signed
+    is_sparse dense_dim sparse_dim layout detach detach_ expand repeat masked_select split unflatten
+    unique unique_consecutive stft istft norm lu is_same_size refine_names rename cdouble cfloat chalf
+    __getitem__ __setitem__ get_device is_inference is_neg is_conj resize resize_as
+    """
 )
 """Methods of tensors that only look or compute, though no operator has their name."""
 

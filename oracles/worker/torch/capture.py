@@ -246,15 +246,20 @@ def by_dynamo(given: Given, dynamic: Any = False) -> dict[str, Any]:
     return document(module, bound, given.tensors)
 
 
+def called(given: Given, values: Any) -> Any:
+    """What the model gives for other tensors than those that its script calls it with."""
+    filled = iter(values)
+    args, kwargs = torch.utils._pytree.tree_map_only(
+        torch.Tensor, lambda _: next(filled), (given.args, given.kwargs)
+    )
+    return given.model(*args, **kwargs)
+
+
 def by_dispatch(given: Given, *, decided: bool = False) -> dict[str, Any]:
     """The operators that it dispatches, those of its gradients included; `decided`: on these values."""
 
     def call(*values: Any) -> Any:
-        filled = iter(values)
-        args, kwargs = torch.utils._pytree.tree_map_only(
-            torch.Tensor, lambda _: next(filled), (given.args, given.kwargs)
-        )
-        return given.model(*args, **kwargs)
+        return called(given, values)
 
     return dispatched(call, given.tensors, decided)
 
@@ -276,11 +281,7 @@ def with_gradients(given: Given) -> dict[str, Any]:
     weights = list(model.parameters()) if isinstance(model, torch.nn.Module) else []
 
     def call(*values: Any) -> Any:
-        filled = iter(values)
-        args, kwargs = torch.utils._pytree.tree_map_only(
-            torch.Tensor, lambda _: next(filled), (given.args, given.kwargs)
-        )
-        results = [each for each in torch.utils._pytree.tree_leaves(model(*args, **kwargs)) if is_real(each)]
+        results = list(filter(is_real, torch.utils._pytree.tree_leaves(called(given, values))))
         total = sum(each.sum() for each in results if each.requires_grad)
         sources = [each for each in [*values, *weights] if each.requires_grad]
         return [*results, *torch.autograd.grad(total, sources, allow_unused=True)]

@@ -202,17 +202,15 @@ def to_torch(value: Any, known: Any = FOREIGN) -> Any:
 def from_torch(value: Any) -> Any:
     """The array of a tensor, or (type name, bits); what is quantised or sparse is written out."""
     value = value.detach().cpu()
-    value = value.dequantize() if value.is_quantized else value.to_dense() if not is_strided(value) else value
+    if value.is_quantized:
+        value = value.dequantize()
+    elif value.layout is not torch.strided:
+        value = value.to_dense()
     value = value.contiguous().resolve_conj().resolve_neg()
     if value.dtype is torch.bfloat16:
         return "bfloat16", value.view(torch.int16).numpy().view("uint16")
     name = str(value.dtype).split(".")[-1]
     return (name, value.view(torch.uint8).numpy()) if name in STORED else value.numpy()
-
-
-def is_strided(value: Any) -> bool:
-    """Say whether a tensor is dense: neither sparse nor of a private layout."""
-    return bool(value.layout is torch.strided)
 
 
 NAMES = {"cpu": "cpu", "cuda": "cuda:0"}

@@ -10,15 +10,7 @@ import numpy as np
 import torch
 
 from oracles.worker.torch.data import NotData, is_property, resolve
-from oracles.worker.torch.graph import (
-    constant,
-    dynamic_dims,
-    feeds,
-    layout_of,
-    may_write,
-    method,
-    of_torch,
-)
+from oracles.worker.torch.graph import constant, dynamic_dims, feeds, layout_of, may_write, method, of_torch
 
 MOST_VALUES = 512
 """Elements of one tensor written as numbers; a longer one is written as bytes."""
@@ -139,12 +131,7 @@ def source(program: bytes, inputs: dict[str, Any]) -> dict[str, Any]:
     literals = [f"{placed(value)},  # x{index}" for index, value in enumerate(given)]
     writes = np.array(any(may_write(op, kwargs) for _, op, _, kwargs in document["main"]["bindings"]))
     dims = np.array(dynamic_dims(document), np.int64).reshape(-1, 2)
-    return {
-        "module": np.array(module),
-        "inputs": np.array(listed(literals)),
-        "writes": writes,
-        "dims": dims,
-    }
+    return {"module": np.array(module), "inputs": np.array(listed(literals)), "writes": writes, "dims": dims}
 
 
 def listed(literals: list[str]) -> str:

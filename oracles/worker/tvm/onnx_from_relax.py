@@ -16,37 +16,13 @@ class NoSuchOperator(Exception):
     """Something that ONNX has no word for, or that none is known for here; its name."""
 
 
-PLAIN = {
-    "abs": "Abs",
-    "add": "Add",
-    "ceil": "Ceil",
-    "cos": "Cos",
-    "divide": "Div",
-    "equal": "Equal",
-    "erf": "Erf",
-    "exp": "Exp",
-    "floor": "Floor",
-    "greater": "Greater",
-    "greater_equal": "GreaterOrEqual",
-    "less": "Less",
-    "less_equal": "LessOrEqual",
-    "log": "Log",
-    "logical_and": "And",
-    "logical_not": "Not",
-    "logical_or": "Or",
-    "maximum": "Max",
-    "minimum": "Min",
-    "multiply": "Mul",
-    "negative": "Neg",
-    "nn.relu": "Relu",
-    "power": "Pow",
-    "sigmoid": "Sigmoid",
-    "sin": "Sin",
-    "sqrt": "Sqrt",
-    "subtract": "Sub",
-    "tanh": "Tanh",
-    "where": "Where",
-}
+_PLAIN = """
+    abs=Abs add=Add ceil=Ceil cos=Cos divide=Div equal=Equal erf=Erf exp=Exp floor=Floor greater=Greater
+    greater_equal=GreaterOrEqual less=Less less_equal=LessOrEqual log=Log logical_and=And logical_not=Not
+    logical_or=Or maximum=Max minimum=Min multiply=Mul negative=Neg nn.relu=Relu power=Pow sigmoid=Sigmoid
+    sin=Sin sqrt=Sqrt subtract=Sub tanh=Tanh where=Where
+"""
+PLAIN = dict(pair.split("=") for pair in _PLAIN.split())
 REDUCTIONS = {"max": "ReduceMax", "mean": "ReduceMean", "min": "ReduceMin", "prod": "ReduceProd"}
 REDUCTIONS["sum"] = "ReduceSum"
 
@@ -208,16 +184,8 @@ def _conv(writer: Writer, call: Any) -> Any:
     given = {key: [int(each) for each in getattr(attrs, key)] for key in ("strides", "padding", "dilation")}
     pads = given["padding"]
     pads = pads if len(pads) == 2 * (rank - 2) else [*pads, *pads]
-    return (
-        "Conv",
-        [writer.name(each) for each in call.args],
-        {
-            "strides": given["strides"],
-            "pads": pads,
-            "dilations": given["dilation"],
-            "group": int(attrs.groups),
-        },
-    )
+    told = {"strides": given["strides"], "pads": pads, "dilations": given["dilation"]}
+    return "Conv", [writer.name(each) for each in call.args], {**told, "group": int(attrs.groups)}
 
 
 WRITTEN: dict[str, Written] = {

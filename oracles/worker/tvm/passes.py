@@ -224,30 +224,19 @@ ASKED_ABOUT = {
 Their patterns are kept: other passes look for the same.
 """
 
-LEAST = (
-    "s_tir.transform.CanonicalizeLoop()",
-    "s_tir.transform.LowerCrossThreadReduction()",
-    "s_tir.transform.LowerInitBlock()",
-    "s_tir.transform.PlanAndUpdateBufferAllocationLocation()",
-    "s_tir.transform.ConvertBlocksToOpaque()",
-    "s_tir.transform.LiftThreadBinding()",
-    "s_tir.transform.UnifyThreadBinding()",
-    "s_tir.transform.LowerMatchBuffer()",
-    "s_tir.transform.LowerOpaqueBlock()",
-    "tirx.transform.FlattenBuffer()",
-    "tirx.transform.BF16ComputeLegalize()",
-    "tirx.transform.VectorizeLoop(False)",
-    "s_tir.transform.InjectVirtualThread()",
-    "tirx.transform.FP8ComputeLegalize()",
-    "tirx.transform.VerifyMemory()",
-    "tirx.transform.AnnotateEntryFunc()",
-    's_tir.transform.ThreadSync("shared")',
-    "s_tir.transform.LowerThreadAllreduce()",
-    "tirx.transform.SplitHostDevice()",
-    "tirx.transform.MakePackedAPI()",
-    "tirx.transform.FP8StorageLegalize()",
-    "tirx.transform.BF16StorageLegalize()",
-)
+_LEAST = """
+    s_tir.transform.CanonicalizeLoop() s_tir.transform.LowerCrossThreadReduction()
+    s_tir.transform.LowerInitBlock() s_tir.transform.PlanAndUpdateBufferAllocationLocation()
+    s_tir.transform.ConvertBlocksToOpaque() s_tir.transform.LiftThreadBinding()
+    s_tir.transform.UnifyThreadBinding() s_tir.transform.LowerMatchBuffer()
+    s_tir.transform.LowerOpaqueBlock() tirx.transform.FlattenBuffer() tirx.transform.BF16ComputeLegalize()
+    tirx.transform.VectorizeLoop(False) s_tir.transform.InjectVirtualThread()
+    tirx.transform.FP8ComputeLegalize() tirx.transform.VerifyMemory() tirx.transform.AnnotateEntryFunc()
+    s_tir.transform.ThreadSync("shared") s_tir.transform.LowerThreadAllreduce()
+    tirx.transform.SplitHostDevice() tirx.transform.MakePackedAPI() tirx.transform.FP8StorageLegalize()
+    tirx.transform.BF16StorageLegalize()
+"""
+LEAST = tuple(_LEAST.split())
 """The passes that lower a module of PrimFuncs for the code generator and do nothing else, under `tvm.`."""
 
 OPTIONAL = _names(

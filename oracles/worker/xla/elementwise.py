@@ -22,10 +22,6 @@ def divide(left: Any, right: Any) -> Any:
     return lax.div(*jnp.broadcast_arrays(left, right))
 
 
-def _mod(op: Op) -> Function:
-    return jnp.fmod if op.get("fmod") else jnp.remainder
-
-
 def power(left: Any, right: Any) -> Any:
     """x to the y, in the dtype of x; integers by a float exponent in float64."""
     if is_float(left):
@@ -52,11 +48,6 @@ def _is_inf(op: Op) -> Function:
         value for name, value in (("negative", -math.inf), ("positive", math.inf)) if op.get(f"detect_{name}")
     ]
     return lambda x: sum((x == jnp.asarray(each, x.dtype) for each in signs), jnp.zeros_like(x, jnp.bool_))
-
-
-def _bit_shift(op: Op) -> Function:
-    function: Function = jnp.left_shift if op.get("direction") == b"LEFT" else jnp.right_shift
-    return function
 
 
 def softplus(x: Any) -> Any:
@@ -209,9 +200,9 @@ ELEMENTWISE: dict[str, Lowering] = {
     "Sub": plain(jnp.subtract),
     "Mul": plain(jnp.multiply),
     "Div": plain(divide),
-    "Mod": _mod,
+    "Mod": lambda op: jnp.fmod if op.get("fmod") else jnp.remainder,
     "Pow": plain(power),
-    "BitShift": _bit_shift,
+    "BitShift": lambda op: jnp.left_shift if op.get("direction") == b"LEFT" else jnp.right_shift,
     "BitwiseAnd": plain(jnp.bitwise_and),
     "BitwiseOr": plain(jnp.bitwise_or),
     "BitwiseXor": plain(jnp.bitwise_xor),

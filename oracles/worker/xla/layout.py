@@ -107,12 +107,8 @@ def _cut(op: Op) -> Function:
             else:
                 count = len(range(start, end, step))
                 last = start + (count - 1) * step
-                kept = (
-                    lax.slice_in_dim(x, last, start + 1, -step, axis)
-                    if count
-                    else lax.slice_in_dim(x, 0, 0, 1, axis)
-                )
-                x = lax.rev(kept, (axis,))
+                taken = (last, start + 1, -step) if count else (0, 0, 1)
+                x = lax.rev(lax.slice_in_dim(x, *taken, axis), (axis,))
         return x
 
     return run

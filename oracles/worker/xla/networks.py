@@ -26,11 +26,6 @@ def _gemm(op: Op) -> Function:
     return run
 
 
-def _einsum(op: Op) -> Function:
-    equation = op.get("equation").decode()
-    return lambda *terms: jnp.einsum(equation, *terms)
-
-
 def shifted(x: Any, zero: Any, axis: int) -> Any:
     """An integer operand less its zero point, as int32; one a row or column stands along `axis`."""
     wide = x.astype(jnp.int32)
@@ -358,7 +353,7 @@ def _det(op: TracedOp) -> Function:
 NETWORKS: dict[str, Lowering] = {
     "MatMul": plain(jnp.matmul),
     "Gemm": _gemm,
-    "Einsum": _einsum,
+    "Einsum": lambda op: lambda *terms: jnp.einsum(op.get("equation").decode(), *terms),
     "Det": _det,
     "DFT": dft,
     "MatMulInteger": plain(matmul_integer),

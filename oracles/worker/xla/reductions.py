@@ -42,15 +42,9 @@ def extreme(function: Function, is_largest: bool) -> Function:
     def run(x: Any, axes: Any, keep: bool) -> Any:
         if x.dtype == jnp.bool_:
             return function(x, axes, keepdims=keep, initial=not is_largest)
-        limits = jnp.finfo(x.dtype) if is_float(x) else jnp.iinfo(x.dtype)
-        first = (
-            (-math.inf if is_largest else math.inf)
-            if is_float(x)
-            else limits.min
-            if is_largest
-            else limits.max
-        )
-        return function(x, axes, keepdims=keep, initial=jnp.asarray(first, x.dtype))
+        least = -math.inf if is_float(x) else jnp.iinfo(x.dtype).min
+        most = math.inf if is_float(x) else jnp.iinfo(x.dtype).max
+        return function(x, axes, keepdims=keep, initial=jnp.asarray(least if is_largest else most, x.dtype))
 
     return run
 
@@ -100,12 +94,8 @@ def cumulative(function: Function, first: int) -> Lowering:
             if not op.get("exclusive") or not x.shape[axis]:
                 return y
             one = jnp.full([1 if i == axis else size for i, size in enumerate(x.shape)], first, x.dtype)
-            size = x.shape[axis]
-            kept = (
-                lax.slice_in_dim(y, 1, size, axis=axis)
-                if reverse
-                else lax.slice_in_dim(y, 0, size - 1, axis=axis)
-            )
+            start = 1 if reverse else 0
+            kept = lax.slice_in_dim(y, start, start + x.shape[axis] - 1, axis=axis)
             return jnp.concatenate([kept, one] if reverse else [one, kept], axis)
 
         return run

@@ -2,11 +2,7 @@
 
 import json
 from contextlib import nullcontext
-from typing import (  # noqa: UP035 (Python 3.8)
-    Any,
-    Callable,
-    Iterator,
-)
+from typing import Any, Callable, Iterator  # noqa: UP035 (Python 3.8)
 
 import numpy as np
 import tvm
@@ -110,9 +106,8 @@ def on_host(module: Any) -> dict[Any, Any]:
     host, devices = split_host_device_mods(module)
     if devices:
         raise NotImplementedError("code for a device")
-    return dict(
-        tirx.get_tir_pipeline("default")[1]()(host).functions.items()
-    )  # helpers have the program's name
+    # helpers have the program's name
+    return dict(tirx.get_tir_pipeline("default")[1]()(host).functions.items())
 
 
 def compiled(

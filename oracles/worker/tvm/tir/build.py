@@ -33,17 +33,8 @@ BINARY = {
 }
 UNARY = {"not": tirx.Not, "bitnot": tirx.BitwiseNot}
 LOOPS = {"serial": 0, "parallel": 1, "vectorized": 2, "unrolled": 3, "thread": 4}
-AXES = {
-    "spatial": 0,
-    "thread": 1,
-    "reduce": 2,
-    "ordered": 3,
-    "opaque": 4,
-    "unrolled": 5,
-    "vectorized": 6,
-    "parallel": 7,
-    "tensorized": 8,
-}
+_AXES = "spatial thread reduce ordered opaque unrolled vectorized parallel tensorized"
+AXES = {name: number for number, name in enumerate(_AXES.split())}
 PRIM = ("if_then_else", "vscale", "log2", "likely", "clz", "ceil")
 
 

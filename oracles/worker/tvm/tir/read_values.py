@@ -23,11 +23,8 @@ def type_text(kind: Any) -> str:
         return text or "void"
     if isinstance(kind, ir.PointerType) and isinstance(kind.element_type, ir.PrimType):
         element = type_text(kind.element_type)
-        return (
-            "handle"
-            if element == "void" and not kind.storage_scope
-            else f"ptr:{element}:{kind.storage_scope}"
-        )
+        is_handle = element == "void" and not kind.storage_scope
+        return "handle" if is_handle else f"ptr:{element}:{kind.storage_scope}"
     raise NotData(f"the type {type(kind).__name__}")
 
 

@@ -187,9 +187,8 @@ def run_program(
             return {}
         module = lowered(module, target, str(settings.get("pipeline", "default")))
         if settings.get("thin") and b'["assert"' not in program:
-            module = tirx.transform.SkipAssert()(
-                module
-            )  # those that check arguments: half of what is compiled
+            # those that check arguments: half of what is compiled
+            module = tirx.transform.SkipAssert()(module)
     enter("codegen")
     compiled = finished(module, target)
     device = tvm.cuda() if settings.get("device") == "cuda" else tvm.cpu()
@@ -288,5 +287,4 @@ def called(
 
 def number(value: Any, dtype: str) -> Any:
     """A returned number, in the type that the function declares where numpy has it."""
-
     return np.array(value, None if dtype in ("void", "missing", "handle") else dtype)
