@@ -134,6 +134,13 @@ def test_what_a_sampler_gives_the_recogniser_takes(name):
         assert target_of(call) == target
 
 
+@pytest.mark.parametrize("name", ["full", "full_like", "zeros", "ones_like"])
+def test_a_filled_tensor_may_be_a_scalar_or_of_any_size(name):
+    (operator,) = (each for each in operators() if each.name == f"relax.{name}")
+    assert 0 in {target.rank for target, _ in samples(operator, SAMPLES)}
+    assert operator.recognise(Tensor("float32", ("n", 2)))
+
+
 def test_the_reference_has_a_rule_for_every_operator():
     assert [name for name in NAMES if name not in RULES] == []
     assert len(NAMES) == len(set(NAMES)) >= 175

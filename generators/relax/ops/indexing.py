@@ -252,7 +252,7 @@ def _shape_to_tensor(asking: Asking, target: Tensor) -> Call | None:
 
 
 _static = all_of(ranked(1), is_static)
-_square = all_of(ranked(2, 2), _is_number)
+_square = all_of(ranked(2, 2), is_number)
 OPERATORS = (
     Operator("relax.take", anything, _take, Likely.ANYTHING, ranks=(0, 3), weight=1.5),
     Operator("relax.gather_elements", _ranked, _gather_elements, Likely.NUMBER, ranks=(1, 3)),
@@ -271,8 +271,8 @@ OPERATORS = (
     _filled("ones"),
     _like("zeros_like"),
     _like("ones_like"),
-    Operator("relax.full", _is_number, _full, Likely.NUMBER, weight=0.5),
-    Operator("relax.full_like", _is_number, _full_like, Likely.NUMBER, weight=0.5),
+    Operator("relax.full", is_number, _full, Likely.NUMBER, weight=0.5),
+    Operator("relax.full_like", is_number, _full_like, Likely.NUMBER, weight=0.5),
     Operator(
         "relax.arange", all_of(ranked(1, 1), of("int64", "int32", "float32")), _arange, Likely.NUMBER, (1, 1)
     ),
