@@ -16,6 +16,7 @@ from corpus.processes import cache_folder
 from corpus.target import Target
 from oracles.judge import Judge
 from oracles.sandbox.sandbox import Sandbox
+from oracles.verdict import Limits
 from tests.helpers.failing import division_crash
 from triage.console import status
 from triage.store.database import Store
@@ -108,13 +109,13 @@ relax_judge = _judging("tvm", "tvm", format="relax")
 top_relax_judge = _judging("tvm", "tvm", format="relax", lower_levels=False)
 
 
-def _opening(package: str, backend: str) -> Callable[[], Iterator[Sandbox]]:
+def _opening(package: str, backend: str, **options: Any) -> Callable[[], Iterator[Sandbox]]:
     """The same without a judge."""
 
     @pytest.fixture(scope="session")
     def opened() -> Iterator[Sandbox]:
         pytest.importorskip(package, reason=f"{package} is not installed")
-        with Sandbox(backend) as found:
+        with Sandbox(backend, **options) as found:
             yield found
 
     return opened
@@ -122,7 +123,7 @@ def _opening(package: str, backend: str) -> Callable[[], Iterator[Sandbox]]:
 
 ort_sandbox = _opening("onnxruntime", "ort")
 torch_sandbox = _opening("torch", "torch")
-tvm_opener = _opening("tvm", "tvm")
+tvm_opener = _opening("tvm", "tvm", limits=Limits(cpu_seconds=60.0, wall_seconds=600.0))
 """Another process than a judge's: what a script registers stays in the one that opens it."""
 
 
