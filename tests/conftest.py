@@ -109,10 +109,12 @@ relax_judge = _judging("tvm", "tvm", format="relax")
 top_relax_judge = _judging("tvm", "tvm", format="relax", lower_levels=False)
 
 
-def _opening(package: str, backend: str, **options: Any) -> Callable[[], Iterator[Sandbox]]:
-    """The same without a judge."""
+def _opening(
+    package: str, backend: str, scope: Any = "session", **options: Any
+) -> Callable[[], Iterator[Sandbox]]:
+    """The same without a judge; nothing starts it again if it dies."""
 
-    @pytest.fixture(scope="session")
+    @pytest.fixture(scope=scope)
     def opened() -> Iterator[Sandbox]:
         pytest.importorskip(package, reason=f"{package} is not installed")
         with Sandbox(backend, **options) as found:
@@ -123,7 +125,7 @@ def _opening(package: str, backend: str, **options: Any) -> Callable[[], Iterato
 
 ort_sandbox = _opening("onnxruntime", "ort")
 torch_sandbox = _opening("torch", "torch")
-tvm_opener = _opening("tvm", "tvm", limits=Limits(cpu_seconds=60.0, wall_seconds=600.0))
+tvm_opener = _opening("tvm", "tvm", "module", limits=Limits(cpu_seconds=60.0, wall_seconds=600.0))
 """Another process than a judge's: what a script registers stays in the one that opens it."""
 
 

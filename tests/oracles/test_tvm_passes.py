@@ -338,7 +338,7 @@ def test_what_mixed_precision_rounds_is_left_open(judge):
 SCRIPT = """
 import tvm
 from tvm import relax
-from oracles.worker.tvm.watch import contradiction
+from oracles.worker.tvm.inferred import contradiction
 
 
 def module(shape, dtype="float32", result=None):

@@ -198,7 +198,7 @@ def test_what_fails_only_as_it_is_stays_so(judge):
 
 def test_a_gradient_of_another_shape_than_the_result_is_no_valid_program():
     relax = pytest.importorskip("tvm.relax")
-    inferred = pytest.importorskip("oracles.worker.tvm.watch")
+    inferred = pytest.importorskip("oracles.worker.tvm.inferred")
 
     def module(rows: int) -> object:
         x, gradient = (
@@ -238,7 +238,7 @@ RETURNED = """def main(x: R.Tensor(({}, 1), "float32")) -> R.Tensor((3, 1), "flo
 )
 def test_a_condition_is_one_truth_value_and_a_function_returns_what_it_declares(text, dims, complaint):
     tvm = pytest.importorskip("tvm")
-    inferred = pytest.importorskip("oracles.worker.tvm.watch")
+    inferred = pytest.importorskip("oracles.worker.tvm.inferred")
     head = "@I.ir_module\nclass Module:\n    @R.function\n    "
     found = inferred.misfit(tvm.script.from_source(head + text.format(dims)))
     assert found.startswith(complaint)

@@ -9,10 +9,10 @@ import tvm
 from tvm import relax, te, tirx
 
 from oracles.worker.arrays import decoded_array
+from oracles.worker.tvm.inferred import misfit
 from oracles.worker.tvm.read import bound_symbols, called, reads
 from oracles.worker.tvm.tir import build as loops
 from oracles.worker.tvm.types import NotData, Symbols, attributes_from, type_of
-from oracles.worker.tvm.watch import misfit
 
 OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "+": lambda left, right: left + right,
