@@ -1,1 +1,0 @@
-"""A folder for PYTHONPATH, no package: Python imports its `sitecustomize` before any script."""
