@@ -1,4 +1,4 @@
-"""Python imports this before a script, because the sandbox puts this folder, no package, on the path."""
+"""Python imports this before a script, because the sandbox puts this folder on the path."""
 
 import os
 import sys

@@ -1,0 +1,1 @@
+"""A folder for PYTHONPATH, no package: Python imports its `sitecustomize` before any script."""
