@@ -13,9 +13,10 @@ from queue import SimpleQueue
 from typing import Protocol
 
 from corpus.case import Case
-from generators.feedback import BLOCK, NOTHING, CoverageSnapshot, Shard, Trial, blocks_of, operators, trial_of
+from generators.feedback import BLOCK, NOTHING, CoverageSnapshot, Shard, blocks_of, operators
 from generators.legality import blamed
 from generators.mixture import DrawnCase
+from generators.pools import Trial, trial_of
 from oracles.native.watching import Met
 from oracles.verdict import Outcome, Verdict
 

@@ -24,12 +24,13 @@ from corpus.case import Case, Remark
 from corpus.errors import UserError
 from corpus.formats import find_format
 from corpus.processes import call_apart
-from generators.feedback import BLOCK, NOTHING, Bred, CoverageSnapshot, Shard, arm, shares_of_languages
+from generators.feedback import BLOCK, NOTHING, CoverageSnapshot, Shard, arm, shares_of_languages
 from generators.language.emit import Made, language_of
 from generators.language.profile import UNLIMITED, Budget, Counts
 from generators.language.values import RandomSource
 from generators.legality import ANYTHING, Legality, forms_of
 from generators.mutations.modes import Mode, mode_of
+from generators.pools import Bred
 from generators.sequences import long_sequences, sequences
 from generators.strategies import DEFAULT, find_strategy, find_taught
 from generators.strategies.coverage import Seen

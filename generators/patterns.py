@@ -25,12 +25,12 @@ from onnx import AttributeProto, helper, numpy_helper
 from corpus.onnx.check import checker_complaint
 from corpus.pattern import Pattern
 from corpus.values import Tensor
-from generators.feedback import PROGRAM, Bred, Pool
 from generators.growth.fragments import new_scope
 from generators.growth.grow import finish
 from generators.language.profile import draw_profile, qualified_name
 from generators.language.scope import Scope
 from generators.language.values import RandomSource
+from generators.pools import PROGRAM, Bred, Pool
 from oracles.operators import known_operator
 from oracles.relation.operator import Operator
 from oracles.relation.program import (

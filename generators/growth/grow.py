@@ -13,13 +13,13 @@ import onnx
 
 from corpus.case import Case, Remark
 from corpus.values import Value
-from generators.feedback import Bred
 from generators.growth.fragments import new_scope, place_fragment
 from generators.growth.steps import Leaning, apply, is_defined, operators_for, place
 from generators.language.emit import write_model
 from generators.language.profile import UNLIMITED, Budget, Counts, count, draw_profile
 from generators.language.scope import Scope
 from generators.language.values import RandomSource
+from generators.pools import Bred
 from oracles.operators import find_operator
 from oracles.relation.operator import Operator
 from oracles.relation.program import Call, DoesNotFit, DTypeFamily, Operand

@@ -17,7 +17,7 @@ from corpus.graphs.format import symbols
 from corpus.graphs.program import CALL, REF, Binding, Graph, Input
 from corpus.values import Tensor as Array
 from generators.language.values import RandomSource
-from generators.relax.making import drawn
+from generators.relax.leaves import drawn
 from generators.relax.operator import Json, Tensor, Type, Within, concrete
 from generators.relax.programs import RelaxProgram, has_shape
 from generators.relax.watched import COMPARISONS, MOST_FLOAT, MOST_HALF, Unsound, Watched, is_close

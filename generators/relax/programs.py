@@ -18,12 +18,13 @@ from corpus.graphs.format import renamed, symbols
 from corpus.graphs.program import Binding, GraphProgram, Input, graph_of_json, graph_to_json, parted, tag_of
 from corpus.pattern import GraphPattern
 from corpus.values import Tensor as Array
-from generators.feedback import Bred
 from generators.language.profile import UNLIMITED, Budget, Counts, Use
 from generators.language.values import RandomSource
+from generators.pools import Bred
 from generators.relax.choices import FORMS, Choices, any_tensor
 from generators.relax.forms import forms
-from generators.relax.making import Frame, Growth, graph_json, new_input
+from generators.relax.leaves import Growth, new_input
+from generators.relax.making import Frame, graph_json
 from generators.relax.operator import ANY, Json, Tensor, Type, Want, Within, concrete
 from generators.relax.ops import operators
 from generators.relax.watched import TooLarge, Unsound, depths_of, names_of

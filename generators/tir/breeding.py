@@ -16,9 +16,9 @@ from corpus.tir.script_expressions import NODES
 from corpus.tir.tree import Body, For, Module, Stmt, Store
 from corpus.tir.values import Binary, Call, Cast, Expr, Unary, type_of
 from corpus.tir.walk import walk
-from generators.feedback import BEFORE, PASSES, PROGRAM, Bred, Entry, Pool
 from generators.language.profile import UNLIMITED, Budget
 from generators.language.values import RandomSource
+from generators.pools import BEFORE, PASSES, PROGRAM, Bred, Entry, Pool
 from generators.sequences import LONGEST, Passes, draw_sequence, next_sequence
 from generators.tir.blocks import with_root
 from generators.tir.frame import is_within, static_shape

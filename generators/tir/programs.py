@@ -16,9 +16,9 @@ from corpus.tir.tree import Block, For, Function, Module, Store, is_jump
 from corpus.tir.values import Buffer, Const, Var, type_of
 from corpus.tir.walk import expressions, statements, walk
 from corpus.values import Value
-from generators.feedback import Bred
 from generators.language.profile import UNLIMITED, Budget, Counts
 from generators.language.values import RandomSource
+from generators.pools import Bred
 from generators.sequences import Passes, draw_sequence
 from generators.tir.blocks import drawn_schedule, in_blocks, staged, with_root
 from generators.tir.calls import outlined, with_open_sizes

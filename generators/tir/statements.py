@@ -17,7 +17,8 @@ from generators.language.profile import Budget
 from generators.language.values import RandomSource
 from generators.tir.frame import MOST_COUNT, Frame, Known, Names, static_shape
 from generators.tir.ranged import Valued
-from generators.tir.values import Sampler, element_type, usable, vector_store
+from generators.tir.values import Sampler, element_type, usable
+from generators.tir.vectors import vector_store
 
 _EXTENTS = (1, 2, 3, 4, 4, 5, 8, 8, 16)
 _MOST_ELEMENTS = 64

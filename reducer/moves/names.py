@@ -13,7 +13,8 @@ import onnx
 
 from corpus.onnx.graph import rename, walk_all_graphs, walk_graphs, walk_model, walk_nodes
 from reducer.move import Hints, Move, Search, SearchOf, first_smaller, first_valid, one_by_one, smaller_by
-from reducer.private import CHANGES, EDITS, placeholders, telling_places, with_strings, with_values
+from reducer.private.remains import EDITS, placeholders, with_strings
+from reducer.private.values import CHANGES, telling_places, with_values
 from reducer.subject.onnx.nodesets import declaration
 from reducer.subject.onnx.retype import drop_unused_sets, least_versions, lowered
 from reducer.subject.onnx.subject import (

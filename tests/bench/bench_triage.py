@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 
 from oracles.naming import signature_of_text
-from triage.clustering.grouping import average_linkage, cluster_traces, trace_signature
+from triage.clustering.grouping import cluster_traces, trace_signature
+from triage.clustering.linkage import average_linkage
 
 pytestmark = pytest.mark.bench
 FOLDER = os.environ.get("CRUX_TRACES_BENCH", "")

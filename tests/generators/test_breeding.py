@@ -10,27 +10,13 @@ import pytest
 from corpus.case import Case, Remark
 from corpus.tir.program import parse
 from corpus.tir.scopes import problems
-from generators.feedback import (
-    BLOCK,
-    EMPTY,
-    FRESH,
-    MOST_ENTRIES,
-    NOTHING,
-    PASSES,
-    PROGRAM,
-    Bred,
-    CoverageSnapshot,
-    Entry,
-    FeedbackSchedule,
-    Pool,
-    Trial,
-    trial_of,
-)
+from generators.feedback import BLOCK, NOTHING, CoverageSnapshot, FeedbackSchedule
 from generators.fuzz import NO_PATTERNS, THOROUGH_EVERY, Fired, judge_cases, lesson_of
 from generators.language.profile import UNLIMITED
 from generators.mixture import MIXED, DrawnCase, Plan, make_tests
 from generators.mutations.modes import Mode
 from generators.patterns import DEEPEST, bred_of, further_nodes, seeds_of
+from generators.pools import EMPTY, FRESH, MOST_ENTRIES, PASSES, PROGRAM, Bred, Entry, Pool, Trial, trial_of
 from generators.strategies import find_taught
 from generators.tir.breeding import N_MAX, breed
 from generators.tir.programs import TirProgram, make_program

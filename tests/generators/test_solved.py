@@ -15,7 +15,8 @@ from generators.language.values import RandomSource
 from generators.relax.operator import Asking
 from generators.relax.ops import operators
 from generators.relax.programs import Policy, make_program
-from generators.solved import Dim, Realising, Trace, Used, plain
+from generators.solved.dims import Dim, Trace, plain
+from generators.solved.realising import Realising, Used
 from generators.strategies import find_strategy
 from oracles.operators import find_operator
 from oracles.relation.program import Call, Operand

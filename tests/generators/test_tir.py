@@ -12,10 +12,11 @@ from corpus.tir.scopes import problems
 from corpus.tir.tree import Block, For, Function, Match, Module, Store
 from corpus.tir.values import Binary, Buffer, Call, Cast, Const, Expr, Let, Load, Select, Unary, Var
 from corpus.tir.walk import children, statements, walk
-from generators.feedback import CoverageSnapshot, Entry, Pool
+from generators.feedback import CoverageSnapshot
 from generators.language.profile import Budget
 from generators.language.values import RandomSource
 from generators.mixture import Plan, make_cases
+from generators.pools import Entry, Pool
 from generators.strategies.fresh import bred_loops as taught
 from generators.strategies.fresh import loops as programs
 from generators.tir.blocks import in_blocks

@@ -130,9 +130,10 @@ def test_a_type_rule_is_written_once_so_the_generators_write_none():
 
 FILES = [ROOT / path for path in sources()]
 
-MOST_LINES = 520
+MOST_LINES = 420
 LONG = {
     "oracles/sandbox/worker.py": "runs alone, under any Python, so it must be one file",
+    "triage/store/schema.py": "data: the migrations, which nobody changes once they are out",
 }
 
 MOST_LINES_OF_A_FUNCTION = 40

@@ -20,7 +20,8 @@ from corpus.values import Tensor, Value
 from reducer.api import Reduction, reduce_case
 from reducer.course import Options
 from reducer.moves import anonymizing_moves
-from reducer.private import CHANGES, RUN, alike, fresh, holds_run, placeholders, tells, words_left
+from reducer.private.remains import placeholders, words_left
+from reducer.private.values import CHANGES, RUN, alike, fresh, holds_run, tells
 from reducer.subject.onnx.subject import OnnxSubject
 from tests.helpers.commands import crux
 from tests.helpers.models import model_of as weighted

@@ -43,7 +43,7 @@ from triage.bugs.overview import overview
 from triage.console.output import disk_complaint
 from triage.store.database import Store
 from triage.store.failures import verdict_of
-from triage.store.merging import copy_foreign, must_hold_true, unpack
+from triage.store.import_archive import copy_foreign, must_hold_true, unpack
 
 CPU_SECONDS = 10.0
 Json = Any

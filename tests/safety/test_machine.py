@@ -370,7 +370,7 @@ def test_a_locked_database_loses_no_verdict(refusing, monkeypatch):
 
 
 def test_two_processes_do_not_reduce_one_failure_at_once(tmp_path):
-    from triage.reductions.folders import BeingReduced, locked
+    from triage.reductions.failures import BeingReduced, locked
 
     work = tmp_path / "one.db.reducing" / "F00001"
     with locked(work, 5.0):

@@ -30,6 +30,11 @@ from triage.store.database import Store
 
 # What is read
 
+def _too_large(path: Path) -> None:
+    path.touch()
+    os.truncate(path, 1 << 40)
+
+
 KINDS: dict[str, Callable[[Path], object]] = {
     "pipe": os.mkfifo,
     "folder": Path.mkdir,
@@ -37,7 +42,7 @@ KINDS: dict[str, Callable[[Path], object]] = {
     "terminal": lambda path: path.symlink_to("/dev/tty"),
     "link to nothing": lambda path: path.symlink_to("nowhere"),
     "link to itself": lambda path: path.symlink_to(path.name),
-    "too large": lambda path: path.open("wb").truncate(1 << 40),
+    "too large": _too_large,
     "no text": lambda path: path.write_bytes(b"\xff\xfe{"),
     "nothing": lambda path: path.write_bytes(b""),
     "brackets": lambda path: path.write_text("[" * 100_000),
@@ -310,7 +315,7 @@ OPENERS = {
     "triage/store/artifacts.py": "a report's zip that was written just now",
     "triage/store/blobs.py": "contents named by their hash, which is compared",
     "triage/store/vacuum.py": "shipped with crux",
-    "triage/store/merging.py": "writes members of a zip that was looked at",
+    "triage/store/import_archive.py": "writes members of a zip that was looked at",
 }
 
 

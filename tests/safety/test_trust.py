@@ -385,7 +385,7 @@ ENDLESS = """
 import sqlite3, sys
 from pathlib import Path
 sys.path.insert(0, {root!r})
-from triage.store.merging import interruptible
+from triage.store.import_archive import interruptible
 with sqlite3.connect(":memory:") as opened, interruptible(opened):
     print("begun", flush=True)
     numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"

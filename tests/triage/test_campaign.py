@@ -26,15 +26,16 @@ from triage.bugs import known as known_issues
 from triage.bugs.failures import record_failure, record_reduction, set_aside
 from triage.bugs.known import KnownIssue, known_at_once, load_known
 from triage.bugs.overview import overview_with_states
-from triage.campaigns import hunt, target_campaigns
+from triage.campaigns import budget, hunt, target_campaigns
+from triage.campaigns.budget import Limits
 from triage.campaigns.coverage_sync import FEWEST_FOLDED
 from triage.campaigns.hunt import Hunt
-from triage.campaigns.target_campaigns import Limits
 from triage.console.options import CaseOptions
 from triage.console.status import PlainLines
 from triage.reductions.explained import Explainer, Selection, waiting
-from triage.reports import report
-from triage.reports.report import Report, Reporter
+from triage.reports import by_name
+from triage.reports.by_name import Reporter
+from triage.reports.report import Report
 from triage.store.campaigns import last_campaign, load_folded, load_lessons
 from triage.store.database import Store
 from triage.store.failures import EXPLAINED, NEW, REDUCED, Failure, list_failures, reduction_of
@@ -365,13 +366,13 @@ def hunted(tmp_path, monkeypatch):
         def testers(*_: object, **__: object) -> Iterator[target_campaigns.Testers]:
             yield target_campaigns.Testers([ledger.tester], "1.0")
 
-        for module in (target_campaigns, hunt):
+        for module in (budget, hunt):
             monkeypatch.setattr(module, "cpu_of_all", lambda: ledger.seconds)
-        monkeypatch.setattr(target_campaigns, "LOOK_SECONDS", 0.0)
+        monkeypatch.setattr(budget, "LOOK_SECONDS", 0.0)
         monkeypatch.setattr(hunt, "_worked", lambda front: ledger.seconds)
         monkeypatch.setattr(target_campaigns.TargetCampaign, "cpu", lambda front: ledger.seconds)
         monkeypatch.setattr(hunt, "reduce_failure", ledger.reduce_failure)
-        monkeypatch.setattr(report, "write_report", ledger.write_report)
+        monkeypatch.setattr(by_name, "write_report", ledger.write_report)
         monkeypatch.setattr(target_campaigns, "open_testers", testers)
         monkeypatch.setattr(Explainer, "run", lambda explainer: iter(()))
         monkeypatch.setattr(Judge, "start_seconds", start)

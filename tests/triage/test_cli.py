@@ -182,7 +182,7 @@ def test_reduce_all_reduces_what_the_database_holds(folder):
     done = crux(folder, "reduce", "--all")
     assert done.returncode == 0, done.stderr
     sizes = [json.loads(line)["nodes_after"] for line in done.stdout.splitlines()]
-    assert set(sizes) == {1}
+    assert sizes == [1]
     (cluster,) = json.loads(crux(folder, "triage", "--json").stdout)
     assert {"id", "title", "status", "signatures", "failures"} <= set(cluster)
     assert all({"id", "origins", "outcome", "signature"} <= set(each) for each in cluster["failures"])

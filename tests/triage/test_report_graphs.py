@@ -27,8 +27,9 @@ from triage.bugs.failures import History
 from triage.cases.sources import Judges, alone
 from triage.console.options import CaseOptions
 from triage.projects import ClaimedRun, runner_of
+from triage.reports.by_name import report_word
 from triage.reports.program_evidence import exhibit
-from triage.reports.report import Report, report_word, write_report
+from triage.reports.report import Report, write_report
 from triage.repro.source import Source, source_of, surprise
 from triage.views.graph_picture import drawn
 from triage.views.listing import mermaid

@@ -10,7 +10,8 @@ from corpus.errors import UserError
 from oracles.naming import Signature
 from tests.helpers.commands import crux
 from triage.causes.explaining import says_the_same
-from triage.clustering.grouping import average_linkage, cluster_traces, read_traces
+from triage.clustering.grouping import cluster_traces, read_traces
+from triage.clustering.linkage import average_linkage
 from triage.clustering.similarity import MERGE, RELATED, compare, distance_within
 
 LIBRARY = "/opt/venv/lib/python3.11/site-packages/onnxruntime/capi/onnxruntime_inference_collection.py"

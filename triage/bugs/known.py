@@ -32,7 +32,7 @@ from triage.store.artifacts import replace_known
 from triage.store.clusters import BY_SYMPTOM, clusters, get_cluster, signatures_of
 from triage.store.database import OWN, Store, dump, own_file
 from triage.store.failures import releases_of
-from triage.store.merging import unpack
+from triage.store.import_archive import unpack
 from triage.store.names import cluster_name
 
 

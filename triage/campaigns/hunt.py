@@ -18,25 +18,15 @@ from reducer.result import all_nodes
 from triage.bugs.failures import set_aside
 from triage.bugs.known import KnownIssue, load_known
 from triage.bugs.overview import is_filed, overview, overview_with_states
+from triage.campaigns.budget import Budget, Limits, Mean, cpu_of_all, cpu_of_the_ended
 from triage.campaigns.monitor import FACE, HuntMonitor
-from triage.campaigns.target_campaigns import (
-    FUZZING,
-    Budget,
-    Choice,
-    CpuShares,
-    Limits,
-    Mean,
-    TargetCampaign,
-    Worth,
-    cpu_of_all,
-    cpu_of_the_ended,
-    worth_of,
-)
+from triage.campaigns.target_campaigns import FUZZING, Choice, CpuShares, TargetCampaign, Worth, worth_of
 from triage.console.options import CaseOptions
 from triage.console.status import Display
-from triage.reductions.folders import BeingReduced, Request, reduce_failure
+from triage.reductions.failures import BeingReduced, reduce_failure
+from triage.reductions.folders import Request
+from triage.reports.by_name import Reporter
 from triage.reports.newest_release import NewestReleases
-from triage.reports.report import Reporter
 from triage.store.campaigns import keep_decision
 from triage.store.causes import root_of
 from triage.store.clusters import LIMIT, clusters, get_cluster

@@ -16,8 +16,9 @@ from triage.bisection.environments import Place, Unavailable
 from triage.bisection.package_index import newest_of
 from triage.bugs.known import load_known
 from triage.bugs.overview import overview_with_states
+from triage.campaigns.budget import Limits
 from triage.campaigns.hunt import Hunt
-from triage.campaigns.target_campaigns import Fuzzer, Limits, TargetCampaign
+from triage.campaigns.target_campaigns import Fuzzer, TargetCampaign
 from triage.cases.sources import Judges
 from triage.console.options import CaseOptions
 from triage.console.status import Display, PlainLines

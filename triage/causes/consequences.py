@@ -157,7 +157,10 @@ def _parts(subject: NodeSubject, verdict: Verdict) -> Iterator[Items]:
     """
     made, every = subject.producer, frozenset(range(len(subject.nodes)))
     sources = {at: {made[name] for name in reads if name in made} for at, reads in enumerate(subject.reads)}
-    users = {at: {each for each in every if at in sources[each]} for at in every}
+    users: dict[int, set[int]] = {at: set() for at in every}
+    for reader, read in sources.items():
+        for source in read:
+            users[source].add(reader)
     output = verdict.wrong.output if verdict.wrong is not None else ""
     leading = _reached([made[output]] if output in made else [], sources)
     seen = {every}

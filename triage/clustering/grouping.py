@@ -14,7 +14,7 @@ Signatures of merged and split clusters are pinned: similarity never moves them 
 
 import functools
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from oracles.naming import Signature, signature_of_text
 from oracles.text.failure_text import as_written, crashed_function
 from oracles.text.normalise import template
 from oracles.verdict import Verdict
+from triage.clustering.linkage import average_linkage
 from triage.clustering.similarity import MERGE, RELATED, compare, distance_within, group_of
 from triage.store.clusters import (
     BY_PERSON,
@@ -60,52 +61,6 @@ from triage.store.clusters import (
 from triage.store.database import Store
 from triage.store.failures import title_of_signature
 from triage.store.names import cluster_name, live_cluster
-
-Groups = tuple[tuple[str, ...], ...]
-
-
-def average_linkage(
-    items: Iterable[str],
-    distance: Callable[[str, str], float],
-    cut: float,
-    pinned: Mapping[str, object] | None = None,
-) -> Groups:
-    """The groups of which no two are, on average, within the cut; sorted, so that ties fall the same way.
-
-    Items `pinned` to the same place begin as one group; items pinned to different places never become one.
-    """
-    pins = pinned or {}
-    groups = _begin(sorted(set(items)), pins)
-    between = {(a, b): _average(groups[a], groups[b], distance) for a in groups for b in groups if a < b}
-    while near := [pair for pair in between if between[pair] <= cut and _may_join(pair, groups, pins)]:
-        keep, gone = min(near, key=lambda pair: (between[pair], pair))
-        groups[keep] = tuple(sorted(groups[keep] + groups.pop(gone)))
-        between = {pair: value for pair, value in between.items() if gone not in pair and keep not in pair}
-        for other in groups:
-            if other != keep:
-                average = _average(groups[keep], groups[other], distance)
-                between[min(keep, other), max(keep, other)] = average
-    return tuple(sorted(groups.values()))
-
-
-def _begin(items: list[str], pins: Mapping[str, object]) -> dict[str, tuple[str, ...]]:
-    """One group for each place of pinned items, and one for each other item; by its first item."""
-    by_place: dict[object, tuple[str, ...]] = {}
-    for item in items:
-        place = ("pinned", pins[item]) if item in pins else item
-        by_place[place] = (*by_place.get(place, ()), item)
-    return {group[0]: group for group in by_place.values()}
-
-
-def _average(one: tuple[str, ...], two: tuple[str, ...], distance: Callable[[str, str], float]) -> float:
-    return sum(distance(a, b) for a in one for b in two) / (len(one) * len(two))
-
-
-def _may_join(
-    pair: tuple[str, str], groups: Mapping[str, tuple[str, ...]], pins: Mapping[str, object]
-) -> bool:
-    places = {pins[item] for first in pair for item in groups[first] if item in pins}
-    return len(places) <= 1
 
 
 @dataclass(frozen=True, slots=True)

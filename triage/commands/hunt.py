@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from corpus.target import Target
     from generators.mixture import Plan
+    from triage.campaigns.budget import Limits
     from triage.campaigns.hunt import Hunt
-    from triage.campaigns.target_campaigns import Limits
     from triage.store.database import Store
 
 Minutes = Annotated[
@@ -77,7 +77,7 @@ def hunt(
 
     Example: crux hunt --minutes 2 --target ort
     """
-    from triage.campaigns.target_campaigns import Limits
+    from triage.campaigns.budget import Limits
 
     plan = plan_of(growth, options.trust, bounds, testing.part)
     with ExitStack() as stack:

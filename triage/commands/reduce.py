@@ -147,7 +147,7 @@ def _reduce_all(options: CaseOptions, request: Request) -> Iterator[Document]:
     from triage.cases.sources import Judges
     from triage.console.status import progress
     from triage.reductions.explained import Explainer, waiting
-    from triage.reductions.folders import reduce_failure
+    from triage.reductions.failures import reduce_failure
     from triage.store.database import open_existing
     from triage.store.failures import NEW, get_failure, why_set_aside
 
@@ -186,7 +186,7 @@ def _reduce_again(options: CaseOptions, request: Request) -> Iterator[Document]:
     from corpus.errors import UserError
     from triage.cases.sources import Judges
     from triage.console.status import progress
-    from triage.reductions.folders import Again
+    from triage.reductions.failures import Again
     from triage.store.causes import old_decisions
     from triage.store.clusters import clusters
     from triage.store.database import open_existing

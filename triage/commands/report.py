@@ -95,8 +95,8 @@ def _reports(
     from oracles.judge import in_short
     from triage.cases.sources import Judges
     from triage.console.status import progress
+    from triage.reports.by_name import report_word
     from triage.reports.newest_release import NewestReleases
-    from triage.reports.report import report_word
 
     with (
         in_short(len(words)),
@@ -117,7 +117,7 @@ def _requests(options: CaseOptions, out: Path) -> Iterator[Document]:
     from corpus.errors import UserError
     from triage.cases.sources import Judges
     from triage.console.status import progress
-    from triage.reductions.folders import reduced_limits
+    from triage.reductions.failures import reduced_limits
     from triage.reports.limit_request import write_request
     from triage.store.database import open_existing
 

@@ -4,7 +4,7 @@ from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 
-from generators.relax.making import Form
+from generators.relax.leaves import Form
 
 
 @cache

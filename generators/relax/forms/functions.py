@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from generators.relax.choices import any_tensor
-from generators.relax.making import Form, Frame, Growth, Helper, Known, drawn, graph_json
+from generators.relax.leaves import Form, Growth, drawn
+from generators.relax.making import Frame, Helper, Known, graph_json
 from generators.relax.operator import ANY, BOOL, Arrow, Json, Tensor, Type, Within, concrete, type_to_json
 from oracles.worker.relax_reference.program import wide
 

@@ -33,7 +33,8 @@ from generators.language.profile import Budget
 from generators.language.values import RandomSource
 from generators.relax.choices import Choices
 from generators.relax.forms import forms
-from generators.relax.making import Frame, Growth, Known
+from generators.relax.leaves import Growth
+from generators.relax.making import Frame, Known
 from generators.relax.operator import ANY, BOOL, FLOATS, Fields, Json, Tensor, Type, Within
 from generators.relax.ops import operators
 from generators.relax.programs import belongs_outside, in_blocks
