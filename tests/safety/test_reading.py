@@ -30,6 +30,7 @@ from triage.store.database import Store
 
 # What is read
 
+
 def _too_large(path: Path) -> None:
     path.touch()
     os.truncate(path, 1 << 40)
