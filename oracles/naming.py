@@ -142,14 +142,15 @@ def pattern_of_graph(program: GraphProgram) -> str:
 
 
 def names_of(model: onnx.ModelProto) -> frozenset[str]:
-    """Every name of a node or value except plain words: `input` must not be cut out of a message."""
+    """Every name of a function, node or value; of the last two no plain words, such as `input`."""
     names = {node.name for node in walk_model(model)}
     for node in walk_model(model):
         names.update(node.output)
     for graph in walk_graphs(model.graph):
         names |= defined_names(graph)
         names.add(graph.name)
-    return frozenset(name for name in names if name and not _PLAIN_WORD.fullmatch(name))
+    called = frozenset(each.name for each in model.functions if not onnx.defs.has(each.name))
+    return called | {name for name in names if name and not _PLAIN_WORD.fullmatch(name)}
 
 
 SHARED_FILES = (
@@ -195,6 +196,8 @@ def signature(
     components = dict(_exception(symptom.kind, site, message, names_of_case(case) if case else frozenset()))
     if not (components["site"] or components["op"]):
         components["op"] = parse_message(trace.partition("\n")[0]).op
+    if case is not None and components["op"]:
+        components["op"] = language_of(case.format).written_out(case.parsed, components["op"])
     if not (components["site"] or components["op"]) and symptom.kind not in _TOLD_OF_A_PASS:
         # a text about the graph as a whole serves many bugs: what was rewritten tells them apart
         operators = _multiset(measure) if _operators_tell(case) else ""

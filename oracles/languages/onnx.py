@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from onnx import ModelProto, NodeProto
+from onnx import ModelProto, NodeProto, defs
 
 from corpus.case import Case
 from corpus.onnx.check import repair
-from corpus.onnx.graph import initializer_names, walk_nodes
+from corpus.onnx.graph import initializer_names, walk_nodes, written_out
 from corpus.onnx.types import dtype_name
 from corpus.values import Value
 from oracles.abilities import Describe, Language, Opened, Rewritten
@@ -84,6 +84,7 @@ def _rewrites(case: Case, describe: Describe) -> Iterator[Rewritten]:
 
 def _pattern(model: ModelProto) -> str:
     """The operators in order, each with the type of its first output: `Pad:float32 MaxPool:float32`."""
+    model = _plain(model)
     types = tensor_types(model)
     nodes = (node for node in walk_nodes(model.graph) if node.op_type != "Constant")
     return " ".join(f"{node.op_type}:{_dtype(types, node)}".rstrip(":") for node in nodes)
@@ -94,15 +95,28 @@ def _dtype(types: Types, node: NodeProto) -> str:
     return dtype_name(declared.elem_type) if declared is not None else ""
 
 
+def _plain(model: ModelProto) -> ModelProto:
+    try:
+        return written_out(model) if model.functions else model
+    except ValueError:
+        return model
+
+
 def _written_out(model: ModelProto, operators: str) -> str:
     """The operators with those of the model's own functions in place of the calls: names are nobody's."""
-    if not model.functions:
-        return operators
     bodies = {f"{each.domain}:{each.name}": each.node for each in model.functions}
-    found = [word for word in operators.split() if word not in bodies]
-    for name in set(operators.split()) & bodies.keys():
-        found += [node.op_type for node in bodies[name] if node.op_type not in ("Constant", "Identity")]
-    return " ".join(sorted(found))
+    bodies |= {each.name: each.node for each in model.functions if not defs.has(each.name)}
+    called, seen = set(operators.split()) & bodies.keys(), set[str]()
+    if not called:
+        return operators
+    found = [word for word in operators.split() if word not in called]
+    while called:
+        seen |= called
+        inner = [node for name in called for node in bodies[name]]
+        called = {f"{node.domain}:{node.op_type}" for node in inner} & bodies.keys() - seen
+        kinds = [node.op_type for node in inner if f"{node.domain}:{node.op_type}" not in bodies]
+        found += [kind for kind in kinds if kind not in ("Constant", "Identity")]
+    return " ".join(sorted(found)) or "Identity"
 
 
 def _computed(model: ModelProto) -> str:

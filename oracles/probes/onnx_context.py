@@ -164,7 +164,8 @@ class OnnxContext(Context):
         That is a scale that is not above 0, a value that cannot be held by the dtype computed in or that is
         flushed to 0, an overflow that is clamped, or weights of eight bits whose products saturate here.
         """
-        scaled = [node for node in self.nodes if arithmetic_of(node).has_scale or is_linear(node)]
+        nodes = self._plain.graph.node
+        scaled = [node for node in nodes if arithmetic_of(node).has_scale or is_linear(node)]
         backend = self.executor.backend
         if not (scaled or backend.computed_as or backend.flushes or backend.clamps or self._saturates):
             return ""
@@ -177,10 +178,10 @@ class OnnxContext(Context):
             return SATURATION
         if any(has_no_scale(node, values) for node in leading(scaled)):
             return "a scale that is not above 0"
-        over = (node for node in leading(self.nodes) if overflows(node, values, backend.clamps))
+        over = (node for node in leading(nodes) if overflows(node, values, backend.clamps))
         if clamped := next(over, None):
             return f"overflow is clamped, and {clamped.op_type} overflows"
-        tiny = (node for node in leading(self.nodes) if may_flush(node, values, backend.flushes))
+        tiny = (node for node in leading(nodes) if may_flush(node, values, backend.flushes))
         if flushed := next(tiny, None):
             return f"numbers below the least normal one are taken for 0, and {flushed.op_type} may make some"
         reasons = (self._unheld(name, values[name]) for name in sorted(wanted & values.keys()))

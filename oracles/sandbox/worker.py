@@ -21,6 +21,7 @@ import ctypes
 import errno
 import faulthandler
 import fcntl
+import functools
 import gc
 import importlib.util
 import json
@@ -46,6 +47,7 @@ if __name__ == "__main__":
 
 import numpy as np
 
+WRITE = json.JSONEncoder(separators=(",", ":")).encode
 HEAD = struct.Struct("<4sIQ")
 MAGIC = b"CRX1"
 MOST_HEADER = 1 << 26
@@ -102,8 +104,9 @@ class Garbled(Exception):
 
 
 def send(channel: socket.socket, header: dict[str, Any], buffers: Sequence[Any] = ()) -> None:
-    """Send one message: lengths, header, then the buffers, each padded to 16 bytes."""
-    text = json.dumps(header, separators=(",", ":")).encode()
+    """Send one message: lengths, header, then the buffers, all padded to 16 bytes."""
+    text = WRITE(header).encode()
+    text += b" " * (-len(text) % 16)
     parts: list[Any] = []
     for buffer in buffers:
         data = memoryview(buffer)
@@ -123,13 +126,14 @@ def receive(channel: socket.socket, limit: int = 1 << 62) -> tuple[dict[str, Any
     magic, length, size = HEAD.unpack(_exactly(channel, HEAD.size))
     if magic != MAGIC or length > MOST_HEADER or size > limit:
         raise Garbled("not a message of the worker protocol")
+    rest = memoryview(_exactly(channel, length + size))
     try:
-        header = json.loads(bytes(_exactly(channel, length)))
+        header = json.loads(str(rest[:length], "utf-8"))
     except (ValueError, RecursionError) as error:
         raise Garbled(str(error)) from error
     if not isinstance(header, dict):
         raise Garbled("the header is not an object")
-    return header, memoryview(_exactly(channel, size))
+    return header, rest[length:]
 
 
 def _exactly(channel: socket.socket, size: int) -> bytearray:
@@ -157,8 +161,9 @@ def encode(value: Any, buffers: list[Any]) -> Any:
     if isinstance(value, dict):
         return encode([np.asarray(list(value)), np.asarray(list(value.values()))], buffers)
     name, data = value if isinstance(value, tuple) else ("", np.asarray(value))
-    if not name and data.dtype.name in BITS:
-        name, data = data.dtype.name, data.view(BITS[data.dtype.name])
+    name = name or name_of(data.dtype)
+    if name in BITS:
+        data = data.view(BITS[name])
     shape = list(data.shape)
     if data.dtype.kind in "OUS":
         text = json.dumps([str(item) for item in data.ravel().tolist()]).encode()
@@ -167,7 +172,13 @@ def encode(value: Any, buffers: list[Any]) -> Any:
     if not data.flags.c_contiguous:
         data = np.ascontiguousarray(data)
     buffers.append(data.reshape(-1).view(np.uint8) if data.size else b"")
-    return [name or data.dtype.name, shape, data.nbytes]
+    return [name, shape, data.nbytes]
+
+
+@functools.lru_cache(maxsize=None)  # noqa: UP033 (Python 3.8)
+def name_of(dtype: Any) -> str:
+    """The type's name, which numpy puts together anew each time."""
+    return str(dtype.name)
 
 
 class Decoder:

@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 import oracles.rules
 from corpus.case import Case
@@ -374,3 +374,39 @@ def test_a_call_that_gives_another_result_than_its_body_is_a_bug(judge, monkeypa
     verdict = judge.verdict(demanding(CALL, functions=[DOUBLE]))
     assert verdict.outcome is Outcome.MISMATCH
     assert verdict.symptom.site == "functions"
+
+
+def test_what_a_scale_of_0_leaves_open_is_so_within_a_function(judge):
+    """The product of nothing is what lay in memory, which is a bug; divided by 0 it is anything."""
+    quantised = helper.make_function(
+        "local",
+        "quantised",
+        ["x", "scale", "zero", "w", "of_w"],
+        ["y"],
+        [
+            helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["q"]),
+            helper.make_node(
+                "QLinearMatMul", ["q", "scale", "zero", "w", "scale", "of_w", "scale", "zero"], ["y"]
+            ),
+        ],
+        [helper.make_opsetid("", 20)],
+    )
+    constants = {
+        "scale": np.array(0.0, np.float32),
+        "zero": np.array(0, np.uint8),
+        "w": np.zeros((0, 1), np.int8),
+        "of_w": np.array(0, np.int8),
+    }
+    graph = helper.make_graph(
+        [helper.make_node("quantised", ["x", *constants], ["y"], domain="local")],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 0])],
+        [helper.make_tensor_value_info("y", TensorProto.UINT8, [4, 1])],
+        [numpy_helper.from_array(each, name) for name, each in constants.items()],
+    )
+    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("local", 1)]
+    model = helper.make_model(graph, opset_imports=opsets, functions=[quantised], ir_version=10)
+    case = Case("onnx", model.SerializeToString(), {"x": np.zeros((4, 0), np.float32)}, Target("ort"))
+    verdict = judge.verdict(case)
+    assert verdict.outcome is Outcome.PASS
+    assert "left open: a scale that is not above 0" in verdict.notes

@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
 from corpus.case import Case
 from corpus.formats.onnx import parse
@@ -27,6 +28,7 @@ from oracles.text.failure_text import as_written, read_failure
 from oracles.text.normalise import function_name, parse_message, template
 from oracles.verdict import Config, Frame, Outcome, Phase, Run, Status, Verdict
 from tests.helpers.models import case_of
+from triage.claims.titles import operators_of
 
 F = np.float32
 FUSE = (
@@ -121,6 +123,29 @@ def test_a_text_about_the_whole_graph_is_signed_with_what_was_rewritten():
 def test_an_error_that_names_a_pass_is_signed_alike_on_every_program():
     verdict = thrown("tirx.Some changes the module that it is given", "InputChanged")
     assert sign(verdict, CLIP) == sign(verdict, POOL)
+
+
+def calling(name: str) -> Case:
+    """A model of one call; the name is its author's."""
+    inner = helper.make_node("Relu", ["a"], ["b"])
+    function = helper.make_function("own", name, ["a"], ["b"], [inner], [helper.make_opsetid("", 20)])
+    ends = [helper.make_tensor_value_info(end, TensorProto.FLOAT, [1]) for end in "xy"]
+    graph = helper.make_graph([helper.make_node(name, ["x"], ["y"], domain="own")], "g", ends[:1], ends[1:])
+    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("own", 1)]
+    model = helper.make_model(graph, opset_imports=opsets, functions=[function], ir_version=10)
+    return Case("onnx", model.SerializeToString(), {}, Target("ort"))
+
+
+def test_what_a_model_calls_its_functions_tells_no_bugs_apart():
+    def refused(name: str) -> Signature:
+        said = f"Type Error: Type 'tensor(bool)' of input parameter (x) of operator ({name}) is invalid."
+        return sign(thrown(said), calling(name))
+
+    wrong = differed(np.zeros(1, np.float32), np.ones(1, np.float32))
+    assert refused("wrapper") == refused("closure")
+    assert ("op", "Relu") in refused("wrapper").components
+    assert sign(wrong, calling("wrapper")) == sign(wrong, calling("closure"))
+    assert operators_of(calling("wrapper")) == ("Relu in a function",)
 
 
 def test_a_crash_in_a_stripped_library_is_known_by_its_operators():

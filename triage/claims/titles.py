@@ -14,6 +14,7 @@ from corpus.case import Case
 from corpus.errors import UserError
 from corpus.onnx.types import dtype_name
 from corpus.values import Tensor, Value
+from oracles.abilities import language_of as judged_as
 from oracles.judge import Judge
 from oracles.naming import names_of_case, with_operators
 from oracles.numerics.compare import Tolerance, differing, shown
@@ -231,12 +232,22 @@ def operators_of(case: Case) -> tuple[str, ...]:
     """The operators of a case as its title names them; of a single one with the attributes that are left."""
     nodes = model_of(case).graph.node
     if len(nodes) != 1 or case.measure.nodes != 1:
-        return language_of(case.format).operators(case)
+        return _without_calls(case, language_of(case.format).operators(case))
     (node,) = nodes
+    called = f"{node.domain}:{node.op_type}"
+    if (inner := _without_calls(case, (called,))) != (called,):
+        return (*inner[:-1], f"{inner[-1]} in a function")
     said = [f"{each.name}={_attribute(each)}" for each in node.attribute]
     short = [text for text in said if len(text) <= MOST_NUMBER and "\n" not in text]
     facts = [*_special_inputs(node, case), *(short if len(short) <= MOST_ATTRIBUTES else ())]
     return (f"{node.op_type} with {', '.join(facts)}" if facts else node.op_type,)
+
+
+def _without_calls(case: Case, operators: tuple[str, ...]) -> tuple[str, ...]:
+    """The operators, with those of the program's own functions in place of the calls."""
+    named = " ".join(operators)
+    written = judged_as(case.format).written_out(case.parsed, named)
+    return operators if written == named else tuple(written.split())
 
 
 def _special_inputs(node: onnx.NodeProto, case: Case) -> list[str]:
