@@ -106,8 +106,10 @@ PREAMBLE = re.compile(
     r"|Node \(\S*\) Op \(\w+\) \[\w+\] |Checked failed\. |.*? was false\. )(?=\S)"
 )
 """What stands before what is wrong, and would leave no room for it."""
-CHECKED = re.compile(r"^Check failed: .*?(?:\)|\w) ?(?:is false)? ?: +(?=\S)")
+CHECKED = re.compile(r"^Check failed: (?:.*?\) is false ?:(?: ?:)?|.*?(?:\)|\w) ?:) +(?=\S)")
 """What a check of TVM's says before its message: the condition."""
+WORDLESS = re.compile(r"^Check failed: \((.*)\) is false ?:?$")
+"""A check that says no more than its condition."""
 CONTEXT = re.compile(r"^ErrorContext\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\) +(?=\S)")
 """Where TVM's VM checks a value, before what is wrong with it."""
 WRAPPED = re.compile(r"backend='\w+' raised:")
@@ -319,7 +321,8 @@ def _said(error: str, message: str, needed: Sequence[str]) -> str:
     """The function that throws, or the exception, and what it says; a needed pass is in the head."""
     parsed = parse_message(name_operators(without_instructions(message)))
     text = " ".join(scrub(parsed.rest if parsed.site else unwrap(parsed.rest)).split())
-    text = CONTEXT.sub("", PREAMBLE.sub("", CHECKED.sub("", PREAMBLE.sub("", text))))
+    text = WORDLESS.sub(r"check: \1", CHECKED.sub("", PREAMBLE.sub("", text)))
+    text = CONTEXT.sub("", PREAMBLE.sub("", text))
     site = parsed.site.split()[-1] if parsed.site else ""
     if WRAPPED.search(message) and re.match(r"[A-Za-z_]\w*: ", text):
         return text
