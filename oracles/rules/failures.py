@@ -35,15 +35,20 @@ from oracles.verdict import (
 def undefined(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
     """A program that divides by zero, leaves its memory, or the like, may do as it pleases.
 
-    What a compiler does with such a program at run time is no failure of it. An interpreter of the program's
-    language says so, where there is one.
+    What a compiler does with such a program at run time is no failure of it, nor that it refuses one whose
+    rules the referee knows. An interpreter of the program's language says so, where there is one.
     """
-    failed = next((run for run in runs if not run.is_ok and run.phase is Phase.EXECUTE), None)
+    knows = language_of(case.format).referee_knows_rules
+    failed = next((run for run in runs if not run.is_ok and _may_fail(run, knows)), None)
     reason = context.excuse(failed) if failed is not None else ""
     if failed is None or not reason:
         return None
     symptom = symptom_of_run(Outcome.INVALID, failed, context.names)
     return Verdict(Outcome.INVALID, failed.phase, f"the program is undefined: {reason}", symptom, runs)
+
+
+def _may_fail(run: Run, knows_rules: bool) -> bool:
+    return run.phase is Phase.EXECUTE or (knows_rules and run.status is Status.EXCEPTION)
 
 
 def crash(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:

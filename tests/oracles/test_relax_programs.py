@@ -328,3 +328,21 @@ def test_an_axis_that_is_not_there_is_no_bug_of_what_looks_at_it(relax_judge):
     verdict = relax_judge.verdict(case)
     assert verdict.runs[0].error == "IndexError"
     assert verdict.outcome is Outcome.INVALID
+
+
+def test_a_reshape_to_another_number_of_elements_is_refused_by_right(relax_judge):
+    """The optimiser folds it and refuses; without it nothing is read, and nothing looks at the sizes."""
+    main = {
+        "inputs": [],
+        "outputs": ["y"],
+        "bindings": [
+            ["t", "relax.tensor_to_shape", [{"ref": "sizes"}], {}],
+            ["y", "relax.reshape", [{"ref": "x"}, {"ref": "t"}], {"block": 1}],
+        ],
+    }
+    constants = {"sizes": np.zeros(2, "int32"), "x": np.zeros(3, "float32")}
+    made = GraphProgram("relax", graph_of_json(main), constants, {}, {}, {"main": "main"})
+    verdict = relax_judge.verdict(Case("relax", made.to_bytes(), {}, Target("tvm")))
+    assert verdict.runs[0].is_ok
+    assert verdict.outcome is Outcome.INVALID
+    assert "a shape of another number of elements" in verdict.title

@@ -9,6 +9,7 @@ import numpy as np
 from oracles.worker.relax_reference.rule import (
     Args,
     Attrs,
+    LeftOpen,
     NotKnown,
     Rules,
     axes_of,
@@ -147,8 +148,12 @@ def _take_backward(args: Args, attrs: Attrs) -> Any:
 
 
 def reshape(x: Any, shape: Any) -> Any:
-    """A 0 copies the dim that stands there."""
-    return x.reshape([x.shape[at] if size == 0 and x.size else size for at, size in enumerate(shape)])
+    """A 0 copies the dim that stands there. Raises LeftOpen for another number of elements."""
+    sizes = [x.shape[at] if size == 0 and x.size and at < x.ndim else size for at, size in enumerate(shape)]
+    try:
+        return x.reshape(sizes)
+    except ValueError:
+        raise LeftOpen("a shape of another number of elements") from None
 
 
 def _permute(args: Args, attrs: Attrs) -> Any:
