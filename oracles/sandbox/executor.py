@@ -137,14 +137,14 @@ class Executor:
         """The CPU seconds that a run of the target may take now."""
         return self._sandbox.limits.cpu_seconds
 
-    def briefly(self, format: str) -> AbstractContextManager[None]:
+    def briefly(self, format: str, *, may_hang: bool = False) -> AbstractContextManager[None]:
         """Within it a generated program of a language that runs quickly may take little at first.
 
         One that hangs costs a campaign as much as hundreds that do not; to be sure of it the judge gives it
-        all its time once.
+        all its time once. One that `may_hang` without being at fault gets no more in any language.
         """
-        is_quick = language_of(format).runs_quickly
-        return self.patiently(self.limits.cpu_seconds / BRIEFLY) if is_quick else nullcontext()
+        is_brief = may_hang or language_of(format).runs_quickly
+        return self.patiently(self.limits.cpu_seconds / BRIEFLY) if is_brief else nullcontext()
 
     @contextmanager
     def patiently(self, cpu_seconds: float) -> Iterator[None]:

@@ -14,11 +14,12 @@ from oracles.judge import Judge
 from oracles.sandbox.executor import Executor
 from oracles.sandbox.sandbox import Job
 from oracles.screening import REPORT, screen
-from oracles.verdict import Config, Limits, Outcome, Phase, Run, Status
+from oracles.verdict import SURVIVAL, Config, Limits, Outcome, Phase, Run, Status
 from tests.helpers.commands import crux
 from tests.helpers.failing import clip_exception, quotient
 from tests.helpers.models import case_of as case
 from tests.helpers.models import model_of, write
+from triage.campaigns.testers import judgement
 
 F = np.float32
 
@@ -331,11 +332,28 @@ def test_where_the_process_dies_at_none_of_them_halves_find_it(program):
     assert executor.sizes == [8, 4, 4, 2, 2, 1, 1, 7]
 
 
-def test_a_generated_loop_is_given_little_time_at_first_and_a_graph_all_of_it():
+def test_a_generated_loop_and_what_may_hang_get_little_time_and_a_graph_all_of_it():
     """A hang that was given its twenty seconds, and these thrice to be sure, cost what 700 tests cost."""
     executor = Noting()
     whole = executor.cpu_limit
-    for format, given in (("tir", whole / 4), ("onnx", whole)):
-        with executor.briefly(format):
+    for format, may_hang, given in (
+        ("tir", False, whole / 4),
+        ("onnx", False, whole),
+        ("onnx", True, whole / 4),
+    ):
+        with executor.briefly(format, may_hang=may_hang):
             assert executor.cpu_limit == given
         assert executor.cpu_limit == whole
+
+
+@pytest.mark.parametrize(("settings", "part"), [((), 1), ((SURVIVAL,), 4)])
+def test_of_what_a_campaign_asks_to_be_survived_alone_a_hang_costs_little(settings, part, judge, monkeypatch):
+    program = model_of("g (float[2] x) => (float[2] y) { y = Relu(x) }").SerializeToString()
+    relu = Case("onnx", program, {"x": np.ones(2, np.float32)}, Target("ort"), settings=settings)
+    limits: list[float] = []
+    run, whole = judge.executor.run, judge.executor.cpu_limit
+    monkeypatch.setattr(
+        judge.executor, "run", lambda job, **more: limits.append(judge.executor.cpu_limit) or run(job, **more)
+    )
+    judgement(judge)(relu, False)
+    assert set(limits) == {whole / part}

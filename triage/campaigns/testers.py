@@ -39,7 +39,7 @@ from oracles.judge import Judge
 from oracles.native.watching import Met, Watch
 from oracles.numerics.input_noise import Types, tensor_types
 from oracles.screening import passing
-from oracles.verdict import Outcome, Phase, Symptom, Verdict
+from oracles.verdict import SURVIVAL, Outcome, Phase, Symptom, Verdict
 from triage.bugs.known import KnownIssue
 from triage.campaigns.coverage_sync import open_watch
 from triage.console.options import CaseOptions
@@ -240,7 +240,7 @@ def judgement(judge: Judge) -> Judgement:
     def verdict(case: Case, thorough: bool) -> Verdict:
         own = judge.of_format(case.format)
         own.lower_levels = thorough
-        with own.executor.briefly(case.format):
+        with own.executor.briefly(case.format, may_hang=SURVIVAL in case.settings):
             return own.verdict(case)
 
     return verdict
