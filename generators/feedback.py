@@ -264,6 +264,7 @@ LEAST = 0.1
 _COSTS = {
     **{"random": 1.0, "backward": 1.1, "coverage": 1.1, "mutate": 1.4, "uniform": 1.5, "functions": 2.1},
     "tir": 0.5,
+    **dict.fromkeys(("relax", "relax_mutate", "relax_patterns", "relax_high_order"), 2.2),
 }
 """Of a test by each strategy, one by `random` being 1; another strategy's is `_OTHER`."""
 _OTHER = 1.5

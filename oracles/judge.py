@@ -24,7 +24,7 @@ from oracles.probes.earlier_runs import held, not_repeated, taken_by_baseline, w
 from oracles.probes.wrong_side import is_exported, say_whose
 from oracles.rulebook import OptionalOracles, Rulebook
 from oracles.rules import is_suspect, sceptical_rules
-from oracles.rules.failures import HANGING_TIMES
+from oracles.rules.failures import HANGING_TIMES, may_be_long
 from oracles.sandbox.executor import Executor, job_of, unsequenced, without_twins
 from oracles.screening import Screened, screen
 from oracles.verdict import Config, Limits, Mark, Outcome, Phase, Run, Status, Symptom, Verdict
@@ -336,6 +336,9 @@ class Judge:
         no_second = executor.is_hurried or is_short_of(sum(run.cpu_seconds for run in first))
         is_hang = any(run.status is Status.TIMEOUT for run in first)
         if is_hang and is_patient and first[0].is_ok and not executor.is_hurried:
+            if not self.lower_levels:
+                hung = next(run for run in first if run.status is Status.TIMEOUT)
+                return may_be_long("a quick check gives it no more time", hung, first)
             runs = self._taking_longer(context, first)
         elif not (is_hang and no_second) and (repaired or (fresh and not executor.forks)):
             configs = tuple(run.config for run in first)

@@ -84,9 +84,9 @@ def hang(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
         return None
     if context.steps > MOST_STEPS:
         count = f"{context.steps:.3g}" if math.isfinite(context.steps) else "an unknown number of"
-        return _may_be_long(f"it runs {count} nodes", hung, runs)
+        return may_be_long(f"it runs {count} nodes", hung, runs)
     if runs[0].is_ok and _may_be_slow(hung, runs[0], context):
-        return _may_be_long(
+        return may_be_long(
             f"{hung.cpu_seconds:.0f} CPU seconds, un-optimised {runs[0].cpu_seconds:.1f}", hung, runs
         )
     side = side_of(hung, runs)
@@ -103,7 +103,8 @@ def _may_be_slow(hung: Run, plain: Run, context: Context) -> bool:
     return hung.cpu_seconds >= BUSY * context.executor.limits.cpu_seconds
 
 
-def _may_be_long(why: str, hung: Run, runs: tuple[Run, ...]) -> Verdict:
+def may_be_long(why: str, hung: Run, runs: tuple[Run, ...]) -> Verdict:
+    """Undecided: a run was ended that may have come to an end."""
     symptom = Symptom(Outcome.UNDECIDED, hung.phase, LONG)
     title = f"undecided: no end during {hung.phase} ({hung.config.label}), but {why}: may be long"
     return Verdict(Outcome.UNDECIDED, hung.phase, title, symptom, evidence(runs, hung))

@@ -357,3 +357,24 @@ def test_of_what_a_campaign_asks_to_be_survived_alone_a_hang_costs_little(settin
     )
     judgement(judge)(relu, False)
     assert set(limits) == {whole / part}
+
+
+@pytest.mark.parametrize(("thorough", "outcome", "asked"), [(False, "undecided", 1), (True, "timeout", 2)])
+def test_a_suspected_hang_gets_more_time_in_thorough_tests_alone(thorough, outcome, asked, monkeypatch):
+    """A program that TVM compiled for two minutes, to no failure, took a quarter of a hunt."""
+    program = model_of("g (float[2] x) => (float[2] y) { y = Relu(x) }").SerializeToString()
+    relu = Case("onnx", program, {"x": np.ones(2, np.float32)}, Target("ort"))
+    jobs: list[Job] = []
+
+    def hanging(job: Job, *, fresh: bool = False) -> tuple[Run, ...]:
+        jobs.append(job)
+        ended = [Run(job.configs[0], Status.OK, Phase.EXECUTE, {"y": np.ones(2, np.float32)})]
+        return (
+            *ended,
+            *(Run(each, Status.TIMEOUT, Phase.CODEGEN, cpu_seconds=90) for each in job.configs[1:]),
+        )
+
+    with Judge(Target("ort")) as judge:
+        monkeypatch.setattr(judge.executor, "run", hanging)
+        assert judgement(judge)(relu, thorough).outcome.value == outcome
+    assert len(jobs) == asked
