@@ -8,6 +8,7 @@ import tempfile
 import time
 from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from corpus.errors import UserError
 from corpus.processes import cache_folder
 from corpus.target import Target
 from oracles.naming import signature
+from oracles.verdict import Outcome, Phase, Symptom, Verdict
 from tests.helpers.commands import completed
 from tests.helpers.failing import clip_exception, on_ort
 from tests.triage.test_bisect import index as index  # a fixture
@@ -28,7 +30,8 @@ from triage.bugs.overview import overview_with_states, state_of
 from triage.campaigns.release_hunt import on_newest
 from triage.cli import run
 from triage.console.options import CaseOptions
-from triage.reports.newest_release import OnNewest, Tried
+from triage.console.status import PlainLines
+from triage.reports.newest_release import NewestReleases, OnNewest, Tried
 from triage.store.artifacts import LastReport, keep_report, note_newest
 from triage.store.database import Store
 
@@ -83,6 +86,12 @@ def test_an_answer_holds_for_a_day_and_a_silence_for_an_hour(cache, monkeypatch)
         (OnNewest("p", Newest("2.0"), (Tried("2.0", False),)), "p 2.0 does not show it", False, "2.0"),
         (OnNewest("p", Newest("2.0"), (Tried("2.0", None, "dies"),)), "the newest release, dies", False, ""),
         (
+            OnNewest("p", Newest("2.0"), (Tried("2.0", False, "does not die of it"),)),
+            "p 2.0 does not die of it: it is fixed there",
+            False,
+            "2.0",
+        ),
+        (
             OnNewest("p", Newest("2.0", "3.0rc1"), (Tried("2.0", True), Tried("3.0rc1", False))),
             "p 3.0rc1 does not show it",
             False,
@@ -99,6 +108,17 @@ def test_an_answer_holds_for_a_day_and_a_silence_for_an_hour(cache, monkeypatch)
 def test_a_bug_is_ready_if_the_newest_release_shows_it(found, words, shows, fixed):
     assert words in found.words
     assert (found.shows, found.fixed) == (shows, fixed)
+
+
+@pytest.mark.parametrize(("outcome", "shows"), [(Outcome.CRASH, False), (Outcome.EXCEPTION, None)])
+def test_a_release_that_refuses_what_died_here_has_mended_it(outcome, shows, monkeypatch):
+    case, refused = clip_exception(), Verdict(Outcome.INVALID, Phase.EXECUTE, "refused: no room")
+    here = Verdict(outcome, Phase.EXECUTE, "", Symptom(outcome, Phase.EXECUTE, "x"))
+    judge = SimpleNamespace(verdict=lambda case: refused)
+    with NewestReleases(CaseOptions(), PlainLines()) as releases:
+        monkeypatch.setattr(releases, "_judges", SimpleNamespace(of=lambda target, format: judge))
+        tried = releases._judge("99.0", "", case, here, Target("ort"))
+    assert (tried.shows, "refused: no room" in tried.words) == (shows, True)
 
 
 def test_what_the_newest_release_mended_leaves_the_list_and_an_old_report_makes_nothing_ready():

@@ -42,7 +42,8 @@ def checks(draft: Draft, files: Mapping[str, bytes]) -> Iterator[Check]:
         yield Check(same, f"the {who.noun} that `repro.py` builds is `{next(iter(shown.files))}`")
     if elsewhere := draft.verdict.marks.get(Mark.ELSEWHERE):
         yield Check(False, f"the bug is {draft.project.name}'s ({elsewhere})")
-    yield Check(shown.complaint is None, f"{who.checked_by} accepts the {who.noun}")
+    verb = "accepts" if shown.complaint is None else "does not accept"
+    yield Check(shown.complaint is None, f"{who.checked_by} {verb} the {who.noun}")
     yield _reference(draft)
     yield _release(draft)
     yield from _looked_up(draft)

@@ -8,7 +8,7 @@ from corpus.case import Case
 from corpus.target import Target, order_of
 from oracles.judge import Judge
 from oracles.sandbox.processes import SandboxError
-from oracles.verdict import Verdict
+from oracles.verdict import Outcome, Verdict
 from triage.bisection.environments import Place, Sources, Unavailable
 from triage.bisection.package_index import Newest, newest_of
 from triage.bisection.release_results import GOOD, SymptomClasses, release_result
@@ -59,7 +59,8 @@ class OnNewest:
         if not self.newest.all:
             return f"the newest release of {self.package} was not looked up ({self.newest.why})"
         if self.fixed:
-            return f"{self.package} {self.fixed} does not show it: it is fixed there"
+            instead = next(each.words for each in self.tried if each.shows is False)
+            return f"{self.package} {self.fixed} {instead or 'does not show it'}: it is fixed there"
         if not self.shows:
             return f"{self.package} {self.tried[0].release}, the newest release, {self.tried[0].words}"
         early = [f" and the pre-release {each.release}" for each in self.tried[1:] if each.shows]
@@ -129,6 +130,8 @@ class NewestReleases:
         face = faces.of(release_result(release, moved, found, "", ""))
         if face in (own, GOOD):
             return Tried(release, face == own)
+        if verdict.outcome is Outcome.CRASH and found.outcome is Outcome.INVALID:
+            return Tried(release, False, f"does not die of it ({found.title})")
         return Tried(release, None, f"shows something else: {found.title}")
 
 
