@@ -214,6 +214,14 @@ def written_out(model: ModelProto) -> ModelProto:
     return inlined(model) if made.functions else made
 
 
+def without_functions(model: ModelProto) -> ModelProto:
+    """The model with its functions written out, or as it is without any, or with endless ones."""
+    try:
+        return written_out(model) if model.functions else model
+    except ValueError:
+        return model
+
+
 def inlined(model: ModelProto, only: tuple[str, str] | None = None) -> ModelProto:
     """The model without functions of its own, or without the one of that domain and name.
 

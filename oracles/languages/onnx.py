@@ -10,7 +10,7 @@ from onnx import ModelProto, NodeProto, defs
 
 from corpus.case import Case
 from corpus.onnx.check import repair
-from corpus.onnx.graph import initializer_names, walk_nodes, written_out
+from corpus.onnx.graph import initializer_names, walk_nodes, without_functions
 from corpus.onnx.types import dtype_name
 from corpus.values import Value
 from oracles.abilities import Describe, Language, Opened, Rewritten
@@ -84,7 +84,7 @@ def _rewrites(case: Case, describe: Describe) -> Iterator[Rewritten]:
 
 def _pattern(model: ModelProto) -> str:
     """The operators in order, each with the type of its first output: `Pad:float32 MaxPool:float32`."""
-    model = _plain(model)
+    model = without_functions(model)
     types = tensor_types(model)
     nodes = (node for node in walk_nodes(model.graph) if node.op_type != "Constant")
     return " ".join(f"{node.op_type}:{_dtype(types, node)}".rstrip(":") for node in nodes)
@@ -93,13 +93,6 @@ def _pattern(model: ModelProto) -> str:
 def _dtype(types: Types, node: NodeProto) -> str:
     declared = types.get(node.output[0]) if node.output else None
     return dtype_name(declared.elem_type) if declared is not None else ""
-
-
-def _plain(model: ModelProto) -> ModelProto:
-    try:
-        return written_out(model) if model.functions else model
-    except ValueError:
-        return model
 
 
 def _written_out(model: ModelProto, operators: str) -> str:

@@ -12,7 +12,7 @@ import onnx
 
 from corpus.onnx.canonical import steps
 from corpus.onnx.check import checker_complaint
-from corpus.onnx.graph import producers, walk_model, written_out
+from corpus.onnx.graph import producers, walk_model, without_functions
 from corpus.values import Value, is_float, widen
 from oracles.backends import find_backend
 from oracles.naming import names_of
@@ -350,11 +350,7 @@ class OnnxContext(Context):
 
     @cached_property
     def _plain(self) -> onnx.ModelProto:
-        """The model with its functions inlined, or as it is without any, or with endless ones."""
-        try:
-            return written_out(self.model) if self.model.functions else self.model
-        except ValueError:
-            return self.model
+        return without_functions(self.model)
 
     @cached_property
     def _plain_job(self) -> Job:
