@@ -88,12 +88,12 @@ def symptoms(
     with Judge(Target(target)) as judge:
         plan = Plan(strategy, passes_of=target, legality=legality_of(judge, PLAN))
         test = in_this_process(judge, plan, ())
-        start = time.process_time() + judge.executor.cpu_seconds()
+        start = time.process_time() + judge.cpu_seconds()
         for each in fuzz([test], seed=seed, teacher=teacher):
             tests += 1
             if each.verdict.is_bug:
                 found.add(str(each.verdict.symptom))
-            if time.process_time() + judge.executor.cpu_seconds() - start > seconds:
+            if time.process_time() + judge.cpu_seconds() - start > seconds:
                 return found, tests
     raise AssertionError("seeds do not end")
 
