@@ -56,7 +56,8 @@ def _no_command_says_that_it_waits() -> Iterator[None]:
 
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
-"""What a shell runs in the background ignores interrupts, and hands that on to all that tests start."""
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+"""In the background of a shell, or under `nohup`, both are ignored, and so by all that tests start."""
 
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
