@@ -65,9 +65,11 @@ One operator is enough for a violation (HirFuzz §5.5), and each of its operands
 
 _USUAL = "onnx"
 """The format of the programs of a mixture, but for those of the languages `beside`."""
-_UNGUIDED = "coverage"
-"""A mixture that is after failures draws it without what the campaign has met: guided by that it meets more
-operators and shapes, and a quarter fewer symptoms in the same time.
+_UNGUIDED = frozenset({"coverage", "tir"})
+"""A mixture that is after failures draws these without what the campaign has met.
+
+Guided by that they meet more operators and shapes, or more that passes do, and fewer symptoms in the same
+time: a quarter, and a twelfth.
 """
 _ANEW = 12
 """How often a program is drawn anew that the target has not all of; a mixture then comes to `random`."""
@@ -194,7 +196,7 @@ def _programs(
 ) -> Iterator[Made]:
     """The programs of one block's seeds; its first ones are made again wherever one starts within it."""
     nodes = plan.nodes or turn.size
-    is_guided = turn.strategy != _UNGUIDED or plan.strategy != MIXED
+    is_guided = turn.strategy not in _UNGUIDED or plan.strategy != MIXED
     taught = find_taught(turn.strategy) if is_guided and lesson is not None and plan.source is None else None
     if taught and lesson is not None:
         return taught(block, nodes, lesson, plan.budget)

@@ -41,6 +41,16 @@ def bred_from(seed: int, pool: Pool) -> TirProgram:
     return breed(seed, 6, pool)
 
 
+@pytest.mark.parametrize(("strategy", "breeds"), [(MIXED, False), ("tir", True)])
+def test_a_mixture_breeds_no_loops_and_a_campaign_of_loops_does(strategy, breeds):
+    """Bred ones meet fewer symptoms in the same time."""
+    plan = Plan(strategy, passes_of="tvm", beside={"tir": {"tir": 1.0}})
+    tests = make_tests(plan, range(80), CoverageSnapshot(pool=POOL))
+    drawn = [each for each in tests if each.arm.startswith("tir")]
+    assert drawn
+    assert any(each.bred and each.bred.parent for each in drawn) is breeds
+
+
 @pytest.mark.parametrize(
     ("trial", "keys", "idle", "passes"),
     [
