@@ -196,14 +196,19 @@ def signature(
     components = dict(_exception(symptom.kind, site, message, names_of_case(case) if case else frozenset()))
     if not (components["site"] or components["op"]):
         components["op"] = parse_message(trace.partition("\n")[0]).op
-    if case is not None and components["op"]:
-        components["op"] = language_of(case.format).written_out(case.parsed, components["op"])
+    if case is not None and _is_call(case, components["op"]):
+        components["op"] = "function"  # what it holds has no part in what is said of its call
     if not (components["site"] or components["op"]) and symptom.kind not in _TOLD_OF_A_PASS:
         # a text about the graph as a whole serves many bugs: what was rewritten tells them apart
         operators = _multiset(measure) if _operators_tell(case) else ""
         components["rewritten"] = " ".join(sorted(passes or _own_passes(case))) or operators
     is_told = not _operators_tell(case) and components["site"] and not _VERIFIES.search(components["site"])
     return Signature.of(*head, ("side", "" if is_told else symptom.side), *components.items())
+
+
+def _is_call(case: Case, op: str) -> bool:
+    """Whether an operator is a function of the program's own."""
+    return bool(op) and language_of(case.format).written_out(case.parsed, op) != op
 
 
 def _own_passes(case: Case | None) -> tuple[str, ...]:
