@@ -44,9 +44,14 @@ class OnNewest:
     tried: tuple[Tried, ...] = ()
 
     @property
+    def _mended(self) -> Tried | None:
+        """The first of these releases on which the bug is gone."""
+        return next((each for each in self.tried if each.shows is False), None)
+
+    @property
     def fixed(self) -> str:
         """The first of these releases on which the bug is gone; empty if it shows on each."""
-        return next((each.release for each in self.tried if each.shows is False), "")
+        return self._mended.release if self._mended else ""
 
     @property
     def shows(self) -> bool:
@@ -58,9 +63,8 @@ class OnNewest:
         """The result for a checklist."""
         if not self.newest.all:
             return f"the newest release of {self.package} was not looked up ({self.newest.why})"
-        if self.fixed:
-            instead = next(each.words for each in self.tried if each.shows is False)
-            return f"{self.package} {self.fixed} {instead or 'does not show it'}: it is fixed there"
+        if mended := self._mended:
+            return f"{self.package} {mended.release} {mended.words or 'does not show it'}: it is fixed there"
         if not self.shows:
             return f"{self.package} {self.tried[0].release}, the newest release, {self.tried[0].words}"
         early = [f" and the pre-release {each.release}" for each in self.tried[1:] if each.shows]
