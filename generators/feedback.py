@@ -78,9 +78,9 @@ MOST_PIECES, MOST_SYMPTOMS, MOST_LED = 400_000, 20_000, 5_000
 """What a lesson holds at most: a campaign of days meets new shapes without end."""
 _KINDS = ("covered", "ran", "refused", "tried", "found", "led")
 _BRED = Fields({}, members("parent changed made_of kind", str))
-_ENTRY = Fields({"key": str, "program": str}, {"passes": [str], "idle": int, "changed": [str], "kind": str})
+_ENTRY = Fields({"key": str, "program": str}, {"passes": [str], "idle": int, "kind": str})
 _TRIAL = Fields(
-    {"key": str, "bred": _BRED}, {**members("news passes changed", [str]), "program": str, "failed": bool}
+    {"key": str, "bred": _BRED}, {**members("news passes", [str]), "program": str, "failed": bool}
 )
 LESSON = Fields(
     {},

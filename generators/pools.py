@@ -12,10 +12,6 @@ from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-BEFORE = "<"
-"""What stands in a piece of coverage between a pass and a kind of node that was there before it."""
-
-
 MOST_ENTRIES = 400
 """Programs that a pool keeps: of more than that the oldest go."""
 
@@ -27,22 +23,19 @@ FRESH, PROGRAM, PASSES = "fresh", "program", "passes"
 class Entry:
     """⟨F, P, N⟩: a program's document, its passes, and how many changes in a row of F met nothing new.
 
-    `changed` are the passes that changed the program, where its coverage names such; `kind` says who breeds
-    on it.
+    `kind` says who breeds on it.
     """
 
     key: str
     program: str
     passes: tuple[str, ...] = ()
     idle: int = 0
-    changed: tuple[str, ...] = ()
     kind: str = ""
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Entry:
         """Read an entry from `document`."""
-        lists = {name: tuple(document.get(name, ())) for name in ("passes", "changed")}
-        return cls(**{**document, **lists})
+        return cls(**{**document, "passes": tuple(document.get("passes", ()))})
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +65,6 @@ class Trial:
     program: str = ""
     passes: tuple[str, ...] = ()
     failed: bool = False
-    changed: tuple[str, ...] = ()
 
     def document(self) -> dict[str, Any]:
         """The trial as JSON has it."""
@@ -82,7 +74,7 @@ class Trial:
     def of(cls, document: Mapping[str, Any]) -> Trial:
         """Read a trial from `document`."""
         told: dict[str, Any] = {**document, "bred": Bred(**document["bred"])}
-        lists = {name: tuple(told.get(name, ())) for name in ("news", "passes", "changed")}
+        lists = {name: tuple(told.get(name, ())) for name in ("news", "passes")}
         return cls(**{**told, **lists})
 
 
@@ -128,13 +120,10 @@ def _note(entries: dict[str, Entry], trial: Trial, is_new: bool) -> None:
     parent = entries.get(trial.bred.parent)
     if trial.bred.changed == PASSES:
         if parent is not None:
-            kept = (trial.passes, trial.changed) if is_new else (parent.passes, parent.changed)
-            entries[parent.key] = replace(parent, passes=kept[0], changed=kept[1], idle=0)
+            entries[parent.key] = replace(parent, passes=trial.passes if is_new else parent.passes, idle=0)
         return
     if is_new and trial.program:
-        entries[trial.key] = Entry(
-            trial.key, trial.program, trial.passes, changed=trial.changed, kind=trial.bred.kind
-        )
+        entries[trial.key] = Entry(trial.key, trial.program, trial.passes, kind=trial.bred.kind)
     if parent is not None:
         entries[parent.key] = replace(parent, idle=0 if is_new else parent.idle + 1)
 
@@ -149,5 +138,4 @@ def trial_of(
 ) -> Trial:
     """The trial of a test that ended well, where its pool knew so much."""
     news = tuple(sorted(covered - known))
-    changed = {piece.partition(BEFORE)[0] for piece in covered if BEFORE in piece} if news else set()
-    return Trial(key, bred, news, program if news else "", tuple(passes), changed=tuple(sorted(changed)))
+    return Trial(key, bred, news, program if news else "", tuple(passes))

@@ -216,6 +216,9 @@ class Language:
     strategies: Mapping[str, float] = field(default_factory=dict)
     """The strategies of its blocks of a mixture, with shares, where a target runs such programs as well."""
 
+    keeps_bounds: bool = True
+    """Whether its programs keep to a budget: a mixture that has one holds none of the others."""
+
     searches_inputs: bool = False
     """Whether inputs can be searched under which every value of a program is finite."""
 

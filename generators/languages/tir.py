@@ -2,4 +2,4 @@
 
 from generators.language.emit import Language
 
-LANGUAGE = Language(brings_passes=True, strategies={"tir": 1.0})
+LANGUAGE = Language(brings_passes=True, strategies={"tir": 1.0}, keeps_bounds=False)

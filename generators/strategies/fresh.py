@@ -59,16 +59,23 @@ def loops(
     seeds: Sequence[int], nodes: int, source: Path | None, budget: Budget = UNLIMITED
 ) -> Iterator[TirProgram]:
     """Yield a program a seed; they start from the `.tir.json` files below `source`, if it is given."""
+    _refuse_bounds(budget)
     for seed in seeds:
-        yield make_program(seed, nodes, source=source, budget=budget)
+        yield make_program(seed, nodes, source)
 
 
 def bred_loops(
     seeds: Sequence[int], nodes: int, lesson: CoverageSnapshot, budget: Budget
 ) -> Iterator[TirProgram]:
     """Yield a program a seed, bred from what the campaign has found worth keeping."""
+    _refuse_bounds(budget)
     for seed in seeds:
-        yield breed(seed, nodes, lesson.pool, budget)
+        yield breed(seed, nodes, lesson.pool)
+
+
+def _refuse_bounds(budget: Budget) -> None:
+    if budget.is_limited:
+        raise UserError("--strategy tir: --max-flops and its kin bound no TIR programs; leave them out")
 
 
 _TRIES = 8

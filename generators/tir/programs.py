@@ -13,16 +13,16 @@ from corpus.tir.program import from_bytes, has_blocks, marks, parse, to_bytes, w
 from corpus.tir.promises import kept
 from corpus.tir.scopes import is_well_formed
 from corpus.tir.tree import Block, For, Function, Module, Store, is_jump
-from corpus.tir.values import Buffer, Const, Var, type_of
+from corpus.tir.values import Var, type_of
 from corpus.tir.walk import expressions, statements, walk
 from corpus.values import Value
-from generators.language.profile import UNLIMITED, Budget, Counts
+from generators.language.profile import Counts
 from generators.language.values import RandomSource
 from generators.pools import Bred
 from generators.sequences import Passes, draw_sequence
 from generators.tir.blocks import drawn_schedule, in_blocks, staged, with_root
 from generators.tir.calls import outlined, with_open_sizes
-from generators.tir.frame import Names, is_within, start_of
+from generators.tir.frame import Names, start_of
 from generators.tir.mutators import all_mutators
 from generators.tir.ranged import has_extremes, inputs_of
 from generators.tir.sites import Mutator, is_serial
@@ -79,18 +79,16 @@ class TirProgram:
         return Counts(1, frozenset(kinds), typed, frozenset(), frozenset(pairwise(kinds)))
 
 
-def make_program(seed: int, nodes: int, source: Path | None = None, budget: Budget = UNLIMITED) -> TirProgram:
+def make_program(seed: int, nodes: int, source: Path | None = None) -> TirProgram:
     """Make the program of a seed, with about `nodes` statements before mutation.
 
     Some start from a lowered operator instead; all of them from the programs of `source`, if it is given.
-    None costs more than the budget allows: what does is drawn anew, smaller at last.
     """
     draws = RandomSource(f"tir/{seed}/{nodes}")
-    module = _start(draws, seed, nodes, source, budget)
+    module = _start(draws, seed, nodes, source)
     for _ in range(draws.below(_MOST_MUTATIONS + 1)):
-        module = mutated(draws, module, seed, budget)
-    if not budget.is_limited:
-        module = _in_functions(draws, module, seed)
+        module = mutated(draws, module, seed)
+    module = _in_functions(draws, module, seed)
     if draws.chance(_IN_BLOCKS) and not has_blocks(module) and len(module.functions) == 1:
         module = in_blocks(draws, module)
     steps = drawn_schedule(draws, module) if draws.chance(_SCHEDULED) else ()
@@ -110,27 +108,19 @@ def _in_functions(draws: RandomSource, module: Module, seed: int) -> Module:
     return module
 
 
-def _start(draws: RandomSource, seed: int, nodes: int, source: Path | None, budget: Budget) -> Module:
+def _start(draws: RandomSource, seed: int, nodes: int, source: Path | None) -> Module:
     """The module that mutation begins with, sound with the inputs of its seed."""
     is_lowered = source is not None or draws.chance(_LOWERED)
-    is_staged = not is_lowered and not budget.is_limited and draws.chance(_STAGED)
-    usual = WIDE if draws.chance(_WIDE) else USUAL
-    limits = Limits.of(budget) if budget.is_limited else usual
-    for again in range(_ATTEMPTS):
-        fewer = max(1, nodes - again) if budget.is_limited else nodes
+    is_staged = not is_lowered and draws.chance(_STAGED)
+    limits = WIDE if draws.chance(_WIDE) else USUAL
+    for _ in range(_ATTEMPTS):
         if is_staged:
             module = staged(draws, ENTRY, extreme=has_extremes(seed))
         else:
-            module = draws.pick(lowered(source)) if is_lowered else grown(draws, fewer, limits, seed)
-        if is_sound(module, seed) and is_within(module, budget, seed):
+            module = draws.pick(lowered(source)) if is_lowered else grown(draws, nodes, limits, seed)
+        if is_sound(module, seed):
             return module
-    return _least() if budget.is_limited else grown(RandomSource("tir/plain"), 1)
-
-
-def _least() -> Module:
-    """A program that every budget allows: it stores a byte."""
-    buffer = Buffer("A0", (Const(1),), "int8")
-    return Module({ENTRY: Function((buffer,), (Store("A0", (Const(0),), Const(1, "int8")),))})
+    return grown(RandomSource("tir/plain"), 1)
 
 
 SHIPPED = Path(__file__).with_name("lowered.jsonl")
@@ -175,21 +165,19 @@ def grown(draws: RandomSource, nodes: int, limits: Limits = USUAL, seed: int | N
     return Module({ENTRY: Function(empty.params, maker.body(frame, nodes))})
 
 
-def mutated(draws: RandomSource, module: Module, seed: int, budget: Budget = UNLIMITED) -> Module:
+def mutated(draws: RandomSource, module: Module, seed: int) -> Module:
     """The module after one mutation, of those that leave it sound; itself where none of a few does."""
-    return mutated_by(draws.sample(all_mutators(), 4), draws, module, seed, budget)
+    return mutated_by(draws.sample(all_mutators(), 4), draws, module, seed)
 
 
-def mutated_by(
-    mutators: Iterable[Mutator], draws: RandomSource, module: Module, seed: int, budget: Budget = UNLIMITED
-) -> Module:
+def mutated_by(mutators: Iterable[Mutator], draws: RandomSource, module: Module, seed: int) -> Module:
     """The module after the first of these mutators that leaves it sound; itself where none does."""
     for mutator in mutators:
         changed = mutator.mutate(draws, module)
         found = with_root(kept(changed)) if changed is not None else module
         if found == module or (_stores(module) and not _stores(found)):
             continue  # what stores nothing shows nothing
-        if is_sound(found, seed) and is_within(found, budget, seed):
+        if is_sound(found, seed):
             return found
     return module
 

@@ -13,7 +13,6 @@ from corpus.tir.forms import integer_range, is_float, is_integer, pointer_to
 from corpus.tir.tree import Alloc, Assert, Bind, Body, Declare, Evaluate, For, If, Stmt, Store, While
 from corpus.tir.values import Binary, Buffer, BufferRef, Call, Cast, Const, Expr, Load, Var, literal
 from corpus.tir.walk import statements
-from generators.language.profile import Budget
 from generators.language.values import RandomSource
 from generators.tir.frame import MOST_COUNT, Frame, Known, Names, static_shape
 from generators.tir.ranged import Valued
@@ -34,15 +33,6 @@ class Limits:
     extents: tuple[int, ...] = _EXTENTS
     elements: int = _MOST_ELEMENTS
     fuel: int = _FUEL
-
-    @classmethod
-    def of(cls, budget: Budget) -> Limits:
-        """Bounds under which most programs stay within the budget."""
-        extents = tuple(each for each in _EXTENTS if budget.fits((each,)))
-        memory = _MOST_ELEMENTS if budget.memory is None else max(1, budget.memory // 32)
-        flops = _MOST_ELEMENTS if budget.flops is None else max(1, budget.flops // 40)
-        fuel = _FUEL if budget.depth is None else max(1, min(_FUEL, budget.depth // 2))
-        return cls(extents, min(_MOST_ELEMENTS, memory, flops), fuel)
 
 
 USUAL = Limits()

@@ -1,23 +1,17 @@
 """Programs of TVM's loop IR: sound by construction, sound after every mutation, the same for a seed."""
 
-import math
-
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from corpus.errors import UserError
 from corpus.tir.program import from_bytes, holds_blocks, is_rooted, make_inputs, parse, to_bytes
 from corpus.tir.scopes import problems
 from corpus.tir.tree import Block, For, Function, Match, Module, Store
-from corpus.tir.values import Binary, Buffer, Call, Cast, Const, Expr, Let, Load, Select, Unary, Var
-from corpus.tir.walk import children, statements, walk
-from generators.feedback import CoverageSnapshot
+from corpus.tir.values import Binary, Buffer, Const, Let, Load, Var
+from corpus.tir.walk import statements
+from generators.language.emit import language_of
 from generators.language.profile import Budget
 from generators.language.values import RandomSource
 from generators.mixture import Plan, make_cases
-from generators.pools import Entry, Pool
-from generators.strategies.fresh import bred_loops as taught
 from generators.strategies.fresh import loops as programs
 from generators.tir.blocks import in_blocks
 from generators.tir.mutators import all_mutators
@@ -29,23 +23,6 @@ from oracles.verdict import Outcome
 from tests.helpers.wrong_loops import WRONG, noticed
 
 SEEDS = range(60)
-BUDGETS = (
-    Budget(flops=100),
-    Budget(memory=64),
-    Budget(dim=3),
-    Budget(depth=2),
-    Budget(seconds=2e-6),
-    Budget(flops=400, memory=300, dim=8, depth=4),
-)
-_SMALL = programs(range(3), 3, None, Budget(flops=60, memory=64, dim=2, depth=2))
-POOL = Pool(
-    tuple(
-        Entry(str(key), to_bytes(each.module).decode(), each.passes, kind="tir")
-        for key, each in enumerate(_SMALL)
-    ),
-    frozenset({"tirx.UnrollLoop<Add", "tirx.LowerIntrin<Cast int8"}),
-)
-"""A pool of programs that all of these budgets allow, as those of a campaign are."""
 PROGRAMS = [make_program(seed, 8) for seed in SEEDS]
 BASES = [each.module for each in PROGRAMS]
 
@@ -137,45 +114,10 @@ def test_lowered_operators_are_sound_starts_and_some_programs_begin_with_one(tmp
         list(programs(range(1), 6, tmp_path / "none"))
 
 
-@given(st.integers(0, 10_000), st.sampled_from(BUDGETS))
-@settings(max_examples=30)
-def test_a_program_never_exceeds_its_budget(seed, budget):
-    """What it costs is counted anew here: bytes, dims, and statements that the interpreter runs."""
-    (made,) = programs(range(seed, seed + 1), 8, None, budget)
-    (bred,) = taught(range(seed, seed + 1), 8, CoverageSnapshot(pool=POOL), budget)
-    for each in (made, bred):
-        memory = [item for item in walk(each.module.main) if isinstance(item, Buffer)]
-        own = [item for item in memory if not any(item == view.buffer for view in _views(each.module))]
-        sizes = [math.prod(int(dim.value) for dim in item.shape) for item in own]  # type: ignore[attr-defined]
-        dims = [int(dim.value) for item in own for dim in item.shape]  # type: ignore[attr-defined]
-        assert budget.dim is None or max(dims, default=0) <= budget.dim
-        assert budget.memory is None or sum(sizes) <= budget.memory
-        if budget.flops is not None:
-            stores = sum(isinstance(stmt, Store) for stmt in statements((each.module.main,)))
-            assert stores <= budget.flops
-            steps = 10 * budget.flops + 200  # loops and blocks around a store are steps as well
-            assert interpret(each.module, each.inputs, trials=0, steps=steps).is_modelled
-        if budget.depth is not None:
-            values = [stmt.value for stmt in statements((each.module.main,)) if isinstance(stmt, Store)]
-            assert max(map(_nested, values), default=0) <= budget.depth
-        assert interpret(each.module, each.inputs, trials=0).is_defined
-
-
-def _views(module: Module) -> list[Match]:
-    return [item for item in walk(module.main) if isinstance(item, Match)]
-
-
-def _nested(expr: Expr) -> int:
-    """Count the operators of the longest chain within one expression."""
-    below = max((_nested(each) for each in children(expr) if isinstance(each, Expr)), default=0)
-    return below + isinstance(expr, Binary | Call | Cast | Select | Unary)
-
-
-def test_budgets_too_small_for_most_programs_still_give_one_a_seed():
-    for budget in BUDGETS:
-        made = list(programs(range(6), 8, None, budget))
-        assert len(made) == 6
-        assert len({to_bytes(each.module) for each in made}) > 1
+def test_a_campaign_with_bounds_holds_none_of_these_programs():
+    with pytest.raises(UserError, match="bound no TIR programs"):
+        next(programs(range(1), 4, None, Budget(dim=3)))
+    assert not language_of("tir").keeps_bounds
 
 
 def test_a_function_with_blocks_holds_one_around_all_as_tvmscript_has_it():

@@ -89,7 +89,8 @@ class Fuzzer:
         self.store, self.options = store, options
         self.target, given = split(target)
         environment, backend = describe_environment(target), find_backend(target.backend)
-        languages = [name for graphs in backend.graphs for name in graphs.formats]
+        formats = (name for graphs in backend.graphs for name in graphs.formats)
+        languages = {name: language_of(name) for name in formats}
         self._package = backend.package
         self._installed = str(environment["packages"].get(self._package, ""))
         self.plan = replace(
@@ -98,7 +99,11 @@ class Fuzzer:
             given=given,
             dialect=backend.dialect,
             legality=Legality(None, self._known_refusals(is_shard=plan.shard is not None)),
-            beside={name: found for name in languages if (found := language_of(name).strategies)},
+            beside={
+                name: each.strategies
+                for name, each in languages.items()
+                if each.strategies and (each.keeps_bounds or not plan.budget.is_limited)
+            },
         )
         self._avoided, self._known_file = avoided, known
         self._is_native = native
