@@ -9,7 +9,6 @@ from jax import lax, nn
 from onnx import TensorProto, helper
 
 from oracles.worker.onnx import Function, Lowering, Op, folded, plain
-from oracles.worker.xla.traced import TracedOp
 
 
 def is_float(x: Any) -> bool:
@@ -31,10 +30,8 @@ def power(left: Any, right: Any) -> Any:
     return jnp.power(left, right.astype(left.dtype))
 
 
-def _clip(op: TracedOp) -> Function:
-    if op.opset < 11:
-        low, high = np.float32(op.get("min")), np.float32(op.get("max"))
-        return lambda x: jnp.minimum(jnp.maximum(x, low.astype(x.dtype)), high.astype(x.dtype))
+def _clip(op: Op) -> Function:
+    op.must(op.opset >= 11, "this opset")
 
     def run(x: Any, low: Any = None, high: Any = None) -> Any:
         x = x if low is None else jnp.maximum(x, jnp.reshape(low, ()))
@@ -60,72 +57,11 @@ def dtype_of(code: int) -> Any:
     return np.dtype(helper.tensor_dtype_to_np_dtype(code))
 
 
-def convert(x: Any, dtype: Any, saturates: bool = True) -> Any:
-    """An array in another element type; what a short float cannot hold becomes its largest number."""
-    if dtype == jnp.bool_:
-        return x != 0
-    is_short = dtype.itemsize == 1 and jnp.issubdtype(dtype, jnp.floating)
-    if is_short and saturates and is_float(x):
-        most = jnp.asarray(jnp.finfo(dtype).max, jnp.float32)
-        wide = x.astype(jnp.float64 if x.dtype.itemsize == 8 else jnp.float32)
-        return jnp.clip(wide, -most, most).astype(dtype)
-    return x.astype(dtype)
-
-
-def _cast(op: TracedOp) -> Function:
-    op.must(op.get("to") != TensorProto.STRING, "strings")
+def _cast(op: Op) -> Function:
     dtype = dtype_of(op.get("to"))
-    op.must(dtype.name != "float8_e8m0fnu", "scales")
-    return lambda x: convert(x, dtype, bool(op.get("saturate", 1)))
-
-
-def _cast_like(op: TracedOp) -> Function:
-    return lambda x, like: convert(x, np.dtype(like.dtype), bool(op.get("saturate", 1)))
-
-
-def along(op: Op, scale: Any, rank: int) -> Function:
-    """What spreads a scale or zero point over a quantised tensor: one number, one an axis, or blocks."""
-    axis, block = op.get("axis", 1), op.get("block_size", 0)
-
-    def spread(each: Any, like: Any) -> Any:
-        if each is None or each.ndim == 0 or (each.size == 1 and each.ndim == 1):
-            return None if each is None else jnp.reshape(each, ())
-        if each.ndim == 1:
-            return jnp.reshape(each, [-1 if i == axis % rank else 1 for i in range(rank)])
-        size = block or -(-like.shape[axis] // each.shape[axis])
-        return lax.slice_in_dim(jnp.repeat(each, size, axis), 0, like.shape[axis], axis=axis)
-
-    return spread
-
-
-def quantized(x: Any, scale: Any, zero: Any, dtype: Any, spread: Function, saturates: bool = True) -> Any:
-    """Round x / scale to even, add the zero point and saturate."""
-    y = x.astype(scale.dtype) / spread(scale, x) if scale.dtype != x.dtype else x / spread(scale, x)
-    if jnp.issubdtype(dtype, jnp.floating):
-        return convert(y, dtype, saturates)
-    shift = 0 if zero is None else spread(zero, x).astype(jnp.float32)
-    y = lax.round(y.astype(jnp.float32), lax.RoundingMethod.TO_NEAREST_EVEN) + shift
-    limits = jnp.iinfo(dtype)
-    return jnp.clip(y, int(limits.min), int(limits.max)).astype(jnp.int32).astype(dtype)
-
-
-def _quantize(op: TracedOp) -> Function:
-    zero, code = op.values[2] if op.has(2) else None, op.get("output_dtype", 0)
-    dtype = np.dtype(zero.dtype) if zero is not None else dtype_of(code) if code else np.dtype("uint8")
-    spread = along(op, op.values[1], op.values[0].ndim)
-    return lambda x, scale, zero=None: quantized(x, scale, zero, dtype, spread, bool(op.get("saturate", 1)))
-
-
-def dequantized(x: Any, scale: Any, zero: Any, spread: Function) -> Any:
-    """(x - zero) * scale, in the dtype of the scale."""
-    wide = x.astype(jnp.int32) if not is_float(x) else x.astype(jnp.float32)
-    wide = wide if zero is None else wide - spread(zero, x).astype(wide.dtype)
-    return (wide.astype(jnp.float32) * spread(scale, x).astype(jnp.float32)).astype(scale.dtype)
-
-
-def _dequantize(op: TracedOp) -> Function:
-    spread = along(op, op.values[1], op.values[0].ndim)
-    return lambda x, scale, zero=None: dequantized(x, scale, zero, spread)
+    op.must(op.get("to") != TensorProto.STRING, "strings")
+    op.must(not dtype.name.startswith("float8"), "floats of eight bits")
+    return lambda x: x != 0 if dtype == jnp.bool_ else x.astype(dtype)
 
 
 def number(op: Op, name: str) -> Any:
@@ -136,29 +72,6 @@ def number(op: Op, name: str) -> Any:
 def elu(x: Any, alpha: Any) -> Any:
     """x, and alpha * (exp(x) - 1) below zero."""
     return jnp.where(x < 0, alpha * jnp.expm1(jnp.minimum(x, 0)), x)
-
-
-def hard_sigmoid(x: Any, alpha: Any, beta: Any) -> Any:
-    """alpha * x + beta within 0 and 1."""
-    return jnp.clip(jnp.asarray(alpha, x.dtype) * x + jnp.asarray(beta, x.dtype), 0, 1)
-
-
-def shrink(op: Op) -> Function:
-    """The function of ONNX's Shrink with these attributes; integers are computed in float64."""
-    bias, limit = op.get("bias"), op.get("lambd")
-
-    def run(x: Any) -> Any:
-        wide = x if is_float(x) else x.astype(jnp.float64)
-        outer = jnp.where(wide < -limit, wide + bias, jnp.where(wide > limit, wide - bias, 0))
-        return outer.astype(x.dtype)
-
-    return run
-
-
-def _bit_cast(op: TracedOp) -> Function:
-    dtype = dtype_of(op.get("to"))
-    op.must(dtype.itemsize == op.values[0].dtype.itemsize, "another width")
-    return lambda x: lax.bitcast_convert_type(x, dtype)
 
 
 _SAME_NAME = """
@@ -181,21 +94,16 @@ ELEMENTWISE: dict[str, Lowering] = {
     "Mish": plain(lambda x: x * jnp.tanh(softplus(x))),
     "Gelu": lambda op: lambda x: nn.gelu(x, approximate=op.get("approximate") == b"tanh"),
     "Elu": lambda op: lambda x: elu(x, number(op, "alpha")),
-    "Celu": lambda op: (
-        lambda x: jnp.maximum(x, 0) + jnp.minimum(0, number(op, "alpha") * jnp.expm1(x / number(op, "alpha")))
-    ),
+    "Celu": lambda op: lambda x: elu(x / number(op, "alpha"), 1) * number(op, "alpha"),
     "Selu": lambda op: lambda x: number(op, "gamma") * elu(x, number(op, "alpha")),
     "LeakyRelu": lambda op: lambda x: jnp.where(x < 0, number(op, "alpha") * x, x),
     "PRelu": plain(lambda x, slope: jnp.where(x < 0, slope * x, x)),
     "ThresholdedRelu": lambda op: lambda x: jnp.where(x > number(op, "alpha"), x, jnp.zeros_like(x)),
     "Softsign": plain(lambda x: x / (1 + jnp.abs(x))),
-    "HardSigmoid": lambda op: lambda x: hard_sigmoid(x, op.get("alpha"), op.get("beta")),
-    "HardSwish": plain(lambda x: x * hard_sigmoid(x, 1 / 6, 0.5)),
-    "Shrink": shrink,
+    "HardSigmoid": lambda op: lambda x: jnp.clip(number(op, "alpha") * x + number(op, "beta"), 0, 1),
+    "HardSwish": plain(lambda x: x * jnp.clip(x / 6 + jnp.asarray(0.5, x.dtype), 0, 1)),
     "Clip": _clip,
     "Cast": _cast,
-    "CastLike": _cast_like,
-    "BitCast": _bit_cast,
     "Add": plain(jnp.add),
     "Sub": plain(jnp.subtract),
     "Mul": plain(jnp.multiply),
@@ -213,13 +121,9 @@ ELEMENTWISE: dict[str, Lowering] = {
     "Equal": plain(jnp.equal),
     "Less": plain(jnp.less),
     "Greater": plain(jnp.greater),
-    "LessOrEqual": plain(jnp.less_equal),
-    "GreaterOrEqual": plain(jnp.greater_equal),
     "Where": plain(jnp.where),
     "Max": folded(jnp.maximum),
     "Min": folded(jnp.minimum),
     "Sum": folded(jnp.add),
     "Mean": plain(lambda *terms: sum(terms[1:], terms[0]) / len(terms)),
-    "QuantizeLinear": _quantize,
-    "DequantizeLinear": _dequantize,
 }

@@ -1,4 +1,4 @@
-"""Lowerings to jax of operators that move, pick and shape elements, and of sequences, which are lists."""
+"""Lowerings to jax of operators that move, pick and shape elements."""
 
 import math
 from typing import Any
@@ -39,21 +39,6 @@ def _one_hot(op: TracedOp) -> Function:
         return jnp.where(hit, pair[1], pair[0])
 
     return run
-
-
-def _compress(op: TracedOp) -> Function:
-    places = np.nonzero(op.known(1).reshape(-1))[0]
-    axis = op.get("axis")
-    if axis is None:
-        return lambda x, keep: jnp.take(jnp.reshape(x, -1), places)
-    return lambda x, keep: jnp.take(x, places, axis)
-
-
-def nonzero(op: TracedOp) -> Function:
-    """The function of ONNX's NonZero: XLA has no sizes that depend on values, so that its count is known."""
-    count = int(np.count_nonzero(op.known(0)))
-    op.must(op.values[0].ndim > 0, "a scalar")
-    return lambda x: jnp.stack([each.astype(jnp.int64) for each in jnp.nonzero(x, size=count)])
 
 
 def _sequence_range(op: TracedOp) -> Function:
@@ -223,50 +208,6 @@ def _constant(op: Op) -> Function:
     return lambda: found
 
 
-def _reverse_sequence(op: Op) -> Function:
-    time, batch = op.get("time_axis"), op.get("batch_axis")
-
-    def run(x: Any, lengths: Any) -> Any:
-        place = lax.broadcasted_iota(jnp.int64, x.shape, time)
-        length = jnp.reshape(lengths, [-1 if i == batch else 1 for i in range(x.ndim)])
-        return jnp.take_along_axis(x, jnp.where(place < length, length - 1 - place, place), time)
-
-    return run
-
-
-def _sequence_at(op: TracedOp) -> Function:
-    place = int(op.item(1))
-    return lambda sequence, _: sequence[place]
-
-
-def _sequence_insert(op: TracedOp) -> Function:
-    place = int(op.item(2, len(op.values[0])))
-    place = place + len(op.values[0]) if place < 0 else place
-    return lambda sequence, x, *rest: [*sequence[:place], x, *sequence[place:]]
-
-
-def _sequence_erase(op: TracedOp) -> Function:
-    place = int(op.item(1, -1)) % max(len(op.values[0]), 1)
-    return lambda sequence, *rest: [*sequence[:place], *sequence[place + 1 :]]
-
-
-def _split_to_sequence(op: TracedOp) -> Function:
-    axis, sizes = op.get("axis"), op.known(1) if op.has(1) else np.array(1)
-    length, keep = op.values[0].shape[axis], op.has(1) or bool(op.get("keepdims"))
-    ends = np.arange(int(sizes), length, int(sizes)) if sizes.ndim == 0 else np.cumsum(sizes)[:-1]
-
-    def run(x: Any, *rest: Any) -> Any:
-        parts = jnp.split(x, ends, axis)
-        return parts if keep else [jnp.squeeze(each, axis) for each in parts]
-
-    return run
-
-
-def _join_sequence(op: Op) -> Function:
-    function = jnp.stack if op.get("new_axis") else jnp.concatenate
-    return lambda sequence: function(sequence, axis=op.get("axis"))
-
-
 LAYOUT: dict[str, Lowering] = {
     "Reshape": _reshape,
     "Transpose": _transpose,
@@ -280,7 +221,6 @@ LAYOUT: dict[str, Lowering] = {
     "GatherElements": _gather_elements,
     "GatherND": _gather_nd,
     "ScatterElements": _scatter_elements,
-    "Scatter": _scatter_elements,
     "ScatterND": _scatter_nd,
     "Expand": _expand,
     "Tile": lambda op: lambda x, *rest: jnp.tile(x, op.numbers(1)),
@@ -294,19 +234,5 @@ LAYOUT: dict[str, Lowering] = {
     "DepthToSpace": lambda op: depth_to_space(op, jnp.reshape, jnp.transpose),
     "SpaceToDepth": lambda op: space_to_depth(op, jnp.reshape, jnp.transpose),
     "OneHot": _one_hot,
-    "Compress": _compress,
-    "NonZero": nonzero,
     "Range": _sequence_range,
-    "ReverseSequence": _reverse_sequence,
-    "Optional": plain(lambda x=None: x),
-    "OptionalHasElement": plain(lambda x=None: np.array(x is not None)),
-    "OptionalGetElement": plain(lambda x: x),
-    "SequenceConstruct": plain(lambda *parts: list(parts)),
-    "SequenceEmpty": plain(lambda: []),
-    "SequenceLength": plain(lambda sequence: np.array(len(sequence), np.int64)),
-    "SequenceAt": _sequence_at,
-    "SequenceInsert": _sequence_insert,
-    "SequenceErase": _sequence_erase,
-    "SplitToSequence": _split_to_sequence,
-    "ConcatFromSequence": _join_sequence,
 }

@@ -1,10 +1,10 @@
 """An ONNX program as a module of StableHLO: each node through the table of lowerings, traced by jax.
 
-What has no lowering of its own but a body in ONNX's schema is written out by ONNX itself. Defaults of
-attributes come from the schema. A value that decides shapes is computed by ONNX's own evaluator.
+The table has what the one to torch has. What has no lowering of its own but a body in ONNX's schema, ONNX
+itself writes out. Defaults of attributes come from the schema. A value that decides shapes is computed by
+ONNX's own evaluator.
 """
 
-from functools import cache
 from typing import Any
 
 import jax
@@ -15,28 +15,24 @@ from oracles.worker.arrays import literal
 from oracles.worker.onnx import Lowering, Unsupported, fed_names, to_array
 from oracles.worker.xla.elementwise import ELEMENTWISE
 from oracles.worker.xla.layout import LAYOUT
-from oracles.worker.xla.networks import NETWORKS
-from oracles.worker.xla.reductions import REDUCTIONS
-from oracles.worker.xla.repeated import CONTROL
+from oracles.worker.xla.networks import NETWORKS, REDUCTIONS
 from oracles.worker.xla.traced import Scope, TracedOp
 
-TABLE: dict[str, Lowering] = {**ELEMENTWISE, **REDUCTIONS, **LAYOUT, **NETWORKS, **CONTROL}
+TABLE: dict[str, Lowering] = {**ELEMENTWISE, **REDUCTIONS, **LAYOUT, **NETWORKS}
 
 LARGE = 1 << 14
 """A weight of more elements is an argument: XLA folds constants, and writes them into its code."""
 
-NO_INPUT = "XLA takes no input of dtype string, optional or map"
+NO_INPUT = "XLA takes no input of dtype string, sequence, optional or map"
 
 
-@cache
-def bodies() -> dict[str, Any]:
-    """The operators without a lowering here that ONNX itself writes out."""
-    found: dict[str, Any] = {each.name: each for each in defs.get_all_schemas() if not each.domain}
-    return {
-        name: each
-        for name, each in found.items()
-        if name not in TABLE and (each.has_function or each.has_context_dependent_function)
-    }
+_WRITTEN_OUT = """
+    AffineGrid Attention CastLike CenterCropPad GreaterOrEqual GroupNormalization LessOrEqual
+    MeanVarianceNormalization NegativeLogLikelihoodLoss RMSNormalization RotaryEmbedding
+    SoftmaxCrossEntropyLoss SwiGLU Swish
+"""
+WRITTEN_OUT = frozenset(_WRITTEN_OUT.split())
+"""The operators without a lowering here that ONNX itself writes out by others."""
 
 
 class Lowered:
@@ -59,20 +55,11 @@ class Lowered:
     @property
     def arrays(self) -> list[Any]:
         """What to call the module with, in order."""
-        found: list[Any] = jax.tree_util.tree_leaves(self.arguments)
-        return found
-
-    def outputs(self, results: list[Any]) -> dict[str, Any]:
-        """The module's results by the names of the model's outputs."""
-        return dict(zip(self.names, self.traced.out_tree.unflatten(results)))  # noqa: B905 (Python 3.8)
+        return [self.arguments[name] for name in sorted(self.arguments)]
 
     def source(self) -> dict[str, Any]:
         """`module`: an assignment of its text to `MODULE`; `inputs`: the list of what to call it with."""
-        labels = [
-            jax.tree_util.keystr(path, simple=True)
-            for path, _ in jax.tree_util.tree_leaves_with_path(self.arguments)
-        ]
-        lines = [f"{literal(each)},  # {name}" for each, name in zip(self.arrays, labels)]  # noqa: B905
+        lines = [f"{literal(self.arguments[name])},  # {name}" for name in sorted(self.arguments)]
         text = self.traced.as_text().replace("\\", "\\\\")
         return {"module": np.array(f'MODULE = """\\\n{text}"""'), "inputs": np.array("\n".join(lines))}
 
@@ -85,12 +72,8 @@ def bytecode(traced: Any) -> bytes:
 
 
 def checked(given: Any) -> Any:
-    """An input as an array, or a list of arrays."""
+    """An input as an array."""
     value = to_array(given)
-    if value is None:
-        return None
-    if isinstance(value, list):
-        return [checked(each) for each in value]
     if not isinstance(value, np.ndarray) or value.dtype.kind in "OUS":
         raise Unsupported(NO_INPUT)
     return value
@@ -99,7 +82,7 @@ def checked(given: Any) -> Any:
 def lower_node(node: Any, values: list[Any], scope: Scope) -> Any:
     """The result of one node, or the tuple of them; raises `Unsupported`."""
     is_standard = node.domain in ("", "ai.onnx")
-    if is_standard and node.op_type in bodies():
+    if is_standard and node.op_type in WRITTEN_OUT:
         return written_out(node, values, scope)
     if not is_standard or node.op_type not in TABLE:
         raise Unsupported(f"operator {node.domain}{node.op_type} has no lowering to jax")
@@ -111,8 +94,6 @@ def lower_node(node: Any, values: list[Any], scope: Scope) -> Any:
 def written_out(node: Any, values: list[Any], scope: Scope) -> Any:
     """The result of a node by the body that ONNX's schema has for operands of these types."""
     given = {name: value for name, value in zip(node.input, values) if name}  # noqa: B905 (Python 3.8)
-    if any(isinstance(each, list) for each in given.values()):
-        raise Unsupported(f"{node.op_type}: no lowering for sequences")
     whole = type(node)()
     whole.CopyFrom(node)
     given_names = {each.name for each in node.attribute}

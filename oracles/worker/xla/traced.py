@@ -27,18 +27,14 @@ class Scope:
         self.makers = {name: node for node in model.graph.node for name in node.output if name}
         self.values: dict[str, Any] = {}
 
-    def within(self, graph: Any, names: "tuple[str, ...]" = ()) -> "Scope":
-        """The scope of a body: it sees this one; nothing is known of its own inputs."""
+    def within(self, graph: Any) -> "Scope":
+        """The scope of a body: it sees this one."""
         inner = Scope.__new__(Scope)
         inner.__dict__.update(self.__dict__)
-        inner.graph, inner.values = graph, dict(self.values)
-        inner.makers = {**self.makers, **{name: node for node in graph.node for name in node.output if name}}
         weights = {each.name: numpy_helper.to_array(each) for each in graph.initializer}
-        inner.known = {name: value for name, value in self.known.items() if name not in names}
-        inner.known.update(weights)
-        inner.values.update(weights)
-        for name in names:
-            inner.makers.pop(name, None)
+        inner.graph, inner.values = graph, {**self.values, **weights}
+        inner.makers = {**self.makers, **{name: node for node in graph.node for name in node.output if name}}
+        inner.known = {**self.known, **weights}
         return inner
 
     def outputs(self, given: dict[str, Any]) -> "list[Any]":
@@ -54,7 +50,7 @@ class Scope:
         return [self.values[each.name] for each in self.graph.output]
 
     def known_value(self, name: str) -> Any:
-        """The value of a tensor by ONNX's own evaluator. Raises Unsupported for one that a loop changes."""
+        """The value of a tensor by ONNX's own evaluator; it lacks forms of operators: Unsupported there."""
         if isinstance(self.values.get(name), np.ndarray):  # of a size that is part of a type
             return self.values[name]
         if name not in self.known:
@@ -64,7 +60,11 @@ class Scope:
             graph = helper.make_graph(nodes, "needed", inputs, [output])
             model = helper.make_model(graph, opset_imports=self.model.opset_import)
             given = {each: self.known.get(each, self.values.get(each)) for each in leaves}
-            self.known[name] = evaluated(model, given)
+            try:
+                self.known[name] = evaluator_of(model).run(None, given)[0]
+            except Exception as error:
+                why = f"{nodes[-1].op_type}: no lowering for a size that ONNX's evaluator cannot compute"
+                raise Unsupported(why) from error
         return self.known[name]
 
     def _needed(self, name: str) -> "tuple[list[Any], list[str]]":
@@ -74,38 +74,16 @@ class Scope:
         waiting = [(name, False)]
         while waiting:
             each, is_done = waiting.pop()
-            node = self.makers.get(each)
             if each in self.known or not each or isinstance(self.values.get(each), np.ndarray):
                 leaves.update({each: None} if each else {})
-            elif node is None:
-                raise Unsupported(f"no lowering for a size that is known within a loop only ({each})")
-            elif is_done:
+                continue
+            node = self.makers[each]
+            if is_done:
                 chosen.extend([] if any(node is other for other in chosen) else [node])
             else:
                 waiting.append((each, True))
-                waiting.extend((other, False) for other in _read(node))
+                waiting.extend((other, False) for other in node.input)
         return chosen, list(leaves)
-
-
-def evaluated(model: Any, given: dict[str, Any]) -> Any:
-    """What ONNX's evaluator gives; it lacks forms of operators that others have. Raises Unsupported there."""
-    try:
-        return evaluator_of(model).run(None, given)[0]
-    except Exception as error:
-        name = model.graph.node[-1].op_type
-        raise Unsupported(f"{name}: no lowering for a size that ONNX's evaluator cannot compute") from error
-
-
-def _read(node: Any) -> "list[str]":
-    """The names that a node reads, those of its bodies too."""
-    names = [name for name in node.input if name]
-    for attribute in node.attribute:
-        for inner in attribute.g.node:
-            made = {name for each in attribute.g.node for name in each.output}
-            made.update(each.name for each in attribute.g.input)
-            made.update(each.name for each in attribute.g.initializer)
-            names.extend(name for name in _read(inner) if name not in made)
-    return names
 
 
 class TracedOp(Op):
