@@ -1,10 +1,9 @@
 """Relax programs by type: what the entries say is what TVM infers, and what programs are."""
 
 import json
-import textwrap
 import tracemalloc
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,7 @@ from generators.relax.operator import (
     target_of,
     type_to_json,
 )
-from generators.relax.ops import operators, recognising
+from generators.relax.ops import operators
 from generators.relax.programs import FORMS, POLICY, RelaxProgram, make_program
 from generators.relax.watched import ONE_TO_ONE, Unsound, Watched, depths_of, is_close, outside
 from generators.strategies import find_strategy
@@ -134,54 +133,65 @@ def test_what_a_sampler_gives_the_recogniser_takes(name):
         assert target_of(call) == target
 
 
-@pytest.mark.parametrize("name", ["full", "full_like", "zeros", "ones_like"])
-def test_a_filled_tensor_may_be_a_scalar_or_of_any_size(name):
-    (operator,) = (each for each in operators() if each.name == f"relax.{name}")
-    assert 0 in {target.rank for target, _ in samples(operator, SAMPLES)}
-    assert operator.recognise(Tensor("float32", ("n", 2)))
-
-
 def test_the_reference_has_a_rule_for_every_operator():
     assert [name for name in NAMES if name not in RULES] == []
     assert len(NAMES) == len(set(NAMES)) >= 175
 
 
-def test_every_form_has_a_weight():
+def test_every_form_has_a_weight_and_comes_up():
     assert set(forms()) == set(FORMS)
+    programs = [made_at(seed).program for seed in range(150)]
+    graphs = [graph for each in programs for graph in (each.main, *each.functions.values())]
+    held = Counter(each.op for graph in graphs for each in graph.walk())
+    seldom = ("if", "function", "call", "match_cast", "relax.call_tir_inplace", "relax.unique")
+    assert min(held[op] for op in (*seldom, "relax.dynamic_strided_slice", "relax.nonzero")) >= 2, held
+    assert any(program.opaque for program in programs)
 
 
-def test_tvm_finds_the_programs_well_formed(relax_judge):
-    for seed in range(60):
-        program = made_at(seed)
-        assert "error" not in relax_judge.executor.describe(program.program.to_bytes(), program.inputs), seed
+STRATEGIES = ("relax", "relax_mutate", "relax_patterns")
 
 
-def test_a_seed_gives_the_same_program_and_its_document_is_read_back():
-    for seed in range(40):
-        program = made_at(seed)
-        text = program.program.to_bytes()
-        assert make_program(seed, 12).program.to_bytes() == text
+def made_by(name: str, count: int, budget: Budget = UNLIMITED) -> list[RelaxProgram]:
+    made: list[Any] = [*find_strategy(name)(range(count), 8, None, budget)]
+    return made
+
+
+def test_some_programs_run_one_function_with_several_sizes():
+    found = [each.program for each in made_by("relax", 100) if "whole" in each.program.functions]
+    assert len(found) >= 12
+    for program in found:
+        shapes = {item.name: item.shape for item in program.main.inputs}
+        calls = [each.args[1:] for each in program.main.bindings if "whole" in each.calls]
+        assert len({str([shapes[item["ref"]] for item in each]) for each in calls}) > 1
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_tvm_finds_the_programs_well_formed_and_reads_what_was_written(name, relax_judge):
+    for seed, made in enumerate(made_by(name, 40)):
+        text = made.program.to_bytes()
+        assert "error" not in relax_judge.executor.describe(text, made.inputs), seed
         assert parse_program(text, "relax", "program").to_bytes() == text
 
 
-def test_programs_hold_what_types_allow():
-    held = {op for seed in range(150) for op in made_at(seed).counts().op_types}
-    assert {"if", "function", "call", "getitem", "match_cast", "relax.call_tir", "relax.nonzero"} <= held
-    programs = [made_at(seed).program for seed in range(150)]
-    assert any(len(program.functions) > 1 for program in programs)
-    assert any(program.opaque for program in programs)
-    assert any("returns" in graph.facts for each in programs for graph in each.functions.values())
-    assert any(isinstance(dim, str) for each in programs for item in each.main.inputs for dim in item.shape)
-
-
-def test_values_are_finite_and_no_integer_wraps():
-    for seed in range(60):
-        program = made_at(seed)
-        for value in Counting(json.loads(program.program.to_bytes())).main(program.inputs):
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_values_are_finite_and_no_integer_wraps(name):
+    for made in made_by(name, 40):
+        for value in Watched(json.loads(made.program.to_bytes()), np.inf).main(made.inputs):
             assert np.isfinite(np.asarray(value, np.float64)).all()
 
 
-@pytest.mark.parametrize("op", ["relax.divide", "relax.floor_divide", "relax.floor_mod", "relax.mod"])
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_a_budget_bounds_every_chain_of_operators_and_every_dim(name):
+    deepest = largest = 0
+    for made in made_by(name, 12, Budget(depth=3, dim=4)):
+        for graph in (made.program.main, *made.program.functions.values()):
+            deepest = max(deepest, *depths_of(graph.bindings, {}).values(), 0)
+            dims = (dim for item in graph.inputs for dim in item.shape if isinstance(dim, int))
+            largest = max(largest, *dims, 0)
+    assert (deepest, largest) == (3, 4)
+
+
+@pytest.mark.parametrize("op", ["relax.floor_divide", "relax.mod"])
 def test_no_function_divides_an_integer_by_zero_with_what_it_is_called_with(op):
     body = {"inputs": [["p", "int32", []]], "bindings": [["r", op, [{"ref": "p"}, {"ref": "p"}], {}]]}
     functions = {"f": {**body, "outputs": ["r"]}}
@@ -191,31 +201,6 @@ def test_no_function_divides_an_integer_by_zero_with_what_it_is_called_with(op):
     assert run.value("y", *call, {"x": np.array(3, "int32")}, {}) in (0, 1)
     with pytest.raises(Unsound, match="divided by zero"):
         run.value("y", *call, {"x": np.array(0, "int32")}, {})
-
-
-def test_what_recognisers_say_is_kept_and_is_what_they_say():
-    """The memory of answers is bounded, and no program hangs on it."""
-    types = {Tensor(dtype, shape) for dtype in ("float32", "bool") for shape in ((), (2,), (1, 3, 4, 4))}
-    for told in types:
-        assert recognising(told) == tuple(each for each in operators() if each.recognise(told))
-    assert recognising.cache_info().maxsize == recognising.cache_parameters()["maxsize"] < 10_000
-    kept = [make_program(seed, 8).program.to_bytes() for seed in range(12)]
-    recognising.cache_clear()
-    assert [make_program(seed, 8).program.to_bytes() for seed in reversed(range(12))] == kept[::-1]
-
-
-@pytest.mark.parametrize("name", ["relax", "relax_mutate", "relax_patterns"])
-def test_a_budget_bounds_every_chain_of_operators(name):
-    deepest, free = 0, 0
-    for budget in (UNLIMITED, Budget(depth=3)):
-        for made in find_strategy(name)(range(12), 8, None, budget):
-            program = made.program  # type: ignore[union-attr]
-            for graph in (program.main, *program.functions.values()):
-                depth = max(depths_of(graph.bindings, {}).values(), default=0)
-                deepest, free = (
-                    (deepest, max(free, depth)) if budget == UNLIMITED else (max(deepest, depth), free)
-                )
-    assert deepest == 3 < free
 
 
 def test_a_budget_of_time_counts_what_a_recursion_runs():
@@ -243,9 +228,8 @@ class Counting(Evaluation):
 
 def test_no_comparison_of_a_program_is_left_to_rounding():
     """`gelu_tanh` of -6 is 0 in float32 and -8.5e-11 in float64: neither is what a test may hold TVM to."""
-    assert is_close(np.zeros(3), np.array([1.0, -8.5e-11, 2.0]))
-    assert not is_close(np.zeros(3), np.array([1.0, 0.0, 0.001]))
-    assert not is_close(np.arange(3), np.arange(3) + 1)
+    assert is_close(np.zeros(2), np.array([1.0, -8.5e-11]))
+    assert not is_close(np.zeros(2), np.array([1.0, 0.001]))
     for seed in range(30):
         made = made_at(seed)
         Compared(json.loads(made.program.to_bytes()), outside).main(made.inputs)
@@ -260,41 +244,10 @@ class Compared(Evaluation):
         return super().value(name, op, args, kwargs, known, sizes)
 
 
-@pytest.mark.parametrize("name", ["relax", "relax_mutate"])
-def test_a_budget_bounds_every_dim(name):
-    for made in find_strategy(name)(range(10), 10, None, Budget(dim=3)):
-        graphs = (made.program.main, *made.program.functions.values())  # type: ignore[union-attr]
-        dims = [dim for graph in graphs for item in graph.inputs for dim in item.shape]
-        assert all(dim <= 3 for dim in dims if isinstance(dim, int))
-
-
-@pytest.mark.slow
-def test_a_budget_of_memory_makes_programs_smaller():
-    free, bound = (
-        sum(
-            value.nbytes
-            for seed in range(10)
-            for value in make_program(seed, 12, POLICY, budget).inputs.values()
-        )
-        for budget in (UNLIMITED, Budget(memory=200))
-    )
-    assert bound < free
-
-
-def test_two_policies_grow_from_one_seed_apart():
-    other = replace(POLICY, name="other")
-    assert make_program(1, 8).program.to_bytes() != make_program(1, 8, other).program.to_bytes()
-
-
-def example() -> str:
-    """The policy of docs/relax.md."""
-    text = (Path(__file__).parents[2] / "docs" / "relax.md").read_text()
-    return text.split("```python\n")[1].split("```")[0]
-
-
 def test_the_documented_policy_makes_what_it_says(tmp_path):
     path = tmp_path / "nhwc.py"
-    path.write_text(textwrap.dedent(example()))
+    text = (Path(__file__).parents[2] / "docs" / "relax.md").read_text()
+    path.write_text(text.split("```python\n")[1].split("```")[0])
     for made in find_strategy(f"{path}", trust=True)(range(20), 5, None, UNLIMITED):
         main = made.program.main  # type: ignore[union-attr]
         convolutions = [each for each in main.bindings if each.op == "relax.nn.conv2d"]
@@ -330,81 +283,6 @@ def test_a_rewritten_program_is_well_formed_and_gives_the_same(what, relax_judge
         for left, right in zip(before, after, strict=True):
             np.testing.assert_array_equal(left, right)
     assert done > REWRITTEN // 3
-
-
-def test_forms_that_are_seldom_come_up_in_three_hundred_programs():
-    names = ("match_cast", "relax.call_tir_inplace", "recursion", "mutual recursion")
-    held = dict.fromkeys((*names, "relax.unique", "relax.dynamic_strided_slice"), 0)
-    for seed in range(300):
-        program = made_at(seed).program
-        graphs = {"": program.main, **program.functions}
-        found = {each.op for graph in graphs.values() for each in graph.walk()}
-        calls = {name: {f for each in graph.walk() for f in each.calls} for name, graph in graphs.items()}
-        found |= {"recursion" for name in program.functions if name in calls[name]}
-        pairs = ((one, other) for one in program.functions for other in calls[one] & program.functions.keys())
-        found |= {"mutual recursion" for one, other in pairs if one != other and one in calls[other]}
-        for op in held.keys() & found:
-            held[op] += 1
-    assert held["match_cast"] > 100
-    assert min(held.values()) >= 3, held
-
-
-# Programs in which one function of symbolic dims runs with several sizes
-
-FUNCTION = "whole"
-
-
-def made_by(strategy: str, count: int, budget: Budget = UNLIMITED) -> list[RelaxProgram]:
-    """Those programs of a strategy that run one function with several sizes."""
-    made: list[Any] = [*find_strategy(strategy)(range(count), 10, None, budget)]
-    return [each for each in made if FUNCTION in each.program.functions]
-
-
-def sizes_of(made: RelaxProgram) -> list[list[tuple[int, ...]]]:
-    """The shapes of the operands of each call."""
-    shapes = {item.name: tuple(item.shape) for item in made.program.main.inputs}
-    calls = [each for each in made.program.main.bindings if FUNCTION in each.calls]
-    return [[shapes[item["ref"]] for item in each.args[1:]] for each in calls]
-
-
-def test_a_fifth_of_programs_runs_one_function_with_several_sizes():
-    found = made_by("relax", 150)
-    assert 20 <= len(found) <= 45
-    for made in found:
-        calls = sizes_of(made)
-        assert 2 <= len(calls) <= 4
-        assert len({str(shapes) for shapes in calls}) > 1
-        function = made.program.functions[FUNCTION]
-        assert any(isinstance(dim, str) for item in function.inputs for dim in item.shape)
-    met = {dim for made in found for shapes in sizes_of(made) for shape in shapes for dim in shape}
-    assert {1, 7, 16, 17} <= met
-    assert max(met) > 30
-
-
-def test_each_call_is_defined_and_gives_what_the_function_gives_alone():
-    for made in made_by("relax", 60):
-        document = json.loads(made.program.to_bytes())
-        assert (
-            parse_program(made.program.to_bytes(), "relax", "program").to_bytes() == made.program.to_bytes()
-        )
-        results = Evaluation(document, outside).main(made.inputs)
-        main, function = made.program.main, document["functions"][FUNCTION]
-        calls = [each for each in main.bindings if FUNCTION in each.calls]
-        alone = []
-        for call in calls:
-            given = [made.inputs[item["ref"]] for item in call.args[1:]]
-            names = [item[0] for item in function["inputs"]]
-            feeds = dict(zip(names, given, strict=True))
-            alone += Evaluation({**document, "main": function}, outside).main(feeds)
-        for one, other in zip(results, alone, strict=True):
-            np.testing.assert_array_equal(one, other)
-            assert np.isfinite(np.asarray(one, np.float64)).all()
-
-
-def test_a_seed_gives_the_same_sizes_and_a_budget_leaves_them_out():
-    one, other = (made_by("relax", 30) for _ in range(2))
-    assert [each.program.to_bytes() for each in one] == [each.program.to_bytes() for each in other]
-    assert made_by("relax", 30, Budget(dim=8)) == []
 
 
 def test_an_operand_of_too_many_elements_is_not_drawn():

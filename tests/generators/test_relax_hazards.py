@@ -29,12 +29,12 @@ def test_most_programs_of_a_mode_hold_what_it_stands_for():
     endangered = _cases(Mode.VULNERABLE, range(48))
     assert sum(SURVIVAL in case.settings for case in endangered) > 30
     assert len({note for case in endangered for note in case.notes if note.startswith("hazard")}) > 24
+    assert sum(REFUSAL in case.settings for case in _cases(Mode.DISRUPTIVE, range(32))) > 24
     values = [case.inputs.values() for case in _cases(Mode.NONFINITE, range(48))]
     assert sum(any(not np.isfinite(array).all() for array in each) for each in values) > 36
 
 
 def test_values_that_are_not_finite_raise_no_false_alarm(top_relax_judge):
-    pytest.importorskip("tvm_ffi", reason="tvm is not installed")
     found = Counter(top_relax_judge.verdict(case).outcome for case in _cases(Mode.NONFINITE, range(14, 18)))
     assert found[Outcome.MISMATCH] == 0
     assert found[Outcome.PASS] > 2
@@ -51,12 +51,12 @@ def test_nothing_reads_a_value_after_a_call_wrote_over_it():
 
 def test_a_value_that_is_read_after_a_call_wrote_over_it_is_left_open():
     told = {"attributes": ["CallTIRInplaceAttrs", {"inplace_indices": [0]}]}
-    operands = ({"function": "f"}, {"tuple": [{"ref": "s"}, {"ref": "x"}]})
+    operands = ({"function": "f"}, {"tuple": [ref("s"), ref("x")]})
     steps = [
-        Binding("s", "relax.add", ({"ref": "x"}, {"ref": "x"})),
-        Binding("t", "alias", ({"ref": "s"},)),
+        Binding("s", "relax.add", (ref("x"), ref("x"))),
+        Binding("t", "alias", (ref("s"),)),
         Binding("p", "relax.call_tir_inplace", operands, told),
-        Binding("u", "relax.abs", ({"ref": "t"},)),
+        Binding("u", "relax.abs", (ref("t"),)),
     ]
     x = (Input("x", "float32", (2,)),)
     for outputs, is_open in [(("p",), False), (("u",), True), (("p", "s"), True)]:
@@ -100,21 +100,12 @@ def test_a_broken_program_is_another_one_with_its_violation_named():
     assert sum(kinds.values()) > 90
 
 
-def test_a_campaign_breaks_a_share_of_them():
-    plan = Plan("relax", Mode.DISRUPTIVE, nodes=6, sequences=False)
-    assert sum(REFUSAL in case.settings for case in make_cases(plan, range(32))) > 24
-
-
-def test_tvm_refuses_what_numpy_refuses_too_and_such_a_case_is_no_bug(top_relax_judge):
-    found = ((seed, violated(seed, make_program(seed, 4))) for seed in range(60))
-    seed, case = next((seed, case) for seed, case in found if case)
-    assert top_relax_judge.verdict(case).outcome is Outcome.INVALID, seed
-
-
 def test_a_result_of_a_program_that_is_incorrect_is_a_bug(top_relax_judge):
     """A rule for what is generated: this one, which TVM 0.27 takes, is made by hand and promised nowhere."""
-    branch = {"graph": {"inputs": [], "bindings": [["t", "relax.exp", [{"ref": "x"}], {}]], "outputs": ["t"]}}
-    other = {"graph": {"inputs": [], "bindings": [["u", "relax.abs", [{"ref": "x"}], {}]], "outputs": ["u"]}}
+    branch, other = (
+        {"graph": {"inputs": [], "bindings": [[name, f"relax.{name}", [ref("x")], {}]], "outputs": [name]}}
+        for name in ("exp", "abs")
+    )
     feeds = {"c": np.ones(1, "int64"), "x": np.ones(2, "float32")}
     plain = graph_case("relax", feeds, Binding("y", "if", (ref("c"), branch, other)))
     case = replace(plain, settings=(REFUSAL,), notes=("violation: a condition of int64[1]",))

@@ -1,8 +1,6 @@
 """Mutants of Relax programs: still well typed, of finite values, the same for one seed; a user's too."""
 
-import json
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 import pytest
@@ -11,46 +9,34 @@ from corpus.case import Case
 from corpus.errors import UserError
 from corpus.graphs.program import Binding, Graph, GraphProgram, Input
 from corpus.tir.scopes import problems
-from corpus.tir.tree import Alloc, Block, Function, Module, Store
+from corpus.tir.tree import Block, Function, Module, Store
 from corpus.tir.values import Buffer, Call, Const, Load
 from corpus.tir.walk import walk
-from generators.feedback import BLOCK
 from generators.language.profile import UNLIMITED
 from generators.language.values import RandomSource
-from generators.mixture import MUTANTS, Plan, make_cases
 from generators.relax.forms.calls import is_sound
 from generators.relax.mutation.mutant import Mutant, learn
 from generators.relax.mutation.mutations import MUTATIONS, mutated
 from generators.relax.operator import Tensor
-from generators.relax.programs import Policy, RelaxProgram, make_program
+from generators.relax.programs import make_program
 from generators.relax.stages import primfunc
-from generators.relax.watched import Unsound, Watched, interpreted
-from generators.sequences import LONG
+from generators.relax.watched import Unsound, interpreted
 from generators.strategies import find_strategy
-from oracles.backends.golden import run
-from oracles.tir.interpreter import NotDefined, called, is_steady
+from oracles.tir.interpreter import called, is_steady
+from tests.helpers.models import ref
 
 COUNT = 40
 
 
-def mutant_of(made: RelaxProgram, seed: int) -> Mutant:
-    return Mutant(made.program, made.inputs, made.types, RandomSource(f"{seed}"), UNLIMITED)
-
-
 def a_users_program() -> GraphProgram:
-    """Symbolic in its batch, with an operator that crux has no rule for at its end."""
+    """Symbolic in its batch."""
+    told = {"attributes": ["MatmulAttrs", {"out_dtype": "float32"}]}
     bindings = (
-        Binding(
-            "h1",
-            "relax.matmul",
-            ({"ref": "x"}, {"ref": "w"}),
-            {"attributes": ["MatmulAttrs", {"out_dtype": "float32"}]},
-        ),
-        Binding("h2", "relax.add", ({"ref": "h1"}, {"ref": "b"})),
-        Binding("h3", "relax.nn.relu", ({"ref": "h2"},)),
-        Binding("s", "relax.exp", ({"ref": "b"},)),
-        Binding("u", "relax.multiply", ({"ref": "s"}, {"ref": "b"})),
-        Binding("h4", "relax.add", ({"ref": "h3"}, {"ref": "u"})),
+        Binding("h1", "relax.matmul", (ref("x"), ref("w")), told),
+        Binding("h2", "relax.add", (ref("h1"), ref("b"))),
+        Binding("h3", "relax.nn.relu", (ref("h2"),)),
+        Binding("s", "relax.exp", (ref("b"),)),
+        Binding("h4", "relax.add", (ref("h3"), ref("s"))),
     )
     inputs = (Input("x", "float32", ("n", 4)), Input("w", "float32", (4, 3)), Input("b", "float32", (3,)))
     return GraphProgram("relax", Graph(inputs, bindings, ("h4",), {"pure": True}))
@@ -63,17 +49,12 @@ INPUTS = {"x": np.ones((2, 4), "float32"), "w": np.ones((4, 3), "float32"), "b":
 def test_each_change_fits_many_programs(mutation):
     changed = 0
     for seed in range(COUNT):
-        mutant = mutant_of(make_program(seed, 8), seed)
+        made = make_program(seed, 8)
+        mutant = Mutant(made.program, made.inputs, made.types, RandomSource(f"{seed}"), UNLIMITED)
         found = mutation(mutant)
         if found is not None and found.is_sound(mutant):
             changed += found.program.to_bytes() != mutant.program.to_bytes()
     assert changed > COUNT // 3
-
-
-def test_tvm_finds_the_mutants_well_formed(relax_judge):
-    for seed, made in enumerate(find_strategy("relax_mutate")(range(COUNT), 8, None, UNLIMITED)):
-        case = made.as_case(seed)  # type: ignore[union-attr]
-        assert "error" not in relax_judge.executor.describe(case.program, case.inputs), seed
 
 
 def test_types_that_are_certain_are_those_that_tvm_infers(relax_judge):
@@ -86,19 +67,8 @@ def test_types_that_are_certain_are_those_that_tvm_infers(relax_judge):
             own = told.get(each.name)
             if isinstance(own, Tensor):
                 known += 1
-                assert (own.dtype, list(own.shape)) == (types[each.name][0], types[each.name][1]), (
-                    seed,
-                    each,
-                )
+                assert [own.dtype, list(own.shape)] == [*types[each.name]][:2], (seed, each)
     assert known > 2 * COUNT
-
-
-def test_values_of_mutants_stay_finite():
-    for seed in range(COUNT):
-        made = make_program(seed, 8)
-        found = mutated(made.program, made.inputs, made.types, RandomSource(f"{seed}"))
-        for value in Watched(json.loads(found.program.to_bytes()), np.inf).main(found.inputs):
-            assert np.isfinite(np.asarray(value, np.float64)).all()
 
 
 def test_a_users_program_of_symbolic_dims_is_mutated_as_it_is(tmp_path, relax_judge):
@@ -115,7 +85,7 @@ def test_a_users_program_of_symbolic_dims_is_mutated_as_it_is(tmp_path, relax_ju
 
 def test_what_crux_cannot_compute_stays_as_it_is():
     program = a_users_program()
-    unknown = Binding("z", "relax.of.a.user", ({"ref": "h4"},))
+    unknown = Binding("z", "relax.of.a.user", (ref("h4"),))
     main = replace(program.main, bindings=(*program.main.bindings, unknown), outputs=("z",))
     for seed in range(COUNT):
         found = mutated(replace(program, main=main), INPUTS, {}, RandomSource(f"{seed}"))
@@ -128,74 +98,22 @@ def test_a_case_of_another_format_is_refused(tmp_path):
         list(find_strategy("relax_mutate")(range(1), 5, tmp_path / "case", UNLIMITED))
 
 
-def test_mutants_come_with_long_sequences_of_passes():
-    pytest.importorskip("tvm_ffi", reason="tvm is not installed")
-    cases = list(make_cases(Plan(MUTANTS, passes_of="tvm", nodes=6), range(BLOCK)))
-    assert all(len(case.passes) >= LONG for case in cases)
-    assert len({case.passes for case in cases}) == BLOCK
-
-
 # PrimFuncs of loops within Relax programs: what passes take, and what the interpreter says
 
-LOOPS = Policy(name="loops", forms={"operator": 1.0, "loops": 4.0}, symbolic=0.0)
 OPERANDS = [Tensor("float32", (4,)), Tensor("int64", (2, 3))]
 
 
-@cache
-def functions() -> list[Function]:
-    drawn = (primfunc(RandomSource(f"{seed}"), OPERANDS, Tensor("float32", (3, 2))) for seed in range(40))
-    return [each for each in drawn if is_sound(each)]
-
-
 def test_most_draws_are_sound_functions_of_blocks_under_one_root():
-    made = functions()
+    drawn = [primfunc(RandomSource(f"{seed}"), OPERANDS, Tensor("float32", (3, 2))) for seed in range(40)]
+    made = [each for each in drawn if is_sound(each)]
     assert len(made) >= 20
     for function in made:
         assert not problems(Module({"main": function}))
         (root,) = function.body
         assert isinstance(root, Block)
         assert all(any(isinstance(item, Block) for item in walk(stmt)) for stmt in root.body)
-        assert not any(isinstance(item, Alloc) for item in walk(root))
-
-
-def test_a_function_writes_all_of_its_result_and_nothing_that_it_is_given():
-    for function in functions():
-        stored = {item.buffer for item in walk(function.body) if isinstance(item, Store)}
-        *given, result = function.params
-        assert result.name in stored
-        assert stored.isdisjoint(each.name for each in given)
-
-
-def test_a_block_says_what_it_reads_and_writes():
-    for function in functions():
-        for block in (each for each in walk(function.body) if isinstance(each, Block) and each.writes):
-            own = {each.name for each in block.allocs}
-            told = {each.buffer for each in (*block.reads, *block.writes)}
-            used = {item.buffer for item in walk(block.body) if isinstance(item, Load | Store)}
-            assert used - own <= told
-
-
-def test_reductions_and_blocks_of_any_statements_come():
-    blocks = [item for each in functions() for item in walk(each) if isinstance(item, Block)]
-    assert {axis.kind for block in blocks for axis in block.axes} == {"spatial", "reduce"}
-    assert any(not block.axes and block.writes and len(block.body) > 1 for block in blocks)
-
-
-def test_the_golden_reference_calls_what_the_generator_called():
-    held = 0
-    for seed in range(12):
-        made = make_program(seed, 6, LOOPS)
-        held += len(made.program.loops)
-        document = made.program.to_bytes()
-        found = run(document, dict(made.inputs), {}, None, lambda phase: None)
-        assert all(np.isfinite(value).all() for value in found.values())
-    assert held >= 12
-
-
-def test_a_call_with_too_many_operands_is_not_known():
-    function = functions()[0]
-    with pytest.raises(NotDefined):
-        called(function, [np.zeros((1,), np.float32)] * (len(function.params) + 1))
+    axes = [axis for each in made for item in walk(each) if isinstance(item, Block) for axis in item.axes]
+    assert {axis.kind for axis in axes} == {"spatial", "reduce"}
 
 
 def test_a_result_that_rounding_decides_is_refused():
