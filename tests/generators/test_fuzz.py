@@ -8,12 +8,11 @@ import pytest
 
 from corpus.case import Case
 from corpus.errors import UserError
-from generators import Options, generate, make_case
+from generators import generate, make_case
 from generators.feedback import BLOCK, CoverageSnapshot
-from generators.fuzz import NO_PATTERNS, THOROUGH_EVERY, Fired, Judgement, Tally, Tester, fuzz, judge_cases
+from generators.fuzz import THOROUGH_EVERY, Judgement, Tester, fuzz, judge_cases
 from generators.mixture import DrawnCase
-from generators.mutations.modes import Mode
-from oracles.verdict import REFUSAL, SURVIVAL, Outcome, Phase, Verdict
+from oracles.verdict import Outcome, Phase, Verdict
 
 
 def cases(seeds: range) -> Iterator[DrawnCase]:
@@ -78,18 +77,6 @@ def test_a_share_of_the_cases_is_judged_at_the_lower_levels_too():
     assert thorough == list(range(0, 40, THOROUGH_EVERY))
 
 
-def test_what_fires_is_asked_of_a_share_of_the_cases():
-    asked: list[str] = []
-
-    def fired(case: Case) -> Fired:
-        asked.append(case.origin)
-        return NO_PATTERNS
-
-    passing = Verdict(Outcome.PASS, Phase.COMPARE, "")
-    list(judge_cases(cases(range(40)), lambda case, thorough: passing, 60, fired=fired))
-    assert asked == [f"seed:{seed}" for seed in range(0, 40, THOROUGH_EVERY)]
-
-
 @pytest.mark.parametrize("workers", [1, 3])
 def test_it_ends_when_the_time_is_over_and_leaves_no_seed_out(workers):
     found = list(run(*[slowly] * workers, seconds=0.2))
@@ -104,13 +91,6 @@ def test_what_a_judge_raises_is_raised(workers):
 
     with pytest.raises(LookupError, match="planted"):
         list(run(*[broken] * workers, tests=8))
-
-
-def test_the_tally_tells_failures_from_what_is_no_bug():
-    tally = Tally()
-    for tested in run(verdict_of, tests=50):
-        tally = tally.add(tested)
-    assert tally == Tally(tests=50, valid=30, invalid=10, unsupported=10, failures=20)
 
 
 # Folders of programs
@@ -136,18 +116,3 @@ def test_a_folder_of_other_programs_is_refused(tmp_path):
     generate(tmp_path, 2, 5)
     with pytest.raises(UserError, match="holds another program"):
         generate(tmp_path, 2, 6)
-
-
-def test_what_was_done_to_a_program_is_in_its_notes_and_its_demand(tmp_path):
-    for mode, word, demand in (
-        (Mode.DISRUPTIVE, "violation: ", REFUSAL),
-        (Mode.VULNERABLE, "hazard: ", SURVIVAL),
-    ):
-        generate(tmp_path / mode, 20, 6, options=Options(mode=mode))
-        cases = [Case.load(folder) for folder in sorted((tmp_path / mode).iterdir())]
-        changed = [case for case in cases if case.settings == (demand,)]
-        assert len(changed) >= 18
-        assert all(case.notes[0].startswith(word) for case in changed)
-    generate(tmp_path / "mixed", 60, 3, options=Options(mode=Mode.MIXED))
-    settings = {Case.load(folder).settings for folder in (tmp_path / "mixed").iterdir()}
-    assert settings == {(), (REFUSAL,), (SURVIVAL,)}
