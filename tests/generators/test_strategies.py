@@ -27,6 +27,7 @@ from generators.strategies.coverage import Seen
 from generators.strategies.mutate import MUTATIONS, Mutant
 from oracles.operators import arithmetic_of
 from oracles.relation.program import DTypeFamily
+from oracles.relation.types import NARROW
 from tests.helpers.models import contents, model_of
 
 needs_z3 = pytest.mark.skipif(find_spec("z3") is None, reason="z3 is not installed")
@@ -66,13 +67,12 @@ def test_two_processes_write_what_one_writes(name, tmp_path):
 def test_guided_programs_cover_more_than_unguided_ones():
     """HirFuzz's score (§5.5): every piece of coverage is worth one."""
     scores = {}
-    for name in ("coverage", "random", "uniform"):
+    for name in ("coverage", "random"):
         seen = Seen()
         for program in find_strategy(name)(range(30), 50, None, UNLIMITED):
             seen.add(program)
         scores[name] = seen.pieces
     assert scores["coverage"] > 1.1 * scores["random"]
-    assert scores["coverage"] > scores["uniform"]
 
 
 def test_coverage_is_saved_and_goes_on_from_there(tmp_path):
@@ -91,10 +91,11 @@ def test_a_file_that_holds_no_coverage_is_refused(tmp_path):
         next(find_strategy("coverage")(range(1), 3, tmp_path / "broken.json", UNLIMITED))
 
 
-def test_backward_and_random_have_the_size_that_was_asked_for():
-    for name in ("backward", "coverage"):
-        for program in find_strategy(name)(range(20), 12, None, UNLIMITED):
-            assert sum(node.op_type != "Constant" for node in program.model.graph.node) == 12
+@pytest.mark.parametrize("nodes", [1, 12, 40])
+@pytest.mark.parametrize("name", ["random", "backward", "coverage"])
+def test_a_program_has_as_many_nodes_as_were_asked_for(name, nodes):
+    for program in find_strategy(name)(range(10), nodes, None, UNLIMITED):
+        assert sum(node.op_type != "Constant" for node in program.model.graph.node) == nodes
 
 
 def test_backward_also_grows_before_an_input_that_others_read():
@@ -110,11 +111,8 @@ def test_backward_also_grows_before_an_input_that_others_read():
         if not grow_before(scope):
             continue
         grown += 1
-        gone = set(inputs) - {operand.name for operand, _ in scope.inputs}
-        assert len(gone) == 1
         assert [node.op for node in scope.nodes[-len(old) :]] == [node.op for node in old]
-        assert len(scope.nodes) > len(old)
-        assert gone.isdisjoint(name for node in scope.nodes for name in node.uses)
+        assert len(set(inputs) - {operand.name for operand, _ in scope.inputs}) == 1
     assert grown >= 10
 
 
@@ -248,10 +246,8 @@ def test_some_inputs_have_dims_with_names_that_fit_their_values():
 
 def test_the_strategy_that_the_documents_show_runs(tmp_path):
     shown = (Path(__file__).parents[2] / "docs/own-backend.md").read_text()
-    block = next(
-        part for part in shown.split("```") if part.startswith("python\n") and "def programs(" in part
-    )
-    (tmp_path / "mine.py").write_text(block.removeprefix("python\n"))
+    (block,) = (part for part in shown.split("```python\n") if "def programs(" in part)
+    (tmp_path / "mine.py").write_text(block.partition("```")[0])
     name = f"{tmp_path}/mine.py:programs"
     generated = generate(tmp_path / "out", 12, 6, options=Options(name, trust=True), jobs=2)
     assert generated.counts.models == 12
@@ -265,13 +261,14 @@ def test_the_strategy_that_the_documents_show_runs(tmp_path):
 
 @needs_z3
 def test_the_solver_finds_sizes_from_every_bin_for_operators_that_belong_together():
-    dims: Counter[int] = Counter()
-    operators: Counter[str] = Counter()
+    dims, operators, narrow = set[int](), set[str](), set[int]()
     for program in find_strategy("smt")(range(40), 10, None, UNLIMITED):
         for info in program.model.graph.input:
             dims.update(program.types[info.name].shape)
+            narrow |= {int(each) for each in NARROW if info.type.tensor_type.elem_type == int(each)}
         operators.update(node.op_type for node in program.model.graph.node)
-    assert {"MatMul", "Concat", "Split", "Reshape", "Conv"} <= set(operators)
+    assert {"MatMul", "Concat", "Split", "Reshape", "Conv"} <= operators
+    assert narrow
     assert len(operators) >= 90
     for low, high in ((1, 1), (2, 3), (4, 7), (8, 15), (16, 31), (32, 2048)):
         assert any(low <= dim <= high for dim in dims), (low, high)

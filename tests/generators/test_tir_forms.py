@@ -2,37 +2,33 @@
 
 import ast
 import json
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
 
 from corpus.case import Case
-from corpus.target import Target
 from corpus.tir.program import from_bytes, marks, to_bytes
 from corpus.tir.scopes import is_well_formed, problems
 from corpus.tir.script import print_text
-from corpus.tir.tree import Attr, Axis, Block, Declare, Evaluate, For, Function, Module, Store, is_jump
+from corpus.tir.tree import Axis, Block, Declare, Evaluate, For, Function, Module, Store, is_jump
 from corpus.tir.values import Buffer, BufferRef, Call, Const, Ramp, Range, Region, Var
-from corpus.tir.walk import called_functions, expressions, statements, walk
+from corpus.tir.walk import expressions, statements, walk
 from generators.language.values import RandomSource
 from generators.tir import statements as grower
 from generators.tir.blocks import _STEPS, drawn_schedule, rooted, staged
 from generators.tir.calls import outlined, with_open_sizes
 from generators.tir.frame import Known, Names, start_of
-from generators.tir.programs import TirProgram, grown, is_sound, make_program
+from generators.tir.programs import grown, is_sound, make_program
 from generators.tir.ranged import has_extremes, inputs_of
 from generators.tir.statements import Maker
+from oracles.judge import Judge
 from oracles.tir.interpreter import interpret
 from oracles.verdict import Outcome
 from oracles.worker.tvm.passes import BLOCKS, PLAIN_LOOPS, misplaced, pass_of
-from oracles.worker.tvm.sequences import OPTIONS, PREFIX, PRIMITIVES
-from reducer.api import reduce_case
-from reducer.course import Options
+from oracles.worker.tvm.sequences import PREFIX, PRIMITIVES
 from reducer.moves.tir.body import inline_calls
 from reducer.subject.tir_subject import TirSubject
-from tests.helpers.wrong_loops import noticed
 
 FORMS = {
     "lanes": (grower._lanes, lambda node: isinstance(node, Store) and isinstance(node.indices[-1], Ramp)),
@@ -67,23 +63,17 @@ def sound_of(name: str) -> list[Case]:
     return [Case("tir", to_bytes(each), inputs_of(each, seed)) for seed, each in sound[:PROGRAMS]]
 
 
-def test_most_views_show_it_if_their_strides_are_dropped():
-    """Beyond what is row-major anyway, or read by nobody."""
-    views = [(seed, grown_of("views", seed)) for seed in range(24)]
-    sound = [(seed, each) for seed, each in views if each is not None and is_sound(each, seed)]
-    shown = [noticed(TirProgram(each, inputs_of(each, seed)), ["strides dropped"]) for seed, each in sound]
-    assert len(sound) >= 16
-    assert sum(map(bool, shown)) >= 0.6 * len(shown)
+def check_with_tvm(judge: Judge, cases: list[Case], unclear: float) -> None:
+    """Its first look runs them together; what is not clean there gets a verdict, and no value is wrong."""
+    looks = judge.look(cases)
+    rest = [judge.verdict(case) for case, look in zip(cases, looks, strict=True) if look is None]
+    assert len(rest) <= unclear * len(cases), [each.title for each in rest]
+    assert not [each.title for each in rest if "mismatch" in each.outcome]
 
 
 @pytest.mark.parametrize("name", FORMS)
 def test_most_programs_of_a_form_are_sound_and_tvm_agrees_with_the_interpreter(tir_judge, name):
-    """Its first look runs them together; what is not clean there gets a verdict, and no value is wrong."""
-    cases = sound_of(name)
-    looks = tir_judge.look(cases)
-    rest = [tir_judge.verdict(case) for case, look in zip(cases, looks, strict=True) if look is None]
-    assert len(rest) <= 0.2 * len(cases), [each.title for each in rest]
-    assert not [each.title for each in rest if "mismatch" in each.outcome]
+    check_with_tvm(tir_judge, sound_of(name), unclear=0.2)
 
 
 def test_statements_are_grown_where_no_buffer_can_be_used():
@@ -162,22 +152,7 @@ def test_documents_and_text_hold_calls_and_open_sizes():
 def test_tvm_runs_functions_that_are_called_as_the_interpreter_does(tir_judge):
     sound = [(seed, each) for seed, each in MADE.items() if is_sound(each, seed)][:12]
     cases = [Case("tir", to_bytes(each), inputs_of(each, seed)) for seed, each in sound]
-    rest = [
-        tir_judge.verdict(each)
-        for each, look in zip(cases, tir_judge.look(cases), strict=True)
-        if look is None
-    ]
-    assert len(rest) <= 0.35 * len(cases), [each.title for each in rest]  # TVM fails on some of all programs
-    assert not [each.title for each in rest if "mismatch" in each.outcome]
-
-
-def test_a_call_with_operands_of_other_types_is_ill_formed():
-    module = next(iter(MADE.values()))
-    (name,) = called_functions(module.main)
-    helper = module.functions[name]
-    more = replace(helper, params=(*helper.params, Var("more")))
-    (problem,) = problems(Module({**module.functions, name: more}))
-    assert "operands of other types" in problem
+    check_with_tvm(tir_judge, cases, unclear=0.35)  # TVM fails on some of all programs
 
 
 @pytest.mark.parametrize("operands", [0, 1])
@@ -220,43 +195,26 @@ def test_every_primitive_is_drawn_and_its_step_has_a_text():
         assert misplaced((PREFIX + unknown,)) == f"there is no pass {PREFIX}{unknown}"
 
 
-def test_lanes_of_a_schedule_are_taken_before_memory_is_planned():
-    """As TVM's pipelines do; what it says of another order is no failure."""
+def test_what_tvms_passes_want_first_is_told_by_a_loop_and_by_a_schedule():
+    """As TVM's pipelines have it; what it says of another order is no failure."""
     lowered = ("s_tir.LowerInitBlock", "s_tir.ConvertBlocksToOpaque", "s_tir.LowerOpaqueBlock")
     steps = (PREFIX + "vectorize:block0:0", *lowered, "tirx.FlattenBuffer")
     assert "lanes" in misplaced((*steps, "tirx.StorageRewrite"), BLOCKS)
     assert not misplaced((*steps, "tirx.VectorizeLoop", "tirx.StorageRewrite"), BLOCKS)
-
-
-def test_a_loop_says_what_tvms_passes_want_of_it_first():
     i, zero = Var("i"), Const(0)
     across = For(i, zero, Const(2), "vectorized", (Store("A", (i, zero), zero),))
-    doubled = Attr(zero, "double_buffer_scope", Const(1), (Store("A", (zero, i), zero),))
-    for loop, told, first, then in (
-        (across, "lanes crossed", "tirx.FlattenBuffer", "tirx.VectorizeLoop"),
-        (
-            For(i, Const(1), Const(1), "serial", (doubled,)),
-            "doubled shifted",
-            "s_tir.CanonicalizeLoop",
-            "s_tir.InjectDoubleBuffer",
-        ),
-    ):
-        facts = marks(Module({"main": Function((Buffer("A", (Const(2), Const(2)), "int32"),), (loop,))}))
-        assert facts == {*told.split()}
-        assert misplaced((then,), PLAIN_LOOPS | facts)
-        assert not misplaced((first, then), PLAIN_LOOPS | facts)
+    facts = marks(Module({"main": Function((Buffer("A", (Const(2), Const(2)), "int32"),), (across,))}))
+    assert misplaced(("tirx.VectorizeLoop",), PLAIN_LOOPS | facts)
+    assert not misplaced(("tirx.FlattenBuffer", "tirx.VectorizeLoop"), PLAIN_LOOPS | facts)
 
 
 def test_tvm_computes_what_the_interpreter_does_with_a_schedule_and_without(tir_judge):
-    """Half of the chains are scheduled; what is not clean together gets a verdict, and no value is wrong."""
+    """Half of the chains are scheduled."""
     cases = []
     for place, (seed, draws, module) in enumerate(SOUND[:32]):
         steps = [each for each in drawn_schedule(draws, module) if "reindex" not in each and place % 2]
         cases.append(Case("tir", to_bytes(module), inputs_of(module, seed)).with_passes(tuple(steps)))
-    looks = tir_judge.look(cases)
-    rest = [tir_judge.verdict(case) for case, look in zip(cases, looks, strict=True) if look is None]
-    assert len(rest) <= 4, [each.title for each in rest]
-    assert not [each.title for each in rest if each.outcome is Outcome.MISMATCH]
+    check_with_tvm(tir_judge, cases, unclear=0.13)
 
 
 def test_a_step_of_operands_that_a_block_does_not_have_is_left_out(tir_judge):
@@ -274,27 +232,3 @@ def test_programs_start_as_chains_and_are_scheduled():
     scheduled = [each for each in made if any(name.startswith(PREFIX) for name in each.passes)]
     assert len(scheduled) >= 6
     assert all(interpret(each.module, each.inputs, trials=0).is_defined for each in scheduled)
-
-
-@pytest.mark.slow
-def test_a_wrong_result_of_a_schedule_is_reduced_to_the_steps_that_it_takes(tmp_path):
-    """TVM 0.27: what `blockize` leaves of a block, `reindex` reads wrongly."""
-    seed = 1020
-    module = staged(RandomSource(f"st/{seed}"), "main", extreme=has_extremes(seed))
-    steps = [
-        "parallel:block0:0",
-        "blockize:block0:0",
-        "split:block0:0:4",
-        "reindex:block0",
-        "unroll:block0:0",
-    ]
-    case = Case("tir", to_bytes(module), inputs_of(module, seed), Target("tvm"))
-    case = case.with_passes(tuple(PREFIX + step for step in steps))
-    result = reduce_case(case, tmp_path / "out", Options(target=case.target))
-    assert result.verdict.outcome is Outcome.MISMATCH
-    assert len(result.case.passes) <= 2
-
-
-def test_no_program_asks_the_simplifier_to_throw_after_some_steps():
-    """That is what the option is documented to do; 0 is no bound."""
-    assert OPTIONS["tirx.RemoveNoOp.max_simplification_steps"] == (0,)
