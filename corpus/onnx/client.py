@@ -10,7 +10,7 @@ from pathlib import Path
 
 from corpus.allowance import allowance, left_of, take
 from corpus.errors import UserError
-from corpus.onnx.server import CHECK, DIED, INFER, NUMBER, OK, STRICT
+from corpus.onnx.server import CHECK, DIED, INFER, NUMBER, OK, STRICT, TEXT
 from corpus.processes import NotRun, Process, end_group, python, start
 
 _SERVER = Path(__file__).with_name("server.py")
@@ -141,3 +141,15 @@ def check(model: bytes, inferred: bytes, data_prop: bool = True) -> str | None:
     except OnnxDied:
         return None
     return None
+
+
+def text_of(model: bytes) -> tuple[str, bytes] | None:
+    """A model in onnx's own text form, and the model that its parser makes of that; None if it has none."""
+    try:
+        content, answer = _client(os.getpid()).ask(TEXT, model)
+    except OnnxDied:
+        return None
+    if not content:
+        return None
+    end = 8 + int.from_bytes(answer[:8], "little")
+    return answer[end:].decode(errors="replace"), answer[8:end]

@@ -26,7 +26,7 @@ import sys
 import types
 from typing import Any
 
-INFER, CHECK, STRICT = b"i", b"c", b"s"
+INFER, CHECK, STRICT, TEXT = b"i", b"c", b"s", b"t"
 OK, FAILED, DIED = b"+", b"-", b"!"
 NUMBER = 8
 NOBODY = bytes(NUMBER)
@@ -124,7 +124,7 @@ def serve(connection: socket.socket, onnx: Any, asked: mmap.mmap) -> None:
 
 
 def answer(onnx: Any, what: bytes, model: bytes) -> tuple[bytes, bytes]:
-    """The inferred model, or nothing when the checker or strict inference accepts it."""
+    """The inferred model, a text, or nothing when the checker or strict inference accepts it."""
     try:
         try:
             return OK, perform(onnx, what.lower(), model, data_prop=what.islower())
@@ -135,11 +135,20 @@ def answer(onnx: Any, what: bytes, model: bytes) -> tuple[bytes, bytes]:
 
 
 def perform(onnx: Any, what: bytes, model: bytes, data_prop: bool) -> bytes:
-    """Run `onnx.shape_inference.infer_shapes` or `onnx.checker.check_model` on a model's bytes."""
+    """Run onnx's shape inference, its checker or its printer on a model's bytes.
+
+    The printer's answer is the model that its parser makes of the text, and the text behind a length.
+    """
     if what == CHECK:
         full_check = skip_opset_compatibility_check = check_custom_domain = False
         onnx.checker.check_model(model, full_check, skip_opset_compatibility_check, check_custom_domain)
         return b""
+    if what == TEXT:
+        text: str = onnx.printer.model_to_text(model)
+        is_read, complaint, again = onnx.parser.parse_model(text)
+        if not is_read:
+            raise ValueError(complaint)
+        return len(again).to_bytes(8, "little") + bytes(again) + text.encode()
     is_strict = what == STRICT
     inferred: bytes = onnx.shape_inference.infer_shapes(model, is_strict, is_strict, data_prop)
     return b"" if is_strict else inferred

@@ -1,6 +1,6 @@
-"""A model as the Python that builds it, in the words of `triage.repro.pasted.encode`.
+"""A model as the Python that builds it: in ONNX's text form, or in the words of `triage.repro.pasted.encode`.
 
-The text is made of literals, so names and strings can do no harm. What the words cannot say (sparse tensors,
+The text is made of literals, so names and strings can do no harm. What neither can say (sparse tensors,
 maps, training information) raises `NotExpressible`, and the caller embeds the model's bytes instead.
 """
 
@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
 
+from corpus.onnx.client import text_of
 from corpus.onnx.types import DTYPES
 from corpus.values import Tensor
 from triage.repro.pasted.elements import BITS, ELEMENTS
@@ -18,14 +19,28 @@ from triage.repro.pasted.elements import BITS, ELEMENTS
 WIDTH = 100
 MOST_VALUES = 512
 """Elements of one tensor written as numbers; a longer one is written as bytes."""
+MOST_BYTES = 1 << 16
+"""Bytes of a model that is written in ONNX's text form."""
 
 
 class NotExpressible(Exception):
     """The model holds something that the builder functions have no word for."""
 
 
+def parsed_code(model: onnx.ModelProto) -> str:
+    """The expression by which onnx's parser makes the model of its text; `onnx` is imported by the caller."""
+    found = text_of(model.SerializeToString()) if model.ByteSize() <= MOST_BYTES else None
+    if found is None or normal_form(onnx.ModelProto.FromString(found[1])) != normal_form(model):
+        raise NotExpressible("what ONNX's text form does not say")
+    text = found[0].strip()
+    if not all(line.isprintable() for line in text.split("\n")):
+        raise NotExpressible("characters that are not printed")
+    escaped = text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+    return f'onnx.parser.parse_model("""\n{escaped}\n""")'
+
+
 def model_code(model: onnx.ModelProto, indent: int = 0) -> str:
-    """The expression that builds the model."""
+    """The expression that builds the model in these words."""
     if model.training_info or model.graph.sparse_initializer or model.graph.quantization_annotation:
         raise NotExpressible("training information, sparse or quantisation annotations")
     parts = {

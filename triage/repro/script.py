@@ -23,8 +23,8 @@ from triage.claims.claim import ACCEPTED, Claim, Expectation
 from triage.claims.titles import whose
 from triage.language import model_of
 from triage.projects import Runner, runner_of
-from triage.repro.model_code import NotExpressible, array_code, model_code
-from triage.repro.pasted import compare, elements, encode, onnx_words
+from triage.repro.model_code import NotExpressible, array_code, model_code, parsed_code
+from triage.repro.pasted import compare, elements, encode
 from triage.repro.pasted.elements import BITS
 from triage.repro.source import Source
 from triage.views.listing import list_model
@@ -114,7 +114,7 @@ def write_script(case: Case, claim: Claim, mode: str = "code", source: Source | 
     """The text of `repro.py`; `mode` is how an ONNX program gets in: `code`, `bytes` or `beside`."""
     runner = runner_of(case.target.backend if case.target else "ort", case.format)
     model = model_of(case)
-    mode, code = _embedding(case, model, mode) if source is None else ("source", "")
+    mode, code = _embedding(case, model, mode, runner) if source is None else ("source", "")
     outputs = _output_elements(claim.expectation, model)
     foreign = {element for element in outputs if element >= FIRST_FOREIGN}
     given = [tensor for value in case.inputs.values() for tensor in _flat(value)]
@@ -159,9 +159,7 @@ def _with_pasted(script: str, runner: Runner, modules: Sequence[str]) -> str:
 
 def _words(runner: Runner) -> tuple[ModuleType, ...]:
     """The modules whose text builds the model in a script."""
-    if not runner.is_onnx:
-        return (elements,)
-    return (elements, onnx_words if runner.has_onnx else encode)
+    return (elements, encode) if runner.is_onnx else (elements,)
 
 
 def _text_of(module: str) -> str:
@@ -245,13 +243,13 @@ def _passing(expectation: Expectation) -> str | None:
     return EXPECTED if expectation.outcome is Outcome.MISMATCH else None
 
 
-def _embedding(case: Case, model: onnx.ModelProto, mode: str) -> tuple[str, str]:
+def _embedding(case: Case, model: onnx.ModelProto, mode: str, runner: Runner) -> tuple[str, str]:
     """The script's name of the model, and the code that makes it."""
     if case.external or len(case.program) > MOST_BYTES:
         return "beside", ""
     if mode == "code":
         try:
-            code = model_code(model, indent=4)
+            code = parsed_code(model) if runner.has_onnx else model_code(model, indent=4)
         except NotExpressible:
             return "bytes", ""
         return ("code", code) if len(code) <= MOST_CODE else ("bytes", "")

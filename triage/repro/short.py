@@ -20,9 +20,9 @@ from triage.claims.claim import ACCEPTED, Claim, Expectation, has_floats, signal
 from triage.claims.titles import whose
 from triage.language import language_of, model_of
 from triage.projects import Runner, ShortScript, runner_of
-from triage.repro.model_code import NotExpressible
+from triage.repro.model_code import NotExpressible, parsed_code
 from triage.repro.script import WITH_SHAPE, fixed_types
-from triage.repro.source import Source, array_code, helper_code
+from triage.repro.source import Source, array_code
 from triage.views.rendering import as_comment, template_of
 
 AT_A_GLANCE = 40
@@ -91,7 +91,7 @@ class _Parts:
         assert runner.short is not None
         text = "\n".join((self.imports, "", self.program, "", self.body))
         needs = [*runner.needs, *(["numpy"] if "import numpy" in self.imports else [])]
-        if runner.short.builds and f"from {runner.short.builds} " in self.imports:
+        if f"import {runner.short.builds}" in self.imports.splitlines():
             needs.append(f"{runner.short.builds} to build the model")
         return _squeezed(f"# Needs {', '.join(needs)}\n{text}")
 
@@ -140,12 +140,15 @@ def _model(case: Case, runner: Runner) -> tuple[str, str]:
     """The statements that make the model, and the expression that a session or an importer takes."""
     is_onnx_taken = runner.has_onnx
     try:
-        return helper_code(model_of(case)), "model" if is_onnx_taken else "model.SerializeToString()"
+        code = parsed_code(model_of(case))
+        if max(map(len, code.splitlines())) <= MOST_LINE:
+            return f"model = {code}", "model" if is_onnx_taken else "model.SerializeToString()"
     except NotExpressible:
-        if len(case.program) > MOST_BYTES:
-            raise
-        model = "onnx.load_model_from_string(model)" if is_onnx_taken else "model"
-        return f"model = {bytes_code(case.program)}", model
+        pass
+    if len(case.program) > MOST_BYTES:
+        raise NotExpressible("a model of many bytes")
+    model = "onnx.load_model_from_string(model)" if is_onnx_taken else "model"
+    return f"model = {bytes_code(case.program)}", model
 
 
 def bytes_code(content: bytes) -> str:
@@ -163,8 +166,6 @@ def _imports(own: str, code: str) -> str:
     lines = own.strip().splitlines()
     lines += ["import numpy as np"] if "np." in code and "import numpy as np" not in lines else []
     lines += ["import onnx"] if re.search(r"(?<![\w.])onnx\.", code) else []
-    names = [name for name in ("TensorProto", "helper", "numpy_helper") if re.search(rf"\b{name}\.", code)]
-    lines += [f"from onnx import {', '.join(names)}"] if names else []
     own_standard = lines[: lines.index("") + 1] if "" in lines else []
     ordered = sorted(lines[len(own_standard) :], key=lambda line: line.split()[1])
     return "\n".join([*standard, *([""] if standard else []), *own_standard, *ordered])

@@ -6,13 +6,11 @@ The text is made of literals only. What these calls do not say as plainly raises
 import ast
 import base64
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import onnx
-from onnx import AttributeProto, GraphProto, NodeProto, TensorProto, ValueInfoProto
 
 from corpus.case import Case
 from corpus.errors import UserError
@@ -176,29 +174,6 @@ MOST_ELEMENTS = 64
 """Elements of a tensor that are written out; those of a larger one stand as base64."""
 MOST_BYTES = 1024
 """Bytes of an array that a script may hold."""
-NUMPY = range(TensorProto.FLOAT, TensorProto.COMPLEX128 + 1)
-"""The element types that numpy has too."""
-
-
-def helper_code(model: onnx.ModelProto) -> str:
-    """Statements that make `model`; `helper`, `TensorProto` and `np` are imported by the caller."""
-    if model.functions or model.training_info or model.graph.sparse_initializer:
-        raise NotExpressible("functions, training information or sparse weights")
-    graph = model.graph
-    arguments = [
-        _listed(_node(each) for each in graph.node),
-        repr(graph.name or "g"),
-        _listed(_value_info(each) for each in graph.input),
-        _listed(_value_info(each) for each in graph.output),
-    ]
-    if graph.initializer:
-        arguments.append(_listed(_tensor(each) for each in graph.initializer))
-    opsets = ", ".join(f"helper.make_opsetid({each.domain!r}, {each.version})" for each in model.opset_import)
-    lines = ["graph = helper.make_graph(", *(f"    {each}," for each in arguments), ")"]
-    lines += [
-        f"model = helper.make_model(graph, opset_imports=[{opsets}], ir_version={model.ir_version})",
-    ]
-    return "\n".join(lines)
 
 
 def array_code(array: Tensor) -> str:
@@ -242,96 +217,3 @@ def _number(number: Any) -> str:
         return repr(number.item())
     text = str(number) if number.dtype.kind == "f" else repr(number.item())
     return {"nan": "np.nan", "inf": "np.inf", "-inf": "-np.inf"}.get(text, text)
-
-
-def _listed(items: Iterable[str]) -> str:
-    found = list(items)
-    one = f"[{', '.join(found)}]"
-    if len(found) < 2 and len(one) <= 100:
-        return one
-    return "[\n" + "".join(f"        {each},\n" for each in found) + "    ]"
-
-
-def _node(node: NodeProto) -> str:
-    arguments = [repr(node.op_type), repr(list(node.input)), repr(list(node.output))]
-    arguments += [f"domain={node.domain!r}"] if node.domain else []
-    arguments += [f"{each.name}={_attribute(each)}" for each in node.attribute]
-    return f"helper.make_node({', '.join(arguments)})"
-
-
-def _attribute(attribute: AttributeProto) -> str:
-    """A literal from which `helper.make_node` makes the attribute of this type again."""
-    if attribute.ref_attr_name or not attribute.name.isidentifier():
-        raise NotExpressible(f"attribute {attribute.name}")
-    kind = attribute.type
-    if kind == AttributeProto.INT:
-        return repr(attribute.i)
-    if kind == AttributeProto.FLOAT:
-        return _float(attribute.f)
-    if kind == AttributeProto.STRING:
-        return repr(_text(attribute.s))
-    if kind == AttributeProto.TENSOR:
-        return _tensor(attribute.t)
-    if kind == AttributeProto.GRAPH:
-        return _body(attribute.g)
-    return _many(attribute)
-
-
-def _many(attribute: AttributeProto) -> str:
-    items: Sequence[str] = ()
-    if attribute.type == AttributeProto.INTS:
-        items = [repr(each) for each in attribute.ints]
-    elif attribute.type == AttributeProto.FLOATS:
-        items = [_float(each) for each in attribute.floats]
-    elif attribute.type == AttributeProto.STRINGS:
-        items = [repr(_text(each)) for each in attribute.strings]
-    if not items:  # of an empty list, `make_node` cannot tell the type
-        raise NotExpressible(f"attribute {attribute.name}")
-    return f"[{', '.join(items)}]"
-
-
-def _body(graph: GraphProto) -> str:
-    """A graph within a node, on one line."""
-    parts = (
-        ", ".join(map(_node, graph.node)),
-        ", ".join(map(_value_info, graph.input)),
-        ", ".join(map(_value_info, graph.output)),
-        ", ".join(map(_tensor, graph.initializer)),
-    )
-    nodes, inputs, outputs, weights = (f"[{part}]" for part in parts)
-    return f"helper.make_graph({nodes}, {graph.name!r}, {inputs}, {outputs}, {weights})"
-
-
-def _float(number: float) -> str:
-    text = str(np.float32(number))
-    return {"nan": "np.nan", "inf": "np.inf", "-inf": "-np.inf"}.get(text, text)
-
-
-def _text(content: bytes) -> str:
-    try:
-        return content.decode()
-    except UnicodeDecodeError as error:
-        raise NotExpressible("bytes that are no text") from error
-
-
-def _tensor(tensor: TensorProto) -> str:
-    if tensor.data_location == TensorProto.EXTERNAL or tensor.data_type not in NUMPY:
-        raise NotExpressible(f"weight {tensor.name}")
-    array = onnx.numpy_helper.to_array(tensor)
-    if array.dtype == object:
-        array = array.astype(str)
-    return f"numpy_helper.from_array({array_code(array)}, {tensor.name!r})"
-
-
-def _value_info(value: ValueInfoProto) -> str:
-    if value.type.WhichOneof("value") is None:
-        return f"helper.make_empty_tensor_value_info({value.name!r})"
-    if value.type.WhichOneof("value") != "tensor_type":
-        raise NotExpressible(f"{value.name} is no tensor")
-    tensor = value.type.tensor_type
-    element = f"TensorProto.{TensorProto.DataType.Name(tensor.elem_type)}"
-    if not tensor.HasField("shape"):
-        return f"helper.make_tensor_value_info({value.name!r}, {element}, None)"
-    fields = {"dim_value": lambda dim: dim.dim_value, "dim_param": lambda dim: dim.dim_param}
-    dims = [fields[kind](dim) if (kind := dim.WhichOneof("value")) else None for dim in tensor.shape.dim]
-    return f"helper.make_tensor_value_info({value.name!r}, {element}, {dims!r})"
