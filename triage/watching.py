@@ -1,13 +1,15 @@
 """What a new release of a package changes: known cases on it, beside what they showed before.
 
-In come a package, its releases or Pythons, and cases: the regression corpus, folders, the bugs of a database.
-Out comes for each release what is fixed, regressed and new.
+In come a package, its releases, and cases: the regression corpus, folders, the bugs of a database. Out comes
+for each release what is fixed, regressed and new. Two failures of a case are one where `replay` takes them
+for one: equal in outcome, phase and kind.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +18,20 @@ from corpus.errors import UserError
 from corpus.formats import find_format
 from corpus.load import EXPECTED_FILE, Regression, Shown, load_regression, load_regressions, must_be_known
 from corpus.target import Target, order_of
-from oracles.naming import Signature, signature
 from oracles.sandbox.processes import SandboxError
 from oracles.verdict import Outcome
 from triage.bisection.bisection import runs, target_for
-from triage.bisection.environments import Place, Sources, Unavailable, chosen
+from triage.bisection.environments import Place, Sources, Unavailable
+from triage.bisection.package_index import newest_releases
 from triage.cases.replaying import shown_by
 from triage.cases.sources import Judges, judge_often, open_to_run
-from triage.clustering.similarity import MERGE, compare
+from triage.causes.explaining import outcome_and_kind
 from triage.console.options import CaseOptions
 from triage.console.output import say
 from triage.console.status import Progress
-from triage.store.campaigns import WatchedRow, components_of, keep_watch, watched_case, watched_releases
-from triage.store.clusters import clusters, signatures_of
-from triage.store.database import Store, dump
+from triage.store.artifacts import note_check, results_of, verdict_facts, watched_releases
+from triage.store.clusters import clusters
+from triage.store.database import Store
 from triage.store.failures import get_failure, verdict_of
 from triage.store.names import representative
 
@@ -51,13 +53,11 @@ class Change(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One release's result of a case; `signature` names the bug, None if only `shown` is known."""
+    """One release's result of a case."""
 
     release: str
     shown: Shown
-    symptom: str = ""
     title: str = ""
-    signature: Signature | None = None
 
     @property
     def is_bug(self) -> bool:
@@ -73,6 +73,12 @@ class Seen:
     def words(self) -> str:
         """The outcome for a person: `pass`, or outcome, phase and kind."""
         return " ".join(filter(None, self.shown)) if self.is_bug else self.shown[0]
+
+
+def kept(release: str, outcome: str, phase: str, symptom: str, title: str) -> Seen:
+    """A result as the database keeps it: the kind stands in the symptom."""
+    kind = "" if outcome == Outcome.CRASH.value else outcome_and_kind(symptom)[1]
+    return Seen(release, (outcome, phase, kind), title)
 
 
 def before(known: Iterable[Seen], release: str) -> Seen | None:
@@ -94,17 +100,7 @@ def change(known: Sequence[Seen], now: Seen) -> Change:
     if not last.is_bug:
         return Change.REGRESSED
     earlier = [each for each in known if each.is_bug and order_of(each.release) < order_of(now.release)]
-    return Change.FAILS if any(is_one(each, now) for each in earlier) else Change.NEW
-
-
-def is_one(one: Seen, other: Seen) -> bool:
-    """Whether two failures of one case are one bug: equal symptoms, or as near as one bug's signatures."""
-    if one.symptom and one.symptom == other.symptom:
-        return True
-    if one.signature is None or other.signature is None:
-        return one.shown == other.shown
-    compared = compare(one.signature, other.signature)
-    return not compared.obstacle and compared.distance <= MERGE
+    return Change.FAILS if any(each.shown == now.shown for each in earlier) else Change.NEW
 
 
 @dataclass(frozen=True)
@@ -120,7 +116,7 @@ class Subject:
 def subjects(
     package: str, words: Iterable[str], options: CaseOptions, store: Store, *, corpus: bool = True
 ) -> list[Subject]:
-    """All cases of a package, with what the database remembers of them; each case once."""
+    """All cases of a package, each once."""
     found: dict[str, Subject] = {}
     shipped = (_of_regression(each) for each in load_regressions() if each.package == package)
     for each in (
@@ -129,7 +125,7 @@ def subjects(
         *_of_database(store, package, options),
     ):
         found.setdefault(each.case.case_id, each)
-    return [_remembered(store, package, each) for each in found.values()]
+    return list(found.values())
 
 
 def _named(word: str, options: CaseOptions) -> Iterator[Subject]:
@@ -164,28 +160,10 @@ def _of_database(store: Store, package: str, options: CaseOptions) -> Iterator[S
         except UserError as error:
             say(f"{cluster.name} is left out: {error}")
             continue
-        facts, signatures = verdict_of(store, failure.id), signatures_of(store, cluster.id)
-        shown = (failure.outcome, str(facts["phase"]), "")
-        name = signatures[-1].signature if signatures else None
-        known = (
-            Seen(failure.release, shown, failure.symptom, failure.title, name) if failure.release else None
-        )
+        phase = str(verdict_of(store, failure.id)["phase"])
+        seen = kept(failure.release, failure.outcome, phase, failure.symptom, failure.title)
         case = replace(case, target=case.target.without_setting("python"))
-        yield Subject(cluster.name, cluster.title, case, (known,) if known else ())
-
-
-def _remembered(store: Store, package: str, subject: Subject) -> Subject:
-    """The subject with what earlier watches saw, which counts more than what a file says of a release."""
-    rows = dict(watched_case(store, package, subject.case.case_id))
-    told = [each for each in subject.known if each.release not in rows]
-    return replace(subject, known=(*told, *(seen_in(release, row) for release, row in rows.items())))
-
-
-def seen_in(release: str, row: WatchedRow) -> Seen:
-    """Read a release's result from its row."""
-    components = components_of(row.components)
-    name = Signature(row.version, components, "") if components else None
-    return Seen(release, (row.outcome, row.phase, row.kind), row.symptom, row.title, name)
+        yield Subject(cluster.name, cluster.title, case, (seen,) if failure.release else ())
 
 
 SURE = 3
@@ -196,7 +174,7 @@ TOLD = (Change.REGRESSED, Change.NEW, Change.FIXED, Change.UNKNOWN)
 
 @dataclass(frozen=True)
 class Watch:
-    """The task of a watch: cases of a package, on which releases, compared with which."""
+    """The task of a watch: cases of a package, and the releases that are named, else all that are new."""
 
     store: Store
     options: CaseOptions
@@ -204,84 +182,98 @@ class Watch:
     subjects: Sequence[Subject]
     shown: Progress
     wanted: tuple[str, ...] = ()
-    since: str = ""
+    nightly: bool = False
+
+    @property
+    def package(self) -> str:
+        """The package that is watched."""
+        return self.sources.package
+
+    @cached_property
+    def offered(self) -> list[str]:
+        """The releases that the index has, oldest first; raises `UserError` where it cannot be asked."""
+        return newest_releases(self.package, nightly=self.nightly)
 
     def releases(self) -> list[str]:
-        """The releases to look at, oldest first; what was watched already only where it is named."""
-        if not self.sources.given:
-            watched = watched_releases(self.store, self.sources.package)
-            return chosen(self.sources.offered, self.wanted, watched, self.sources.package)
-        return self.sources.offered[1:] or self.sources.offered
+        """Those to look at, oldest first: what is newer than what was watched; else the newest one."""
+        if self.wanted:
+            return sorted(dict.fromkeys(self.wanted), key=order_of)
+        watched = [order_of(each) for each in watched_releases(self.store, self.package)]
+        if not watched:
+            return self.offered[-1:]
+        return [each for each in self.offered if order_of(each) > max(watched)]
 
-    def run(self) -> Iterator[tuple[Place, dict[str, Any]]]:
-        """Each release with what it changes; it can be run in its place until the next one is asked for.
-
-        Raises `UserError` where none of the releases can be installed.
-        """
-        releases = self.releases()
-        subjects, why = list(self.subjects), ""
-        done = 0
+    def run(self) -> Iterator[dict[str, Any]]:
+        """Yield what each release changes; raises `UserError` where none of them can be installed."""
+        releases, why, done = self.releases(), "", 0
+        subjects = [self._remembered(each) for each in self.subjects]
         if releases:
             subjects = self._with_baseline(subjects, releases[0])
         for release in releases:
             try:
                 with self.sources.open(release, self.shown) as place:
                     subjects, document = self._look(subjects, place)
-                    yield place, document
-                    done += 1
             except Unavailable as error:
-                why = f"{self.sources.package} {release} cannot be installed here: {error}"
+                why = f"{self.package} {release} cannot be installed here: {error}"
                 self.shown.note(why)
+                continue
+            yield document
+            done += 1
         if releases and not done:
             raise UserError(why)
 
-    def baseline(self, release: str) -> str:
-        """The release to compare with where nothing is known of a case; empty where there is none."""
-        if self.since:
-            return self.since
-        own = order_of(release)
-        older = [each for each in self.sources.offered if order_of(each) < own and "dev" not in each]
-        return older[-1] if older else ""
+    def _remembered(self, subject: Subject) -> Subject:
+        """The subject with what the database saw, which counts more than what a file says of a release."""
+        rows = results_of(self.store, subject.case.case_id, str(self._target(subject)))
+        seen = {row["release"]: kept(**row) for row in rows}
+        told = [each for each in subject.known if each.release not in seen]
+        return replace(subject, known=(*told, *seen.values()))
 
-    def target_at(self, place: Place, case: Case | None = None) -> Target:
-        """The target of a case in a place; without one the target of new programs."""
-        own = case and (case.target or Target(find_format(case.format).target))
-        target = self.options.target_of(target_for(self.sources.package, own or Target(self.sources.backend)))
-        return target.with_setting("python", place.python) if place.python else target
+    def _target(self, subject: Subject) -> Target:
+        """The target of a case, whichever release it has."""
+        own = subject.case.target or Target(find_format(subject.case.format).target)
+        return self.options.target_of(target_for(self.package, own))
+
+    def _baseline(self, release: str) -> str:
+        """The release to compare with where nothing is known of a case; empty where there is none."""
+        try:
+            older = [each for each in self.offered if order_of(each) < order_of(release)]
+        except UserError as error:
+            self.shown.note(str(error))
+            return ""
+        return next((each for each in reversed(older) if "dev" not in each), "")
 
     def _with_baseline(self, subjects: list[Subject], release: str) -> list[Subject]:
         """Run cases of unknown past on the earlier release, so that there is something to compare."""
-        lacking = [each for each in subjects if self.since or before(each.known, release) is None]
-        baseline = self.baseline(release)
-        if not lacking or not baseline:
+        lacking = [each for each in subjects if before(each.known, release) is None]
+        baseline = self._baseline(release) if lacking else ""
+        if not baseline:
             return subjects
         self.shown.note(f"{len(lacking)} cases are run on {baseline} first, for comparison")
         try:
             with self.sources.open(baseline, self.shown) as place:
                 found, _ = self._look(lacking, place)
         except Unavailable as error:
-            self.shown.note(f"{self.sources.package} {baseline} cannot be installed here: {error}")
+            self.shown.note(f"{self.package} {baseline} cannot be installed here: {error}")
             return subjects
         told = {each.case.case_id: each for each in found}
         return [told.get(each.case.case_id, each) for each in subjects]
 
     def _look(self, subjects: Sequence[Subject], place: Place) -> tuple[list[Subject], dict[str, Any]]:
         """Every case on one release: the cases with what was seen, and the document of the release."""
-        told, rows, changes = [], [], []
+        changes: list[tuple[Subject, Change, Seen]] = []
         with Judges(self.options) as judges:
             for at, each in enumerate(subjects):
-                self.shown.status(f"{self.sources.package} {place.release}: {at} of {len(subjects)} cases")
+                self.shown.status(f"{self.package} {place.release}: {at} of {len(subjects)} cases")
                 seen = self._see(each, place, judges)
-                became = change(each.known, seen)
-                changes.append((each, became, seen))
-                told.append(replace(each, known=(*each.known, seen)))
-                rows.append(_row(each, became, seen))
-        counts = Counter(became.value for _, became, _ in changes)
-        keep_watch(self.store, self.sources.package, place.release, counts, rows)
+                changes.append((each, change(each.known, seen), seen))
+        self.store.log("watched", self.package, release=place.release)
+        told = [replace(each, known=(*each.known, seen)) for each, _, seen in changes]
         return told, self._document(place, changes)
 
     def _see(self, subject: Subject, place: Place, judges: Judges) -> Seen:
-        target = self.target_at(place, subject.case)
+        plain = self._target(subject)
+        target = plain.with_setting("python", place.python) if place.python else plain
         judge = judges.of(target, subject.case.format)
         case = replace(subject.case, target=target)
         last = before(subject.known, place.release)
@@ -290,14 +282,15 @@ class Watch:
             if not verdict.is_bug and last is not None and last.is_bug:
                 verdict, _ = judge_often(judge, case, SURE - 1)
         except SandboxError as error:
-            return Seen(place.release, (Outcome.UNDECIDED.value, "", ""), title=f"cannot be run: {error}")
-        name = signature(verdict, case.measure, case) if verdict.is_bug else None
-        return Seen(place.release, shown_by(verdict), str(verdict.symptom or ""), verdict.title, name)
+            return Seen(place.release, (Outcome.UNDECIDED.value, "", ""), f"cannot be run: {error}")
+        facts = verdict_facts(verdict)
+        note_check(self.store, subject.case.case_id, str(plain), place.release, **facts)
+        return Seen(place.release, shown_by(verdict), verdict.title)
 
     def _document(self, place: Place, changes: Sequence[tuple[Subject, Change, Seen]]) -> dict[str, Any]:
         counts = Counter(became for _, became, _ in changes)
         return {
-            "package": self.sources.package,
+            "package": self.package,
             "release": place.release,
             "cases": len(changes),
             **{each.name.lower(): counts[each] for each in Change},
@@ -314,19 +307,4 @@ def _told(subject: Subject, became: Change, seen: Seen) -> dict[str, Any]:
         "since": last.release if last else "",
         "before": last.words if last else "",
         "now": seen.words,
-        "symptom": seen.symptom,
     }
-
-
-def _row(subject: Subject, became: Change, seen: Seen) -> WatchedRow:
-    name = seen.signature
-    return WatchedRow(
-        subject.name,
-        subject.case.case_id,
-        became.value,
-        *seen.shown,
-        seen.symptom,
-        seen.title,
-        name.version if name else 0,
-        dump(name.components if name else ()),
-    )

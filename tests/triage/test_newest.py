@@ -27,8 +27,8 @@ from triage.bisection import package_index
 from triage.bisection.package_index import NOT_ASKED, Newest, newest_of
 from triage.bugs.failures import record_failure, record_reduction
 from triage.bugs.overview import overview_with_states, state_of
-from triage.campaigns.release_hunt import on_newest
 from triage.cli import run
+from triage.commands.hunt import on_newest
 from triage.console.options import CaseOptions
 from triage.console.status import PlainLines
 from triage.reports.newest_release import NewestReleases, OnNewest, Tried

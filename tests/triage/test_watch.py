@@ -4,8 +4,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
-from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from xml.etree import ElementTree
@@ -16,24 +14,15 @@ import yaml
 from corpus.formats.onnx import parse
 from corpus.load import FOLDER, Regression, Shown, load_regressions
 from corpus.onnx.check import checker_complaint
-from corpus.target import Target, order_of
-from oracles.judge import Judge
-from oracles.naming import Signature
+from corpus.target import order_of
 from tests.helpers.commands import ROOT, completed, crux_apart, needs
-from tests.helpers.failing import clip_exception, division_crash, healthy
+from tests.helpers.failing import clip_exception, healthy
+from tests.triage.test_bisect import index as index  # a fixture
 from tests.triage.test_bisect import write_onnxruntime
-from triage.bisection.environments import chosen
-from triage.bugs.failures import record_failure
-from triage.campaigns.release_hunt import hunt_on
 from triage.cli import run
-from triage.console.options import CaseOptions
-from triage.console.status import PlainDisplay
-from triage.store.database import Store
-from triage.store.failures import REDUCED, get_failure
-from triage.watching import Change, Seen, before, change
+from triage.watching import Change, Seen, change
 
 INSTALLED = version("onnxruntime")
-RAISES: Shown = ("exception", "execute", "Fail")
 PASSES: Shown = ("pass", "compare", "")
 
 
@@ -41,12 +30,8 @@ def row(text: str) -> list[Seen]:
     """A release a character: `.` passes, `?` cannot be run, another letter is a failure of that name."""
     found = []
     for at, sign in enumerate(text):
-        shown = {".": PASSES, "?": ("unsupported", "import", "")}.get(sign, RAISES)
-        words = {"x": "no kernel for it was found here", "y": "bad shape of an operand"}.get(sign, "")
-        name = (
-            Signature.of(("backend", "ort"), ("outcome", "exception"), ("message", words)) if words else None
-        )
-        found.append(Seen(f"1.{at}", shown, words, words, name))
+        shown = {".": PASSES, "?": ("unsupported", "import", "")}.get(sign, ("exception", "execute", sign))
+        found.append(Seen(f"1.{at}", shown))
     return found
 
 
@@ -75,12 +60,6 @@ def test_what_became_of_a_case(text, expected):
     )  # later ones say nothing
 
 
-def test_where_only_the_face_of_a_failure_is_known_it_counts():
-    assert change([Seen("1.0", RAISES)], Seen("1.1", RAISES, "words")) is Change.FAILS
-    assert change([Seen("1.0", RAISES)], Seen("1.1", ("crash", "execute", ""), "SIGSEGV")) is Change.NEW
-    assert before([], "1.0") is None
-
-
 def test_early_builds_come_before_the_release_and_late_ones_after_it():
     wanted = [
         "1.9",
@@ -95,14 +74,6 @@ def test_early_builds_come_before_the_release_and_late_ones_after_it():
     assert order_of("2.13.0+cpu") == order_of("2.13")
 
 
-def test_releases_are_those_that_are_newer_than_what_was_watched():
-    offered = ["1.30.0", "1.31.0", "1.31.1", "1.32.0"]
-    assert chosen(offered, (), (), "p") == ["1.32.0"]
-    assert chosen(offered, (), ("1.31.0",), "p") == ["1.31.1", "1.32.0"]
-    assert chosen(offered, (), offered, "p") == []
-    assert chosen(offered, ("1.32.0", "1.30.0"), offered, "p") == ["1.30.0", "1.32.0"]
-
-
 @pytest.fixture
 def cases(tmp_path: Path) -> Path:
     """A case that fails now, under the names of what an earlier release is said to have shown."""
@@ -115,8 +86,9 @@ def cases(tmp_path: Path) -> Path:
     return tmp_path / "cases"
 
 
+@pytest.mark.usefixtures("index")
 def test_each_word_is_said_of_cases_on_the_installed_release_and_remembered(tmp_path, cases, capsys):
-    common = ["--python", sys.executable, "--no-corpus", "--json", "--db", str(tmp_path / "w.db")]
+    common = ["--release", INSTALLED, "--no-corpus", "--json", "--db", str(tmp_path / "w.db")]
     found = {}
     for name in ("regressed", "fails", "new"):
         code = run(["watch", str(cases / name), *common, "--db", str(tmp_path / f"{name}.db")])
@@ -130,28 +102,26 @@ def test_each_word_is_said_of_cases_on_the_installed_release_and_remembered(tmp_
     assert json.loads(capsys.readouterr().out)[0]["passes"] == 1
 
 
+@pytest.mark.usefixtures("index")
 def test_bugs_of_the_database_are_watched(tmp_path, capsys):
     clip_exception().save(tmp_path / "clip")
     database = ["--db", str(tmp_path / "w.db"), "--json"]
     assert run(["check", str(tmp_path / "clip"), *database]) == 1
     capsys.readouterr()
-    assert run(["watch", "--no-corpus", "--python", sys.executable, *database]) == 0
+    assert run(["watch", "--no-corpus", "--release", INSTALLED, *database]) == 0
     (document,) = json.loads(capsys.readouterr().out)
     assert document["cases"] == 1
 
 
-def test_what_cannot_be_asked_is_the_users_to_mend(tmp_path, capsys, monkeypatch):
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [(["--package", "requests"], "no backend runs it"), (["--release", "0.1"], "cannot be installed here")],
+)
+def test_what_cannot_be_watched_is_the_users_to_mend(words, told, index, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for words, told in {
-        ("--python", "/bin/false"): "cannot run onnxruntime",
-        ("--wheels", str(tmp_path)): "holds no wheel",
-        ("--python", sys.executable, "--python", sys.executable): "nothing to compare",
-        ("--package", "requests"): "no backend runs it",
-    }.items():
-        assert run(["watch", *words]) == 2
-        said = capsys.readouterr().err
-        assert told in said
-        assert len(said.strip().splitlines()) == 1
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert run(["watch", "--no-corpus", *words]) == 2
+    assert told in capsys.readouterr().err.splitlines()[-1]
 
 
 @pytest.mark.slow
@@ -164,18 +134,14 @@ def test_without_a_network_there_is_one_line_and_exit_code_2(tmp_path):
 
 
 @pytest.mark.slow
-def test_two_builds_in_a_folder_of_wheels_are_told_apart(tmp_path, capsys, monkeypatch):
-    wheels = tmp_path / "wheels"
-    wheels.mkdir()
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
+def test_a_new_release_is_compared_with_the_one_before_and_watched_once(index, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     refuses = "if options.graph_optimization_level != UNOPTIMISED and {} in model: raise RuntimeError({!r})"
     told = "[ONNXRuntimeError] : 1 : FAIL : planted in this build"
     for number, word in {"98.0": b"NoSuchOperator", "99.0": b"Add"}.items():
-        write_onnxruntime(wheels, number, refuses.format(word, told))
+        write_onnxruntime(index, number, refuses.format(word, told))
     healthy().save(tmp_path / "add")
-    words = ["watch", str(tmp_path / "add"), "--no-corpus", "--wheels", str(wheels), "--json"]
-    words += ["--db", str(tmp_path / "w.db"), "--cache", str(tmp_path / "cache")]
+    words = ["watch", str(tmp_path / "add"), "--no-corpus", "--json", "--db", str(tmp_path / "w.db")]
     assert run(words) == 1
     (document,) = json.loads(capsys.readouterr().out)
     assert (document["release"], document["regressed"]) == ("99.0", 1)
@@ -208,22 +174,7 @@ def test_the_workflow_s_step_ends_as_the_watch_does(tmp_path):
     done = subprocess.run(["bash", "-e", "-c", script], cwd=tmp_path, env=env, capture_output=True)
     assert done.returncode == 1
     assert (tmp_path / "summary").read_text() == "told\n"
-    assert (tmp_path / "words").read_text() == "watch --package onnxruntime --release 1.2 --hunt 10 --json\n"
-
-
-@pytest.mark.slow
-def test_a_hunt_on_a_release_reduces_and_reports_what_it_meets(tmp_path):
-    """Under the Python of an environment that crux made: nobody has to trust what it named itself."""
-    target = Target.parse(f"ort@python={sys.executable}")
-    with Store(tmp_path / "crux.db") as store, Judge(target) as judge:
-        case = replace(division_crash(), target=target)
-        failure = record_failure(store, case, judge.verdict(case))
-        found = hunt_on(
-            store, CaseOptions(), target, 0.6, tmp_path / "out", PlainDisplay(), lambda case: None
-        )
-        assert get_failure(store, failure.id).status == REDUCED
-    assert found["tests"] > 0
-    assert list((tmp_path / "out").glob("C*/repro.py"))
+    assert (tmp_path / "words").read_text() == "watch --package onnxruntime --release 1.2 --json\n"
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd here")

@@ -6,27 +6,26 @@ Whoever uses an environment holds its lock shared, so that nobody removes it mea
 
 import contextlib
 import fcntl
-import hashlib
 import json
 import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from corpus import processes
 from corpus.errors import UserError
 from corpus.reading import Fields, Text, held_to, read_json, write_fresh
-from corpus.target import numbers, order_of
+from corpus.target import numbers
 from oracles.extras import installed_release
 from oracles.sandbox.processes import SandboxError
 from oracles.sandbox.sandbox import Sandbox
-from triage.bisection.package_index import Interpreter, newest_releases, own_interpreter
+from triage.bisection.package_index import Interpreter, own_interpreter
 from triage.console.options import MARKER
 from triage.console.status import Progress
 from triage.projects import Installing, project_of_package
@@ -54,8 +53,8 @@ class Environment:
 class EnvironmentCache:
     """The folder; `works` says what of an interpreter's framework is wrong ("" is nothing), and its numpy.
 
-    `sources` are pip's words for where to look for packages, besides what it is configured to ask; `also`
-    are packages to add where they can be had, such as what a script builds its model with.
+    `also` are packages to add where they can be had, such as what a script builds its model with. Where to
+    look for packages is pip's own configuration.
     """
 
     root: Path
@@ -63,7 +62,6 @@ class EnvironmentCache:
     works: Callable[[Path], tuple[str, str]]
     most_bytes: int = 20 << 30
     say: Callable[[str], object] = field(default=lambda text: None)
-    sources: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
 
     def has(self, release: str, interpreter: Interpreter) -> bool:
@@ -116,7 +114,7 @@ class EnvironmentCache:
         if missing := [each for each in self.also if each not in facts.get("also", ())]:
             pip = [*processes.python(), "-m", "pip", "--python", str(_python(folder))]
             with contextlib.suppress(Unavailable):
-                _run([*pip, "install", *QUIETLY, *self.sources, *missing])
+                _run([*pip, "install", *QUIETLY, *missing])
             facts |= {"also": list(self.also), "bytes": _size(folder)}
             write_fresh(folder / MARKER, json.dumps(facts, sort_keys=True))
 
@@ -125,7 +123,7 @@ class EnvironmentCache:
         pip = _make_venv(folder, interpreter)
         reason = ""
         for words in self._attempts(folder, release):
-            _run([*pip, "install", *QUIETLY, *self.sources, *words])
+            _run([*pip, "install", *QUIETLY, *words])
             reason, version = self.works(_python(folder))
             if not reason:
                 return version
@@ -241,48 +239,19 @@ class Place:
 
 @dataclass(frozen=True)
 class Sources:
-    """The sources of releases: Pythons that have one, a folder of wheels, another index than pip's own."""
+    """The releases of a package: crux's own, and those in environments; `also` are packages to add there."""
 
     package: str
     backend: str
-    pythons: tuple[Path, ...] = ()
-    wheels: Path | None = None
-    index: str = ""
-    nightly: bool = False
-    cache: Path = field(default_factory=cache_folder)
     also: tuple[str, ...] = ()
-
-    @cached_property
-    def given(self) -> tuple[Place, ...]:
-        """The Pythons that were named, each with the release that it has; raises `UserError`."""
-        found = tuple(Place(self._release_of(python), str(python)) for python in self.pythons)
-        seen: dict[str, str] = {}
-        for each in found:
-            if each.release in seen:
-                both = f"{seen[each.release]} and {each.python}"
-                raise UserError(
-                    f"--python: {both} both have {self.package} {each.release}: nothing to compare"
-                )
-            seen[each.release] = each.python
-        return found
-
-    @cached_property
-    def offered(self) -> list[str]:
-        """The releases that can be looked at, oldest first; raises `UserError` where nobody can be asked."""
-        if self.given:
-            return sorted((each.release for each in self.given), key=order_of)
-        if self.wheels is not None:
-            return self._in_folder(self.wheels)
-        return newest_releases(self.package, self._words, nightly=self.nightly)
 
     @contextmanager
     def open(self, release: str, shown: Progress) -> Iterator[Place]:
         """A place for a release, held while the block runs; raises `Unavailable`."""
-        named = next((each for each in self.given if each.release == release), None)
-        if named or release == self._own_release:
-            yield named or Place(release)
+        if release == self._own_release:
+            yield Place(release)
             return
-        with self._made(shown.note).environment(release, own_interpreter()) as environment:
+        with self._cache(shown.note).environment(release, own_interpreter()) as environment:
             yield Place(release, str(environment.python))
 
     @property
@@ -292,53 +261,11 @@ class Sources:
 
     def has(self, release: str) -> bool:
         """Whether nothing has to be installed for a release."""
-        return release == self._own_release or self._made().has(release, own_interpreter())
+        return release == self._own_release or self._cache().has(release, own_interpreter())
 
-    def _made(self, say: Callable[[str], object] = lambda text: None) -> EnvironmentCache:
-        return EnvironmentCache(
-            self.cache / self._folder,
-            self.package,
-            partial(starting, self.backend),
-            say=say,
-            sources=self._words,
-            also=self.also,
-        )
-
-    @property
-    def _words(self) -> tuple[str, ...]:
-        """Return pip's options for where to look."""
-        links = ("--find-links", str(self.wheels.resolve())) if self.wheels else ()
-        return (*links, *(("--index-url", self.index) if self.index else ()))
-
-    @property
-    def _folder(self) -> str:
-        """Environments from other sources are kept apart: a local build may have a public one's number."""
-        if not self._words:
-            return "."
-        built = [f"{path.name} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in self._wheels()]
-        return hashlib.sha256("\n".join([*self._words, *built]).encode()).hexdigest()[:12]
-
-    def _wheels(self) -> list[Path]:
-        return sorted(self.wheels.glob("*.whl")) if self.wheels else []
-
-    def _in_folder(self, folder: Path) -> list[str]:
-        """The releases of the package whose wheels lie in a folder."""
-        found = [
-            path.name.split("-")[1]
-            for path in self._wheels()
-            if _plain(path.name.split("-")[0]) == _plain(self.package)
-        ]
-        if not found:
-            raise UserError(f"--wheels {folder}: holds no wheel of {self.package}")
-        return sorted(dict.fromkeys(each.partition("+")[0] for each in found), key=order_of)
-
-    def _release_of(self, python: Path) -> str:
-        with Sandbox(self.backend, python=str(python)) as sandbox:
-            try:
-                return str(sandbox.facts["version"])
-            except (UserError, SandboxError) as error:
-                why = " ".join(str(error).split())[-200:]
-                raise UserError(f"--python {python}: cannot run {self.package}: {why}") from None
+    def _cache(self, say: Callable[[str], object] = lambda text: None) -> EnvironmentCache:
+        works = partial(starting, self.backend)
+        return EnvironmentCache(cache_folder(), self.package, works, say=say, also=self.also)
 
 
 def starting(backend: str, python: Path) -> tuple[str, str]:
@@ -348,27 +275,3 @@ def starting(backend: str, python: Path) -> tuple[str, str]:
             return "", str(sandbox.facts["numpy"])
         except (UserError, SandboxError) as error:
             return " ".join(str(error).split())[-200:], ""
-
-
-def chosen(offered: Sequence[str], wanted: Sequence[str], watched: Sequence[str], package: str) -> list[str]:
-    """The releases to look at, oldest first: those asked for, else all that are newer than what was watched.
-
-    Where nothing was watched yet, that is the newest one. Raises `UserError` for one that nobody offers.
-    """
-    if wanted:
-        for each in wanted:
-            if each not in offered:
-                near = ", ".join(offered[-3:])
-                raise UserError(
-                    f"--release {each}: not a release of {package} that can run here; newest: {near}"
-                )
-        return sorted(dict.fromkeys(wanted), key=order_of)
-    if not watched:
-        return list(offered[-1:])
-    last = max(order_of(each) for each in watched)
-    return [each for each in offered if order_of(each) > last]
-
-
-def _plain(name: str) -> str:
-    """A package's name as indexes compare it."""
-    return re.sub(r"[-_.]+", "-", name).lower()

@@ -136,13 +136,13 @@ def _examine(path: Path) -> Interpreter | None:
     return Interpreter((major, minor), Path(base)) if name == "cpython" else None
 
 
-def newest_releases(package: str, sources: Sequence[str] = (), *, nightly: bool = False) -> list[str]:
+def newest_releases(package: str, *, nightly: bool = False) -> list[str]:
     """The releases that have a wheel for crux's own Python here, oldest first; with `nightly` early ones too.
 
-    `sources` are pip's words for where to look. Raises `UserError` where there is none, or nobody to ask.
+    Raises `UserError` where there is none, or nobody to ask.
     """
-    words = ["--pre"] if nightly else []
-    found = _ask_index(package, (sys.version_info.major, sys.version_info.minor), (*words, *sources))
+    words = ("--pre",) if nightly else ()
+    found = _ask_index(package, (sys.version_info.major, sys.version_info.minor), words)
     if not found:
         raise UserError(f"{package}: the package index has no release of it with a wheel for this machine")
     return sorted(dict.fromkeys(each.partition("+")[0] for each in found), key=order_of)

@@ -90,7 +90,7 @@ def may_follow(symptom: str, known: str) -> bool:
     """
     if symptom == known:
         return True
-    (outcome, kind), (other, known_kind) = _read(symptom), _read(known)
+    (outcome, kind), (other, known_kind) = outcome_and_kind(symptom), outcome_and_kind(known)
     if other != "mismatch":
         return False
     if known_kind in _STRUCTURAL:
@@ -106,11 +106,11 @@ def is_same_or_stumbles(symptom: str, known: str) -> bool:
 
 def is_one_damage(symptom: str, known: str) -> bool:
     """Whether two crashes ended in one signal, or in any of those by which damaged memory shows."""
-    (_, signal), (_, other) = _read(symptom), _read(known)
+    (_, signal), (_, other) = outcome_and_kind(symptom), outcome_and_kind(known)
     return signal == other or {signal, other} <= _OF_MEMORY
 
 
-def _read(symptom: str) -> tuple[str, str]:
+def outcome_and_kind(symptom: str) -> tuple[str, str]:
     """The outcome and the kind of a symptom."""
     parts = [*symptom.split(SEPARATOR), "", ""]
     return parts[0], parts[2]

@@ -134,7 +134,6 @@ def _targets(
 ) -> list[Target]:
     """The targets of the hunt, in `latest` with the newest releases; where one is `resumed`, each has it."""
     from triage.campaigns.coverage_sync import campaign_name, must_go_on
-    from triage.campaigns.release_hunt import on_newest
 
     chosen = _named(options, words)
     if latest is not None:
@@ -157,6 +156,30 @@ def _named(options: CaseOptions, words: str) -> list[Target]:
         raise UserError("--targets: names all targets; leave --target out")
     named = dict.fromkeys(word.strip() for word in words.split(",") if word.strip())
     return [replace(options, target=word).target_of(None) for word in named]
+
+
+def on_newest(target: Target, stack: ExitStack) -> Target:
+    """The target with the newest release of its package, installed while the stack is open.
+
+    Raises `UserError` where nobody says which it is, or where it cannot be installed.
+    """
+    from corpus.errors import UserError
+    from oracles.backends import find_backend
+    from triage.bisection.environments import Unavailable
+    from triage.bisection.package_index import newest_of
+    from triage.console.status import PlainLines
+    from triage.reports.newest_release import open_release
+
+    package = find_backend(target.backend).package
+    newest = newest_of(package)
+    if not newest.all:
+        raise UserError(f"--latest: {newest.why}")
+    opened = open_release(package, target.backend, newest.all[0], PlainLines(), may_be_huge=True)
+    try:
+        place = stack.enter_context(opened)
+    except Unavailable as error:
+        raise UserError(f"--latest: {package} {newest.all[0]}: {error}") from None
+    return target.with_setting("python", place.python) if place.python else target
 
 
 def _tell(options: CaseOptions, hunting: Hunt) -> None:

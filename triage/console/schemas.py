@@ -317,7 +317,7 @@ SOUND = record(
     counts(*TABLES, "reports", "runs", "events", "blobs", "unused_blobs"),
 )
 COLLECTED = ("blobs", "blobs_removed", "leavings_removed", "kept_for_now", "bytes_before", "bytes_after")
-CHANGE = ("case", "title", "change", "since", "before", "now", "symptom")
+CHANGE = ("case", "title", "change", "since", "before", "now")
 
 SCHEMAS: Mapping[str, Schema] = {
     "bisect": BISECT,
@@ -368,7 +368,7 @@ SCHEMAS: Mapping[str, Schema] = {
         record(
             {"package": TEXT, "release": TEXT, "cases": COUNT},
             counts("fixed", "regressed", "new", "fails", "passes", "unknown", "silent")
-            | {"changes": listed(record(texts(*CHANGE))), "hunt": {"type": "object"}},
+            | {"changes": listed(record(texts(*CHANGE)))},
         )
     ),
     "wrap": listed(CHECK),

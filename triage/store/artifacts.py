@@ -12,7 +12,7 @@ from corpus.case import Case
 from corpus.reading import Fields, Text
 from oracles.numerics.compare import part_of
 from oracles.verdict import Run, Symptom, Verdict, WrongResult
-from triage.store.database import Store, now, parsed
+from triage.store.database import Row, Store, now, parsed
 from triage.store.names import cluster_name
 from triage.views.listing import MOST_COLUMNS, SIGNS, error_map
 
@@ -151,6 +151,21 @@ def note_check(
     values = {"case_id": case_id, "target": target, "release": release, "outcome": outcome, "phase": phase}
     with store.transaction():
         store.insert("check_results", {**values, "symptom": symptom, "title": title, "checked": now()})
+
+
+def results_of(store: Store, case_id: str, target: str) -> list[Row]:
+    """What releases did to a case on a target, the oldest first."""
+    return store.rows(
+        """SELECT release, outcome, phase, symptom, title FROM check_results
+           WHERE case_id = ? AND target = ? ORDER BY id""",
+        (case_id, target),
+    )
+
+
+def watched_releases(store: Store, package: str) -> list[str]:
+    """The releases of a package that were watched."""
+    sql = "SELECT json_extract(document, '$.release') FROM events WHERE kind = 'watched' AND subject = ?"
+    return store.column(sql, (package,))
 
 
 def keep_artifact(store: Store, kind: str, subject: str, path: Path) -> str:

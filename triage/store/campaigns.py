@@ -6,7 +6,7 @@ Each of these stays small however long a campaign is: where a run has too many r
 import hashlib
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from corpus.reading import unpack
@@ -319,55 +319,3 @@ def _document(store: Store, target: str) -> dict[str, Any]:
 
 
 _COUNTS = ("functions", "functions_met", "blocks", "blocks_met")
-
-
-@dataclass(frozen=True, slots=True)
-class WatchedRow:
-    """One case on one release: what became of it, what was seen, and the bug's name as JSON of components."""
-
-    subject: str
-    case_id: str
-    change: str
-    outcome: str
-    phase: str
-    kind: str
-    symptom: str
-    title: str
-    version: int
-    components: str
-
-
-def keep_watch(
-    store: Store, package: str, release: str, counts: Mapping[str, int], rows: Iterable[WatchedRow]
-) -> int:
-    """Keep what a release of a package showed; the number of the watch. `counts` are cases by change."""
-    with store.transaction():
-        values = {"package": package, "release": release, "watched": now(), "counts": dump(dict(counts))}
-        watch = store.insert("watches", values)
-        for row in rows:
-            store.insert("watched_cases", {"watch": watch, **asdict(row)})
-        store.log("watched", package, release=release, **counts)
-    return watch
-
-
-def watched_releases(store: Store, package: str) -> list[str]:
-    """The releases of a package that were watched, in the order in which they were."""
-    found = store.column("SELECT release FROM watches WHERE package = ? ORDER BY id", (package,))
-    return list(dict.fromkeys(found))
-
-
-def watched_case(store: Store, package: str, case_id: str) -> list[tuple[str, WatchedRow]]:
-    """List what was kept of a case by release, the latest watch of a release last."""
-    columns = ", ".join(f"watched_cases.{each.name}" for each in fields(WatchedRow))
-    rows = store.rows(
-        f"""SELECT release, {columns} FROM watched_cases JOIN watches ON watches.id = watch
-            WHERE package = ? AND case_id = ? ORDER BY watches.id""",
-        (package, case_id),
-    )
-    return [(str(row.pop("release")), WatchedRow(**row)) for row in rows]
-
-
-def components_of(text: str) -> tuple[tuple[str, str], ...]:
-    """The components of a signature from their JSON."""
-    found = parsed(text, [[str]], "a signature")
-    return tuple((each[0], each[1]) for each in found if len(each) == 2)

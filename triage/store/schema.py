@@ -375,33 +375,6 @@ NATIVE = (
 """What tests met of a target's own code: bits by build (compressed), counts by file, points over time."""
 
 
-WATCHES = (
-    """CREATE TABLE watches (
-        id INTEGER PRIMARY KEY AUTOINCREMENT,
-        package TEXT NOT NULL,
-        release TEXT NOT NULL,
-        watched TEXT NOT NULL,
-        counts TEXT NOT NULL
-    )""",
-    """CREATE TABLE watched_cases (
-        watch INTEGER NOT NULL REFERENCES watches (id),
-        subject TEXT NOT NULL,
-        case_id TEXT NOT NULL,
-        change TEXT NOT NULL,
-        outcome TEXT NOT NULL,
-        phase TEXT NOT NULL,
-        kind TEXT NOT NULL,
-        symptom TEXT NOT NULL,
-        title TEXT NOT NULL,
-        version INTEGER NOT NULL,
-        components TEXT NOT NULL,
-        PRIMARY KEY (watch, subject)
-    ) WITHOUT ROWID""",
-    "CREATE INDEX watched_cases_by_case ON watched_cases (case_id)",
-)
-"""What releases showed of known cases, and what became of each since the release before."""
-
-
 REFUSALS = (
     """CREATE TABLE refusals (
         package TEXT NOT NULL,
@@ -468,7 +441,7 @@ MIGRATIONS: Mapping[str, Sequence[str]] = {
     "create_all": (
         *filter(str.strip, TABLES.split(";")),
         *(*TALLIES, *SEARCH, *RECORDS, *REWRITES, *VIEWS, *CAUSES, *CAMPAIGNS),
-        *(*NATIVE, *WATCHES, *REFUSALS, *SEEN),
+        *(*NATIVE, *REFUSALS, *SEEN),
     ),
 }
 """The statements of each step, by its name."""
