@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench.bench_triage import b_cubed, pairwise
+from tests.bench.bench_triage import pairwise
 
 pytestmark = pytest.mark.bench
 FOLDER = os.environ.get("CRUX_FAILURES_BENCH", "")
@@ -41,7 +41,7 @@ def test_labelled_failures_through_the_commands(capsys, tmp_path):
     crux(tmp_path, "reduce", "--all", "--trust", "--db", "crux.db")
     with capsys.disabled():
         show_verdicts({folder: labels[folder] for folder in verdicts}, verdicts)
-        print("\n| | Bugs | Labels | Clusters | Precision | Recall | F1 | B-cubed F1 |\n" + "|---" * 8 + "|")
+        print("\n| | Bugs | Labels | Clusters | Precision | Recall | F1 |\n" + "|---" * 7 + "|")
         print(f"| before reduction | {before} |\n| reduced | {scored(tmp_path, labels)} |")
 
 
@@ -80,7 +80,7 @@ def scored(folder, labels):
                 label = labels.get(origin.parent if origin.suffix == ".onnx" else origin)
                 if label and label["verdict"] == "bug" and label["confidence"] != LOW:
                     causes[origin], found[origin] = label["label"], cluster["id"]
-    scores = (*pairwise(causes, found), b_cubed(causes, found))
+    scores = pairwise(causes, found)
     counts = (len(causes), len(set(causes.values())), len(set(found.values())))
     return " | ".join([*map(str, counts), *(f"{score:.3f}" for score in scores)])
 

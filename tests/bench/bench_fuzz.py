@@ -12,13 +12,11 @@ import pytest
 
 from corpus.case import Case
 from corpus.target import Target
-from generators.feedback import BLOCK
 from generators.mixture import MIXED, Plan, make_cases
 from generators.mutations.modes import Mode
 from generators.strategies import strategies
 from oracles.judge import Judge
 from oracles.verdict import Outcome
-from tests.helpers.failing import quotient
 from triage.campaigns.testers import judgement
 
 pytestmark = pytest.mark.bench
@@ -86,31 +84,3 @@ def test_a_test_against_a_bare_loop(say):
     list(map(run_bare, alive))
     bare = (own_seconds() - start) / len(alive)
     say(f"\nmade and tested {tested / bare:.2f} times a bare loop of {1000 * bare:.1f} ms")
-
-
-@pytest.mark.parametrize("places", [(), (0,), (9,), (15,), (3, 12)])
-def test_a_batch_with_programs_that_end_the_process(places, say):
-    plan = Plan("tir", passes_of="tvm")
-    cases = list(make_cases(plan, range(5_000_000, 5_000_000 + BLOCK)))
-    for place in places:
-        cases[place] = quotient(0)
-    with Judge(Target("tvm"), format="tir") as judge:
-        judge.look(cases[:1])
-        start = own_seconds() + judge.executor.cpu_seconds()
-        looks = judge.look(cases)
-        seconds = own_seconds() + judge.executor.cpu_seconds() - start
-    alone = [number for number, look in enumerate(looks) if look is None]
-    say(f"\nended by {places}: {1000 * seconds / BLOCK:.0f} CPU ms a program; alone {alone}")
-
-
-@pytest.mark.timeout(0)
-@pytest.mark.parametrize("size", [1, 4, 8, BLOCK])
-def test_programs_of_torch_compiled_together(size, say):
-    plan = Plan(MIXED, dialect="aten", passes_of="inductor")
-    cases = list(make_cases(plan, range(612_000_000, 612_000_032)))
-    with Judge(Target("inductor")) as judge:
-        judge.look(cases[:1])
-        start = own_seconds() + judge.executor.cpu_seconds()
-        looks = [look for at in range(0, len(cases), size) for look in judge.look(cases[at : at + size])]
-        seconds = own_seconds() + judge.executor.cpu_seconds() - start
-    say(f"\n{size} together: {seconds / len(cases):.2f} CPU s a program; {looks.count(None)} left")

@@ -6,6 +6,7 @@
 those of `wrong_nodes.py`, in exported models; `-k reduced` is for these. See BENCHMARKS.md.
 """
 
+import importlib
 import os
 import time
 from collections import Counter
@@ -22,7 +23,7 @@ from corpus.case import Case
 from oracles.verdict import Outcome, Verdict
 from reducer.api import reduce_case
 from reducer.course import DoesNotFail, Options
-from tests.bench import cores, wrong_nodes
+from tests.bench import wrong_nodes
 from tests.bench.seeding import OF_A_KIND, Fault, Planter, planting, tells, zoo_cases
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(0)]
@@ -34,11 +35,10 @@ SEED = int(os.environ.get("CRUX_NODES_SEED", "5" if SEEDED else "1"))
 FEW_NODES = 2
 
 
-@pytest.fixture(scope="module")
-def planter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planter]:
-    files = (wrong_nodes.__file__, cores.__file__)
-    wrong = [Path(SEEDED, "wrong_optimiser.py")] if SEEDED else map(Path, files)
-    with planting(tmp_path_factory.mktemp("wrong"), *wrong) as opened:
+@pytest.fixture
+def planter(monkeypatch: pytest.MonkeyPatch) -> Iterator[Planter]:
+    monkeypatch.syspath_prepend(SEEDED)
+    with planting(importlib.import_module("wrong_optimiser") if SEEDED else wrong_nodes) as opened:
         yield opened
 
 
@@ -65,7 +65,7 @@ def test_seen(planter: Planter, cases: list[tuple[str, Case]], say) -> None:
             word = f"seen   {where}" if is_seen else f"MISSED {verdict.title} {verdict.notes}"
             spent = time.process_time() - started
             say(f"{name}: {fault} at {fault.nodes[0].output[0]}: {word} {spent:.1f}")
-        planter.plant(None)
+        planter.plan = None
     for key, counts in seen.items():
         say(f"| {key} | {counts[True]} of {counts.total()} |")
     say(f"the first wrong tensor is of {dict(named)}")
@@ -76,7 +76,7 @@ def _named(planter: Planter, case: Case, fault: Fault, verdict: Verdict) -> str:
     located = explained.wrong.located if explained.wrong is not None else None
     if located is None:
         return ""
-    planter.plant(None)
+    planter.plan = None
     optimised = partial(planter.judge.executor.optimised, case, planter.judge.configs[1])
     return tells(located.tensor, fault, case, optimised)
 
@@ -94,9 +94,9 @@ def test_reduced(planter, cases, tmp_path, say):
         fault = next(planter.faults(case, every=True), None)
         if fault is None:
             continue
-        planter.plant(fault.plan)
+        planter.plan = fault.plan
         left, count = _reduced(planter, case, tmp_path / name)
-        planter.plant(None)
+        planter.plan = None
         is_good = 0 < len(left) <= FEW_NODES and fault.nodes[0].op_type in left
         good[is_good] += 1
         checks.append(count)

@@ -77,7 +77,7 @@ class Hunt:
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("kind", KINDS)
 def test_seconds_until_a_wrong_rewrite_is_found(kind, say, plant):
-    target = Target(plant("planted_pipeline", TWELVE[kind]))
+    target = Target(plant(TWELVE[kind]))
     spent, tests = [], []
     with Judge(Target("tvm"), format="tir") as plain:
         for seed in range(FIRST, FIRST + SEEDS):

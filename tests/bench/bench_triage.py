@@ -5,20 +5,17 @@ file's name, up to a dot, says which release it is of.
 """
 
 import hashlib
-import itertools
 import json
-import math
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
 from oracles.naming import signature_of_text
 from triage.clustering.grouping import cluster_traces, trace_signature
-from triage.clustering.linkage import average_linkage
 
 pytestmark = pytest.mark.bench
 FOLDER = os.environ.get("CRUX_TRACES_BENCH", "")
@@ -30,20 +27,15 @@ def test_clusters_of_labelled_traces(say):
     texts = {name: (Path(FOLDER) / name).read_text(errors="replace") for name in labels}
     causes = set(labels.values())
     say(f"\n{len(labels)} texts of {len(causes)} causes; a third of the causes, by hash, apart")
-    say("| Method | Precision | Recall | F1 | B-cubed F1 | a third: precision | F1 | ORT | TVM |")
-    say("|---|---|---|---|---|---|---|---|---|")
+    say("| Method | Precision | Recall | F1 | F1 on a third |\n|---|---|---|---|---|")
     for method, cluster in METHODS.items():
         say(f"| {method} | {' | '.join(_row(labels, cluster(texts)))} |")
 
 
 def _row(labels: Mapping[str, str], found: Mapping[str, str]) -> list[str]:
     third = {name: cause for name, cause in labels.items() if _is_apart(cause)}
-    precision, recall, f1 = pairwise(labels, found)
-    apart = pairwise(third, found)
-    figures = [precision, recall, f1, b_cubed(labels, found), apart[0], apart[2]]
-    return [
-        f"{figure:.3f}" for figure in (*figures, *(across(labels, found, each) for each in ("ort", "tvm")))
-    ]
+    figures = (*pairwise(labels, found), pairwise(third, found)[2])
+    return [f"{figure:.3f}" for figure in figures]
 
 
 def _is_apart(cause: str) -> bool:
@@ -58,26 +50,6 @@ def pairwise(labels: Mapping[str, str], found: Mapping[str, str]) -> tuple[float
     )
     precision, recall = both / max(clustered, 1), both / max(labelled, 1)
     return precision, recall, 2 * precision * recall / max(precision + recall, 1e-9)
-
-
-def b_cubed(labels: Mapping[str, str], found: Mapping[str, str]) -> float:
-    """F1 of the precision and recall that a text sees on average."""
-    both = Counter((labels[name], found[name]) for name in labels)
-    sizes, causes = Counter(found[name] for name in labels), Counter(labels.values())
-    precision = sum(count**2 / sizes[cluster] for (_, cluster), count in both.items()) / len(labels)
-    recall = sum(count**2 / causes[cause] for (cause, _), count in both.items()) / len(labels)
-    return 2 * precision * recall / (precision + recall)
-
-
-def across(labels: Mapping[str, str], found: Mapping[str, str], package: str) -> float:
-    """The share of pairs of one cause and two releases of a package that are together."""
-    names = [name for name in labels if name.startswith(package)]
-    pairs = [
-        found[one] == found[two]
-        for one, two in itertools.combinations(names, 2)
-        if labels[one] == labels[two] and one.split(".")[0] != two.split(".")[0]
-    ]
-    return sum(pairs) / max(len(pairs), 1)
 
 
 # How others put failure texts into clusters, written anew from their descriptions, to be scored beside ours
@@ -101,16 +73,6 @@ def clusterfuzz(texts: Texts) -> Clusters:
     return {name: f"{_kind(text)} {_frames(text)[:3]}" for name, text in texts.items()}
 
 
-def casr(texts: Texts, cut: float = 0.3) -> Clusters:
-    """CASR: frames weigh less the further from the crash they are; hierarchical clustering at .3."""
-    stacks = {name: tuple(_frames(text)) for name, text in texts.items()}
-    keys = {stack: str(number) for number, stack in enumerate(sorted(set(stacks.values())))}
-    by_key = {key: stack for stack, key in keys.items()}
-    groups = average_linkage(by_key, lambda a, b: 1 - _alike(by_key[a], by_key[b]), cut)
-    cluster_of = {key: group[0] for group in groups for key in group}
-    return {name: cluster_of[keys[stack]] for name, stack in stacks.items()}
-
-
 def oatest(texts: Texts) -> Clusters:
     """OATest (section 4.1.3) takes crashes of one message for one bug; numbers and quoted names dropped."""
     return {name: re.sub(r"'[^']*'|\d+", "#", _message(text)) for name, text in texts.items()}
@@ -125,15 +87,6 @@ def drain(texts: Texts, alike: float = 0.5, depth: int = 2) -> Clusters:
         key = (len(words), *words[:depth])
         found[name] = f"{key} {_place(leaves.setdefault(key, []), words, alike)}"
     return found
-
-
-PEERS: dict[str, Callable[[Texts], Clusters]] = {
-    "NNSmith's hash": nnsmith,
-    "ClusterFuzz-like": clusterfuzz,
-    "CASR-like": casr,
-    "OATest's": oatest,
-    "Drain on our parse": drain,
-}
 
 
 def _kind(text: str) -> str:
@@ -156,18 +109,6 @@ def _parsed(text: str) -> str:
     return " ".join(value for _, value in signature_of_text(text).components)
 
 
-def _alike(one: Sequence[str], two: Sequence[str]) -> float:
-    """The position-dependent model: the common subsequence of frames, weighed by depth and offset."""
-    if not (one and two):
-        return float(one == two)
-    best = [[0.0] * (len(two) + 1) for _ in range(len(one) + 1)]
-    for i, first in enumerate(one):
-        for j, second in enumerate(two):
-            same = math.exp(-0.04 * min(i, j) - 0.13 * abs(i - j)) if first == second else 0.0
-            best[i + 1][j + 1] = max(best[i][j] + same, best[i][j + 1], best[i + 1][j])
-    return best[-1][-1] / sum(math.exp(-0.04 * at) for at in range(max(len(one), len(two))))
-
-
 def _place(templates: list[list[str]], words: list[str], alike: float) -> int:
     """The template that shares the most words, widened to these; a new one where none shares enough."""
     shared = [sum(a == b for a, b in zip(template, words, strict=True)) for template in templates]
@@ -179,8 +120,11 @@ def _place(templates: list[list[str]], words: list[str], alike: float) -> int:
     return len(templates) - 1
 
 
-METHODS = {
-    **PEERS,
+METHODS: dict[str, Callable[[Texts], Clusters]] = {
+    "NNSmith's hash": nnsmith,
+    "ClusterFuzz-like": clusterfuzz,
+    "OATest's": oatest,
+    "Drain on our parse": drain,
     "ours, L1": lambda texts: {name: trace_signature(text).digest for name, text in texts.items()},
     "ours, L1 and L2": cluster_traces,
 }

@@ -1,108 +1,140 @@
-"""A small compiler of ONNX graphs with planted faults: rewrites that are wrong, over onnx's own evaluator.
+"""TVM with wrong rewrites of TIR programs, in a backend of its own.
 
-A backend like any other. Its optimiser has three passes, `Simplify`, `Layout` and `Fuse`, which can be
-disabled by name; each holds several rewrites, so that a pass alone does not say which fault was met.
+One of `wrong_loops` or `wrong_memory` is the first pass of its default pipeline: the optimised configurations
+name it, and the un-optimised baseline stays as it is. Or its table has the passes of `PASSES` more.
 """
 
-from __future__ import annotations
-
-import os
-import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # a worker is started without it
 
-from tests.bench.planted_rewrites import FAULTS, Graph
-
-if TYPE_CHECKING:
-    from collections.abc import Set
-
-    from corpus.target import Target
-    from oracles.abilities import Backend
-    from oracles.verdict import Config, Run
+from corpus.tir.tree import For, Function
+from corpus.tir.values import Binary, Call, Const, Expr
+from corpus.tir.walk import map_expressions, map_statements
+from oracles.backends import tvm as real
+from oracles.worker.tvm import passes as table
+from oracles.worker.tvm.sequences import Pass
 
 NAME = "planted"
-PACKAGE = "onnx"
-DISABLED_BY = "`{}`"
-APPLIED = "planted: applied "
-PASSES = tuple(dict.fromkeys(fault.within for fault in FAULTS))
+WRONG = "wrong"
+"""The setting that names the rewrite."""
+MARK = "planted.ready"
+MARKING = "Prepares"
+"""The pass without which `AfterAnother` does nothing."""
 
 
-# In the worker
+def _instead(callee: str, change: Callable[[Call], Expr]) -> Callable[[Function], Function]:
+    def changed(expr: Expr) -> Expr:
+        return change(expr) if isinstance(expr, Call) and expr.callee == callee else expr
+
+    return lambda function: replace(function, body=map_expressions(function.body, changed))
+
+
+def _refuse(expr: Call) -> Expr:
+    raise RuntimeError("Check failed: the expression has no rule")
+
+
+def _run_over(function: Function) -> Function:
+    def changed(stmt: Any) -> Any:
+        return replace(stmt, extent=Binary("add", stmt.extent, Const(1))) if isinstance(stmt, For) else stmt
+
+    return replace(function, body=map_statements(function.body, changed))
+
+
+def _after_another(function: Function) -> Function:
+    wrong = _instead("cos", lambda call: replace(call, callee="sin"))
+    return wrong(function) if MARK in function.attrs else function
+
+
+PASSES: dict[str, Callable[[Function], Function]] = {
+    "OtherBase": _instead("exp2", lambda call: replace(call, callee="exp")),
+    "RefusesTangents": _instead("tanh", _refuse),
+    "RunsOver": _run_over,
+    "AfterAnother": _after_another,
+    MARKING: lambda function: replace(function, attrs={**function.attrs, MARK: 1}),
+}
+"""By pass what it makes of a function."""
+
+
+def register() -> None:
+    """Let the table of TVM's passes have these, too."""
+    names = tuple(f"tirx.{name}" for name in PASSES)
+    table.PASSES.update({name: Pass(name, needs=frozenset(("primfuncs",))) for name in names})
+    table.AT_WILL |= frozenset(names)
+
+
+def spoil(module: Any, name: str) -> Any:
+    """The module after the wrong rewrite of that name."""
+    from corpus.tir.program import from_json, to_json
+    from oracles.worker.tvm.tir.build import build_module
+    from oracles.worker.tvm.tir.read import read_module
+    from tests.helpers.wrong_loops import WRONG, spoilt
+    from tests.helpers.wrong_memory import MISUSES
+
+    rewrite = {**WRONG, **MISUSES, **PASSES}[name]
+    return build_module(to_json(spoilt(from_json(read_module(module)), rewrite)))
 
 
 def load() -> str:
-    import onnx.reference
+    """Start TVM; the rewrites are imported before the worker is shut in."""
+    import tvm
 
-    return str(onnx.__version__)
+    from tests.helpers import wrong_loops, wrong_memory  # noqa: F401
+
+    def made(name: str) -> Callable[[], Any]:
+        def change(module: Any, context: Any) -> Any:
+            return spoil(module, name)
+
+        return lambda: tvm.transform.module_pass(change, opt_level=0, name=f"tirx.{name}")
+
+    register()
+    for name in PASSES:
+        setattr(tvm.tirx.transform, name, made(name))
+    return real.load()
 
 
-def run(
+run, run_relax = real.run, real.run_relax
+about, open_program, describe = real.about, real.open_program, real.describe
+
+
+def run_tir(
     program: Any, inputs: dict[str, Any], settings: dict[str, Any], outputs: Any, enter: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Rewrite one model where that is asked for, and evaluate it."""
-    import onnx.reference
+    """Run as TVM does, but what its default pipeline is given has been rewritten."""
+    from oracles.worker.tvm.tir import batch
+    from oracles.worker.tvm.tir import run as tir
 
-    from oracles.worker.onnx import read_model, to_array
+    lowered, name = tir.lowered, settings.get(WRONG, "")
 
-    model = read_model(program)
-    enter("optimise")
-    if settings.get("level") == "all":
-        for name in PASSES:
-            if name not in settings.get("disabled_optimizers", ()) and apply(model.graph, name):
-                os.write(2, f"{APPLIED}{name}\n".encode())
-    enter("execute")
-    evaluator = onnx.reference.ReferenceEvaluator(model)
-    wanted = [value.name for value in model.graph.output] if outputs is None else list(outputs)
-    values = evaluator.run(wanted, {name: to_array(value) for name, value in inputs.items()})
-    return {name: values[index] for index, name in enumerate(wanted)}
+    def wrongly(module: Any, target: Any, pipeline: str) -> Any:
+        return lowered(spoil(module, name) if name else module, target, pipeline)
+
+    tir.lowered = batch.lowered = wrongly
+    try:
+        return real.run_tir(program, inputs, settings, outputs, enter)
+    finally:
+        tir.lowered = batch.lowered = lowered
 
 
-def apply(graph: Any, within: str) -> bool:
-    """One pass over the graph; whether it changed anything."""
-    changed = False
-    for node in list(graph.node):
-        for fault in FAULTS:
-            if fault.within == within and fault.operator == node.op_type:
-                changed |= fault.rewrite(Graph(graph), node)
-    return changed
+def backend(name: str = "") -> Any:
+    """TVM's from this file, with that rewrite in its pipeline; without a name with the passes."""
+    plain = real.backend()
+    if not name:
+        register()
+        return replace(plain, name=NAME, file=__file__)
 
+    def wrong(graphs: Any) -> Any:
+        if graphs.configs is None or "tir" not in graphs.formats:
+            return graphs
 
-# In crux
+        def configs(target: Any) -> Any:
+            baseline, *others = graphs.configs(target)
+            return (baseline, *(replace(each, settings=(*each.settings, (WRONG, name))) for each in others))
 
+        return replace(graphs, configs=configs)
 
-def configs(target: Target) -> tuple[Config, ...]:
-    from oracles.verdict import Config
-
-    return tuple(Config(level, (("level", level),)) for level in ("none", "all"))
-
-
-def classify(run: Run) -> str:
-    return ""
-
-
-def fired(run: Run) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(re.findall(rf"{APPLIED}(\w+)", "\n".join(run.log))))
-
-
-def suspects(run: Run) -> tuple[str, ...]:
-    return fired(run)
-
-
-def optimizers(run: Run) -> tuple[str, ...]:
-    return PASSES
-
-
-def likely(names: Iterable[str], operators: Set[str]) -> tuple[str, ...]:
-    return tuple(names)
-
-
-def backend() -> Backend:
-    """What crux knows of this backend."""
-    from oracles.abilities import Backend, Passes
-
-    passes = Passes(DISABLED_BY, fired, suspects, optimizers, likely, "disabled_optimizers")
-    return Backend(NAME, PACKAGE, __file__, configs, classify, passes=passes)
+    return replace(plain, name=NAME, file=__file__, graphs=tuple(map(wrong, plain.graphs)))

@@ -1,13 +1,7 @@
 """Faults of an optimiser in a case: which there are, whether they show, and whether a name tells one."""
 
-import importlib.util
-import json
 import os
 import random
-import shutil
-import site
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
@@ -25,6 +19,7 @@ from corpus.load import open_case
 from corpus.target import Target
 from corpus.values import Value
 from oracles.judge import Judge
+from tests.helpers.planting import plant_optimiser
 
 OF_A_KIND = 2
 """Faults of one kind in one model."""
@@ -48,17 +43,18 @@ class Fault:
         return f"{self.plan['kind']} {self.nodes[0].op_type} {self.relative:.3g}"
 
 
-@dataclass(frozen=True)
+@dataclass
 class Planter:
-    """Puts faults into the optimiser that a judge's target runs; `wrong` is the module that lists them."""
+    """Puts faults into a judge's optimised runs: the one planned, None for none."""
 
     judge: Judge
-    plan_file: Path
     wrong: ModuleType
+    plan: Mapping[str, Any] | None = None
 
-    def plant(self, plan: Mapping[str, Any] | None) -> None:
-        """From here on optimised sessions have this fault; None for none."""
-        self.plan_file.write_text(json.dumps(plan))
+    def change(self, model: onnx.ModelProto) -> None:
+        """Make of a model what the optimiser gets of it."""
+        if self.plan is not None:
+            self.wrong.apply(model, self.plan)
 
     def faults(
         self,
@@ -88,7 +84,7 @@ class Planter:
                 if fault is not None:
                     seen[kind] += 1
                     yield fault
-                self.plant(None)
+                self.plan = None
 
     def _shown(
         self,
@@ -106,7 +102,7 @@ class Planter:
             "kind": kind,
             **({"every": node.op_type} if every else {"node": at, "nodes": len(graph.node)}),
         }
-        self.plant(plan)
+        self.plan = plan
         moved = apart(plain, self._outputs(case, 1))[0]
         is_half = any(each.data_type == onnx.TensorProto.FLOAT16 for each in graph.initializer)
         least = max((VISIBLE_HALF if is_half else VISIBLE) * greatest, TIMES * rounding)
@@ -119,44 +115,13 @@ class Planter:
         return run.outputs if run.is_ok else {}
 
 
-HOOK = """
-import sys, importlib.abc, importlib.util
-class Find(importlib.abc.MetaPathFinder):
-    def find_spec(self, name, path, target=None):
-        if name != "onnxruntime":
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        run = spec.loader.exec_module
-        def exec_module(module):
-            run(module)
-            import WRONG
-            WRONG.install()
-        spec.loader.exec_module = exec_module
-        return spec
-sys.meta_path.insert(0, Find())
-"""
-
-
 @contextmanager
-def planting(folder: Path, wrong: Path, *beside: Path) -> Iterator[Planter]:
-    """A planter with an interpreter whose onnxruntime optimises as this file and `folder`/plan.json say."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
-    packages = next((folder / "lib").glob("python*")) / "site-packages"
-    (packages / "base.pth").write_text("\n".join(site.getsitepackages()) + "\n")
-    (packages / "sitecustomize.py").write_text(HOOK.replace("WRONG", wrong.stem))
-    for path in (wrong, *beside):
-        shutil.copy(path, packages)
-    plan = folder / "plan.json"
-    (packages / "wrong_optimiser_plan.py").write_text(f"PATH = {str(plan)!r}\n")
-    plan.write_text("null")
-    spec = importlib.util.spec_from_file_location(wrong.stem, wrong)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    with Judge(Target.parse(f"ort@python={folder / 'bin' / 'python'}")) as judge:
-        yield Planter(judge, plan, module)
+def planting(wrong: ModuleType) -> Iterator[Planter]:
+    """A planter whose judge's optimised runs have the faults of a module that lists them."""
+    with Judge(Target("ort")) as judge, pytest.MonkeyPatch.context() as patch:
+        planter = Planter(judge, wrong)
+        plant_optimiser(judge, patch, planter.change)
+        yield planter
 
 
 def zoo_cases(folder: Path, names: Container[str], *, exported: bool = False) -> Iterator[tuple[str, Case]]:

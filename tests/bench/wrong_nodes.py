@@ -1,16 +1,13 @@
-"""One node of a model changed, as a wrong optimiser changes it.
+"""One node of a model changed, as a wrong optimiser changes it: kinds of which a result is hardly another.
 
 `options` lists what a model allows, `apply` carries out a plan: a kind, a node's index, the count of nodes.
-The file is copied into an interpreter of its own, so it imports nothing of crux.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import random
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +15,6 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 HALF, BRAIN, FLOAT = TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.FLOAT
-SHIFTED = {"Softmax": -1, "LogSoftmax": -1, "LayerNormalization": -1, "Concat": 0, "Gather": 0, "CumSum": 0}
 
 
 class Graph:
@@ -43,14 +39,6 @@ class Graph:
         if name in self.weights:
             return int(self.weights[name].data_type)
         return int(self.types[name].elem_type) if name in self.types else 0
-
-    def dims(self, name: str) -> list[int] | None:
-        if name in self.weights:
-            return list(self.weights[name].dims)
-        declared = self.types.get(name)
-        if declared is None or not declared.HasField("shape"):
-            return None
-        return [each.dim_value or -1 for each in declared.shape.dim]
 
     def constant(self, value: Any) -> str:
         name = f"planted_{len(self.graph.initializer)}"
@@ -99,19 +87,6 @@ Change = Callable[[Graph, Any], bool]
 
 
 # Wrong
-
-
-def axis(graph: Graph, node: Any) -> bool:
-    """Another axis of the same extent."""
-    dims = graph.dims(node.input[0]) if node.op_type in SHIFTED else None
-    if not dims or len(dims) < 2:
-        return False
-    at = attribute(node, "axis", SHIFTED[node.op_type]) % len(dims)
-    others = [i for i, each in enumerate(dims) if i != at and each == dims[at] and each != 1]
-    if not others or node.op_type in ("LayerNormalization", "CumSum", "Concat"):
-        return False
-    set_attribute(node, "axis", others[0])
-    return True
 
 
 def epsilon(graph: Graph, node: Any) -> bool:
@@ -219,93 +194,6 @@ def bound(graph: Graph, node: Any) -> bool:
     return False
 
 
-def mask(graph: Graph, node: Any) -> bool:
-    """A mask is one place off."""
-    place = {"Where": 0, "Trilu": 0}.get(node.op_type)
-    readers = [each for each in graph.graph.node if node.output[0] in each.input]
-    if node.op_type == "Add" and any(each.op_type == "Softmax" for each in readers):
-        place = 1
-    dims = graph.dims(node.input[place]) if place is not None else None
-    if not dims or dims[-1] in (-1, 0, 1):
-        return False
-    last = np.array([-1], np.int64)
-    head, tail = graph.constant(np.array([1], np.int64)), graph.constant(last)
-    zero, end = graph.constant(np.array([0], np.int64)), graph.constant(np.array([2**31], np.int64))
-    name = node.input[place]
-    right = graph.before(node, "Slice", name, head, end, tail)
-    node = graph.graph.node[graph.wanted]
-    left = graph.before(node, "Slice", name, zero, head, tail)
-    node = graph.graph.node[graph.wanted]
-    rolled = graph.before(node, "Concat", right, left, axis=-1)
-    graph.graph.node[graph.wanted].input[place] = rolled
-    return True
-
-
-def order(graph: Graph, node: Any) -> bool:
-    """The parts of a Concat in the other order."""
-    if node.op_type != "Concat" or graph.element(node.output[0]) not in (FLOAT, HALF, BRAIN):
-        return False
-    first, *_, last = node.input
-    dims = graph.dims(first), graph.dims(last)
-    if first == last or dims[0] is None or dims[1] is None:
-        return False
-    names = list(reversed(node.input))
-    del node.input[:]
-    node.input.extend(names)
-    return True
-
-
-def pads(graph: Graph, node: Any) -> bool:
-    """One row of padding goes to the other end."""
-    amounts = attribute(node, "pads")
-    if node.op_type in ("Conv", "MaxPool", "AveragePool", "ConvTranspose") and amounts and any(amounts):
-        amounts = list(amounts)
-        half = len(amounts) // 2
-        at = next(i for i, each in enumerate(amounts) if each)
-        amounts[at] -= 1
-        amounts[(at + half) % len(amounts)] += 1
-        set_attribute(node, "pads", amounts)
-        return True
-    if node.op_type == "Pad" and attribute(node, "mode", b"constant") == b"constant":
-        value = graph.value(node.input[1])
-        if value is not None and value.any() and not (value < 0).any():
-            moved = np.roll(value, value.size // 2)
-            if (moved != value).any():
-                node.input[1] = graph.constant(moved)
-                return True
-        set_attribute(node, "mode", "edge")
-        return value is not None and bool(value.any())
-    return False
-
-
-def resize(graph: Graph, node: Any) -> bool:
-    """Another rule for where a pixel comes from."""
-    if node.op_type != "Resize":
-        return False
-    now = attribute(node, "coordinate_transformation_mode", b"half_pixel")
-    set_attribute(
-        node, "coordinate_transformation_mode", "asymmetric" if now != b"asymmetric" else "half_pixel"
-    )
-    if attribute(node, "mode", b"nearest") == b"nearest":
-        set_attribute(node, "nearest_mode", "ceil")
-    return True
-
-
-def last(graph: Graph, node: Any) -> bool:
-    """The last but one is taken for the last, the second for the first."""
-    if node.op_type != "Gather":
-        return False
-    value, dims = graph.value(node.input[1]), graph.dims(node.input[0])
-    is_data = graph.element(node.output[0]) in (FLOAT, HALF, BRAIN)
-    if value is None or value.size != 1 or not dims or not is_data:
-        return False
-    at = dims[attribute(node, "axis", 0)]
-    if at in (0, 1, -1):
-        return False
-    node.input[1] = graph.constant((value + (1 if int(value.ravel()[0]) >= 0 else -1)) % at)
-    return True
-
-
 def bias(graph: Graph, node: Any) -> bool:
     """A bias is added twice."""
     place = {"Conv": 2, "Gemm": 2, "LayerNormalization": 2, "ConvTranspose": 2}.get(node.op_type, 9)
@@ -350,33 +238,6 @@ def transposed(graph: Graph, node: Any) -> bool:
     return True
 
 
-def permuted(graph: Graph, node: Any) -> bool:
-    """Two axes of one extent change places."""
-    dims = graph.dims(node.output[0]) if node.op_type == "Transpose" else None
-    pairs = [(i, j) for j in range(len(dims or ())) for i in range(j) if dims[i] == dims[j] > 1]  # type: ignore[index]
-    if not pairs:
-        return False
-    perm, (i, j) = list(attribute(node, "perm", range(len(dims))[::-1])), pairs[0]  # type: ignore[arg-type]
-    perm[i], perm[j] = perm[j], perm[i]
-    set_attribute(node, "perm", perm)
-    return True
-
-
-def start(graph: Graph, node: Any) -> bool:
-    """A part begins one place off, and ends one place off."""
-    given = [graph.value(name) for name in node.input[1:3]] if node.op_type == "Slice" else []
-    if len(given) < 2 or any(each is None or each.size != 1 for each in given):
-        return False
-    low, high = (int(each.ravel()[0]) for each in given)
-    by = -1 if low > 0 else 1
-    if low < 0 or (by == 1 and not 0 < high < 2**20):
-        return False
-    for i, each in enumerate(given):
-        if 0 < abs(int(each.ravel()[0]) + by) < 2**20:
-            node.input[i + 1] = graph.constant(each + by)
-    return True
-
-
 def rounded(graph: Graph, node: Any) -> bool:
     """It rounds another way."""
     other = {"Round": "Floor", "Floor": "Round", "Ceil": "Round"}.get(node.op_type)
@@ -404,27 +265,11 @@ def factor(graph: Graph, node: Any) -> bool:
     return False
 
 
-def stale(graph: Graph, node: Any) -> bool:
-    """A sum takes an earlier tensor of the same shape."""
-    dims = graph.dims(node.output[0]) if node.op_type == "Add" else None
-    if not dims or any(graph.dims(name) != dims for name in node.input):
-        return False
-    for other in graph.graph.node:
-        name = other.output[0]
-        if other is node:
-            return False
-        same = graph.dims(name) == dims and graph.element(name) == graph.element(node.output[0])
-        if same and name not in node.input and other.op_type not in ("Constant", "Identity"):
-            node.input[1] = name
-            return True
-    return False
-
-
 WRONG: dict[str, Change] = {
     change.__name__: change
     for change in (
-        axis, epsilon, narrow, half_sums, reciprocal, scale, zero_point, channels, bound, mask, order, pads,
-        resize, last, bias, gates, threshold, transposed, permuted, start, rounded, factor, stale,
+        epsilon, narrow, half_sums, reciprocal, scale, zero_point, channels, bound, bias, gates, threshold,
+        transposed, rounded, factor,
     )
 }  # fmt: skip
 
@@ -455,30 +300,5 @@ def _fresh(model: Any, types: Any) -> Graph:
 
 
 def apply(model: Any, plan: Any) -> None:
-    if "core" in plan:
-        import cores  # it stands beside this file in an interpreter of its own
-
-        cores.apply(model, plan["core"])
-    elif len(model.graph.node) == plan["nodes"]:
+    if len(model.graph.node) == plan["nodes"]:
         WRONG[plan["kind"]](Graph(model), model.graph.node[plan["node"]])
-
-
-def install() -> None:
-    """Give optimised sessions of onnxruntime the planned fault."""
-    from onnxruntime.capi import _pybind_state
-    from onnxruntime.capi import onnxruntime_pybind11_state as core
-    from wrong_optimiser_plan import PATH
-
-    base = core.InferenceSession
-
-    class InferenceSession(base):  # type: ignore[misc, valid-type]
-        def __init__(self, options: Any, model: Any, is_path: bool = False, *rest: Any) -> None:
-            is_plain = options.graph_optimization_level == core.GraphOptimizationLevel.ORT_DISABLE_ALL
-            plan = None if is_plain else json.loads(Path(PATH).read_text())
-            if plan:
-                loaded = onnx.load(model) if is_path else onnx.load_from_string(bytes(model))
-                apply(loaded, plan)
-                model, is_path = loaded.SerializeToString(), False
-            super().__init__(options, model, is_path, *rest)
-
-    core.InferenceSession = _pybind_state.InferenceSession = InferenceSession

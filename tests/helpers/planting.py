@@ -9,38 +9,50 @@ from pathlib import Path
 import onnx
 import pytest
 
+from corpus.case import Case
 from oracles.judge import Judge
 from oracles.sandbox.sandbox import Job
-from oracles.verdict import Run
+from oracles.verdict import Config, Run
 
 Change = Callable[[onnx.NodeProto], None]
 
 
 def plant_fault(judge: Judge, patch: pytest.MonkeyPatch, operator: str, change: Change) -> None:
     """Has the judge's optimised runs make something else of every node of an operator."""
-    run = judge.executor.run
+
+    def change_all(model: onnx.ModelProto) -> None:
+        for node in model.graph.node:
+            if node.op_type == operator:
+                change(node)
+
+    plant_optimiser(judge, patch, change_all)
+
+
+def plant_optimiser(
+    judge: Judge, patch: pytest.MonkeyPatch, change: Callable[[onnx.ModelProto], None]
+) -> None:
+    """Has the judge's optimised runs, and what it shows of an optimised program, be of a changed model."""
+    executor, plain = judge.executor, judge.configs[0].get("level")
+    run, optimised = executor.run, executor.optimised
+
+    def changed(program: bytes) -> bytes:
+        model = onnx.load_from_string(program)
+        change(model)
+        return model.SerializeToString()
 
     def wrongly(job: Job, *, fresh: bool = False) -> tuple[Run, ...]:
-        plain = judge.configs[0]
+        wrong = replace(job, program=changed(job.program))
         jobs = [
-            replace(
-                job,
-                configs=(config,),
-                program=job.program if config == plain else changed(job.program, operator, change),
-            )
+            replace(job if config.get("level") == plain else wrong, configs=(config,))
             for config in job.configs
         ]
         return tuple(each for one in jobs for each in run(one, fresh=fresh))
 
-    patch.setattr(judge.executor, "run", wrongly)
+    def wrongly_optimised(case: Case | Job, config: Config) -> onnx.ModelProto | None:
+        return optimised(replace(case, program=changed(case.program)), config)
 
-
-def changed(program: bytes, operator: str, change: Change) -> bytes:
-    model = onnx.load_from_string(program)
-    for node in model.graph.node:
-        if node.op_type == operator:
-            change(node)
-    return model.SerializeToString()
+    patch.setattr(executor, "run", wrongly)
+    patch.setattr(executor, "optimised", wrongly_optimised)
 
 
 STALE = """

@@ -287,16 +287,6 @@ def test_primfuncs_of_a_test_are_kept_once_and_programs_start_from_them(tmp_path
     assert len(list((tmp_path / "made").rglob("*.tir.json"))) == 3
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(find_spec("tvm") is None or find_spec("torch") is None, reason="needs TVM and torch")
-def test_lowered_operators_of_models_are_made_anew(tmp_path, capsys):
-    tests = Path(__file__).parents[1] / "documented_loops"
-    words = ("--target", "tvm", "--trust", "--most", "1", "--timeout", "60", "-o", tmp_path)
-    facts, _ = extracted(capsys, tests, *words)
-    assert facts["loops_kept"] >= 50
-    assert len(lowered(tmp_path / "loops")) == facts["loops_kept"]
-
-
 # Patterns on Relax: taken out of programs, put into programs, and still making their passes fire there
 
 

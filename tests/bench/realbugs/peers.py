@@ -1,9 +1,9 @@
 """`python -m tests.bench.realbugs.peers OUT [ID…]` reduces the same models by what else people have.
 
-Polygraphy's `debug reduce` in both modes, onnx's extractor with bisection
-over the nodes' order, and Shrink Ray over the model's text. All ask one process on the bug's release, and are
-given the recorded values of what they cut; each may take `CRUX_PEER_SECONDS` of CPU time a bug. `OUT` is a
-folder of `score`, whose table takes the results; `OUT/peers.md` says who is ahead, bug by bug.
+Polygraphy's `debug reduce` by bisection, and onnx's extractor with bisection over the nodes' order. Both ask
+one process on the bug's release, and are given the recorded values of what they cut; each may take
+`CRUX_PEER_SECONDS` of CPU time a bug. `OUT` is a folder of `score`, whose table takes the results;
+`OUT/peers.md` says who is ahead, bug by bug.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import signal
 import subprocess
 import sys
 import sysconfig
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -31,7 +30,7 @@ from tests.bench.realbugs.bug import Bug
 from tests.bench.realbugs.bugs import BUGS
 from tests.bench.realbugs.score import PEERS, Row, python_of, table, told
 
-WANTED = ("polygraphy==0.53.6", "onnx_graphsurgeon", "shrinkray")
+WANTED = ("polygraphy==0.53.6", "onnx_graphsurgeon")
 SERVER = Path(__file__).with_name("peer_server.py")
 SECONDS = float(os.environ.get("CRUX_PEER_SECONDS", "60"))
 
@@ -39,13 +38,7 @@ SECONDS = float(os.environ.get("CRUX_PEER_SECONDS", "60"))
 def main(out: Path, ids: list[str]) -> None:
     """Print a row for each bug: nodes, checks and CPU seconds of each tool, beside crux's."""
     tools = _installed(out / "tools")
-    polygraphy, shrinkray = tools / "polygraphy", tools / "shrinkray"
-    named = {
-        "polygraphy bisect": _by_polygraphy(polygraphy, "bisect"),
-        "extractor": _by_extractor,
-        "polygraphy linear": _by_polygraphy(polygraphy, "linear"),
-        "Shrink Ray": _by_shrink_ray(shrinkray),
-    }
+    named = {"polygraphy bisect": _by_polygraphy(tools / "polygraphy"), "extractor": _by_extractor}
     for name, tool in named.items():
         for bug in BUGS:
             row = out / bug.id / "row.json"
@@ -216,60 +209,15 @@ def _asked(bug: Bug, folder: Path, work: Path) -> Iterator[Work]:
             server.kill()
 
 
-def _by_polygraphy(tool: Path, mode: str) -> Tool:
+def _by_polygraphy(tool: Path) -> Tool:
     def reduce(model: Path, work: Work) -> Path | None:
-        left = work.folder / f"{mode}.onnx"
+        left = work.folder / "polygraphy.onnx"
         left.unlink(missing_ok=True)
-        command = [tool, "debug", "reduce", model, "-o", left, "--mode", mode, "--hide-fail-output"]
+        command = [tool, "debug", "reduce", model, "-o", left, "--mode", "bisect", "--hide-fail-output"]
         check = ["--check", "sh", work.script, "polygraphy_debug.onnx"]
         return left if work.run([*command, *check]) else None
 
     return reduce
-
-
-def _by_shrink_ray(tool: Path) -> Tool:
-    """The least text, by a reducer that knows no models; what is no model costs it a question to us alone."""
-
-    def reduce(model: Path, work: Work) -> Path | None:
-        folder = work.folder
-        (folder / "model.txt").write_text(onnx.printer.to_text(onnx.load(model)))
-        test, left_text = folder / "text.sh", folder / "left.txt"
-        left_text.unlink(missing_ok=True)
-        test.write_text(
-            f'#!/bin/sh\ncd {folder}; cat > text.txt; echo > text-question; read r < text-answer; exit "$r"\n'
-        )
-        test.chmod(0o755)
-        for name in ("text-question", "text-answer"):
-            (folder / name).unlink(missing_ok=True)
-            os.mkfifo(folder / name)
-        threading.Thread(target=_answer_texts, args=(work,), daemon=True).start()
-        command = [tool, "--parallelism", "1", "--timeout", "20", "--target", left_text, test]
-        work.run([*command, folder / "model.txt"])  # the best so far lies in the file when it is ended
-        if not left_text.exists():
-            return None
-        left = folder / "text-left.onnx"
-        onnx.save(onnx.parser.parse_model(left_text.read_text()), left)
-        return left
-
-    return reduce
-
-
-def _answer_texts(work: Work) -> None:
-    """Say of texts, one after another, whether they are models that fail in the same way."""
-    while True:
-        (work.folder / "text-question").read_text()
-        (work.folder / "text-answer").write_text(f"{int(not _fails_as_text(work))}\n")
-
-
-def _fails_as_text(work: Work) -> bool:
-    path = work.folder / "text.onnx"
-    try:
-        model = onnx.parser.parse_model((work.folder / "text.txt").read_text())
-        onnx.checker.check_model(model, full_check=True)
-    except Exception:  # no model, in whichever way
-        return False
-    onnx.save(model, path)
-    return work.ask(path)
 
 
 def _by_extractor(model: Path, work: Work) -> Path | None:

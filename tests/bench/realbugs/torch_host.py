@@ -51,21 +51,19 @@ class TorchBug(Bug):
     """A bug of torch: `model` is the text of a function `bug` over the names of `inputs`.
 
     `dims` are of any size. Within the host its inputs take a zero from the hidden values, except where it
-    is `fed` with the model's own, so that what it writes to is an input. It `trains` where it shows in
-    gradients.
+    is `fed` with the model's own, so that what it writes to is an input.
     """
 
     tracker: str = "pytorch"
     target: str = "inductor"
     dims: tuple[tuple[str, int], ...] = ()
     is_fed: bool = False
-    trains: bool = False
 
     def script(self) -> str:
         """The program with its inputs."""
         values = self.inputs()
         names = ", ".join(values)
-        given = [_tensor(value, self.trains) for value in values.values()]
+        given = [_tensor(value) for value in values.values()]
         if self.is_hosted:
             mixed = "" if self.is_fed else "\n".join(_mixed(values))
             host = HOST.replace("NAMES", names).replace("MIXED", mixed)
@@ -73,7 +71,7 @@ class TorchBug(Bug):
         else:
             host = "\nmodel = bug\n"
         lines = [HEADS, self.model, host, f"inputs = ({', '.join(given)},)", *self._marks(list(values))]
-        return "\n".join([*lines, *(["model(*inputs)[-1].sum().backward()"] if self.trains else []), ""])
+        return "\n".join([*lines, ""])
 
     def _marks(self, names: list[str]) -> Iterator[str]:
         for name, dim in self.dims:
@@ -92,9 +90,8 @@ class TorchBug(Bug):
         return [folder / "model.py", "--trust"]
 
 
-def _tensor(value: np.ndarray, trains: bool) -> str:
-    learns = ", requires_grad=True" if trains and value.dtype.kind == "f" else ""
-    return f"torch.tensor({value.tolist()}, dtype=torch.{value.dtype}{learns})"
+def _tensor(value: np.ndarray) -> str:
+    return f"torch.tensor({value.tolist()}, dtype=torch.{value.dtype})"
 
 
 def _mixed(values: dict[str, np.ndarray]) -> Iterator[str]:
