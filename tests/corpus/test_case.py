@@ -16,7 +16,6 @@ from corpus.load import open_case
 from corpus.outputs import own
 from corpus.reading import SCRATCH, ExternalFile
 from corpus.target import Target
-from tests.helpers.counting import calls_of
 from tests.helpers.models import contents, external, identity, model_of, relu, value, write
 
 
@@ -35,23 +34,10 @@ def test_a_folder_round_trips_byte_for_byte(tmp_path):
     case = full_case(tmp_path)
     case.save(tmp_path / "one")
     loaded = Case.load(tmp_path / "one")
-    assert loaded == case
-    assert hash(loaded) == hash(case)
+    assert loaded == case == open_case(tmp_path / "one")
     assert (loaded.program, loaded.settings, loaded.notes) == (case.program, case.settings, case.notes)
     loaded.save(tmp_path / "two")
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
-    assert set(contents(tmp_path / "two")) == {
-        "case.json",
-        "model.onnx",
-        "inputs.npz",
-        case.external[0].location,
-    }
-
-
-def test_opening_a_saved_case_is_loading_it(tmp_path):
-    case = full_case(tmp_path)
-    case.save(tmp_path / "one")
-    assert open_case(tmp_path / "one") == case
     assert open_case(tmp_path / "one", target=Target("reference")).target == Target("reference")
 
 
@@ -77,11 +63,6 @@ def test_a_save_that_fails_leaves_nothing(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError):
         case.save(tmp_path / "file")
-
-
-def test_a_case_is_cheap_to_make(tmp_path):
-    case = full_case(tmp_path)
-    assert calls_of(lambda: Case(case.format, case.program, case.inputs, case.target, case.external)) < 5
 
 
 CHANGES: dict[str, Callable[[Case], Case]] = {

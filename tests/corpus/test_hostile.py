@@ -1,7 +1,6 @@
 """Whatever is named as a case opens or is refused with one clear line, and leaves nothing behind."""
 
 import hashlib
-import json
 import os
 import signal
 import sys
@@ -9,17 +8,13 @@ from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
 from onnx import TensorProto
 
-from corpus.case import Case
 from corpus.errors import UserError
 from corpus.load import open_case
 from corpus.onnx import client as onnx_client
-from corpus.onnx.check import checker_complaint
 from corpus.onnx.model_file import external_files, map_weight
-from corpus.onnx.types import light_copy
 from tests.helpers.commands import completed, waited_for
 from tests.helpers.counting import bytes_read_by
 from tests.helpers.endless_models import doubling_functions
@@ -74,9 +69,6 @@ EXTENTS = [
     ("-4", "16"),
     ("0", "-16"),
     ("x", "16"),
-    ("0", "1e3"),
-    ("9" * 30, ""),
-    ("50", ""),
     ("9" * 5000, "16"),
     (str(1 << 63), "16"),
     ("0", str(1 << 62)),
@@ -105,20 +97,9 @@ def test_the_memory_limit_is_the_callers(tmp_path):
     assert "--memory" in refusal(path, memory_bytes=1 << 20)
 
 
-def test_inputs_that_are_not_there_are_refused(tmp_path):
-    with pytest.raises(UserError, match=r"gone\.npz: no such inputs"):
-        open_case(write(tmp_path, relu([2, 3])), inputs=tmp_path / "gone.npz")
-
-
-def _npz(path: Path, **arrays: np.ndarray) -> Path:
-    np.savez(path, **arrays)
-    return path
-
-
 MISFITS = {
     "a missing name": ({"z": np.zeros((2, 3), np.float32)}, "no input 'x'"),
     "a wrong dtype": ({"x": np.zeros((2, 3), np.float64)}, "float64[2,3]"),
-    "a wrong size": ({"x": np.zeros((2, 4), np.float32)}, "float32[2,4]"),
     "a wrong rank": ({"x": np.zeros((2, 3, 1), np.float32)}, "float32[2,3,1]"),
     "a sequence": ({"x#0": np.zeros((2, 3), np.float32)}, "a sequence of 1"),
     "an absent one": ({"x#absent": np.zeros(0, np.uint8)}, "an absent optional"),
@@ -129,7 +110,10 @@ MISFITS = {
 def test_inputs_that_do_not_fit_are_refused(name, tmp_path):
     arrays, word = MISFITS[name]
     path = write(tmp_path, relu(), "m.onnx")
-    npz = _npz(tmp_path / "in.npz", **arrays)
+    npz = tmp_path / "in.npz"
+    with pytest.raises(UserError, match=r"in\.npz: no such inputs"):
+        open_case(path, inputs=npz)
+    np.savez(npz, **arrays)
     with pytest.raises(UserError) as refused:
         open_case(path, inputs=npz)
     line = str(refused.value)
@@ -188,28 +172,18 @@ def running_in_group(group: int) -> list[int]:
 
 GIGABYTES = 3
 PROBE = """
-import json, sys
+import sys
 from pathlib import Path
 from corpus.formats.onnx import parse
-from corpus.onnx.check import checker_complaint
-from corpus.onnx.check import repair
-from corpus.onnx.types import light_copy
+from corpus.onnx.check import checker_complaint, repair
 from corpus.load import open_case
 
-def anonymous():
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon")) >> 10
-
 case = open_case(sys.argv[1])
-identity = case.case_id
 model = parse(case.program)
-stripped = light_copy(repair(model)[0])
-complaint = checker_complaint(model)
-print(json.dumps({
-    "size": sum(file.size for file in case.external), "id": identity, "complaint": complaint,
-    "weights": len(stripped.graph.initializer), "inputs": [v.name for v in stripped.graph.input],
-    "anonymous": anonymous(),
-}))
+complaint = checker_complaint(repair(model)[0])
+lines = Path("/proc/self/status").read_text().splitlines()
+anonymous = next(int(line.split()[1]) for line in lines if line.startswith("RssAnon")) >> 10
+assert complaint is None and anonymous < 300 and len(case.case_id) == 64
 """
 
 
@@ -219,14 +193,7 @@ def test_a_model_of_gigabytes_takes_little_memory(tmp_path):
     path = write(tmp_path, external("w.bin", elements))
     with open(tmp_path / "w.bin", "wb") as file:
         file.truncate(elements * 4)
-    root = Path(__file__).parents[2]
-    done = completed([sys.executable, "-c", PROBE, str(path)], check=True, cwd=root)
-    told = json.loads(done.stdout)
-    assert told["size"] == GIGABYTES << 30
-    assert told["anonymous"] < 300
-    assert told["complaint"] is None
-    assert (told["weights"], told["inputs"]) == (0, ["x", "w"])
-    assert len(told["id"]) == 64
+    completed([sys.executable, "-c", PROBE, str(path)], check=True, cwd=Path(__file__).parents[2])
 
 
 def small(tmp_path: Path) -> Path:
@@ -245,31 +212,9 @@ def test_a_file_of_weights_is_part_of_the_identity(tmp_path):
     assert hashes.isdisjoint({second.case_id, second.canonical_hash})
 
 
-def test_a_weight_is_a_view_of_its_file(tmp_path):
-    model = read(small(tmp_path))
-    files = {file.location: file for file in external_files(model, tmp_path, "m")}
-    array = map_weight(model.graph.initializer[0], files)
-    assert isinstance(array, np.memmap)
-    assert array.dtype == np.float32
-    assert array.tolist() == [0, 1, 2, 3, 4, 5]
-
-
-def read(path: Path) -> onnx.ModelProto:
-    return onnx.load(path, load_external_data=False)
-
-
 def test_packed_weights_are_unpacked(tmp_path):
     (tmp_path / "w.bin").write_bytes(bytes([0x21, 0x03]))
     model = external("w.bin", 3, "0", "2")
     model.graph.initializer[0].data_type = TensorProto.UINT4
     files = {file.location: file for file in external_files(model, tmp_path, "m")}
     assert map_weight(model.graph.initializer[0], files).astype(int).tolist() == [1, 2, 3]
-
-
-def test_a_stripped_model_needs_no_files(tmp_path):
-    case = open_case(small(tmp_path))
-    stripped = light_copy(read(tmp_path / "model.onnx"))
-    assert checker_complaint(stripped) is None
-    assert external_files(stripped, tmp_path / "nowhere", "m") == ()
-    case.save(tmp_path / "saved")
-    assert Case.load(tmp_path / "saved").external[0].digest == case.external[0].digest

@@ -81,23 +81,7 @@ def test_what_numpy_lacks_is_kept_as_unsigned_bits(code):
         assert file["x"].tobytes() == array.tobytes()
 
 
-NAMES = [
-    "file",
-    "allow_pickle",
-    "a/b",
-    "/abs",
-    "../up",
-    "a::b",
-    "a b",
-    " ",
-    ".",
-    "x.npy",
-    "é",
-    "x#0",
-    "a\\b",
-    "-",
-    "%s",
-]
+NAMES = ["file", "/abs", "../up", "a::b", " ", "x.npy", "é", "x#0", "a\\b", "%s"]
 
 
 @pytest.mark.parametrize("name", NAMES)
