@@ -18,62 +18,14 @@ from tests.helpers.commands import completed
 from tests.helpers.failing import clip_exception, healthy
 
 ROOT = Path(__file__).parents[2]
-DOCKERFILE = (ROOT / "Dockerfile").read_text()
-INSTRUCTIONS = re.findall(r"^([A-Z]+) +((?:[^\n\\]|\\\n|\\.)*)", DOCKERFILE, re.MULTILINE)
-SHIPPED = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
-
-
-def given(name: str) -> list[str]:
-    """What each instruction of that name is given, on one line."""
-    return [re.sub(r"\\\n\s*", "", text) for kind, text in INSTRUCTIONS if kind == name]
-
-
-def test_the_image_is_of_a_named_release_and_runs_as_nobody_special():
-    (base,) = given("FROM")
-    assert re.fullmatch(r"python:3\.1[12]-slim", base)
-    assert given("USER") == ["crux"]
-    assert [kind for kind, _ in INSTRUCTIONS].index("USER") > max(
-        at for at, (kind, _) in enumerate(INSTRUCTIONS) if kind in ("RUN", "COPY")
-    )
-    assert json.loads(given("ENTRYPOINT")[0]) == ["crux"]
-    assert isinstance(json.loads(given("CMD")[0]), list)
-
-
-def test_layers_keep_no_lists_and_no_caches():
-    for text in given("RUN"):
-        if "apt-get install" in text:
-            assert "--no-install-recommends" in text
-            assert text.startswith("apt-get update")
-            assert text.rstrip().endswith("rm -rf /var/lib/apt/lists/*")
-        if "pip install" in text:
-            assert "--no-cache-dir" in text
-            assert "--constraint" in text
-        assert "sudo" not in text
 
 
 def test_the_image_gets_all_that_the_wheel_holds_and_what_it_takes_is_there():
-    sources = [word for text in given("COPY") for word in text.split()[:-1]]
+    copied = re.findall(r"^COPY +(.*) \S+$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    sources = {word for text in copied for word in text.split()}
     assert [name for name in sources if not (ROOT / name).exists()] == []
-    assert set(SHIPPED["only-include"]) <= set(sources)
-    assert {"pyproject.toml", "constraints.txt", "README.md", "LICENSE"} <= set(sources)
-
-
-def has_docker() -> bool:
-    """Whether there is a daemon to build with, not a client alone."""
-    if shutil.which("docker") is None:
-        return False
-    return subprocess.run(["docker", "info"], capture_output=True, timeout=20, check=False).returncode == 0
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_the_image_is_built_and_runs():
-    if not has_docker():
-        pytest.skip("no docker daemon here")
-    subprocess.run(["docker", "build", "-q", "-t", "crux-test", ROOT], check=True, capture_output=True)
-    command = ["docker", "run", "--rm", "crux-test", "doctor", "--json"]
-    found = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
-    assert next(each for each in found if each["part"] == "target ort")["works"]
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert {*wheel["only-include"], "pyproject.toml", "constraints.txt", "README.md", "LICENSE"} <= sources
 
 
 @pytest.fixture(scope="module")
@@ -89,21 +41,12 @@ def test_the_action_uses_what_it_declares(action):
     text = json.dumps([steps, action["outputs"]])
     assert set(re.findall(r"inputs\.([\w-]+)", text)) == set(action["inputs"])
     assert set(re.findall(r"steps\.(\w+)\.outputs", text)) <= {step.get("id") for step in steps}
-    assert all(each["description"] for each in [*action["inputs"].values(), *action["outputs"].values()])
-    assert [step["uses"] for step in steps if not re.search(r"@v\d+$", step.get("uses", "@v0"))] == []
 
 
-def test_the_scripts_of_the_action_parse_and_no_input_is_pasted_into_them(action):
-    for step in action["runs"]["steps"]:
-        if "run" in step:
-            assert step["shell"] == "bash"
-            assert "${{" not in step["run"]  # what an input says would be run
-            subprocess.run(["bash", "-n", "-c", step["run"]], check=True)
-    subprocess.run(["bash", "-n", ROOT / ".ci/judge-cases"], check=True)
-
-
-def test_the_action_gives_its_script_what_it_asks_for(action):
-    (step,) = [each for each in action["runs"]["steps"] if "judge-cases" in each.get("run", "")]
+def test_no_input_is_pasted_into_a_script_of_the_action_and_its_script_gets_what_it_asks_for(action):
+    scripts = [step for step in action["runs"]["steps"] if "run" in step]
+    assert not any("${{" in step["run"] for step in scripts)  # what an input says would be run
+    (step,) = [each for each in scripts if "judge-cases" in each["run"]]
     asked = set(re.findall(r"\$\{([A-Z]+)[:-]", (ROOT / ".ci/judge-cases").read_text()))
     assert {"CASES", "OUT", "TARGET"} <= asked <= set(step["env"])
 
@@ -162,17 +105,13 @@ def test_the_script_of_the_action_judges_shrinks_and_reports(tmp_path):
     assert json.loads((tmp_path / "out" / "quality.json").read_text()) == []  # it is known
     assert "| known | exception |" in (tmp_path / "summary.md").read_text()
     assert f"::error file={tmp_path}/cases/clip/case.json,title=crux known::" in done.stdout
-    assert (
-        subprocess.run(
-            [ROOT / ".ci/judge-cases"], cwd=tmp_path, env=environment | {"POLICY": "new"}, check=False
-        ).returncode
-        == 0
-    )
+    new_only = completed([ROOT / ".ci/judge-cases"], cwd=tmp_path, env=environment | {"POLICY": "new"})
+    assert new_only.returncode == 0
 
 
 # The launchers: clean output, nothing done when up to date, one clear line when they cannot go on
 
-LAUNCHERS = ["bin/crux", "bin/test", "bin/check", ".ci/run"]
+LAUNCHERS = ["bin/crux", "bin/test", "bin/check", ".ci/run", ".ci/judge-cases"]
 
 
 def in_a_checkout(folder: Path, script: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -213,7 +152,6 @@ def test_an_environment_with_its_stamp_is_up_to_date(tmp_path):
     "change",
     [
         'echo >>"$root/constraints.txt"',
-        'echo >>"$root/pyproject.toml"',
         "extras=none",
         'ln -sf /bin/true "$venv/bin/python"',
         'rm "$venv/bin/crux"',
@@ -274,14 +212,6 @@ def test_packages_change_only_after_the_commands_that_use_them_have_ended(tmp_pa
         assert waiting.poll() is None
         os.close(holding)
         assert "made anew" in waiting.communicate()[0]
-
-
-@pytest.mark.parametrize(
-    ("given", "made"), [("", "dev"), ("tvm", "tvm,dev"), ("dev", "dev"), ("tvm,dev,torch", "tvm,dev,torch")]
-)
-def test_a_required_extra_is_added_once(tmp_path, given, made):
-    asked = in_a_checkout(tmp_path, 'require_extra dev; echo "$extras"', CRUX_EXTRAS=given)
-    assert asked.stdout == f"{made}\n"
 
 
 def test_no_usable_python_is_one_clear_line(tmp_path):
