@@ -109,14 +109,6 @@ def test_our_package_names_are_of_our_distribution_alone(installed, tmp_path):
     assert json.loads(done.stdout) == {name: ["tensorcrux"] for name in OURS}, done.stderr
 
 
-@pytest.mark.parametrize("module", [(), ("-m", "tensorcrux")], ids=["crux", "python -m tensorcrux"])
-def test_the_command_line_starts(installed, tmp_path, module):
-    start = [installed / "python", *module] if module else [installed / "crux"]
-    done = run(tmp_path, *start, "--help")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "You have a failing model" in done.stdout
-
-
 def test_a_model_is_judged_and_reduced(installed, tmp_path, model):
     checked = run(tmp_path, installed / "crux", "check", model, "--json")
     assert checked.returncode in (0, 1), checked.stderr

@@ -69,11 +69,6 @@ def test_what_is_no_model_is_refused_in_one_line():
         tensorcrux.check(b"not a model")
 
 
-def test_an_input_that_does_not_fit_is_refused():
-    with pytest.raises(tensorcrux.UserError, match="x"):
-        tensorcrux.check(healthy().program, {"x": np.zeros(7, np.float32)})
-
-
 def test_a_setting_that_does_not_exist_is_refused():
     with pytest.raises(TypeError, match="'rtoll' is no setting"):
         tensorcrux.check("model.onnx", rtoll=1)  # type: ignore[call-arg]
@@ -83,12 +78,6 @@ def test_the_public_names_exist_and_are_documented():
     for name in set(tensorcrux.__all__) - {"Outcome"}:
         assert getattr(tensorcrux, name).__doc__, name
     assert tensorcrux.testing.assert_agrees is assert_agrees
-
-
-def test_generated_cases_depend_on_the_seed_alone():
-    first, second = (list(tensorcrux.generate(3, ops=5, seed=4)) for _ in range(2))
-    assert [case.case_id for case in first] == [case.case_id for case in second]
-    assert len({case.case_id for case in first}) == 3
 
 
 @pytest.mark.usefixtures("needs_clip")
@@ -113,18 +102,13 @@ def test_the_import_is_light_and_brings_nothing_of_crux():
     assert not brought & {"dataclasses", "json", "numpy", "onnx", "pathlib", "subprocess"}
 
 
-@pytest.mark.parametrize(
-    ("public", "own"),
-    [
+def test_the_words_of_a_verdict_are_those_of_the_oracles():
+    for public, own in (
         (tensorcrux.results.Outcome, oracles.verdict.Outcome),
         (tensorcrux.results.Phase, oracles.verdict.Phase),
-    ],
-)
-def test_the_words_of_a_verdict_are_those_of_the_oracles(public, own):
-    assert [each.value for each in public] == [each.value for each in own]
-    assert [getattr(each, "is_bug", None) for each in public] == [
-        getattr(each, "is_bug", None) for each in own
-    ]
+    ):
+        facts = [[(each.value, getattr(each, "is_bug", None)) for each in words] for words in (public, own)]
+        assert facts[0] == facts[1]
 
 
 def test_a_case_keeps_the_values_of_every_type(tmp_path):

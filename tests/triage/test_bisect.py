@@ -20,13 +20,10 @@ from corpus.errors import UserError
 from corpus.target import Range, Target
 from tests.helpers.failing import clip_exception, verdict
 from triage.bisection.bisection import (
-    PROBES,
-    Interval,
     bisect_releases,
     changes,
     document,
     evenly,
-    intervals,
     target_for,
     upcoming,
 )
@@ -37,7 +34,6 @@ from triage.bisection.release_results import (
     ReleaseResult,
     ReleaseRunner,
     Settings,
-    SymptomClasses,
     release_result,
 )
 from triage.console.options import CaseOptions
@@ -68,51 +64,6 @@ def test_every_change_is_found_between_neighbours_where_no_run_is_shorter_than_t
     assert set(found) <= set(wanted)
     assert not runs_are_seen or found == wanted
     assert len(asked) <= 8 + len(found) * len(row).bit_length()
-
-
-@pytest.mark.parametrize(
-    ("row", "asked_at_most"),
-    [
-        ("....??xxxx", 10),
-        ("??????????????????......xxxxxx", 18),
-        ("......xxxxxx??????????????????", 18),
-        ("??????", 6),
-    ],
-)
-def test_what_cannot_be_seen_is_stepped_over(row, asked_at_most):
-    seen, asked = walk(row)
-    told = {at: what for at, what in seen.items() if what is not None}
-    assert told == {at: row[at] for at in told}
-    assert len(asked) <= asked_at_most
-    for one, other in changes(seen):
-        assert set(row[one + 1 : other]) <= {"?"}
-    assert bool(changes(seen)) == ("x" in row)
-    visible = [at for at, what in enumerate(row) if what != "?"]
-    assert {*visible[:1], *visible[-1:]} <= told.keys()
-
-
-def test_the_newest_is_asked_first_and_a_known_place_before_it():
-    assert walk("." * 30)[1][0] == 29
-    assert walk("." * 30, (7,))[1][:2] == [7, 29]
-    of_two_changes = walk("." * 12 + "x" * 12 + "." * 12)[1]
-    assert of_two_changes[PROBES] > 18
-
-
-@pytest.mark.parametrize(
-    ("row", "expected"),
-    [
-        ("..xx", [("1", "2", "3", None)]),
-        ("xx..", [(None, "0", "1", "2")]),
-        (".x.x.", [("0", "1", "1", "2"), ("2", "3", "3", "4")]),
-        ("yxxy", [("0", "1", "2", "3")]),
-        ("uuxu", [(None, "2", "2", None)]),
-        (".uxux.", [("0", "2", "4", "5")]),
-        ("....", []),
-    ],
-)
-def test_intervals_of_a_failure(row, expected):
-    seen = [(str(at), what) for at, what in enumerate(row)]
-    assert intervals(seen, "x", frozenset("u")) == [Interval(*each) for each in expected]
 
 
 def seen_as(release: str, what: str) -> ReleaseResult:
@@ -158,34 +109,6 @@ def test_a_release_that_words_the_same_failure_anew_is_said():
     assert words["1.0.0"] in failure["reworded"][0]["symptom"]
 
 
-def thrown(release: str, phase: str, op: str, message: str, side: str = "optimised") -> ReleaseResult:
-    words = {
-        "backend": "ort",
-        "outcome": "exception",
-        "phase": phase,
-        "side": side,
-        "op": op,
-        "message": message,
-    }
-    shown = {name: text for name, text in words.items() if text}
-    return ReleaseResult(release, "exception", phase, message, message, 1, tuple(shown.items()), "3.11", "2")
-
-
-@pytest.mark.parametrize(
-    ("other", "faces"),
-    [
-        (thrown("1.1.0", "optimise", "Gemm", "dimension mismatch in unification"), 1),
-        (thrown("1.1.0", "execute", "Conv", "dimension mismatch in unification"), 2),
-        (thrown("1.1.0", "execute", "Gemm", "dimension mismatch in unification", side=""), 2),
-    ],
-    ids=["the same operator earlier", "another operator", "every configuration"],
-)
-def test_one_operator_of_the_optimised_side_is_one_failure_however_worded(other, faces):
-    first = thrown("1.0.0", "execute", "Gemm", "invalid bias shape for broadcast")
-    classes = SymptomClasses()
-    assert len({classes.of(first), classes.of(other)}) == faces
-
-
 class Canned(ReleaseRunner):
     """Looks that need no environments; the first ones end only when as many as there are jobs have begun."""
 
@@ -215,16 +138,6 @@ def test_the_answer_is_the_same_for_any_number_of_releases_looked_at_together(ro
         assert {each["release"] for each in documents[-1]["tried"]} <= set(looker.looked)
         assert len(looker.looked) == len(set(looker.looked))
     assert documents[0] == documents[1]
-
-
-@given(st.text(".xy", min_size=1, max_size=40))
-def test_after_the_probes_whatever_is_asked_was_foreseen(row):
-    seen: dict[int, str | None] = {}
-    foreseen: list[int] = []
-    while wanted := upcoming(seen, len(row)):
-        assert len(seen) <= PROBES or wanted[0] in foreseen
-        foreseen = wanted
-        seen[wanted[0]] = None if row[wanted[0]] == "?" else row[wanted[0]]
 
 
 @pytest.mark.parametrize(
@@ -424,27 +337,6 @@ def test_environments_are_made_once_with_a_numpy_that_works_and_pruned_by_size(i
         assert small.prune() == []
     assert small.prune() == [f"sample-1.0-{TAG}"]
     assert not made.python.exists()
-
-
-@pytest.mark.slow
-def test_a_companion_is_the_one_that_the_release_was_built_with_where_a_newer_one_breaks_it(index, tmp_path):
-    write_wheel(index, "apache_tvm", "0.25.0", needs="Requires-Dist: apache-tvm-ffi>=0.1.12")
-    for name, versions in {
-        "apache_tvm_ffi": ("0.1.12", "0.1.15"),
-        "numpy": ("1.26",),
-        "onnx": ("1",),
-    }.items():
-        for version in versions:
-            write_wheel(index, name, version)
-
-    def works(python: Path) -> tuple[str, str]:
-        (found,) = python.parents[1].glob("lib/python*/site-packages/apache_tvm_ffi.py")
-        return ("" if "0.1.12" in found.read_text() else "undefined symbol"), "1.26"
-
-    cache = EnvironmentCache(tmp_path / "cache", "apache-tvm", works)
-    own = list_releases("apache-tvm", Range("0.25.0", "0.25.0")).runnable["0.25.0"]
-    with cache.environment("0.25.0", own) as made:
-        assert made.python.is_file()
 
 
 @pytest.mark.slow

@@ -8,38 +8,26 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from generators.feedback import CoverageSnapshot, together
-from generators.fuzz import Tested as OneTest
 from oracles.judge import Judge
-from oracles.naming import Signature
-from oracles.verdict import Outcome, Phase, Verdict
 from tests.helpers.commands import command, crux_apart, environment, waited_for
-from tests.helpers.failing import ORT, clip_exception, division_crash, healthy, verdict
-from triage.bugs import known as known_issues
-from triage.bugs.failures import record_failure, record_reduction, set_aside
-from triage.bugs.known import KnownIssue, known_at_once, load_known
+from tests.helpers.failing import clip_exception, division_crash
+from triage.bugs.failures import record_failure, set_aside
+from triage.bugs.known import KnownIssue, known_at_once
 from triage.bugs.overview import overview_with_states
-from triage.campaigns import budget, hunt, target_campaigns
-from triage.campaigns.budget import Limits
+from triage.campaigns.budget import cpu_of_the_ended
 from triage.campaigns.coverage_sync import FEWEST_FOLDED
-from triage.campaigns.hunt import Hunt
-from triage.console.options import CaseOptions
 from triage.console.status import PlainLines
-from triage.reductions.explained import Explainer, Selection, waiting
-from triage.reports import by_name
+from triage.reductions.explained import Selection, waiting
 from triage.reports.by_name import Reporter
-from triage.reports.report import Report
 from triage.store.campaigns import last_campaign, load_folded, load_lessons
 from triage.store.database import Store
-from triage.store.failures import EXPLAINED, NEW, REDUCED, Failure, list_failures, reduction_of
-from triage.store.names import cluster_name
+from triage.store.failures import EXPLAINED, NEW, REDUCED, list_failures
 from triage.store.vacuum import examine
 
 
@@ -50,11 +38,6 @@ def plant(folder: Path, crash_judge: Judge, extras=range(1, 6)) -> None:
             case = division_crash(extra_nodes=extra)
             record_failure(store, case, crash_judge.verdict(case))
         record_failure(store, clip_exception(), crash_judge.verdict(clip_exception()))
-
-
-def test_the_smallest_of_a_symptom_that_was_not_met_yet_is_chosen_first(crash_judge, tmp_path, store):
-    plant(tmp_path, crash_judge)
-    assert Selection(store, "ort").next().case_id == division_crash(extra_nodes=1).case_id
 
 
 def test_what_does_not_end_is_chosen_last(crash_judge, tmp_path, store):
@@ -110,30 +93,26 @@ def test_a_hunt_takes_up_what_an_earlier_one_left_and_reports_it(crash_judge, tm
         assert str(tmp_path / crash["folder"]) in {bug["report"] for bug in overview_with_states(store)}
 
 
-@pytest.mark.slow
-def test_an_interrupted_hunt_exits_with_130_and_prints_its_summary(crash_judge, tmp_path):
-    plant(tmp_path, crash_judge, extras=[1])
-    log = tmp_path / "log"
-    with log.open("wb") as stderr:
-        process = subprocess.Popen(
-            command("hunt", "--minutes", "5", "--json"),
-            cwd=tmp_path,
-            env=environment(tmp_path),
-            stdout=subprocess.PIPE,
-            stderr=stderr,
-        )
-        assert waited_for(lambda: b"repro.py shows it" in log.read_bytes())
-        process.send_signal(signal.SIGINT)
-        text, _ = process.communicate()
-    assert process.returncode == 130
-    assert len(json.loads(text)["bugs"]) >= 1
-
-
 def test_a_hunt_that_has_no_room_looks_for_nothing_new(tmp_path):
     done = crux_apart(tmp_path, "hunt", "--minutes", "0.5", "--disk", "0.00001", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["tests"] == 0
     assert "as large as --disk allows" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_hunt_keeps_a_limit_of_its_cpu_time_and_tests_have_half_of_it(crash_judge, tmp_path):
+    plant(tmp_path, crash_judge)
+    before = cpu_of_the_ended()
+    done = crux_apart(tmp_path, "hunt", "--minutes", "30", "--cost", "1", "--json")
+    assert done.returncode == 0, done.stderr
+    assert cpu_of_the_ended() - before < 66
+    with Store(tmp_path / "crux.db") as store:
+        whole = {
+            row["choice"]: row["cpu"]
+            for row in store.rows("SELECT choice, sum(cpu) AS cpu FROM decisions GROUP BY choice")
+        }
+    assert whole["fuzzing ort"] >= 0.4 * sum(whole.values())
 
 
 # A long campaign in short: killed again and again, suspended, on a disk that is full; nothing is lost
@@ -270,158 +249,3 @@ def test_what_a_known_issue_tells_by_its_words_is_named_as_it_is_met_and_reduced
     assert first.cluster == second.cluster
     set_aside(store, Selection(store, "ort").next(), REDUCED, {})
     assert Selection(store, "ort").next() is None
-
-
-def test_what_a_file_of_known_issues_tells_is_named_as_it_is_met(judge, tmp_path, monkeypatch):
-    own, shipped, case = tmp_path / "own.toml", tmp_path / "shipped.toml", clip_exception()
-    shipped.touch()
-    verdict = judge.verdict(case)
-    match = 'match = { outcome = "exception", message = "Unexpected data type.*" }'
-    own.write_text(f'[clip]\ntitle = "a clip"\npackage = "onnxruntime"\nissue = "https://a.b/1"\n{match}\n')
-
-    def tester(seeds: range, *_: object) -> list[OneTest]:
-        return [OneTest(seed, case.case_id, verdict, case=case) for seed in seeds]
-
-    @contextlib.contextmanager
-    def testers(*_: object, **__: object) -> Iterator[target_campaigns.Testers]:
-        yield target_campaigns.Testers([tester], "")
-
-    def met(known: str) -> str:
-        given = CaseOptions(seed=0), ORT, "hunt"
-        with (
-            Store(tmp_path / f"known{bool(known)}.db") as store,
-            target_campaigns.Fuzzer(store, *given, known=known) as fuzzer,
-        ):
-            (step,) = fuzzer.stretch(tests=1)
-        return step.failure.signature
-
-    monkeypatch.setattr(target_campaigns, "open_testers", testers)
-    monkeypatch.setattr(known_issues, "SHIPPED", shipped)
-    named = known_at_once(load_known(tmp_path / "none.db", str(own)), case, verdict, "")
-    assert met("") != named.digest
-    assert met(str(own)) == named.digest
-
-
-# What a hunt does with a limited CPU time, which a ledger tells in place of the processes: nothing waits
-
-PASSES = Verdict(Outcome.PASS, Phase.COMPARE, "passes")
-FACTS = {"nodes_before": 9, "nodes_after": 1, "checks": 5, "minimal": True, "failure_rate": 1.0}
-
-
-@dataclass
-class Ledger:
-    """The CPU seconds of a hunt, those of its tests apart, and what its screen was told."""
-
-    test: float
-    report: tuple[float, ...]
-    reduction: float
-    seconds: float = 0.0
-    tested: float = 0.0
-    written: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    minutes: list[float] = field(default_factory=list)
-
-    def tester(self, seeds: range, *_: object) -> Iterator[OneTest]:
-        for seed in seeds:
-            self.seconds += self.test
-            self.tested += self.test
-            yield OneTest(seed, healthy(seed).case_id, PASSES, cpu=self.test)
-
-    def write_report(self, case: Any, judge: Judge, folder: Path, *_: object, **__: object) -> Report:
-        self.seconds += self.report[len(self.written) % len(self.report)]
-        self.written.append(folder.name)
-        folder.parent.mkdir(exist_ok=True)
-        archive = folder.with_suffix(".zip")
-        archive.write_bytes(b"a zip")
-        return Report(folder, archive, folder.name, True, (), "0")
-
-    def reduce_failure(self, store: Store, failure: Failure, _: object, request: Any, *rest: Any) -> Any:
-        clock = rest[-1]
-        ends = clock() + 60 * request.minutes
-        self.seconds = min(self.seconds + self.reduction, ends)
-        assert clock() == self.seconds  # the limit is told by what the hunt's processes use
-        self.minutes.append(request.minutes)
-        after = reduced(store, failure)
-        return after, reduction_of(store, after.cluster)
-
-    def show(self, *_: object) -> None: ...
-
-    status = show
-
-    def note(self, text: str) -> None:
-        self.notes.append(text)
-
-
-def reduced(store: Store, failure: Failure) -> Failure:
-    case, number = healthy(1000 + failure.id), str(failure.id)
-    return record_reduction(store, failure, case, verdict(number), Signature.of(("op", number)), FACTS)
-
-
-@pytest.fixture
-def hunted(tmp_path, monkeypatch):
-    """Runs a hunt whose CPU time the ledger tells, over bugs without a report and failures to reduce."""
-
-    def run(ledger: Ledger, cost: float, bugs: int, waiting: int, start: float) -> None:
-        @contextlib.contextmanager
-        def testers(*_: object, **__: object) -> Iterator[target_campaigns.Testers]:
-            yield target_campaigns.Testers([ledger.tester], "1.0")
-
-        for module in (budget, hunt):
-            monkeypatch.setattr(module, "cpu_of_all", lambda: ledger.seconds)
-        monkeypatch.setattr(budget, "LOOK_SECONDS", 0.0)
-        monkeypatch.setattr(hunt, "_worked", lambda front: ledger.seconds)
-        monkeypatch.setattr(target_campaigns.TargetCampaign, "cpu", lambda front: ledger.seconds)
-        monkeypatch.setattr(hunt, "reduce_failure", ledger.reduce_failure)
-        monkeypatch.setattr(by_name, "write_report", ledger.write_report)
-        monkeypatch.setattr(target_campaigns, "open_testers", testers)
-        monkeypatch.setattr(Explainer, "run", lambda explainer: iter(()))
-        monkeypatch.setattr(Judge, "start_seconds", start)
-        with Store(tmp_path / "crux.db") as store:
-            found = [
-                record_failure(store, healthy(each), verdict(str(each))) for each in range(bugs + waiting)
-            ]
-            for each in found[:bugs]:
-                reduced(store, each)
-            options = CaseOptions(seed=0)
-            with target_campaigns.Fuzzer(store, options, ORT, "hunt") as fuzzer, Judge(ORT) as judge:
-                front = target_campaigns.TargetCampaign(store, fuzzer, judge)
-                limits = Limits(1e9, cpu=cost)
-                Hunt(store, options, [front], tmp_path / "reports", limits, ledger).run()
-
-    return run
-
-
-TVM = SimpleNamespace(test=0.4, report=(3.0, 3.5, 6.0), reduction=6.0, start=0.7)
-ORT_LIKE = SimpleNamespace(test=0.05, report=(1.5,), reduction=2.0, start=0.15)
-INDUCTOR = SimpleNamespace(test=4.0, report=(14.0, 12.0, 19.0), reduction=40.0, start=2.6)
-
-
-@pytest.mark.parametrize(
-    ("kind", "cost", "bugs", "waiting"),
-    [
-        (TVM, 120.0, 30, 0),
-        (TVM, 300.0, 8, 8),
-        (ORT_LIKE, 60.0, 12, 12),
-        (INDUCTOR, 150.0, 1, 0),
-        (INDUCTOR, 600.0, 6, 12),
-    ],
-    ids=["tvm, reports alone", "tvm", "ort", "inductor, one report", "inductor"],
-)
-def test_a_limited_cpu_time_is_kept_within_5_percent_and_tests_have_half(hunted, kind, cost, bugs, waiting):
-    ledger = Ledger(kind.test, kind.report, kind.reduction)
-    hunted(ledger, cost, bugs, waiting, kind.start)
-    assert ledger.seconds == pytest.approx(cost, rel=0.05)
-    assert ledger.tested >= 0.48 * cost
-    assert all(60 * minutes < cost for minutes in ledger.minutes)
-    assert len(ledger.written) == len(set(ledger.written))
-    told = [note for note in ledger.notes if note.startswith("the CPU time is used up: crux report")]
-    left = {cluster_name(each) for each in range(1, bugs + 1)} - set(ledger.written)
-    assert bool(left) <= bool(told)
-    assert all(name in told[0].split() for name in left)
-
-
-def test_a_report_that_would_not_end_in_time_is_left_for_another_command(hunted):
-    ledger = Ledger(INDUCTOR.test, INDUCTOR.report, INDUCTOR.reduction)
-    hunted(ledger, 15.0, 1, 0, INDUCTOR.start)
-    assert not ledger.written
-    assert "the CPU time is used up: crux report C0001 writes what is missing" in ledger.notes

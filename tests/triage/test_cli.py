@@ -1,5 +1,4 @@
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -17,7 +16,6 @@ from reducer.course import Options
 from reducer.pass_sets import PassSet
 from tests.helpers.commands import (
     command,
-    completed,
     crux,
     crux_apart,
     environment,
@@ -30,8 +28,8 @@ from tests.helpers.sources import PACKAGES
 from triage.bugs.failures import record_failure
 from triage.cases.patterns import advice
 from triage.cli import run
-from triage.commands.show import _show
 from triage.console.settings import KINDS, RUNNING, variable
+from triage.console.status import PlainLines
 from triage.reductions import folders as reducing
 from triage.repro.source import NotWritten
 from triage.store.database import Store
@@ -189,20 +187,6 @@ def test_reduce_all_reduces_what_the_database_holds(folder):
     assert not (folder / "crux.db.reducing").exists()
 
 
-@pytest.mark.parametrize(
-    ("target", "why"),
-    [
-        ("ort@passes=FoldConstant", "target ort: @passes=FoldConstant: there is no option FoldConstant"),
-        ("tvm@passes=NoSuchPass", "@passes=NoSuchPass: there is no pass NoSuchPass"),
-    ],
-)
-def test_a_sequence_that_no_test_could_run_is_refused_before_the_first(tmp_path, target, why):
-    done = crux(tmp_path, "fuzz", "--tests", "5", "--target", target)
-    assert done.returncode == 2
-    assert why in done.stderr
-    assert len(done.stderr.splitlines()) == 1
-
-
 def test_fuzz_counts_its_tests_and_goes_on_with_new_seeds(tmp_path):
     done = crux(tmp_path, "fuzz", "--tests", "20", "--json")
     assert done.returncode == 0, done.stderr
@@ -243,10 +227,8 @@ def _tests_noted(database: Path) -> bool:
 
 def test_doctor_tries_every_target(tmp_path):
     done = crux(tmp_path, "doctor", "--json")
-    found = {each["part"]: each for each in json.loads(done.stdout)}
-    assert done.returncode == 0, done.stdout
-    assert found["target ort"]["works"]
-    assert found["target reference"]["works"]
+    works = {each["part"] for each in json.loads(done.stdout) if each["works"]}
+    assert (done.returncode, works >= {"target ort", "target reference"}) == (0, True), done.stdout
 
 
 def test_doctor_tells_a_missing_core_package(tmp_path):
@@ -266,40 +248,6 @@ def test_show_prints_the_graph(folder):
     document = json.loads(done.stdout)
     assert document["ops"] == ["Relu", "Clip"]
     assert "Clip(r, low)" in document["text"]
-
-
-def test_show_prints_loops_with_their_passes(folder):
-    known = Path(__file__).parents[2] / "corpus" / "regressions" / "tir-name-within-before-cse"
-    document = json.loads(crux(folder, "show", str(known), "--json").stdout)
-    assert document["settings"] == {"passes": "tirx.CommonSubexprElim"}
-    assert "A[0] = T.Add(2, 2) * T.Add(2, 2)" in document["text"]
-    shown = _show([document]).plain.splitlines()
-    assert "size    2 statements, 310 bytes" in shown
-    assert "passes  tirx.CommonSubexprElim" in shown
-
-
-def test_a_reader_that_goes_away_does_not_change_the_exit_code(folder):
-    done = completed(
-        ["bash", "-c", '"$@" | true; exit ${PIPESTATUS[0]}', "bash", *command("check", "healthy", "healthy")],
-        cwd=folder,
-        env=environment(folder),
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_a_reader_that_leaves_in_the_middle_ends_the_command_without_a_word(folder):
-    reading, writing = os.pipe()
-    os.close(reading)
-    with os.fdopen(writing, "wb") as nobody:
-        done = subprocess.run(
-            command("check", "--help"),
-            cwd=folder,
-            env=environment(folder),
-            stdout=nobody,
-            stderr=subprocess.PIPE,
-            check=False,
-        )
-    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, b"")
 
 
 # The nearest file of settings, the environment, the command line; a file is data and runs nothing
@@ -389,17 +337,14 @@ def test_passes_prints_the_contract_of_the_documents(folder):
     assert document["checks"] == 3
 
 
-def test_passes_exits_with_1_when_the_failure_does_not_show(folder):
-    done = crux(folder, "passes", "healthy", "--json")
-    assert done.returncode == 1
-    assert done.stdout == ""
-    assert "does not show" in done.stderr
-
-
-def test_a_target_without_passes_is_bad_usage(folder):
-    done = crux(folder, "passes", "clip", "--target", "reference")
-    assert done.returncode == 2
-    assert len(done.stderr.splitlines()) == 1
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [(["healthy"], 1, "does not show"), (["clip", "--target", "reference"], 2, "passes")],
+)
+def test_what_has_no_passes_to_tell_of_is_one_line(folder, words, code, said):
+    done = crux(folder, "passes", *words, "--json")
+    assert (done.returncode, done.stdout) == (code, "")
+    assert said in done.stderr.splitlines()[-1]
 
 
 def test_an_issue_says_what_to_disable(folder):
@@ -410,16 +355,9 @@ def test_an_issue_says_what_to_disable(folder):
 
 ADVICE = {
     "no search": (None, ""),
-    "without optimisation": (PassSet((), "none", 0), ""),
     "one": (
         PassSet(("A",), "all", 2, cures=("A",)),
         'Disabling only `A` makes it go away: `disabled_optimizers=["A"]` of `InferenceSession`.',
-    ),
-    "either of two": (
-        PassSet(("A", "B"), "all", 2, cures=("A", "B")),
-        "Disabling only `A` or `B` makes it go away: "
-        '`disabled_optimizers=["A"]` of `InferenceSession` or '
-        '`disabled_optimizers=["B"]` of `InferenceSession`.',
     ),
     "one with another that others can stand in for": (
         PassSet(("A", "B"), "all", 2, cures=("B",)),
@@ -446,29 +384,14 @@ def test_advice_claims_no_more_than_was_seen(name):
 # Reducing into a folder: what stands there when a script cannot be written
 
 
-class Notes:
-    """A progress display that keeps what it is told."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def status(self, text: str) -> None:
-        pass
-
-    def note(self, text: str) -> None:
-        self.lines.append(text)
-
-
-def test_a_reduction_whose_script_cannot_be_written_is_kept(tmp_path, monkeypatch):
+def test_a_reduction_whose_script_cannot_be_written_is_kept(tmp_path, monkeypatch, capsys):
     def refuse(*_: Any) -> None:
         raise NotWritten("cannot be written as a module (why)")
 
     monkeypatch.setattr(reducing, "source_of", refuse)
-    notes = Notes()
-    document, _ = reducing.reduce_into(
-        division_crash(), tmp_path / "out", Options(target=Target("ort")), notes
-    )
+    options = Options(target=Target("ort"))
+    document, _ = reducing.reduce_into(division_crash(), tmp_path / "out", options, PlainLines())
     assert document["nodes_after"] == 1
     assert finished(tmp_path / "out") is not None
     assert not (tmp_path / "out" / "repro.py").exists()
-    assert notes.lines == ["no repro.py: cannot be written as a module (why)"]
+    assert "no repro.py: cannot be written as a module (why)" in capsys.readouterr().err

@@ -1,8 +1,5 @@
-import itertools
 import json
 import random
-from collections import Counter
-from math import comb
 
 import pytest
 
@@ -11,17 +8,16 @@ from oracles.naming import Signature
 from oracles.verdict import Outcome
 from tests.helpers.commands import crux
 from tests.helpers.failing import division_crash, healthy, verdict
-from triage.bugs.failures import record_failure, record_reduction, set_aside
-from triage.bugs.overview import overview
+from triage.bugs.failures import record_failure, record_reduction
 from triage.clustering.grouping import mark, merge, rename, split
 from triage.clustering.similarity import BEFORE_REDUCTION
 from triage.clustering.why import related_clusters, why
 from triage.store.clusters import clusters, get_cluster, signatures_of
 from triage.store.database import Store
-from triage.store.failures import UNREDUCIBLE, get_failure, list_failures
+from triage.store.failures import get_failure
 from triage.store.names import live_cluster
 
-ONE, TWO = Signature.of(("op", "one")), Signature.of(("op", "two"))
+ONE = Signature.of(("op", "one"))
 FACTS = {"nodes_before": 9, "nodes_after": 1, "checks": 5, "minimal": True}
 
 
@@ -33,12 +29,6 @@ def reduced(store, failure, number, signature, title="reduced"):
     return record_reduction(store, failure, healthy(number), verdict(title), signature, FACTS)
 
 
-def test_failures_of_one_symptom_are_one_cluster_titled_by_the_first(store):
-    first, second, other = found(store, 1), found(store, 2), found(store, 3, "crash")
-    assert first.cluster == second.cluster != other.cluster
-    assert [cluster.title for cluster in clusters(store)] == ["Fail: boom", "Fail: crash"]
-
-
 def test_the_first_reduced_failure_names_the_cluster_that_its_symptom_opened(store):
     failure = found(store, 1)
     after = reduced(store, failure, 101, ONE, "smaller")
@@ -47,59 +37,20 @@ def test_the_first_reduced_failure_names_the_cluster_that_its_symptom_opened(sto
     assert clusters(store)[0].title == "[Add] Fail: smaller at level all, not none"
 
 
-def test_another_signature_of_the_same_symptom_is_another_cluster(store):
-    first, second = found(store, 1), found(store, 2)
-    one, two = reduced(store, first, 101, ONE), reduced(store, second, 102, TWO)
-    assert one.cluster != two.cluster
-    assert [cluster.name for cluster in clusters(store)] == ["C0001", "C0002"]
-
-
 def test_two_symptoms_with_one_signature_are_one_cluster_in_the_end(store):
     first, second = found(store, 1, "one text"), found(store, 2, "another text")
     one, two = reduced(store, first, 101, ONE), reduced(store, second, 102, ONE)
     assert one.cluster == two.cluster
     assert [cluster.name for cluster in clusters(store)] == ["C0001"]
     assert [cluster.status for cluster in clusters(store, merged=True)] == ["new", "merged"]
+    moved = store.row("SELECT document FROM events WHERE kind = 'moved'")
+    assert json.loads(moved["document"])["source"] == "C0002"
 
 
 def test_the_id_of_an_emptied_cluster_is_never_used_again(store):
     reduced(store, found(store, 1, "one text"), 101, ONE)
     reduced(store, found(store, 2, "another text"), 102, ONE)
     assert found(store, 3, "a third text").cluster_name == "C0003"
-
-
-def test_every_step_is_an_event(store):
-    reduced(store, found(store, 1, "one text"), 101, ONE)
-    reduced(store, found(store, 2, "another text"), 102, ONE)
-    kinds = [row["kind"] for row in store.rows("SELECT kind FROM events ORDER BY id")]
-    assert kinds == [
-        "opened",
-        "attached",
-        "found",
-        "attached",
-        "opened",
-        "attached",
-        "found",
-        "moved",
-        "merged",
-    ]
-    moved = store.row("SELECT document FROM events WHERE kind = 'moved'")
-    assert json.loads(moved["document"])["source"] == "C0002"
-
-
-def test_an_alias_says_how_and_why(store):
-    reduced(store, found(store, 1), 101, ONE)
-    assert [(each.how, each.score) for each in signatures_of(store, 1)] == [
-        ("symptom", 1.0),
-        ("signature", 1.0),
-    ]
-
-
-def test_a_failure_that_is_set_aside_stays_in_its_cluster_and_says_why(store):
-    failure = found(store, 1)
-    set_aside(store, failure, UNREDUCIBLE, {"why": "it does not show"})
-    assert get_failure(store, failure.id).status == UNREDUCIBLE
-    assert list_failures(store, cluster=failure.cluster, status="new") == []
 
 
 # Clusters by similarity as failures come in, and what persons decide about them
@@ -136,10 +87,6 @@ def test_a_similar_signature_joins_the_cluster_and_says_how_near_it_is(store):
     assert PLAIN.digest in alias.why
 
 
-def test_a_far_one_does_not(store):
-    assert add(store, 1, PLAIN).cluster != add(store, 2, FAR).cluster
-
-
 def families(seed=3):
     """Signatures in families of variants of one text each, with the number of times each shows."""
     random_ = random.Random(seed)
@@ -160,24 +107,18 @@ def ingest(folder, order):
         return {number: get_failure(store, at + 1).cluster for at, (number, _) in enumerate(order)}
 
 
-def adjusted_rand(one, two):
-    pairs = Counter((one[each], two[each]) for each in one)
-    together = sum(comb(count, 2) for count in pairs.values())
-    rows, columns = (sum(comb(c, 2) for c in Counter(each.values()).values()) for each in (one, two))
-    expected = rows * columns / comb(len(one), 2)
-    return (together - expected) / ((rows + columns) / 2 - expected)
-
-
 def test_another_order_puts_the_same_failures_together(tmp_path):
-    items = list(enumerate(families()))
-    found = []
+    items, found = list(enumerate(families())), []
     for turn in range(3):
         folder = tmp_path / str(turn)
         folder.mkdir()
-        found.append(ingest(folder, items))
+        clusters_of = ingest(folder, items)
+        found.append(
+            {frozenset(at for at in clusters_of if clusters_of[at] == one) for one in clusters_of.values()}
+        )
         random.Random(turn).shuffle(items)
-    assert 12 <= len(set(found[0].values())) < len(items)
-    assert [adjusted_rand(found[0], each) for each in found[1:]] == [1.0, 1.0]
+    assert 12 <= len(found[0]) < len(items)
+    assert found[0] == found[1] == found[2]
 
 
 def test_ingesting_everything_again_in_another_order_changes_no_id(store):
@@ -231,12 +172,9 @@ def test_what_cannot_be_split_or_merged_is_the_users_mistake(store):
 @pytest.mark.parametrize(
     ("state", "value", "note"),
     [
-        ("filed", "https://example.org/1", "https://example.org/1"),
         ("fixed", "1.32.0", "1.32.0"),
         ("wontfix", "", ""),
-        ("invalid", "", ""),
         ("duplicate", "C0002", "C0002"),
-        ("new", "", ""),
     ],
 )
 def test_a_mark_is_kept_and_logged(store, state, value, note):
@@ -260,20 +198,13 @@ def test_a_mark_that_says_too_little_or_too_much_is_refused(store, state, value)
 
 @pytest.mark.parametrize(
     ("release", "status"),
-    [("1.31.9", "fixed"), ("1.32.0", "regressed"), ("1.40.1", "regressed"), ("", "regressed")],
+    [("1.31.9", "fixed"), ("1.32.0", "regressed"), ("", "regressed")],
 )
 def test_a_fixed_cluster_that_shows_again_has_regressed(store, release, status):
     one = add(store, 1, PLAIN)
     mark(store, one.cluster, "fixed", "1.32.0")
     record_failure(store, healthy(1), verdict("boom"), release=release)
     assert get_cluster(store, one.cluster).status == status
-
-
-def test_a_fixed_cluster_regresses_by_a_new_text_that_reduces_to_it(store):
-    one = add(store, 1, PLAIN)
-    mark(store, one.cluster, "fixed", "1.32.0")
-    add(store, 2, PLAIN, message="another symptom", release="1.33.0")
-    assert get_cluster(store, one.cluster).status == "regressed"
 
 
 def test_a_title_given_by_command_stays(store):
@@ -297,12 +228,6 @@ def test_why_names_what_agrees_what_differs_and_the_cuts(store):
     assert apart["words"][-1].startswith("Offered as related")
 
 
-def test_why_says_that_an_unreduced_failure_only_has_its_symptom(store):
-    one = add(store, 1, PLAIN)
-    other = record_failure(store, healthy(2), verdict("another"))
-    assert "not reduced yet" in " ".join(why(store, one.name, other.name)["words"])
-
-
 def test_one_rewrite_that_shows_as_exception_and_wrong_result_is_related_and_not_merged(store):
     facts = {**FACTS, "passes": ["Pad_Fusion"], "ops": ["Pad", "MaxPool"]}
     wrong = Signature.of(
@@ -316,21 +241,6 @@ def test_one_rewrite_that_shows_as_exception_and_wrong_result_is_related_and_not
     assert related[one.cluster] == {two.cluster_name: "Pad_Fusion on MaxPool Pad, seen as mismatch"}
     assert set(related[two.cluster]) == {one.cluster_name}
     assert three.cluster not in related
-
-
-def test_the_first_rows_show_distinct_bugs_and_what_is_closed_comes_last(store):
-    number = itertools.count(1)
-    variants = [
-        ort(f"one text with a word {letter} " + "x y z " * 3, f"Op{letter}") for letter in "abcdefghij"
-    ]
-    for signature in variants:
-        add(store, next(number), signature, str(signature))
-    distinct = [ort(" ".join(f"{name}{at}" for at in range(9)), name) for name in ("p", "q", "r", "s")]
-    others = [add(store, next(number), each, str(each)).cluster_name for each in distinct]
-    rows = [document["id"] for document in overview(store)]
-    assert set(others) <= set(rows[:5])
-    mark(store, 1, "wontfix")
-    assert overview(store)[-1]["id"] == "C0001"
 
 
 def test_the_commands_decide_and_explain(tmp_path):

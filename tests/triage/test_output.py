@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from tests.helpers.commands import crux, on_a_terminal
 from tests.helpers.failing import clip_exception, division_crash, verdict
@@ -16,7 +15,6 @@ from tests.house.reference import COMMANDS_PAGE, commands, names_of, options
 from triage.bugs.failures import record_failure
 from triage.cli import run
 from triage.console.options import CaseOptions, StoreOptions, next_command
-from triage.console.output import LINES_OF_A_TITLE, table
 from triage.store.database import Store
 
 COMMANDS = Path(__file__).parents[2] / "triage" / "commands"
@@ -45,16 +43,6 @@ def test_lines_of_json_come_from_three_commands_and_the_reference_says_so():
     assert writers == {"fuzz", "check", "reduce"}
     said = "Only `fuzz`, `check` and `reduce` write JSON lines when their stdout is no terminal"
     assert said in " ".join(COMMANDS_PAGE.read_text().split())
-
-
-@pytest.mark.parametrize("width", [40, 80, 200])
-def test_a_title_takes_two_lines_at_most(width):
-    console = Console(width=width, force_terminal=True, no_color=True)
-    with console.capture() as shown:
-        console.print(table(("id", "title"), [("C0001", LONG), ("C0002", "short")]))
-    _, *rows = shown.get().splitlines()
-    assert len(rows) == LINES_OF_A_TITLE + 1
-    assert rows[1].rstrip().endswith("…")
 
 
 def test_quiet_leaves_results_and_complaints(database, tmp_path, capsys):
@@ -147,11 +135,6 @@ def test_the_line_says_what_is_done_and_leaves_nothing_behind(tmp_path):
     assert {each for each in clocks if each.startswith("0:")}
     assert {"doctor", "trying  [31mtargets"} <= set(words)
     assert shown[-1] == "done"
-
-
-def test_without_a_terminal_or_with_no_color_nothing_is_drawn():
-    text, _ = on_a_terminal(sys.executable, "-c", PATIENT, cwd=ROOT, NO_COLOR="1")
-    assert "\x1b" not in text
 
 
 @pytest.mark.parametrize(

@@ -2,27 +2,21 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
-from onnx import TensorProto
 
 from corpus.errors import UserError
 from corpus.formats import format_names
-from corpus.onnx.check import checker_complaint
 from oracles.backends import backends
 from oracles.naming import Signature
 from oracles.verdict import Config, Phase, Run, Status
-from tests.helpers.failing import division_crash, model, verdict
+from tests.helpers.failing import division_crash, verdict
 from triage.bugs.failures import (
     History,
-    bisection_of,
-    history_of_folder,
     history_of_name,
-    note_bisection,
     record_failure,
 )
 from triage.bugs.known import KnownIssue, Library
-from triage.claims.titles import bracketed, in_short, in_words, only_with
+from triage.claims.titles import bracketed, in_short, in_words
 from triage.projects import (
     GENERAL,
     find_form,
@@ -32,8 +26,7 @@ from triage.projects import (
     projects,
     runner_of,
 )
-from triage.reports.draft import in_type, retyped, vary_dtypes
-from triage.reports.issue import tried_releases
+from triage.reports.draft import vary_dtypes
 from triage.store.failures import MET, ROOT, add_origin
 from triage.views.rendering import template_of
 
@@ -53,7 +46,6 @@ def test_tvms_labels_name_the_level_of_the_program(setting, label):
     ("phase", "may_be_reader", "is_named"),
     [
         (Phase.IMPORT, True, True),
-        (Phase.EXECUTE, True, True),
         (Phase.EXECUTE, False, False),
         (Phase.OPTIMISE, True, False),
     ],
@@ -97,10 +89,7 @@ def test_variants_of_a_package_are_of_its_project_and_companions_are_not():
 
 def test_a_target_without_a_project_has_no_script():
     assert all(project_of("reference").runner("reference", format) is None for format in format_names())
-    with pytest.raises(
-        UserError,
-        match=r"repro\.py can be written for inductor, iree, openvino, ort, torch, torch-onnx, tvm, xla only",
-    ):
+    with pytest.raises(UserError, match=r"repro\.py can be written for inductor, iree, .* xla only"):
         runner_of("reference", "onnx")
 
 
@@ -113,25 +102,13 @@ INDUCTOR = Config("inductor", (("backend", "inductor"),))
 EAGER = Config("eager", (("backend", "eager"),))
 
 
-@pytest.mark.parametrize(
-    ("backend", "name"),
-    [
-        ("ort", "onnxruntime"),
-        ("tvm", "tvm"),
-        ("torch", "pytorch"),
-        ("inductor", "pytorch"),
-        ("new", "general"),
-    ],
-)
-def test_a_backend_has_the_form_of_its_project(backend, name):
-    assert find_form("", backend).name == name
-    assert find_form("general", backend) is GENERAL
+def test_a_backend_of_nobody_has_the_general_form():
+    assert find_form("", "new") is find_form("general", "ort") is GENERAL
 
 
 def test_a_form_that_nobody_has_is_the_users_mistake():
-    with pytest.raises(UserError, match="known are iree, onnxruntime, openvino, pytorch, tvm, xla, general"):
+    with pytest.raises(UserError, match=r"known are iree, .*, general"):
         find_form("jax", "ort")
-    assert all(project.issues for project in projects().values())
 
 
 @pytest.mark.parametrize(
@@ -148,49 +125,12 @@ def test_a_configuration_is_called_what_its_maintainers_call_it(config, backend,
     assert (in_words(config, project_of(backend)), in_short(config)) == (words, short)
 
 
-def test_a_title_says_what_it_takes_where_another_way_of_the_same_package_works():
-    assert (
-        only_with(ALL, Config("none", (("level", "none"),)), project_of("ort")) == " at level all, not none"
-    )
-    assert only_with(INDUCTOR, EAGER, project_of("inductor")) == " with inductor, not eager"
-    assert only_with(TVM, BASELINE, project_of("tvm")) == ""
-
-
-def test_a_model_in_another_type_is_a_valid_one():
-    typed = (TensorProto.FLOAT, [2])
-    nodes = [("Add", ["x", "w"], ["t"]), ("Cast", ["t"], ["y"], {"to": TensorProto.FLOAT})]
-    made = retyped(model(nodes, {"x": typed}, {"y": typed}, {"w": np.float32([1, 2])}), 1, 11)
-    assert checker_complaint(made) is None
-    assert made.graph.initializer[0].data_type == made.graph.output[0].type.tensor_type.elem_type == 11
-
-
-def test_the_least_integer_stays_the_least_in_other_types():
-    low = np.array([np.iinfo(np.int64).min, np.iinfo(np.int64).max, -1, 7])
-    assert in_type(low, TensorProto.INT8).tolist() == [-128, 127, -1, 7]
-    assert in_type(np.float32([0.5]), TensorProto.DOUBLE).tolist() == [0.5]
-
-
 def test_a_failure_is_looked_for_in_the_types_of_its_family(crash_judge):
     case = division_crash()
     found = {each.name: each.shows for each in vary_dtypes(case, crash_judge.verdict(case), crash_judge)}
     assert sorted(found) == ["int32", "int64", "int8", "uint8"]
     assert found["int64"] is True
     assert found["uint8"] is not True
-
-
-def test_what_bisection_said_is_found_again_by_any_of_the_names(store):
-    assert bisection_of(store, ("C0001", "F00001")) == {}
-    unknown = {"last_good": None, "first_fixed": None, "tried": []}
-    note_bisection(store, "F00001", {"first_bad": "1.20.0", **unknown})
-    note_bisection(store, "C0001", {"first_bad": "1.21.0", **unknown})
-    assert bisection_of(store, ("C0001", "F00001"))["first_bad"] == "1.21.0"
-    assert bisection_of(store, ("F00001",))["first_bad"] == "1.20.0"
-
-
-def test_the_releases_of_a_bisection_are_told_apart():
-    tried = [{"release": "1.19", "shows": "passes"}, {"release": "1.20", "shows": "A"}]
-    assert tried_releases({"first_bad": "1.20", "tried": tried}) == [("1.19", False), ("1.20", True)]
-    assert tried_releases({}) == []
 
 
 def test_only_what_crux_made_is_called_generated():
@@ -210,13 +150,6 @@ def test_what_a_reduction_meets_came_from_where_its_failure_did(store):
     assert history_of_name(store, third.name).is_generated
     add_origin(store, first.id, "/models/mine.onnx")
     assert not history_of_name(store, third.name).is_generated
-
-
-def test_a_folder_says_itself_where_its_program_came_from(tmp_path):
-    for origin in ("seed:7", "/models/mine.onnx", ""):
-        folder = tmp_path / (origin.replace("/", "_") or "none")
-        replace(division_crash(), origin=origin).save(folder)
-        assert history_of_folder(folder).is_generated == (origin == "seed:7")
 
 
 def test_a_library_names_the_near_clusters_and_not_its_own():
@@ -239,23 +172,7 @@ def test_a_library_names_the_near_clusters_and_not_its_own():
             "ReduceSumSquare gives [4,4,12,0,1] where it should give [4,4,12]",
             "ReduceSumSquare gives [4,4,12,0,1]",
         ),
-        (
-            "InvalidArgument: Invalid model. Node input 't0' is not a graph input",
-            "Invalid model. Node input 't0' is not a graph input",
-        ),
         ("wrong values", "wrong values for Div"),
-        (
-            "RuntimeError: Failed to find node output or a constant initializer producing output: y0.",
-            "Failed to find node output or a constant initializer",
-        ),
-        (
-            "InternalError: Minuend 's value is 0U and it's dtype is uint while Subtrahend's dtype is uint",
-            "Minuend 's value is 0U and it's dtype is uint",
-        ),
-        (
-            "Fail: For each axis, the scale and the zero point must be equal in size",
-            "For each axis, the scale and the zero point",
-        ),
         (
             "Fail: Type 'tensor(int32)' of input (w1) of operator (QuantizeLinear) is invalid",
             "Type 'tensor(int32)' of input (w1) of operator",

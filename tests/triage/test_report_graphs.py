@@ -10,19 +10,17 @@ import numpy as np
 import pytest
 
 from corpus.case import Case
-from corpus.errors import UserError
 from corpus.graphs.program import Binding
 from corpus.target import Target
 from corpus.tir.program import to_bytes
-from corpus.tir.tree import Alloc, Bind, Function, If, Module, Store
-from corpus.tir.values import Binary, Buffer, Const, Load, Var, literal
+from corpus.tir.tree import Function, Module, Store
+from corpus.tir.values import Buffer, Const, Load
 from oracles.judge import Judge
 from oracles.optimisers.tvm_log import configs_of_relax
 from oracles.optional import named
 from oracles.verdict import Config
 from tests.helpers.commands import needs
-from tests.helpers.failing import healthy
-from tests.helpers.models import graph_case, graph_of, model_of, ref
+from tests.helpers.models import graph_case, model_of, ref
 from triage.bugs.failures import History
 from triage.cases.sources import Judges, alone
 from triage.console.options import CaseOptions
@@ -31,8 +29,6 @@ from triage.reports.by_name import report_word
 from triage.reports.program_evidence import exhibit
 from triage.reports.report import Report, write_report
 from triage.repro.source import Source, source_of, surprise
-from triage.views.graph_picture import drawn
-from triage.views.listing import mermaid
 from triage.views.rendering import private_words_in, template_of
 
 SHARED = {"ORIGIN.md", "SHA256SUMS", "env.json", "graph.svg", "inputs.npz", "issue.md", "reduction.json"}
@@ -124,43 +120,6 @@ def test_a_torch_module_is_reported_with_its_ablation_and_float64(tmp_path):
     assert "inductor is off float64 by up to 1" in text
     assert "oncall: pt2" in text
     assert "topic: fuzzer" not in text  # nobody fuzzed: the module is the reporter's
-
-
-def test_a_graph_is_drawn_with_its_types_and_constants():
-    program = graph_of("relax", {"a": np.ones(2, "f4")}, Binding("d", "relax.add", (ref("a"), ref("c"))))
-    program = replace(program, constants={"c": np.float32([1, 2])})
-    case = Case("relax", program.to_bytes(), {}, None)
-    picture = mermaid(drawn(case, {"d": ("float32", (2,))}))
-    assert 'n0["add"]' in picture
-    assert 'o0(["d: float32[2]"])' in picture
-    assert 'c0[/"c: float32[2] = [1.0, 2.0]"/]' in picture
-    assert {"i0 --> n0", "c0 --> n0"} <= {line.strip() for line in picture.splitlines()}
-
-
-def test_loops_are_drawn_with_what_holds_a_statement_and_what_it_reads():
-    zero, x = (Const(0),), Var("x", "float32")
-    one = Load("A", zero, "float32")
-    branch = If(Binary("gt", one, literal(0.0, "float32")), (Store("A", zero, Load("T", zero, "float32")),))
-    body = (Bind(x, one), Alloc(Buffer("T", (Const(1),), "float32")), Store("T", zero, x), branch)
-    loops = Module({"main": Function((Buffer("A", (Const(1),), "float32"),), body)})
-    picture = mermaid(drawn(Case("tir", to_bytes(loops), {}, None)))
-    assert 'n0["x: let[float32] = A[0]"]' in picture
-    assert "if A[0] #gt; float32(0.0)" in picture
-    edges = {line.strip() for line in picture.splitlines() if "-->" in line}
-    assert edges >= {
-        "i0 --> n0",
-        "n0 --> n2",
-        "n1 --> n2",
-        "n2 --> n4",
-        "n3 --> n4",
-        "i0 --> n3",
-        "n4 --> o0",
-    }
-
-
-def test_a_value_of_unknown_dims_is_drawn_without_them():
-    case = binary("relax", "relax.add", "float32")
-    assert 'o0(["d"])' in mermaid(drawn(case, {"d": ("float32", None)}))
 
 
 @pytest.mark.parametrize(
@@ -271,10 +230,3 @@ def test_an_invalid_model_gets_a_page_for_its_owner(tmp_path):
     text = Path(document["page"]).read_text()
     for words in (str(path), "Incompatible dimensions", "MatMul 'proj' -> y", "x: float32[2,3]"):
         assert words in text
-
-
-def test_a_healthy_case_is_refused_by_the_word_that_named_it(tmp_path):
-    healthy().save(tmp_path / "fine")
-    options = CaseOptions()
-    with Judges(options) as judges, pytest.raises(UserError, match="fine: shows no bug on ort"):
-        report_word(str(tmp_path / "fine"), judges, tmp_path / "out")

@@ -1,13 +1,11 @@
 """Scripts for TVM and torch: seen to exit with 1 on a real bug, and with 0 on a model without one."""
 
 import sys
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from corpus.case import Case
-from corpus.formats.onnx import parse
 from corpus.graphs.program import Binding, Graph, GraphProgram
 from corpus.load import FOLDER
 from corpus.target import Target
@@ -18,13 +16,12 @@ from oracles.judge import Judge
 from oracles.numerics.compare import Tolerance
 from oracles.verdict import Config, Outcome, Phase, Run, Status
 from tests.helpers.commands import completed, needs
-from tests.helpers.models import case_of, graph_case, model_of, ref
+from tests.helpers.models import case_of, graph_case, ref
 from tests.triage.test_repro import run_script
 from triage.claims.claim import Claim, Expectation, expect
 from triage.claims.titles import title_of
-from triage.projects import DIES, project_of
+from triage.projects import project_of
 from triage.reports import sentences
-from triage.repro.model_code import normal_form
 from triage.repro.script import write_script
 from triage.repro.short import is_at_a_glance, short_scripts, shows
 from triage.repro.source import source_of
@@ -62,22 +59,10 @@ def test_a_script_for_tvm_holds_the_values_that_are_expected(tvm_judge, tmp_path
     script = script_of(case, tvm_judge)
     assert "('y', 'float32', array('float32', [3], [nan, 0.0, 2.0]))" in script
     assert run_script(script, tmp_path).returncode == 1
-    assert run_script(script, tmp_path, "--save", "saved.onnx").returncode == 0
-    saved = parse((tmp_path / "saved.onnx").read_bytes())
-    assert normal_form(saved) == normal_form(parse(case.program))
     fine = script.replace("[3], [nan, -1.0, 2.0])", "[3], [0.0, -1.0, 2.0])").replace(
         "[nan, 0.0", "[0.0, 0.0"
     )
     assert run_script(fine, tmp_path).returncode == 0
-
-
-@pytest.mark.slow
-@needs("tvm")
-def test_a_script_for_tvm_tells_a_tensor_from_a_sequence_of_one(tvm_judge, tmp_path):
-    script = script_of(Case.load(FOLDER / "tvm-split-to-sequence-of-one"), tvm_judge)
-    done = run_script(script, tmp_path)
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert "y0: sequence of float32 against float32" in done.stdout
 
 
 @needs("torch")
@@ -88,6 +73,8 @@ def test_a_script_for_inductor_has_the_module_in_code(inductor_judge, tmp_path):
     assert "rounding_mode='trunc')" in script
     assert "import onnx" not in script
     assert run_script(script, tmp_path).returncode == 1
+    fine = script.replace("'inductor': 'inductor'", "'inductor': 'eager'")
+    assert run_script(fine, tmp_path).returncode == 0
 
 
 @needs("onnxscript")
@@ -102,29 +89,6 @@ def test_a_script_for_an_exporter_says_that_it_and_not_onnxruntime_is_wrong(tmp_
 
 
 @needs("torch")
-@pytest.mark.slow
-def test_a_script_for_torch_of_a_bug_that_is_gone_exits_with_0(torch_judge, tmp_path):
-    nodes = "t = Div (x, w) u = MatMul (t, t) y = Gather (u, at)"
-    made = model_of(
-        f"g (float[2,2] x) => (float[1,2] y) <int64[1] at = {{-1}}> {{ {nodes} }}",
-        w=np.float32([[1, np.inf]]),
-    )
-    case = Case("onnx", made.SerializeToString(), {"x": np.ones((2, 2), np.float32)}, Target("torch"))
-    source = source_of(case, torch_judge)
-    assert source is not None
-    (run,) = torch_judge.runs(case, (Config("eager"),))
-    baseline = Run(Config("ort none", backend="ort"), Status.OK, Phase.EXECUTE, run.outputs)
-    expected = Expectation(project_of("torch"), Outcome.MISMATCH, run, baseline, kind="value")
-    claim = Claim(expected, "t", TOLERANCE, 60.0, 8 << 30)
-    script = write_script(case, claim, source=source)
-    done = run_script(script, tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
-    wrong = replace(baseline, outputs={"y": run.outputs["y"] + 1})  # type: ignore[operator]
-    claim = replace(claim, expectation=replace(claim.expectation, passing=wrong))
-    assert run_script(write_script(case, claim, source=source), tmp_path).returncode == 1
-
-
-@needs("torch")
 def test_the_module_of_a_program_that_ends_eager_torch_is_had_all_the_same(torch_judge):
     """Integer division traps on the least integer by -1 as it does on 0."""
     text = "g (int32[2] x, int32[2] w) => (int32[2] y) { t = Div (x, w) y = Neg (t) }"
@@ -132,29 +96,6 @@ def test_the_module_of_a_program_that_ends_eager_torch_is_had_all_the_same(torch
     source = source_of(case, torch_judge)
     assert "rounding_mode='trunc')" in source.module
     assert "-2147483648" in source.inputs
-
-
-@needs("torch")
-def test_long_values_of_a_torch_script_are_wrapped(torch_judge, tmp_path):
-    value = np.arange(180, dtype=np.float32).reshape(9, 20) / -7
-    text = "g (float[9,20] x) => (float[9,20] y) { y = Neg (x) }"
-    source = source_of(case_of(text, target=Target("torch"), x=value), torch_judge)
-    assert max(map(len, source.inputs.splitlines())) < 110
-    assert {len(line) - len(line.lstrip()) for line in source.inputs.splitlines()} == {0, 4}
-    names = {}
-    exec(f"import torch\nfound = [{source.inputs}\n][0]", names)
-    assert np.array_equal(names["found"].numpy(), value)
-
-
-@needs("torch")
-def test_rows_that_are_written_in_place_are_a_statement(torch_judge):
-    rows = Binding("a", "operator.getitem", (ref("x"), {"slice": [None, -1, None]}))
-    written = Binding("b", "_operator.setitem", (ref("x"), {"slice": [1, None, None]}, ref("a")))
-    inputs = {"x": np.ones((3, 2), np.float32)}
-    case = graph_case("torch", inputs, rows, written, outputs=("x",), target=Target("torch"))
-    source = source_of(case, torch_judge)
-    assert source is not None
-    assert "        x0[1:] = y0\n        return (x0,)" in source.module
 
 
 SPOILING = ("LegalizeOps", "tirx.ForceNarrowIndexToInt32")
@@ -236,7 +177,6 @@ def test_a_compiler_that_is_a_process_of_its_own_shows_its_death_by_what_is_prin
 
 ARRAYS = {
     "few": np.array([2.5, np.inf, -np.inf], np.float16),
-    "wide": np.array([[1 << 40], [-3]], np.int64),
     "none": np.zeros((0, 2), np.float32),
     "many": np.arange(100, dtype=np.float64) / 7,
 }
@@ -271,29 +211,14 @@ def test_a_script_of_relax_spells_the_arrays_of_every_function_where_they_stand(
     assert done.stdout.strip() == str(expected)
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (
-            "(ptr->dtype == dtype.value()) is false: ErrorContext(fn=f, loc=return, annotation="
-            'R.Tensor((n, 2), dtype="float16"))  expect float16 but get float32',
-            "ValueError: expect float16 but get float32",
-        ),
-        (
-            "(step[i] < 0 ? (end_i <= begin_i) : (begin_i <= end_i)) is false: : Input [Begin=1] is invalid",
-            "ValueError: Input [Begin=1] is invalid",
-        ),
-        (
-            "(value.ty() == var->ty.as<PrimType>()) is false: ",
-            "ValueError: check: value.ty() == var->ty.as<PrimType>()",
-        ),
-    ],
-)
-def test_a_title_says_what_is_wrong_and_not_where_tvm_checks_it(words, said):
-    message = f"Check failed: {words}"
+def test_a_title_says_what_is_wrong_and_not_where_tvm_checks_it():
+    where = "ErrorContext(fn=f, loc=return, annotation="
+    message = (
+        f"Check failed: (ptr->dtype == dtype.value()) is false: {where}R.Tensor((n, 2)))  expect float16"
+    )
     run = Run(CONFIGS["tvm"], Status.EXCEPTION, Phase.EXECUTE, error="ValueError", message=message)
     told = Expectation(project_of("tvm"), Outcome.EXCEPTION, run, None)
-    assert title_of(told, ["relax.add"]) == f"[relax.add] {said}"
+    assert title_of(told, ["relax.add"]) == "[relax.add] ValueError: expect float16"
 
 
 # Scripts that show misuse of memory: buffers and workspaces stand between closed pages in them, too
@@ -340,21 +265,6 @@ def test_a_script_shows_that_a_workspace_is_read_that_nothing_was_written_to(tir
     assert (done.returncode, "THE BUG SHOWS" in done.stdout) == (1, True), done.stdout + done.stderr
     done = run_script(fine, tmp_path)
     assert (done.returncode, "does not show" in done.stdout) == (0, True), done.stdout + done.stderr
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("misuse", ["writes beyond the buffer A", DIES])
-def test_a_sound_module_keeps_within_its_memory_in_such_a_script(misuse, tir_judge, tmp_path):
-    case = stored("int32")
-    runs = tir_judge.verdict(case).runs
-    source = source_of(case, tir_judge)
-    is_told = misuse != DIES
-    status = Status.EXCEPTION if is_told else Status.CRASH
-    failing = Run(runs[1].config, status, Phase.EXECUTE, message=f"memory: {misuse}" if is_told else "")
-    outcome = Outcome.EXCEPTION if is_told else Outcome.CRASH
-    told = Expectation(project_of("tvm"), outcome, failing, runs[0], fragment="memory: ", misuse=misuse)
-    done = run_script(write_script(case, claimed(told), source=source), tmp_path)
-    assert (done.returncode, "ended with ok" in done.stdout) == (0, True), done.stdout + done.stderr
 
 
 def test_a_sound_model_keeps_within_its_memory_in_such_a_script(tmp_path):

@@ -7,19 +7,13 @@ import os
 import re
 import shlex
 import signal
-import socket
 import subprocess
 import sys
-import threading
-import time
-from contextlib import suppress
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
-import yaml
 
 from corpus.errors import UserError
 from corpus.target import Target
@@ -34,11 +28,10 @@ from tests.helpers.commands import ROOT, crux, crux_apart, waited_for
 from tests.helpers.failing import ORT
 from tests.house.reference import commands, names_of, options
 from triage.campaigns.coverage_sync import FEWEST_FOLDED, CoverageSync, must_go_on
-from triage.campaigns.ray_testers import LOCAL, cluster_testers
-from triage.campaigns.target_campaigns import Fuzzer
+from triage.campaigns.ray_testers import cluster_testers
 from triage.campaigns.testers import RemoteError, open_testers
 from triage.console.options import CaseOptions
-from triage.store.campaigns import last_campaign, load_costs, load_folded
+from triage.store.campaigns import last_campaign, load_folded
 from triage.store.database import Store
 from triage.store.failures import list_failures
 
@@ -119,19 +112,11 @@ def test_all_shards_together_test_what_a_single_one_does(tmp_path, count):
     assert sorted(parts) == ran(tmp_path / "whole.db", TESTS, 0, Shard(1, 1))
 
 
-@pytest.mark.parametrize("words", ["3/2", "0/2", "2", "a/b"])
+@pytest.mark.parametrize("words", ["3/2", "0/2", "a/b"])
 def test_a_shard_is_one_of_so_many(tmp_path, words):
     result = crux(tmp_path, "fuzz", "--tests", "64", "--shard", words)
     assert result.returncode == 2
     assert f"--shard {words}: not I/N" in result.stderr
-
-
-def test_a_campaign_in_parts_is_the_same_as_in_one(tmp_path):
-    whole = ran(tmp_path / "whole.db", TESTS, None)
-    parts = []
-    for tests in (5, BLOCK, 40, TESTS):
-        parts += ran(tmp_path / "parts.db", min(tests, TESTS - len(parts)), None)
-    assert parts == whole
 
 
 def test_a_seed_that_is_given_begins_anew(tmp_path):
@@ -182,23 +167,6 @@ def test_a_campaign_that_is_killed_goes_on_with_what_it_learned(tmp_path):
     after = ran(path, 4 * BLOCK, None)
     whole = ran(tmp_path / "whole.db", campaign.next_seed + 4 * BLOCK, None)
     assert after == whole[campaign.next_seed :]
-
-
-def interrupted(path: Path, after: int) -> None:
-    """A run that is interrupted after so many tests."""
-    given = CaseOptions(seed=0), Target("reference"), "fuzz", Plan("random", Mode.STRICT, nodes=4)
-    with Store(path) as store, Fuzzer(store, *given) as fuzzer:
-        for step in fuzzer.stretch(tests=100):
-            if step.tally.tests == after:
-                raise KeyboardInterrupt
-
-
-def test_an_interrupted_run_has_kept_what_each_test_taught(tmp_path):
-    with pytest.raises(KeyboardInterrupt):
-        interrupted(tmp_path / "crux.db", BLOCK + 3)
-    with Store(tmp_path / "crux.db") as store:
-        assert CoverageSync(store, "reference", None).seed == BLOCK + 3
-        assert sum(each.tests for each in load_costs(store, 1).values()) == BLOCK + 3
 
 
 def test_what_cannot_be_resumed_is_one_clear_line(tmp_path):
@@ -258,53 +226,6 @@ def on_ray(test: Any) -> Any:
     for mark in ON_RAY:
         test = mark(test)
     return test
-
-
-def stations() -> list[int]:
-    """The processes that hold a tester: Ray names them so."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            if entry.name.isdigit() and b"ray::Station" in (entry / "cmdline").read_bytes():
-                found.append(int(entry.name))
-        except OSError:
-            continue
-    return found
-
-
-@on_ray
-def test_a_cluster_tests_the_same_and_a_lost_worker_costs_its_running_tests_only():
-    with open_testers(CaseOptions(), ORT, PLAN) as testers:
-        alone = list(map(told, fuzz(testers.all, tests=CLUSTER_TESTS)))
-    before = set(stations())
-    with cluster_testers(LOCAL, CaseOptions(jobs=2), ORT, PLAN) as testers:
-        own = set(stations()) - before
-        assert len(own) == 2
-        killer = threading.Timer(1.0, os.kill, (min(own), signal.SIGKILL))
-        killer.start()
-        found = list(map(told, fuzz(testers.all, tests=CLUSTER_TESTS)))
-        killer.join()
-    assert found == alone
-
-
-@on_ray
-@pytest.mark.parametrize(
-    ("strategy", "target"), [("mixed", "ort"), ("relax", "tvm"), ("tir", "tvm"), ("aten", "inductor")]
-)
-def test_the_same_seeds_give_the_same_failures_alone_with_workers_and_on_a_cluster(strategy, target):
-    plan = Plan(strategy, nodes=5, passes_of=target)
-    ways = (
-        open_testers(CaseOptions(), Target(target), plan),
-        open_testers(CaseOptions(jobs=2), Target(target), plan),
-        cluster_testers(LOCAL, CaseOptions(jobs=2), Target(target), plan),
-    )
-    found = []
-    for way in ways:
-        with way as testers:
-            found.append(list(map(told, fuzz(testers.all, seed=96_000_000, tests=2 * BLOCK))))
-    assert len(found[0]) == 2 * BLOCK
-    assert found[1] == found[0]
-    assert found[2] == found[0]
 
 
 @on_ray
@@ -370,22 +291,6 @@ def test_both_start_a_hunt_with_options_that_there_are():
         assert {word for word in words if re.match(r"--?[a-z]", word)} <= known
 
 
-def test_the_cluster_of_kuberay_has_what_kuberay_needs():
-    claim, cluster = yaml.safe_load_all(KUBERAY.read_text(encoding="utf-8"))
-    assert (claim["kind"], cluster["kind"], cluster["apiVersion"]) == (
-        "PersistentVolumeClaim",
-        "RayCluster",
-        "ray.io/v1",
-    )
-    head, (workers,) = cluster["spec"]["headGroupSpec"], cluster["spec"]["workerGroupSpecs"]
-    assert all(isinstance(each, str) for each in head["rayStartParams"].values())
-    assert workers["minReplicas"] <= workers["replicas"] <= workers["maxReplicas"]
-    pod = head["template"]["spec"]
-    assert pod["volumes"][0]["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"]
-    mounted = {each["name"] for each in pod["containers"][0]["volumeMounts"]}
-    assert mounted == {each["name"] for each in pod["volumes"]}
-
-
 def test_the_script_of_slurm_starts_a_head_workers_and_a_hunt_that_ends_in_good_order(tmp_path):
     """On commands of our own that write down how they are called."""
     tools = tmp_path / "bin"
@@ -413,44 +318,3 @@ def test_the_script_of_slurm_starts_a_head_workers_and_a_hunt_that_ends_in_good_
     assert found.count("ray start --address=one:6379") == 2
     assert "crux hunt --cluster one:6379 -j 95 --target ort" in found
     assert found.rstrip().endswith("ended")
-
-
-def has_tested(log: Path) -> bool:
-    """Whether the lines of a hunt tell of tests of its own; its arms have those of earlier ones too."""
-    return re.search(r'"tests": [1-9][0-9]*, "valid"', log.read_text()) is not None
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not find_spec("ray"), reason="Ray is not installed")
-def test_the_script_of_slurm_starts_ray_and_a_second_job_goes_on(tmp_path):
-    """Ray and crux as they are, on this machine; SLURM's commands alone are ours: two nodes that are one."""
-    tools = tmp_path / "bin"
-    tools.mkdir()
-    (tools / "activate").write_text(f"export PATH={Path(sys.executable).parent}:$PATH\n")
-    srun = 'while [[ $1 == --* ]]; do shift; done\nexec "$@"'
-    for name, text in {"scontrol": "hostname; echo second", "srun": srun}.items():
-        (tools / name).write_text(f"#!/bin/bash\n{text}\n")
-        (tools / name).chmod(0o755)
-    env = {"PATH": f"{tools}:{os.environ['PATH']}", "HOME": str(tmp_path), "ENVIRONMENT": str(tmp_path)}
-    env |= {"SLURM_JOB_NODELIST": "x", "SLURM_CPUS_PER_TASK": "2"}
-    said = []
-    for job in ("1", "2"):
-        with socket.create_server(("", 0)) as free:
-            env |= {"SLURM_JOB_ID": job, "PORT": str(free.getsockname()[1])}
-        script = subprocess.Popen(["bash", str(SLURM)], env=env, cwd=tmp_path, start_new_session=True)
-        summary, log = tmp_path / f"crux-hunt/hunt-{job}.json", tmp_path / f"crux-hunt/hunt-{job}.log"
-        try:
-            assert waited_for(lambda log=log: log.exists() and has_tested(log))
-            time.sleep(3)
-            script.terminate()
-            script.wait()
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(
-                    script.pid, signal.SIGKILL
-                )  # as SLURM ends what a job has left: Ray's own processes
-        said.append(json.loads(summary.read_text())["tests"])
-    assert min(said) > 0
-    with Store(tmp_path / "crux-hunt/crux.db") as store:
-        campaign = last_campaign(store, "ort")
-    assert campaign.next_seed == sum(said)

@@ -1,21 +1,18 @@
 """What new releases change: by tables, on the installed release, and on releases from wheels made here."""
 
 import json
-import os
 import shutil
-import subprocess
 from importlib.metadata import version
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-import yaml
 
 from corpus.formats.onnx import parse
 from corpus.load import FOLDER, Regression, Shown, load_regressions
 from corpus.onnx.check import checker_complaint
 from corpus.target import order_of
-from tests.helpers.commands import ROOT, completed, crux_apart, needs
+from tests.helpers.commands import needs
 from tests.helpers.failing import clip_exception, healthy
 from tests.triage.test_bisect import index as index  # a fixture
 from tests.triage.test_bisect import write_onnxruntime
@@ -61,15 +58,7 @@ def test_what_became_of_a_case(text, expected):
 
 
 def test_early_builds_come_before_the_release_and_late_ones_after_it():
-    wanted = [
-        "1.9",
-        "1.31.1",
-        "1.32.0.dev20261120",
-        "1.32.0.dev20261121",
-        "1.32.0rc1",
-        "1.32",
-        "1.32.0.post1",
-    ]
+    wanted = ["1.9", "1.32.0.dev20261120", "1.32.0.dev20261121", "1.32.0rc1", "1.32", "1.32.0.post1"]
     assert sorted(set(wanted), key=order_of) == wanted
     assert order_of("2.13.0+cpu") == order_of("2.13")
 
@@ -125,15 +114,6 @@ def test_what_cannot_be_watched_is_the_users_to_mend(words, told, index, tmp_pat
 
 
 @pytest.mark.slow
-def test_without_a_network_there_is_one_line_and_exit_code_2(tmp_path):
-    nowhere = "import os; os.environ.update(PIP_INDEX_URL='http://127.0.0.1:9/', PIP_EXTRA_INDEX_URL='')"
-    done = crux_apart(tmp_path, "watch", setup=nowhere)
-    assert done.returncode == 2
-    assert done.stderr.count("\n") == 1
-    assert "cannot be reached" in done.stderr
-
-
-@pytest.mark.slow
 def test_a_new_release_is_compared_with_the_one_before_and_watched_once(index, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     refuses = "if options.graph_optimization_level != UNOPTIMISED and {} in model: raise RuntimeError({!r})"
@@ -150,42 +130,6 @@ def test_a_new_release_is_compared_with_the_one_before_and_watched_once(index, t
     assert run(words) == 0
     assert json.loads(capsys.readouterr().out) == []
     assert run([*words, "--release", "99.0"]) == 1
-
-
-def test_the_workflow_runs_commands_that_there_are():
-    facts = yaml.safe_load((ROOT / "docs/watch/crux-watch.yml").read_text(encoding="utf-8"))
-    assert set(facts[True]) == {"schedule", "workflow_dispatch"}  # `on` is a yes in YAML 1.1
-    steps = facts["jobs"]["watch"]["steps"]
-    assert all(("uses" in each) != ("run" in each) for each in steps)
-    script = next(each["run"] for each in steps if each.get("name") == "Watch")
-    done = completed(["bash", "-n"], input=script)
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_the_workflow_s_step_ends_as_the_watch_does(tmp_path):
-    facts = yaml.safe_load((ROOT / "docs/watch/crux-watch.yml").read_text(encoding="utf-8"))
-    script = next(each["run"] for each in facts["jobs"]["watch"]["steps"] if each.get("name") == "Watch")
-    tool = tmp_path / "bin" / "crux"
-    tool.parent.mkdir()
-    tool.write_text('#!/bin/sh\necho "$@" > "$HOME/words"\necho told >&2\nexit 1\n')
-    tool.chmod(0o755)
-    env = {"PATH": f"{tool.parent}:{os.environ['PATH']}", "HOME": str(tmp_path), "PACKAGE": "onnxruntime"}
-    env |= {"CASES": "none", "RELEASE": "1.2", "GITHUB_STEP_SUMMARY": str(tmp_path / "summary")}
-    done = subprocess.run(["bash", "-e", "-c", script], cwd=tmp_path, env=env, capture_output=True)
-    assert done.returncode == 1
-    assert (tmp_path / "summary").read_text() == "told\n"
-    assert (tmp_path / "words").read_text() == "watch --package onnxruntime --release 1.2 --json\n"
-
-
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd here")
-def test_the_units_are_ones_that_systemd_takes(tmp_path):
-    for name in ("crux-watch.service", "crux-watch.timer"):
-        text = (ROOT / "docs/watch" / name).read_text(encoding="utf-8")
-        (tmp_path / name).write_text(text.replace("%h/.local/bin/crux", "/bin/true"), encoding="utf-8")
-    units = [str(tmp_path / name) for name in ("crux-watch.service", "crux-watch.timer")]
-    done = completed(["systemd-analyze", "verify", "--man=no", *units])
-    complaints = [line for line in done.stderr.splitlines() if "crux-watch" in line]
-    assert (complaints, done.returncode) == ([], 0)
 
 
 # The regression corpus shows what it says, and a difference is told

@@ -1,4 +1,4 @@
-"""A language that crux does not know, by its folders alone: lines of one operator each, over two floats.
+"""A language that crux does not know, by its folders alone: operators one after the other on two floats.
 
 Each folder here stands for the one of that name in a package; `installed` puts them beside those.
 """

@@ -25,24 +25,19 @@ def load() -> str:
 def run(
     program: Any, inputs: dict[str, Any], settings: dict[str, Any], outputs: Any, enter: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Evaluate line after line."""
+    """Apply one operator after the other."""
     import json
 
     import numpy as np
 
-    unary = {"neg": np.negative, "abs": np.abs, "square": np.square}
-    unary |= {"double": lambda x: x + x, "half": lambda x: x / 2}
-    binary = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
-    made: dict[str, str] = {}
-    values, last = dict(inputs), ""
+    operators = {"neg": np.negative, "abs": np.abs, "double": lambda x: x + x, "half": lambda x: x / 2}
     enter("execute")
-    for name, op, *reads in json.loads(program)["lines"]:
-        made[name], last = op, name
-        if settings.get("fast") and op == "abs" and made.get(reads[0]) == "neg":
-            values[name] = values[reads[0]]
-        else:
-            values[name] = {**unary, **binary}[op](*(values[each] for each in reads))
-    return {"out": values[last]}
+    value, before = inputs["x"], ""
+    for op in json.loads(program)["ops"]:
+        if not (settings.get("fast") and (before, op) == ("neg", "abs")):
+            value = operators[op](value)
+        before = op
+    return {"out": value}
 
 
 def configs(target: Target) -> tuple[Config, ...]:

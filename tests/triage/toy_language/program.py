@@ -1,4 +1,4 @@
-"""Programs of the toy language: what they are made of, their document, and what they mean."""
+"""Programs of the toy language: their document, and what they mean."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -11,68 +11,44 @@ from corpus.errors import UserError
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
-OPERATORS: Mapping[str, tuple[int, Callable[..., Array]]] = {
-    "add": (2, np.add),
-    "sub": (2, np.subtract),
-    "mul": (2, np.multiply),
-    "max": (2, np.maximum),
-    "min": (2, np.minimum),
-    "neg": (1, np.negative),
-    "abs": (1, np.abs),
-    "square": (1, np.square),
-    "double": (1, lambda x: x + x),
-    "half": (1, lambda x: x / 2),
+OPERATORS: Mapping[str, Callable[[Array], Array]] = {
+    "neg": np.negative,
+    "abs": np.abs,
+    "double": lambda x: x + x,
+    "half": lambda x: x / 2,
 }
 SIZE = 2
 
 
 @dataclass(frozen=True)
-class Line:
-    """`name = op(reads)`."""
-
-    name: str
-    op: str
-    reads: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class Program:
-    """Lines over inputs of `SIZE` floats; the last one gives the output."""
+    """Operators one after the other, the first on an input `x` of `SIZE` floats."""
 
-    inputs: tuple[str, ...]
-    lines: tuple[Line, ...]
+    ops: tuple[str, ...]
 
     def to_bytes(self) -> bytes:
         """The document."""
-        lines = [[line.name, line.op, *line.reads] for line in self.lines]
-        return json.dumps({"format": "toy", "inputs": self.inputs, "lines": lines}).encode()
+        return json.dumps({"format": "toy", "ops": self.ops}).encode()
 
-    def evaluate(self, inputs: Mapping[str, Any]) -> Mapping[str, Array]:
+    def evaluate(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
         """The value of the output."""
-        values = {name: np.asarray(inputs[name]) for name in self.inputs}
-        for line in self.lines:
-            values[line.name] = OPERATORS[line.op][1](*(values[name] for name in line.reads))
-        return {"out": values[self.lines[-1].name]}
+        value = np.asarray(inputs["x"])
+        for op in self.ops:
+            value = OPERATORS[op](value)
+        return {"out": value}
 
 
 def parse(program: bytes, where: str = "program") -> Program:
-    """Read a document; UserError where it is none, or a line does not fit."""
+    """Read a document; UserError where it is none."""
     try:
-        document = json.loads(program)
-        lines = tuple(Line(name, op, tuple(reads)) for name, op, *reads in document["lines"])
-        found = Program(tuple(document["inputs"]), lines)
+        ops = tuple(json.loads(program)["ops"])
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(f"{where}: no toy program ({error})") from error
-    known = set(found.inputs)
-    for line in found.lines:
-        if line.op not in OPERATORS or len(line.reads) != OPERATORS[line.op][0] or not known >= {*line.reads}:
-            raise UserError(f"{where}: line {line.name!r} does not fit")
-        known.add(line.name)
-    if not found.lines:
-        raise UserError(f"{where}: no lines")
-    return found
+    if not ops or not OPERATORS.keys() >= {*ops}:
+        raise UserError(f"{where}: no operators, or unknown ones")
+    return Program(ops)
 
 
 def print_text(program: Program) -> str:
-    """A line each."""
-    return "".join(f"{line.name} = {line.op}({', '.join(line.reads)})\n" for line in program.lines)
+    """A line for each operator."""
+    return "".join(f"x = {op}(x)\n" for op in program.ops)

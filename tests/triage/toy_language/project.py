@@ -7,9 +7,7 @@ from triage.projects import ClaimedRun, Printed, Project, Runner
 
 PART = '''\
 CONFIGS = {{ configs | repr }}
-UNARY = {"neg": np.negative, "abs": np.abs, "square": np.square, "double": lambda x: x + x}
-UNARY["half"] = lambda x: x / 2
-BINARY = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+OPERATORS = {"neg": np.negative, "abs": np.abs, "double": lambda x: x + x, "half": lambda x: x / 2}
 
 
 def package_version():
@@ -17,16 +15,13 @@ def package_version():
 
 
 def run(config, path):
-    """In a process of its own: evaluate the lines once, save the output."""
-    values = dict(zip(INPUTS, (np.float32(value) for value in build_inputs())))
-    made = {}
-    for name, op, *reads in LINES:
-        made[name] = op
-        if CONFIGS[config] and op == "abs" and made.get(reads[0]) == "neg":
-            values[name] = values[reads[0]]
-        else:
-            values[name] = {**UNARY, **BINARY}[op](*(values[each] for each in reads))
-    save_outputs(path, [("out", values[name].dtype.name, values[name])])
+    """In a process of its own: apply the operators once, save the output."""
+    value, before = np.float32(build_inputs()[0]), ""
+    for op in OPS:
+        if not (CONFIGS[config] and (before, op) == ("neg", "abs")):
+            value = OPERATORS[op](value)
+        before = op
+    save_outputs(path, [("out", value.dtype.name, value)])
     return 0
 '''
 

@@ -1,4 +1,4 @@
-"""Toy programs, each line mostly over the one before."""
+"""Toy programs."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from corpus.formats import find_format
 from generators.language.profile import Budget, Counts
 from generators.language.values import RandomSource
 from generators.strategies import each_seed
-from tests.triage.toy_language.program import OPERATORS, Line, Program
+from tests.triage.toy_language.program import OPERATORS, Program
 
 
 @dataclass(frozen=True)
@@ -24,21 +24,13 @@ class ToyProgram:
 
     def counts(self) -> Counts:
         """Its operators."""
-        ops = frozenset(line.op for line in self.program.lines)
-        return Counts(1, ops, frozenset(), frozenset(), frozenset())
+        return Counts(1, frozenset(self.program.ops), frozenset(), frozenset(), frozenset())
 
 
 def program(seed: int, nodes: int, budget: Budget) -> ToyProgram:
     """The program of a seed."""
     draws = RandomSource(f"toy/{seed}/{nodes}")
-    names = ["a", "b"]
-    lines = []
-    for place in range(nodes):
-        op = draws.pick(tuple(OPERATORS))
-        others = (draws.pick(tuple(names)) for _ in range(OPERATORS[op][0] - 1))
-        lines.append(Line(f"t{place}", op, (names[-1], *others)))
-        names.append(f"t{place}")
-    return ToyProgram(Program(("a", "b"), tuple(lines)))
+    return ToyProgram(Program(tuple(draws.pick(tuple(OPERATORS)) for _ in range(nodes))))
 
 
 STRATEGIES = {"toy": each_seed(program)}

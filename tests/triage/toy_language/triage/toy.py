@@ -1,4 +1,4 @@
-"""The toy language as people see it: its source is a table of lines."""
+"""The toy language as people see it: its source is a list of operators."""
 
 import numpy as np
 
@@ -9,10 +9,8 @@ from triage.repro.source import Source
 
 
 def source(case: Case, judge: Judge) -> Source:
-    """The lines as a table, and the inputs in order."""
-    lines = "".join(f"    {(line.name, line.op, *line.reads)!r},\n" for line in case.parsed.lines)
-    module = f"INPUTS = {case.parsed.inputs!r}\nLINES = [\n{lines}]"
-    return Source(module, "\n".join(f"{np.asarray(value).tolist()!r}," for value in case.inputs.values()))
+    """The operators, and the input."""
+    return Source(f"OPS = {case.parsed.ops!r}", f"{np.asarray(case.inputs['x']).tolist()!r},")
 
 
 LANGUAGE = Language(source=source)
