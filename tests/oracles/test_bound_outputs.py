@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from corpus.case import Case
 from generators.mixture import Plan, make_cases
 from oracles.backends.ort import is_watched
 from oracles.sandbox.sandbox import Job
@@ -18,7 +17,7 @@ from oracles.verdict import Run
 from oracles.worker.edges import WrittenBeyond
 from oracles.worker.ort import bound
 from oracles.worker.ort.bound import NotWritten, must_keep_within
-from tests.helpers.failing import ORT, model
+from tests.helpers.failing import on_ort
 from triage.campaigns.testers import judgement
 
 SIZE = 5
@@ -74,21 +73,6 @@ def test_a_kernel_that_writes_all_of_its_output_and_no_more_is_sound(monkeypatch
     looked_at(writing(0), monkeypatch)
 
 
-@pytest.mark.parametrize("at", [SIZE, SIZE + 3, 2 * SIZE])
-def test_a_write_behind_an_output_that_begins_with_its_page_is_told(at, monkeypatch):
-    with pytest.raises(WrittenBeyond, match="memory: writes beyond the output y"):
-        looked_at(writing(at), monkeypatch)
-
-
-def test_a_write_to_what_lies_before_an_input_is_told(monkeypatch):
-    def kernel(source: int, target: int) -> None:
-        writing(0)(source, target)
-        ctypes.memset(source - 4, 1, 4)
-
-    with pytest.raises(WrittenBeyond, match="memory: writes beyond the input x"):
-        looked_at(kernel, monkeypatch)
-
-
 def written_behind_the_input(source: int, target: int) -> None:
     ctypes.memset(source + 4 * SIZE, 1, 1)
 
@@ -107,10 +91,23 @@ def test_what_is_touched_behind_an_input_at_the_end_of_its_page_ends_the_process
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGSEGV
 
 
-@pytest.mark.parametrize("count", [0, SIZE - 1])
-def test_an_output_that_is_not_written_in_whole_is_told(count, monkeypatch):
-    with pytest.raises(NotWritten, match="memory: leaves unwritten a part of the output y"):
-        looked_at(writing(0, count), monkeypatch)
+def before_the_input(source: int, target: int) -> None:
+    writing(0)(source, target)
+    ctypes.memset(source - 4, 1, 4)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "error", "said"),
+    [
+        *((writing(at), WrittenBeyond, "writes beyond the output y") for at in (SIZE, SIZE + 3, 2 * SIZE)),
+        (before_the_input, WrittenBeyond, "writes beyond the input x"),
+        *((writing(0, count), NotWritten, "leaves unwritten a part of the output y") for count in (0, 4)),
+    ],
+    ids=["behind", "further behind", "far behind", "before an input", "nothing written", "one not written"],
+)
+def test_what_a_kernel_does_wrong_is_told(kernel, error, said, monkeypatch):
+    with pytest.raises(error, match=f"memory: {said}"):
+        looked_at(kernel, monkeypatch)
 
 
 def test_a_session_that_refuses_its_own_shapes_is_left_alone(monkeypatch):
@@ -120,18 +117,17 @@ def test_a_session_that_refuses_its_own_shapes_is_left_alone(monkeypatch):
     looked_at(kernel, monkeypatch)
 
 
+RELU = on_ort("g (float[2,3] x) => (float[2,3] y) { y = Relu(x) }", x=np.ones((2, 3), np.float32))
+
+
 def test_sound_models_pass(judge):
-    relu = model([("Relu", ["x"], ["y"])], {"x": (1, [2, 3])}, {"y": (1, [2, 3])}, {})
-    cases = [Case("onnx", relu.SerializeToString(), {"x": np.ones((2, 3), np.float32)}, ORT)]
-    for case in (*cases, *make_cases(Plan("random"), range(660_000_000, 660_000_080))):
+    for case in (RELU, *make_cases(Plan("random"), range(660_000_000, 660_000_080))):
         for run in judge.runs(case, judge.configs[:2]):
             assert not run.message.startswith("memory: ")
 
 
 @pytest.mark.parametrize("thorough", [False, True])
 def test_of_a_campaigns_tests_the_thorough_ones_are_run_between_pages(thorough, judge, monkeypatch):
-    relu = model([("Relu", ["x"], ["y"])], {"x": (1, [2, 3])}, {"y": (1, [2, 3])}, {})
-    case = Case("onnx", relu.SerializeToString(), {"x": np.ones((2, 3), np.float32)}, ORT)
     settings: dict[str, object] = {"level": "all", "providers": ["CPUExecutionProvider"]}
     watched: list[bool] = []
     run = judge.executor.run
@@ -141,14 +137,15 @@ def test_of_a_campaigns_tests_the_thorough_ones_are_run_between_pages(thorough, 
         return run(job, **options)
 
     monkeypatch.setattr(judge.executor, "run", noting)
-    judgement(judge)(case, thorough)
+    judgement(judge)(RELU, thorough)
     assert watched[0] is thorough
 
 
 def test_an_initializer_that_a_case_overrides_is_bound_as_an_input_is(judge):
-    typed = dict.fromkeys("xw", (1, [2]))
-    adding = model([("Add", ["x", "w"], ["y"])], typed, {"y": (1, [2])}, {"w": np.float32([1, 2])})
     given = dict.fromkeys("xw", np.ones(2, np.float32))
-    for run in judge.runs(Case("onnx", adding.SerializeToString(), given, ORT), judge.configs[:2]):
+    case = on_ort(
+        "g (float[2] x, float[2] w) => (float[2] y) <float[2] w = {1, 2}> { y = Add(x, w) }", **given
+    )
+    for run in judge.runs(case, judge.configs[:2]):
         assert run.is_ok
         assert run.outputs["y"].tolist() == [2, 2]

@@ -1,7 +1,7 @@
 """Foreign files: what torch and TVM make of them in the sandbox, and what is refused there in one line."""
 
 import base64
-from collections.abc import Iterator
+import io
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,17 +21,10 @@ from oracles.verdict import Limits
 LIMITS = Limits(60.0, 180.0, 4 << 30)
 
 
-@pytest.fixture(scope="module")
-def torch() -> Iterator[Sandbox]:
-    with Sandbox("torch", limits=LIMITS) as sandbox:
-        yield sandbox
-
-
 def opened(sandbox: Sandbox, format: str, name: str, content: str | bytes) -> tuple[GraphProgram, Imported]:
     data = content.encode() if isinstance(content, str) else content
     found = imported(sandbox, format, Path(name), base64.b64encode(data).decode())
     program = find_format(format).parse(found.program)
-    assert isinstance(program, GraphProgram)
     return program, found
 
 
@@ -39,130 +32,77 @@ def ops(program: GraphProgram) -> list[str]:
     return [binding.op for binding in program.main.walk()]
 
 
-MODEL = """
-import torch
-
-class Net(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.linear = torch.nn.Linear(3, 2)
-
-    def forward(self, x, scale):
-        return torch.relu(self.linear(x)) * scale, x[:, 1:]
-
-model = Net()
-inputs = (torch.ones(2, 3), torch.full((2,), 2.0))
-"""
-
-
-def test_a_script_with_model_and_inputs(torch):
-    program, found = opened(torch, "torch", "s.py", MODEL)
-    assert len(program.main.inputs) == 2
-    assert len(program.constants) == 2
-    assert len(program.main.outputs) == 2
-    assert any("linear" in op for op in ops(program))
-    assert sorted(np.shape(value) for value in found.inputs.values()) == [(2,), (2, 3)]
-
-
-def test_a_script_that_compiles_something_itself(torch):
-    text = """
-import sys, torch
-def f(a, b):
-    return a // b
-x = torch.ones(3)
-torch.compile(f)(x, x + 1)
-sys.exit(1)
-"""
-    program, found = opened(torch, "torch", "s.py", text)
-    assert ops(program) == ["operator.floordiv"]
-    assert len(found.inputs) == 2
-
-
-def test_what_dynamo_cannot_trace_is_dispatched(torch):
-    text = """
-import torch
-def model(x):
-    torch._dynamo.graph_break()
-    return x.exp() + 1
-inputs = [torch.ones(2)]
-"""
-    program, _ = opened(torch, "torch", "s.py", text)
-    assert [op.split(".")[3] for op in ops(program)] == ["exp", "add"]
-
-
-MORE_KINDS: list[tuple[str, str, list[str], str]] = [
-    (
-        "control flow keeps its graphs",
-        "model = lambda x: torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,))\ninputs = (torch.ones(2),)",
-        [
-            "Tensor.sum",
-            "operator.gt",
-            "torch.ops.higher_order.cond",
-            "torch.sin",
-            "torch.cos",
-            "operator.getitem",
-        ],
+SCRIPTS = {
+    "a module with weights": (
+        "model = torch.nn.Linear(3, 2)\ninputs = (torch.ones(2, 3),)",
+        ["torch._C._nn.linear"],
         "",
     ),
-    (
-        "gradients that the model takes",
+    "a script that compiles something itself": (
+        "import sys\nx = torch.ones(3)\ntorch.compile(lambda a, b: a // b)(x, x + 1)\nsys.exit(1)",
+        ["operator.floordiv"],
+        "",
+    ),
+    "what Dynamo cannot trace": (
+        "def model(x):\n    torch._dynamo.graph_break()\n    return x.exp() + 1\ninputs = [torch.ones(2)]",
+        ["exp", "add"],
+        "",
+    ),
+    "control flow keeps its graphs": (
+        "model = lambda x: torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,))\ninputs = (torch.ones(2),)",
+        ["Tensor.sum", "operator.gt", "torch.ops.higher_order.cond", "torch.sin", "torch.cos"],
+        "",
+    ),
+    "gradients that the model takes": (
         "w = torch.ones(2, 2, requires_grad=True)\n"
         "model = lambda x: torch.autograd.grad((x @ w).exp().sum(), w)[0]\ninputs = (torch.ones(2, 2),)",
         ["mm", "exp", "mul", "mm"],
         "",
     ),
-    (
-        "gradients that the script takes afterwards",
+    "gradients that the script takes afterwards": (
         "model = torch.nn.Linear(2, 1, bias=False)\ninputs = (torch.ones(1, 2),)\n"
         "torch.compile(model)(*inputs).sum().backward()",
         ["t", "mm"],
         "the script calls backward",
     ),
-    (
-        "positional and keyword arguments",
+    "positional and keyword arguments": (
         "def model(x, *, n):\n    return x * n\ninputs = ((torch.ones(2),), {'n': 3})",
         ["operator.mul"],
         "",
     ),
-    (
-        "what decides by values",
+    "what decides by values": (
         "model = lambda x: x + 1 if x.sum() > 0 else x - 1\ninputs = (torch.ones(2),)",
         ["add"],
         "the model decides by values",
     ),
-    (
-        "autocast",
+    "autocast": (
         "w = torch.ones(2, 2)\ndef model(x):\n    with torch.autocast('cpu'):\n        return x @ w\n"
         "inputs = (torch.ones(2, 2),)",
         ["_to_copy", "_to_copy", "mm"],
         "",
     ),
-    (
-        "parts of complex numbers",
+    "parts of complex numbers": (
         "model = lambda x: x.real\ninputs = (torch.ones(2) * 1j,)",
         ["Tensor.real"],
         "",
     ),
-    (
-        "a failure when it runs",
+    "a failure when it runs": (
         "model = lambda x: x // 0\ninputs = (torch.ones(2).int(),)",
         ["operator.floordiv"],
         "",
     ),
-]
+}
 
 
-@pytest.mark.parametrize(
-    ("text", "wanted", "note"), [kind[1:] for kind in MORE_KINDS], ids=[k[0] for k in MORE_KINDS]
-)
-def test_more_kinds_of_scripts(torch, text, wanted, note):
-    program, found = opened(torch, "torch", "s.py", f"import torch\n{text}")
+@pytest.mark.parametrize(("text", "wanted", "note"), SCRIPTS.values(), ids=SCRIPTS)
+def test_kinds_of_scripts(torch_sandbox, text, wanted, note):
+    program, found = opened(torch_sandbox, "torch", "s.py", f"import torch\n{text}")
     words = [op.split(".")[3] if op.startswith("torch.ops.aten") else op for op in ops(program)]
     assert [word for word in words if word in wanted][: len(wanted)] == wanted
     assert any(note in each for each in found.notes) if note else not found.notes
 
 
-def test_dims_of_any_size_keep_their_names(torch):
+def test_dims_of_any_size_keep_their_names(torch_sandbox):
     text = """
 import torch
 @torch.compile(dynamic=True)
@@ -170,43 +110,30 @@ def f(x, y):
     return torch.cat([x, y]).view(-1, x.shape[0], 3)
 f(torch.ones(4, 3), torch.ones(8, 3))
 """
-    program, _ = opened(torch, "torch", "s.py", text)
+    program, found = opened(torch_sandbox, "torch", "s.py", text)
     (first, second) = (item.shape for item in program.main.inputs)
     assert isinstance(first[0], str)
     assert first[1] == second[1] != first[0]
     assert "torch.ops.aten.sym_size.int" in ops(program)
-    inputs = {
-        name: ("float32", np.shape(value))
-        for name, value in opened(torch, "torch", "s.py", text)[1].inputs.items()
-    }
-    told = torch.ask("describe", program.to_bytes().decode(), inputs)
+    inputs = {name: ("float32", np.shape(value)) for name, value in found.inputs.items()}
+    told = torch_sandbox.ask("describe", program.to_bytes().decode(), inputs)
     assert sorted(told["types"]["cat"][1][0].split(" + ")) == sorted([first[0], second[0]])
-    assert told["numbers"]
 
 
-def test_how_an_input_lies_in_memory_is_kept(torch):
+def test_how_an_input_lies_in_memory_is_kept(torch_sandbox):
     text = "import torch\nmodel = torch.exp\ninputs = (torch.ones(4, 6).t()[::2],)"
-    program, _ = opened(torch, "torch", "s.py", text)
+    program, _ = opened(torch_sandbox, "torch", "s.py", text)
     assert program.main.inputs[0].declared == {"layout": [[1, 1], [0, 2]]}
     again = find_format("torch").parse(program.to_bytes())
     assert again.main.inputs == program.main.inputs
 
 
-def test_an_exported_program(torch, tmp_path):
-    text = """
-import base64, io, torch
-class Net(torch.nn.Module):
-    def forward(self, x):
-        return x.sin() @ x
-buffer = io.BytesIO()
-torch.export.save(torch.export.export(Net(), (torch.eye(3),)), buffer)
-raise ValueError("HERE" + base64.b64encode(buffer.getvalue()).decode())
-"""
-    with pytest.raises(UserError) as told:
-        imported(torch, "torch", tmp_path / "s.py", base64.b64encode(text.encode()).decode(), most=1 << 20)
-    content = base64.b64decode(str(told.value).partition("HERE")[2])
-    program, found = opened(torch, "torch", "p.pt2", content)
-    assert [op.split(".")[-2] for op in ops(program)] == ["sin", "matmul"]
+def test_an_exported_program(torch_sandbox):
+    torch = pytest.importorskip("torch")
+    buffer = io.BytesIO()
+    torch.export.save(torch.export.export(torch.nn.Linear(3, 3), (torch.eye(3),)), buffer)
+    program, found = opened(torch_sandbox, "torch", "p.pt2", buffer.getvalue())
+    assert [op.split(".")[-2] for op in ops(program)] == ["linear"]
     assert [np.shape(value) for value in found.inputs.values()] == [(3, 3)]
 
 
@@ -251,16 +178,8 @@ def test_tvmscript_with_functions_branches_and_symbols(tvm_opener):
     program, found = opened(tvm_opener, "relax", "s.py", SCRIPT)
     assert found.notes == ()
     assert [item.shape for item in program.main.inputs] == [("n", 4), (), (4,)]
-    assert ops(program) == [
-        "relax.reshape",
-        "relax.reshape",
-        "relax.call_tir",
-        "relax.add",
-        "call",
-        "if",
-        "relax.add",
-        "relax.multiply",
-    ]
+    called = ["relax.reshape", "relax.reshape", "relax.call_tir", "relax.add", "call", "if"]
+    assert ops(program) == [*called, "relax.add", "relax.multiply"]
     assert list(program.functions) == ["helper"]
     assert list(program.loops) == ["twice"]
     assert len(found.inputs) == 3
@@ -277,7 +196,6 @@ def test_what_tvm_infers_of_it_is_told(tvm_opener):
 
 REFUSED: list[tuple[str, str, str, str]] = [
     ("torch", "s.py", "import torch", "defines no `model` and `inputs`"),
-    ("torch", "s.py", "import sys; sys.exit(3)", "defines no `model` and `inputs`"),
     ("torch", "s.py", "def (", "SyntaxError"),
     ("torch", "s.py", "open('/tmp/crux-was-here', 'w')", "Read-only file system"),
     (
@@ -303,13 +221,12 @@ REFUSED: list[tuple[str, str, str, str]] = [
         "Error",
     ),
     ("relax", "m.json", "{}", "Error"),
-    ("relax", "m.json", "not JSON", "Error"),
 ]
 
 
 @pytest.mark.parametrize(("format", "name", "text", "word"), REFUSED)
 def test_what_holds_no_program_is_refused_in_one_line(format, name, text, word, request):
-    sandbox: Any = request.getfixturevalue("tvm_opener" if format == "relax" else "torch")
+    sandbox: Any = request.getfixturevalue("tvm_opener" if format == "relax" else "torch_sandbox")
     with pytest.raises(UserError) as refused:
         opened(sandbox, format, name, text)
     line = str(refused.value)
@@ -334,35 +251,3 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path):
         file.truncate(1 << 30)
     with pytest.raises(UserError, match="over"):
         open_case(path, trust=True, importer=partial(open_foreign, Target("tvm"), LIMITS))
-
-
-LOOPS = """
-import numpy as np
-from tvm.script import tirx as T
-import tvm
-
-@T.prim_func
-def scale(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32"), n: T.int32):
-    for i in range(4):
-        if i < n:
-            B[i] = A[i] * T.float32(2)
-
-inputs = [np.ones(4, "float32"), np.zeros(4, "float32"), 3]
-"""
-
-
-@pytest.mark.slow
-def test_a_script_of_primfuncs_alone_is_a_program_of_loops(tvm_opener, tmp_path):
-    script = tmp_path / "scale.py"
-    script.write_text(LOOPS)
-
-    def importer(name: str, path: Path) -> Imported:
-        return imported(tvm_opener, name, path, base64.b64encode(path.read_bytes()).decode())
-
-    case = open_case(script, trust=True, importer=importer)
-    assert case.format == "tir"
-    assert [
-        (name, str(value.dtype)) for name, value in case.inputs.items() if isinstance(value, np.ndarray)
-    ] == [("A", "float32"), ("B", "float32"), ("n", "int32")]
-    assert case.measure.nodes == 3
-    assert not case.notes

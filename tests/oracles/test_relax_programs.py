@@ -2,24 +2,25 @@
 
 import base64
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from corpus.case import Case
 from corpus.formats import find_format
-from corpus.graphs.program import GraphProgram, graph_of_json
+from corpus.graphs.program import Graph, GraphProgram, graph_of_json
 from corpus.graphs.static import with_calls_written_out, with_static_dims
 from corpus.load import Imported
 from corpus.target import Target
 from oracles.judge import Judge
 from oracles.sandbox.sandbox import Sandbox
 from oracles.sandbox.scripts import imported
-from oracles.verdict import Config, Outcome, Verdict
-from reducer.api import reduce_case
-from reducer.course import Options
+from oracles.verdict import Config, Outcome
 
+TVM = Target("tvm")
 HEAD = """
 import numpy as np
 import tvm
@@ -95,19 +96,6 @@ vm = tvm.relax.VirtualMachine(ex, tvm.cpu())
 vm["decode"](tvm.runtime.tensor(np.full((4, 3), 2.0, "float32")))
 raise RuntimeError("not reached")
 """
-LOCAL = """
-@I.ir_module
-class Module:
-    @R.function
-    def main(x: R.Tensor((2, 3), "float32"), y: R.Tensor((2, 3), "float32")) -> R.Tensor((2, 3), "float32"):
-        @R.function
-        def inner(a: R.Tensor((2, 3), "float32")) -> R.Tensor((2, 3), "float32"):
-            b = R.tanh(a)
-            c = R.add(b, y)
-            return c
-        z = inner(x)
-        return z
-"""
 REGISTERS = """
 @tvm.register_global_func("test.of.the.script")
 def one(a, b):
@@ -132,21 +120,29 @@ def opened(tvm_opener: Sandbox, script: str) -> tuple[GraphProgram, Imported]:
 def case_of(tvm_opener: Sandbox, script: str) -> Case:
     program, found = opened(tvm_opener, script)
     inputs = found.inputs or find_format("relax").make_inputs(program, 1)
-    return Case("relax", found.program, inputs, Target("tvm"))
+    return Case("relax", found.program, inputs, TVM)
 
 
-def verdict_of(judge: Judge, tvm_opener: Sandbox, script: str) -> Verdict:
-    return judge.verdict(case_of(tvm_opener, script))
-
-
-def outputs_of(judge: Judge, tvm_opener: Sandbox, script: str) -> list[np.ndarray]:
-    (run,) = judge.runs(case_of(tvm_opener, script), judge.configs[:1])
+def outputs_of(judge: Judge, case: Case) -> list[np.ndarray]:
+    (run,) = judge.runs(case, judge.configs[:1])
     assert run.is_ok, run.message
     return [np.asarray(value) for value in run.outputs.values()]
 
 
+def graph(inputs: list[Any], outputs: list[str], *bindings: Any) -> Graph:
+    return graph_of_json({"inputs": inputs, "outputs": outputs, "bindings": list(bindings)})
+
+
+def written(
+    main: Graph, constants: dict[str, Any] | None = None, *, inputs: dict[str, Any], **functions: Graph
+) -> Case:
+    """The case of a program that no script says."""
+    program = GraphProgram("relax", main, constants or {}, functions, {}, {"main": "main"})
+    return Case("relax", program.to_bytes(), inputs, TVM)
+
+
 def test_a_function_that_calls_itself_is_a_program(top_relax_judge, tvm_opener):
-    (found,) = outputs_of(top_relax_judge, tvm_opener, RECURSIVE)
+    (found,) = outputs_of(top_relax_judge, case_of(tvm_opener, RECURSIVE))
     assert (found == 8).all()
 
 
@@ -157,12 +153,12 @@ def test_shapes_numbers_tuples_and_types_left_open_are_passed_as_the_function_ta
     assert [item.name for item in program.main.inputs] == ["t_0", "t_1", "s", "c", "u", "o"]
     assert program.facts["main"] == "forward"
     assert found.notes, "the tuple is taken apart, which is said"
-    verdict = verdict_of(top_relax_judge, tvm_opener, PASSED)
+    verdict = top_relax_judge.verdict(case_of(tvm_opener, PASSED))
     assert verdict.outcome is Outcome.PASS, verdict.title
 
 
 def test_constants_of_64_bits_keep_them(top_relax_judge, tvm_opener):
-    long, double = outputs_of(top_relax_judge, tvm_opener, LONG)
+    long, double = outputs_of(top_relax_judge, case_of(tvm_opener, LONG))
     assert (long.dtype, long.tolist()) == (np.int64, [2**40, -3])
     assert (double.dtype, double.tolist()) == (np.float64, [1e-300, 2.0])
 
@@ -175,174 +171,110 @@ def test_a_script_that_compiles_and_calls_its_module_is_not_run_beyond_that(tvm_
 
 
 def test_what_only_the_script_registers_is_no_bug_of_the_compiler(top_relax_judge, tvm_opener):
-    verdict = verdict_of(top_relax_judge, tvm_opener, REGISTERS)
+    verdict = top_relax_judge.verdict(case_of(tvm_opener, REGISTERS))
     assert verdict.outcome is Outcome.INVALID
     assert "'test.of.the.script'" in verdict.title
 
 
 def test_a_constant_that_only_a_function_returns_is_written_with_it(top_relax_judge):
-    program = graph_of_json(
-        {"inputs": [], "bindings": [["y", "call", [{"function": "f"}], {}]], "outputs": ["y"]}
-    )
-    inner = graph_of_json({"inputs": [], "bindings": [], "outputs": ["w"]})
-    made = GraphProgram("relax", program, {"w": np.ones(1, "float32")}, {"f": inner}, {}, {"main": "main"})
-    case = Case("relax", made.to_bytes(), {}, Target("tvm"))
+    main = graph([], ["y"], ["y", "call", [{"function": "f"}], {}])
+    case = written(main, {"w": np.ones(1, "float32")}, inputs={}, f=graph([], ["w"]))
     (run,) = top_relax_judge.runs(case, (Config("source", (("show", "source"),)),))
     assert run.is_ok, run.message
     assert "def f(" in str(run.outputs["module"])
 
 
-@pytest.mark.slow
-def test_a_local_function_reduces_to_itself(top_relax_judge, tvm_opener, tmp_path):
-    """TVM's pipeline lowers no local function, whatever is in it."""
-    case = case_of(tvm_opener, LOCAL)
-    if not top_relax_judge.verdict(case).is_bug:
-        pytest.skip("the installed TVM does not show the failure")
-    done = reduce_case(case, tmp_path / "out", Options(target=Target("tvm")))
-    assert done.case.measure.ops == ("function",)
-
-
-ROWS = {"tensor": ["float16", ["n"], 1]}
-CANCELLED = [
-    ["e", "relax.exp", [{"ref": "x"}], {}],
-    ["y", "relax.subtract", [{"ref": "e"}, {"ref": "v"}], {}],
-]
+X, V, P = {"ref": "x"}, {"ref": "v"}, {"ref": "p"}
+HALVES = [["x", "float16", ["n"]], ["v", "float16", ["n"]]]
+CANCELLED = [["e", "relax.exp", [X], {}], ["y", "relax.subtract", [{"ref": "e"}, V], {}]]
 """What is left of half floats is anybody's: noise of the last result does not tell how much."""
-WHOLE = {
-    "inputs": [["p", "float16", ["n"]], ["q", "float16", ["n"]]],
-    "outputs": ["s"],
-    "bindings": [
-        ["z", "relax.exp", [{"ref": "p"}], {"block": 1}],
-        ["m", "match_cast", [{"ref": "z"}, ROWS], {"block": 1}],
-        ["s", "relax.subtract", [{"ref": "m"}, {"ref": "q"}], {}],
-    ],
-}
-CALLED = [["y", "call", [{"function": "whole"}, {"ref": "x"}, {"ref": "v"}], {"block": 1}]]
+WHOLE = graph(
+    [["p", "float16", ["n"]], ["q", "float16", ["n"]]],
+    ["s"],
+    ["z", "relax.exp", [P], {"block": 1}],
+    ["m", "match_cast", [{"ref": "z"}, {"tensor": ["float16", ["n"], 1]}], {"block": 1}],
+    ["s", "relax.subtract", [{"ref": "m"}, {"ref": "q"}], {}],
+)
 
 
 @pytest.mark.parametrize(
-    ("bindings", "functions"),
+    "bindings",
     [
-        (CANCELLED, {}),
-        ([*CANCELLED, ["any", "alias", [{"ref": "y"}], {"type": {"any": True}}]], {}),
-        (CALLED, {"whole": WHOLE}),
+        CANCELLED,
+        [*CANCELLED, ["any", "alias", [{"ref": "y"}], {"type": {"any": True}}]],
+        [["y", "call", [{"function": "whole"}, X, V], {"block": 1}]],
     ],
     ids=["symbolic dims", "what has the type Any", "functions that are called"],
 )
-def test_noise_reaches(relax_judge, bindings, functions):
-    given = [["x", "float16", ["n"]], ["v", "float16", ["n"]]]
-    main = {"inputs": given, "outputs": ["y"], "facts": {"pure": True}, "bindings": bindings}
-    document = {
-        **{"format": "relax", "version": 1, "constants": {}, "functions": functions, "opaque": {}},
-        **{"facts": {"main": "main"}, "main": main},
-    }
+def test_noise_reaches(relax_judge, bindings):
     values = np.float16([1, 2, 1.5])
-    inputs = {"x": values, "v": np.exp(values)}
-    case = Case("relax", json.dumps(document).encode(), inputs, target=Target("tvm"))
+    called = {"whole": WHOLE} if bindings[0][1] == "call" else {}
+    main = replace(graph(HALVES, ["y"], *bindings), facts={"pure": True})
+    case = written(main, inputs={"x": values, "v": np.exp(values)}, **called)
     context = relax_judge.open(case)
     (context.plain,) = relax_judge.runs(case, relax_judge.configs[:1])
     plain = context.plain.outputs["y"]
     samples = [*context.noise.samples()]
-    assert samples
     assert max(np.abs(each["y"] - plain).max() for each in samples) > 2 * np.abs(plain).max()
 
 
 def test_a_call_written_out_computes_what_the_function_does(relax_judge):
-    inner = {"inputs": [], "outputs": ["b"], "bindings": [["b", "relax.negative", [{"ref": "p"}], {}]]}
-    other = {"inputs": [], "outputs": ["d"], "bindings": [["d", "relax.exp", [{"ref": "p"}], {}]]}
+    inner = {"inputs": [], "outputs": ["b"], "bindings": [["b", "relax.negative", [P], {}]]}
+    other = {"inputs": [], "outputs": ["d"], "bindings": [["d", "relax.exp", [P], {}]]}
     branch = ["i", "if", [{"ref": "c"}, {"graph": inner}, {"graph": other}], {}]
-    full = [
-        "f",
-        "relax.full",
-        [{"shape": ["n + 1"]}, {"ref": "w"}],
-        {"attributes": ["InitAttrs", {"dtype": "float32"}]},
-    ]
-    taken = [["p", "float32", ["n"]], ["c", "bool", []]]
-    function = graph_of_json({"inputs": taken, "outputs": ["i", "f"], "bindings": [branch, full]})
-    calls = [["one", "call", [{"function": "g"}, {"ref": "x"}, {"ref": "t"}], {}]]
-    calls += [[f"y{at}", "getitem", [{"ref": "one"}, at], {}] for at in range(2)]
-    given = [["x", "float32", ["m"]], ["t", "bool", []]]
-    main = graph_of_json({"inputs": given, "outputs": ["y0", "y1"], "bindings": calls})
-    program = GraphProgram("relax", main, {"w": np.float32(3)}, {"g": function}, facts={"main": "main"})
+    attributes = {"attributes": ["InitAttrs", {"dtype": "float32"}]}
+    full = ["f", "relax.full", [{"shape": ["n + 1"]}, {"ref": "w"}], attributes]
+    function = graph([["p", "float32", ["n"]], ["c", "bool", []]], ["i", "f"], branch, full)
+    call = ["one", "call", [{"function": "g"}, X, {"ref": "t"}], {}]
+    members = [[f"y{at}", "getitem", [{"ref": "one"}, at], {}] for at in range(2)]
+    main = graph([["x", "float32", ["m"]], ["t", "bool", []]], ["y0", "y1"], call, *members)
     values = {"x": np.float32([1, 2]), "t": np.array(False)}
-    written = with_static_dims(with_calls_written_out(program, values), values)
-    assert all(each.op != "call" for each in written.main.bindings)
-    assert '"n' not in json.dumps([each.args for each in written.main.bindings])
-    cases = [Case("relax", each.to_bytes(), values, target=Target("tvm")) for each in (program, written)]
-    one, two = (relax_judge.runs(each, relax_judge.configs[:1])[0] for each in cases)
-    assert one.is_ok
-    assert two.is_ok, two.message
-    for left, right in zip(one.outputs.values(), two.outputs.values(), strict=True):
+    case = written(main, {"w": np.float32(3)}, inputs=values, g=function)
+    plain = with_static_dims(with_calls_written_out(case.parsed, values), values)
+    assert all(each.op != "call" for each in plain.main.bindings)
+    assert '"n' not in json.dumps([each.args for each in plain.main.bindings])
+    one, two = (
+        outputs_of(relax_judge, replace(case, program=each)) for each in (case.program, plain.to_bytes())
+    )
+    for left, right in zip(one, two, strict=True):
         np.testing.assert_array_equal(left, right)
 
 
-def test_an_index_outside_in_a_called_function_leaves_open_what_hangs_on_it(relax_judge):
+@pytest.mark.parametrize(("index", "reason"), [(2, ""), (5, "an index out of bounds")])
+def test_an_index_outside_in_a_called_function_leaves_open_what_hangs_on_it(relax_judge, index, reason):
     """TVM's gather_nd looks at no bounds: it may give anything there, and die."""
-    gather = [
-        "g",
-        "relax.gather_nd",
-        [{"ref": "t"}, {"ref": "i"}],
-        {"attributes": ["GatherNDAttrs", {"batch_dims": 0}]},
-    ]
-    picked = {"inputs": [["i", "int64", [1]]], "outputs": ["g"], "bindings": [gather]}
-    main = {
-        "inputs": [["at", "int64", [1]], ["x", "float32", [2]]],
-        "outputs": ["y", "z"],
-        "bindings": [
-            ["y", "call", [{"function": "picked"}, {"ref": "at"}], {}],
-            ["z", "relax.exp", [{"ref": "x"}], {}],
-        ],
-    }
-    table = np.arange(3, dtype="float32")
-    program = GraphProgram(
-        "relax",
-        graph_of_json(main),
-        {"t": table},
-        {"picked": graph_of_json(picked)},
-        {},
-        {"main": "main"},
-    ).to_bytes()
-    for index, reason in ((2, ""), (5, "an index out of bounds")):
-        inputs = {"at": np.int64([index]), "x": np.float32([1, 2])}
-        case = Case("relax", program, inputs, target=Target("tvm"))
-        context = relax_judge.open(case)
-        (context.plain,) = relax_judge.runs(case, relax_judge.configs[:1])
-        assert (context.undefined, context.left_open("y"), context.left_open("z")) == (reason, reason, "")
+    attributes = {"attributes": ["GatherNDAttrs", {"batch_dims": 0}]}
+    gather = ["g", "relax.gather_nd", [{"ref": "t"}, {"ref": "i"}], attributes]
+    main = graph(
+        [["at", "int64", [1]], ["x", "float32", [2]]],
+        ["y", "z"],
+        ["y", "call", [{"function": "picked"}, {"ref": "at"}], {}],
+        ["z", "relax.exp", [X], {}],
+    )
+    given = {"at": np.int64([index]), "x": np.float32([1, 2])}
+    picked = graph([["i", "int64", [1]]], ["g"], gather)
+    case = written(main, {"t": np.arange(3, dtype="float32")}, inputs=given, picked=picked)
+    context = relax_judge.open(case)
+    (context.plain,) = relax_judge.runs(case, relax_judge.configs[:1])
+    assert (context.undefined, context.left_open("y"), context.left_open("z")) == (reason, reason, "")
 
 
 def test_an_axis_that_is_not_there_is_no_bug_of_what_looks_at_it(relax_judge):
     """TVM's checker lets it pass, legalising refuses it, and the optimiser has removed it before."""
     attributes = {"attributes": ["ScanopAttrs", {"axis": 1, "dtype": "float32", "exclusive": False}]}
-    program = graph_of_json(
-        {
-            "inputs": [["x", "float32", []]],
-            "outputs": ["y"],
-            "bindings": [
-                ["t", "relax.cumprod", [{"ref": "x"}], attributes],
-                ["y", "relax.exp", [{"ref": "x"}], {}],
-            ],
-        }
-    )
-    made = GraphProgram("relax", program, {}, {}, {}, {"main": "main"})
-    case = Case("relax", made.to_bytes(), {"x": np.array(1, "float32")}, Target("tvm"))
-    verdict = relax_judge.verdict(case)
+    bindings = (["t", "relax.cumprod", [X], attributes], ["y", "relax.exp", [X], {}])
+    main = graph([["x", "float32", []]], ["y"], *bindings)
+    verdict = relax_judge.verdict(written(main, inputs={"x": np.array(1, "float32")}))
     assert verdict.runs[0].error == "IndexError"
     assert verdict.outcome is Outcome.INVALID
 
 
 def test_a_reshape_to_another_number_of_elements_is_refused_by_right(relax_judge):
     """The optimiser folds it and refuses; without it nothing is read, and nothing looks at the sizes."""
-    main = {
-        "inputs": [],
-        "outputs": ["y"],
-        "bindings": [
-            ["t", "relax.tensor_to_shape", [{"ref": "sizes"}], {}],
-            ["y", "relax.reshape", [{"ref": "x"}, {"ref": "t"}], {"block": 1}],
-        ],
-    }
+    shape = ["t", "relax.tensor_to_shape", [{"ref": "sizes"}], {}]
+    main = graph([], ["y"], shape, ["y", "relax.reshape", [X, {"ref": "t"}], {"block": 1}])
     constants = {"sizes": np.zeros(2, "int32"), "x": np.zeros(3, "float32")}
-    made = GraphProgram("relax", graph_of_json(main), constants, {}, {}, {"main": "main"})
-    verdict = relax_judge.verdict(Case("relax", made.to_bytes(), {}, Target("tvm")))
+    verdict = relax_judge.verdict(written(main, constants, inputs={}))
     assert verdict.runs[0].is_ok
     assert verdict.outcome is Outcome.INVALID
     assert "a shape of another number of elements" in verdict.title

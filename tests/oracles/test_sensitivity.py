@@ -25,9 +25,9 @@ F = np.float32
 LOOSE = Tolerance()
 
 
-def weigh(judge: Judge, graph: str, change: Any, steps: bool = True, **inputs: Any) -> str:
+def weigh(judge: Judge, graph: str | onnx.ModelProto, change: Any, steps: bool = True, **inputs: Any) -> str:
     """The kind of difference left when the first output is changed; empty when noise explains it."""
-    model = model_of(graph)
+    model = model_of(graph) if isinstance(graph, str) else graph
     job = Job(model.SerializeToString(), inputs, judge.configs[:1])
     baseline = judge.executor.rerun(job)[0]
     name, value = next(iter(baseline.outputs.items()))
@@ -46,9 +46,6 @@ QUANTISE = (
 SUM_THEN_MOD = (
     "g (float[1,512] x) => (float[1,1] y) <float one = {1.0}>"
     " { s = ReduceSum<keepdims = 1, noop_with_empty_axes = 0>(x) y = Mod<fmod = 1>(s, one) }"
-)
-SUM_THEN_FLOOR = (
-    "g (float[1,512] x) => (float[1,1] y) { c = Sin(x) s = ReduceSum<keepdims = 1>(c) y = Floor(s) }"
 )
 ARGMAX = "g (float[1,8] x) => (int64[1] y) { e = Exp(x) y = ArgMax<axis = 1, keepdims = 0>(e) }"
 REMAINDER = (
@@ -72,90 +69,80 @@ SMALL_WEIGHTS = (
     "g (float[1,3] x) => (float[1,1] y) <int8[3,1] w = {4, 6, 8}, float one = {1.0}>"
     " { d = DequantizeLinear(w, one) y = MatMul(x, d) }"
 )
+HARDMAX = "g (float[64,4] x) => (float[64,4] y) { e = Exp(x) y = Hardmax<axis = 0>(e) }"
+HELD_IN_BFLOAT16 = (
+    "g (float[2] x) => (float[2] y) <float big = {1000.0}> {"
+    " h = Add(x, big) b = Cast<to = 16>(h) w = Cast<to = 1>(b) y = Sub(w, big) }"
+)
+WHOLE = (
+    "g (float[3,3] x) => (int32[3,3] y) <float half = {0.5}, float third = {0.3}, float most = {16777216.0}>"
+    " { NODES y = Cast<to = 6>(m) }"
+)
+"""A cast takes the fraction away: the least noise would make a whole number the one below."""
+NINE = np.arange(9, dtype=F).reshape(3, 3)
 NEARLY_ONE = np.nextafter(np.full(2, 1.0, F), F(2))
 LINE = np.linspace(0.1, 1.3, 64, dtype=F)
+TERMS = np.full((1, 512), 2 / 512 + 1e-8, F)
+TIES = np.full((64, 4), 0.3, F)
 
 
-@pytest.mark.parametrize(
-    ("graph", "change", "inputs", "left"),
-    [
-        (CANCEL, lambda y: y + F(0.1), {"x": np.full(4, 0.3, F)}, ""),
-        (CANCEL, lambda y: y + F(100), {"x": np.full(4, 0.3, F)}, "value"),
-        (QUANTISE, lambda y: y + F(0.1), {"x": LINE}, ""),
-        (QUANTISE, lambda y: y + F(1.0), {"x": LINE}, "value"),
-        (ARGMAX, lambda y: y + 1, {"x": np.array([[0.1] * 7 + [0.9]], F)}, "value"),
-        (ARGMAX, lambda y: y + 1, {"x": np.full((1, 8), 0.3, F)}, ""),
-        (REMAINDER, lambda y: y * F(0), {"x": NEARLY_ONE}, ""),
-        (REMAINDER, lambda y: y * F(0), {"x": np.full(2, 1.3, F)}, "value"),
-        (TENFOLD_SUM, lambda y: y * F(0), {"x": NEARLY_ONE * F(14)}, ""),
-        (EQUALITY, lambda y: F(1) - y, {"x": NEARLY_ONE}, ""),
-        (EQUALITY, lambda y: F(1) - y, {"x": np.full(2, 1.3, F)}, "value"),
-        (SHIFTED_MASK, lambda y: F(1) - y, {"x": np.full(2, 1e-4, F)}, ""),
-        (SHIFTED_MASK, lambda y: F(1) - y, {"x": np.full(2, 0.1, F)}, "value"),
-        (ERF_MASK, lambda y: F(1) - y, {"x": np.full(2, 1e-38, F)}, ""),
-        (ERF_MASK, lambda y: F(1) - y, {"x": np.full(2, 0.1, F)}, "value"),
-        (SMALL_WEIGHTS, lambda y: y + F(0.05), {"x": np.array([[-4, -3, 4]], F)}, ""),
-        (SMALL_WEIGHTS, lambda y: y + F(2.0), {"x": np.array([[-4, -3, 4]], F)}, "value"),
-    ],
-    ids=[
-        *("cancellation", "beyond it", "one step", "ten steps", "a clear maximum", "a tie"),
-        *(
-            "whole but for rounding",
-            "not whole",
-            "whole after what is not",
-            "equal but for rounding",
-            "not equal",
-        ),
-        *("zero but for rounding", "not zero"),
-        *("zero where one is added inside", "not zero there"),
-        *("eight bits of the other side", "more than that"),
-    ],
-)
-def test_rounding_explains_what_it_can_do(judge, graph, change, inputs, left):
-    assert weigh(judge, graph, change, **inputs) == left
+def plus(number: float) -> Any:
+    return lambda y: y + y.dtype.type(number)
 
 
-NEARLY_ONE = np.full((1, 512), 2 / 512 + 1e-8, F)
-PAIRS = np.repeat(np.array([[1.0, -1.0]], F) * np.linspace(0.1, 1.4, 256, dtype=F)[:, None], 1, 0).reshape(
-    1, 512
-)
+def to_zero(y: np.ndarray) -> np.ndarray:
+    return y * F(0)
 
 
-@pytest.mark.parametrize(
-    ("graph", "x", "left"),
-    [
-        (SUM_THEN_MOD, NEARLY_ONE, ""),
-        (SUM_THEN_MOD, NEARLY_ONE * F(0.75), "value"),
-        (SUM_THEN_FLOOR, PAIRS, ""),
-    ],
-    ids=["a sum at a jump", "a sum far from one", "terms that cancel"],
-)
-def test_the_order_of_a_sum_may_take_it_across_a_jump(judge, graph, x, left):
-    assert weigh(judge, graph, lambda y: y - F(1), x=x) == left
+def flipped(y: np.ndarray) -> np.ndarray:
+    return F(1) - y
 
 
-def test_a_tie_of_many_is_one_whichever_end_it_takes(judge):
-    graph = "g (float[64,4] x) => (float[64,4] y) { e = Exp(x) y = Hardmax<axis = 0>(e) }"
-    x = np.full((64, 4), 0.3, F)
-    assert weigh(judge, graph, lambda y: np.roll(y, 41, axis=0), x=x) == ""
-    x[5] = 0.4
-    assert weigh(judge, graph, lambda y: np.roll(y, 41, axis=0), x=x) == "value"
+def rolled(y: np.ndarray) -> np.ndarray:
+    return np.roll(y, 41, axis=0)
 
 
-def test_a_pair_of_seeds_moves_every_element_both_ways(judge):
-    """At least half the noise at each: a jump that is nearer than that shows under one of the two."""
-    model = model_of("g (float[200] x) => (float[200] y) { y = Exp(x) }")
-    x = np.arange(200, dtype=F) % 3
-    job = Job(model.SerializeToString(), {"x": x}, judge.configs[:1])
-    middle = np.asarray(judge.executor.rerun(job)[0].outputs["y"], np.float64)
-    up, down = (
-        np.asarray(
-            judge.executor.rerun(Job(noisy.SerializeToString(), {"x": x}, ()))[0].outputs["y"], np.float64
+ROUNDING = {
+    "cancellation": (CANCEL, plus(0.1), np.full(4, 0.3, F), ""),
+    "beyond cancellation": (CANCEL, plus(100), np.full(4, 0.3, F), "value"),
+    "one step": (QUANTISE, plus(0.1), LINE, ""),
+    "ten steps": (QUANTISE, plus(1.0), LINE, "value"),
+    "a clear maximum": (ARGMAX, plus(1), np.array([[0.1] * 7 + [0.9]], F), "value"),
+    "a tie": (ARGMAX, plus(1), np.full((1, 8), 0.3, F), ""),
+    "a tie of many": (HARDMAX, rolled, TIES, ""),
+    "a maximum among many": (HARDMAX, rolled, np.concatenate([TIES[1:], TIES[:1] + F(0.1)]), "value"),
+    "whole but for rounding": (REMAINDER, to_zero, NEARLY_ONE, ""),
+    "not whole": (REMAINDER, to_zero, np.full(2, 1.3, F), "value"),
+    "whole after what is not": (TENFOLD_SUM, to_zero, NEARLY_ONE * F(14), ""),
+    "equal but for rounding": (EQUALITY, flipped, NEARLY_ONE, ""),
+    "not equal": (EQUALITY, flipped, np.full(2, 1.3, F), "value"),
+    "zero but for rounding": (SHIFTED_MASK, flipped, np.full(2, 1e-4, F), ""),
+    "not zero": (SHIFTED_MASK, flipped, np.full(2, 0.1, F), "value"),
+    "zero where one is added inside": (ERF_MASK, flipped, np.full(2, 1e-38, F), ""),
+    "not zero there": (ERF_MASK, flipped, np.full(2, 0.1, F), "value"),
+    "eight bits of the other side": (SMALL_WEIGHTS, plus(0.05), np.array([[-4, -3, 4]], F), ""),
+    "more than that": (SMALL_WEIGHTS, plus(2.0), np.array([[-4, -3, 4]], F), "value"),
+    "a sum at a jump": (SUM_THEN_MOD, plus(-1), TERMS, ""),
+    "a sum far from a jump": (SUM_THEN_MOD, plus(-1), TERMS * F(0.75), "value"),
+    **{
+        what: (WHOLE.replace("NODES", nodes), plus(-1), NINE, left)
+        for what, nodes, left in (
+            ("a whole product is exact", "m = Mul(x, x)", "value"),
+            ("a whole sum is", "m = MatMul(x, x)", "value"),
+            ("scaled by a half it is", "h = Mul(x, half) m = Div(h, half)", "value"),
+            ("by a third it is not", "t = Mul(x, third) m = Div(t, third)", ""),
+            ("nor past the whole numbers", "t = Mul(x, most) m = Add(t, x)", ""),
         )
-        for noisy in (Perturbation(tensor_types(model), seed).apply(model) for seed in (1, 2))
-    )
-    assert (np.sign(up - middle) == -np.sign(down - middle)).all()
-    assert (np.abs(up - middle) / middle > 3 * 2.0**-23).all()
+    },
+    "a last place of bfloat16": (HELD_IN_BFLOAT16, plus(4), np.array([0.25, 0.5], F), ""),
+    "many of them": (HELD_IN_BFLOAT16, plus(999), np.array([0.25, 0.5], F), "value"),
+}
+
+
+@pytest.mark.parametrize("what", ROUNDING)
+def test_rounding_explains_what_it_can_do(judge, what):
+    graph, change, x, left = ROUNDING[what]
+    assert weigh(judge, graph, change, x=x) == left
 
 
 def test_where_every_quantisation_rounds_alone_a_step_counts(judge):
@@ -180,18 +167,13 @@ def test_weights_that_become_integers_take_many_values_over_an_edge_at_once(judg
     assert weigh(judge, WEIGHTS_BETWEEN_INTEGERS, lambda y: y - np.uint8(9), steps, x=x) == "value"
 
 
-def of_integer_weights(operator: str, depth: int, weights: list[int], zero: int) -> onnx.ModelProto:
+def of_integer_weights(operator: str, depth: int, weights: Any, zero: int) -> onnx.ModelProto:
     """A product of floats and weights that come out of int8: onnxruntime makes it MatMulNBits."""
-    tensors = [
-        onnx.helper.make_tensor("w", onnx.TensorProto.INT8, [depth, 3], weights),
-        onnx.helper.make_tensor("s", onnx.TensorProto.FLOAT, [], [0.1]),
-        onnx.helper.make_tensor("z", onnx.TensorProto.INT8, [], [zero]),
-    ]
-    graph = onnx.parser.parse_graph(
-        f"g (float[2,{depth}] x) => (float[2,3] y) {{ d = DequantizeLinear(w, s, z) y = {operator}(x, d) }}"
+    text = (
+        f"g (float[2,{depth}] x) => (float[2,3] y) <float s = {{0.1}}, int8 z = {{{zero}}}>"
+        f" {{ d = DequantizeLinear(w, s, z) y = {operator}(x, d) }}"
     )
-    graph.initializer.extend(tensors)
-    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 21)], ir_version=10)
+    return model_of(text, 21, 10, w=np.reshape(weights, (depth, 3)).astype(np.int8))
 
 
 @pytest.mark.parametrize("operator", ["MatMul", "Gemm"])
@@ -205,25 +187,10 @@ def test_floats_that_an_optimiser_rounds_to_int8_beside_integer_weights_are_no_b
     x = rng.normal(size=(2, depth)).astype(F)
     x[:, 0] = 200
     made = rng.integers(-128, 128, depth * 3) if weights == "of all sizes" else np.full(depth * 3, 100)
-    model = of_integer_weights(operator, depth, made.tolist(), 100)
+    model = of_integer_weights(operator, depth, made, 100)
     case = Case("onnx", model.SerializeToString(), {"x": x})
     way = judge.executor.run(Job(case.program, case.inputs, judge.configs))
     assert (np.asarray(way[0].outputs["y"]) != np.asarray(way[-1].outputs["y"])).any()
-    assert judge.verdict(case).outcome is Outcome.PASS
-
-
-def test_so_do_few_floats_whose_moves_cancel_by_chance(judge):
-    graph = (
-        "g (float[4,2] x) => (float[4,2] y) <int8[2,2] w = {5, 6, 7, 8}, float s = {0.1}>"
-        " { d = DequantizeLinear(w, s) y = MatMul(x, d) }"
-    )
-    x = [
-        [-1.699417, -1.4528768],
-        [-1.9388193, -0.8900804],
-        [-0.7346345, -1.1931853],
-        [-1.8523575, -1.7862872],
-    ]
-    case = Case("onnx", model_of(graph, opset=13).SerializeToString(), {"x": np.array(x, F)})
     assert judge.verdict(case).outcome is Outcome.PASS
 
 
@@ -252,36 +219,26 @@ def test_so_do_floats_whose_dims_no_inference_knows(judge):
     assert judge.verdict(case).outcome is Outcome.PASS
 
 
+def times(factor: float) -> Any:
+    return lambda y: (y * factor).astype(F)
+
+
 def test_a_wrong_product_with_integer_weights_is_told_from_their_rounding(judge):
     """A block's rounding moves this product by some hundredths; one row that is lost moves it by more."""
     rng = np.random.default_rng(1)
-    model = of_integer_weights("MatMul", 64, rng.integers(-128, 128, 192).tolist(), 0)
+    model = of_integer_weights("MatMul", 64, rng.integers(-128, 128, 192), 0)
     x = rng.normal(size=(2, 64)).astype(F)
-    job = Job(model.SerializeToString(), {"x": x}, judge.configs[:1])
-    (right,) = judge.executor.rerun(job)
-    expected = np.asarray(right.outputs["y"])
-
-    def left(factor: float) -> bool:
-        noise = OnnxNoise(model, job, judge.executor.rerun)
-        found = noise.beyond_noise({"y": expected}, {"y": (expected * factor).astype(F)}, LOOSE)
-        return next(found, None) is not None
-
-    assert not left(1.002)
-    assert left(1.3)
+    assert weigh(judge, model, times(1.002), x=x) == ""
+    assert weigh(judge, model, times(1.3), x=x) == "value"
 
 
 def test_a_product_of_integers_on_both_sides_rounds_like_any_other(judge):
     """onnxruntime makes no MatMulNBits of it, and its weights are integers already."""
     rng = np.random.default_rng(2)
-    model = of_integer_weights("MatMul", 64, rng.integers(-128, 128, 192).tolist(), 0)
+    model = of_integer_weights("MatMul", 64, rng.integers(-128, 128, 192), 0)
     model.graph.node.insert(0, onnx.helper.make_node("DequantizeLinear", ["q", "s"], ["x"]))
     model.graph.input[0].CopyFrom(onnx.helper.make_tensor_value_info("q", onnx.TensorProto.INT8, [2, 64]))
-    job = Job(model.SerializeToString(), {"q": rng.integers(-128, 128, (2, 64), np.int8)}, judge.configs[:1])
-    (right,) = judge.executor.rerun(job)
-    expected = np.asarray(right.outputs["y"])
-    noise = OnnxNoise(model, job, judge.executor.rerun)
-    wrong = {"y": (expected * 1.02).astype(F)}
-    assert next(noise.beyond_noise({"y": expected}, wrong, LOOSE), None) is not None
+    assert weigh(judge, model, times(1.02), q=rng.integers(-128, 128, (2, 64), np.int8)) == "value"
 
 
 UNTIL_ONE = (
@@ -303,48 +260,6 @@ def test_a_difference_that_no_noisy_run_can_explain_is_undecided():
         wrong = replace(right, config=judge.configs[1], outputs={"y": np.asarray(right.outputs["y"]) * 2})
         assert mismatch(case, (right, wrong), context) is None
     assert Mark.UNDECIDED in context.noise.notes.marks
-
-
-def test_integers_have_no_noise_and_need_no_run():
-    model = model_of("g (int32[3] x) => (int32[3] y) { y = Mul(x, x) }")
-    value = np.array([1, 2, 3], np.int32)
-
-    def refuse(job: Job) -> Any:
-        raise AssertionError("nothing to run")
-
-    noise = OnnxNoise(model, Job(model.SerializeToString(), {"x": value}, ()), refuse)
-    left = next(noise.beyond_noise({"y": value}, {"y": value + 1}, LOOSE), None)
-    assert left is not None
-
-
-@pytest.mark.parametrize(
-    ("nodes", "is_left"),
-    [
-        ("m = Mul(x, x) y = Cast<to = 6>(m)", True),
-        ("m = MatMul(x, x) y = Cast<to = 6>(m)", True),
-        ("h = Mul(x, half) t = Div(h, half) y = Cast<to = 6>(t)", True),
-        ("t = Mul(x, third) s = Div(t, third) y = Cast<to = 6>(s)", False),
-        ("t = Mul(x, most) s = Add(t, x) y = Cast<to = 6>(s)", False),
-    ],
-    ids=["whole product", "whole sum", "scaled by a half", "by a third", "past the whole numbers"],
-)
-def test_arithmetic_that_is_exact_has_no_noise(judge, nodes, is_left):
-    """A cast takes the fraction away: the least noise would make a whole number the one below."""
-    weights = f"<float half = {{0.5}}, float third = {{0.3}}, float most = {{{2.0**24}}}>"
-    graph = f"g (float[3,3] x) => (int32[3,3] y) {weights} {{ {nodes} }}"
-    x = np.arange(9, dtype=F).reshape(3, 3)
-    assert weigh(judge, graph, lambda y: y - 1, x=x) == ("value" if is_left else "")
-
-
-def test_bfloat16_has_noise_where_a_backend_only_holds_it(judge):
-    """At a thousand its last place is 4; onnxruntime has no sum of it, only casts."""
-    graph = (
-        "g (float[2] x) => (float[2] y) <float big = {1000.0}> {"
-        " h = Add(x, big) b = Cast<to = 16>(h) w = Cast<to = 1>(b) y = Sub(w, big) }"
-    )
-    x = np.array([0.25, 0.5], F)
-    assert weigh(judge, graph, lambda y: y + F(4), x=x) == ""
-    assert weigh(judge, graph, lambda y: y + F(999), x=x) == "value"
 
 
 def test_a_bfloat16_that_is_not_finite_is_made_so_where_a_backend_only_holds_it(judge):
@@ -378,12 +293,6 @@ def test_only_what_hangs_on_a_value_that_is_not_finite_is_set_aside(judge, graph
     assert weigh(judge, graph, change, x=NAN) == left
 
 
-def test_what_a_defined_operator_makes_of_an_infinity_is_fixed(judge):
-    graph = "g (float[4] x) => (bool[4] y) { y = IsInf(x) }"
-    x = np.array([1.0, np.inf, -np.inf, 0.5], F)
-    assert weigh(judge, graph, lambda y: y ^ np.array([False, False, True, False]), x=x) == "value"
-
-
 @pytest.mark.parametrize(
     ("nodes", "is_left"),
     [("y = Log(x)", True), ("l = Log(x) y = Max(l, x)", True), ("l = Log(x) y = Exp(l)", False)],
@@ -391,18 +300,12 @@ def test_what_a_defined_operator_makes_of_an_infinity_is_fixed(judge):
 )
 def test_what_a_node_makes_of_finite_values_is_to_be_confirmed(judge, nodes, is_left):
     model = model_of(f"g (float[3] x) => (float[3] y) {{ {nodes} }}")
-    x = np.array([-1.0, 1.0, 2.0], F)
-    job = Job(model.SerializeToString(), {"x": x}, judge.configs[:1])
-    expected = judge.executor.rerun(job)[0].outputs["y"]
-    assert isinstance(expected, np.ndarray)
-    actual = np.where(np.isnan(expected), F(7), expected)
+    job = Job(model.SerializeToString(), {"x": np.array([-1.0, 1.0, 2.0], F)}, judge.configs[:1])
+    expected = judge.executor.rerun(job)[0].outputs
     noise = OnnxNoise(model, job, judge.executor.rerun)
-    found = next(noise.beyond_noise({"y": expected}, {"y": actual}, LOOSE), None)
+    found = next(noise.beyond_noise(expected, {"y": np.nan_to_num(expected["y"], nan=7.0)}, LOOSE), None)
     assert (found is not None) == is_left
-    if found is not None:
-        assert found.unconfirmed[0]
-    else:
-        assert noise.notes.texts == ["nonfinite"]
+    assert found.unconfirmed[0] if is_left else noise.notes.texts == ["nonfinite"]
 
 
 def test_a_perturbed_model_is_valid_and_stays_near(judge):
@@ -426,8 +329,8 @@ def test_a_perturbed_model_is_valid_and_stays_near(judge):
         run = judge.executor.rerun(Job(noisy.SerializeToString(), perturb_inputs(inputs, seed), ()))[0]
         assert run.is_ok, run.message
         for name, value in expected.items():
-            np.testing.assert_allclose(run.outputs[name], value, atol=0.35, rtol=0.05)  # type: ignore[arg-type]
-            moved |= {name} if not np.array_equal(run.outputs[name], value) else set()  # type: ignore[arg-type]
+            np.testing.assert_allclose(run.outputs[name], value, atol=0.35, rtol=0.05)
+            moved |= {name} if not np.array_equal(run.outputs[name], value) else set()
     assert moved == {"y", "d", "h"}
 
 
@@ -453,40 +356,31 @@ def test_a_perturbation_is_decided_by_its_seed():
 
 def test_whole_numbers_in_the_inputs_stay():
     moved = perturb_inputs({"x": np.array([1.0, 0.3, np.nan], F), "i": np.array([3])}, 1)
-    assert moved["x"][0] == 1.0  # type: ignore[index]
-    assert moved["x"][1] != F(0.3)  # type: ignore[index]
-    assert np.isfinite(moved["x"]).all()  # type: ignore[arg-type]
-    assert moved["i"][0] == 3  # type: ignore[index]
+    assert moved["x"][0] == 1.0
+    assert moved["x"][1] != F(0.3)
+    assert np.isfinite(moved["x"]).all()
+    assert moved["i"][0] == 3
 
 
 def test_of_other_formats_too_what_is_whole_but_for_rounding_becomes_whole():
     value = np.nextafter(np.float32([2, 1.3]), F(3))
     program = graph_of("torch", {"x": value}, Binding("y", "torch.mul", (ref("x"), ref("x"))))
     snapped = snapped_program(program, {"y": value}, 128.0)
-    kinds = [each.op for each in snapped.main.bindings]
-    assert kinds == ["torch.mul", "torch.add", "torch.sub"]
+    assert [each.op for each in snapped.main.bindings] == ["torch.mul", "torch.add", "torch.sub"]
     (large,) = {each.tobytes(): each for each in snapped.constants.values()}.values()
-    found = (value + large) - large
-    assert found[0] == 2
-    assert found[1] == value[1]
+    assert ((value + large) - large).tolist() == [2, value[1]]
 
 
 def test_what_draws_no_random_numbers_gets_its_noise_in_constants(torch_judge):
     """Eager torch has no lowering for them: without inputs there was no noise at all."""
-    pytest.importorskip("torch", reason="torch is not installed")
-    graph = (
+    model = model_of(
         "g () => (float[2] y) <float[2] x = {0.6666667, 0.8}, float k = {3}> { m = Mul(x, k) y = Floor(m) }"
     )
-    model = model_of(graph)
     job = Job(model.SerializeToString(), {}, torch_judge.configs[1:2])
     (run,) = torch_judge.executor.run(job)
-    assert run.is_ok, run.message
-    expected = run.outputs["y"]
-    assert isinstance(expected, np.ndarray)
     noise = OnnxNoise(model, job, torch_judge.executor.run)
-    assert expected.tolist() == [2, 2]
-    actual = {"y": expected - np.float32([1, 5])}
-    (left,) = noise.beyond_noise(run.outputs, actual, LOOSE)
+    assert run.outputs["y"].tolist() == [2, 2]
+    (left,) = noise.beyond_noise(run.outputs, {"y": np.float32([1, -3])}, LOOSE)
     assert left.mask.tolist() == [False, True]
 
 

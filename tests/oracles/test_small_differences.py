@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -17,13 +17,11 @@ from hypothesis.extra import numpy as arrays
 from corpus.case import Case
 from corpus.graphs.program import REF, Binding
 from corpus.target import Target
-from corpus.values import Value
-from oracles.backends.reference import run as evaluate
 from oracles.judge import Judge
 from oracles.numerics.compare import AUTO, Tolerance, compare, compare_outputs, distance, small
 from oracles.numerics.floor_quotients import FloorQuotient, floor_quotient, is_wrong_floor
 from oracles.numerics.input_noise import tensor_types
-from oracles.numerics.perturbation import growth, terms_of
+from oracles.numerics.perturbation import terms_of
 from oracles.probes.context import Context
 from oracles.relation.arithmetic import UNKNOWN_TERMS
 from oracles.rules.wrong_nodes import segments, special_values
@@ -38,19 +36,13 @@ LEAST = float(np.finfo(np.float32).min)
 program = partial(case_of, target=Target("ort"))
 
 
-def judged(judge: Judge, case: Case, change: Callable[[Mapping[str, Value]], Mapping[str, Value]]) -> Context:
-    """A context of the case whose optimised run gives what `change` makes of the un-optimised results."""
+def judged(judge: Judge, case: Case, change: Callable[[Any], Any]) -> tuple[Verdict | None, Context]:
+    """The verdict where the optimised run gives what `change` makes of the un-optimised result."""
     context = judge.open(case)
     (run,) = judge.executor.rerun(context.job)
-    wrong = Run(judge.configs[1], run.status, run.phase, change(run.outputs))
+    wrong = Run(judge.configs[1], run.status, run.phase, {"y": np.asarray(change(run.outputs["y"]))})
     context.notes.add("")
-    context.verdict = mismatch(case, (run, wrong), context)  # type: ignore[attr-defined]
-    return context
-
-
-def verdict_of(context: Context) -> Verdict | None:
-    found: Verdict | None = context.verdict  # type: ignore[attr-defined]
-    return found
+    return mismatch(case, (run, wrong), context), context
 
 
 MASKED = (
@@ -59,29 +51,26 @@ MASKED = (
 ).replace("L", repr(LEAST))
 
 
-def test_a_mask_of_the_least_float_hides_no_wrong_value(judge):
-    case = program(MASKED, x=np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4))
-    found = verdict_of(judged(judge, case, lambda out: {"y": np.asarray(out["y"]) * np.float32(1.5)}))
-    assert found.outcome is Outcome.MISMATCH
+MASK = program(MASKED, x=np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4))
+CANCELLING = program(
+    "g (float[4] x) => (float y) <float[4] w = {10000, -10000, 10000, -10000}> { y = MatMul(x, w) }",
+    x=np.array([1.0, 1.0, 1.0, 1.0000119], np.float32),
+)
+"""The magnitudes sum up to 4e4: what is left after cancellation may be off by their last places."""
 
 
-@pytest.mark.parametrize(("factor", "is_wrong"), [(1 + 1e-3, True), (1 + 2e-7, False), (1.0, False)])
-def test_a_small_difference_counts_if_rounding_does_not_explain_it(judge, factor, is_wrong):
-    case = program(MASKED, x=np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4))
-    found = verdict_of(judged(judge, case, lambda out: {"y": np.asarray(out["y"]) * np.float32(factor)}))
-    assert (found is not None) == is_wrong
-
-
-def test_a_result_that_cancels_may_move(judge):
-    """The magnitudes sum up to 4e4: what is left after cancellation may be off by their last places."""
-    case = program(
-        "g (float[4] x) => (float y) <float[4] w = {10000, -10000, 10000, -10000}> { y = MatMul(x, w) }",
-        x=np.array([1.0, 1.0, 1.0, 1.0000119], np.float32),
-    )
-    found = verdict_of(
-        judged(judge, case, lambda out: {"y": np.asarray(np.float32(out["y"]) + np.float32(2e-3))})
-    )
-    assert found is None
+@pytest.mark.parametrize(
+    ("case", "change", "is_wrong"),
+    [
+        (MASK, lambda y: y * np.float32(1.5), True),
+        (MASK, lambda y: y * np.float32(1 + 1e-3), True),
+        (MASK, lambda y: y * np.float32(1 + 2e-7), False),
+        (CANCELLING, lambda y: y + np.float32(2e-3), False),
+    ],
+    ids=["beside a mask of the least float", "a small difference", "rounding", "what cancels"],
+)
+def test_a_difference_of_any_size_counts_if_rounding_does_not_explain_it(judge, case, change, is_wrong):
+    assert (judged(judge, case, change)[0] is not None) == is_wrong
 
 
 def test_small_is_relative_to_the_greatest_finite_value():
@@ -121,14 +110,6 @@ def test_an_operator_that_defines_nan_answers_for_it(judge, monkeypatch):
     assert found.wrong.located.right_until == ("s",)
 
 
-def test_what_is_not_there_is_no_verdict(judge):
-    from corpus.errors import UserError
-
-    case = program("g (float[1] x) => (float[1] y) { y = Neg(x) }", x=np.ones(1, np.float32))
-    with Judge(Target.parse("ort:cuda")) as cuda, pytest.raises(UserError, match="CUDAExecutionProvider"):
-        cuda.verdict(case)
-
-
 def test_torch_is_told_nothing_below_its_usual_tolerances(inductor_judge, judge):
     """Its rule for fuzzers: tolerances no tighter than the defaults."""
     assert inductor_judge.screen == inductor_judge.tolerance
@@ -166,12 +147,18 @@ def test_operands_that_differ_tell_nothing():
     assert is_wrong_floor(Q, told(1.05, 0.1, 10), told(1.15, 0.1, 11), {}) is None
 
 
-def test_only_floors_of_quotients_are_looked_at():
-    a, b = {REF: "a"}, {REF: "b"}
-    assert floor_quotient(Binding("q", "operator.floordiv", (a, 2))) is not None
-    assert floor_quotient(Binding("q", "torch.div", (a, b), {"rounding_mode": "floor"})) is not None
-    assert floor_quotient(Binding("q", "torch.div", (a, b), {"rounding_mode": "trunc"})) is None
-    assert floor_quotient(Binding("q", "torch.rfloordiv", (a, b))) is None
+@pytest.mark.parametrize(
+    ("op", "kwargs", "is_one"),
+    [
+        ("operator.floordiv", {}, True),
+        ("torch.div", {"rounding_mode": "floor"}, True),
+        ("torch.div", {"rounding_mode": "trunc"}, False),
+        ("torch.rfloordiv", {}, False),
+    ],
+)
+def test_only_floors_of_quotients_are_looked_at(op, kwargs, is_one):
+    binding = Binding("q", op, ({REF: "a"}, {REF: "b"}), kwargs)
+    assert (floor_quotient(binding) is not None) == is_one
 
 
 def hidden_quotient() -> Case:
@@ -188,7 +175,6 @@ def hidden_quotient() -> Case:
 
 @pytest.mark.slow
 def test_a_wrong_quotient_of_what_was_computed_exactly_is_a_bug(inductor_judge):
-    pytest.importorskip("torch", reason="torch is not installed")
     verdict = inductor_judge.verdict(hidden_quotient())
     if verdict.outcome is Outcome.PASS and "rounding" not in verdict.notes:
         pytest.skip("the installed release does not show the bug")
@@ -216,12 +202,6 @@ def test_terms_are_counted_from_attributes_and_shapes(graph, terms):
     assert terms_of(model.graph.node[0], tensor_types(model)) == terms
 
 
-def test_error_grows_with_the_terms_and_then_with_their_root():
-    assert growth(1) == 1
-    assert growth(16) == 16
-    assert growth(10_000) == 800
-
-
 @pytest.mark.parametrize(("greatest", "is_left"), [(127, False), (64, True)], ids=["eight bits", "seven"])
 def test_products_of_bytes_that_saturate_by_design_are_no_bug(judge, monkeypatch, greatest, is_left):
     """Without VNNI onnxruntime sums two of them in 16 bits, by design."""
@@ -231,8 +211,8 @@ def test_products_of_bytes_that_saturate_by_design_are_no_bug(judge, monkeypatch
         " { y = MatMulInteger(a, w, z, n) }".replace("W", str(greatest)),
         a=np.full((1, 2), 255, np.uint8),
     )
-    context = judged(judge, case, lambda out: {"y": np.minimum(out["y"], 2000)})
-    assert (verdict_of(context) is not None) == is_left
+    verdict, context = judged(judge, case, lambda y: np.minimum(y, 2000))
+    assert (verdict is not None) == is_left
     assert any("VNNI" in text for text in context.noise.notes.texts) != is_left
 
 
@@ -257,7 +237,7 @@ def told_of(judge: Judge, tensor: str, change: Callable[[Any], Any]) -> Verdict 
         run = judge.executor.run(replace(job, configs=(config,)))[0]
         return replace(run, outputs={**run.outputs, tensor: change(run.outputs[tensor])})
 
-    context.run_as = changed  # type: ignore[method-assign]
+    context.run_as = changed
     wrong = replace(plain, config=judge.configs[-1], outputs={"out": np.asarray(plain.outputs["out"]) + 1})
     return segments(case, (plain, wrong), context)
 
@@ -280,15 +260,6 @@ def test_only_the_rounding_of_its_own_nodes_explains_a_value(
     assert found is None or (found.wrong is not None and found.wrong.first == tensor)
 
 
-def test_the_reference_dequantises_below_opset_19() -> None:
-    text = (
-        "g (uint8[3] x) => (double[3] y) <double s = {0.5}, uint8 z = {1}> { y = DequantizeLinear(x, s, z) }"
-    )
-    case = case_of(text, opset=13, x=np.array([0, 1, 5], np.uint8))
-    found = evaluate(case.program, dict(case.inputs), {}, None, lambda phase: None)
-    assert found["y"].tolist() == [-0.5, 0.0, 2.0]
-
-
 # Comparing values: the order of kinds, the tolerance, what equals what
 
 LOOSE = Tolerance()
@@ -308,8 +279,10 @@ F = np.float32
         (np.array([100]), np.array([101]), "value"),
         (np.array([True]), np.array([False]), "value"),
         (np.array(["a"]), np.array(["b"]), "value"),
-        (np.array([1.0], ml_dtypes.bfloat16), np.array([1.5], ml_dtypes.bfloat16), "value"),
-        (np.array([1], ml_dtypes.int4), np.array([2], ml_dtypes.int4), "value"),
+        *(
+            (np.array([1, 2]).astype(name), np.array([1, 3]).astype(name), "value")
+            for name in ("float8_e5m2", "float4_e2m1fn", "bfloat16", "int4")
+        ),
         (np.zeros(1, F), None, "presence"),
         ([np.zeros(1, F)], np.zeros(1, F), "dtype"),
         ([np.zeros(1, F)], [np.zeros(1, F)] * 2, "shape"),
@@ -317,7 +290,7 @@ F = np.float32
     ],
 )
 def test_what_differs_has_a_kind(expected, actual, kind):
-    found = compare("y", expected, actual, LOOSE)  # type: ignore[arg-type]
+    found = compare("y", expected, actual, LOOSE)
     assert found.kind == kind
 
 
@@ -336,7 +309,7 @@ def test_what_differs_has_a_kind(expected, actual, kind):
     ],
 )
 def test_what_lies_within_the_tolerance_is_equal(expected, actual):
-    assert compare("y", expected, actual, LOOSE) is None  # type: ignore[arg-type]
+    assert compare("y", expected, actual, LOOSE) is None
 
 
 def test_a_difference_says_where_it_starts_and_where_it_is_greatest():
@@ -357,11 +330,6 @@ def test_a_shape_counts_before_a_value_of_an_earlier_output():
 
 def test_a_run_that_only_compiled_has_nothing_to_compare():
     assert compare_outputs({"a": np.zeros(1, F)}, {}, LOOSE) is None
-
-
-def test_a_missing_output_differs():
-    found = compare_outputs({"a": np.zeros(1, F)}, {"b": np.zeros(1, F)}, LOOSE)
-    assert found.kind == "presence"
 
 
 numbers = arrays.arrays(
@@ -391,12 +359,3 @@ def test_integers_are_as_far_apart_as_they_are_however_large(dtype):
     right = np.array([limits.max - 1, limits.min + 3, limits.min], dtype)
     assert distance(left, right).tolist() == [1.0, 3.0, float(int(limits.max) - int(limits.min))]
     assert distance(left[1], right[1]) == 3.0
-
-
-@pytest.mark.parametrize("name", ["float8_e5m2", "float8_e4m3fn", "float4_e2m1fn", "bfloat16"])
-def test_types_that_numpy_lacks_are_compared_by_their_values(name):
-    one, other = np.array([1, 2]).astype(name), np.array([1, 3]).astype(name)
-    assert compare("y", one, one, AUTO) is None
-    found = compare("y", one, other, AUTO)
-    assert found is not None
-    assert found.kind == "value"

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-import ml_dtypes
 import numpy as np
 import pytest
 
@@ -19,42 +18,13 @@ from corpus.target import Target
 from oracles.judge import Judge
 from oracles.numerics.rewrites import RANDOM, left_open_by_graph
 from oracles.sandbox.scripts import open_foreign
-from oracles.verdict import Limits, Outcome, Run
+from oracles.verdict import Limits, Outcome
 from tests.helpers.commands import needs
 
 IREE, XLA = Target("iree"), Target("xla")
 LIMITS = Limits()
 
-MODULE = """
-module @jit_f attributes {mhlo.num_partitions = 1 : i32} {
-  func.func public @main(%x: tensor<4x8xf32> {mhlo.sharding = "{replicated}"}, %w: tensor<8x3xf32>)
-      -> (tensor<4xf32> {jax.result_info = "result"}, tensor<i32>) {
-    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<4x8xf32>, tensor<8x3xf32>)
-      -> tensor<4x3xf32> loc("here")
-    %zero = stablehlo.constant dense<0.0> : tensor<f32>
-    %1 = stablehlo.reduce(%0 init: %zero) applies stablehlo.add across dimensions = [1]
-      : (tensor<4x3xf32>, tensor<f32>) -> tensor<4xf32>
-    %i = stablehlo.constant dense<0> : tensor<i32>
-    %2:2 = stablehlo.while(%a = %i, %b = %1) : tensor<i32>, tensor<4xf32>
-      cond {
-        %n = stablehlo.constant dense<3> : tensor<i32>
-        %c = stablehlo.compare LT, %a, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
-        stablehlo.return %c : tensor<i1>
-      } do {
-        %one = stablehlo.constant dense<1> : tensor<i32>
-        %d = stablehlo.add %a, %one : tensor<i32>
-        %e = func.call @half(%b) : (tensor<4xf32>) -> tensor<4xf32>
-        stablehlo.return %d, %e : tensor<i32>, tensor<4xf32>
-      }
-    return %2#1, %2#0 : tensor<4xf32>, tensor<i32>
-  }
-  func.func private @half(%x: tensor<4xf32>) -> tensor<4xf32> {
-    %half = stablehlo.constant dense<0.5> : tensor<4xf32>
-    %0 = stablehlo.multiply %x, %half : tensor<4xf32>
-    return %0 : tensor<4xf32>
-  }
-}
-"""
+MODULE = Path(__file__).with_name("module.mlir").read_text()
 
 
 def opened(text: str | bytes, folder: Path, target: Target = IREE) -> Case:
@@ -68,7 +38,10 @@ def opened(text: str | bytes, folder: Path, target: Target = IREE) -> Case:
     return open_case(path, importer=importer, target=target)
 
 
-def one(body: str, result: str, inputs: str = "%x: tensor<2x3xf32>") -> str:
+T23, HUGE = "tensor<2x3xf32>", "tensor<100000x100000xf32>"
+
+
+def one(body: str, result: str, inputs: str = f"%x: {T23}") -> str:
     """A module of one function."""
     return f"func.func @main({inputs}) -> {result} {{ {body} }}"
 
@@ -127,46 +100,26 @@ def test_constants_keep_their_bits(element, tmp_path, judge):
     assert opened(printed, tmp_path).program == case.program
 
 
+NO_MODULES = "bytecode binary syntax unregistered dynamic scalar unranked huge types cfg deep"
+
+
 @needs("iree")
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         (b"ML\xefR\x01\x02", "bytecode"),
+        (b"\xff\xfe\x00", "decode"),
         ("func.func @main() -> (", "expected"),
-        (
-            one('"foo.bar"(%x) : (tensor<2x3xf32>) -> () return %x : tensor<2x3xf32>', "tensor<2x3xf32>"),
-            "unregistered dialect",
-        ),
+        (one(f'"foo.bar"(%x) : ({T23}) -> () return %x : {T23}', T23), "unregistered dialect"),
         (one("return %x : tensor<?xf32>", "tensor<?xf32>", "%x: tensor<?xf32>"), "dims as numbers"),
         (one("return %x : i32", "i32", "%x: i32"), "tensors only"),
         (one("return %x : tensor<*xf32>", "tensor<*xf32>", "%x: tensor<*xf32>"), "tensors only"),
-        (
-            one(
-                "%0 = stablehlo.constant dense<1.0> : tensor<100000x100000xf32> return %0"
-                " : tensor<100000x100000xf32>",
-                "tensor<100000x100000xf32>",
-            ),
-            "64 MiB",
-        ),
-        (
-            one("%0 = stablehlo.add %x, %x : tensor<9xf32> return %0 : tensor<9xf32>", "tensor<9xf32>"),
-            "different type",
-        ),
-        (one("cf.br ^a\n ^a: return %x : tensor<2x3xf32>", "tensor<2x3xf32>"), "blocks"),
-        (b"\xff\xfe\x00", "decode"),
+        (one(f"%0 = stablehlo.constant dense<1.0> : {HUGE} return %0 : {HUGE}", HUGE), "64 MiB"),
+        (one(f"%0 = stablehlo.add %x, %x : tensor<9xf32> return %0 : {T23}", T23), "different type"),
+        (one(f"cf.br ^a\n ^a: return %x : {T23}", T23), "blocks"),
+        (one('"stablehlo.if"(%c) ({' * 60_000, "tensor<i1>", "%c: tensor<i1>"), "module.mlir"),
     ],
-    ids=[
-        "bytecode",
-        "syntax",
-        "unregistered",
-        "dynamic",
-        "scalar",
-        "unranked",
-        "huge",
-        "types",
-        "cfg",
-        "binary",
-    ],
+    ids=NO_MODULES.split(),
 )
 def test_what_is_no_module_of_tensors_gets_one_line(text, said, tmp_path):
     with pytest.raises(UserError, match=said) as caught:
@@ -175,18 +128,10 @@ def test_what_is_no_module_of_tensors_gets_one_line(text, said, tmp_path):
 
 
 @needs("iree")
-def test_deep_nesting_ends_in_one_line(tmp_path):
-    deep = '"stablehlo.if"(%c) ({' * 60_000
-    with pytest.raises(UserError) as caught:
-        opened(one(deep, "tensor<i1>", "%c: tensor<i1>"), tmp_path)
-    assert "\n" not in str(caught.value)
-
-
-@needs("iree")
 def test_a_custom_call_of_an_unknown_target_needs_trust(tmp_path):
-    body = "%0 = stablehlo.custom_call @evil(%x) : (tensor<2x3xf32>) -> tensor<2x3xf32> return %0 : "
+    body = f"%0 = stablehlo.custom_call @evil(%x) : ({T23}) -> {T23} return %0 : {T23}"
     with pytest.raises(UserError, match="it calls 'evil'"):
-        opened(one(f"{body}tensor<2x3xf32>", "tensor<2x3xf32>"), tmp_path)
+        opened(one(body, T23), tmp_path)
 
 
 def test_a_document_whose_custom_call_is_damaged_may_call_anything():
@@ -211,37 +156,12 @@ def test_a_document_that_is_no_module_is_ill_formed_and_kills_nothing(change, sa
         "strides": {"mlir": "array<i64: 1>"},
     }
     found = {"op": "stablehlo.slice", "args": [{"ref": "x"}], "kwargs": kwargs, **change}
-    graph = {
-        "inputs": [["x", "float32", [4]]],
-        "bindings": [["y", found["op"], found["args"], found["kwargs"]]],
-        "outputs": ["y"],
-    }
+    binding = ["y", found["op"], found["args"], found["kwargs"]]
+    graph = {"inputs": [["x", "float32", [4]]], "bindings": [binding], "outputs": ["y"]}
     document = {"format": "stablehlo", "version": 1, "main": graph}
     document |= {"constants": {}, "functions": {}, "opaque": {}, "facts": {}}
     program = parse_program(json.dumps(document).encode(), "stablehlo", "test").to_bytes()
     assert said in judge.executor.describe(program, {"x": np.zeros(4, np.float32)})["error"]
-
-
-@needs("iree")
-def test_short_floats_are_taken_and_given_by_their_bits(tmp_path, judge):
-    kind = "tensor<2x3xbf16>"
-    case = opened(
-        one(f"%0 = stablehlo.add %x, %x : {kind} return %0 : {kind}", kind, f"%x: {kind}"), tmp_path
-    )
-    run: Run = judge.verdict(case).runs[-1]
-    (found,) = run.outputs.values()
-    assert found.dtype == ml_dtypes.bfloat16
-    np.testing.assert_array_equal(found, case.inputs["arg0"] + case.inputs["arg0"])
-
-
-@needs("jaxlib")
-def test_xla_reads_and_prints_what_iree_reads_and_prints(tmp_path):
-    case = opened(MODULE, tmp_path, XLA)
-    with Judge(XLA, format="stablehlo") as judge:
-        text = judge.executor.describe(case.program, case.inputs)["text"]
-        again = judge.executor.describe(opened(text, tmp_path, XLA).program, case.inputs)["text"]
-    assert again == text
-    assert list(case.parsed.constants) == ["c0", "c1", "c2", "c3", "c4"]
 
 
 SUM = """
@@ -266,12 +186,9 @@ def test_a_sum_that_starts_with_a_value_counts_it_as_often_as_it_likes(op, start
     assert bool(left_open_by_graph(case.parsed, {"v0"}, values)) == is_open
 
 
-@pytest.mark.parametrize(
-    ("op", "is_random"),
-    [("stablehlo.exponential", False), ("stablehlo.rng", True), ("torch.ops.aten.exponential.default", True)],
-)
-def test_an_exponential_of_stablehlo_draws_nothing(op, is_random):
-    assert bool(RANDOM.search(op)) == is_random
+def test_an_exponential_of_stablehlo_draws_nothing():
+    assert not RANDOM.search("stablehlo.exponential")
+    assert RANDOM.search("torch.ops.aten.exponential.default")
 
 
 @needs("iree")

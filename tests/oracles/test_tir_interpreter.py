@@ -23,10 +23,8 @@ from corpus.tir.values import (
     Const,
     Expr,
     Load,
-    Ramp,
     Range,
     Region,
-    Select,
     Shuffle,
     Unary,
     Var,
@@ -62,34 +60,24 @@ TABLE = [
     ("add", "int8", 100, 27, 127),
     ("add", "int8", 100, 28, None),
     ("add", "uint8", 200, 100, 44),
-    ("sub", "uint32", 0, 1, 2**32 - 1),
     ("mul", "int64", 2**40, 2**40, None),
-    ("mul", "int32", -3, 5, -15),
     ("div", "int32", -7, 2, -3),
     ("mod", "int32", -7, 2, -1),
     ("floordiv", "int32", -7, 2, -4),
     ("floormod", "int32", -7, 2, 1),
     ("floordiv", "int32", 1, 0, "an integer is divided by zero"),
     ("div", "int32", -(2**31), -1, "the least integer is divided by -1"),
-    ("shl", "int32", 3, 4, 48),
     ("shl", "int32", 1, 32, None),
     ("shl", "int32", 1, -1, None),
     ("shl", "int32", 1, 31, None),
-    ("shl", "uint32", 3, 31, 2**31),
     ("shr", "int32", -8, 1, -4),
-    ("bitxor", "int8", -1, 5, -6),
     ("div", "float32", 1, 0, INF),
-    ("div", "float32", -1, 0, -INF),
     ("div", "float32", 1, -0.0, -INF),
     ("div", "float32", 0, 0, NAN),
-    ("add", "float32", 2**24, 1, 2**24),
-    ("mul", "float32", 1e30, 1e30, INF),
     ("add", "float16", 2048, 1, 2048),
     ("max", "float32", 1, NAN, None),
     ("lt", "float32", 1, NAN, None),
     ("ne", "float32", NAN, NAN, True),
-    ("floormod", "float32", -1, 3, 2),
-    ("min", "int32", -1, 3, -1),
 ]
 
 
@@ -103,15 +91,11 @@ def test_an_operator_gives(op, dtype, a, b, wanted):
 
 
 CASTS = [
-    ("int32", 300, "int8", 44),
     ("int32", -1, "uint8", 255),
-    ("float32", 3.99, "int32", 3),
     ("float32", -3.99, "int32", -3),
     ("float32", 1e10, "int32", None),
-    ("float32", NAN, "int32", None),
     ("float32", 256.0, "uint8", None),
     ("float64", 1e300, "float32", INF),
-    ("int64", 2**24 + 1, "float32", 2**24),
     ("float32", 0.5, "bool", True),
 ]
 
@@ -125,13 +109,9 @@ def test_a_cast_gives(before, value, after, wanted):
 
 CALLS = [
     (Call("round", (Const(2.75, "float32"),), "float32"), 3.0),
-    (Call("nearbyint", (Const(2.5, "float32"),), "float32"), 2.0),
-    (Call("clz", (Const(1),), "int32"), 31),
     (Call("popcount", (Const(-1),), "int32"), 32),
     (Call("reinterpret", (Const(1.0, "float32"),), "int32"), 0x3F800000),
-    (Unary("bitnot", Const(5)), -6),
     (Unary("not", Const(True, "bool")), False),
-    (Select(Const(True, "bool"), Const(1), Const(2)), 1),
     (Shuffle((literal(3, "int32x2"), Const(7)), (Const(2),)), 7),
 ]
 
@@ -141,31 +121,40 @@ def test_an_expression_gives(expr, wanted):
     assert of_expr(expr).outputs["out"][0] == wanted
 
 
-@pytest.mark.parametrize("callee", ["copysign", "reinterpret"])
-def test_the_sign_of_a_negative_zero_is_open(callee):
-    sign = Var("x", "float32")
-    call = Call("reinterpret", (sign,), "int32") if callee == "reinterpret" else None
-    expr = call or Call("copysign", (Const(1.0, "float32"), sign), "float32")
-    defined = [of_expr(expr, x=np.array(x, "float32")).defined["out"][0] for x in (-0.0, 0.0, -1.0)]
-    assert defined == [False, True, True]
+HALF, SINGLE = Var("x", "float16"), Var("x", "float32")
+EIGHT_BITS = Cast("float8_e4m3fn", SINGLE)
+ATANH_OF_SINE = Call("atanh", (Call("sin", (HALF,), "float16"),), "float16")
+OPEN = [
+    (Call("copysign", (Const(1.0, "float32"), SINGLE), "float32"), -0.0),
+    (Call("reinterpret", (SINGLE,), "int32"), -0.0),
+    *((ATANH_OF_SINE, x) for x in (-1.539, 1.602)),
+    (Cast("float32", Call("exp10", (EIGHT_BITS,), "float8_e4m3fn")), 448),
+    (Cast("float32", Binary("mul", EIGHT_BITS, EIGHT_BITS)), 448),
+]
+
+
+@pytest.mark.parametrize(("expr", "x"), OPEN)
+def test_signs_of_zeros_and_what_rounding_or_the_type_makes_infinite_are_open(expr, x):
+    dtype = "float16" if expr is ATANH_OF_SINE else "float32"
+    found = [of_expr(expr, x=np.array(each, dtype)).defined["out"][0] for each in (x, 0.5)]
+    assert found == [False, True]
 
 
 def test_rough_results_have_slack_and_exact_ones_none():
-    x = np.array(1.5, "float32")
-    rough = of_expr(Call("exp", (Var("x", "float32"),), "float32"), x=x)
-    exact = of_expr(Binary("mul", Var("x", "float32"), Var("x", "float32")), x=x)
-    assert 0 < rough.slack["out"][0] < 1e-3
-    assert exact.slack["out"][0] == 0
+    rough, exact = Call("exp", (SINGLE,), "float32"), Binary("mul", SINGLE, SINGLE)
+    slack = [of_expr(expr, x=np.array(1.5, "float32")).slack["out"][0] for expr in (rough, exact)]
+    assert 0 < slack[0] < 1e-3
+    assert slack[1] == 0
 
 
 A = Buffer("A", (Const(8),), "int32")
 I, N = Var("i"), Var("n")  # noqa: E741
 
 
-def run(*body: Stmt) -> Interpretation:
+def run(*body: Stmt, **options: bool) -> Interpretation:
     """What a body does to the buffer `A` of zeros, with `n` = 3."""
     module = Module({"main": Function((A, N), body)})
-    return interpret(module, {"A": np.zeros(8, np.int32), "n": np.array(3, np.int32)})
+    return interpret(module, {"A": np.zeros(8, np.int32), "n": np.array(3, np.int32)}, **options)
 
 
 def loop(kind: str, *body: Stmt) -> For:
@@ -217,23 +206,15 @@ def test_fresh_memory_is_undefined_and_what_hangs_on_it():
     assert not found.is_defined
 
 
-@pytest.mark.parametrize("by", [Const(0), Const(-1), Load("Y", (Const(0),), "int32")])
-def test_a_division_of_what_nothing_defines_may_end_the_process(by):
-    y = Buffer("Y", (Const(1),), "int32")
-    unset = Load("Y", (Const(0),), "int32")
-    body = (Alloc(y), Evaluate(Binary("floormod", unset, by)))
-    assert not interpret(Module({"main": Function((), body)}), {}).is_defined
-    harmless = (Alloc(y), Evaluate(Binary("floormod", unset, Const(3))))
-    assert interpret(Module({"main": Function((), harmless)}), {}).is_defined
+UNSET = Load("Y", (Const(0),), "int32")
 
 
-def test_vectors_are_stored_lane_by_lane():
-    found = run(Store("A", (Ramp(Const(1), Const(2), 3),), Ramp(N, Const(10), 3)))
-    assert found.outputs["A"].tolist() == [0, 3, 0, 13, 0, 23, 0, 0]
-
-
-def test_iterations_that_do_not_meet_may_run_at_once():
-    assert run(loop("parallel", Store("A", (I,), PLUS))).outputs["A"].tolist() == [1] * 8
+@pytest.mark.parametrize(
+    ("by", "is_defined"), [(Const(0), False), (Const(-1), False), (UNSET, False), (Const(3), True)]
+)
+def test_a_division_of_what_nothing_defines_may_end_the_process(by, is_defined):
+    body = (Alloc(Buffer("Y", (Const(1),), "int32")), Evaluate(Binary("floormod", UNSET, by)))
+    assert interpret(Module({"main": Function((), body)}), {}).is_defined == is_defined
 
 
 def test_what_is_not_known_is_not_modelled():
@@ -245,7 +226,7 @@ def test_what_is_not_known_is_not_modelled():
 samples = pytest.importorskip("tests.oracles.tir_samples")
 
 
-NOT_RUN = {"Attributed", "External", "Symbolic", "Threads", "Launched", "Intrinsics", "Named"}
+NOT_RUN = {"attributed", "external", "symbolic", "threads", "launched", "intrinsics", "named"}
 
 
 @pytest.mark.parametrize("name", sorted(set(samples.SAMPLES) - NOT_RUN))
@@ -262,46 +243,31 @@ def test_every_way_of_tvm_gives_what_the_interpreter_gives(name, tir_judge):
     assert not interpret(module, inputs).reason
 
 
-def test_rounding_is_as_large_as_the_numbers_that_a_small_result_comes_from():
-    moved = [noisy(0.01, "float16", Noise(seed), "atanh") for seed in range(20)]
-    assert max(abs(value - 0.01) for value in moved) > 2.0**-10
-    moved = [noisy(0.01, "float16", Noise(seed), "sin") for seed in range(20)]
-    assert max(abs(value - 0.01) for value in moved) < 2.0**-15
+@pytest.mark.parametrize(("name", "least", "most"), [("atanh", 2.0**-10, 1), ("sin", 0, 2.0**-15)])
+def test_rounding_is_as_large_as_the_numbers_that_a_small_result_comes_from(name, least, most):
+    moved = [noisy(0.01, "float16", Noise(seed), name) for seed in range(20)]
+    assert least < max(abs(value - 0.01) for value in moved) < most
 
 
-@pytest.mark.parametrize("x", [-1.539, 1.539, -1.602, 1.602])
-def test_what_a_step_of_rounding_makes_infinite_is_open(x):
-    sine = Call("sin", (Var("x", "float16"),), "float16")
-    assert not of_expr(Call("atanh", (sine,), "float16"), x=np.array(x, "float16")).defined["out"][0]
+@pytest.mark.parametrize(
+    ("extent", "reason"), [(2, ""), (3, "an axis of block b is bound beyond its domain")]
+)
+def test_an_axis_beyond_its_domain_defines_nothing(extent, reason):
+    axis = Axis(Var("v"), Range(Const(0), Const(2)), "spatial", I)
+    block = Block("b", (axis,), (), (), (Store("A", (Var("v"),), Const(1)),))
+    assert run(For(I, Const(0), Const(extent), "serial", (block,))).reason == reason
 
 
-@pytest.mark.parametrize("expr", [lambda x: Call("exp10", (x,), x.dtype), lambda x: Binary("mul", x, x)])
-def test_what_eight_bits_do_not_hold_is_open_where_they_are_computed_with(expr):
-    found = of_expr(
-        Cast("float32", expr(Cast("float8_e4m3fn", Var("x", "float32")))), x=np.array(448, "float32")
-    )
-    assert not found.defined["out"][0]
-
-
-def test_an_axis_beyond_its_domain_defines_nothing():
-    axis = Axis(Var("v"), Range(Const(0), Const(2)), "spatial", Var("i"))
-    block = Block("b", (axis,), (), (), (Store("out", (Var("v"),), Const(1)),))
-    out = Buffer("out", (Const(3),), "int32")
-    for extent, reason in ((2, ""), (3, "an axis of block b is bound beyond its domain")):
-        loop = For(Var("i"), Const(0), Const(extent), "serial", (block,))
-        module = Module({"main": Function((out,), (loop,))})
-        assert interpret(module, {"out": np.zeros(3, "int32")}).reason == reason
-
-
-def test_a_block_that_writes_less_than_it_says_is_no_subject_of_schedules():
+@pytest.mark.parametrize(
+    ("condition", "reason"), [(Const(True, "bool"), ""), (INSIDE, "block b does not write all that it says")]
+)
+def test_a_block_that_writes_less_than_it_says_is_no_subject_of_schedules(condition, reason):
     region = Region("A", (Range(Const(0), Const(8)),))
-    for condition, reason in ((Const(True, "bool"), ""), (INSIDE, "block b does not write all that it says")):
-        block = Block("b", (), (), (region,), (If(condition, (Store("A", (I,), I),)),))
-        module = Module({"main": Function((A,), (loop("serial", block),))})
-        inputs = {"A": np.zeros(8, np.int32)}
-        assert interpret(module, inputs).is_defined
-        assert interpret(module, inputs, in_full=True).reason.startswith(reason)
-        assert bool(reason) == bool(interpret(module, inputs, in_full=True).reason)
+    block = Block("b", (), (), (region,), (If(condition, (Store("A", (I,), I),)),))
+    assert run(loop("serial", block)).is_defined
+    found = run(loop("serial", block), in_full=True).reason
+    assert found.startswith(reason)
+    assert bool(found) == bool(reason)
 
 
 FIRST, SECOND = (Load("X", (Const(place),), "float16") for place in range(2))
@@ -341,19 +307,19 @@ def test_what_follows_from_such_an_identity_is_left_open(tir_judge):
 
 def test_a_program_that_gives_what_nothing_wrote_is_invalid_and_no_fault_of_memory(tir_judge):
     """Its results hang on fresh memory by themselves."""
-    fresh = Buffer("C", (Const(1),), "int32")
-    out = Buffer("out", (Const(1),), "int32")
-    store = Store("out", (Const(0),), Load("C", (Const(0),), "int32"))
-    module = Module({"main": Function((out,), (Alloc(fresh), store))})
-    case = Case("tir", to_bytes(module), {"out": np.zeros(1, "int32")}, tir_judge.target)
-    assert not tir_judge.verdict(case).is_bug
+    body = (
+        Alloc(Buffer("C", (Const(1),), "int32")),
+        Store("A", (Const(0),), Load("C", (Const(0),), "int32")),
+    )
+    module = Module({"main": Function((A,), body)})
+    assert not tir_judge.verdict(Case("tir", to_bytes(module), {"A": np.zeros(8, "int32")})).is_bug
 
 
 def test_a_block_with_axes_uses_no_loop_around_it():
     axis = Axis(Var("v"), Range(Const(0), Const(8)), "spatial", I)
-    for index, wrong in (("v", []), ("i", ["function main: block b uses the loop i around it"])):
-        block = Block("b", (axis,), (), (), (Store("A", (Var(index),), Const(1)),))
-        assert problems(Module({"main": Function((A,), (loop("serial", block),))})) == wrong
+    block = Block("b", (axis,), (), (), (Store("A", (I,), Const(1)),))
+    found = problems(Module({"main": Function((A,), (loop("serial", block),))}))
+    assert found == ["function main: block b uses the loop i around it"]
 
 
 @pytest.mark.parametrize(

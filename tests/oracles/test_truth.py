@@ -9,7 +9,6 @@ import pytest
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
-from corpus.case import Case
 from corpus.values import Value
 from oracles.numerics.compare import Difference, Tolerance, compare
 from oracles.numerics.input_noise import inputs_in_double, program_in_double
@@ -28,65 +27,48 @@ F = np.float32
 def test_a_program_in_double_keeps_its_nodes_and_rounds_less(judge):
     third = case(
         "g (float[2] x, bool c) => (float[2] y, float16[2] h) <float one = {1.0}> {"
-        " k = Constant<value_float = 3.0>() z = ConstantOfShape(s) s = Constant<value_ints = [2]>()"
+        " k = Constant<value_float = 3.0>() s = Constant<value_ints = [2]>() z = ConstantOfShape(s)"
         " d = Div(one, k) e = Add(x, d) f = Add(e, z)"
         " y = If(c) <then_branch = t () => (float[2] u) { u = Exp(f) },"
-        " else_branch = e () => (float[2] v) { v = Sin(f) }> h = Cast<to = 10>(y) }".replace(
-            "z = ConstantOfShape(s) s = Constant<value_ints = [2]>()",
-            "s = Constant<value_ints = [2]>() z = ConstantOfShape(s)",
-        ),
+        " else_branch = e () => (float[2] v) { v = Sin(f) }> h = Cast<to = 10>(y) }",
         x=np.array([0.1, 0.2], F),
         c=np.array(True),
     )
-    wide = program_in_double(onnx.load_model_from_string(third.program))
+    model = onnx.load_model_from_string(third.program)
+    wide = program_in_double(model)
     onnx.checker.check_model(wide)
-    assert [node.op_type for node in wide.graph.node] == [
-        node.op_type for node in onnx.load_model_from_string(third.program).graph.node
-    ]
-    inputs = inputs_in_double(third.inputs)
-    (run,) = judge.executor.rerun(Job(wide.SerializeToString(), inputs, ()))
+    assert [node.op_type for node in wide.graph.node] == [node.op_type for node in model.graph.node]
+    (run,) = judge.executor.rerun(Job(wide.SerializeToString(), inputs_in_double(third.inputs), ()))
     assert run.is_ok, run.message
     exact = np.exp(np.array([0.1, 0.2], F).astype(float) + 1 / 3)
-    np.testing.assert_allclose(run.outputs["h"], exact, rtol=1e-15)  # type: ignore[arg-type]
+    np.testing.assert_allclose(run.outputs["h"], exact, rtol=1e-15)
+
+
+INT8, INT64, HALF = TensorProto.INT8, TensorProto.INT64, TensorProto.FLOAT16
+ONES, TWO, ONE = np.ones(3), np.ones(2), np.ones(1, int)
 
 
 @pytest.mark.parametrize(
-    ("node", "operands", "is_open"),
+    ("op", "attributes", "operands", "is_open"),
     [
-        (helper.make_node("Cast", ["x"], ["y"], to=TensorProto.INT8), [np.array([300.0])], True),
-        (helper.make_node("Cast", ["x"], ["y"], to=TensorProto.INT8), [np.array([np.nan])], True),
-        (helper.make_node("Cast", ["x"], ["y"], to=TensorProto.INT8), [np.array([-128.9, 127.9])], False),
-        (helper.make_node("Cast", ["x"], ["y"], to=TensorProto.INT64), [np.array([2.0**63])], True),
-        (helper.make_node("Cast", ["x"], ["y"], to=TensorProto.FLOAT16), [np.array([1e9])], False),
-        (helper.make_node("Shrink", ["x"], ["y"]), [np.array([2**62])], True),
-        (helper.make_node("Shrink", ["x"], ["y"]), [np.array([2**52])], False),
-        (helper.make_node("Pow", ["x", "e"], ["y"]), [np.array([2]), np.array([-1])], True),
-        (helper.make_node("Pow", ["x", "e"], ["y"]), [np.array([2.0]), np.array([-1.0])], False),
-        (
-            helper.make_node("BitShift", ["x", "n"], ["y"]),
-            [np.ones(1, np.uint8), np.full(1, 8, np.uint8)],
-            True,
-        ),
-        (helper.make_node("TopK", ["x", "k"], ["y", "i"], sorted=0), [np.ones(3), np.ones(1, int)], True),
-        (helper.make_node("TopK", ["x", "k"], ["y", "i"]), [np.ones(3), np.ones(1, int)], False),
-        (helper.make_node("TopK", ["x", "k"], ["y", "i"]), [np.array([1.0, np.nan]), np.ones(1, int)], True),
-        (
-            helper.make_node("ScatterElements", ["x", "i", "u"], ["y"], axis=0),
-            [np.ones(3), np.array([0, -3]), np.ones(2)],
-            True,
-        ),
-        (
-            helper.make_node("ScatterElements", ["x", "i", "u"], ["y"], axis=0, reduction="add"),
-            [np.ones(3), np.array([0, -3]), np.ones(2)],
-            False,
-        ),
-        (
-            helper.make_node("ScatterND", ["x", "i", "u"], ["y"]),
-            [np.ones((2, 2)), np.array([[0, 1], [1, 0]]), np.ones(2)],
-            False,
-        ),
+        ("Cast", {"to": INT8}, [np.array([300.0])], True),
+        ("Cast", {"to": INT8}, [np.array([np.nan])], True),
+        ("Cast", {"to": INT8}, [np.array([-128.9, 127.9])], False),
+        ("Cast", {"to": INT64}, [np.array([2.0**63])], True),
+        ("Cast", {"to": HALF}, [np.array([1e9])], False),
+        ("Shrink", {}, [np.array([2**62])], True),
+        ("Shrink", {}, [np.array([2**52])], False),
+        ("Pow", {}, [np.array([2]), np.array([-1])], True),
+        ("Pow", {}, [np.array([2.0]), np.array([-1.0])], False),
+        ("BitShift", {}, [np.ones(1, np.uint8), np.full(1, 8, np.uint8)], True),
+        ("TopK", {"sorted": 0}, [ONES, ONE], True),
+        ("TopK", {}, [ONES, ONE], False),
+        ("TopK", {}, [np.array([1.0, np.nan]), ONE], True),
+        ("ScatterElements", {"axis": 0}, [ONES, np.array([0, -3]), TWO], True),
+        ("ScatterElements", {"axis": 0, "reduction": "add"}, [ONES, np.array([0, -3]), TWO], False),
+        ("ScatterND", {}, [np.ones((2, 2)), np.array([[0, 1], [1, 0]]), TWO], False),
         *(
-            (helper.make_node("DynamicQuantizeLinear", ["x"], ["y", "s", "z"]), [np.float32(values)], is_open)
+            ("DynamicQuantizeLinear", {}, [np.float32(values)], is_open)
             for values, is_open in [
                 ([0, 0], True),
                 ([1, 2], False),
@@ -95,18 +77,16 @@ def test_a_program_in_double_keeps_its_nodes_and_rounds_less(judge):
                 ([-3e38, 3e38], True),
             ]
         ),
-        (helper.make_node("Add", ["x", "x"], ["y"]), [np.ones(3), np.ones(3)], False),
-        (helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[3, 3]), [np.ones((1, 1, 3, 2))], True),
-        (helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[3, 3]), [np.ones((1, 1, 3, 3))], False),
-        (
-            helper.make_node("AveragePool", ["x"], ["y"], kernel_shape=[3], pads=[1, 0], dilations=[1]),
-            [np.ones((1, 1, 2))],
-            False,
-        ),
+        ("Add", {}, [ONES, ONES], False),
+        ("MaxPool", {"kernel_shape": [3, 3]}, [np.ones((1, 1, 3, 2))], True),
+        ("MaxPool", {"kernel_shape": [3, 3]}, [np.ones((1, 1, 3, 3))], False),
+        ("AveragePool", {"kernel_shape": [3], "pads": [1, 0], "dilations": [1]}, [np.ones((1, 1, 2))], False),
     ],
 )
-def test_what_the_text_leaves_open(node, operands, is_open):
-    assert bool(left_open(node, dict(zip(node.input, operands, strict=False)))) == is_open
+def test_what_the_text_leaves_open(op, attributes, operands, is_open):
+    names = ["x", "i", "u"][: len(operands)]
+    node = helper.make_node(op, names, ["y", "s", "z"], **attributes)
+    assert bool(left_open(node, dict(zip(names, operands, strict=True)))) == is_open
 
 
 @pytest.mark.parametrize(("scale", "outcome"), [(0.0, "pass"), (-1.0, "pass"), (0.5, "mismatch")])
@@ -143,7 +123,7 @@ def test_values_part_at_the_first_tensor_that_shows_it(judge, shows, is_hidden):
         (run,) = judge.executor.rerun(job)
         is_right = is_hidden and len(run.outputs) > 1
         outputs = {
-            name: value + 1 if name in shows and not is_right else value  # type: ignore[operator]
+            name: value + 1 if name in shows and not is_right else value
             for name, value in run.outputs.items()
         }
         return (Run(run.config, run.status, run.phase, outputs),)
@@ -188,10 +168,7 @@ def test_a_wrong_result_says_what_is_wrong_where_it_begins_and_by_whose_word(jud
     ],
 )
 def test_a_difference_has_its_kind(expected, actual, kind):
-    from oracles.numerics.compare import compare
-
     difference = compare("y", expected, actual, Tolerance(0.0, 0.0))
-    assert difference is not None
     assert finest_kind(difference, expected, actual) == kind
 
 
@@ -219,7 +196,6 @@ GOOD, BAD, ODD = np.array([1.0, 2.0]), np.array([5.0, -2.0]), np.array([30.0, 40
 
 def difference_of(expected: Value, actual: Value) -> Difference:
     found = compare("y", expected, actual, Tolerance())
-    assert found is not None
     return found
 
 
@@ -227,88 +203,39 @@ def truths(*values: Value) -> list[Truth]:
     return [Truth("some", {"y": value} if value is not None else {}) for value in values]
 
 
-@pytest.mark.parametrize(
-    ("baseline", "other", "told", "side"),
-    [
-        (GOOD, BAD, [GOOD], "optimised"),
-        (BAD, GOOD, [GOOD], "un-optimised"),
-        (GOOD, BAD, [(GOOD + BAD) / 2], "neither"),
-        (GOOD, BAD, [ODD], "optimised"),
-        (GOOD, BAD, [ODD, BAD], "un-optimised"),
-        (GOOD, BAD, [], "optimised"),
-        (GOOD[:1], GOOD, [GOOD], "un-optimised"),
-        (GOOD, GOOD[:1], [GOOD], "optimised"),
-        (GOOD, BAD.astype(int), [GOOD], "optimised"),
-        (GOOD, BAD, [np.array(["a", "b"])], "optimised"),
-        (GOOD, BAD, [[GOOD]], "optimised"),
-        (np.array([1, 2]), np.array([1, 3]), [np.array([1, 3])], "un-optimised"),
-        (np.array([True]), np.array([False]), [np.array([True])], "optimised"),
-        (np.array([1.0, np.nan]), np.array([1.0, 0.0]), [np.array([1.0, np.nan])], "optimised"),
-    ],
-    ids=[
-        "optimised",
-        "baseline",
-        "in the middle",
-        "far from both",
-        "the second tells",
-        "none",
-        "shape",
-        "other shape",
-        "dtype",
-        "text",
-        "sequence",
-        "integers",
-        "booleans",
-        "nan",
-    ],
-)
+SIDES = {
+    "optimised": (GOOD, BAD, [GOOD], "optimised"),
+    "baseline": (BAD, GOOD, [GOOD], "un-optimised"),
+    "in the middle": (GOOD, BAD, [(GOOD + BAD) / 2], "neither"),
+    "far from both": (GOOD, BAD, [ODD], "optimised"),
+    "the second tells": (GOOD, BAD, [ODD, BAD], "un-optimised"),
+    "none": (GOOD, BAD, [], "optimised"),
+    "shape": (GOOD[:1], GOOD, [GOOD], "un-optimised"),
+    "other shape": (GOOD, GOOD[:1], [GOOD], "optimised"),
+    "dtype": (GOOD, BAD.astype(int), [GOOD], "optimised"),
+    "text": (GOOD, BAD, [np.array(["a", "b"])], "optimised"),
+    "sequence": (GOOD, BAD, [[GOOD]], "optimised"),
+    "integers": (np.array([1, 2]), np.array([1, 3]), [np.array([1, 3])], "un-optimised"),
+    "booleans": (np.array([True]), np.array([False]), [np.array([True])], "optimised"),
+    "nan": (np.array([1.0, np.nan]), np.array([1.0, 0.0]), [np.array([1.0, np.nan])], "optimised"),
+}
+
+
+@pytest.mark.parametrize(("baseline", "other", "told", "side"), SIDES.values(), ids=SIDES)
 def test_the_side_that_is_further_from_the_truth_is_wrong(baseline, other, told, side):
     assert judge_sides(difference_of(baseline, other), baseline, other, truths(*told)).side == side
-
-
-def test_a_side_that_no_truth_tells_is_presumed_and_says_so():
-    assert "presumed" in judge_sides(difference_of(GOOD, BAD), GOOD, BAD, []).note
-    assert "some" in judge_sides(difference_of(GOOD, BAD), GOOD, BAD, truths(GOOD)).note
 
 
 def test_what_must_be_confirmed_and_is_not_is_no_bug():
     """float32 overflows where float64 does not: the infinity is right for its type."""
     baseline, other = np.array([np.inf], np.float32), np.array([1e30], np.float32)
     found = compare("y", baseline, other, Tolerance())
-    assert found is not None
     wild = replace(found, unconfirmed=np.array([True]))
     assert judge_sides(wild, baseline, other, truths(np.array([1e40]))).side == "neither"
     assert judge_sides(wild, baseline, other, truths(np.array([np.inf]))).side == "optimised"
 
 
 # Recordings: every intermediate, and the node at which a run breaks
-
-
-def test_a_whole_run_gives_every_value(judge):
-    chain = case(
-        "g (float[2] x) => (float[2] y) <float[2] w = {2.0, 3.0}> { a = Mul(x, w) b = Neg(a) y = Abs(b) }",
-        x=np.ones(2, F),
-    )
-    recording = record(judge.executor, chain)
-    assert (recording.crashed_at, recording.complete) == (None, True)
-    assert set(recording.values) == {"x", "w", "a", "b", "y"}
-    np.testing.assert_array_equal(recording.values["b"], [-2, -3])  # type: ignore[arg-type]
-
-
-def test_sequences_and_bodies_are_recorded(judge):
-    mixed = case(
-        "g (float[4] x, bool c) => (float[4] y) {"
-        " s = SplitToSequence<axis = 0, keepdims = 1>(x)"
-        " z = If(c) <then_branch = t () => (float[4] u) { u = Neg(x) },"
-        " else_branch = e () => (float[4] v) { v = Abs(x) }>"
-        " y = Exp(z) }",
-        x=np.arange(4, dtype=F),
-        c=np.array(True),
-    )
-    recording = record(judge.executor, mixed)
-    assert recording.crashed_at is None
-    assert isinstance(recording.values["s"], list)
-    np.testing.assert_array_equal(recording.values["z"], -np.arange(4, dtype=F))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -333,13 +260,6 @@ def test_a_run_that_breaks_is_recorded_up_to_the_culprit(judge, before, values):
     assert set(recording.values) == {"x", "z", *re.findall(r"(\w) =", before)}
 
 
-def test_a_graph_without_nodes_that_does_not_run_has_no_culprit(judge):
-    folded = case("g (float[2] x) => (float[2] y) { }", x=np.ones(3, F))
-    recording = record(judge.executor, folded)
-    assert recording.crashed_at is None
-    assert set(recording.values) == {"x"}
-
-
 def test_what_does_not_fit_the_budget_is_left_out(judge):
     large = case(
         "g (float[1] x) => (float[1] y) <int64[1] n = {1000}> { big = Expand(x, n) y = ReduceSum(big) }",
@@ -349,21 +269,6 @@ def test_what_does_not_fit_the_budget_is_left_out(judge):
     assert not recording.complete
     assert "y" in recording.values
     assert "big" not in recording.values
-
-
-def test_nodes_in_any_order_are_recorded(judge):
-    chain = case(
-        "g (int64[1] x, int64[1] z) => (int64[1] y) { a = Neg(x) c = Div(a, z) y = Abs(c) }",
-        x=np.array([1]),
-        z=np.array([0]),
-    )
-    model = onnx.load_model_from_string(chain.program)
-    nodes = list(model.graph.node)[::-1]
-    del model.graph.node[:]
-    model.graph.node.extend(nodes)
-    recording = record(judge.executor, Case("onnx", model.SerializeToString(), chain.inputs))
-    assert recording.crashed_at == "c"
-    assert set(recording.values) == {"x", "z", "a"}
 
 
 def test_an_operator_is_written_out_as_onnx_defines_it():

@@ -26,14 +26,6 @@ def watch(sample: Path, tmp_path: Path) -> Iterator[Watch]:
     found.close()
 
 
-@pytest.fixture
-def once(sample: Path, tmp_path: Path) -> Iterator[Watch]:
-    """Breakpoints that tell each function once."""
-    found = Watch([Library(sample)], tmp_path)
-    yield found
-    found.close()
-
-
 class Watched:
     """A process under breakpoints; steps one test at a time."""
 
@@ -63,6 +55,10 @@ class Watched:
             self.process.stdin.flush()
         return self.step()
 
+    def end(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
 
 @pytest.fixture
 def watched(sample: Path, watch: Watch) -> Iterator[Callable[..., Watched]]:
@@ -74,8 +70,7 @@ def watched(sample: Path, watch: Watch) -> Iterator[Callable[..., Watched]]:
 
     yield start
     for each in started:
-        each.process.kill()
-        each.process.communicate()
+        each.end()
 
 
 def names(watch: Watch, met: Met) -> set[str]:
@@ -84,26 +79,11 @@ def names(watch: Watch, met: Met) -> set[str]:
     return {table.named[table.function_of[block]].name for block in met.functions.tolist()}
 
 
-Start = Callable[..., Watched]
-
-
-def test_every_block_is_armed(watched, watch):
-    assert watched().step() == {"armed": watch.total, "complaint": ""}
-
-
-def test_results_are_those_without_breakpoints(watched, sample):
+def test_results_are_those_without_breakpoints(watched, sample, watch):
     library = ctypes.CDLL(str(sample))
-    calls = [
-        ("loop", 20),
-        ("choose", 2),
-        ("choose", 5),
-        ("choose", 9),
-        ("catches", 1),
-        ("area", 6),
-        ("branch", 300),
-    ]
+    calls = [("loop", 20), ("choose", 2), ("choose", 9), ("catches", 1), ("area", 6), ("branch", 300)]
     process = watched(*(f"{name}:{argument}" for name, argument in calls))
-    process.step()
+    assert process.step() == {"armed": watch.total, "complaint": ""}
     plain = [getattr(library, name)(argument) for name, argument in calls]
     assert [process.go()["result"] for _ in calls] == plain
 
@@ -131,15 +111,16 @@ def test_a_block_is_told_once(watched, watch):
     assert len(watch.ever()) > len(first)
 
 
-def test_functions_too_are_told_once_unless_each_test_is_to_tell_them(sample, once):
+def test_functions_too_are_told_once_unless_each_test_is_to_tell_them(sample, tmp_path):
+    once = Watch([Library(sample)], tmp_path)
     process = Watched(sample, once, "branch:3", "branch:3")
     process.step()
     process.go()
     assert names(once, once.met()) == {"branch", "crux::hidden"}
     process.go()
     assert names(once, once.met()) == set()
-    process.process.kill()
-    process.process.communicate()
+    process.end()
+    once.close()
 
 
 def test_a_child_tells_through_the_same_list(watched, watch):
@@ -172,11 +153,9 @@ def test_a_signal_of_the_program_ends_it_as_ever(watched, watch, test, number):
 
 def test_another_build_is_left_alone(sample, tmp_path, watch):
     other = tmp_path / "other.so"
-    source = str(HERE / "sample.cpp")
     options = ["-O2", "-fPIC", "-shared", "-s", "-Wl,--build-id=sha1"]
-    subprocess.run(["g++", *options, "-o", str(other), source], check=True)
+    subprocess.run(["g++", *options, "-o", str(other), str(HERE / "sample.cpp")], check=True)
     process = Watched(other, watch, "loop:20")
     assert process.step() == {"armed": 0, "complaint": ""}
     assert process.go() == {"result": 471}
-    process.process.kill()
-    process.process.communicate()
+    process.end()

@@ -31,32 +31,10 @@ def environment() -> dict[str, str]:
     return dict(os.environ)
 
 
-def can_write(folder: str) -> bool:
-    path = os.path.join(folder, "written-by-a-worker")
-    try:
-        with open(path, "w"):
-            pass
-    except OSError:
-        return False
-    os.remove(path)
-    return True
-
-
 def run(program: Any, inputs: Any, settings: Any, outputs: Any, enter: Any) -> Any:
-    action, _, argument = (
-        program.decode().partition(" ") if isinstance(program, bytes) else ("read", "", program)
-    )
+    action, _, argument = program.decode().partition(" ")
     enter(settings.get("phase", "execute"))
     return {"y": ACTIONS[action](argument, inputs)}
-
-
-def garble(argument: str, inputs: Any) -> None:
-    """Write to every socket, as memory gone wild might."""
-    for descriptor in range(3, 100):
-        try:
-            socket.socket(fileno=os.dup(descriptor)).send(b"x" * 5000)
-        except OSError:
-            continue
 
 
 def reply(argument: str, inputs: Any) -> None:
@@ -88,18 +66,6 @@ def scribble(argument: str, inputs: Any) -> Any:
     return found
 
 
-def litter(argument: str, inputs: Any) -> None:
-    with open("litter", "w") as file:
-        file.write(os.getcwd())
-    os.abort()
-
-
-def read(argument: str, inputs: Any) -> Any:
-    folder = os.path.dirname(argument)
-    with open(argument, "rb") as program, open(os.path.join(folder, "sub/weights.bin"), "rb") as weights:
-        return [program.read().decode(), weights.read().decode()]
-
-
 class Starving:
     """What runs out of memory only when it is sent."""
 
@@ -118,16 +84,12 @@ ACTIONS = {
     "unsendable": lambda argument, inputs: (1, 2, 3),
     "starving": lambda argument, inputs: Starving(),
     "echo": lambda argument, inputs: inputs.get("x"),
-    "garble": garble,
     "reply": reply,
     "allocate": allocate,
     "talk": talk,
     "throw": throw,
     "scribble": scribble,
-    "litter": litter,
-    "read": read,
     "sleep": lambda argument, inputs: time.sleep(float(argument)),
     "exit": lambda argument, inputs: sys.exit(int(argument)),
     "kill": lambda argument, inputs: os.kill(os.getpid(), signal.SIGKILL),
-    "cwd": lambda argument, inputs: os.listdir("."),
 }

@@ -16,8 +16,6 @@ TIMES = 40
 spec = importlib.util.spec_from_file_location(
     "slowed_real_ort", Path(__file__).parents[3] / "oracles" / "backends" / "ort.py"
 )
-assert spec is not None
-assert spec.loader is not None
 real = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(real)
 load, plain = real.load, real.execute
