@@ -36,7 +36,7 @@ def commands(folder: Path) -> dict[str, list[str]]:
         "reduce": ["reduce", str(folder / "case"), "-o", str(folder / "out")],
         "hunt": ["hunt", "--minutes", "0.1", "-o", str(folder / "hunt"), *database],
         "report": ["report", str(folder / "case"), "-o", str(folder / "report")],
-        "export": ["db", "export", str(folder / "copy.zip"), *database],
+        "export": ["db", "export", str(folder / "copy"), *database],
         "import": ["db", "import", str(folder / "theirs"), *database],
         "gc": ["db", "gc", "--grace-minutes", "0", *database],
     }

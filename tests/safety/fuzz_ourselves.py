@@ -43,7 +43,7 @@ from triage.bugs.overview import overview
 from triage.console.output import disk_complaint
 from triage.store.database import Store
 from triage.store.failures import verdict_of
-from triage.store.import_archive import copy_foreign, must_hold_true, unpack
+from triage.store.import_archive import copy_foreign, must_hold_true
 
 CPU_SECONDS = 10.0
 Json = Any
@@ -444,18 +444,6 @@ def _look_at(path: Path) -> None:
             store.load_case(row["case_id"])
 
 
-def archive(place: Path, random_: random.Random) -> None:
-    """A database as one zip."""
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as made:
-        made.write(samples() / "crux.db", random_.choice(("crux.db", "../crux.db", "/crux.db", "a/crux.db")))
-        for blob in sorted((samples() / "crux.db.blobs").rglob("*")):
-            if blob.is_file():
-                made.write(blob, f"crux.db.blobs/{blob.relative_to(samples() / 'crux.db.blobs')}")
-    (place / "store.zip").write_bytes(mutated_bytes(packed.getvalue(), random_))
-    unpack(place / "store.zip", place / "unpacked")
-
-
 SURFACES: dict[str, Surface] = {
     "onnx": onnx_bytes,
     "npz": npz_bytes,
@@ -470,7 +458,6 @@ SURFACES: dict[str, Surface] = {
     "snapshot": snapshot,
     "database bytes": database_bytes,
     "database values": database_values,
-    "archive": archive,
 }
 
 

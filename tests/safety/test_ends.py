@@ -54,7 +54,7 @@ COMMANDS: dict[str, list[str]] = {
     "passes": ["passes", "case"],
     "replay": ["replay", "case"],
     "patterns": ["patterns", "list"],
-    "export": ["db", "export", "-o", "out.zip", "--db", "crux.db"],
+    "export": ["db", "export", "-o", "out", "--db", "crux.db"],
     "db check": ["db", "check", "--db", "crux.db"],
     "gc": ["db", "gc", "--db", "crux.db"],
     "schema": ["schema", "check"],

@@ -83,7 +83,6 @@ PLACES = {
         *("--strategy", "coverage", "--from", "{folder}/coverage.json"),
     ],
     "--inputs": ["check", "{folder}/model.onnx", "--inputs", "{folder}/--inputs"],
-    "other.zip": ["db", "import", "{folder}/other.zip", "--db", "{folder}/crux.db"],
     "other.db": ["db", "import", "{folder}/other.db", "--db", "{folder}/crux.db"],
     "trace.txt": ["triage", "traces", "{folder}"],
     "program.py": ["check", "{folder}/program.py", "--trust"],

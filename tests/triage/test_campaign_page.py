@@ -41,7 +41,6 @@ from triage.store.campaigns import (
     MOST_ROWS,
     Sample,
     StrategyCost,
-    keep_arms,
     keep_costs,
     keep_coverage,
     keep_decision,
@@ -146,8 +145,7 @@ def store(tmp_path: Path):
                     made, run, Sample(100 * at, 90 * at, at, 1000 * at, 0, at, 1, 2, float(at), 2**27)
                 )
             keep_decision(made, run, "fuzzing ort", HOSTILE, 40.0, 2)
-        keep_costs(made, campaign.id, {"random|strict": StrategyCost(100, 40.0, 3)})
-        keep_arms(made, campaign.id, 4, {"random|strict": (100, 2.5)})
+        keep_costs(made, campaign.id, {"random|strict": StrategyCost(100, 40.0, 3)}, {"random|strict": 2.5})
         yield made
 
 
@@ -267,10 +265,6 @@ def test_what_is_kept_of_a_long_run_stays_small_and_its_sums_stay_right(store):
     assert row == {"cpu": 2 * MOST_ROWS + 10, "gained": MOST_ROWS + 5}
     last = store.row("SELECT max(tests) AS tests, min(tests) AS first FROM samples WHERE run = ?", (run,))
     assert last == {"tests": 2 * MOST_ROWS + 9, "first": 0}
-    campaign = start_campaign(store, "ort", 0)
-    for blocks in range(1000):
-        keep_arms(store, campaign.id, blocks, {"random|strict": (blocks, 0.0)})
-    assert len(store.rows("SELECT blocks FROM arms WHERE campaign = ?", (campaign.id,))) <= 256
     assert progress_document(store)["choices"]
     assert load_costs(store, 1) == {"random|strict": StrategyCost(100, 40.0, 3)}
 

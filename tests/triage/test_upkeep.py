@@ -4,7 +4,6 @@ import json
 import os
 import sqlite3
 import time
-import zipfile
 
 import pytest
 
@@ -13,7 +12,7 @@ from oracles.naming import Signature
 from tests.helpers.commands import crux
 from tests.helpers.failing import division_crash, healthy, verdict
 from triage.bugs.failures import record_failure, record_reduction
-from triage.bugs.known import load_known, note_known
+from triage.bugs.known import load_known
 from triage.bugs.overview import overview
 from triage.cli import run
 from triage.clustering.grouping import mark, regroup
@@ -61,13 +60,10 @@ def test_counts_follow_failures_wherever_they_go(store):
     assert examine(store)["sound"]
 
 
-def test_a_wrong_count_and_a_wrong_index_are_told(store):
+def test_a_wrong_count_is_told(store):
     record_failure(store, healthy(), verdict())
     store.write("UPDATE tallies SET failures = 5")
     assert "C0001: its failures are counted wrongly" in examine(store)["problems"]
-    store.write("UPDATE tallies SET failures = 1")
-    store.write("INSERT INTO failures_search (failures_search) VALUES ('delete-all')")
-    assert "index of words" in examine(store)["problems"][0]
 
 
 @pytest.mark.parametrize(
@@ -76,7 +72,7 @@ def test_a_wrong_count_and_a_wrong_index_are_told(store):
         ("Kernel", {1}),
         ("relu_clip_fusion.cc", {2}),
         ("kernel shapes", set()),
-        ('"kernel" OR NOT (', {1}),
+        ("100% _", set()),
     ],
 )
 def test_words_of_titles_symptoms_and_signatures_find_clusters(store, words, found):
@@ -89,14 +85,10 @@ def test_a_search_follows_what_a_reduction_changes(store):
     reduced(store, 0, "entirely new words")
     assert find_clusters(store, "entirely optimise") == {1}
     with pytest.raises(UserError, match="holds no word"):
-        find_clusters(store, "?!")
+        find_clusters(store, " ")
 
 
-def test_the_tables_hold_known_issues_and_files_once(store, tmp_path):
-    issues = load_known(store.path)
-    note_known(store, issues)
-    note_known(store, issues)
-    assert {row["id"] for row in store.rows("SELECT id FROM known_issues")} == {each.id for each in issues}
+def test_the_tables_hold_files_once(store, tmp_path):
     path = tmp_path / "report.zip"
     path.write_bytes(b"zipped")
     digest = keep_artifact(store, "report", "C0001", path)
@@ -138,23 +130,18 @@ def test_a_blob_that_is_wanted_again_counts_as_new(store):
     assert store.blobs.is_intact(digest)
 
 
-@pytest.mark.parametrize("name", ["copy", "copy.zip"])
-def test_an_export_is_a_whole_database(store, tmp_path, name):
+def test_an_export_is_a_whole_database(store, tmp_path):
     failure = reduced(store, 3, "no kernel")
     put(store, b"nobody names me")
     store.change_nothing()  # as a command that only asks has it
-    out = tmp_path / name
+    out = tmp_path / "copy"
     assert export(store, out)["blobs"] == examine(store)["blobs"]
-    folder = out
-    if name.endswith(".zip"):
-        folder = tmp_path / "unpacked"
-        zipfile.ZipFile(out).extractall(folder)
-    with Store(folder / "crux.db") as copy:
+    with Store(out / "crux.db") as copy:
         assert copy.load_case(failure.best_case) == store.load_case(failure.best_case)
         found = examine(copy)
         assert found["sound"], found["problems"]
         assert (found["failures"], found["unused_blobs"]) == (1, 0)
-    assert "crux" in json.loads((folder / "datasette.json").read_text())["databases"]
+    assert "crux" in json.loads((out / "datasette.json").read_text())["databases"]
     with pytest.raises(UserError, match="already"):
         export(store, out)
 
@@ -219,9 +206,8 @@ def test_clusters_of_two_databases_that_are_alike_become_one(store, tmp_path):
 
 def test_every_table_and_view_has_words_for_datasette_and_every_canned_query_runs(store):
     (metadata,) = datasette_metadata(store.path)["databases"].values()
-    inner = "name GLOB 'sqlite_*' OR name GLOB 'failures_search_*'"
-    sql = f"SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND NOT ({inner})"
-    shown = {row["name"] for row in store.rows(sql)} - {"failure_texts"}
+    sql = "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND NOT name GLOB 'sqlite_*'"
+    shown = {row["name"] for row in store.rows(sql)}
     assert shown == metadata["tables"].keys()
     arguments = {"words": "kernel", "name": "C0001", "case_id": "ab"}
     connection = sqlite3.connect(store.path)
@@ -277,10 +263,10 @@ def test_two_people_who_exchange_databases_have_the_same_clusters_and_both_ones_
     crux("ann", "triage", "mark", "C0001", "filed", "https://example.org/1", "--assign", "ann")
     crux("bob", "triage", "mark", "C0001", "--note", "seen in a customer's model")
     crux("bob", "triage", "mark", "C0002", "--issue", "https://example.org/2")
-    crux("ann", "db", "export", str(folders["ann"] / "out.zip"))
+    crux("ann", "db", "export", str(folders["ann"] / "out"))
     crux("bob", "db", "export", str(folders["bob"] / "out"))
     crux("ann", "db", "import", str(folders["bob"] / "out"))
-    crux("bob", "db", "import", str(folders["ann"] / "out.zip"))
+    crux("bob", "db", "import", str(folders["ann"] / "out"))
     seen = []
     for name in names:
         database = folders[name] / "crux.db"

@@ -17,7 +17,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from corpus.case import Case
@@ -28,23 +27,10 @@ from oracles.naming import Signature, signature
 from oracles.verdict import Outcome, Verdict
 from triage.clustering.similarity import RELATED, compare, group_of
 from triage.projects import project_of, project_of_package
-from triage.store.artifacts import replace_known
 from triage.store.clusters import BY_SYMPTOM, clusters, get_cluster, signatures_of
-from triage.store.database import OWN, Store, dump, own_file
+from triage.store.database import OWN, Store, own_file
 from triage.store.failures import releases_of
-from triage.store.import_archive import unpack
 from triage.store.names import cluster_name
-
-
-def note_known(store: Store, issues: Iterable[KnownIssue]) -> None:
-    """Let the table hold these known issues and no others; nothing is written where it does."""
-    wanted = [
-        {name: getattr(each, name) for name in ("id", "title", "package", "fixed")}
-        | {"url": each.issue, "match": dump(dict(each.match))}
-        for each in {each.id: each for each in reversed(list(issues))}.values()
-    ]
-    replace_known(store, wanted)
-
 
 SHIPPED = Path(__file__).with_name("known_issues.toml")
 MOST_BYTES = 4 << 20
@@ -200,17 +186,11 @@ def add_own(database: Path, issue: KnownIssue) -> Path:
 
 def take_known(database: Path, source: Path) -> int:
     """Add the entries beside another database, or of its export, whose names are new here; how many."""
-    with TemporaryDirectory(prefix="crux-known-") as name:
-        folder = Path(name)
-        if source.suffix == ".zip":
-            unpack(source, folder, OWN)
-        theirs = [*(source if source.is_dir() else folder).glob(f"*{OWN}"), own_file(source)]
-        mine = {each.id for each in load_known(database)}
-        found = [
-            each for path in theirs if path.is_file() for each in read_known(path) if each.id not in mine
-        ]
-        for each in found:
-            add_own(database, each)
+    theirs = source.glob(f"*{OWN}") if source.is_dir() else [own_file(source)]
+    mine = {each.id for each in load_known(database)}
+    found = [each for path in theirs if path.is_file() for each in read_known(path) if each.id not in mine]
+    for each in found:
+        add_own(database, each)
     return len(found)
 
 

@@ -15,7 +15,6 @@ from oracles.backends import find_backend
 from oracles.native.watching import Met, Watch, by_file, find_libraries
 from triage.store.campaigns import (
     StrategyCost,
-    keep_arms,
     keep_costs,
     keep_coverage,
     keep_folded,
@@ -129,7 +128,7 @@ class CoverageSync:
         with self._store.transaction():
             for number, (next_seed, lesson) in self._unkept.items():
                 keep_lesson(self._store, self._campaign.id, number, next_seed, lesson.document())
-            keep_costs(self._store, self._campaign.id, self.costs)
+            keep_costs(self._store, self._campaign.id, self.costs, self.earned())
         self._unkept = {}
 
     def _not_folded(self) -> set[str]:
@@ -145,9 +144,6 @@ class CoverageSync:
         self._kept = blocks
         self.keep()
         keep_folded(self._store, self._campaign.id, blocks, folded.document())
-        gains = earned(folded)
-        arms = {name: (tests, gains.get(name, 0.0)) for name, tests in folded.tried.items() if name}
-        keep_arms(self._store, self._campaign.id, blocks, arms)
 
     def _spent(self, tests: Sequence[Tested]) -> None:
         """Add the cost of some tests to that of their arms."""

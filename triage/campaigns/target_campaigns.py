@@ -16,6 +16,7 @@ from generators.fuzz import Tally, Tested, fuzz
 from generators.language.emit import language_of
 from generators.legality import Legality, known_refusals
 from generators.mixture import PLAN, Plan, make_tests
+from oracles.abilities import Backend
 from oracles.backends import find_backend
 from oracles.judge import Judge
 from oracles.sandbox.executor import split
@@ -89,8 +90,6 @@ class Fuzzer:
         self.store, self.options = store, options
         self.target, given = split(target)
         environment, backend = describe_environment(target), find_backend(target.backend)
-        formats = (name for graphs in backend.graphs for name in graphs.formats)
-        languages = {name: language_of(name) for name in formats}
         self._package = backend.package
         self._installed = str(environment["packages"].get(self._package, ""))
         self.plan = replace(
@@ -99,11 +98,7 @@ class Fuzzer:
             given=given,
             dialect=backend.dialect,
             legality=Legality(None, self._known_refusals(is_shard=plan.shard is not None)),
-            beside={
-                name: each.strategies
-                for name, each in languages.items()
-                if each.strategies and (each.keeps_bounds or not plan.budget.is_limited)
-            },
+            beside=_beside(backend, plan),
         )
         self._avoided, self._known_file = avoided, known
         self._is_native = native
@@ -226,6 +221,17 @@ class Fuzzer:
             valid=tally.valid,
             failures=tally.failures,
         )
+
+
+def _beside(backend: Backend, plan: Plan) -> dict[str, Mapping[str, float]]:
+    """The strategies of the other languages that a backend takes, as far as they keep to bounds."""
+    formats = (name for graphs in backend.graphs for name in graphs.formats)
+    languages = {name: language_of(name) for name in formats}
+    return {
+        name: each.strategies
+        for name, each in languages.items()
+        if each.strategies and (each.keeps_bounds or not plan.budget.is_limited)
+    }
 
 
 @dataclass

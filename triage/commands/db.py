@@ -18,9 +18,9 @@ Grace = Annotated[
     float,
     typer.Option("--grace-minutes", help="Leave alone what is younger: a writer may be at it.", min=0.0),
 ]
-Out = Annotated[Path, typer.Argument(metavar="OUT", help="A new folder, or a new file that ends in .zip.")]
+Out = Annotated[Path, typer.Argument(metavar="OUT", help="A new folder.")]
 Source = Annotated[
-    Path, typer.Argument(metavar="SOURCE", help="A database, or the folder or .zip that an export made.")
+    Path, typer.Argument(metavar="SOURCE", help="A database, or the folder that an export made.")
 ]
 
 
@@ -76,9 +76,9 @@ def gc(options: StoreOptions, grace_minutes: Grace = 60.0) -> int:
 
 
 def export(options: StoreOptions, out: Out) -> int:
-    """Copy the database with its blobs, as it is at this moment, into a new folder or one .zip.
+    """Copy the database with its blobs, as it is at this moment, into a new folder.
 
-    Example: crux db export tuesday.zip --db crux.db
+    Example: crux db export tuesday --db crux.db
     """
     from triage.store.database import open_to_read
     from triage.store.vacuum import export
@@ -92,7 +92,7 @@ def export(options: StoreOptions, out: Out) -> int:
 def import_(options: StoreOptions, source: Source) -> int:
     """Take another database in: what both know becomes one; ids and history stay where they can.
 
-    Example: crux db import tuesday.zip --db crux.db
+    Example: crux db import tuesday --db crux.db
     """
     from corpus.errors import UserError
     from triage.bugs.known import take_known

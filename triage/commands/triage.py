@@ -74,7 +74,7 @@ def list_clusters(
     """
     if context.invoked_subcommand:
         return 0
-    from triage.bugs.known import load_known, note_known
+    from triage.bugs.known import load_known
     from triage.bugs.overview import in_a_line, overview_with_states
     from triage.reports.newest_release import look_up_newest
     from triage.store.causes import old_decisions
@@ -84,7 +84,6 @@ def list_clusters(
     with open_existing(options.database) as store:
         only = find_clusters(store, search) if search else None
         issues = load_known(options.database, known)
-        note_known(store, issues)
         newest = look_up_newest(store, offline=options.offline)
         doing("listing the bugs")
         documents = overview_with_states(store, issues, only)

@@ -3,7 +3,7 @@
 import hashlib
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -184,16 +184,6 @@ def find_artifact(store: Store, kind: str, subject: str) -> bytes | None:
     sql = "SELECT digest FROM artifacts WHERE kind = ? AND subject = ? ORDER BY id DESC LIMIT 1"
     digest = store.value(sql, (kind, subject))
     return store.blobs.get(digest) if digest else None
-
-
-def replace_known(store: Store, wanted: Sequence[Mapping[str, Any]]) -> None:
-    """Let the table of known issues hold these rows and no others; write nothing where it does."""
-    if store.rows("SELECT * FROM known_issues ORDER BY id") == sorted(wanted, key=lambda row: str(row["id"])):
-        return
-    with store.transaction():
-        store.write("DELETE FROM known_issues")
-        for row in wanted:
-            store.insert("known_issues", row)
 
 
 def keep_report(

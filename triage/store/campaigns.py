@@ -15,8 +15,6 @@ from oracles.native.watching import Reached
 from triage.store.database import Store, dump, now, parsed
 
 MOST_LESSON = 1 << 28
-MOST_MOMENTS = 256
-"""At which a campaign keeps what its arms had earned."""
 Document = Mapping[str, Any]
 
 
@@ -65,23 +63,6 @@ def keep_folded(store: Store, campaign: int, blocks: int, document: Document) ->
             (campaign, blocks, _packed(document)),
         )
         store.write("DELETE FROM lessons WHERE campaign = ? AND block < ?", (campaign, blocks))
-
-
-def keep_arms(store: Store, campaign: int, blocks: int, arms: Mapping[str, tuple[int, float]]) -> None:
-    """Keep each arm's tests and earnings after a number of blocks."""
-    with store.transaction():
-        for arm, (tests, earned) in sorted(arms.items()):
-            values = (campaign, blocks, arm, tests, round(earned, 3))
-            store.write("INSERT OR REPLACE INTO arms VALUES (?, ?, ?, ?, ?)", values)
-        _thin_arms(store, campaign)
-
-
-def _thin_arms(store: Store, campaign: int) -> None:
-    """Drop every other moment of the arms, but the last, if too many are kept."""
-    kept = store.column("SELECT DISTINCT blocks FROM arms WHERE campaign = ? ORDER BY blocks", (campaign,))
-    if len(kept) > MOST_MOMENTS:
-        for blocks in kept[-2::-2]:
-            store.write("DELETE FROM arms WHERE campaign = ? AND blocks = ?", (campaign, blocks))
 
 
 def load_folded(store: Store, campaign: int) -> tuple[int, dict[str, Any]]:
@@ -204,12 +185,15 @@ def keep_decision(store: Store, run: int, choice: str, why: str, cpu: float, gai
         _thin_decisions(store, run)
 
 
-def keep_costs(store: Store, campaign: int, costs: Mapping[str, StrategyCost]) -> None:
-    """Keep what the arms of a campaign have cost by now."""
+def keep_costs(
+    store: Store, campaign: int, costs: Mapping[str, StrategyCost], earned: Mapping[str, float]
+) -> None:
+    """Keep what the arms of a campaign have cost and earned by now."""
     with store.transaction():
         for arm, cost in sorted(costs.items()):
-            values = (campaign, arm, cost.tests, round(cost.cpu, 3), cost.failures)
-            store.write("INSERT OR REPLACE INTO arm_costs VALUES (?, ?, ?, ?, ?)", values)
+            spent = (cost.tests, round(cost.cpu, 3), cost.failures)
+            values = (campaign, arm, *spent, round(earned.get(arm, 0.0), 3))
+            store.write("INSERT OR REPLACE INTO arm_costs VALUES (?, ?, ?, ?, ?, ?)", values)
 
 
 def load_costs(store: Store, campaign: int) -> dict[str, StrategyCost]:

@@ -221,7 +221,7 @@ class Store:
         return self.blobs.root
 
     def _migrate(self) -> None:
-        self._connection.execute("PRAGMA trusted_schema = ON")  # its index of words needs that of a trigger
+        self._connection.execute("PRAGMA trusted_schema = ON")  # a trigger of its own reads JSON
         if is_current(self._connection):
             return
         from sqlite_utils import Database

@@ -316,17 +316,11 @@ def declared_rows(store: Store) -> list[Row]:
 
 
 def find_clusters(store: Store, words: str) -> frozenset[int]:
-    """The clusters of the failures that hold all the words, or words that begin so."""
-    sql = "SELECT DISTINCT cluster FROM failures WHERE id IN (SELECT rowid FROM failures_search(?))"
-    return frozenset(store.column(sql, (_query(words),)))
-
-
-def _query(words: str) -> str:
-    """FTS5's syntax for beginnings of words: what a person types is never read as syntax.
-
-    A name such as `relu_clip_fusion.cc` is several words to the index.
-    """
-    found = re.findall(r"[^\W_]+", words)
-    if not found:
+    """The clusters of failures whose title, symptom and signature hold all the words."""
+    wanted = words.split()
+    if not wanted:
         raise UserError(f"--search {words!r}: holds no word")
-    return " ".join(f'"{word}"*' for word in found)
+    text = "lower(title || ' ' || symptom || ' ' || components)"
+    holds = " AND ".join([f"instr({text}, lower(?))"] * len(wanted))
+    sql = f"SELECT DISTINCT cluster FROM failures JOIN signatures ON digest = signature WHERE {holds}"
+    return frozenset(store.column(sql, tuple(wanted)))

@@ -5,12 +5,8 @@ be, word for word, one that this release or an earlier one makes. After that eve
 column's type, documents are JSON, digests are digests, and each case is what its id says.
 """
 
-import shutil
 import signal
 import sqlite3
-import stat
-import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -141,74 +137,11 @@ def _must_be_typed(opened: sqlite3.Connection, source: Path) -> None:
 
 
 def _plain_tables(opened: sqlite3.Connection) -> list[str]:
-    """The tables that are ours; SQLite owns those of the full-text index."""
-    asked = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'"
-    names = [str(name) for (name,) in opened.execute(asked)]
-    return [name for name in names if not name.startswith(("sqlite_", "_sqlite", "failures_search"))]
+    """The tables that are ours."""
+    names = [str(name) for (name,) in opened.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    return [name for name in names if not name.startswith(("sqlite_", "_sqlite"))]
 
 
 def _columns(opened: sqlite3.Connection, table: str) -> list[tuple[str, str]]:
     rows: list[Any] = opened.execute(f"PRAGMA table_info({table})").fetchall()
     return [(str(row[1]), str(row[2]).upper()) for row in rows]
-
-
-MOST_MEMBERS = 200_000
-
-MOST_UNPACKED_BYTES = 64 << 30
-
-MOST_RATIO = 200
-
-SMALL = 256 << 20
-"""What unpacks to less may be packed as tightly as can be."""
-
-CHUNK = 1 << 20
-
-BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError, OSError)
-
-
-def unpack(source: Path, folder: Path, ending: str = "") -> None:
-    """Unpack a zip into a new folder, or only the members whose names end so.
-
-    UserError for one that is damaged, too large, or leaves the folder.
-    """
-    _must_be_a_file(source)
-    try:
-        with zipfile.ZipFile(source) as archive:
-            members = [member for member in archive.infolist() if member.filename[-1:] != "/"]
-            _must_fit(source, members, folder)
-            for member in members:
-                if member.filename.endswith(ending):
-                    _unpack_one(archive, member, folder / member.filename)
-    except BROKEN as error:
-        raise UserError(
-            f"{source}: not a database or zip that can be read ({' '.join(str(error).split())[:120]})"
-        ) from None
-
-
-def _must_fit(source: Path, members: list[zipfile.ZipInfo], folder: Path) -> None:
-    """Raises `UserError` by what the archive says of itself; what it holds is counted again on the way."""
-    names = {member.filename for member in members}
-    packed = sum(member.compress_size for member in members)
-    size = sum(member.file_size for member in members)
-    room = shutil.disk_usage(folder.parent).free
-    if len(members) > MOST_MEMBERS or len(names) < len(members):
-        raise UserError(f"{source}: {len(members)} members, too many or of one name; it is no export")
-    if size > min(MOST_UNPACKED_BYTES, room // 2):
-        raise UserError(f"{source}: unpacks to {size} bytes, too many for {room} bytes of free room")
-    if size > SMALL and size > MOST_RATIO * packed:
-        raise UserError(f"{source}: {packed} bytes unpack to {size}; no export is packed as tightly")
-    for member in members:
-        kind = stat.S_IFMT(member.external_attr >> 16)
-        if not is_clean(member.filename) or kind not in (0, stat.S_IFREG) or member.flag_bits & 1:
-            raise UserError(f"{source}: the member {member.filename[:80]!r} is none of an export")
-
-
-def _unpack_one(archive: zipfile.ZipFile, member: zipfile.ZipInfo, place: Path) -> None:
-    place.parent.mkdir(parents=True, exist_ok=True)
-    left = member.file_size
-    with archive.open(member) as packed, open(place, "xb") as file:
-        while chunk := packed.read(CHUNK):
-            left -= len(chunk)
-            if left < 0:
-                raise ValueError(f"{member.filename!r} is larger than it says")
-            file.write(chunk)

@@ -15,7 +15,7 @@ from oracles.naming import Signature
 from triage.store.clusters import MERGED, NEW, home_of, load_signature
 from triage.store.database import Row, Store, blobs_beside, dump, parsed
 from triage.store.failures import REDUCED
-from triage.store.import_archive import copy_foreign, must_hold_true, unpack
+from triage.store.import_archive import copy_foreign, must_hold_true
 from triage.store.names import CLUSTER, FAILURE, cluster_name, failure_name
 from triage.store.vacuum import named_blobs
 
@@ -40,9 +40,6 @@ def take_in(store: Store, source: Path, settle: Callable[[Store, Signature], Non
 
 def _copy_of(source: Path, folder: Path) -> Path:
     """A copy of a database with its blobs in reach: the source itself is left as it is."""
-    if source.suffix == ".zip":
-        unpack(source, folder / "unpacked")
-        source = folder / "unpacked"
     if source.is_dir():
         found = sorted(path for path in source.glob("*.db") if path.is_file())
         if len(found) != 1:

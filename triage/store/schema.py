@@ -169,31 +169,6 @@ TALLIES = (
 )
 """How many failures a cluster has, by status, outcome and release: counted as they come, never by a scan."""
 
-SEARCH = (
-    """CREATE VIEW failure_texts AS
-       SELECT id, title, symptom, components FROM failures JOIN signatures ON digest = signature""",
-    """CREATE VIRTUAL TABLE failures_search USING fts5 (
-        title, symptom, components, content = 'failure_texts', content_rowid = 'id', detail = 'column'
-    )""",
-    """CREATE TRIGGER search_new AFTER INSERT ON failures BEGIN
-        INSERT INTO failures_search (rowid, title, symptom, components) SELECT new.id, new.title, new.symptom,
-            (SELECT components FROM signatures WHERE digest = new.signature);
-    END""",
-    """CREATE TRIGGER search_gone AFTER DELETE ON failures BEGIN
-        INSERT INTO failures_search (failures_search, rowid, title, symptom, components)
-            SELECT 'delete', old.id, old.title, old.symptom,
-            (SELECT components FROM signatures WHERE digest = old.signature);
-    END""",
-    """CREATE TRIGGER search_changed AFTER UPDATE OF title, symptom, signature ON failures BEGIN
-        INSERT INTO failures_search (failures_search, rowid, title, symptom, components)
-            SELECT 'delete', old.id, old.title, old.symptom,
-            (SELECT components FROM signatures WHERE digest = old.signature);
-        INSERT INTO failures_search (rowid, title, symptom, components) SELECT new.id, new.title, new.symptom,
-            (SELECT components FROM signatures WHERE digest = new.signature);
-    END""",
-)
-"""Words of titles, symptoms and signatures (messages, sites, operators), by failure."""
-
 RECORDS = (
     """CREATE TABLE check_results (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -218,16 +193,8 @@ RECORDS = (
         UNIQUE (kind, subject, name, digest)
     )""",
     "CREATE INDEX artifacts_by_digest ON artifacts (digest)",
-    """CREATE TABLE known_issues (
-        id TEXT PRIMARY KEY,
-        title TEXT NOT NULL,
-        package TEXT NOT NULL,
-        fixed TEXT NOT NULL,
-        url TEXT NOT NULL,
-        match TEXT NOT NULL
-    )""",
 )
-"""Verdicts on any case, files that belong to something, and the known issues of the last listing."""
+"""Verdicts on any case, and files that belong to something."""
 
 REWRITES = (
     """CREATE TABLE rewrites (
@@ -325,16 +292,8 @@ CAMPAIGNS = (
         blocks INTEGER NOT NULL,
         document BLOB NOT NULL
     )""",
-    """CREATE TABLE arms (
-        campaign INTEGER NOT NULL REFERENCES campaigns (id),
-        blocks INTEGER NOT NULL,
-        arm TEXT NOT NULL,
-        tests INTEGER NOT NULL,
-        earned REAL NOT NULL,
-        PRIMARY KEY (campaign, blocks, arm)
-    ) WITHOUT ROWID""",
 )
-"""What campaigns learn, by block and from the first ones together (compressed JSON); what arms earned."""
+"""What campaigns learn, by block and from the first ones together (compressed JSON)."""
 
 
 NATIVE = (
@@ -409,6 +368,7 @@ SEEN = (
         tests INTEGER NOT NULL,
         cpu REAL NOT NULL,
         failures INTEGER NOT NULL,
+        earned REAL NOT NULL,
         PRIMARY KEY (campaign, arm)
     ) WITHOUT ROWID""",
     """CREATE TABLE decisions (
@@ -422,25 +382,22 @@ SEEN = (
     )""",
     "CREATE INDEX decisions_by_run ON decisions (run)",
     """CREATE VIEW arm_yields AS
-       SELECT target, arm_costs.campaign AS campaign, arm_costs.arm AS arm, arm_costs.tests AS tests,
-           round(cpu, 3) AS cpu_seconds, failures,
-           coalesce((SELECT earned FROM arms WHERE arms.campaign = arm_costs.campaign
-                     AND arms.arm = arm_costs.arm ORDER BY blocks DESC LIMIT 1), 0) AS earned,
-           round(1000.0 * cpu / max(arm_costs.tests, 1), 2) AS ms_a_test
-       FROM arm_costs JOIN campaigns ON campaigns.id = arm_costs.campaign""",
+       SELECT target, campaign, arm, tests, round(cpu, 3) AS cpu_seconds, failures, earned,
+           round(1000.0 * cpu / max(tests, 1), 2) AS ms_a_test
+       FROM arm_costs JOIN campaigns ON campaigns.id = campaign""",
     """CREATE VIEW choices AS
        SELECT run, choice, count(*) AS times, round(sum(cpu), 1) AS cpu_seconds,
            round(sum(gained), 1) AS gained,
            round(3600 * sum(gained) / max(sum(cpu), 0.001), 2) AS gained_a_cpu_hour
        FROM decisions GROUP BY run, choice""",
 )
-"""Points over time, what arms cost, and what each part of a hunt was chosen for and gained."""
+"""Points over time, what arms cost and earned, and what each part of a hunt was chosen for and gained."""
 
 
 MIGRATIONS: Mapping[str, Sequence[str]] = {
     "create_all": (
         *filter(str.strip, TABLES.split(";")),
-        *(*TALLIES, *SEARCH, *RECORDS, *REWRITES, *VIEWS, *CAUSES, *CAMPAIGNS),
+        *(*TALLIES, *RECORDS, *REWRITES, *VIEWS, *CAUSES, *CAMPAIGNS),
         *(*NATIVE, *REFUSALS, *SEEN),
     ),
 }

@@ -4,10 +4,8 @@ import json
 import shutil
 import sqlite3
 import time
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from corpus.errors import UserError
@@ -74,13 +72,6 @@ def _count_problems(store: Store) -> Iterator[str]:
     )
     for cluster in differing:
         yield f"{cluster_name(cluster)}: its failures are counted wrongly"
-    try:
-        with store.transaction():
-            store.write("INSERT INTO failures_search (failures_search, rank) VALUES ('integrity-check', 1)")
-    except sqlite3.OperationalError:
-        return  # somebody writes all the time: the index cannot be looked at, which is no damage
-    except sqlite3.DatabaseError as error:
-        yield f"the index of words does not agree with the failures ({error})"
 
 
 def _blob_problems(store: Store, named: dict[str, str]) -> Iterator[str]:
@@ -92,7 +83,6 @@ def _blob_problems(store: Store, named: dict[str, str]) -> Iterator[str]:
 GRACE_SECONDS = 3600
 """A blob is on disk before the row that names it: what is younger may be about to be named."""
 METADATA = Path(__file__).with_name("datasette.json")
-ZIP_DATE = (1980, 1, 1, 0, 0, 0)
 
 
 def collect_garbage(store: Store, grace_seconds: float = GRACE_SECONDS) -> dict[str, Any]:
@@ -104,7 +94,6 @@ def collect_garbage(store: Store, grace_seconds: float = GRACE_SECONDS) -> dict[
     removed = [digest for digest in unused if store.blobs.remove_unless_used(digest, youngest)]
     leavings = sum(_remove(path) for path in store.blobs.leavings() if path.stat().st_mtime < youngest)
     try:
-        store.write("INSERT INTO failures_search (failures_search) VALUES ('optimize')")
         store.pack()
     except sqlite3.OperationalError as error:
         raise UserError(f"{store.path}: cannot be packed while others use it ({error})") from error
@@ -120,20 +109,23 @@ def collect_garbage(store: Store, grace_seconds: float = GRACE_SECONDS) -> dict[
 
 
 def export(store: Store, out: Path) -> dict[str, Any]:
-    """Copy the database and the blobs that it names into a new folder, or into one `.zip`."""
+    """Copy the database and the blobs that it names into a new folder.
+
+    A snapshot first, then its blobs: whatever the snapshot names is on disk already.
+    """
     if out.exists() and (out.is_file() or any(out.iterdir())):
-        raise UserError(f"{out}: is there already; name a new folder or a new .zip")
-    if out.suffix != ".zip":
-        return {"path": str(out), "blobs": _export_folder(store, out)}
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix="crux-export-", dir=out.parent) as name:
-        folder, packed = Path(name) / "store", Path(name) / "store.zip"
-        count = _export_folder(store, folder)
-        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-            for path in _files(folder):
-                _add(archive, path, str(path.relative_to(folder)))
-        packed.replace(out)
-    return {"path": str(out), "blobs": count}
+        raise UserError(f"{out}: is there already; name a new folder")
+    out.mkdir(parents=True, exist_ok=True)
+    copy = out / store.path.name
+    store.copy_to(copy)
+    text = json.dumps(datasette_metadata(copy), indent=2, ensure_ascii=False)
+    (out / METADATA.name).write_text(text + "\n", encoding="utf-8")
+    if own_file(store.path).exists():
+        shutil.copyfile(own_file(store.path), own_file(copy))
+    with Store(copy) as snapshot:
+        named = named_blobs(snapshot)
+    Blobs(blobs_beside(copy)).take_from(store.blobs, named)
+    return {"path": str(out), "blobs": len(named)}
 
 
 def datasette_metadata(database: Path) -> dict[str, Any]:
@@ -148,34 +140,6 @@ def views_of(store: Store) -> list[str]:
     return store.column("SELECT name FROM sqlite_master WHERE type = 'view'")
 
 
-def _export_folder(store: Store, out: Path) -> int:
-    """A snapshot first, then its blobs: whatever the snapshot names is on disk already."""
-    out.mkdir(parents=True, exist_ok=True)
-    copy = out / store.path.name
-    store.copy_to(copy)
-    text = json.dumps(datasette_metadata(copy), indent=2, ensure_ascii=False)
-    (out / METADATA.name).write_text(text + "\n", encoding="utf-8")
-    if own_file(store.path).exists():
-        shutil.copyfile(own_file(store.path), own_file(copy))
-    blobs = Blobs(blobs_beside(copy))
-    with Store(copy) as snapshot:
-        named = named_blobs(snapshot)
-    blobs.take_from(store.blobs, named)
-    return len(named)
-
-
-def _add(archive: zipfile.ZipFile, path: Path, name: str) -> None:
-    """One member, streamed, without the date of the file."""
-    member = zipfile.ZipInfo(name, ZIP_DATE)
-    member.compress_type = zipfile.ZIP_DEFLATED
-    with path.open("rb") as source, archive.open(member, "w", force_zip64=True) as target:
-        shutil.copyfileobj(source, target, 1 << 20)
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    yield from sorted(path for path in folder.rglob("*") if path.is_file())
-
-
 def _remove(path: Path) -> bool:
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)
@@ -187,5 +151,5 @@ def _remove(path: Path) -> bool:
 def disk_bytes(store: Store) -> int:
     """Bytes of the database's files and of its blobs."""
     beside = [path for path in store.path.parent.glob(f"{store.path.name}*") if path.is_file()]
-    every = [*beside, *_files(store.blobs.root)]
+    every = [*beside, *(path for path in store.blobs.root.rglob("*") if path.is_file())]
     return sum(path.stat().st_size for path in every)
