@@ -18,6 +18,7 @@ from generators.relax.operator import (
     all_of,
     anything,
     is_filled,
+    is_float,
     is_number,
     is_static,
     number,
@@ -130,6 +131,16 @@ def _bucketize(asking: Asking, target: Tensor) -> Call:
     return Call(args, target, ("BucketizeAttrs", told))
 
 
+def _take_backward(asking: Asking, target: Tensor) -> Call:
+    axis = asking.draws.below(target.rank)
+    size = asking.size(target.shape[axis])
+    count = asking.draws.between(1, 3)
+    gradient = target.shaped(*target.shape[:axis], count, *target.shape[axis + 1 :])
+    indices = Want(Tensor("int32", (count,)), Within(0, size - 1))
+    args = Want(gradient, Within(-10.0, 10.0)), Want(target), indices
+    return Call(args, target, ("TakeAttrs", {"axis": axis, "mode": "clip"}))
+
+
 def _steps(asking: Asking, target: Tensor, zero: str) -> tuple[Given, Given, int]:
     """A scale and a zero point for each place of an axis; by no axis for all."""
     axis = asking.draws.below(target.rank)
@@ -202,6 +213,14 @@ def _eye_like(asking: Asking, target: Tensor) -> Call:
     return Call(args, target, ("InitAttrs", {"dtype": None}))
 
 
+def _hamming(asking: Asking, target: Tensor) -> Call | None:
+    (size,) = target.shape
+    if not isinstance(size, int) or size < 2:
+        return None
+    periodic = number(asking.draws.below(2), "bool")
+    return _init(target, number(size), periodic, number(0.54, "float32"), number(0.46, "float32"))
+
+
 def _one_hot(asking: Asking, target: Tensor) -> Call | None:
     axis = asking.sized_axis(target.shape)
     if axis is None:
@@ -243,6 +262,9 @@ OPERATORS = (
     Operator("relax.index_tensor", _ranked, _index_tensor, Likely.NUMBER, ranks=(1, 3)),
     Operator("relax.index_put", _is_number, _index_put, Likely.NUMBER, ranks=(1, 3)),
     Operator("relax.bucketize", of("int32", "int64"), _bucketize, Likely.INTEGER),
+    Operator(
+        "relax.grad.take_backward", all_of(_is_number, is_float), _take_backward, ranks=(1, 3), weight=0.3
+    ),
     Operator("relax.quantize", all_of(of("int8", "uint8"), _static), _quantize, Likely.INTEGER, (1, 3)),
     Operator("relax.dequantize", all_of(of("float32"), _static), _dequantize, ranks=(1, 3)),
     _filled("zeros"),
@@ -256,6 +278,7 @@ OPERATORS = (
     ),
     Operator("relax.eye", _square, _eye, Likely.NUMBER, ranks=(2, 2)),
     Operator("relax.eye_like", _square, _eye_like, ranks=(2, 2)),
+    Operator("relax.hamming_window", all_of(ranked(1, 1), is_float), _hamming, ranks=(1, 1)),
     Operator("relax.one_hot", all_of(_ranked, of(*FLOATS, "int64")), _one_hot, Likely.NUMBER, (1, 3)),
     _triangle("tril"),
     _triangle("triu"),

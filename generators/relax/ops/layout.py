@@ -22,10 +22,12 @@ from generators.relax.operator import (
     anything,
     is_filled,
     is_float,
+    is_number,
     number,
     numbers,
     ranked,
     shape_literal,
+    size_of,
     times,
 )
 
@@ -268,6 +270,22 @@ def _same(asking: Asking, target: Tensor) -> Call:
     return Call((Want(target, is_named=True),), target)
 
 
+def _layout_transform(asking: Asking, target: Tensor) -> Call:
+    """Two dims of the target are the quotient and the remainder of one, which may lack a few at its end."""
+    draws = asking.draws
+    shape = tuple(size_of(dim, {}) for dim in target.shape)
+    outer, inner = draws.sample(range(target.rank), 2)
+    factor = shape[inner]
+    lacking = draws.below(factor) if shape[outer] > 1 and draws.chance(0.4) else 0
+    order = draws.sample([at for at in range(target.rank) if at != inner], target.rank - 1)
+    sizes = tuple(shape[at] * factor - lacking if at == outer else shape[at] for at in order)
+    texts = {at: f"i{at}" for at in order} | {outer: f"i{outer} // {factor}", inner: f"i{outer} % {factor}"}
+    results = [texts[at] for at in range(target.rank)]
+    filled: Json = {"prim": [target.dtype, 1.0 if target.is_float else 1]} if lacking else None
+    told = {"index_map": {"axes": [f"i{at}" for at in order], "results": results}, "pad_value": filled}
+    return Call((Want(target.shaped(*sizes)),), target, ("LayoutTransformAttrs", told))
+
+
 _ANY = Likely.ANYTHING
 OPERATORS = (
     Operator("relax.reshape", _ranked, _reshape, _ANY, ranks=(1, 4), weight=2.0),
@@ -291,6 +309,13 @@ OPERATORS = (
     Operator("relax.collapse_sum_to", is_float, _collapse_to, ranks=(0, 3), weight=0.5),
     Operator("relax.collapse_sum_like", is_float, _collapse_like, ranks=(0, 3), weight=0.5),
     Operator("relax.meshgrid", ranked(2), _meshgrid, ranks=(2, 3), weight=0.5),
+    Operator(
+        "relax.layout_transform",
+        all_of(ranked(2), is_filled, is_number),
+        _layout_transform,
+        Likely.NUMBER,
+        (2, 4),
+    ),
     Operator("relax.memory.ensure_zero_offset", anything, _same, _ANY, weight=0.3),
     *(
         Operator(f"relax.grad.{name}", is_float, _same, weight=0.2)

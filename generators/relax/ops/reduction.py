@@ -1,11 +1,14 @@
 """Over axes: sums, extremes, moments, places of extremes."""
 
+import numpy as np
+
 from generators.relax.operator import (
     ANY,
     Asking,
     Call,
     Dim,
     Fields,
+    Given,
     Json,
     Likely,
     Operator,
@@ -211,6 +214,21 @@ def _nll(asking: Asking, target: Tensor) -> Call | None:
     return Call(tuple(wants), target, ("NLLLossAttrs", {"reduction": reduction, "ignore_index": -100}))
 
 
+def _nll_backward(asking: Asking, target: Tensor) -> Call | None:
+    """The target is the gradient of the predictions; their second dim, or their only one, is the classes."""
+    axis = 0 if target.rank == 1 else 1
+    classes = target.shape[axis]
+    if not isinstance(classes, int) or not classes:
+        return None
+    lead = (*target.shape[:axis], *target.shape[axis + 1 :])
+    reduction = asking.draws.pick(["none", "mean", "sum"])
+    gradient = target.shaped(*lead if reduction == "none" else ())
+    wants = [Want(gradient), Want(target), Want(Tensor("int64", lead), Within(0, classes - 1))]
+    if asking.draws.chance(0.6):
+        wants.append(Want(target.shaped(classes), _POSITIVE))
+    return Call(tuple(wants), target, ("NLLLossAttrs", {"reduction": reduction, "ignore_index": -100}))
+
+
 def _dropout(asking: Asking, target: Tensor) -> Call:
     """The values, or the mask: as a program is run no element is dropped."""
     told = {"rate": asking.draws.pick([0.1, 0.5])}
@@ -218,7 +236,28 @@ def _dropout(asking: Asking, target: Tensor) -> Call:
     return Call((Want(target),), Fields((target, target)), ("DropoutAttrs", told), at=at)
 
 
+_SIXTEENTHS = 16
+
+
+def _multinomial(asking: Asking, target: Tensor) -> Call:
+    """Probabilities are sixteenths, and what is drawn lies half a sixteenth from where a place ends."""
+    draws = asking.draws
+    count, rows, places = int(target.shape[0]), draws.between(1, 3), draws.between(1, 5)
+    ends = [[0, *sorted(draws.below(17) for _ in range(places - 1)), _SIXTEENTHS] for _ in range(rows)]
+    shares = np.diff(np.array(ends), axis=1) / _SIXTEENTHS
+    drawn = np.array([(draws.below(_SIXTEENTHS) + 0.5) / _SIXTEENTHS for _ in range(count)])
+    taken = Want(Tensor("int64", (count, 1)), Within(0, rows - 1))
+    args = Given(shares.astype("float32")), Given(drawn.astype("float32").reshape(count, 1)), taken
+    return Call(args, target, ("MultinomialFromUniformAttrs", {"dtype": target.dtype}))
+
+
+def _is_sampled(told: Tensor) -> bool:
+    is_column = told.rank == 2 and told.shape[1] == 1 and told.shape[0] != 0
+    return is_column and told.is_static and told.dtype in ("int64", "int32")
+
+
 OPERATORS = (
+    Operator("relax.multinomial_from_uniform", _is_sampled, _multinomial, Likely.INTEGER, ranks=(2, 2)),
     *(_reduce(name, is_number) for name in ("max", "min")),
     *(_reduce(name, is_number, _SMALL) for name in ("sum", "prod")),
     *(_reduce(name, is_float) for name in ("mean", "std", "variance")),
@@ -244,5 +283,12 @@ OPERATORS = (
         weight=0.5,
     ),
     Operator("relax.nn.nll_loss", all_of(is_float, ranked(0, 2)), _nll, ranks=(0, 2), weight=0.5),
+    Operator(
+        "relax.grad.nll_loss_backward",
+        all_of(is_float, ranked(1, 3)),
+        _nll_backward,
+        ranks=(1, 3),
+        weight=0.4,
+    ),
     Operator("relax.nn.dropout", is_float, _dropout, weight=0.5),
 )

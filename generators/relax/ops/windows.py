@@ -17,6 +17,7 @@ from generators.relax.operator import (
     all_of,
     is_filled,
     is_float,
+    is_static,
     of,
     ranked,
 )
@@ -194,6 +195,32 @@ def _adaptive(rank: int) -> Operator:
     return Operator(f"relax.nn.adaptive_avg_pool{rank}d", fits(rank), solve, ranks=(rank + 2,) * 2)
 
 
+def _backward(name: str) -> Operator:
+    def solve(asking: Asking, target: Tensor) -> Call | None:
+        draws = asking.draws
+        sizes = [draws.between(1, min(3, int(dim))) for dim in target.shape[2:]]
+        strides = [draws.pick([1, 2]) for _ in sizes]
+        counts = [
+            (int(dim) - size) // step + 1
+            for dim, size, step in zip(target.shape[2:], sizes, strides, strict=True)
+        ]
+        told: dict[str, Json] = {
+            "pool_size": sizes,
+            "strides": strides,
+            "dilation": [1, 1],
+            "padding": [0, 0, 0, 0],
+            "ceil_mode": False,
+            "count_include_pad": False,
+            "layout": "NCHW",
+            "out_layout": "NCHW",
+        }
+        gradient = target.shaped(*target.shape[:2], *counts)
+        return Call((Want(gradient), Want(target)), target, ("Pool2DAttrs", told))
+
+    recognise = all_of(fits(2), is_static)
+    return Operator(f"relax.grad.{name}_pool2d_backward", recognise, solve, ranks=(4, 4), weight=0.3)
+
+
 def _is_number(told: Tensor) -> bool:
     return told.dtype != BOOL and not told.dtype.startswith("uint")
 
@@ -260,6 +287,7 @@ OPERATORS = (
     *(_transposed(rank) for rank in SPACE),
     *(_pool(name, rank) for name in ("max", "avg") for rank in SPACE),
     *(_adaptive(rank) for rank in SPACE),
+    *(_backward(name) for name in ("max", "avg")),
     Operator("relax.matmul", _is_number, _matmul, Likely.NUMBER, ranks=(0, 4), weight=4.0),
     Operator("relax.outer", all_of(ranked(2, 2), _is_number), _outer, Likely.NUMBER, ranks=(2, 2)),
     Operator("relax.einsum", all_of(is_float, ranked(0, 5)), _einsum, ranks=(0, 3)),

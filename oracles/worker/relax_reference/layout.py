@@ -15,6 +15,7 @@ from oracles.worker.relax_reference.rule import (
     axes_of,
     axis_of,
     element,
+    evaluated,
     places_in,
     plain,
 )
@@ -131,6 +132,19 @@ def _dequantize(args: Args, attrs: Attrs) -> Any:
     x, scale, zero = args
     shifted = x.astype(np.int64) - np.asarray(_spread(zero, x, attrs["axis"])).astype(np.int64)
     return (shifted * _spread(scale, x, attrs["axis"])).astype(element(attrs["out_dtype"]))
+
+
+def _take_backward(args: Args, attrs: Attrs) -> Any:
+    gradient, x, indices = args
+    found = np.zeros_like(x)
+    if attrs["axis"] is None:
+        np.add.at(found.reshape(-1), indices, gradient)
+        return found
+    at = np.moveaxis(found, attrs["axis"], 0)
+    axis = axis_of(attrs["axis"], x.ndim)
+    moved = np.moveaxis(gradient, range(axis, axis + indices.ndim), range(indices.ndim))
+    np.add.at(at, indices, moved)
+    return found
 
 
 def reshape(x: Any, shape: Any) -> Any:
@@ -251,6 +265,14 @@ def _eye_like(args: Args, attrs: Attrs) -> Any:
     return np.eye(rows, columns, int(args[1]), element_or(args[0], attrs))
 
 
+def _hamming_window(args: Args, attrs: Attrs) -> Any:
+    size, is_periodic, alpha, beta = args
+    count = size if is_periodic else size - 1
+    if count == 0:
+        return np.ones(int(size))
+    return alpha - beta * np.cos(2 * np.pi * np.arange(size) / count)
+
+
 def _one_hot(args: Args, attrs: Attrs) -> Any:
     indices, on, off = args
     kind = np.float64 if isinstance(on, float) else np.int64
@@ -262,6 +284,17 @@ def _one_hot(args: Args, attrs: Attrs) -> Any:
 def same(x: Any) -> Any:
     """The operand: a change of layout or device changes no value."""
     return x
+
+
+def layout_transform(args: Args, attrs: Attrs) -> Any:
+    """Move each element to the place that an index map gives; `pad_value` where none comes."""
+    (x,) = args
+    told = attrs["index_map"]
+    axes = dict(zip(told["axes"], np.indices(x.shape)))  # noqa: B905 (Python 3.8)
+    places = tuple(evaluated(each, axes) for each in told["results"])
+    found = np.full([int(each.max()) + 1 for each in places], attrs["pad_value"] or 0, x.dtype)
+    found[places] = x
+    return found
 
 
 def view(args: Args, attrs: Attrs) -> Any:
@@ -289,6 +322,7 @@ RULES: Rules = {
     "relax.dequantize": _dequantize,
     "relax.gather_elements": _gather_elements,
     "relax.gather_nd": _gather_nd,
+    "relax.grad.take_backward": _take_backward,
     "relax.index_put": _index_put,
     "relax.index_tensor": plain(index_tensor),
     "relax.nonzero": plain(nonzero),
@@ -315,6 +349,7 @@ RULES: Rules = {
     "relax.grad.end_checkpoint": plain(same),
     "relax.grad.no_grad": plain(same),
     "relax.grad.start_checkpoint": plain(same),
+    "relax.hamming_window": _hamming_window,
     "relax.inspect.tensor_byte_offset": plain(lambda x: np.asarray(0, np.uint64)),
     "relax.inspect.tensor_dtype_bits": plain(_bits),
     "relax.inspect.tensor_dtype_code": plain(lambda x: np.asarray(_DTYPE_CODES[x.dtype.kind], np.uint8)),
@@ -325,6 +360,7 @@ RULES: Rules = {
     "relax.inspect.tensor_stride_i": plain(
         lambda x, axis: np.asarray(math.prod(x.shape[int(axis) + 1 :]), np.int64)
     ),
+    "relax.layout_transform": layout_transform,
     "relax.memory.view": view,
     "relax.memory.ensure_zero_offset": plain(same),
     "relax.builtin.stop_lift_params": plain(same),

@@ -10,7 +10,7 @@ from typing import Any, Callable, Mapping, Sequence  # noqa: UP035 (Python 3.8)
 import numpy as np
 
 from oracles.worker.arrays import decoded_array
-from oracles.worker.relax_reference import layout, reductions, rule, windows
+from oracles.worker.relax_reference import images, layout, reductions, rule, windows
 from oracles.worker.relax_reference.rule import NotKnown, Rules, element, evaluated
 
 ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
@@ -49,7 +49,7 @@ def formula(item: Any, operands: Sequence[Any], places: Sequence[Any]) -> Any:
     return ARITHMETIC[head](left, right)
 
 
-RULES: Rules = {**rule.RULES, **reductions.RULES, **layout.RULES, **windows.RULES}
+RULES: Rules = {**rule.RULES, **reductions.RULES, **layout.RULES, **windows.RULES, **images.RULES}
 """By operator, what it gives."""
 
 MOST_STEPS = 100_000

@@ -197,16 +197,39 @@ def _nll_loss(args: Args, attrs: Attrs) -> Any:
     return total if attrs["reduction"] == "sum" else np.asarray(total / scale.sum())
 
 
+def nll_loss_backward(args: Args, attrs: Attrs) -> Any:
+    """The gradient of `nll_loss` with respect to its predictions."""
+    gradient, predictions, targets = args[:3]
+    axis = 0 if predictions.ndim == 1 else 1
+    classes = predictions.shape[axis]
+    weights = args[3] if len(args) > 3 else np.ones(classes)
+    counted = targets != attrs["ignore_index"]
+    scale = np.where(counted, weights[np.where(counted, targets, 0)], 0.0)
+    told = np.broadcast_to(gradient, targets.shape)
+    told = told / scale.sum() if attrs["reduction"] == "mean" else told
+    is_chosen = np.moveaxis(np.expand_dims(targets, -1) == np.arange(classes), -1, axis)
+    return np.where(is_chosen, -np.expand_dims(scale * told, axis), 0.0)
+
+
+def multinomial(args: Args, attrs: Attrs) -> Any:
+    """The first place of a row whose sum of probabilities so far exceeds a number of [0, 1)."""
+    probabilities, drawn, rows = args
+    sums = np.cumsum(probabilities, 1)[rows[:, 0]]
+    return np.argmax(sums > drawn, 1)[:, None].astype(element(attrs["dtype"]))
+
+
 RULES: Rules = {
     "relax.argmax": index_of(np.argmax),
     "relax.argmin": index_of(np.argmin),
     "relax.argsort": _argsort,
     "relax.cumprod": scan(np.cumprod, 1),
     "relax.cumsum": scan(np.cumsum, 0),
+    "relax.grad.nll_loss_backward": nll_loss_backward,
     "relax.max": reduced(np.max),
     "relax.mean": reduced(mean),
     "relax.median": median,
     "relax.min": reduced(np.min),
+    "relax.multinomial_from_uniform": multinomial,
     "relax.nn.batch_norm": _batch_norm,
     "relax.nn.cross_entropy_with_logits": plain(cross_entropy),
     "relax.nn.group_norm": _group_norm,

@@ -91,12 +91,15 @@ def shown(ty: Any) -> str:
 def misfit(module: Any) -> str:
     """What is of another type than its place takes, in words; empty if nothing is.
 
-    Conditions and results of functions, which TVM's own checker takes as they come.
+    Gradients, conditions and results of functions, which TVM's own checker takes as they come.
     """
     found: list[str] = []
     truth = relax.TensorType((), "bool")
 
     def look(node: Any) -> None:
+        forward = _forward(node) if isinstance(node, relax.Call) else None
+        if forward is not None and differ(node.args[0].ty, due := type_of_call(forward)):
+            found.append(f"{node.op.name} takes a gradient of {shown(node.args[0].ty)}, not {shown(due)}")
         if isinstance(node, relax.If) and differ(node.cond.ty, truth):
             found.append(f"an If takes a condition of {shown(node.cond.ty)}, not {shown(truth)}")
         if isinstance(node, relax.Function) and differ(node.body.ty, node.ret_ty):
@@ -106,3 +109,16 @@ def misfit(module: Any) -> str:
         if isinstance(function, relax.Function):
             relax.analysis.post_order_visit(function, look)
     return found[0] if found else ""
+
+
+def _forward(call: Any) -> Any:
+    """The call whose gradient another one gives back; None for a call of another kind."""
+    name, attrs = getattr(call.op, "name", ""), call.attrs
+    if name == "relax.grad.take_backward":
+        return relax.op.take(*call.args[1:], axis=attrs.axis)
+    pools = {"relax.grad.max_pool2d_backward": "max_pool2d", "relax.grad.avg_pool2d_backward": "avg_pool2d"}
+    if name not in pools:
+        return None
+    windows = (attrs.pool_size, attrs.strides, attrs.padding, attrs.dilation, attrs.ceil_mode)
+    forward = getattr(relax.op.nn, pools[name])
+    return forward(call.args[1], *windows, attrs.count_include_pad, attrs.layout, attrs.out_layout)

@@ -154,6 +154,9 @@ def plain(value: Any) -> Any:
         return [plain(each) for each in value]
     if isinstance(value, tvm_ffi.dtype):
         return str(value)
+    if isinstance(value, tirx.IndexMap):
+        axes = [str(each.name) for each in value.initial_indices]
+        return {"axes": axes, "results": dims(value.final_indices)}
     raise TypeError(type(value).__name__)
 
 
@@ -167,6 +170,9 @@ def field_from(item: Any) -> Any:
     """Make TVM's value of a field that is data."""
     if isinstance(item, list):
         return [field_from(each) for each in item]
+    if isinstance(item, dict) and "axes" in item:
+        symbols = Symbols()
+        return tirx.IndexMap(symbols.shape(item["axes"]), symbols.shape(item["results"]), None)
     if isinstance(item, dict):
         dtype, value = item["prim"]
         return tirx.FloatImm(dtype, value) if dtype.startswith("float") else tirx.IntImm(dtype, value)
