@@ -18,14 +18,14 @@ from generators.mixture import Plan, make_tests
 from oracles.judge import Judge
 from oracles.verdict import Outcome, Verdict
 from tests.helpers.campaigns import Remembering
-from tests.helpers.wrong_loops import TWELVE
+from tests.helpers.wrong_loops import WRONG
 from triage.campaigns.testers import judgement, looking
 
 pytestmark = pytest.mark.bench
 SEEDS = int(os.environ.get("CRUX_BENCH_SEEDS", "1"))
 FIRST = int(os.environ.get("CRUX_BENCH_FIRST", "1"))
 SECONDS = float(os.environ.get("CRUX_BENCH_SECONDS", "120"))
-KINDS = tuple(filter(None, os.environ.get("CRUX_BENCH_KINDS", "").split(","))) or tuple(TWELVE)
+KINDS = tuple(filter(None, os.environ.get("CRUX_BENCH_KINDS", "").split(","))) or tuple(WRONG)
 
 
 def is_shown(verdict: Verdict) -> bool:
@@ -77,7 +77,7 @@ class Hunt:
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("kind", KINDS)
 def test_seconds_until_a_wrong_rewrite_is_found(kind, say, plant):
-    target = Target(plant(TWELVE[kind]))
+    target = Target(plant(kind))
     spent, tests = [], []
     with Judge(Target("tvm"), format="tir") as plain:
         for seed in range(FIRST, FIRST + SEEDS):

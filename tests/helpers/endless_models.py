@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
+from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
 
 OPSET = helper.make_opsetid("", 17)
 OWN = helper.make_opsetid("own", 1)
@@ -58,32 +58,6 @@ def nested_bodies(depth: int = 16, most: int = 4 << 20) -> ModelProto:
     return whole(nodes, [helper.make_tensor("c", TensorProto.BOOL, [], [True])])
 
 
-def narrow_bodies(depth: int = 28, width: int = 2000) -> ModelProto:
-    """An If in an If 28 deep, each beside many nodes that name what stands outermost."""
-    names = [f"v{at}" for at in range(width)]
-
-    def row(prefix: str, before: str) -> list[NodeProto]:
-        return [helper.make_node("Add", [before, "x"], [f"{prefix}{name}"]) for name in names]
-
-    inner: GraphProto | None = None
-    for at in range(depth):
-        nodes = row(f"g{at}", "x")
-        if inner is not None:
-            nodes.append(
-                helper.make_node("If", ["c"], [f"o{at}"], then_branch=inner, else_branch=inner_leaf())
-            )
-        else:
-            nodes.append(helper.make_node("Neg", ["x"], [f"o{at}"]))
-        inner = helper.make_graph(nodes, "g", [], [value(f"o{at}")])
-    nodes = list(inner.node)
-    nodes[-1].output[0] = "y"
-    return whole(nodes, [helper.make_tensor("c", TensorProto.BOOL, [], [True])])
-
-
-def inner_leaf() -> GraphProto:
-    return helper.make_graph([helper.make_node("Neg", ["x"], ["q"])], "leaf", [], [value("q")])
-
-
 def doubling_shapes(times: int = 26) -> ModelProto:
     """A shape of 2^26 numbers, which inference follows one by one."""
     nodes = [helper.make_node("Shape", ["x"], ["s0"])]
@@ -104,7 +78,6 @@ ENDLESS: dict[str, Callable[[], ModelProto]] = {
     "functions that double": doubling_functions,
     "an endless loop": endless_loop,
     "bodies held twice": nested_bodies,
-    "bodies in bodies": narrow_bodies,
     "shapes that double": doubling_shapes,
     "a long chain": many_nodes,
 }

@@ -164,12 +164,6 @@ def test_any_change_asks_for_a_refresh(tmp_path, change):
     assert in_a_checkout(tmp_path, f"{change}; {IS_UP_TO_DATE}").stdout == "no\n"
 
 
-@pytest.mark.parametrize("extras", ["tvm,torch,dev", "dev", ""])
-def test_fewer_extras_than_are_installed_are_up_to_date(tmp_path, extras):
-    up_to_date_checkout(tmp_path)
-    assert in_a_checkout(tmp_path, IS_UP_TO_DATE, CRUX_EXTRAS=extras).stdout == "yes\n"
-
-
 INSTALL = """
 install_packages() { printf '%s\\n' "$@"; }
 make_venv() { echo made anew; }
@@ -184,10 +178,7 @@ def test_an_extra_is_added_to_what_is_there_and_the_next_start_finds_it(tmp_path
     assert added.stdout.split() == ["apache-tvm>=0.27", "apache-tvm-ffi>=0.1.14"]
     assert "adding tvm" in added.stderr
     assert in_a_checkout(tmp_path, IS_UP_TO_DATE, CRUX_EXTRAS="tvm").stdout == "yes\n"
-    assert in_a_checkout(tmp_path, "default_to_all; is_made; missing_extras").stdout.split() == [
-        "torch",
-        "dev",
-    ]
+    assert in_a_checkout(tmp_path, IS_UP_TO_DATE, CRUX_EXTRAS="dev").stdout == "no\n"
 
 
 def test_an_extra_half_added_makes_the_environment_anew_with_what_it_had(tmp_path):
