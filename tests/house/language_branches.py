@@ -29,9 +29,6 @@ CLASSES = frozenset(
 )
 """The classes that programs of one language have, parsed, under judgement, under reduction, generated."""
 
-STRATEGIES = ("STRATEGIES", "TAUGHT")
-"""Tables by names of strategies: one is called as the language that it makes programs of."""
-
 FOREIGN = ("nn.Module", "ir.IRModule")
 """Classes of frameworks with the same last name."""
 
@@ -46,43 +43,23 @@ def branches(root: Path) -> Iterator[str]:
 
 
 def _of_file(name: str, tree: ast.Module) -> Iterator[str]:
-    for node in asks_in(tree):
+    for node in filter(asks, ast.walk(tree)):
         line = getattr(node, "lineno", 0)
         yield f"{name}:{line}: {' '.join(ast.unparse(node).split())[:120]}"
 
 
-def asks_in(tree: ast.Module) -> list[ast.AST]:
-    """The comparisons, tables and tests of classes in a module that tell languages apart."""
-    constants = {
-        target.id
-        for each in tree.body
-        if isinstance(each, ast.Assign) and _is_name(each.value)
-        for target in each.targets
-        if isinstance(target, ast.Name)
-    }
-    named = [
-        each.value
-        for each in tree.body
-        if isinstance(each, ast.Assign) and _last(each.targets[0]) in STRATEGIES
-    ]
-    return [node for node in ast.walk(tree) if node not in named and _asks(node, constants)]
-
-
-def _asks(node: ast.AST, constants: set[str]) -> bool:
+def asks(node: ast.AST) -> bool:
+    """Whether a comparison, a table or a test of a class tells languages apart."""
     match node:
         case ast.Compare():
             sides = (node.left, *node.comparators)
-            is_of_format = "format" in ast.unparse(node).lower() or any(
-                _last(each) in constants for each in sides
-            )
-            return is_of_format and any(_names_one(each, constants) for each in sides)
+            return "format" in ast.unparse(node).lower() and any(map(_names_one, sides))
         case ast.Dict():
-            keys = node.keys
-            return bool(keys) and all(key is not None and _names_one(key, constants) for key in keys)
+            return len(node.keys) > 1 and all(key is not None and _names_one(key) for key in node.keys)
         case ast.Call(func=ast.Name(id="isinstance" | "issubclass"), args=[_, classes]):
             return any(_is_class(each) for each in _members(classes))
         case ast.MatchValue(value=value):
-            return _names_one(value, constants)
+            return _names_one(value)
         case ast.MatchClass(cls=cls):
             return _is_class(cls)
     return False
@@ -92,20 +69,13 @@ def _members(node: ast.expr) -> list[ast.expr]:
     return list(node.elts) if isinstance(node, (ast.Tuple, ast.List, ast.Set)) else [node]
 
 
-def _names_one(node: ast.expr, constants: set[str]) -> bool:
-    return any(_is_name(each) or _last(each) in constants for each in _members(node))
-
-
-def _is_name(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value in NAMES
-
-
-def _last(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+def _names_one(node: ast.expr) -> bool:
+    return any(isinstance(each, ast.Constant) and each.value in NAMES for each in _members(node))
 
 
 def _is_class(node: ast.expr) -> bool:
-    return _last(node) in CLASSES and not ast.unparse(node).endswith(FOREIGN)
+    last = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    return last in CLASSES and not ast.unparse(node).endswith(FOREIGN)
 
 
 if __name__ == "__main__":
