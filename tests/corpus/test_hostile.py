@@ -53,16 +53,6 @@ def test_a_message_over_two_gibibytes_is_refused_unread(tmp_path):
     assert "2 GiB" in refusal(path)
 
 
-def test_a_path_that_is_no_case_is_refused(tmp_path):
-    assert "no such" in refusal(tmp_path / "absent.onnx")
-    (tmp_path / "m.txt").write_text("x")
-    assert "name" in refusal(tmp_path / "m.txt")
-    (tmp_path / "folder").mkdir()
-    assert "no program" in refusal(tmp_path / "folder")
-    os.mkfifo(tmp_path / "pipe.onnx")
-    assert "pipe.onnx" in refusal(tmp_path / "pipe.onnx")
-
-
 EXTENTS = [
     ("0", "65"),
     ("60", "16"),

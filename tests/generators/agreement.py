@@ -5,30 +5,12 @@ import onnx
 
 from corpus.values import Value
 from oracles.relation.types import (
-    NUMPY,
-    OPTIONALS,
     SEQUENCES,
-    TEXT,
-    DType,
     Range,
     TensorType,
     dtype_of,
     element,
 )
-
-_SPELT = {"float32": "float", "float64": "double"}
-
-
-def spelt(dtype: DType) -> str:
-    """ONNX's text for the type."""
-    if dtype in SEQUENCES:
-        return f"seq({spelt(element(dtype))})"
-    if dtype in OPTIONALS:
-        return f"optional({spelt(element(dtype))})"
-    if dtype is TEXT:
-        return "tensor(string)"
-    name = NUMPY[dtype].name
-    return f"tensor({_SPELT.get(name, name.replace('_', ''))})"
 
 
 def inference_agrees(inferred: onnx.TypeProto, own: TensorType) -> bool:

@@ -130,12 +130,6 @@ def test_a_symptom_that_all_arms_meet_earns_none_of_them_much():
     assert earned(together) == {"a|x": 0.5, "b|x": 0.5}
 
 
-def test_an_operator_that_is_refused_again_and_again_counts_as_refused():
-    refused = dict.fromkeys(("Odd", "Relu"), MANY_REFUSALS)
-    assert CoverageSnapshot(ran={"Relu": 1}, refused=refused).refusals == {"Odd"}
-    assert CoverageSnapshot(refused={"Odd": MANY_REFUSALS - 1}).refusals == frozenset()
-
-
 def lesson_of_failures(plan: Plan, seeds: range, name: str) -> CoverageSnapshot:
     """The lesson if the programs with an operator or a pass fail, all in one way, and no others."""
     known = Symptom(Outcome.CRASH, Phase.IMPORT, "SIGSEGV")

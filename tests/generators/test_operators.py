@@ -16,7 +16,6 @@ from generators.feedback import BLOCK
 from generators.growth.fragments import new_scope
 from generators.growth.grow import Program, finish
 from generators.growth.steps import place
-from generators.language.emit import version_of
 from generators.language.profile import draw_profile
 from generators.language.scope import Scope
 from generators.language.values import RandomSource
@@ -37,15 +36,9 @@ from oracles.relation.types import DType, TensorType
 from oracles.sandbox.sandbox import Job
 from oracles.verdict import Config
 from oracles.worker.onnx import DOMAIN
-from tests.generators.agreement import inference_agrees, is_within, spelt, value_agrees
+from tests.generators.agreement import inference_agrees, is_within, value_agrees
 
 OPERATORS = pytest.mark.parametrize("operator", all_operators(), ids=lambda operator: operator.name)
-
-STANDARD = pytest.mark.parametrize(
-    "operator",
-    [operator for operator in all_operators() if operator.is_standard],
-    ids=lambda operator: operator.name,
-)
 
 UNOPTIMISED = find_backend("ort").configs(Target("ort"))[:1]
 
@@ -87,19 +80,6 @@ def programs_of(operator: Operator, wanted: int = 12, *, hazards: bool = True) -
     return [finish(scope) for scope in itertools.islice(placed, wanted)]
 
 
-@STANDARD
-def test_an_entry_names_an_operator_of_onnx_within_its_opsets(operator):
-    schema = onnx.defs.get_schema(operator.name, operator.until)
-    assert schema.since_version <= operator.until
-    assert onnx.defs.get_schema(operator.name, operator.since) is not None
-    allowed = {text for constraint in schema.type_constraints for text in constraint.allowed_type_strs}
-    if operator.is_source:
-        return
-    allowed |= {parameter.type_str for parameter in schema.inputs}
-    taken = [dtype for dtype in DType if operator.takes(dtype, operator.ranks[0], operator.until)]
-    assert {spelt(dtype) for dtype in taken} <= allowed
-
-
 @OPERATORS
 def test_onnx_infers_of_what_its_sampler_makes_the_same_types(operator):
     """With hazards, which lead a run into the backend's own bugs."""
@@ -113,24 +93,6 @@ def check_with_onnx(program: Program) -> None:
     assert checker_complaint(program.model) is None
     for name, inferred in inferred_types(program.model).items():
         assert name not in program.types or inference_agrees(inferred, program.types[name])
-
-
-@OPERATORS
-def test_the_backend_has_a_kernel_for_every_type(operator, ort_sandbox):
-    """By onnxruntime's own table; what has no kernel at all is written out by its function body."""
-    domain, _, name = operator.name.rpartition(".")
-    rows = [row for row in ort_sandbox.ask("tables") if row[:3] == [domain, name, "CPUExecutionProvider"]]
-    for opset in range(operator.since, operator.until + 1) if rows else ():
-        version = version_of(domain, opset)
-        kernels = [row[5] for row in rows if row[3] <= version <= row[4]]
-        # A condition can have one type only, and so can tokens: kernels do not name these.
-        known = {"tensor(bool)", *(text for types in kernels for found in types.values() for text in found)}
-        known |= set() if operator.is_standard else {"tensor(int32)"}
-        if not any({"T", "T1"} & set(types) for types in kernels):
-            continue  # a kernel that names no type for its first operand
-        for dtype in operator.dtypes_at(opset):
-            # Half floats without a kernel of their own are cast to floats and back.
-            assert spelt(DType.F32 if dtype is DType.F16 else dtype) in known, (opset, dtype.name)
 
 
 @OPERATORS

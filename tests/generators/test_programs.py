@@ -31,22 +31,14 @@ SEEDS = range(200)
 def test_a_program_is_connected_unless_it_leans_to_extremes_and_every_input_is_used():
     for seed in SEEDS:
         graph = grow(seed, 12).model.graph
-        roots: dict[str, str] = {}
-
-        def root(name: str, roots: dict[str, str] = roots) -> str:
-            while roots.get(name, name) != name:
-                name = roots[name]
-            return name
-
-        used = set()
+        groups: list[set[str]] = []
         for node in graph.node:
-            names = [name for name in (*sorted(free_names(node)), *node.output) if name]
-            used.update(free_names(node))
-            for name in names:
-                roots[root(name)] = root(names[0])
-        assert {info.name for info in graph.input} <= used
-        parts = {root(name) for node in graph.node for name in node.output if node.op_type != "Constant"}
-        assert len(parts) == 1 or draw_profile(RandomSource(f"{seed}/12")).extreme
+            if node.op_type != "Constant":
+                names = {name for name in (*free_names(node), *node.output) if name}
+                met = [each for each in groups if each & names]
+                groups = [*(each for each in groups if each not in met), names.union(*met)]
+        assert {info.name for info in graph.input} <= set[str]().union(*groups)
+        assert len(groups) == 1 or draw_profile(RandomSource(f"{seed}/12")).extreme
 
 
 def test_inputs_fit_the_model_and_are_finite():

@@ -1,16 +1,14 @@
 """Each form of statement that programs hold: sound as grown, and TVM runs it as the interpreter does."""
 
 import ast
-import json
 from functools import cache
 
 import numpy as np
 import pytest
 
 from corpus.case import Case
-from corpus.tir.program import from_bytes, marks, to_bytes
+from corpus.tir.program import marks, to_bytes
 from corpus.tir.scopes import is_well_formed, problems
-from corpus.tir.script import print_text
 from corpus.tir.tree import Axis, Block, Declare, Evaluate, For, Function, Module, Store, is_jump
 from corpus.tir.values import Buffer, BufferRef, Call, Const, Ramp, Range, Region, Var
 from corpus.tir.walk import expressions, statements, walk
@@ -132,21 +130,6 @@ def test_open_sizes_change_what_is_written_and_not_what_is_done():
     }
     assert len(opened) >= 20
     assert all(problems(each) == [] and same(grown_at(seed), each, seed) for seed, each in opened.items())
-
-
-def test_documents_and_text_hold_calls_and_open_sizes():
-    tvm = pytest.importorskip("tvm")
-    from oracles.worker.tvm.tir.build import build_module
-    from oracles.worker.tvm.tir.read import read_module
-
-    for seed, made in [*MADE.items()][:5]:
-        module = with_open_sizes(RandomSource(f"open/{seed}"), made, seed)
-        assert from_bytes(to_bytes(module)) == module
-        document = json.loads(to_bytes(module))
-        built = build_module(document)
-        assert read_module(built) == document
-        text = print_text(module).split("@I.ir_module", 1)[1]
-        tvm.ir.assert_structural_equal(tvm.script.from_source(f"@I.ir_module{text}"), built)
 
 
 def test_tvm_runs_functions_that_are_called_as_the_interpreter_does(tir_judge):

@@ -181,15 +181,6 @@ def test_an_extra_is_added_to_what_is_there_and_the_next_start_finds_it(tmp_path
     assert in_a_checkout(tmp_path, IS_UP_TO_DATE, CRUX_EXTRAS="dev").stdout == "no\n"
 
 
-def test_an_extra_half_added_makes_the_environment_anew_with_what_it_had(tmp_path):
-    up_to_date_checkout(tmp_path, "tvm")
-    (tmp_path / ".venv/adding").touch()
-    assert "start the command again" in in_a_checkout(tmp_path, f"{INSTALL} add_extra torch").stderr
-    anew = in_a_checkout(tmp_path, f"{INSTALL} prepare_environment").stdout.split("\n")
-    assert anew[:3] == ["made anew", "--editable", f"{tmp_path}[tvm]"]
-    assert not (tmp_path / ".venv/adding").exists()
-
-
 def test_packages_change_only_after_the_commands_that_use_them_have_ended(tmp_path):
     up_to_date_checkout(tmp_path)
     holding = os.open(tmp_path / ".venv", os.O_RDONLY)

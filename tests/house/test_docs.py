@@ -12,7 +12,6 @@ import pytest
 from generators.strategies import strategies
 from oracles.abilities import Backend
 from oracles.backends import backends
-from oracles.optional import asked_oracles
 from tests.helpers.commands import completed
 from tests.house.reference import (
     COMMANDS_PAGE,
@@ -28,7 +27,6 @@ from tests.house.reference import (
     man_page,
     names_of,
     options,
-    rule_names,
 )
 
 DOCUMENTS = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "BENCHMARKS.md", "CHANGELOG.md"]
@@ -86,17 +84,6 @@ def test_every_command_and_option_is_named():
     names = {*commands()} | {name for each in commands().values() for name in spellings(each)}
     assert len(names) > 60
     assert sorted(name for name in names if not is_named(name)) == []
-
-
-def first_column(page: str, heading: str) -> list[str]:
-    """The code names in the first column of the table that follows a heading."""
-    section = (ROOT / page).read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
-    return re.findall(r"^\| `([^`]+)`", section, flags=re.MULTILINE)
-
-
-def test_the_tables_of_rules_and_oracles_are_those_of_the_program():
-    assert first_column("docs/verdicts.md", "Rules") == rule_names()
-    assert first_column("docs/verdicts.md", "More oracles") == sorted(asked_oracles())
 
 
 def test_every_backend_and_strategy_has_a_row():

@@ -138,20 +138,6 @@ def test_callees_outside_of_the_list_and_attributes_that_carry_code_are_named():
     )
 
 
-BROKEN = [
-    b"{}",
-    b"[",
-    b'{"format": "tir", "version": 1, "functions": {}}',
-    b'{"format": "tir", "version": 2, "functions": {}}',
-]
-
-
-@pytest.mark.parametrize("text", BROKEN)
-def test_what_is_no_document_is_refused(text):
-    with pytest.raises((ValueError, LookupError, TypeError)):
-        from_bytes(text)
-
-
 def test_positions_name_statements_and_expressions():
     body = SAMPLE.main.body
     found = [*statements(body)]
