@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from triage.public.calls import check, generate, reduce, report
     from triage.public.case import Case
     from triage.public.child import DoesNotFail, UserError
-    from triage.public.results import Outcome, Reduction, Report, Symptom, Verdict
+    from triage.public.results import Reduction, Report, Verdict
 
 OURS = ("corpus", "oracles", "reducer", "generators", "triage")
 HOME = os.path.dirname(os.path.realpath(__file__))
@@ -34,10 +34,8 @@ __path__ = [os.path.join(HOME, "triage", "public")]
 __all__ = [
     "Case",
     "DoesNotFail",
-    "Outcome",
     "Reduction",
     "Report",
-    "Symptom",
     "UserError",
     "Verdict",
     "check",
@@ -51,7 +49,7 @@ _MODULES = {
     "calls": ("check", "generate", "reduce", "report"),
     "case": ("Case",),
     "child": ("DoesNotFail", "UserError"),
-    "results": ("Outcome", "Reduction", "Report", "Symptom", "Verdict"),
+    "results": ("Reduction", "Report", "Verdict"),
 }
 
 

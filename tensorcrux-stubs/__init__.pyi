@@ -8,10 +8,8 @@ from triage.public.calls import report as report
 from triage.public.case import Case as Case
 from triage.public.child import DoesNotFail as DoesNotFail
 from triage.public.child import UserError as UserError
-from triage.public.results import Outcome as Outcome
 from triage.public.results import Reduction as Reduction
 from triage.public.results import Report as Report
-from triage.public.results import Symptom as Symptom
 from triage.public.results import Verdict as Verdict
 
 __version__: str

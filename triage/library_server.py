@@ -24,6 +24,7 @@ from corpus.formats import find_format
 from corpus.values import Value
 from generators import mixture
 from oracles.judge import Judge
+from oracles.verdict import Verdict
 from reducer.api import DoesNotFail, reduce_case
 from triage.bugs.failures import History, history_of_folder
 from triage.bugs.known import Library, load_known
@@ -33,7 +34,7 @@ from triage.console.status import PlainLines
 from triage.reductions.folders import Request, reducer_options
 from triage.reports.newest_release import NewestReleases
 from triage.reports.report import write_report
-from triage.store.artifacts import verdict_document
+from triage.store.artifacts import verdict_document, verdict_facts
 
 Words = dict[str, Any]
 
@@ -90,7 +91,12 @@ def _opened(
 
 def _check(**opening: Any) -> Words:
     with _opened(**opening) as (case, judge, _):
-        return verdict_document(judge.explain(case, judge.verdict(case)))
+        return _verdict(judge.explain(case, judge.verdict(case)))
+
+
+def _verdict(verdict: Verdict) -> Words:
+    facts = {**verdict_facts(verdict), "is_bug": verdict.is_bug, "notes": list(verdict.notes)}
+    return {**facts, "document": verdict_document(verdict)}
 
 
 def _reduce(out: str, request: Words, **opening: Any) -> Words:
@@ -99,7 +105,7 @@ def _reduce(out: str, request: Words, **opening: Any) -> Words:
         done = reduce_case(case, Path(out), settings, judge=judge)
         return {
             "case": describe(done.case),
-            "verdict": verdict_document(done.verdict) if done.verdict else None,
+            "verdict": _verdict(done.verdict) if done.verdict else None,
             "is_minimal": done.is_minimal,
             "nodes": [done.before.nodes, done.after.nodes],
             "passes": done.passes.minimal if done.passes else [],

@@ -6,7 +6,6 @@ import json
 import os
 import sys
 import sysconfig
-import threading
 import zipfile
 from collections.abc import Mapping
 from itertools import pairwise
@@ -28,16 +27,11 @@ from triage.bisection.bisection import (
     upcoming,
 )
 from triage.bisection.environments import EnvironmentCache, Unavailable
-from triage.bisection.package_index import Interpreter, Offer, choose_interpreters, list_releases
+from triage.bisection.package_index import Interpreter, choose_interpreters, list_releases
 from triage.bisection.release_results import (
-    ReleaseJournal,
     ReleaseResult,
-    ReleaseRunner,
-    Settings,
     release_result,
 )
-from triage.console.options import CaseOptions
-from triage.console.status import PlainLines
 
 OWN = (sys.version_info.major, sys.version_info.minor)
 TAG = f"cp{OWN[0]}{OWN[1]}"
@@ -46,8 +40,8 @@ TAG = f"cp{OWN[0]}{OWN[1]}"
 def walk(row: str, first: tuple[int, ...] = ()) -> tuple[dict[int, str | None], list[int]]:
     """Search a row with a character a release, `?` for one that shows nothing; what was seen and asked."""
     seen: dict[int, str | None] = {}
-    while wanted := upcoming(seen, len(row), first):
-        seen[wanted[0]] = None if row[wanted[0]] == "?" else row[wanted[0]]
+    while (place := upcoming(seen, len(row), first)) is not None:
+        seen[place] = None if row[place] == "?" else row[place]
     return seen, list(seen)
 
 
@@ -93,7 +87,7 @@ def answer(found: dict[str, object]) -> tuple[object, ...]:
     return tuple(found[name] for name in ("last_good", "first_bad", "last_bad", "first_fixed"))
 
 
-def test_a_release_that_words_the_same_failure_anew_is_said():
+def test_a_release_that_words_the_same_failure_anew_shows_no_other():
     releases = ["1.0.0", "1.1.0", "1.2.0"]
     words = {"1.0.0": "no kernel found for it here", "1.1.0": "no kernel for it found here"}
 
@@ -104,40 +98,7 @@ def test_a_release_that_words_the_same_failure_anew_is_said():
 
     found = document(bisect_releases(releases, look), {})
     assert (found["first_bad"], found["last_bad"], found["first_fixed"]) == ("1.0.0", "1.1.0", "1.2.0")
-    (failure,) = found["failures"]
-    assert [each["release"] for each in failure["reworded"]] == ["1.0.0"]
-    assert words["1.0.0"] in failure["reworded"][0]["symptom"]
-
-
-class Canned(ReleaseRunner):
-    """Looks that need no environments; the first ones end only when as many as there are jobs have begun."""
-
-    def __init__(self, row: str, jobs: int, cache: Path) -> None:
-        self.row, self.together = row, threading.Barrier(jobs)
-        releases = {f"1.{at}.0": Interpreter(OWN, Path(sys.executable)) for at in range(len(row))}
-        settings = Settings("onnxruntime", Range.parse(".."), cache=cache)
-        options = CaseOptions(jobs=jobs)
-        super().__init__(clip_exception(), options, settings, Offer(releases, {}), PlainLines())
-        self.looked: list[str] = []
-
-    def _judge(self, release: str, interpreter: Interpreter) -> ReleaseResult:
-        self.looked.append(release)
-        if len(self.looked) <= self.together.parties:
-            self.together.wait()
-        return seen_as(release, self.row[int(release.split(".")[1])])
-
-
-@pytest.mark.parametrize("row", ["......xxxxxxxxxxxx", "...xxx......yyyyyyyyyyuuuu", "xxxxxxxx........."])
-def test_the_answer_is_the_same_for_any_number_of_releases_looked_at_together(row, tmp_path):
-    documents = []
-    for jobs in (1, 3):
-        with Canned(row, jobs, tmp_path) as looker:
-            found = bisect_releases(list(looker.offer.runnable), looker, "", looker.expect)
-        documents.append(document(found, {}))
-        assert not looker.together.broken
-        assert {each["release"] for each in documents[-1]["tried"]} <= set(looker.looked)
-        assert len(looker.looked) == len(set(looker.looked))
-    assert documents[0] == documents[1]
+    assert len(found["failures"]) == 1
 
 
 @pytest.mark.parametrize(
@@ -163,22 +124,8 @@ def test_several_failures_are_told_apart_and_what_was_skipped_is_named():
         [{"last_good": "1.7.0", "first_bad": "1.8.0", "last_bad": "1.11.0", "first_fixed": None}],
         [{"last_good": "1.3.0", "first_bad": "1.4.0", "last_bad": "1.7.0", "first_fixed": "1.8.0"}],
     ]
-    assert [(each["before"], each["after"]) for each in found["changes"]] == [
-        ("passes", "failure 2"),
-        ("failure 2", "failure 1"),
-    ]
     assert "bad shape" in found["failures"][1]["symptom"]
     assert [each["release"] for each in bisected("??xx")["skipped"]] == ["1.0.0", "1.1.0"]
-
-
-def test_a_journal_gives_back_what_was_seen_and_passes_over_a_torn_line(tmp_path):
-    journal = ReleaseJournal(tmp_path / "journal.jsonl")
-    journal.add(seen_as("1.0", "x"))
-    with journal.path.open("a") as file:
-        file.write('{"release": "1.1", "outc')
-    again = ReleaseJournal(journal.path)
-    again.add(seen_as("1.2", "."))
-    assert ReleaseJournal(journal.path).known == {"1.0": seen_as("1.0", "x"), "1.2": seen_as("1.2", ".")}
 
 
 @pytest.mark.parametrize("text", ["1.2", "", "a..b", "2.0..1.0"])

@@ -1,13 +1,12 @@
 """The releases between which a failure came, changed its face, or went.
 
-What to ask next is a function of what was seen, so a search runs the same from a journal.
 What is seen are words; a change is two neighbours of different words, so that a bug may come, change its face
 and go more than once. Between two probes that show the same, nothing is looked at.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -30,15 +29,13 @@ Seen = dict[int, str | None]
 """By place what was seen; None where nothing can be seen."""
 
 
-def upcoming(seen: Seen, count: int, first: Iterable[int] = (), probes: int = PROBES) -> list[int]:
-    """The next place to ask, and after it those that will be asked whatever is seen, then those that may be.
+def upcoming(seen: Seen, count: int, first: Iterable[int] = (), probes: int = PROBES) -> int | None:
+    """The next place to ask: `first`, the probes, then the middle of a gap in which something changes.
 
-    Asked are `first`, the probes, then the middle of every gap in which something changes; none at the end.
+    None at the end.
     """
-    begun = [place for place in dict.fromkeys((*first, *evenly(count, probes))) if place not in seen]
-    sure = begun or list(_middles(seen, count))
-    likely = (each for place in sure for each in _beside(seen, count, place)) if not begun else ()
-    return list(dict.fromkeys((*sure, *likely)))
+    begun = (place for place in (*first, *evenly(count, probes)) if place not in seen)
+    return next(chain(begun, _middles(seen, count)), None)
 
 
 def evenly(count: int, probes: int) -> list[int]:
@@ -63,22 +60,7 @@ def _middles(seen: Seen, count: int) -> Iterator[int]:
     for low, high in reversed([(oldest, told[0]), *changes(seen), (told[-1], newest)]):
         left = [place for place in range(low + 1, high) if place not in seen]
         if left:
-            yield _nearest(left, (low + high) / 2)
-
-
-def _beside(seen: Seen, count: int, place: int) -> Iterator[int]:
-    """Yield the next places of a gap, given that this place shows one side or the other."""
-    told = [each for each, what in seen.items() if what is not None]
-    low = max((each for each in told if each < place), default=-1)
-    high = min((each for each in told if each > place), default=count)
-    for one, other in ((place, high), (low, place)):
-        left = [each for each in range(one + 1, other) if each not in seen]
-        if left:
-            yield _nearest(left, (one + other) / 2)
-
-
-def _nearest(places: list[int], middle: float) -> int:
-    return min(places, key=lambda place: (abs(place - middle), -place))
+            yield min(left, key=lambda place: (abs(place - (low + high) / 2), -place))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +103,6 @@ def changes(seen: Mapping[int, str | None]) -> list[tuple[int, int]]:
 
 Look = Callable[[str], ReleaseResult]
 """What a release shows; raises `Unavailable`."""
-Expect = Callable[[Sequence[str]], None]
-"""Is told the releases that will be looked at, the next one first, as far as that can be foreseen."""
 
 
 @dataclass(frozen=True)
@@ -151,28 +131,21 @@ class Bisection:
         return max(holding or every, key=lambda each: order_of(each.last_bad), default=None)
 
 
-def bisect_releases(
-    releases: Sequence[str], look: Look, seen_on: str = "", expect: Expect = lambda releases: None
-) -> Bisection:
-    """Search the releases, oldest first, for every change.
-
-    Before each look `expect` is told what will be looked at next. Looking ahead changes no answer: what was
-    seen counts in the order of the search.
-    """
+def bisect_releases(releases: Sequence[str], look: Look, seen_on: str = "") -> Bisection:
+    """Search the releases, oldest first, for every change."""
     faces = SymptomClasses()
     sightings: dict[str, ReleaseResult] = {}
     skipped: dict[str, str] = {}
     places = [at for at, name in enumerate(releases) if name == seen_on]
     told: dict[int, str | None] = {}
-    while wanted := upcoming(told, len(releases), places):
-        expect([releases[place] for place in wanted])
-        release = releases[wanted[0]]
+    while (place := upcoming(told, len(releases), places)) is not None:
+        release = releases[place]
         try:
             sightings[release] = seen = look(release)
-            told[wanted[0]] = faces.of(seen)
+            told[place] = faces.of(seen)
         except Unavailable as error:
             skipped[release] = str(error)
-            told[wanted[0]] = None
+            told[place] = None
     return Bisection(releases, told, sightings, faces.shown, skipped, seen_on)
 
 
@@ -184,10 +157,8 @@ def bisect_case(case: Case, options: CaseOptions, settings: Settings, shown: Pro
     if not releases:
         why = next((f"{each}: {why}" for each, why in others.items()), "the index has none in it")
         raise UserError(f"{settings.package}: no release of that range can run here; {why}")
-    if settings.seen_on and settings.seen_on not in releases:
-        raise UserError(f"--seen-on {settings.seen_on}: not a release of {settings.package} in that range")
-    with ReleaseRunner(case, options, settings, offer, shown) as looker:
-        found = bisect_releases(releases, looker, settings.seen_on or settings.found_on, looker.expect)
+    look = ReleaseRunner(case, options, settings, offer, shown)
+    found = bisect_releases(releases, look, settings.seen_on)
     if options.db:
         _keep(options.db, case, found)
     return document(found, others) | {"package": settings.package, "target": str(case.target or "")}
@@ -231,10 +202,7 @@ def runs(backend: str, package: str) -> bool:
 
 
 def document(found: Bisection, others: Mapping[str, str]) -> dict[str, Any]:
-    """Write a bisection as plain data; the answer is that of the failure asked for.
-
-    The releases between two that differ, if they could not be looked at, are `unknown`.
-    """
+    """Write a bisection as plain data; the answer is that of the failure asked for."""
     answer, places = found.answer, {name: at for at, name in enumerate(found.releases)}
     bad = found.sightings[answer.first_bad] if answer else None
     tried = sorted(found.sightings, key=places.__getitem__)
@@ -245,16 +213,6 @@ def document(found: Bisection, others: Mapping[str, str]) -> dict[str, Any]:
         "title": bad.title if bad else "",
         "tried": [{**found.sightings[each].document, "shows": found.faces[places[each]]} for each in tried],
         "failures": [_face_document(found, face) for face in found.shown],
-        "changes": [
-            {
-                "from": found.releases[one],
-                "to": found.releases[other],
-                "before": found.faces[one],
-                "after": found.faces[other],
-                "unknown": list(found.releases[one + 1 : other]),
-            }
-            for one, other in changes(found.faces)
-        ],
         "skipped": [{"release": each, "why": skipped[each]} for each in sorted(skipped, key=order_of)],
     }
 
@@ -262,15 +220,7 @@ def document(found: Bisection, others: Mapping[str, str]) -> dict[str, Any]:
 def _face_document(found: Bisection, face: str) -> dict[str, Any]:
     seen = found.shown[face]
     every = [asdict(each) for each in found.intervals(face)]
-    words = {"symptom": seen.symptom, "title": seen.title, "reworded": _reworded(found, face)}
-    return {"shows": face, **words, "intervals": every}
-
-
-def _reworded(found: Bisection, face: str) -> list[dict[str, str]]:
-    """The releases, oldest first, that show the failure in other words than it is named by."""
-    showing = [found.releases[at] for at, what in sorted(found.faces.items()) if what == face]
-    others = [each for each in showing if found.sightings[each].symptom != found.shown[face].symptom]
-    return [{"release": each, "symptom": found.sightings[each].symptom} for each in others]
+    return {"shows": face, "symptom": seen.symptom, "title": seen.title, "intervals": every}
 
 
 def _holds(interval: Interval, release: str) -> bool:

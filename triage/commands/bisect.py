@@ -24,8 +24,6 @@ SeenOn = Annotated[
     str, typer.Option("--seen-on", metavar="VERSION", help="Where it is known to fail. (default: the newest)")
 ]
 Repeat = Annotated[int, typer.Option("--repeat", help="Judge each release this many times.", min=1)]
-Cache = Annotated[Path | None, typer.Option("--cache", metavar="DIR", help="Where environments are kept.")]
-CacheSize = Annotated[int, typer.Option("--cache-gb", help="How large that folder may grow.", min=1)]
 
 
 @command(CaseOptions)
@@ -36,8 +34,6 @@ def bisect(
     versions: Versions = "..",
     seen_on: SeenOn = "",
     repeat: Repeat = 1,
-    cache: Cache = None,
-    cache_gb: CacheSize = 20,
 ) -> int:
     """Find the releases between which a failure came and went, with real wheels from the package index.
 
@@ -48,7 +44,6 @@ def bisect(
     from corpus.target import Range
     from oracles.backends import find_backend
     from triage.bisection.bisection import bisect_case, found_on, target_for
-    from triage.bisection.environments import cache_folder
     from triage.bisection.release_results import Settings
     from triage.cases.sources import open_to_run
     from triage.console.status import progress
@@ -57,8 +52,7 @@ def bisect(
     assert opened.target is not None
     package = package or find_backend(opened.target.backend).package
     opened = replace(opened, target=target_for(package, opened.target))
-    found, folder = found_on(case, options), cache or cache_folder()
-    settings = Settings(package, Range.parse(versions), seen_on, found, repeat, folder, cache_gb << 30)
+    settings = Settings(package, Range.parse(versions), seen_on or found_on(case, options), repeat)
     with progress() as shown:
         document = bisect_case(opened, options, settings, shown)
     _must_have_tried(case, package, document)
@@ -98,10 +92,7 @@ def _show(documents: list[Document]) -> Table:
 
     rows = [(name.replace("_", " "), found[name] or "-") for name in ("title", *ANSWERS)]
     rows.append(("x shows it", release_text(release_line(found))))
-    reworded = {each["release"] for failure in found["failures"] for each in failure["reworded"]}
-    for each in found["tried"]:
-        shows = f"{each['shows']}, in other words" if each["release"] in reworded else each["shows"]
-        rows.append((each["release"], f"{shows}: {each['title']}"))
+    rows += [(each["release"], f"{each['shows']}: {each['title']}") for each in found["tried"]]
     rows += [(each["release"], f"skipped: {each['why']}") for each in found["skipped"]]
     return table((found["package"], ""), rows)
 

@@ -227,13 +227,9 @@ BISECT = record(
             record(
                 {
                     **texts("shows", "symptom", "title"),
-                    "reworded": listed(record({"release": TEXT, "symptom": TEXT})),
                     "intervals": listed(record(ENDS)),
                 }
             )
-        ),
-        "changes": listed(
-            record({"from": TEXT, "to": TEXT, "before": TEXT, "after": TEXT, "unknown": listed(TEXT)})
         ),
         "skipped": listed(record({"release": TEXT, "why": TEXT})),
     }

@@ -59,7 +59,7 @@ def check(
     ...         y = Clip(r, low)
     ...     }''')
     >>> verdict = check(model, {"x": numpy.array([-1.0, 0.5, 2.0])}, target="ort")
-    >>> verdict.is_bug, verdict.outcome.value
+    >>> verdict.is_bug, verdict.outcome
     (True, 'exception')
     """
     with _handed_over(model, inputs, target, settings) as words:

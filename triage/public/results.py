@@ -4,69 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from .case import Case
-
-
-class Outcome(StrEnum):
-    """The result of judging a case, in a word."""
-
-    PASS = "pass"
-    CRASH = "crash"
-    EXCEPTION = "exception"
-    MISMATCH = "mismatch"
-    TIMEOUT = "timeout"
-    OUT_OF_MEMORY = "out-of-memory"
-    PERF = "perf"
-    INVALID = "invalid"
-    UNSUPPORTED = "unsupported"
-    NONFINITE = "nonfinite"
-    UNDECIDED = "undecided"
-
-    @property
-    def is_bug(self) -> bool:
-        """Whether a maintainer would want to hear of it."""
-        return self not in HARMLESS
-
-
-HARMLESS = frozenset(
-    [Outcome.PASS, Outcome.INVALID, Outcome.UNSUPPORTED, Outcome.NONFINITE, Outcome.UNDECIDED]
-)
-"""Outcomes that no maintainer needs to hear of."""
-
-
-class Phase(StrEnum):
-    """The phase that a run reached, in the order of execution."""
-
-    IMPORT = "import"
-    OPTIMISE = "optimise"
-    CODEGEN = "codegen"
-    EXECUTE = "execute"
-    COMPARE = "compare"
-
-
-@dataclass(frozen=True, slots=True)
-class Symptom:
-    """The part of a failure that must stay while a case shrinks: no names, numbers, shapes or versions.
-
-    `kind` is the exception's leaf class, the signal's name, or the kind of mismatch; `site` the throwing
-    function, or for a mismatch which side is wrong; `message` the message's template; `side` tells which of
-    the runs show it where only some do.
-    """
-
-    outcome: Outcome
-    phase: Phase
-    kind: str
-    site: str = ""
-    message: str = ""
-    side: str = ""
-
-    def __str__(self) -> str:
-        parts = (self.outcome.value, self.phase.value, self.kind, self.site, self.message, self.side)
-        return " | ".join(part for part in parts if part)
 
 
 def _in_html(title: str, facts: Mapping[str, object]) -> str:
@@ -82,41 +23,29 @@ def _in_html(title: str, facts: Mapping[str, object]) -> str:
 class Verdict:
     """One case's judgement.
 
-    `title` is one line for a person. `symptom` is None exactly when the outcome is `pass`. `notes` say what
-    was repaired or set aside on the way. `document` is all that the database keeps of a verdict: its runs
-    with their messages and traces, and what is wrong with a wrong result.
+    `outcome`, `phase` and `symptom` are the words of `crux check --json`; `symptom` is what must stay while a
+    case shrinks, empty for a pass. `title` is one line for a person. `is_bug` says whether a maintainer would
+    want to hear of it. `notes` say what was repaired or set aside on the way. `document` is all that the
+    database keeps of a verdict: its runs with their messages and traces, and what is wrong with a wrong
+    result.
     """
 
-    outcome: Outcome
-    phase: Phase
+    outcome: str
+    phase: str
     title: str
-    symptom: Symptom | None = None
+    symptom: str
+    is_bug: bool
     notes: tuple[str, ...] = ()
     document: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
-    @property
-    def is_bug(self) -> bool:
-        """Whether a maintainer would want to hear of it."""
-        return self.outcome.is_bug
-
     def _repr_html_(self) -> str:
-        facts = {"outcome": self.outcome.value, "phase": self.phase.value, "symptom": self.symptom or ""}
+        facts = {"outcome": self.outcome, "phase": self.phase, "symptom": self.symptom}
         return _in_html(self.title, {**facts, "notes": "; ".join(self.notes)})
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Verdict:
-        """Read the document of a verdict."""
-        seen = document["symptom"]
-        return cls(
-            Outcome(document["outcome"]),
-            Phase(document["phase"]),
-            document["title"],
-            Symptom(**{**seen, "outcome": Outcome(seen["outcome"]), "phase": Phase(seen["phase"])})
-            if seen
-            else None,
-            tuple(document["notes"]),
-            document,
-        )
+        """Read a verdict as the child tells it."""
+        return cls(**{**document, "notes": tuple(document["notes"])})
 
 
 @dataclass(frozen=True)

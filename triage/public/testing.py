@@ -9,7 +9,7 @@ from typing import Unpack
 
 from .calls import Inputs, Model, Settings, check, reduce, report
 from .child import UserError
-from .results import Outcome, Reduction, Verdict
+from .results import Reduction, Verdict
 
 OUT = "CRUX_OUT"
 """The environment variable that names the folder of bundles; the pytest option `--crux-out` sets it."""
@@ -46,7 +46,7 @@ def assert_agrees(
     ...     twice (float[3] x) => (float[3] y) { y = Add(x, x) }'''))
     """
     verdict = check(model, inputs, target=target, **settings)
-    if verdict.outcome in (Outcome.INVALID, Outcome.UNSUPPORTED):
+    if verdict.outcome in ("invalid", "unsupported"):
         raise UserError(f"nothing was compared, the model is {verdict.outcome}: {verdict.title}")
     if not verdict.is_bug:
         return
