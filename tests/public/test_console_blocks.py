@@ -101,12 +101,6 @@ def command_of(line: str) -> str:
     return Path(words[1]).name if len(words) > 1 else words[0]
 
 
-def test_the_readme_shows_the_way_from_a_model_to_a_report():
-    words = [command_of(line) for line in blocks("README.md")]
-    assert words[:4] == ["check", "reduce", "report", "repro.py"]
-    assert len((ROOT / "README.md").read_text().splitlines()) <= 130
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)])
 def test_every_console_block_runs(page, tmp_path):

@@ -4,8 +4,6 @@ import json
 import re
 import shutil
 from dataclasses import replace
-from itertools import pairwise
-from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
@@ -16,6 +14,8 @@ from corpus.case import Case
 from corpus.target import Target
 from oracles.naming import Signature
 from oracles.verdict import Config, Outcome, Phase, Run, Status, WrongResult
+from reducer.api import reduce_case
+from reducer.course import Options
 from tests.helpers.commands import completed
 from tests.helpers.counting import calls_of
 from tests.helpers.failing import ORT, clip_exception, division_crash, healthy, model, verdict
@@ -178,73 +178,22 @@ def test_a_bisection_and_wrong_values_are_drawn(store, tmp_path):
 
 # What `reduction.html` shows, that it stands alone, and that its drawings are sound
 
-FLOAT = (TensorProto.FLOAT, [2, 3])
 
-
-def chain(count: int) -> Case:
-    """`count` times Neg, the value of each called n0, n1, …"""
-    names = ["x", *(f"n{at}" for at in range(count))]
-    nodes = [("Neg", [before], [after]) for before, after in pairwise(names)]
-    made = model(nodes, {"x": FLOAT}, {names[-1]: FLOAT})
-    return Case("onnx", made.SerializeToString(), {"x": np.ones((2, 3), np.float32)}, ORT)
-
-
-def facts(before: int, kept: list[int]) -> dict[str, object]:
-    """A `reduction.json` of a case that one Neg is left of."""
-    step = {"move": "bisect <nodes> by cut", "check": 7, "nodes": 1, "elements": 6, "bytes": 90}
-    return {
-        **FACTS,
-        "nodes_before": before,
-        "function_nodes_before": 0,
-        "function_nodes_after": 0,
-        "bytes_before": 12345,
-        "bytes_after": 90,
-        "checks": 31,
-        "sweep_checks": 24,
-        "symptom": "exception | optimise | Fail | site.cc f | type <T> & more | optimised",
-        "failure_rate": 1.0,
-        "runs_per_decision": 1,
-        "ops": ["Neg"],
-        "passes": ["SomePass"],
-        "kept": kept,
-        "steps": [step],
-        "curve": [{"check": 3, "nodes": 40, "bytes": 700}, {"check": 7, "nodes": 1, "bytes": 90}],
-    }
-
-
-def page(folder: Path, original: Case | None, told: dict[str, object]) -> str:
-    chain(1).save(folder)
-    (folder / "reduction.json").write_text(json.dumps(told))
-    write_page(folder, original)
-    return (folder / NAME).read_text(encoding="utf-8")
-
-
-def test_the_page_is_whole_and_asks_for_nothing_from_elsewhere(tmp_path):
-    text = page(tmp_path, chain(40), facts(40, [17]))
-    found = Page(text)
+@pytest.mark.parametrize("count", [40, 2000])
+def test_the_page_of_a_reduction_is_whole_says_what_is_left_and_stays_small(tmp_path, count):
+    case = division_crash(extra_nodes=count)
+    reduce_case(case, tmp_path, Options(check="grep -q Div {}"))
+    pages = []
+    for _ in range(2):
+        write_page(tmp_path, case)
+        pages.append((tmp_path / NAME).read_text(encoding="utf-8"))
+    found = Page(pages[0])
     assert (found.open, found.loads) == ([], [])
-    assert not re.search(r"https?:|url\(|@import", text)
-    assert "type &lt;T&gt; &amp; more" in text
-    assert "<T>" not in text
-
-
-def test_the_page_tells_what_the_folder_tells(tmp_path):
-    text = page(tmp_path, chain(40), facts(40, [17]))
-    for told in ("40 nodes reduced to 1: Neg", "12,345 → 90", "24 of them after the last find", "SomePass"):
-        assert told in text
-
-
-def test_a_large_original_is_drawn_by_what_is_near_the_kept_nodes(tmp_path):
-    text = page(tmp_path, chain(5000), facts(5000, [2500]))
-    assert text.count('<g class="node">') == 3 + 3 + 1  # steps up, steps down, what is left
-    assert text.count('class="mark"') == 1
-    assert len(text) < 150_000
-
-
-def test_the_same_reduction_gives_the_same_bytes(tmp_path):
-    pages = [page(tmp_path / name, chain(60), facts(60, [17])) for name in ("one", "two")]
+    assert not re.search(r"https?:|url\(|@import", pages[0])
+    assert f"{count + 1:,} nodes reduced to 1: Div" in pages[0]
+    assert pages[0].count('<g class="kept">') == 1
+    assert len(pages[0]) < 150_000
     assert pages[0] == pages[1]
-    assert str(tmp_path) not in pages[0]
 
 
 def test_a_graph_in_which_everything_reads_everything_is_drawn_in_so_many_calls():

@@ -28,14 +28,7 @@ from tests.helpers.pages import Page
 from triage.bugs.failures import record_failure, record_reduction
 from triage.campaigns.target_campaigns import FLOOR, CpuShares
 from triage.console import status
-from triage.console.status import (
-    HuntStatus,
-    JsonLines,
-    LatestFinding,
-    PlainDisplay,
-    StrategyStats,
-    picture,
-)
+from triage.console.status import HuntStatus, JsonLines, LatestFinding, PlainDisplay, StrategyStats, picture
 from triage.pages.campaign import campaign_page, serving, write_campaign_page
 from triage.store.campaigns import (
     MOST_ROWS,

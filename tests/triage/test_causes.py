@@ -171,11 +171,6 @@ def test_what_names_itself_needs_no_check():
 @pytest.mark.parametrize(
     ("failure", "known", "expected"),
     [
-        (
-            "exception | execute | Fail | tile.cc | x | optimised",
-            "mismatch | compare | shape | optimised",
-            True,
-        ),
         ("mismatch | compare | nan | optimised", "mismatch | compare | value | optimised", True),
         ("mismatch | compare | value | optimised", "mismatch | compare | shape | optimised", False),
         ("mismatch | compare | value | optimised", "exception | optimise | Fail | a.cc f | x", False),

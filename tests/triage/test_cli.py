@@ -14,14 +14,7 @@ from oracles.optimisers.ort_passes import DISABLED_BY
 from reducer.api import finished
 from reducer.course import Options
 from reducer.pass_sets import PassSet
-from tests.helpers.commands import (
-    command,
-    crux,
-    crux_apart,
-    environment,
-    hear_interrupts,
-    waited_for,
-)
+from tests.helpers.commands import command, crux, crux_apart, environment, hear_interrupts, waited_for
 from tests.helpers.failing import ORT, clip_exception, division_crash, healthy
 from tests.helpers.models import contents
 from tests.helpers.sources import PACKAGES
@@ -62,7 +55,18 @@ def test_help_imports_no_framework_and_little_else(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "line", ["nonsense", "check", "check missing.onnx", "check x --jobs 0", "check x --target nope"]
+    "line",
+    [
+        "nonsense",
+        "check",
+        "check missing.onnx",
+        "check x --jobs 0",
+        "check x --target nope",
+        "fuzz --tests 5 --target ort@passes=FoldConstant",
+        "fuzz --tests 5 --target tvm@passes=NoSuchPass",
+        "conformance --only (",
+        "wrap --catch none -- true",
+    ],
 )
 def test_bad_usage_exits_with_2_and_one_line(tmp_path, line):
     done = crux(tmp_path, *line.split())

@@ -171,11 +171,7 @@ def test_what_cannot_be_split_or_merged_is_the_users_mistake(store):
 
 @pytest.mark.parametrize(
     ("state", "value", "note"),
-    [
-        ("fixed", "1.32.0", "1.32.0"),
-        ("wontfix", "", ""),
-        ("duplicate", "C0002", "C0002"),
-    ],
+    [("fixed", "1.32.0", "1.32.0"), ("wontfix", "", ""), ("duplicate", "C0002", "C0002")],
 )
 def test_a_mark_is_kept_and_logged(store, state, value, note):
     one, _ = add(store, 1, PLAIN), add(store, 2, FAR)
@@ -197,8 +193,7 @@ def test_a_mark_that_says_too_little_or_too_much_is_refused(store, state, value)
 
 
 @pytest.mark.parametrize(
-    ("release", "status"),
-    [("1.31.9", "fixed"), ("1.32.0", "regressed"), ("", "regressed")],
+    ("release", "status"), [("1.31.9", "fixed"), ("1.32.0", "regressed"), ("", "regressed")]
 )
 def test_a_fixed_cluster_that_shows_again_has_regressed(store, release, status):
     one = add(store, 1, PLAIN)

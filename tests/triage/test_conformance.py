@@ -252,13 +252,6 @@ def test_what_optimising_makes_slow_is_reported_and_shrinks_to_the_operator(aske
     assert (code, found["ops"], found["symptom"]) == (0, ["Sinh"], "perf | execute | slower | optimised")
 
 
-def test_so_is_one_that_another_release_runs_faster(asked, slowed, model):
-    against = f"{slowed}@against={sys.executable}"
-    code, found = asked("check", model, "--target", against, "--symptom", "slow=10")
-    assert (code, found["symptom"]) == (1, "perf | execute | slower | another release | optimised")
-    assert "slower than all of onnxruntime" in str(found["title"])
-
-
 @pytest.mark.parametrize(("factor", "code"), [("1e-9", 1), ("1e9", 0)])
 def test_its_script_asks_both_interpreters_for_their_times_and_compares_the_ratio(factor, code, tmp_path):
     timed = (("level", "all"), ("slower", factor))

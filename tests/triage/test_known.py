@@ -15,7 +15,7 @@ from corpus.target import Target
 from oracles.judge import Judge
 from oracles.naming import Signature, signature
 from oracles.verdict import Mark, Outcome
-from oracles.worker.limits import claim_of, form_of
+from oracles.worker.limits import form_of
 from reducer.pass_sets import find_pass_set
 from tests.helpers.commands import crux
 from tests.helpers.failing import ORT, division_crash, healthy, verdict
@@ -31,14 +31,7 @@ from triage.bugs.known import (
     load_known,
     read_known,
 )
-from triage.bugs.overview import (
-    KNOWN,
-    counted,
-    next_step,
-    overview_with_states,
-    state_of,
-    totals_of,
-)
+from triage.bugs.overview import KNOWN, counted, next_step, overview_with_states, state_of, totals_of
 from triage.campaigns.testers import avoiding, chains, found_in
 from triage.console.options import StoreOptions
 from triage.projects import project_of_package
@@ -91,8 +84,7 @@ def test_a_case_of_the_corpus_is_tagged_as_its_own_bug(regression):
 
 
 @pytest.mark.parametrize(
-    ("releases", "name"),
-    [((), "mine"), (("1.31.1",), "mine"), (("1.32.0",), "relu-clip-not-float")],
+    ("releases", "name"), [((), "mine"), (("1.31.1",), "mine"), (("1.32.0",), "relu-clip-not-float")]
 )
 def test_a_users_entry_comes_first_and_expires_with_the_release_that_fixed_it(tmp_path, releases, name):
     database = tmp_path / "crux.db"
@@ -123,13 +115,6 @@ on_tvm = partial(case_of, target=Target("tvm"))
 # What a compiler declares not to do: a table, one request for all, and what its own documents claim
 
 
-DOCUMENTS = (
-    "The importer retains dynamic shapes upon import, and folds what it can.",
-    "Pads the tensor.\n\nHandles constant axes only.",
-    "Not all kernels support dynamic pads.",
-)
-
-
 @pytest.mark.parametrize(
     ("words", "form"),
     [
@@ -142,14 +127,6 @@ DOCUMENTS = (
 )
 def test_a_refusal_names_its_form(words, form):
     assert form_of(words) == form
-
-
-def test_a_claim_is_about_the_form_and_without_reservation():
-    assert claim_of("dynamic dim", DOCUMENTS) == DOCUMENTS[0]
-    assert claim_of("symbolic shapes", DOCUMENTS) == DOCUMENTS[0]
-    assert claim_of("dynamic pads", DOCUMENTS) == ""
-    assert claim_of("dynamic axes", DOCUMENTS) == ""
-    assert claim_of("", DOCUMENTS) == ""
 
 
 def declared(words: str, head: str = ""):

@@ -4,7 +4,6 @@ import re
 import shlex
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,6 @@ from tests.helpers.failing import clip_exception, division_crash, verdict
 from tests.house.reference import COMMANDS_PAGE, commands, names_of, options
 from triage.bugs.failures import record_failure
 from triage.cli import run
-from triage.console.options import CaseOptions, StoreOptions, next_command
 from triage.store.database import Store
 
 COMMANDS = Path(__file__).parents[2] / "triage" / "commands"
@@ -163,18 +161,6 @@ def test_no_command_is_silent_for_long(words, tmp_path_factory):
 NEXT = re.compile(r"next: (?:file .* then: )?crux (.*?)(?:, if they are one bug)?$", re.MULTILINE)
 SHORT = re.compile(r"check|reduce|report|triage(?! merge)")
 """Neither a hunt nor a decision of a person."""
-
-
-def test_a_next_command_has_the_options_of_this_one():
-    given = CaseOptions(db=Path("my db"), json=True, target="ort", jobs=2, trust=True, rtol=0.1, dims="N=2")
-    text = next_command("reduce x -o y", given, known="k.toml")
-    assert shlex.split(text) == [
-        *["crux", "reduce", "x", "-o", "y", "--db"],
-        "my db",
-        *["--dims", "N=2", "--target", "ort", "--jobs", "2", "--rtol", "0.1", "--trust", "--known", "k.toml"],
-    ]
-    assert next_command("triage", StoreOptions(usual_database=Path("other.db"))) == "crux triage"
-    assert next_command("triage", replace(given, db=None, quiet=True)).endswith("--trust")
 
 
 @pytest.mark.slow

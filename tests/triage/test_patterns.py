@@ -14,14 +14,7 @@ from corpus.case import Case
 from corpus.errors import UserError
 from corpus.formats.relax import FORMAT
 from corpus.graphs.program import REF, Binding, Graph, GraphProgram, Input
-from corpus.pattern import (
-    FOLDER,
-    GraphPattern,
-    Pattern,
-    load_graph_patterns,
-    load_pattern,
-    load_patterns,
-)
+from corpus.pattern import FOLDER, GraphPattern, Pattern, load_graph_patterns, load_pattern, load_patterns
 from corpus.target import Target
 from generators.language.profile import UNLIMITED
 from generators.patterns import is_sound, recipe_of

@@ -1,6 +1,5 @@
 """Reports of torch and Relax programs: as whole as those of ONNX models."""
 
-import ast
 import subprocess
 import sys
 from dataclasses import replace
@@ -16,20 +15,17 @@ from corpus.tir.program import to_bytes
 from corpus.tir.tree import Function, Module, Store
 from corpus.tir.values import Buffer, Const, Load
 from oracles.judge import Judge
-from oracles.optimisers.tvm_log import configs_of_relax
-from oracles.optional import named
-from oracles.verdict import Config
 from tests.helpers.commands import needs
 from tests.helpers.models import graph_case, model_of, ref
 from triage.bugs.failures import History
 from triage.cases.sources import Judges, alone
 from triage.console.options import CaseOptions
-from triage.projects import ClaimedRun, runner_of
+from triage.projects import runner_of
 from triage.reports.by_name import report_word
 from triage.reports.program_evidence import exhibit
 from triage.reports.report import Report, write_report
-from triage.repro.source import Source, source_of, surprise
-from triage.views.rendering import private_words_in, template_of
+from triage.repro.source import source_of, surprise
+from triage.views.rendering import private_words_in
 
 SHARED = {"ORIGIN.md", "SHA256SUMS", "env.json", "graph.svg", "inputs.npz", "issue.md", "reduction.json"}
 SHARED |= {"case.json", "program.py", "repro.py", "short.py", "signature.json", "trace.txt"}
@@ -155,38 +151,6 @@ def test_what_all_of_the_ways_of_tvm_get_wrong_alike_is_reported_beside_numpy(tm
 
 
 # Reports of what an oracle finds that was asked for: a script of plain runs shows it
-
-
-BASELINE, OPTIMISED = configs_of_relax(Target("tvm"))[:2]
-SOURCE = Source("class Module:\n    @R.function\n    def main(x): ...", "np.zeros(2),")
-
-
-def asked(oracle: str, **settings: object) -> Config:
-    config = Config(OPTIMISED.label, (*OPTIMISED.settings, *settings.items()))  # type: ignore[arg-type]
-    return named(oracle, config)
-
-
-WAYS = {
-    "well-formed": (asked("well-formed", **{"well-formed": True}), "relax.analysis.well_formed(module)"),
-    "types": (asked("types", types=True), "contradiction(self.before.pop(), module)"),
-    "round-trip": (
-        asked("round-trip", via="script"),
-        "tvm.script.from_source(module.script(show_meta=True))",
-    ),
-}
-
-
-@pytest.mark.parametrize("oracle", WAYS)
-def test_the_script_runs_the_program_as_the_oracle_did(oracle):
-    config, does = WAYS[oracle]
-    runner = runner_of("tvm", "relax")
-    assert oracle in runner.tells
-    shown = ClaimedRun(config, {"base": BASELINE, "failing": config})
-    for template in (runner.part, runner.short.program + runner.short.run):
-        given = {"source": SOURCE, "seen": "exception", "expected": {}, **runner.settings(shown)}
-        text = template_of(template).render(given)
-        ast.parse(text)
-        assert does in text
 
 
 def returning(op: str, dtype: str) -> Case:
