@@ -225,7 +225,7 @@ def open_program(name: str, content: str) -> dict[str, Any]:
 
 
 def documented(path: str, content: str) -> dict[str, Any]:
-    """Run a file of tests (in base64) and return the ONNX models that they give to passes."""
+    """Run a file of tests (in base64) and return the programs that they give to passes."""
     from oracles.worker.tvm import documented as relax_documented
 
     return relax_documented.documented(path, content)

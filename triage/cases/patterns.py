@@ -54,7 +54,7 @@ class Document:
 class Reader:
     """Opens the files of a directory; `skip` hears in one line of each that it is left out, and why.
 
-    `untold` counts what tests made that is no ONNX model and could not be written as one, by the reason.
+    `untold` counts what tests made that crux could not write as a program, by the reason.
     """
 
     target: Target
@@ -107,7 +107,7 @@ class Reader:
         ]
         return [
             *(document for each in given for document in self._other(name, *each)),
-            *(document for each in answer["models"] for document in self._one(name, *each)),
+            *(document for each in answer.get("models", ()) for document in self._one(name, *each)),
         ]
 
     def _other(

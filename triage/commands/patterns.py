@@ -40,7 +40,9 @@ def extract(options: CaseOptions, tests: Tests, out: Out = Path("crux-patterns")
     with progress() as shown:
         facts = _extract(options, tests, out, most, shown.note, shown.status)
     emit(iter([facts]), as_json=options.json, show=in_rows("tests"), single=True)
-    if facts["patterns"] or not facts.get("loops_kept"):
+    if facts.get("relax_patterns"):
+        say(f"next: crux hunt --target tvm --strategy relax_patterns --from {quoted(str(out))}")
+    elif facts["patterns"] or not facts.get("loops_kept"):
         say(f"next: crux hunt --strategy patterns --from {quoted(str(out))}")
     if facts.get("loops_kept"):
         say(f"next: crux hunt --target tvm --strategy tir --from {quoted(str(out))}")
@@ -76,7 +78,7 @@ def _extract(
     reasons = dict(reader.untold.most_common())
     if reasons:
         first = ", ".join(f"{name} ({number})" for name, number in list(reasons.items())[:8])
-        note(f"left out {sum(reasons.values())} functions that ONNX has no words for: {first}")
+        note(f"left out {sum(reasons.values())} programs that crux has no words for: {first}")
     told = {"no ONNX model": sum(reasons.values())} if reasons else {}
     counts = {key: value for each in extractions.values() for key, value in each.facts().items()}
     return {"files": files, **counts, **told, "skipped": len(skipped), "folder": str(out)}

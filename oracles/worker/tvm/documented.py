@@ -1,4 +1,4 @@
-"""The modules that the tests of a file give to TVM's passes, as ONNX models where ONNX can say them."""
+"""The modules of a user's script or JSON, those that tests give to TVM's passes, and a module as a script."""
 
 import base64
 import contextlib
@@ -19,7 +19,6 @@ from oracles.worker.arrays import encoded_array
 from oracles.worker.limits import run_tests
 from oracles.worker.onnx import to_array
 from oracles.worker.tvm.build import to_module
-from oracles.worker.tvm.onnx_from_relax import NoSuchOperator, Writer
 from oracles.worker.tvm.read import read_module
 from oracles.worker.tvm.tir import read as tir_read
 from oracles.worker.tvm.tir.build import build_module
@@ -329,13 +328,12 @@ class Pairs:
 def documented(path: str, content: str) -> dict[str, Any]:
     """Run the tests of a file and return what they gave to passes.
 
-    `models`: [test, pass, ONNX model in base64] each; `graphs`: [test, pass, Relax module] each;
-    `loops`: [test, module of one PrimFunc] each; `notes`: what went wrong; `left_out`: reasons.
+    `graphs`: [test, pass, Relax module] each; `loops`: [test, module of one PrimFunc] each; `notes`: what
+    went wrong; `left_out`: reasons.
     """
     changed: list[tuple[str, Any]] = []
     seen: dict[int, Any] = {}
     loops: dict[str, str] = {}
-    found: dict[tuple[str, str], str] = {}
     graphs: dict[tuple[str, str], str] = {}
     left_out: dict[str, int] = {}
 
@@ -345,14 +343,6 @@ def documented(path: str, content: str) -> dict[str, Any]:
                 continue
             if (program := as_document(module, left_out)) is not None:
                 graphs.setdefault((name, program), test)
-            for function in module.functions.values():
-                if isinstance(function, relax.Function):
-                    try:
-                        program = Writer(function).model().SerializeToString(deterministic=True)
-                    except NoSuchOperator as error:
-                        left_out[str(error)] = left_out.get(str(error), 0) + 1
-                        continue
-                    found.setdefault((name, base64.b64encode(program).decode("ascii")), test)
         changed.clear()
         for function in seen.values():
             if (program := loops_document(function, left_out)) is not None:
@@ -361,11 +351,10 @@ def documented(path: str, content: str) -> dict[str, Any]:
 
     with instrumented(lambda: Pairs(changed, seen)):
         note = run_tests(path, base64.b64decode(content).decode("utf-8", "replace"), after_each)
-    models = [[test, name, program] for (name, program), test in found.items()]
     read = [[test, name, program] for (name, program), test in graphs.items()]
     alone = [[test, program] for program, test in loops.items()]
     notes = [note] if note else []
-    return {"models": models, "graphs": read, "loops": alone, "notes": notes, "left_out": left_out}
+    return {"graphs": read, "loops": alone, "notes": notes, "left_out": left_out}
 
 
 def loops_document(function: Any, left_out: dict[str, int]) -> str | None:
