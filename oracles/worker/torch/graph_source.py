@@ -19,16 +19,6 @@ WIDTH = 88
 INDENT = 8
 
 
-def needed(calls: Any, results: list[str]) -> list[str]:
-    """The assignments that the results depend on."""
-    wanted, kept = set(results), []
-    for target, text, read in reversed(calls):
-        if wanted & set(re.findall(r"\w+", target)):
-            wanted |= read
-            kept.append(f"{target} = {text}")
-    return kept[::-1]
-
-
 def written(inputs: list[str], weights: dict[str, Any], calls: list[str], results: list[str]) -> str:
     """The text of the class."""
     body = "\n".join([*calls, *results])
