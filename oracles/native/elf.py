@@ -1,11 +1,10 @@
-"""A 64-bit ELF file as tables: where its functions lie, what they are called, what its data points to.
+"""A 64-bit ELF file as tables: where its functions lie, what exported ones are called, what file each is of.
 
 Wheels are stripped, but a file that throws exceptions keeps the start and the length of every function in
 `.eh_frame`, with a sorted index in `.eh_frame_hdr` (LSB, Exception Frames, 10.6).
 
-A C++ library built with checks names itself: a failing check mentions `__PRETTY_FUNCTION__` and `__FILE__`,
-so the function that holds the check loads both addresses. A class with virtual functions has a table of them,
-and beside it the class's name for `typeid`.
+A C++ library built with checks names its sources: a failing check mentions `__FILE__`, so the function that
+holds the check loads its address.
 """
 
 from __future__ import annotations
@@ -28,17 +27,15 @@ Addresses = NDArray[np.int64]
 """Addresses as the file numbers them."""
 
 PT_LOAD, PT_NOTE, PT_GNU_EH_FRAME = 1, 4, 0x6474E550
-SHT_SYMTAB, SHT_RELA, SHT_DYNSYM = 2, 4, 11
+SHT_SYMTAB, SHT_DYNSYM = 2, 11
 SHF_EXECINSTR = 4
 STT_FUNC = 2
 NT_GNU_BUILD_ID = 3
-R_X86_64_64, R_X86_64_RELATIVE = 1, 8
 _POINTER_TO_DATA = (1, 0x03, 0x3B)
 """Version, count and table encodings that linkers write: unsigned count, pairs of signed 32-bit offsets."""
 _SYMBOL = np.dtype(
     [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")]
 )
-_RELOCATION = np.dtype([("address", "<i8"), ("kind", "<u4"), ("symbol", "<u4"), ("addend", "<i8")])
 
 
 class NotElf(Exception):
@@ -190,32 +187,6 @@ class Elf:
                     end = self.data.find(b"\0", strings + name)
                     yield Symbol(value, size, self.data[strings + name : end].decode("ascii", "replace"))
 
-    def pointers(self) -> tuple[Addresses, Addresses]:
-        """Places in the data that are relocated to addresses of this file, in order, and those addresses."""
-        found = [self._pointers_of(section) for section in self.sections if section.kind == SHT_RELA]
-        if not found:
-            return np.zeros(0, np.int64), np.zeros(0, np.int64)
-        places = np.concatenate([places for places, _ in found])
-        values = np.concatenate([values for _, values in found])
-        order = np.argsort(places, kind="stable")
-        return places[order], values[order]
-
-    def _pointers_of(self, section: Section) -> tuple[Addresses, Addresses]:
-        table = np.frombuffer(self.data, _RELOCATION, section.size // _RELOCATION.itemsize, section.offset)
-        relative = table[table["kind"] == R_X86_64_RELATIVE]
-        named = table[table["kind"] == R_X86_64_64]
-        values = (
-            self._symbol_values(section)[named["symbol"]] + named["addend"] if len(named) else named["addend"]
-        )
-        places = np.concatenate([relative["address"], named["address"]])
-        return places, np.concatenate([relative["addend"], values])
-
-    def _symbol_values(self, section: Section) -> Addresses:
-        symbols = self.sections[section.link]
-        table = np.frombuffer(self.data, _SYMBOL, symbols.size // _SYMBOL.itemsize, symbols.offset)
-        values: Addresses = table["value"].astype(np.int64)
-        return values
-
 
 @cache
 def _runtime() -> ctypes.CDLL | None:
@@ -242,59 +213,22 @@ def demangle(symbol: str) -> str:
 
 
 _SOURCE = re.compile(rb"[\w./+-]+\.(?:cc|cpp|cxx|c|cu|h|hpp|inc)$")
-_PRETTY = re.compile(rb"[^\n]*\w[\w:<>~, *&]*\(.*\)(?: const)?(?: \[with .*\])?$")
 _ROOTS = re.compile(r"^.*?/(?=(?:onnxruntime|onnx|src|include|aten|c10|torch|3rdparty|_deps)/)")
 """What precedes the path within the project, of the machine that built it."""
 _STANDARD = "include/c++/"
 _LONGEST = 2048
-_TYPE_INFO = re.compile(rb"\*?(?:N|St|\d)[\w]*$")
 
 
-@dataclass(frozen=True)
-class Named:
-    """A function's name, file and class; unknown ones are empty. `by` says where the name comes from."""
-
-    name: str = ""
-    by: str = ""
-    file: str = ""
-
-
-def name_functions(elf: Elf, starts: Addresses, ends: Addresses) -> list[Named]:
-    """Name each function: by its symbol if there is one, then by its own texts, then by its class."""
-    exported = {symbol.address: symbol.name for symbol in elf.symbols()}
-    pretty, files = mentioned(elf, starts, ends)
-    classes = virtual_functions(elf, starts)
-    known = files_between(starts, files)
-    found = []
-    for index, start in enumerate(starts.tolist()):
-        file = known[index]
-        if start in exported:
-            found.append(Named(qualified(demangle(exported[start])), "export", file))
-        elif (told := qualified(pretty.get(index, ""))) and "::" in told and not told.startswith("std::"):
-            found.append(Named(told, "text", file))
-        elif start in classes:
-            found.append(Named(classes[start], "class", file))
-        else:
-            found.append(Named(file=file))
-    return found
-
-
-def mentioned(elf: Elf, starts: Addresses, ends: Addresses) -> tuple[Mapping[int, str], Mapping[int, str]]:
-    """Map each function's number to the signature, and to the file, that it mentions most."""
-    signatures: dict[int, Counter[str]] = {}
+def files_of(elf: Elf, starts: Addresses, ends: Addresses) -> tuple[str, ...]:
+    """Each function's file: the one that it mentions most, or its neighbours'; empty where none is known."""
     files: dict[int, Counter[str]] = {}
-    texts: dict[int, tuple[str, str]] = {}
+    texts: dict[int, str] = {}
     for number, target in _references(elf, starts, ends):
         if target not in texts:
             texts[target] = _told(elf, target)
-        signature, file = texts[target]
-        if signature:
-            signatures.setdefault(number, Counter())[signature] += 1
-        if file:
-            files.setdefault(number, Counter())[file] += 1
-    return {key: _most(found) for key, found in signatures.items()}, {
-        key: _most(found) for key, found in files.items()
-    }
+        if texts[target]:
+            files.setdefault(number, Counter())[texts[target]] += 1
+    return tuple(files_between(starts, {key: _most(found) for key, found in files.items()}))
 
 
 def _most(found: Counter[str]) -> str:
@@ -302,15 +236,13 @@ def _most(found: Counter[str]) -> str:
     return max(found, key=lambda text: (not text.endswith((".h", ".hpp", ".inc")), found[text], text))
 
 
-def _told(elf: Elf, address: int) -> tuple[str, str]:
-    """The signature or the file that stands at an address; both empty where neither does."""
+def _told(elf: Elf, address: int) -> str:
+    """The file that stands at an address; empty where none does."""
     text = elf.text_at(address, _LONGEST)
-    if len(text) < 4 or not text.isascii():
-        return "", ""
-    if b"/" in text and _SOURCE.fullmatch(text):
-        file = text.decode()
-        return "", "" if _STANDARD in file else _ROOTS.sub("", file)
-    return (text.decode(), "") if b"::" in text and _PRETTY.fullmatch(text) else ("", "")
+    if len(text) < 4 or not text.isascii() or b"/" not in text or not _SOURCE.fullmatch(text):
+        return ""
+    file = text.decode()
+    return "" if _STANDARD in file else _ROOTS.sub("", file)
 
 
 def _references(elf: Elf, starts: Addresses, ends: Addresses) -> Iterator[tuple[int, int]]:
@@ -345,48 +277,3 @@ def files_between(starts: Addresses, files: Mapping[int, str]) -> list[str]:
     for number, file in files.items():
         found[number] = found[number] or file
     return found
-
-
-def virtual_functions(elf: Elf, starts: Addresses) -> Mapping[int, str]:
-    """`Class::virtual N` by the function's start, for the functions that only one class has."""
-    places, values = elf.pointers()
-    at = dict(zip(places.tolist(), values.tolist(), strict=True))
-    is_start = set(starts.tolist())
-    infos = dict(_type_infos(elf, places, values))
-    owners: dict[int, set[str]] = {}
-    for place in places[np.isin(values, np.array(sorted(infos), np.int64))].tolist():
-        name, slot = infos[at[place]], 0
-        while at.get(place + 8 * (slot + 1)) in is_start:
-            owners.setdefault(at[place + 8 * (slot + 1)], set()).add(f"{name}::virtual {slot}")
-            slot += 1
-    return {start: next(iter(names)) for start, names in owners.items() if len(names) == 1}
-
-
-def _type_infos(elf: Elf, places: Addresses, values: Addresses) -> Iterator[tuple[int, str]]:
-    """Yield the address of each `std::type_info` and its class: the second word points to the name."""
-    for place, value in zip(places.tolist(), values.tolist(), strict=True):
-        text = elf.text_at(value, 512)
-        if 2 < len(text) < 512 and _TYPE_INFO.fullmatch(text):
-            name = demangle("_Z" + text.decode().lstrip("*"))
-            if not name.startswith("_Z"):
-                yield place - 8, plain(name)
-
-
-def qualified(signature: str) -> str:
-    """`a::B::c` of a signature as a compiler prints it, without what it returns, takes and is made with."""
-    text = plain(signature.partition(" [with ")[0])
-    head = text.partition("(")[0].strip()
-    return head.rpartition(" ")[2].lstrip("*&") or text
-
-
-def plain(name: str) -> str:
-    """A name without its template arguments, and with anonymous namespaces and lambdas as words."""
-    text = name.replace("(anonymous namespace)", "anonymous").replace("{anonymous}", "anonymous")
-    text = re.sub(r"operator(<=>|<<=?|>>=?|<=?|>=?|->\*?|\(\))", "operator", text)
-    kept, depth = [], 0
-    for letter in text:
-        depth += letter == "<"
-        if not depth:
-            kept.append(letter)
-        depth -= letter == ">" and depth > 0
-    return "".join(kept)

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from corpus.errors import UserError
 from oracles.extras import how_to_install, provide
-from oracles.native.elf import Addresses, Elf, Named, NotElf, name_functions
+from oracles.native.elf import Addresses, Elf, NotElf, files_of
 
 BREAKPOINT = 0xCC
 
@@ -73,7 +73,7 @@ def _starts_of(iced: Any, code: bytes, start: int) -> set[int]:
     return found | (targets & known)
 
 
-VERSION = 1
+VERSION = 2
 """Of what is kept: a change of what is decoded or named makes new tables."""
 _HEAD = struct.Struct("<8sQQ40s")
 _MAGIC = b"CRXPROB1"
@@ -91,8 +91,8 @@ class Library:
 class Table:
     """The breakpoints of one library.
 
-    `blocks` are addresses in order, `function_of` the number of each block's function, `named` what is known
-    of each function, `originals` the first byte of each block.
+    `blocks` are addresses in order, `function_of` the number of each block's function, `files` that of each
+    function, `originals` the first byte of each block.
     """
 
     library: str
@@ -101,7 +101,7 @@ class Table:
     function_of: NDArray[np.int32]
     is_function: NDArray[np.uint8]
     originals: NDArray[np.uint8]
-    named: tuple[Named, ...]
+    files: tuple[str, ...]
 
     def packed(self) -> bytes:
         """Pack the table in the form that `breakpoints.c` reads."""
@@ -144,7 +144,7 @@ def _make(elf: Elf, library: Library) -> Table:
         (np.searchsorted(starts, blocks, side="right") - 1).astype(np.int32),
         np.isin(blocks, starts).astype(np.uint8),
         originals,
-        tuple(name_functions(elf, starts, ends)),
+        files_of(elf, starts, ends),
     )
 
 
@@ -186,7 +186,7 @@ def _keep(place: Path, table: Table) -> Table:
     """Write to a name of our own and rename, so that two at once do no harm."""
     place.parent.mkdir(parents=True, exist_ok=True)
     head = {"library": table.library, "build_id": table.build_id}
-    text = json.dumps([head, [[each.name, each.by, each.file] for each in table.named]]).encode()
+    text = json.dumps([head, table.files]).encode()
     arrays: dict[str, Any] = {name: getattr(table, name) for name in _ARRAYS}
     descriptor, name = tempfile.mkstemp(dir=place.parent)
     with os.fdopen(descriptor, "wb") as file:
@@ -202,8 +202,8 @@ def _read(place: Path) -> Table | None:
     """Read the kept table; None if there is none, or if it cannot be read."""
     try:
         with np.load(place, allow_pickle=False) as kept:
-            head, named = json.loads(kept["text"].tobytes())
+            head, files = json.loads(kept["text"].tobytes())
             arrays = {name: kept[name] for name in _ARRAYS}
-            return Table(**head, **arrays, named=tuple(Named(*each) for each in named))
+            return Table(**head, **arrays, files=tuple(files))
     except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile):
         return None

@@ -166,9 +166,9 @@ def by_file(watch: Watch, met: Blocks) -> list[Reached]:
 
 
 def _of_table(table: Table, met: NDArray[np.bool_]) -> Iterator[Reached]:
-    files = sorted({named.file for named in table.named})
+    files = sorted(set(table.files))
     number = {file: index for index, file in enumerate(files)}
-    file_of = np.array([number[named.file] for named in table.named], np.int64)[table.function_of]
+    file_of = np.array([number[file] for file in table.files], np.int64)[table.function_of]
     is_function = table.is_function.astype(bool)
     kinds = (is_function, is_function & met, np.ones(len(met), bool), met)
     counts = [np.bincount(file_of[kind], minlength=len(files)).tolist() for kind in kinds]

@@ -12,13 +12,14 @@ from corpus.target import Target
 from generators.mixture import PLAN, make_cases
 from oracles.backends import find_backend
 from oracles.judge import Judge
-from oracles.native.elf import Elf, qualified
+from oracles.native.elf import Elf
 from oracles.native.table import Library, Table, load_table
 from oracles.native.watching import Watch, by_file, find_libraries, total
 from oracles.sandbox.deaths import load_functions
 from oracles.sandbox.sandbox import Job, Sandbox
 from oracles.verdict import Config, Run, Status
 from tests.helpers.commands import completed
+from tests.oracles.native.test_breakpoints import names
 
 
 @pytest.fixture(scope="module")
@@ -53,19 +54,15 @@ def test_a_table_of_jumps_leads_to_blocks(sample, table):
     assert inside.sum() >= 7
 
 
-def test_functions_are_named_by_exports_by_their_texts_and_by_their_class(table):
-    by = {each.name: each.by for each in table.named}
-    assert by["branch"] == "export"
-    assert by["crux::hidden"] == "text"
-    assert any(name.startswith("crux::Square::virtual") for name in by)
-    assert {each.file for each in table.named if each.name == "crux::hidden"} == {"src/crux/hidden.cc"}
+def test_a_function_is_of_the_file_that_it_mentions(table):
+    assert "src/crux/hidden.cc" in table.files
 
 
 def test_a_table_is_kept_by_the_build_and_made_again_where_it_is_damaged(sample, tmp_path):
     first = load_table(Library(sample), tmp_path)
     (kept,) = tmp_path.iterdir()
     before, content = kept.stat().st_mtime_ns, kept.read_bytes()
-    assert load_table(Library(sample), tmp_path).named == first.named
+    assert load_table(Library(sample), tmp_path).files == first.files
     assert kept.stat().st_mtime_ns == before
     kept.write_bytes(content[:100])
     assert np.array_equal(load_table(Library(sample), tmp_path).blocks, first.blocks)
@@ -81,19 +78,6 @@ def test_what_is_no_library_is_one_clear_line(tmp_path):
     path.write_bytes(b"no library at all")
     with pytest.raises(UserError, match=r"x\.so: cannot be read"):
         load_table(Library(path), tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("signature", "name"),
-    [
-        ("virtual common::Status a::Fold::Apply(int) const", "a::Fold::Apply"),
-        ("void a::B<T>::c(std::vector<int>) [with T = float]", "a::B::c"),
-        ("bool a::operator<(int, int)", "a::operator"),
-        ("a::(anonymous namespace)::f(int)", "a::anonymous::f"),
-    ],
-)
-def test_a_signature_is_named_without_what_it_takes(signature, name):
-    assert qualified(signature) == name
 
 
 def test_a_frame_is_named_by_what_is_exported_and_else_by_where_its_function_starts(sample):
@@ -161,17 +145,6 @@ def called(sandbox: Sandbox, call: str, *, fresh: bool = False) -> Run:
     return sandbox.run(Job(call.encode(), {}, (Config("plain"),)), fresh=fresh)[0]
 
 
-def function_names(watch: Watch, functions: np.ndarray) -> list[str]:
-    """The names of some functions, by their numbers; `fn_` and the address of one that has no name."""
-    found = []
-    for number in functions.tolist():
-        index = int(np.searchsorted(np.array(watch.firsts), number, side="right")) - 1
-        table, block = watch.tables[index], number - watch.firsts[index]
-        name = table.named[table.function_of[block]].name
-        found.append(name or f"fn_{int(table.blocks[block]):x}")
-    return found
-
-
 def test_a_worker_that_crashes_has_told_what_it_met_and_where_it_died(sample, tmp_path):
     with watched(sample, tmp_path) as (sandbox, watch):
         assert sandbox.facts["breakpoints"] == ""
@@ -179,9 +152,9 @@ def test_a_worker_that_crashes_has_told_what_it_met_and_where_it_died(sample, tm
             run = called(sandbox, "crash:8", fresh=fresh)
             assert run.status is Status.CRASH
             assert [frame.function for frame in run.frames][:1] == ["crash"]
-            assert function_names(watch, watch.take().functions) == ["crash"]
+            assert names(sample, watch, watch.take()) == {"crash"}
         assert called(sandbox, "loop:3").outputs["y"] == 6
-        assert set(function_names(watch, watch.take().functions)) == {"loop", "branch", "crux::hidden"}
+        assert names(sample, watch, watch.take()) == {"loop", "branch", "src/crux/hidden.cc"}
 
 
 def test_what_is_watched_lies_at_the_same_addresses_on_each_start(sample, tmp_path):
