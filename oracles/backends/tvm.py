@@ -6,7 +6,6 @@ import contextlib
 import sys
 from typing import TYPE_CHECKING, Any, Callable, Iterator  # noqa: UP035 (Python 3.8)
 
-from oracles.worker.limits import DOCUMENTED, claim_of, documents_along, form_of
 from oracles.worker.tvm import passes as tvm_passes
 
 if TYPE_CHECKING:
@@ -321,8 +320,7 @@ def _from_tvm(value: Any) -> Any:
 def about(error: BaseException) -> tuple[str, str, dict[str, list[str] | None]]:
     """The operator that the importer was at, the result of that node, and the dims known of what led there.
 
-    Neither the error's text nor the traceback tells. A line says what the importer's own documentation claims
-    where the error refuses it.
+    Neither the error's text nor the traceback tells.
     """
     operator, reached, at = "", "", ""
     for known in _locals_of(error, "_convert_operator"):
@@ -330,10 +328,9 @@ def about(error: BaseException) -> tuple[str, str, dict[str, list[str] | None]]:
     for node in _nodes_reached(error):
         reached = node.op_type
         at = at or next((name for name in node.output if name), "")
-    claim = claim_of(form_of(str(error)), documents_along(error, IMPORTERS))
     head = f"{REACHED}{reached}\n" if reached else ""
     head = f"Error converting operator {operator}\n" if operator else head
-    return f"{head}{DOCUMENTED}{claim}\n" if claim else head, at, _dims_known(error)
+    return head, at, _dims_known(error)
 
 
 def _dims_known(error: BaseException) -> dict[str, list[str] | None]:
@@ -377,7 +374,6 @@ def _locals_of(error: BaseException, function: str) -> list[dict[str, Any]]:
     return found
 
 
-IMPORTERS = "tvm.relax.frontend"
 REACHED = "reached operator "
 """What stands before an operator whose conversion has not begun."""
 

@@ -10,7 +10,6 @@ from typing import Any
 from corpus.target import Target
 from oracles.abilities import Passes, PassLog, Sequences, language_of
 from oracles.verdict import Config, Phase, Run, Status
-from oracles.worker.limits import DOCUMENTED
 from oracles.worker.tvm import passes as tvm_passes
 from oracles.worker.tvm.passes import AT_WILL, LLVM, OPTIONAL
 from oracles.worker.tvm.sequences import OPTIONS, config_of, is_option
@@ -117,14 +116,9 @@ def classify(run: Run) -> str:
 
 
 def tags(run: Run) -> tuple[str, ...]:
-    """`importer-limit` for an error by which the importer says that it does not handle a form yet.
-
-    What its own documentation claims stays a bug; the note quotes it.
-    """
-    if run.status is not Status.EXCEPTION or run.phase is not Phase.IMPORT or not LIMIT.search(run.message):
-        return ()
-    claim = re.search(rf"^{DOCUMENTED}(.+)$", run.trace, re.M)
-    return (f"Its documentation says otherwise: {claim.group(1)}",) if claim else ("importer-limit",)
+    """`importer-limit` for an error by which the importer says that it does not handle a form yet."""
+    is_error = run.status is Status.EXCEPTION and run.phase is Phase.IMPORT
+    return ("importer-limit",) if is_error and LIMIT.search(run.message) else ()
 
 
 PIPELINES = ("default", "zero", "target")

@@ -159,21 +159,6 @@ def dynamic_pads() -> Case:
     return on_tvm(text, opset=18, x=np.ones(2, np.float32), p=np.array([1, 1]))
 
 
-def dynamic_dim() -> Case:
-    nodes = "q = SplitToSequence (x, s) y = SequenceLength (q)"
-    text = f"g (float[n] x) => (int64 y) <int64 s = {{2}}> {{ {nodes} }}"
-    return on_tvm(text, opset=18, x=np.ones(4, np.float32))
-
-
-def test_a_limit_that_the_compilers_own_documentation_contradicts_stays_a_bug(tvm_judge):
-    pytest.importorskip("tvm")
-    limit, bug = tvm_judge.verdict(dynamic_pads()), tvm_judge.verdict(dynamic_dim())
-    assert Mark.LIMIT in limit.marks
-    assert bug.is_bug
-    assert Mark.LIMIT not in bug.marks
-    assert any("retains dynamic shapes" in note for note in bug.notes)
-
-
 @pytest.mark.slow
 def test_all_limits_are_one_request(tmp_path):
     pytest.importorskip("tvm")
