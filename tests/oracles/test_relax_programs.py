@@ -19,6 +19,8 @@ from oracles.judge import Judge
 from oracles.sandbox.sandbox import Sandbox
 from oracles.sandbox.scripts import imported
 from oracles.verdict import Config, Outcome
+from oracles.worker.relax_reference.program import call_operator
+from oracles.worker.relax_reference.rule import LeftOpen
 
 TVM = Target("tvm")
 HEAD = """
@@ -257,6 +259,12 @@ def test_an_index_outside_in_a_called_function_leaves_open_what_hangs_on_it(rela
     context = relax_judge.open(case)
     (context.plain,) = relax_judge.runs(case, relax_judge.configs[:1])
     assert (context.undefined, context.left_open("y"), context.left_open("z")) == (reason, reason, "")
+
+
+def test_a_row_outside_that_is_drawn_from_is_left_open():
+    chances, drawn, rows = np.full((2, 3), 1 / 3), np.array([[0.5]]), np.array([[2]])
+    with pytest.raises(LeftOpen, match="out of bounds"):
+        call_operator("relax.multinomial_from_uniform", (chances, drawn, rows), {"dtype": "int64"})
 
 
 def test_an_axis_that_is_not_there_is_no_bug_of_what_looks_at_it(relax_judge):

@@ -13,6 +13,7 @@ from oracles.worker.relax_reference.rule import (
     axes_of,
     axis_of,
     element,
+    places_in,
     plain,
 )
 
@@ -214,7 +215,7 @@ def nll_loss_backward(args: Args, attrs: Attrs) -> Any:
 def multinomial(args: Args, attrs: Attrs) -> Any:
     """The first place of a row whose sum of probabilities so far exceeds a number of [0, 1)."""
     probabilities, drawn, rows = args
-    sums = np.cumsum(probabilities, 1)[rows[:, 0]]
+    sums = np.cumsum(probabilities, 1)[places_in(probabilities.shape, (rows[:, 0],))]
     return np.argmax(sums > drawn, 1)[:, None].astype(element(attrs["dtype"]))
 
 
