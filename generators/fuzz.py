@@ -23,8 +23,6 @@ from oracles.verdict import Outcome, Verdict
 Judgement = Callable[[Case, bool], Verdict]
 """Gives the verdict on a case; with True also at the lower levels of optimisation."""
 
-AVOIDED = "avoided"
-"""The kind of a symptom that says that a program was left out because of a known issue."""
 THOROUGH_EVERY = 8
 """One seed in this many is judged at the lower levels too: some bugs hide behind a later pass."""
 
@@ -127,7 +125,7 @@ def lesson_of(tests: Sequence[Tested]) -> CoverageSnapshot:
             found[f"{each.arm}\t{symptom}"] += 1
             key = f"{zlib.crc32(str(symptom).encode()):08x}"
             led.update(f"{name}\t{key}" for name in {*names, *each.passes})
-        if outcome is Outcome.UNSUPPORTED and (symptom is None or symptom.kind != AVOIDED):
+        if outcome is Outcome.UNSUPPORTED:
             refused.update(names)
             refused.update(blamed(each.forms, each.verdict.title))
         elif outcome not in (Outcome.INVALID, Outcome.UNSUPPORTED):

@@ -1,6 +1,5 @@
 """torch, inductor and torch's exporters: lowerings, torch's own operators, programs of the format `torch`."""
 
-import re
 from collections.abc import Iterator
 from functools import partial
 
@@ -12,7 +11,6 @@ from corpus.case import Case
 from corpus.graphs.program import Binding
 from corpus.target import Target
 from corpus.values import Value
-from generators.mixture import DrawnCase
 from generators.strategies.fresh import COMPANIONS
 from oracles.backends import find_backend
 from oracles.judge import Judge
@@ -24,7 +22,6 @@ from oracles.verdict import Config, Mark, Outcome, Phase, Run, Status, Verdict
 from reducer.pass_sets import find_pass_set
 from tests.helpers.models import aten_case, graph_case, graph_of, ref
 from tests.helpers.models import case_of as on_any_target
-from triage.campaigns.testers import looking
 
 
 def case_of(graph: str, inputs: dict[str, Value], *, opset: int = 18) -> Case:
@@ -336,14 +333,6 @@ def test_each_program_gives_what_it_gives_alone_and_a_failing_one_is_left_alone(
             for run in look.runs:
                 np.testing.assert_allclose(run.outputs["y"], verdict.runs[0].outputs["y"], rtol=1e-5)
     assert sum(look is not None for look in looks) >= 4
-
-
-def test_a_program_that_could_show_an_issue_to_avoid_is_not_looked_at(inductor_judge):
-    drawn = [DrawnCase(seed, case, {}) for seed, case in enumerate(SOUND[:2])]
-    avoided = {"flips": (re.compile("flip:.*"),)}
-    first, second = looking(inductor_judge, ("onnx",), avoided)(drawn)
-    assert first is None
-    assert second is not None
 
 
 # torch's ONNX exporters as a target: what they export gives what eager torch gives

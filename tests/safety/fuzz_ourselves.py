@@ -379,7 +379,6 @@ package = "onnxruntime"
 since = "1.0"
 issue = "https://example.org/1"
 match = { kind = "a.*b", site = "x" }
-avoid = ["Relu:float32"]
 """
 
 

@@ -20,7 +20,6 @@ from tests.helpers.failing import clip_exception, division_crash, healthy, on_or
 from tests.helpers.models import model_of
 from triage.bugs.failures import mark_explained, record_failure
 from triage.bugs.overview import overview
-from triage.campaigns.target_campaigns import Worth, benefit_of, worth_of
 from triage.causes.consequences import MOST_CHECKS, ended_earlier, find_root
 from triage.causes.cores import site_of_crash
 from triage.causes.explaining import Bug, by_symptom, explain, may_follow, names_itself
@@ -207,13 +206,6 @@ def test_one_rewrite_of_one_graph_that_raises_here_and_is_wrong_there_is_one_bug
     cluster = clustered(tmp_path, cases)
     assert cluster["count"] == 2
     assert len(cluster["faces"]) == 1
-
-
-def test_what_a_reduction_was_worth(store):
-    assert benefit_of(Counter({Worth.NEW: 2, Worth.SAMPLE: 1})).startswith(
-        "3 reduced: 2 new causes, 1 sample"
-    )
-    assert worth_of(store, record_failure(store, division_crash(), verdict("boom"))) is Worth.NEW
 
 
 def test_a_declared_limit_is_reported_as_a_request():

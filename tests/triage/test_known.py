@@ -14,17 +14,16 @@ from corpus.load import load_regressions
 from corpus.target import Target
 from oracles.judge import Judge
 from oracles.naming import Signature, signature
-from oracles.verdict import Mark, Outcome
+from oracles.verdict import Mark
 from oracles.worker.limits import form_of
 from reducer.pass_sets import find_pass_set
 from tests.helpers.commands import crux
 from tests.helpers.failing import ORT, division_crash, healthy, verdict
-from tests.helpers.models import case_of, chain_of
+from tests.helpers.models import case_of
 from triage.bugs.failures import SEVERAL, limits, record_failure, record_reduction
 from triage.bugs.known import (
     NOT_FILED,
     SHIPPED,
-    KnownIssue,
     add_own,
     known_issue,
     known_of_cluster,
@@ -32,7 +31,6 @@ from triage.bugs.known import (
     read_known,
 )
 from triage.bugs.overview import KNOWN, counted, next_step, overview_with_states, state_of, totals_of
-from triage.campaigns.testers import avoiding, chains, found_in
 from triage.console.options import StoreOptions
 from triage.projects import project_of_package
 from triage.store.artifacts import LastReport
@@ -239,50 +237,17 @@ def test_the_next_step_is_the_first_thing_left_to_do(bugs, step):
     assert next_step(bugs, StoreOptions()) == step
 
 
-# Leaving out of a campaign what could only show a known issue again
-
-
-ISSUE = KnownIssue("mine", "t", "onnxruntime", {}, fixed="1.40", avoid=("Relu:float.*", "Clip:.*"))
-
-
-def chain(*operators: str, dtype: str = "float") -> Case:
-    return Case("onnx", chain_of(operators, dtype=dtype).SerializeToString(), {}, ORT)
-
-
-@pytest.mark.parametrize(
-    ("case", "found"),
-    [
-        (chain("Relu", "Clip"), "mine"),
-        (chain("Relu", "Abs", "Clip"), ""),
-        (chain("Relu", "Clip", dtype="int32"), ""),
-    ],
-)
-def test_a_chain_is_found_along_the_values_and_with_its_types(case, found):
-    assert found_in(case, chains([ISSUE], "ort", "1.31.1")) == found
-
-
-def test_what_is_avoided_is_not_run():
-    def judgement(case, thorough):
-        assert case.case_id == healthy().case_id
-        return verdict()
-
-    avoid = avoiding(judgement, chains([ISSUE], "ort", "1.31.1"))
-    assert avoid(chain("Relu", "Clip"), False).outcome is Outcome.UNSUPPORTED
-    assert avoid(healthy(), False).is_bug
-
-
-def test_a_file_says_what_to_avoid_and_since_when(tmp_path):
+def test_a_file_says_since_when(tmp_path):
     path = tmp_path / "known.toml"
     path.write_text(
         "[a]\ntitle = 't'\npackage = 'onnxruntime'\nsince = '1.20'\nfixed = '1.30'\nsuppress = true\n"
-        "avoid = ['Pad:.*']\nmatch = { op = 'x' }\n"
+        "match = { op = 'x' }\n"
     )
     (issue,) = read_known(path)
     assert [issue.is_alive_on(each) for each in ("1.19.2", "1.20.0", "1.29.1", "1.30.0", "")] == [
         False, True, True, False, True,
     ]  # fmt: skip
     assert issue.suppress
-    assert list(chains([issue], "ort", "1.25")) == ["a"]
 
 
 FACTS = {"minimal": True, "nodes_before": 2, "nodes_after": 1, "checks": 3, "passes": []}

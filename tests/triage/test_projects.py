@@ -1,15 +1,13 @@
 """A compiler as a project is one file; `test_own_backend` has a ready report of one."""
 
-from dataclasses import replace
-
 import pytest
 
 from corpus.errors import UserError
 from corpus.formats import format_names
 from oracles.backends import backends
 from oracles.verdict import Config, Phase, Run, Status
-from tests.helpers.failing import division_crash, verdict
-from triage.bugs.failures import History, history_of_name, record_failure
+from tests.helpers.failing import division_crash
+from triage.bugs.failures import History
 from triage.claims.titles import bracketed, in_short, in_words
 from triage.projects import (
     GENERAL,
@@ -21,7 +19,6 @@ from triage.projects import (
     runner_of,
 )
 from triage.reports.draft import vary_dtypes
-from triage.store.failures import MET, ROOT, add_origin
 from triage.views.rendering import template_of
 
 DEFINED = ("CONFIGS =", "def package_version(", "def run(config, path)")
@@ -128,17 +125,6 @@ def test_only_what_crux_made_is_called_generated():
     assert not History().is_generated
     assert "found by" in History(origins=("seed:7",)).sentences()
     assert "the reporter's" in History().sentences()
-
-
-def test_what_a_reduction_meets_came_from_where_its_failure_did(store):
-    first = record_failure(store, division_crash(), verdict("first"))
-    met = replace(division_crash(1), origin=MET.format(first.name))
-    second = record_failure(store, met, verdict("second"))
-    root = replace(division_crash(2), origin=ROOT.format(second.name))
-    third = record_failure(store, root, verdict("third"))
-    assert history_of_name(store, third.name).is_generated
-    add_origin(store, first.id, "/models/mine.onnx")
-    assert not history_of_name(store, third.name).is_generated
 
 
 @pytest.mark.parametrize(

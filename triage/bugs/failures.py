@@ -36,11 +36,11 @@ from triage.store.failures import (
     count_failures,
     declared_rows,
     failure_of_case,
-    first_origins,
     get_failure,
     is_limit,
     keep_reduction,
     name_failure,
+    origins,
     point_at_reduced,
     reduction_of,
     releases_of,
@@ -279,7 +279,7 @@ def history_of_name(store: Store, name: str) -> History:
         return History()
     failure = get_failure(store, number)
     return History(
-        origins=tuple(first_origins(store, number)),
+        origins=tuple(origins(store, number)),
         reduction=reduction_of(store, failure.cluster),
         cluster=failure.cluster_name,
         sightings=count_failures(store, failure.cluster),

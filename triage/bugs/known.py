@@ -5,8 +5,7 @@ entry is a table `[issue-id]` with `title`, `package`, `issue` (its thread's add
 that crux knows and nobody has filed), `seen` (releases on which it was seen), `since` and `fixed` (the
 first release with it, the first without it again), and `match`: for each component of a signature a regular
 expression that its whole text must match. `suppress = true` leaves its clusters out of lists; without, they
-are tagged. `avoid` says what a generator must not make: patterns of `operator:dtype`, one for each of a chain
-of nodes.
+are tagged.
 """
 
 from __future__ import annotations
@@ -39,10 +38,10 @@ URL = re.compile(r"(https?://[^\s<>()\[\]`\"'|\\]{1,1000})?")
 ID = re.compile(r"[\w.#/-]{1,200}")
 FIELDS = {
     **dict.fromkeys(("title", "package", "since", "fixed", "issue"), str),
-    **{"match": dict, "suppress": bool, "avoid": list, "seen": list},
+    **{"match": dict, "suppress": bool, "seen": list},
 }
 MOST_NAME = 40
-WRITTEN, WRITTEN_IF_SET = ("title", "package", "issue", "seen"), ("since", "fixed", "suppress", "avoid")
+WRITTEN, WRITTEN_IF_SET = ("title", "package", "issue", "seen"), ("since", "fixed", "suppress")
 NOT_FILED = "not filed"
 """The `issue` of a bug that is known to crux and to file all the same."""
 
@@ -60,7 +59,6 @@ class KnownIssue:
     issue: str = ""
     seen: tuple[str, ...] = ()
     suppress: bool = False
-    avoid: tuple[str, ...] = ()
     patterns: Mapping[str, re.Pattern[str]] = field(default_factory=dict, compare=False)
 
     @property
@@ -144,12 +142,9 @@ def _entry(path: Path, name: str, facts: Any) -> KnownIssue:
         raise UserError(f"{where}: cannot read {', '.join(wrong) or 'an empty match'}")
     try:
         patterns = {component: re.compile(text) for component, text in facts["match"].items()}
-        for text in facts.get("avoid", ()):
-            re.compile(text)
     except (re.error, TypeError) as error:
         raise UserError(f"{where}: a match is no regular expression ({error})") from error
-    lists = {key: tuple(facts.get(key, ())) for key in ("avoid", "seen")}
-    return KnownIssue(id=name, patterns=patterns, **{**facts, **lists})
+    return KnownIssue(id=name, patterns=patterns, **{**facts, "seen": tuple(facts.get("seen", ()))})
 
 
 def known_of_cluster(store: Store, cluster: int, issue: str) -> KnownIssue:

@@ -7,7 +7,6 @@ to it, and each reduction keeps a journal: whenever a hunt is stopped, what it f
 one takes up what was not reduced or reported yet.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +19,7 @@ from triage.bugs.known import KnownIssue, load_known
 from triage.bugs.overview import is_filed, overview, overview_with_states
 from triage.campaigns.budget import Budget, Limits, Mean, cpu_of_all, cpu_of_the_ended
 from triage.campaigns.monitor import FACE, HuntMonitor
-from triage.campaigns.target_campaigns import FUZZING, Choice, CpuShares, TargetCampaign, Worth, worth_of
+from triage.campaigns.target_campaigns import FUZZING, Choice, CpuShares, TargetCampaign
 from triage.console.options import CaseOptions
 from triage.console.status import Display
 from triage.reductions.failures import BeingReduced, reduce_failure
@@ -79,7 +78,6 @@ class Hunt:
     known: str = ""
     releases: NewestReleases | None = None
     shares: CpuShares = field(default_factory=CpuShares)
-    gained: Counter[Worth] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         self._issues: tuple[KnownIssue, ...] = load_known(self.store.path, self.known)
@@ -361,14 +359,13 @@ class Hunt:
 
     def _what_it_is(self, reduced: Failure) -> str:
         """What a person wants to know of a find first: new, a known issue, another face, or met before."""
-        worth, root = worth_of(self.store, reduced), root_of(self.store, reduced.id)
-        self.gained[worth] += 1
+        root = root_of(self.store, reduced.id)
         if root is not None:
             return f"{FACE} {reduced.cluster_name}: {root['why']}"
-        if worth is Worth.NEW:
-            return f"{reduced.cluster_name}, {'a known issue' if self._is_known(reduced.cluster) else 'new'}"
         alike = len(list_failures(self.store, cluster=reduced.cluster, status=REDUCED))
-        return f"{reduced.cluster_name} again, reduced {alike} times"
+        if alike > 1:
+            return f"{reduced.cluster_name} again, reduced {alike} times"
+        return f"{reduced.cluster_name}, {'a known issue' if self._is_known(reduced.cluster) else 'new'}"
 
     def _report(self, front: TargetCampaign, cluster: int) -> None:
         """Write a bug's report, and note what that took."""

@@ -27,7 +27,6 @@ from generators.feedback import CoverageSnapshot
 from generators.fuzz import Tested
 from generators.mixture import Plan
 from oracles.extras import how_to_install, provide
-from triage.bugs.known import KnownIssue
 from triage.campaigns.testers import Greeting, Testers, open_testers
 from triage.console.options import CaseOptions
 
@@ -43,11 +42,9 @@ LOCAL = "local"
 class WorkerActor:
     """A tester as Ray holds it, in a process of its own."""
 
-    def __init__(
-        self, options: CaseOptions, target: Target, plan: Plan, issues: tuple[KnownIssue, ...], native: bool
-    ) -> None:
+    def __init__(self, options: CaseOptions, target: Target, plan: Plan, native: bool) -> None:
         self._stack = ExitStack()
-        self._open = partial(open_testers, options, target, plan, issues, native=native)
+        self._open = partial(open_testers, options, target, plan, native=native)
 
     def greeting(self) -> Greeting:
         """Open the tester; what it says of itself."""
@@ -66,7 +63,6 @@ def cluster_testers(
     options: CaseOptions,
     target: Target,
     plan: Plan,
-    issues: tuple[KnownIssue, ...] = (),
     *,
     native: bool = False,
 ) -> Iterator[Testers]:
@@ -74,7 +70,7 @@ def cluster_testers(
     ray = _joined(address, options.jobs)
     try:
         station = ray.remote(num_cpus=1)(WorkerActor)
-        given = (replace(options, jobs=1), target, plan, issues, native)
+        given = (replace(options, jobs=1), target, plan, native)
         crew = ActorPool(ray, lambda: station.remote(*given), options.jobs)
         yield Testers([crew.test] * options.jobs, *crew.greeting)
     finally:

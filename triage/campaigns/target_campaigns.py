@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from functools import cached_property, partial
 
 from corpus.case import Case
@@ -36,18 +35,14 @@ from triage.store.campaigns import (
     start_run,
     update_run,
 )
-from triage.store.causes import explanation_of, root_of
 from triage.store.database import Store
 from triage.store.failures import (
-    REDUCED,
     Failure,
     count_again,
     count_alike,
     first_alike,
     get_failure,
-    list_failures,
 )
-from triage.store.names import representative
 
 MOST_ALIKE = 1000
 """Failing cases of one symptom that are kept; more would say nothing new, and fill the disk."""
@@ -81,7 +76,6 @@ class Fuzzer:
         target: Target,
         command: str,
         plan: Plan = PLAN,
-        avoided: tuple[KnownIssue, ...] = (),
         *,
         known: str = "",
         native: bool = False,
@@ -100,7 +94,7 @@ class Fuzzer:
             legality=Legality(None, self._known_refusals(is_shard=plan.shard is not None)),
             beside=_beside(backend, plan),
         )
-        self._avoided, self._known_file = avoided, known
+        self._known_file = known
         self._is_native = native
         self._cluster = cluster
         self.native: NativeCoverage | None = None
@@ -115,7 +109,7 @@ class Fuzzer:
 
     def __enter__(self) -> Fuzzer:
         self._testers = self._stack.enter_context(
-            self._open(self.options, self.target, self.plan, self._avoided, native=self._is_native)
+            self._open(self.options, self.target, self.plan, native=self._is_native)
         )
         self.plan = replace(self.plan, legality=self._testers.legality)
         if self._is_native:
@@ -313,47 +307,3 @@ class CpuShares:
         best = max(names, key=lambda each: (yields[each], -spent[each]))
         told = ", ".join(f"{each} {3600 * yields[each]:.1f}" for each in names)
         return Choice(best, f"new bugs a CPU hour: {told}")
-
-
-class Worth(StrEnum):
-    """The worth of one reduction."""
-
-    NEW = "new"
-    SMALLER = "smaller"
-    SAMPLE = "sample"
-    KNOWN = "known"
-
-
-def benefit_of(gained: Counter[Worth]) -> str:
-    """Say what reductions were worth; samples are those of failures that a bug explains already."""
-    wanted = (Worth.NEW, Worth.SMALLER, Worth.KNOWN, Worth.SAMPLE)
-    new, smaller, known, samples = (gained[each] for each in wanted)
-    total = gained.total()
-    if not total:
-        return "none was reduced"
-    told = {
-        f"{new} new cause{_s(new)}": new,
-        f"{smaller} smaller case{_s(smaller)}": smaller,
-        f"{known} known again": known,
-        f"{samples} sample{_s(samples)} of what is explained": samples,
-    }
-    unexplained = total - samples
-    share = f", {(new + smaller) / unexplained:.0%} of what nothing explained" if unexplained else ""
-    return f"{total} reduced: {', '.join(text for text, count in told.items() if count)}{share}"
-
-
-def _s(count: int) -> str:
-    return "" if count == 1 else "s"
-
-
-def worth_of(store: Store, reduced: Failure) -> Worth:
-    """Judge the worth of a failure's reduction, right after it."""
-    if explanation_of(store, reduced.id):
-        return Worth.SAMPLE
-    root = root_of(store, reduced.id)
-    others = [
-        each.id for each in list_failures(store, cluster=reduced.cluster, status=REDUCED) if each != reduced
-    ]
-    if not others or (root and others == [root["root"]] and root["root"] > reduced.id):
-        return Worth.NEW
-    return Worth.SMALLER if representative(store, reduced.cluster) == reduced.id else Worth.KNOWN

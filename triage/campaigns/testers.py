@@ -4,25 +4,20 @@ A process of its own makes its programs and judges them, so that N jobs use N pr
 the seed, the case's id and the verdict. It ends when its pipe does, however this process ends.
 """
 
-import re
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from typing import Any
 
-import onnx
-
 from corpus.case import Case, Remark
 from corpus.errors import UserError
 from corpus.formats import format_names
-from corpus.onnx.types import dtype_name
 from corpus.processes import call_apart
 from corpus.target import Target
 from generators.feedback import CoverageSnapshot
 from generators.fuzz import (
-    AVOIDED,
     NO_PATTERNS,
     Fired,
     Judgement,
@@ -37,77 +32,13 @@ from generators.legality import ANYTHING, Legality
 from generators.mixture import DrawnCase, Plan, make_tests
 from oracles.judge import Judge
 from oracles.native.watching import Met, Watch
-from oracles.numerics.input_noise import Types, tensor_types
 from oracles.screening import passing
-from oracles.verdict import SURVIVAL, Outcome, Phase, Symptom, Verdict
-from triage.bugs.known import KnownIssue
+from oracles.verdict import SURVIVAL, Verdict
 from triage.campaigns.coverage_sync import open_watch
 from triage.console.options import CaseOptions
-from triage.language import model_of
 
 Greeting = tuple[str, Met | None, Legality]
 """The release that is tested, what its start met of its code, what programs keep to."""
-Chain = tuple[re.Pattern[str], ...]
-NOTHING: Mapping[str, Chain] = {}
-
-
-def chains(issues: Iterable[KnownIssue], backend: str, release: str) -> Mapping[str, Chain]:
-    """Map each issue of a backend that lives on that release to the operators that it wants avoided."""
-    return {
-        issue.id: tuple(map(re.compile, issue.avoid))
-        for issue in issues
-        if issue.avoid and issue.is_of(backend) and issue.is_alive_on(release)
-    }
-
-
-def avoiding(judgement: Judgement, avoided: Mapping[str, Chain]) -> Judgement:
-    """The judgement, but a program that holds one of the chains is *unsupported*, and not run."""
-    if not avoided:
-        return judgement
-
-    def verdict(case: Case, thorough: bool) -> Verdict:
-        name = found_in(case, avoided)
-        if not name:
-            return judgement(case, thorough)
-        symptom = Symptom(Outcome.UNSUPPORTED, Phase.IMPORT, AVOIDED, name)
-        return Verdict(Outcome.UNSUPPORTED, Phase.IMPORT, f"avoided: known issue {name}", symptom)
-
-    return verdict
-
-
-def found_in(case: Case, avoided: Mapping[str, Chain]) -> str:
-    """The first issue whose chain of nodes is in the program's main graph; empty where none is."""
-    model = model_of(case)
-    types = tensor_types(model)
-    readers: dict[str, list[onnx.NodeProto]] = {}
-    for node in model.graph.node:
-        for name in node.input:
-            readers.setdefault(name, []).append(node)
-    for issue, chain in avoided.items():
-        if any(_leads(node, chain, types, readers) for node in model.graph.node):
-            return issue
-    return ""
-
-
-def _leads(
-    node: onnx.NodeProto, chain: Chain, types: Types, readers: Mapping[str, list[onnx.NodeProto]]
-) -> bool:
-    """Whether the chain begins at a node and goes on along its readers."""
-    first, *rest = chain
-    if not first.fullmatch(_face(node, types)):
-        return False
-    return not rest or any(_leads(each, tuple(rest), types, readers) for each in _next(node, readers))
-
-
-def _next(node: onnx.NodeProto, readers: Mapping[str, list[onnx.NodeProto]]) -> Iterator[onnx.NodeProto]:
-    for name in node.output:
-        yield from readers.get(name, ())
-
-
-def _face(node: onnx.NodeProto, types: Types) -> str:
-    """`operator:dtype`, of its first output, as in the signatures of wrong results."""
-    declared = types.get(node.output[0]) if node.output else None
-    return f"{node.op_type}:{dtype_name(declared.elem_type) if declared is not None else ''}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,23 +65,22 @@ def open_testers(
     options: CaseOptions,
     target: Target,
     plan: Plan,
-    issues: tuple[KnownIssue, ...] = (),
     *,
     native: bool = False,
 ) -> Iterator[Testers]:
     """Open as many testers as there are jobs; with one job it is this process itself.
 
-    A test that could show one of the `issues` is not run. With `native` the target's own code is watched.
+    With `native` the target's own code is watched.
     """
     with ExitStack() as stack:
         if options.jobs == 1:
             watch = stack.enter_context(closing(open_watch(target))) if native else None
             judge = stack.enter_context(options.judge(target, watch=watch))
             legality = legality_of(judge, plan)
-            test = in_this_process(judge, replace(plan, legality=legality), issues)
+            test = in_this_process(judge, replace(plan, legality=legality))
             yield Testers([test], judge.release, begun(watch), legality)
             return
-        given = (replace(options, jobs=1), target, plan, issues, native)
+        given = (replace(options, jobs=1), target, plan, native)
         ends = [stack.enter_context(call_apart(_serve, *given)) for _ in range(options.jobs)]
         remote = [_Remote(near) for near in ends]
         greetings = [tester.greeting() for tester in remote]
@@ -167,17 +97,15 @@ def begun(watch: Watch | None) -> Met | None:
     return Met(watch.ever(), watch.ever()[:0]) if watch else None
 
 
-def in_this_process(judge: Judge, plan: Plan, issues: tuple[KnownIssue, ...]) -> Tester:
-    """The tester of a judge; programs that could show one of the issues are not run."""
+def in_this_process(judge: Judge, plan: Plan) -> Tester:
+    """The tester of a judge."""
     take = judge.watch.take if judge.watch else lambda: None
-    avoided = chains(issues, judge.target.backend, judge.release)
-    judged = avoiding(judgement(judge), avoided)
-    fired = asker_of(judge)
+    judged, fired = judgement(judge), asker_of(judge)
 
     def test(seeds: range, seconds: float, lesson: CoverageSnapshot | None) -> Iterator[Tested]:
         known = lesson.pool.seen if lesson is not None else frozenset()
         together = () if judge.watch else tuple(filter(judge.looks_together, format_names()))
-        looks = looking(judge, together, avoided) if together else None
+        looks = looking(judge, together) if together else None
         return judge_cases(make_tests(plan, seeds, lesson), judged, seconds, take, fired, looks, known)
 
     return test
@@ -212,17 +140,13 @@ def _effects(firing: Mapping[str, Sequence[str]]) -> frozenset[str]:
     return frozenset(f"{name} with {other}" for name, others in firing.items() for other in (name, *others))
 
 
-def looking(judge: Judge, formats: Sequence[str], avoided: Mapping[str, Chain] = NOTHING) -> Looking:
-    """A first look at the programs of these languages in a block, those of one together.
-
-    A program that holds one of the chains to avoid is not looked at.
-    """
+def looking(judge: Judge, formats: Sequence[str]) -> Looking:
+    """A first look at the programs of these languages in a block, those of one together."""
 
     def look(drawn: Sequence[DrawnCase]) -> list[Look | None]:
         found: list[Look | None] = [None] * len(drawn)
         for format in formats:
             places = [at for at, each in enumerate(drawn) if each.case.format == format]
-            places = [at for at in places if not avoided or not found_in(drawn[at].case, avoided)]
             thorough = [place for place, at in enumerate(places) if is_thorough(drawn[at].seed)]
             own = judge.of_format(format)
             with own.executor.briefly(format):
@@ -288,12 +212,11 @@ def _serve(
     options: CaseOptions,
     target: Target,
     plan: Plan,
-    issues: tuple[KnownIssue, ...],
     native: bool,
 ) -> None:
     """A tester's process: answers until the pipe is closed."""
     try:
-        with open_testers(options, target, plan, issues, native=native) as own:
+        with open_testers(options, target, plan, native=native) as own:
             connection.send(("greeting", own.greeting))
             (test,) = own.all
             lesson: CoverageSnapshot | None = None

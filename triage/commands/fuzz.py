@@ -22,9 +22,6 @@ Tests = Annotated[int | None, typer.Option("--tests", metavar="N", help="Stop af
 Minutes = Annotated[
     float | None, typer.Option("--minutes", metavar="M", help="Stop after so long. (default: 1)", min=0.01)
 ]
-AvoidKnown = Annotated[
-    bool, typer.Option("--avoid-known", help="Leave out programs that could show a known issue.")
-]
 
 
 _show = in_columns({"id": "id", "cluster": "cluster", "outcome": "outcome", "what was seen": "title"})
@@ -37,7 +34,6 @@ def fuzz(
     tests: Tests = None,
     minutes: Minutes = None,
     growth: Growth,
-    avoid_known: AvoidKnown = False,
     bounds: Bounds,
     testing: Testing,
 ) -> int:
@@ -56,7 +52,7 @@ def fuzz(
     summary: dict[str, Any] = {}
     with progress() as shown:
         plan = plan_of(growth, options.trust, bounds, testing.part)
-        found = _failures(options, plan, tests, minutes, summary, shown, avoid_known, testing)
+        found = _failures(options, plan, tests, minutes, summary, shown, testing)
         told = found if options.json else emit(found, as_json=False, show=_show, lines_if_piped=True)
         failing = [document["id"] for document in told]
     _conclude(summary, failing, options)
@@ -79,27 +75,24 @@ def _failures(
     minutes: float | None,
     summary: dict[str, Any],
     shown: Progress,
-    avoid_known: bool,
     testing: Testing,
 ) -> Iterator[Document]:
     """The documents of the failing cases as they come; fills in the summary at the end."""
     import time
 
-    from triage.bugs.known import load_known
     from triage.campaigns.target_campaigns import Fuzzer
     from triage.cases.sources import finite_source
     from triage.console.status import tally_text
     from triage.store.database import Store
 
     target = options.target_of(None)
-    avoided = load_known(options.database) if avoid_known else ()
     own = own_tests(plan, options.seed, tests) if tests else None
     start, clusters = time.monotonic(), set()
     native, cluster = testing.native_coverage, testing.cluster
     with (
         finite_source(plan, options) as settled,
         Store(options.database) as store,
-        Fuzzer(store, options, target, "fuzz", settled, avoided, native=native, cluster=cluster) as fuzzer,
+        Fuzzer(store, options, target, "fuzz", settled, native=native, cluster=cluster) as fuzzer,
     ):
         for step in fuzzer.stretch(tests=own, seconds=60 * minutes if minutes else None):
             shown.status(tally_text(step.tally.tests, step.tally.failures, time.monotonic() - start))

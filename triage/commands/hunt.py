@@ -185,7 +185,6 @@ def on_newest(target: Target, stack: ExitStack) -> Target:
 def _tell(options: CaseOptions, hunting: Hunt) -> None:
     """The summary, whether the hunt came to its end or not."""
     from triage.bugs.overview import in_a_line
-    from triage.campaigns.target_campaigns import benefit_of
 
     seconds = time.monotonic() - hunting.budget.start
     tallies, bugs = [front.fuzzer.tally for front in hunting.fronts], hunting.bugs()
@@ -200,7 +199,7 @@ def _tell(options: CaseOptions, hunting: Hunt) -> None:
     }
     emit(iter([document]), as_json=options.json, show=_show, single=True)
     tested = f"{hunting.tests:,} tests in {seconds:.0f} s, {hunting.share_of_tests:.0%} of the CPU time"
-    say(f"{tested}, {document['failures']} of them failing; {benefit_of(hunting.gained)}")
+    say(f"{tested}, {document['failures']} of them failing")
     say(in_a_line(bugs, options, hunting.known))
 
 

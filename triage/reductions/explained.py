@@ -38,7 +38,7 @@ from triage.store.causes import (
 )
 from triage.store.clusters import get_signature
 from triage.store.database import Store
-from triage.store.failures import EXPLAINED, NEW, REDUCED, ROOT, Failure, get_failure, list_failures
+from triage.store.failures import EXPLAINED, NEW, REDUCED, Failure, get_failure, list_failures, origins
 from triage.store.names import cluster_name
 
 FIRST_SAMPLE, BETWEEN_SAMPLES = 10, 8
@@ -275,7 +275,7 @@ def _recorded(
     known = reduced_with_signature(store, named.digest)
     if known:
         return get_failure(store, known)
-    case = replace(root.case, origin=ROOT.format(face.name))
+    case = replace(root.case, origin=origins(store, face.id)[0])
     provisional = get_signature(store, face.signature)
     failure = record_failure(store, case, root.verdict, release=face.release, sketched=provisional)
     return record_reduction(store, failure, reduced, verdict, named, document)

@@ -35,12 +35,12 @@ from triage.store.causes import OldDecision, follow, old_decisions, retire, revi
 from triage.store.clusters import get_cluster, get_signature
 from triage.store.database import Store
 from triage.store.failures import (
-    MET,
     REDUCED,
     UNREDUCIBLE,
     Failure,
     get_failure,
     keep_reduction,
+    origins,
     reduction_of,
 )
 
@@ -181,8 +181,8 @@ class _ByCatch:
             if symptom in self._known:
                 return
             self._known.add(symptom)
-            met = replace(case, origin=MET.format(self._failure.name))
             with Store(self._database) as store:
+                met = replace(case, origin=origins(store, self._failure.id)[0])
                 record_failure(store, met, verdict, release=self._failure.release)
 
 

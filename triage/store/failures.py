@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ from oracles.verdict import Mark
 from reducer.result import result_of_json
 from triage.store.artifacts import VERDICT, verdict_document
 from triage.store.database import ADVICE, Row, Store, dump, now, parsed
-from triage.store.names import FAILURE, cluster_name, failure_name
+from triage.store.names import cluster_name, failure_name
 
 if TYPE_CHECKING:
     from corpus.case import Case
@@ -36,10 +35,6 @@ compiler says itself that it does not do this yet (listed apart, and reduced or 
 
 DECLARED = Mark.LIMIT.value
 """The note of a verdict by which a backend tells that its compiler declares a limit."""
-
-MET, ROOT = "met while {} was reduced", "the root of {}"
-"""Origins of a case that crux has found in another failure's reduction, whose name stands in the middle."""
-_DERIVED = re.compile(f"{MET}|{ROOT}".replace("{}", FAILURE.pattern))
 
 COLUMNS = (
     "id, case_id, target, outcome, title, symptom, signature, cluster, status, reduced_case, seen, release"
@@ -140,27 +135,6 @@ def list_failures(store: Store, *, cluster: int | None = None, status: str | Non
 def origins(store: Store, number: int) -> list[str]:
     """The paths and seeds that a failure came from."""
     return store.column("SELECT origin FROM origins WHERE failure = ? ORDER BY origin", (number,))
-
-
-def first_origins(store: Store, number: int) -> list[str]:
-    """Where a failure came from in the end: where those came from in whose reductions it was met."""
-    found: dict[str, None] = {}
-    ways, seen = [number], {number}
-    for each in ways:
-        for origin in origins(store, each):
-            before = _in_whose_reduction(origin)
-            if not before:
-                found[origin] = None
-            elif before not in seen:
-                ways.append(before)
-                seen.add(before)
-    return list(found)
-
-
-def _in_whose_reduction(origin: str) -> int:
-    """The number of the failure that a derived origin names; 0 for any other origin."""
-    match = _DERIVED.fullmatch(origin)
-    return int(match[1] or match[2]) if match else 0
 
 
 def verdict_of(store: Store, number: int) -> dict[str, Any]:
