@@ -19,8 +19,8 @@ from corpus.load import FOLDER, load_regression
 from corpus.target import Target
 from corpus.values import Value
 from oracles.backends import backends, find_backend, ort
-from oracles.judge import Judge
 from oracles.sandbox.executor import configs_of, with_sequence
+from oracles.sandbox.processes import crash_handler
 from oracles.sandbox.sandbox import Job, Sandbox
 from oracles.verdict import Config, Limits, Outcome, Phase, Run, Status
 from oracles.worker.ort import ATTRIBUTES, ENTRIES, OPTIONS, apply
@@ -279,6 +279,15 @@ def test_a_refusal_of_the_data_is_no_bug(sandbox, node, inputs):
         assert (run.status, ort.classify(run)) == (Status.EXCEPTION, "invalid-input"), run.message
 
 
+@pytest.mark.skipif(crash_handler()[0] is None, reason=crash_handler()[1])
+def test_the_frames_of_a_crash_lead_to_the_framework(sandbox):
+    inputs = {"x": np.array([-(2**63)]), "z": np.array([-1])}
+    (run, *_) = run_all(sandbox, text("(int64[1] x, int64[1] z) => (y) { y = Div(x, z) }"), inputs)
+    if run.is_ok:
+        pytest.skip("the installed onnxruntime does not show the bug")
+    assert "onnxruntime" in run.frames[0].library
+
+
 def test_more_memory_than_there_is_is_out_of_memory(sandbox):
     model = text("(int64[1] x) => (y) { y = ConstantOfShape(x) }")
     for run in run_all(sandbox, model, {"x": np.array([1 << 33])}):
@@ -417,15 +426,6 @@ def test_the_script_of_a_report_sets_the_same_options():
     assert all(options.get_session_config_entry(name) == values[-1] for name, values in ENTRIES.items())
     assert found["without_options"] == ["none"]
     assert found["fixes_dims"]
-
-
-@pytest.mark.slow
-def test_inductor_compiles_by_the_switches_of_a_case():
-    pytest.importorskip("torch", reason="torch is not installed")
-    members = ("config.cpp.simdlen=1", "config.pattern_matcher=0", "decompositions=core_aten")
-    case = replace(case_of(*members), target=Target("inductor"))
-    with Judge(Target("inductor"), lower_levels=False) as judge:
-        assert judge.verdict(case).outcome is Outcome.PASS
 
 
 def test_no_two_decompositions_undo_each_other(inductor_judge):

@@ -5,20 +5,15 @@ import os
 import signal
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
 
 from generators.mixture import Plan, make_cases
-from oracles.backends.ort import is_watched
-from oracles.sandbox.sandbox import Job
-from oracles.verdict import Run
 from oracles.worker.edges import WrittenBeyond
 from oracles.worker.ort import bound
 from oracles.worker.ort.bound import NotWritten, must_keep_within
 from tests.helpers.failing import on_ort
-from triage.campaigns.testers import judgement
 
 SIZE = 5
 RESULT = np.arange(SIZE, dtype="float32")
@@ -124,21 +119,6 @@ def test_sound_models_pass(judge):
     for case in (RELU, *make_cases(Plan("random"), range(660_000_000, 660_000_080))):
         for run in judge.runs(case, judge.configs[:2]):
             assert not run.message.startswith("memory: ")
-
-
-@pytest.mark.parametrize("thorough", [False, True])
-def test_of_a_campaigns_tests_the_thorough_ones_are_run_between_pages(thorough, judge, monkeypatch):
-    settings: dict[str, object] = {"level": "all", "providers": ["CPUExecutionProvider"]}
-    watched: list[bool] = []
-    run = judge.executor.run
-
-    def noting(job: Job, **options: Any) -> tuple[Run, ...]:
-        watched.append(is_watched(job.program, settings | {"quick": job.quick}))
-        return run(job, **options)
-
-    monkeypatch.setattr(judge.executor, "run", noting)
-    judgement(judge)(RELU, thorough)
-    assert watched[0] is thorough
 
 
 def test_an_initializer_that_a_case_overrides_is_bound_as_an_input_is(judge):

@@ -116,11 +116,10 @@ def loops(kind: str) -> Case:
     """A loop that adds one to each element, each of its turns a thread, or none of them."""
     domain = [0, 4]
     thread = {"thread": {"name": "t", "dtype": "int32", "kind": 1, "tag": "threadIdx.x", "domain": domain}}
-    told = [thread] if kind == "thread" else []
     body = {"body": [["store", "A", ["i"], ["add", ["load", "A", "i"], 1]]]}
-    loop = [["for", "i", "int32", *domain, kind, *told, body]]
+    loop = ["for", "i", "int32", *domain, kind, *([thread] if kind == "thread" else []), body]
     params = [{"name": "A", "shape": [4], "dtype": "int32"}]
-    main = {"params": params, "returns": "void", "attrs": {}, "body": loop}
+    main = {"params": params, "returns": "void", "attrs": {}, "body": [loop]}
     program = json.dumps({"format": "tir", "version": 1, "functions": {"main": main}}).encode()
     return Case("tir", program, {"A": np.arange(4, dtype=np.int32)}, Target.parse("tvm:cuda"))
 

@@ -19,6 +19,7 @@ from corpus.case import ExternalFile
 from corpus.errors import UserError
 from corpus.values import Value
 from oracles.sandbox import scratch
+from oracles.sandbox.processes import Zygote, crash_handler
 from oracles.sandbox.sandbox import Job, Sandbox, SandboxError
 from oracles.sandbox.scratch import HALF_MADE, Scratch
 from oracles.verdict import Config, Limits, Phase, Run, Status
@@ -101,7 +102,67 @@ def test_a_program_that_writes_to_its_input_does_not_spoil_the_next_config(sandb
     assert [np.asarray(run.outputs["y"]).tolist() for run in runs] == [[1, 1, 1]] * 2
 
 
-# Failures
+# Failures: each is told apart, and leaves the next test alone
+
+HAS_HANDLER = pytest.mark.skipif(crash_handler()[0] is None, reason=crash_handler()[1])
+FAULTS = {
+    "libc fclose 8": (Status.CRASH, signal.SIGSEGV),
+    "libc raise 8": (Status.CRASH, signal.SIGFPE),
+    "libc raise 4": (Status.CRASH, signal.SIGILL),
+    "libc abort 0": (Status.CRASH, signal.SIGABRT),
+    "libc exit 3": (Status.CRASH, 0),
+    "libc _exit 0": (Status.CRASH, 0),
+    "overflow": (Status.CRASH, signal.SIGSEGV),
+    "spin 100": (Status.TIMEOUT, 0),
+    "sleep 100": (Status.TIMEOUT, 0),
+}
+
+
+@pytest.mark.parametrize("fresh", [False, True], ids=["persistent", "fresh"])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_fault_gets_its_own_verdict(sandbox, fault, fresh):
+    run = do(sandbox, fault, fresh=fresh)
+
+    assert (run.status, run.signal) == FAULTS[fault], run.trace
+    assert run.phase is Phase.EXECUTE
+    assert do(sandbox, "echo", fresh=fresh).is_ok
+
+
+@HAS_HANDLER
+def test_the_innermost_frame_is_the_faulty_function(sandbox):
+    innermost = do(sandbox, "libc fclose 8").frames[0]
+
+    assert "fclose" in innermost.function
+    assert innermost.library.startswith("libc")
+
+
+@pytest.mark.parametrize(("fault", "code"), [("libc exit 3", 3), ("libc _exit 0", 0)])
+def test_an_exit_says_its_code(sandbox, fault, code):
+    assert do(sandbox, fault).message.splitlines()[0] == f"the process exited with code {code}"
+
+
+@pytest.mark.parametrize("fault", ["libc fclose 8", "libc exit 3", "sleep 100"])
+def test_the_next_test_takes_a_fork_and_no_new_import(sandbox, fault, monkeypatch):
+    forks: list[Zygote] = []
+    fork = Zygote.fork
+    monkeypatch.setattr(Zygote, "fork", lambda zygote: (forks.append(zygote), fork(zygote))[1])
+    do(sandbox, "echo")
+    forks.clear()
+    assert not do(sandbox, fault).is_ok
+    assert do(sandbox, "echo").is_ok
+    assert forks == [sandbox.zygote()]
+
+
+def test_without_a_c_handler_python_tells_of_the_crash(monkeypatch):
+    monkeypatch.setattr("oracles.sandbox.processes.crash_handler", lambda: (None, "no C compiler"))
+    with Sandbox(ODD, limits=LIMITS) as plain:
+        crash = do(plain, "libc fclose 8")
+
+        assert plain.facts["crash_handler"] == "no C compiler"
+        assert (crash.status, crash.signal, crash.frames) == (Status.CRASH, signal.SIGSEGV, ())
+        assert "Fatal Python error: Segmentation fault" in crash.trace
+        assert do(plain, "spin 100").status is Status.TIMEOUT
+        assert do(plain, "echo").is_ok
 
 
 @pytest.mark.parametrize("fresh", [False, True])

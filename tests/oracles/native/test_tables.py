@@ -1,5 +1,8 @@
 """What a stripped library tells of itself: its functions, their blocks, names and files."""
 
+import ctypes
+import signal
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,12 +17,11 @@ from oracles.backends import find_backend
 from oracles.judge import Judge
 from oracles.native.elf import Elf
 from oracles.native.table import Library, Table, load_table
-from oracles.native.watching import Watch, by_file, find_libraries, total
+from oracles.native.watching import Met, Watch, by_file, find_libraries, total
 from oracles.sandbox.deaths import load_functions
 from oracles.sandbox.sandbox import Job, Sandbox
 from oracles.verdict import Config, Run, Status
 from tests.helpers.commands import completed
-from tests.oracles.native.test_breakpoints import names
 
 
 @pytest.fixture(scope="module")
@@ -131,12 +133,14 @@ def run(program, inputs, settings, outputs, enter):
 
 
 @contextmanager
-def watched(sample: Path, folder: Path) -> Iterator[tuple[Sandbox, Watch]]:
-    """A sandbox whose programs are calls of the sample's functions."""
+def watched(
+    sample: Path, folder: Path, *, built: Path | None = None, each_test: bool = True
+) -> Iterator[tuple[Sandbox, Watch]]:
+    """A sandbox whose programs are calls of the sample's functions, or of another build of it."""
     file = folder / "backend.py"
-    file.write_text(BACKEND.format(path=str(sample)))
-    watch = Watch([Library(sample)], folder, each_test=True)
-    with Sandbox(str(file), watch=watch, shown=[str(sample)]) as sandbox:
+    file.write_text(BACKEND.format(path=str(built or sample)))
+    watch = Watch([Library(sample)], folder, each_test=each_test)
+    with Sandbox(str(file), watch=watch, shown=[str(built or sample)]) as sandbox:
         yield sandbox, watch
     watch.close()
 
@@ -145,14 +149,68 @@ def called(sandbox: Sandbox, call: str, *, fresh: bool = False) -> Run:
     return sandbox.run(Job(call.encode(), {}, (Config("plain"),)), fresh=fresh)[0]
 
 
-def test_a_worker_that_crashes_has_told_what_it_met_and_where_it_died(sample, tmp_path):
-    with watched(sample, tmp_path) as (sandbox, watch):
+def names(sample: Path, watch: Watch, met: Met) -> set[str]:
+    """The functions that tests met, by the names that the library exports, else by their files."""
+    (table,), functions = watch.tables, load_functions(str(sample))
+    found = set()
+    for block in met.functions.tolist():
+        name = functions.name(int(table.blocks[block]))
+        found.add(table.files[table.function_of[block]] if name.startswith("fn_") else name)
+    return found
+
+
+def test_results_are_those_without_breakpoints(sample, tmp_path):
+    library = ctypes.CDLL(str(sample))
+    calls = [("loop", 20), ("choose", 2), ("choose", 9), ("catches", 1), ("area", 6), ("branch", 300)]
+    with watched(sample, tmp_path) as (sandbox, _):
         assert sandbox.facts["breakpoints"] == ""
+        for name, argument in calls:
+            assert called(sandbox, f"{name}:{argument}").outputs["y"] == getattr(library, name)(argument)
+
+
+def test_each_test_tells_its_own_functions(sample, tmp_path):
+    with watched(sample, tmp_path) as (sandbox, watch):
+        for call, own in (("branch:3", {"branch", "src/crux/hidden.cc"}), ("branch:30", {"branch"})):
+            called(sandbox, call)
+            assert names(sample, watch, watch.take()) == own
+
+
+def test_a_block_is_told_once_also_by_workers_of_one_test(sample, tmp_path):
+    with watched(sample, tmp_path) as (sandbox, watch):
+        for call, fresh, tells in (
+            ("branch:30", False, True),
+            ("branch:30", False, False),
+            ("branch:3", True, True),
+            ("branch:3", True, False),
+        ):
+            called(sandbox, call, fresh=fresh)
+            assert bool(len(watch.take().blocks)) == tells
+
+
+def test_functions_too_are_told_once_unless_each_test_is_to_tell_them(sample, tmp_path):
+    with watched(sample, tmp_path, each_test=False) as (sandbox, watch):
+        for own in ({"branch", "src/crux/hidden.cc"}, set()):
+            called(sandbox, "branch:3")
+            assert names(sample, watch, watch.take()) == own
+
+
+def test_another_build_is_left_alone(sample, tmp_path):
+    other = tmp_path / "other.so"
+    options = ["-O2", "-fPIC", "-shared", "-s", "-Wl,--build-id=sha1"]
+    source = Path(__file__).with_name("sample.cpp")
+    subprocess.run(["g++", *options, "-o", str(other), str(source)], check=True)
+    with watched(sample, tmp_path, built=other) as (sandbox, watch):
+        assert called(sandbox, "loop:20").outputs["y"] == 471
+        assert not len(watch.take().functions)
+
+
+@pytest.mark.parametrize(("call", "number"), [("crash:8", signal.SIGSEGV), ("trap:0", signal.SIGTRAP)])
+def test_a_worker_that_dies_has_told_what_it_met_and_where(sample, tmp_path, call, number):
+    with watched(sample, tmp_path) as (sandbox, watch):
         for fresh in (False, True):
-            run = called(sandbox, "crash:8", fresh=fresh)
-            assert run.status is Status.CRASH
-            assert [frame.function for frame in run.frames][:1] == ["crash"]
-            assert names(sample, watch, watch.take()) == {"crash"}
+            run = called(sandbox, call, fresh=fresh)
+            assert (run.status, run.signal) == (Status.CRASH, number)
+            assert names(sample, watch, watch.take()) == {call.partition(":")[0]}
         assert called(sandbox, "loop:3").outputs["y"] == 6
         assert names(sample, watch, watch.take()) == {"loop", "branch", "src/crux/hidden.cc"}
 

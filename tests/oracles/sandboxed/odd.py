@@ -79,7 +79,22 @@ def spin(argument: str, inputs: Any) -> None:
         pass
 
 
+def libc(argument: str, inputs: Any) -> None:
+    """Call a function of the C library with a number."""
+    name, number = argument.split()
+    getattr(ctypes.CDLL(None), name)(ctypes.c_long(int(number)))
+
+
+def overflow(argument: str, inputs: Any) -> None:
+    """Take all of the stack by native calls."""
+    sys.setrecursionlimit(10**8)
+    again = ctypes.CFUNCTYPE(None)(lambda: again())
+    again()
+
+
 ACTIONS = {
+    "libc": libc,
+    "overflow": overflow,
     "spin": spin,
     "unsendable": lambda argument, inputs: (1, 2, 3),
     "starving": lambda argument, inputs: Starving(),
