@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tensorcrux
 from corpus.errors import UserError
 from corpus.formats import find_format
 from corpus.graphs.program import GraphProgram
@@ -17,6 +18,8 @@ from corpus.target import Target
 from oracles.sandbox.sandbox import Sandbox
 from oracles.sandbox.scripts import imported, open_foreign
 from oracles.verdict import Limits
+from oracles.worker.torch.capture import scripted
+from oracles.worker.torch.exported import archive_of, is_dump, is_of_aoti, saved_beside
 
 LIMITS = Limits(60.0, 180.0, 4 << 30)
 
@@ -65,11 +68,6 @@ SCRIPTS = {
         ["t", "mm"],
         "the script calls backward",
     ),
-    "positional and keyword arguments": (
-        "def model(x, *, n):\n    return x * n\ninputs = ((torch.ones(2),), {'n': 3})",
-        ["operator.mul"],
-        "",
-    ),
     "what decides by values": (
         "model = lambda x: x + 1 if x.sum() > 0 else x - 1\ninputs = (torch.ones(2),)",
         ["add"],
@@ -79,16 +77,6 @@ SCRIPTS = {
         "w = torch.ones(2, 2)\ndef model(x):\n    with torch.autocast('cpu'):\n        return x @ w\n"
         "inputs = (torch.ones(2, 2),)",
         ["_to_copy", "_to_copy", "mm"],
-        "",
-    ),
-    "parts of complex numbers": (
-        "model = lambda x: x.real\ninputs = (torch.ones(2) * 1j,)",
-        ["Tensor.real"],
-        "",
-    ),
-    "a failure when it runs": (
-        "model = lambda x: x // 0\ninputs = (torch.ones(2).int(),)",
-        ["operator.floordiv"],
         "",
     ),
 }
@@ -149,38 +137,29 @@ class Module:
             B[i] = A[i] + A[i]
 
     @R.function
-    def helper(p: R.Tensor(("m", 4), "float32")) -> R.Tensor(("m", 4), "float32"):
-        q = R.nn.relu(p)
-        return q
-
-    @R.function
     def main(x: R.Tensor(("n", 4), "float32"), c: R.Tensor((), "bool"), v: R.Tensor((4,), "float32")):
         n = T.int64()
-        cls = Module
         with R.dataflow():
             s = R.reshape(x, (n * 2, 2))
             t = R.reshape(s, (n, 4))
-            u = R.call_tir(cls.twice, (v,), out_ty=R.Tensor((4,), "float32"))
-            w = R.add(t, R.const(np.arange(4, dtype="float32"), "float32"))
-            R.output(u, w)
-        h = cls.helper(w)
+            u = R.call_tir(Module.twice, (v,), out_ty=R.Tensor((4,), "float32"))
+            R.output(t, u)
         if c:
-            y = R.add(h, u)
+            y = R.add(t, u)
         else:
-            y = R.multiply(h, R.const(2.0, "float32"))
+            y = R.multiply(t, R.const(2.0, "float32"))
         return y
 
 inputs = [np.ones((2, 4), "float32"), np.array(True), np.ones(4, "float32")]
 """
 
 
-def test_tvmscript_with_functions_branches_and_symbols(tvm_opener):
+def test_tvmscript_with_loops_branches_and_symbols(tvm_opener):
     program, found = opened(tvm_opener, "relax", "s.py", SCRIPT)
     assert found.notes == ()
     assert [item.shape for item in program.main.inputs] == [("n", 4), (), (4,)]
-    called = ["relax.reshape", "relax.reshape", "relax.call_tir", "relax.add", "call", "if"]
-    assert ops(program) == [*called, "relax.add", "relax.multiply"]
-    assert list(program.functions) == ["helper"]
+    expected = ["reshape", "reshape", "call_tir", "if", "add", "multiply"]
+    assert [op.removeprefix("relax.") for op in ops(program)] == expected
     assert list(program.loops) == ["twice"]
     assert len(found.inputs) == 3
 
@@ -251,3 +230,47 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path):
         file.truncate(1 << 30)
     with pytest.raises(UserError, match="over"):
         open_case(path, trust=True, importer=partial(open_foreign, Target("tvm"), LIMITS))
+
+
+# What torch dumps of a failing graph is told from other scripts, and is a case
+
+DUMP = (Path(__file__).parent / "failures" / "torch_dump.txt").read_text()
+
+
+def test_a_dump_is_told_from_a_script():
+    assert is_dump(DUMP)
+    assert not is_dump("import torch\nmodel = torch.nn.ReLU()\ninputs = (torch.ones(2),)\n")
+
+
+def test_saved_inputs_are_found_beside_the_dump(tmp_path):
+    assert saved_beside(str(tmp_path / "repro.py"), DUMP) is None
+    (tmp_path / "checkpoints").mkdir()
+    assert saved_beside(str(tmp_path / "repro.py"), DUMP) == str(tmp_path / "checkpoints")
+
+
+@pytest.mark.slow
+def test_a_dump_is_judged_as_a_case(tmp_path):
+    (tmp_path / "fx_graph_runnable.py").write_text(DUMP)
+    verdict = tensorcrux.check(tmp_path / "fx_graph_runnable.py", target="inductor", trust=True)
+    assert verdict.outcome == "pass"
+
+
+def test_a_dump_of_aotinductor_is_its_exported_program(tmp_path):
+    torch = pytest.importorskip("torch")
+    text = f"""exported_program = torch.export.load('{tmp_path}/gone/checkpoints/exported_program.pt2')
+config_patches=None
+if __name__ == '__main__':
+    from torch._dynamo.repro.aoti import run_repro
+    with torch.no_grad():
+        run_repro(exported_program, config_patches=config_patches, command='minify')
+"""
+    name = str(tmp_path / "minifier_launcher.py")
+    assert is_of_aoti(text)
+    assert not is_of_aoti(DUMP)
+    with pytest.raises(FileNotFoundError, match="is not there"):
+        archive_of(name, text)
+    (tmp_path / "checkpoints").mkdir()
+    program = torch.export.export(torch.nn.ReLU(), (torch.ones(3),))
+    torch.export.save(program, tmp_path / "checkpoints" / "exported_program.pt2")
+    found = scripted(name, text)
+    assert [tuple(each.shape) for each in found.args] == [(3,)]

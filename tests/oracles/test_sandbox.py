@@ -115,6 +115,9 @@ FAULTS = {
     "overflow": (Status.CRASH, signal.SIGSEGV),
     "spin 100": (Status.TIMEOUT, 0),
     "sleep 100": (Status.TIMEOUT, 0),
+    "kill": (Status.OUT_OF_MEMORY, signal.SIGKILL),  # as the kernel does
+    "starving": (Status.OUT_OF_MEMORY, 0),  # once there is an answer
+    "exit 3": (Status.EXCEPTION, 0),
 }
 
 
@@ -173,19 +176,10 @@ def test_an_exception_is_data(sandbox, fresh):
     assert run.trace.endswith("LookupError: no such thing\n")
 
 
-def test_an_interpreter_that_exits_raises_what_it_raised(sandbox):
-    run = do(sandbox, "exit 3")
-    assert (run.status, run.error) == (Status.EXCEPTION, "SystemExit")
-
-
 def test_a_failure_of_the_workers_own_is_ours_and_no_crash(sandbox):
     with pytest.raises(SandboxError, match=r"(?s)not the framework.*encode.*ValueError"):
         do(sandbox, "unsendable")
     assert do(sandbox, "echo", np.ones(1)).is_ok
-
-
-def test_no_memory_for_the_answer_is_memory_and_no_failure_of_ours(sandbox):
-    assert do(sandbox, "starving").status is Status.OUT_OF_MEMORY
 
 
 def test_who_computes_is_not_ended_by_the_wall_clock_however_little_it_gets():
@@ -248,10 +242,6 @@ def test_memory_is_limited_and_the_worker_renewed(sandbox):
     assert do(sandbox, f"allocate {512 << 20}").status is Status.OUT_OF_MEMORY
     assert do(sandbox, f"allocate {32 << 20}").is_ok
     assert sandbox.ask("pid") != before
-
-
-def test_a_worker_killed_by_the_kernel_was_out_of_memory(sandbox):
-    assert do(sandbox, "kill").status is Status.OUT_OF_MEMORY
 
 
 @pytest.mark.parametrize("which", [-1, -2], ids=["worker", "zygote"])

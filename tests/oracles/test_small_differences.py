@@ -1,7 +1,5 @@
 """What `--tolerance auto` calls a wrong value: of any size, but not what rounding or a range explains."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -231,9 +229,7 @@ def told_of(judge: Judge, tensor: str, change: Callable[[Any], Any]) -> Verdict 
         ("e", lambda value: value * np.float32(1 + 1e-7), False),
     ],
 )
-def test_only_the_rounding_of_its_own_nodes_explains_a_value(
-    judge: Judge, tensor: str, change: Callable[[Any], Any], is_wrong: bool
-) -> None:
+def test_only_the_rounding_of_its_own_nodes_explains_a_value(judge, tensor, change, is_wrong):
     found = told_of(judge, tensor, change)
     assert (found is not None) == is_wrong
     assert found is None or (found.wrong is not None and found.wrong.first == tensor)
