@@ -11,20 +11,17 @@ import numpy as np
 import pytest
 
 from corpus.case import Case
-from corpus.onnx.graph import walk_nodes
 from oracles.naming import Signature
 from oracles.verdict import Mark, Outcome
 from reducer.pass_sets import core_of
 from tests.helpers.commands import crux
 from tests.helpers.failing import clip_exception, division_crash, healthy, on_ort, verdict
-from tests.helpers.models import model_of
 from triage.bugs.failures import mark_explained, record_failure
 from triage.bugs.overview import overview
-from triage.causes.consequences import MOST_CHECKS, ended_earlier, find_root
+from triage.causes.consequences import MOST_CHECKS, find_root
 from triage.causes.cores import site_of_crash
 from triage.causes.explaining import Bug, by_symptom, explain, may_follow, names_itself
 from triage.clustering.similarity import MERGE, compare
-from triage.language import language_of
 from triage.reductions.explained import Selection, name_reduced, waiting
 from triage.reports.limit_request import request_labels, request_title
 from triage.store.causes import note_explained
@@ -68,15 +65,6 @@ def test_a_node_that_stumbles_over_a_lost_dim_is_a_face_of_the_pass_that_lost_it
 def test_what_fails_where_it_stands_is_its_own_root(judge, case):
     found = find_root(case, judge.verdict(case), ("FuseReluClip",), judge)
     assert found.root is None or found.root.case.measure.ops == ("Div",)
-
-
-def test_a_body_ends_before_the_node_that_makes_its_result():
-    branches = (
-        f"() => (float[2] n) {{ {nodes} }}" for nodes in ("n = Identity (x)", "t = Abs (x) n = Neg (t)")
-    )
-    text = "y = If (c) <then_branch = one {}, else_branch = two {}>".format(*branches)
-    (shorter,) = ended_earlier(model_of(f"g (float[2] x, bool c) => (float[2] y) {{ {text} }}"), ("Neg",))
-    assert [node.op_type for node in walk_nodes(shorter.graph)] == ["If", "Identity", "Abs"]
 
 
 def bug(case: Case, outcome: str, passes: tuple[str, ...] = (), key: int = 1) -> Bug:
@@ -270,18 +258,6 @@ def never_written(*, around: bool) -> Case:
     return replace(on_ort(text, opset=13, x=np.float32(2)), origin="never:around")
 
 
-def test_wrong_values_are_explained_by_the_operator_without_which_nothing_is_wrong(judge):
-    case = never_written(around=True)
-    shown = judge.verdict(case)
-    known = replace(bug(never_written(around=False), "mismatch"), shown=frozenset({(str(shown.symptom), "")}))
-    found = explain(case, shown, [known], judge)
-    assert shown.is_bug
-    assert found.bug is known
-    assert found.checks <= 3
-    other = replace(known, case=healthy())
-    assert explain(case, shown, [other], judge).bug is None
-
-
 def test_what_leads_to_the_wrong_output_is_tried_alone(judge):
     case = never_written(around=True)
     found = find_root(case, judge.verdict(case), ("ConstantFolding",), judge)
@@ -315,15 +291,3 @@ def test_a_bug_lists_why_its_other_failures_were_not_reduced(tmp_path):
             mark_explained(store, other, known, "it says the same")
         (document,) = overview(store)
     assert document["explained"] == [{"why": "it says the same", "failures": 2, "first": "F00002"}]
-
-
-def test_weights_are_asked_alone_and_the_whole_with_them_given(judge):
-    weights = "float[2] w = {2, 3}, int64[1] i = {1}"
-    text = f"g (float[2] x) => (float[1] y) <{weights}> {{ m = Mul (x, w) y = Gather (m, i) }}"
-    whole = on_ort(text, x=ONE)
-    alone, given = language_of("onnx").weights_apart(whole) or pytest.fail("no weights")
-    (read,), (wanted,), (computed,) = (judge.runs(each, judge.configs[:1]) for each in (alone, whole, given))
-    assert {name: value.tolist() for name, value in read.outputs.items()} == {"w_read": [2, 3], "i_read": [1]}
-    assert computed.outputs["y"].tolist() == wanted.outputs["y"].tolist() == [3]
-    assert not given.parsed.graph.initializer
-    assert language_of("onnx").weights_apart(replace(whole, program=given.program)) is None

@@ -18,7 +18,7 @@ from triage.bugs.failures import set_aside
 from triage.bugs.known import KnownIssue, load_known
 from triage.bugs.overview import is_filed, overview, overview_with_states
 from triage.campaigns.budget import Budget, Limits, Mean, cpu_of_all, cpu_of_the_ended
-from triage.campaigns.monitor import FACE, HuntMonitor
+from triage.campaigns.monitor import HuntMonitor
 from triage.campaigns.target_campaigns import FUZZING, Choice, CpuShares, TargetCampaign
 from triage.console.options import CaseOptions
 from triage.console.status import Display
@@ -312,7 +312,7 @@ class Hunt:
         for failure, found in front.explainer.run():
             if found.bug is not None:
                 self.shown.note(f"{failure.name} explained by {found.bug.name}: {found.why}")
-                self.eye.explained(failure.name, f"explained by {found.bug.name}", failure.title)
+                self.eye.found(failure.name, f"explained by {found.bug.name}", failure.title)
             self.eye.look(f"explaining {failure.name}")
             if self.left <= least:
                 return
@@ -361,7 +361,7 @@ class Hunt:
         """What a person wants to know of a find first: new, a known issue, another face, or met before."""
         root = root_of(self.store, reduced.id)
         if root is not None:
-            return f"{FACE} {reduced.cluster_name}: {root['why']}"
+            return f"another face of {reduced.cluster_name}: {root['why']}"
         alike = len(list_failures(self.store, cluster=reduced.cluster, status=REDUCED))
         if alike > 1:
             return f"{reduced.cluster_name} again, reduced {alike} times"

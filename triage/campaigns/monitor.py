@@ -17,8 +17,6 @@ LOOK_SECONDS = 0.4
 SAMPLE_SECONDS = 20.0
 COUNT_SECONDS = 5.0
 """Between two counts of the database's bugs at least."""
-FACE = "another face of"
-"""How it begins that a failure follows from another."""
 COUNT_SHARE = 0.005
 """Of the time, the most that counting takes: a large database is counted less often."""
 WINDOW = 30.0
@@ -42,7 +40,6 @@ class HuntMonitor:
         self._start = time.monotonic()
         self._looked = self._sampled = self._next_count = 0.0
         self._last: tuple[str, str, str, float] | None = None
-        self._explained = self._faces = 0
         self._bugs: Counter[str] = Counter()
         self._waiting = 0
         self._seen: deque[tuple[float, int]] = deque()
@@ -52,15 +49,9 @@ class HuntMonitor:
         self.now: HuntStatus | None = None
 
     def found(self, name: str, what: str, title: str) -> None:
-        """Note a failure that was found or reduced, and what it turned out to be."""
+        """Note a failure that was found, explained or reduced, and what it turned out to be."""
         self._last = (name, what, title, time.monotonic())
-        self._faces += what.startswith(FACE)
         self._next_count = min(self._next_count, time.monotonic() + COUNT_SECONDS)
-
-    def explained(self, name: str, what: str, title: str) -> None:
-        """Note a failure that a bug explains."""
-        self._explained += 1
-        self._last = (name, what, title, time.monotonic())
 
     def tested(self) -> None:
         """A test has ended: the rate counts the time between tests, not that between stretches."""
@@ -117,9 +108,6 @@ class HuntMonitor:
             memory=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
             arms=tuple(arm for front in self._fronts for arm in self._arms(front)),
             last=LatestFinding(last[0], last[2], moment - last[3], last[1]) if last else None,
-            explained=self._explained,
-            faces=self._faces,
-            parts=dict(self._shares.whole),
         )
 
     @property

@@ -3,19 +3,14 @@
 A pass that loses a dim shows as whatever node stumbles over the lost dim: Tile, Concat, TopK. The experiment
 cuts the reduced graph before the nodes at which the failure stands. If what is left fails by itself (or once
 an Identity stands where they stood), and stops failing with the same passes disabled, it is the root: the
-same bug, of which the whole is only a face. So is a program that only gives the weights, if it fails and the
-whole does not with the same values as inputs: an importer reads them wrongly, whatever operator takes them.
+same bug, of which the whole is only a face.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-import onnx
-
 from corpus.case import Case
-from corpus.onnx.check import checker_complaint
-from corpus.onnx.graph import walk_graphs
 from oracles.judge import Judge
 from oracles.verdict import Outcome, Verdict
 from reducer.language import open_nodes
@@ -23,45 +18,7 @@ from reducer.move import read_hints
 from reducer.pass_sets import failing_config
 from reducer.search import Items
 from reducer.subject.base import NodeSubject
-from triage.language import language_of, model_of
-
-
-@dataclass(frozen=True, slots=True)
-class _End:
-    """A node that makes what a body gives: places of body, output and node; an operand and the operator."""
-
-    body: int
-    output: int
-    node: int
-    operand: str
-    operator: str
-
-
-def ended_earlier(model: onnx.ModelProto, named: Collection[str]) -> Iterator[onnx.ModelProto]:
-    """Yield the model without one node that makes what a body gives, an operand of it given instead.
-
-    Nodes of the operators `named` go before others; a model that the checker refuses is left out.
-    """
-    for end in sorted(_ends(model), key=lambda end: end.operator not in named):
-        made = onnx.ModelProto()
-        made.CopyFrom(model)
-        body = list(walk_graphs(made.graph))[end.body]
-        body.output[end.output].name = end.operand
-        del body.node[end.node]
-        if checker_complaint(made) is None:
-            yield made
-
-
-def _ends(model: onnx.ModelProto) -> Iterator[_End]:
-    """Yield the last nodes of bodies, each with the operands that nodes of the same body make."""
-    for at, body in enumerate(walk_graphs(model.graph)):
-        given = [item.name for item in body.output] if at else []
-        made = {name for node in body.node for name in node.output if name}
-        for index, node in enumerate(body.node):
-            for output in (given.index(name) for name in node.output if name in given):
-                for operand in dict.fromkeys(name for name in node.input if name in made - {*given}):
-                    yield _End(at, output, index, operand, node.op_type)
-
+from triage.language import language_of
 
 VERSION = 4
 """Of the algorithm: what an older one decided is decided again."""
@@ -104,18 +61,13 @@ class Finding:
 def find_root(case: Case, verdict: Verdict, passes: tuple[str, ...], judge: Judge) -> Finding:
     """The root of a reduced failure, by at most `MOST_CHECKS` verdicts.
 
-    A failure of one node is its own root unless its weights are. So is one whose part before the failing
-    node is right.
+    A failure of one node is its own root. So is one whose part before the failing node is right.
     """
     opened = open_nodes(case, judge)
     if opened is None:
         return Finding(None, NOTHING_WRONG, 0)
     subject, _ = opened
     experiment = _Experiment(case, passes, judge, failing_config(verdict, judge) is not None)
-    for shorter in _with_shorter_bodies(case, verdict):
-        root = experiment.fails(shorter) if experiment.checks < MOST_CHECKS else None
-        if root is not None:
-            return Finding(root, _words(root, 1), experiment.checks)
     for keep in _parts(subject, verdict):
         part = subject.keep_nodes(keep)
         if part is None or not part.is_valid:
@@ -124,23 +76,7 @@ def find_root(case: Case, verdict: Verdict, passes: tuple[str, ...], judge: Judg
             root = experiment.fails(tried) if experiment.checks < MOST_CHECKS else None
             if root is not None:
                 return Finding(root, _words(root, len(subject.nodes) - len(keep)), experiment.checks)
-    root = experiment.fails_of_weights() if not passes else None
-    if root is None:
-        return Finding(None, NOTHING_WRONG, experiment.checks)
-    why = f"its weights fail without its nodes ({root.verdict.title}), and it does not with them as inputs"
-    return Finding(root, why, experiment.checks)
-
-
-def _with_shorter_bodies(case: Case, verdict: Verdict) -> Iterator[Case]:
-    """Yield the program with a branch or a loop's body that ends before the node at which it fails.
-
-    Of wrong results there are none: a smaller body with the same symptom is what a reduction leaves.
-    """
-    if verdict.outcome is Outcome.MISMATCH or verdict.symptom is None:
-        return
-    named = (verdict.symptom.message.partition(": ")[0], *read_hints(verdict).operators)
-    for model in ended_earlier(model_of(case), named):
-        yield replace(case, program=model.SerializeToString(deterministic=True))
+    return Finding(None, NOTHING_WRONG, experiment.checks)
 
 
 def _as_it_is_and_read_on(part: Case, passes: tuple[str, ...]) -> Iterator[Case]:
@@ -218,17 +154,6 @@ class _Experiment:
         if passes and not self._is_cured(part, verdict):
             return None
         return Root(part, verdict, passes)
-
-    def fails_of_weights(self) -> Root | None:
-        """The program that only gives the weights as a root, if the whole does not fail with these given."""
-        apart = language_of(self.case.format).weights_apart(self.case)
-        if apart is None or self.checks + 2 > MOST_CHECKS:
-            return None
-        alone, given = apart
-        verdict = self._verdict(alone)
-        if not verdict.is_bug or self._verdict(given).is_bug:
-            return None
-        return Root(alone, verdict, ())
 
     def _is_cured(self, part: Case, verdict: Verdict) -> bool:
         """Whether the failure goes away with the passes disabled."""

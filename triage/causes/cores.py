@@ -110,22 +110,13 @@ class Site:
     def is_like(self, known: Site | None) -> bool:
         """Whether a known site is the same one: all that matters of the values there holds here.
 
-        Kernels are made from one text for all types, so that these make no two sites; nor do operators that
-        share a kernel's base, where an operand is left out. A known case may hold more that is special than
-        it needs, as long as it holds what is special here.
+        Kernels are made from one text for all types, so that these make no two sites. A known case may hold
+        more that is special than it needs, as long as it holds what is special here.
         """
-        if known is None:
+        if known is None or self.operator != known.operator:
             return False
-        if self.operator != known.operator:
-            is_one_base = share_a_kernel(self.operator, known.operator)
-            return is_one_base and self.leaves_out and known.leaves_out
         own, others = self.telling, known.telling
         return others <= own or (bool(own) and own <= others)
-
-    @property
-    def leaves_out(self) -> bool:
-        """Whether an operand is left out."""
-        return any(word.endswith(LEFT_OUT) for word in self.special)
 
     @property
     def telling(self) -> frozenset[str]:

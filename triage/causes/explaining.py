@@ -2,9 +2,7 @@
 
 A bug of passes explains a failure that holds what the passes replace, may be its effect, and goes away with
 the bug's passes disabled. A bug of a kernel explains a crash if the un-optimised program, run node by node,
-dies in the same operator with the same kind of values; wrong values, or what stumbles over a wrong shape or
-dtype, if they go away once the operator's results are given instead of computed. What nothing explains is
-worth its reduction.
+dies in the same operator with the same kind of values. What nothing explains is worth its reduction.
 
 A symptom is kept as text (`oracles.verdict.Symptom`): outcome, phase, kind, site, message, side.
 """
@@ -19,24 +17,9 @@ from typing import Any
 from corpus.case import Case
 from oracles.judge import Judge
 from oracles.verdict import Config, Outcome, Verdict
-from reducer.language import open_nodes
 from reducer.pass_sets import core_of, failing_config, is_within
 from triage.causes.cores import Sites, share_a_kernel
 from triage.language import model_of
-
-
-def without_operator(case: Case, operator: str, judge: Judge) -> Case | None:
-    """The case with the results of an operator's nodes as inputs; None where nothing of it would be left."""
-    opened = open_nodes(case, judge)
-    if opened is None:
-        return None
-    subject, _ = opened
-    rest = frozenset(index for index, node in enumerate(subject.nodes) if node.op_type != operator)
-    if not rest or len(rest) == len(subject.nodes):
-        return None
-    part = subject.keep_nodes(rest)
-    return part.case(case) if part is not None and part.is_valid else None
-
 
 SEPARATOR = " | "
 _OF_MEMORY = frozenset({"SIGSEGV", "SIGABRT", "SIGBUS"})
@@ -98,12 +81,6 @@ def may_follow(symptom: str, known: str) -> bool:
     return outcome == "mismatch" and kind not in _STRUCTURAL
 
 
-def is_same_or_stumbles(symptom: str, known: str) -> bool:
-    """Whether two wrong results show alike, or an exception may stumble over a known one."""
-    is_wrong = symptom.startswith("mismatch")
-    return symptom == known if is_wrong else symptom != known and may_follow(symptom, known)
-
-
 def is_one_damage(symptom: str, known: str) -> bool:
     """Whether two crashes ended in one signal, or in any of those by which damaged memory shows."""
     (_, signal), (_, other) = outcome_and_kind(symptom), outcome_and_kind(known)
@@ -154,13 +131,6 @@ class Bug:
         One pass may be wrong in two ways. True where nothing shows what is replaced.
         """
         return is_within(self.core, core)
-
-    @property
-    def is_of_an_operator(self) -> bool:
-        """Whether one operator is all that is left, and none that runs a body of others."""
-        nodes = model_of(self.case).graph.node
-        has_body = any(attribute.HasField("g") for node in nodes for attribute in node.attribute)
-        return self.operators.total() == 1 and not has_body
 
     def is_in(self, held: Counter[str]) -> bool:
         """Whether a program of these operators holds what the bug needs."""
@@ -222,12 +192,9 @@ def explain(
     fitting = [bug for bug in bugs if bug.may_be_in(held, symptom) or _holds(held, bug)]
     fitting.sort(key=lambda bug: (bug.outcome != verdict.outcome.value, -bug.operators.total(), bug.key))
     found = _by_passes(case, verdict, [bug for bug in fitting if bug.passes], judge)
-    kernels = [bug for bug in fitting if not bug.passes]
     if found.bug is None and verdict.outcome is Outcome.CRASH:
-        dying = [bug for bug in kernels if _dies_alike(symptom, bug)]
+        dying = [bug for bug in fitting if not bug.passes and _dies_alike(symptom, bug)]
         return _by_kernel(case, dying, sites or Sites(judge), found.checks)
-    if found.bug is None and verdict.outcome in (Outcome.MISMATCH, Outcome.EXCEPTION):
-        return _by_operator(case, symptom, kernels, judge, found)
     return found
 
 
@@ -280,26 +247,6 @@ def _by_kernel(case: Case, bugs: Sequence[Bug], sites: Sites, checks: int) -> Ex
             what = f"{site.operator} of {', '.join(site.dtypes)}"
             return Explanation(bug, f"un-optimised it dies in {what}, as {bug.name} does", checks)
     return Explanation(None, f"it dies in {site.operator}, unlike the known crashes", checks)
-
-
-def _by_operator(
-    case: Case, symptom: str, bugs: Sequence[Bug], judge: Judge, before: Explanation
-) -> Explanation:
-    """The bug of one operator without whose nodes nothing is wrong, of those that show in the same way.
-
-    An exception may be what stumbles over a wrong shape or dtype.
-    """
-    for bug in bugs:
-        is_alike = any(is_same_or_stumbles(symptom, each) for each, _ in bug.shown)
-        if not bug.is_of_an_operator or not is_alike or before.checks + 2 > MOST_CHECKS:
-            continue
-        (operator,) = bug.operators
-        rest = without_operator(case, operator, judge)
-        before = counting(before, 2)
-        if rest is not None and not judge.verdict(rest).is_bug:
-            why = f"nothing is wrong once the results of {operator} are given, as with {bug.name}"
-            return Explanation(bug, why, before.checks)
-    return before
 
 
 def counting(found: Explanation, checks: int) -> Explanation:

@@ -5,19 +5,17 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from triage.console.foot import FOOT, clock, doing
-from triage.console.output import is_live, printable, say, stderr_console
+from triage.console.output import is_live, printable, say, stderr_console, table
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.live import Live
-    from rich.table import Table
-    from rich.text import Text
 
 PLAIN_SECONDS = 10.0
 
@@ -128,10 +126,8 @@ class LatestFinding:
 class HuntStatus:
     """A hunt at one moment. Seconds are of the wall, but `cpu`; `left` is None without an end.
 
-    `explained` and `faces` count the failures of this run that a bug explains, and that follow from one.
     `rate` is in tests a second over the last half minute of fuzzing, `bugs` are counts by state, `blocks`
-    those of the target's own code, 0 where it is not watched. `parts` are the shares of CPU time of what the
-    hunt does.
+    those of the target's own code, 0 where it is not watched.
     """
 
     target: str
@@ -150,9 +146,6 @@ class HuntStatus:
     memory: int
     arms: tuple[StrategyStats, ...] = ()
     last: LatestFinding | None = None
-    parts: Mapping[str, float] = field(default_factory=dict)
-    explained: int = 0
-    faces: int = 0
 
     @property
     def valid_share(self) -> float:
@@ -171,7 +164,7 @@ class HuntStatus:
 
     def document(self) -> dict[str, Any]:
         """The situation as JSON has it."""
-        return {**asdict(self), "bugs": dict(self.bugs), "parts": dict(self.parts)}
+        return {**asdict(self), "bugs": dict(self.bugs)}
 
     def line(self) -> str:
         """All that matters in one line."""
@@ -194,89 +187,34 @@ NEW = ("regressed", "ready", "new", "not reduced")
 """The states of bugs that nobody knows yet, as lists of bugs name them."""
 
 
-WIDE = 132
-"""From this many columns on the parts stand side by side."""
-MOST_ARMS, MOST_ARMS_WIDE = 6, 8
-Cells = tuple[str, ...]
+MOST_ARMS = 8
 
 
-def picture(now: HuntStatus, width: int) -> RenderableType:
-    """Draw a situation for a terminal of `width` columns."""
-    from rich.console import Group
-    from rich.table import Table
-
-    if width < WIDE:
-        return Group(_head(now, width), _numbers(now, width), _arms(now, MOST_ARMS), _last(now, width))
-    side = Table.grid(padding=(0, 4))
-    side.add_column(ratio=2)
-    side.add_column(ratio=3)
-    left = Group(_numbers(now, width * 2 // 5), _parts(now))
-    side.add_row(left, _arms(now, MOST_ARMS_WIDE))
-    side.expand = True
-    return Group(_head(now, width), side, _last(now, width))
-
-
-def _head(now: HuntStatus, width: int) -> RenderableType:
-    """Show the present step, the progress, and a bar."""
+def picture(now: HuntStatus) -> RenderableType:
+    """Draw a situation: what goes on, the figures, the arms with most tests, the last find."""
     from rich.console import Group
     from rich.text import Text
 
-    end = f" of {clock(now.elapsed + now.left)}, {clock(now.left)} left" if now.left is not None else ""
-    time = f"{clock(now.elapsed)}{end}"
-    what = now.doing if now.target in now.doing else f"{now.target}: {now.doing}"
-    room = width - len(time) - 2
-    what = printable(what if len(what) <= room else what[: max(room - 1, 0)] + "…")
-    head = Text.assemble((what.ljust(room), "bold"), "  ", (time, "cyan"), no_wrap=True)
-    if now.left is None:
-        return head
-    full = round(width * now.elapsed / max(now.elapsed + now.left, 1e-9))
-    return Group(
-        head, Text.assemble(("━" * full, "cyan"), ("━" * (width - full), "bright_black"), no_wrap=True)
-    )
-
-
-def _numbers(now: HuntStatus, width: int) -> Table:
-    """Return two columns of figures."""
-    found = [
-        ("tests", f"{now.tests:,}"),
-        ("tests/s", f"{now.rate:,.0f}"),
-        ("valid", f"{now.valid_share:.1%}"),
-        ("coverage", f"{now.coverage:,}"),
-        ("failing", f"{now.failing:,}"),
-        ("waiting", f"{now.waiting:,}"),
-        ("bugs, new", f"{now.new:,}"),
-        ("bugs, known", f"{now.known:,}"),
-        ("explained", f"{now.explained:,}"),
-        ("faces", f"{now.faces:,}"),
-        ("CPU", clock(now.cpu)),
-        ("memory", f"{now.memory / 2**20:,.0f} MB"),
+    end = f", {clock(now.left)} left" if now.left is not None else ""
+    doing = now.doing if now.target in now.doing else f"{now.target}: {now.doing}"
+    figures = [
+        f"{now.tests:,} tests ({now.rate:,.0f}/s)",
+        f"{now.valid_share:.1%} valid",
+        f"coverage {now.coverage:,}",
+        *([f"code blocks {now.blocks:,}"] if now.blocks else []),
+        f"{now.failing:,} failing, {now.waiting:,} waiting",
+        f"bugs {now.new:,} new, {now.known:,} known",
+        f"CPU {clock(now.cpu)}, {now.memory / 2**20:,.0f} MB",
     ]
-    if now.blocks:
-        found.append(("code blocks", f"{now.blocks:,}"))
-    return _grid(found, columns=2 if width < 64 else 3, width=width)
+    last = f"{clock(now.last.ago)} ago {now.last.name} {now.last.what}: {now.last.title}" if now.last else ""
+    lines = (f"{clock(now.elapsed)}{end}  {doing}", last or "no find yet")
+    head, found = (Text(printable(text), no_wrap=True, overflow="ellipsis") for text in lines)
+    head.stylize("bold")
+    return Group(head, Text(", ".join(figures)), _arms(now), found)
 
 
-def _grid(found: list[tuple[str, str]], columns: int, width: int) -> Table:
-    from rich.table import Table
-    from rich.text import Text
-
-    grid = Table.grid(padding=(0, 1))
-    each = width // columns
-    for _ in range(columns):
-        grid.add_column(width=min(12, each // 2))
-        grid.add_column(width=each - min(12, each // 2) - 2, overflow="ellipsis", no_wrap=True)
-    for at in range(0, len(found), columns):
-        row: list[Text] = []
-        for name, value in found[at : at + columns]:
-            style = "bold green" if name == "bugs, new" and value != "0" else "bold"
-            row += [Text(name, "bright_black"), Text(value, style)]
-        grid.add_row(*row)
-    return grid
-
-
-def _arms(now: HuntStatus, most: int) -> RenderableType:
+def _arms(now: HuntStatus) -> RenderableType:
     """Show the tests of each strategy and mode, those with most tests first."""
-    arms = sorted(now.arms, key=lambda each: -each.tests)[:most]
     rows = [
         (
             each.name.replace("|", " "),
@@ -286,45 +224,9 @@ def _arms(now: HuntStatus, most: int) -> RenderableType:
             f"{each.failures:,}",
             f"{each.earned:.1f}",
         )
-        for each in arms
+        for each in sorted(now.arms, key=lambda each: -each.tests)[:MOST_ARMS]
     ]
-    return _table(("arm", "tests", "share", "CPU ms", "failing", "earned"), rows)
-
-
-def _parts(now: HuntStatus) -> RenderableType:
-    whole = sum(now.parts.values()) or 1.0
-    rows = [
-        (name, f"{cpu / whole:.0%}") for name, cpu in sorted(now.parts.items(), key=lambda each: -each[1])
-    ]
-    return _table(("CPU goes to", ""), rows)
-
-
-def _table(columns: Cells, rows: Iterable[Cells]) -> RenderableType:
-    from rich.table import Table
-    from rich.text import Text
-
-    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bright_black")
-    for at, column in enumerate(columns):
-        made.add_column(column, justify="right" if at else "left", no_wrap=True)
-    filled = False
-    for row in rows:
-        made.add_row(*(Text(printable(cell)) for cell in row))
-        filled = True
-    return made if filled else Text("")
-
-
-def _last(now: HuntStatus, width: int) -> Text:
-    """The failure of which something was learned last, and what: in one line."""
-    from rich.text import Text
-
-    if now.last is None:
-        return Text("no find yet", "bright_black")
-    head = f"{clock(now.last.ago)} ago {now.last.name} "
-    what = f"{now.last.what}: " if now.last.what else ""
-    room = max(width - len(head) - len(what), 0)
-    title = printable(now.last.title)
-    title = title if len(title) <= room else title[: max(room - 1, 0)] + "…"
-    return Text.assemble((head, "bright_black"), (what, "bold"), title, no_wrap=True)
+    return table(("arm", "tests", "share", "CPU ms", "failing", "earned"), rows) if rows else ""
 
 
 FRAME_SECONDS = 0.5
@@ -390,7 +292,7 @@ class LiveScreen:
         """Draw the screen anew, twice a second at most."""
         if time.monotonic() - self._drawn >= FRAME_SECONDS:
             self._drawn = time.monotonic()
-            self._live.update(picture(now, self._console.width), refresh=True)
+            self._live.update(picture(now), refresh=True)
 
 
 @contextmanager
