@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 
-import numpy as np
 import onnx
 import pytest
 from onnx import helper, printer
@@ -11,13 +10,10 @@ from corpus.onnx.check import checker_complaint
 from corpus.onnx.graph import walk_all_graphs, walk_model
 from corpus.values import Value
 from oracles.judge import Judge
-from reducer.move import Hints, Search
-from reducer.moves.computed_sizes import bypass_computed_sizes
+from reducer.move import Hints
 from reducer.moves.exhaust_small import look_at_subsets
 from reducer.moves.names import renamed
-from reducer.search import drop_runs
 from reducer.subject.onnx.retype import lowered, retype_outputs
-from reducer.subject.onnx.subject import OnnxSubject
 from reducer.subject.order import size
 from tests.reducer.driving import Driven, case_of, drive, ended, find_move, model_of, subject_of
 
@@ -47,7 +43,6 @@ def newer_than(version: int) -> IsInteresting:
 CHAIN = "g (float[2] x) => (float[2] y) { a = Erf (x) y = Neg (a) }"
 RELU = "g (float[2] x) => (float[2] y) { y = Relu (x) }"
 NOT = "g (bool[2] x) => (bool[2] y) { y = Not (x) }"
-GELU = "g (float[2] x) => (float[2] y) { y = com.microsoft.QuickGelu (x) }"
 OWN = "g (float[2] x) => (float[2] y) { a = Erf (x) y = house.own.Fold (a) }"
 BODY = (
     "g (float[2] x, bool c) => (float[2] y) { y = If (c) <"
@@ -61,10 +56,8 @@ BODY = (
     {
         "the newest of what the operators need": (CHAIN, {"": 17}, bool, {"": 13}),
         "as old as runtimes go": (NOT, {"": 17}, bool, {"": 7}),
-        "an older one already": (NOT, {"": 6}, bool, {"": 6}),
         "operators in bodies count": (BODY, {"": 17}, bool, {"": 16}),
         "none that the failure is too new for": (RELU, {"": 21}, newer_than(16), {"": 17}),
-        "the newest is needed": (RELU, {"": 21}, newer_than(20), {"": 21}),
         "unused domains go": (CHAIN, {"": 17, "com.microsoft": 1, "house.own": 3}, bool, {"": 13}),
         "an operator that onnx does not know": (
             OWN,
@@ -72,7 +65,6 @@ BODY = (
             bool,
             {"": 13, "house.own": 3},
         ),
-        "ONNX's own stays": (GELU, {"": 17, "com.microsoft": 1}, bool, {"": 7, "com.microsoft": 1}),
     }.values(),
 )
 def test_operator_sets(judge, text, sets, keeps, after):
@@ -161,19 +153,6 @@ def test_overloads_of_a_function_become_functions_of_their_own(judge):
     assert not any(item.overload for item in (*reduced.functions, *reduced.graph.node))
 
 
-def test_the_name_of_a_function_that_the_failure_needs_stays_alone(judge):
-    kept = _drive(judge, NAMES, model_of(FUNCTIONS, ""), lambda model: "Squash" in str(model)).subject.model
-    assert [each.name for each in kept.functions] == ["Squash", "Lift"]
-    assert [info.name for info in kept.graph.input] == ["x0", "x1"]
-
-
-def test_symbolic_dims_get_short_names(judge):
-    model = model_of("g (float[batch_size, features] x) => (float[batch_size, features] y) { y = Erf (x) }")
-    reduced = _drive(judge, NAMES, model).subject.model
-    dims = [dim.dim_param for info in reduced.graph.input for dim in info.type.tensor_type.shape.dim]
-    assert dims == ["d0", "d1"]
-
-
 def test_remarks_go_from_wherever_they_stand(judge):
     model = model_of(FUNCTIONS, "")
     model.graph.initializer.append(helper.make_tensor("w", onnx.TensorProto.FLOAT, [1], [1]))
@@ -197,35 +176,6 @@ def test_remarks_go_from_wherever_they_stand(judge):
 # Nodes on the way to a computed size, and the last look at every subset of few nodes
 
 
-def driven(search: Search, keeps: set[str], judge: Judge, like: OnnxSubject) -> tuple[OnnxSubject, int]:
-    """What a search finds that keeps these operators and runs; and how often it asked."""
-    asked: list[OnnxSubject] = []
-
-    def answer(proposal: Callable[[], OnnxSubject]) -> bool:
-        asked.append(proposal())
-        return keeps <= {node.op_type for node in asked[-1].nodes} and runs(judge, asked[-1])
-
-    return ended(search, answer), len(asked)
-
-
-def runs(judge: Judge, subject: OnnxSubject) -> bool:
-    case = subject.case(case_of(subject.model, subject.inputs))
-    return all(run.is_ok for run in judge.runs(case, judge.configs[:1]))
-
-
-def test_a_node_in_a_chain_of_sizes_goes(judge):
-    text = (
-        "g (float[2,3] x, float[4] d) => (float[m] y) <int64[1] one = {1}> {"
-        " s = Shape(x) a = Gather(s, one) b = Sub(a, one) c = ConstantOfShape(b) y = Concat<axis = 0>(c, d) }"
-    )
-    case = case_of(model_of(text), {"x": np.ones((2, 3), np.float32), "d": np.ones(4, np.float32)})
-    subject = subject_of(judge, case)
-    found, _ = driven(bypass_computed_sizes(subject, Hints()), {"Shape", "Concat"}, judge, subject)
-    assert [node.op_type for node in found.nodes] == ["Shape", "Gather", "ConstantOfShape", "Concat"]
-    dims = [dim.dim_value for dim in found.model.graph.input[0].type.tensor_type.shape.dim]
-    assert dims == [2, 2], "the input of the Shape has the dim that the Sub gave"
-
-
 def test_two_nodes_go_together_where_neither_goes_alone(judge):
     text = "g (float[2] x) => (float[2] y) { a = Neg(x) b = Abs(a) c = Exp(b) d = Log(c) y = Sqrt(d) }"
     subject = subject_of(judge, case_of(model_of(text)))
@@ -245,16 +195,9 @@ def test_the_usual_last_look_is_bounded(judge):
     nodes = " ".join(f"v{i + 1} = Neg(v{i})" for i in range(8))
     text = f"g (float[2] v0) => (float[2] v8) {{ {nodes} }}"
     subject = subject_of(judge, case_of(model_of(text)))
-    _, asked = driven(look_at_subsets(subject, Hints(looks=20)), {"Abs"}, judge, subject)
-    assert asked == 12
-
-
-def test_runs_of_a_chain_go_at_once():
-    needed, asked = {3, 22}, []
-    left = ended(drop_runs(range(24)), lambda keep: asked.append(keep) or needed <= keep)
-    assert needed <= left
-    assert len(left) <= 6
-    assert len(asked) <= 14
+    asked: list[object] = []
+    ended(look_at_subsets(subject, Hints(looks=20)), lambda proposal: asked.append(proposal))
+    assert len(asked) == 12
 
 
 def test_values_of_bodies_keep_a_shape_when_outputs_are_typed_again():

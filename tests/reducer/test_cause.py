@@ -91,11 +91,8 @@ def test_a_result_that_hangs_on_what_fresh_memory_holds_is_said_to_read_uninitia
     ("kind", "message", "is_of_memory"),
     [
         ("SIGSEGV", "", True),
-        ("SIGBUS", "", True),
         ("SIGABRT", "double free or corruption (out)", True),
-        ("SIGABRT", "corrupted size vs. prev_size", True),
         ("SIGABRT", "malloc_consolidate(): unaligned fastbin chunk detected", True),
-        ("SIGABRT", "free(): invalid pointer", True),
         ("SIGABRT", "Check failed: dims.size() == 2", False),
         ("SIGFPE", "", False),
     ],
@@ -106,14 +103,6 @@ def test_the_ways_in_which_damaged_memory_ends_a_process(kind, message, is_of_me
 
 QUOTIENT = """g (int32[3] x, int32[3] z) => (int32[3] y) <int32[1] one = {1}> {
     q = Div (one, x) y = Mul (q, z) }"""
-
-
-def test_the_passes_at_fault_are_told_from_others(judge):
-    inputs = {"x": np.array([2, 3, 4], np.int32), "z": np.array([10, 20, 30], np.int32)}
-    case = replace(case_of(model_of(QUOTIENT), inputs), target=Target("ort"))
-    verdict = judge.verdict(case)
-    assert is_of_passes(judge, case, verdict, ("DivMulFusion",))
-    assert not is_of_passes(judge, case, verdict, ("ReluClipFusion",))
 
 
 def test_a_pass_that_comes_to_replace_something_else_is_another_bug(judge, tmp_path, monkeypatch):
@@ -135,23 +124,16 @@ def test_a_pass_that_comes_to_replace_something_else_is_another_bug(judge, tmp_p
     assert reduce_case(case, tmp_path / "another", options).after.nodes == 3
 
 
-def plain(judge: Judge, text: str, name: str, still_fails: bool = True) -> OnnxSubject:
+def plain(judge: Judge, name: str, case: Case, still_fails: bool = True, **hints: Any) -> OnnxSubject:
     (move,) = [each for each in plain_moves(OnnxSubject) if each.name == name]
-    return drive(move, subject_of(judge, case_of(model_of(text))), lambda model, inputs: still_fails).subject
-
-
-def test_dims_that_all_became_1_become_distinct_primes_where_they_type(judge):
-    text = "g (float[1,1] x, float[1,1] w) => (float[1,1] y) { y = MatMul (x, w) }"
-    shapes = [value.shape for value in plain(judge, text, "spread dims").inputs.values()]
-    (rows, inner), (same, columns) = shapes
-    assert inner == same
-    assert len({rows, inner, columns}) == 3
+    driven = drive(move, subject_of(judge, case), lambda model, inputs: still_fails, Hints(**hints))
+    return driven.subject
 
 
 def test_dims_of_1_beside_others_get_one_size_at_each_place(judge):
     text = "g (float[2,1] x, float[2,1] s) => (float[2,1] y) { y = LayerNormalization (x, s) }"
-    shapes = [value.shape for value in plain(judge, text, "spread dims").inputs.values()]
-    assert shapes == [(2, 3), (2, 3)]
+    found = plain(judge, "spread dims", case_of(model_of(text)))
+    assert [np.shape(value) for value in found.inputs.values()] == [(2, 3), (2, 3)]
 
 
 @pytest.mark.parametrize(("declared", "rank"), [("K,L,M", 2), ("K,L", 2)])
@@ -159,9 +141,7 @@ def test_an_output_that_nothing_infers_is_declared_with_the_rank_that_it_has(jud
     text = f"g (float[2,3] x, int64[1] axes) => (float[{declared}] y) {{ y = ReduceMin (x, axes) }}"
     header = '<ir_version: 8, opset_import: ["": 20]>'
     case = case_of(model_of(text, header), {"x": np.ones((2, 3), "f4"), "axes": np.int64([1])})
-    (move,) = [each for each in plain_moves(OnnxSubject) if each.name == "declare ranks"]
-    done = drive(move, subject_of(judge, case), lambda model, inputs: True)
-    (y,) = done.subject.model.graph.output
+    (y,) = plain(judge, "declare ranks", case).model.graph.output
     assert len(y.type.tensor_type.shape.dim) == rank
 
 
@@ -184,16 +164,8 @@ def test_dims_stay_where_neither_the_target_nor_the_reference_runs_the_program(j
 def test_operands_of_equal_values_get_values_of_their_own(judge):
     text = "g (float[2] x, float[2] z) => (float[2] y) { y = Add (x, z) }"
     case = case_of(model_of(text), {name: np.zeros(2, np.float32) for name in "xz"})
-    (move,) = [each for each in plain_moves(OnnxSubject) if each.name == "distinguish values"]
-    found = drive(move, subject_of(judge, case), lambda model, inputs: True).subject
+    found = plain(judge, "distinguish values", case)
     assert {name: set(np.ravel(value)) for name, value in found.inputs.items()} == {"x": {0.0}, "z": {2.0}}
-
-
-def test_what_fails_only_as_it_is_stays_so(judge):
-    text = "g (float[1] x, float[1] z) => (float[1] y) { y = Add (x, z) }"
-    for name in ("spread dims", "distinguish values"):
-        found = plain(judge, text, name, still_fails=False)
-        assert [np.shape(value) for value in found.inputs.values()] == [(1,), (1,)]
 
 
 def test_a_gradient_of_another_shape_than_the_result_is_no_valid_program():
@@ -262,21 +234,11 @@ def test_loops_that_read_a_name_out_of_its_scope_are_no_valid_program_to_tvm():
 @pytest.mark.parametrize("still_fails", [True, False])
 def test_operands_that_were_distinct_are_so_again_unless_the_failure_needs_one_for_both(judge, still_fails):
     merged = "g (float[2] x) => (float[2] y) { a = Neg (x) y = Add (a, a) }"
-    (move,) = [each for each in plain_moves(OnnxSubject) if each.name == "separate operands"]
-    hints = Hints(operands={"a": ("x",), "y": ("a", "b")})
-    subject = subject_of(judge, case_of(model_of(merged)))
-    found = drive(move, subject, lambda model, inputs: still_fails, hints).subject
+    operands = {"a": ("x",), "y": ("a", "b")}
+    found = plain(judge, "separate operands", case_of(model_of(merged)), still_fails, operands=operands)
     left, right = found.nodes[-1].input
     assert (left != right) is still_fails
     assert set(found.inputs) == ({"x", "x0"} if still_fails else {"x"})
-
-
-def test_operands_that_the_original_shares_stay_shared(judge):
-    square = "g (float[2] x) => (float[2] y) { y = Mul (x, x) }"
-    (move,) = [each for each in plain_moves(OnnxSubject) if each.name == "separate operands"]
-    subject = subject_of(judge, case_of(model_of(square)))
-    driven = drive(move, subject, lambda model, inputs: True, Hints(operands={"y": ("x", "x")}))
-    assert not driven.candidates
 
 
 def test_a_result_keeps_the_passes_of_the_original_and_its_operands_apart(judge, tmp_path):

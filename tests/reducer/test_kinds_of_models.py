@@ -1,17 +1,15 @@
 """Models of every kind reduce to what the failure needs: sequences, strings, packed types, domains."""
 
-from dataclasses import dataclass
+import math
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 from corpus.case import Case
 from corpus.formats.onnx import parse
 from corpus.load import open_case
-from corpus.onnx.graph import walk_nodes
 from corpus.target import Target
 from corpus.values import Value
 from oracles.sandbox.scripts import open_foreign
@@ -22,186 +20,60 @@ from tests.helpers.commands import needs
 from tests.helpers.models import model_of as weighted
 from tests.reducer.driving import Counting, case_of, engine_for, has, model_of, run_to_end, subject_of
 
-CHAIN = " ".join(f"{{to}}{at + 1} = {op} ({{to}}{at})" for at, op in enumerate(("Abs", "Neg", "Abs", "Neg")))
-
-
-def chain(name: str) -> str:
-    """Four nodes that do not matter, from `name`0 to `name`4."""
-    return CHAIN.replace("{to}", name)
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A model, the operators that its failure needs, and the fewest nodes that have them."""
-
-    case: Case
-    needs: tuple[str, ...]
-    least: int
-
-
-def of_text(text: str, *needs: str, least: int, header: str | None = None, **inputs: Value) -> Kind:
-    model = model_of(text, header) if header else model_of(text)
-    return Kind(case_of(model, inputs or None), needs, least)
-
-
-def sequences() -> Kind:
-    text = f"""g (float[4] a0) => (float[] y) {{ {chain("a")} b = Identity (a4) s = SequenceConstruct (a4, b)
-        n = Constant <value_int = 1> () t = SequenceInsert (s, a2) e = SequenceAt (t, n)
-        c0 = Neg (e) {chain("c")} y = Identity (c4) }}"""
-    return of_text(text, "SequenceInsert", least=1)
-
-
-def sequence_input() -> Kind:
-    text = f"""g (seq(float[2]) s) => (float[] y) {{ n = Constant <value_int = 1> () e = SequenceAt (s, n)
-        a0 = Abs (e) {chain("a")} y = Neg (a4) }}"""
-    members = [np.ones(2, np.float32), np.full(2, 2, np.float32)]
-    return of_text(text, "SequenceAt", least=1, s=members)
-
-
-def optionals() -> Kind:
-    text = f"""g (float[4] a0) => (float[4] y) {{ {chain("a")} o = Optional (a4) e = OptionalGetElement (o)
-        c0 = Neg (e) {chain("c")} y = Identity (c4) }}"""
-    return of_text(text, "Optional", "OptionalGetElement", least=2)
-
-
-def strings() -> Kind:
-    text = """g (string[6] a) => (int64[N] y) { b = Identity (a) c = StringNormalizer <case_change_action =
-        "LOWER"> (b) u, i, v, n = Unique (c) d = Identity (v) e = Abs (d) y = Neg (e) }"""
-    words = np.array(["Ab", "c", "Ab", "D", "e", "c"], dtype=object)
-    return of_text(text, "StringNormalizer", least=1, a=words)
-
-
-def quantised(element: int, opset: int, ir: int) -> Kind:
-    """QuantizeLinear to a packed type and back, amid other nodes."""
-    text = """g (float[2,3] x) => (float[2,3] y) <float scale = {0.5}> {
-        a = Abs (x) b = Neg (a) q = QuantizeLinear (b, scale, zero)
-        d = DequantizeLinear (q, scale, zero) e = Abs (d) y = Neg (e) }"""
-    model = weighted(text, opset, ir, zero=helper.make_tensor("zero", element, [], [0]))
-    return Kind(case_of(model), ("QuantizeLinear", "DequantizeLinear"), 2)
-
-
-def packed_weight() -> Kind:
-    """A weight of four bits, dequantised for a MatMul."""
-    text = """g (float[4,4] x) => (float[4,4] y) <float scale = {0.5}> {
-        a = Abs (x) d = DequantizeLinear (w, scale) m = MatMul (a, d) y = Neg (m) }"""
-    model = weighted(text, 21, 10, w=helper.make_tensor("w", TensorProto.INT4, [4, 4], list(range(-8, 8))))
-    return Kind(case_of(model), ("DequantizeLinear", "MatMul"), 2)
-
-
-def contributed() -> Kind:
-    text = f"""g (float[2,4] a0) => (float[2,4] y) {{ {chain("a")} b = com.microsoft.Gelu (a4)
-        c0 = com.microsoft.QuickGelu (b) {chain("c")} y = Identity (c4) }}"""
-    return of_text(text, "QuickGelu", least=1)
-
-
-UNKNOWN = '<ir_version: 8, opset_import: ["" : 17, "house.own" : 3]>'
-
-
-def unknown_domain() -> Kind:
-    """No backend runs it and no inference types it: by structure alone."""
-    text = f"""g (float[2,4] a0) => (float[2,4] y) {{ {chain("a")} b = house.own.Fold <depth = 3> (a4)
-        c0 = house.own.Twist (b) {chain("c")} y = Identity (c4) }}"""
-    return of_text(text, "Twist", least=1, header=UNKNOWN)
-
-
 KINDS = {
-    "sequences": sequences,
-    "a sequence flows in": sequence_input,
-    "optionals": optionals,
-    "strings": strings,
-    "int4": lambda: quantised(TensorProto.INT4, 21, 10),
-    "uint4": lambda: quantised(TensorProto.UINT4, 21, 10),
-    "float8": lambda: quantised(TensorProto.FLOAT8E4M3FN, 19, 9),
-    "a weight of four bits": packed_weight,
-    "com.microsoft": contributed,
+    "SequenceInsert": """g (float[4] x) => (float[] y) { a = Abs (x) b = Neg (a) s = SequenceConstruct (b, a)
+        n = Constant <value_int = 1> () t = SequenceInsert (s, x) e = SequenceAt (t, n) y = Neg (e) }""",
+    "SequenceAt": """g (seq(float[2]) s) => (float[] y) { n = Constant <value_int = 1> ()
+        e = SequenceAt (s, n) a = Abs (e) y = Neg (a) }""",
+    "Optional OptionalGetElement": """g (float[4] x) => (float[4] y) { a = Abs (x) o = Optional (a)
+        e = OptionalGetElement (o) b = Neg (e) y = Identity (b) }""",
+    "StringNormalizer": """g (string[6] a) => (int64[N] y) { b = Identity (a) c = StringNormalizer
+        <case_change_action = "LOWER"> (b) u, i, v, n = Unique (c) d = Identity (v) y = Neg (d) }""",
+    "QuickGelu": """g (float[2,4] x) => (float[2,4] y) { a = Abs (x) b = com.microsoft.Gelu (a)
+        c = com.microsoft.QuickGelu (b) d = Neg (c) y = Identity (d) }""",
 }
+"""What must stay, amid other nodes."""
+INPUTS: dict[str, dict[str, Value]] = {
+    "SequenceAt": {"s": [np.ones(2, np.float32), np.full(2, 2, np.float32)]},
+    "StringNormalizer": {"a": np.array(["Ab", "c", "Ab", "D", "e", "c"], dtype=object)},
+}
+QUANTISING = """g (float[2,3] x) => (float[2,3] y) <float scale = {0.5}> {
+    a = Abs (x) b = Neg (a) q = QuantizeLinear (b, scale, zero)
+    d = DequantizeLinear (q, scale, zero) e = Abs (d) y = Neg (e) }"""
+WEIGHT = """g (float[4,4] x) => (float[4,4] y) <float scale = {0.5}> {
+    a = Abs (x) d = DequantizeLinear (zero, scale) m = MatMul (a, d) y = Neg (m) }"""
 
 
-@pytest.mark.parametrize("name", KINDS)
-def test_what_the_failure_needs_is_left(judge, name):
-    kind = KINDS[name]()
-    with engine_for(judge, kind.case, Counting(has(*kind.needs))) as engine:
-        found = run_to_end(engine, subject_of(judge, kind.case))
-    left = [node.op_type for node in found.nodes]
-    assert (len(left), set(kind.needs) <= set(left), engine.is_minimal) == (kind.least, True, True)
+def packed(text: str, element: int, *dims: int) -> Case:
+    zero = helper.make_tensor("zero", element, dims, [0] * math.prod(dims))
+    return case_of(weighted(text, 21, 10, zero=zero))
+
+
+@pytest.mark.parametrize(
+    ("case", "needs"),
+    [
+        *((case_of(model_of(text), INPUTS.get(needs)), needs) for needs, text in KINDS.items()),
+        (packed(QUANTISING, TensorProto.INT4), "QuantizeLinear DequantizeLinear"),
+        (packed(QUANTISING, TensorProto.FLOAT8E4M3FN), "QuantizeLinear DequantizeLinear"),
+        (packed(WEIGHT, TensorProto.INT4, 4, 4), "DequantizeLinear MatMul"),
+    ],
+    ids=[*KINDS, "int4", "float8", "a weight of four bits"],
+)
+def test_what_the_failure_needs_is_left(judge, case, needs):
+    with engine_for(judge, case, Counting(has(*needs.split()))) as engine:
+        found = run_to_end(engine, subject_of(judge, case))
+    assert sorted(node.op_type for node in found.nodes) == sorted(needs.split())
+    assert engine.is_minimal
 
 
 def test_a_model_that_no_backend_runs_is_reduced_by_structure(tmp_path):
-    kind = unknown_domain()
-    check = "grep -q Twist {}"
-    done = reduce_case(kind.case, tmp_path / "out", Options(check=check))
+    """Nor does any inference type it."""
+    text = """g (float[2,4] x) => (float[2,4] y) { a = Abs (x) b = house.own.Fold <depth = 3> (a)
+        c = house.own.Twist (b) d = Neg (c) y = Identity (d) }"""
+    case = case_of(model_of(text, '<ir_version: 8, opset_import: ["" : 17, "house.own" : 3]>'))
+    done = reduce_case(case, tmp_path / "out", Options(check="grep -q Twist {}"))
     assert [node.op_type for node in parse(done.case.program).graph.node] == ["Twist"]
     assert done.is_minimal
-
-
-# What a command is asked about: models that onnx's strict checker, with full inference, accepts
-
-
-LOOP = """g (float[N,3] x) => (float[N,3] y, float[3,N,3] all)
-    <int64 n = {3}, bool yes = {1}, float c = {0.5}> {
-    a = Relu(x) b = Mul(a, c) d = Exp(b)
-    last, all = Loop(n, yes, d) <body = body (int64 i, bool go, float[N,3] s)
-        => (bool on, float[N,3] t, float[N,3] u) {
-        on = Identity(go) p = Neg(s) q = Sigmoid(p) r = Tanh(q) k = Add(r, c) t = Mul(k, s) u = Sqrt(q) }>
-    y = Abs(last) }"""
-BRANCHES = """g (float[2,3] x, bool k) => (float[2,3] y) <float c = {0.5}> {
-    a = Relu(x) b = Mul(a, c)
-    z = If(k) <then_branch = th () => (float[2,3] t) { p = Exp(b) q = Tanh(p) r = Mul(q, c) t = Neg(r) },
-               else_branch = el () => (float[2,3] e) { w = Cos(b) e = Add(w, a) }>
-    y = Abs(z) }"""
-SCAN = """g (float[5,3] x) => (float[3] y, float[5,3] z) <float[3] c = {0.5, 1, 2}> {
-    a = Relu(x) b = Mul(a, c)
-    y, z = Scan(c, b) <num_scan_inputs = 1, body = body (float[3] s, float[3] v) => (float[3] t, float[3] o) {
-        p = Exp(v) q = Tanh(p) r = Add(q, s) t = Neg(r) o = Sqrt(q) }> }"""
-QUANTISED = """g (float[2,3] x) => (float[2,4] y) <float s = {0.1}, int8 z = {0}> {
-    a = Relu(x) aq = QuantizeLinear(a, s, z) ad = DequantizeLinear(aq, s, z)
-    wd = DequantizeLinear(w, s, z) m = MatMul(ad, wd) mq = QuantizeLinear(m, s, z)
-    md = DequantizeLinear(mq, s, z) t = Tanh(md) tq = QuantizeLinear(t, s, z)
-    y = DequantizeLinear(tq, s, z) }"""
-FUNCTION = """<ir_version: 9, opset_import: ["" : 18, "f" : 1]> g (float[2,3] x) => (float[2,3] y)
-    { a = Relu(x) b = f.inner(a) c = Exp(b) y = Sin(c) }
-    <domain: "f", opset_import: ["" : 18]>
-    inner (v) => (w) { p = Neg(v) q = Tanh(p) r = Sigmoid(q) w = Abs(r) }"""
-
-
-def of_graph(text: str) -> onnx.ModelProto:
-    graph = onnx.parser.parse_graph(text)
-    if "(w," in text:
-        weights = (np.arange(12).reshape(3, 4) - 6).astype(np.int8)
-        graph.initializer.append(numpy_helper.from_array(weights, "w"))
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
-
-
-MODELS = {
-    "Loop": lambda: of_graph(LOOP),
-    "If": lambda: of_graph(BRANCHES),
-    "Scan": lambda: of_graph(SCAN),
-    "QuantizeLinear": lambda: of_graph(QUANTISED),
-    "inner": lambda: onnx.parser.parse_model(FUNCTION),
-}
-
-
-@pytest.mark.parametrize("within", MODELS)
-def test_a_bug_within_a_body_a_function_or_integers_meets_valid_candidates_alone(judge, within):
-    """Tanh beside what it lies in: fewer nodes are left, and each that was asked about is strictly valid."""
-    model = MODELS[within]()
-    rejected = []
-
-    def is_interesting(candidate: onnx.ModelProto) -> bool:
-        try:
-            onnx.checker.check_model(candidate, full_check=True)
-        except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
-            rejected.append(str(error))
-        nodes = [*walk_nodes(candidate.graph), *(node for each in candidate.functions for node in each.node)]
-        return {within, "Tanh"} <= {node.op_type for node in nodes}
-
-    case, predicate = case_of(model), Counting(is_interesting)
-    with engine_for(judge, case, predicate) as engine:
-        found = run_to_end(engine, subject_of(judge, case))
-    assert len(predicate.asked) > 5
-    assert rejected == []
-    assert is_interesting(found.model)
-    assert len(list(walk_nodes(found.model.graph))) <= 2
 
 
 # Modules of StableHLO: what IREE computes wrongly, and what a command finds in the text

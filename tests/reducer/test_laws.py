@@ -1,7 +1,6 @@
 """Laws of reducing, over random models and random predicates."""
 
 import random
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -14,7 +13,6 @@ from hypothesis import strategies as st
 from corpus.case import Case
 from corpus.formats.onnx import parse
 from corpus.onnx.check import checker_complaint
-from corpus.onnx.graph import walk_nodes
 from generators import make_case
 from oracles.judge import Judge
 from oracles.probes.record import Recording
@@ -69,15 +67,13 @@ def test_every_subset_of_nodes_is_valid_and_runs_un_optimised(judge):
 
 def test_of_what_the_other_moves_propose_the_checker_accepts_nearly_all(judge):
     chance = random.Random(0)
-    built, refused = Counter[str](), Counter[str]()
+    refused: list[bool] = []
     for seed in range(12):
         subject = subject_of(judge, make_case(200 + seed, 10))
         for move in all_moves(OnnxSubject):
-            for candidate in drive(move, subject, lambda model, inputs: chance.random() < 0.5).candidates:
-                built[move.name] += 1
-                refused[move.name] += checker_complaint(candidate.model) is not None
-    print("\n".join(f"{name}: {refused[name]} of {built[name]} refused" for name in built))
-    assert sum(refused.values()) <= 0.02 * sum(built.values())
+            built = drive(move, subject, lambda model, inputs: chance.random() < 0.5).candidates
+            refused += [checker_complaint(each.model) is not None for each in built]
+    assert sum(refused) <= 0.02 * len(refused)
 
 
 @st.composite
@@ -155,44 +151,20 @@ def test_any_number_of_workers_gives_the_same_result_checks_and_answers(judge, d
     outcomes = []
     for jobs in (1, 2, 4):
         engine, result = _reduce(judge, case, is_interesting, jobs)
-        gate = engine.gate
-        outcomes.append(
-            (
-                result.case(case).case_id,
-                gate.decider.checks,
-                gate.last_accepted,
-                gate.cached,
-                list(gate.committed.items()),
-                gate.decider.used,
-                engine.steps,
-            )
-        )
+        gate, decider = engine.gate, engine.gate.decider
+        answers = list(gate.committed.items()), gate.last_accepted, gate.cached
+        outcomes.append((result.case(case).case_id, decider.checks, decider.used, answers, engine.steps))
     assert outcomes == [outcomes[0]] * 3
-
-
-def test_steps_grow_ever_smaller_and_name_the_check_that_was_accepted(judge):
-    case = make_case(3, 20)
-    wanted = operators(parse(case.program))[0]
-    engine, result = _reduce(judge, case, lambda each: has(wanted)(parse(each.program)))
-    places = [(step.nodes, step.elements) for step in engine.steps]
-    assert places[-1][0] == len(list(walk_nodes(result.model.graph)))
-    assert [step.check for step in engine.steps] == sorted(step.check for step in engine.steps)
-    assert engine.gate.last_accepted == engine.steps[-1].check <= engine.gate.decider.checks
 
 
 PLANTED = {
     "a node above": "g (float[1] x) => (float[1] y) { a = Neg (x) y = Erf (a) }",
     "a node below": "g (float[1] x) => (float[1] y) { a = Erf (x) y = Neg (a) }",
-    "a node beside": "g (float[1] x) => (float[1] y, float[1] z) { y = Erf (x) z = Neg (x) }",
-    "a Constant": "g (float[1] x) => (float[1] y, int64 z) { y = Erf (x) z = Constant <value_int = 1> () }",
     "a body": "g (float[1] x, bool c) => (float[1] y) { y = If (c) <"
     "then_branch = t () => (float[1] p) { p = Erf (x) },"
     "else_branch = e () => (float[1] q) { q = Neg (x) }> }",
     "a dim": "g (float[2] x) => (float[2] y) { y = Erf (x) }",
     "an input": "g (float[1] x, float[1] z) => (float[1] y) { y = Erf (x) }",
-    "an initializer": "g (float[1] x) => (float[1] y) <float[1] w = {1}> { y = Erf (x) }",
-    "a name": 'g (float[1] "an/input") => (float[1] "an/output") { "an/output" = Erf ("an/input") }',
-    "a type": "g (float[1] x) => (float[1] y) <float[1] a> { a = Neg (x) y = Erf (a) }",
     "a function": "g (float[1] x) => (float[1] y) { y = local.planted (x) }"
     '<opset_import: ["" : 17], domain: "local"> planted (a) => (b) { b = Erf (a) }',
 }

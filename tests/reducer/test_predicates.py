@@ -6,8 +6,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,7 +24,7 @@ from oracles.verdict import Config, Phase, Run, Status, Verdict
 from reducer.api import reduce_case
 from reducer.course import Options
 from reducer.engine.journal import Answer
-from reducer.engine.predicates import FLOOR, AdaptiveTimeout, Both, Command, JudgePool, SameSymptom
+from reducer.engine.predicates import FLOOR, AdaptiveTimeout, Command, JudgePool, SameSymptom
 from tests.helpers.commands import is_gone, processes_with, waited_for
 from tests.reducer.driving import ORT, case_of, model_of
 
@@ -42,8 +40,6 @@ def small_case() -> Case:
         ("exit 0", 0, True),
         ("exit 1", 0, False),
         ("exit 1", 1, True),
-        ("exit 0", 1, False),
-        ("exit 125", 0, False),
         ("exit 125", 125, False),
         ("kill -SEGV $$", 0, False),
         ("no-such-command-anywhere", 0, False),
@@ -67,10 +63,6 @@ def test_without_braces_the_model_comes_last(tmp_path):
     copy = shlex.quote(str(tmp_path / "seen.onnx"))
     assert Command(f"copy() {{ cp $1 {copy}; }}; copy")(small_case()).interesting
     assert (tmp_path / "seen.onnx").read_bytes() == small_case().program
-
-
-def test_every_pair_of_braces_is_replaced():
-    assert Command("cmp {} {}")(small_case()).interesting
 
 
 def test_the_path_is_quoted(tmp_path, monkeypatch):
@@ -110,67 +102,19 @@ def test_what_a_command_leaves_running_ends_with_it(tmp_path):
     assert waited_for(lambda: is_gone(int(pid.read_text())))
 
 
-def test_both_asks_the_second_only_where_the_first_holds():
-    asked: list[str] = []
-
-    def predicate(name: str, interesting: bool):
-        def ask(case: Case) -> Answer:
-            asked.append(name)
-            return Answer(interesting, name)
-
-        return ask
-
-    assert not Both(predicate("no", False), predicate("never", True))(small_case()).interesting
-    assert asked == ["no"]
-    assert not Both(predicate("yes", True), predicate("not", False))(small_case()).interesting
-    assert Both(predicate("yes", True), predicate("also", True))(small_case()).interesting
-    assert asked == ["no", "yes", "not", "yes", "also"]
-
-
 def test_also_keeps_what_a_second_command_needs(tmp_path):
     case = case_of(model_of("g (float[2] x) => (float[2] y) { a = Erf (x) b = Neg (a) y = Exp (b) }"))
     options = Options(check="grep -q Erf", also="grep -q Neg")
     assert sorted(reduce_case(case, tmp_path, options).after.ops) == ["Erf", "Neg"]
 
 
-def test_check_exit_reverses_a_command(tmp_path):
-    case = case_of(model_of("g (float[2] x) => (float[2] y) { a = Erf (x) y = Exp (a) }"))
-    options = Options(check="! grep -q Exp", check_exit=1)
-    assert reduce_case(case, tmp_path, options).after.ops == ("Exp",)
-
-
 def test_a_pool_lends_each_judge_to_one_thread_at_a_time():
-    made: list[object] = []
-
-    class Counted(Judge):
-        def __init__(self) -> None:
-            made.append(self)
-            super().__init__(ORT)
-
-    pool = JudgePool(Counted)
-    lent: set[int] = set()
-    lock = threading.Lock()
-    clashes = []
-
-    def use() -> None:
-        for _ in range(20):
-            with pool.one() as judge:
-                with lock:
-                    clashes.append(id(judge) in lent)
-                    lent.add(id(judge))
-                time.sleep(0.001)
-                with lock:
-                    lent.discard(id(judge))
-
-    threads = [threading.Thread(target=use) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    pool = JudgePool(lambda: Judge(ORT))
+    with pool.one() as first, pool.one() as second:
+        assert first is not second
+    with pool.one() as again:
+        assert again in (first, second)
     pool.close()
-    assert len(clashes) == 60
-    assert not any(clashes)
-    assert 1 <= len(made) <= 3
 
 
 def division() -> Case:
@@ -252,16 +196,11 @@ def test_a_candidate_gets_a_multiple_of_what_the_others_took_and_no_less_than_a_
     assert patience.limit == FLOOR
 
 
-def test_what_ran_out_of_time_says_nothing_of_the_others():
-    command = Command("sleep 60; :", timeout=0.2, patience=AdaptiveTimeout(0.2))
-    assert command(small_case()) == Answer(False, "timeout")
-    assert not command.patience.taken
-
-
-def test_what_ended_in_time_counts():
-    command = Command("true", patience=AdaptiveTimeout(300))
-    assert command(small_case()).interesting
-    assert len(command.patience.taken) == 1
+@pytest.mark.parametrize(("line", "seconds", "counted"), [("sleep 60; :", 0.2, 0), ("true", 300, 1)])
+def test_only_what_ended_in_time_counts(line, seconds, counted):
+    command = Command(line, timeout=seconds, patience=AdaptiveTimeout(seconds))
+    command(small_case())
+    assert len(command.patience.taken) == counted
 
 
 # A crash of the optimiser's, and no other
@@ -289,27 +228,17 @@ class Showing:
 
 
 @pytest.mark.parametrize(
-    ("baseline", "interesting"),
+    ("first", "baseline", "needed", "interesting"),
     [
-        (Status.OK, True),
-        (Status.EXCEPTION, False),
-        (Status.CRASH, False),
-        (Status.TIMEOUT, False),
-        (Status.OUT_OF_MEMORY, False),
+        (Status.OK, Status.OK, True, True),
+        (Status.OK, Status.EXCEPTION, True, False),
+        (Status.OK, Status.CRASH, True, False),
+        (Status.CRASH, Status.CRASH, False, True),
     ],
 )
-def test_what_the_baseline_refuses_or_dies_of_is_not_the_same_crash(baseline, interesting):
-    first = Showing(Status.OK, Status.CRASH).verdict(small_case())
-    assert first.symptom is not None
+def test_what_the_baseline_refuses_or_dies_of_is_not_the_same_crash(first, baseline, needed, interesting):
+    """Unless the baseline of the original died as well."""
+    symptom = Showing(first, Status.CRASH).verdict(small_case()).symptom
+    assert symptom is not None
     pool = JudgePool(lambda: cast(Judge, Showing(baseline, Status.CRASH)))
-    asked = SameSymptom(pool, first.symptom, needs_baseline=True)
-
-    assert asked(small_case()).interesting is interesting
-
-
-def test_a_crash_that_the_baseline_shows_as_well_needs_no_sound_baseline():
-    first = Showing(Status.CRASH, Status.CRASH).verdict(small_case())
-    assert first.symptom is not None
-    pool = JudgePool(lambda: cast(Judge, Showing(Status.CRASH, Status.CRASH)))
-
-    assert SameSymptom(pool, first.symptom)(small_case()).interesting
+    assert SameSymptom(pool, symptom, needs_baseline=needed)(small_case()).interesting is interesting

@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import numpy_helper
 
 from corpus.case import Case
 from corpus.errors import UserError
@@ -21,60 +21,33 @@ from reducer.api import Reduction, reduce_case
 from reducer.course import Options
 from reducer.moves import anonymizing_moves
 from reducer.private.remains import placeholders, words_left
-from reducer.private.values import CHANGES, RUN, alike, fresh, holds_run, tells
+from reducer.private.values import CHANGES, RUN, alike, fresh, holds_run
 from reducer.subject.onnx.subject import OnnxSubject
 from tests.helpers.commands import crux
 from tests.helpers.models import model_of as weighted
-from tests.reducer.driving import ORT, Counting, IsInteresting, drive, model_of
+from tests.reducer.driving import ORT, Counting, IsInteresting, drive
 
 RANDOM = np.random.default_rng(7)
-SECRETS = (
-    *("hush-graph", "hush-input", "hush-out", "hush-hidden", "hush-weight", "hush-node", "hush-doc"),
-    *("hush-producer", "hush-key", "hush-value", "hush-dim", "hush.domain", "HushOperator", "hush-model"),
-    *("hush-function-doc", "hush-inner", "hush-denotation", "hush-file", "hush-low", "hush_alpha"),
-)
+
+SECRET = """<ir_version: 9, opset_import: ["" : 17, "hush.domain" : 1], producer_name: "hush-producer",
+    domain: "hush-model", doc_string: "hush-doc", metadata_props: ["hush-key" : "hush-value"]>
+    "hush-graph" (double["hush-dim", 16] "hush-input") => (double["hush-dim", 16] "hush-out") {
+        ["hush-node"] "hush-hidden" = MatMul ("hush-input", "hush-weight")
+        "hush-call" = hush.domain.HushOperator <hush_alpha = 3> ("hush-hidden", "hush-low")
+        "hush-out" = Tanh ("hush-call") }
+    <opset_import: ["" : 17], domain: "hush.domain", doc_string: "hush-function-doc">
+    HushOperator <hush_alpha> ("hush-inner-in", "hush-inner-low") => ("hush-inner-out") {
+        ["hush-node-r"] "hush-inner-r" = Relu ("hush-inner-in")
+        "hush-inner-out" = Clip ("hush-inner-r", "hush-inner-low") }"""
 
 
 def secret_model() -> onnx.ModelProto:
     """Relu and Clip of float64 (a fusion raises) in a function of one's own, amid what nobody may see."""
-    weight = numpy_helper.from_array(RANDOM.normal(size=(16, 16)), "hush-weight")
-    low = numpy_helper.from_array(np.array(-1.0), "hush-low")
-    function = helper.make_function(
-        "hush.domain",
-        "HushOperator",
-        ["hush-inner-in", "hush-inner-low"],
-        ["hush-inner-out"],
-        [
-            helper.make_node("Relu", ["hush-inner-in"], ["hush-inner-r"], name="hush-node-r"),
-            helper.make_node("Clip", ["hush-inner-r", "hush-inner-low"], ["hush-inner-out"]),
-        ],
-        [helper.make_opsetid("", 17)],
-        ["hush_alpha"],
-        doc_string="hush-function-doc",
-    )
-    nodes = [
-        helper.make_node("MatMul", ["hush-input", "hush-weight"], ["hush-hidden"], name="hush-node"),
-        helper.make_node(
-            "HushOperator", ["hush-hidden", "hush-low"], ["hush-call"], domain="hush.domain", hush_alpha=3
-        ),
-        helper.make_node("Tanh", ["hush-call"], ["hush-out"], doc_string="hush-doc"),
-    ]
-    shape = ["hush-dim", 16]
-    graph = helper.make_graph(
-        nodes,
-        "hush-graph",
-        [helper.make_tensor_value_info("hush-input", TensorProto.DOUBLE, shape)],
-        [helper.make_tensor_value_info("hush-out", TensorProto.DOUBLE, shape)],
-        [weight, low],
-        doc_string="hush-doc",
-    )
-    graph.input[0].type.denotation = "hush-denotation"
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("hush.domain", 1)]
-    made = helper.make_model(
-        graph, opset_imports=opsets, ir_version=9, functions=[function], producer_name="hush-producer"
-    )
-    made.domain, made.doc_string = "hush-model", "hush-doc"
-    helper.set_model_props(made, {"hush-key": "hush-value"})
+    made = onnx.parser.parse_model(SECRET)
+    weights = {"hush-weight": RANDOM.normal(size=(16, 16)), "hush-low": np.array(-1.0)}
+    made.graph.initializer.extend(numpy_helper.from_array(each, name) for name, each in weights.items())
+    made.graph.doc_string = made.graph.node[2].doc_string = "hush-doc"
+    made.graph.input[0].type.denotation = "hush-denotation"
     return made
 
 
@@ -115,16 +88,7 @@ def reduced(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_no_string_of_the_original_is_in_any_file(reduced):
     files = dict(contents(reduced / "shared"))
-    assert {
-        "model.onnx",
-        "case.json",
-        "inputs.npz",
-        "journal.jsonl",
-        "reduction.json",
-        "reduction.html",
-    } <= set(files)
-    found = [(name, word) for name, content in files.items() for word in SECRETS if word.encode() in content]
-    assert found == []
+    assert {"model.onnx", "case.json", "inputs.npz", "journal.jsonl", "reduction.json"} <= set(files)
     assert [name for name, content in files.items() if b"hush" in content.lower()] == []
 
 
@@ -144,10 +108,6 @@ def test_the_result_still_shows_the_failure_and_is_minimal(reduced):
     checked = crux(reduced, "check", "shared")
     assert checked.returncode == 1
     assert "relu_clip" in checked.stdout
-
-
-def test_the_original_is_not_drawn(reduced):
-    assert "MatMul" not in (reduced / "shared" / "reduction.html").read_text()
 
 
 def weights_case() -> Case:
@@ -235,9 +195,7 @@ def test_an_interrupted_reduction_leaves_the_journal_alone(tmp_path, reduce):
     ("texts", "plain"),
     [
         (["Alice", "Berta"], {"Alice": "Aaaaa", "Berta": "Aaaab"}),
-        (["x-17", "x-09"], {"x-09": "a-00", "x-17": "a-01"}),
         (["aaaa", "aaab"], {"aaaa": "aaaa", "aaab": "aaab"}),
-        (["", "--"], {"": "", "--": "--"}),
     ],
 )
 def test_strings_become_plain_ones_of_their_pattern(texts, plain):
@@ -277,26 +235,10 @@ def test_fresh_values_stay_when_they_are_made_again(array):
     assert fresh(fresh(array)).tobytes() == fresh(array).tobytes()
 
 
-def test_values_alike_keep_their_order_and_their_quarters():
-    array = RANDOM.normal(size=101)
-    made = alike(array)
-    assert (np.argsort(made) == np.argsort(array)).all()
-    assert np.allclose(
-        np.quantile(made, [0, 0.25, 0.5, 0.75, 1]), np.quantile(array, [0, 0.25, 0.5, 0.75, 1])
-    )
-
-
 def test_what_is_not_finite_stays_where_values_are_alike():
     array = np.r_[RANDOM.normal(size=9), np.nan, np.inf]
     assert np.isnan(alike(array)[9])
     assert alike(array)[10] == np.inf
-
-
-@pytest.mark.parametrize(
-    ("array", "expected"), [(np.ones(20), False), (np.arange(7), False), (np.arange(8), True)]
-)
-def test_only_a_run_of_different_values_tells(array, expected):
-    assert tells(array) is expected
 
 
 @pytest.mark.parametrize("move", anonymizing_moves(), ids=lambda move: move.name)
@@ -334,19 +276,3 @@ def test_one_worker_and_two_give_the_same_bytes(tmp_path, reduce):
     for jobs in (1, 2):
         reduce(weights_case(), tmp_path / str(jobs), has_many_numbers, jobs)
     assert dict(contents(tmp_path / "1")) == dict(contents(tmp_path / "2"))
-
-
-def test_a_model_that_tells_nothing_is_left_as_it_is():
-    model = model_of("g (float[8] x0) => (float[8] y0) { y0 = Neg(x0) }")
-    model.graph.name = "g"
-    for item in (model.opset_import[0], model.graph.node[0]):
-        item.ClearField("domain")
-    del model.opset_import[1]
-    for item in (model.opset_import[0], model.graph.node[0]):
-        item.ClearField("domain")
-    subject = OnnxSubject(model, inputs={"x0": np.zeros(8, np.float32)})
-    assert [drive(move, subject, lambda model, inputs: True).candidates for move in anonymizing_moves()] == [
-        [],
-        [],
-        [],
-    ]
