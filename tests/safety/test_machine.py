@@ -3,12 +3,9 @@
 import errno
 import json
 import os
-import random
-import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +17,8 @@ from reducer.api import reduce_case
 from reducer.course import Options
 from reducer.engine.journal import Answer, Journal
 from reducer.result import NAME
-from tests.helpers.commands import ROOT, completed, on_a_terminal, waited_for
-from tests.helpers.models import chain_of, model_of
+from tests.helpers.commands import ROOT, completed, on_a_terminal
+from tests.helpers.models import chain_of
 from triage.cli import WORKFLOWS, run
 from triage.store.database import Store
 
@@ -69,7 +66,6 @@ FULL = "head -c 1M /dev/zero > small/filling 2>/dev/null;"
         ("64k", f"{FULL} crux check case --db small/crux.db", 2, True),
         ("64k", f"{FULL} crux report case -o small/report", 2, False),
         ("64k", f"{FULL} crux hunt --minutes 0.1 -o small/hunt --db small/crux.db", 2, False),
-        ("64k", f"{FULL} crux generate --count 3 -o small/made", 2, False),
         ("64k", "crux check case --db /dev/full", 2, True),
     ],
 )
@@ -84,19 +80,7 @@ def test_a_full_disk_is_one_line(folder, size, line, code, is_told):
         assert json.loads(done.stdout.splitlines()[0])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("limit", ["-f 8", "-f 64", "-d 400000", "-n 64", "-s 256", "-c 0"])
-@pytest.mark.parametrize(("line", "codes"), [("check case", {0}), ("check case --db limited.db", {0, 2})])
-def test_small_limits_leave_the_verdict(folder, limit, line, codes):
-    (folder / "limited.db").unlink(missing_ok=True)
-    done = crux(folder, f"ulimit {limit}; crux {line}")
-
-    assert done.returncode in codes, done.stderr
-    assert json.loads(done.stdout)["outcome"] == "pass"
-    assert len(done.stderr.splitlines()) == (done.returncode == 2)
-
-
-@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO])
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
 def test_a_disk_that_takes_no_more_is_told_as_such(code):
     from triage.console.output import disk_complaint
 
@@ -122,7 +106,7 @@ def problems(database: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, l
     return code, json.loads(text)["problems"]
 
 
-@pytest.mark.parametrize("share", [0.2, 0.4, 0.6, 0.8])
+@pytest.mark.parametrize("share", [0.2, 0.8])
 def test_a_damaged_page_is_told(database, capsys, share):
     """Page by page from there on: some hold nothing."""
     content = bytearray(database.read_bytes())
@@ -137,7 +121,7 @@ def test_a_damaged_page_is_told(database, capsys, share):
     assert found
 
 
-@pytest.mark.parametrize("size", [0, 50, 4096, 20000])
+@pytest.mark.parametrize("size", [0, 50, 20000])
 def test_a_cut_database_is_told(database, capsys, size):
     os.truncate(database, size)
     assert run(["db", "check", "--db", str(database)]) in ((1,) if size else (0, 1))
@@ -162,21 +146,10 @@ def test_a_missing_or_changed_blob_is_told(database, capsys, content):
 COMMANDS = [name for names in WORKFLOWS.values() for name in names]
 LINES = [
     *([name, "--help"] for name in COMMANDS),
-    ["--version"],
     ["nonsense"],
-    ["check", "--nonsense"],
-    ["check", "nowhere"],
     ["check", "case"],
-    ["check", "case", "--json"],
     ["reduce", "case", "-o", "out", "--check", "true"],
-    ["show", "case"],
-    ["generate", "--count", "2", "-o", "made"],
-    ["fuzz", "--tests", "3", "--db", "crux.db"],
     ["hunt", "--minutes", "0.1", "-o", "hunted", "--db", "crux.db"],
-    ["triage", "--db", "crux.db"],
-    ["db", "check", "--db", "crux.db"],
-    ["passes", "case"],
-    ["doctor"],
 ]
 
 
@@ -223,68 +196,20 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, int]:
     return done.case.case_id, done.checks
 
 
-def some(values: list[Any], quick: list[Any]) -> list[Any]:
-    """All of them, those that the default suite has no time for marked."""
-    return [pytest.param(each, marks=() if each in quick else pytest.mark.slow) for each in values]
-
-
 def test_a_reduction_that_runs_out_of_time_leaves_its_best(tmp_path, whole):
     reduce_case(network(), tmp_path / "out", options(minutes=0.0))
     must_be_sound(tmp_path / "out")
     assert reduce_case(network(), tmp_path / "out", options()).case.case_id == whole[0]
 
 
-def test_time_that_runs_out_on_a_target_is_no_failure_of_ours(tmp_path):
-    """A crash of onnxruntime's: integer division by zero."""
-    model = model_of("g (int32[2] a, int32[2] b) => (int32[2] y) { n = Neg (a) y = Div (n, b) }")
-    inputs = {"a": np.array([1, 2], np.int32), "b": np.array([0, 1], np.int32)}
-    Case("onnx", model.SerializeToString(), inputs).save(tmp_path / "case")
-    words = ["reduce", str(tmp_path / "case"), "-o", str(tmp_path / "out"), "--minutes", "0.01"]
-    done = completed([*CRUX, *words])
+def test_an_interrupt_before_the_first_verdict_is_one_line(tmp_path, monkeypatch, capsys):
+    def stop(*arguments: object) -> None:
+        raise KeyboardInterrupt
 
-    assert done.returncode in (0, 1), done.stderr
-    assert "Traceback" not in done.stderr
-    if done.returncode == 0:
-        assert Case.load(tmp_path / "out").measure.nodes <= 2
-
-
-def hears(process: subprocess.Popen[bytes], number: int) -> bool:
-    """Whether a process handles a signal itself by now."""
-    for line in Path(f"/proc/{process.pid}/status").read_text().splitlines():
-        if line.startswith("SigCgt:"):
-            return bool(int(line.split()[1], 16) >> number - 1 & 1)
-    return False
-
-
-def interrupted_early(refusing: Path, words: list[str], number: int, seconds: float) -> tuple[int, str]:
-    """A command sent a signal so long after it began to listen; its exit code and what it said."""
-    network().save(refusing / "case")
-    with subprocess.Popen([*CRUX, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert waited_for(lambda: process.poll() is not None or hears(process, signal.SIGTERM))
-        time.sleep(seconds)
-        process.send_signal(number)
-        _, text = process.communicate()
-    return process.returncode, text.decode()
-
-
-@pytest.mark.parametrize(
-    "seconds", some([0.0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0, 1.5, 2.0], [0.1, 0.15])
-)
-def test_a_signal_before_the_first_verdict_says_that_nothing_was_seen(tmp_path, seconds):
-    """Or, where it comes later, leaves the best so far."""
-    number = random.Random(seconds).choice([signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-    words = ["reduce", str(tmp_path / "case"), "-o", str(tmp_path / "out"), "--check", CHECK]
-    code, said = interrupted_early(tmp_path, words, number, seconds)
-
-    assert code in (0, 130)
-    assert "Traceback" not in said
-    if (tmp_path / "out" / NAME).exists():
-        must_be_sound(tmp_path / "out")
-    else:
-        (line,) = said.splitlines()
-        assert "not seen to fail yet" in line or line.endswith("is kept"), line
-    done = reduce_case(network(), tmp_path / "out", options())
-    assert done.is_minimal
+    network().save(tmp_path / "case")
+    monkeypatch.setattr("reducer.engine.predicates.Command.__call__", stop)
+    assert run(["reduce", str(tmp_path / "case"), "-o", str(tmp_path / "out"), "--check", CHECK]) == 130
+    assert len(capsys.readouterr().err.splitlines()) == 1
 
 
 # What lies on disk

@@ -5,25 +5,23 @@ import json
 import os
 import re
 import shutil
+import sqlite3
 import threading
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper
 
 from corpus.case import Case
 from corpus.errors import UserError
-from corpus.reading import Fields, Text, held_to, read_bytes, read_json, read_toml, unpack
-from generators.feedback import LESSON
+from corpus.reading import Fields, Text, held_to, read_bytes, unpack
 from tests.helpers.failing import division_crash, verdict
 from tests.helpers.models import relu
 from tests.helpers.sources import sources
+from tests.safety.test_mutated_files import ODD
 from triage.bugs.failures import history_of_folder, record_failure
 from triage.cli import run
 from triage.store.database import Store
@@ -40,32 +38,14 @@ KINDS: dict[str, Callable[[Path], object]] = {
     "pipe": os.mkfifo,
     "folder": Path.mkdir,
     "endless device": lambda path: path.symlink_to("/dev/zero"),
-    "terminal": lambda path: path.symlink_to("/dev/tty"),
     "link to nothing": lambda path: path.symlink_to("nowhere"),
     "link to itself": lambda path: path.symlink_to(path.name),
     "too large": _too_large,
     "no text": lambda path: path.write_bytes(b"\xff\xfe{"),
-    "nothing": lambda path: path.write_bytes(b""),
     "brackets": lambda path: path.write_text("[" * 100_000),
     "digits": lambda path: path.write_text("1" * 100_000),
-    "half a character": lambda path: path.write_text('{"title": "\\ud800"}'),
     "another document": lambda path: path.write_text('[{"a": [1, null, {}]}, 7]'),
-    "null": lambda path: path.write_text("null"),
 }
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("read", [read_json, read_toml], ids=["json", "toml"])
-def test_what_is_no_document_is_refused_in_one_form(tmp_path, kind, read):
-    path = tmp_path / "document"
-    KINDS[kind](path)
-    if (read is read_json and kind in ("another document", "null")) or (
-        read is read_toml and kind in ("nothing",)
-    ):
-        read(path)
-        return
-    with pytest.raises(UserError, match=r"^\S+/document: [^\n;]+; [^\n]+$"):
-        read(path)
 
 
 PLACES = {
@@ -135,83 +115,19 @@ def test_what_swells_is_cut_off():
             unpack(content, 1 << 20, "it")
 
 
-# What it spells
-
-ODD = [
-    None,
-    True,
-    7,
-    -1,
-    1.5,
-    float("inf"),
-    1 << 70,
-    "",
-    "a\n|b`",
-    "\ud800",
-    [],
-    [[]],
-    {},
-    {"a": 1},
-    "a" * (1 << 21),
-]
 SHAPE = Fields({"n": int}, {"t": Text(), "l": [Text(r"[a-z]+")], "m": {"": float}, "o": (int, type(None))})
 
 
 @pytest.mark.parametrize("name", ["n", "t", "l", "m", "o", "other"])
 def test_a_member_is_of_its_type_or_refused(name):
-    for value in ODD:
-        try:
+    for value in [*ODD, "a\n|b`", "a" * (1 << 21)]:
+        with suppress(UserError):
             found = held_to({"n": 1, name: value}, SHAPE, "it")
-        except UserError:
-            continue
-        assert "other" not in found
-        assert isinstance(found["n"], int)
-        assert not isinstance(found["n"], bool)
-        assert all(isinstance(each, str) for each in found.get("l", ()))
-        text = found.get("t", "")
-        assert text.isprintable()
-        assert len(text) <= 1 << 20
-
-
-def declared(element: int, rank: int) -> onnx.ModelProto:
-    model = relu([1] * rank, element)
-    model.graph.node[0].op_type = "Identity"
-    return model
-
-
-def weighed(element: int, rank: int) -> onnx.ModelProto:
-    weight = TensorProto(
-        name="w", data_type=element, dims=[1] * rank, raw_data=b"\0\0\0\0"[: 4 if element == 1 else 1]
-    )
-    graph = helper.make_graph(
-        [helper.make_node("Identity", ["w"], ["y"])],
-        "g",
-        [],
-        [helper.make_tensor_value_info("y", element, [1] * rank)],
-        [weight],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
-
-
-def test_an_opset_that_no_integer_of_onnxs_holds_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    model = declared(1, 1)
-    model.opset_import[0].version = 1 << 62
-    (tmp_path / "model.onnx").write_bytes(model.SerializeToString())
-    assert run(["reduce", str(tmp_path / "model.onnx"), "-o", str(tmp_path / "out"), "--check", "true"]) == 2
-    assert "no release has opset" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("make", [declared, weighed])
-@pytest.mark.parametrize(("element", "rank"), [(1, 33), (1, 1000), (23, 1), (27, 1), (99, 1)])
-def test_odd_ranks_and_element_types_end_in_a_verdict_or_a_line(tmp_path, make, element, rank):
-    path = tmp_path / "model.onnx"
-    path.write_bytes(make(element, rank).SerializeToString())
-    assert run(["check", str(path)]) in (0, 2)
-    assert run(
-        ["reduce", str(path), "-o", str(tmp_path / "out"), "--check", "true", "--max-checks", "3"]
-    ) in (0, 2)
+            assert "other" not in found
+            assert type(found["n"]) is int
+            assert all(isinstance(each, str) for each in found.get("l", ()))
+            assert found.get("t", "").isprintable()
+            assert len(found.get("t", "")) <= 1 << 20
 
 
 # What others say of a case
@@ -224,7 +140,6 @@ SIZES = {"nodes_before": 2, "nodes_after": 1, "checks": 1}
     ("name", "document"),
     [
         ("bisect.json", RELEASES | {"first_bad": "1.0`|\n# x"}),
-        ("bisect.json", RELEASES | {"first_bad": 1}),
         ("bisect.json", RELEASES | {"tried": [7]}),
         ("reduction.json", SIZES | {"nodes_before": "<b>"}),
         ("reduction.json", SIZES | {"passes": ["a`\n# b"]}),
@@ -247,20 +162,6 @@ def test_a_link_of_a_known_issue_is_a_link(tmp_path):
             read_known(path)
 
 
-def lessons() -> Iterator[dict[str, Any]]:
-    yield {"covered": 7}
-    yield {"covered": {"a": "b"}}
-    yield {"trials": [{"key": "a"}]}
-    yield {"trials": [{"key": "a", "bred": {}, "more": 1, "passes": "ab"}]}
-    yield {"pool": {"entries": [{"key": "a"}]}}
-
-
-@pytest.mark.parametrize("lesson", [*lessons()], ids=str)
-def test_an_odd_lesson_is_refused(lesson):
-    with pytest.raises(UserError, match=r"^it: "):
-        held_to(lesson, LESSON, "it")
-
-
 COLUMNS = [
     ("failures", "verdict", "{}"),
     ("failures", "verdict", '{"runs": 7, "title": "", "outcome": "", "phase": ""}'),
@@ -269,6 +170,9 @@ COLUMNS = [
     ("failures", "target", "ort@opt=\n|`<b>"),
     ("failures", "title", "<script>|`\n# x"),
     ("failures", "release", "1`|\n# x"),
+    ("failures", "cluster", "{}"),
+    ("failures", "seen", "{}"),
+    ("signatures", "version", "{}"),
 ]
 
 
@@ -277,8 +181,9 @@ def test_no_value_of_a_database_breaks_a_command(tmp_path, table, column, value,
     path = tmp_path / "crux.db"
     with Store(path) as store:
         record_failure(store, division_crash(), verdict())
-        store.write("PRAGMA foreign_keys = OFF")
-        store.write(f"UPDATE {table} SET {column} = ?", (value,))
+    with closing(sqlite3.connect(path)) as opened:
+        opened.execute(f"UPDATE {table} SET {column} = ?", (value,))
+        opened.commit()
     for words in (
         ["triage"],
         ["report", "--html", "-o", str(tmp_path / "page")],
@@ -300,7 +205,6 @@ OPENERS = {
     "triage/public/case.py": "in the caller's process, what crux has written just now",
     "generators/legality.py": "shipped with crux",
     "generators/mixture.py": "compares a program that it is about to write",
-    "triage/bisection/release_results.py": "crux's own code",
     "triage/bisection/environments.py": "what pip has installed",
     "triage/cases/conformance.py": "the tests that come with onnx",
     "triage/projects/tvm/relax.py": "crux's own code",

@@ -3,7 +3,6 @@
 import json
 import resource
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from corpus.allowance import OutOfTime, allowance, allowed, is_short_of, left_of, take
+from corpus.allowance import OutOfTime, allowance, allowed, left_of, take
 from corpus.case import Case
 from corpus.errors import UserError
 from corpus.onnx import client
@@ -27,7 +26,6 @@ from tests.helpers.endless_models import ENDLESS, doubling_functions, endless_lo
 from tests.helpers.models import cyclic, relu
 from tests.helpers.sources import ROOT
 from triage.cases.sources import bounded
-from triage.cli import run
 
 HOSTILE = str(Path(__file__).with_name("hostile_backend.py"))
 SECONDS = 1.0
@@ -43,58 +41,27 @@ def compute_without_end() -> None:
         pass
 
 
-def compute_twice() -> None:
-    try:
-        compute_without_end()
-    except OutOfTime:
-        compute_without_end()
-
-
-def overdraw() -> None:
-    take(100)
-    left_of(1)
-
-
 def test_what_crux_itself_computes_has_an_end():
     with pytest.raises(OutOfTime), allowed(0.05):
         compute_without_end()
-    with allowed(0.05):
-        pass
     assert allowance() is None
 
 
-def test_an_end_that_was_taken_for_something_else_comes_again():
-    with pytest.raises(OutOfTime), allowed(0.05):
-        compute_twice()
-
-
-def test_an_inner_allowance_draws_on_the_outer_one():
+def test_no_worker_gives_itself_more_than_the_outer_allowance_has():
     with allowed(10) as outer, allowed(100) as inner:
         take(4)
         assert inner.left == pytest.approx(outer.left, abs=0.5) == pytest.approx(6, abs=0.5)
-        assert left_of(2) == 2
-        assert is_short_of(6)
         take(-100)  # a worker's own word
         take(float("nan"))
         assert outer.left < 7
         take(7)
         with pytest.raises(OutOfTime):
             left_of(1)
-        take(-7)
-
-
-def test_what_a_thread_is_allowed_is_its_own():
-    seen: list[object] = []
-    with allowed(10):
-        thread = threading.Thread(target=lambda: seen.append((allowance(), left_of(3), is_short_of(99))))
-        thread.start()
-        thread.join()
-    assert seen == [(None, 3, False)]
 
 
 def test_a_command_says_in_one_line_that_it_gives_up():
-    with pytest.raises(UserError, match=r"m.onnx: .*raise --timeout"), bounded(0.1, "m.onnx"):
-        overdraw()
+    with pytest.raises(UserError, match=r"m.onnx: .*raise --timeout"), bounded(0.05, "m.onnx"):
+        compute_without_end()
 
 
 # How much a model stands for
@@ -113,37 +80,27 @@ def test_the_steps_of_a_model_are_counted(model, least, most):
     assert least <= steps(model, {"x": np.ones(2, np.float32)}) <= most
 
 
-def test_a_function_that_calls_itself_has_no_end():
-    model = doubling_functions(1)
-    model.functions[0].node[0].op_type, model.functions[0].node[0].domain = "f0", "own"
-    assert steps(model, {}) == float("inf")
-
-
-def test_rounds_come_from_the_inputs_too():
-    assert 3 <= steps(endless_loop("most"), {"most": np.array(3)}) < 20
-
-
 # Runs
 
 
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[Sandbox]:
     with Sandbox(HOSTILE, limits=Limits(cpu_seconds=0.4, wall_seconds=60.0)) as found:
-        found.run(Job(b"nothing", {}, (Config("plain"),)))
+        found.run(Job(b"0", {}, (Config("plain"),)))
         yield found
 
 
 def test_a_run_gets_no_more_than_the_check_has_left(sandbox):
-    job = Job(b"compute", {}, (Config("one"), Config("two"), Config("three")))
+    job = Job(b"compute()", {}, (Config("one"), Config("two"), Config("three")))
     with pytest.raises(OutOfTime) as caught, allowed(1.5):
         sandbox.run(job)
     assert [run.status for run in caught.value.runs] == [Status.TIMEOUT]
-    assert sandbox.run(Job(b"nothing", {}, (Config("plain"),)))[0].is_ok
+    assert sandbox.run(Job(b"0", {}, (Config("plain"),)))[0].is_ok
 
 
 @pytest.mark.slow
 def test_a_worker_that_gets_rid_of_its_limit_ends_all_the_same(sandbox):
-    (run,) = sandbox.run(Job(b"stubborn", {}, (Config("plain"),)))
+    (run,) = sandbox.run(Job(b"stubborn()", {}, (Config("plain"),)))
     assert run.status is Status.TIMEOUT
 
 
@@ -194,7 +151,7 @@ def test_a_hang_of_a_short_program_is_still_a_bug():
     limits = Limits(cpu_seconds=1.0, wall_seconds=3.0)
     with Sandbox(HOSTILE, limits=limits) as sandbox, allowed(limits.check_seconds):
         started = time.thread_time()
-        runs = sandbox.run(Job(b"compute", {}, (Config("plain"), Config("all"))))
+        runs = sandbox.run(Job(b"compute()", {}, (Config("plain"), Config("all"))))
         assert [run.status for run in runs] == [Status.TIMEOUT] * 2
         assert time.thread_time() - started < limits.check_seconds
 
@@ -204,13 +161,10 @@ def test_a_hang_of_a_short_program_is_still_a_bug():
 CALLS = (
     "open('/etc/hostname')",
     "open('written', 'w')",
-    "os.listdir('/')",
-    "os.unlink('there')",
     "socket.socket()",
     "os.kill(os.getppid(), 0)",
     "os.fork()",
     "os.execv('/bin/true', ['true'])",
-    "os.pipe()",
 )
 
 
@@ -237,11 +191,3 @@ def test_functions_that_call_themselves_are_not_written_out():
     for write_out in (written_out, inlined):
         with pytest.raises(ValueError, match=r"[Cc]ycl"):
             write_out(model)
-
-
-def test_a_reduction_of_odd_models_ends_in_a_line_or_a_result(tmp_path):
-    model = relu()
-    model.graph.sparse_initializer.add()
-    (tmp_path / "model.onnx").write_bytes(model.SerializeToString())
-    words = ["reduce", str(tmp_path / "model.onnx"), "-o", str(tmp_path / "out"), "--check", "true"]
-    assert run([*words, "--max-checks", "8"]) in (0, 2)

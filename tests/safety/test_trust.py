@@ -3,11 +3,7 @@
 import json
 import re
 import shutil
-import signal
 import sqlite3
-import subprocess
-import sys
-import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -22,8 +18,6 @@ from oracles.sandbox.sandbox import Job
 from oracles.verdict import Config
 from tests.helpers.models import chain_of
 from triage.cli import run
-from triage.console.options import is_own_environment
-from triage.store.blobs import is_clean
 from triage.store.database import Store
 
 
@@ -66,9 +60,7 @@ def test_the_command_lines_target_takes_the_place_of_the_cases(tmp_path):
     ("text", "names"),
     [
         ("ort@python=/x/python", True),
-        ("ort@python=python3", True),
         ("ort@opt=/tmp/lib.so", True),
-        ("ort@library=x", True),
         ("ort@anything=x", True),
         ("ort:../x", True),
         ("o\nrt", True),
@@ -79,11 +71,6 @@ def test_the_command_lines_target_takes_the_place_of_the_cases(tmp_path):
 def test_settings_that_name_programs_or_paths_are_known(text, names):
     assert bool(Target.of_data(text).complaint) is names
     assert not Target.parse(text).complaint
-
-
-@pytest.mark.parametrize("python", ["/bin/python3", "bin/python3", "/usr/bin/python3", "python3"])
-def test_an_interpreter_elsewhere_is_not_one_that_crux_installed(python):
-    assert not is_own_environment(python)
 
 
 # torch programs
@@ -98,31 +85,19 @@ def torch_program(op: str, args: list[Any], kwargs: dict[str, Any] | None = None
 X = {"ref": "x"}
 HOSTILE_OPERATORS = [
     ("torch.builtins.exec", ["open('mark', 'w')"]),
-    ("torch.os.system", ["touch mark"]),
-    ("torch.serialization.load", ["mark"]),
     ("torch.load", ["mark"]),
     ("torch.save", [X, "mark"]),
     ("torch.from_file", ["mark", True, 2]),
     ("torch.ops.aten.from_file.default", ["mark", True, 2]),
-    ("torch.ops.aten.from_file", ["mark", True, 2]),
-    ("torch.ops.aten.save", [X, "mark"]),
     ("torch.ops.load_library", ["mark"]),
     ("torch.ops.higher_order.print", [X]),
     ("torch.nn.functional.torch.os.system", ["touch mark"]),
-    ("torch.functional.torch.builtins.exec", ["open('mark', 'w')"]),
     ("torch.hub.load", ["a/b", "c"]),
-    ("torch.compile", [X]),
     ("operator.call", [X]),
-    ("operator.attrgetter", ["__class__"]),
-    ("operator.methodcaller", ["numpy"]),
     ("math.__loader__.load_module", ["os"]),
-    ("builtins.exec", ["open('mark', 'w')"]),
     ("os.system", ["touch mark"]),
     ("Tensor.numpy", [X]),
-    ("Tensor.apply_", [X, X]),
-    ("Tensor.share_memory_", [X]),
     ("Tensor.__reduce_ex__", [X, 2]),
-    ("Tensor.__class__", [X]),
     ("Tensor.storage().__class__", [X]),
     ("torch.relu(x0) or __import__('os').system", [X]),
     ("", [X]),
@@ -144,12 +119,8 @@ def test_a_torch_program_names_operators_only(torch_sandbox, op, args):
     "item",
     [
         {"layout": "strided); __import__('os').system('touch mark'"},
-        {"memory": "hub"},
-        {"dtype": "os"},
         {"complex": ["__import__('os').getpid()", "0"]},
         {"device": "cpu'); import os; ('"},
-        {"float": "__import__('os').getpid()"},
-        {"thing": "x"},
     ],
     ids=str,
 )
@@ -202,49 +173,28 @@ EXTERN = {
     "document",
     [
         relax_document(prim_func("tirx.call_extern", "system", "touch mark")),
-        relax_document(prim_func("tirx.call_pure_extern", "system", "touch mark")),
         relax_document(prim_func("tirx.call_extern")),
         relax_document(prim_func("tirx.tvm_call_packed", "runtime.ModuleLoadFromFile", "mark")),
-        relax_document(prim_func("tirx.tvm_call_cpacked", "runtime.ModuleLoadFromFile", "mark")),
-        relax_document(prim_func("tirx.tvm_call_packed_lowered", "rpc.Connect")),
-        relax_document(prim_func("tirx.tvm_call_trace_packed", "runtime.ModuleLoadFromFile")),
         relax_document(prim_func("tirx.anylist_setitem_call_packed", "vm.builtin.copy", "x", "os.system")),
         relax_document(prim_func("relax.call_py_func", "f")),
-        relax_document(PRAGMA),
-        relax_document(LIBRARY),
-        relax_document(EXTERN),
-        relax_document(
-            binding=["y", "relax.call_dps_packed", [{"extern": "runtime.ModuleLoadFromFile"}], {}]
-        ),
-        relax_document(binding=["y", "relax.call_pure_packed", [{"extern": "vm.builtin.call_py_func"}], {}]),
+        *map(relax_document, (PRAGMA, LIBRARY, EXTERN)),
+        relax_document(binding=["y", "relax.call_dps_packed", [{"extern": "rpc.Connect"}], {}]),
         relax_document(binding=["y", "relax.call_py_func", [{"string": "f"}], {}]),
         relax_document(binding=["y", "tirx.call_extern", [{"string": "system"}], {}]),
-        relax_document(binding=["y", "call", [{"extern": "vm.builtin.tensor_cache.load"}], {}]),
         relax_document(attrs=LIBRARY),
-        relax_document(attrs=PRAGMA),
     ],
-    ids=range(19),
+    ids=range(12),
 )
 def test_a_relax_program_calls_what_only_computes(tmp_path, document):
-    assert calls_outside(document)
     path = tmp_path / "program.relax.json"
     path.write_bytes(document)
-
+    assert calls_outside(document)
     assert run(["check", str(path)]) == 2
 
 
-@pytest.mark.parametrize(
-    "document",
-    [
-        relax_document(prim_func("tirx.call_pure_extern", "erff")),
-        relax_document(prim_func("tirx.tvm_call_packed", "vm.builtin.shape_of")),
-        relax_document(binding=["y", "relax.call_pure_packed", [{"extern": "tvm.contrib.sort.sort"}], {}]),
-        relax_document(),
-    ],
-    ids=range(4),
-)
-def test_mathematics_and_tvms_own_helpers_need_no_trust(document):
-    assert calls_outside(document) == ""
+def test_mathematics_and_tvms_own_helpers_need_no_trust():
+    packed = ["y", "relax.call_pure_packed", [{"extern": "tvm.contrib.sort.sort"}], {}]
+    assert not calls_outside(relax_document(prim_func("tirx.call_pure_extern", "erff"), packed))
 
 
 # Databases
@@ -285,21 +235,14 @@ def test_an_export_is_taken_in(exported, tmp_path):
         ("CREATE VIEW more AS SELECT 1", "foreign schema"),
         ("CREATE TRIGGER more AFTER INSERT ON cases BEGIN SELECT 1; END", "foreign schema"),
         ("CREATE INDEX more ON cases (abs(bytes))", "foreign schema"),
-        ("CREATE TABLE more (x)", "foreign schema"),
-        ("CREATE TRIGGER more AFTER INSERT ON _sqlite_migrations BEGIN SELECT 1; END", "foreign schema"),
-        ("ALTER TABLE cases ADD COLUMN more TEXT", "foreign schema"),
         ("DROP VIEW bugs", "foreign schema"),
         ("INSERT INTO _sqlite_migrations VALUES (99, 'tensorcrux', 'fly', '2030')", "newer crux"),
         ("DELETE FROM _sqlite_migrations", "not a database of crux|foreign schema"),
         ("UPDATE cases SET files = json_set(files, '$.\"../../planted\"', '{digest}')", "leaves its folder"),
         ("UPDATE cases SET files = json_set(files, '$.\"/tmp/planted\"', '{digest}')", "leaves its folder"),
-        ("UPDATE cases SET files = json_set(files, '$.\"c:planted\"', '{digest}')", "leaves its folder"),
         ('UPDATE cases SET files = \'{{"model.onnx": "../../../../etc/passwd"}}\'', "no SHA-256"),
-        ("UPDATE cases SET files = '{{\"model.onnx\": 7}}'", "no SHA-256"),
         ("UPDATE cases SET files = '[]'", "cannot stand there"),
-        ("UPDATE cases SET files = 'x'", "cannot stand there"),
         ("UPDATE cases SET bytes = 'many'", "cannot stand there"),
-        ("UPDATE cases SET origin = x'00ff'", "cannot stand there"),
         ("UPDATE cases SET case_id = '{digest}'", "is not what its id says"),
         ("UPDATE cases SET case_id = '../../x'", "no SHA-256"),
         (
@@ -336,41 +279,3 @@ def test_a_blob_that_changed_is_an_error_wherever_it_is_read(exported, capsys):
     assert run(["check", row["case_id"], "--db", str(exported / "crux.db")]) == 2
     assert "not what its name says" in capsys.readouterr().err
     assert run(["db", "check", "--db", str(exported / "crux.db")]) == 1
-
-
-@pytest.mark.parametrize("name", ["a", "a/b.bin", "a b", "ä"])
-def test_clean_names_stay_in_their_folder(name):
-    assert is_clean(name)
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["", ".", "..", "/a", "a/../b", "../a", "a\0b", "c:a", "a\\b", "a//b", "./a", "a/", "a\nb", "x" * 2000],
-)
-def test_other_names_are_refused(name):
-    assert not is_clean(name)
-
-
-ENDLESS = """
-import sqlite3, sys
-from pathlib import Path
-sys.path.insert(0, {root!r})
-from triage.store.import_archive import interruptible
-with sqlite3.connect(":memory:") as opened, interruptible(opened):
-    print("begun", flush=True)
-    numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"
-    opened.execute(numbers + " SELECT max(i) FROM n").fetchall()
-"""
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_what_sqlite_is_at_can_be_interrupted(number):
-    script = ENDLESS.format(root=str(Path(__file__).parents[2]))
-    with subprocess.Popen(
-        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        process.stdout.readline()
-        time.sleep(0.2)
-        process.send_signal(number)
-        _, text = process.communicate()
-    assert "KeyboardInterrupt" in text

@@ -203,7 +203,7 @@ def _drawing(mesh: _Mesh, rows: list[list[int]], xs: list[float], gaps: Gaps) ->
 def _heights(mesh: _Mesh, rows: list[list[int]], gaps: Gaps) -> tuple[list[float], float]:
     ys, top = [0.0] * len(mesh.boxes), gaps.around
     for row in rows:
-        height = max(mesh.boxes[vertex].height for vertex in row)
+        height = max((mesh.boxes[vertex].height for vertex in row), default=0.0)  # a cycle leaves rows empty
         for vertex in row:
             ys[vertex] = top + height / 2
         top += height + gaps.between
