@@ -4,6 +4,7 @@ import json
 import tracemalloc
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,23 +13,16 @@ import numpy as np
 import pytest
 
 from corpus.graphs.format import evaluate
-from corpus.graphs.program import GraphProgram, graph_of_json, parse_program
+from corpus.graphs.program import parse_program
 from generators.language.profile import UNLIMITED, Budget, seconds_of
 from generators.language.values import RandomSource
 from generators.relax.forms import forms
 from generators.relax.operator import (
-    Argument,
     Asking,
     Call,
-    Given,
-    Json,
-    Literal,
     Operator,
     Tensor,
-    Type,
-    Want,
     target_of,
-    type_to_json,
 )
 from generators.relax.ops import operators
 from generators.relax.programs import FORMS, POLICY, RelaxProgram, make_program
@@ -37,8 +31,7 @@ from generators.strategies import find_strategy
 from oracles.numerics.rewrites import GRAPH_REWRITES
 from oracles.worker.relax_reference.program import RULES, Evaluation
 
-SAMPLES, MANY = 12, 60
-"""Calls of each operator; many are some nine thousand in all."""
+SAMPLES = 12
 NAMES = tuple(each.name for each in operators())
 
 
@@ -64,63 +57,25 @@ def samples(operator: Operator, count: int) -> Iterator[tuple[Tensor, Call]]:
             yield found
 
 
-class Calls:
-    """A document of many calls whose operands are inputs."""
-
-    def __init__(self) -> None:
-        self.inputs: list[Json] = [["sizes", "float32", ["n"]]]
-        self.constants: dict[str, np.ndarray[Any, Any]] = {}
-        self.bindings: list[Json] = []
-        self.wanted: dict[str, Type] = {}
-
-    def add(self, operator: Operator, call: Call) -> None:
-        name = f"y{len(self.bindings)}"
-        told = {"attributes": [call.attributes[0], dict(call.attributes[1])]} if call.attributes else {}
-        self.bindings.append([name, operator.name, [self.spell(each) for each in call.args], told])
-        if call.at is None:
-            self.wanted[name] = call.result
-        else:
-            self.bindings.append([f"{name}_at", "getitem", [{"ref": name}, call.at], {}])
-            self.wanted[f"{name}_at"] = target_of(call)
-
-    def spell(self, argument: Argument) -> Json:
-        if isinstance(argument, Literal):
-            return argument.item
-        if isinstance(argument, Given):
-            name = f"c{len(self.constants)}"
-            self.constants[name] = argument.array
-            return {"ref": name}
-        if isinstance(argument, Want):
-            assert isinstance(argument.type, Tensor)
-            name = f"x{len(self.inputs)}"
-            self.inputs.append([name, argument.type.dtype, list(argument.type.shape)])
-            return {"ref": name}
-        return {"tuple": [self.spell(each) for each in argument.members]}
-
-    def program(self) -> GraphProgram:
-        graph = {"inputs": self.inputs, "bindings": self.bindings, "outputs": [self.bindings[-1][0]]}
-        return GraphProgram("relax", graph_of_json(graph), self.constants, {}, {}, {})
-
-
 def at_size(dims: Any, size: int) -> list[int]:
-    return [evaluate(dim, {"n": size}) if isinstance(dim, str) else dim for dim in dims]
+    sizes = dict.fromkeys(POLICY.symbols, size)
+    return [evaluate(dim, sizes) if isinstance(dim, str) else dim for dim in dims]
 
 
-@pytest.mark.parametrize("family", sorted({each.family for each in operators()}))
-@pytest.mark.parametrize("count", [SAMPLES, pytest.param(MANY, marks=pytest.mark.slow)])
-def test_tvm_infers_the_types_that_the_solvers_promise(family, count, relax_judge):
-    calls = Calls()
-    for operator in operators():
-        if operator.family == family:
-            for _, call in samples(operator, count):
-                calls.add(operator, call)
-    answer = relax_judge.executor.describe(calls.program().to_bytes(), {})
-    assert "error" not in answer, answer["error"]
-    for name, wanted in calls.wanted.items():
-        dtype, dims, _ = type_to_json(wanted)["tensor"]
-        found_dtype, found_dims = answer["types"][name]
-        assert (found_dtype, len(found_dims)) == (dtype, len(dims)), name
-        assert all(at_size(found_dims, size) == at_size(dims, size) for size in (3, 5)), name
+def test_tvm_infers_the_types_that_the_solvers_promise(relax_judge):
+    missing = set(NAMES)
+    for seed in range(300):
+        made = make_program(seed, 12, replace(POLICY, name="operators", forms={"operator": 1.0}))
+        found = relax_judge.executor.describe(made.program.to_bytes(), made.inputs)["types"]
+        for each in made.program.main.bindings:
+            missing.discard(each.op)
+            promised = made.types.get(each.name)
+            if isinstance(promised, Tensor):
+                dtype, dims = found[each.name][:2]
+                assert (promised.dtype, promised.rank) == (dtype, len(dims)), (seed, each)
+                for size in (3, 5):
+                    assert at_size(promised.shape, size) == at_size(dims, size), (seed, each)
+    assert len(missing) < 9, missing  # few types are those that these can give
 
 
 @pytest.mark.parametrize("name", NAMES)

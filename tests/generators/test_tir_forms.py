@@ -2,6 +2,7 @@
 
 import ast
 from functools import cache
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -13,10 +14,9 @@ from corpus.tir.tree import Axis, Block, Declare, Evaluate, For, Function, Modul
 from corpus.tir.values import Buffer, BufferRef, Call, Const, Ramp, Range, Region, Var
 from corpus.tir.walk import expressions, statements, walk
 from generators.language.values import RandomSource
-from generators.tir import statements as grower
 from generators.tir.blocks import _STEPS, drawn_schedule, rooted, staged
 from generators.tir.calls import outlined, with_open_sizes
-from generators.tir.frame import Known, Names, start_of
+from generators.tir.frame import Names, start_of
 from generators.tir.programs import grown, is_sound, make_program
 from generators.tir.ranged import has_extremes, inputs_of
 from generators.tir.statements import Maker
@@ -29,36 +29,11 @@ from reducer.moves.tir.body import inline_calls
 from reducer.subject.tir_subject import TirSubject
 
 FORMS = {
-    "lanes": (grower._lanes, lambda node: isinstance(node, Store) and isinstance(node.indices[-1], Ramp)),
-    "views": (grower._view, lambda node: isinstance(node, Declare)),
-    "room between elements": (grower._memory, lambda node: isinstance(node, Buffer) and node.strides),
-    "jumps": (grower._jump, is_jump),
+    "lanes": lambda node: isinstance(node, Store) and any(isinstance(each, Ramp) for each in node.indices),
+    "views": lambda node: isinstance(node, Declare),
+    "room between elements": lambda node: isinstance(node, Buffer) and node.strides,
+    "jumps": is_jump,
 }
-PROGRAMS = 24
-
-
-def grown_of(name: str, seed: int) -> Module | None:
-    """A loop that holds a statement of one form and some others; None where it was not drawn."""
-    make, is_one = FORMS[name]
-    maker = Maker(RandomSource(f"forms/{name}/{seed}"), Names())
-    params = tuple(maker.buffer("A") for _ in range(3))
-    frame, loop = start_of(Function(params, ()), extreme=has_extremes(seed)), Var(maker.names.fresh("i"))
-    inner = frame.with_loop(Known(loop, 0, 3))
-    made = make(maker, inner, 4, 1)
-    if made is None:
-        return None
-    body = (*made[0], maker.store(made[1]), maker.store(inner))
-    module = Module({"main": Function(params, (For(loop, Const(0), Const(4), "serial", body),))})
-    return module if any(map(is_one, walk(module.main))) else None
-
-
-def sound_of(name: str) -> list[Case]:
-    made = [(seed, grown_of(name, seed)) for seed in range(10 * PROGRAMS)]
-    formed = [(seed, each) for seed, each in made if each is not None]
-    assert all(is_well_formed(each) for _, each in formed)
-    sound = [(seed, each) for seed, each in formed if is_sound(each, seed)]
-    assert len(sound) >= 0.8 * len(formed) >= PROGRAMS
-    return [Case("tir", to_bytes(each), inputs_of(each, seed)) for seed, each in sound[:PROGRAMS]]
 
 
 def check_with_tvm(judge: Judge, cases: list[Case], unclear: float) -> None:
@@ -69,9 +44,13 @@ def check_with_tvm(judge: Judge, cases: list[Case], unclear: float) -> None:
     assert not [each.title for each in rest if "mismatch" in each.outcome]
 
 
-@pytest.mark.parametrize("name", FORMS)
-def test_most_programs_of_a_form_are_sound_and_tvm_agrees_with_the_interpreter(tir_judge, name):
-    check_with_tvm(tir_judge, sound_of(name), unclear=0.2)
+@pytest.mark.parametrize("is_one", FORMS.values(), ids=FORMS)
+def test_tvm_agrees_with_the_interpreter_on_programs_of_each_form(tir_judge, is_one):
+    made = (make_program(seed, 8) for seed in range(600))
+    holding = [*islice((each for each in made if any(map(is_one, walk(each.module.main)))), 16)]
+    assert len(holding) == 16
+    cases = [Case("tir", to_bytes(each.module), each.inputs) for each in holding]
+    check_with_tvm(tir_judge, cases, unclear=0.35)  # TVM fails on some of all programs
 
 
 def test_statements_are_grown_where_no_buffer_can_be_used():
