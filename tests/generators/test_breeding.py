@@ -18,8 +18,6 @@ from generators.tir.breeding import N_MAX, breed
 from generators.tir.programs import TirProgram, make_program
 from oracles.backends import find_backend
 
-PLAN = Plan(strategy="tir", passes_of="tvm", nodes=6)
-
 
 def entry(key: str, seed: int, idle: int = 0) -> Entry:
     made = make_program(seed, 5).as_case(seed)
