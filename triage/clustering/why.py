@@ -6,10 +6,9 @@ not yet known before what is, what is reduced before what is not.
 """
 
 import functools
-import heapq
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +20,6 @@ from triage.clustering.similarity import MERGE, RELATED, Comparison, Part, compa
 from triage.store.causes import explanation_of, root_of
 from triage.store.clusters import (
     BY_SYMPTOM,
-    get_cluster,
     get_signature,
     home_of,
     near_clusters,
@@ -32,7 +30,7 @@ from triage.store.database import Store
 from triage.store.failures import REDUCED, get_failure
 from triage.store.names import cluster_name, failure_name, find_failure, live_cluster
 
-MOST_SPREAD = 50
+MOST_SPREAD = 10
 """Rows that are chosen by distance; the others follow by what they are worth alone."""
 
 
@@ -51,33 +49,21 @@ def ranked(candidates: Iterable[Candidate]) -> list[int]:
     order: list[int] = []
     by_worth = sorted(candidates, key=lambda each: (each.tier, each.worth, each.id))
     for tier in sorted({each.tier for each in by_worth}):
-        order += [each.id for each in _spread([each for each in by_worth if each.tier == tier], _distance)]
+        order += [each.id for each in _spread([each for each in by_worth if each.tier == tier])]
     return order
 
 
-def _spread(
-    by_worth: Sequence[Candidate], distance: Callable[[Signature, Signature, float], float]
-) -> list[Candidate]:
-    """`distance` takes how near the nearest is: of what is further it need not say how far.
-
-    How near the nearest chosen one is can only fall, so an old answer is a bound: only a row whose bound is
-    the greatest is compared with those that were chosen since. Of equals the one that is worth more is first.
-    """
-    if not by_worth:
-        return []
-    chosen = [0]
-    bounds = [(-1.0, at, 0) for at in range(1, len(by_worth))]
-    while bounds and len(chosen) < MOST_SPREAD:
-        bound, at, compared = heapq.heappop(bounds)
-        if compared == len(chosen):
-            chosen.append(at)
-            continue
-        near = -bound
-        for other in chosen[compared:]:
-            near = min(near, distance(by_worth[at].signature, by_worth[other].signature, near))
-        heapq.heappush(bounds, (-near, at, len(chosen)))
-    left = sorted({*range(len(by_worth))} - {*chosen})
-    return [by_worth[at] for at in (*chosen, *left)]
+def _spread(by_worth: Sequence[Candidate]) -> list[Candidate]:
+    """The first, then the one furthest from all that were chosen; of equals the one that is worth more."""
+    chosen, left = [*by_worth[:1]], [*by_worth[1:]]
+    nearest = dict.fromkeys((each.id for each in left), 1.0)
+    while left and len(chosen) < MOST_SPREAD:
+        for each in left:
+            near = _distance(each.signature, chosen[-1].signature, nearest[each.id])
+            nearest[each.id] = min(near, nearest[each.id])
+        chosen.append(max(left, key=lambda each: nearest[each.id]))
+        left.remove(chosen[-1])
+    return [*chosen, *left]
 
 
 def _distance(one: Signature, two: Signature, cut: float) -> float:
@@ -136,20 +122,19 @@ def why(store: Store, first: str, second: str) -> dict[str, Any]:
     average = sum(pair[0].distance for pair in pairs) / len(pairs)
     together = one.cluster == two.cluster
     sentences = [*_verdict(store, one, two, compared, average, together), *_parts(compared)]
-    sentences += _decided(store, one, two, a, b)
+    homes = [home_of(store, each.digest) for each in (a, b)]
+    if all(home is not None and home.pinned for home in homes):
+        sentences.append("A merge or split by command holds them.")
     sentences += [sentence for side in (one, two) for sentence in _cause(store, side.name)]
     if not together:
         reason = related_clusters(store).get(one.cluster, {}).get(cluster_name(two.cluster))
         sentences += [f"Offered as related: {reason}."] if reason else []
     return {
         "together": together,
-        "first": {"name": one.name, "cluster": cluster_name(one.cluster), "signature": a.digest},
-        "second": {"name": two.name, "cluster": cluster_name(two.cluster), "signature": b.digest},
+        "first": one.name,
+        "second": two.name,
         "distance": round(compared.distance, 4),
         "average": round(average, 4),
-        "merge": MERGE,
-        "related": RELATED,
-        "components": _components(compared, a, b),
         "words": sentences,
     }
 
@@ -248,35 +233,3 @@ def _part(part: Part) -> str:
         return f"The same {name}: {part.first or 'none'}."
     adds = part.weight * part.distance
     return f"Another {name}, which adds {adds:.2f}: {part.first or 'none'} / {part.second or 'none'}."
-
-
-def _decided(store: Store, one: Side, two: Side, a: Signature, b: Signature) -> list[str]:
-    """Say what persons and the log add to the distances."""
-    homes = [home_of(store, each.digest) for each in (a, b)]
-    are_held = all(home is not None and home.pinned for home in homes)
-    sentences = ["A merge or split by command holds them."] if are_held else []
-    for side in (one, two):
-        cluster = get_cluster(store, side.cluster)
-        if cluster.status == "duplicate" and side.name == cluster.name:
-            sentences.append(f"{cluster.name} is marked as a duplicate of {cluster.note}.")
-    return sentences
-
-
-def _components(compared: Comparison, a: Signature, b: Signature) -> list[dict[str, Any]]:
-    """The parts of a comparison as plain data; where there are none, every component of the signatures."""
-    one, two = dict(a.components), dict(b.components)
-    parts = compared.parts or [
-        Part(each, 0.0, float(one.get(each) != two.get(each)), one.get(each, ""), two.get(each, ""))
-        for each in dict.fromkeys((*one, *two))
-    ]
-    return [
-        {
-            "name": each.name,
-            "weight": round(each.weight, 4),
-            "distance": round(each.distance, 4),
-            "agrees": each.distance == 0,
-            "first": each.first,
-            "second": each.second,
-        }
-        for each in parts
-    ]

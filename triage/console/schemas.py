@@ -278,24 +278,11 @@ DIFF = record(
         "pictures": listed(TEXT),
     }
 )
-COMPARED = record({"name": TEXT, "cluster": TEXT, "signature": TEXT})
 WHY = record(
     {
         "together": FLAG,
-        "first": COMPARED,
-        "second": COMPARED,
-        **dict.fromkeys(("distance", "average", "merge", "related"), maybe(NUMBER)),
-        "components": listed(
-            record(
-                {
-                    "name": TEXT,
-                    "weight": NUMBER,
-                    "distance": NUMBER,
-                    "agrees": FLAG,
-                    **texts("first", "second"),
-                }
-            )
-        ),
+        **texts("first", "second"),
+        **dict.fromkeys(("distance", "average"), maybe(NUMBER)),
         "words": listed(TEXT),
     }
 )

@@ -241,7 +241,6 @@ ABILITIES = {
 """Fields of `Backend` that may be left out, and what each gives."""
 
 X = np.array([-1, 2], np.float32)
-TYPES = ("float32", "float64", "int64", "bool")
 
 
 class Broken(Exception):
@@ -321,18 +320,6 @@ def _gives_what_is_asked(trial: Trial) -> str:
     return "and no other output"
 
 
-def _keeps_types(trial: Trial) -> str:
-    refused = []
-    for kind in TYPES:
-        value = X.astype(kind)
-        for run in trial.run("Identity", value):
-            if trial.backend.classify(run) == "unsupported":
-                refused.append(kind)
-            else:
-                _must_give(run, {"y": value, "z": value})
-    return f"lacks {', '.join(dict.fromkeys(refused))}" if refused else ", ".join(TYPES)
-
-
 def _refuses(trial: Trial) -> str:
     for run in trial.run("NoSuchOperator"):
         if run.status is not Status.EXCEPTION:
@@ -340,14 +327,6 @@ def _refuses(trial: Trial) -> str:
         if (said := trial.backend.classify(run)) != "unsupported":
             raise Broken(f"classify calls it {said!r} and not 'unsupported': {run.message}")
     return "is unsupported"
-
-
-def _repeats_itself(trial: Trial) -> str:
-    value = np.linspace(-3, 3, 24, dtype=np.float32)
-    for one, other in zip(trial.run("Tanh", value), trial.run("Tanh", value), strict=True):
-        if one.is_ok and other.is_ok:
-            _must_give(other, dict(one.outputs))
-    return "two runs give the same bits"
 
 
 CLAUSES: tuple[tuple[str, Clause, str], ...] = (
@@ -367,9 +346,7 @@ CLAUSES: tuple[tuple[str, Clause, str], ...] = (
         _gives_what_is_asked,
         "return the tensors named in outputs, all of the model's if it is None",
     ),
-    ("dtypes", _keeps_types, "keep the dtype, or say in classify() which error means unsupported"),
     ("unknown operator", _refuses, "raise, and say in classify() that this error means unsupported"),
-    ("repeats itself", _repeats_itself, "seed what is random, or forks=True if state survives a run"),
 )
 OF_MODELS = 2
 """Where the clauses begin that need ONNX models."""
