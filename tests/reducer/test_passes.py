@@ -399,6 +399,37 @@ TABLES = {
             "else_branch = el () => (float[2] r) { r = Exp (x) }> }",
         ),
     },
+    "drop results of control flow": {
+        "a Loop's state becomes what it began with": Row(
+            "g (float[2] x, float[2] z) => (float[2] y) <int64 n = {3}, bool t = {1}> {"
+            " y, u, s = Loop (n, t, x, z) <body = b (int64 i, bool ci, float[2] v, float[2] w)"
+            " => (bool co, float[2] vo, float[2] wo, float[2] so)"
+            " { co = Identity (ci) vo = Add (v, w) wo = Exp (w) so = Neg (vo) }> }",
+            "",
+            "g (float[2] x, float[2] z) => (float[2] y) <int64 n = {3}, bool t = {1}> { y = Loop (n, t, x) <"
+            "body = b (int64 i, bool ci, float[2] v) => (bool co, float[2] vo)"
+            " { co = Identity (ci) vo = Add (v, z) }> }",
+        ),
+        "a Scan's slices": Row(
+            "g (float[2] h, float[2,3] x) => (float[2] y) { y, s, r = Scan <"
+            "num_scan_inputs = 1, scan_input_axes = [1], scan_output_axes = [1, 0],"
+            " body = b (float[2] hi, float[2] xi) => (float[2] ho, float[2] so, float[2] ro)"
+            " { ho = Add (hi, xi) so = Erf (ho) ro = Exp (ho) }> (h, x) }",
+            "",
+            "g (float[2] h, float[2,3] x) => (float[2] y) { y = Scan <num_scan_inputs = 1,"
+            " scan_input_axes = [1], body = b (float[2] hi, float[2] xi) => (float[2] ho)"
+            " { ho = Add (hi, xi) }> (h, x) }",
+        ),
+        "both branches of an If": Row(
+            "g (float[2] x, bool c) => (float[2] y) { y, s = If (c) <"
+            "then_branch = t () => (float[2] p, float[2] q) { p = Erf (x) q = Exp (x) },"
+            " else_branch = e () => (float[2] r, float[2] u) { r = Neg (x) u = Cos (x) }> }",
+            "",
+            "g (float[2] x, bool c) => (float[2] y) { y = If (c) <"
+            "then_branch = t () => (float[2] p) { p = Erf (x) },"
+            " else_branch = e () => (float[2] r) { r = Neg (x) }> }",
+        ),
+    },
     "shrink bodies": {
         "the result of a body must flow in": Row(
             IF.replace("r = Exp (a)", "s = Exp (a) r = Cos (s)"),

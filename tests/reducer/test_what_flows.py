@@ -24,7 +24,7 @@ from tests.reducer.driving import (
 )
 
 FOLD, TO_INPUTS, SEQUENCES = "nodes become constants", "large weights become inputs", "shrink sequences"
-RESULTS, VALUES, DIMS = "drop results of control flow", "simplify values", "shrink dims"
+VALUES, DIMS = "simplify values", "shrink dims"
 IsInteresting = Callable[[onnx.ModelProto, Mapping[str, Value]], bool]
 
 
@@ -154,53 +154,6 @@ def test_one_value_that_matters(judge, at, value, shows, after):
     for _ in range(2):  # as the engine does while it finds something
         plain = _drive(judge, VALUES, ERF, keeps, **plain.subject.inputs)
     np.testing.assert_array_equal(np.unique(np.asarray(plain.subject.inputs["x"])), [np.float32(after)])
-
-
-LOOP = (
-    "g (float[2] x, float[2] z) => (float[2] y) <int64 n = {3}, bool t = {1}> { y, u, s = Loop (n, t, x, z) <"
-    "body = b (int64 i, bool ci, float[2] v, float[2] w) => (bool co, float[2] vo, float[2] wo, float[2] so)"
-    " { co = Identity (ci) vo = Add (v, w) wo = Exp (w) so = Neg (vo) }> }"
-)
-SCAN = (
-    "g (float[2] h, float[2,3] x) => (float[2] y) { y, s, r = Scan <"
-    "num_scan_inputs = 1, scan_input_axes = [1], scan_output_axes = [1, 0],"
-    " body = b (float[2] hi, float[2] xi) => (float[2] ho, float[2] so, float[2] ro)"
-    " { ho = Add (hi, xi) so = Erf (ho) ro = Exp (ho) }> (h, x) }"
-)
-IF = (
-    "g (float[2] x, bool c) => (float[2] y) { y, s = If (c) <"
-    "then_branch = t () => (float[2] p, float[2] q) { p = Erf (x) q = Exp (x) },"
-    " else_branch = e () => (float[2] r, float[2] u) { r = Neg (x) u = Cos (x) }> }"
-)
-
-
-@pytest.mark.parametrize(
-    ("text", "after"),
-    {
-        "a Loop's state becomes what it began with": (
-            LOOP,
-            "g (float[2] x, float[2] z) => (float[2] y) <int64 n = {3}, bool t = {1}> { y = Loop (n, t, x) <"
-            "body = b (int64 i, bool ci, float[2] v) => (bool co, float[2] vo)"
-            " { co = Identity (ci) vo = Add (v, z) }> }",
-        ),
-        "a Scan's slices": (
-            SCAN,
-            "g (float[2] h, float[2,3] x) => (float[2] y) { y = Scan <"
-            "num_scan_inputs = 1, scan_input_axes = [1],"
-            " body = b (float[2] hi, float[2] xi) => (float[2] ho)"
-            " { ho = Add (hi, xi) }> (h, x) }",
-        ),
-        "both branches of an If": (
-            IF,
-            "g (float[2] x, bool c) => (float[2] y) { y = If (c) <"
-            "then_branch = t () => (float[2] p) { p = Erf (x) },"
-            " else_branch = e () => (float[2] r) { r = Neg (x) }> }",
-        ),
-    }.values(),
-    ids=["Loop", "Scan", "If"],
-)
-def test_results_that_nobody_reads(judge, text, after):
-    _same(_drive(judge, RESULTS, text), after)
 
 
 PARAMETERS = """g (float[4] x) => (float[4] y) { y = local.f <al = 2.0, be = 0.5> (x) }
