@@ -362,7 +362,8 @@ def old(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
 
 @pytest.mark.parametrize("name", ["float32", "int64", "bool", "float16", "bfloat16", "string"])
 def test_an_old_release_takes_and_gives_every_type(old, name):
-    value = np.ones(3).astype(np.dtype(getattr(ml_dtypes, name, "U" if name == "string" else name)))
+    is_text = name == "string"
+    value = np.array(["ü", "", "b"]) if is_text else np.ones(3).astype(getattr(ml_dtypes, name, name))
     kind = {"float32": "float"}.get(name, name)
     program = text(f"({kind}[3] x) => ({kind}[3] y) {{ y = Identity(x) }}", 19)
     for run in old.run(Job(program, {"x": value}, OLD_CONFIGS)):

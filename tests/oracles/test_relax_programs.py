@@ -71,10 +71,8 @@ LONG = """
 class Module:
     @R.function
     def main(x: R.Tensor((2,), "int64"), d: R.Tensor((2,), "float64")):
-        with R.dataflow():
-            y = R.add(x, R.const([2**40, -3], "int64"))
-            z = R.add(d, R.const([1e-300, 2.0], "float64"))
-            R.output(y, z)
+        y = R.add(x, R.const([2**40, -3], "int64"))
+        z = R.add(d, R.const([1e-300, 2.0], "float64"))
         return (y, z)
 inputs = [np.zeros(2, "int64"), np.zeros(2, "float64")]
 """
@@ -83,16 +81,10 @@ COMPILES = """
 class Before:
     @R.function
     def decode(x: R.Tensor(("n", 3), "float32")):
-        with R.dataflow():
-            y = R.exp(x)
-            R.output(y)
-        return y
+        return R.exp(x)
     @R.function
     def main(x: R.Tensor((2, 3), "float32")):
-        with R.dataflow():
-            y = R.tanh(x)
-            R.output(y)
-        return y
+        return R.tanh(x)
 ex = tvm.compile(Before, tvm.target.Target("llvm"))
 vm = tvm.relax.VirtualMachine(ex, tvm.cpu())
 vm["decode"](tvm.runtime.tensor(np.full((4, 3), 2.0, "float32")))
@@ -106,10 +98,7 @@ def one(a, b):
 class Module:
     @R.function
     def main(x: R.Tensor((4,), "float32")):
-        with R.dataflow():
-            t = R.call_dps_packed("test.of.the.script", (x,), out_ty=R.Tensor((4,), "float32"))
-            R.output(t)
-        return t
+        return R.call_dps_packed("test.of.the.script", (x,), out_ty=R.Tensor((4,), "float32"))
 """
 
 
