@@ -90,7 +90,7 @@ def make_program(seed: int, nodes: int, source: Path | None = None) -> TirProgra
         module = mutated(draws, module, seed)
     module = _in_functions(draws, module, seed)
     if draws.chance(_IN_BLOCKS) and not has_blocks(module) and len(module.functions) == 1:
-        module = in_blocks(draws, module)
+        module = in_blocks(module)
     steps = drawn_schedule(draws, module) if draws.chance(_SCHEDULED) else ()
     if steps and not is_sound(module, seed, in_full=True):
         steps = ()

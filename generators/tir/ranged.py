@@ -119,7 +119,7 @@ def cast_of(valued: Valued, dtype: str) -> Valued:
     if fits(made, dtype):
         return made
     low, high = integer_range(dtype)
-    if valued.low == valued.high:  # TVM refuses a literal out of range: `_wrapped` draws a few
+    if valued.low == valued.high:  # TVM refuses a literal out of range
         return constant_of((valued.low - low) % (high - low + 1) + low, dtype)
     return Valued(made.expr, low, high)
 

@@ -22,8 +22,6 @@ from generators.tir.vectors import vector_store
 _EXTENTS = (1, 2, 3, 4, 4, 5, 8, 8, 16)
 _MOST_ELEMENTS = 64
 _FUEL = 6
-_IN_ROWS = 0.6
-"""How often a sum fills a row of its buffer, and not one element."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,18 +253,7 @@ def _reduction(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made | None
     if not pairs:
         return None
     source, target = maker.draws.pick(pairs)
-    place = static_shape(target) or ()
-    row = Known(Var(maker.names.fresh("i")), 0, place[0] - 1)
-    if not maker.draws.chance(_IN_ROWS):
-        return _summed(maker, frame, source, target, Sampler(maker.draws, frame).indices(place)), frame
-    at = (row.var, *Sampler(maker.draws, frame).indices(place[1:]))
-    body = _summed(maker, frame.with_loop(row), source, target, at)
-    return (For(row.var, Const(0), Const(place[0]), "serial", body),), frame
-
-
-def _summed(maker: Maker, frame: Frame, source: Buffer, target: Buffer, at: tuple[Expr, ...]) -> Body:
-    """The sum or an extreme over the last dim of a buffer, in one element of another."""
-    shape = static_shape(source) or ()
+    shape, at = static_shape(source) or (), Sampler(maker.draws, frame).indices(static_shape(target) or ())
     var = Var(maker.names.fresh("k"))
     inner = frame.with_loop(Known(var, 0, shape[-1] - 1))
     read = (*Sampler(maker.draws, inner).indices(shape[:-1]), var)
@@ -274,7 +261,7 @@ def _summed(maker: Maker, frame: Frame, source: Buffer, target: Buffer, at: tupl
     value = Load(source.name, read, source.dtype)
     step = Store(target.name, at, Binary(op, Load(target.name, at, target.dtype), value))
     start = Store(target.name, at, literal(0, target.dtype))
-    return (start, For(var, Const(0), Const(shape[-1]), "serial", (step,)))
+    return (start, For(var, Const(0), Const(shape[-1]), "serial", (step,))), frame
 
 
 def _again(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made | None:

@@ -14,12 +14,11 @@ from corpus.tir.values import Buffer, Call, Const, Load
 from corpus.tir.walk import walk
 from generators.language.profile import UNLIMITED
 from generators.language.values import RandomSource
-from generators.relax.forms.calls import is_sound
+from generators.relax.forms.calls import is_sound, primfunc
 from generators.relax.mutation.mutant import Mutant, learn
 from generators.relax.mutation.mutations import MUTATIONS, mutated
 from generators.relax.operator import Tensor
 from generators.relax.programs import make_program
-from generators.relax.stages import primfunc
 from generators.relax.watched import Unsound, interpreted
 from generators.strategies import find_strategy
 from oracles.tir.interpreter import called, is_steady
@@ -100,7 +99,7 @@ def test_a_case_of_another_format_is_refused(tmp_path):
 
 # PrimFuncs of loops within Relax programs: what passes take, and what the interpreter says
 
-OPERANDS = [Tensor("float32", (4,)), Tensor("int64", (2, 3))]
+OPERANDS = [Tensor("float32", (4,)), Tensor("float32", (2, 3))]
 
 
 def test_most_draws_are_sound_functions_of_blocks_under_one_root():

@@ -5,15 +5,13 @@ import pytest
 from corpus.errors import UserError
 from corpus.tir.program import from_bytes, is_rooted, parse, to_bytes
 from corpus.tir.scopes import problems
-from corpus.tir.tree import Block, For, Function, Match, Module, Store
-from corpus.tir.values import Binary, Buffer, Const, Let, Load, Var
+from corpus.tir.tree import Block, For
 from corpus.tir.walk import statements
 from generators.language.emit import language_of
 from generators.language.profile import Budget
 from generators.language.values import RandomSource
 from generators.mixture import Plan, make_cases
 from generators.strategies.fresh import loops as programs
-from generators.tir.blocks import in_blocks
 from generators.tir.mutators import all_mutators
 from generators.tir.programs import grown, is_sound, lowered, make_program
 from generators.tir.ranged import has_extremes
@@ -74,7 +72,7 @@ def test_programs_come_as_loops_and_as_blocks_with_loops_of_several_kinds():
     assert any(isinstance(stmt, Block) for each in BASES for stmt in statements((each.main,)))
     assert all(is_rooted(each.main) for each in BASES)
     kinds = {stmt.kind for each in BASES for stmt in statements((each.main,)) if isinstance(stmt, For)}
-    assert kinds >= {"serial", "unrolled", "vectorized", "parallel"}
+    assert kinds >= {"serial", "unrolled", "parallel"}
 
 
 def test_a_case_of_a_campaign_keeps_the_passes_of_its_program():
@@ -113,21 +111,3 @@ def test_statements_are_grown_among_buffers_without_dims():
     insert = next(each for each in all_mutators() if each.name == "insert a statement")
     made = [insert.mutate(RandomSource(f"scalars/{seed}"), each) for each in starts for seed in range(60)]
     assert all(each is None or not problems(each) for each in made)
-
-
-def test_a_block_matches_a_row_of_its_own_axis_and_none_of_a_name_within_an_expression():
-    rows, row, i = Buffer("A", (Const(4), Const(2)), "float32"), Var("x"), Var("i")
-    value = Let(row, Const(1), Load("A", (row, Const(0)), "float32"))
-    store = Store("B", (i,), Binary("add", value, Load("A", (i, Const(1)), "float32")))
-    body = (For(i, Const(0), Const(4), "serial", (store,)),)
-    module = Module({"main": Function((rows, Buffer("B", (Const(4),), "float32")), body)})
-    made = [in_blocks(RandomSource(f"rows/{seed}"), module) for seed in range(100)]
-    assert all(not problems(each) for each in made)
-    matched = [each.source.ranges[0] for module in made for each in _matches(module)]
-    assert {each.extent for each in matched} == {Const(1), Const(4)}
-
-
-def _matches(module: Module) -> list[Match]:
-    return [
-        each for block in statements((module.main,)) if isinstance(block, Block) for each in block.matches
-    ]

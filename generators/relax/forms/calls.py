@@ -1,13 +1,18 @@
 """Forms that call operators and PrimFuncs, name, cast or take apart values, or ask a tensor for its facts."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 
 import numpy as np
 
 from corpus.graphs.program import PrimFunc
-from corpus.tir.program import make_inputs
+from corpus.tir.program import OF_BLOCKS, make_inputs
 from corpus.tir.scopes import is_well_formed
-from corpus.tir.tree import Function, Module
+from corpus.tir.tree import Block, Function, Module, Stmt
+from corpus.tir.values import Buffer, Const, type_of
+from corpus.tir.walk import expressions
+from generators.language.values import RandomSource
 from generators.relax.choices import any_tensor
 from generators.relax.forms.facts import astype
 from generators.relax.leaves import Form, Growth, fitting
@@ -29,8 +34,9 @@ from generators.relax.operator import (
     type_to_json,
 )
 from generators.relax.ops import recognising
-from generators.relax.stages import DTYPES, is_taken, primfunc
 from generators.relax.watched import Unsound
+from generators.tir.blocks import Stages
+from generators.tir.frame import Names
 from oracles.tir.interpreter import interpret
 
 _TRIES = 6
@@ -166,29 +172,58 @@ def grow_inplace(growth: Growth, frame: Frame, target: Tensor, within: Within, f
 
 
 _MOST_ELEMENTS = 24
+_MOST_STAGES = 3
 _MOST_STEPS = 800
 _LOOPS_TRIES = 4
+_COARSE = frozenset({"float16", "bfloat16"})
+"""Types that TVM may compute in a wider one: what a result may differ by is more than rounding of float32."""
 
 
 def grow_loops(growth: Growth, frame: Frame, target: Tensor, within: Within, fuel: int) -> Known | None:
     """Make a PrimFunc of the target's type, then operands for it."""
-    if not target.is_static or target.dtype not in DTYPES:
+    if not target.is_static or target.dtype not in PRIMFUNC_DTYPES:
         return None
     if not 0 < prod(int(dim) for dim in target.shape) <= _MOST_ELEMENTS:
         return None
-    draws = growth.draws
-    types = [Tensor(draws.pick([target.dtype, *DTYPES]), _dims(growth)) for _ in range(draws.between(1, 2))]
-    drawn = (primfunc(draws, types, target) for _ in range(_LOOPS_TRIES))
+    types = [Tensor(target.dtype, _dims(growth)) for _ in range(growth.draws.between(1, 2))]
+    drawn = (primfunc(growth.draws, types, target) for _ in range(_LOOPS_TRIES))
     function = next(filter(is_sound, drawn), None)
     if function is None:
         return None
     return _call_tir(growth, frame, PrimFunc(function).told, types, target, fuel)
 
 
+def primfunc(draws: RandomSource, operands: Sequence[Tensor], target: Tensor) -> Function:
+    """A chain of blocks, as the strategy `tir` grows it, from operands of the target's dtype to a result."""
+    stages = Stages(draws, Names(), target.dtype, extreme=False)
+    given = [_buffer(stages.names.fresh("A"), each) for each in operands]
+    known, body = list(given), list[Stmt]()
+    for _ in range(draws.below(_MOST_STAGES)):
+        buffer, stmt = stages.stage(known)
+        known.append(buffer)
+        body.append(stmt)
+    result = _buffer(stages.names.fresh("R"), target)
+    body.append(stages.filled(result, known))
+    root = Block("root", (), (), (), tuple(body), allocs=tuple(known[len(given) :]))
+    params = tuple(map(_as_relax_has_it, (*given, result)))
+    return Function(params, (root,), attrs={"tirx.noalias": True, OF_BLOCKS: True})
+
+
+def _buffer(name: str, told: Tensor) -> Buffer:
+    return Buffer(name, tuple(Const(int(dim)) for dim in told.shape), told.dtype)
+
+
+def _as_relax_has_it(buffer: Buffer) -> Buffer:
+    """A parameter with dims and offset of int64, as in the functions of operators: FuseTIR compares both."""
+    dims = tuple(Const(int(dim.value), "int64") for dim in buffer.shape if isinstance(dim, Const))
+    return replace(buffer, shape=dims, offset=Const(0, "int64"))
+
+
 def is_sound(function: Function) -> bool:
     """Whether a PrimFunc is well-formed and its result is defined for small operands."""
     module = Module({"main": function})
-    if not is_taken(function) or not is_well_formed(module):
+    is_plain = _COARSE.isdisjoint(map(type_of, expressions(function.body)))
+    if not is_plain or not is_well_formed(module):
         return False
     inputs, fresh = make_inputs(module, 0), [function.params[-1].name]
     return interpret(module, inputs, trials=0, steps=_MOST_STEPS, fresh=fresh).is_defined
