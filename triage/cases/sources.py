@@ -93,7 +93,7 @@ def finite_source(plan: Plan, options: CaseOptions) -> Iterator[Plan]:
         return
     case = open_to_run(str(source), replace(options, seed=0))  # as the strategy opens it, whatever the seed
     with TemporaryDirectory(prefix="crux-") as folder:
-        if case.remarks(Remark.CHANGED) or case.remarks(Remark.FREED):
+        if case.remarks(Remark.CHANGED):
             plan = replace(plan, source=Path(folder) / "source")
             case.save(Path(folder) / "source")
         yield plan
@@ -116,13 +116,8 @@ def open_one(word: str, options: CaseOptions, judges: Judges | None = None) -> C
         if not language_of(case.format).searches_inputs:
             return case
 
-        return settled(
-            case,
-            judges.of(case.target, case.format),
-            free_weights=options.free_weights,
-            seed=options.seed or 0,
-            dims=options.sizes,
-        )
+        judge = judges.of(case.target, case.format)
+        return settled(case, judge, seed=options.seed or 0, dims=options.sizes)
 
 
 def _opened(word: str, options: CaseOptions) -> Case:
