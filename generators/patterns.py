@@ -25,8 +25,8 @@ from onnx import AttributeProto, helper, numpy_helper
 from corpus.onnx.check import checker_complaint
 from corpus.pattern import Pattern
 from corpus.values import Tensor
-from generators.growth.fragments import new_scope
 from generators.growth.grow import finish
+from generators.growth.steps import new_scope
 from generators.language.profile import draw_profile, qualified_name
 from generators.language.scope import Scope
 from generators.language.values import RandomSource

@@ -1,4 +1,4 @@
-"""Growing a graph: choosing the next operator, placing fragments, identities and rewrite paths.
+"""Growing a graph: choosing the next operator, placing what a rewrite looks for.
 
 In come a scope and a number of nodes; out comes a program. Strategies call it; control-flow operators
 reach it through their scope.

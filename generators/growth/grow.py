@@ -13,8 +13,8 @@ import onnx
 
 from corpus.case import Case, Remark
 from corpus.values import Value
-from generators.growth.fragments import new_scope, place_fragment
-from generators.growth.steps import Leaning, apply, is_defined, operators_for, place
+from generators.growth.rewrites import place_rewritable
+from generators.growth.steps import Leaning, apply, is_defined, new_scope, operators_for, place
 from generators.language.emit import write_model
 from generators.language.profile import UNLIMITED, Budget, Counts, count, draw_profile
 from generators.language.scope import Scope
@@ -121,7 +121,7 @@ def step(scope: Scope, choose: Choose, room: int) -> None:
     focus = draws.pick(found[-draws.pick(_REACH) :])
     mark = scope.mark()
     if draws.chance(scope.profile.composite):
-        if place_fragment(scope, focus, room):
+        if place_rewritable(scope, focus, room):
             return
         scope.restore(mark)
     operator = choose(scope, focus)

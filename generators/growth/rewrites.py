@@ -11,17 +11,18 @@ and on either side, so that the conditions under which it holds are tried as wel
 
 import math
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from functools import cache
 
 import numpy as np
 
 from generators.growth.steps import Definition, Steps, away_from_zero
+from generators.language.scope import Scope
 from oracles.operators import all_operators
 from oracles.relation.edges import WIDE, reach
 from oracles.relation.operator import Operator
 from oracles.relation.program import MAX_RANK, DoesNotFit, Kind, Operand
-from oracles.relation.types import BOOL, F32, NUMERIC, NUMPY, DType, Range, extent, is_float
+from oracles.relation.types import BOOL, F32, NUMERIC, NUMPY, TENSORS, DType, Range, extent, is_float
 
 Step = tuple[Kind | str, ...]
 """What may stand at one place: classes, names of operators, or nothing at all (the empty name)."""
@@ -83,6 +84,8 @@ PATHS: tuple[tuple[Step, ...], ...] = (
     ((Kind.NORM,), _SCALE, (Kind.ACTIVATION, *_LINEAR)),
 )
 
+PATH_SHARE = 14
+"""How many times as often as a recipe a path comes up."""
 _TRIES = 6
 _WEIGHTS = 0.6
 """How often the other operands of a path are weights, as in exported models: constants of their own."""
@@ -384,5 +387,16 @@ RECIPES: tuple[tuple[Definition, int], ...] = (
     (place_computed_shape, 4),
     (place_pieces, 3),
     *((recipe, nodes) for recipe, nodes in _AT_EXTREMES for _ in range(3)),
+    *((place_path, 2) for _ in range(PATH_SHARE)),
 )
 """Each with the fewest nodes that it needs."""
+
+
+def place_rewritable(scope: Scope, focus: Operand, room: int) -> bool:
+    """Put what may be rewritten after the focus; if False, what was placed is the caller's to take back."""
+    fitting = [recipe for recipe, nodes in RECIPES if nodes <= room and focus.dtype in TENSORS]
+    with suppress(DoesNotFit):
+        if fitting:
+            scope.draws.pick(fitting)(Steps(scope, room), focus)
+            return True
+    return False

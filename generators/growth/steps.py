@@ -9,18 +9,25 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
-import numpy as np
-
+from generators.language.profile import Profile
 from generators.language.scope import Scope
 from generators.language.values import RandomSource
 from oracles.operators import all_operators, aten_operators, find_operator
 from oracles.relation.edges import TYPE
 from oracles.relation.operator import Operator
-from oracles.relation.program import LAST_OPSET, Attribute, Call, DoesNotFit, DTypeFamily, Kind, Operand
-from oracles.relation.types import NUMPY, DType, Range, TensorType, is_float
+from oracles.relation.program import (
+    LAST_OPSET,
+    UNTYPED_REALMS,
+    Attribute,
+    Call,
+    DoesNotFit,
+    DTypeFamily,
+    Kind,
+    Operand,
+)
+from oracles.relation.types import ALL, DType, TensorType, is_float
 
 _SWAPPED = 0.3
-_UNUSUAL = 0.2
 _SHOWN = (0.0, 0.0, 0.15, 0.5)
 """The rate of inner values of a recipe that are outputs too: what takes its place must still give them."""
 _COMMUTATIVE = frozenset(("Add", "Mul"))
@@ -61,18 +68,6 @@ class Steps:
         if call is None:
             raise DoesNotFit(operator.name)
         return self.put(operator, call), call
-
-    def number(self, value: float, like: Operand) -> Operand:
-        """A constant of the type of another operand: a scalar, now and then of one element in some dims."""
-        draws = self.scope.draws
-        if not draws.chance(_UNUSUAL):
-            return self.scope.fix_scalar(value, like.dtype)
-        shape = (1,) * draws.between(1, max(like.rank, 1))
-        return self.scope.fix(np.full(shape, value, NUMPY[like.dtype]), like.dtype)
-
-    def positive(self, value: Operand, least: float) -> Operand:
-        """The value with what its definition says of it: rounding aside, it is at least this much."""
-        return value._replace(range=Range(max(least, value.range.low), max(least, value.range.high)))
 
 
 Definition = Callable[[Steps, Operand], Any]
@@ -250,3 +245,50 @@ class Leaning:
             return None
         weights = [self.weights[kind] * factor for kind, factor, _ in found]
         return scope.draws.pick(scope.draws.weighted(found, weights)[2])
+
+
+_DEPTH = 2
+"""How deep bodies stand inside bodies."""
+_BODY_TRIES = 6
+
+
+class Bodies:
+    """Grows the graphs inside of nodes by the same operators as programs."""
+
+    def grow(self, inner: Scope, focus: Operand, nodes: int) -> list[Operand]:
+        """Put some nodes one after another, from a value on; their results."""
+        leaning, made = Leaning(inner.draws), [focus]
+        for _ in range(nodes):
+            now = made[-1]
+            apart = UNTYPED_REALMS if inner.depth < _DEPTH else UNTYPED_REALMS | {DTypeFamily.CONTROL}
+            operator = leaning.choose(inner, now, inner.profile.realms - apart)
+            mark, count = inner.mark(), len(inner.pool)
+            if operator is None or not is_defined(operator, now) or not apply(inner, operator, now):
+                inner.restore(mark)
+                continue
+            made.append(next(value for value in inner.pool[count:] if value.producer is not None))
+        return [value for value in made[1:] if value.dtype in ALL]
+
+    def wanted(self, inner: Scope, wanted: TensorType) -> Operand:
+        """A result of the wanted type: of an operator that can give it, or a copy."""
+        realms = inner.profile.realms - UNTYPED_REALMS - {DTypeFamily.CONTROL, DTypeFamily.CONTAINER}
+        for _ in range(_BODY_TRIES):
+            mark = inner.mark()
+            operator = recognising(inner.draws, wanted, inner.opset, realms)
+            found = operator and place_wanted(inner, operator, wanted)
+            if found:
+                return found
+            inner.restore(mark)
+        placed = self.use(inner, "Identity", Call((inner.supply(*wanted),)))
+        if placed is None:
+            raise DoesNotFit("a copy")
+        return placed[0]
+
+    def use(self, inner: Scope, name: str, call: Call) -> tuple[Operand, ...] | None:
+        """Add a node of the operator of that name; None if a result leaves the budget."""
+        return place(inner, find_operator(name), call)
+
+
+def new_scope(draws: RandomSource, profile: Profile) -> Scope:
+    """An empty program that may hold control flow."""
+    return Scope(draws, profile, Bodies())

@@ -189,7 +189,7 @@ class Profile:
 
     The rates hold for every operand of every operator alike. `dims` are the sizes that its shapes are made
     of. `extreme` is the rate of hazard values, `shared` of inner values that are outputs too, `unfixed` of
-    graph inputs where an operand is usually fixed, `composite` of composite operators written out, `inputs`
+    graph inputs where an operand is usually fixed, `composite` of what optimisers rewrite, `inputs`
     of graph inputs among new operands, `reuse` of existing values. `realms` are the rare groups of types that
     are allowed. `named` is the rate of inputs' dims that have a name instead of a size; `binned`
     is the rate of attributes' numbers that come from bins between powers of two. No value has more than so

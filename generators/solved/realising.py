@@ -7,24 +7,20 @@ import operator
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from corpus.values import Tensor
-from generators.growth.fragments import Bodies, new_scope
 from generators.growth.grow import Choose, Program, begin, finish, grow_to, leaning_choice
-from generators.growth.steps import place
+from generators.growth.steps import Bodies, new_scope, place
 from generators.language.profile import BINNED, BINS, Budget, Profile, draw_profile
 from generators.language.scope import Scope
 from generators.language.values import RandomSource
 from generators.solved.dims import Dim, Trace, TracedDraws, _compares, _computes, plain, sizes
-from oracles.operators import all_operators, find_operator
+from oracles.operators import find_operator
 from oracles.relation.operator import SAME, Operator
 from oracles.relation.program import (
-    FIRST_OPSET,
-    LAST_OPSET,
     MAX_ELEMENTS,
     Attribute,
     Call,
@@ -33,7 +29,7 @@ from oracles.relation.program import (
     Kind,
     Operand,
 )
-from oracles.relation.types import ALL, ANYTHING, I64, NARROW, DType, Range, Shape, TensorType
+from oracles.relation.types import ANYTHING, I64, DType, Range, Shape, TensorType
 
 for _name, _on_terms in {
     "add": operator.add,
@@ -201,10 +197,6 @@ class SketchScope(Scope):
 
 _NODES_AT_ONCE = 12
 """Operators in one query; the rest of a larger program grows forward."""
-_NARROW = 0.25
-"""How often a plan is of an element type that numpy lacks: seven types, of which few operators take each."""
-_UNCOMMON = 0.15
-"""How often it is of any of numpy's own types, all alike; the usual ones have most programs otherwise."""
 _AGAIN = 0.7
 _APART = frozenset((DTypeFamily.CONTROL, DTypeFamily.CONTAINER, DTypeFamily.TEXT, DTypeFamily.ML))
 """Realms whose values have no sizes, bodies around them, or attributes as long as a size."""
@@ -214,7 +206,7 @@ def solved_program(seed: int, nodes: int, budget: Budget, z3: Any) -> Program:
     """A sketch with the sizes that were found, and forward growth for the rest."""
     name = f"smt/{seed}/{nodes}"
     draws = RandomSource(name)
-    profile = replace(_leaning(draws, draw_profile(draws, budget)), binned=BINNED)
+    profile = replace(draw_profile(draws, budget), binned=BINNED)
     sketch = _sketched(f"{name}/sketch", min(nodes, _NODES_AT_ONCE), profile, Trace(z3))
     scope = new_scope(draws, replace(profile, extreme=0.0))
     Realising(scope, sketch, sketch.trace.solve()).place_all()
@@ -245,30 +237,6 @@ def _choice(draws: RandomSource) -> Choose:
         return leaning(scope, focus) if is_plain and scope.draws.chance(_AGAIN) else operator
 
     return choose
-
-
-def _leaning(draws: RandomSource, profile: Profile) -> Profile:
-    """The temper, now and then leaning to a rare element type at an opset that has it."""
-    form = draws.random()
-    if form < _NARROW:
-        dtype = draws.pick(NARROW)
-        opset = draws.between(max(profile.opset, _first_opset(dtype)), LAST_OPSET)
-        realms = profile.realms | {DTypeFamily.NARROW}
-        return replace(
-            profile, opset=opset, realms=realms, dtypes=(dtype, dtype, dtype, *profile.dtypes[1:2])
-        )
-    if form < _NARROW + _UNCOMMON:
-        dtype = draws.pick(ALL)
-        return replace(profile, dtypes=(dtype, dtype, dtype, *profile.dtypes[1:2]))
-    return profile
-
-
-@cache
-def _first_opset(dtype: DType) -> int:
-    """The first opset at which an operator of ONNX's own takes the type."""
-    own = [each for each in all_operators() if each.is_standard]
-    opsets = range(FIRST_OPSET, LAST_OPSET + 1)
-    return next(opset for opset in opsets if any(dtype in each.dtypes_at(opset) for each in own))
 
 
 class Realising:

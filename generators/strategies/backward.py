@@ -7,9 +7,8 @@ are there, and back before inputs of the graph, in turns.
 
 from dataclasses import replace
 
-from generators.growth.fragments import Bodies
 from generators.growth.grow import Program, begin, finish, grow_to, leaning_choice
-from generators.growth.steps import place_wanted, recognising
+from generators.growth.steps import Bodies, place_wanted, recognising
 from generators.language.profile import BINNED, UNLIMITED, Budget, Profile, depths_of, draw_profile
 from generators.language.scope import Scope
 from generators.language.values import RandomSource

@@ -16,9 +16,8 @@ from pathlib import Path
 from corpus.outputs import put
 from corpus.reading import held_to, read_json
 from generators.feedback import CoverageSnapshot
-from generators.growth.fragments import Bodies
 from generators.growth.grow import Program, begin, finish, grow_to, leaning_choice, step
-from generators.growth.steps import operators_for
+from generators.growth.steps import Bodies, operators_for
 from generators.language.profile import UNLIMITED, Budget, Profile, draw_profile, qualified_name
 from generators.language.scope import Mark, Scope
 from generators.language.values import RandomSource

@@ -28,9 +28,8 @@ from pathlib import Path
 
 from corpus.errors import UserError
 from generators.feedback import CoverageSnapshot
-from generators.growth.fragments import new_scope
 from generators.growth.grow import Choose, Program, begin, finish, grow, grow_to, leaning_choice
-from generators.growth.steps import apply, is_defined, operators_for
+from generators.growth.steps import apply, is_defined, new_scope, operators_for
 from generators.language.profile import UNLIMITED, Budget, Profile, draw_profile
 from generators.language.scope import Scope
 from generators.language.values import RandomSource

@@ -18,9 +18,8 @@ from corpus.load import open_case
 from corpus.onnx.graph import subgraphs, walk_nodes
 from corpus.onnx.types import inferred_types
 from corpus.values import Value
-from generators.growth.fragments import Bodies
 from generators.growth.grow import Program, grow
-from generators.growth.steps import is_defined, place, place_wanted, recognising
+from generators.growth.steps import Bodies, is_defined, place, place_wanted, recognising
 from generators.language.emit import Made, language_of, write_model
 from generators.language.profile import UNLIMITED, Budget, bytes_of, draw_profile, qualified_name
 from generators.language.scope import Scope

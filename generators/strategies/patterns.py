@@ -17,8 +17,8 @@ from pathlib import Path
 from corpus.errors import UserError
 from corpus.pattern import FOLDER, load_patterns
 from generators.feedback import CoverageSnapshot
-from generators.growth.fragments import new_scope
 from generators.growth.grow import Program, begin, finish, grow_to, leaning_choice
+from generators.growth.steps import new_scope
 from generators.language.profile import UNLIMITED, Budget, draw_profile, with_binned_dims
 from generators.language.values import RandomSource
 from generators.patterns import (

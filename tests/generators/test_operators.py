@@ -13,7 +13,6 @@ from corpus.onnx.check import checker_complaint
 from corpus.onnx.types import inferred_types
 from corpus.target import Target
 from generators.feedback import BLOCK
-from generators.growth.fragments import new_scope
 from generators.growth.grow import Program, finish
 from generators.growth.steps import place
 from generators.language.profile import draw_profile
