@@ -301,30 +301,16 @@ def shares_of_languages(
     None gets less than `LEAST` of all blocks, so that what it finds late still counts.
     """
     language = {strategy: name for name, strategies in beside.items() for strategy in strategies}
-    usual = {"": 1.0, **dict.fromkeys(beside, 1.0)}
-    tried, gains = dict.fromkeys(usual, 0.0), dict.fromkeys(usual, 0.0)
+    spent = dict.fromkeys(("", *beside), 0.0)
+    gains = dict(spent)
     for name, tests in lesson.tried.items():
-        tried[language.get(strategy_of(name), "")] += tests * _cost(name)
+        spent[language.get(strategy_of(name), "")] += tests * _COSTS.get(strategy_of(name), _OTHER)
     for name, gain in earned(lesson).items():
         gains[language.get(strategy_of(name), "")] += gain
-    found = _by_yield(usual, tried, gains)
+    mean = sum(gains.values()) / max(sum(spent.values()), 1.0)
+    if not mean:
+        return dict.fromkeys(spent, 1.0 / len(spent))
+    yields = {name: (gains[name] / mean + PATIENCE) / (spent[name] + PATIENCE) for name in spent}
+    found = {name: min(max(each, FLOOR), MOST) for name, each in yields.items()}
     free = 1.0 - LEAST * len(found)
     return {name: LEAST + free * share / sum(found.values()) for name, share in found.items()}
-
-
-def _by_yield(
-    usual: Mapping[str, float], tried: Mapping[str, float], gains: Mapping[str, float]
-) -> Mapping[str, float]:
-    spent = {name: tried.get(name, 0) * _cost(name) for name in usual}
-    mean = sum(gains.get(name, 0.0) for name in usual) / max(sum(spent.values()), 1.0)
-    if not mean:
-        return usual
-    found = {}
-    for name, share in usual.items():
-        own = (gains.get(name, 0.0) + mean * PATIENCE) / (spent[name] + PATIENCE)
-        found[name] = share * min(max(own / mean, FLOOR), MOST)
-    return found
-
-
-def _cost(name: str) -> float:
-    return _COSTS.get(strategy_of(name), _OTHER)

@@ -151,16 +151,8 @@ def _cast(at: Breaking) -> tuple[Binding, str] | None:
     return at.with_argument(1, {"tensor": [other, list(told.shape), told.rank]}), "a cast to another dtype"
 
 
-def _condition(at: Breaking) -> tuple[Binding, str] | None:
-    """None: TVM reads any number as a condition and nowhere promises to refuse one.
-
-    Its place among the violations keeps the programs that seeds make.
-    """
-    return None
-
-
 VIOLATIONS: tuple[Violate, ...] = (
-    *(_shapes, _dtypes, _contraction, _rank, _axis, _size, _arity, _field, _condition, _cast),
+    *(_shapes, _dtypes, _contraction, _rank, _axis, _size, _arity, _field, _cast),
 )
 
 

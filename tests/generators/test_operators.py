@@ -14,7 +14,7 @@ from corpus.onnx.types import inferred_types
 from corpus.target import Target
 from generators.feedback import BLOCK
 from generators.growth.grow import Program, finish
-from generators.growth.steps import place
+from generators.growth.steps import new_scope, place
 from generators.language.profile import draw_profile
 from generators.language.scope import Scope
 from generators.language.values import RandomSource

@@ -397,11 +397,3 @@ def reading(binding: Binding, old: str, new: str) -> Binding:
         return {REF: new} if item == {REF: old} else item
 
     return binding.mapped(change)
-
-
-def astype(name: str, source: str, dtype: str, like: Binding) -> Binding:
-    """A cast that stands where the other binding does."""
-    told: dict[str, Json] = {"attributes": ["AstypeAttrs", {"dtype": dtype}]}
-    if like.kwargs.get(BLOCK) is not None:
-        told[BLOCK] = like.kwargs[BLOCK]
-    return Binding(name, "relax.astype", ({REF: source},), told)

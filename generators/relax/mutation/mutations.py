@@ -1,4 +1,4 @@
-"""The changes, each by types: insert, replace, delete, draw anew, compute in another dtype, move, regroup."""
+"""The changes, each by types: insert, replace, delete, draw anew, move, regroup."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -9,8 +9,8 @@ from corpus.values import Tensor as Array
 from generators.language.profile import UNLIMITED, Budget
 from generators.language.values import RandomSource
 from generators.relax.choices import Choices
-from generators.relax.mutation.mutant import BLOCK, Grown, Mutant, astype, bounds_of, reading
-from generators.relax.operator import FLOATS, Tensor, Type
+from generators.relax.mutation.mutant import BLOCK, Grown, Mutant, bounds_of, reading
+from generators.relax.operator import Tensor, Type
 from generators.relax.ops import operators
 from generators.relax.programs import RelaxProgram, in_blocks
 from generators.relax.watched import MOST_FLOAT, Unsound
@@ -19,11 +19,6 @@ from oracles.numerics.rewrites import GRAPH_REWRITES
 Mutation = Callable[[Mutant], Mutant | None]
 USUAL = Choices(name="mutant")
 _TRIES = 6
-_WIDER: Mapping[str, tuple[str, ...]] = {
-    "float16": ("float32", "float64"),
-    "float32": ("float64",),
-    "float64": ("float32",),
-}
 
 
 def _places(mutant: Mutant) -> Iterator[tuple[int, Binding]]:
@@ -110,40 +105,6 @@ def delete(mutant: Mutant) -> Mutant | None:
     return None
 
 
-def retype(mutant: Mutant) -> Mutant | None:
-    """An operator computes in another float dtype: casts go around it."""
-    for at, binding in _places(mutant):
-        told = mutant.tensor(binding.name)
-        operands = [mutant.tensor(name) or mutant.learned.types.get(name) for name in binding.reads]
-        dtypes = {each.dtype if isinstance(each, Tensor) else "" for each in operands}
-        others = _WIDER.get(told.dtype, ()) if told else ()
-        if told is None or not others or dtypes != {told.dtype} or not _is_uniform(binding):
-            continue
-        return _cast_around(mutant, at, binding, told.dtype, mutant.draws.pick(others))
-    return None
-
-
-def _is_uniform(binding: Binding) -> bool:
-    """Whether an operator's result has the dtype of its operands, which are plain names."""
-    told = binding.kwargs.get("attributes", ["", {}])[1]
-    has_dtype = any(isinstance(value, str) and value in FLOATS for value in told.values())
-    plain = all(tag_of(item) in (REF, "shape") for item in binding.args)
-    return plain and not has_dtype and binding.op in _entries() and "type" not in binding.kwargs
-
-
-def _cast_around(mutant: Mutant, at: int, binding: Binding, own: str, other: str) -> Mutant:
-    growth = mutant.growth(at, USUAL)
-    casts, inner = [], binding
-    for name in binding.reads:
-        made = growth.fresh("t")
-        casts.append(astype(made, name, other, binding))
-        inner = reading(inner, name, made)
-    wide = growth.fresh("t")
-    back = astype(binding.name, wide, own, binding)
-    bindings = (*mutant.bindings[:at], *casts, replace(inner, name=wide), back, *mutant.bindings[at + 1 :])
-    return mutant.with_bindings(bindings)
-
-
 def restructure(mutant: Mutant) -> Mutant | None:
     """A run of bindings becomes a function, a closure, or a closure that a function returns (HirFuzz)."""
     draws, known = mutant.draws, mutant.learned.types
@@ -170,7 +131,7 @@ def regroup(mutant: Mutant) -> Mutant | None:
     return mutant.with_bindings(found) if found != mutant.bindings else None
 
 
-MUTATIONS: tuple[Mutation, ...] = (insert, substitute, redraw, delete, retype, restructure, regroup)
+MUTATIONS: tuple[Mutation, ...] = (insert, substitute, redraw, delete, restructure, regroup)
 
 
 def mutated(
