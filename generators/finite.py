@@ -239,8 +239,9 @@ def _search(look: _Look, judge: Judge) -> _Look:
     """Improve the inputs by gradients, from the point that the draws have reached."""
     if find_spec("torch") is None:
         return look
-    for rate, wanted in product(RATES, (None, *_STARTS)):
-        found = _descended(look, judge, rate, wanted)
+    ways = ((rate, wanted, False) for rate, wanted in product(RATES, (None, *_STARTS)))
+    for way in ((RATES[0], None, True), *ways):
+        found = _descended(look, judge, *way)
         if found is None:
             break
         look = found if found.gets_further_than(look) else look
@@ -249,10 +250,10 @@ def _search(look: _Look, judge: Judge) -> _Look:
     return look
 
 
-def _descended(look: _Look, judge: Judge, rate: int, wanted: Range | None) -> _Look | None:
+def _descended(look: _Look, judge: Judge, rate: int, wanted: Range | None, draws: bool) -> _Look | None:
     """Descend from the inputs as they are, or from a range; return the end if it is better."""
     start = {name: _within(look.case, name, wanted) for name in _floats(look.case)} if wanted else {}
-    searched = ("steps", STEPS), ("rate", rate)
+    searched = ("steps", STEPS), ("rate", rate), ("draws", draws)
     settings = (("via", "gradients"), ("guards", _guards_as_text()), *searched)
     way = Config("gradients", settings, backend="torch")
     (run,) = judge.executor.run(Job(look.case.program, {**look.case.inputs, **start}, (way,)))

@@ -24,10 +24,24 @@ PROXIES.update(dict.fromkeys(("Sigmoid", "Tanh", "Erf", "Elu", "Selu", "Celu", "
 MARGIN = 0.02
 """How far inside of its bounds a value is wanted, so that another backend's rounding does not matter."""
 
+GRID = 256
+"""Values are drawn as multiples of 1/256."""
+
+BITS = (8, 12, 16, 20)
+"""So many bits after the point, and as many of what is small, are left of a value that was found: the fewest
+with which the program is as finite as without; short in print, and rarely another on another machine."""
+
 FASTER, SLOWER = 1.2, 0.5
 """What the stride of an element grows by while its slope keeps its sign, and shrinks by when that turns."""
 
 SHORTEST, LONGEST = 1e-6, 50.0
+
+DRAWS = 256
+"""So many inputs are drawn before gradients, fewer for long programs: `WORK` nodes in all."""
+
+WORK = 20_000
+SIZES = (0.5, 2.0, 8.0, 64.0)
+"""How far from zero the values of a draw go."""
 
 LARGE = 10.0
 """What is too large for the operands of a node that overflows."""
@@ -40,8 +54,18 @@ def search(model: Any, inputs: dict[str, Any], settings: dict[str, Any]) -> dict
     the first step, in thousandths.
     """
     found = Search(model, inputs, json.loads(settings["guards"]))
+    if settings.get("draws"):
+        found.draw()
     found.descend(int(settings["steps"]), int(settings["rate"]) / 1000)
-    return {name: from_torch(value) for name, value in found.best.items()}
+    return {name: from_torch(value) for name, value in found.rounded().items()}
+
+
+def on_grid(value: Any, bits: int) -> Any:
+    """Round to so many bits after the point; of a value below 1 so many are kept."""
+    wide = value.detach().double()
+    _, exponent = torch.frexp(wide)
+    grid = torch.ldexp(torch.ones((), dtype=torch.float64), (bits - exponent).clamp(min=bits, max=60))
+    return (torch.round(wide * grid) / grid).to(value.dtype)
 
 
 class Stride:
@@ -51,6 +75,7 @@ class Stride:
         self.leaf = leaf
         self.lengths = torch.full_like(leaf, rate, requires_grad=False)
         self.signs = torch.zeros_like(leaf, requires_grad=False)
+        self.before = leaf.detach().clone()
 
     def step(self) -> None:
         """Go down the slope."""
@@ -60,8 +85,18 @@ class Stride:
         factors[turned > 0], factors[turned < 0] = FASTER, SLOWER
         self.lengths = (self.lengths * factors).clamp(SHORTEST, LONGEST)
         self.signs = torch.where(turned < 0, torch.zeros_like(signs), signs)
+        self.before = self.leaf.detach().clone()
         with torch.no_grad():
             self.leaf -= self.signs * self.lengths
+
+    def go_back(self) -> bool:
+        """Take the last step of those elements back that broke an earlier node; whether there are any."""
+        broke = (self._slope() != 0) & (self.leaf.detach() != self.before)
+        with torch.no_grad():
+            self.leaf.copy_(torch.where(broke, self.before, self.leaf))
+        self.lengths = torch.where(broke, self.lengths * SLOWER, self.lengths)
+        self.signs = torch.where(broke, torch.zeros_like(self.signs), self.signs)
+        return bool(broke.any())
 
     def _slope(self) -> Any:
         if self.leaf.grad is None:
@@ -98,11 +133,68 @@ class Search:
             for leaf in self.leaves.values():
                 leaf.grad = None
             loss.backward()
+            if at < last and self._goes_back():
+                continue
             if at != last:  # another node, another slope
                 self.strides, last = [Stride(leaf, rate) for leaf in self.leaves.values()], at
             for stride in self.strides:
                 stride.step()
         self._keep(*self._first_loss())
+
+    def _goes_back(self) -> bool:
+        """Take steps back that broke an earlier node; whether there were any."""
+        broke = [stride.go_back() for stride in self.strides]
+        return any(broke)
+
+    def rounded(self) -> dict[str, Any]:
+        """The best inputs, on the coarsest grid on which as many nodes are finite."""
+        for bits in BITS:
+            tried = {name: on_grid(value, bits) for name, value in self.best.items()}
+            if int(self._depths(tried)[1].min()) >= self._reached[0]:
+                return tried
+        return self.best
+
+    def draw(self) -> None:
+        """Draw many inputs; keep the best, or what is best of each element, or row, wherever it was drawn.
+
+        Most nodes take one element to one, or a row to a row: what comes far in one draw does so in others.
+        """
+        chosen = torch.Generator().manual_seed(0)
+        found = []
+        for number in range(min(DRAWS, WORK // max(1, len(self.nodes)))):
+            size = SIZES[number % len(SIZES)]
+            drawn = {name: _drawn(leaf, size, chosen) for name, leaf in self.leaves.items()}
+            found.append((drawn, self._depths(drawn)))
+        for whole in (_by_element, _by_row):
+            for leaf in self.leaves.values():
+                shape = tuple(leaf.shape)
+                same = [(drawn, depths) for drawn, (own, depths) in found if own == shape]
+                if same and shape:
+                    mixed = whole(same, shape)
+                    found.append((mixed, self._depths(mixed)))
+        now = {name: leaf.detach() for name, leaf in self.leaves.items()}
+        best = max([(now, self._depths(now)), *found], key=_depth)
+        with torch.no_grad():
+            for name, leaf in self.leaves.items():
+                leaf.copy_(best[0][name])
+
+    def _depths(self, drawn: dict[str, Any]) -> tuple[tuple[int, ...], Any]:
+        """The shape that most nodes have, and by element how many nodes are finite there."""
+        values = {**self.values, **drawn}
+        shape = next((tuple(leaf.shape) for leaf in self.leaves.values()), ())
+        depths = torch.full(shape, len(self.nodes))
+        with torch.no_grad():
+            for at, node in enumerate(self.nodes):
+                try:
+                    made = self._run(node, [values[name] if name else None for name in node.input])
+                except Unsupported:
+                    break
+                values.update(zip(node.output, made))  # noqa: B905 (Python 3.8)
+                for value in filter(is_movable, made):
+                    bad = ~torch.isfinite(value)
+                    bad = bad if tuple(value.shape) == shape else bad.any().expand(shape)
+                    depths = torch.where(bad & (depths > at), torch.full_like(depths, at), depths)
+        return shape, depths
 
     def _keep(self, at: int, loss: Any) -> None:
         reached = (at, 0.0 if loss is None else -float(loss))
@@ -145,6 +237,38 @@ class Search:
             return total
         movable = [value.float().abs() for value in operands if is_movable(value)]
         return sum((torch.relu(value - LARGE).mean() + 0.01 * value.mean() for value in movable), total)
+
+
+def _depth(found: Any) -> tuple[int, int]:
+    """How many nodes are finite in all of a draw, then in each of its elements together."""
+    depths = found[1][1]
+    return int(depths.min()), int(depths.sum())
+
+
+def _drawn(leaf: Any, size: float, chosen: Any) -> Any:
+    """Draw values of both signs, most of them small, on the grid."""
+    drawn = torch.empty(leaf.shape, dtype=torch.float64).uniform_(-1, 1, generator=chosen)
+    return (torch.round(drawn.abs().sqrt() * drawn * size * GRID) / GRID).to(leaf.dtype)
+
+
+def _by_element(same: list[Any], shape: tuple[int, ...]) -> dict[str, Any]:
+    """Take each element from the draw in which it comes furthest; leaves of another shape from the first."""
+    at = torch.stack([depths for _, depths in same]).argmax(0, keepdim=True)
+    return _picked(same, shape, at)
+
+
+def _by_row(same: list[Any], shape: tuple[int, ...]) -> dict[str, Any]:
+    """Take each row, along the last axis, from the draw in which it comes furthest."""
+    depths = torch.stack([depths for _, depths in same]).amin(-1, keepdim=True)
+    return _picked(same, shape, depths.argmax(0, keepdim=True).expand(1, *shape))
+
+
+def _picked(same: list[Any], shape: tuple[int, ...], at: Any) -> dict[str, Any]:
+    picked = {}
+    for name, first in same[0][0].items():
+        each = torch.stack([drawn[name] for drawn, _ in same])
+        picked[name] = each.gather(0, at)[0] if tuple(first.shape) == shape else first
+    return picked
 
 
 def violation(value: Any, low: float | None, high: float | None, away: float) -> Any:
