@@ -1,42 +1,25 @@
 """Reading a failure out of raw text: a traceback, a log, the last words of a process.
 
-A container's log puts the time and the stream before each line, a reply to an issue `>`, pytest `E`; a
-structured log has the whole text in one string, a report of tests in XML, and rich draws a box around it.
+A log puts the time or the process before each line, a reply to an issue `>`, pytest `E`.
 """
 
-import html
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from oracles.text.normalise import COMPILER, function_name, strip_brackets
 
-_STAMPS = (
-    re.compile(r"\d{4}-\d\d-\d\dT[\d:.,]+(?:Z|[+-]\d\d:?\d\d)? (?:std(?:out|err) [FP] )?"),
-    re.compile(r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S+ [\w.@/-]+(?:\[\d+\])?: "),
-    re.compile(r"[\w.-]+ +\| "),
-    re.compile(r"> ?"),
-)
-"""What logs of containers, the journal, compose and quotations put before every line."""
-
+_QUOTED = re.compile(r"> ?")
 MOST_OF_THEM = 0.8
 _TRACEBACK = re.compile(r"^(.*)Traceback \(most recent call last\):", re.M)
 _WINDOWS = re.compile(r"(?:\w:)?(?:\\[\w.+-]+){2,}")
-_ELEMENT = re.compile(r"<(failure|error|system-err)\b[^>]*>(.*)</\1>", re.S)
-_BOX = re.compile(r"^\s*[│┃|] ?(.*?)\s*[│┃|]\s*$", re.M)
-_EDGE = re.compile(r"^\s*[╭╰┌└┏┗+][─━-].*[╮╯┐┘┓┛+]\s*$\n?", re.M)
 _OF_PYTEST = re.compile(r"^E   ", re.M)
 
 
 def as_written(text: str) -> str:
     """Take a text out of a log or a quotation; one that stands in neither comes back as it is."""
-    text = _longest_string(text) or _element(text) or text
     text = _WINDOWS.sub(lambda path: path.group().replace("\\", "/"), text.replace("\r\n", "\n"))
-    text = _BOX.sub(r"\1", _EDGE.sub("", text)) if _EDGE.search(text) else text
-    for stamp in _STAMPS:
-        text = _without(stamp, text)
-    return _set_out(_of_pytest(text))
+    return _set_out(_of_pytest(_without(_QUOTED, text)))
 
 
 def _set_out(text: str) -> str:
@@ -61,33 +44,6 @@ def _without(stamp: re.Pattern[str], text: str) -> str:
     if not said or stamped < MOST_OF_THEM * len(said):
         return text
     return "\n".join(stamp.sub("", line, count=1) for line in lines)
-
-
-def _longest_string(text: str) -> str:
-    """The longest text of several lines in a structured log; empty where it is none."""
-    if not text.lstrip().startswith("{"):
-        return ""
-    found: list[str] = []
-    for line in text.splitlines():
-        try:
-            found += [each for each in _strings(json.loads(line)) if "\n" in each]
-        except (ValueError, RecursionError):
-            return ""
-    return max(found, key=len, default="")
-
-
-def _element(text: str) -> str:
-    """The words of a failure in an XML report of tests; empty if there is none."""
-    found = _ELEMENT.search(text)
-    return html.unescape(found.group(2)).removeprefix("<![CDATA[").removesuffix("]]>") if found else ""
-
-
-def _strings(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for each in value.values():
-            yield from _strings(each)
 
 
 def _of_pytest(text: str) -> str:

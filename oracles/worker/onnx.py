@@ -100,18 +100,6 @@ def depth_to_space(op: Op, reshape: Function, permute: Function) -> Function:
     return run
 
 
-def space_to_depth(op: Op, reshape: Function, permute: Function) -> Function:
-    """ONNX's SpaceToDepth by these functions of a framework."""
-    block = op.get("blocksize")
-
-    def run(x: Any) -> Any:
-        n, c, h, w = x.shape
-        parts = permute(reshape(x, (n, c, h // block, block, w // block, block)), (0, 3, 5, 1, 2, 4))
-        return reshape(parts, (n, c * block**2, h // block, w // block))
-
-    return run
-
-
 def padded(size: int, before: int, after: int, mode: str) -> list[int]:
     """List for each place along a padded axis the place that its element comes from."""
     places = range(-before, size + after)

@@ -1,7 +1,5 @@
 """Signatures: one bug has one, two bugs have two; texts alone can be signed too."""
 
-import html
-import json
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -415,9 +413,6 @@ FORMS = {
     "journal": "\n".join(f"Nov 22 16:04:01 host serve[812]: {line}" for line in LINES),
     "compose": "\n".join(f"server-1  | {line}" for line in LINES),
     "quoted": "\n".join(f"> {line}" for line in ["Since the update:", "```", *LINES, "```"]),
-    "structured": json.dumps({"level": "error", "error": {"stack": TEXT}}),
-    "junit": f'<testcase><failure message="m">{html.escape(TEXT)}</failure></testcase>',
-    "boxed": "\n".join(["╭─ Error ───╮", *(f"│ {line} │" for line in LINES), "╰───────────╯"]),
     "set in": "\n".join(["1. run it", "", *(f"        {line}" for line in LINES)]),
     "of fields": "\n".join(f'16:04:{at:02d}\tERROR\tserve\t"{line}"' for at, line in enumerate(LINES)),
     "rank": "\n".join(f"[rank0][serve]: {line}" for line in LINES),
@@ -431,6 +426,6 @@ def test_a_form_changes_nothing_of_what_is_read(form):
     assert read_failure(FORMS[form]) == read_failure(TEXT)
 
 
-@pytest.mark.parametrize("text", ["", "{", "> one quoted line\nand one that is not", "{}\n{"])
+@pytest.mark.parametrize("text", ["", "> one quoted line\nand one that is not"])
 def test_what_stands_in_no_form_stays_as_it_is(text):
     assert as_written(text) == text

@@ -18,7 +18,7 @@ STEEP, FLAT = 1.0, 0.05
 """Added to the derivative of steps, and of functions that are flat somewhere."""
 
 PROXIES = dict.fromkeys(("Floor", "Ceil", "Round", "Sign"), STEEP)
-PROXIES.update(dict.fromkeys(("Relu", "Clip", "HardSigmoid", "HardSwish", "ThresholdedRelu", "Shrink"), FLAT))
+PROXIES.update(dict.fromkeys(("Relu", "Clip", "HardSigmoid", "HardSwish", "ThresholdedRelu"), FLAT))
 PROXIES.update(dict.fromkeys(("Sigmoid", "Tanh", "Erf", "Elu", "Selu", "Celu", "Softsign", "Softplus"), FLAT))
 
 MARGIN = 0.02

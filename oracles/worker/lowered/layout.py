@@ -6,7 +6,6 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from oracles.worker.lowered.networks import DTYPES
 from oracles.worker.onnx import (
     Function,
     Lowering,
@@ -15,19 +14,9 @@ from oracles.worker.onnx import (
     padded,
     plain,
     slices,
-    space_to_depth,
     split_sizes,
     wanted_sizes,
 )
-
-
-def _eye(op: Op) -> Function:
-    rows, columns = op.values[0].shape
-    dtype = DTYPES.get(op.get("dtype", 0), op.values[0].dtype)
-    offset = op.get("k", 0)
-    return lambda x: torch.diag_embed(
-        torch.ones(max(rows, columns) + abs(offset), dtype=dtype), offset=offset
-    )[:rows, :columns]
 
 
 def _one_hot(op: Op) -> Function:
@@ -41,15 +30,6 @@ def _one_hot(op: Op) -> Function:
         return torch.where(hit, pair[1], pair[0])
 
     return run
-
-
-def _compress(op: Op) -> Function:
-    chosen = [i for i, keep in enumerate(op.numbers(1) or []) if keep]
-    axis = op.get("axis")
-    places = torch.tensor(chosen, dtype=torch.int64)
-    if axis is None:
-        return lambda x, keep: torch.index_select(torch.reshape(x, (-1,)), 0, places)
-    return lambda x, keep: torch.index_select(x, axis, places)
 
 
 def _sequence_range(op: Op) -> Function:
@@ -249,11 +229,8 @@ LAYOUT: dict[str, Lowering] = {
     "ConstantOfShape": _filled,
     "Trilu": _triangle,
     "Constant": _constant,
-    "EyeLike": _eye,
     "DepthToSpace": lambda op: depth_to_space(op, torch.reshape, torch.permute),
-    "SpaceToDepth": lambda op: space_to_depth(op, torch.reshape, torch.permute),
     "OneHot": _one_hot,
-    "Compress": _compress,
     "Range": _sequence_range,
     "ScatterND": _scatter_nd,
 }

@@ -22,17 +22,6 @@ def softmax(function: Function) -> Lowering:
     return lower
 
 
-def _hardmax(op: Op) -> Function:
-    op.must(op.opset >= 13, "this opset")
-    axis = op.get("axis", -1)
-
-    def run(x: Any) -> Any:
-        first = torch.argmax(x, dim=axis, keepdim=True)
-        return torch.zeros_like(x).scatter(axis, first, torch.ones_like(first, dtype=x.dtype))
-
-    return run
-
-
 def _gemm(op: Op) -> Function:
     alpha, beta = op.get("alpha", 1.0), op.get("beta", 1.0)
 
@@ -143,7 +132,6 @@ NETWORKS: dict[str, Lowering] = {
     "LayerNormalization": _layer_norm,
     "InstanceNormalization": instance_norm,
     "Dropout": _dropout,
-    "Hardmax": _hardmax,
 }
 
 
@@ -206,16 +194,6 @@ def _cast(op: Op) -> Function:
     return lambda x: x.to(dtype)
 
 
-def _shrink(op: Op) -> Function:
-    bias, limit = op.get("bias", 0.0), op.get("lambd", 0.5)
-    op.must(op.values[0].is_floating_point(), "integers")
-
-    def run(x: Any) -> Any:
-        return torch.where(x < -limit, x + bias, torch.where(x > limit, x - bias, torch.zeros_like(x)))
-
-    return run
-
-
 def _selu(op: Op) -> Function:
     alpha, gamma = op.get("alpha", 1.67326319217681884765625), op.get("gamma", 1.05070102214813232421875)
     return lambda x: gamma * F.elu(x, alpha)
@@ -272,7 +250,6 @@ ELEMENTWISE: dict[str, Lowering] = {
     "Min": folded(torch.minimum),
     "Sum": folded(torch.add),
     "Mean": plain(lambda *terms: sum(terms[1:], terms[0]) / len(terms)),
-    "Shrink": _shrink,
     "Selu": _selu,
 }
 

@@ -15,18 +15,10 @@ from oracles.worker.onnx import (
     padded,
     plain,
     slices,
-    space_to_depth,
     split_sizes,
     wanted_sizes,
 )
-from oracles.worker.xla.elementwise import dtype_of
 from oracles.worker.xla.traced import TracedOp
-
-
-def _eye(op: TracedOp) -> Function:
-    rows, columns = op.values[0].shape
-    dtype = dtype_of(op.get("dtype")) if op.get("dtype") else op.values[0].dtype
-    return lambda x: jnp.eye(rows, columns, op.get("k"), dtype)
 
 
 def _one_hot(op: TracedOp) -> Function:
@@ -230,9 +222,7 @@ LAYOUT: dict[str, Lowering] = {
     "ConstantOfShape": _filled,
     "Trilu": _triangle,
     "Constant": _constant,
-    "EyeLike": _eye,
     "DepthToSpace": lambda op: depth_to_space(op, jnp.reshape, jnp.transpose),
-    "SpaceToDepth": lambda op: space_to_depth(op, jnp.reshape, jnp.transpose),
     "OneHot": _one_hot,
     "Range": _sequence_range,
 }

@@ -215,17 +215,6 @@ def softmax(function: Function) -> Lowering:
     return lower
 
 
-def _hardmax(op: Op) -> Function:
-    op.must(op.opset >= 13, "this opset")
-    axis = op.get("axis") % op.values[0].ndim
-
-    def run(x: Any) -> Any:
-        places = lax.broadcasted_iota(jnp.int32, x.shape, axis)
-        return (places == jnp.argmax(x, axis=axis, keepdims=True)).astype(x.dtype)
-
-    return run
-
-
 def _lp_norm(op: Op) -> Function:
     axis, p = op.get("axis"), op.get("p")
 
@@ -254,6 +243,5 @@ REDUCTIONS: dict[str, Lowering] = {
     "CumSum": _cumulative,
     "Softmax": softmax(nn.softmax),
     "LogSoftmax": softmax(nn.log_softmax),
-    "Hardmax": _hardmax,
     "LpNormalization": _lp_norm,
 }
