@@ -4,7 +4,6 @@ import importlib
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,6 @@ import pytest
 
 from corpus.case import Case
 from corpus.target import Target
-from generators.mixture import Plan
 from oracles.backends import backends
 from oracles.judge import Judge
 from oracles.numerics.compare import Tolerance
@@ -23,9 +21,9 @@ from tests.helpers.commands import completed, crux
 from tests.helpers.failing import on_ort
 from tests.helpers.models import model_of
 from tests.reducer.driving import case_of
-from triage.cases.conformance import StandardTest, conform_one, save
+from triage.cases.conformance import StandardTest, conform_one
 from triage.cases.replaying import Side, alone
-from triage.cases.sources import finite_source, open_to_run
+from triage.cases.sources import open_to_run
 from triage.claims.claim import Claim, Expectation
 from triage.cli import run
 from triage.console.options import CaseOptions
@@ -60,13 +58,6 @@ def test_a_target_is_held_to_what_the_standard_gives(test, status, judge):
     found = conform_one(test, judge)
     assert found["status"] == status, found
     assert bool(found["seen"]) == (status != "passes")
-
-
-def test_a_test_is_kept_with_the_values_that_the_standard_gives(tmp_path):
-    save(replace(standard(ADD, 2, 4), name="test_add"), tmp_path, Target("ort"))
-    assert Case.load(tmp_path / "test_add").target == Target("ort")
-    with np.load(tmp_path / "test_add/expected.npz") as kept:
-        assert kept["y"].tolist() == [2, 4]
 
 
 @pytest.mark.slow
@@ -152,17 +143,6 @@ def test_a_kept_case_is_never_changed(file):
     assert open_to_run(str(file.parent / "kept"), CaseOptions()).case_id == kept.case_id
 
 
-def test_a_model_to_mutate_brings_changed_inputs_the_same_for_any_seed(file):
-    plan = Plan(strategy="mutate", source=file)
-    found = []
-    for seed in (0, 5):
-        with finite_source(plan, CaseOptions(seed=seed)) as settled:
-            assert settled.source is not None
-            found.append(Case.load(settled.source))
-    assert found[0] == found[1]
-    assert np.all(found[0].inputs["x"] >= 3)  # type: ignore[operator]
-
-
 # What lies behind a failure that stops a model
 
 
@@ -183,7 +163,7 @@ def test_check_says_what_lies_behind(crash_judge, tmp_path):
     assert document["behind"]["outcome"] == "pass"
 
 
-# Sizes of dims that are asked for, and a folder of samples judged in one go
+# Sizes of dims that are asked for
 
 MODEL = """<ir_version: 8, opset_import: ["" : 17]>
     g (float[batch,seq] x) => (float[batch,seq] y) { y = Softmax(x) }"""
@@ -203,16 +183,6 @@ def test_sizes_of_dims_are_asked_for_by_name(folder):
     assert wrong.returncode == 2
     assert "symbolic dim 'length' (it has batch, seq)" in wrong.stderr
     assert crux(folder, "check", "model.onnx", "--dims", "seq").returncode == 2
-
-
-def test_a_folder_of_samples_is_judged_in_one_go(folder):
-    (folder / "samples").mkdir()
-    for size in (1, 5):
-        np.savez(folder / f"samples/{size}.npz", x=np.ones((2, size), np.float32))
-    done = crux(folder, "check", "model.onnx", "--inputs", "samples", "--json")
-    found = json.loads(done.stdout)
-    assert [each["outcome"] for each in found] == ["pass", "pass"]
-    assert [each["inputs"] for each in found] == ["samples/1.npz", "samples/5.npz"]
 
 
 # `--symptom slow`: the ratio of two CPU times is the failure, and stays while the model shrinks

@@ -149,8 +149,10 @@ def bisect_releases(releases: Sequence[str], look: Look, seen_on: str = "") -> B
     return Bisection(releases, told, sightings, faces.shown, skipped, seen_on)
 
 
-def bisect_case(case: Case, options: CaseOptions, settings: Settings, shown: Progress) -> dict[str, Any]:
-    """The JSON document of `crux bisect`."""
+def bisect_case(
+    case: Case, options: CaseOptions, settings: Settings, shown: Progress, database: Path | None
+) -> dict[str, Any]:
+    """The JSON document of `crux bisect`, noted in a database together with every release's verdict."""
     offer = list_releases(settings.package, settings.versions)
     releases = [each for each in offer.runnable if settings.versions.holds(each)]
     others = {each: why for each, why in offer.others.items() if settings.versions.holds(each)}
@@ -159,25 +161,29 @@ def bisect_case(case: Case, options: CaseOptions, settings: Settings, shown: Pro
         raise UserError(f"{settings.package}: no release of that range can run here; {why}")
     look = ReleaseRunner(case, options, settings, offer, shown)
     found = bisect_releases(releases, look, settings.seen_on)
-    if options.db:
-        _keep(options.db, case, found)
-    return document(found, others) | {"package": settings.package, "target": str(case.target or "")}
+    told = document(found, others) | {"package": settings.package, "target": str(case.target or "")}
+    if database is not None:
+        _keep(database, case, found, told)
+    return told
 
 
-def _keep(database: Path, case: Case, found: Bisection) -> None:
-    """Note every release's verdict and the answer in a database."""
+def _keep(database: Path, case: Case, found: Bisection, told: Mapping[str, Any]) -> None:
     with Store(database) as store, store.transaction():
         target = str(case.target or "")
         for seen in found.sightings.values():
             facts = {name: getattr(seen, name) for name in ("outcome", "phase", "symptom", "title")}
             note_check(store, case.case_id, target, seen.release, **facts)
-        told = asdict(found.answer) if found.answer else {}
-        store.log("bisected", case.case_id, target=target, **told)
+        store.log("bisected", case.case_id, **told)
+
+
+def is_kept(word: str) -> bool:
+    """Whether a word names what a database has."""
+    return is_name(word) and not Path(word).exists()
 
 
 def found_on(word: str, options: CaseOptions) -> str:
     """The release on which the database saw the failure or cluster of that name; "" for any other word."""
-    if Path(word).exists() or not is_name(word):
+    if not is_kept(word):
         return ""
     with open_to_read(options.database) as store:
         number = failure_named(store, word)

@@ -2,7 +2,7 @@
 
 import resource
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Sequence
 
 from triage.bugs.known import KnownIssue
@@ -19,8 +19,6 @@ COUNT_SECONDS = 5.0
 """Between two counts of the database's bugs at least."""
 COUNT_SHARE = 0.005
 """Of the time, the most that counting takes: a large database is counted less often."""
-WINDOW = 30.0
-"""Seconds of fuzzing that the rate of tests is taken over."""
 
 
 class HuntMonitor:
@@ -42,7 +40,6 @@ class HuntMonitor:
         self._last: tuple[str, str, str, float] | None = None
         self._bugs: Counter[str] = Counter()
         self._waiting = 0
-        self._seen: deque[tuple[float, int]] = deque()
         self._fuzzed = 0.0
         self._tested_before = self._tested()
         self._tested_at = 0.0
@@ -98,7 +95,7 @@ class HuntMonitor:
             left=max(self._seconds - elapsed, 0.0),
             tests=tests,
             valid=sum(each.valid for each in tallies),
-            rate=self._rate(tests),
+            rate=self.rate,
             coverage=sum(front.fuzzer.coverage for front in self._fronts),
             blocks=sum(front.fuzzer.native.blocks for front in self._fronts if front.fuzzer.native),
             failing=sum(each.failures for each in tallies),
@@ -115,14 +112,6 @@ class HuntMonitor:
         """Tests a second of all fuzzing of this run."""
         tests = sum(front.fuzzer.tally.tests for front in self._fronts)
         return tests / self._fuzzed if self._fuzzed else 0.0
-
-    def _rate(self, tests: int) -> float:
-        """Tests a second of fuzzing, over the last half minute of it."""
-        self._seen.append((self._fuzzed, tests))
-        while len(self._seen) > 2 and self._fuzzed - self._seen[0][0] > WINDOW:
-            self._seen.popleft()
-        (start, before), (end, after) = self._seen[0], self._seen[-1]
-        return (after - before) / (end - start) if end > start else 0.0
 
     def _arms(self, front: TargetCampaign) -> list[StrategyStats]:
         costs = front.fuzzer.spent

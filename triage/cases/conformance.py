@@ -8,7 +8,7 @@ import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -19,9 +19,7 @@ from onnx import ModelProto, TypeProto, numpy_helper
 
 from corpus.case import Case
 from corpus.onnx.graph import walk_model
-from corpus.outputs import own
-from corpus.target import Target
-from corpus.values import Value, write_inputs
+from corpus.values import Value
 from oracles.judge import Judge
 from oracles.numerics.compare import Tolerance, compare_outputs
 from oracles.verdict import Outcome, Run
@@ -106,7 +104,6 @@ def _value(value: Any) -> Value:
 
 
 PASSES, FAILS, REFUSED = "passes", "fails", "refused"
-EXPECTED = "expected.npz"
 _REFUSALS = (Outcome.UNSUPPORTED, Outcome.INVALID)
 
 
@@ -156,12 +153,3 @@ def _said_of(test: StandardTest, runs: tuple[Run, ...], judge: Judge) -> tuple[s
         return PASSES, ""
     verdict = judge.verdict(test.case)
     return (REFUSED if verdict.outcome in _REFUSALS else FAILS), verdict.title
-
-
-def save(test: StandardTest, folder: Path, target: Target) -> None:
-    """Write the test as a case folder of its name, with what the standard gives in `expected.npz`."""
-    place = folder / test.name
-    own(folder, [test.name])
-    own(place, [*test.case.file_names, EXPECTED], is_known=True)
-    replace(test.case, target=target).save(place)
-    write_inputs(place / EXPECTED, test.expected)

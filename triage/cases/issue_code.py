@@ -6,7 +6,6 @@ earlier one are one script with it. Names that everybody imports in the same way
 
 import ast
 import builtins
-import json
 import re
 import textwrap
 from collections.abc import Iterator
@@ -87,13 +86,6 @@ def scripts_in(text: str) -> list[Script]:
             return sorted(scripts, key=lambda each: not names_framework(each.text))
         text = re.sub(r"^ {0,3}> ?(?!>)", "", FENCE.sub("", text), flags=re.M)
     return []
-
-
-def of_notebook(text: str) -> str:
-    """The code cells of a Jupyter notebook as one script; raises ValueError or the like where it is none."""
-    cells = json.loads(text)["cells"]
-    sources = ["".join(each["source"]) for each in cells if each["cell_type"] == "code"]
-    return MAGIC.sub("", "\n\n".join(sources))
 
 
 def names_framework(code: str) -> bool:

@@ -21,7 +21,6 @@ from oracles.verdict import Limits, Outcome
 from oracles.worker.tvm.passes import PASSES
 from triage.cases.issue_code import (
     Script,
-    of_notebook,
     on_cpu,
     scripts_in,
     with_usual_imports,
@@ -93,11 +92,6 @@ def _scripts(path: Path) -> list[Script]:
     if not path.is_file():
         raise UserError(f"{path}: no such file; name an issue's text or a script")
     text = read_text(path)
-    if path.suffix == ".ipynb":
-        try:
-            return [with_usual_imports(of_notebook(text))]
-        except (ValueError, LookupError, TypeError, SyntaxError) as error:
-            raise UserError(f"{path}: not a notebook ({error}); save it again") from None
     if path.suffix == ".py":
         try:
             return [with_usual_imports(text)]

@@ -9,11 +9,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Self
 
 from corpus.allowance import OutOfTime, allowed
-from corpus.case import Case, Remark
+from corpus.case import Case
 from corpus.errors import UserError
 from corpus.formats import find_format
 from corpus.load import has_inputs, must_be_known, open_case
@@ -51,12 +50,10 @@ def bounded(timeout: float, name: str, times: int = 1) -> Iterator[None]:
 
 
 if TYPE_CHECKING:
-    from generators.mixture import Plan
     from triage.store.database import Store
     from triage.store.failures import Failure
 
 STDIN = "-"
-MUTATE = "mutate"
 KEYS = ("case", "path", "id")
 """The members of a JSON object on stdin that may name its case, the first one there counts."""
 
@@ -67,36 +64,10 @@ def each_named(words: Sequence[str]) -> Iterator[str]:
         yield from _lines() if word == STDIN else (word,)
 
 
-def with_samples(options: CaseOptions) -> list[CaseOptions]:
-    """The options once for each sample in the folder that `--inputs` names; as they are if it holds one."""
-    folder = options.inputs
-    if folder is None or not folder.is_dir() or any(folder.glob("input_*.pb")):
-        return [options]
-    samples = [*folder.glob("*.npz"), *{path.parent for path in folder.glob("*/input_*.pb")}]
-    if not samples:
-        raise UserError(f"{folder}: holds no sample; name a folder of .npz files, or of input_*.pb")
-    return [replace(options, inputs=sample) for sample in sorted(samples)]
-
-
 def open_to_run(word: str, options: CaseOptions) -> Case:
     """Open a case as `open_one` does; replace drawn values that are not finite."""
     with Judges(options) as judges:
         return open_one(word, options, judges)
-
-
-@contextmanager
-def finite_source(plan: Plan, options: CaseOptions) -> Iterator[Plan]:
-    """The plan; where it changes a model whose inputs are made, the model with inputs that keep it finite."""
-    source = plan.source
-    if plan.strategy != MUTATE or source is None or not source.is_file() or options.inputs is not None:
-        yield plan
-        return
-    case = open_to_run(str(source), replace(options, seed=0))  # as the strategy opens it, whatever the seed
-    with TemporaryDirectory(prefix="crux-") as folder:
-        if case.remarks(Remark.CHANGED):
-            plan = replace(plan, source=Path(folder) / "source")
-            case.save(Path(folder) / "source")
-        yield plan
 
 
 def open_one(word: str, options: CaseOptions, judges: Judges | None = None) -> Case:
@@ -252,9 +223,9 @@ class Judges:
         """The judge of the target that a failure was seen on."""
         return self.of(Target.of_data(failure.target), store.load_case(failure.case_id).format)
 
-    def open(self, word: str, options: CaseOptions | None = None) -> tuple[Case, Judge]:
-        """The case that a path or an id names, opened by these options, and the judge of its target."""
-        case = open_one(word, options or self.options, self)
+    def open(self, word: str) -> tuple[Case, Judge]:
+        """The case that a path or an id names, and the judge of its target."""
+        case = open_one(word, self.options, self)
         return case, self.of_case(case)
 
     def begin(self, word: str) -> None:

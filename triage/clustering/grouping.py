@@ -26,7 +26,7 @@ from oracles.text.failure_text import as_written, crashed_function
 from oracles.text.normalise import template
 from oracles.verdict import Verdict
 from triage.clustering.linkage import average_linkage
-from triage.clustering.similarity import MERGE, RELATED, compare, distance_within, group_of
+from triage.clustering.similarity import MERGE, RELATED, compare, group_of
 from triage.store.clusters import (
     BY_PERSON,
     BY_SIGNATURE,
@@ -121,8 +121,8 @@ def settle(store: Store, near: frozenset[str]) -> dict[tuple[str, ...], int]:
 def _keep_distances(store: Store, signature: Signature) -> None:
     """Note the signatures of the same kind and version that are near, in both directions."""
     for other in same_kind(store, signature.digest):
-        distance = distance_within(signature, other, RELATED)
-        if distance is not None and distance <= RELATED:
+        distance = compare(signature, other).distance
+        if distance <= RELATED:
             keep_distance(store, signature.digest, other.digest, distance)
 
 

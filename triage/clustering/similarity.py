@@ -31,18 +31,14 @@ _UNHANDLED = re.compile(
     r"(?:have a default for|un-registered function on type:?|know how to handle type|treat type) `?([\w.]+)"
 )
 """The kind of node that a dispatch of TVM has no case for: one site serves every kind, each its own gap."""
-_CAST = re.compile(r"treat type \S+ as type `?([\w.]+)")
 _OF_MEMORY = frozenset({"SIGSEGV", "SIGABRT", "SIGBUS"})
 _SIGNAL = 0.2
 """What a different signal adds where one damage to memory ends in one or the other, at the same operators."""
 UN_OPTIMISED = "un-optimised"
 """The side of a failure that only the un-optimised run has; without a side every run has it."""
-_MACHINE = ("tvm::runtime::memory::", "tvm::runtime::vm::")
-"""TVM's machine, which dies between operators: the program's own say nothing of such a death."""
 BEFORE_REDUCTION = "before reduction"
 """The basis of a signature that a few checks gave; only its like are its neighbours."""
 COMPARED = ("exception", "crash", "mismatch")
-_CHEAPEST_FIRST = ("signal", "op", "ops", "message", "site")
 _CRASH = {"ops": 0.4, "site": 0.3, "message": 0.3}
 
 
@@ -85,35 +81,6 @@ def compare(first: Signature, second: Signature) -> Comparison:
         for name, weight in _weights(one, two).items()
     )
     return Comparison(sum(part.weight * part.distance for part in parts), parts)
-
-
-def distance_within(first: Signature, second: Signature, cut: float) -> float | None:
-    """The distance of two signatures where it is within the cut, else something above; None for two kinds.
-
-    The same sum as `compare`'s, given up as soon as it is known to pass the cut: of a thousand signatures all
-    but a few are told apart by operator and site.
-    """
-    if first.components == second.components:
-        return 0.0
-    one, two = _facts_of(first.components), _facts_of(second.components)
-    if not (one.get("op") or two.get("op")):
-        one, two = dict(one), dict(two)
-        _add_operators(one, two)
-    if _obstacle(one, two):
-        return None
-    if _is_one_refusal(one, two):
-        return 0.0
-    if one["outcome"] == "mismatch":
-        return sum(
-            weight * wrong_results.distance(name, one, two) for name, weight in wrong_results.WEIGHTS.items()
-        )
-    total, weights = 0.0, _weights(one, two)
-    for name in _CHEAPEST_FIRST:
-        weight = weights.get(name, 0.0)
-        if weight and total <= cut:
-            left = min((cut - total) / weight, 1.0)
-            total += weight * _distance(name, one.get(name, ""), two.get(name, ""), left)
-    return total
 
 
 def _is_one_refusal(one: Mapping[str, str], two: Mapping[str, str]) -> bool:
@@ -190,8 +157,7 @@ def _obstacle(one: Mapping[str, str], two: Mapping[str, str]) -> str:
         return told
     for pattern, words in ((_MISSING, "attribute is missing"), (_UNHANDLED, "kind of node is not handled")):
         missing, other = (pattern.findall(facts.get("message", "")) for facts in (one, two))
-        is_one_pass = bool(one.get("rewritten")) and one.get("rewritten") == two.get("rewritten")
-        if missing != other and not (is_one_pass and _casts(one) == _casts(two)):
+        if missing != other:
             return f"another {words}: {' '.join(missing) or 'none'} and {' '.join(other) or 'none'}"
     if one.get("outcome") not in COMPARED:
         return f"{one.get('outcome') or 'such failures'}: only equal signatures are one bug"
@@ -201,11 +167,6 @@ def _obstacle(one: Mapping[str, str], two: Mapping[str, str]) -> str:
 def _fail_unoptimised(name: str, one: Mapping[str, str], two: Mapping[str, str]) -> bool:
     """Whether two sides are those of one failure: another optimiser only drops what fails."""
     return name == "side" and {one.get(name, ""), two.get(name, "")} == {"", UN_OPTIMISED}
-
-
-def _casts(facts: Mapping[str, str]) -> list[str]:
-    """List the kinds that a pass takes nodes for: at whichever other kind it stumbles, it is one mistake."""
-    return _CAST.findall(facts.get("message", "")) or [facts.get("message", "")]
 
 
 def _other_operands(one: Mapping[str, str], two: Mapping[str, str]) -> str:
@@ -238,14 +199,7 @@ def _is_one_check(one: Mapping[str, str], two: Mapping[str, str]) -> bool:
 def _weights(one: Mapping[str, str], two: Mapping[str, str]) -> dict[str, float]:
     """The share of each component, moved away from those that neither side has."""
     if one.get("outcome") == "crash":
-        left_out = (
-            "ops" if one.get("site", "").startswith(_MACHINE) and one["site"] == two.get("site") else ""
-        )
-        present = {
-            name: weight
-            for name, weight in _CRASH.items()
-            if name != left_out and (one.get(name) or two.get(name))
-        }
+        present = {name: weight for name, weight in _CRASH.items() if one.get(name) or two.get(name)}
         rest = 1 - (_SIGNAL if one.get("signal") != two.get("signal") else 0)
         shares = {name: rest * weight / sum(present.values()) for name, weight in present.items()}
         return shares | ({"signal": _SIGNAL} if rest < 1 else {})
@@ -258,13 +212,12 @@ def _weights(one: Mapping[str, str], two: Mapping[str, str]) -> dict[str, float]
     return weights
 
 
-def _distance(name: str, one: str, two: str, cut: float = 1.0) -> float:
-    """The distance of two texts; above the cut it may be given as 1."""
+def _distance(name: str, one: str, two: str) -> float:
     if name == "site":
         return _between_sites(one, two)
     if name in ("op", "signal"):
         return float(one != two)
-    return Indel.normalized_distance(_words(one, name), _words(two, name), score_cutoff=cut)
+    return Indel.normalized_distance(_words(one, name), _words(two, name))
 
 
 def _between_sites(one: str, two: str) -> float:

@@ -16,7 +16,7 @@ from rapidfuzz.distance import Indel
 
 from corpus.errors import UserError
 from oracles.naming import Signature
-from triage.clustering.similarity import MERGE, RELATED, Comparison, Part, compare, distance_within
+from triage.clustering.similarity import MERGE, RELATED, Comparison, Part, compare
 from triage.store.causes import explanation_of, root_of
 from triage.store.clusters import (
     BY_SYMPTOM,
@@ -59,19 +59,17 @@ def _spread(by_worth: Sequence[Candidate]) -> list[Candidate]:
     nearest = dict.fromkeys((each.id for each in left), 1.0)
     while left and len(chosen) < MOST_SPREAD:
         for each in left:
-            near = _distance(each.signature, chosen[-1].signature, nearest[each.id])
+            near = _distance(each.signature, chosen[-1].signature)
             nearest[each.id] = min(near, nearest[each.id])
         chosen.append(max(left, key=lambda each: nearest[each.id]))
         left.remove(chosen[-1])
     return [*chosen, *left]
 
 
-def _distance(one: Signature, two: Signature, cut: float) -> float:
+def _distance(one: Signature, two: Signature) -> float:
     """The clusters' distance if there is one, else the share of words that differ."""
-    apart = distance_within(one, two, cut)
-    if apart is not None:
-        return apart
-    return Indel.normalized_distance(_words(one), _words(two), score_cutoff=cut)
+    compared = compare(one, two)
+    return Indel.normalized_distance(_words(one), _words(two)) if compared.obstacle else compared.distance
 
 
 @functools.lru_cache(maxsize=1 << 12)

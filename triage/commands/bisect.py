@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -43,7 +42,7 @@ def bisect(
 
     from corpus.target import Range
     from oracles.backends import find_backend
-    from triage.bisection.bisection import bisect_case, found_on, target_for
+    from triage.bisection.bisection import bisect_case, found_on, is_kept, target_for
     from triage.bisection.release_results import Settings
     from triage.cases.sources import open_to_run
     from triage.console.status import progress
@@ -54,11 +53,11 @@ def bisect(
     opened = replace(opened, target=target_for(package, opened.target))
     settings = Settings(package, Range.parse(versions), seen_on or found_on(case, options), repeat)
     with progress() as shown:
-        document = bisect_case(opened, options, settings, shown)
+        database = options.database if options.db or is_kept(case) else None
+        document = bisect_case(opened, options, settings, shown, database)
     _must_have_tried(case, package, document)
     if document["first_bad"] is None:
         say(f"crux: {case}: it fails on none of the releases that were tried")
-    _keep(options, case, document)
     emit(iter([{"case": case, **document}]), as_json=options.json, show=_show, single=True)
     words = f"report {quoted(case)} -o crux-report"
     say(f"next: {next_command(words, options)}")
@@ -73,17 +72,6 @@ def _must_have_tried(case: str, package: str, document: Document) -> None:
         raise UserError(
             f"{case}: no release of {package} could be tried{''.join(skipped)}; name others with --versions"
         )
-
-
-def _keep(options: CaseOptions, word: str, document: Document) -> None:
-    """The answer goes to what the database calls by that name, for its report."""
-    from triage.bugs.failures import note_bisection
-    from triage.store.database import open_existing
-    from triage.store.names import CLUSTER, FAILURE
-
-    if (CLUSTER.fullmatch(word) or FAILURE.fullmatch(word)) and not Path(word).exists():
-        with open_existing(options.database) as store:
-            note_bisection(store, word.upper(), document)
 
 
 def _show(documents: list[Document]) -> Table:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -51,9 +50,7 @@ def check(
 
     Example: crux check model.onnx --target ort
     """
-    from triage.cases.sources import with_samples
-
-    single = len(cases) == 1 and cases != ["-"] and len(with_samples(options)) == 1
+    single = len(cases) == 1 and cases != ["-"]
     troubles: list[str] = []
     if targets:
         found = _compared(options, cases, targets)
@@ -70,12 +67,10 @@ def check(
 
 
 def _as_judged(options: CaseOptions, document: Document) -> CaseOptions:
-    """The options for one case by itself: its sample of inputs, the target of several that stands alone."""
+    """The options for one case by itself: of several targets the one that stands alone."""
     from dataclasses import replace
 
-    sample = document.get("inputs")
-    target = str(document["target"]) if "targets" in document else options.target
-    return replace(options, inputs=Path(sample) if sample else options.inputs, target=target)
+    return replace(options, target=str(document["target"]) if "targets" in document else options.target)
 
 
 def _verdicts(
@@ -85,7 +80,6 @@ def _verdicts(
     same.
     """
     import sqlite3
-    from itertools import product
 
     from corpus.errors import UserError
     from oracles.judge import MANY, in_short
@@ -94,12 +88,12 @@ def _verdicts(
 
     with in_short(MANY if words == ["-"] else len(words) * repeat), Judges(options) as judges:
         judges.begin(words[0])
-        from triage.cases.sources import bounded, each_named, judge_often, waits_shown, with_samples
+        from triage.cases.sources import bounded, each_named, judge_often, waits_shown
 
-        for word, sample in product(each_named(words), with_samples(options)):
+        for word in each_named(words):
             doing(f"checking {word}")
             with bounded(options.timeout, word, repeat), waits_shown():
-                case, judge = judges.open(word, sample)
+                case, judge = judges.open(word)
                 verdict, document = judge_often(judge, case, repeat)
             if locate:
                 from triage.store.artifacts import located_document
@@ -112,8 +106,6 @@ def _verdicts(
                     document |= _kept(options, case, verdict, judge.release)
             except (OSError, sqlite3.Error, UserError) as error:
                 troubles.append(disk_complaint(error) or " ".join(str(error).split()))
-            if sample is not options:
-                document["inputs"] = str(sample.inputs)
             yield {"case": word, **document}
 
 

@@ -5,26 +5,21 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from triage.console.options import CaseOptions, command
-from triage.console.output import Document, emit, quoted, say, table
+from triage.console.output import Document, emit, say, table
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-Output = Annotated[
-    Path | None,
-    typer.Option("-o", "--out", metavar="DIR", help="Write the failing tests as case folders, too."),
-]
 Only = Annotated[str, typer.Option("--only", metavar="REGEX", help="Only tests whose name matches.")]
 
 
 @command(CaseOptions)
-def conformance(options: CaseOptions, only: Only = "", output: Output = None) -> int:
+def conformance(options: CaseOptions, only: Only = "") -> int:
     """Run ONNX's own backend tests: what passes, fails, is refused.
 
     Every result is compared with the one that the standard gives, within the tolerance of the test; a
@@ -32,29 +27,23 @@ def conformance(options: CaseOptions, only: Only = "", output: Output = None) ->
 
     Example: crux conformance --target tvm --only reduce_
     """
-    documents = emit(_results(options, only, output), as_json=options.json, show=_show)
+    documents = emit(_results(options, only), as_json=options.json, show=_show)
     counts = Counter(document["status"] for document in documents)
     parts = ", ".join(f"{counts[word]} {word}" for word in ("passes", "fails", "refused") if counts[word])
     say(f"{len(documents)} tests: {parts or 'none of that name'}")
-    if counts["fails"] and output is not None:
-        failing = next(document["test"] for document in documents if document["status"] == "fails")
-        say(f"next: crux show {quoted(str(output / failing))}")
     return 0
 
 
-def _results(options: CaseOptions, only: str, output: Path | None) -> Iterator[Document]:
+def _results(options: CaseOptions, only: str) -> Iterator[Document]:
     from contextlib import ExitStack
 
-    from triage.cases.conformance import FAILS, conform, save, standard_tests
+    from triage.cases.conformance import conform, standard_tests
 
     target = options.target_of(None)
-    tests = {test.name: test for test in standard_tests(_expression(only))}
+    tests = list(standard_tests(_expression(only)))
     with ExitStack() as stack:
         judges = [stack.enter_context(options.judge(target)) for _ in range(options.jobs)]
-        for document in conform(tests.values(), judges):
-            if output is not None and document["status"] == FAILS:
-                save(tests[document["test"]], output, target)
-            yield document
+        yield from conform(tests, judges)
 
 
 def _expression(text: str) -> re.Pattern[str]:

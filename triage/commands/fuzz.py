@@ -81,7 +81,6 @@ def _failures(
     import time
 
     from triage.campaigns.target_campaigns import Fuzzer
-    from triage.cases.sources import finite_source
     from triage.console.status import tally_text
     from triage.store.database import Store
 
@@ -90,9 +89,8 @@ def _failures(
     start, clusters = time.monotonic(), set()
     native, cluster = testing.native_coverage, testing.cluster
     with (
-        finite_source(plan, options) as settled,
         Store(options.database) as store,
-        Fuzzer(store, options, target, "fuzz", settled, native=native, cluster=cluster) as fuzzer,
+        Fuzzer(store, options, target, "fuzz", plan, native=native, cluster=cluster) as fuzzer,
     ):
         for step in fuzzer.stretch(tests=own, seconds=60 * minutes if minutes else None):
             shown.status(tally_text(step.tally.tests, step.tally.failures, time.monotonic() - start))

@@ -100,18 +100,15 @@ def _hunt(
     """Hunt on the targets with all that it takes open, and tell what came of it, interrupted or not."""
     from triage.campaigns.hunt import Hunt
     from triage.campaigns.target_campaigns import Fuzzer, TargetCampaign
-    from triage.cases.sources import finite_source
     from triage.console.status import display
     from triage.pages.campaign import serving
     from triage.reports.newest_release import NewestReleases
     from triage.store.database import Store
 
-    with finite_source(plan, options) as settled, Store(options.database) as store, ExitStack() as stack:
+    with Store(options.database) as store, ExitStack() as stack:
         page = stack.enter_context(serving(options.database, port, known)) if port is not None else None
         how: dict[str, Any] = {"known": known, "native": testing.native_coverage, "cluster": testing.cluster}
-        fuzzers = [
-            stack.enter_context(Fuzzer(store, options, each, "hunt", settled, **how)) for each in chosen
-        ]
+        fuzzers = [stack.enter_context(Fuzzer(store, options, each, "hunt", plan, **how)) for each in chosen]
         judges = [stack.enter_context(options.judge(each.target)) for each in fuzzers]
         fronts = [TargetCampaign(store, *each) for each in zip(fuzzers, judges, strict=True)]
         interrupted: KeyboardInterrupt | None = None

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from triage.cases.sources import Judges
     from triage.reductions.folders import Request
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help="An issue's text, a script, a notebook.")]
+File = Annotated[Path, typer.Argument(metavar="FILE", help="An issue's text or a script.")]
 Out = Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="Where the cases go.")]
 Prints = Annotated[
     str,

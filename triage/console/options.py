@@ -80,7 +80,7 @@ class CaseOptions(StoreOptions):
 
     inputs: Annotated[
         Path | None,
-        _option("--inputs", text="An .npz with the case's inputs; for check also a folder of samples."),
+        _option("--inputs", text="An .npz with the case's inputs."),
     ] = None
     dims: Annotated[
         str, _option("--dims", metavar="NAME=N,…", text="Sizes of symbolic dims, for inputs that are made.")

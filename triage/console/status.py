@@ -126,7 +126,7 @@ class LatestFinding:
 class HuntStatus:
     """A hunt at one moment. Seconds are of the wall, but `cpu`; `left` is None without an end.
 
-    `rate` is in tests a second over the last half minute of fuzzing, `bugs` are counts by state, `blocks`
+    `rate` is in tests a second of fuzzing, `bugs` are counts by state, `blocks`
     those of the target's own code, 0 where it is not watched.
     """
 

@@ -142,7 +142,7 @@ def _keep_environment(store: Store, environment: Mapping[str, Any]) -> int:
 
 
 MOST_ROWS = 2000
-"""Of one run in `samples` and in `decisions`."""
+"""Of one run in `samples`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,7 @@ def keep_sample(store: Store, run: int, sample: Sample) -> None:
     """Add a point to a run's curves."""
     with store.transaction():
         store.insert("samples", {"run": run, "at": now(), **asdict(sample)})
-        _thin(store, "samples", run)
+        _thin(store, run)
 
 
 def keep_decision(store: Store, run: int, choice: str, why: str, cpu: float, gained: float) -> None:
@@ -182,7 +182,6 @@ def keep_decision(store: Store, run: int, choice: str, why: str, cpu: float, gai
     with store.transaction():
         values = {"choice": choice, "why": why, "cpu": round(cpu, 3), "gained": gained}
         store.insert("decisions", {"run": run, "at": now(), **values})
-        _thin_decisions(store, run)
 
 
 def keep_costs(
@@ -220,32 +219,15 @@ def progress_document(store: Store) -> dict[str, Any]:
     }
 
 
-def _thin(store: Store, table: str, run: int) -> None:
-    """Let every other row of a run go where there are too many."""
-    if store.value(f"SELECT count(*) FROM {table} WHERE run = ?", (run,)) > MOST_ROWS:
+def _thin(store: Store, run: int) -> None:
+    """Let every other sample of a run go where there are too many."""
+    if store.value("SELECT count(*) FROM samples WHERE run = ?", (run,)) > MOST_ROWS:
         store.write(
-            f"""DELETE FROM {table} WHERE id IN (SELECT id FROM
-                (SELECT id, row_number() OVER (ORDER BY id) AS place FROM {table} WHERE run = ?)
-                WHERE place % 2 = 0)""",
+            """DELETE FROM samples WHERE id IN (SELECT id FROM
+               (SELECT id, row_number() OVER (ORDER BY id) AS place FROM samples WHERE run = ?)
+               WHERE place % 2 = 0)""",
             (run,),
         )
-
-
-def _thin_decisions(store: Store, run: int) -> None:
-    """Let the older half of a run's decisions become one row for each choice: sums stay as they are."""
-    if store.value("SELECT count(*) FROM decisions WHERE run = ?", (run,)) <= MOST_ROWS:
-        return
-    sql = "SELECT at FROM decisions WHERE run = ? ORDER BY at LIMIT 1 OFFSET ?"
-    middle = store.value(sql, (run, MOST_ROWS // 2))
-    sums = store.rows(
-        """SELECT min(at) AS at, choice, count(*) AS times, sum(cpu) AS cpu, sum(gained) AS gained
-           FROM decisions WHERE run = ? AND at < ? GROUP BY choice ORDER BY choice""",
-        (run, middle),
-    )
-    store.write("DELETE FROM decisions WHERE run = ? AND at < ?", (run, middle))
-    for each in sums:
-        each["why"] = f"{each.pop('times')} earlier ones"
-        store.insert("decisions", {"run": run, **each})
 
 
 Library = tuple[str, str, int, bytes]

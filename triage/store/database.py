@@ -257,7 +257,7 @@ def _connect(path: Path) -> sqlite3.Connection:
     try:
         connection = sqlite3.connect(_uri(path), timeout=BUSY_SECONDS, isolation_level=None, uri=True)
         connection.execute("PRAGMA trusted_schema = OFF")
-        connection.set_progress_handler(_look_up, STEPS)
+        connection.set_progress_handler(look_up, STEPS)
         must_be_ours(connection, path)
         _enter_wal(connection)
     except sqlite3.DatabaseError as error:
@@ -276,7 +276,7 @@ def _uri(path: Path) -> str:
     return path.absolute().as_uri() + ("?immutable=1" if is_fixed else "")
 
 
-def _look_up() -> int:
+def look_up() -> int:
     """Nothing to say: but when Python runs, a signal that has come ends what SQLite is at."""
     return 0
 

@@ -5,16 +5,14 @@ be, word for word, one that this release or an earlier one makes. After that eve
 column's type, documents are JSON, digests are digests, and each case is what its id says.
 """
 
-import signal
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from corpus.errors import UserError
 from triage.store.blobs import files_of, is_clean, is_digest
-from triage.store.database import STEPS, Store, must_be_ours, steps_of
+from triage.store.database import STEPS, Store, look_up, must_be_ours, steps_of
 
 MAGIC = b"SQLite format 3\0"
 
@@ -36,12 +34,9 @@ def copy_foreign(source: Path, copy: Path) -> None:
     _must_be_a_file(source)
     _must_begin_as_one(source)
     try:
-        with (
-            closing(
-                sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True, isolation_level=None)
-            ) as opened,
-            interruptible(opened),
-        ):
+        uri = f"{source.resolve().as_uri()}?mode=ro"
+        with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as opened:
+            opened.set_progress_handler(look_up, STEPS)
             opened.execute("PRAGMA trusted_schema = OFF")
             opened.execute("PRAGMA cell_size_check = ON")
             opened.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST_VALUE)
@@ -55,6 +50,8 @@ def copy_foreign(source: Path, copy: Path) -> None:
             _must_be_typed(opened, source)
             opened.execute("VACUUM INTO ?", (str(copy),))
     except (sqlite3.Error, UnicodeDecodeError) as error:
+        if str(error) == "interrupted":
+            raise
         raise UserError(
             f"{source}: not a database that can be read ({' '.join(str(error).split())[:120]})"
         ) from None
@@ -77,32 +74,6 @@ def must_hold_true(store: Store, source: Path) -> None:
         raise UserError(f"{source}: {row['table']} row {row['rowid']} points to a missing row")
     for row in store.rows("SELECT case_id FROM cases"):
         store.load_case(row["case_id"])
-
-
-@contextmanager
-def interruptible(connection: sqlite3.Connection) -> Iterator[None]:
-    """Let SIGINT and SIGTERM end what SQLite is at; it would come back to Python only after it."""
-    heard: list[int] = []
-
-    def hear(number: int, frame: object) -> None:
-        heard.append(number)
-
-    try:
-        earlier = {number: signal.signal(number, hear) for number in (signal.SIGINT, signal.SIGTERM)}
-    except ValueError:  # not the main thread: nobody sends it signals
-        earlier = {}
-    connection.set_progress_handler(lambda: len(heard), STEPS)
-    try:
-        yield
-    except sqlite3.OperationalError:
-        if not heard:
-            raise
-    finally:
-        connection.set_progress_handler(None, STEPS)
-        for number, action in earlier.items():
-            signal.signal(number, action)
-    if heard:
-        raise KeyboardInterrupt
 
 
 def _must_be_a_file(source: Path) -> None:
