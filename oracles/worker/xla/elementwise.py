@@ -121,6 +121,8 @@ ELEMENTWISE: dict[str, Lowering] = {
     "Equal": plain(jnp.equal),
     "Less": plain(jnp.less),
     "Greater": plain(jnp.greater),
+    "LessOrEqual": plain(jnp.less_equal),
+    "GreaterOrEqual": plain(jnp.greater_equal),
     "Where": plain(jnp.where),
     "Max": folded(jnp.maximum),
     "Min": folded(jnp.minimum),

@@ -27,7 +27,7 @@ NO_INPUT = "XLA takes no input of dtype string, sequence, optional or map"
 
 
 _WRITTEN_OUT = """
-    AffineGrid Attention CastLike CenterCropPad GreaterOrEqual GroupNormalization LessOrEqual
+    AffineGrid Attention CastLike CenterCropPad GroupNormalization
     MeanVarianceNormalization NegativeLogLikelihoodLoss RMSNormalization RotaryEmbedding
     SoftmaxCrossEntropyLoss SwiGLU Swish
 """
