@@ -24,7 +24,6 @@ from corpus.onnx.graph import free_names, outer_names, producers
 from corpus.onnx.model_file import with_weights
 from corpus.values import Value
 from oracles.numerics.compare import Difference, Tolerance, compare, distance
-from oracles.numerics.floor_quotients import FloorQuotient
 from oracles.numerics.input_noise import inputs_in_double, program_in_double
 from oracles.probes.noise import Noise
 from oracles.sandbox.executor import Executor
@@ -294,20 +293,6 @@ class Context(ABC):
         Each with its difference and the segment's results in float64.
         """
         return iter(())
-
-    @property
-    def floor_quotients(self) -> Sequence[FloorQuotient]:
-        """The results of the program that are floors of quotients, in order."""
-        return ()
-
-    def recorded_as(self, config: Config) -> Mapping[str, Value]:
-        """What flows in and every result under a configuration; none where that is not told."""
-        return {}
-
-    @property
-    def recorded_in_double(self) -> Mapping[str, Value]:
-        """What flows in and every result in float64; none where nothing computes that."""
-        return {}
 
     def located(self, divergence: Divergence) -> Located | None:
         """A parting for a verdict, in the names of the program; None if these are not known."""

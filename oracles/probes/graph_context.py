@@ -21,7 +21,6 @@ from oracles.abilities import Opened, language_of
 from oracles.backends.golden import LEFT_OPEN
 from oracles.naming import names_of_graph
 from oracles.numerics.compare import Tolerance
-from oracles.numerics.floor_quotients import FloorQuotient, floor_quotient
 from oracles.numerics.input_noise import EPSILON, MOST_NOISE, NOISE_ULPS, element_of, grid_factor
 from oracles.numerics.rewrites import ACCUMULATING, RANDOM, left_open_by_graph, writes
 from oracles.probes.context import Context, Truth
@@ -354,22 +353,6 @@ class GraphContext(Context):
         main = replace(self.program.main, bindings=bindings, outputs=(output,))
         alone = replace(self.program, main=main).to_bytes()
         return _what_is_left_open(self._in_double(replace(self.job, program=alone, outputs=(output,))))
-
-    @cached_property
-    def floor_quotients(self) -> tuple[FloorQuotient, ...]:
-        """The bindings of the main graph that give the floor of a quotient, in order."""
-        return tuple(filter(None, map(floor_quotient, self.program.main.bindings)))
-
-    def recorded_as(self, config: Config) -> Mapping[str, Value]:
-        """What flows in and every binding's tensor under a configuration; none if that fails."""
-        job = replace(self.job, configs=(config,))
-        found = recorded_outputs(self.program, job, self.executor.run)
-        return {**self.program.constants, **self.job.inputs, **found} if found else {}
-
-    @cached_property
-    def recorded_in_double(self) -> Mapping[str, Value]:
-        """What flows in and every binding's tensor in float64; none if the backend cannot do that."""
-        return self.recorded_as(self._double) if self._double is not None else {}
 
     @cached_property
     def _untold(self) -> Iterator[Truth]:

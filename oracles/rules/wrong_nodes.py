@@ -1,6 +1,6 @@
 """Rules that look at single nodes: at what rounding hides, or what a result should have been."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,8 +10,7 @@ from corpus.case import Case
 from corpus.onnx.graph import free_names
 from corpus.values import Value, is_float, widen
 from oracles.naming import symptom_of_difference, symptom_of_run
-from oracles.numerics.compare import Difference, compare, describe, nan_mask
-from oracles.numerics.floor_quotients import FloorQuotient, is_wrong_floor
+from oracles.numerics.compare import Difference, compare, nan_mask
 from oracles.numerics.input_noise import Contradiction, contradiction, keeps_to
 from oracles.numerics.mismatch_kind import left_open
 from oracles.operators import arithmetic_of
@@ -20,7 +19,7 @@ from oracles.probes.wrong_side import OPTIMISED, UN_OPTIMISED, Judgement, judge_
 from oracles.relation.arithmetic import Rounding
 from oracles.rules import Rule
 from oracles.text.normalise import parse_message
-from oracles.verdict import Located, Outcome, Phase, Run, Status, Symptom, Verdict, WrongResult
+from oracles.verdict import Outcome, Phase, Run, Status, Symptom, Verdict, WrongResult
 
 REDUCTION = "Reduction"
 _PASSED_ON = ("Identity", "Constant")
@@ -330,54 +329,4 @@ def _wrong_segment(
     return Verdict(Outcome.MISMATCH, Phase.COMPARE, title, symptom, evidence(runs, run), notes, wrong)
 
 
-def floor_quotients(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
-    """Another whole number than the exact floor of a quotient, on operands equal to the bit.
-
-    Noise that comes from far above moves such a quotient as far as a bug does. What flows into it both ways
-    is equal here, and the quotient of that is told by fractions.
-    """
-    parted = (pair for pair in other_values(runs, context) if context.floor_quotients)
-    found = (_of_quotients(output, run, runs, context) for output, run in parted)
-    return next(filter(None, found), None)
-
-
-def _of_quotients(output: str, run: Run, runs: tuple[Run, ...], context: Context) -> Verdict | None:
-    wanted = context.noise.ancestors(output)
-    quotients = [each for each in context.floor_quotients if each.name in wanted]
-    if not quotients:
-        return None
-    plain, other = context.noise.recording.values, context.recorded_as(run.config)
-    for quotient in quotients:
-        verdict = _of_quotient(output, quotient, plain, other, run, runs, context)
-        if verdict is not None:
-            return verdict
-    return None
-
-
-def _of_quotient(
-    output: str,
-    quotient: FloorQuotient,
-    plain: Mapping[str, Value],
-    other: Mapping[str, Value],
-    run: Run,
-    runs: tuple[Run, ...],
-    context: Context,
-) -> Verdict | None:
-    wrong = is_wrong_floor(quotient, plain, other, context.recorded_in_double)
-    expected, actual = plain.get(quotient.name), other.get(quotient.name)
-    if wrong is None or not isinstance(expected, np.ndarray) or not isinstance(actual, np.ndarray):
-        return None
-    difference = describe(quotient.name, expected, actual, wrong)
-    words = f"{quotient.op} is not the floor of the exact quotient of equal operands"
-    title = f"wrong value of {difference}: {words} ({run.config.label} against {runs[0].config.label})"
-    right = tuple(each for each in quotient.operands if isinstance(each, str))
-    located = Located(quotient.name, quotient.name, quotient.op, difference.magnitude, right)
-    result = WrongResult(
-        output, OPTIMISED, "value", difference.magnitude, "the exact quotient",
-        (0.0, difference.magnitude), first=quotient.name, operator=quotient.op, located=located,
-    )  # fmt: skip
-    symptom = symptom_of_difference("value", OPTIMISED, run.config.asked_by)
-    return Verdict(Outcome.MISMATCH, Phase.COMPARE, title, symptom, evidence(runs, run), wrong=result)
-
-
-RULES = (Rule(45, declared), Rule(62, special_values), Rule(64, segments), Rule(66, floor_quotients))
+RULES = (Rule(45, declared), Rule(62, special_values), Rule(64, segments))

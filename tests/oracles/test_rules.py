@@ -46,7 +46,7 @@ def facts(
     )
     answers = {
         **{"kind": kind, "complaint": complaint or None, "undefined": undefined, "contradiction": ""},
-        **{"names": frozenset(), "nodes": (), "floor_quotients": (), "repeats": (), "steps": 0.0},
+        **{"names": frozenset(), "nodes": (), "repeats": (), "steps": 0.0},
         **{"tolerance": Tolerance(), "screen": Tolerance(), "noise": quiet, "plain": None},
         **{"is_random": False, "has_open_operators": False},
         **dict.fromkeys(("declared", "written_out", "contradicted_by_interpreter"), nothing),

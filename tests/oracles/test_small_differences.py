@@ -13,11 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from corpus.case import Case
-from corpus.graphs.program import REF, Binding
 from corpus.target import Target
 from oracles.judge import Judge
 from oracles.numerics.compare import AUTO, Tolerance, compare, compare_outputs, distance, small
-from oracles.numerics.floor_quotients import FloorQuotient, floor_quotient, is_wrong_floor
 from oracles.numerics.input_noise import tensor_types
 from oracles.numerics.perturbation import terms_of
 from oracles.probes.context import Context
@@ -112,51 +110,6 @@ def test_torch_is_told_nothing_below_its_usual_tolerances(inductor_judge, judge)
     """Its rule for fuzzers: tolerances no tighter than the defaults."""
     assert inductor_judge.screen == inductor_judge.tolerance
     assert judge.screen == AUTO
-
-
-# Floors of quotients in larger programs: another whole number is a bug unless rounding explains it
-
-
-Q = FloorQuotient("q", "torch.floor_divide", ("a", "b"))
-TENTH = np.float32([0.1])
-
-
-def told(a: float, b: float, q: float) -> dict[str, np.ndarray]:
-    return {"a": np.float32([a]), "b": np.float32([b]), "q": np.float32([q])}
-
-
-@pytest.mark.parametrize(
-    ("a", "true_a", "right", "wrong", "is_wrong"),
-    [
-        (1.05, 1.05, 10, 11, True),  # clear of a whole number, wherever the operand came from
-        (1.0, 1.0, 9, 10, True),  # near one, but the operand was not rounded
-        (1.0, 1.00000001, 9, 10, False),  # near one, and the operand was
-        (1.05, 1.05, 11, 10, False),  # the other side is wrong
-        (1.05, 1.05, 10, 10.5, False),  # no step to another whole number
-    ],
-)
-def test_what_rounding_explains(a, true_a, right, wrong, is_wrong):
-    true = {"a": np.float64([np.float32(a) if true_a == a else true_a]), "b": TENTH}
-    found = is_wrong_floor(Q, told(a, 0.1, right), told(a, 0.1, wrong), true)
-    assert (found is not None) is is_wrong
-
-
-def test_operands_that_differ_tell_nothing():
-    assert is_wrong_floor(Q, told(1.05, 0.1, 10), told(1.15, 0.1, 11), {}) is None
-
-
-@pytest.mark.parametrize(
-    ("op", "kwargs", "is_one"),
-    [
-        ("operator.floordiv", {}, True),
-        ("torch.div", {"rounding_mode": "floor"}, True),
-        ("torch.div", {"rounding_mode": "trunc"}, False),
-        ("torch.rfloordiv", {}, False),
-    ],
-)
-def test_only_floors_of_quotients_are_looked_at(op, kwargs, is_one):
-    binding = Binding("q", op, ({REF: "a"}, {REF: "b"}), kwargs)
-    assert (floor_quotient(binding) is not None) == is_one
 
 
 # Sums: the number of their terms, as the noise needs it
