@@ -189,13 +189,12 @@ def _keep(store: Store, case: Case, judge: Judge, name: str) -> None:
 def test_an_old_database_has_a_cluster_for_each_bug_again(crash_judge, tmp_path):
     of_an_older_crux(tmp_path / "crux.db", crash_judge)
     hint = crux(tmp_path, "triage").stderr
-    assert "7 signatures are an older crux's" in hint
+    assert "7 failures were decided by an older crux" in hint
     assert "next: crux reduce --all --again" in hint
 
     done = crux(tmp_path, "reduce", "--all", "--again")
     assert done.returncode == 0
-    assert "7 clusters before, 2 now" in done.stderr
-    assert "moved: C" in done.stderr
+    assert "7 failures of an older crux" in done.stderr
     with Store(tmp_path / "crux.db") as store:
         assert old_decisions(store) == []
         alive = {each.id for each in clusters(store)}
@@ -204,6 +203,6 @@ def test_an_old_database_has_a_cluster_for_each_bug_again(crash_judge, tmp_path)
         assert len(set(homes[:4])) == len(set(homes[4:])) == 1
         assert get_cluster(store, homes[1]).status == "filed"
         assert get_cluster(store, homes[1]).note == "https://example.org/2"
-        assert len(list_failures(store)) == 7
+        assert {*range(1, 8)} <= {each.id for each in list_failures(store)}
     assert "older crux" not in crux(tmp_path, "triage").stderr
     assert crux(tmp_path, "reduce", "--again", "x", "-o", "y").returncode == 2

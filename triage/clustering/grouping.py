@@ -47,12 +47,12 @@ from triage.store.clusters import (
     keep_distance,
     keep_signature,
     kept_distance,
+    name_by,
     neighbours,
     open_cluster,
     pin,
     rehome,
     same_kind,
-    set_how,
     set_status,
     set_title,
     set_title_for_good,
@@ -178,12 +178,12 @@ def assign(
 
     `inside` is the cluster in which the failure stands until now: a first reduced signature attaches to it.
     """
-    known = home_of(store, signature.digest)
+    known, kind = home_of(store, signature.digest), " ".join(group_of(signature) or ())
     if known is not None:
         if reduced and known.how == BY_SYMPTOM:
-            set_how(store, signature.digest, BY_SIGNATURE)
+            name_by(store, signature.digest, kind)
         return known.cluster
-    keep_signature(store, signature, " ".join(group_of(signature) or ()))
+    keep_signature(store, signature, kind)
     near = place(store, signature)
     if near is not None:
         how = BY_SIMILARITY if reduced else BY_SYMPTOM

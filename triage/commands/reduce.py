@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.console.options import CaseOptions, StoreOptions, command, next_command, rare
+from triage.console.options import CaseOptions, command, next_command, rare
 from triage.console.output import Document, emit, quoted, say, table
 
 if TYPE_CHECKING:
@@ -88,8 +88,9 @@ def reduce(
                 "reduce --all: takes no CASE, -o, --check, --also or --private;"
                 " results go into the database, beside the originals"
             )
-        found = _reduce_again(options, request) if again else _reduce_all(options, request)
-        emit(found, as_json=options.json, show=_show, lines_if_piped=True)
+        if again:
+            _reopen(options)
+        emit(_reduce_all(options, request), as_json=options.json, show=_show, lines_if_piped=True)
         return 0
     if again:
         raise UserError("reduce --again: goes with --all")
@@ -181,38 +182,15 @@ def _reduce_all(options: CaseOptions, request: Request) -> Iterator[Document]:
                 yield {"id": failure.name, "cluster": after.cluster_name, **document}
 
 
-def _reduce_again(options: CaseOptions, request: Request) -> Iterator[Document]:
-    """Decide anew what older editions decided, cheap and frequent bugs first; tell at the end what moved."""
-    from corpus.errors import UserError
-    from triage.cases.sources import Judges
-    from triage.console.status import progress
-    from triage.reductions.failures import Again
-    from triage.store.causes import old_decisions
-    from triage.store.clusters import clusters
+def _reopen(options: CaseOptions) -> None:
+    """Let wait again what older editions decided."""
+    from triage.store.causes import old_decisions, reopen
     from triage.store.database import open_existing
-    from triage.store.failures import get_failure
 
-    deadline = time.monotonic() + 60 * (request.minutes or float("inf"))
-    with open_existing(options.database) as store, Judges(options) as judges, progress() as shown:
-        before, anew = len(clusters(store)), Again(store, options, request, shown)
-        for old in old_decisions(store):
-            if time.monotonic() >= deadline:
-                break
-            failure = get_failure(store, old.failure)
-            try:
-                judge = judges.of_failure(store, failure)
-                document = anew.decide(old, judge)
-            except UserError as error:
-                shown.note(f"{failure.name} is left: {error}")
-                continue
-            if document is not None:
-                if document["before"] != document["cluster"]:
-                    shown.note(f"{failure.name} moved: {document['before']} → {document['cluster']}")
-                yield document
-        left = len(old_decisions(store))
-        rest = f", {left} signatures of an older crux are left" if left else ""
-        then = next_command("triage", StoreOptions(options.db))
-        say(f"{before} clusters before, {len(clusters(store))} now{rest}; next: {then}")
+    with open_existing(options.database) as store:
+        old = old_decisions(store)
+        reopen(store, old)
+    say(f"{len(old)} failures of an older crux are decided anew")
 
 
 def _show(documents: list[Document]) -> Table:

@@ -92,7 +92,7 @@ def list_clusters(
             say(f"newest {package}: {found.release or f'not looked up ({found.why})'}")
         if old := old_decisions(store):
             words = next_command("reduce --all --again", options)
-            say(f"{len(old)} signatures are an older crux's; to decide them anew, next: {words}")
+            say(f"{len(old)} failures were decided by an older crux; to decide them anew, next: {words}")
         say(in_a_line(documents, options, known))
     return 0
 

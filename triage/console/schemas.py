@@ -132,7 +132,7 @@ REDUCE = record(
     {
         "private": FLAG,
         "words_left": listed(TEXT),
-        **texts("id", "cluster", "before"),
+        **texts("id", "cluster"),
         "root": {"type": "object"},
     },
 )

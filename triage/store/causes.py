@@ -11,14 +11,6 @@ from typing import Any
 
 from triage.store.clusters import (
     BY_SYMPTOM,
-    MERGED,
-    NEW,
-    Cluster,
-    absorb,
-    get_cluster,
-    is_named,
-    move,
-    set_status,
 )
 from triage.store.database import Row, Store, now, parsed
 from triage.store.failures import EDITION
@@ -127,44 +119,10 @@ def reduced_bugs(store: Store, target: str) -> list[Reduced]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class Rewritten:
-    """A reduced failure that needs passes; `root` is itself where it is no face."""
-
-    root: int
-    cluster: int
-    case_id: str
-    outcome: str
-
-
-def rewritten_by(store: Store, target: str, passes: Iterable[str]) -> list[Rewritten]:
-    """The reduced failures of a target that need these passes, faces among them, oldest first."""
-    rows = store.rows(
-        """SELECT coalesce(root, failures.id) AS root, cluster, failures.reduced_case AS case_id, outcome,
-                  json_extract(document, '$.passes') AS passes
-           FROM failures JOIN reductions ON reductions.failure = failures.id
-               AND reductions.reduced_case = failures.reduced_case
-           LEFT JOIN faces ON faces.failure = failures.id
-           WHERE target = ? AND failures.status = 'reduced' ORDER BY failures.id""",
-        (target,),
-    )
-    wanted = {*passes}
-    return [
-        Rewritten(**row) for row in rows if {*parsed(row.pop("passes") or "[]", [str], "passes")} == wanted
-    ]
-
-
 def _shown(text: str) -> tuple[str, str]:
     """The symptom and the release of `RELEASE SYMPTOM`."""
     release, _, symptom = text.partition(" ")
     return symptom, release
-
-
-def shown_alike(store: Store, symptom: str, release: str) -> list[Reduced]:
-    """The roots of all targets that showed with this symptom on this release, the first ones first."""
-    targets = store.column("SELECT DISTINCT target FROM failures WHERE symptom = ?", (symptom,))
-    every = [bug for target in targets for bug in reduced_bugs(store, target)]
-    return sorted((bug for bug in every if (symptom, release) in bug.shown), key=lambda bug: bug.failure)
 
 
 def forget_explanations(store: Store, failures: Iterable[int]) -> None:
@@ -191,70 +149,24 @@ def explained_by(store: Store, bug: int, status: str) -> list[int]:
     return store.column(sql, (bug, status))
 
 
-_NEWEST = "(SELECT max(id) FROM reductions WHERE failure = failures.id)"
-
-
-@dataclass(frozen=True, slots=True)
-class OldDecision:
-    """A signature that an older edition gave: its smallest reduced failure, how many failures it names."""
-
-    failure: int
-    cluster: int
-    signature: str
-    failures: int
-
-
-def old_decisions(store: Store) -> list[OldDecision]:
-    """The signatures that no reduction of this edition has confirmed, those of many and small cases first.
-
-    What a person has merged or split is not among them.
-    """
-    rows = store.rows(
-        f"""SELECT failures.id AS failure, failures.cluster AS cluster, failures.signature AS signature,
-                   (SELECT count(*) FROM failures AS each WHERE each.signature = failures.signature
-                    AND each.cluster = failures.cluster) AS failures,
-                   min(cases.bytes) AS bytes, max(edition = ?) AS is_new
-            FROM failures JOIN reductions ON reductions.id = {_NEWEST}
-            JOIN cases ON cases.case_id = failures.reduced_case
-            WHERE failures.status = 'reduced'
-              AND failures.id NOT IN (SELECT failure FROM faces WHERE root IS NOT NULL)
-              AND failures.signature NOT IN (SELECT signature FROM aliases WHERE pinned)
-            GROUP BY failures.signature, failures.cluster HAVING NOT is_new
-            ORDER BY 1.0 * bytes / failures, failures.id""",
+def old_decisions(store: Store) -> list[int]:
+    """The reduced failures that an older edition decided, but those that a person has merged or split."""
+    return store.column(
+        """SELECT failures.id FROM failures JOIN reductions
+               ON reductions.id = (SELECT max(id) FROM reductions WHERE failure = failures.id)
+           WHERE failures.status = 'reduced' AND edition != ?
+               AND failures.signature NOT IN (SELECT signature FROM aliases WHERE pinned)
+           ORDER BY failures.id""",
         (EDITION,),
     )
-    names = OldDecision.__slots__
-    return [OldDecision(**{name: row[name] for name in names}) for row in rows]
 
 
-def retire(store: Store, cluster: int, signatures: Iterable[str]) -> None:
-    """Let old signatures name their cluster no more, and be compared with none."""
-    for digest in signatures:
-        store.write("UPDATE signatures SET kind = '' WHERE digest = ?", (digest,))
-        store.write(
-            "UPDATE aliases SET how = ? WHERE signature = ? AND cluster = ?", (BY_SYMPTOM, digest, cluster)
-        )
-
-
-def revive(store: Store, signature: str, kind: str) -> None:
-    """Let a retired signature that came out again be compared as before."""
-    store.write("UPDATE signatures SET kind = ? WHERE digest = ? AND kind = ''", (kind, signature))
-
-
-def follow(store: Store, old: OldDecision, before: Cluster, signature: str, cluster: int, why: str) -> None:
-    """Give all failures of an old signature the new one, and bring them where the first of them went.
-
-    An emptied cluster lives on as an alias; what a person said of it, as it was `before`, goes with it.
-    """
-    sql = "SELECT id FROM failures WHERE signature = ? AND cluster = ?"
-    for number in store.column(sql, (old.signature, old.cluster)):
-        store.write("UPDATE failures SET signature = ? WHERE id = ?", (signature, number))
-        move(store, number, cluster, why)
-    if cluster == old.cluster:
-        return
-    if get_cluster(store, old.cluster).status != MERGED and not is_named(store, old.cluster):
-        absorb(store, old.cluster, cluster, why)
-    if get_cluster(store, old.cluster).status == MERGED:
-        store.write("UPDATE aliases SET cluster = ? WHERE cluster = ?", (cluster, old.cluster))
-        if get_cluster(store, cluster).status == NEW and before.status not in (NEW, MERGED):
-            set_status(store, cluster, before.status, before.note)
+def reopen(store: Store, failures: Iterable[int]) -> None:
+    """Let reduced failures wait again; their signatures name no cluster, and are compared with none."""
+    with store.transaction():
+        for failure in failures:
+            named = "(SELECT signature FROM failures WHERE id = ?)"
+            store.write(f"UPDATE signatures SET kind = '' WHERE digest = {named}", (failure,))
+            store.write(f"UPDATE aliases SET how = ? WHERE signature = {named}", (BY_SYMPTOM, failure))
+            store.write("UPDATE failures SET status = 'new' WHERE id = ?", (failure,))
+            store.write("DELETE FROM faces WHERE failure = ?", (failure,))

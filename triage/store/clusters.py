@@ -169,17 +169,20 @@ def rehome(store: Store, digest: str, cluster: int, how: str, score: float, why:
 
 
 def absorb(store: Store, gone: int, into: int, why: str) -> None:
-    """Let a cluster take in all of another; what a person said of the other holds where nothing else was."""
+    """Let a cluster take in all of another."""
     store.write("UPDATE failures SET cluster = ? WHERE cluster = ?", (into, gone))
     store.write("UPDATE aliases SET cluster = ? WHERE cluster = ?", (into, gone))
-    old, kept = get_cluster(store, gone), get_cluster(store, into)
-    if kept.status == NEW and old.status not in (NEW, MERGED):
-        set_status(store, into, old.status, old.note)
     close(store, gone, into, why)
 
 
 def close(store: Store, gone: int, into: int, why: str) -> None:
-    """Mark an emptied cluster as merged into the one that has its failures now."""
+    """Mark an emptied cluster as merged into the one that has its failures now.
+
+    What a person said of it holds there where nothing else was said.
+    """
+    old, kept = get_cluster(store, gone), get_cluster(store, into)
+    if kept.status == NEW and old.status not in (NEW, MERGED, LIMIT):
+        set_status(store, into, old.status, old.note)
     name = cluster_name(into)
     set_status(store, gone, MERGED, name)
     store.log("merged", cluster_name(gone), into=name, why=why)
@@ -218,9 +221,10 @@ def set_title_for_good(store: Store, number: int, title: str) -> None:
     store.write("UPDATE clusters SET title = ?, renamed = 1 WHERE id = ?", (title, number))
 
 
-def set_how(store: Store, digest: str, how: str) -> None:
-    """Say anew how a signature came to its cluster."""
-    store.write("UPDATE aliases SET how = ? WHERE signature = ?", (how, digest))
+def name_by(store: Store, digest: str, kind: str) -> None:
+    """Let a signature that stood for symptoms alone name its cluster, and be compared with its kind."""
+    store.write("UPDATE aliases SET how = ? WHERE signature = ?", (BY_SIGNATURE, digest))
+    store.write("UPDATE signatures SET kind = ? WHERE digest = ?", (kind, digest))
 
 
 def pin(store: Store, cluster: int) -> None:
