@@ -2,7 +2,7 @@
 
 import math
 from itertools import product
-from typing import Any, Iterator, Sequence  # noqa: UP035 (Python 3.8)
+from typing import Any, Sequence  # noqa: UP035 (Python 3.8)
 
 import numpy as np
 
@@ -57,41 +57,31 @@ def padded(x: Any, padding: Sequence[int], value: float) -> Any:
     return np.pad(x, widths, constant_values=value) if any(sides) else x
 
 
-def patches(
-    x: Any, sizes: Sequence[int], strides: Sequence[int], dilation: Sequence[int], counts: Sequence[int]
-) -> Iterator[tuple[tuple[int, ...], Any]]:
-    """Yield each place within a window, with the elements that all windows have there."""
-    for at in product(*map(range, sizes)):
-        cut = tuple(
-            slice(place * gap, place * gap + (count - 1) * step + 1, step)
-            for place, gap, step, count in zip(at, dilation, strides, counts)  # noqa: B905 (Python 3.8)
-        )
-        yield at, x[(slice(None), slice(None), *cut)]
+def windows(x: Any, sizes: Sequence[int], strides: Sequence[int], dilation: Sequence[int]) -> Any:
+    """Every window over the axes of space: batch, channel, where it lies, and the places within it."""
+    reach = [(size - 1) * gap + 1 for size, gap in zip(sizes, dilation)]  # noqa: B905 (Python 3.8)
+    if any(wide > size for wide, size in zip(reach, x.shape[2:])):  # noqa: B905 (Python 3.8)
+        raise NotKnown("a window that is wider than the tensor")
+    found: Any = np.lib.stride_tricks.sliding_window_view(x, reach, tuple(range(2, x.ndim)))
+    return found[(..., *(slice(None, None, step) for step in (*strides, *dilation)))]
 
 
 def _convolution(args: Args, attrs: Attrs) -> Any:
     x, weight = args
     rank = x.ndim - 2
     space = PLAIN[rank]
-    x = to_layout(x, attrs["data_layout"], f"NC{space}")
-    weight = to_layout(weight, attrs["kernel_layout"], f"OI{space}")
-    x = padded(x, attrs["padding"], 0)
-    strides, dilation, groups = attrs["strides"], attrs["dilation"], attrs["groups"]
-    sizes = weight.shape[2:]
-    counts = [
-        (length - (size - 1) * gap - 1) // step + 1
-        for length, size, gap, step in zip(x.shape[2:], sizes, dilation, strides)  # noqa: B905
-    ]
     kind = element(attrs["out_dtype"]) if attrs["out_dtype"] else x.dtype
-    batch, made = x.shape[0], weight.shape[0]
-    found = np.zeros((batch, groups, made // groups, *counts), kind)
-    grouped = weight.reshape(groups, made // groups, *weight.shape[1:]).astype(kind)
-    for at, part in patches(x.astype(kind), sizes, strides, dilation, counts):
-        split = part.reshape(batch, groups, -1, *counts)
-        found += np.einsum("ngi...,goi->ngo...", split, grouped[(slice(None),) * 3 + at])
-    return to_layout(
-        found.reshape(batch, made, *counts), f"NC{space}", attrs["out_layout"] or attrs["data_layout"]
-    )
+    x = to_layout(x, attrs["data_layout"], f"NC{space}").astype(kind)
+    weight = to_layout(weight, attrs["kernel_layout"], f"OI{space}").astype(kind)
+    x = padded(x, attrs["padding"], 0)
+    groups, made = attrs["groups"], weight.shape[0]
+    found = windows(x, weight.shape[2:], attrs["strides"], attrs["dilation"])
+    split = found.reshape(x.shape[0], groups, -1, *found.shape[2:])
+    grouped = weight.reshape(groups, made // groups, *weight.shape[1:])
+    places, within = "abc"[:rank], "xyz"[:rank]
+    result = np.einsum(f"ngi{places}{within},goi{within}->ngo{places}", split, grouped)
+    result = result.reshape(x.shape[0], made, *found.shape[2 : 2 + rank])
+    return to_layout(result, f"NC{space}", attrs["out_layout"] or attrs["data_layout"])
 
 
 def transposed(args: Args, attrs: Attrs) -> Any:
@@ -124,33 +114,21 @@ def transposed(args: Args, attrs: Attrs) -> Any:
     return to_layout(found, f"NC{space}", attrs["out_layout"] or attrs["data_layout"])
 
 
-def _pooled(x: Any, attrs: Attrs, fill: float) -> tuple[Any, Any]:
-    """All windows stacked along a first axis, and where they lie within the tensor or its padding."""
+def _pooled(x: Any, attrs: Attrs, fill: float) -> Any:
+    """Every window of a pool; with `ceil_mode` the last ones reach beyond the padding."""
     rank = x.ndim - 2
     sides = sides_of(attrs["padding"], rank)
-    lengths = x.shape[2:]
-    counts, more = [], []
-    for at in range(rank):
-        reach = (attrs["pool_size"][at] - 1) * attrs["dilation"][at] + 1
-        room = lengths[at] + sides[at] + sides[at + rank] - reach
-        step = attrs["strides"][at]
-        count = (-(-room // step) if attrs["ceil_mode"] else room // step) + 1
-        counts.append(count)
-        more.append(max(0, (count - 1) * step + reach - lengths[at] - sides[at] - sides[at + rank]))
-    ends = [sides[at + rank] + more[at] for at in range(rank)]
-    wide = padded(x, [*sides[:rank], *ends], fill)
-    inside = padded(np.ones_like(x), [*sides[:rank], *ends], 0)
-    told = attrs["pool_size"], attrs["strides"], attrs["dilation"], counts
-    return (
-        np.stack([part for _, part in patches(wide, *told)]),
-        np.stack([part for _, part in patches(inside, *told)]),
-    )
+    told = attrs["pool_size"], attrs["strides"], attrs["dilation"]
+    for at, (size, step, gap) in enumerate(zip(*told)):  # noqa: B905 (Python 3.8)
+        room = x.shape[2 + at] + sides[at] + sides[at + rank] - (size - 1) * gap - 1
+        sides[at + rank] += -room % step if attrs["ceil_mode"] else 0
+    return windows(padded(x, sides, fill), *told)
 
 
 def _max_pool(args: Args, attrs: Attrs) -> Any:
     x = to_layout(args[0], attrs["layout"], f"NC{PLAIN[args[0].ndim - 2]}")
     lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
-    found = _pooled(x, attrs, lowest)[0].max(axis=0)
+    found = _pooled(x, attrs, lowest).max(axis=tuple(range(x.ndim, 2 * x.ndim - 2)))
     return to_layout(found, f"NC{PLAIN[x.ndim - 2]}", attrs["out_layout"] or attrs["layout"])
 
 
@@ -159,9 +137,11 @@ def avg_pool(args: Args, attrs: Attrs) -> Any:
     x = to_layout(args[0], attrs["layout"], f"NC{PLAIN[args[0].ndim - 2]}")
     if attrs["ceil_mode"] and attrs["count_include_pad"]:
         raise NotKnown("an average of windows that reach beyond the padding")
-    windows, inside = _pooled(x, attrs, 0)
-    count = len(windows) if attrs["count_include_pad"] else np.maximum(inside.sum(axis=0), 1)
-    found = windows.sum(axis=0) / count
+    within = tuple(range(x.ndim, 2 * x.ndim - 2))
+    count: Any = math.prod(attrs["pool_size"])
+    if not attrs["count_include_pad"]:
+        count = np.maximum(_pooled(np.ones_like(x), attrs, 0).sum(axis=within), 1)
+    found = _pooled(x, attrs, 0).sum(axis=within) / count
     return to_layout(found, f"NC{PLAIN[x.ndim - 2]}", attrs["out_layout"] or attrs["layout"])
 
 

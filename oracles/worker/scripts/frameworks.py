@@ -54,9 +54,6 @@ def onnxruntime(recorder: Any, module: Any) -> None:
     recorder.wrap(module.InferenceSession, "__init__", session, "InferenceSession")
     recorder.wrap(module.Session, "run", fed, "InferenceSession.run")
     recorder.wrap(module.Session, "run_with_ort_values", fed, "InferenceSession.run")
-    recorder.wrap(module.Session, "run_with_iobinding", bound, "InferenceSession.run")
-    for name in ("bind_cpu_input", "bind_ortvalue_input"):
-        setattr(module.IOBinding, name, binding(getattr(module.IOBinding, name)))
 
 
 def session(recorder: Any, self: Any, model: Any, options: Any = None, *rest: Any, **named: Any) -> Facts:
@@ -100,21 +97,6 @@ def fed(recorder: Any, self: Any, names: Any, feeds: Any, *rest: Any, **named: A
     arrays = {name: value.numpy() if hasattr(value, "numpy") else value for name, value in feeds.items()}
     write_arrays(os.path.join(place, "inputs.npz"), arrays)
     return {"folder": os.path.basename(place), "target": "ort", "threads": threads}
-
-
-def binding(real: Any) -> Any:
-    """A method that binds an input, which is remembered."""
-
-    def bind(self: Any, name: str, value: Any) -> Any:
-        self.crux_bound = {**getattr(self, "crux_bound", {}), name: value}
-        return real(self, name, value)
-
-    return bind
-
-
-def bound(recorder: Any, self: Any, bindings: Any, *rest: Any, **named: Any) -> Facts:
-    """Keep what a session is fed by bindings."""
-    return fed(recorder, self, None, getattr(bindings, "crux_bound", {}))
 
 
 # torch
