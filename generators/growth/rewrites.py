@@ -19,10 +19,9 @@ import numpy as np
 from generators.growth.steps import Definition, Steps, away_from_zero
 from generators.language.scope import Scope
 from oracles.operators import all_operators
-from oracles.relation.edges import WIDE, reach
 from oracles.relation.operator import Operator
 from oracles.relation.program import MAX_RANK, DoesNotFit, Kind, Operand
-from oracles.relation.types import BOOL, F32, NUMERIC, NUMPY, TENSORS, DType, Range, extent, is_float
+from oracles.relation.types import BOOL, F32, NUMERIC, NUMPY, TENSORS, DType, extent
 
 Step = tuple[Kind | str, ...]
 """What may stand at one place: classes, names of operators, or nothing at all (the empty name)."""
@@ -315,69 +314,6 @@ def place_pieces(place: Steps, x: Operand) -> None:
     place("Concat", *draws.sample(pieces, 2), axis=axis)
 
 
-def _leans_to_extremes(place: Steps) -> bool:
-    """Whether a chain of its own may begin, on a value at edges."""
-    return place.scope.takes_inputs and place.scope.profile.extreme > 0
-
-
-def _far_side(place: Steps, x: Operand) -> int:
-    """The sign of far floats; `DoesNotFit` where the program has none."""
-    if not is_float(x.dtype) or not _leans_to_extremes(place):
-        raise DoesNotFit("no floats")
-    return place.scope.draws.pick((1, -1))
-
-
-def place_far_constants(place: Steps, x: Operand) -> None:
-    """Steps by constants that every result bears, while the constants taken together overflow or are 0.
-
-    Such as `x * c1 * c2` of a tiny x; the last step brings the result back near one.
-    """
-    draws, far, sign = place.scope.draws, 0.7 * math.log2(reach(x.dtype).high), _far_side(place, x)
-    with place.scope.at_extremes():
-        value = place.scope.create(*x.type, _between(2.0 ** (-sign * far), 2.0 ** (1 - sign * far)))
-        for turn in (sign, sign, -sign):
-            is_product = draws.chance(0.5)
-            step = far * turn if is_product else -far * turn
-            constant = place.scope.create(x.dtype, (), _between(2.0**step, 2.0 ** (step + 1)))
-            value = place("Mul" if is_product else "Div", value, constant)
-
-
-def place_far_sums(place: Steps, x: Operand) -> None:
-    """Sums with two constants that together overflow, and are far from it one after the other."""
-    draws, most, sign = place.scope.draws, reach(x.dtype).high, _far_side(place, x)
-    with place.scope.at_extremes():
-        value = place.scope.create(*x.type, _between(-0.75 * sign * most, -0.7 * sign * most))
-        for _ in range(2):
-            is_sum = draws.chance(0.5)
-            side = sign if is_sum else -sign
-            constant = place.scope.create(x.dtype, (), _between(0.7 * side * most, 0.75 * side * most))
-            value = place("Add" if is_sum else "Sub", value, constant)
-        place("Div", value, place.scope.create(x.dtype, (), _between(0.5 * most, 0.6 * most)))
-
-
-def place_far_integers(place: Steps, x: Operand) -> None:
-    """Two divisions whose divisors' product has no place, or a product that wraps and is divided again."""
-    draws, bounds = place.scope.draws, extent(x.dtype)
-    if is_float(x.dtype) or x.dtype not in NUMERIC or not _leans_to_extremes(place):
-        raise DoesNotFit("no integers")
-    middle = 2 ** ((int(bounds.high).bit_length() + 1) // 2)
-    is_below = bounds.low < 0 and draws.chance(0.4)
-    within = Range(-2 * middle, -middle) if is_below else Range(middle, 2 * middle)
-    value = place.scope.create(*x.type, near=WIDE.at(x.dtype))
-    for name in draws.pick(_WRAPPING):
-        near = WIDE.at(x.dtype, within) if draws.chance(0.5) else ()
-        value = place(name, value, place.scope.create(x.dtype, (), within, near=near))
-
-
-_WRAPPING = (("Div", "Div"), ("Mul", "Div"), ("Mod", "Mod"), ("Add", "Less"), ("Sub", "Greater"))
-_AT_EXTREMES = ((place_far_constants, 3), (place_far_sums, 3), (place_far_integers, 2))
-
-
-def _between(first: float, second: float) -> Range:
-    """The range of two bounds in either order."""
-    return Range(min(first, second), max(first, second))
-
-
 RECIPES: tuple[tuple[Definition, int], ...] = (
     (place_neutral, 1),
     (place_reciprocal, 2),
@@ -386,7 +322,6 @@ RECIPES: tuple[tuple[Definition, int], ...] = (
     (place_beside, 3),
     (place_computed_shape, 4),
     (place_pieces, 3),
-    *((recipe, nodes) for recipe, nodes in _AT_EXTREMES for _ in range(3)),
     *((place_path, 2) for _ in range(PATH_SHARE)),
 )
 """Each with the fewest nodes that it needs."""

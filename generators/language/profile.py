@@ -216,10 +216,6 @@ class Profile:
         """Whether its floats may be huge and tiny, where operators bear that."""
         return self.extreme >= _WIDE_FROM
 
-    def at_extremes(self) -> Profile:
-        """The leanings with far floats."""
-        return replace(self, extreme=max(self.extreme, _WIDE_FROM))
-
 
 _WIDE_FROM = 0.5
 BINS = ((1, 1), (1, 2), (2, 4), (4, 8), (8, 16), (16, 32), (32, 64), (64, 130))

@@ -123,10 +123,6 @@ class Scope:
         """New operands are constants, and values that are there already are reused little."""
         return self._leaning(replace(self.profile, inputs=0.0, unfixed=0.0, reuse=0.1))
 
-    def at_extremes(self) -> AbstractContextManager[None]:
-        """Operators that bear it compute far values, whatever the program leans to."""
-        return self._leaning(self.profile.at_extremes())
-
     @contextmanager
     def _leaning(self, profile: Profile) -> Iterator[None]:
         before, self.profile = self.profile, profile

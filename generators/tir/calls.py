@@ -2,7 +2,7 @@
 
 TVM compiles calls of one form for a CPU: a function without a symbol of its own, which takes addresses and
 numbers and returns nothing. A statement moves into such a function, which is called for it, with sizes as
-parameters, and perhaps again: with fewer elements, from another place, with the same memory twice.
+parameters.
 """
 
 from dataclasses import replace
@@ -30,8 +30,8 @@ from generators.language.values import RandomSource
 from generators.tir.frame import Names, static_shape
 from generators.tir.sites import Site, pick_site
 
-_SIZED, _AGAIN, _ELSEWHERE, _TWICE = 0.6, 0.6, 0.5, 0.3
-"""How often a size is a parameter, a function runs again, from a later element, with one memory twice."""
+_SIZED = 0.6
+"""How often a size is a parameter."""
 
 
 def outlined(draws: RandomSource, module: Module) -> Module | None:
@@ -67,8 +67,7 @@ def _moved(draws: RandomSource, module: Module, site: Site[Stmt]) -> Module | No
     data = [Call("buffer_data", (BufferRef(each.name),), _pointer(each)) for each in views]
     function, sizes = _sized(draws, function, site.maker.names)
     call = Call(f"@{name}", (*data, *numbers, *sizes), "void")
-    calls = [call, *_again(draws, call, views, len(sizes))]
-    made = site.put(module, tuple(map(Evaluate, calls)))
+    made = site.put(module, (Evaluate(call),))
     return Module({**made.functions, name: function})
 
 
@@ -119,31 +118,6 @@ def open_sizes(function: Function, size: Const, var: Var, names: set[str]) -> Fu
     return replace(
         changed, params=tuple(dims(each) if isinstance(each, Buffer) else each for each in changed.params)
     )
-
-
-def _again(draws: RandomSource, call: Call, views: list[Buffer], sized: int) -> list[Call]:
-    """Further calls: of fewer elements, from a later one on, with other memory of the same type."""
-    found: list[Call] = []
-    while draws.chance(_AGAIN) and len(found) < 3:
-        args = list(call.args)
-        if sized:
-            size = args[-1]
-            assert isinstance(size, Const)
-            args[-1] = Const(draws.between(1, int(size.value)))
-        for place, view in enumerate(views):
-            same = [at for at, each in enumerate(views) if _pointer(each) == _pointer(view)]
-            if draws.chance(_TWICE):
-                args[place] = call.args[draws.pick(same)]
-            elif sized and draws.chance(_ELSEWHERE):
-                args[place] = _inside(draws, view)
-        found.append(replace(call, args=tuple(args)))
-    return found
-
-
-def _inside(draws: RandomSource, view: Buffer) -> Expr:
-    """The address of one of the first elements."""
-    first = tuple(Const(draws.below(min(dim, 3))) for dim in static_shape(view) or ())
-    return Call("address_of", (Load(view.name, first, view.dtype),), _pointer(view))
 
 
 def with_open_sizes(draws: RandomSource, module: Module, seed: int) -> Module:

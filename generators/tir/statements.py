@@ -283,8 +283,7 @@ def _again(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made | None:
 
 
 def _lanes(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made | None:
-    lane = Var(maker.names.fresh("lane"))
-    stmt = vector_store(maker.draws, frame, lane, maker.draws.between(1, maker.limits.fuel))
+    stmt = vector_store(maker.draws, frame, maker.draws.between(1, maker.limits.fuel))
     return ((stmt,), frame) if stmt is not None else None
 
 

@@ -12,7 +12,7 @@ from corpus.tir.program import marks, to_bytes
 from corpus.tir.scopes import is_well_formed, problems
 from corpus.tir.tree import Axis, Block, Declare, Evaluate, For, Function, Module, Store, is_jump
 from corpus.tir.values import Buffer, BufferRef, Call, Const, Ramp, Range, Region, Var
-from corpus.tir.walk import expressions, statements, walk
+from corpus.tir.walk import statements, walk
 from generators.language.values import RandomSource
 from generators.tir.blocks import _STEPS, drawn_schedule, rooted, staged
 from generators.tir.calls import outlined, with_open_sizes
@@ -74,11 +74,6 @@ def with_calls(seed: int) -> Module | None:
     return outlined(RandomSource(f"outlined/{seed}"), grown_at(seed))
 
 
-def once_called(module: Module) -> bool:
-    calls = [each for each in expressions(module.main.body) if isinstance(each, Call)]
-    return sum(each.callee.startswith("@") for each in calls) == 1
-
-
 def same(one: Module, two: Module, seed: int) -> bool:
     inputs = inputs_of(one, seed)
     a, b = (interpret(each, inputs, trials=0) for each in (one, two))
@@ -91,14 +86,8 @@ MADE = {seed: made for seed in SEEDS if (made := with_calls(seed)) is not None}
 
 
 def test_a_statement_in_a_function_that_is_called_once_does_the_same():
-    once = {seed: each for seed, each in MADE.items() if once_called(each)}
-    assert len(once) >= 20
-    assert all(problems(each) == [] and same(grown_at(seed), each, seed) for seed, each in once.items())
-
-
-def test_most_functions_that_are_called_again_with_other_sizes_are_sound():
-    again = {seed: each for seed, each in MADE.items() if not once_called(each)}
-    assert sum(is_sound(each, seed) for seed, each in again.items()) >= 0.5 * len(again) >= 15
+    assert len(MADE) >= 20
+    assert all(problems(each) == [] and same(grown_at(seed), each, seed) for seed, each in MADE.items())
 
 
 def test_open_sizes_change_what_is_written_and_not_what_is_done():
