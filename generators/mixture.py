@@ -10,14 +10,12 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from importlib.util import find_spec
 from multiprocessing.connection import Connection
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any
 
 from corpus.case import Case, Remark
@@ -336,44 +334,31 @@ Batch = tuple[Counts, Counter[str]]
 
 
 def _in_order(work: Callable[[range], Batch], batches: list[range], jobs: int) -> Iterator[Batch]:
-    if jobs <= 1 or len(batches) <= 1:
+    """The batches as they were written, by several processes in turns; raises what one of them raised."""
+    count = min(jobs, len(batches))
+    if count <= 1:
         yield from map(work, batches)
         return
-    count = min(jobs, len(batches))
     with ExitStack() as stack:
-        idle: SimpleQueue[Connection] = SimpleQueue()
-        for _ in range(count):
-            idle.put(stack.enter_context(call_apart(_serve, work)))
-        pool = ThreadPoolExecutor(count)
-        stack.callback(pool.shutdown, cancel_futures=True)
-        yield from pool.map(partial(_ask, idle), batches)
+        turns = (batches[at::count] for at in range(count))
+        ends = [stack.enter_context(call_apart(_serve, work, each)) for each in turns]
+        for at in range(len(batches)):
+            try:
+                answer: Any = ends[at % count].recv()
+            except (EOFError, OSError):
+                raise ChildProcessError("a process that writes programs ended") from None
+            if isinstance(answer, BaseException):
+                raise answer
+            yield answer
 
 
-def _ask(idle: SimpleQueue[Connection], seeds: range) -> Batch:
-    """Have one of the other processes write a batch; raises what it raised."""
-    connection = idle.get()
-    try:
-        connection.send(seeds)
-        answer: Any = connection.recv()
-    except (EOFError, OSError):
-        raise ChildProcessError("a process that writes programs ended") from None
-    finally:
-        idle.put(connection)
-    if isinstance(answer, BaseException):
-        raise answer
-    batch: Batch = answer
-    return batch
-
-
-def _serve(connection: Connection, work: Callable[[range], Batch]) -> None:
-    """Write batches until the connection is closed."""
-    while True:
-        seeds = connection.recv()
+def _serve(connection: Connection, work: Callable[[range], Batch], batches: list[range]) -> None:
+    """Write these batches."""
+    for seeds in batches:
         try:
-            answer: Any = work(seeds)
+            connection.send(work(seeds))
         except Exception as error:
-            answer = error
-        connection.send(answer)
+            connection.send(error)
 
 
 def _write_batch(folder: Path, nodes: int, options: Options, seeds: range) -> Batch:

@@ -6,8 +6,7 @@ how, or declines and leaves it as it is.
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import onnx
@@ -78,11 +77,6 @@ class Breaking(NamedTuple):
         found = [node for node in known if node.op_type != "Constant"]
         return self.draws.sample(found, len(found))
 
-    def foreign_nodes(self) -> list[onnx.NodeProto]:
-        """Operators of other domains than ONNX's in any order."""
-        found = [node for node in self.graph.node if node.domain]
-        return self.draws.sample(found, len(found))
-
     def keeps_type(self, node: onnx.NodeProto) -> bool:
         """Whether a node's result has the type of its first operand."""
         return self.types.get(node.input[0]) == self.types.get(node.output[0])
@@ -106,8 +100,7 @@ def disrupt(draws: RandomSource, program: Program) -> tuple[onnx.ModelProto, str
     model = deepcopy(program.model)
     versions = {entry.domain: entry.version for entry in model.opset_import}
     at = Breaking(draws, model.graph, program.types, versions)
-    orders = (draws.sample(kinds, len(kinds)) for kinds in (VIOLATIONS, FOREIGN))
-    for violate in chain.from_iterable(orders):
+    for violate in (*draws.sample(VIOLATIONS, len(VIOLATIONS)), _operator):
         violation = violate(at)
         if violation:
             leave_shapes_open(model.graph)
@@ -204,7 +197,8 @@ def _attribute(here: Breaking) -> str | None:
         if node.op_type in _WITHOUT_AXIS:
             names = [name for name in names if name != "axis"]
         if not names and here.draws.chance(0.05):
-            return _holds_unknown(node)
+            node.attribute.add(name="nothing_knows_this", type=AttributeProto.INT, i=1)
+            return f"attribute: {node.name} has none of the name nothing_knows_this"
         for name in here.draws.sample(names, len(names)):
             text = _broken_attribute(here.draws, node, name, known[name].type)
             if text:
@@ -250,23 +244,20 @@ def _arity(here: Breaking) -> str | None:
 
 def _cycle(here: Breaking) -> str | None:
     """A node that needs its own result."""
-    fitting = (node for node in here.nodes() if node.input and here.keeps_type(node))
-    return next(map(_needs_itself, fitting), None)
-
-
-def _needs_itself(node: onnx.NodeProto) -> str:
-    node.input[0] = node.output[0]
-    return f"cycle: {node.name} needs its own result"
+    for node in here.nodes():
+        if node.input and here.keeps_type(node):
+            node.input[0] = node.output[0]
+            return f"cycle: {node.name} needs its own result"
+    return None
 
 
 def _dangling(here: Breaking) -> str | None:
     """An operand that nothing makes."""
-    return next((_reads_nothing(node) for node in here.nodes() if node.input), None)
-
-
-def _reads_nothing(node: onnx.NodeProto) -> str:
-    node.input[0] = "nothing_makes_this"
-    return f"dangling name: operand 0 of {node.name}"
+    for node in here.nodes():
+        if node.input:
+            node.input[0] = "nothing_makes_this"
+            return f"dangling name: operand 0 of {node.name}"
+    return None
 
 
 def _opset(here: Breaking) -> str | None:
@@ -279,110 +270,16 @@ def _opset(here: Breaking) -> str | None:
     return None
 
 
-def _list(here: Breaking) -> str | None:
-    """A list of places, of words or of numbers beside others, as models of trees are made of."""
-    found = (change_list(here.draws, node) for node in here.foreign_nodes())
-    return next((f"list: {what}" for what in found if what is not None), None)
-
-
 VIOLATIONS: tuple[Violate, ...] = (
-    *(_dtype, _shape, _rank, _attribute, _arity, _cycle, _dangling, _opset, _list),
+    *(_dtype, _shape, _rank, _attribute, _arity, _cycle, _dangling, _opset),
     *(_attribute, _attribute, _shape, _rank),
 )
 """The kinds, those of which there are many forms more than once."""
 
 
-def _unknown_operator(here: Breaking) -> str | None:
-    """An operator that its domain does not have."""
-    for node in here.foreign_nodes():
+def _operator(here: Breaking) -> str | None:
+    """An operator that its domain does not have: of domains without schemas nothing else can be broken."""
+    for node in (each for each in here.graph.node if each.domain):
         node.op_type = "NothingOfThisName"
         return f"operator: {node.name} is {node.op_type}, which {node.domain} does not have"
     return None
-
-
-def _unknown_attribute(here: Breaking) -> str | None:
-    """An attribute that the operator does not have."""
-    return next(map(_holds_unknown, here.foreign_nodes()), None)
-
-
-def _holds_unknown(node: onnx.NodeProto) -> str:
-    node.attribute.add(name="nothing_knows_this", type=AttributeProto.INT, i=1)
-    return f"attribute: {node.name} has none of the name nothing_knows_this"
-
-
-def _foreign_cycle(here: Breaking) -> str | None:
-    """A node that needs its own result."""
-    return next((_needs_itself(node) for node in here.foreign_nodes() if node.input), None)
-
-
-def _foreign_dangling(here: Breaking) -> str | None:
-    """An operand that nothing makes."""
-    return next((_reads_nothing(node) for node in here.foreign_nodes() if node.input), None)
-
-
-FOREIGN: tuple[Violate, ...] = (_unknown_operator, _unknown_attribute, _foreign_cycle, _foreign_dangling)
-"""The kinds for programs without a node of ONNX that could be broken: they need no schema of ONNX."""
-
-
-_ELEMENTS = (-1, 0, 1, 1000, -1000)
-_FAR = (2**31, -(2**31), 2**62)
-_NUMBERS = (0.0, -1.0, float("nan"), float("inf"), float("-inf"), 1e30)
-
-
-def change_list(draws: RandomSource, node: onnx.NodeProto) -> str | None:
-    """Change a list that an attribute of a node holds, and say how: an element, its length, or all of it.
-
-    A number becomes its own place, the length or a far one: where it is the place of something else, that is
-    the element itself, or nothing.
-    """
-    held = [each for each in node.attribute if _items(each)]
-    if not held:
-        return None
-    attribute = draws.pick(held)
-    items = _items(attribute)
-    at, form = draws.below(len(items)), draws.random()
-    if form < 0.15:
-        items, what = items[:-1], "lacks its last element"
-    elif form < 0.25:
-        items, what = [*items, items[at]], f"holds another {items[at]} behind its last element"
-    elif form < 0.3:
-        items, what = [], "is empty"
-    else:
-        items[at] = _other_element(draws, items, at, is_foreign=bool(node.domain))
-        what = f"holds {items[at]!r} at {at}"
-    _set_items(attribute, items)
-    return f"attribute {attribute.name} of {node.name} {what}"
-
-
-def _items(attribute: onnx.AttributeProto) -> list[Any]:
-    """The elements of a list, or of a tensor of rank 1."""
-    if attribute.type == AttributeProto.TENSOR:
-        array = numpy_helper.to_array(attribute.t)
-        return list(array.tolist()) if array.ndim == 1 else []
-    return [*attribute.ints, *attribute.floats, *attribute.strings]
-
-
-def _other_element(draws: RandomSource, items: list[Any], at: int, is_foreign: bool) -> Any:
-    """ONNX's own operators read sizes in their lists: far ones would only fill the memory."""
-    own = items[at]
-    if draws.chance(0.2):
-        return draws.pick(items)
-    if isinstance(own, int):
-        return draws.pick((*_ELEMENTS, at, at + 1, len(items), *(_FAR if is_foreign else ())))
-    if isinstance(own, float):
-        return draws.pick(_NUMBERS)
-    other = "" if draws.chance(0.3) else "no such word"
-    return other if isinstance(own, str) else other.encode()
-
-
-def _set_items(attribute: onnx.AttributeProto, items: list[Any]) -> None:
-    if attribute.type == AttributeProto.TENSOR:
-        before = numpy_helper.to_array(attribute.t)
-        with np.errstate(all="ignore"):
-            array = np.array(items, object if before.dtype.kind == "O" else None).astype(before.dtype)
-        attribute.t.CopyFrom(numpy_helper.from_array(array, attribute.t.name))
-        return
-    for field in (attribute.ints, attribute.floats, attribute.strings):
-        if field:
-            del field[:]
-            field.extend(items)

@@ -12,14 +12,13 @@ from typing import Any
 import numpy as np
 
 from corpus.values import Tensor
-from generators.growth.grow import Choose, Program, begin, finish, grow_to, leaning_choice
+from generators.growth.grow import Program, begin, finish, grow_to, leaning_choice
 from generators.growth.steps import Bodies, new_scope, place
 from generators.language.profile import BINNED, BINS, Budget, Profile, draw_profile
 from generators.language.scope import Scope
 from generators.language.values import RandomSource
 from generators.solved.dims import Dim, Trace, TracedDraws, _compares, _computes, plain, sizes
 from oracles.operators import find_operator
-from oracles.relation.operator import SAME, Operator
 from oracles.relation.program import (
     MAX_ELEMENTS,
     Attribute,
@@ -197,7 +196,6 @@ class SketchScope(Scope):
 
 _NODES_AT_ONCE = 12
 """Operators in one query; the rest of a larger program grows forward."""
-_AGAIN = 0.7
 _APART = frozenset((DTypeFamily.CONTROL, DTypeFamily.CONTAINER, DTypeFamily.TEXT, DTypeFamily.ML))
 """Realms whose values have no sizes, bodies around them, or attributes as long as a size."""
 
@@ -220,23 +218,11 @@ def _sketched(name: str, nodes: int, profile: Profile, trace: Trace) -> SketchSc
     draws = TracedDraws(name)
     calm = replace(profile, realms=profile.realms - _APART, extreme=0.0, binned=0.0)
     scope = SketchScope(draws, calm, trace)
-    choose = _choice(draws)
+    choose = leaning_choice(draws)
     for part in (nodes // 2, nodes):
         begin(scope)
         grow_to(scope, choose, part)
     return scope
-
-
-def _choice(draws: RandomSource) -> Choose:
-    """A choice that draws again, mostly, where an operator keeps the type: it relates no sizes."""
-    leaning = leaning_choice(draws)
-
-    def choose(scope: Scope, focus: Operand) -> Operator | None:
-        operator = leaning(scope, focus)
-        is_plain = operator is not None and operator.inverse is SAME and not operator.filled
-        return leaning(scope, focus) if is_plain and scope.draws.chance(_AGAIN) else operator
-
-    return choose
 
 
 class Realising:

@@ -297,20 +297,16 @@ FUNCTIONS: tuple[Function, ...] = (
     *_functions("hypot", _plain, _plain, in_half=False),
     *_functions("atan2", _plain, _from_one, in_half=False),
     *_functions("copysign", _plain, _plain, is_rough=True, in_half=False),
+    *_functions("nextafter", _plain, _plain, in_half=False),
     *_functions("pow", _from_one, _bounded),
     *_functions("fma", _bounded, _bounded, _plain),
     *_functions("ldexp", _bounded, in_half=False),
 )
 """Those that TVM compiles for a CPU and that the interpreter knows."""
 
-_INSTEAD = {"copysign": _functions("nextafter", _plain, _plain, in_half=False)}
-"""Further ones, which share the turns of another one: a longer table would change every program."""
-
 _OF_HALF = tuple(each for each in FUNCTIONS if each.in_half)
 
 
 def drawn_function(draws: RandomSource, dtype: str) -> Function:
     """An intrinsic that TVM compiles for this type."""
-    found = draws.pick(_OF_HALF if dtype == "float16" else FUNCTIONS)
-    others = _INSTEAD.get(found.name)
-    return draws.pick((found, *others)) if others else found
+    return draws.pick(_OF_HALF if dtype == "float16" else FUNCTIONS)
