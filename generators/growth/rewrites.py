@@ -9,9 +9,8 @@ Each is an identity of arithmetic or of shapes that any optimiser may use, with 
 and on either side, so that the conditions under which it holds are tried as well.
 """
 
-import math
 from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from functools import cache
 
 import numpy as np
@@ -21,7 +20,7 @@ from generators.language.scope import Scope
 from oracles.operators import all_operators
 from oracles.relation.operator import Operator
 from oracles.relation.program import MAX_RANK, DoesNotFit, Kind, Operand
-from oracles.relation.types import BOOL, F32, NUMERIC, NUMPY, TENSORS, DType, extent
+from oracles.relation.types import BOOL, NUMPY, TENSORS, DType, extent
 
 Step = tuple[Kind | str, ...]
 """What may stand at one place: classes, names of operators, or nothing at all (the empty name)."""
@@ -86,12 +85,6 @@ PATHS: tuple[tuple[Step, ...], ...] = (
 PATH_SHARE = 14
 """How many times as often as a recipe a path comes up."""
 _TRIES = 6
-_WEIGHTS = 0.6
-"""How often the other operands of a path are weights, as in exported models: constants of their own."""
-_BRANCHES = 0.2
-"""How often an inner value of a path has another user: most rewrites hold only where there is none."""
-_SUITED = 0.4
-"""How often the focus is brought to a type that an operator of the first step takes."""
 
 
 @cache
@@ -101,50 +94,14 @@ def _standing(step: Step) -> tuple[Operator, ...]:
 
 
 def place_path(place: Steps, focus: Operand) -> None:
-    """Put a path after the focus, or beside it."""
+    """Put a path after the focus."""
     draws = place.scope.draws
     path = draws.pick([path for path in PATHS if sum("" not in step for step in path) <= place.room] or [()])
     if not path:
         raise DoesNotFit("no room")
-    if draws.chance(_SUITED):
-        focus = _suited(place, path[0], focus)
-    with place.scope.with_weights() if draws.chance(_WEIGHTS) else nullcontext():
-        for step in path:
-            if "" not in step or draws.chance(0.6):
-                focus = _place_step(place, step, focus)
-                _branch(place, focus)
-
-
-def _branch(place: Steps, value: Operand) -> None:
-    """Now and then another user of an inner value, beside the path."""
-    if place.room > 2 and place.scope.draws.chance(_BRANCHES):
-        mark = place.scope.mark()
-        try:
-            _place_step(place, _ANY, value)
-        except DoesNotFit:
-            place.scope.restore(mark)
-
-
-def _suited(place: Steps, step: Step, focus: Operand) -> Operand:
-    """The focus in a type and a rank that some operator of the step takes."""
-    scope = place.scope
-    operator = scope.draws.pick(_standing(step))
-    if focus.dtype not in operator.dtypes:
-        usual = [one for one in scope.profile.dtypes if one in operator.dtypes and one in NUMERIC]
-        dtype = scope.draws.pick(usual or [F32])
-        if not focus.range.is_within(extent(dtype)):
-            raise DoesNotFit("no cast")
-        focus = place("Cast", focus, to=int(dtype))
-    if focus.rank in operator.ranks or 0 in focus.shape:
-        return focus
-    wanted = scope.draws.pick([rank for rank in operator.ranks if rank <= 4] or [focus.rank])
-    cut = max(focus.rank - wanted + 1, 1)
-    shape = (*(1,) * (wanted - focus.rank), *focus.shape)
-    if focus.rank > wanted:
-        shape = (math.prod(focus.shape[:cut]), *focus.shape[cut:]) if wanted else ()
-    if math.prod(shape) != math.prod(focus.shape):
-        raise DoesNotFit("no scalar")
-    return place("Reshape", focus, scope.fix_ints(shape))
+    for step in path:
+        if "" not in step or draws.chance(0.6):
+            focus = _place_step(place, step, focus)
 
 
 def _place_step(place: Steps, step: Step, focus: Operand) -> Operand:

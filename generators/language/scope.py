@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
@@ -118,18 +117,6 @@ class Scope:
     def skip_names(self, count: int) -> None:
         """Leave names to others."""
         self._names += count
-
-    def with_weights(self) -> AbstractContextManager[None]:
-        """New operands are constants, and values that are there already are reused little."""
-        return self._leaning(replace(self.profile, inputs=0.0, unfixed=0.0, reuse=0.1))
-
-    @contextmanager
-    def _leaning(self, profile: Profile) -> Iterator[None]:
-        before, self.profile = self.profile, profile
-        try:
-            yield
-        finally:
-            self.profile = before
 
     # Bodies
 
